@@ -1,0 +1,116 @@
+# Weft: library, command and tests. `make help` lists the targets.
+#
+#   VARIANT=debug|release|asan|ubsan|tsan   what to build (default release)
+#   V=1                                     show commands
+#   WERROR=1                                warnings are errors (CI)
+#   DNNL=auto|0|1                           oneDNN for matrix products
+
+VARIANT ?= release
+BUILD   ?= build
+DNNL    ?= auto
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION := 0.1.0
+
+B := $(BUILD)/$(VARIANT)
+Q := $(if $(V),,@)
+
+CC       ?= gcc
+PKGS     := yaml-0.1 jansson libzip zlib libprotobuf-c
+PKG_CONFIG ?= pkg-config
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wwrite-strings
+CPPFLAGS += -Iinclude -I. -I$(B)/gen -D_GNU_SOURCE -DWEFT_VERSION='"$(VERSION)"'
+CFLAGS_debug   := -Og -g3
+CFLAGS_release := -O2 -g
+CFLAGS_asan    := -O1 -g -fsanitize=address -fno-omit-frame-pointer
+CFLAGS_ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+CFLAGS_tsan    := -O1 -g -fsanitize=thread
+# Kernels are compiled for this machine: a step spends its time there.
+KERNEL_FLAGS_release := -O3 -march=native -fno-math-errno -fno-trapping-math
+LDFLAGS_asan  := -fsanitize=address
+LDFLAGS_ubsan := -fsanitize=undefined
+LDFLAGS_tsan  := -fsanitize=thread
+
+ifeq ($(filter $(VARIANT),debug release asan ubsan tsan),)
+$(error VARIANT is "$(VARIANT)": expected debug, release, asan, ubsan or tsan)
+endif
+
+ALL_CFLAGS = -std=c17 $(WARNINGS) $(if $(WERROR),-Werror) $(CFLAGS_$(VARIANT)) -fPIC -pthread -fvisibility=default \
+             $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
+LDLIBS  := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -pthread
+
+# oneDNN has no pkg-config file in Debian 12: look for its header.
+HAVE_DNNL := $(if $(wildcard /usr/include/dnnl.h /usr/include/*/dnnl.h),1,0)
+ifeq ($(DNNL),1)
+  ifeq ($(HAVE_DNNL),0)
+    $(error DNNL=1 but dnnl.h was not found: install libdnnl-dev)
+  endif
+endif
+ifneq ($(DNNL),0)
+  ifeq ($(HAVE_DNNL),1)
+    CPPFLAGS += -DWEFT_HAVE_DNNL=1
+    LDLIBS   += -ldnnl -lgomp
+  endif
+endif
+
+LIB_DIRS := base dist_attr program ops plan passes executor executor/kernels executor/comm executor/devices
+LIB_SRCS := $(sort $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)))
+CLI_SRCS := $(sort $(wildcard cli/*.c))
+LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(B)/gen/framework.pb-c.o
+CLI_OBJS := $(CLI_SRCS:%.c=$(B)/%.o)
+LIB      := $(B)/libweft.a
+SHLIB    := $(B)/libweft.so
+WEFT     := $(B)/weft
+
+# Tests: tests/unit/*.c are Criterion suites, tests/plain/*.c plain mains (they also run under TSan), one binary a file.
+UNIT_TESTS  := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*.c)))
+PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
+TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
+
+.PHONY: all lib cli unit-tests plain-tests demo test check-all check-deps golden bench format install clean help setup
+all: setup
+	$(Q)$(MAKE) --no-print-directory lib cli
+
+setup:
+	$(Q)./setup
+
+lib: $(LIB) $(SHLIB)
+cli: $(WEFT)
+unit-tests: $(UNIT_TESTS)
+plain-tests: $(PLAIN_TESTS)
+
+$(B)/gen/framework.pb-c.c: program/framework.proto
+	@mkdir -p $(@D)
+	$(Q)cd program && protoc-c --c_out=$(abspath $(@D)) framework.proto
+$(B)/gen/framework.pb-c.h: $(B)/gen/framework.pb-c.c ;
+
+# Generated code is not ours to lint.
+$(B)/gen/framework.pb-c.o: $(B)/gen/framework.pb-c.c
+	$(Q)$(CC) -std=c17 $(CFLAGS_$(VARIANT)) -fPIC $(CPPFLAGS) -c -o $@ $<
+
+$(B)/executor/kernels/%.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+$(B)/%.o: %.c | $(B)/gen/framework.pb-c.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_FLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB): $(LIB_OBJS)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+$(SHLIB): $(LIB_OBJS)
+	$(Q)$(CC) -shared -Wl,-soname,libweft.so.0 $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(WEFT): $(CLI_OBJS) $(LIB)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LDLIBS)
+
+$(B)/tests/unit/%: $(B)/tests/unit/%.o $(TEST_SUPPORT) $(LIB)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) -lcriterion $(LDLIBS)
+$(B)/tests/plain/%: $(B)/tests/plain/%.o $(TEST_SUPPORT) $(LIB)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) $(LDLIBS)
+.SECONDARY:
+
+-include $(LIB_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d)
+
+clean:
+	$(Q)rm -rf $(BUILD)
+
+format:
+	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')

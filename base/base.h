@@ -1,0 +1,155 @@
+/* base.h: memory, names and errors for every folder. Nothing here knows of programs. */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "weft/context.h"
+#include "weft/status.h"
+
+/* --- status ------------------------------------------------------------------------------------------------------- */
+
+/* Returns the status of `expression` from the calling function if it failed. */
+#define TRY(expression)                                                                                                \
+    do {                                                                                                               \
+        weft_status try_status_ = (expression);                                                                        \
+        if (try_status_) return try_status_;                                                                           \
+    } while (0)
+
+/* The same in a function with a clean-up label `done` and a variable `status`. */
+#define TRY_DONE(expression)                                                                                           \
+    do {                                                                                                               \
+        if ((status = (expression))) goto done;                                                                        \
+    } while (0)
+
+weft_status base_status_createv(weft_code code, const char *place, const char *format, va_list args);
+WEFT_MUST_USE weft_status base_out_of_memory(void);
+/* `status` with `place` set if it had none; takes and returns ownership. */
+WEFT_MUST_USE weft_status base_status_at(weft_status status, const char *place);
+
+/* --- allocator ---------------------------------------------------------------------------------------------------- */
+
+/* What libraries and containers allocate through. `ptr` NULL allocates; new_nbytes 0 frees. */
+void *base_resize(const weft_allocator *allocator, void *ptr, size_t old_nbytes, size_t new_nbytes);
+static inline void *base_alloc(const weft_allocator *allocator, size_t nbytes) {
+    return base_resize(allocator, NULL, 0, nbytes ? nbytes : 1);
+}
+static inline void base_free(const weft_allocator *allocator, void *ptr, size_t nbytes) {
+    if (ptr) base_resize(allocator, ptr, nbytes ? nbytes : 1, 0);
+}
+weft_allocator base_libc_allocator(void);
+
+/* a*b and a+b; false on overflow. */
+static inline bool base_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool base_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+/* --- arena -------------------------------------------------------------------------------------------------------- */
+
+/* Bump allocation; everything is freed at once. Under AddressSanitizer each object is allocated singly, so that overruns
+ * are seen. Memory is zeroed. Returns NULL when the allocator does. */
+typedef struct arena_chunk arena_chunk;
+typedef struct arena {
+    const weft_allocator *allocator;
+    arena_chunk *chunks;
+    size_t used, capacity; /* of the newest chunk */
+    size_t total_nbytes;   /* over all chunks */
+} arena;
+
+void arena_init(arena *a, const weft_allocator *allocator);
+void arena_fini(arena *a);
+void *arena_alloc(arena *a, size_t nbytes);
+void *arena_array(arena *a, size_t count, size_t size); /* checked count * size */
+void *arena_copy(arena *a, const void *bytes, size_t nbytes);
+char *arena_string(arena *a, const char *bytes, size_t nbytes); /* NUL-terminated copy */
+char *arena_format(arena *a, const char *format, ...) WEFT_PRINTF(2, 3);
+
+#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, count) ((type *)arena_array((a), (size_t)(count), sizeof(type)))
+
+/* --- interned names ----------------------------------------------------------------------------------------------- */
+
+/* A name is bytes with a length (they may hold any byte, NUL too); two equal names of one interner are one pointer. */
+typedef struct name {
+    uint32_t hash;
+    uint32_t nbytes;
+    uint32_t id;  /* dense, in order of first use */
+    char bytes[]; /* NUL-terminated */
+} name;
+
+typedef struct interner {
+    arena *arena;
+    const name **table; /* open addressing; capacity a power of two */
+    size_t capacity, count;
+} interner;
+
+void interner_init(interner *in, arena *a);
+const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
+const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
+uint32_t base_hash(const void *bytes, size_t nbytes);
+
+static inline bool name_is(const name *n, const char *text) { return n && strcmp(n->bytes, text) == 0; }
+
+/* --- vectors and buffers ------------------------------------------------------------------------------------------ */
+
+/* Makes room for `count` elements of `size` bytes behind *items; *capacity in elements. */
+WEFT_MUST_USE weft_status vector_reserve(const weft_allocator *allocator, void *items, size_t *capacity, size_t count,
+                                         size_t size);
+
+/* Growing bytes; used for printing. After the first failed growth it stays failed, and buffer_status tells. */
+typedef struct buffer {
+    const weft_allocator *allocator;
+    char *bytes;
+    size_t nbytes, capacity;
+    bool failed;
+} buffer;
+
+void buffer_init(buffer *b, const weft_allocator *allocator);
+void buffer_fini(buffer *b);
+void buffer_append(buffer *b, const void *bytes, size_t nbytes);
+void buffer_text(buffer *b, const char *text);
+void buffer_format(buffer *b, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Shortest decimal text that reads back to the same float (double); always with '.', 'e', inf or nan. */
+void buffer_float(buffer *b, float value);
+void buffer_double(buffer *b, double value);
+WEFT_MUST_USE weft_status buffer_status(const buffer *b);
+/* Gives the bytes (NUL-terminated, block of nbytes + 1) to the caller, to be freed with base_free(.., nbytes + 1). */
+WEFT_MUST_USE weft_status buffer_take(buffer *b, char **out_bytes, size_t *out_nbytes);
+
+/* --- context ------------------------------------------------------------------------------------------------------ */
+
+/* A slot that a higher folder hangs on the context (op table, pass table), destroyed with it. */
+typedef enum { CONTEXT_OPS, CONTEXT_PASSES, CONTEXT_KERNELS, CONTEXT_SLOT_COUNT } context_slot_id;
+typedef struct context_slot {
+    void *value;
+    void (*destroy)(void *value);
+} context_slot;
+
+struct weft_context {
+    weft_allocator allocator;
+    weft_diagnostic_fn on_diagnostic;
+    void *diagnostic_user;
+    size_t max_file_nbytes;
+    arena arena; /* lives as long as the context; filled only by create and register functions */
+    context_slot slots[CONTEXT_SLOT_COUNT];
+};
+
+/* Sends one finding to the sink. */
+void context_diagnose(weft_context *context, weft_severity severity, const char *place, int line, int column,
+                      const char *format, ...) WEFT_PRINTF(6, 7);
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Reads a whole file, through gzip if its name ends in .gz (inflated size capped at max_nbytes too). "-" is stdin.
+ * Bytes are NUL-terminated beyond out_nbytes and freed with base_free(.., nbytes + 1). */
+WEFT_MUST_USE weft_status file_read(const weft_allocator *allocator, const char *path, size_t max_nbytes,
+                                    char **out_bytes, size_t *out_nbytes);
+/* Writes to a temporary beside `path` and renames, so that nothing is ever half written; gzip by extension; "-" is
+ * stdout. */
+WEFT_MUST_USE weft_status file_write(const weft_allocator *allocator, const char *path, const void *bytes, size_t nbytes);
+bool file_exists(const char *path);
+
+#endif

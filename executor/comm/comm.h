@@ -1,0 +1,68 @@
+/* comm.h: collectives behind one table. An engine (local: ranks as threads; later mpi, nccl) implements comm_engine. */
+#ifndef EXECUTOR_COMM_COMM_H
+#define EXECUTOR_COMM_COMM_H
+
+#include "base/base.h"
+#include "weft/types.h"
+
+typedef enum comm_kind {
+    COMM_ALL_REDUCE,
+    COMM_REDUCE,
+    COMM_BROADCAST,
+    COMM_ALL_GATHER,     /* dst: nranks * count elements, in ring order */
+    COMM_REDUCE_SCATTER, /* src: nranks * count elements; dst: count */
+    COMM_ALL_TO_ALL,     /* src and dst: nranks * count elements */
+    COMM_SCATTER,        /* root's src: nranks * count elements; dst: count */
+    COMM_BARRIER
+} comm_kind;
+
+/* What one member asks for. All members of the ring must ask for the same, in the same order. */
+typedef struct comm_request {
+    comm_kind kind;
+    weft_dtype dtype;
+    weft_reduce reduce;
+    int root;       /* index in the ring */
+    int64_t count;  /* elements, see comm_kind */
+    const void *src;
+    void *dst;      /* may equal src */
+    const char *op; /* for messages: type of the op */
+} comm_request;
+
+/* A ring as one member sees it. */
+typedef struct comm_ring {
+    const struct comm_engine *engine;
+    int64_t id;
+    int index, nranks; /* of this member */
+    void *shared;      /* the engine's */
+} comm_ring;
+
+typedef struct comm_engine {
+    const char *name;
+    /* Blocks until the collective is complete for this member. Summation is in ring order, so that results do not depend
+     * on timing. A disagreement between members, or a failed peer, ends every member with a status. */
+    weft_status (*run)(comm_ring *ring, const comm_request *request);
+} comm_engine;
+
+static inline weft_status comm_run(comm_ring *ring, const comm_request *request) {
+    return ring->engine->run(ring, request);
+}
+
+/* --- local engine: ranks are threads of this process ---------------------------------------------------------------- */
+
+typedef struct local_world local_world;
+
+/* A world of `nranks` ranks. */
+WEFT_MUST_USE weft_status local_world_create(const weft_allocator *allocator, int nranks, local_world **out);
+void local_world_destroy(local_world *world);
+/* Every member of ring `id` calls this once before the first step (in any order); `ranks` must be equal for all members,
+ * and equal ids with disjoint rank lists are different rings. */
+WEFT_MUST_USE weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                                         comm_ring **out);
+/* Makes every waiting and future collective return WEFT_CANCELLED. Any thread. */
+void local_world_abort(local_world *world);
+bool local_world_aborted(const local_world *world);
+
+/* Waiting without burning cores: spin briefly, yield, then sleep. */
+typedef struct waiter waiter;
+
+#endif

@@ -1,0 +1,109 @@
+/* kernel.h: what a CPU kernel is.
+ *
+ * A kernel has two halves. `prepare` runs once when an executor is created: it reads attrs, checks what it can compute,
+ * makes its state and says how much scratch it needs. `run` runs every step: it may not allocate, look anything up, or
+ * read an attr. Each op type's kernel is one `const kernel kernel_<name>` named in ops/ops.def; families of kernels share a
+ * file in executor/kernels/. */
+#ifndef EXECUTOR_KERNEL_H
+#define EXECUTOR_KERNEL_H
+
+#include "ops/ops.h"
+
+/* A dense, row-major, contiguous tensor. */
+typedef struct tensor {
+    void *data;
+    weft_dtype dtype;
+    int32_t ndim;
+    int64_t dims[WEFT_MAX_RANK];
+    int64_t numel;
+    /* SELECTED_ROWS: `data` holds the values of nrows = dims[0] rows; rows[i] is the index of row i in a tensor of
+     * `height` rows. Else NULL and -1. */
+    int64_t *rows;
+    int64_t height;
+} tensor;
+
+struct comm_ring; /* executor/comm/comm.h */
+
+/* Arguments are flattened in schema slot order; in_first[s] .. in_first[s + 1] are those of input slot s. */
+typedef struct kernel_call {
+    const op_schema *schema;
+    const tensor *in;
+    tensor *out;
+    const uint32_t *in_first, *out_first;
+    void *state;     /* made by prepare */
+    void *workspace; /* the stream's scratch, 64-byte aligned, at least what prepare asked for */
+    struct comm_ring *ring; /* collectives: the communicator of the op's ring, at this rank */
+    int rank, nranks;
+    uint64_t seed;       /* of the run */
+    uint64_t op_seed;    /* distinct per op, equal on all ranks */
+    uint64_t step;       /* 0, 1, ... */
+    int nthreads;        /* intra-op threads this call may use */
+} kernel_call;
+
+typedef struct kernel_prepare {
+    const weft_op *op; /* attrs; arguments by name */
+    const op_schema *schema;
+    const tensor *in;  /* types and extents; data is NULL */
+    const tensor *out;
+    const uint32_t *in_first, *out_first;
+    arena *arena;            /* for state; lives as long as the executor */
+    void *state;             /* to be set by prepare */
+    size_t workspace_nbytes; /* to be set by prepare; 0 by default */
+    int rank, nranks;        /* of the whole run */
+    int ring_nranks;         /* of the op's ring; 1 if it has none */
+} kernel_prepare;
+
+typedef struct kernel {
+    weft_status (*prepare)(kernel_prepare *); /* NULL: nothing to prepare */
+    weft_status (*run)(const kernel_call *);
+} kernel;
+
+/* The kernel of a row of the op table; NULL: no kernel on this device. */
+const kernel *kernel_find(const op_schema *schema);
+
+/* For kernels. First argument of a slot, NULL if there is none. */
+static inline const tensor *arg_in(const kernel_call *c, int s) {
+    return c->in_first[s] < c->in_first[s + 1] ? &c->in[c->in_first[s]] : NULL;
+}
+static inline tensor *arg_out(const kernel_call *c, int s) {
+    return c->out_first[s] < c->out_first[s + 1] ? &c->out[c->out_first[s]] : NULL;
+}
+static inline const tensor *type_in(const kernel_prepare *p, int s) {
+    return p->in_first[s] < p->in_first[s + 1] ? &p->in[p->in_first[s]] : NULL;
+}
+static inline const tensor *type_out(const kernel_prepare *p, int s) {
+    return p->out_first[s] < p->out_first[s + 1] ? &p->out[p->out_first[s]] : NULL;
+}
+/* A prepare function's refusal: "op #n: expected ..., found ...". */
+WEFT_MUST_USE weft_status kernel_unsupported(const kernel_prepare *p, const char *format, ...) WEFT_PRINTF(2, 3);
+/* A run function's failure, worded with the op; the executor adds rank and ring. */
+WEFT_MUST_USE weft_status kernel_failed(const kernel_call *c, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* State of one struct type, zeroed. */
+#define KERNEL_STATE(p, type) ((type *)((p)->state = ARENA_NEW((p)->arena, type)))
+
+/* --- shared maths ---------------------------------------------------------------------------------------------------- */
+
+/* C = alpha op(A) op(B) + beta C, row major; op transposes where ta/tb. m x n result, inner extent k. */
+void gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+              const float *b, int64_t ldb, float beta, float *c, int64_t ldc, int nthreads);
+void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+              const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+/* Which library gemm_f32 uses, for `weft info`. */
+const char *gemm_library(void);
+
+/* Counter-based random bits (Philox4x32-10): the same (seed, op, step, index) always gives the same four words. */
+void philox(uint64_t seed, uint64_t op_seed, uint64_t step, uint64_t index, uint32_t out[4]);
+
+/* bf16 and fp16, rounding to nearest even. */
+static inline float bf16_to_f32(uint16_t h) {
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+uint16_t f32_to_bf16(float f);
+float fp16_to_f32(uint16_t h);
+uint16_t f32_to_fp16(float f);
+
+#endif

@@ -1,0 +1,115 @@
+/* weft/pass.h: passes, lists of passes in YAML, and reports of what they did. */
+#ifndef WEFT_PASS_H
+#define WEFT_PASS_H
+
+#include "weft/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_pass_list weft_pass_list;
+typedef struct weft_report weft_report;
+/* What a running pass is given: its options, where to report, scratch memory. */
+typedef struct weft_pass_context weft_pass_context;
+
+typedef enum weft_option_type {
+    WEFT_OPTION_BOOL,
+    WEFT_OPTION_INT,
+    WEFT_OPTION_FLOAT,
+    WEFT_OPTION_STRING,
+    WEFT_OPTION_STRINGS /* a YAML sequence of strings */
+} weft_option_type;
+
+/* One option of a pass. `otherwise` is the default, as it would be written in YAML; `choices` ("flush|cap") limits a
+ * string; NULL: any. */
+typedef struct weft_option {
+    const char *name;
+    weft_option_type type;
+    const char *otherwise;
+    const char *choices;
+    const char *summary;
+} weft_option;
+
+/* A pass. It analyses, decides, then edits: a pass that returns a status must have left the program unchanged. */
+typedef struct weft_pass {
+    const char *name;
+    const char *summary;
+    const weft_option *options;
+    size_t noptions;
+    weft_status (*run)(weft_pass_context *pass, weft_program *program, void *user);
+    void *user;
+} weft_pass;
+
+/* Adds a host's pass to the context's table; the struct and its strings must outlive the context. */
+WEFT_MUST_USE weft_status weft_pass_register(weft_context *context, const weft_pass *pass);
+size_t weft_pass_count(weft_context *context);
+const weft_pass *weft_pass_at(weft_context *context, size_t index);
+const weft_pass *weft_pass_find(weft_context *context, const char *name);
+
+/* Why a candidate was left alone. */
+typedef enum weft_reason {
+    WEFT_REASON_DEPENDENCY, /* another access stands between */
+    WEFT_REASON_DTYPE,
+    WEFT_REASON_RING,
+    WEFT_REASON_LIMIT,  /* a size limit or cap */
+    WEFT_REASON_ROLE,
+    WEFT_REASON_IN_USE, /* the value is read, written or aliased otherwise */
+    WEFT_REASON_SHAPE,  /* shape or container not known or not dense */
+    WEFT_REASON_SCALE,  /* factors differ or cannot be folded */
+    WEFT_REASON_MESH,
+    WEFT_REASON_NOTHING, /* nothing to do here */
+    WEFT_REASON_COUNT
+} weft_reason;
+const char *weft_reason_name(weft_reason reason);
+
+/* For passes: options by name (must be declared), and reporting. */
+bool weft_pass_option_bool(const weft_pass_context *pass, const char *name);
+int64_t weft_pass_option_int(const weft_pass_context *pass, const char *name);
+double weft_pass_option_float(const weft_pass_context *pass, const char *name);
+const char *weft_pass_option_string(const weft_pass_context *pass, const char *name); /* "" if empty */
+size_t weft_pass_option_strings(const weft_pass_context *pass, const char *name, const char *const **out_values);
+/* Whether the pass list or --set gave this option a value. */
+bool weft_pass_option_given(const weft_pass_context *pass, const char *name);
+/* One line of what was done; a named count ("scales removed"); a candidate left alone and why. */
+WEFT_MUST_USE weft_status weft_pass_did(weft_pass_context *pass, const char *format, ...) WEFT_PRINTF(2, 3);
+WEFT_MUST_USE weft_status weft_pass_count_add(weft_pass_context *pass, const char *what, int64_t amount);
+WEFT_MUST_USE weft_status weft_pass_left(weft_pass_context *pass, const weft_op *op, weft_reason reason,
+                                         const char *format, ...) WEFT_PRINTF(4, 5);
+/* A refusal to be returned from run; names the pass. */
+WEFT_MUST_USE weft_status weft_pass_refuse(weft_pass_context *pass, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* Parses a pass list: YAML text ("passes: [...]", or the short form "a, b: {k: v}"). Unknown passes, unknown or repeated
+ * options and values of the wrong type are errors with line and column. */
+WEFT_MUST_USE weft_status weft_pass_list_parse(weft_context *context, const char *yaml, size_t nbytes, const char *place,
+                                               weft_pass_list **out_list);
+/* Overrides one option: "PASS.KEY=VALUE". */
+WEFT_MUST_USE weft_status weft_pass_list_set(weft_pass_list *list, const char *assignment);
+void weft_pass_list_destroy(weft_pass_list *list);
+size_t weft_pass_list_count(const weft_pass_list *list);
+
+/* Runs the passes in order, the structural verifier after each. Stops at the first status; passes before it stay applied,
+ * the refusing one left the program as it was. `out_report` (may be NULL) is set also then. */
+WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program,
+                                             weft_report **out_report);
+
+void weft_report_destroy(weft_report *report);
+/* Text for people: per pass time, ops before and after, counts, what it did, what it left alone and why. `verbose` lists
+ * every candidate left alone; otherwise equal reasons are counted. The caller owns the bytes. */
+WEFT_MUST_USE weft_status weft_report_print(const weft_report *report, bool verbose, char **out_bytes,
+                                            size_t *out_nbytes);
+size_t weft_report_npasses(const weft_report *report);
+/* The count that pass `pass_index` reported under `what`; 0 if it did not. */
+int64_t weft_report_count(const weft_report *report, size_t pass_index, const char *what);
+const char *weft_report_pass_name(const weft_report *report, size_t pass_index);
+size_t weft_report_nops_before(const weft_report *report, size_t pass_index);
+size_t weft_report_nops_after(const weft_report *report, size_t pass_index);
+double weft_report_seconds(const weft_report *report, size_t pass_index);
+/* Candidates that pass left alone: reason and words. */
+size_t weft_report_nleft(const weft_report *report, size_t pass_index);
+weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_words);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* weft/plan.h: a program decided to the last byte: memory, instructions per stream, events between streams. */
+#ifndef WEFT_PLAN_H
+#define WEFT_PLAN_H
+
+#include "weft/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_plan weft_plan;
+
+/* The type of a value that is fed, where it differs from what the program declares (or is -1 there). */
+typedef struct weft_feed_type {
+    const char *name;
+    weft_dtype dtype;
+    size_t ndim;
+    int64_t dims[WEFT_MAX_RANK];
+} weft_feed_type;
+
+typedef struct weft_plan_options {
+    const weft_feed_type *feeds; /* per-rank types of the values that will be fed */
+    size_t nfeeds;
+    const char *const *fetches; /* vars to keep until the end of the step */
+    size_t nfetches;
+} weft_plan_options;
+
+/* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are
+ * ordered by events wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops. `options`
+ * may be NULL. Errors name the op: an unknown type, a type without kernel inputs, shapes that contradict. */
+WEFT_MUST_USE weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options,
+                                           weft_plan **out_plan);
+void weft_plan_destroy(weft_plan *plan);
+/* The text form; parse(print(p)) prints the same bytes. The caller owns the bytes (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_plan_print(const weft_plan *plan, char **out_bytes, size_t *out_nbytes);
+WEFT_MUST_USE weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
+                                          weft_plan **out_plan);
+
+typedef struct weft_plan_summary {
+    size_t ninstructions, nremoved_ops, nstreams, nevents;
+    int64_t persistent_nbytes, temporary_nbytes;
+    size_t ncollectives;
+} weft_plan_summary;
+void weft_plan_summarize(const weft_plan *plan, weft_plan_summary *out_summary);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

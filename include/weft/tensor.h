@@ -1,0 +1,46 @@
+/* weft/tensor.h: named tensors: feeds, parameters, results. */
+#ifndef WEFT_TENSOR_H
+#define WEFT_TENSOR_H
+
+#include <stdbool.h>
+
+#include "weft/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A dense row-major tensor. `data` is owned by the set that holds it. */
+typedef struct weft_tensor {
+    const char *name;
+    weft_dtype dtype;
+    size_t ndim;
+    int64_t dims[WEFT_MAX_RANK];
+    void *data;
+    size_t nbytes;
+} weft_tensor;
+
+/* An ordered set of tensors by name. */
+typedef struct weft_tensors weft_tensors;
+
+WEFT_MUST_USE weft_status weft_tensors_create(weft_context *context, weft_tensors **out_tensors);
+void weft_tensors_destroy(weft_tensors *tensors);
+size_t weft_tensors_count(const weft_tensors *tensors);
+const weft_tensor *weft_tensors_at(const weft_tensors *tensors, size_t index);
+const weft_tensor *weft_tensors_find(const weft_tensors *tensors, const char *name); /* O(1); NULL if absent */
+/* Adds a tensor with zeroed data, replacing one of that name. The result is borrowed until the next add. */
+WEFT_MUST_USE weft_status weft_tensors_add(weft_tensors *tensors, const char *name, weft_dtype dtype, size_t ndim,
+                                           const int64_t *dims, weft_tensor **out_tensor);
+
+/* Reads .npz (a tensor per member), .npy (one tensor named by the file's stem) or, for a program's persistable vars in
+ * order of name, .pdiparams. `program` is needed for .pdiparams only. bf16 is stored in .npz as uint16 bits; such members
+ * arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
+WEFT_MUST_USE weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
+                                            weft_tensors **out_tensors);
+/* Writes the same forms; nothing is half written. */
+WEFT_MUST_USE weft_status weft_tensors_save(const weft_tensors *tensors, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,139 @@
+/* ops.h: the op table: schema, shape inference and effects of every op type that Weft knows.
+ *
+ * ops.def is the only list; each layer expands it into its own table. Slot and attr lists are written as text in ops.def
+ * and parsed once when a context is created:
+ *
+ *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
+ *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element before
+ *                                        it writes it, or handles equal pointers
+ *   attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale: float = 1.0, str_value: string = ''"
+ *
+ * An op type that is not in the table is legal everywhere except in execution: it reads its inputs, writes its outputs. */
+#ifndef OPS_OPS_H
+#define OPS_OPS_H
+
+#include "program/ir.h"
+
+/* What an op does beside computing outputs from inputs. */
+enum {
+    OP_COLLECTIVE = 1 << 0,  /* communicates on the ring of its ring_id attr */
+    OP_RANDOM = 1 << 1,      /* draws random numbers: thread their state in program order */
+    OP_HOST = 1 << 2,        /* blocks the host (fetch, stream syncs) */
+    OP_NO_BYTES = 1 << 3,    /* touches no bytes: an edge in Paddle's executor only (nop, depend, c_wait_*) */
+    OP_ALIASES = 1 << 4,     /* outputs become views of one buffer (coalesce_tensor) */
+    OP_CONTROL = 1 << 5,     /* runs a sub-block */
+    OP_OPTIMIZER = 1 << 6,   /* updates the var of slot Param from the one of slot Grad */
+    OP_LINEAR_GRAD = 1 << 7, /* outputs are homogeneous linear, jointly, in all inputs of slots named *@GRAD */
+    OP_LINEAR = 1 << 8,      /* the same, in all inputs (sum, reshape, cast, concat, ...) */
+    OP_LINEAR_X = 1 << 9,    /* the same, in its first input slot (scale without bias; other inputs are fixed) */
+    OP_PADDLE_GPU = 1 << 10  /* Paddle's CPU executor cannot run it (c_wait_compute) */
+};
+
+typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;
+
+typedef struct slot_schema {
+    const char *name;
+    slot_arity arity;
+    int in_place_of; /* outputs: index of the input slot whose memory it may share, or -1 */
+} slot_schema;
+
+typedef struct attr_schema {
+    const char *name;
+    attr_type type;
+    weft_attr otherwise; /* the default; name not set */
+} attr_schema;
+
+/* A tensor's type during inference. ndim -1: not known. Extents of -1: known only at run time. */
+typedef struct shape {
+    int32_t dtype;
+    int32_t ndim;
+    int64_t dims[WEFT_MAX_RANK];
+    /* SELECTED_ROWS: dims are those of the values [nrows, ...]; the whole tensor has `height` rows. Else -1. */
+    int64_t height;
+} shape;
+
+/* What an inference function sees: inputs and outputs flattened in schema slot order. in_first[i] .. in_first[i + 1] are
+ * the arguments of input slot i. Functions read `in`, write `out`; outputs start as ndim -1, dtype of the declared var. */
+typedef struct infer {
+    const weft_op *op;
+    const struct op_schema *schema;
+    const shape *in;
+    const uint32_t *in_first;
+    shape *out;
+    const uint32_t *out_first;
+} infer;
+
+typedef weft_status (*infer_fn)(infer *);
+
+typedef struct op_schema {
+    const char *type;
+    const char *family; /* the .c file of ops/ and executor/kernels/ that owns it */
+    const char *summary;
+    const slot_schema *inputs, *outputs; /* in ops.def order: the order of kernels' arguments */
+    size_t ninputs, noutputs;
+    const attr_schema *attrs;
+    size_t nattrs;
+    uint32_t effects;
+    infer_fn infer;
+    int index; /* row in ops.def: index into other layers' tables */
+} op_schema;
+
+/* The row of `op`'s type, cached on the op; NULL for a type that is not in the table. */
+const op_schema *op_schema_of(weft_op *op);
+const op_schema *ops_find(weft_context *context, const char *type);
+size_t ops_count(weft_context *context);
+const op_schema *ops_at(weft_context *context, size_t index);
+WEFT_MUST_USE weft_status ops_register(weft_context *context); /* builds the table; called by weft_context_create */
+
+static inline bool op_has_effect(weft_op *op, uint32_t effect) {
+    const op_schema *s = op_schema_of(op);
+    return s && (s->effects & effect) != 0;
+}
+
+/* Attrs with the schema's default. `type` mismatches that lose nothing convert (INT/LONG/BOOLEAN, FLOAT/FLOAT64). */
+int64_t attr_int(const weft_op *op, const char *n, int64_t otherwise);
+double attr_float(const weft_op *op, const char *n, double otherwise);
+bool attr_bool(const weft_op *op, const char *n, bool otherwise);
+/* INTS or LONGS; *out_count 0 and NULL when absent. Values are the program's. */
+const int64_t *attr_ints(const weft_op *op, const char *n, size_t *out_count);
+const double *attr_floats(const weft_op *op, const char *n, size_t *out_count);
+const char *attr_string(const weft_op *op, const char *n, const char *otherwise);
+
+/* --- shape inference -------------------------------------------------------------------------------------------------- */
+
+/* Types of every var, by var id; start from declared types or from feeds. */
+typedef struct shape_env {
+    weft_program *program;
+    shape *shapes; /* nall_vars of them */
+} shape_env;
+
+/* Fills `env` with declared types. The array is the caller's arena's. */
+WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
+/* Infers one op's outputs into env. An unknown type, or one without an infer function, keeps declared types. A
+ * contradiction between attrs and inputs is an error that names the op. */
+WEFT_MUST_USE weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch);
+/* Infers a block and the sub-blocks its ops run, in program order. */
+WEFT_MUST_USE weft_status shape_infer_block(shape_env *env, weft_block *block, arena *scratch);
+
+/* For inference functions. infer_in(i, s): first argument of input slot s, NULL if there is none. */
+static inline const shape *infer_in(const infer *i, int s) {
+    return i->in_first[s] < i->in_first[s + 1] ? &i->in[i->in_first[s]] : NULL;
+}
+static inline shape *infer_out(const infer *i, int s) {
+    return i->out_first[s] < i->out_first[s + 1] ? &i->out[i->out_first[s]] : NULL;
+}
+WEFT_MUST_USE weft_status infer_error(const infer *i, const char *format, ...) WEFT_PRINTF(2, 3);
+int64_t shape_numel(const shape *s); /* -1 if any extent is unknown */
+
+/* --- reading effects ---------------------------------------------------------------------------------------------------- */
+
+/* The ring of a collective. */
+static inline int64_t op_ring(const weft_op *op) { return attr_int(op, "ring_id", 0); }
+static inline int op_role(const weft_op *op) { return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED); }
+/* An op that reduces a tensor over a ring in place, whatever its era's name: c_allreduce_*, all_reduce. */
+bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce);
+/* The first tensor argument of the slot "X" or "x", "Out" or "out": collectives changed case between eras. */
+weft_var *op_x(const weft_op *op);
+weft_var *op_out(const weft_op *op);
+
+#endif

@@ -1,0 +1,63 @@
+/* plan.h: what will happen when a program runs: memory, instructions per stream, events. A plan is immutable and holds
+ * everything an executor needs; it does not refer to the program it was made from. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "ops/ops.h"
+#include "weft/plan.h"
+
+typedef enum plan_space {
+    PLAN_PERSISTENT, /* lives across steps: parameters, optimizer state, feeds */
+    PLAN_TEMPORARY   /* lives within a step; offsets are shared by lifetime */
+} plan_space;
+
+/* One var as bytes: `nbytes` at `offset` of its space. Vars that alias (bucket members, in-place pairs) overlap. */
+typedef struct plan_value {
+    const char *name;
+    shape shape;
+    plan_space space;
+    int64_t offset, nbytes;
+    int32_t view_of; /* the coalesced buffer that it is a slice of, or -1 */
+    int32_t rows;    /* SELECTED_ROWS: the value that holds row indices (int64), or -1 */
+    bool persistable, is_feed, is_fetch;
+    bool is_written; /* by any instruction */
+    const placement *dist; /* how the whole tensor is split over ranks, or NULL */
+} plan_value;
+
+/* An instruction waits until stream `stream` has completed its first `count` instructions of this step. */
+typedef struct plan_wait {
+    int32_t stream;
+    int32_t count;
+} plan_wait;
+
+typedef struct plan_instr {
+    weft_op *op; /* type and attrs, in the plan's own program; no arguments resolved through it */
+    const op_schema *schema;
+    int32_t stream;
+    int32_t position; /* within its stream, from 0 */
+    int32_t op_index; /* in block 0 order of the source program, for messages and traces */
+    /* Values by argument, flattened in schema slot order; in_first has ninputs + 1 entries. -1: empty argument. */
+    const int32_t *in, *out;
+    const uint32_t *in_first, *out_first;
+    const plan_wait *waits;
+    uint32_t nwaits;
+    int32_t guard;       /* run only if this bool value is true; -1: always */
+    int32_t outer_guard; /* guard of the enclosing conditional, or -1 */
+    int64_t ring_id;     /* collectives; else -1 */
+} plan_instr;
+
+struct weft_plan {
+    weft_context *context;
+    arena arena;
+    weft_program *program; /* the plan's own: names, attrs, rings */
+    int nstreams;
+    const char *const *stream_names; /* [0] is "compute" */
+    plan_instr *instrs;              /* in program order */
+    size_t ninstrs;
+    plan_value *values;
+    size_t nvalues;
+    int64_t persistent_nbytes, temporary_nbytes;
+    size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
+};
+
+#endif

@@ -1,0 +1,234 @@
+/* ir.h: the structs behind weft/program.h. Other folders read the fields and change them only through the functions
+ * here and in weft/program.h, which keep order numbers and uses. */
+#ifndef PROGRAM_IR_H
+#define PROGRAM_IR_H
+
+#include "base/base.h"
+#include "dist_attr/dist_attr.h"
+#include "weft/program.h"
+
+/* AttrType of framework.proto. */
+typedef enum attr_type {
+    ATTR_INT = 0, ATTR_FLOAT = 1, ATTR_STRING = 2, ATTR_INTS = 3, ATTR_FLOATS = 4, ATTR_STRINGS = 5, ATTR_BOOLEAN = 6,
+    ATTR_BOOLEANS = 7, ATTR_BLOCK = 8, ATTR_LONG = 9, ATTR_BLOCKS = 10, ATTR_LONGS = 11, ATTR_FLOAT64S = 12,
+    ATTR_VAR = 13, ATTR_VARS = 14, ATTR_FLOAT64 = 15, ATTR_SCALAR = 16, ATTR_SCALARS = 17
+} attr_type;
+
+typedef enum scalar_type { SCALAR_BOOLEAN = 1, SCALAR_LONG = 2, SCALAR_FLOAT64 = 3, SCALAR_COMPLEX128 = 4 } scalar_type;
+typedef struct scalar {
+    scalar_type type;
+    bool b;
+    int64_t i;
+    double r, imaginary; /* r is also a complex number's real part */
+} scalar;
+
+/* Bytes that need not be text. */
+typedef struct text {
+    const char *bytes;
+    size_t nbytes;
+} text;
+
+/* One attr of an op. Exactly the member of `type` is meaningful. INT, LONG and BLOCK use i; FLOAT uses f (a float's value
+ * exactly); FLOAT64 uses f; lists use count and the matching pointer (BLOCKS and INTS and LONGS: ints; FLOATS and
+ * FLOAT64S: floats). */
+struct weft_attr {
+    const name *name;
+    attr_type type;
+    size_t count;
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        text s; /* STRING, VAR */
+        const int64_t *ints;
+        const double *floats;
+        const uint8_t *bools;
+        const text *strings; /* STRINGS, VARS */
+        scalar scalar;
+        const scalar *scalars;
+    } u;
+};
+
+/* One argument: the node that links an op and a var. */
+typedef struct use {
+    weft_var *var;
+    weft_op *op;
+    struct use *prev, *next; /* among the var's uses */
+    bool is_output;
+} use;
+
+typedef struct slot {
+    const name *name;
+    use **args; /* in argument order; a use never moves in memory */
+    size_t nargs, capacity;
+} slot;
+
+typedef struct slot_list {
+    slot *slots; /* in file order; passes insert sorted by name */
+    size_t count, capacity;
+} slot_list;
+
+/* How one op sees one of its arguments (the sidecar's per-op entries, keyed by var name). */
+typedef struct op_placement {
+    const name *var;
+    placement placement;
+} op_placement;
+
+/* An op's distributed attribute; NULL fields where the sidecar says nothing. */
+typedef struct op_dist {
+    const mesh *mesh;
+    const char *impl_type; /* NULL: "default" */
+    int64_t impl_idx;
+    bool is_recompute, has_recompute;
+    const char *execution_stream; /* NULL: the default (compute) stream */
+    const char *event_to_record;  /* an event that this op records when it completes; NULL: none */
+    const char *const *events_to_wait;
+    size_t nevents_to_wait;
+    op_placement *inputs, *outputs;
+    size_t ninputs, noutputs;
+    const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
+} op_dist;
+
+struct weft_op {
+    weft_block *block; /* NULL: created but not inserted, or removed */
+    weft_program *program;
+    weft_op *prev, *next;
+    uint64_t order; /* within the block; larger is later */
+    const name *type;
+    slot_list inputs, outputs;
+    weft_attr *attrs; /* in file order */
+    size_t nattrs, attr_capacity;
+    bool is_target, has_is_target;
+    op_dist *dist;             /* NULL: none */
+    const void *schema;        /* ops/ caches its row here */
+    text unknown_fields;       /* wire bytes to keep */
+    uint64_t mark;             /* scratch of the running pass; not serialized */
+};
+
+struct weft_var {
+    weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
+    const name *name;
+    uint32_t id;       /* dense over the program: index for side tables */
+    int32_t kind;      /* weft_var_kind, or any VarType.Type */
+    int32_t dtype;     /* WEFT_DTYPE_NONE if the kind has no tensor */
+    bool has_tensor;   /* a TensorDesc is present */
+    size_t ndim;
+    int64_t *dims;
+    int32_t lod_level;
+    bool has_lod_level;
+    bool persistable, has_persistable;
+    bool need_check_feed, has_need_check_feed;
+    bool is_parameter, has_is_parameter;
+    bool stop_gradient, has_stop_gradient;
+    weft_attr *attrs;
+    size_t nattrs;
+    text type_bytes;     /* the VarType message as read, when Weft does not model its kind; else empty */
+    text unknown_fields;
+    use *first_use, *last_use; /* in no particular order */
+    size_t nuses;
+    placement *dist;           /* NULL: none */
+    bool dist_is_null;         /* the sidecar says null for it */
+    const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
+    uint64_t mark;
+};
+
+struct weft_block {
+    weft_program *program;
+    int32_t idx, parent_idx, forward_block_idx;
+    bool has_forward_block_idx;
+    weft_var **vars; /* declared here, in file order */
+    size_t nvars, var_capacity;
+    weft_op *first, *last;
+    size_t nops;
+    weft_var **by_name; /* open addressing on the name's hash; capacity a power of two */
+    size_t by_name_capacity;
+    text unknown_fields;
+};
+
+struct weft_program {
+    weft_context *context;
+    arena arena;
+    interner names;
+    weft_block **blocks;
+    size_t nblocks, block_capacity;
+    weft_var **all_vars; /* by id, declared or only mentioned */
+    size_t nall_vars, all_vars_capacity;
+    weft_var **undeclared; /* by name id */
+    size_t undeclared_capacity;
+    int64_t version;
+    bool has_version;
+    text op_version_map; /* the OpVersionMap message as read; kept, not modelled */
+    bool has_op_version_map;
+    text unknown_fields;
+    const char *place; /* file name for messages; never NULL */
+
+    /* From the sidecar. */
+    bool has_dist;
+    int64_t rank; /* -1: every rank */
+    const mesh **meshes;
+    size_t nmeshes, mesh_capacity;
+    ring *rings; /* sorted by id */
+    size_t nrings, ring_capacity;
+    const name **params_grads; /* pairs: param, grad */
+    size_t nparams_grads;      /* pairs */
+    const char *dist_extra_json; /* other top members of the sidecar as JSON object text, or NULL */
+};
+
+/* --- building: used by readers and passes; all memory is the program's ---------------------------------------------- */
+
+WEFT_MUST_USE weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out);
+WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
+WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
+/* Finds by block, forward block, parents; NULL if undeclared. */
+weft_var *block_find(const weft_block *b, const name *n);
+/* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
+WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
+WEFT_MUST_USE weft_status op_create(weft_program *p, const name *type, weft_op **out);
+/* Appends a slot at the end (file order), even an empty one. */
+WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot **out);
+WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v);
+/* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
+WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
+/* The attr to set: the existing one, or a new one at its sorted place among attrs. */
+WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
+bool op_remove_attr(weft_op *op, const char *n);
+WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out); /* makes an empty one if there is none */
+WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
+WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
+WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
+
+/* --- reading --------------------------------------------------------------------------------------------------------- */
+
+const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name); /* NULL if absent */
+const weft_attr *op_find_attr(const weft_op *op, const char *n);                  /* NULL if absent */
+const ring *program_find_ring(const weft_program *p, int64_t id);
+/* "matmul_v2 #41" where 41 counts from the block's first op: O(n), for messages only. Program memory is not used; the
+ * text is in `out`, cut to its size. */
+const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
+bool attr_equal(const weft_attr *a, const weft_attr *b);
+static inline bool op_is(const weft_op *op, const char *type) { return name_is(op->type, type); }
+/* Whether the op_namescope contains `part`. */
+bool op_in_namescope(const weft_op *op, const char *part);
+/* A name that no var of the program has: `stem`, else stem_1, stem_2, ... */
+WEFT_MUST_USE weft_status program_unique_name(weft_program *p, const char *stem, const name **out);
+
+#define FOR_EACH_OP(op, block) for (weft_op *op = (block)->first; op; op = op->next)
+#define FOR_EACH_USE(u, var) for (use *u = (var)->first_use; u; u = u->next)
+/* Every argument of `op`: inputs where `out` is false. Use inside braces: FOR_EACH_ARG(op, out, u) { ... } */
+#define FOR_EACH_ARG(op, out, u)                                                                                       \
+    for (size_t u##_s = 0; u##_s < ((out) ? (op)->outputs.count : (op)->inputs.count); u##_s++)                        \
+        for (use **u##_p = ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].args,                             \
+                 **u##_e = u##_p + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs,                    \
+                 *u = NULL;                                                                                            \
+             u##_p < u##_e && (u = *u##_p, true); u##_p++)
+
+/* Forms, one file each. */
+WEFT_MUST_USE weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes);
+WEFT_MUST_USE weft_status pdmodel_print(const weft_program *p, buffer *out);
+WEFT_MUST_USE weft_status yaml_parse(weft_program *p, const void *bytes, size_t nbytes);
+WEFT_MUST_USE weft_status yaml_print(const weft_program *p, buffer *out);
+WEFT_MUST_USE weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, const char *place,
+                                        bool with_ops); /* with_ops false: only meshes, rings and vars hold */
+WEFT_MUST_USE weft_status sidecar_print(const weft_program *p, buffer *out);
+
+#endif
