@@ -24,6 +24,7 @@ typedef struct yaml_limits {
     int max_depth;         /* 0: 64 */
     size_t max_nodes;      /* 0: 20,000,000 */
     size_t max_nbytes;     /* 0: 1 GiB */
+    int line_offset;       /* added to every line: for a text that the caller wrapped */
 } yaml_limits;
 
 /* Reads exactly one document. Aliases, merge keys, duplicate keys and anything over a cap are errors. Every problem goes

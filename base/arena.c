@@ -1,0 +1,113 @@
+/* arena.c: bump allocation in chunks that double up to 1 MiB. A large object gets a chunk of its own behind the newest
+ * one, so that the room left there is not lost. Under AddressSanitizer every object is a chunk: overruns are seen. */
+#include <stdio.h>
+
+#include "base/base.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SINGLE_OBJECTS true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SINGLE_OBJECTS true
+#endif
+#endif
+#ifndef SINGLE_OBJECTS
+#define SINGLE_OBJECTS false
+#endif
+
+enum { ALIGNMENT = 16, FIRST_CHUNK = 1024, LARGEST_CHUNK = 1 << 20 };
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t nbytes; /* of the whole block */
+    _Alignas(ALIGNMENT) unsigned char bytes[];
+};
+
+void arena_init(arena *a, const weft_allocator *allocator) {
+    *a = (arena){.allocator = allocator};
+}
+
+void arena_fini(arena *a) {
+    for (arena_chunk *chunk = a->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        base_free(a->allocator, chunk, chunk->nbytes);
+    }
+    *a = (arena){.allocator = a->allocator};
+}
+
+static arena_chunk *new_chunk(arena *a, size_t room) {
+    size_t nbytes;
+    if (!base_add(room, sizeof(arena_chunk), &nbytes)) return NULL;
+    arena_chunk *chunk = base_alloc(a->allocator, nbytes);
+    if (!chunk) return NULL;
+    chunk->nbytes = nbytes;
+    a->total_nbytes += nbytes;
+    return chunk;
+}
+
+/* A chunk for one object, linked behind the newest so that bumping goes on there. */
+static void *alloc_alone(arena *a, size_t nbytes) {
+    arena_chunk *chunk = new_chunk(a, nbytes);
+    if (!chunk) return NULL;
+    arena_chunk **link = a->chunks ? &a->chunks->next : &a->chunks;
+    chunk->next = *link;
+    *link = chunk;
+    return memset(chunk->bytes, 0, nbytes);
+}
+
+static bool open_chunk(arena *a, size_t nbytes) {
+    size_t room = a->capacity ? a->capacity * 2 : FIRST_CHUNK;
+    if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
+    while (room < nbytes) room *= 2;
+    arena_chunk *chunk = new_chunk(a, room);
+    if (!chunk) return false;
+    chunk->next = a->chunks;
+    a->chunks = chunk;
+    a->capacity = room;
+    a->used = 0;
+    return true;
+}
+
+void *arena_alloc(arena *a, size_t nbytes) {
+    if (SINGLE_OBJECTS) return alloc_alone(a, nbytes ? nbytes : 1);
+    size_t rounded;
+    if (!base_add(nbytes ? nbytes : 1, ALIGNMENT - 1, &rounded)) return NULL;
+    rounded &= ~(size_t)(ALIGNMENT - 1);
+    if (rounded > a->capacity - a->used) {
+        if (rounded > LARGEST_CHUNK / 4 && a->chunks) return alloc_alone(a, rounded);
+        if (!open_chunk(a, rounded)) return NULL;
+    }
+    void *object = a->chunks->bytes + a->used;
+    a->used += rounded;
+    return memset(object, 0, rounded);
+}
+
+void *arena_array(arena *a, size_t count, size_t size) {
+    size_t nbytes;
+    return base_mul(count, size, &nbytes) ? arena_alloc(a, nbytes) : NULL;
+}
+
+void *arena_copy(arena *a, const void *bytes, size_t nbytes) {
+    void *copy = arena_alloc(a, nbytes);
+    if (copy && nbytes) memcpy(copy, bytes, nbytes);
+    return copy;
+}
+
+char *arena_string(arena *a, const char *bytes, size_t nbytes) {
+    size_t with_nul;
+    char *copy = base_add(nbytes, 1, &with_nul) ? arena_alloc(a, with_nul) : NULL;
+    if (copy && nbytes) memcpy(copy, bytes, nbytes);
+    return copy;
+}
+
+char *arena_format(arena *a, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int nbytes = vsnprintf(NULL, 0, format, args);
+    char *formatted = nbytes < 0 ? NULL : arena_alloc(a, (size_t)nbytes + 1);
+    if (formatted) vsnprintf(formatted, (size_t)nbytes + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return formatted;
+}

@@ -1,0 +1,56 @@
+/* context.c: the object from which everything else hangs. Higher folders keep their tables in its slots. */
+#include <stdio.h>
+
+#include "base/context.h"
+
+enum { DEFAULT_MAX_FILE_GIB = 4 };
+
+weft_status context_create_bare(const weft_context_options *options, weft_context **out_context) {
+    static const weft_context_options none;
+    if (!options) options = &none;
+    weft_allocator allocator = options->allocator.resize ? options->allocator : base_libc_allocator();
+    weft_context *context = base_alloc(&allocator, sizeof *context);
+    if (!context) return base_out_of_memory();
+    *context = (weft_context){.allocator = allocator,
+                              .on_diagnostic = options->on_diagnostic,
+                              .diagnostic_user = options->diagnostic_user,
+                              .max_file_nbytes = options->max_file_nbytes};
+    if (!context->max_file_nbytes) context->max_file_nbytes = (size_t)DEFAULT_MAX_FILE_GIB << 30;
+    arena_init(&context->arena, &context->allocator);
+    *out_context = context;
+    return NULL;
+}
+
+void context_destroy(weft_context *context) {
+    for (int i = CONTEXT_SLOT_COUNT - 1; i >= 0; i--)
+        if (context->slots[i].destroy) context->slots[i].destroy(context->slots[i].value);
+    arena_fini(&context->arena);
+    weft_allocator allocator = context->allocator;
+    base_free(&allocator, context, sizeof *context);
+}
+
+void context_diagnose(weft_context *context, weft_severity severity, const char *place, int line, int column,
+                      const char *format, ...) {
+    if (!context->on_diagnostic) return;
+    char small[512]; /* nearly every message fits; a longer one is cut only if there is no memory for it */
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int nbytes = vsnprintf(small, sizeof small, format, args);
+    size_t room = nbytes < 0 ? 1 : (size_t)nbytes + 1;
+    char *whole = room > sizeof small ? base_alloc(&context->allocator, room) : NULL;
+    if (whole) vsnprintf(whole, room, format, again);
+    va_end(again);
+    va_end(args);
+    weft_diagnostic finding = {severity, whole ? whole : small, place ? place : "", line, column};
+    context->on_diagnostic(context->diagnostic_user, &finding);
+    base_free(&context->allocator, whole, room);
+}
+
+void weft_bytes_free(weft_context *context, void *bytes, size_t nbytes) {
+    base_free(&context->allocator, bytes, nbytes + 1);
+}
+
+const char *weft_version(void) {
+    return "weft " WEFT_VERSION;
+}

@@ -1,0 +1,161 @@
+/* Arena, interner, vectors and buffers, with memory that runs out at every request in turn. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "tests/support/failing_allocator.h"
+
+static weft_allocator libc;
+static void setup(void) {
+    libc = base_libc_allocator();
+}
+TestSuite(memory, .init = setup);
+
+Test(memory, arena_objects_are_zeroed_aligned_and_apart) {
+    arena a;
+    arena_init(&a, &libc);
+    unsigned char *objects[1000];
+    for (size_t i = 0; i < 1000; i++) {
+        objects[i] = arena_alloc(&a, i * 7);
+        cr_assert_eq((uintptr_t)objects[i] % 16, 0);
+        for (size_t j = 0; j < i * 7; j++) cr_assert_eq(objects[i][j], 0);
+        memset(objects[i], (int)(i & 255), i * 7);
+    }
+    for (size_t i = 0; i < 1000; i++)
+        for (size_t j = 0; j < i * 7; j++) cr_assert_eq(objects[i][j], i & 255);
+    arena_fini(&a);
+}
+
+Test(memory, arena_goes_on_bumping_after_a_large_object) {
+    arena a;
+    arena_init(&a, &libc);
+    cr_assert_not_null(arena_alloc(&a, 100));
+    cr_assert_not_null(arena_alloc(&a, 3 << 20));
+    size_t before = a.total_nbytes;
+    cr_assert_not_null(arena_alloc(&a, 100));
+    cr_assert_leq(a.total_nbytes - before, 256, "no new chunk is needed");
+    arena_fini(&a);
+    cr_assert_eq(a.total_nbytes, 0);
+}
+
+Test(memory, arena_refuses_sizes_that_overflow) {
+    arena a;
+    arena_init(&a, &libc);
+    cr_assert_null(arena_array(&a, SIZE_MAX / 2, 4));
+    cr_assert_null(arena_alloc(&a, SIZE_MAX));
+    cr_assert_null(arena_string(&a, "x", SIZE_MAX));
+    cr_assert_str_eq(arena_format(&a, "%d-%s", 4, "b"), "4-b");
+    cr_assert_str_eq(arena_string(&a, "abcdef", 3), "abc");
+    arena_fini(&a);
+}
+
+Test(memory, names_are_one_pointer_per_bytes) {
+    arena a;
+    interner in;
+    arena_init(&a, &libc);
+    interner_init(&in, &a);
+    cr_assert_null(interner_find(&in, "a", 1));
+    const name *plain = interner_get(&in, "a", 1), *with_nul = interner_get(&in, "a\0b", 3);
+    cr_assert_neq(plain, with_nul);
+    cr_assert_neq(with_nul, interner_get(&in, "a\0c", 3));
+    cr_assert_eq(with_nul, interner_get(&in, "a\0b", 3));
+    cr_assert_eq(with_nul->nbytes, 3);
+    cr_assert_arr_eq(with_nul->bytes, "a\0b", 4);
+    const name *empty = interner_get(&in, "", 0);
+    cr_assert_eq(empty, interner_find(&in, "", 0));
+    cr_assert_eq(empty->id, 3);
+    arena_fini(&a);
+}
+
+Test(memory, names_stay_as_the_table_grows) {
+    arena a;
+    interner in;
+    arena_init(&a, &libc);
+    interner_init(&in, &a);
+    static const name *names[5000];
+    char bytes[32];
+    for (int i = 0; i < 5000; i++) {
+        int n = snprintf(bytes, sizeof bytes, "tensor_%d.tmp", i);
+        names[i] = interner_get(&in, bytes, (size_t)n);
+        cr_assert_eq(names[i]->id, i);
+    }
+    for (int i = 0; i < 5000; i++) {
+        int n = snprintf(bytes, sizeof bytes, "tensor_%d.tmp", i);
+        cr_assert_eq(interner_find(&in, bytes, (size_t)n), names[i]);
+    }
+    arena_fini(&a);
+}
+
+Test(memory, vectors_grow_and_refuse_overflow) {
+    int *items = NULL;
+    size_t capacity = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        cr_assert_null(vector_reserve(&libc, &items, &capacity, i + 1, sizeof *items));
+        items[i] = (int)i;
+    }
+    for (size_t i = 0; i < 1000; i++) cr_assert_eq(items[i], i);
+    weft_status status = vector_reserve(&libc, &items, &capacity, SIZE_MAX / 2, sizeof *items);
+    cr_assert_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY);
+    base_free(&libc, items, capacity * sizeof *items);
+}
+
+Test(memory, buffers_take_exactly_their_bytes) {
+    buffer b;
+    buffer_init(&b, &libc);
+    buffer_format(&b, "%500d|", 7);
+    buffer_text(&b, "end");
+    char *bytes;
+    size_t nbytes;
+    cr_assert_null(buffer_take(&b, &bytes, &nbytes));
+    cr_assert_eq(nbytes, 504);
+    cr_assert_str_eq(bytes + 499, "7|end");
+    base_free(&libc, bytes, nbytes + 1);
+    cr_assert_null(buffer_take(&b, &bytes, &nbytes), "an empty buffer gives an empty string");
+    cr_assert_str_eq(bytes, "");
+    base_free(&libc, bytes, nbytes + 1);
+}
+
+/* Everything above once more in small, on memory that fails at its n-th request. */
+static weft_status use_all(const weft_allocator *allocator) {
+    weft_status status = NULL;
+    arena a;
+    interner in;
+    buffer b;
+    int *items = NULL;
+    size_t capacity = 0;
+    arena_init(&a, allocator);
+    interner_init(&in, &a);
+    buffer_init(&b, allocator);
+    for (int i = 0; i < 200; i++) {
+        char bytes[300];
+        int n = snprintf(bytes, sizeof bytes, "%0*d", i, i);
+        if (!interner_get(&in, bytes, (size_t)n)) TRY_DONE(base_out_of_memory());
+        buffer_format(&b, "%s,", bytes);
+        TRY_DONE(vector_reserve(allocator, &items, &capacity, (size_t)i + 1, sizeof *items));
+        items[i] = i;
+    }
+    char *taken = NULL;
+    size_t nbytes = 0;
+    TRY_DONE(buffer_status(&b));
+    TRY_DONE(buffer_take(&b, &taken, &nbytes));
+    base_free(allocator, taken, nbytes + 1);
+done:
+    base_free(allocator, items, capacity * sizeof *items);
+    buffer_fini(&b);
+    arena_fini(&a);
+    return status;
+}
+
+Test(memory, every_failed_request_is_a_clean_status) {
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+        failing_allocator state = {.fail_at = n};
+        weft_allocator allocator = failing_allocator_on(&state);
+        weft_status status = use_all(&allocator);
+        failed = state.failed;
+        cr_assert_eq(weft_status_code(status), failed ? WEFT_OUT_OF_MEMORY : WEFT_OK, "request %zu", n);
+        cr_assert_eq(state.held, 0, "request %zu: %zu bytes are lost", n, state.held);
+        cr_assert_not(state.wrong_size);
+        cr_assert_lt(n, 10000);
+    }
+}
