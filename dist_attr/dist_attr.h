@@ -7,6 +7,11 @@
 #include "base/base.h"
 #include "weft/types.h"
 
+enum {
+    MAX_RANKS = 1 << 18, /* ranks are numbered below this */
+    MESH_MAX_NDIM = 32   /* bits of placement.partial_axes */
+};
+
 /* A row-major array of ranks. Equality ignores the names of its dims. */
 typedef struct mesh {
     int ndim;

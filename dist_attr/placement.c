@@ -1,0 +1,108 @@
+/* placement.c: how one tensor lies on a mesh, and which part of it a rank holds. An axis that is sharded is cut into
+ * equal parts, in the order of the mesh coordinate; a mesh axis that shards nothing holds copies. */
+#include "dist_attr/dist_attr.h"
+
+/* dims_mapping and dynamic_dims entries that say nothing are equal to none at all. */
+static bool same_dynamic_dims(const placement *a, const placement *b) {
+    for (int i = 0; i < a->ndim; i++)
+        if ((a->dynamic_dims ? a->dynamic_dims[i] : 0) != (b->dynamic_dims ? b->dynamic_dims[i] : 0)) return false;
+    return true;
+}
+
+bool placement_equal(const placement *a, const placement *b) {
+    if (a == b) return true;
+    if (!a || !b || a->ndim != b->ndim || a->partial_axes != b->partial_axes) return false;
+    if (a->batch_dim != b->batch_dim || a->chunk_id != b->chunk_id) return false;
+    if (!mesh_equal(a->mesh, b->mesh)) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dims_mapping[i] != b->dims_mapping[i]) return false;
+    for (int i = 0; i < MESH_MAX_NDIM; i++)
+        if ((a->partial_axes >> i & 1) && a->partial_reduce[i] != b->partial_reduce[i]) return false;
+    return same_dynamic_dims(a, b);
+}
+
+static weft_status check_partial(const placement *p, uint32_t sharded_axes, const char *place) {
+    for (int i = 0; i < MESH_MAX_NDIM; i++) {
+        if (!(p->partial_axes >> i & 1)) continue;
+        if (i >= p->mesh->ndim)
+            return weft_status_create(WEFT_INVALID_PROGRAM, place,
+                                      "partial over mesh axis %d, but the mesh has %d axes", i, p->mesh->ndim);
+        if (sharded_axes >> i & 1)
+            return weft_status_create(WEFT_INVALID_PROGRAM, place, "mesh axis %d both shards the tensor and is partial",
+                                      i);
+    }
+    return NULL;
+}
+
+weft_status placement_check(const placement *p, int tensor_ndim, const char *place) {
+    if (!p || !p->mesh) return NULL;
+    if (tensor_ndim >= 0 && p->ndim != tensor_ndim)
+        return weft_status_create(WEFT_INVALID_PROGRAM, place,
+                                  "expected a dims_mapping of %d entries, one a tensor axis, found %d", tensor_ndim,
+                                  p->ndim);
+    uint32_t sharded_axes = 0;
+    for (int i = 0; i < p->ndim; i++) {
+        int64_t axis = p->dims_mapping[i];
+        if (axis == -1) continue;
+        if (axis < -1 || axis >= p->mesh->ndim)
+            return weft_status_create(WEFT_INVALID_PROGRAM, place,
+                                      "dims_mapping[%d]: expected -1 or a mesh axis below %d, found %lld", i,
+                                      p->mesh->ndim, (long long)axis);
+        if (sharded_axes >> axis & 1)
+            return weft_status_create(WEFT_INVALID_PROGRAM, place,
+                                      "dims_mapping[%d]: mesh axis %lld shards another tensor axis too", i,
+                                      (long long)axis);
+        sharded_axes |= (uint32_t)1 << axis;
+    }
+    return check_partial(p, sharded_axes, place);
+}
+
+bool placement_is_sharded(const placement *p) {
+    if (!p || !p->mesh) return false;
+    for (int i = 0; i < p->ndim; i++)
+        if (p->dims_mapping[i] >= 0 && p->mesh->shape[p->dims_mapping[i]] > 1) return true;
+    return false;
+}
+
+/* The number of parts into which tensor axis i is cut. */
+static int64_t parts_of_axis(const placement *p, int i) {
+    return i < p->ndim && p->dims_mapping[i] >= 0 ? p->mesh->shape[p->dims_mapping[i]] : 1;
+}
+
+weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, int64_t rank, const char *place,
+                            int64_t *out_offset, int64_t *out_extent) {
+    bool known = p && p->mesh;
+    int64_t coordinates[MESH_MAX_NDIM] = {0};
+    if (known) {
+        TRY(placement_check(p, ndim, place));
+        if (!mesh_coordinates(p->mesh, rank, coordinates))
+            return weft_status_create(WEFT_INVALID_PROGRAM, place, "rank %lld is not in the tensor's mesh",
+                                      (long long)rank);
+        for (int i = 0; i < ndim; i++)
+            if (whole[i] % parts_of_axis(p, i) != 0)
+                return weft_status_create(WEFT_INVALID_PROGRAM, place, "axis %d of extent %lld does not divide by %lld",
+                                          i, (long long)whole[i], (long long)parts_of_axis(p, i));
+    }
+    for (int i = 0; i < ndim; i++) {
+        int64_t parts = known ? parts_of_axis(p, i) : 1;
+        out_extent[i] = whole[i] / parts;
+        out_offset[i] = parts > 1 ? coordinates[p->dims_mapping[i]] * out_extent[i] : 0;
+    }
+    return NULL;
+}
+
+weft_status placement_whole(const placement *p, int ndim, const int64_t *local, const char *place, int64_t *out_whole) {
+    bool known = p && p->mesh;
+    if (known) TRY(placement_check(p, ndim, place));
+    int64_t whole[WEFT_MAX_RANK];
+    if (ndim > WEFT_MAX_RANK)
+        return weft_status_create(WEFT_LIMIT, place, "a tensor of %d axes: the limit is %d", ndim, WEFT_MAX_RANK);
+    for (int i = 0; i < ndim; i++) {
+        int64_t parts = known && local[i] >= 0 ? parts_of_axis(p, i) : 1; /* an unknown extent stays unknown */
+        if (__builtin_mul_overflow(local[i], parts, &whole[i]))
+            return weft_status_create(WEFT_LIMIT, place, "axis %d: %lld times %lld is too large", i,
+                                      (long long)local[i], (long long)parts);
+    }
+    if (ndim > 0) memcpy(out_whole, whole, (size_t)ndim * sizeof *whole);
+    return NULL;
+}
