@@ -67,7 +67,7 @@ UNIT_TESTS  := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*.c)))
 PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli unit-tests plain-tests demo test check-all check-deps golden bench format install clean help setup
+.PHONY: all lib cli unit-tests plain-tests benches demo test check-all check-deps golden bench format install clean help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
 
@@ -114,3 +114,49 @@ clean:
 
 format:
 	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
+
+test: setup
+	$(Q)BUILD=$(BUILD) WERROR=$(WERROR) sh tests/all.sh
+
+# The long checks too: every recorded program through the command, every fixture under every variant.
+check-all: setup
+	$(Q)BUILD=$(BUILD) WERROR=$(WERROR) sh tests/all.sh --long
+
+check-deps:
+	$(Q)sh tools/check_deps.sh
+
+golden: all
+	$(Q)WEFT=$(B)/weft sh tests/cli/golden.sh --rewrite
+
+demo: all
+	$(Q)WEFT=$(B)/weft BUILD=$(BUILD) sh examples/demo.sh
+
+bench: all
+	$(Q)$(MAKE) --no-print-directory benches
+	$(Q)BENCH=$(B)/bench sh bench/run.sh
+
+benches: $(B)/bench/scale
+$(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(B)/bench/synthetic.o $(LIB) $(LDLIBS)
+
+install: lib cli
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/bin \
+	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libweft.a
+	install -m 755 $(SHLIB) $(DESTDIR)$(PREFIX)/lib/libweft.so.0
+	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
+	install -m 644 include/weft/*.h $(DESTDIR)$(PREFIX)/include/weft
+	install -m 755 $(WEFT) $(DESTDIR)$(PREFIX)/bin/weft
+	install -m 644 docs/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
+
+help:
+	@echo 'make demo        a real program, made data-parallel, trained on 4 ranks, with a timeline'
+	@echo 'make test        every test, sanitizer variants included'
+	@echo 'make check-all   the long checks too'
+	@echo 'make             library and command into $(B)'
+	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
+	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'
+	@echo 'make bench check-deps format clean'

@@ -1,0 +1,16 @@
+#include "tests/support/fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *fixture_root(void) {
+    const char *given = getenv("WEFT_FIXTURES");
+    if (given && *given) return given;
+    return access("../shared/fixtures", R_OK) == 0 ? "../shared/fixtures" : "tests/data";
+}
+
+bool fixture_path(char *out, size_t nbytes, const char *relative) {
+    int n = snprintf(out, nbytes, "%s/%s", fixture_root(), relative);
+    return n > 0 && (size_t)n < nbytes && access(out, R_OK) == 0;
+}

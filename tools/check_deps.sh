@@ -1,0 +1,40 @@
+#!/bin/sh
+# Fails on an #include that the layering does not allow. Each line below: folder, then the folders it may include.
+set -eu
+cd "$(dirname "$0")/.."
+
+allowed() {
+    case $1 in
+    base) echo "base include" ;;
+    dist_attr) echo "base dist_attr include" ;;
+    program) echo "base dist_attr program include" ;;
+    ops) echo "base dist_attr program ops include" ;;
+    plan) echo "base dist_attr program ops plan include" ;;
+    proof) echo "base dist_attr program ops plan proof include" ;;
+    passes) echo "base dist_attr program ops plan proof passes include" ;;
+    executor) echo "base dist_attr program ops plan executor include" ;;
+    cli) echo "cli include" ;;
+    include) echo "include" ;;
+    examples) echo "include" ;;
+    *) echo "unknown folder $1" >&2; exit 1 ;;
+    esac
+}
+
+bad=0
+for folder in base dist_attr program ops plan proof passes executor cli include examples; do
+    [ -d "$folder" ] || continue
+    may=" $(allowed "$folder") "
+    for file in $(find "$folder" -name '*.[ch]' -o -name '*.def' | sort); do
+        for included in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$file"); do
+            top=${included%%/*}
+            [ "$top" = weft ] && top=include
+            [ "$included" = framework.pb-c.h ] && [ "$folder" = program ] && continue
+            case $may in
+            *" $top "*) ;;
+            *) echo "$file: may not include \"$included\" ($folder may include:$may)" >&2; bad=1 ;;
+            esac
+        done
+    done
+done
+[ $bad = 0 ] && echo "check-deps: every include follows the layers"
+exit $bad
