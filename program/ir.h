@@ -22,7 +22,7 @@ typedef struct scalar {
     double r, imaginary; /* r is also a complex number's real part */
 } scalar;
 
-/* Bytes that need not be text. */
+/* Bytes that need not be text. A NUL follows them (arena_string), so that the value of a STRING attr is a C string. */
 typedef struct text {
     const char *bytes;
     size_t nbytes;
@@ -165,8 +165,10 @@ struct weft_program {
     /* From the sidecar. */
     bool has_dist;
     int64_t rank; /* -1: every rank */
-    const mesh **meshes;
+    const mesh **meshes; /* in order of first use: the sidecar's indices */
     size_t nmeshes, mesh_capacity;
+    uint32_t *mesh_table; /* open addressing: 1 + index into meshes, 0 free; capacity a power of two */
+    size_t mesh_table_capacity;
     ring *rings; /* sorted by id */
     size_t nrings, ring_capacity;
     const name **params_grads; /* pairs: param, grad */
@@ -196,6 +198,7 @@ WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out); /* makes an e
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
+WEFT_MUST_USE weft_status program_put_ring(weft_program *p, const ring *r); /* copies; replaces the one of that id */
 
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 

@@ -85,6 +85,11 @@ weft_var *weft_block_find_var(const weft_block *block, const char *name);
 WEFT_MUST_USE weft_status weft_block_add_var(weft_block *block, const char *name, weft_dtype dtype, size_t ndim,
                                              const int64_t *dims, weft_var **out_var);
 
+/* Marks a var as living across steps, and as a parameter. */
+void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter);
+/* Sets the program's version (major * 1000000 + minor * 1000 + patch of the Paddle that it is for). */
+void weft_program_set_version(weft_program *program, int64_t version);
+
 /* --- vars ---------------------------------------------------------------------------------------------------------- */
 
 const char *weft_var_name(const weft_var *var);
@@ -112,6 +117,15 @@ weft_var *weft_op_output(const weft_op *op, const char *slot, size_t index);
 size_t weft_op_ninputs(const weft_op *op, const char *slot);
 size_t weft_op_noutputs(const weft_op *op, const char *slot);
 
+/* Slots in file order: how many, the name and number of arguments of one (NULL if out of range), one argument. */
+size_t weft_op_nslots(const weft_op *op, bool output);
+const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size_t *out_nargs);
+weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t index);
+/* The name of the stream that a pass or Paddle gave the op; "" is the compute stream. Borrowed. */
+const char *weft_op_stream(const weft_op *op);
+/* Position among the ops of its block, from 0. O(n). */
+size_t weft_op_index(const weft_op *op);
+
 /* Attrs as their own type; the default where there is none of that name and type. INT and LONG convert to each other,
  * FLOAT and FLOAT64 too. Strings are borrowed. */
 int64_t weft_op_attr_int(const weft_op *op, const char *name, int64_t otherwise);
@@ -134,6 +148,9 @@ WEFT_MUST_USE weft_status weft_op_set_attr_float(weft_op *op, const char *name, 
 WEFT_MUST_USE weft_status weft_op_set_attr_bool(weft_op *op, const char *name, bool value);     /* BOOLEAN */
 WEFT_MUST_USE weft_status weft_op_set_attr_string(weft_op *op, const char *name, const char *value);
 WEFT_MUST_USE weft_status weft_op_set_attr_longs(weft_op *op, const char *name, size_t count, const int64_t *values);
+WEFT_MUST_USE weft_status weft_op_set_attr_ints(weft_op *op, const char *name, size_t count, const int64_t *values);
+WEFT_MUST_USE weft_status weft_op_set_attr_strings(weft_op *op, const char *name, size_t count,
+                                                   const char *const *values);
 /* Inserts an op that is in no block; `before`/`after` NULL means the end/the beginning of `block`. */
 void weft_block_insert_before(weft_block *block, weft_op *before, weft_op *op);
 void weft_block_insert_after(weft_block *block, weft_op *after, weft_op *op);

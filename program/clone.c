@@ -1,0 +1,288 @@
+/* Deep copies: of a program into a new arena, of an op within its program.
+ *
+ * Both run through one `copier`, which knows where a name, a var or a mesh of the source lies in the destination;
+ * within one program that is the thing itself. Names are interned in the source's order, so ids agree and one array
+ * maps them. */
+#include "program/grow.h"
+#include "program/ir.h"
+
+typedef struct copier {
+    weft_program *to;
+    const name **names; /* by name id; NULL: same program */
+    weft_var **vars;    /* by var id; NULL: same program */
+    const weft_program *from;
+} copier;
+
+static const name *name_of(const copier *c, const name *n) {
+    return c->names ? c->names[n->id] : n;
+}
+static weft_var *var_of(const copier *c, weft_var *v) {
+    return c->vars ? c->vars[v->id] : v;
+}
+
+/* *out = a copy of count * size bytes; NULL stays NULL. */
+static weft_status copy_array(const copier *c, const void *from, size_t count, size_t size, void *out) {
+    void *copy = NULL;
+    if (from) {
+        copy = arena_array(&c->to->arena, count ? count : 1, size);
+        if (!copy) return base_out_of_memory();
+        if (count) memcpy(copy, from, count * size);
+    }
+    memcpy(out, &copy, sizeof copy);
+    return NULL;
+}
+
+static weft_status copy_text(const copier *c, text from, text *out) {
+    *out = from;
+    if (from.bytes && !(out->bytes = arena_string(&c->to->arena, from.bytes, from.nbytes))) return base_out_of_memory();
+    return NULL;
+}
+
+static weft_status copy_string(const copier *c, const char *from, const char **out) {
+    *out = NULL;
+    if (from && !(*out = arena_string(&c->to->arena, from, strlen(from)))) return base_out_of_memory();
+    return NULL;
+}
+
+/* --- attrs ---------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status copy_texts(const copier *c, const text *from, size_t count, const text **out) {
+    text *copy = ARENA_ARRAY(&c->to->arena, text, count ? count : 1);
+    if (!copy) return base_out_of_memory();
+    for (size_t i = 0; i < count; i++) TRY(copy_text(c, from[i], &copy[i]));
+    *out = copy;
+    return NULL;
+}
+
+static weft_status copy_attr(const copier *c, const weft_attr *from, weft_attr *to) {
+    *to = *from;
+    to->name = name_of(c, from->name);
+    switch (from->type) {
+    case ATTR_STRING:
+    case ATTR_VAR: return copy_text(c, from->u.s, &to->u.s);
+    case ATTR_STRINGS:
+    case ATTR_VARS: return copy_texts(c, from->u.strings, from->count, &to->u.strings);
+    case ATTR_INTS:
+    case ATTR_LONGS:
+    case ATTR_BLOCKS: return copy_array(c, from->u.ints, from->count, sizeof *from->u.ints, &to->u.ints);
+    case ATTR_FLOATS:
+    case ATTR_FLOAT64S: return copy_array(c, from->u.floats, from->count, sizeof *from->u.floats, &to->u.floats);
+    case ATTR_BOOLEANS: return copy_array(c, from->u.bools, from->count, sizeof *from->u.bools, &to->u.bools);
+    case ATTR_SCALARS: return copy_array(c, from->u.scalars, from->count, sizeof *from->u.scalars, &to->u.scalars);
+    case ATTR_INT:
+    case ATTR_FLOAT:
+    case ATTR_BOOLEAN:
+    case ATTR_BLOCK:
+    case ATTR_LONG:
+    case ATTR_FLOAT64:
+    case ATTR_SCALAR: break;
+    }
+    return NULL;
+}
+
+static weft_status copy_attrs(const copier *c, const weft_attr *from, size_t count, weft_attr **out) {
+    weft_attr *attrs = NULL;
+    if (count && !(attrs = ARENA_ARRAY(&c->to->arena, weft_attr, count))) return base_out_of_memory();
+    for (size_t i = 0; i < count; i++) TRY(copy_attr(c, &from[i], &attrs[i]));
+    *out = attrs;
+    return NULL;
+}
+
+/* --- dist attrs ----------------------------------------------------------------------------------------------------
+ */
+
+static weft_status copy_op_placements(const copier *c, const op_placement *from, size_t count, op_placement **out) {
+    op_placement *copy = ARENA_ARRAY(&c->to->arena, op_placement, count ? count : 1);
+    if (!copy) return base_out_of_memory();
+    for (size_t i = 0; i < count; i++) {
+        placement *where;
+        TRY(placement_clone(c->to, &from[i].placement, &where));
+        copy[i] = (op_placement){.var = name_of(c, from[i].var), .placement = *where};
+    }
+    *out = copy;
+    return NULL;
+}
+
+static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **out) {
+    op_dist *d = ARENA_NEW(&c->to->arena, op_dist);
+    if (!d) return base_out_of_memory();
+    *d = *from;
+    if (from->mesh) TRY(program_add_mesh(c->to, from->mesh, &d->mesh));
+    TRY(copy_string(c, from->impl_type, &d->impl_type));
+    TRY(copy_string(c, from->execution_stream, &d->execution_stream));
+    TRY(copy_string(c, from->event_to_record, &d->event_to_record));
+    TRY(copy_string(c, from->extra_json, &d->extra_json));
+    const char **events = ARENA_ARRAY(&c->to->arena, const char *, from->nevents_to_wait ? from->nevents_to_wait : 1);
+    if (!events) return base_out_of_memory();
+    for (size_t i = 0; i < from->nevents_to_wait; i++) TRY(copy_string(c, from->events_to_wait[i], &events[i]));
+    d->events_to_wait = events;
+    TRY(copy_op_placements(c, from->inputs, from->ninputs, &d->inputs));
+    TRY(copy_op_placements(c, from->outputs, from->noutputs, &d->outputs));
+    *out = d;
+    return NULL;
+}
+
+/* --- ops, vars, blocks ---------------------------------------------------------------------------------------------
+ */
+
+static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to, bool output) {
+    const slot_list *list = output ? &from->outputs : &from->inputs;
+    for (size_t i = 0; i < list->count; i++) {
+        slot *s;
+        TRY(op_append_slot(to, output, name_of(c, list->slots[i].name), &s));
+        for (size_t k = 0; k < list->slots[i].nargs; k++)
+            TRY(op_append_arg(to, output, s, var_of(c, list->slots[i].args[k]->var)));
+    }
+    return NULL;
+}
+
+static weft_status copy_op(const copier *c, const weft_op *from, weft_op **out) {
+    weft_op *op;
+    TRY(op_create(c->to, name_of(c, from->type), &op));
+    TRY(copy_slots(c, from, op, false));
+    TRY(copy_slots(c, from, op, true));
+    TRY(copy_attrs(c, from->attrs, from->nattrs, &op->attrs));
+    op->nattrs = op->attr_capacity = from->nattrs;
+    op->is_target = from->is_target;
+    op->has_is_target = from->has_is_target;
+    TRY(copy_text(c, from->unknown_fields, &op->unknown_fields));
+    if (from->dist) TRY(copy_op_dist(c, from->dist, &op->dist));
+    *out = op;
+    return NULL;
+}
+
+weft_status op_clone(const weft_op *op, weft_op **out) {
+    return copy_op(&(copier){.to = op->program, .from = op->program}, op, out);
+}
+
+static weft_status copy_var_fields(const copier *c, const weft_var *from, weft_var *to) {
+    weft_block *block = to->block;
+    uint32_t id = to->id;
+    *to = *from;
+    to->name = name_of(c, from->name);
+    to->block = block;
+    to->id = id;
+    to->first_use = to->last_use = NULL;
+    to->nuses = 0;
+    to->mark = 0;
+    TRY(copy_array(c, from->dims, from->ndim, sizeof *from->dims, &to->dims));
+    TRY(copy_attrs(c, from->attrs, from->nattrs, &to->attrs));
+    TRY(copy_text(c, from->type_bytes, &to->type_bytes));
+    TRY(copy_text(c, from->unknown_fields, &to->unknown_fields));
+    if (from->dist) TRY(placement_clone(c->to, from->dist, &to->dist));
+    return copy_string(c, from->dist_extra_json, &to->dist_extra_json);
+}
+
+static weft_status copy_block_vars(copier *c, const weft_block *from, weft_block *to) {
+    for (size_t i = 0; i < from->nvars; i++) {
+        weft_var *v;
+        TRY(block_add_var(to, name_of(c, from->vars[i]->name), &v));
+        TRY(copy_var_fields(c, from->vars[i], v));
+        c->vars[from->vars[i]->id] = v;
+    }
+    return NULL;
+}
+
+/* Placeholders of names that no block declares. */
+static weft_status copy_undeclared(copier *c) {
+    weft_program *to = c->to;
+    for (size_t i = 0; i < c->from->nall_vars; i++) {
+        const weft_var *v = c->from->all_vars[i];
+        if (v->block) continue;
+        const name *n = name_of(c, v->name);
+        TRY(grow(&to->arena, &to->undeclared, &to->undeclared_capacity, (size_t)n->id + 1, sizeof *to->undeclared));
+        TRY(grow(&to->arena, &to->all_vars, &to->all_vars_capacity, to->nall_vars + 1, sizeof *to->all_vars));
+        weft_var *copy = ARENA_NEW(&to->arena, weft_var);
+        if (!copy) return base_out_of_memory();
+        copy->id = (uint32_t)to->nall_vars;
+        TRY(copy_var_fields(c, v, copy));
+        to->all_vars[to->nall_vars++] = to->undeclared[n->id] = c->vars[v->id] = copy;
+    }
+    return NULL;
+}
+
+static weft_status copy_block_ops(const copier *c, const weft_block *from, weft_block *to) {
+    FOR_EACH_OP(op, from) {
+        weft_op *copy;
+        TRY(copy_op(c, op, &copy));
+        weft_block_insert_before(to, NULL, copy);
+    }
+    return NULL;
+}
+
+/* --- programs ------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status copy_names(copier *c, arena *scratch) {
+    const interner *in = &c->from->names;
+    const name **by_id = ARENA_ARRAY(scratch, const name *, in->count + 1);
+    c->names = ARENA_ARRAY(scratch, const name *, in->count + 1);
+    if (!by_id || !c->names) return base_out_of_memory();
+    for (size_t i = 0; i < in->capacity; i++)
+        if (in->table[i]) by_id[in->table[i]->id] = in->table[i];
+    for (size_t i = 0; i < in->count; i++) TRY(program_name(c->to, by_id[i]->bytes, by_id[i]->nbytes, &c->names[i]));
+    return NULL;
+}
+
+static weft_status copy_dist(const copier *c) {
+    const weft_program *from = c->from;
+    weft_program *to = c->to;
+    const mesh *m;
+    for (size_t i = 0; i < from->nmeshes; i++) TRY(program_add_mesh(to, from->meshes[i], &m));
+    for (size_t i = 0; i < from->nrings; i++) TRY(program_put_ring(to, &from->rings[i]));
+    to->has_dist = from->has_dist;
+    to->rank = from->rank;
+    TRY(copy_array(c, from->params_grads, from->nparams_grads * 2, sizeof *from->params_grads, &to->params_grads));
+    for (size_t i = 0; i < from->nparams_grads * 2; i++) to->params_grads[i] = name_of(c, from->params_grads[i]);
+    to->nparams_grads = from->nparams_grads;
+    return copy_string(c, from->dist_extra_json, &to->dist_extra_json);
+}
+
+static weft_status copy_blocks(copier *c, arena *scratch) {
+    const weft_program *from = c->from;
+    c->vars = ARENA_ARRAY(scratch, weft_var *, from->nall_vars + 1);
+    if (!c->vars) return base_out_of_memory();
+    for (size_t i = 0; i < from->nblocks; i++) {
+        const weft_block *b = from->blocks[i];
+        weft_block *copy = c->to->nblocks > i ? c->to->blocks[i] : NULL;
+        if (!copy) TRY(program_add_block(c->to, b->parent_idx, &copy));
+        copy->parent_idx = b->parent_idx;
+        copy->idx = b->idx;
+        copy->forward_block_idx = b->forward_block_idx;
+        copy->has_forward_block_idx = b->has_forward_block_idx;
+        TRY(copy_text(c, b->unknown_fields, &copy->unknown_fields));
+        TRY(copy_block_vars(c, b, copy));
+    }
+    TRY(copy_undeclared(c));
+    for (size_t i = 0; i < from->nblocks; i++) TRY(copy_block_ops(c, from->blocks[i], c->to->blocks[i]));
+    return NULL;
+}
+
+static weft_status copy_program(copier *c, arena *scratch) {
+    const weft_program *from = c->from;
+    weft_program *to = c->to;
+    to->version = from->version;
+    to->has_version = from->has_version;
+    to->has_op_version_map = from->has_op_version_map;
+    TRY(copy_text(c, from->op_version_map, &to->op_version_map));
+    TRY(copy_text(c, from->unknown_fields, &to->unknown_fields));
+    TRY(copy_string(c, from->place, &to->place));
+    TRY(copy_names(c, scratch));
+    TRY(copy_dist(c));
+    return copy_blocks(c, scratch);
+}
+
+weft_status weft_program_clone(const weft_program *program, weft_program **out_program) {
+    copier c = {.from = program};
+    arena scratch;
+    arena_init(&scratch, &program->context->allocator);
+    weft_status status = weft_program_create(program->context, &c.to);
+    if (!status) status = copy_program(&c, &scratch);
+    arena_fini(&scratch);
+    if (status)
+        weft_program_destroy(c.to);
+    else
+        *out_program = c.to;
+    return status;
+}

@@ -1,0 +1,164 @@
+/* The distributed side of a program: meshes, placements and rings, all copied into its arena.
+ *
+ * Meshes are shared: equal ones (dim names included, since they are printed) are one pointer, found by hash. Rings are
+ * kept sorted by id. */
+#include "program/grow.h"
+#include "program/ir.h"
+
+/* Insertion into the sorted array moves its tail; the cap keeps hostile sidecars from making that slow. */
+enum { RING_LIMIT = 16384 };
+
+static const int64_t *copy_ints(weft_program *p, const int64_t *values, size_t count) {
+    int64_t *copy = ARENA_ARRAY(&p->arena, int64_t, count ? count : 1);
+    if (copy && count) memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
+/* --- meshes ------------------------------------------------------------------------------------------------------- */
+
+static bool mesh_names_equal(const mesh *a, const mesh *b) {
+    if (!a->names || !b->names) return a->names == b->names;
+    for (int i = 0; i < a->ndim; i++)
+        if (strcmp(a->names[i], b->names[i]) != 0) return false;
+    return true;
+}
+
+/* The number of ids in a mesh that nobody has checked: 0 if its shape makes no sense. */
+static size_t mesh_ids(const mesh *m) {
+    size_t n = 1;
+    for (int i = 0; i < m->ndim; i++)
+        if (m->shape[i] < 0 || !base_mul(n, (size_t)m->shape[i], &n) || n > (size_t)INT32_MAX) return 0;
+    return n;
+}
+
+static bool mesh_same(const mesh *a, const mesh *b) {
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i]) return false;
+    size_t n = mesh_ids(a);
+    return (n == 0 || memcmp(a->ids, b->ids, n * sizeof *a->ids) == 0) && mesh_names_equal(a, b);
+}
+
+static uint32_t mesh_hash(const mesh *m) {
+    uint32_t h = base_hash(m->shape, (size_t)m->ndim * sizeof *m->shape);
+    return h * 31 + base_hash(m->ids, mesh_ids(m) * sizeof *m->ids);
+}
+
+static weft_status mesh_table_grow(weft_program *p) {
+    if ((p->nmeshes + 1) * 2 <= p->mesh_table_capacity) return NULL;
+    size_t capacity = p->mesh_table_capacity ? p->mesh_table_capacity * 2 : 8;
+    uint32_t *table = ARENA_ARRAY(&p->arena, uint32_t, capacity);
+    if (!table) return base_out_of_memory();
+    for (size_t i = 0; i < p->nmeshes; i++) {
+        size_t at = mesh_hash(p->meshes[i]) & (capacity - 1);
+        while (table[at]) at = (at + 1) & (capacity - 1);
+        table[at] = (uint32_t)i + 1;
+    }
+    p->mesh_table = table;
+    p->mesh_table_capacity = capacity;
+    return NULL;
+}
+
+static weft_status mesh_copy(weft_program *p, const mesh *m, mesh **out) {
+    mesh *copy = ARENA_NEW(&p->arena, mesh);
+    const int64_t *extents = copy_ints(p, m->shape, (size_t)m->ndim);
+    const int64_t *ids = copy_ints(p, m->ids, mesh_ids(m));
+    if (!copy || !extents || !ids) return base_out_of_memory();
+    *copy = (mesh){.ndim = m->ndim, .shape = extents, .ids = ids};
+    if (m->names) {
+        const char **names = ARENA_ARRAY(&p->arena, const char *, m->ndim ? m->ndim : 1);
+        if (!names) return base_out_of_memory();
+        for (int i = 0; i < m->ndim; i++)
+            if (!(names[i] = arena_string(&p->arena, m->names[i], strlen(m->names[i])))) return base_out_of_memory();
+        copy->names = names;
+    }
+    *out = copy;
+    return NULL;
+}
+
+weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out) {
+    TRY(mesh_table_grow(p));
+    size_t mask = p->mesh_table_capacity - 1, at = mesh_hash(m) & mask;
+    for (; p->mesh_table[at]; at = (at + 1) & mask) {
+        const mesh *known = p->meshes[p->mesh_table[at] - 1];
+        if (mesh_same(known, m)) {
+            *out = known;
+            return NULL;
+        }
+    }
+    TRY(grow(&p->arena, &p->meshes, &p->mesh_capacity, p->nmeshes + 1, sizeof *p->meshes));
+    mesh *copy;
+    TRY(mesh_copy(p, m, &copy));
+    p->meshes[p->nmeshes++] = copy;
+    p->mesh_table[at] = (uint32_t)p->nmeshes;
+    *out = copy;
+    return NULL;
+}
+
+/* --- placements ----------------------------------------------------------------------------------------------------
+ */
+
+weft_status placement_clone(weft_program *p, const placement *from, placement **out) {
+    placement *copy = ARENA_NEW(&p->arena, placement);
+    if (!copy) return base_out_of_memory();
+    *copy = *from;
+    size_t n = from->ndim > 0 ? (size_t)from->ndim : 0;
+    if (from->mesh) TRY(program_add_mesh(p, from->mesh, &copy->mesh));
+    if (!(copy->dims_mapping = copy_ints(p, from->dims_mapping, n))) return base_out_of_memory();
+    if (from->dynamic_dims && !(copy->dynamic_dims = arena_copy(&p->arena, from->dynamic_dims, n)))
+        return base_out_of_memory();
+    *out = copy;
+    return NULL;
+}
+
+/* --- rings ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The index of the first ring whose id is not below `id`. */
+static size_t ring_position(const weft_program *p, int64_t id) {
+    size_t low = 0, high = p->nrings;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->rings[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const ring *program_find_ring(const weft_program *p, int64_t id) {
+    size_t at = ring_position(p, id);
+    return at < p->nrings && p->rings[at].id == id ? &p->rings[at] : NULL;
+}
+
+weft_status program_put_ring(weft_program *p, const ring *r) {
+    ring copy = *r;
+    if (!(copy.ranks = copy_ints(p, r->ranks, (size_t)r->nranks))) return base_out_of_memory();
+    if (r->type && !(copy.type = arena_string(&p->arena, r->type, strlen(r->type)))) return base_out_of_memory();
+    size_t at = ring_position(p, r->id);
+    if (at == p->nrings || p->rings[at].id != r->id) {
+        if (p->nrings >= RING_LIMIT) return weft_status_create(WEFT_LIMIT, p->place, "more than %d rings", RING_LIMIT);
+        TRY(grow(&p->arena, &p->rings, &p->ring_capacity, p->nrings + 1, sizeof *p->rings));
+        memmove(p->rings + at + 1, p->rings + at, (p->nrings - at) * sizeof *p->rings);
+        p->nrings++;
+    }
+    p->rings[at] = copy;
+    p->has_dist = true;
+    return NULL;
+}
+
+bool weft_program_ring(const weft_program *program, int64_t ring_id, size_t *out_nranks, const int64_t **out_ranks) {
+    const ring *r = program_find_ring(program, ring_id);
+    if (!r) return false;
+    *out_nranks = (size_t)r->nranks;
+    *out_ranks = r->ranks;
+    return true;
+}
+
+weft_status weft_program_set_ring(weft_program *program, int64_t ring_id, size_t nranks, const int64_t *ranks) {
+    if (nranks == 0 || nranks > INT32_MAX)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, program->place, "ring %lld: expected 1 to %d ranks, found %zu",
+                                  (long long)ring_id, INT32_MAX, nranks);
+    return program_put_ring(program, &(ring){.id = ring_id, .nranks = (int)nranks, .ranks = ranks});
+}

@@ -1,0 +1,270 @@
+/* Ops: argument slots, attrs, and what a reader wants to know of them.
+ *
+ * A use links one argument with its var. It is in the var's list exactly while its op stands in a block, so an op that
+ * a pass has made and not inserted changes nothing that others see. */
+#include "program/grow.h"
+#include "program/ir.h"
+#include "program/uses.h"
+
+#include <stdio.h>
+
+weft_status op_create(weft_program *p, const name *type, weft_op **out) {
+    weft_op *op = ARENA_NEW(&p->arena, weft_op);
+    if (!op) return base_out_of_memory();
+    op->program = p;
+    op->type = type;
+    *out = op;
+    return NULL;
+}
+
+weft_status weft_op_create(weft_program *program, const char *type, weft_op **out_op) {
+    const name *n;
+    TRY(program_name(program, type, strlen(type), &n));
+    return op_create(program, n, out_op);
+}
+
+/* --- slots and arguments -------------------------------------------------------------------------------------------
+ */
+
+static slot_list *side(weft_op *op, bool output) {
+    return output ? &op->outputs : &op->inputs;
+}
+
+static weft_status insert_slot(weft_op *op, bool output, size_t at, const name *slot_name, slot **out) {
+    slot_list *list = side(op, output);
+    TRY(grow(&op->program->arena, &list->slots, &list->capacity, list->count + 1, sizeof *list->slots));
+    memmove(list->slots + at + 1, list->slots + at, (list->count - at) * sizeof *list->slots);
+    list->slots[at] = (slot){.name = slot_name};
+    list->count++;
+    *out = &list->slots[at];
+    return NULL;
+}
+
+weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot **out) {
+    return insert_slot(op, output, side(op, output)->count, slot_name, out);
+}
+
+weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
+    TRY(grow(&op->program->arena, &s->args, &s->capacity, s->nargs + 1, sizeof *s->args));
+    use *u = ARENA_NEW(&op->program->arena, use);
+    if (!u) return base_out_of_memory();
+    *u = (use){.var = v, .op = op, .is_output = output};
+    s->args[s->nargs++] = u;
+    if (op->block) use_link(u);
+    return NULL;
+}
+
+const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) {
+    const slot_list *list = output ? &op->outputs : &op->inputs;
+    for (size_t i = 0; i < list->count; i++)
+        if (name_is(list->slots[i].name, slot_name)) return &list->slots[i];
+    return NULL;
+}
+
+static weft_status add_arg(weft_op *op, bool output, const char *slot_name, weft_var *var) {
+    slot_list *list = side(op, output);
+    size_t at = 0;
+    while (at < list->count && strcmp(list->slots[at].name->bytes, slot_name) < 0) at++;
+    slot *s = (slot *)op_find_slot(op, output, slot_name);
+    if (!s) {
+        const name *n;
+        TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
+        TRY(insert_slot(op, output, at, n, &s));
+    }
+    return var ? op_append_arg(op, output, s, var) : NULL;
+}
+
+weft_status weft_op_add_input(weft_op *op, const char *slot_name, weft_var *var) {
+    return add_arg(op, false, slot_name, var);
+}
+
+weft_status weft_op_add_output(weft_op *op, const char *slot_name, weft_var *var) {
+    return add_arg(op, true, slot_name, var);
+}
+
+static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var *to) {
+    FOR_EACH_ARG(op, output, u) {
+        if (u->var != from) continue;
+        if (op->block) use_unlink(u);
+        u->var = to;
+        if (op->block) use_link(u);
+    }
+}
+
+void weft_op_rename_input(weft_op *op, const weft_var *from, weft_var *to) {
+    rename_args(op, false, from, to);
+}
+void weft_op_rename_output(weft_op *op, const weft_var *from, weft_var *to) {
+    rename_args(op, true, from, to);
+}
+
+static weft_var *arg_at(const weft_op *op, bool output, const char *slot_name, size_t index) {
+    const slot *s = op_find_slot(op, output, slot_name);
+    return s && index < s->nargs ? s->args[index]->var : NULL;
+}
+
+static size_t count_args(const weft_op *op, bool output, const char *slot_name) {
+    const slot *s = op_find_slot(op, output, slot_name);
+    return s ? s->nargs : 0;
+}
+
+weft_var *weft_op_input(const weft_op *op, const char *slot_name, size_t index) {
+    return arg_at(op, false, slot_name, index);
+}
+weft_var *weft_op_output(const weft_op *op, const char *slot_name, size_t index) {
+    return arg_at(op, true, slot_name, index);
+}
+size_t weft_op_ninputs(const weft_op *op, const char *slot_name) {
+    return count_args(op, false, slot_name);
+}
+size_t weft_op_noutputs(const weft_op *op, const char *slot_name) {
+    return count_args(op, true, slot_name);
+}
+
+const char *weft_op_type(const weft_op *op) {
+    return op->type->bytes;
+}
+weft_op *weft_op_next(const weft_op *op) {
+    return op->next;
+}
+weft_op *weft_op_prev(const weft_op *op) {
+    return op->prev;
+}
+weft_block *weft_op_block(const weft_op *op) {
+    return op->block;
+}
+bool weft_op_is_before(const weft_op *a, const weft_op *b) {
+    return a->order < b->order;
+}
+int weft_op_role(const weft_op *op) {
+    return (int)weft_op_attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED);
+}
+
+/* --- attrs ---------------------------------------------------------------------------------------------------------
+ */
+
+const weft_attr *op_find_attr(const weft_op *op, const char *n) {
+    for (size_t i = 0; i < op->nattrs; i++)
+        if (name_is(op->attrs[i].name, n)) return &op->attrs[i];
+    return NULL;
+}
+
+static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
+    TRY(grow(&op->program->arena, &op->attrs, &op->attr_capacity, op->nattrs + 1, sizeof *op->attrs));
+    memmove(op->attrs + at + 1, op->attrs + at, (op->nattrs - at) * sizeof *op->attrs);
+    op->attrs[at] = (weft_attr){.name = n};
+    op->nattrs++;
+    *out = &op->attrs[at];
+    return NULL;
+}
+
+weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
+    return insert_attr(op, op->nattrs, n, out);
+}
+
+weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
+    if ((*out = (weft_attr *)op_find_attr(op, n))) return NULL;
+    const name *attr_name;
+    TRY(program_name(op->program, n, strlen(n), &attr_name));
+    size_t at = 0;
+    while (at < op->nattrs && strcmp(op->attrs[at].name->bytes, n) < 0) at++;
+    return insert_attr(op, at, attr_name, out);
+}
+
+bool op_remove_attr(weft_op *op, const char *n) {
+    weft_attr *a = (weft_attr *)op_find_attr(op, n);
+    if (!a) return false;
+    memmove(a, a + 1, (size_t)(op->attrs + op->nattrs - (a + 1)) * sizeof *a);
+    op->nattrs--;
+    return true;
+}
+
+int64_t weft_op_attr_int(const weft_op *op, const char *n, int64_t otherwise) {
+    const weft_attr *a = op_find_attr(op, n);
+    return a && (a->type == ATTR_INT || a->type == ATTR_LONG) ? a->u.i : otherwise;
+}
+
+double weft_op_attr_float(const weft_op *op, const char *n, double otherwise) {
+    const weft_attr *a = op_find_attr(op, n);
+    return a && (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) ? a->u.f : otherwise;
+}
+
+bool weft_op_attr_bool(const weft_op *op, const char *n, bool otherwise) {
+    const weft_attr *a = op_find_attr(op, n);
+    return a && a->type == ATTR_BOOLEAN ? a->u.b : otherwise;
+}
+
+const char *weft_op_attr_string(const weft_op *op, const char *n, const char *otherwise) {
+    const weft_attr *a = op_find_attr(op, n);
+    return a && a->type == ATTR_STRING && a->u.s.bytes ? a->u.s.bytes : otherwise;
+}
+
+weft_status weft_op_set_attr_int(weft_op *op, const char *n, int64_t value) {
+    weft_attr *a;
+    if (value < INT32_MIN || value > INT32_MAX)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, op->program->place,
+                                  "attribute \"%s\" is an INT: %lld does not fit 32 bits", n, (long long)value);
+    TRY(op_set_attr(op, n, &a));
+    a->type = ATTR_INT;
+    a->u.i = value;
+    return NULL;
+}
+
+weft_status weft_op_set_attr_float(weft_op *op, const char *n, double value) {
+    weft_attr *a;
+    TRY(op_set_attr(op, n, &a));
+    a->type = ATTR_FLOAT;
+    a->u.f = (double)(float)value;
+    return NULL;
+}
+
+weft_status weft_op_set_attr_bool(weft_op *op, const char *n, bool value) {
+    weft_attr *a;
+    TRY(op_set_attr(op, n, &a));
+    a->type = ATTR_BOOLEAN;
+    a->u.b = value;
+    return NULL;
+}
+
+weft_status weft_op_set_attr_string(weft_op *op, const char *n, const char *value) {
+    size_t nbytes = strlen(value);
+    const char *copy = arena_string(&op->program->arena, value, nbytes);
+    if (!copy) return base_out_of_memory();
+    weft_attr *a;
+    TRY(op_set_attr(op, n, &a));
+    a->type = ATTR_STRING;
+    a->u.s = (text){copy, nbytes};
+    return NULL;
+}
+
+weft_status weft_op_set_attr_longs(weft_op *op, const char *n, size_t count, const int64_t *values) {
+    int64_t *copy = ARENA_ARRAY(&op->program->arena, int64_t, count ? count : 1);
+    if (!copy) return base_out_of_memory();
+    if (count) memcpy(copy, values, count * sizeof *copy);
+    weft_attr *a;
+    TRY(op_set_attr(op, n, &a));
+    a->type = ATTR_LONGS;
+    a->count = count;
+    a->u.ints = copy;
+    return NULL;
+}
+
+/* --- the rest ------------------------------------------------------------------------------------------------------
+ */
+
+weft_status op_dist_get(weft_op *op, op_dist **out) {
+    if (!op->dist && !(op->dist = ARENA_NEW(&op->program->arena, op_dist))) return base_out_of_memory();
+    *out = op->dist;
+    return NULL;
+}
+
+const char *op_place(const weft_op *op, char *out, size_t out_nbytes) {
+    size_t index = 0;
+    for (const weft_op *o = op->prev; o; o = o->prev) index++;
+    snprintf(out, out_nbytes, "%s #%zu", op->type->bytes, index);
+    return out;
+}
+
+bool op_in_namescope(const weft_op *op, const char *part) {
+    return strstr(weft_op_attr_string(op, "op_namescope", ""), part) != NULL;
+}

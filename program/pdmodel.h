@@ -1,0 +1,38 @@
+/* pdmodel.h: between the files that read and write the wire form. */
+#ifndef PROGRAM_PDMODEL_H
+#define PROGRAM_PDMODEL_H
+
+#include "framework.pb-c.h"
+#include "program/bump.h"
+#include "program/forms.h"
+#include "program/wire.h"
+
+typedef struct pdmodel_reader {
+    weft_program *program;
+    const weft_allocator *allocator;
+    size_t budget;
+    bump bump; /* the message that is being read */
+} pdmodel_reader;
+
+/* Unpacks the message at the cursor with protobuf-c; it stays valid until the next call. */
+WEFT_MUST_USE weft_status pdmodel_unpack(pdmodel_reader *r, const wire_cursor *c,
+                                         const ProtobufCMessageDescriptor *kind, void *out_message);
+/* An array in the program's arena, charged to the budget. */
+WEFT_MUST_USE weft_status pdmodel_array(pdmodel_reader *r, size_t count, size_t size, void *out_array);
+/* Bytes copied into the program's arena. */
+WEFT_MUST_USE weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
+WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
+/* The bytes of `extra` and the unknown fields of `message`, kept in the program's arena. */
+WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,
+                                          text *out);
+
+/* Reads one op and appends it to `b`. */
+WEFT_MUST_USE weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c);
+
+enum {
+    PROGRAM_BLOCKS = 1, PROGRAM_VERSION = 4, PROGRAM_OP_VERSION_MAP = 5,
+    BLOCK_IDX = 1, BLOCK_PARENT = 2, BLOCK_VARS = 3, BLOCK_OPS = 4, BLOCK_FORWARD = 5,
+    OP_ATTRS = 4, VAR_TYPE = 2, VAR_ATTRS = 7
+};
+
+#endif

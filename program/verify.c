@@ -1,0 +1,287 @@
+/* The structural verifier: whether a program can be talked about at all. Every problem goes to the sink, each with the
+ * op or var it concerns; the status counts them.
+ *
+ * It knows no op types beyond the attributes that every op may carry. Recorded programs of Paddle set what must pass:
+ * a placement with no entries says "not known", whatever the tensor's rank, and so does one for a tensor without a
+ * shape; a sidecar may name variables that are not there. */
+#include "program/ir.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Deeper nesting than block_find searches. */
+enum { NESTING_LIMIT = 64, PLACE_NBYTES = 256 };
+
+typedef struct verifier {
+    const weft_program *program;
+    size_t nproblems;
+    arena scratch;
+    const weft_block *block; /* the one being looked at */
+    const weft_op *op;       /* NULL between ops */
+    size_t op_index;
+    uint64_t *stamps, stamp; /* by name id: seen in the list of this stamp; finds repeats in linear time */
+} verifier;
+
+WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
+    char place[PLACE_NBYTES], message[1024];
+    if (v->op)
+        snprintf(place, sizeof place, "%s, block %d, %s #%zu", v->program->place, v->block->idx, v->op->type->bytes,
+                 v->op_index);
+    else if (v->block)
+        snprintf(place, sizeof place, "%s, block %d", v->program->place, v->block->idx);
+    else
+        snprintf(place, sizeof place, "%s", v->program->place);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    context_diagnose(v->program->context, WEFT_ERROR, place, 0, 0, "%s", message);
+    v->nproblems++;
+}
+
+/* Takes a status of another folder's check as a problem. Out of memory is passed on. */
+static weft_status problem_from(verifier *v, weft_status status) {
+    if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    const char *place = weft_status_place(status);
+    problem(v, "%s%s%s", place, *place ? ": " : "", weft_status_message(status));
+    weft_status_free(status);
+    return NULL;
+}
+
+/* --- blocks --------------------------------------------------------------------------------------------------------
+ */
+
+/* Depth of each block below block 0 by parents, 0 while unknown; a block on the current path is -1. */
+static weft_status check_nesting(verifier *v) {
+    const weft_program *p = v->program;
+    int32_t *depth = ARENA_ARRAY(&v->scratch, int32_t, p->nblocks + 1);
+    int32_t *path = ARENA_ARRAY(&v->scratch, int32_t, p->nblocks + 1);
+    if (!depth || !path) return base_out_of_memory();
+    for (size_t i = 0; i < p->nblocks; i++) {
+        size_t length = 0;
+        int32_t at = (int32_t)i;
+        while (at >= 0 && (size_t)at < p->nblocks && depth[at] == 0) {
+            depth[at] = -1;
+            path[length++] = at;
+            at = p->blocks[at]->parent_idx;
+        }
+        int32_t base = 0;
+        if (at >= 0 && (size_t)at < p->nblocks) {
+            base = depth[at];
+            if (base < 0) {
+                v->block = p->blocks[at];
+                problem(v, "its parents form a cycle");
+                base = 0;
+            }
+        }
+        while (length) {
+            depth[path[--length]] = ++base;
+            if (base == NESTING_LIMIT + 1) {
+                v->block = p->blocks[path[length]];
+                problem(v, "blocks nest deeper than %d", NESTING_LIMIT);
+            }
+        }
+    }
+    v->block = NULL;
+    return NULL;
+}
+
+static void check_block_indices(verifier *v, size_t index) {
+    const weft_block *b = v->block;
+    size_t nblocks = v->program->nblocks;
+    if (b->idx < 0 || (size_t)b->idx != index) problem(v, "expected index %zu, found %d", index, b->idx);
+    if (index > 0 && (b->parent_idx < 0 || (size_t)b->parent_idx >= nblocks))
+        problem(v, "expected a parent block below %zu, found %d", nblocks, b->parent_idx);
+    if (index == 0 && b->parent_idx >= 0) problem(v, "block 0 has parent %d, expected none", b->parent_idx);
+    if (b->forward_block_idx < -1 || (b->forward_block_idx >= 0 && (size_t)b->forward_block_idx >= nblocks))
+        problem(v, "expected a forward block below %zu, found %d", nblocks, b->forward_block_idx);
+}
+
+/* --- vars ----------------------------------------------------------------------------------------------------------
+ */
+
+static void check_shape(verifier *v, const weft_var *var) {
+    if (var->ndim > WEFT_MAX_RANK) {
+        problem(v, "variable \"%s\" has %zu axes, at most %d are possible", var->name->bytes, var->ndim, WEFT_MAX_RANK);
+        return;
+    }
+    size_t count = 1;
+    bool fits = true;
+    for (size_t i = 0; i < var->ndim; i++) {
+        if (var->dims[i] < -1)
+            problem(v, "variable \"%s\": axis %zu has extent %" PRId64, var->name->bytes, i, var->dims[i]);
+        else if (var->dims[i] > 0)
+            fits = fits && base_mul(count, (size_t)var->dims[i], &count);
+    }
+    if (!fits || count > (size_t)INT64_MAX / 16)
+        problem(v, "variable \"%s\" has more elements than can be addressed", var->name->bytes);
+}
+
+static weft_status check_placement(verifier *v, const weft_var *var, const placement *where, const char *what) {
+    bool comparable = var && var->has_tensor && var->ndim > 0 && var->ndim <= WEFT_MAX_RANK && where->ndim > 0;
+    char place[PLACE_NBYTES];
+    snprintf(place, sizeof place, "placement of \"%s\"", what);
+    return problem_from(v, placement_check(where, comparable ? (int)var->ndim : -1, place));
+}
+
+static weft_status check_vars(verifier *v) {
+    const weft_block *b = v->block;
+    for (size_t i = 0; i < b->nvars; i++) {
+        const weft_var *var = b->vars[i];
+        size_t mask = b->by_name_capacity - 1;
+        size_t at = var->name->hash & mask;
+        while (b->by_name[at]->name != var->name) at = (at + 1) & mask;
+        if (b->by_name[at] != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
+        if (var->name->nbytes == 0) problem(v, "a variable has no name");
+        if (var->has_tensor) check_shape(v, var);
+        if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes));
+    }
+    return NULL;
+}
+
+/* --- ops -----------------------------------------------------------------------------------------------------------
+ */
+
+static bool seen(verifier *v, const name *n) {
+    bool repeated = v->stamps[n->id] == v->stamp;
+    v->stamps[n->id] = v->stamp;
+    return repeated;
+}
+
+static void check_slots(verifier *v, bool output) {
+    const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
+    const char *side = output ? "output" : "input";
+    v->stamp++;
+    for (size_t i = 0; i < list->count; i++) {
+        const slot *s = &list->slots[i];
+        if (seen(v, s->name)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
+        for (size_t k = 0; k < s->nargs; k++) {
+            const weft_var *var = s->args[k]->var;
+            if (!var->block && !name_is(var->name, "@EMPTY@"))
+                problem(v, "%s \"%s\" of slot \"%s\" is not declared", side, var->name->bytes, s->name->bytes);
+        }
+    }
+}
+
+/* The attributes that every op may carry. */
+static const struct {
+    const char *name;
+    attr_type type;
+    const char *type_name;
+} standard_attrs[] = {
+    {"op_role", ATTR_INT, "INT"},
+    {"op_role_var", ATTR_STRINGS, "STRINGS"},
+    {"op_namescope", ATTR_STRING, "STRING"},
+    {"op_callstack", ATTR_STRINGS, "STRINGS"},
+    {"op_device", ATTR_STRING, "STRING"},
+    {"with_quant_attr", ATTR_BOOLEAN, "BOOLEAN"},
+};
+
+static void check_standard_attr(verifier *v, const weft_attr *a) {
+    for (size_t i = 0; i < sizeof standard_attrs / sizeof *standard_attrs; i++)
+        if (name_is(a->name, standard_attrs[i].name) && a->type != standard_attrs[i].type)
+            problem(v, "attribute \"%s\": expected type %s, found type number %d", a->name->bytes,
+                    standard_attrs[i].type_name, (int)a->type);
+    if (!name_is(a->name, "ring_id")) return;
+    /* Fused layers say -1 for "no tensor parallelism". */
+    bool may_be_absent = strncmp(v->op->type->bytes, "fused_", 6) == 0;
+    if (a->type != ATTR_INT && a->type != ATTR_LONG)
+        problem(v, "attribute \"ring_id\": expected an integer, found type number %d", (int)a->type);
+    else if (a->u.i < 0 && !(may_be_absent && a->u.i == -1))
+        problem(v, "attribute \"ring_id\" is negative: %" PRId64, a->u.i);
+}
+
+/* A sub-block is another block that does not hold this one: else running it would never end. */
+static void check_block_attr(verifier *v, const weft_attr *a, int64_t index) {
+    const weft_program *p = v->program;
+    if (index < 0 || (size_t)index >= p->nblocks) {
+        problem(v, "attribute \"%s\" names block %" PRId64 " of %zu", a->name->bytes, index, p->nblocks);
+        return;
+    }
+    int32_t at = v->block->idx;
+    for (int steps = 0; at >= 0 && (size_t)at < p->nblocks && steps <= NESTING_LIMIT; steps++) {
+        if (at == index) {
+            problem(v, "attribute \"%s\" names block %" PRId64 ", which contains this op", a->name->bytes, index);
+            return;
+        }
+        at = p->blocks[at]->parent_idx;
+    }
+}
+
+static void check_attrs(verifier *v) {
+    v->stamp++;
+    for (size_t i = 0; i < v->op->nattrs; i++) {
+        const weft_attr *a = &v->op->attrs[i];
+        if (seen(v, a->name)) problem(v, "attribute \"%s\" is there twice", a->name->bytes);
+        check_standard_attr(v, a);
+        if (a->type == ATTR_BLOCK) check_block_attr(v, a, a->u.i);
+        for (size_t k = 0; a->type == ATTR_BLOCKS && k < a->count; k++) check_block_attr(v, a, a->u.ints[k]);
+    }
+}
+
+static weft_status check_op_dist(verifier *v) {
+    const op_dist *d = v->op->dist;
+    for (int output = 0; output < 2; output++) {
+        const op_placement *list = output ? d->outputs : d->inputs;
+        for (size_t i = 0; i < (output ? d->noutputs : d->ninputs); i++)
+            if (list[i].placement.mesh)
+                TRY(check_placement(v, block_find(v->block, list[i].var), &list[i].placement, list[i].var->bytes));
+    }
+    return NULL;
+}
+
+static weft_status check_ops(verifier *v) {
+    v->op_index = 0;
+    FOR_EACH_OP(op, v->block) {
+        v->op = op;
+        check_slots(v, false);
+        check_slots(v, true);
+        check_attrs(v);
+        if (op->dist) TRY(check_op_dist(v));
+        v->op_index++;
+    }
+    v->op = NULL;
+    return NULL;
+}
+
+/* --- programs ------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status check_dist(verifier *v) {
+    const weft_program *p = v->program;
+    char place[PLACE_NBYTES];
+    for (size_t i = 0; i < p->nmeshes; i++) {
+        snprintf(place, sizeof place, "mesh %zu", i);
+        TRY(problem_from(v, mesh_check(p->meshes[i], place)));
+    }
+    for (size_t i = 0; i < p->nrings; i++) {
+        snprintf(place, sizeof place, "ring %" PRId64, p->rings[i].id);
+        if (p->rings[i].id < 0) problem(v, "%s: its id is negative", place);
+        TRY(problem_from(v, ring_check(&p->rings[i], place)));
+    }
+    return NULL;
+}
+
+static weft_status verify(verifier *v) {
+    const weft_program *p = v->program;
+    TRY(check_nesting(v));
+    TRY(check_dist(v));
+    if (!(v->stamps = ARENA_ARRAY(&v->scratch, uint64_t, p->names.count + 1))) return base_out_of_memory();
+    for (size_t i = 0; i < p->nblocks; i++) {
+        v->block = p->blocks[i];
+        check_block_indices(v, i);
+        TRY(check_vars(v));
+        TRY(check_ops(v));
+    }
+    return NULL;
+}
+
+weft_status weft_program_verify(const weft_program *program) {
+    verifier v = {.program = program};
+    arena_init(&v.scratch, &program->context->allocator);
+    weft_status status = verify(&v);
+    arena_fini(&v.scratch);
+    if (status || v.nproblems == 0) return status;
+    return weft_status_create(WEFT_INVALID_PROGRAM, program->place, "%zu problem%s in the program's structure",
+                              v.nproblems, v.nproblems == 1 ? "" : "s");
+}
