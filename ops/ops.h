@@ -104,11 +104,16 @@ const char *attr_string(const weft_op *op, const char *n, const char *otherwise)
 /* Types of every var, by var id; start from declared types or from feeds. */
 typedef struct shape_env {
     weft_program *program;
-    shape *shapes; /* nall_vars of them */
+    shape *shapes; /* by var id */
+    size_t nshapes; /* vars made after shape_env_init have larger ids: their declared types hold */
 } shape_env;
 
 /* Fills `env` with declared types. The array is the caller's arena's. */
 WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
+/* The type of a var: env's, or the declared one. */
+shape shape_env_get(const shape_env *env, const weft_var *v);
+/* The declared type of a var. */
+shape shape_of_var(const weft_var *v);
 /* Infers one op's outputs into env. An unknown type, or one without an infer function, keeps declared types. A
  * contradiction between attrs and inputs is an error that names the op. */
 WEFT_MUST_USE weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch);
@@ -132,6 +137,8 @@ static inline int64_t op_ring(const weft_op *op) { return attr_int(op, "ring_id"
 static inline int op_role(const weft_op *op) { return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED); }
 /* An op that reduces a tensor over a ring in place, whatever its era's name: c_allreduce_*, all_reduce. */
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce);
+/* coalesce_tensor: each output starts at a multiple of so many bytes in the fused buffer. */
+int64_t coalesce_alignment(const weft_op *op);
 /* The first tensor argument of the slot "X" or "x", "Out" or "out": collectives changed case between eras. */
 weft_var *op_x(const weft_op *op);
 weft_var *op_out(const weft_op *op);

@@ -1,0 +1,42 @@
+/* weft/op_table.h: what Weft knows of each op type: the rows of its op table, as text.
+ *
+ * Slots are written "X, Y?, Rest*": ? may be absent or empty, * takes any number of arguments; an output "Out=X" may share
+ * the memory of input X. Attrs are written "axis: int = -1" with their defaults. All strings are static. */
+#ifndef WEFT_OP_TABLE_H
+#define WEFT_OP_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_op_info {
+    const char *type;
+    const char *family; /* ops of one family share source files */
+    const char *summary;
+    const char *inputs, *outputs, *attrs;
+    uint32_t effects; /* weft_op_effects_print */
+    bool has_inference;  /* types of outputs follow from those of inputs; else declared types hold */
+    bool has_cpu_kernel; /* false: the planner does its work, or it cannot run on CPUs */
+} weft_op_info;
+
+/* Rows in the table's order; `index` < weft_op_info_count(). */
+size_t weft_op_info_count(void);
+weft_op_info weft_op_info_at(size_t index);
+/* False if there is no op of that type in the table: then it is legal in programs and passes, and cannot run. */
+bool weft_op_info_find(const char *type, weft_op_info *out_info);
+
+/* "collective, linear": effects as words, cut to nbytes - 1 bytes; returns the bytes that all of them need. */
+size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
+
+/* The whole table as Markdown: docs/ops.md. Owned by the caller (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* elementwise.c: types of ops on equal positions of two tensors (paddle/phi/core/kernels/funcs/common_shape.h). */
+#include "ops/infer.h"
+
+static weft_status do_not_broadcast(const infer *i, const shape *x, const shape *y, int64_t axis) {
+    shape_text tx, ty;
+    return infer_error(i, "expected shapes that broadcast with axis %lld, found X %s and Y %s", (long long)axis,
+                       shape_print(x, &tx), shape_print(y, &ty));
+}
+
+weft_status shape_broadcast(const infer *i, const shape *x, const shape *y, int64_t axis, shape *out) {
+    const shape *large = x->ndim >= y->ndim ? x : y, *small = large == x ? y : x;
+    int32_t nlarge = large->ndim, nsmall = small->ndim;
+    int64_t at = axis == -1 || nlarge == nsmall ? nlarge - nsmall : axis;
+    /* Paddle drops trailing extents of 1 that would stand out at the end. */
+    while (at + nsmall > nlarge && nsmall && small->dims[nsmall - 1] == 1) nsmall--;
+    if (at < 0 || at + nsmall > nlarge) return do_not_broadcast(i, x, y, axis);
+    *out = *large;
+    out->dtype = x->dtype;
+    out->height = -1;
+    for (int32_t d = 0; d < nsmall; d++) {
+        int64_t a = large->dims[at + d], b = small->dims[d];
+        if (!extent_fits(a, b) && a != 1 && b != 1) return do_not_broadcast(i, x, y, axis);
+        out->dims[at + d] = a == 1 ? b : b == 1 || b < 0 ? a : b;
+    }
+    return NULL;
+}
+
+static weft_status infer_pair(infer *i, int64_t axis, int32_t dtype) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    shape out;
+    TRY(shape_broadcast(i, x, y, axis, &out));
+    if (x->height >= 0 && out.ndim == x->ndim) out.height = x->height; /* rows times a scalar stay rows */
+    if (dtype != WEFT_DTYPE_NONE) out.dtype = dtype;
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_elementwise(infer *i) { return infer_pair(i, attr_int(i->op, "axis", -1), WEFT_DTYPE_NONE); }
+
+/* Paddle's comparisons ignore `axis` on CPU. */
+weft_status infer_compare(infer *i) { return infer_pair(i, -1, WEFT_BOOL); }
+
+weft_status infer_cast(infer *i) {
+    shape_copy_dims(infer_out(i, 0), infer_in(i, 0), (int32_t)attr_int(i->op, "out_dtype", WEFT_FP32));
+    return NULL;
+}

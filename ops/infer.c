@@ -1,0 +1,209 @@
+/* infer.c: runs the inference functions of ops over a block.
+ *
+ * The environment maps var ids to types. It starts from what the program declares (a batch extent is often -1 there), the
+ * caller puts in the types of feeds, and ops in program order turn the types of their inputs into those of their outputs. */
+#include "ops/infer.h"
+
+#include <stdio.h>
+
+enum { FEW_ARGS = 32, FEW_SLOTS = 40 }; /* ops with at most as many need no memory */
+
+shape shape_of_var(const weft_var *v) {
+    shape s = {.dtype = v->dtype, .ndim = -1, .height = -1};
+    if (!v->has_tensor || v->ndim > WEFT_MAX_RANK) return s;
+    s.ndim = (int32_t)v->ndim;
+    for (size_t i = 0; i < v->ndim; i++) s.dims[i] = v->dims[i] < 0 ? -1 : v->dims[i];
+    if (v->kind == WEFT_SELECTED_ROWS && s.ndim > 0) { /* declared as the whole tensor; how many rows is run time's */
+        s.height = s.dims[0];
+        s.dims[0] = -1;
+    }
+    return s;
+}
+
+weft_status shape_env_init(shape_env *env, weft_program *p, arena *a) {
+    shape *shapes = ARENA_ARRAY(a, shape, p->nall_vars ? p->nall_vars : 1);
+    if (!shapes) return base_out_of_memory();
+    for (size_t i = 0; i < p->nall_vars; i++) shapes[i] = shape_of_var(p->all_vars[i]);
+    *env = (shape_env){.program = p, .shapes = shapes, .nshapes = p->nall_vars};
+    return NULL;
+}
+
+shape shape_env_get(const shape_env *env, const weft_var *v) {
+    return v->id < env->nshapes ? env->shapes[v->id] : shape_of_var(v);
+}
+
+/* --- one op -------------------------------------------------------------------------------------------------------- */
+
+/* The arguments of one op on one side, flattened in schema order. */
+typedef struct side {
+    shape *shapes;
+    weft_var **vars;
+    uint32_t *first;
+    size_t count;
+    shape few_shapes[FEW_ARGS];
+    weft_var *few_vars[FEW_ARGS];
+    uint32_t few_first[FEW_SLOTS];
+} side;
+
+static weft_status side_init(side *s, const weft_op *op, bool output, size_t nslots, arena *scratch) {
+    const slot_list *list = output ? &op->outputs : &op->inputs;
+    s->count = 0;
+    for (size_t i = 0; i < list->count; i++) s->count += list->slots[i].nargs;
+    s->shapes = s->few_shapes;
+    s->vars = s->few_vars;
+    s->first = s->few_first;
+    if (s->count > FEW_ARGS) {
+        s->shapes = ARENA_ARRAY(scratch, shape, s->count);
+        s->vars = ARENA_ARRAY(scratch, weft_var *, s->count);
+    }
+    if (nslots >= FEW_SLOTS) s->first = ARENA_ARRAY(scratch, uint32_t, nslots + 1);
+    return s->shapes && s->vars && s->first ? NULL : base_out_of_memory();
+}
+
+static weft_status wrong_count(const weft_op *op, bool output, const slot_schema *schema, size_t nargs) {
+    char place[160];
+    return weft_status_create(WEFT_INVALID_PROGRAM, op->program->place, "%s: %s %s: expected %s, found %zu arguments",
+                              op_place(op, place, sizeof place), output ? "output" : "input", schema->name,
+                              schema->arity == SLOT_ONE ? "one argument" : "at most one argument", nargs);
+}
+
+static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, bool output, const slot_schema *slots,
+                             size_t nslots) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < nslots; i++) {
+        const slot *found = op_find_slot(op, output, slots[i].name);
+        size_t nargs = found ? found->nargs : 0;
+        /* An output may always be left out: nobody reads it. */
+        if ((nargs > 1 && slots[i].arity != SLOT_LIST) || (!nargs && slots[i].arity == SLOT_ONE && !output))
+            return wrong_count(op, output, &slots[i], nargs);
+        s->first[i] = n;
+        for (size_t k = 0; k < nargs; k++, n++) {
+            s->vars[n] = found->args[k]->var;
+            s->shapes[n] = output ? (shape){.dtype = s->vars[n]->dtype, .ndim = -1, .height = -1}
+                                  : shape_env_get(env, s->vars[n]);
+        }
+    }
+    s->first[nslots] = n;
+    s->count = n;
+    return NULL;
+}
+
+static void store_outputs(shape_env *env, const side *out) {
+    for (size_t i = 0; i < out->count; i++) {
+        const weft_var *v = out->vars[i];
+        bool placeholder = !v->block && name_is(v->name, "@EMPTY@");
+        if (out->shapes[i].ndim >= 0 && v->id < env->nshapes && !placeholder) env->shapes[v->id] = out->shapes[i];
+    }
+}
+
+weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
+    const op_schema *schema = op_schema_of(op);
+    if (!schema || schema->infer == infer_none) return NULL;
+    side in, out;
+    TRY(side_init(&in, op, false, schema->ninputs, scratch));
+    TRY(side_init(&out, op, true, schema->noutputs, scratch));
+    TRY(side_fill(&in, env, op, false, schema->inputs, schema->ninputs));
+    TRY(side_fill(&out, env, op, true, schema->outputs, schema->noutputs));
+    infer i = {op, schema, in.shapes, in.first, out.shapes, out.first};
+    TRY(schema->infer(&i));
+    store_outputs(env, &out);
+    return NULL;
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------------- */
+
+static weft_status infer_sub_block(shape_env *env, weft_op *op, arena *scratch) {
+    const weft_attr *a = op_find_attr(op, "sub_block");
+    if (!a || a->type != ATTR_BLOCK) return NULL;
+    /* Blocks run only blocks below them, so that a cycle of blocks cannot make this recursion endless. */
+    if (a->u.i <= op->block->idx || (uint64_t)a->u.i >= op->program->nblocks) {
+        char place[160];
+        return weft_status_create(WEFT_INVALID_PROGRAM, op->program->place,
+                                  "%s: sub_block: expected a block after %d, found %lld",
+                                  op_place(op, place, sizeof place), op->block->idx, (long long)a->u.i);
+    }
+    return shape_infer_block(env, op->program->blocks[a->u.i], scratch);
+}
+
+weft_status shape_infer_block(shape_env *env, weft_block *block, arena *scratch) {
+    FOR_EACH_OP(op, block) {
+        TRY(infer_sub_block(env, op, scratch));
+        TRY(shape_infer_op(env, op, scratch));
+    }
+    return NULL;
+}
+
+/* --- for inference functions ----------------------------------------------------------------------------------------- */
+
+weft_status infer_error(const infer *i, const char *format, ...) {
+    char place[160], message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return weft_status_create(WEFT_INVALID_PROGRAM, i->op->program->place, "%s: %s",
+                              op_place(i->op, place, sizeof place), message);
+}
+
+int64_t shape_numel(const shape *s) {
+    if (s->ndim < 0) return -1;
+    int64_t n = 1;
+    for (int32_t i = 0; i < s->ndim; i++) n = extent_mul(n, s->dims[i]);
+    return n;
+}
+
+int64_t extent_mul(int64_t a, int64_t b) {
+    int64_t product;
+    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product)) return -1;
+    return product;
+}
+
+const char *shape_print(const shape *s, shape_text *out) {
+    if (s->ndim < 0) return "?";
+    size_t n = (size_t)snprintf(out->bytes, sizeof out->bytes, "[");
+    for (int32_t i = 0; i < s->ndim && n < sizeof out->bytes; i++)
+        n += (size_t)snprintf(out->bytes + n, sizeof out->bytes - n, i ? ", %lld" : "%lld", (long long)s->dims[i]);
+    if (n < sizeof out->bytes) snprintf(out->bytes + n, sizeof out->bytes - n, "]");
+    return out->bytes;
+}
+
+void shape_set(shape *to, int32_t dtype, size_t ndim, const int64_t *dims) {
+    if (!to) return;
+    *to = (shape){.dtype = dtype, .ndim = ndim > WEFT_MAX_RANK ? -1 : (int32_t)ndim, .height = -1};
+    for (int32_t i = 0; i < to->ndim; i++) to->dims[i] = dims[i];
+}
+
+void shape_copy_dims(shape *to, const shape *from, int32_t dtype) {
+    if (!to) return;
+    *to = *from;
+    to->dtype = dtype;
+}
+
+weft_status shape_append(infer *i, shape *s, int64_t extent) {
+    if (s->ndim >= WEFT_MAX_RANK) return infer_error(i, "expected at most %d dimensions", WEFT_MAX_RANK);
+    s->dims[s->ndim++] = extent;
+    return NULL;
+}
+
+weft_status infer_axis(const infer *i, const char *what, int64_t axis, int32_t ndim, int32_t *out) {
+    if (axis < -(int64_t)ndim || axis >= ndim)
+        return infer_error(i, "%s: expected a dimension of %d, found %lld", what, ndim, (long long)axis);
+    *out = (int32_t)(axis < 0 ? axis + ndim : axis);
+    return NULL;
+}
+
+void infer_xshape(infer *i, int output_slot, const shape *x) {
+    shape *xshape = infer_out(i, output_slot);
+    if (!xshape || x->ndim < 0 || x->ndim == WEFT_MAX_RANK) return;
+    *xshape = (shape){.dtype = x->dtype, .ndim = x->ndim + 1, .height = -1};
+    memcpy(xshape->dims + 1, x->dims, (size_t)x->ndim * sizeof *x->dims);
+}
+
+static int find_slot(const slot_schema *slots, size_t count, const char *slot_name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(slots[i].name, slot_name) == 0) return (int)i;
+    return -1;
+}
+
+int schema_input(const op_schema *s, const char *slot_name) { return find_slot(s->inputs, s->ninputs, slot_name); }
+int schema_output(const op_schema *s, const char *slot_name) { return find_slot(s->outputs, s->noutputs, slot_name); }

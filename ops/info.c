@@ -1,0 +1,109 @@
+/* info.c: the op table as text, for hosts, `weft ops` and docs/ops.md. */
+#include "weft/op_table.h"
+#include "ops/infer.h"
+#include "ops/table.h"
+
+static const struct {
+    uint32_t bit;
+    const char *word, *meaning;
+} effects[] = {
+    {OP_COLLECTIVE, "collective", "communicates on the ring of its `ring_id`"},
+    {OP_RANDOM, "random", "draws random numbers"},
+    {OP_HOST, "host", "blocks the host"},
+    {OP_NO_BYTES, "no_bytes", "touches no bytes; it only orders other ops"},
+    {OP_ALIASES, "aliases", "its outputs are views of one buffer"},
+    {OP_CONTROL, "control", "runs a sub-block"},
+    {OP_OPTIMIZER, "optimizer", "updates Param from Grad"},
+    {OP_LINEAR_GRAD, "linear_grad", "outputs are linear, jointly, in all inputs named `*@GRAD`"},
+    {OP_LINEAR, "linear", "outputs are linear, jointly, in all inputs (of floating point)"},
+    {OP_LINEAR_X, "linear_x", "outputs are linear in the first input (scale: where its bias is 0)"},
+    {OP_PADDLE_GPU, "paddle_gpu", "Paddle's CPU executor cannot run it"},
+};
+enum { NEFFECTS = sizeof effects / sizeof *effects };
+
+size_t weft_op_info_count(void) {
+    size_t count;
+    ops_rows(&count);
+    return count;
+}
+
+weft_op_info weft_op_info_at(size_t index) {
+    size_t count;
+    const op_row *row = &ops_rows(&count)[index];
+    return (weft_op_info){.type = row->type,
+                          .family = row->family,
+                          .summary = row->summary,
+                          .inputs = row->inputs,
+                          .outputs = row->outputs,
+                          .attrs = row->attrs,
+                          .effects = row->effect_bits,
+                          .has_inference = row->infer != infer_none,
+                          .has_cpu_kernel = strcmp(row->kernel, "none") != 0};
+}
+
+bool weft_op_info_find(const char *type, weft_op_info *out_info) {
+    for (size_t i = 0; i < weft_op_info_count(); i++) {
+        weft_op_info info = weft_op_info_at(i);
+        if (strcmp(info.type, type) != 0) continue;
+        *out_info = info;
+        return true;
+    }
+    return false;
+}
+
+size_t weft_op_effects_print(uint32_t bits, char *out_text, size_t nbytes) {
+    size_t n = 0;
+    for (int i = 0; i < NEFFECTS; i++) {
+        if (!(bits & effects[i].bit)) continue;
+        for (const char *c = n ? ", " : ""; *c; c++, n++)
+            if (n + 1 < nbytes) out_text[n] = *c;
+        for (const char *c = effects[i].word; *c; c++, n++)
+            if (n + 1 < nbytes) out_text[n] = *c;
+    }
+    if (nbytes) out_text[n < nbytes ? n : nbytes - 1] = '\0';
+    return n;
+}
+
+/* --- Markdown ------------------------------------------------------------------------------------------------------ */
+
+static void print_head(buffer *b) {
+    buffer_text(b, "# Ops\n\n"
+                   "Written by `weft ops --markdown` from `ops/ops.def`. An op type that is not here is legal in programs and\n"
+                   "passes (it reads its inputs and writes its outputs); only running it is an error.\n\n"
+                   "Slots: `?` may be absent or empty, `*` takes any number of arguments, `Out=X` may share the memory of X.\n"
+                   "Kernel: `cpu` runs on CPUs; `-` is done by the planner, or cannot run there. Effects:\n\n"
+                   "| effect | meaning |\n| --- | --- |\n");
+    for (int i = 0; i < NEFFECTS; i++) buffer_format(b, "| %s | %s |\n", effects[i].word, effects[i].meaning);
+}
+
+/* A cell with code; empty text makes an empty cell. */
+static void print_code(buffer *b, const char *s) { buffer_format(b, *s ? " `%s` |" : " |", s); }
+
+static void print_row(buffer *b, const weft_op_info *info) {
+    char words[128];
+    weft_op_effects_print(info->effects, words, sizeof words);
+    buffer_format(b, "| %s |", info->type);
+    print_code(b, info->inputs);
+    print_code(b, info->outputs);
+    print_code(b, info->attrs);
+    buffer_format(b, *words ? " %s |" : " |", words);
+    buffer_format(b, " %s | %s |\n", info->has_cpu_kernel ? "cpu" : "-", info->summary);
+}
+
+weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes) {
+    buffer b;
+    buffer_init(&b, &context->allocator);
+    print_head(&b);
+    const char *family = "";
+    for (size_t i = 0; i < weft_op_info_count(); i++) {
+        weft_op_info info = weft_op_info_at(i);
+        if (strcmp(info.family, family) != 0)
+            buffer_format(&b, "\n## %s\n\n| op | inputs | outputs | attrs | effects | kernel | summary |\n"
+                              "| --- | --- | --- | --- | --- | --- | --- |\n", info.family);
+        family = info.family;
+        print_row(&b, &info);
+    }
+    weft_status status = buffer_take(&b, out_bytes, out_nbytes);
+    buffer_fini(&b);
+    return status;
+}

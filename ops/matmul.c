@@ -1,0 +1,49 @@
+/* matmul.c: types of matrix products (paddle/phi/infermeta/binary.cc, MatmulInferMeta). */
+#include "ops/infer.h"
+
+/* A vector is a row on the left and a column on the right; the extent of 1 is dropped from the result. */
+static shape as_matrix(const shape *s, bool left) {
+    shape m = *s;
+    if (s->ndim != 1) return m;
+    m.ndim = 2;
+    m.dims[0] = left ? 1 : s->dims[0];
+    m.dims[1] = left ? s->dims[0] : 1;
+    return m;
+}
+
+static weft_status broadcast_batch(infer *i, const shape *x, const shape *y, shape *out) {
+    int32_t nx = x->ndim - 2, ny = y->ndim - 2, n = nx > ny ? nx : ny;
+    for (int32_t d = 0; d < n; d++) {
+        int64_t a = d < n - nx ? 1 : x->dims[d - (n - nx)], b = d < n - ny ? 1 : y->dims[d - (n - ny)];
+        if (!extent_fits(a, b) && a != 1 && b != 1) {
+            shape_text tx, ty;
+            return infer_error(i, "expected batch dimensions that broadcast, found X %s and Y %s", shape_print(x, &tx),
+                               shape_print(y, &ty));
+        }
+        TRY(shape_append(i, out, a == 1 ? b : b == 1 || b < 0 ? a : b));
+    }
+    return NULL;
+}
+
+weft_status infer_matmul_v2(infer *i) {
+    const shape *in_x = infer_in(i, 0), *in_y = infer_in(i, 1);
+    if (!shape_known(in_x) || !shape_known(in_y) || !infer_out(i, 0)) return NULL;
+    shape_text tx, ty;
+    if (!in_x->ndim || !in_y->ndim)
+        return infer_error(i, "expected X and Y of at least one dimension, found %s and %s", shape_print(in_x, &tx),
+                           shape_print(in_y, &ty));
+    shape x = as_matrix(in_x, true), y = as_matrix(in_y, false);
+    bool tx_on = attr_bool(i->op, "trans_x", false) && in_x->ndim > 1;
+    bool ty_on = attr_bool(i->op, "trans_y", false) && in_y->ndim > 1;
+    int64_t m = x.dims[x.ndim - (tx_on ? 1 : 2)], kx = x.dims[x.ndim - (tx_on ? 2 : 1)];
+    int64_t n = y.dims[y.ndim - (ty_on ? 2 : 1)], ky = y.dims[y.ndim - (ty_on ? 1 : 2)];
+    if (!extent_fits(kx, ky))
+        return infer_error(i, "expected equal inner extents, found X %s%s and Y %s%s", shape_print(in_x, &tx),
+                           tx_on ? " transposed" : "", shape_print(in_y, &ty), ty_on ? " transposed" : "");
+    shape out = {.dtype = in_x->dtype, .height = -1};
+    TRY(broadcast_batch(i, &x, &y, &out));
+    if (in_x->ndim > 1) TRY(shape_append(i, &out, m));
+    if (in_y->ndim > 1) TRY(shape_append(i, &out, n));
+    *infer_out(i, 0) = out;
+    return NULL;
+}

@@ -1,0 +1,80 @@
+/* reduce.c: types of reductions (paddle/phi/infermeta/unary.cc). */
+#include "ops/infer.h"
+
+/* Marks the dimensions of attr `dim`; all of them where it is empty or `all`. */
+static weft_status mark_dims(const infer *i, const char *attr, bool all, int32_t ndim, bool marked[WEFT_MAX_RANK]) {
+    size_t count;
+    const int64_t *dims = attr_ints(i->op, attr, &count);
+    for (int32_t d = 0; d < WEFT_MAX_RANK; d++) marked[d] = all || !count;
+    for (size_t k = 0; k < count && !all && ndim; k++) {
+        int32_t d;
+        TRY(infer_axis(i, attr, dims[k], ndim, &d));
+        marked[d] = true;
+    }
+    return NULL;
+}
+
+static weft_status drop_marked(infer *i, const shape *x, const bool marked[WEFT_MAX_RANK], bool keep, int32_t dtype) {
+    shape out = {.dtype = dtype, .height = -1};
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (!marked[d] || keep) TRY(shape_append(i, &out, marked[d] ? 1 : x->dims[d]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_reduce(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    bool marked[WEFT_MAX_RANK];
+    TRY(mark_dims(i, "dim", attr_bool(i->op, "reduce_all", false), x->ndim, marked));
+    int64_t dtype = attr_int(i->op, "out_dtype", -1);
+    return drop_marked(i, x, marked, attr_bool(i->op, "keep_dim", false), dtype < 0 ? x->dtype : (int32_t)dtype);
+}
+
+weft_status infer_scalar_like(infer *i) {
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 0, NULL);
+    return NULL;
+}
+
+weft_status infer_one_like(infer *i) {
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 1, (const int64_t[]){1});
+    return NULL;
+}
+
+/* Rows added to rows are more rows; anything dense among the arguments makes the sum dense. */
+static shape sum_rows(const infer *i) {
+    shape out = i->in[0];
+    for (size_t k = 1; k < infer_nin(i, 0); k++) {
+        out.dims[0] = extent_add(out.dims[0], i->in[k].dims[0]);
+        if (out.height < 0) out.height = i->in[k].height;
+    }
+    return out;
+}
+
+weft_status infer_sum(infer *i) {
+    const shape *dense = NULL;
+    for (size_t k = 0; k < infer_nin(i, 0); k++) {
+        const shape *x = &i->in[k];
+        if (!shape_known(x)) return NULL;
+        if (x->height >= 0 || !shape_numel(x)) continue;
+        for (int32_t d = 0; dense && d < x->ndim; d++)
+            if (x->ndim != dense->ndim || !extent_fits(x->dims[d], dense->dims[d])) {
+                shape_text a, b;
+                return infer_error(i, "expected arguments of one shape, found %s and %s", shape_print(dense, &a),
+                                   shape_print(x, &b));
+            }
+        if (!dense) dense = x;
+    }
+    if (infer_out(i, 0) && infer_nin(i, 0))
+        *infer_out(i, 0) = dense ? *dense : i->in[0].height >= 0 ? sum_rows(i) : i->in[0];
+    return NULL;
+}
+
+weft_status infer_arg_max(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    int64_t dtype = attr_int(i->op, "dtype", WEFT_INT64);
+    bool marked[WEFT_MAX_RANK], all = attr_bool(i->op, "flatten", false);
+    TRY(mark_dims(i, "axis", all, x->ndim, marked));
+    return drop_marked(i, x, marked, attr_bool(i->op, "keepdims", false), dtype < 0 ? WEFT_INT64 : (int32_t)dtype);
+}

@@ -1,0 +1,70 @@
+/* same.c: types that need no op's own rule: outputs like inputs, and gradients like what they are the gradient of. */
+#include "ops/infer.h"
+
+weft_status infer_none(infer *i) {
+    (void)i; /* declared types hold */
+    return NULL;
+}
+
+/* Each output slot is like the input slot whose memory it may take, or like the first. */
+weft_status infer_same(infer *i) {
+    for (size_t o = 0; o < i->schema->noutputs; o++) {
+        int from = i->schema->outputs[o].in_place_of < 0 ? 0 : i->schema->outputs[o].in_place_of;
+        size_t nin = infer_nin(i, from), nout = infer_nout(i, (int)o);
+        if (nin && nout > nin)
+            return infer_error(i, "expected as many arguments in %s as in %s, found %zu and %zu",
+                               i->schema->outputs[o].name, i->schema->inputs[from].name, nout, nin);
+        for (size_t k = 0; k < nout && k < nin; k++) i->out[i->out_first[o] + k] = i->in[i->in_first[from] + k];
+    }
+    return NULL;
+}
+
+/* --- gradients ----------------------------------------------------------------------------------------------------- */
+
+/* The input slot that is called `stem` of `nbytes` bytes followed by `tail`; -1 if there is none with arguments. */
+static int find_present(const infer *i, const char *stem, size_t nbytes, const char *tail) {
+    for (size_t s = 0; s < i->schema->ninputs; s++) {
+        const char *n = i->schema->inputs[s].name;
+        if (strncmp(n, stem, nbytes) == 0 && strcmp(n + nbytes, tail) == 0 && infer_nin(i, (int)s)) return (int)s;
+    }
+    return -1;
+}
+
+static bool is_grad_slot(const char *slot_name) {
+    size_t n = strlen(slot_name);
+    return n > 5 && strcmp(slot_name + n - 5, "@GRAD") == 0;
+}
+
+static const shape *first_gradient(const infer *i) {
+    for (size_t s = 0; s < i->schema->ninputs; s++)
+        if (is_grad_slot(i->schema->inputs[s].name) && infer_nin(i, (int)s)) return infer_in(i, (int)s);
+    return NULL;
+}
+
+/* S@GRAD has the type of S where the op still sees it; else what S's shape was kept in (SShape: a leading 0, then S's
+ * extents); else that of the input whose memory it may take, else of the first gradient. */
+static weft_status infer_one_gradient(infer *i, size_t o) {
+    const slot_schema *slot_row = &i->schema->outputs[o];
+    size_t nbytes = strlen(slot_row->name) - (is_grad_slot(slot_row->name) ? 5 : 0);
+    int s = find_present(i, slot_row->name, nbytes, ""), kept = find_present(i, slot_row->name, nbytes, "Shape");
+    const shape *gradient = first_gradient(i);
+    if (s >= 0) {
+        if (infer_nout(i, (int)o) > infer_nin(i, s))
+            return infer_error(i, "expected as many arguments in %s as in %s, found %zu and %zu", slot_row->name,
+                               i->schema->inputs[s].name, infer_nout(i, (int)o), infer_nin(i, s));
+        for (size_t k = 0; k < infer_nout(i, (int)o); k++) i->out[i->out_first[o] + k] = i->in[i->in_first[s] + k];
+    } else if (kept >= 0) {
+        const shape *x = infer_in(i, kept);
+        if (x->ndim > 0)
+            shape_set(infer_out(i, (int)o), gradient ? gradient->dtype : x->dtype, (size_t)x->ndim - 1, x->dims + 1);
+    } else if (infer_out(i, (int)o)) {
+        const shape *like = slot_row->in_place_of >= 0 ? infer_in(i, slot_row->in_place_of) : gradient;
+        if (like) *infer_out(i, (int)o) = *like;
+    }
+    return NULL;
+}
+
+weft_status infer_grad(infer *i) {
+    for (size_t o = 0; o < i->schema->noutputs; o++) TRY(infer_one_gradient(i, o));
+    return NULL;
+}

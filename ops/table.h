@@ -1,0 +1,20 @@
+/* table.h: what the files of ops/ share about the rows of ops.def. */
+#ifndef OPS_TABLE_H
+#define OPS_TABLE_H
+
+#include "ops/ops.h"
+
+/* A row as it stands in ops.def. */
+typedef struct op_row {
+    const char *type, *family, *summary;
+    const char *inputs, *outputs, *attrs, *effects, *kernel;
+    uint32_t effect_bits;
+    infer_fn infer;
+} op_row;
+
+/* All rows, in ops.def order. */
+const op_row *ops_rows(size_t *out_count);
+/* Parses the texts of a row into `out`, allocating from `a`. */
+WEFT_MUST_USE weft_status schema_parse(arena *a, const op_row *row, op_schema *out);
+
+#endif
