@@ -1,0 +1,203 @@
+/* tensors.c: sets of named tensors, and their files by extension. */
+#include "program/tensors.h"
+
+weft_status weft_tensors_create(weft_context *context, weft_tensors **out_tensors) {
+    weft_tensors *t = base_alloc(&context->allocator, sizeof *t);
+    if (!t) return base_out_of_memory();
+    *t = (weft_tensors){.context = context};
+    *out_tensors = t;
+    return NULL;
+}
+
+static void tensor_fini(const weft_allocator *allocator, weft_tensor *t) {
+    base_free(allocator, (void *)t->name, strlen(t->name) + 1);
+    base_free(allocator, t->data, t->nbytes);
+}
+
+void weft_tensors_destroy(weft_tensors *tensors) {
+    if (!tensors) return;
+    const weft_allocator *allocator = &tensors->context->allocator;
+    for (size_t i = 0; i < tensors->count; i++) tensor_fini(allocator, &tensors->items[i]);
+    base_free(allocator, tensors->items, tensors->capacity * sizeof *tensors->items);
+    base_free(allocator, tensors->table, tensors->table_capacity * sizeof *tensors->table);
+    base_free(allocator, tensors, sizeof *tensors);
+}
+
+size_t weft_tensors_count(const weft_tensors *tensors) { return tensors->count; }
+
+const weft_tensor *weft_tensors_at(const weft_tensors *tensors, size_t index) {
+    return index < tensors->count ? &tensors->items[index] : NULL;
+}
+
+/* The table's slot for a name: holds its item, or is empty. */
+static size_t *table_slot(const weft_tensors *tensors, const char *tensor_name) {
+    size_t mask = tensors->table_capacity - 1, at = base_hash(tensor_name, strlen(tensor_name)) & mask;
+    while (tensors->table[at] && strcmp(tensors->items[tensors->table[at] - 1].name, tensor_name) != 0)
+        at = (at + 1) & mask;
+    return &tensors->table[at];
+}
+
+static size_t find_index(const weft_tensors *tensors, const char *tensor_name) {
+    size_t found = tensors->table_capacity ? *table_slot(tensors, tensor_name) : 0;
+    return found ? found - 1 : SIZE_MAX;
+}
+
+const weft_tensor *weft_tensors_find(const weft_tensors *tensors, const char *tensor_name) {
+    size_t index = find_index(tensors, tensor_name);
+    return index == SIZE_MAX ? NULL : &tensors->items[index];
+}
+
+/* Keeps the table at most half full with one more item. */
+static weft_status reserve_table(weft_tensors *tensors) {
+    if (2 * (tensors->count + 1) <= tensors->table_capacity) return NULL;
+    const weft_allocator *allocator = &tensors->context->allocator;
+    size_t capacity = tensors->table_capacity ? 2 * tensors->table_capacity : 16, nbytes;
+    if (!base_mul(capacity, sizeof *tensors->table, &nbytes)) return base_out_of_memory();
+    size_t *table = base_alloc(allocator, nbytes);
+    if (!table) return base_out_of_memory();
+    memset(table, 0, nbytes);
+    base_free(allocator, tensors->table, tensors->table_capacity * sizeof *tensors->table);
+    tensors->table = table;
+    tensors->table_capacity = capacity;
+    for (size_t i = 0; i < tensors->count; i++) *table_slot(tensors, tensors->items[i].name) = i + 1;
+    return NULL;
+}
+
+static weft_status tensor_nbytes(weft_dtype dtype, size_t ndim, const int64_t *dims, const char *tensor_name,
+                                 size_t *out_nbytes) {
+    size_t nbytes = weft_dtype_nbytes(dtype);
+    bool good = nbytes > 0 && ndim <= WEFT_MAX_RANK;
+    for (size_t i = 0; good && i < ndim; i++) good = dims[i] >= 0;
+    if (!good)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, tensor_name,
+                                  "expected a known dtype and at most %d extents that are not negative", WEFT_MAX_RANK);
+    for (size_t i = 0; good && i < ndim; i++) good = base_mul(nbytes, (size_t)dims[i], &nbytes);
+    if (!good) return weft_status_create(WEFT_LIMIT, tensor_name, "the product of the extents overflows");
+    *out_nbytes = nbytes;
+    return NULL;
+}
+
+weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                             const int64_t *dims, weft_tensor **out_tensor) {
+    const weft_allocator *allocator = &tensors->context->allocator;
+    size_t nbytes, length = strlen(tensor_name) + 1;
+    TRY(tensor_nbytes(dtype, ndim, dims, tensor_name, &nbytes));
+    TRY(reserve_table(tensors));
+    TRY(vector_reserve(allocator, &tensors->items, &tensors->capacity, tensors->count + 1, sizeof *tensors->items));
+    weft_tensor t = {.dtype = dtype, .ndim = ndim, .nbytes = nbytes};
+    char *copy = base_alloc(allocator, length);
+    t.data = base_alloc(allocator, nbytes);
+    if (!copy || !t.data) {
+        base_free(allocator, copy, length);
+        base_free(allocator, t.data, nbytes);
+        return base_out_of_memory();
+    }
+    memcpy(copy, tensor_name, length);
+    memset(t.data, 0, nbytes);
+    if (ndim) memcpy(t.dims, dims, ndim * sizeof *dims);
+    t.name = copy;
+    size_t *entry = table_slot(tensors, tensor_name);
+    if (*entry) {
+        tensor_fini(allocator, &tensors->items[*entry - 1]);
+    } else {
+        tensors->count++;
+        *entry = tensors->count;
+    }
+    tensors->items[*entry - 1] = t;
+    *out_tensor = &tensors->items[*entry - 1];
+    return NULL;
+}
+
+/* --- files --------------------------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *path, const char *tail) {
+    size_t n = strlen(path), m = strlen(tail);
+    return n >= m && strcmp(path + n - m, tail) == 0;
+}
+
+typedef struct memory {
+    const char *bytes;
+    size_t nbytes, at;
+    const char *place;
+} memory;
+
+static weft_status read_memory(void *user, void *out, size_t nbytes) {
+    memory *m = user;
+    if (nbytes > m->nbytes - m->at)
+        return weft_status_create(WEFT_PARSE, m->place, "expected %zu more bytes at byte %zu, found %zu", nbytes, m->at,
+                                  m->nbytes - m->at);
+    memcpy(out, m->bytes + m->at, nbytes);
+    m->at += nbytes;
+    return NULL;
+}
+
+/* A .npy file's tensor is named by the file: "dir/x.npy" is x. */
+static weft_status read_npy_file(weft_tensors *into, const char *bytes, size_t nbytes, const char *path,
+                                 const weft_program *program) {
+    const char *stem = strrchr(path, '/');
+    stem = stem ? stem + 1 : path;
+    size_t length = strlen(stem) - strlen(".npy");
+    const weft_allocator *allocator = &into->context->allocator;
+    char *tensor_name = base_alloc(allocator, length + 1);
+    if (!tensor_name) return base_out_of_memory();
+    memcpy(tensor_name, stem, length);
+    tensor_name[length] = '\0';
+    memory m = {bytes, nbytes, 0, path};
+    byte_source source = {read_memory, &m, nbytes, path};
+    weft_status status = npy_read(&source, into, tensor_name, program);
+    base_free(allocator, tensor_name, length + 1);
+    return status;
+}
+
+static weft_status unknown_form(const char *path) {
+    return weft_status_create(WEFT_INVALID_ARGUMENT, path, "expected a name ending in .npz, .npy or .pdiparams");
+}
+
+weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
+                              weft_tensors **out_tensors) {
+    char *bytes = NULL;
+    size_t nbytes = 0;
+    weft_tensors *tensors = NULL;
+    weft_status status = file_read(&context->allocator, path, context->max_file_nbytes, &bytes, &nbytes);
+    if (status) return status;
+    TRY_DONE(weft_tensors_create(context, &tensors));
+    if (ends_with(path, ".npz"))
+        status = npz_read(tensors, bytes, nbytes, path, program);
+    else if (ends_with(path, ".npy"))
+        status = read_npy_file(tensors, bytes, nbytes, path, program);
+    else if (ends_with(path, ".pdiparams"))
+        status = pdiparams_read(tensors, bytes, nbytes, path, program);
+    else
+        status = unknown_form(path);
+done:
+    base_free(&context->allocator, bytes, nbytes + 1);
+    if (status)
+        weft_tensors_destroy(tensors);
+    else
+        *out_tensors = tensors;
+    return status;
+}
+
+static weft_status save_buffer(const weft_tensors *tensors, const char *path) {
+    buffer b;
+    buffer_init(&b, &tensors->context->allocator);
+    weft_status status = NULL;
+    if (ends_with(path, ".pdiparams")) {
+        status = pdiparams_print(tensors, &b);
+    } else if (tensors->count != 1) {
+        status = weft_status_create(WEFT_INVALID_ARGUMENT, path, "a .npy file holds one tensor, found %zu", tensors->count);
+    } else {
+        status = npy_header(&tensors->items[0], &b);
+        buffer_append(&b, tensors->items[0].data, tensors->items[0].nbytes);
+    }
+    if (!status) status = buffer_status(&b);
+    if (!status) status = file_write(&tensors->context->allocator, path, b.bytes, b.nbytes);
+    buffer_fini(&b);
+    return status;
+}
+
+weft_status weft_tensors_save(const weft_tensors *tensors, const char *path) {
+    if (ends_with(path, ".npz")) return npz_write(tensors, path);
+    if (ends_with(path, ".npy") || ends_with(path, ".pdiparams")) return save_buffer(tensors, path);
+    return unknown_form(path);
+}

@@ -1,0 +1,41 @@
+/* tensors.h: what the tensor file forms share. */
+#ifndef PROGRAM_TENSORS_H
+#define PROGRAM_TENSORS_H
+
+#include "program/ir.h"
+#include "weft/tensor.h"
+
+struct weft_tensors {
+    weft_context *context;
+    weft_tensor *items;
+    size_t count, capacity;
+    size_t *table; /* open addressing: index + 1 of an item, by hash of its name; capacity a power of two */
+    size_t table_capacity;
+};
+
+/* Where a form's bytes come from, in order. `read` fills exactly nbytes or fails. */
+typedef struct byte_source {
+    weft_status (*read)(void *user, void *out, size_t nbytes);
+    void *user;
+    uint64_t nbytes; /* in all: what shapes claim is held against it before anything is allocated */
+    const char *place;
+} byte_source;
+
+/* One array in NumPy's format (NEP 1) from `source` into a tensor of that name. `program` tells which uint16 arrays are
+ * bf16; may be NULL. */
+WEFT_MUST_USE weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name,
+                                   const weft_program *program);
+/* The header that goes before a tensor's bytes in that format. */
+WEFT_MUST_USE weft_status npy_header(const weft_tensor *t, buffer *out);
+
+/* A zip archive of .npy members. */
+WEFT_MUST_USE weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
+                                   const weft_program *program);
+WEFT_MUST_USE weft_status npz_write(const weft_tensors *tensors, const char *path);
+
+/* Paddle's combined parameters: records without names, in lexicographic order of the program's persistables. */
+WEFT_MUST_USE weft_status pdiparams_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
+                                         const weft_program *program);
+WEFT_MUST_USE weft_status pdiparams_print(const weft_tensors *tensors, buffer *out);
+
+#endif
