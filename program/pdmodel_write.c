@@ -207,7 +207,7 @@ static void put_type(buffer *out, const weft_var *v) {
 }
 
 static void put_flag(buffer *out, uint32_t number, bool has, bool value) {
-    if (!has) return;
+    if (!has && !value) return;
     wire_put_tag(out, number, WIRE_VARINT);
     wire_put_varint(out, value);
 }

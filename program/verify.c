@@ -2,8 +2,8 @@
  * op or var it concerns; the status counts them.
  *
  * It knows no op types beyond the attributes that every op may carry. Recorded programs of Paddle set what must pass:
- * a placement with no entries says "not known", whatever the tensor's rank, and so does one for a tensor without a
- * shape; a sidecar may name variables that are not there. */
+ * Paddle writes some attributes twice, with one value; a placement with no entries says "not known", whatever the
+ * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there. */
 #include "program/ir.h"
 
 #include <inttypes.h>
@@ -12,6 +12,12 @@
 /* Deeper nesting than block_find searches. */
 enum { NESTING_LIMIT = 64, PLACE_NBYTES = 256 };
 
+/* Where a name was seen last. */
+typedef struct stamp {
+    uint64_t list;
+    size_t index;
+} stamp;
+
 typedef struct verifier {
     const weft_program *program;
     size_t nproblems;
@@ -19,7 +25,8 @@ typedef struct verifier {
     const weft_block *block; /* the one being looked at */
     const weft_op *op;       /* NULL between ops */
     size_t op_index;
-    uint64_t *stamps, stamp; /* by name id: seen in the list of this stamp; finds repeats in linear time */
+    stamp *stamps; /* by name id; finds repeats in linear time */
+    uint64_t list; /* number of the list that is being looked at */
 } verifier;
 
 WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
@@ -142,19 +149,25 @@ static weft_status check_vars(verifier *v) {
 /* --- ops -----------------------------------------------------------------------------------------------------------
  */
 
-static bool seen(verifier *v, const name *n) {
-    bool repeated = v->stamps[n->id] == v->stamp;
-    v->stamps[n->id] = v->stamp;
-    return repeated;
+/* Whether the current list had this name before; *index, its place in the list, becomes that of the first. */
+static bool seen(verifier *v, const name *n, size_t *index) {
+    stamp *s = &v->stamps[n->id];
+    if (s->list == v->list) {
+        *index = s->index;
+        return true;
+    }
+    *s = (stamp){v->list, *index};
+    return false;
 }
 
 static void check_slots(verifier *v, bool output) {
     const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
     const char *side = output ? "output" : "input";
-    v->stamp++;
+    v->list++;
     for (size_t i = 0; i < list->count; i++) {
         const slot *s = &list->slots[i];
-        if (seen(v, s->name)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
+        size_t first = i;
+        if (seen(v, s->name, &first)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
         for (size_t k = 0; k < s->nargs; k++) {
             const weft_var *var = s->args[k]->var;
             if (!var->block && !name_is(var->name, "@EMPTY@"))
@@ -209,10 +222,12 @@ static void check_block_attr(verifier *v, const weft_attr *a, int64_t index) {
 }
 
 static void check_attrs(verifier *v) {
-    v->stamp++;
+    v->list++;
     for (size_t i = 0; i < v->op->nattrs; i++) {
         const weft_attr *a = &v->op->attrs[i];
-        if (seen(v, a->name)) problem(v, "attribute \"%s\" is there twice", a->name->bytes);
+        size_t first = i;
+        if (seen(v, a->name, &first) && !attr_equal(a, &v->op->attrs[first]))
+            problem(v, "attribute \"%s\" is there twice, with two values", a->name->bytes);
         check_standard_attr(v, a);
         if (a->type == ATTR_BLOCK) check_block_attr(v, a, a->u.i);
         for (size_t k = 0; a->type == ATTR_BLOCKS && k < a->count; k++) check_block_attr(v, a, a->u.ints[k]);
@@ -266,7 +281,7 @@ static weft_status verify(verifier *v) {
     const weft_program *p = v->program;
     TRY(check_nesting(v));
     TRY(check_dist(v));
-    if (!(v->stamps = ARENA_ARRAY(&v->scratch, uint64_t, p->names.count + 1))) return base_out_of_memory();
+    if (!(v->stamps = ARENA_ARRAY(&v->scratch, stamp, p->names.count + 1))) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks; i++) {
         v->block = p->blocks[i];
         check_block_indices(v, i);

@@ -1,0 +1,68 @@
+/* form_dist.c: what the sidecar and the YAML form share: indices of meshes, vars by name, words for reduce kinds. */
+#include <stdlib.h>
+
+#include "program/forms.h"
+
+/* --- reduce kinds -------------------------------------------------------------------------------------------------- */
+
+static const char *const reduce_names[] = {[WEFT_REDUCE_SUM] = "sum",   [WEFT_REDUCE_MAX] = "max",
+                                           [WEFT_REDUCE_MIN] = "min",   [WEFT_REDUCE_PROD] = "prod",
+                                           [WEFT_REDUCE_AVG] = "avg",   [WEFT_REDUCE_ANY] = "any",
+                                           [WEFT_REDUCE_ALL] = "all"};
+enum { REDUCE_COUNT = sizeof reduce_names / sizeof *reduce_names };
+
+const char *form_reduce_name(int reduce) { return reduce >= 0 && reduce < REDUCE_COUNT ? reduce_names[reduce] : NULL; }
+
+int form_reduce_parse(const char *bytes, size_t nbytes) {
+    for (int i = 0; i < REDUCE_COUNT; i++)
+        if (strlen(reduce_names[i]) == nbytes && memcmp(reduce_names[i], bytes, nbytes) == 0) return i;
+    return -1;
+}
+
+/* --- meshes -------------------------------------------------------------------------------------------------------- */
+
+static int compare_addresses(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const mesh_index *)a)->mesh, y = (uintptr_t)((const mesh_index *)b)->mesh;
+    return (x > y) - (x < y);
+}
+
+weft_status mesh_indices(const weft_program *p, arena *a, mesh_index **out) {
+    mesh_index *indices = ARENA_ARRAY(a, mesh_index, p->nmeshes + 1);
+    if (!indices) return base_out_of_memory();
+    for (size_t i = 0; i < p->nmeshes; i++) indices[i] = (mesh_index){p->meshes[i], i};
+    if (p->nmeshes) qsort(indices, p->nmeshes, sizeof *indices, compare_addresses);
+    *out = indices;
+    return NULL;
+}
+
+int64_t mesh_index_find(const mesh_index *indices, size_t count, const mesh *m) {
+    mesh_index key = {m, 0};
+    const mesh_index *found = m && count ? bsearch(&key, indices, count, sizeof key, compare_addresses) : NULL;
+    return found ? (int64_t)found->index : -1;
+}
+
+/* --- vars ---------------------------------------------------------------------------------------------------------- */
+
+weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out) {
+    weft_var **vars = ARENA_ARRAY(a, weft_var *, p->names.count + 1);
+    if (!vars) return base_out_of_memory();
+    for (size_t i = 0; i < p->nblocks; i++) {
+        const weft_block *b = p->blocks[i];
+        for (size_t k = 0; k < b->nvars; k++)
+            if (!vars[b->vars[k]->name->id]) vars[b->vars[k]->name->id] = b->vars[k];
+    }
+    *out = vars;
+    return NULL;
+}
+
+bool program_has_dist(const weft_program *p) {
+    if (p->has_dist || p->nrings || p->nmeshes) return true;
+    for (size_t i = 0; i < p->nall_vars; i++)
+        if (p->all_vars[i]->dist || p->all_vars[i]->dist_is_null) return true;
+    for (size_t i = 0; i < p->nblocks; i++) {
+        FOR_EACH_OP(op, p->blocks[i]) {
+            if (op->dist) return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,149 @@
+/* yaml_parse_op.c: one var and one op from their nodes. Unknown keys are errors. */
+#include <inttypes.h>
+
+#include "program/grow.h"
+#include "program/yaml_form.h"
+
+/* --- vars ---------------------------------------------------------------------------------------------------------- */
+
+static weft_status get_kind(yaml_reader *r, const yaml_node *node, weft_var *v) {
+    int64_t kind;
+    if (node->kind == NODE_SCALAR && yaml_kind_parse(node->bytes, &v->kind)) return NULL;
+    TRY(yaml_get_int(r, node, "kind (a word that is known, or a number)", INT32_MIN, INT32_MAX, &kind));
+    v->kind = (int32_t)kind;
+    return NULL;
+}
+
+static weft_status get_dims(yaml_reader *r, const yaml_node *node, weft_var *v) {
+    const int64_t *dims;
+    TRY(yaml_get_ints(r, node, "dims", &dims, &v->ndim));
+    v->dims = (int64_t *)dims;
+    v->has_tensor = true;
+    return NULL;
+}
+
+static weft_status get_int32(yaml_reader *r, const yaml_node *node, const char *what, int32_t *out) {
+    int64_t value;
+    TRY(yaml_get_int(r, node, what, INT32_MIN, INT32_MAX, &value));
+    *out = (int32_t)value;
+    return NULL;
+}
+
+static weft_status get_flag(yaml_reader *r, const yaml_node *key, const yaml_node *node, bool *out_has, bool *out) {
+    *out_has = true;
+    return yaml_get_bool(r, node, key->bytes, out);
+}
+
+static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *key, const yaml_node *node) {
+    weft_dtype dtype = key->kind == NODE_SCALAR && !key->tag ? weft_dtype_parse(key->bytes) : WEFT_DTYPE_NONE;
+    if (dtype != WEFT_DTYPE_NONE) {
+        if (v->has_tensor) YAML_FAIL(r, key, "expected one element type, found \"%s\" after another", key->bytes);
+        v->dtype = dtype;
+        return get_dims(r, node, v);
+    }
+    if (yaml_is(key, "kind")) return get_kind(r, node, v);
+    if (yaml_is(key, "dtype")) return get_int32(r, node, "dtype (a number that has no name)", &v->dtype);
+    if (yaml_is(key, "dims")) return get_dims(r, node, v);
+    if (yaml_is(key, "lod")) {
+        v->has_lod_level = true;
+        return get_int32(r, node, "lod", &v->lod_level);
+    }
+    if (yaml_is(key, "type_bytes")) return yaml_get_text(r, node, &v->type_bytes);
+    if (yaml_is(key, "persistable")) return get_flag(r, key, node, &v->has_persistable, &v->persistable);
+    if (yaml_is(key, "need_check_feed")) return get_flag(r, key, node, &v->has_need_check_feed, &v->need_check_feed);
+    if (yaml_is(key, "parameter")) return get_flag(r, key, node, &v->has_is_parameter, &v->is_parameter);
+    if (yaml_is(key, "stop_gradient")) return get_flag(r, key, node, &v->has_stop_gradient, &v->stop_gradient);
+    if (yaml_is(key, "attrs")) return yaml_get_attrs(r, node, &v->attrs, &v->nattrs);
+    if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &v->unknown_fields);
+    if (yaml_is(key, "dist")) return yaml_get_var_dist(r, v, node);
+    YAML_FAIL(r, key, "expected an element type (float32, int64, ...), kind, dtype, dims, lod, type_bytes, persistable, "
+                      "need_check_feed, parameter, stop_gradient, attrs, unknown or dist, found \"%s\"",
+              key->bytes);
+}
+
+static weft_status check_var_attrs(yaml_reader *r, const weft_var *v, const yaml_node *node) {
+    for (size_t i = 0; i < v->nattrs; i++)
+        if (v->attrs[i].type != ATTR_INT && v->attrs[i].type != ATTR_STRING && v->attrs[i].type != ATTR_INTS)
+            YAML_FAIL(r, node, "attr \"%s\" of a var: expected an int, a string or a list of ints",
+                      v->attrs[i].name->bytes);
+    return NULL;
+}
+
+weft_status yaml_get_var(yaml_reader *r, weft_block *b, const yaml_node *key, const yaml_node *value) {
+    const name *n;
+    weft_var *v;
+    TRY(form_charge(r->program, r->budget, r->item.total_nbytes + sizeof *v));
+    TRY(yaml_get_name(r, key, &n));
+    if (value->kind != NODE_MAPPING || value->tag)
+        YAML_FAIL(r, value, "variable \"%s\": expected a mapping such as {float32: [8, 32]}", n->bytes);
+    TRY(block_add_var(b, n, &v));
+    for (size_t i = 0; i < value->count; i++) TRY(get_var_member(r, v, value->items[2 * i], value->items[2 * i + 1]));
+    return check_var_attrs(r, v, value);
+}
+
+/* --- ops ----------------------------------------------------------------------------------------------------------- */
+
+static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool output, slot *s, const yaml_node *node) {
+    bool is_list = node->kind == NODE_SEQUENCE && !node->tag;
+    if (!is_list && node->kind != NODE_SCALAR) YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", s->name->bytes);
+    yaml_node *only = (yaml_node *)node, **items = is_list ? node->items : &only;
+    size_t count = is_list ? node->count : 1;
+    TRY(yaml_array(r, count, sizeof *s->args, &s->args));
+    s->capacity = count;
+    for (size_t i = 0; i < count; i++) {
+        const name *n;
+        weft_var *v;
+        TRY(yaml_get_name(r, items[i], &n));
+        TRY(block_resolve(b, n, &v));
+        TRY(op_append_arg(op, output, s, v));
+    }
+    return NULL;
+}
+
+static weft_status get_slots(yaml_reader *r, weft_block *b, weft_op *op, bool output, const yaml_node *node) {
+    slot_list *list = output ? &op->outputs : &op->inputs;
+    yaml_node **items;
+    size_t count;
+    TRY(yaml_pairs(r, node, "slots", &items, &count));
+    TRY(yaml_array(r, count, sizeof *list->slots, &list->slots));
+    list->capacity = count;
+    for (size_t i = 0; i < count; i++) {
+        const name *n;
+        slot *s;
+        TRY(yaml_get_name(r, items[2 * i], &n));
+        TRY(op_append_slot(op, output, n, &s));
+        TRY(get_args(r, b, op, output, s, items[2 * i + 1]));
+    }
+    return NULL;
+}
+
+static weft_status get_op_member(yaml_reader *r, weft_block *b, weft_op *op, const yaml_node *key,
+                                 const yaml_node *node) {
+    if (yaml_is(key, "in") && op->inputs.slots == NULL) return get_slots(r, b, op, false, node);
+    if (yaml_is(key, "out")) return get_slots(r, b, op, true, node);
+    if (yaml_is(key, "target")) return get_flag(r, key, node, &op->has_is_target, &op->is_target);
+    if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &op->unknown_fields);
+    if (yaml_is(key, "dist")) return yaml_get_op_dist(r, op, node);
+    if (!yaml_is(key, "attrs"))
+        YAML_FAIL(r, key, "op \"%s\": expected out, attrs, target, unknown or dist, found \"%s\"", op->type->bytes,
+                  key->bytes);
+    TRY(yaml_get_attrs(r, node, &op->attrs, &op->nattrs));
+    op->attr_capacity = op->nattrs;
+    return NULL;
+}
+
+weft_status yaml_get_op(yaml_reader *r, weft_block *b, const yaml_node *node) {
+    const name *type;
+    weft_op *op;
+    if (node->kind != NODE_MAPPING || node->count == 0 || node->tag)
+        YAML_FAIL(r, node, "expected an op such as {relu: {X: [x]}, out: {Out: [y]}}");
+    TRY(form_charge(r->program, r->budget, r->item.total_nbytes + sizeof *op));
+    bool spelled_out = yaml_is(node->items[0], "type");
+    TRY(yaml_get_name(r, node->items[spelled_out], &type));
+    TRY(op_create(r->program, type, &op));
+    if (!spelled_out) TRY(get_slots(r, b, op, false, node->items[1]));
+    for (size_t i = 1; i < node->count; i++)
+        TRY(get_op_member(r, b, op, node->items[2 * i], node->items[2 * i + 1]));
+    weft_block_insert_before(b, NULL, op);
+    return NULL;
+}
