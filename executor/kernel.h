@@ -61,18 +61,22 @@ typedef struct kernel {
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
 
-/* For kernels. First argument of a slot, NULL if there is none. */
+/* For kernels. First argument of a slot, NULL if there is none or an empty one (@EMPTY@: no element type). */
 static inline const tensor *arg_in(const kernel_call *c, int s) {
-    return c->in_first[s] < c->in_first[s + 1] ? &c->in[c->in_first[s]] : NULL;
+    const tensor *t = &c->in[c->in_first[s]];
+    return c->in_first[s] < c->in_first[s + 1] && t->dtype != WEFT_DTYPE_NONE ? t : NULL;
 }
 static inline tensor *arg_out(const kernel_call *c, int s) {
-    return c->out_first[s] < c->out_first[s + 1] ? &c->out[c->out_first[s]] : NULL;
+    tensor *t = &c->out[c->out_first[s]];
+    return c->out_first[s] < c->out_first[s + 1] && t->dtype != WEFT_DTYPE_NONE ? t : NULL;
 }
 static inline const tensor *type_in(const kernel_prepare *p, int s) {
-    return p->in_first[s] < p->in_first[s + 1] ? &p->in[p->in_first[s]] : NULL;
+    const tensor *t = &p->in[p->in_first[s]];
+    return p->in_first[s] < p->in_first[s + 1] && t->dtype != WEFT_DTYPE_NONE ? t : NULL;
 }
 static inline const tensor *type_out(const kernel_prepare *p, int s) {
-    return p->out_first[s] < p->out_first[s + 1] ? &p->out[p->out_first[s]] : NULL;
+    const tensor *t = &p->out[p->out_first[s]];
+    return p->out_first[s] < p->out_first[s + 1] && t->dtype != WEFT_DTYPE_NONE ? t : NULL;
 }
 /* A prepare function's refusal: "op #n: expected ..., found ...". */
 WEFT_MUST_USE weft_status kernel_unsupported(const kernel_prepare *p, const char *format, ...) WEFT_PRINTF(2, 3);

@@ -1,0 +1,114 @@
+/* cast.c: another element type. Floats truncate towards zero to integers, round to nearest even to narrower floats;
+ * integers wrap; everything but 0 is true. */
+#include "executor/kernels/typed.h"
+
+typedef uint8_t boolean; /* 0 or 1 */
+
+/* One loop a pair of types. TO(T, from): the types to convert to, each with the one to convert from. */
+#define FROM(T)                                                                                                        \
+    T(WEFT_BOOL, boolean, boolean)                                                                                     \
+    REAL_TYPES(T)                                                                                                      \
+    WIDE_INT_TYPES(T)                                                                                                  \
+    NARROW_INT_TYPES(T)
+
+static inline int64_t real_to_integer(double v) {
+    return v >= 0x1p63 || v < -0x1p63 || v != v ? INT64_MIN : (int64_t)v;
+}
+
+#define CONVERT(name, from, to, expression)                                                                            \
+    static void name(int64_t n, const void *src, void *dst) {                                                          \
+        const from *s = src;                                                                                           \
+        to *d = dst;                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            from v = s[i];                                                                                             \
+            d[i] = (to)(expression);                                                                                   \
+        }                                                                                                              \
+    }
+#define FROM_NUMBER(dtype, suffix, from)                                                                               \
+    CONVERT(suffix##_to_fp32, from, float, v)                                                                          \
+    CONVERT(suffix##_to_fp64, from, double, v)                                                                         \
+    CONVERT(suffix##_to_boolean, from, boolean, v != 0)
+#define FROM_REAL(dtype, suffix, from)                                                                                 \
+    CONVERT(suffix##_to_int32, from, int32_t, real_to_integer((double)v))                                              \
+    CONVERT(suffix##_to_int64, from, int64_t, real_to_integer((double)v))                                              \
+    CONVERT(suffix##_to_int8, from, int8_t, real_to_integer((double)v))                                                \
+    CONVERT(suffix##_to_int16, from, int16_t, real_to_integer((double)v))                                              \
+    CONVERT(suffix##_to_uint8, from, uint8_t, real_to_integer((double)v))
+#define FROM_INTEGER(dtype, suffix, from)                                                                              \
+    CONVERT(suffix##_to_int32, from, int32_t, v)                                                                       \
+    CONVERT(suffix##_to_int64, from, int64_t, v)                                                                       \
+    CONVERT(suffix##_to_int8, from, int8_t, v)                                                                         \
+    CONVERT(suffix##_to_int16, from, int16_t, v)                                                                       \
+    CONVERT(suffix##_to_uint8, from, uint8_t, v)
+FROM(FROM_NUMBER)
+REAL_TYPES(FROM_REAL)
+WIDE_INT_TYPES(FROM_INTEGER)
+NARROW_INT_TYPES(FROM_INTEGER)
+FROM_INTEGER(WEFT_BOOL, boolean, boolean)
+
+typedef void (*convert_fn)(int64_t n, const void *src, void *dst);
+
+static convert_fn find_conversion(weft_dtype from, weft_dtype to) {
+    switch ((int)from) {
+#define CASE(dtype, suffix, type)                                                                                      \
+    case dtype:                                                                                                        \
+        switch ((int)to) {                                                                                             \
+        case WEFT_BOOL: return suffix##_to_boolean;                                                                    \
+        case WEFT_FP32: return suffix##_to_fp32;                                                                       \
+        case WEFT_FP64: return suffix##_to_fp64;                                                                       \
+        case WEFT_INT8: return suffix##_to_int8;                                                                       \
+        case WEFT_INT16: return suffix##_to_int16;                                                                     \
+        case WEFT_INT32: return suffix##_to_int32;                                                                     \
+        case WEFT_INT64: return suffix##_to_int64;                                                                     \
+        case WEFT_UINT8: return suffix##_to_uint8;                                                                     \
+        default: return NULL;                                                                                          \
+        }
+        FROM(CASE)
+#undef CASE
+    default: return NULL;
+    }
+}
+
+typedef struct state {
+    convert_fn convert; /* between the full types: fp32 stands for a half type */
+} state;
+
+static weft_dtype full_type(weft_dtype d) {
+    return dtype_is_half(d) ? WEFT_FP32 : d;
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    s->convert = find_conversion(full_type(x->dtype), full_type(out->dtype));
+    if (s->convert && x->numel == out->numel) return NULL;
+    return kernel_unsupported(p, "no cast from %s to %s", dtype_text(x->dtype), dtype_text(out->dtype));
+}
+
+static weft_status run(const kernel_call *c) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
+    if (x->dtype == out->dtype) {
+        copy_bytes(out->data, x->data, tensor_nbytes(x));
+        return NULL;
+    }
+    if (!dtype_is_half(x->dtype) && !dtype_is_half(out->dtype)) {
+        s->convert(x->numel, x->data, out->data);
+        return NULL;
+    }
+    float from[BLOCK], to[BLOCK];
+    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(out->dtype);
+    for (int64_t i = 0; i < x->numel; i += BLOCK) {
+        int64_t n = block_size(x->numel - i);
+        const void *src = (const char *)x->data + (size_t)i * size;
+        void *dst = (char *)out->data + (size_t)i * out_size;
+        if (dtype_is_half(x->dtype)) half_load(x->dtype, n, src, 1, from);
+        s->convert(n, dtype_is_half(x->dtype) ? from : src, dtype_is_half(out->dtype) ? to : dst);
+        if (dtype_is_half(out->dtype)) half_store(out->dtype, n, to, dst);
+    }
+    return NULL;
+}
+
+const kernel kernel_cast = {prepare, run};

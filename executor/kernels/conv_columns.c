@@ -1,0 +1,79 @@
+/* conv_columns.c: patches of images as the columns of a matrix (im2col), and their gradient added back (col2im).
+ *
+ * Row k of the matrix is one tap of the filter (channel, row, column of the window) at every position of the window, so
+ * a row is filled by copying runs of an image row, with zeros where the window reaches over the border. */
+#include "executor/kernels/conv.h"
+
+/* One tap: where image rows and columns of window (0, 0) are, and which windows see the image there. */
+typedef struct tap {
+    int64_t row, column;
+    span rows, columns;
+} tap;
+
+static tap tap_of(const conv *c, int64_t i, int64_t j) {
+    tap t = {.row = i * c->w.dilation[0] - c->w.before[0], .column = j * c->w.dilation[1] - c->w.before[1]};
+    t.rows = span_inside(c->out.height, c->w.stride[0], t.row, c->in.height);
+    t.columns = span_inside(c->out.width, c->w.stride[1], t.column, c->in.width);
+    return t;
+}
+
+static void gather_run(float *restrict dst, const float *restrict src, int64_t n, int64_t step) {
+    if (step == 1)
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+    else if (step == 2)
+        for (int64_t i = 0; i < n; i++) dst[i] = src[2 * i];
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] = src[step * i];
+}
+
+static void scatter_run(float *restrict dst, const float *restrict src, int64_t n, int64_t step) {
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++) dst[i] += src[i];
+    else
+        for (int64_t i = 0; i < n; i++) dst[step * i] += src[i];
+}
+
+/* One channel of one image. */
+static void gather_plane(const conv *c, const tap *t, const float *plane, float *dst) {
+    int64_t width = c->out.width, step = c->w.stride[1] * c->in.column_step, n = t->columns.end - t->columns.first;
+    for (int64_t i = 0; i < c->out.height; i++, dst += width) {
+        if (i < t->rows.first || i >= t->rows.end) {
+            memset(dst, 0, (size_t)width * sizeof *dst);
+            continue;
+        }
+        const float *row = plane + (i * c->w.stride[0] + t->row) * c->in.row_step;
+        for (int64_t j = 0; j < t->columns.first; j++) dst[j] = 0;
+        gather_run(dst + t->columns.first, row + (t->columns.first * c->w.stride[1] + t->column) * c->in.column_step, n,
+                   step);
+        for (int64_t j = t->columns.end; j < width; j++) dst[j] = 0;
+    }
+}
+
+static void scatter_plane(const conv *c, const tap *t, const float *src, float *plane) {
+    int64_t step = c->w.stride[1] * c->in.column_step, n = t->columns.end - t->columns.first;
+    for (int64_t i = t->rows.first; i < t->rows.end; i++) {
+        float *row = plane + (i * c->w.stride[0] + t->row) * c->in.row_step;
+        scatter_run(row + (t->columns.first * c->w.stride[1] + t->column) * c->in.column_step,
+                    src + i * c->out.width + t->columns.first, n, step);
+    }
+}
+
+void conv_gather(const conv *c, int64_t first, int64_t count, int64_t g, const float *x, float *columns) {
+    for (int64_t ch = 0; ch < c->in_channels; ch++)
+        for (int64_t i = 0; i < c->w.size[0]; i++)
+            for (int64_t j = 0; j < c->w.size[1]; j++) {
+                tap t = tap_of(c, i, j);
+                for (int64_t n = first; n < first + count; n++, columns += c->positions)
+                    gather_plane(c, &t, x + n * c->in.image + (g * c->in_channels + ch) * c->in.channel_step, columns);
+            }
+}
+
+void conv_scatter_add(const conv *c, int64_t first, int64_t count, int64_t g, const float *columns, float *x) {
+    for (int64_t ch = 0; ch < c->in_channels; ch++)
+        for (int64_t i = 0; i < c->w.size[0]; i++)
+            for (int64_t j = 0; j < c->w.size[1]; j++) {
+                tap t = tap_of(c, i, j);
+                for (int64_t n = first; n < first + count; n++, columns += c->positions)
+                    scatter_plane(c, &t, columns, x + n * c->in.image + (g * c->in_channels + ch) * c->in.channel_step);
+            }
+}

@@ -1,0 +1,193 @@
+/* elementwise.c: add, sub, mul, div, max, min, pow, mod and floordiv of two tensors, and comparison.
+ *
+ * Integers wrap, truncate in div, and follow the divisor's sign in mod and floordiv; dividing one by zero is an error.
+ */
+#include <math.h>
+
+#include "executor/kernels/elementwise.h"
+
+enum { X, Y };
+
+/* A run for each way of broadcasting. */
+#define DEFINE_RUN(fn, type, result, expression)                                                                       \
+    static void fn(int64_t n, const void *xv, int64_t xs, const void *yv, int64_t ys, void *outv) {                    \
+        const type *x = xv, *y = yv;                                                                                   \
+        result *out = outv;                                                                                            \
+        if (xs && ys) {                                                                                                \
+            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
+                type a = x[i], b = y[i];                                                                               \
+                out[i] = (result)(expression);                                                                         \
+            }                                                                                                          \
+        } else if (xs) {                                                                                               \
+            type b = *y;                                                                                               \
+            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
+                type a = x[i];                                                                                         \
+                out[i] = (result)(expression);                                                                         \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            type a = *x;                                                                                               \
+            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
+                type b = ys ? y[i] : *y;                                                                               \
+                out[i] = (result)(expression);                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+static inline double mod_real(double a, double b) {
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+/* b is not 0; b = -1 is apart because INT64_MIN / -1 traps. */
+static inline int64_t div_int(int64_t a, int64_t b) {
+    return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+static inline int64_t mod_int(int64_t a, int64_t b) {
+    int64_t r = b == -1 ? 0 : a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+static inline int64_t floordiv_int(int64_t a, int64_t b) {
+    int64_t q = div_int(a, b);
+    return b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+static inline int64_t pow_int(int64_t a, int64_t b) {
+    double r = pow((double)a, (double)b);
+    return r >= 0x1p63 ? INT64_MAX : r < -0x1p63 || r != r ? INT64_MIN : llrint(r);
+}
+
+/* R(name, expression for fp32, for fp64, for integers) */
+#define FUNCTIONS(R)                                                                                                   \
+    R(add, a + b, a + b, (uint64_t)a + (uint64_t)b)                                                                    \
+    R(sub, a - b, a - b, (uint64_t)a - (uint64_t)b)                                                                    \
+    R(mul, a *b, a *b, (uint64_t)a *(uint64_t)b)                                                                       \
+    R(div, a / b, a / b, div_int(a, b))                                                                                \
+    R(max, a > b ? a : b, a > b ? a : b, a > b ? a : b)                                                                \
+    R(min, a < b ? a : b, a < b ? a : b, a < b ? a : b)                                                                \
+    R(pow, powf(a, b), pow(a, b), pow_int(a, b))                                                                       \
+    R(mod, mod_real((double)a, (double)b), mod_real(a, b), mod_int(a, b))                                              \
+    R(floordiv, floorf(a / b), floor(a / b), floordiv_int(a, b))
+
+#define DEFINE_FUNCTION(name, fp32, fp64, integer)                                                                     \
+    DEFINE_RUN(name##_fp32, float, float, fp32)                                                                        \
+    DEFINE_RUN(name##_fp64, double, double, fp64)                                                                      \
+    DEFINE_RUN(name##_int32, int32_t, int32_t, integer)                                                                \
+    DEFINE_RUN(name##_int64, int64_t, int64_t, integer)
+FUNCTIONS(DEFINE_FUNCTION)
+#undef DEFINE_FUNCTION
+
+DEFINE_RUN(equal_fp32, float, uint8_t, a == b)
+DEFINE_RUN(equal_fp64, double, uint8_t, a == b)
+DEFINE_RUN(equal_int32, int32_t, uint8_t, a == b)
+DEFINE_RUN(equal_int64, int64_t, uint8_t, a == b)
+DEFINE_RUN(equal_uint8, uint8_t, uint8_t, a == b)
+
+/* The runs of one op, by element type; half types use fp32's. */
+typedef struct function {
+    binary_fn fp32, fp64, int32, int64, uint8;
+    bool divides; /* an integer divisor of zero is an error */
+} function;
+
+typedef struct state {
+    loops loops;
+    binary_fn run;
+    bool checks_divisor;
+} state;
+
+weft_status broadcast_strides(const kernel_prepare *p, int axis, const tensor *x, const tensor *y, int ndim,
+                              const int64_t *dims, int64_t strides[2][WEFT_MAX_RANK]) {
+    if (strides_broadcast(x, x->ndim < ndim ? axis : -1, ndim, dims, strides[0]) &&
+        strides_broadcast(y, y->ndim < ndim ? axis : -1, ndim, dims, strides[1]))
+        return NULL;
+    return kernel_unsupported(p, "expected X and Y (%d and %d axes, axis %d) that broadcast to the result's %d axes",
+                              x->ndim, y->ndim, axis, ndim);
+}
+
+static binary_fn function_for(const function *f, weft_dtype dtype) {
+    switch ((int)dtype) {
+    case WEFT_FP32:
+    case WEFT_BF16:
+    case WEFT_FP16: return f->fp32;
+    case WEFT_FP64: return f->fp64;
+    case WEFT_INT32: return f->int32;
+    case WEFT_INT64: return f->int64;
+    case WEFT_BOOL:
+    case WEFT_UINT8: return f->uint8;
+    default: return NULL;
+    }
+}
+
+static weft_status prepare(kernel_prepare *p, const function *f, int axis) {
+    const tensor *x = type_in(p, X), *y = type_in(p, Y), *out = type_out(p, 0);
+    int64_t strides[LOOP_OPERANDS][WEFT_MAX_RANK];
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    TRY(require_same_dtype(p, x, y, "Y"));
+    s->run = function_for(f, x->dtype);
+    if (!s->run) return kernel_unsupported(p, "no such operation on %s", dtype_text(x->dtype));
+    s->checks_divisor = f->divides && !dtype_is_float(x->dtype);
+    TRY(broadcast_strides(p, axis, x, y, out->ndim, out->dims, strides));
+    strides_dense(out->ndim, out->dims, strides[2]);
+    loops_init(&s->loops, out->ndim, out->dims, 3, strides);
+    return NULL;
+}
+
+/* A run on half types: both operands as fp32, block by block. */
+static void run_half(binary_fn run, weft_dtype dtype, int64_t n, const uint16_t *x, int64_t xs, const uint16_t *y,
+                     int64_t ys, void *out, weft_dtype out_dtype) {
+    float a[BLOCK], b[BLOCK], result[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t part = block_size(n - i);
+        half_load(dtype, part, x + i * xs, xs, a);
+        half_load(dtype, part, y + i * ys, ys, b);
+        if (out_dtype == WEFT_BOOL) {
+            run(part, a, 1, b, 1, (uint8_t *)out + i);
+        } else {
+            run(part, a, 1, b, 1, result);
+            half_store(dtype, part, result, (uint16_t *)out + i);
+        }
+    }
+}
+
+static bool has_zero(const tensor *y) {
+    for (int64_t i = 0; i < y->numel; i++)
+        if (tensor_integer(y, i) == 0) return true;
+    return false;
+}
+
+static weft_status run(const kernel_call *c) {
+    const state *s = c->state;
+    const loops *l = &s->loops;
+    const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
+    if (s->checks_divisor && has_zero(y)) return kernel_failed(c, "an integer is divided by zero");
+    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(out->dtype);
+    int64_t n = loops_run(l), xs = loops_stride(l, 0), ys = loops_stride(l, 1);
+    for (walk w = walk_start(l); w.left; walk_next(l, &w)) {
+        const char *xp = (const char *)x->data + (size_t)w.at[0] * size;
+        const char *yp = (const char *)y->data + (size_t)w.at[1] * size;
+        char *op = (char *)out->data + (size_t)w.at[2] * out_size;
+        if (dtype_is_half(x->dtype)) {
+            run_half(s->run, x->dtype, n, (const uint16_t *)xp, xs, (const uint16_t *)yp, ys, op, out->dtype);
+        } else {
+            s->run(n, xp, xs, yp, ys, op);
+        }
+    }
+    if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
+    return NULL;
+}
+
+#define DEFINE_KERNEL(name, fp32, fp64, integer)                                                                       \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        const char *text_of = #name;                                                                                   \
+        function f = {name##_fp32,  name##_fp64, name##_int32,                                                         \
+                      name##_int64, NULL,        strstr(text_of, "div") != NULL || strcmp(text_of, "mod") == 0};       \
+        return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
+    }                                                                                                                  \
+    const kernel kernel_elementwise_##name = {prepare_##name, run};
+FUNCTIONS(DEFINE_KERNEL)
+#undef DEFINE_KERNEL
+
+/* Comparisons ignore `axis` on Paddle's CPU. */
+static weft_status prepare_equal(kernel_prepare *p) {
+    static const function f = {equal_fp32, equal_fp64, equal_int32, equal_int64, equal_uint8, false};
+    return prepare(p, &f, -1);
+}
+const kernel kernel_equal = {prepare_equal, run};

@@ -1,0 +1,252 @@
+/* matmul.c: matmul_v2 and its gradients.
+ *
+ * Both operands become batches of matrices: a vector X is a row, a vector Y a column, and transposing a vector changes
+ * nothing. Batch dimensions broadcast. Where Y is one matrix for all of X's, the whole batch is one product of tall
+ * matrices. Gradients of broadcast operands are added up batch after batch, in order, by the product itself (beta 1).
+ */
+#include "executor/kernels/loops.h"
+#include "executor/kernels/typed.h"
+
+enum { X, Y, DOUT };
+enum { DX, DY };
+
+/* One operand as stored: rows x columns matrices, transposed when used. */
+typedef struct operand {
+    int64_t rows, columns;
+    bool transposed;
+    int64_t nbatch; /* matrices in the operand */
+} operand;
+
+typedef struct state {
+    operand x, y;
+    int64_t m, n, k;
+    loops batch;              /* over Out's batch dims; operands: matrix index in X, in Y, in Out */
+    size_t scratch_offset[3]; /* half types: X, Y, Out as fp32 in workspace */
+} state;
+
+static operand operand_of(const tensor *t, bool is_x, bool transposed) {
+    operand o = {.transposed = transposed && t->ndim > 1, .nbatch = 1};
+    o.rows = t->ndim > 1 ? t->dims[t->ndim - 2] : is_x ? 1 : t->dims[0];
+    o.columns = t->ndim > 1 ? t->dims[t->ndim - 1] : is_x ? t->dims[0] : 1;
+    for (int i = 0; i + 2 < t->ndim; i++) o.nbatch *= t->dims[i];
+    return o;
+}
+
+/* A tensor's batch dims as a tensor of matrix indices. */
+static tensor batch_of(const tensor *t) {
+    tensor b = *t;
+    b.ndim = t->ndim > 2 ? t->ndim - 2 : 0;
+    return b;
+}
+
+/* Right-aligned broadcast of two batch shapes. False if they do not fit. */
+static bool broadcast_batch(const tensor *x, const tensor *y, int *out_ndim, int64_t *out_dims) {
+    int ndim = x->ndim > y->ndim ? x->ndim : y->ndim;
+    for (int i = 0; i < ndim; i++) {
+        int xi = i - (ndim - x->ndim), yi = i - (ndim - y->ndim);
+        int64_t a = xi < 0 ? 1 : x->dims[xi], b = yi < 0 ? 1 : y->dims[yi];
+        if (a != b && a != 1 && b != 1) return false;
+        out_dims[i] = a == 1 ? b : a;
+    }
+    *out_ndim = ndim;
+    return true;
+}
+
+static weft_status prepare_shapes(kernel_prepare *p, state *s) {
+    const tensor *x = type_in(p, X), *y = type_in(p, Y);
+    int ndim = 0;
+    int64_t dims[WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK];
+    if (x->ndim == 0 || y->ndim == 0) return kernel_unsupported(p, "expected at least one axis in X and in Y");
+    s->x = operand_of(x, true, attr_bool(p->op, "trans_x", false));
+    s->y = operand_of(y, false, attr_bool(p->op, "trans_y", false));
+    s->m = s->x.transposed ? s->x.columns : s->x.rows;
+    s->k = s->x.transposed ? s->x.rows : s->x.columns;
+    s->n = s->y.transposed ? s->y.rows : s->y.columns;
+    int64_t y_inner = s->y.transposed ? s->y.columns : s->y.rows;
+    if (y_inner != s->k)
+        return kernel_unsupported(p, "expected inner extents to agree, found %lld and %lld", (long long)s->k,
+                                  (long long)y_inner);
+    tensor bx = batch_of(x), by = batch_of(y);
+    if (!broadcast_batch(&bx, &by, &ndim, dims)) return kernel_unsupported(p, "expected batch axes that broadcast");
+    if (!strides_broadcast(&bx, -1, ndim, dims, strides[0]) || !strides_broadcast(&by, -1, ndim, dims, strides[1]))
+        return kernel_unsupported(p, "expected batch axes that broadcast");
+    strides_dense(ndim, dims, strides[2]);
+    loops_init(&s->batch, ndim, dims, 3, strides);
+    return NULL;
+}
+
+/* X's matrices one below the other, where Y is a single one and X needs no transposition. */
+static void merge_batch(state *s) {
+    if (s->y.nbatch != 1 || s->x.nbatch != s->batch.numel || s->x.transposed) return;
+    s->m *= s->batch.numel;
+    s->x.rows = s->m;
+    s->x.nbatch = 1;
+    int64_t none[LOOP_OPERANDS][WEFT_MAX_RANK] = {{0}};
+    loops_init(&s->batch, 0, NULL, 3, none);
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, X), *y = type_in(p, Y);
+    TRY(require_same_dtype(p, x, y, "Y"));
+    if (!dtype_is_float(x->dtype))
+        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(x->dtype));
+    TRY(prepare_shapes(p, s));
+    if (dtype_is_half(x->dtype)) {
+        int64_t out = s->batch.numel * s->m * s->n;
+        s->scratch_offset[1] = (size_t)x->numel;
+        s->scratch_offset[2] = (size_t)(x->numel + y->numel);
+        p->workspace_nbytes = (size_t)(x->numel + y->numel + out) * sizeof(float);
+    }
+    merge_batch(s);
+    return NULL;
+}
+
+/* A tensor's elements as fp32 or fp64: its own, or converted into workspace. */
+static void *full_elements(const kernel_call *c, const tensor *t, size_t offset, bool load) {
+    if (!dtype_is_half(t->dtype)) return t->data;
+    float *scratch = (float *)c->workspace + offset;
+    if (load) half_load(t->dtype, t->numel, t->data, 1, scratch);
+    return scratch;
+}
+
+/* One matrix product, in fp64 or fp32: C[m, n] = op(A) op(B) + beta C with A, B stored with lda, ldb columns. */
+typedef struct product {
+    bool fp64, ta, tb;
+    int64_t m, n, k, lda, ldb, ldc;
+    int nthreads;
+} product;
+
+static const void *element_at(const product *g, const void *base, int64_t index) {
+    return (const char *)base + (size_t)index * (g->fp64 ? sizeof(double) : sizeof(float));
+}
+
+static void multiply(const product *g, const void *a, const void *b, double beta, void *c) {
+    if (g->fp64) {
+        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, 1.0, a, g->lda, b, g->ldb, beta, c, g->ldc);
+    } else {
+        gemm_f32(g->ta, g->tb, g->m, g->n, g->k, 1.0f, a, g->lda, b, g->ldb, (float)beta, c, g->ldc, g->nthreads);
+    }
+}
+
+static weft_status run(const kernel_call *c) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
+    const void *xs = full_elements(c, x, 0, true), *ys = full_elements(c, y, s->scratch_offset[1], true);
+    void *outs = full_elements(c, out, s->scratch_offset[2], false);
+    product g = {x->dtype == WEFT_FP64,
+                 s->x.transposed,
+                 s->y.transposed,
+                 s->m,
+                 s->n,
+                 s->k,
+                 s->x.columns,
+                 s->y.columns,
+                 s->n,
+                 c->nthreads};
+    int64_t x_size = s->x.rows * s->x.columns, y_size = s->y.rows * s->y.columns, out_size = s->m * s->n;
+    int64_t run_length = loops_run(&s->batch);
+    for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
+        for (int64_t i = 0; i < run_length; i++)
+            multiply(&g, element_at(&g, xs, (w.at[0] + i * loops_stride(&s->batch, 0)) * x_size),
+                     element_at(&g, ys, (w.at[1] + i * loops_stride(&s->batch, 1)) * y_size), 0.0,
+                     (void *)(uintptr_t)element_at(&g, outs, (w.at[2] + i) * out_size));
+    if (dtype_is_half(out->dtype)) half_store(out->dtype, out->numel, outs, out->data);
+    return NULL;
+}
+
+const kernel kernel_matmul_v2 = {prepare, run};
+
+/* --- gradients
+ * -------------------------------------------------------------------------------------------------------- */
+
+typedef struct gradient_state {
+    state forward;
+    size_t result_offset; /* half types: a gradient as fp32, after X, Y and Out@GRAD */
+} gradient_state;
+
+static weft_status prepare_grad(kernel_prepare *p) {
+    gradient_state *s = KERNEL_STATE(p, gradient_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, X), *y = type_in(p, Y), *dout = type_in(p, DOUT);
+    TRY(require_same_dtype(p, x, y, "Y"));
+    TRY(require_same_dtype(p, x, dout, "Out@GRAD"));
+    if (!dtype_is_float(x->dtype))
+        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(x->dtype));
+    state *f = &s->forward;
+    TRY(prepare_shapes(p, f));
+    if (dout->numel != f->batch.numel * f->m * f->n)
+        return kernel_unsupported(p, "expected %lld elements in Out@GRAD, found %lld",
+                                  (long long)(f->batch.numel * f->m * f->n), (long long)dout->numel);
+    if (dtype_is_half(x->dtype)) {
+        f->scratch_offset[1] = (size_t)x->numel;
+        f->scratch_offset[2] = (size_t)(x->numel + y->numel);
+        s->result_offset = f->scratch_offset[2] + (size_t)dout->numel;
+        int64_t larger = x->numel > y->numel ? x->numel : y->numel;
+        p->workspace_nbytes = (s->result_offset + (size_t)larger) * sizeof(float);
+    }
+    merge_batch(f);
+    return NULL;
+}
+
+/* d X is d Out op(Y)^T, or its transpose op(Y) d Out^T where X is stored transposed. */
+static product product_dx(const state *s) {
+    product g = {.m = s->x.rows, .n = s->x.columns, .ldc = s->x.columns};
+    if (!s->x.transposed) {
+        g.k = s->n, g.lda = s->n, g.ldb = s->y.columns, g.tb = !s->y.transposed;
+    } else {
+        g.k = s->n, g.lda = s->y.columns, g.ldb = s->n, g.ta = s->y.transposed, g.tb = true;
+    }
+    return g;
+}
+
+/* d Y is op(X)^T d Out, or its transpose d Out^T op(X) where Y is stored transposed. */
+static product product_dy(const state *s) {
+    product g = {.m = s->y.rows, .n = s->y.columns, .ldc = s->y.columns};
+    if (!s->y.transposed) {
+        g.k = s->m, g.lda = s->x.columns, g.ldb = s->n, g.ta = !s->x.transposed;
+    } else {
+        g.k = s->m, g.lda = s->n, g.ldb = s->x.columns, g.ta = true, g.tb = s->x.transposed;
+    }
+    return g;
+}
+
+/* The gradient of operand `side` over all batches, zeroed first and added to where it is broadcast. */
+static void run_side(const kernel_call *c, const gradient_state *gs, int side, const void *other, const void *douts) {
+    const state *s = &gs->forward;
+    const tensor *d = arg_out(c, side);
+    const operand *self = side == DX ? &s->x : &s->y, *second = side == DX ? &s->y : &s->x;
+    product g = side == DX ? product_dx(s) : product_dy(s);
+    /* Whether d Out is the first factor. */
+    bool dout_first = side == DX ? !s->x.transposed : s->y.transposed;
+    bool broadcast = self->nbatch != s->batch.numel;
+    int64_t size = self->rows * self->columns, other_size = second->rows * second->columns, dout_size = s->m * s->n;
+    void *result = full_elements(c, d, gs->result_offset, false);
+    g.fp64 = d->dtype == WEFT_FP64;
+    g.nthreads = c->nthreads;
+    if (broadcast || g.k == 0) memset(result, 0, (size_t)d->numel * (g.fp64 ? sizeof(double) : sizeof(float)));
+    for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
+        for (int64_t i = 0; i < loops_run(&s->batch); i++) {
+            int64_t own = w.at[side] + i * loops_stride(&s->batch, side);
+            int64_t another = w.at[1 - side] + i * loops_stride(&s->batch, 1 - side);
+            const void *a = element_at(&g, douts, (w.at[2] + i) * dout_size);
+            const void *b = element_at(&g, other, another * other_size);
+            multiply(&g, dout_first ? a : b, dout_first ? b : a, broadcast ? 1.0 : 0.0,
+                     (void *)(uintptr_t)element_at(&g, result, own * size));
+        }
+    if (dtype_is_half(d->dtype)) half_store(d->dtype, d->numel, result, d->data);
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    const gradient_state *s = c->state;
+    const size_t *offset = s->forward.scratch_offset;
+    const void *xs = full_elements(c, arg_in(c, X), offset[0], true);
+    const void *ys = full_elements(c, arg_in(c, Y), offset[1], true);
+    const void *douts = full_elements(c, arg_in(c, DOUT), offset[2], true);
+    if (arg_out(c, DX)) run_side(c, s, DX, ys, douts);
+    if (arg_out(c, DY)) run_side(c, s, DY, xs, douts);
+    return NULL;
+}
+
+const kernel kernel_matmul_v2_grad = {prepare_grad, run_grad};

@@ -1,0 +1,213 @@
+/* optimizer.c: gradient descent, with and without momentum, and what all optimizers share.
+ *
+ * Every optimizer updates in place: outputs that have memory of their own are first filled from the inputs. A gradient
+ * by rows is added up into a dense one, because rows that it lacks still decay their moments; plain descent touches its
+ * rows alone. Sources: phi/kernels/cpu/sgd_kernel.cc, phi/kernels/impl/momentum_kernel_impl.h. */
+#include "executor/kernels/optimizer.h"
+
+/* --- shared ------------------------------------------------------------------------------------------------------- */
+
+weft_status update_prepare(kernel_prepare *p, const tensor *param, const tensor *grad, const tensor *master) {
+    TRY(require_present(p, param, "Param"));
+    TRY(require_present(p, grad, "Grad"));
+    bool half = dtype_is_half(param->dtype);
+    if (!half) {
+        TRY(require_real(p, param, "Param"));
+        TRY(require_same_dtype(p, param, grad, "Grad"));
+    } else {
+        TRY(require_fp32(p, master, "MasterParam"));
+        TRY(require_numel(p, master, param->numel, "MasterParam"));
+        if (grad->dtype != WEFT_FP32) TRY(require_same_dtype(p, param, grad, "Grad"));
+    }
+    if (grad->height < 0) return require_numel(p, grad, param->numel, "Grad");
+    if (half) return kernel_unsupported(p, "expected a dense gradient of a half-precision Param, found rows");
+    int64_t width = param->ndim && param->dims[0] ? param->numel / param->dims[0] : 0;
+    if (grad->height == (param->ndim ? param->dims[0] : 0) && grad->numel == grad->dims[0] * width) return NULL;
+    return kernel_unsupported(p, "expected rows of %lld elements of %lld rows in Grad", (long long)width,
+                              (long long)(param->ndim ? param->dims[0] : 0));
+}
+
+size_t dense_gradient_nbytes(const tensor *param, const tensor *grad) {
+    return grad->height < 0 ? 0 : tensor_nbytes(param);
+}
+
+weft_status check_rows(const kernel_call *c, const tensor *param, const tensor *grad) {
+    for (int64_t i = 0; i < grad->dims[0]; i++)
+        if (grad->rows[i] < 0 || grad->rows[i] >= param->dims[0])
+            return kernel_failed(c, "expected rows of 0 to %lld in Grad, found %lld", (long long)param->dims[0] - 1,
+                                 (long long)grad->rows[i]);
+    return NULL;
+}
+
+/* dst row += scale * src row, for every row of a gradient by rows. */
+#define DEFINE_ADD_ROWS(dtype, suffix, real)                                                                           \
+    static void add_rows_##suffix(const tensor *grad, real scale, real *dst) {                                         \
+        int64_t width = grad->dims[0] ? grad->numel / grad->dims[0] : 0;                                               \
+        const real *restrict src = grad->data;                                                                         \
+        for (int64_t i = 0; i < grad->dims[0]; i++, src += width) {                                                    \
+            real *restrict row = dst + grad->rows[i] * width;                                                          \
+            for (int64_t j = 0; j < width; j++) row[j] += scale * src[j];                                              \
+        }                                                                                                              \
+    }
+REAL_TYPES(DEFINE_ADD_ROWS)
+#undef DEFINE_ADD_ROWS
+
+static void add_rows(const tensor *grad, double scale, void *dst) {
+    if (grad->dtype == WEFT_FP64)
+        add_rows_fp64(grad, scale, dst);
+    else
+        add_rows_fp32(grad, (float)scale, dst);
+}
+
+weft_status dense_gradient(const kernel_call *c, const tensor *param, const tensor *grad, void *workspace,
+                           const void **out_grad) {
+    *out_grad = grad->data;
+    if (!grad->rows) return NULL;
+    TRY(check_rows(c, param, grad));
+    memset(workspace, 0, tensor_nbytes(param));
+    add_rows(grad, 1, workspace);
+    *out_grad = workspace;
+    return NULL;
+}
+
+static void *moved(void *p, int64_t count) {
+    return p ? (float *)p + count : NULL;
+}
+
+/* Half precision, a block at a time: gradient to fp32, step on the master copy, master copy rounded into the parameter.
+ */
+static void update_half(const tensor *param, const tensor *grad, const void *rule, const update *u, step_fn step) {
+    float g[BLOCK];
+    for (int64_t i = 0; i < u->n; i += BLOCK) {
+        update block = {.n = block_size(u->n - i), .param = moved(u->param, i), .grad = (const float *)u->grad + i};
+        for (int k = 0; k < MOMENTS; k++) block.moments[k] = moved(u->moments[k], i);
+        if (grad->dtype != WEFT_FP32) {
+            half_load(grad->dtype, block.n, (const uint16_t *)u->grad + i, 1, g);
+            block.grad = g;
+        }
+        step(rule, &block);
+        half_store(param->dtype, block.n, block.param, (uint16_t *)param->data + i);
+    }
+}
+
+void update_apply(const tensor *param, const tensor *grad, const tensor *master, const void *rule, update u,
+                  step_fn step_fp32, step_fn step_fp64) {
+    u.n = param->numel;
+    if (dtype_is_half(param->dtype)) {
+        u.param = master->data;
+        update_half(param, grad, rule, &u, step_fp32);
+        return;
+    }
+    u.param = param->data;
+    (param->dtype == WEFT_FP64 ? step_fp64 : step_fp32)(rule, &u);
+}
+
+void start_from(const tensor *out, const tensor *in) {
+    if (out && in) copy_bytes(out->data, in->data, tensor_nbytes(in));
+}
+
+/* --- sgd ---------------------------------------------------------------------------------------------------------- */
+
+enum { SGD_PARAM, SGD_RATE, SGD_GRAD, SGD_MASTER, SGD_OUT_PARAM = 0, SGD_OUT_MASTER };
+
+static weft_status prepare_sgd(kernel_prepare *p) {
+    TRY(update_prepare(p, type_in(p, SGD_PARAM), type_in(p, SGD_GRAD), type_in(p, SGD_MASTER)));
+    TRY(require_present(p, type_out(p, SGD_OUT_PARAM), "ParamOut"));
+    if (dtype_is_half(type_in(p, SGD_PARAM)->dtype))
+        TRY(require_present(p, type_out(p, SGD_OUT_MASTER), "MasterParamOut"));
+    return require_present(p, type_in(p, SGD_RATE), "LearningRate");
+}
+
+#define DEFINE_SGD(dtype, suffix, real)                                                                                \
+    static void sgd_##suffix(const void *rule, const update *u) {                                                      \
+        real rate = (real) * (const double *)rule, *restrict param = u->param;                                         \
+        const real *restrict grad = u->grad;                                                                           \
+        for (int64_t i = 0; i < u->n; i++) param[i] -= rate * grad[i];                                                 \
+    }
+REAL_TYPES(DEFINE_SGD)
+#undef DEFINE_SGD
+
+static weft_status run_sgd(const kernel_call *c) {
+    const tensor *grad = arg_in(c, SGD_GRAD), *param = arg_out(c, SGD_OUT_PARAM), *master = arg_out(c, SGD_OUT_MASTER);
+    double rate = tensor_scalar(arg_in(c, SGD_RATE));
+    start_from(param, arg_in(c, SGD_PARAM));
+    start_from(master, arg_in(c, SGD_MASTER));
+    if (grad->rows) {
+        TRY(check_rows(c, param, grad));
+        add_rows(grad, -rate, param->data);
+        return NULL;
+    }
+    update_apply(param, grad, master, &rate, (update){.grad = grad->data}, sgd_fp32, sgd_fp64);
+    return NULL;
+}
+
+const kernel kernel_sgd = {prepare_sgd, run_sgd};
+
+/* --- momentum ----------------------------------------------------------------------------------------------------- */
+
+enum { MOMENTUM_PARAM, MOMENTUM_GRAD, MOMENTUM_VELOCITY, MOMENTUM_RATE, MOMENTUM_MASTER };
+enum { MOMENTUM_OUT_PARAM, MOMENTUM_OUT_VELOCITY, MOMENTUM_OUT_MASTER };
+
+/* rescale_grad is not here: Paddle's CPU kernel takes no notice of it. */
+typedef struct momentum_rule {
+    double rate, mu, decay; /* decay: gradient += decay * param */
+    bool nesterov;
+} momentum_rule;
+
+static weft_status prepare_momentum(kernel_prepare *p) {
+    momentum_rule *rule = KERNEL_STATE(p, momentum_rule);
+    if (!rule) return base_out_of_memory();
+    const tensor *param = type_in(p, MOMENTUM_PARAM), *grad = type_in(p, MOMENTUM_GRAD);
+    TRY(update_prepare(p, param, grad, type_in(p, MOMENTUM_MASTER)));
+    TRY(require_numel(p, type_in(p, MOMENTUM_VELOCITY), param->numel, "Velocity"));
+    TRY(require_numel(p, type_out(p, MOMENTUM_OUT_VELOCITY), param->numel, "VelocityOut"));
+    TRY(require_present(p, type_out(p, MOMENTUM_OUT_PARAM), "ParamOut"));
+    TRY(require_present(p, type_in(p, MOMENTUM_RATE), "LearningRate"));
+    const tensor *computed = dtype_is_half(param->dtype) ? type_in(p, MOMENTUM_MASTER) : param;
+    if (computed != param) TRY(require_present(p, type_out(p, MOMENTUM_OUT_MASTER), "MasterParamOut"));
+    TRY(require_same_dtype(p, computed, type_in(p, MOMENTUM_VELOCITY), "Velocity"));
+    rule->mu = attr_float(p->op, "mu", 0.9);
+    rule->nesterov = attr_bool(p->op, "use_nesterov", false);
+    bool l2 = strcmp(attr_string(p->op, "regularization_method", ""), "l2_decay") == 0;
+    rule->decay = l2 ? attr_float(p->op, "regularization_coeff", 0) : 0;
+    p->workspace_nbytes = dense_gradient_nbytes(param, grad);
+    return NULL;
+}
+
+#define DEFINE_MOMENTUM(dtype, suffix, real)                                                                           \
+    static void momentum_##suffix(const void *rule, const update *u) {                                                 \
+        const momentum_rule *m = rule;                                                                                 \
+        real rate = (real)m->rate, mu = (real)m->mu, decay = (real)m->decay;                                           \
+        real *restrict param = u->param, *restrict velocity = u->moments[0];                                           \
+        const real *restrict grad = u->grad;                                                                           \
+        if (!m->nesterov && decay == 0) {                                                                              \
+            for (int64_t i = 0; i < u->n; i++) {                                                                       \
+                velocity[i] = mu * velocity[i] + grad[i];                                                              \
+                param[i] -= rate * velocity[i];                                                                        \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int64_t i = 0; i < u->n; i++) {                                                                           \
+            real g = grad[i] + decay * param[i], v = mu * velocity[i] + g;                                             \
+            velocity[i] = v;                                                                                           \
+            param[i] -= m->nesterov ? rate * (g + mu * v) : rate * v;                                                  \
+        }                                                                                                              \
+    }
+REAL_TYPES(DEFINE_MOMENTUM)
+#undef DEFINE_MOMENTUM
+
+static weft_status run_momentum(const kernel_call *c) {
+    const tensor *grad = arg_in(c, MOMENTUM_GRAD), *param = arg_out(c, MOMENTUM_OUT_PARAM);
+    const tensor *velocity = arg_out(c, MOMENTUM_OUT_VELOCITY), *master = arg_out(c, MOMENTUM_OUT_MASTER);
+    momentum_rule rule = *(const momentum_rule *)c->state;
+    rule.rate = tensor_scalar(arg_in(c, MOMENTUM_RATE));
+    start_from(param, arg_in(c, MOMENTUM_PARAM));
+    start_from(velocity, arg_in(c, MOMENTUM_VELOCITY));
+    start_from(master, arg_in(c, MOMENTUM_MASTER));
+    update u = {.moments = {velocity->data}};
+    TRY(dense_gradient(c, param, grad, c->workspace, &u.grad));
+    update_apply(param, grad, master, &rule, u, momentum_fp32, momentum_fp64);
+    return NULL;
+}
+
+const kernel kernel_momentum = {prepare_momentum, run_momentum};

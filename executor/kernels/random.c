@@ -1,0 +1,115 @@
+/* random.c: counter-based random numbers and the ops that fill tensors with them.
+ *
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011): a block cipher of
+ * ten rounds over a counter, so that element i of a tensor depends on (seed, op, step, i) alone, not on threads or
+ * order. */
+#include <math.h>
+
+#include "executor/kernels/random.h"
+#include "executor/kernels/typed.h"
+
+static void philox_round(uint32_t c[4], const uint32_t k[2]) {
+    uint64_t a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
+    uint32_t c1 = c[1], c3 = c[3];
+    c[0] = (uint32_t)(b >> 32) ^ c1 ^ k[0];
+    c[1] = (uint32_t)b;
+    c[2] = (uint32_t)(a >> 32) ^ c3 ^ k[1];
+    c[3] = (uint32_t)a;
+}
+
+void philox(uint64_t seed, uint64_t op_seed, uint64_t step, uint64_t index, uint32_t out[4]) {
+    /* The counter has 128 bits for three 64-bit words: op and step share the upper half, spread by odd factors. */
+    uint64_t upper = op_seed * 0x9E3779B97F4A7C15ull + step * 0xC2B2AE3D27D4EB4Full;
+    uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)upper, (uint32_t)(upper >> 32)};
+    uint32_t k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    for (int round = 0; round < 10; round++) {
+        philox_round(c, k);
+        k[0] += 0x9E3779B9u;
+        k[1] += 0xBB67AE85u;
+    }
+    memcpy(out, c, sizeof c);
+}
+
+/* Up to 4 values from block `index` of the stream. */
+typedef void (*draw_fn)(const uint32_t bits[4], double a, double b, double out[4]);
+
+static void draw_uniform(const uint32_t bits[4], double low, double high, double out[4]) {
+    for (int i = 0; i < 4; i++) out[i] = low + (high - low) * (double)random_unit(bits[i]);
+}
+
+/* Box and Muller's transform: two normals from two uniforms. */
+static void draw_normal(const uint32_t bits[4], double mean, double deviation, double out[4]) {
+    for (int i = 0; i < 4; i += 2) {
+        double radius = sqrt(-2.0 * log(random_above_zero(bits[i]))),
+               angle = 0x1.921fb54442d18p+2 * (double)random_unit(bits[i + 1]);
+        out[i] = mean + deviation * radius * cos(angle);
+        out[i + 1] = mean + deviation * radius * sin(angle);
+    }
+}
+
+static void store_reals(const tensor *t, int64_t first, int64_t n, const double *values) {
+    for (int64_t i = 0; i < n; i++) {
+        void *at = (char *)t->data + (size_t)(first + i) * weft_dtype_nbytes(t->dtype);
+        fill_elements(t->dtype, at, 1, values[i]);
+    }
+}
+
+static void draw_tensor(const tensor *t, random_key key, draw_fn draw, double a, double b) {
+    for (int64_t i = 0; i < t->numel; i += 4) {
+        uint32_t bits[4];
+        double values[4];
+        philox(key.seed, key.op_seed, key.step, (uint64_t)i / 4, bits);
+        draw(bits, a, b, values);
+        store_reals(t, i, t->numel - i < 4 ? t->numel - i : 4, values);
+    }
+}
+
+typedef struct random_state {
+    int64_t seed;
+    double a, b; /* mean and deviation, or bounds */
+    int64_t diagonal_count, diagonal_step;
+    double diagonal_value;
+} random_state;
+
+static weft_status prepare_random(kernel_prepare *p, const char *a, double a_otherwise, const char *b) {
+    random_state *s = KERNEL_STATE(p, random_state);
+    if (!s) return base_out_of_memory();
+    const tensor *out = type_out(p, 0);
+    if (!dtype_is_float(out->dtype))
+        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(out->dtype));
+    *s = (random_state){.seed = attr_int(p->op, "seed", 0),
+                        .a = attr_float(p->op, a, a_otherwise),
+                        .b = attr_float(p->op, b, 1.0),
+                        .diagonal_count = attr_int(p->op, "diag_num", 0),
+                        .diagonal_step = attr_int(p->op, "diag_step", 0),
+                        .diagonal_value = attr_float(p->op, "diag_val", 1.0)};
+    return NULL;
+}
+
+static weft_status prepare_gaussian(kernel_prepare *p) {
+    return prepare_random(p, "mean", 0.0, "std");
+}
+static weft_status prepare_uniform(kernel_prepare *p) {
+    return prepare_random(p, "min", -1.0, "max");
+}
+
+static weft_status run_gaussian(const kernel_call *c) {
+    const random_state *s = c->state;
+    draw_tensor(arg_out(c, 0), random_key_of(c, s->seed), draw_normal, s->a, s->b);
+    return NULL;
+}
+
+static weft_status run_uniform(const kernel_call *c) {
+    const random_state *s = c->state;
+    tensor *out = arg_out(c, 0);
+    draw_tensor(out, random_key_of(c, s->seed), draw_uniform, s->a, s->b);
+    for (int64_t i = 0; i < s->diagonal_count; i++) {
+        int64_t at = i * s->diagonal_step + i;
+        if (at < 0 || at >= out->numel) return kernel_failed(c, "diag_num * diag_step leaves the tensor");
+        store_reals(out, at, 1, &s->diagonal_value);
+    }
+    return NULL;
+}
+
+const kernel kernel_gaussian_random = {prepare_gaussian, run_gaussian};
+const kernel kernel_uniform_random = {prepare_uniform, run_uniform};

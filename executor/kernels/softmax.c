@@ -1,0 +1,123 @@
+/* softmax.c: softmax and its gradient.
+ *
+ * exp(x - max) over its sum. Shifted logits are clamped at -64, as in Paddle (phi/kernels/funcs/softmax_impl.h): masked
+ * elements become 1.6e-28, never 0, so that a logarithm that follows stays finite. Along the last axis a row is
+ * contiguous and reduced in lanes; along another axis neighbouring columns are reduced side by side, their maxima and
+ * sums in the workspace. */
+#include "executor/kernels/softmax.h"
+#include "executor/kernels/lanes.h"
+#include "executor/kernels/vector_math.h"
+
+enum { SMALLEST_SHIFTED_LOGIT = -64 };
+
+static inline float exp_fp32(float x) {
+    return vm_exp(x);
+}
+static inline double exp_fp64(double x) {
+    return exp(x);
+}
+
+#define DEFINE_SOFTMAX(dtype, suffix, real)                                                                            \
+    static inline real shifted_exp_##suffix(real x, real top) {                                                        \
+        real shifted = x - top, least = SMALLEST_SHIFTED_LOGIT;                                                        \
+        return exp_##suffix(shifted < least ? least : shifted);                                                        \
+    }                                                                                                                  \
+    static void rows_##suffix(axis_split s, const real *x, real *y) {                                                  \
+        for (int64_t o = 0; o < s.outer; o++, x += s.extent, y += s.extent) {                                          \
+            real top = max_##suffix(s.extent, x);                                                                      \
+            INDEPENDENT for (int64_t i = 0; i < s.extent; i++) y[i] = shifted_exp_##suffix(x[i], top);                 \
+            real scale = 1 / sum_##suffix(s.extent, y);                                                                \
+            for (int64_t i = 0; i < s.extent; i++) y[i] *= scale;                                                      \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void columns_##suffix(axis_split s, const real *x, real *y, real *top, real *total) {                       \
+        int64_t n = s.inner, slab = s.extent * n;                                                                      \
+        for (int64_t o = 0; o < s.outer; o++, x += slab, y += slab) {                                                  \
+            memcpy(top, x, (size_t)n * sizeof *top);                                                                   \
+            for (int64_t a = 1; a < s.extent; a++)                                                                     \
+                for (int64_t i = 0; i < n; i++) top[i] = x[a * n + i] > top[i] ? x[a * n + i] : top[i];                \
+            memset(total, 0, (size_t)n * sizeof *total);                                                               \
+            for (int64_t a = 0; a < s.extent; a++) {                                                                   \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
+                    real e = shifted_exp_##suffix(x[a * n + i], top[i]);                                               \
+                    y[a * n + i] = e;                                                                                  \
+                    total[i] += e;                                                                                     \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (int64_t i = 0; i < n; i++) total[i] = 1 / total[i];                                                   \
+            for (int64_t a = 0; a < s.extent; a++)                                                                     \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) y[a * n + i] *= total[i];                                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void grad_rows_##suffix(axis_split s, const real *y, const real *dy, real *dx) {                            \
+        for (int64_t o = 0; o < s.outer; o++, y += s.extent, dy += s.extent, dx += s.extent) {                         \
+            real dot = dot_##suffix(s.extent, y, 0, dy);                                                               \
+            INDEPENDENT for (int64_t i = 0; i < s.extent; i++) dx[i] = y[i] * (dy[i] - dot);                           \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void grad_columns_##suffix(axis_split s, const real *y, const real *dy, real *dx, real *dot) {              \
+        int64_t n = s.inner, slab = s.extent * n;                                                                      \
+        for (int64_t o = 0; o < s.outer; o++, y += slab, dy += slab, dx += slab) {                                     \
+            memset(dot, 0, (size_t)n * sizeof *dot);                                                                   \
+            for (int64_t a = 0; a < s.extent; a++)                                                                     \
+                for (int64_t i = 0; i < n; i++) dot[i] += y[a * n + i] * dy[a * n + i];                                \
+            for (int64_t a = 0; a < s.extent; a++)                                                                     \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) dx[a * n + i] = y[a * n + i] * (dy[a * n + i] - dot[i]);   \
+        }                                                                                                              \
+    }
+REAL_TYPES(DEFINE_SOFTMAX)
+#undef DEFINE_SOFTMAX
+
+size_t softmax_workspace(axis_split s, weft_dtype dtype) {
+    return s.inner == 1 ? 0 : 2 * (size_t)s.inner * weft_dtype_nbytes(dtype);
+}
+
+void softmax_apply(axis_split s, weft_dtype dtype, const void *x, void *y, void *workspace) {
+    if (s.outer <= 0 || s.extent <= 0 || s.inner <= 0) return;
+#define CASE(dt, suffix, real)                                                                                         \
+    if (dtype == dt && s.inner == 1) rows_##suffix(s, x, y);                                                           \
+    if (dtype == dt && s.inner > 1) columns_##suffix(s, x, y, workspace, (real *)workspace + s.inner);
+    REAL_TYPES(CASE)
+#undef CASE
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+enum { IN_X = 0, IN_OUT = 0, IN_OUT_GRAD = 1, OUT_Y = 0 };
+
+static weft_status prepare(kernel_prepare *p) {
+    axis_split *s = KERNEL_STATE(p, axis_split);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, IN_X);
+    TRY(require_real(p, x, "input"));
+    for (uint32_t i = 1; i < p->in_first[p->schema->ninputs]; i++) {
+        TRY(require_same_dtype(p, x, &p->in[i], "gradient"));
+        TRY(require_numel(p, &p->in[i], x->numel, "gradient"));
+    }
+    TRY(require_numel(p, type_out(p, OUT_Y), x->numel, "output"));
+    TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", -1), s));
+    p->workspace_nbytes = softmax_workspace(*s, x->dtype);
+    return NULL;
+}
+
+static weft_status run_forward(const kernel_call *c) {
+    const tensor *x = arg_in(c, IN_X);
+    softmax_apply(*(const axis_split *)c->state, x->dtype, x->data, arg_out(c, OUT_Y)->data, c->workspace);
+    return NULL;
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    axis_split s = *(const axis_split *)c->state;
+    const tensor *y = arg_in(c, IN_OUT), *dy = arg_in(c, IN_OUT_GRAD);
+    void *dx = arg_out(c, OUT_Y)->data;
+    if (y->numel == 0) return NULL;
+#define CASE(dt, suffix, real)                                                                                         \
+    if (y->dtype == dt && s.inner == 1) grad_rows_##suffix(s, y->data, dy->data, dx);                                  \
+    if (y->dtype == dt && s.inner > 1) grad_columns_##suffix(s, y->data, dy->data, dx, c->workspace);
+    REAL_TYPES(CASE)
+#undef CASE
+    return NULL;
+}
+
+const kernel kernel_softmax = {prepare, run_forward};
+const kernel kernel_softmax_grad = {prepare, run_grad};

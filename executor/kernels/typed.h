@@ -1,0 +1,67 @@
+/* typed.h: what kernels of several element types share.
+ *
+ * Inner loops are written once as macros over a list of types; fp16 and bf16 have no loops of their own: their elements
+ * are converted blockwise to fp32, computed there, and rounded once (half_load, half_store). */
+#ifndef EXECUTOR_KERNELS_TYPED_H
+#define EXECUTOR_KERNELS_TYPED_H
+
+#include "executor/kernel.h"
+
+/* T(dtype, suffix, C type) */
+#define REAL_TYPES(T) T(WEFT_FP32, fp32, float) T(WEFT_FP64, fp64, double)
+#define WIDE_INT_TYPES(T) T(WEFT_INT32, int32, int32_t) T(WEFT_INT64, int64, int64_t)
+#define NARROW_INT_TYPES(T) T(WEFT_INT8, int8, int8_t) T(WEFT_INT16, int16, int16_t) T(WEFT_UINT8, uint8, uint8_t)
+
+/* Before a loop whose iterations do not depend on each other, even when an output is the same array as an input. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT                                                                                                    \
+    _Pragma("GCC ivdep") /* prepare: the tensor that an op's attrs spell out (`values`, or 2.6's list of one type), as \
+                          * elements of `dtype`. The memory is the executor's. */
+WEFT_MUST_USE weft_status attr_elements(const kernel_prepare *p, weft_dtype dtype, const void **out_elements,
+                                        size_t *out_count);
+
+#endif
+
+/* Elements that blockwise kernels take at a time: small enough for the stack and the first-level cache. */
+enum { BLOCK = 512 };
+
+static inline bool dtype_is_half(weft_dtype d) {
+    return d == WEFT_FP16 || d == WEFT_BF16;
+}
+static inline bool dtype_is_float(weft_dtype d) {
+    return d == WEFT_FP32 || d == WEFT_FP64 || dtype_is_half(d);
+}
+static inline int64_t block_size(int64_t left) {
+    return left < BLOCK ? left : BLOCK;
+}
+/* "float32", also for a type that does not exist. */
+static inline const char *dtype_text(int32_t d) {
+    const char *text_of = weft_dtype_name((weft_dtype)d);
+    return text_of ? text_of : "no element type";
+}
+static inline size_t tensor_nbytes(const tensor *t) {
+    return (size_t)t->numel * weft_dtype_nbytes(t->dtype);
+}
+
+/* n elements of a half type, `stride` apart (0: one element repeated), as fp32; and back, rounded to nearest even. */
+void half_load(weft_dtype dtype, int64_t n, const void *src, int64_t stride, float *dst);
+void half_store(weft_dtype dtype, int64_t n, const float *src, void *dst);
+
+/* The first element as double or int64, for scalars that come as tensors. */
+double tensor_scalar(const tensor *t);
+int64_t tensor_integer(const tensor *t, int64_t index);
+/* Sets n elements to a value of the tensor's type; integers are truncated towards zero. */
+void fill_elements(weft_dtype dtype, void *dst, int64_t n, double value);
+/* memmove that does nothing for equal pointers. */
+void copy_bytes(void *dst, const void *src, size_t nbytes);
+/* prepare: every argument has the element type of the first; refuses otherwise. */
+WEFT_MUST_USE weft_status require_same_dtype(const kernel_prepare *p, const tensor *first, const tensor *other,
+                                             const char *what);
+/* prepare: the tensor that an op's attrs spell out (`values`, or 2.6's list of one type), as elements of `dtype`. The
+ * memory is the executor's. */
+WEFT_MUST_USE weft_status attr_elements(const kernel_prepare *p, weft_dtype dtype, const void **out_elements,
+                                        size_t *out_count);
+
+#endif
