@@ -17,10 +17,11 @@ typedef struct plan_value {
     shape shape;
     plan_space space;
     int64_t offset, nbytes;
-    int32_t view_of; /* the coalesced buffer that it is a slice of, or -1 */
+    int32_t view_of; /* the value that it is a slice of (a coalesced buffer; what a fetch op fetches), or -1 */
     int32_t rows;    /* SELECTED_ROWS: the value that holds row indices (int64), or -1 */
     bool persistable, is_feed, is_fetch;
-    bool is_written; /* by any instruction */
+    bool is_written;    /* by any instruction, through whatever name */
+    bool is_read_first; /* a step reads bytes that it did not write: they must be there before it */
     const placement *dist; /* how the whole tensor is split over ranks, or NULL */
 } plan_value;
 
@@ -41,8 +42,8 @@ typedef struct plan_instr {
     const uint32_t *in_first, *out_first;
     const plan_wait *waits;
     uint32_t nwaits;
-    int32_t guard;       /* run only if this bool value is true; -1: always */
-    int32_t outer_guard; /* guard of the enclosing conditional, or -1 */
+    int32_t guard;       /* run only if the first byte of this bool value is not 0; -1: always. A skipped instruction */
+    int32_t outer_guard; /* counts as completed. outer_guard: guard of the enclosing conditional, tested first, or -1 */
     int64_t ring_id;     /* collectives; else -1 */
 } plan_instr;
 

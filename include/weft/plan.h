@@ -36,6 +36,21 @@ WEFT_MUST_USE weft_status weft_plan_print(const weft_plan *plan, char **out_byte
 WEFT_MUST_USE weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
                                           weft_plan **out_plan);
 
+/* One value of a plan: a tensor that an executor of it holds, under the name that weft_executor_set and _get take. Fetch
+ * ops make values "fetch.COL"; the row indices of a SelectedRows value V are "V#rows". */
+typedef struct weft_plan_value {
+    const char *name; /* borrowed from the plan */
+    weft_dtype dtype;
+    size_t ndim;
+    int64_t dims[WEFT_MAX_RANK];
+    bool persistable, is_feed, is_fetch;
+    bool is_written;    /* by a step: a feed that is written must be set before every step */
+    bool is_read_first; /* a step needs the bytes from before it: they must be set */
+} weft_plan_value;
+size_t weft_plan_nvalues(const weft_plan *plan);
+/* The value at `index` < weft_plan_nvalues. */
+void weft_plan_value_at(const weft_plan *plan, size_t index, weft_plan_value *out_value);
+
 typedef struct weft_plan_summary {
     size_t ninstructions, nremoved_ops, nstreams, nevents;
     int64_t persistent_nbytes, temporary_nbytes;

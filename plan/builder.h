@@ -1,0 +1,158 @@
+/* builder.h: a plan in the making. Each step of weft_plan_create fills its part; what steps share is declared here. */
+#ifndef PLAN_BUILDER_H
+#define PLAN_BUILDER_H
+
+#include "plan/plan.h"
+
+enum {
+    PLAN_ALIGNMENT = 64,  /* of every buffer, in bytes: a cache line, and the widest vector */
+    PLAN_MAX_STREAMS = 32, /* each is a thread of every rank */
+    PLAN_MAX_GUARDS = 2    /* conditional blocks within each other: what an instruction has room for */
+};
+#define PLAN_MAX_NBYTES (INT64_C(1) << 46) /* of a space: more is taken for a mistake */
+
+/* A conditional_block that is being flattened. */
+typedef struct plan_frame {
+    const weft_block *block; /* the one that it runs */
+    int32_t parent;          /* the enclosing frame, or -1 */
+    int32_t guard;           /* value of its condition; set when the planner reaches the op */
+} plan_frame;
+
+/* An op in the order in which it would run. */
+typedef struct plan_step {
+    weft_op *op;
+    int32_t op_index; /* of the op, or of the conditional_block around it, in block 0 */
+    int32_t frame;    /* the innermost conditional around it, or -1 */
+    int32_t opens;    /* conditional_block: the frame that it opens; else -1 */
+} plan_step;
+
+/* One instruction touches one value. */
+typedef struct plan_access {
+    int32_t value;
+    bool is_write;
+} plan_access;
+
+/* A buffer of its own: a value that is no view. Values in place of one another share a root. */
+typedef struct plan_root {
+    bool persistent;
+    bool has_views;
+    int64_t nbytes;
+    uint32_t first_leaf, nleaves; /* ranges.c: its cuts */
+    uint32_t nodes;               /* ranges.c: its first node */
+} plan_root;
+
+typedef struct plan_builder {
+    weft_plan *plan;
+    weft_context *context;
+    weft_program *program; /* the plan's own */
+    const weft_plan_options *options;
+    arena scratch;
+    interner names; /* of values */
+    shape_env env;
+
+    plan_step *steps; /* flatten.c */
+    size_t nsteps, step_capacity;
+    plan_frame *frames;
+    size_t nframes, frame_capacity;
+
+    int32_t *value_of_var; /* by var id; -1: none yet */
+    plan_value *values; /* while planning, a view's offset is relative to its parent */
+    size_t nvalues, value_capacity;
+    plan_instr *instrs;
+    size_t ninstrs, instr_capacity;
+    const char **streams;
+    size_t nstreams, stream_capacity;
+    int32_t *stream_length; /* instructions on each stream so far; PLAN_MAX_STREAMS of them */
+
+    int32_t *root_of;  /* by value: the value whose buffer holds it (views.c) */
+    int64_t *begin_of; /* by value: its first byte in that buffer */
+    plan_root *roots;  /* by value; meaningful where root_of[v] == v */
+
+    plan_access *accesses; /* accesses.c */
+    uint32_t *first_access; /* ninstrs + 1 */
+
+    int32_t *clocks; /* hazards.c: ninstrs x nstreams: instructions of each stream completed before this one starts */
+} plan_builder;
+
+/* The steps of weft_plan_create, in order; one file each. */
+WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);     /* types.c */
+WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);         /* flatten.c */
+WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);      /* views.c: coalesce_tensor's outputs */
+WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);     /* instrs.c */
+WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);     /* values.c: persistables, feeds and fetches asked for */
+WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);      /* views.c */
+WEFT_MUST_USE weft_status plan_list_accesses(plan_builder *b);   /* accesses.c */
+WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b);  /* hazards.c: clocks and waits */
+WEFT_MUST_USE weft_status plan_lay_out(plan_builder *b);         /* memory.c */
+
+/* types.c: every op infers, from the final types of its inputs, the final types of its outputs. */
+WEFT_MUST_USE weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch);
+
+/* values.c. The value of a var, made if it is new; an error in terms of `op` if its type is not known. */
+WEFT_MUST_USE weft_status plan_value_of(plan_builder *b, const weft_op *op, const weft_var *v, int32_t *out_value);
+/* A value that is no var, typed like `like`, named STEM or, where that is taken, STEM_n. */
+WEFT_MUST_USE weft_status plan_new_value(plan_builder *b, const char *stem, const shape *like, int32_t *out_value);
+/* The name that a view or extra value must have: an error if it is taken. */
+WEFT_MUST_USE weft_status plan_name_taken(plan_builder *b, const weft_op *op, const char *stem);
+/* Bytes of a tensor; false if an extent is unknown or the product overflows. */
+bool plan_nbytes(const shape *s, int64_t *out_nbytes);
+static inline bool plan_is_empty_name(const weft_var *v) { return name_is(v->name, "@EMPTY@"); }
+
+/* views.c. Whether two values share a byte, and where a value is found, following its parents. */
+bool plan_overlap(const plan_builder *b, int32_t x, int32_t y);
+int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin);
+
+/* instrs.c, copies.c. Appends an instruction; `args` are values in slot order, copied. */
+typedef struct plan_args {
+    int32_t *values;
+    uint32_t *first; /* nslots + 1 */
+} plan_args;
+WEFT_MUST_USE weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, const op_schema *schema,
+                                         int32_t stream, const plan_args *in, const plan_args *out);
+/* An instruction `to` = `from`, beside `step`'s op. */
+WEFT_MUST_USE weft_status plan_add_copy(plan_builder *b, const plan_step *step, int32_t stream, int32_t from, int32_t to);
+/* Kernels may write in place only where the schema says so. Outputs of an op that overlap other inputs are replaced by new
+ * values; `copies` gets pairs (new value, output) to be copied after the op. */
+WEFT_MUST_USE weft_status plan_split_overlaps(plan_builder *b, const plan_step *step, const op_schema *schema,
+                                              const plan_args *in, plan_args *out, int32_t **out_copies,
+                                              size_t *out_ncopies);
+
+/* streams.c: the stream of an op, found or made. */
+WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stream);
+
+/* ranges.c: the last accesses to each byte range of each root, by stream. */
+typedef struct plan_ranges plan_ranges;
+WEFT_MUST_USE weft_status plan_ranges_create(plan_builder *b, plan_ranges **out_ranges);
+/* need[s] = the number of instructions of stream s after which all accesses that conflict with this one are done, where
+ * that is more than what need[s] holds. */
+void plan_ranges_conflicts(const plan_ranges *r, plan_access access, int32_t *need);
+void plan_ranges_record(plan_ranges *r, plan_access access, int32_t stream, int32_t count);
+
+/* free_ranges.c: the free parts of an address space, by address. */
+typedef struct free_node {
+    int64_t offset, nbytes;
+    int64_t largest; /* nbytes of the largest range of the subtree */
+    uint32_t priority;
+    int32_t left, right;
+} free_node;
+typedef struct free_ranges {
+    const weft_allocator *allocator;
+    free_node *nodes;
+    size_t nnodes, capacity;
+    int32_t root, unused; /* head of the list of unused nodes */
+    uint32_t seed;
+    int64_t top; /* the end of what was ever taken */
+} free_ranges;
+void free_ranges_init(free_ranges *f, const weft_allocator *allocator);
+void free_ranges_fini(free_ranges *f);
+/* The lowest range of `nbytes`; grows the space where there is none. */
+int64_t free_ranges_take(free_ranges *f, int64_t nbytes);
+/* The same beyond everything ever taken. */
+int64_t free_ranges_take_new(free_ranges *f, int64_t nbytes);
+WEFT_MUST_USE weft_status free_ranges_give(free_ranges *f, int64_t offset, int64_t nbytes);
+
+/* "type #index: " with words; without the op where it is NULL. */
+WEFT_MUST_USE weft_status plan_error(const plan_builder *b, weft_code code, const weft_op *op, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+
+#endif

@@ -1,0 +1,230 @@
+/* instrs.c: ops become instructions, in program order.
+ *
+ * Ops that touch no bytes become none: orders between bytes are derived anew (hazards.c). A feed op names a value that is
+ * fed, a fetch op one that is kept, a conditional_block a guard of the ops that it runs. */
+#include <stdio.h>
+
+#include "plan/builder.h"
+
+/* --- one instruction --- */
+
+static weft_status keep_args(plan_builder *b, const plan_args *args, size_t nslots, const int32_t **out_values,
+                             const uint32_t **out_first) {
+    arena *a = &b->plan->arena;
+    *out_values = arena_copy(a, args->values, args->first[nslots] * sizeof *args->values);
+    *out_first = arena_copy(a, args->first, (nslots + 1) * sizeof *args->first);
+    return *out_values && *out_first ? NULL : base_out_of_memory();
+}
+
+weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, const op_schema *schema, int32_t stream,
+                           const plan_args *in, const plan_args *out) {
+    const weft_allocator *a = &b->context->allocator;
+    TRY(vector_reserve(a, &b->instrs, &b->instr_capacity, b->ninstrs + 1, sizeof *b->instrs));
+    plan_instr *i = &b->instrs[b->ninstrs];
+    *i = (plan_instr){.op = op,
+                      .schema = schema,
+                      .stream = stream,
+                      .position = b->stream_length[stream],
+                      .op_index = step->op_index,
+                      .guard = -1,
+                      .outer_guard = -1,
+                      .ring_id = -1};
+    if (step->frame >= 0) {
+        const plan_frame *frame = &b->frames[step->frame];
+        i->guard = frame->guard;
+        if (frame->parent >= 0) i->outer_guard = b->frames[frame->parent].guard;
+    }
+    if (schema->effects & OP_COLLECTIVE && (i->ring_id = op_ring(op)) < 0)
+        return plan_error(b, WEFT_INVALID_PROGRAM, op, "ring_id is %lld", (long long)i->ring_id);
+    TRY(keep_args(b, in, schema->ninputs, &i->in, &i->in_first));
+    TRY(keep_args(b, out, schema->noutputs, &i->out, &i->out_first));
+    b->stream_length[stream]++;
+    b->ninstrs++;
+    return NULL;
+}
+
+/* --- arguments --- */
+
+/* The arguments of one slot, into args->values from *at on. */
+static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_schema *s, const slot *given, bool output,
+                                plan_args *args, uint32_t *at) {
+    const char *kind = output ? "output" : "input";
+    size_t nargs = given ? given->nargs : 0, first = *at;
+    if (nargs > 1 && s->arity != SLOT_LIST)
+        return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s takes one argument, found %zu", kind, s->name, nargs);
+    for (size_t i = 0; i < nargs; i++) {
+        const weft_var *v = given->args[i]->var;
+        int32_t value = -1;
+        if (!plan_is_empty_name(v)) TRY(plan_value_of(b, op, v, &value));
+        if (value >= 0 || s->arity == SLOT_LIST) args->values[(*at)++] = value; /* an empty optional argument is none */
+    }
+    if (s->arity == SLOT_ONE && *at == first)
+        return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s is empty", kind, s->name);
+    return NULL;
+}
+
+static const slot *slot_not_in(const slot_list *given, const slot_schema *slots, size_t nslots) {
+    for (size_t i = 0; i < given->count; i++) {
+        size_t s = 0;
+        while (s < nslots && !name_is(given->slots[i].name, slots[s].name)) s++;
+        if (s == nslots && given->slots[i].nargs) return &given->slots[i];
+    }
+    return NULL;
+}
+
+/* All arguments of one side, in schema slot order. A filled slot that the schema does not have is an error: leaving it out
+ * could compute something else. */
+static weft_status collect_args(plan_builder *b, const weft_op *op, bool output, const slot_schema *slots, size_t nslots,
+                                plan_args *out) {
+    const slot_list *given = output ? &op->outputs : &op->inputs;
+    size_t total = 0;
+    for (size_t i = 0; i < given->count; i++) total += given->slots[i].nargs;
+    out->values = ARENA_ARRAY(&b->scratch, int32_t, total + 1);
+    out->first = ARENA_ARRAY(&b->scratch, uint32_t, nslots + 1);
+    if (!out->values || !out->first) return base_out_of_memory();
+    const slot *extra = slot_not_in(given, slots, nslots);
+    if (extra)
+        return plan_error(b, WEFT_UNSUPPORTED, op, "%s slot %s is not one that Weft knows", output ? "output" : "input",
+                          extra->name->bytes);
+    uint32_t at = 0;
+    for (size_t s = 0; s < nslots; s++) {
+        out->first[s] = at;
+        TRY(collect_slot(b, op, &slots[s], op_find_slot(op, output, slots[s].name), output, out, &at));
+    }
+    out->first[nslots] = at;
+    return NULL;
+}
+
+static weft_status check_dense(const plan_builder *b, const weft_op *op, const plan_args *args, size_t nslots) {
+    for (uint32_t i = 0; i < args->first[nslots]; i++)
+        if (args->values[i] >= 0 && b->values[args->values[i]].rows >= 0)
+            return plan_error(b, WEFT_UNSUPPORTED, op,
+                              "\"%s\" is SelectedRows (a sparse gradient): collectives take dense tensors only",
+                              b->values[args->values[i]].name);
+    return NULL;
+}
+
+static weft_status add_op(plan_builder *b, const plan_step *step, const op_schema *schema) {
+    plan_args in, out;
+    int32_t stream, *copies;
+    size_t ncopies;
+    TRY(plan_check_op_types(&b->env, step->op, &b->scratch));
+    TRY(collect_args(b, step->op, false, schema->inputs, schema->ninputs, &in));
+    TRY(collect_args(b, step->op, true, schema->outputs, schema->noutputs, &out));
+    if (schema->effects & OP_COLLECTIVE) {
+        TRY(check_dense(b, step->op, &in, schema->ninputs));
+        TRY(check_dense(b, step->op, &out, schema->noutputs));
+    }
+    TRY(plan_stream_of(b, step->op, &stream));
+    TRY(plan_split_overlaps(b, step, schema, &in, &out, &copies, &ncopies));
+    TRY(plan_add_instr(b, step, step->op, schema, stream, &in, &out));
+    for (size_t i = 0; i < ncopies; i++) TRY(plan_add_copy(b, step, stream, copies[2 * i], copies[2 * i + 1]));
+    return NULL;
+}
+
+/* --- ops that are no instruction --- */
+
+static weft_status take_feed(plan_builder *b, const plan_step *step) {
+    weft_var *v = weft_op_output(step->op, "Out", 0);
+    int32_t value;
+    if (!v) return plan_error(b, WEFT_INVALID_PROGRAM, step->op, "output slot Out is empty");
+    TRY(plan_value_of(b, step->op, v, &value));
+    b->values[value].is_feed = true;
+    return NULL;
+}
+
+/* Whether the bytes of `v` may change after `step`. */
+static bool changes_later(const plan_builder *b, const plan_step *step, const weft_var *v, int32_t value) {
+    if (step->frame >= 0 || b->values[value].view_of >= 0) return true;
+    FOR_EACH_USE(u, v) {
+        if (!u->is_output || !u->op->mark || op_has_effect(u->op, OP_NO_BYTES)) continue;
+        if (u->op->mark > step->op->mark || op_has_effect(u->op, OP_ALIASES)) return true;
+    }
+    return false;
+}
+
+/* The value "fetch.COL": another name of the bytes, or a copy where they change later. */
+static weft_status take_fetch(plan_builder *b, const plan_step *step) {
+    weft_var *v = weft_op_input(step->op, "X", 0);
+    char stem[40];
+    int32_t value, kept;
+    if (!v) return plan_error(b, WEFT_INVALID_PROGRAM, step->op, "input slot X is empty");
+    TRY(plan_value_of(b, step->op, v, &value));
+    snprintf(stem, sizeof stem, "fetch.%lld", (long long)attr_int(step->op, "col", 0));
+    TRY(plan_name_taken(b, step->op, stem));
+    TRY(plan_new_value(b, stem, &b->values[value].shape, &kept));
+    b->values[kept].is_fetch = true;
+    b->values[kept].dist = b->values[value].dist;
+    int32_t rows = b->values[value].rows, kept_rows;
+    if (changes_later(b, step, v, value)) {
+        if (rows < 0) return plan_add_copy(b, step, 0, value, kept);
+        return plan_error(b, WEFT_UNSUPPORTED, step->op, "\"%s\" is SelectedRows and changes after it is fetched",
+                          v->name->bytes);
+    }
+    b->values[kept].view_of = value;
+    if (rows < 0) return NULL;
+    const char *rows_stem = arena_format(&b->scratch, "%s#rows", stem);
+    if (!rows_stem) return base_out_of_memory();
+    TRY(plan_name_taken(b, step->op, rows_stem));
+    TRY(plan_new_value(b, rows_stem, &b->values[rows].shape, &kept_rows));
+    b->values[kept_rows].is_fetch = true;
+    b->values[kept_rows].view_of = rows;
+    b->values[kept].rows = kept_rows;
+    return NULL;
+}
+
+/* Whether an op within the frame writes `v`. */
+static bool written_within(const plan_builder *b, int32_t frame, const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        if (!u->is_output || !u->op->mark) continue;
+        for (int32_t f = b->steps[u->op->mark - 1].frame; f >= 0; f = b->frames[f].parent)
+            if (f == frame) return true;
+    }
+    return false;
+}
+
+/* The condition is decided when the block is entered: an op inside that changes it changes a copy's original. */
+static weft_status take_guard(plan_builder *b, const plan_step *step) {
+    weft_var *v = weft_op_input(step->op, "Cond", 0);
+    int32_t value;
+    if (!v || !attr_bool(step->op, "is_scalar_condition", false))
+        return plan_error(b, WEFT_UNSUPPORTED, step->op, "expected one Cond and is_scalar_condition = true");
+    TRY(plan_value_of(b, step->op, v, &value));
+    if (b->values[value].shape.dtype != WEFT_BOOL || b->values[value].nbytes != 1)
+        return plan_error(b, WEFT_INVALID_PROGRAM, step->op, "condition \"%s\" is not one boolean", v->name->bytes);
+    if (written_within(b, step->opens, v) || b->values[value].view_of >= 0) {
+        const char *stem = arena_format(&b->scratch, "%s@entry", v->name->bytes);
+        int32_t kept;
+        if (!stem) return base_out_of_memory();
+        TRY(plan_new_value(b, stem, &b->values[value].shape, &kept));
+        TRY(plan_add_copy(b, step, 0, value, kept));
+        value = kept;
+    }
+    b->frames[step->opens].guard = value;
+    return NULL;
+}
+
+/* coalesce_tensor names views; only some of its attrs move bytes. */
+static bool moves_bytes(const weft_op *op) {
+    return attr_bool(op, "copy_data", false) || attr_bool(op, "set_constant", false);
+}
+
+static weft_status take_step(plan_builder *b, const plan_step *step) {
+    weft_op *op = step->op;
+    const op_schema *schema = op_schema_of(op);
+    if (!schema) return plan_error(b, WEFT_UNSUPPORTED, op, "no such op is in the op table (weft ops lists it)");
+    bool is_feed = op_is(op, "feed") || op_is(op, "feed_v2"), is_fetch = op_is(op, "fetch") || op_is(op, "fetch_v2");
+    bool is_quiet = schema->effects & OP_NO_BYTES || (schema->effects & OP_ALIASES && !moves_bytes(op));
+    if (!is_feed && !is_fetch && !is_quiet && !(schema->effects & OP_CONTROL)) return add_op(b, step, schema);
+    b->plan->nremoved++;
+    if (is_feed) return take_feed(b, step);
+    if (is_fetch) return take_fetch(b, step);
+    return schema->effects & OP_CONTROL ? take_guard(b, step) : NULL;
+}
+
+weft_status plan_make_instrs(plan_builder *b) {
+    int32_t compute;
+    TRY(plan_stream_of(b, NULL, &compute));
+    for (size_t i = 0; i < b->nsteps; i++) TRY(take_step(b, &b->steps[i]));
+    return NULL;
+}
