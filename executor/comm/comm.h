@@ -46,6 +46,7 @@ typedef struct comm_engine {
 static inline weft_status comm_run(comm_ring *ring, const comm_request *request) {
     return ring->engine->run(ring, request);
 }
+const char *comm_kind_name(comm_kind kind); /* "all_reduce", ... */
 
 /* --- local engine: ranks are threads of this process ---------------------------------------------------------------- */
 
@@ -58,11 +59,12 @@ void local_world_destroy(local_world *world);
  * and equal ids with disjoint rank lists are different rings. */
 WEFT_MUST_USE weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                          comm_ring **out);
+/* A member that waits longer for the others fails and aborts the world; 300 unless set. Before the first collective. */
+void local_world_set_timeout(local_world *world, double seconds);
 /* Makes every waiting and future collective return WEFT_CANCELLED. Any thread. */
 void local_world_abort(local_world *world);
 bool local_world_aborted(const local_world *world);
-
-/* Waiting without burning cores: spin briefly, yield, then sleep. */
-typedef struct waiter waiter;
+/* The flag behind it, for others who wait (executor/comm/wait.h) and must not outlast the world. */
+const _Atomic bool *local_world_abort_flag(const local_world *world);
 
 #endif

@@ -1,0 +1,276 @@
+/* bind.c: a plan and a rank become instructions that only have to be run.
+ *
+ * The idea: every question that a step could ask is answered here once: where a value lies, which kernel, what state and
+ * scratch, which communicator, who waits for whom. A step then walks an array of calls.
+ *
+ * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
+ * against the table, and every wait against program order, so that streams cannot wait in a circle. */
+#include <stdio.h>
+
+#include "executor/executor.h"
+
+const char *instr_place(const plan_instr *instr, char *out, size_t nbytes) {
+    snprintf(out, nbytes, "%s #%d", instr->schema ? instr->schema->type : instr->op->type->bytes, instr->op_index);
+    return out;
+}
+
+static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...) {
+    char words[400], op[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return weft_status_create(code, NULL, "rank %d, %s: %s", rank->rank, instr_place(instr, op, sizeof op), words);
+}
+
+/* --- values by name -------------------------------------------------------------------------------------------------- */
+
+static size_t index_slot(const value_index *index, const char *n) {
+    size_t mask = index->capacity - 1, at = base_hash(n, strlen(n)) & mask;
+    while (index->table[at] && strcmp(index->plan->values[index->table[at] - 1].name, n) != 0) at = (at + 1) & mask;
+    return at;
+}
+
+weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a) {
+    index->plan = plan;
+    index->capacity = 16;
+    while (index->capacity < 2 * plan->nvalues) index->capacity *= 2;
+    index->table = ARENA_ARRAY(a, int32_t, index->capacity);
+    if (!index->table) return base_out_of_memory();
+    for (size_t i = 0; i < plan->nvalues; i++) {
+        size_t at = index_slot(index, plan->values[i].name);
+        if (!index->table[at]) index->table[at] = (int32_t)i + 1;
+    }
+    return NULL;
+}
+
+int32_t value_index_find(const value_index *index, const char *n) { return index->table[index_slot(index, n)] - 1; }
+
+/* --- memory ---------------------------------------------------------------------------------------------------------- */
+
+static tensor tensor_of_shape(const shape *s) {
+    tensor t = {.dtype = (weft_dtype)s->dtype, .ndim = s->ndim, .height = s->height, .numel = 1};
+    for (int i = 0; i < s->ndim; i++) {
+        t.dims[i] = s->dims[i];
+        t.numel *= s->dims[i];
+    }
+    return t;
+}
+
+static bool in_range(int64_t offset, int64_t nbytes, int64_t space_nbytes) {
+    return offset >= 0 && nbytes >= 0 && nbytes <= space_nbytes && offset <= space_nbytes - nbytes;
+}
+
+static weft_status bind_value(rank_state *rank, size_t i) {
+    const weft_plan *plan = rank->plan;
+    const plan_value *v = &plan->values[i];
+    bool persists = v->space == PLAN_PERSISTENT;
+    const memory *space = persists ? &rank->persistent : &rank->temporary;
+    tensor t = tensor_of_shape(&v->shape);
+    size_t nbytes = (size_t)t.numel * weft_dtype_nbytes(t.dtype);
+    if (v->shape.ndim < 0 || t.numel < 0 || nbytes > (size_t)v->nbytes ||
+        !in_range(v->offset, v->nbytes, persists ? plan->persistent_nbytes : plan->temporary_nbytes) ||
+        v->rows >= (int32_t)plan->nvalues) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "plan: value \"%s\" has %lld bytes at %lld of %lld",
+                                  v->name, (long long)v->nbytes, (long long)v->offset,
+                                  (long long)(persists ? plan->persistent_nbytes : plan->temporary_nbytes));
+    }
+    t.data = space->bytes ? space->bytes + v->offset : NULL;
+    rank->values[i] = t;
+    return NULL;
+}
+
+static weft_status bind_memory(weft_executor *x, rank_state *rank) {
+    const weft_plan *plan = rank->plan;
+    TRY(memory_init(&rank->persistent, &x->context->allocator, (size_t)plan->persistent_nbytes));
+    TRY(memory_init(&rank->temporary, &x->context->allocator, (size_t)plan->temporary_nbytes));
+    rank->values = ARENA_ARRAY(&x->arena, tensor, plan->nvalues);
+    if (!rank->values) return base_out_of_memory();
+    for (size_t i = 0; i < plan->nvalues; i++) TRY(bind_value(rank, i));
+    for (size_t i = 0; i < plan->nvalues; i++) {
+        int32_t rows = plan->values[i].rows;
+        if (rows >= 0) rank->values[i].rows = rank->values[rows].data;
+    }
+    return NULL;
+}
+
+/* --- instructions ---------------------------------------------------------------------------------------------------- */
+
+/* The arguments of one side as tensors; their addresses are filled in after prepare, which may look at types only. */
+static weft_status bind_args(weft_executor *x, const rank_state *rank, const plan_instr *instr, const int32_t *args,
+                             size_t nargs, tensor **out) {
+    *out = ARENA_ARRAY(&x->arena, tensor, nargs ? nargs : 1);
+    if (!*out) return base_out_of_memory();
+    for (size_t i = 0; i < nargs; i++) {
+        (*out)[i] = (tensor){.dtype = WEFT_DTYPE_NONE, .height = -1};
+        if (args[i] < 0) continue;
+        if ((size_t)args[i] >= rank->plan->nvalues) {
+            return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: there is no value %d", args[i]);
+        }
+        (*out)[i] = rank->values[args[i]];
+        (*out)[i].data = (*out)[i].rows = NULL;
+    }
+    return NULL;
+}
+
+static void fill_addresses(const rank_state *rank, tensor *tensors, const int32_t *args, size_t nargs) {
+    for (size_t i = 0; i < nargs; i++) {
+        if (args[i] >= 0) tensors[i] = rank->values[args[i]];
+    }
+}
+
+static weft_status bind_guard(const rank_state *rank, const plan_instr *instr, int32_t guard, const uint8_t **out) {
+    *out = NULL;
+    if (guard < 0) return NULL;
+    if ((size_t)guard >= rank->plan->nvalues || rank->values[guard].dtype != WEFT_BOOL || rank->values[guard].numel < 1) {
+        return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "its condition is not a bool value");
+    }
+    *out = rank->values[guard].data;
+    return NULL;
+}
+
+/* Distinct per op, equal on all ranks, and the same whatever passes did around it: of the type and the name of the first
+ * value that it writes. Ops that write the same value are told apart by their number. */
+static uint64_t op_seed(const weft_plan *plan, const plan_instr *instr, size_t nout, int32_t *writers) {
+    const char *type = instr->schema->type;
+    uint64_t seed = (uint64_t)base_hash(type, strlen(type)) << 32;
+    if (!nout || instr->out[0] < 0) return seed + (uint64_t)instr->op_index;
+    const char *n = plan->values[instr->out[0]].name;
+    return (seed ^ base_hash(n, strlen(n))) + ((uint64_t)writers[instr->out[0]]++ << 48);
+}
+
+static weft_status check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index,
+                               const size_t *ndone) {
+    if (instr->stream < 0 || instr->stream >= rank->plan->nstreams || (size_t)instr->position != ndone[instr->stream]) {
+        return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: instruction %zu is not at its place of a stream",
+                          instr_index);
+    }
+    for (uint32_t i = 0; i < instr->nwaits; i++) {
+        const plan_wait *w = &instr->waits[i];
+        if (w->stream < 0 || w->stream >= rank->plan->nstreams || w->count < 0 || (size_t)w->count > ndone[w->stream]) {
+            return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: it waits for an instruction that comes later");
+        }
+    }
+    return NULL;
+}
+
+/* Prepares the kernel: looks at types and attrs, makes its state. */
+static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_instr *instr, const kernel *k,
+                           kernel_call *call, size_t *workspace_nbytes) {
+    kernel_prepare p = {.op = instr->op,
+                        .schema = instr->schema,
+                        .in = call->in,
+                        .out = call->out,
+                        .in_first = call->in_first,
+                        .out_first = call->out_first,
+                        .arena = &x->arena,
+                        .rank = rank->rank,
+                        .nranks = x->nranks,
+                        .ring_nranks = call->ring ? call->ring->nranks : 1};
+    weft_status status = k->prepare ? k->prepare(&p) : NULL;
+    if (status) {
+        weft_status worded =
+            bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
+        weft_status_free(status);
+        return worded;
+    }
+    call->state = p.state;
+    *workspace_nbytes = p.workspace_nbytes;
+    return NULL;
+}
+
+static weft_status bind_instr(weft_executor *x, const rank_state *rank, const plan_instr *instr, int32_t *writers,
+                              bound_instr *out, size_t *workspace_nbytes) {
+    const op_schema *schema = instr->schema;
+    const kernel *k = kernel_find(schema);
+    if (!k) return bind_error(rank, WEFT_UNSUPPORTED, instr, "no kernel for op %s on this device (cpu)", instr->op->type->bytes);
+    const ring_use *ring_used = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
+    size_t nin = instr->in_first[schema->ninputs], nout = instr->out_first[schema->noutputs];
+    tensor *in, *outs;
+    TRY(bind_args(x, rank, instr, instr->in, nin, &in));
+    TRY(bind_args(x, rank, instr, instr->out, nout, &outs));
+    *out = (bound_instr){.run = k->run, .instr = instr};
+    out->call = (kernel_call){.schema = schema,
+                              .in = in,
+                              .out = outs,
+                              .in_first = instr->in_first,
+                              .out_first = instr->out_first,
+                              .ring = ring_used ? ring_used->comm : NULL,
+                              .rank = rank->rank,
+                              .nranks = x->nranks,
+                              .seed = x->options.seed,
+                              .op_seed = op_seed(rank->plan, instr, nout, writers),
+                              .nthreads = x->options.nthreads};
+    TRY(prepare(x, rank, instr, k, &out->call, workspace_nbytes));
+    fill_addresses(rank, in, instr->in, nin);
+    fill_addresses(rank, outs, instr->out, nout);
+    TRY(bind_guard(rank, instr, instr->guard, &out->guard));
+    return bind_guard(rank, instr, instr->outer_guard, &out->outer_guard);
+}
+
+/* --- streams --------------------------------------------------------------------------------------------------------- */
+
+static weft_status make_streams(weft_executor *x, rank_state *rank) {
+    const weft_plan *plan = rank->plan;
+    rank->streams = ARENA_ARRAY(&x->arena, stream_state, plan->nstreams);
+    if (!rank->streams) return base_out_of_memory();
+    for (int s = 0; s < plan->nstreams; s++) {
+        rank->streams[s].executor = x;
+        rank->streams[s].rank = rank;
+        rank->streams[s].stream = s;
+    }
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        int32_t s = plan->instrs[i].stream;
+        if (s >= 0 && s < plan->nstreams) rank->streams[s].ninstrs++;
+    }
+    for (int s = 0; s < plan->nstreams; s++) {
+        stream_state *stream = &rank->streams[s];
+        stream->instrs = ARENA_ARRAY(&x->arena, bound_instr, stream->ninstrs ? stream->ninstrs : 1);
+        if (!stream->instrs) return base_out_of_memory();
+    }
+    return NULL;
+}
+
+/* Scratch that instructions of a stream share: as much as the one that needs most. */
+static weft_status bind_workspace(weft_executor *x, stream_state *s, size_t nbytes) {
+    TRY(memory_init(&s->workspace, &x->context->allocator, nbytes));
+    for (size_t i = 0; i < s->ninstrs; i++) s->instrs[i].call.workspace = s->workspace.bytes;
+    return NULL;
+}
+
+static void mark_signals(rank_state *rank, const plan_instr *instr) {
+    for (uint32_t i = 0; i < instr->nwaits; i++) {
+        const plan_wait *w = &instr->waits[i];
+        if (w->count > 0) rank->streams[w->stream].instrs[w->count - 1].signals = true;
+    }
+}
+
+static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
+    const weft_plan *plan = rank->plan;
+    size_t nstreams = plan->nstreams ? (size_t)plan->nstreams : 1;
+    size_t *ndone = ARENA_ARRAY(&x->arena, size_t, nstreams);
+    size_t *workspace = ARENA_ARRAY(&x->arena, size_t, nstreams);
+    int32_t *writers = ARENA_ARRAY(&x->arena, int32_t, plan->nvalues ? plan->nvalues : 1);
+    if (!ndone || !workspace || !writers) return base_out_of_memory();
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        const plan_instr *instr = &plan->instrs[i];
+        size_t needed = 0;
+        TRY(check_waits(rank, instr, i, ndone));
+        bound_instr *bound = &rank->streams[instr->stream].instrs[ndone[instr->stream]++];
+        TRY(bind_instr(x, rank, instr, writers, bound, &needed));
+        mark_signals(rank, instr);
+        if (needed > workspace[instr->stream]) workspace[instr->stream] = needed;
+    }
+    for (int s = 0; s < plan->nstreams; s++) TRY(bind_workspace(x, &rank->streams[s], workspace[s]));
+    x->ninstrs += plan->ninstrs;
+    return NULL;
+}
+
+weft_status bind_rank(weft_executor *x, rank_state *rank) {
+    TRY(bind_memory(x, rank));
+    TRY(rings_resolve(x, rank));
+    TRY(make_streams(x, rank));
+    return bind_instrs(x, rank);
+}

@@ -1,0 +1,296 @@
+/* local.c: collectives between threads of one process.
+ *
+ * The idea: members post their requests, meet, check that all asked for the same, move data by reading and writing each
+ * other's buffers directly, and meet again (local_move.c). There are no copies but the ones that the collective is.
+ *
+ * The invariant: between the two meetings every request of the ring is posted and does not change, and every buffer named
+ * in one may be touched by any member; outside of them a member's buffers are its own. What a member writes before a
+ * meeting is visible to all after it.
+ *
+ * A member that waits too long, and a world that is told to abort, end every wait of the world in bounded time. */
+#include "executor/comm/local.h"
+
+#include <pthread.h>
+
+struct local_world {
+    const weft_allocator *allocator;
+    int nranks;
+    double timeout_seconds;
+    pthread_mutex_t mutex; /* of `rings` */
+    local_ring *rings;
+    _Atomic bool aborted;
+};
+
+static const comm_engine local_engine;
+
+weft_status local_world_create(const weft_allocator *allocator, int nranks, local_world **out) {
+    if (nranks < 1 || nranks > LOCAL_MAX_RANKS) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected 1 to %d", nranks, LOCAL_MAX_RANKS);
+    }
+    local_world *world = base_alloc(allocator, sizeof *world);
+    if (!world) return base_out_of_memory();
+    *world = (local_world){.allocator = allocator, .nranks = nranks, .timeout_seconds = 300};
+    if (pthread_mutex_init(&world->mutex, NULL) != 0) {
+        base_free(allocator, world, sizeof *world);
+        return base_out_of_memory();
+    }
+    *out = world;
+    return NULL;
+}
+
+static size_t ring_nbytes(int nranks) { return sizeof(local_ring) + (size_t)nranks * sizeof(local_member); }
+
+void local_world_destroy(local_world *world) {
+    if (!world) return;
+    for (local_ring *r = world->rings, *next; r; r = next) {
+        next = r->next;
+        base_free(world->allocator, r, ring_nbytes(r->nranks));
+    }
+    pthread_mutex_destroy(&world->mutex);
+    base_free(world->allocator, world, sizeof *world);
+}
+
+void local_world_set_timeout(local_world *world, double seconds) { world->timeout_seconds = seconds; }
+
+bool local_world_aborted(const local_world *world) { return atomic_load(&world->aborted); }
+
+const _Atomic bool *local_world_abort_flag(const local_world *world) { return &world->aborted; }
+
+void local_world_abort(local_world *world) {
+    atomic_store(&world->aborted, true);
+    pthread_mutex_lock(&world->mutex);
+    for (local_ring *r = world->rings; r; r = r->next) wait_wake(&r->generation);
+    pthread_mutex_unlock(&world->mutex);
+}
+
+/* --- rings ----------------------------------------------------------------------------------------------------------- */
+
+static weft_status check_ranks(const local_world *world, int64_t id, int nranks, const int64_t *ranks) {
+    if (nranks < 1 || nranks > world->nranks) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "ring %lld has %d ranks, the run has %d", (long long)id,
+                                  nranks, world->nranks);
+    }
+    for (int i = 0; i < nranks; i++) {
+        if (ranks[i] < 0 || ranks[i] >= world->nranks) {
+            return weft_status_create(WEFT_NOT_FOUND, NULL, "ring %lld has rank %lld, the run has ranks 0 to %d",
+                                      (long long)id, (long long)ranks[i], world->nranks - 1);
+        }
+        for (int j = 0; j < i; j++) {
+            if (ranks[j] == ranks[i]) {
+                return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "ring %lld has rank %lld twice", (long long)id,
+                                          (long long)ranks[i]);
+            }
+        }
+    }
+    return NULL;
+}
+
+static local_ring *find_ring(const local_world *world, int64_t id, int nranks, const int64_t *ranks) {
+    for (local_ring *r = world->rings; r; r = r->next) {
+        bool same = r->id == id && r->nranks == nranks;
+        for (int i = 0; same && i < nranks; i++) same = r->members[i].rank == ranks[i];
+        if (same) return r;
+    }
+    return NULL;
+}
+
+static local_ring *make_ring(local_world *world, int64_t id, int nranks, const int64_t *ranks) {
+    local_ring *r = base_alloc(world->allocator, ring_nbytes(nranks));
+    if (!r) return NULL;
+    memset(r, 0, ring_nbytes(nranks));
+    r->world = world;
+    r->id = id;
+    r->nranks = nranks;
+    for (int i = 0; i < nranks; i++) {
+        r->members[i].rank = ranks[i];
+        r->members[i].view = (comm_ring){&local_engine, id, i, nranks, r};
+    }
+    r->next = world->rings;
+    world->rings = r;
+    return r;
+}
+
+weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                           comm_ring **out) {
+    TRY(check_ranks(world, id, nranks, ranks));
+    int index = -1;
+    for (int i = 0; i < nranks; i++) {
+        if (ranks[i] == rank) index = i;
+    }
+    if (index < 0) {
+        return weft_status_create(WEFT_NOT_FOUND, NULL, "ring %lld does not contain rank %lld", (long long)id,
+                                  (long long)rank);
+    }
+    pthread_mutex_lock(&world->mutex);
+    local_ring *r = find_ring(world, id, nranks, ranks);
+    if (!r) r = make_ring(world, id, nranks, ranks);
+    pthread_mutex_unlock(&world->mutex);
+    if (!r) return base_out_of_memory();
+    *out = &r->members[index].view;
+    return NULL;
+}
+
+/* --- meetings -------------------------------------------------------------------------------------------------------- */
+
+/* The rank of a member that has not come to meeting `generation`, or -1. */
+static int64_t missing_rank(local_ring *r, uint32_t generation) {
+    for (int i = 0; i < r->nranks; i++) {
+        if (atomic_load(&r->members[i].meeting) != generation) return r->members[i].rank;
+    }
+    return -1;
+}
+
+static weft_status cancelled(const local_ring *r, int self) {
+    return weft_status_create(WEFT_CANCELLED, NULL, "rank %lld left %s on ring %lld: the run was stopped",
+                              (long long)r->members[self].rank, r->members[self].request.op, (long long)r->id);
+}
+
+static weft_status timed_out(local_ring *r, int self, uint32_t generation) {
+    const local_member *me = &r->members[self];
+    int64_t missing = missing_rank(r, generation);
+    weft_status status = missing < 0 ? weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld",
+                                                          (long long)me->rank, r->world->timeout_seconds,
+                                                          me->request.op, (long long)r->id)
+                                     : weft_status_create(WEFT_RUNTIME, NULL,
+                                                          "rank %lld waited %g s in %s on ring %lld for rank %lld",
+                                                          (long long)me->rank, r->world->timeout_seconds,
+                                                          me->request.op, (long long)r->id, (long long)missing);
+    local_world_abort(r->world);
+    return status;
+}
+
+weft_status local_meet(local_ring *r, int self) {
+    if (local_world_aborted(r->world)) return cancelled(r, self);
+    uint32_t next = atomic_load(&r->generation.value) + 1;
+    atomic_store(&r->members[self].meeting, next);
+    if (atomic_fetch_add(&r->narrived, 1) + 1 == (uint32_t)r->nranks) {
+        atomic_store(&r->narrived, 0);
+        wait_publish(&r->generation, next);
+        return NULL;
+    }
+    switch (wait_until(&r->generation, next, &r->world->aborted, r->world->timeout_seconds)) {
+    case WAIT_REACHED: return NULL;
+    case WAIT_ABORTED: return cancelled(r, self);
+    case WAIT_TIMED_OUT: break;
+    }
+    return timed_out(r, self, next);
+}
+
+/* --- agreement ------------------------------------------------------------------------------------------------------- */
+
+static bool uses_root(comm_kind kind) { return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER; }
+
+static bool uses_reduce(comm_kind kind) {
+    return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
+}
+
+static bool same_request(const comm_request *a, const comm_request *b) {
+    if (a->kind != b->kind) return false;
+    if (a->kind == COMM_BARRIER) return true;
+    return a->dtype == b->dtype && a->count == b->count && (!uses_reduce(a->kind) || a->reduce == b->reduce) &&
+           (!uses_root(a->kind) || a->root == b->root);
+}
+
+/* "c_allreduce_sum: all_reduce sum of 12 float32" */
+static void describe(const comm_request *q, char *out, size_t nbytes) {
+    if (q->kind == COMM_BARRIER) {
+        snprintf(out, nbytes, "%s: barrier", q->op);
+        return;
+    }
+    const char *dtype = weft_dtype_name(q->dtype);
+    char root[32] = "";
+    if (uses_root(q->kind)) snprintf(root, sizeof root, ", root %d", q->root);
+    snprintf(out, nbytes, "%s: %s%s%s of %lld %s%s", q->op, comm_kind_name(q->kind), uses_reduce(q->kind) ? " " : "",
+             uses_reduce(q->kind) ? reduce_name(q->reduce) : "", (long long)q->count, dtype ? dtype : "?", root);
+}
+
+static weft_status disagreement(const local_ring *r, int a, int b) {
+    char first[160], second[160];
+    describe(&r->members[a].request, first, sizeof first);
+    describe(&r->members[b].request, second, sizeof second);
+    return weft_status_create(WEFT_RUNTIME, NULL, "ring %lld: ranks disagree: rank %lld asks %s; rank %lld asks %s",
+                              (long long)r->id, (long long)r->members[a].rank, first, (long long)r->members[b].rank,
+                              second);
+}
+
+/* Index of the first member that does not ask what member 0 asks, or 0. Equal for all members that look. */
+static int first_different(const local_ring *r) {
+    for (int i = 1; i < r->nranks; i++) {
+        if (!same_request(&r->members[0].request, &r->members[i].request)) return i;
+    }
+    return 0;
+}
+
+/* Whether the bytes may be read and written as the kind does: the buffers that it needs are there, and they are equal, or
+ * apart, or the smaller one is this member's part of the larger one. */
+static bool buffers_fit(const local_ring *r, int self, const comm_request *q) {
+    size_t part = (size_t)q->count * weft_dtype_nbytes(q->dtype), whole = part * (size_t)r->nranks;
+    bool larger_src = q->kind == COMM_REDUCE_SCATTER || q->kind == COMM_SCATTER || q->kind == COMM_ALL_TO_ALL;
+    bool larger_dst = q->kind == COMM_ALL_GATHER || q->kind == COMM_ALL_TO_ALL;
+    bool is_root = !uses_root(q->kind) || q->root == self;
+    bool reads = is_root || q->kind == COMM_REDUCE, writes = is_root || q->kind != COMM_REDUCE;
+    const char *src = q->src, *dst = q->dst, *own = (size_t)self * part + (larger_dst ? dst : src);
+    if (q->count == 0) return true;
+    if ((reads && !src) || (writes && !dst)) return false;
+    if (!reads || !writes || src == dst) return true;
+    if (larger_src != larger_dst && own == (larger_dst ? src : dst)) return true;
+    return src + (larger_src ? whole : part) <= dst || dst + (larger_dst ? whole : part) <= src;
+}
+
+/* What is wrong with a request in itself; looked at before it is posted. */
+static const char *find_fault(const local_ring *r, int self, const comm_request *q) {
+    if (q->kind == COMM_BARRIER) return NULL;
+    if (!weft_dtype_nbytes(q->dtype)) return "unknown dtype";
+    if (q->count < 0 || (size_t)q->count > SIZE_MAX / 64 / (size_t)r->nranks) return "count out of range";
+    if (uses_root(q->kind) && (q->root < 0 || q->root >= r->nranks)) return "the root is not in the ring";
+    if (uses_reduce(q->kind) && !reduce_supports(q->dtype, q->reduce)) return "no such reduction of this dtype";
+    if (!buffers_fit(r, self, q)) return "source and result are missing or overlap in part";
+    return NULL;
+}
+
+static weft_status check_request(const local_ring *r, int self, const comm_request *q) {
+    const char *fault = find_fault(r, self, q);
+    if (!fault) return NULL;
+    char text[160];
+    describe(q, text, sizeof text);
+    return weft_status_create(WEFT_UNSUPPORTED, NULL, "rank %lld, ring %lld, %s: %s", (long long)r->members[self].rank,
+                              (long long)r->id, text, fault);
+}
+
+/* Posts, meets, does this member's share and parts. Members that disagree part too: nobody posts anew while another one
+ * still looks. */
+static weft_status exchange(local_ring *r, int self, const comm_request *request) {
+    r->members[self].request = *request;
+    TRY(local_meet(r, self));
+    int other = first_different(r);
+    if (!other) {
+        TRY(local_move(r, self));
+        return local_meet(r, self);
+    }
+    weft_status status = disagreement(r, 0, other);
+    weft_status_free(local_meet(r, self));
+    return status;
+}
+
+static weft_status local_run(comm_ring *ring, const comm_request *asked) {
+    local_ring *r = ring->shared;
+    local_member *me = &r->members[ring->index];
+    comm_request request = *asked;
+    if (!request.op) request.op = comm_kind_name(request.kind);
+    TRY(check_request(r, ring->index, &request));
+    if (atomic_exchange(&me->busy, true)) {
+        return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
+                                  (long long)me->rank, request.op, (long long)r->id);
+    }
+    weft_status status = exchange(r, ring->index, &request);
+    atomic_store(&me->busy, false);
+    return status;
+}
+
+static const comm_engine local_engine = {"local", local_run};
+
+const char *comm_kind_name(comm_kind kind) {
+    static const char *const names[] = {"all_reduce",     "reduce",     "broadcast", "all_gather",
+                                        "reduce_scatter", "all_to_all", "scatter",   "barrier"};
+    return kind >= COMM_ALL_REDUCE && kind <= COMM_BARRIER ? names[kind] : "unknown";
+}

@@ -1,0 +1,34 @@
+/* wait.h: a number that threads wait for without burning cores: spin briefly, yield, then sleep in the kernel.
+ *
+ * Cost: a publish to nobody is one store and one load; a waiter that finds the value there costs one load. */
+#ifndef EXECUTOR_COMM_WAIT_H
+#define EXECUTOR_COMM_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One word lies alone on its cache line in an array, so that waiting for one does not slow down another. */
+typedef struct wait_word {
+    _Atomic uint32_t value;
+    _Atomic uint32_t epoch; /* what sleepers sleep on: changes with every wake */
+    _Atomic uint32_t nsleepers;
+    char padding[52];
+} wait_word;
+
+typedef enum wait_result { WAIT_REACHED, WAIT_ABORTED, WAIT_TIMED_OUT } wait_result;
+
+/* Sets the value and wakes whoever sleeps on it. Everything written before is visible to those who see the value. */
+void wait_publish(wait_word *w, uint32_t value);
+
+/* Wakes whoever sleeps on `w` so that they look at their abort flag again. */
+void wait_wake(wait_word *w);
+
+/* Blocks until the value has reached `target` (it may wrap around), `*aborted` is set (NULL: never) or `timeout_seconds`
+ * have passed (0 or less: no limit). */
+wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+int64_t wait_clock_ns(void);
+
+#endif

@@ -1,0 +1,129 @@
+/* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
+ * worker.c runs steps, timeline.c and trace_*.c tell what happened. */
+#include "executor/executor.h"
+#include "executor/slice.h"
+
+static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks) {
+    if (nranks < 1) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected at least 1", nranks);
+    if (nplans != 1 && nplans != (size_t)nranks) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%zu plans for %d ranks: expected 1 or %d", nplans,
+                                  nranks, nranks);
+    }
+    for (size_t i = 0; i < nplans; i++) {
+        if (!plans[i]) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "plan %zu is NULL", i);
+    }
+    return NULL;
+}
+
+static void set_options(weft_executor *x, const weft_executor_options *options) {
+    if (options) x->options = *options;
+    if (x->options.nthreads < 1) x->options.nthreads = 1;
+    if (!(x->options.timeout_seconds > 0)) x->options.timeout_seconds = 300;
+    if (x->options.trace_steps < 0) x->options.trace_steps = 0;
+}
+
+static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, size_t nplans) {
+    x->ranks = ARENA_ARRAY(&x->arena, rank_state, x->nranks);
+    x->indices = ARENA_ARRAY(&x->arena, value_index, nplans);
+    if (!x->ranks || !x->indices) return base_out_of_memory();
+    x->nplans = nplans;
+    for (int r = 0; r < x->nranks; r++) { /* before anything can fail: destroy looks at all of them */
+        size_t p = nplans == 1 ? 0 : (size_t)r;
+        x->ranks[r].rank = r;
+        x->ranks[r].plan = plans[p];
+        x->ranks[r].index = &x->indices[p];
+    }
+    for (size_t p = 0; p < nplans; p++) TRY(value_index_init(&x->indices[p], plans[p], &x->arena));
+    for (int r = 0; r < x->nranks; r++) TRY(bind_rank(x, &x->ranks[r]));
+    return rings_check(x);
+}
+
+weft_status weft_executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
+                                 const weft_executor_options *options, weft_executor **out_executor) {
+    TRY(check_plans(plans, nplans, nranks));
+    weft_executor *x = base_alloc(&context->allocator, sizeof *x);
+    if (!x) return base_out_of_memory();
+    memset(x, 0, sizeof *x);
+    x->context = context;
+    x->nranks = nranks;
+    arena_init(&x->arena, &context->allocator);
+    set_options(x, options);
+    weft_status status = NULL;
+    TRY_DONE(local_world_create(&context->allocator, nranks, &x->world));
+    local_world_set_timeout(x->world, x->options.timeout_seconds);
+    TRY_DONE(bind_ranks(x, plans, nplans));
+    TRY_DONE(workers_start(x));
+    *out_executor = x;
+    x = NULL;
+done:
+    weft_executor_destroy(x);
+    return status;
+}
+
+static void free_rank(weft_executor *x, rank_state *rank) {
+    const weft_allocator *a = &x->context->allocator;
+    memory_fini(&rank->persistent, a);
+    memory_fini(&rank->temporary, a);
+    for (int s = 0; rank->streams && s < rank->plan->nstreams; s++) memory_fini(&rank->streams[s].workspace, a);
+}
+
+void weft_executor_destroy(weft_executor *x) {
+    if (!x) return;
+    workers_stop(x);
+    timeline_free(x);
+    for (int r = 0; x->ranks && r < x->nranks; r++) free_rank(x, &x->ranks[r]);
+    local_world_destroy(x->world);
+    arena_fini(&x->arena);
+    base_free(&x->context->allocator, x, sizeof *x);
+}
+
+/* --- values ---------------------------------------------------------------------------------------------------------- */
+
+static weft_status check_rank(const weft_executor *x, int rank) {
+    if (rank >= 0 && rank < x->nranks) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank, x->nranks - 1);
+}
+
+static weft_status type_error(const char *n, const tensor *want, const weft_tensor *got) {
+    char expected[200], found[200];
+    type_text(want->dtype, (size_t)want->ndim, want->dims, expected, sizeof expected);
+    type_text(got->dtype, got->ndim, got->dims, found, sizeof found);
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "\"%s\": expected %s, found %s", n, expected, found);
+}
+
+static bool same_type(const tensor *t, const weft_tensor *u) {
+    if (t->dtype != u->dtype || (size_t)t->ndim != u->ndim) return false;
+    return memcmp(t->dims, u->dims, u->ndim * sizeof *u->dims) == 0;
+}
+
+weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const weft_tensor *from) {
+    TRY(check_rank(x, rank));
+    rank_state *state = &x->ranks[rank];
+    int32_t v = value_index_find(state->index, n);
+    if (v < 0) return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\": rank %d has no such value", n, rank);
+    const tensor *to = &state->values[v];
+    if (!same_type(to, from)) return type_error(n, to, from);
+    size_t nbytes = (size_t)to->numel * weft_dtype_nbytes(to->dtype);
+    if (nbytes) memcpy(to->data, from->data, nbytes);
+    return NULL;
+}
+
+weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, weft_tensor *out_tensor) {
+    TRY(check_rank(x, rank));
+    const rank_state *state = &x->ranks[rank];
+    int32_t v = value_index_find(state->index, n);
+    *out_tensor = (weft_tensor){.name = n, .dtype = WEFT_DTYPE_NONE};
+    if (v < 0) return NULL;
+    const plan_value *value = &state->plan->values[v];
+    const tensor *t = &state->values[v];
+    if (value->space != PLAN_PERSISTENT && !value->is_fetch) return NULL; /* its bytes may be another's by now */
+    out_tensor->name = value->name;
+    out_tensor->dtype = t->dtype;
+    out_tensor->ndim = (size_t)t->ndim;
+    memcpy(out_tensor->dims, t->dims, sizeof t->dims);
+    out_tensor->data = t->data;
+    out_tensor->nbytes = (size_t)t->numel * weft_dtype_nbytes(t->dtype);
+    return NULL;
+}
+
+double weft_executor_step_seconds(const weft_executor *x) { return (double)(x->end_ns - x->start_ns) * 1e-9; }

@@ -1,0 +1,146 @@
+/* executor.h: the structs behind weft/executor.h, shared by the files of this folder.
+ *
+ * An executor has a rank_state per rank and in it a stream_state per stream of the rank's plan. Everything that a step
+ * needs is made by bind.c when the executor is created; worker.c runs steps and allocates nothing. */
+#ifndef EXECUTOR_EXECUTOR_H
+#define EXECUTOR_EXECUTOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "executor/comm/comm.h"
+#include "executor/comm/wait.h"
+#include "executor/kernel.h"
+#include "plan/plan.h"
+#include "weft/executor.h"
+
+/* Memory on a cache line boundary, zeroed. */
+typedef struct memory {
+    unsigned char *bytes; /* 64-byte aligned; NULL where nbytes is 0 */
+    void *block;
+    size_t block_nbytes;
+} memory;
+
+/* When an instruction ran in one step, in CLOCK_MONOTONIC nanoseconds; -1: it was skipped. */
+typedef struct trace_event {
+    int64_t start_ns, end_ns;
+} trace_event;
+
+/* An instruction with everything resolved for one rank. */
+typedef struct bound_instr {
+    kernel_call call;
+    weft_status (*run)(const kernel_call *);
+    const plan_instr *instr;
+    const uint8_t *guard, *outer_guard; /* NULL: always */
+    bool signals;                       /* another stream waits for this one */
+} bound_instr;
+
+/* One stream of one rank: its instructions and the thread that runs them. */
+typedef struct stream_state {
+    wait_word done; /* instructions completed in this step, as far as anyone waits for them */
+    struct weft_executor *executor;
+    struct rank_state *rank;
+    int stream;
+    bound_instr *instrs;
+    size_t ninstrs;
+    memory workspace;
+    pthread_t thread;
+    bool has_thread;
+    trace_event *events; /* ntraced_steps of ninstrs each; step s lies at s % ntraced_steps */
+    size_t events_nbytes;
+} stream_state;
+
+/* A ring of the plan as this rank sees it, and its collectives in order. */
+typedef struct ring_use {
+    int64_t id;
+    comm_ring *comm;
+    const int64_t *ranks;
+    const plan_instr **instrs;
+    size_t ninstrs;
+} ring_use;
+
+typedef struct rank_state {
+    int rank;
+    const weft_plan *plan;
+    const struct value_index *index;
+    memory persistent, temporary;
+    tensor *values; /* by value of the plan: type and address */
+    ring_use *rings;
+    size_t nrings;
+    stream_state *streams; /* plan->nstreams of them */
+} rank_state;
+
+/* Values of a plan by name: open addressing, entries are value + 1. */
+typedef struct value_index {
+    const weft_plan *plan;
+    int32_t *table;
+    size_t capacity; /* a power of two */
+} value_index;
+
+struct weft_executor {
+    weft_context *context;
+    arena arena;
+    weft_executor_options options;
+    int nranks;
+    rank_state *ranks;
+    value_index *indices; /* one per plan */
+    size_t nplans;
+    local_world *world;
+    size_t ninstrs; /* over all ranks */
+
+    /* Steps: the caller publishes `go`, workers count down `nrunning`, the last one publishes `finished`. */
+    wait_word go, finished;
+    _Atomic uint32_t nrunning;
+    uint32_t nworkers;
+    _Atomic bool stopping;
+    uint64_t nsteps; /* run so far */
+    int64_t start_ns, end_ns; /* of the last step */
+
+    _Atomic(weft_status) failure;      /* the first one; of this run */
+    _Atomic(weft_status) cancellation; /* only if there is no failure that says why */
+    bool has_failed;
+
+    size_t ntraced_steps; /* room in every stream's events */
+};
+
+/* --- memory.c ---------------------------------------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status memory_init(memory *m, const weft_allocator *allocator, size_t nbytes);
+void memory_fini(memory *m, const weft_allocator *allocator);
+
+/* --- bind.c: plan and rank become instructions that only have to be run ----------------------------------------------- */
+WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
+WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
+/* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
+int32_t value_index_find(const value_index *index, const char *n);
+/* "matmul_v2 #12" */
+const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
+
+/* --- rings.c ----------------------------------------------------------------------------------------------------------- */
+/* Finds or makes every ring that the rank's plan communicates on. */
+WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
+/* The ring of an instruction, or NULL. */
+const ring_use *rings_find(const rank_state *rank, int64_t id);
+/* All members of every ring run the same collectives on it, in the same order. */
+WEFT_MUST_USE weft_status rings_check(const weft_executor *x);
+
+/* --- worker.c ---------------------------------------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status workers_start(weft_executor *x);
+void workers_stop(weft_executor *x);
+
+/* --- trace ------------------------------------------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status timeline_reserve(weft_executor *x); /* room for one more step */
+void timeline_free(weft_executor *x);
+
+/* Steps that are kept, oldest first, are first .. first + count. */
+size_t timeline_steps(const weft_executor *x, uint64_t *out_first);
+/* Of step `step`, the events of a stream, by position. */
+const trace_event *timeline_events(const weft_executor *x, const stream_state *s, uint64_t step);
+/* Colour and legend: what an instruction is for. */
+typedef enum trace_class { TRACE_FORWARD, TRACE_BACKWARD, TRACE_OPTIMIZE, TRACE_COLLECTIVE, TRACE_CLASSES } trace_class;
+trace_class trace_class_of(const plan_instr *instr);
+const char *trace_class_name(trace_class class_);
+/* Bytes that a collective moves: of its first input, else of its first output. */
+int64_t trace_nbytes(const rank_state *rank, const plan_instr *instr);
+WEFT_MUST_USE weft_status trace_check(const weft_executor *x); /* an error where nothing was traced */
+
+#endif

@@ -1,0 +1,163 @@
+/* worker.c: the threads that run steps, one per stream of a rank.
+ *
+ * The idea: a stream is an array of calls. A worker walks it; before an instruction it waits until the streams that the
+ * plan names have completed so many instructions, after one it publishes its own count if the plan says that somebody
+ * waits for it. Ranks meet only in collectives. Nothing here allocates, except to word a failure.
+ *
+ * The invariant of failures: the first status that says why wins; it aborts the communicator's world and wakes every
+ * stream, and a worker looks at the abort flag before each instruction and in every wait. So all workers end their step
+ * in the time of the longest kernel that was running. A status that only says "stopped because another failed" is kept
+ * apart: the one that caused it may be worded a moment later. */
+#include <stdio.h>
+
+#include "executor/executor.h"
+
+/* --- failures -------------------------------------------------------------------------------------------------------- */
+
+static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
+    weft_status none = NULL;
+    if (!atomic_compare_exchange_strong(kept, &none, status)) weft_status_free(status);
+}
+
+static void wake_everyone(weft_executor *x) {
+    local_world_abort(x->world);
+    for (int r = 0; r < x->nranks; r++) {
+        rank_state *rank = &x->ranks[r];
+        for (int s = 0; s < rank->plan->nstreams; s++) wait_wake(&rank->streams[s].done);
+    }
+}
+
+/* `status` with rank, op and ring in front of its words. */
+static weft_status name_culprit(const stream_state *s, const bound_instr *b, weft_status status) {
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    char op[200], on_ring[40] = "";
+    if (b->instr->ring_id >= 0) snprintf(on_ring, sizeof on_ring, ", ring %lld", (long long)b->instr->ring_id);
+    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s%s: %s",
+                                            s->rank->rank, instr_place(b->instr, op, sizeof op), on_ring,
+                                            weft_status_message(status));
+    weft_status_free(status);
+    return worded;
+}
+
+static void fail(stream_state *s, const bound_instr *b, weft_status status) {
+    weft_executor *x = s->executor;
+    bool secondary = weft_status_code(status) == WEFT_CANCELLED;
+    keep_first(secondary ? &x->cancellation : &x->failure, name_culprit(s, b, status));
+    wake_everyone(x);
+}
+
+/* --- a step ---------------------------------------------------------------------------------------------------------- */
+
+/* False if the run was aborted meanwhile. */
+static bool wait_for_streams(const stream_state *s, const plan_instr *instr) {
+    const _Atomic bool *aborted = local_world_abort_flag(s->executor->world);
+    if (atomic_load_explicit(aborted, memory_order_relaxed)) return false;
+    for (uint32_t i = 0; i < instr->nwaits; i++) {
+        wait_word *done = &s->rank->streams[instr->waits[i].stream].done;
+        if (wait_until(done, (uint32_t)instr->waits[i].count, aborted, 0) != WAIT_REACHED) return false;
+    }
+    return true;
+}
+
+static bool is_guarded_off(const bound_instr *b) {
+    return (b->outer_guard && !*b->outer_guard) || (b->guard && !*b->guard);
+}
+
+static weft_status run_traced(bound_instr *b, trace_event *event) {
+    event->start_ns = wait_clock_ns();
+    weft_status status = b->run(&b->call);
+    event->end_ns = wait_clock_ns();
+    return status;
+}
+
+static void run_step(stream_state *s) {
+    weft_executor *x = s->executor;
+    trace_event *events = s->events ? s->events + x->nsteps % x->ntraced_steps * s->ninstrs : NULL;
+    for (size_t i = 0; i < s->ninstrs; i++) {
+        bound_instr *b = &s->instrs[i];
+        if (!wait_for_streams(s, b->instr)) return;
+        if (is_guarded_off(b)) {
+            if (events) events[i] = (trace_event){-1, -1};
+        } else {
+            b->call.step = x->nsteps;
+            weft_status status = events ? run_traced(b, &events[i]) : b->run(&b->call);
+            if (status) {
+                fail(s, b, status);
+                return;
+            }
+        }
+        if (b->signals) wait_publish(&s->done, (uint32_t)i + 1);
+    }
+}
+
+static void *work(void *arg) {
+    stream_state *s = arg;
+    weft_executor *x = s->executor;
+    for (uint32_t turn = 1;; turn++) {
+        wait_until(&x->go, turn, NULL, 0);
+        if (atomic_load(&x->stopping)) return NULL;
+        run_step(s);
+        if (atomic_fetch_sub(&x->nrunning, 1) == 1) wait_publish(&x->finished, turn);
+    }
+}
+
+/* --- threads --------------------------------------------------------------------------------------------------------- */
+
+weft_status workers_start(weft_executor *x) {
+    for (int r = 0; r < x->nranks; r++) {
+        rank_state *rank = &x->ranks[r];
+        for (int i = 0; i < rank->plan->nstreams; i++) {
+            stream_state *s = &rank->streams[i];
+            if (!s->ninstrs) continue;
+            int failed = pthread_create(&s->thread, NULL, work, s);
+            if (failed) {
+                return weft_status_create(WEFT_IO, NULL, "rank %d, stream %s: cannot start a thread: %s", r,
+                                          rank->plan->stream_names[i], strerror(failed));
+            }
+            s->has_thread = true;
+            x->nworkers++;
+        }
+    }
+    return NULL;
+}
+
+void workers_stop(weft_executor *x) {
+    atomic_store(&x->stopping, true);
+    wait_publish(&x->go, atomic_load(&x->go.value) + 1);
+    for (int r = 0; r < x->nranks && x->ranks; r++) {
+        rank_state *rank = &x->ranks[r];
+        for (int i = 0; rank->streams && i < rank->plan->nstreams; i++) {
+            if (rank->streams[i].has_thread) pthread_join(rank->streams[i].thread, NULL);
+            rank->streams[i].has_thread = false;
+        }
+    }
+}
+
+static void reset_streams(weft_executor *x) {
+    for (int r = 0; r < x->nranks; r++) {
+        rank_state *rank = &x->ranks[r];
+        for (int i = 0; i < rank->plan->nstreams; i++) atomic_store(&rank->streams[i].done.value, 0);
+    }
+}
+
+weft_status weft_executor_run(weft_executor *x) {
+    if (x->has_failed) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "the executor failed in an earlier step: destroy it");
+    }
+    if (x->options.trace) TRY(timeline_reserve(x));
+    reset_streams(x);
+    x->start_ns = wait_clock_ns();
+    if (x->nworkers) {
+        uint32_t turn = atomic_load(&x->go.value) + 1;
+        atomic_store(&x->nrunning, x->nworkers);
+        wait_publish(&x->go, turn);
+        wait_until(&x->finished, turn, NULL, 0);
+    }
+    x->end_ns = wait_clock_ns();
+    weft_status failure = atomic_exchange(&x->failure, NULL), cancelled = atomic_exchange(&x->cancellation, NULL);
+    x->has_failed = failure || cancelled;
+    if (!x->has_failed) x->nsteps++;
+    if (!failure) return cancelled;
+    weft_status_free(cancelled);
+    return failure;
+}

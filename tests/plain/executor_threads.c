@@ -1,0 +1,555 @@
+/* executor_threads.c: the executor on small programs of 1 to 16 ranks, each with a compute and a gradient_sync stream:
+ * right results, equal bits whatever the timing, no allocation in the step loop, and every failure bounded and named. A
+ * plain main, because it runs under ThreadSanitizer too. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "executor/executor.h"
+
+enum { NPARAMS = 6, NELEMENTS = 3000, MOST_STEPS = 4 };
+
+static int npassed, nfailed;
+
+static void check(bool good, const char *format, ...) WEFT_PRINTF(2, 3);
+static void check(bool good, const char *format, ...) {
+    if (good) {
+        npassed++;
+        return;
+    }
+    nfailed++;
+    va_list args;
+    va_start(args, format);
+    char line[600];
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    printf("FAIL %s\n", line);
+}
+
+static bool says(weft_status status, const char *part) { return strstr(weft_status_message(status), part) != NULL; }
+
+/* Ends the test program: what cannot fail here failed. */
+static void must(weft_status status) {
+    if (!status) return;
+    printf("FAIL set-up: %s\n%d passed, %d failed\n", weft_status_message(status), npassed, nfailed + 1);
+    exit(1);
+}
+
+/* --- a context that counts allocations -------------------------------------------------------------------------------- */
+
+typedef struct counter {
+    _Atomic long nallocations, nlive;
+} counter;
+
+static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
+    counter *c = user;
+    (void)old_nbytes;
+    c->nallocations++;
+    c->nlive += (new_nbytes != 0) - (ptr != NULL);
+    if (new_nbytes) return realloc(ptr, new_nbytes);
+    free(ptr);
+    return NULL;
+}
+
+static weft_context *new_context(counter *c) {
+    weft_context *context = NULL;
+    weft_context_options options = {.allocator = {counting_resize, c}};
+    must(weft_context_create(&options, &context));
+    return context;
+}
+
+/* --- programs ---------------------------------------------------------------------------------------------------------- */
+
+static weft_var *add_var(weft_block *b, const char *n, weft_dtype dtype, int64_t count, bool persistable) {
+    weft_var *v;
+    must(weft_block_add_var(b, n, dtype, 1, &count, &v));
+    if (persistable) weft_var_set_persistable(v, true, false);
+    return v;
+}
+
+static weft_op *add_op(weft_block *b, const char *type, int role) {
+    weft_op *op;
+    must(weft_op_create(b->program, type, &op));
+    must(weft_op_set_attr_int(op, "op_role", role));
+    weft_block_insert_before(b, NULL, op);
+    return op;
+}
+
+static void on_stream(weft_op *op, const char *stream) {
+    op_dist *dist;
+    must(op_dist_get(op, &dist));
+    dist->execution_stream = stream;
+}
+
+static void add_all_reduce(weft_block *b, weft_var *v, int64_t ring_id, const char *stream) {
+    weft_op *op = add_op(b, "c_allreduce_sum", WEFT_ROLE_BACKWARD);
+    must(weft_op_add_input(op, "X", v));
+    must(weft_op_add_output(op, "Out", v));
+    must(weft_op_set_attr_int(op, "ring_id", ring_id));
+    must(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    on_stream(op, stream);
+}
+
+/* What differs between ranks in the tests of disagreement. */
+typedef struct variation {
+    int skipped_reduce; /* this one is left out; -1: none */
+    int64_t last_count; /* elements of the last gradient; 0: NELEMENTS */
+    int64_t ring_id;
+    const char *stream;
+} variation;
+static const variation plain = {-1, 0, 0, "gradient_sync"};
+
+/* Data-parallel training in small: per parameter grad = x * w, summed over ranks on its own stream, then sgd. */
+static weft_program *training_program(weft_context *context, variation how) {
+    weft_program *p;
+    must(weft_program_create(context, &p));
+    weft_block *b = weft_program_block(p, 0);
+    weft_var *x[2], *w[NPARAMS], *g[NPARAMS], *lr = add_var(b, "lr", WEFT_FP32, 1, true);
+    for (int k = 0; k < NPARAMS; k++) {
+        char n[32];
+        int64_t count = k == NPARAMS - 1 && how.last_count ? how.last_count : NELEMENTS;
+        snprintf(n, sizeof n, "w_%d", k);
+        w[k] = add_var(b, n, WEFT_FP32, count, true);
+        snprintf(n, sizeof n, "w_%d@GRAD", k);
+        g[k] = add_var(b, n, WEFT_FP32, count, false);
+    }
+    x[0] = add_var(b, "x", WEFT_FP32, NELEMENTS, true);
+    x[1] = how.last_count ? add_var(b, "x_last", WEFT_FP32, how.last_count, true) : x[0];
+    for (int k = 0; k < NPARAMS; k++) {
+        weft_op *mul = add_op(b, "elementwise_mul", WEFT_ROLE_BACKWARD);
+        must(weft_op_add_input(mul, "X", x[k == NPARAMS - 1]));
+        must(weft_op_add_input(mul, "Y", w[k]));
+        must(weft_op_add_output(mul, "Out", g[k]));
+        if (k != how.skipped_reduce) add_all_reduce(b, g[k], how.ring_id, how.stream);
+    }
+    for (int k = 0; k < NPARAMS; k++) {
+        weft_op *sgd = add_op(b, "sgd", WEFT_ROLE_OPTIMIZE);
+        must(weft_op_add_input(sgd, "Grad", g[k]));
+        must(weft_op_add_input(sgd, "LearningRate", lr));
+        must(weft_op_add_input(sgd, "Param", w[k]));
+        must(weft_op_add_output(sgd, "ParamOut", w[k]));
+    }
+    return p;
+}
+
+static float x_of(int rank, int i) { return (float)((rank * 7 + i * 3) % 11) * 0.1f - 0.4f; }
+static float w_of(int k, int i) { return 1.0f + (float)((k * 5 + i) % 13) * 0.25f; }
+
+static void set_floats(weft_executor *x, int rank, const char *n, int64_t count, const float *values) {
+    weft_tensor t = {.name = n, .dtype = WEFT_FP32, .ndim = 1, .dims = {count}, .data = (void *)(uintptr_t)values};
+    must(weft_executor_set(x, rank, n, &t));
+}
+
+static void set_state(weft_executor *x, int nranks) {
+    static float values[NELEMENTS];
+    for (int r = 0; r < nranks; r++) {
+        for (int i = 0; i < NELEMENTS; i++) values[i] = x_of(r, i);
+        set_floats(x, r, "x", NELEMENTS, values);
+        for (int k = 0; k < NPARAMS; k++) {
+            char n[32];
+            snprintf(n, sizeof n, "w_%d", k);
+            for (int i = 0; i < NELEMENTS; i++) values[i] = w_of(k, i);
+            set_floats(x, r, n, NELEMENTS, values);
+        }
+        values[0] = 0.01f;
+        set_floats(x, r, "lr", 1, values);
+    }
+}
+
+/* A context, a program, a plan and an executor for all ranks. */
+typedef struct fixture {
+    counter count;
+    weft_context *context;
+    weft_program *program;
+    weft_plan *plan;
+    weft_executor *executor;
+    int nranks;
+} fixture;
+
+static void open_fixture(fixture *f, int nranks, const weft_executor_options *options) {
+    memset(f, 0, sizeof *f);
+    f->nranks = nranks;
+    f->context = new_context(&f->count);
+    f->program = training_program(f->context, plain);
+    must(weft_plan_create(f->program, NULL, &f->plan));
+    const weft_plan *plans[] = {f->plan};
+    must(weft_executor_create(f->context, plans, 1, nranks, options, &f->executor));
+    set_state(f->executor, nranks);
+}
+
+static void close_fixture(fixture *f) {
+    weft_executor_destroy(f->executor);
+    weft_plan_destroy(f->plan);
+    weft_program_destroy(f->program);
+    weft_context_destroy(f->context);
+    check(f->count.nlive == 0, "%ld blocks leaked", (long)f->count.nlive);
+}
+
+/* --- what is put between the executor and its kernels and rings --------------------------------------------------------- */
+
+static _Atomic int delays;     /* sleep at random in kernels and collectives */
+static _Atomic int fail_after; /* the n-th call fails, counted over all ranks; 0: none */
+static _Atomic int ncalls;
+static const comm_engine *real_engine;
+static weft_status (*real_mul)(const kernel_call *);
+static _Thread_local unsigned luck;
+
+static void maybe_sleep(void) {
+    if (!delays) return;
+    if (!luck) luck = (unsigned)wait_clock_ns() | 1;
+    luck = luck * 1103515245u + 12345u;
+    if (luck >> 16 & 3) return;
+    usleep((luck >> 18) % 1500);
+}
+
+static bool is_to_fail(void) {
+    int call = atomic_fetch_add(&ncalls, 1) + 1;
+    return fail_after && call == fail_after;
+}
+
+static weft_status injected_run(comm_ring *r, const comm_request *request) {
+    maybe_sleep();
+    if (is_to_fail()) return weft_status_create(WEFT_RUNTIME, NULL, "injected into the collective");
+    return real_engine->run(r, request);
+}
+static const comm_engine injected_engine = {"injected", injected_run};
+
+static weft_status injected_mul(const kernel_call *c) {
+    maybe_sleep();
+    return real_mul(c);
+}
+
+static weft_status failing_mul(const kernel_call *c) {
+    if (c->rank == 1 && is_to_fail()) return kernel_failed(c, "injected into the kernel");
+    return real_mul(c);
+}
+
+static void inject(weft_executor *x, weft_status (*mul)(const kernel_call *)) {
+    for (int r = 0; r < x->nranks; r++) {
+        rank_state *rank = &x->ranks[r];
+        for (size_t i = 0; i < rank->nrings; i++) {
+            real_engine = rank->rings[i].comm->engine;
+            rank->rings[i].comm->engine = &injected_engine;
+        }
+        for (int s = 0; s < rank->plan->nstreams; s++) {
+            for (size_t i = 0; i < rank->streams[s].ninstrs; i++) {
+                bound_instr *b = &rank->streams[s].instrs[i];
+                if (!mul || strcmp(b->call.schema->type, "elementwise_mul") != 0) continue;
+                real_mul = b->run;
+                b->run = mul;
+            }
+        }
+    }
+}
+
+/* --- results ------------------------------------------------------------------------------------------------------------ */
+
+static const float *param(weft_executor *x, int rank, int k) {
+    char n[32];
+    weft_tensor t;
+    snprintf(n, sizeof n, "w_%d", k);
+    must(weft_executor_get(x, rank, n, &t));
+    return t.data;
+}
+
+/* The same in the plainest way, sums in the order of ranks. */
+static void expected_param(int nranks, int nsteps, int k, float *out) {
+    for (int i = 0; i < NELEMENTS; i++) {
+        float w = w_of(k, i);
+        for (int s = 0; s < nsteps; s++) {
+            float sum = x_of(0, i) * w;
+            for (int r = 1; r < nranks; r++) sum += x_of(r, i) * w;
+            w -= 0.01f * sum;
+        }
+        out[i] = w;
+    }
+}
+
+static bool close_to(const float *a, const float *b) {
+    for (int i = 0; i < NELEMENTS; i++) {
+        float d = a[i] - b[i], m = b[i] < 0 ? -b[i] : b[i];
+        if (!((d < 0 ? -d : d) <= 1e-5f * (m > 1 ? m : 1))) return false;
+    }
+    return true;
+}
+
+static void test_results(int nranks) {
+    static float want[NELEMENTS];
+    fixture f;
+    open_fixture(&f, nranks, NULL);
+    for (int s = 0; s < MOST_STEPS; s++) must(weft_executor_run(f.executor));
+    for (int k = 0; k < NPARAMS; k++) {
+        expected_param(nranks, MOST_STEPS, k, want);
+        for (int r = 0; r < nranks; r++) {
+            check(close_to(param(f.executor, r, k), want), "%d ranks: w_%d of rank %d", nranks, k, r);
+            check(memcmp(param(f.executor, r, k), param(f.executor, 0, k), sizeof want) == 0,
+                  "%d ranks: w_%d of rank %d is not rank 0's", nranks, k, r);
+        }
+    }
+    check(weft_executor_step_seconds(f.executor) > 0, "time of a step");
+    close_fixture(&f);
+}
+
+static void test_timing_does_not_show(int nranks) {
+    static float first[NPARAMS][NELEMENTS];
+    for (int turn = 0; turn < 4; turn++) {
+        fixture f;
+        open_fixture(&f, nranks, NULL);
+        inject(f.executor, injected_mul);
+        delays = turn > 0;
+        for (int s = 0; s < MOST_STEPS; s++) must(weft_executor_run(f.executor));
+        delays = 0;
+        for (int k = 0; k < NPARAMS; k++) {
+            const float *got = param(f.executor, nranks - 1, k);
+            if (turn == 0) memcpy(first[k], got, sizeof first[k]);
+            check(memcmp(first[k], got, sizeof first[k]) == 0, "run %d: the bits of w_%d differ", turn, k);
+        }
+        close_fixture(&f);
+    }
+}
+
+static void test_no_allocation(void) {
+    for (int trace = 0; trace < 2; trace++) {
+        fixture f;
+        weft_executor_options options = {.trace = trace, .trace_steps = 8};
+        open_fixture(&f, 4, &options);
+        must(weft_executor_run(f.executor)); /* makes room for the timeline */
+        long before = f.count.nallocations;
+        for (int s = 0; s < 50; s++) must(weft_executor_run(f.executor));
+        check(f.count.nallocations == before, "%ld allocations in 50 steps", (long)f.count.nallocations - before);
+        close_fixture(&f);
+    }
+}
+
+/* --- failures ------------------------------------------------------------------------------------------------------------ */
+
+static double seconds_since(int64_t start) { return (double)(wait_clock_ns() - start) * 1e-9; }
+
+static void test_nth_collective_fails(int nranks) {
+    int total = nranks * NPARAMS;
+    for (int n = 1; n <= total + 1; n++) {
+        fixture f;
+        open_fixture(&f, nranks, NULL);
+        inject(f.executor, injected_mul);
+        ncalls = 0;
+        fail_after = n;
+        int64_t start = wait_clock_ns();
+        weft_status status = weft_executor_run(f.executor);
+        fail_after = 0;
+        check(seconds_since(start) < 5, "collective %d of %d: took %g s", n, total, seconds_since(start));
+        bool named = says(status, "rank ") && says(status, "c_allreduce_sum #") && says(status, ", ring 0: injected");
+        check(n <= total ? weft_status_code(status) == WEFT_RUNTIME && named : !status, "collective %d of %d: \"%s\"", n,
+              total, weft_status_message(status));
+        weft_status again = n <= total ? weft_executor_run(f.executor) : NULL;
+        check(n > total || weft_status_code(again) == WEFT_INVALID_ARGUMENT, "a failed executor ran again");
+        weft_status_free(again);
+        weft_status_free(status);
+        close_fixture(&f);
+    }
+}
+
+static void test_nth_kernel_fails(void) {
+    for (int n = 1; n <= NPARAMS; n++) {
+        fixture f;
+        open_fixture(&f, 3, NULL);
+        inject(f.executor, failing_mul);
+        for (int r = 0; r < 3; r++) f.executor->ranks[r].rings[0].comm->engine = real_engine; /* kernels only */
+        ncalls = 0;
+        fail_after = n;
+        int64_t start = wait_clock_ns();
+        weft_status status = weft_executor_run(f.executor);
+        fail_after = 0;
+        check(seconds_since(start) < 5, "kernel %d: took %g s", n, seconds_since(start));
+        check(says(status, "rank 1, elementwise_mul #") && says(status, "injected into the kernel"), "kernel %d: \"%s\"",
+              n, weft_status_message(status));
+        weft_status_free(status);
+        close_fixture(&f);
+    }
+}
+
+static weft_status late_mul(const kernel_call *c) {
+    if (c->rank == 1) usleep(600000);
+    return real_mul(c);
+}
+
+static void test_late_rank(void) {
+    fixture f;
+    weft_executor_options options = {.timeout_seconds = 0.2};
+    open_fixture(&f, 3, &options);
+    inject(f.executor, late_mul);
+    int64_t start = wait_clock_ns();
+    weft_status status = weft_executor_run(f.executor);
+    check(seconds_since(start) < 5, "a late rank: took %g s", seconds_since(start));
+    check(says(status, "waited 0.2 s in c_allreduce_sum on ring 0 for rank 1"), "\"%s\"", weft_status_message(status));
+    weft_status_free(status);
+    close_fixture(&f);
+}
+
+/* Two ranks with programs of their own; the status of creating their executor. */
+static weft_status create_two(variation a, variation b, const int64_t *ring_of_1, size_t nring_of_1) {
+    counter count = {0};
+    weft_context *context = new_context(&count);
+    weft_program *programs[] = {training_program(context, a), training_program(context, b)};
+    if (ring_of_1) must(weft_program_set_ring(programs[1], b.ring_id, nring_of_1, ring_of_1));
+    weft_plan *plans[2];
+    weft_executor *x = NULL;
+    for (int i = 0; i < 2; i++) must(weft_plan_create(programs[i], NULL, &plans[i]));
+    const weft_plan *both[] = {plans[0], plans[1]};
+    weft_status status = weft_executor_create(context, both, 2, 2, NULL, &x);
+    weft_executor_destroy(x);
+    for (int i = 0; i < 2; i++) {
+        weft_plan_destroy(plans[i]);
+        weft_program_destroy(programs[i]);
+    }
+    weft_context_destroy(context);
+    check(count.nlive == 0, "%ld blocks leaked", (long)count.nlive);
+    return status;
+}
+
+static void expect(weft_status status, const char *what, const char *a, const char *b) {
+    check(status && says(status, a) && says(status, b), "%s: \"%s\"", what, weft_status_message(status));
+    weft_status_free(status);
+}
+
+static void test_disagreements(void) {
+    static const int64_t alone[] = {0}, outside[] = {0, 1, 2}, only_self[] = {1};
+    variation shorter = plain, longer = plain, other_ring = plain;
+    shorter.skipped_reduce = 2;
+    longer.last_count = NELEMENTS + 1;
+    other_ring.ring_id = 4;
+    weft_status status = create_two(plain, plain, NULL, 0);
+    check(!status, "equal programs: \"%s\"", weft_status_message(status));
+    weft_status_free(status);
+    expect(create_two(plain, shorter, NULL, 0), "one reduce less", "rank 0 runs c_allreduce_sum #11 of 3000 float32",
+           "rank 1 runs none");
+    expect(create_two(plain, longer, NULL, 0), "another count", "rank 0 runs c_allreduce_sum #11 of 3000 float32",
+           "rank 1 runs c_allreduce_sum #11 of 3001 float32");
+    expect(create_two(plain, other_ring, NULL, 0), "another ring", "ring 0", "rank 1 runs none");
+    expect(create_two(plain, plain, alone, 1), "ring without the rank", "rank 1, c_allreduce_sum #1",
+           "ring 0 does not contain rank 1");
+    expect(create_two(plain, plain, outside, 3), "ring with a rank too many", "ring 0 has 3 ranks", "the run has 2");
+    expect(create_two(plain, plain, only_self, 1), "rings of other ranks", "ring 0", "rank 1 runs none");
+}
+
+static void test_values(void) {
+    fixture f;
+    open_fixture(&f, 2, NULL);
+    float v[4] = {0};
+    weft_tensor t = {.dtype = WEFT_FP32, .ndim = 1, .dims = {4}, .data = v}, got;
+    expect(weft_executor_set(f.executor, 0, "w_0", &t), "wrong dims", "\"w_0\": expected float32 [3000]", "float32 [4]");
+    t.dtype = WEFT_INT32;
+    t.dims[0] = 1;
+    expect(weft_executor_set(f.executor, 0, "lr", &t), "wrong dtype", "\"lr\": expected float32 [1]", "int32 [1]");
+    expect(weft_executor_set(f.executor, 0, "nobody", &t), "unknown", "\"nobody\"", "rank 0");
+    expect(weft_executor_set(f.executor, 2, "lr", &t), "unknown rank", "rank 2", "0 to 1");
+    must(weft_executor_get(f.executor, 1, "nobody", &got));
+    check(!got.data, "a value of no var");
+    must(weft_executor_get(f.executor, 1, "w_0@GRAD", &got));
+    check(!got.data, "a temporary is nobody's to read");
+    must(weft_executor_get(f.executor, 1, "lr", &got));
+    check(got.data && got.nbytes == 4 && got.ndim == 1 && *(float *)got.data == 0.01f, "a persistable");
+    close_fixture(&f);
+}
+
+static void test_no_kernel(void) {
+    counter count = {0};
+    weft_context *context = new_context(&count);
+    weft_program *p = training_program(context, plain);
+    weft_plan *plan = NULL;
+    must(weft_plan_create(p, NULL, &plan));
+    op_schema unknown = {0};
+    for (size_t i = 0; i < plan->ninstrs; i++) { /* a row of the table without a kernel */
+        if (plan->instrs[i].op_index != 3) continue;
+        unknown = *plan->instrs[i].schema;
+        unknown.index = -1;
+        plan->instrs[i].schema = &unknown;
+    }
+    const weft_plan *plans[] = {plan};
+    weft_executor *x = NULL;
+    expect(weft_executor_create(context, plans, 1, 2, NULL, &x), "no kernel", "rank 0, c_allreduce_sum #3",
+           "no kernel for op c_allreduce_sum on this device");
+    weft_plan_destroy(plan);
+    weft_program_destroy(p);
+    weft_context_destroy(context);
+}
+
+/* --- the timeline ---------------------------------------------------------------------------------------------------------- */
+
+static size_t count_events(const char *json, size_t nbytes, weft_context *context, const char *cat) {
+    json_t *root = NULL, *event;
+    size_t i, n = 0;
+    must(json_read(context, json, nbytes, "trace", &root));
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+        const char *ph = json_string_value(json_object_get(event, "ph"));
+        const char *c = json_string_value(json_object_get(event, "cat"));
+        if (!ph || strcmp(ph, "X") != 0 || (cat && strcmp(c, cat) != 0)) continue;
+        n++;
+        check(json_number_value(json_object_get(event, "ts")) >= 0, "ts of an event");
+    }
+    json_decref(root);
+    return n;
+}
+
+static void test_timeline(int trace_steps, size_t kept) {
+    fixture f;
+    weft_executor_options options = {.trace = true, .trace_steps = trace_steps};
+    open_fixture(&f, 4, &options);
+    char *json = NULL, *html = NULL;
+    size_t njson, nhtml, ncollectives, nhidden;
+    expect(weft_executor_trace_json(f.executor, &json, &njson), "before a step", "no timeline", "options.trace");
+    for (int s = 0; s < 20; s++) must(weft_executor_run(f.executor));
+    must(weft_executor_trace_json(f.executor, &json, &njson));
+    must(weft_executor_trace_html(f.executor, "a <b> & \"c\" </script>", &html, &nhtml));
+    check(count_events(json, njson, f.context, NULL) == kept * 4 * 3 * NPARAMS, "events of %zu steps", kept);
+    check(count_events(json, njson, f.context, "collective") == kept * 4 * NPARAMS, "collectives of %zu steps", kept);
+    check(strstr(html, "a &lt;b&gt; &amp; &quot;c&quot; &lt;/script&gt;") && !strstr(html, "<b>"), "the title is escaped");
+    check(!strstr(html, "http:") && !strstr(html, "https:") && !strstr(html, "src="), "the page needs no network");
+    double seconds, hidden;
+    weft_executor_overlap(f.executor, &seconds, &hidden);
+    weft_executor_hidden(f.executor, &ncollectives, &nhidden);
+    check(seconds > 0 && hidden >= 0 && hidden <= seconds, "%g s of %g s hidden", hidden, seconds);
+    check(ncollectives == kept * 4 * NPARAMS && nhidden <= ncollectives, "%zu of %zu collectives", nhidden, ncollectives);
+    weft_bytes_free(f.context, json, njson);
+    weft_bytes_free(f.context, html, nhtml);
+    close_fixture(&f);
+}
+
+static void test_overlap_arithmetic(void) {
+    fixture f;
+    weft_executor_options options = {.trace = true, .trace_steps = 1};
+    open_fixture(&f, 1, &options);
+    must(weft_executor_run(f.executor));
+    stream_state *compute = &f.executor->ranks[0].streams[0], *sync = &f.executor->ranks[0].streams[1];
+    for (size_t i = 0; i < compute->ninstrs; i++) { /* busy in [10 i, 10 i + 8) */
+        compute->events[i] = (trace_event){(int64_t)i * 10, (int64_t)i * 10 + 8};
+    }
+    for (size_t i = 0; i < sync->ninstrs; i++) sync->events[i] = (trace_event){(int64_t)i * 20 + 5, (int64_t)i * 20 + 25};
+    sync->events[NPARAMS - 1] = (trace_event){1000, 1100}; /* exposed */
+    double seconds, hidden;
+    size_t ncollectives, nhidden;
+    weft_executor_overlap(f.executor, &seconds, &hidden);
+    weft_executor_hidden(f.executor, &ncollectives, &nhidden);
+    /* Five of [5, 25): busy 5-8, 10-18, 20-25 = 16 of 20 ns each; one exposed. */
+    check(seconds > 199.5e-9 && seconds < 200.5e-9 && hidden > 79.5e-9 && hidden < 80.5e-9, "%g of %g", hidden, seconds);
+    check(ncollectives == 6 && nhidden == 5, "%zu of %zu hidden", nhidden, ncollectives);
+    close_fixture(&f);
+}
+
+int main(void) {
+    static const int sizes[] = {1, 2, 3, 4, 8, 16};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) test_results(sizes[i]);
+    test_timing_does_not_show(4);
+    test_no_allocation();
+    test_nth_collective_fails(3);
+    test_nth_kernel_fails();
+    test_late_rank();
+    test_disagreements();
+    test_values();
+    test_no_kernel();
+    test_timeline(0, 20);
+    test_timeline(3, 3);
+    test_overlap_arithmetic();
+    printf("%d passed, %d failed\n", npassed, nfailed);
+    return nfailed > 0;
+}
