@@ -1,0 +1,48 @@
+/* access.h: who touches which bytes, in program order: the question behind every move of a collective. */
+#ifndef PASSES_ACCESS_H
+#define PASSES_ACCESS_H
+
+#include "ops/ops.h"
+
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_NESTED = 4, ACCESS_ALIAS = 8 };
+
+/* One op of block 0 touching one alias class. NESTED: through a sub-block that it runs. ALIAS: it makes views. */
+typedef struct access {
+    weft_op *op;
+    uint32_t position; /* of op in block 0, from 0 */
+    uint32_t flags;
+} access;
+
+/* Accesses of block 0, grouped by alias class and in program order within one. Ops that touch no bytes (nop, depend,
+ * c_wait_*) are left out. Holds until the first edit of the block. */
+typedef struct access_index {
+    weft_program *program;
+    weft_op **ops; /* by position */
+    size_t nops;
+    uint32_t *class_of;   /* by var id: the id of one var of its class */
+    uint32_t *class_size; /* by class: how many vars share the bytes */
+    uint32_t *first;      /* by class: into `all`; nclasses + 1 of them */
+    uint32_t *count;      /* by class */
+    access *all;
+} access_index;
+
+/* Builds the index of block 0 in `a`. Sets every op's mark to its position. Linear. */
+WEFT_MUST_USE weft_status access_index_build(weft_program *p, arena *a, access_index *out);
+
+static inline uint32_t access_class(const access_index *index, const weft_var *v) { return index->class_of[v->id]; }
+/* The accesses of v's bytes; *out_count of them. */
+static inline const access *accesses_of(const access_index *index, const weft_var *v, size_t *out_count) {
+    uint32_t c = index->class_of[v->id];
+    *out_count = index->count[c];
+    return index->all + index->first[c];
+}
+static inline bool access_is_shared(const access_index *index, const weft_var *v) {
+    return index->class_size[index->class_of[v->id]] > 1;
+}
+
+/* Calls `visit` for every argument of `op` and of the ops in the sub-blocks that it runs (nested true for those). A
+ * block is entered once an op. */
+typedef weft_status (*visit_use_fn)(void *user, const use *u, bool nested);
+WEFT_MUST_USE weft_status access_visit(weft_op *op, arena *scratch, visit_use_fn visit, void *user);
+
+#endif

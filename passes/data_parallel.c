@@ -1,0 +1,246 @@
+/* data_parallel.c: a serial training program becomes the program of one of n ranks that each train on their part of the
+ * batch.
+ *
+ * The idea: with a loss that is a mean over the batch, the gradient of the whole batch is the mean of the ranks'
+ * gradients. So feeds are split by rows, shapes are inferred again for a rank's rows, and each parameter's gradient is
+ * summed over the ranks (and scaled by 1/n) right after the last backward op that writes it; everything later (merging,
+ * unscaling, clipping, the optimizer) then sees the same values on every rank. What Paddle does instead, and where that
+ * forgets gradients, is the design's reference on dist ops: a reduce is decided there per op type.
+ *
+ * Invariant: everything is decided into a dp_plan first; a refusal leaves the program as it was. */
+#include "passes/data_parallel.h"
+
+enum { DP_RING = 0, FIRST_ALL_REDUCE_VERSION = 3000000 };
+static const char namescope[] = "/auto_parallel/data_parallel";
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user);
+
+static const weft_option options[] = {
+    {"ranks", WEFT_OPTION_INT, "0", NULL, "how many ranks train together; required"},
+    {"reduce", WEFT_OPTION_STRING, "mean", "mean|sum",
+     "how the ranks' losses combine: gradients are averaged or summed"},
+    {"replicate", WEFT_OPTION_STRINGS, "[]", NULL, "feeds that every rank gets whole, whatever their rows"},
+};
+
+const weft_pass pass_data_parallel = {.options = options, .noptions = sizeof options / sizeof options[0], .run = run};
+
+/* --- what may be made data-parallel
+ * ------------------------------------------------------------------------------------ */
+
+static weft_status read_options(dp_plan *plan) {
+    plan->nranks = weft_pass_option_int(plan->pass, "ranks");
+    plan->mean = strcmp(weft_pass_option_string(plan->pass, "reduce"), "mean") == 0;
+    if (!weft_pass_option_given(plan->pass, "ranks"))
+        return weft_pass_refuse(plan->pass, "the option ranks is required: how many ranks train together");
+    if (plan->nranks < 1 || plan->nranks > MAX_RANKS)
+        return weft_pass_refuse(plan->pass, "ranks: expected 1 to %d, found %lld", MAX_RANKS, (long long)plan->nranks);
+    return NULL;
+}
+
+static weft_status check_serial(dp_plan *plan) {
+    if (plan->program->rank >= 0)
+        return weft_pass_refuse(plan->pass, "expected a serial program, found rank %lld's",
+                                (long long)plan->program->rank);
+    for (size_t i = 0; i < plan->program->nblocks; i++) {
+        FOR_EACH_OP(op, plan->program->blocks[i]) {
+            char place[160];
+            bool ours = op_is_all_reduce(op, NULL) && op_in_namescope(op, "data_parallel");
+            if (ours)
+                return weft_pass_refuse(plan->pass, "the program is data-parallel already: %s",
+                                        op_place(op, place, sizeof place));
+            if (op_has_effect(op, OP_COLLECTIVE))
+                return weft_pass_refuse(plan->pass, "expected a serial program, found the collective %s",
+                                        op_place(op, place, sizeof place));
+        }
+    }
+    return NULL;
+}
+
+static weft_status check_ring(dp_plan *plan) {
+    const ring *there = program_find_ring(plan->program, DP_RING);
+    bool same = there && there->nranks == plan->nranks;
+    for (int i = 0; same && i < there->nranks; i++) same = there->ranks[i] == i;
+    if (!there || same) return NULL;
+    return weft_pass_refuse(plan->pass, "ring %d is taken: expected the ranks 0 to %lld in it, or no such ring",
+                            DP_RING, (long long)plan->nranks - 1);
+}
+
+/* --- edits
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* `op` gets what every op of the data-parallel reduce carries, and goes behind `*after`, which it becomes. */
+static weft_status place_op(weft_op *op, weft_op **after) {
+    TRY(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
+    TRY(weft_op_set_attr_string(op, "op_namescope", namescope));
+    weft_block_insert_after((*after)->block, *after, op);
+    *after = op;
+    return NULL;
+}
+
+static weft_status insert_reduce(dp_plan *plan, weft_var *grad, weft_op **after) {
+    bool new_era = plan->program->version >= FIRST_ALL_REDUCE_VERSION;
+    weft_op *op = NULL;
+    TRY(weft_op_create(plan->program, new_era ? "all_reduce" : "c_allreduce_sum", &op));
+    TRY(weft_op_add_input(op, new_era ? "x" : "X", grad));
+    TRY(weft_op_add_output(op, new_era ? "out" : "Out", grad));
+    TRY(weft_op_set_attr_int(op, "ring_id", DP_RING));
+    if (new_era)
+        TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
+    else
+        TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    return place_op(op, after);
+}
+
+static weft_status insert_scale(dp_plan *plan, weft_var *grad, weft_op **after) {
+    weft_op *op = NULL;
+    TRY(weft_op_create(plan->program, "scale", &op));
+    TRY(weft_op_add_input(op, "X", grad));
+    TRY(weft_op_add_output(op, "Out", grad));
+    TRY(weft_op_set_attr_float(op, "scale", (double)(1.0f / (float)plan->nranks)));
+    TRY(weft_op_set_attr_float(op, "bias", 0.0));
+    TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
+    return place_op(op, after);
+}
+
+/* Last first: reduces of one writer's gradients then stand in the order in which it names them. */
+static weft_status insert_reduces(dp_plan *plan) {
+    for (size_t i = plan->ngradients; i-- > 0;) {
+        weft_op *after = plan->gradients[i].last_writer;
+        TRY(insert_reduce(plan, plan->gradients[i].grad, &after));
+        if (plan->mean) TRY(insert_scale(plan, plan->gradients[i].grad, &after));
+    }
+    return NULL;
+}
+
+/* A rank's extents where they differ; what is declared as unknown stays so. */
+static void write_shape(dp_plan *plan, weft_var *var) {
+    const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
+    if (var->kind == WEFT_SELECTED_ROWS || whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim) return;
+    for (size_t i = 0; i < var->ndim; i++)
+        if (var->dims[i] >= 0 && whole->dims[i] != part->dims[i]) var->dims[i] = part->dims[i];
+}
+
+static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, int split_axis) {
+    arena *a = &plan->program->arena;
+    placement *where = ARENA_NEW(a, placement);
+    int64_t *mapping = ARENA_ARRAY(a, int64_t, var->ndim);
+    if (!where || !mapping) return base_out_of_memory();
+    for (size_t i = 0; i < var->ndim; i++) mapping[i] = (int)i == split_axis ? 0 : -1;
+    *where = (placement){.mesh = m, .ndim = (int)var->ndim, .dims_mapping = mapping};
+    var->dist = where;
+    var->dist_is_null = false;
+    return NULL;
+}
+
+/* Shapes and placements of all vars: feeds as decided, others by the axis along which a rank holds less. */
+static weft_status write_vars(dp_plan *plan, const mesh *m) {
+    weft_program *p = plan->program;
+    for (size_t b = 0; b < p->nblocks; b++) {
+        for (size_t i = 0; i < p->blocks[b]->nvars; i++) {
+            weft_var *var = p->blocks[b]->vars[i];
+            if (!var->has_tensor) continue;
+            TRY(write_placement(plan, var, m, dp_split_axis(plan, var)));
+            write_shape(plan, var);
+        }
+    }
+    for (size_t i = 0; i < plan->nfeeds; i++)
+        TRY(write_placement(plan, plan->feeds[i].var, m, plan->feeds[i].split ? 0 : -1));
+    return NULL;
+}
+
+static weft_status write_params_grads(dp_plan *plan) {
+    weft_program *p = plan->program;
+    const name **pairs = ARENA_ARRAY(&p->arena, const name *, 2 * plan->ngradients);
+    if (!pairs) return base_out_of_memory();
+    for (size_t i = 0; i < plan->ngradients; i++) {
+        pairs[2 * i] = plan->gradients[i].param->name;
+        pairs[2 * i + 1] = plan->gradients[i].grad->name;
+    }
+    p->params_grads = pairs;
+    p->nparams_grads = plan->ngradients;
+    return NULL;
+}
+
+static weft_status write_dist(dp_plan *plan) {
+    static const char *const names[] = {"dp"};
+    int64_t *ranks = ARENA_ARRAY(plan->scratch, int64_t, plan->nranks);
+    if (!ranks) return base_out_of_memory();
+    for (int64_t i = 0; i < plan->nranks; i++) ranks[i] = i;
+    const mesh *m = NULL;
+    TRY(program_add_mesh(plan->program, &(mesh){1, &plan->nranks, ranks, names}, &m));
+    TRY(weft_program_set_ring(plan->program, DP_RING, (size_t)plan->nranks, ranks));
+    TRY(write_vars(plan, m));
+    TRY(write_params_grads(plan));
+    plan->program->has_dist = true;
+    plan->program->rank = -1;
+    return NULL;
+}
+
+/* --- report
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static weft_status report_feeds(dp_plan *plan) {
+    size_t nsplit = 0;
+    for (size_t i = 0; i < plan->nfeeds; i++) {
+        const dp_feed *feed = &plan->feeds[i];
+        nsplit += feed->split;
+        if (feed->split && plan->batch >= 0)
+            TRY(weft_pass_did(plan->pass, "feed %s: %lld of %lld rows a rank", feed->var->name->bytes,
+                              (long long)plan->rank_batch, (long long)plan->batch));
+        else
+            TRY(weft_pass_did(plan->pass, "feed %s: %s", feed->var->name->bytes,
+                              feed->split ? "split by rows" : "whole on every rank"));
+    }
+    TRY(weft_pass_count_add(plan->pass, "feeds split", (int64_t)nsplit));
+    return weft_pass_count_add(plan->pass, "feeds whole", (int64_t)(plan->nfeeds - nsplit));
+}
+
+/* A forward op that updates a persistable from split data (running statistics): each rank keeps its own. */
+static weft_status report_rank_state(dp_plan *plan) {
+    FOR_EACH_OP(op, plan->block) {
+        if ((op_role(op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) != 0) continue;
+        bool from_part = false;
+        FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, u->var) >= 0;
+        if (!from_part) continue;
+        FOR_EACH_ARG(op, true, u) {
+            if (u->var->persistable && u->var->kind == WEFT_DENSE_TENSOR)
+                TRY(weft_pass_left(plan->pass, op, WEFT_REASON_ROLE,
+                                   "%s is each rank's own: it comes from its rows alone", u->var->name->bytes));
+        }
+    }
+    return NULL;
+}
+
+static weft_status report_reduces(dp_plan *plan) {
+    int64_t nbytes = 0;
+    for (size_t i = 0; i < plan->ngradients; i++) {
+        const weft_var *grad = plan->gradients[i].grad;
+        int64_t numel = shape_numel(&plan->part[plan->gradients[i].param->id]);
+        if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)grad->dtype);
+    }
+    TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",
+                      plan->mean ? "average" : "sum", plan->ngradients, (long long)nbytes, DP_RING,
+                      (long long)plan->nranks));
+    TRY(weft_pass_count_add(plan->pass, "gradients reduced", (int64_t)plan->ngradients));
+    return weft_pass_count_add(plan->pass, "scales added", plan->mean ? (int64_t)plan->ngradients : 0);
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    dp_plan plan = {.pass = pass, .program = program, .block = program->blocks[0], .scratch = pass_scratch(pass)};
+    TRY(read_options(&plan));
+    TRY(check_serial(&plan));
+    TRY(check_ring(&plan));
+    TRY(dp_find_feeds(&plan));
+    TRY(dp_infer_shapes(&plan));
+    TRY(dp_find_gradients(&plan));
+    if (plan.nranks > 1) TRY(dp_find_sparse(&plan));
+
+    TRY(report_feeds(&plan));
+    TRY(report_rank_state(&plan));
+    TRY(dp_make_dense(&plan));
+    TRY(write_dist(&plan));
+    if (plan.nranks == 1) return weft_pass_did(pass, "one rank: nothing to reduce");
+    TRY(insert_reduces(&plan));
+    return report_reduces(&plan);
+}

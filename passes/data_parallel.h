@@ -1,0 +1,53 @@
+/* data_parallel.h: what the files of the data_parallel pass share: everything that is decided before the first edit. */
+#ifndef PASSES_DATA_PARALLEL_H
+#define PASSES_DATA_PARALLEL_H
+
+#include "ops/ops.h"
+#include "passes/pass_manager.h"
+
+typedef struct dp_feed {
+    weft_var *var;
+    bool split; /* a rank gets its rows; else the whole */
+} dp_feed;
+
+typedef struct dp_gradient {
+    weft_var *param, *grad;
+    weft_op *last_writer; /* of the backward ops; the reduce goes right after it */
+} dp_gradient;
+
+typedef struct dp_plan {
+    weft_pass_context *pass;
+    weft_program *program;
+    weft_block *block;
+    arena *scratch;
+    int64_t nranks;
+    bool mean;
+
+    dp_feed *feeds;
+    size_t nfeeds;
+    int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
+    shape *whole, *part;       /* types by var id: of the serial program, of one rank's */
+
+    dp_gradient *gradients; /* in the order in which backward ops name them */
+    size_t ngradients;
+
+    weft_op **sparse_ops; /* lookups to be given dense gradients */
+    size_t nsparse_ops;
+    weft_var **sparse_vars; /* their gradients, and sums of them; the parameter whose shape they take beside each */
+    weft_var **sparse_params;
+    size_t nsparse_vars;
+} dp_plan;
+
+/* data_parallel_feeds.c: which vars are fed, and which of them are split. */
+WEFT_MUST_USE weft_status dp_find_feeds(dp_plan *plan);
+/* data_parallel_shapes.c: types of all vars, whole and a rank's; an attr that holds the global batch is an error. */
+WEFT_MUST_USE weft_status dp_infer_shapes(dp_plan *plan);
+/* The first axis of `var` that a rank holds only a part of, or -1. */
+int dp_split_axis(const dp_plan *plan, const weft_var *var);
+/* data_parallel_grads.c: the gradients to reduce; every parameter that an optimizer updates must have one. */
+WEFT_MUST_USE weft_status dp_find_gradients(dp_plan *plan);
+/* data_parallel_sparse.c: gradients held as rows, to be made dense where that means the same. */
+WEFT_MUST_USE weft_status dp_find_sparse(dp_plan *plan);
+WEFT_MUST_USE weft_status dp_make_dense(dp_plan *plan);
+
+#endif

@@ -1,0 +1,126 @@
+/* data_parallel_grads.c: which gradients are reduced, and where. append_backward writes (parameter, gradient) pairs in
+ * the op_role_var of the op that completes a gradient; under AMP the pair names the parameter's cast copy. */
+#include "passes/data_parallel.h"
+
+static const weft_attr *role_vars(const weft_op *op) {
+    const weft_attr *pairs = op_find_attr(op, "op_role_var");
+    return pairs && pairs->type == ATTR_STRINGS && (op_role(op) & WEFT_ROLE_BACKWARD) ? pairs : NULL;
+}
+
+static weft_var *find_named(const dp_plan *plan, weft_block *block, text t) {
+    const name *n = interner_find(&plan->program->names, t.bytes, t.nbytes);
+    return n ? block_find(block, n) : NULL;
+}
+
+static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) {
+    weft_op *last = NULL;
+    FOR_EACH_USE(u, grad) {
+        if (!u->is_output || u->op->block != plan->block || !(op_role(u->op) & WEFT_ROLE_BACKWARD)) continue;
+        if (!last || last->order < u->op->order) last = u->op;
+    }
+    return last;
+}
+
+/* Nothing of the optimizer may have touched the gradient before it is whole. */
+static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradient *g) {
+    FOR_EACH_USE(u, g->grad) {
+        bool early = u->op->block == plan->block && u->op->order < g->last_writer->order;
+        if (!early || !(op_role(u->op) & WEFT_ROLE_OPTIMIZE)) continue;
+        char place[160];
+        return weft_pass_refuse(plan->pass, "%s uses gradient %s before the last backward op that writes it",
+                                op_place(u->op, place, sizeof place), g->grad->name->bytes);
+    }
+    return NULL;
+}
+
+static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text grad, bool *seen) {
+    char place[160];
+    dp_gradient g = {find_named(plan, op->block, param), find_named(plan, op->block, grad), NULL};
+    if (op->block != plan->block)
+        return weft_pass_refuse(plan->pass,
+                                "%s: gradient %.*s is made in a sub-block, which ranks may run unequally often",
+                                op_place(op, place, sizeof place), (int)grad.nbytes, grad.bytes);
+    if (!g.param || !g.grad)
+        return weft_pass_refuse(plan->pass, "%s: op_role_var names %.*s, which no block declares",
+                                op_place(op, place, sizeof place), (int)(g.param ? grad : param).nbytes,
+                                (g.param ? grad : param).bytes);
+    if (seen[g.grad->id]) return NULL;
+    seen[g.grad->id] = true;
+    g.last_writer = last_backward_writer(plan, g.grad);
+    if (!g.last_writer)
+        return weft_pass_refuse(plan->pass, "%s: op_role_var names the gradient %s, which no backward op writes",
+                                op_place(op, place, sizeof place), g.grad->name->bytes);
+    TRY(check_optimizer_follows(plan, &g));
+    plan->gradients[plan->ngradients++] = g;
+    return NULL;
+}
+
+static size_t count_pairs(const dp_plan *plan) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->program->nblocks; i++) {
+        FOR_EACH_OP(op, plan->program->blocks[i]) {
+            const weft_attr *pairs = role_vars(op);
+            if (pairs) count += pairs->count / 2;
+        }
+    }
+    return count;
+}
+
+static weft_status collect_gradients(dp_plan *plan) {
+    bool *seen = ARENA_ARRAY(plan->scratch, bool, plan->program->nall_vars);
+    plan->gradients = ARENA_ARRAY(plan->scratch, dp_gradient, count_pairs(plan));
+    if (!seen || !plan->gradients) return base_out_of_memory();
+    for (size_t i = 0; i < plan->program->nblocks; i++) {
+        FOR_EACH_OP(op, plan->program->blocks[i]) {
+            const weft_attr *pairs = role_vars(op);
+            for (size_t k = 0; pairs && k + 1 < pairs->count; k += 2)
+                TRY(add_gradient(plan, op, pairs->u.strings[k], pairs->u.strings[k + 1], seen));
+        }
+    }
+    return NULL;
+}
+
+/* --- every parameter must be covered
+ * ------------------------------------------------------------------------------------ */
+
+/* A parameter is covered through a pair that names it, or a cast of it. */
+static void mark_covered(const weft_var *param, bool *covered) {
+    covered[param->id] = true;
+    FOR_EACH_USE(u, param) {
+        if (!u->is_output || !op_is(u->op, "cast")) continue;
+        FOR_EACH_ARG(u->op, false, in) covered[in->var->id] = true;
+    }
+}
+
+/* Known optimizers, and unknown ops with the same slots. */
+static const slot *updated_params(weft_op *op) {
+    const slot *params = op_find_slot(op, false, "Param");
+    if (!params || !op_find_slot(op, false, "Grad")) return NULL;
+    return op_has_effect(op, OP_OPTIMIZER) || !op_schema_of(op) ? params : NULL;
+}
+
+static weft_status check_covered(dp_plan *plan) {
+    bool *covered = ARENA_ARRAY(plan->scratch, bool, plan->program->nall_vars);
+    if (!covered) return base_out_of_memory();
+    for (size_t i = 0; i < plan->ngradients; i++) mark_covered(plan->gradients[i].param, covered);
+    for (size_t i = 0; i < plan->program->nblocks; i++) {
+        FOR_EACH_OP(op, plan->program->blocks[i]) {
+            const slot *params = updated_params(op);
+            for (size_t k = 0; params && k < params->nargs; k++) {
+                if (covered[params->args[k]->var->id]) continue;
+                char place[160];
+                return weft_pass_refuse(
+                    plan->pass,
+                    "%s updates %s, but no backward op names its gradient in op_role_var: its ranks "
+                    "would drift apart",
+                    op_place(op, place, sizeof place), params->args[k]->var->name->bytes);
+            }
+        }
+    }
+    return NULL;
+}
+
+weft_status dp_find_gradients(dp_plan *plan) {
+    TRY(collect_gradients(plan));
+    return check_covered(plan);
+}

@@ -1,0 +1,139 @@
+/* Gradient syncs: which collectives reduce which gradients, and between what.
+ *
+ * The collectives are found by what they are (an all-reduce, in place, of sum or mean) and by the namescope in which data
+ * parallelism puts them; nothing depends on the names of variables. A sync is a run of accesses to the gradient's bytes: a
+ * reduce, then any reduces over other rings and any scales of the same var, until something else touches the bytes. */
+#include "passes/grad_sync.h"
+
+#define DATA_PARALLEL_NAMESCOPE "auto_parallel/data_parallel"
+
+/* In place: the one tensor that it reads is the one that it writes. */
+static bool is_in_place(const weft_op *op) {
+    const weft_var *x = op_x(op);
+    return x && x->block && x == op_out(op);
+}
+
+bool op_is_grad_reduce(const weft_op *op) {
+    weft_reduce reduce;
+    return op_is_all_reduce(op, &reduce) && (reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG) &&
+           is_in_place(op) && op_in_namescope(op, DATA_PARALLEL_NAMESCOPE);
+}
+
+bool op_is_grad_scale(const weft_op *op) {
+    return op_is(op, "scale") && is_in_place(op) && weft_op_ninputs(op, "ScaleTensor") == 0 &&
+           attr_float(op, "bias", 0.0) == 0.0 && op_in_namescope(op, DATA_PARALLEL_NAMESCOPE);
+}
+
+bool grad_syncs_have_streams(const grad_syncs *syncs) {
+    char of_ring[RING_STREAM_NBYTES];
+    for (size_t i = 0; i < syncs->count; i++) {
+        const weft_op *op = syncs->items[i].reduces[0].op;
+        if (op->dist && op->dist->execution_stream && op_stream(op, of_ring)) return true;
+    }
+    return false;
+}
+
+const mesh *grad_sync_mesh(const grad_sync *s) {
+    const weft_op *op = s->reduces[0].op;
+    if (op->dist && op->dist->mesh) return op->dist->mesh;
+    return s->var->dist ? s->var->dist->mesh : NULL;
+}
+
+/* --- finding ------------------------------------------------------------------------------------------------------- */
+
+static size_t count_args(const weft_op *op) {
+    size_t n = 0;
+    for (size_t i = 0; i < op->inputs.count; i++) n += op->inputs.slots[i].nargs;
+    for (size_t i = 0; i < op->outputs.count; i++) n += op->outputs.slots[i].nargs;
+    return n;
+}
+
+static weft_op *attached_wait(const weft_op *reduce) {
+    weft_op *before = reduce->prev;
+    if (!before || !op_is(before, "c_wait_compute") || count_args(before) != 0) return NULL;
+    return op_ring(before) == op_ring(reduce) ? before : NULL;
+}
+
+/* Fills a sync that starts with accesses[at]. */
+static weft_status fill_sync(grad_sync *s, weft_var *v, const access *accesses, size_t naccesses, size_t at, arena *a) {
+    size_t end = at, nreduces = 0;
+    for (; end < naccesses; end++) {
+        const weft_op *op = accesses[end].op;
+        if (op_x(op) != v || !(op_is_grad_reduce(op) || op_is_grad_scale(op))) break;
+        nreduces += op_is_grad_reduce(op);
+    }
+    *s = (grad_sync){.var = v, .factor = 1, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
+    s->reduces = ARENA_ARRAY(a, grad_reduce, nreduces);
+    s->scales = ARENA_ARRAY(a, weft_op *, end - at - nreduces + 1);
+    if (!s->reduces || !s->scales) return base_out_of_memory();
+    for (size_t i = at; i < end; i++) {
+        weft_op *op = accesses[i].op;
+        weft_reduce reduce;
+        if (op_is_all_reduce(op, &reduce)) {
+            s->reduces[s->nreduces++] = (grad_reduce){op, attached_wait(op), op_ring(op), reduce};
+        } else {
+            s->scales[s->nscales++] = op;
+            s->factor *= attr_float(op, "scale", 1.0);
+        }
+    }
+    s->first = accesses[at].position;
+    s->last = accesses[end - 1].position;
+    s->next = end < naccesses ? accesses[end].position : UINT32_MAX;
+    return NULL;
+}
+
+/* Whether `op`, the access at `at`, goes on with a sync that an earlier access began. */
+static bool continues_sync(const access *accesses, size_t at, const weft_var *v) {
+    while (at > 0) {
+        const weft_op *before = accesses[--at].op;
+        if (op_x(before) != v) return false;
+        if (op_is_grad_reduce(before)) return true;
+        if (!op_is_grad_scale(before)) return false;
+    }
+    return false;
+}
+
+static size_t find_access(const access *accesses, size_t n, uint32_t position) {
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (accesses[middle].position < position) low = middle + 1;
+        else n = middle;
+    }
+    return low;
+}
+
+static size_t count_candidates(grad_syncs *found) {
+    size_t n = 0;
+    for (size_t i = 0; i < found->index.nops; i++) {
+        const weft_op *op = found->index.ops[i];
+        if (op_is_grad_reduce(op)) n++;
+        else found->nothers += op_is_all_reduce(op, NULL);
+    }
+    return n;
+}
+
+weft_status grad_syncs_find(weft_program *p, arena *a, grad_syncs *out) {
+    grad_syncs found = {.count = 0};
+    TRY(access_index_build(p, a, &found.index));
+    if (!(found.items = ARENA_ARRAY(a, grad_sync, count_candidates(&found) + 1))) return base_out_of_memory();
+    for (size_t i = 0; i < found.index.nops; i++) {
+        if (!op_is_grad_reduce(found.index.ops[i])) continue;
+        weft_var *v = op_x(found.index.ops[i]);
+        size_t n;
+        const access *accesses = accesses_of(&found.index, v, &n);
+        size_t at = find_access(accesses, n, (uint32_t)i);
+        if (continues_sync(accesses, at, v)) continue;
+        TRY(fill_sync(&found.items[found.count], v, accesses, n, at, a));
+        found.count++;
+    }
+    *out = found;
+    return NULL;
+}
+
+weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs) {
+    return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING,
+                          "no all-reduce in block 0 has the namescope " DATA_PARALLEL_NAMESCOPE
+                          " (%zu all-reduces of other purpose)",
+                          syncs->nothers);
+}

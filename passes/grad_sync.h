@@ -1,0 +1,61 @@
+/* grad_sync.h: what the four data-parallel passes share: gradient syncs, streams, events. */
+#ifndef PASSES_GRAD_SYNC_H
+#define PASSES_GRAD_SYNC_H
+
+#include "passes/access.h"
+#include "passes/pass_manager.h"
+
+/* One collective of a sync. */
+typedef struct grad_reduce {
+    weft_op *op;
+    weft_op *wait; /* the c_wait_compute without arguments, of the same ring, that stands directly before it; or NULL */
+    int64_t ring;
+    weft_reduce reduce; /* SUM or AVG */
+} grad_reduce;
+
+/* A gradient's way through its rings: the run of data-parallel all-reduces and scales on one var that nothing else that
+ * touches its bytes interrupts. */
+typedef struct grad_sync {
+    weft_var *var;
+    grad_reduce *reduces; /* in program order, at least one */
+    weft_op **scales;     /* in program order */
+    size_t nreduces, nscales;
+    double factor;            /* product of the scales' factors; 1 if there are none */
+    uint32_t first, last;     /* positions of the first reduce and of the last op */
+    uint32_t next;            /* position of the next access after it; UINT32_MAX: none */
+    uint32_t before;          /* how many accesses there are before it */
+    const access *accesses;   /* of the var's class */
+    size_t naccesses;
+} grad_sync;
+
+typedef struct grad_syncs {
+    access_index index;
+    grad_sync *items; /* by position of the first reduce */
+    size_t count;
+    size_t nothers; /* all-reduces of block 0 that are none of data parallelism */
+} grad_syncs;
+
+/* Finds the syncs of block 0. Linear. */
+WEFT_MUST_USE weft_status grad_syncs_find(weft_program *p, arena *a, grad_syncs *out);
+/* Reports that there is nothing to do, and why. */
+WEFT_MUST_USE weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs);
+
+bool op_is_grad_reduce(const weft_op *op);
+bool op_is_grad_scale(const weft_op *op);
+/* Whether a sync runs on a stream that a pass or a sidecar named. */
+bool grad_syncs_have_streams(const grad_syncs *syncs);
+/* The mesh that a sync's collectives run on, NULL if the program does not say. */
+const mesh *grad_sync_mesh(const grad_sync *s);
+
+/* The stream that an executor runs `op` on: NULL is the compute stream. A c_allreduce_* that does not use the compute
+ * stream runs on one of its ring's own, named in `buffer_of_ring`. */
+enum { RING_STREAM_NBYTES = 32 };
+const char *op_stream(const weft_op *op, char *buffer_of_ring);
+WEFT_MUST_USE weft_status op_set_stream(weft_op *op, const char *stream);
+
+/* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes, so
+ * that the program is safe when read in order. Events of other origin stay. The same program always gets the same events;
+ * with everything on one stream it gets none. */
+WEFT_MUST_USE weft_status grad_sync_write_events(weft_program *p, arena *a, size_t *out_nevents);
+
+#endif

@@ -1,0 +1,149 @@
+/* insert_dependencies: buckets become safe under Paddle's executor, which orders ops by the names of their variables.
+ *
+ * A bucket's reduce names the fused variable, its producers and consumers name the members; only bytes connect them. So
+ * around each bucket's sync goes nop(all members -> fused) and nop(fused -> all members): the first makes the reduce wait
+ * for every member's producer, not only for the last one's; the second makes consumers and later writers wait for the
+ * reduce. nop touches nothing; both stand on the sync's stream, where they cost no compute time. Gradients that are
+ * reduced alone need none: their names already order them. Dependencies that Paddle's pass left (last member -> fused) are
+ * completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
+ * paddle.md 11.13 to 11.17. */
+#include "passes/grad_sync.h"
+
+#define DEPENDENCY_NAMESCOPE "/data_parallel_overlap_dep"
+
+typedef struct bucket {
+    const grad_sync *sync;
+    weft_op *coalesce;
+    weft_op *before, *after; /* what is there already, or NULL */
+} bucket;
+
+static weft_op *first_op(const grad_sync *s) { return s->reduces[0].op; }
+
+static weft_op *last_op(const grad_sync *s) {
+    weft_op *reduce = s->reduces[s->nreduces - 1].op, *scale = s->nscales ? s->scales[s->nscales - 1] : NULL;
+    return scale && weft_op_is_before(reduce, scale) ? scale : reduce;
+}
+
+/* The coalesce_tensor that made the sync's var. */
+static weft_op *coalesce_of(const grad_sync *s) {
+    for (size_t i = s->before; i-- > 0;) {
+        weft_op *op = s->accesses[i].op;
+        if (op_is(op, "coalesce_tensor") && weft_op_output(op, "FusedOutput", 0) == s->var) return op;
+    }
+    return NULL;
+}
+
+static bool is_dependency(const weft_op *op, const char *side, bool output, const weft_var *fused) {
+    if (!op || !op_is(op, "nop") || !op_in_namescope(op, DEPENDENCY_NAMESCOPE)) return false;
+    const slot *s = op_find_slot(op, output, side);
+    return s && s->nargs == 1 && s->args[0]->var == fused;
+}
+
+/* How many members the slot does not name; its var marks make this linear. */
+static size_t count_missing(const weft_op *op, bool output, const slot *members, uint64_t stamp) {
+    const slot *s = op_find_slot(op, output, output ? "Out" : "X");
+    for (size_t i = 0; s && i < s->nargs; i++) s->args[i]->var->mark = stamp;
+    size_t missing = 0;
+    for (size_t i = 0; i < members->nargs; i++) missing += members->args[i]->var->mark != stamp;
+    return missing;
+}
+
+static weft_status add_missing(weft_op *op, bool output, const slot *members, uint64_t stamp) {
+    const char *side = output ? "Out" : "X";
+    if (count_missing(op, output, members, stamp) == 0) return NULL;
+    for (size_t i = 0; i < members->nargs; i++) {
+        weft_var *v = members->args[i]->var;
+        if (v->mark == stamp) continue;
+        TRY(output ? weft_op_add_output(op, side, v) : weft_op_add_input(op, side, v));
+    }
+    return NULL;
+}
+
+static weft_status set_nop_dist(weft_op *op, const weft_op *reduce) {
+    const op_dist *of = reduce->dist;
+    op_dist *d;
+    if (!of) return NULL;
+    TRY(op_dist_get(op, &d));
+    d->mesh = of->mesh;
+    d->execution_stream = of->execution_stream;
+    return NULL;
+}
+
+/* A nop that is not inserted yet. */
+static weft_status make_nop(weft_program *p, const slot *members, weft_var *fused, bool after, const weft_op *reduce,
+                            weft_op **out) {
+    weft_op *op;
+    TRY(weft_op_create(p, "nop", &op));
+    for (size_t i = 0; i < members->nargs; i++) {
+        weft_var *v = members->args[i]->var;
+        TRY(after ? weft_op_add_output(op, "Out", v) : weft_op_add_input(op, "X", v));
+    }
+    TRY(after ? weft_op_add_input(op, "X", fused) : weft_op_add_output(op, "Out", fused));
+    TRY(weft_op_set_attr_string(op, "op_device", ""));
+    TRY(weft_op_set_attr_string(op, "op_namescope", DEPENDENCY_NAMESCOPE));
+    TRY(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
+    TRY(set_nop_dist(op, reduce));
+    *out = op;
+    return NULL;
+}
+
+/* Completes or makes one of the two; *out is to be inserted, or NULL. */
+static weft_status provide(bucket *b, bool after, uint64_t *stamp, weft_op **out) {
+    const slot *members = op_find_slot(b->coalesce, true, "Output");
+    weft_op *there = after ? b->after : b->before;
+    *out = NULL;
+    if (there) return add_missing(there, after, members, ++*stamp);
+    return make_nop(b->coalesce->program, members, b->sync->var, after, first_op(b->sync), out);
+}
+
+static weft_status provide_both(bucket *b, uint64_t *stamp) {
+    weft_op *before, *after;
+    TRY(provide(b, false, stamp, &before));
+    TRY(provide(b, true, stamp, &after));
+    weft_op *first = b->sync->reduces[0].wait ? b->sync->reduces[0].wait : first_op(b->sync);
+    if (before) weft_block_insert_before(first->block, first, before);
+    if (after) weft_block_insert_after(first->block, last_op(b->sync), after);
+    return NULL;
+}
+
+static bool is_complete(const bucket *b, uint64_t *stamp) {
+    const slot *members = op_find_slot(b->coalesce, true, "Output");
+    return b->before && b->after && count_missing(b->before, false, members, ++*stamp) == 0 &&
+           count_missing(b->after, true, members, ++*stamp) == 0;
+}
+
+static bool find_bucket(const grad_sync *s, bucket *out) {
+    weft_op *coalesce = coalesce_of(s);
+    if (!coalesce || !op_find_slot(coalesce, true, "Output")) return false;
+    *out = (bucket){.sync = s, .coalesce = coalesce};
+    weft_op *first = s->reduces[0].wait ? s->reduces[0].wait : first_op(s);
+    if (is_dependency(first->prev, "Out", true, s->var)) out->before = first->prev;
+    if (is_dependency(last_op(s)->next, "X", false, s->var)) out->after = last_op(s)->next;
+    return true;
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    arena *scratch = pass_scratch(pass);
+    grad_syncs syncs;
+    TRY(grad_syncs_find(program, scratch, &syncs));
+    if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
+    bucket *buckets = ARENA_ARRAY(scratch, bucket, syncs.count);
+    if (!buckets) return base_out_of_memory();
+    for (size_t i = 0; i < program->nall_vars; i++) program->all_vars[i]->mark = 0;
+    size_t count = 0;
+    uint64_t stamp = 0;
+    int64_t inserted = 0;
+    for (size_t i = 0; i < syncs.count; i++) {
+        bucket b;
+        if (!find_bucket(&syncs.items[i], &b) || is_complete(&b, &stamp)) continue;
+        inserted += (b.before == NULL) + (b.after == NULL);
+        buckets[count++] = b;
+    }
+    TRY(weft_pass_count_add(pass, "dependencies", inserted));
+    if (count == 0) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "names already order every gradient's reduce");
+    for (size_t i = 0; i < count; i++) TRY(provide_both(&buckets[i], &stamp));
+    return weft_pass_did(pass, "ordered %zu buckets after all their producers and before all their consumers", count);
+}
+
+const weft_pass pass_insert_dependencies = {.run = run};

@@ -1,0 +1,70 @@
+/* overlap_comm: gradient collectives run on a stream of their own, beside the backward pass.
+ *
+ * Every sync, fused or not, goes to the stream with its scales, whatever other passes did or declined. Events then order
+ * it by the bytes: it starts after the last op that touched them, and the first op of another stream that reads or writes
+ * them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that Paddle's CPU
+ * executor cannot run: where Paddle's own overlap put a c_wait_compute right before such a reduce, the events replace it;
+ * waits of other origin stay. Sources: paddle.md 11.9, 11.10, 11.12, 11.18. */
+#include "passes/grad_sync.h"
+
+static const weft_option options[] = {
+    {"stream", WEFT_OPTION_STRING, "gradient_sync", NULL, "name of the stream; all rings share it, in program order"},
+};
+
+/* Paddle names a stream's ops so that its executor uses that stream, not the ring's. */
+static weft_status use_given_stream(weft_op *reduce) {
+    weft_attr *a = (weft_attr *)op_find_attr(reduce, "use_calc_stream");
+    if (!a && strncmp(reduce->type->bytes, "c_", 2) == 0) return weft_op_set_attr_bool(reduce, "use_calc_stream", true);
+    if (a && a->type == ATTR_BOOLEAN) a->u.b = true;
+    else if (a) a->u.i = 1;
+    return NULL;
+}
+
+static bool is_on(const weft_op *op, const char *stream) {
+    return op->dist && op->dist->execution_stream && strcmp(op->dist->execution_stream, stream) == 0;
+}
+
+static bool is_moved(const grad_sync *s, const char *stream) {
+    for (size_t i = 0; i < s->nreduces; i++)
+        if (!is_on(s->reduces[i].op, stream)) return false;
+    for (size_t i = 0; i < s->nscales; i++)
+        if (!is_on(s->scales[i], stream)) return false;
+    return true;
+}
+
+static weft_status move_sync(const grad_sync *s, const char *stream) {
+    for (size_t i = 0; i < s->nreduces; i++) {
+        TRY(op_set_stream(s->reduces[i].op, stream));
+        TRY(use_given_stream(s->reduces[i].op));
+        if (s->reduces[i].wait) weft_op_remove(s->reduces[i].wait);
+    }
+    for (size_t i = 0; i < s->nscales; i++) TRY(op_set_stream(s->scales[i], stream));
+    return NULL;
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    arena *scratch = pass_scratch(pass);
+    const char *stream = weft_pass_option_string(pass, "stream");
+    if (!*stream) return weft_pass_refuse(pass, "expected the name of a stream, found none");
+    grad_syncs syncs;
+    TRY(grad_syncs_find(program, scratch, &syncs));
+    if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
+    int64_t moved = 0, waits = 0;
+    for (size_t i = 0; i < syncs.count; i++) {
+        const grad_sync *s = &syncs.items[i];
+        if (!is_moved(s, stream)) moved += (int64_t)s->nreduces;
+        for (size_t k = 0; k < s->nreduces; k++) waits += s->reduces[k].wait != NULL;
+    }
+    TRY(weft_pass_count_add(pass, "collectives moved", moved));
+    if (waits) TRY(weft_pass_did(pass, "replaced %lld c_wait_compute by events", (long long)waits));
+    for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(&syncs.items[i], stream));
+    size_t nevents;
+    TRY(grad_sync_write_events(program, scratch, &nevents));
+    TRY(weft_pass_count_add(pass, "events", (int64_t)nevents));
+    return weft_pass_did(pass, "%zu gradients are reduced on stream \"%s\", ordered by %zu events", syncs.count, stream,
+                         nevents);
+}
+
+const weft_pass pass_overlap_comm = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run};

@@ -1,0 +1,69 @@
+/* pass_manager.c: runs a list of passes over a program, with the structural verifier before the first and after each,
+ * and writes down what each did. */
+#include <stdio.h>
+#include <time.h>
+
+#include "passes/pass_manager.h"
+
+arena *pass_scratch(weft_pass_context *pass) {
+    return &pass->scratch;
+}
+
+weft_context *pass_weft_context(weft_pass_context *pass) {
+    return pass->context;
+}
+
+static double now_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The verifier's own status with the words of when it spoke. Takes `problem`. */
+static weft_status word_problem(weft_status problem, const char *when, const char *pass_name) {
+    if (!problem || weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
+    weft_status worded = weft_status_create(weft_status_code(problem), weft_status_place(problem), "%s pass %s: %s",
+                                            when, pass_name, weft_status_message(problem));
+    weft_status_free(problem);
+    return worded;
+}
+
+static weft_status keep_first(weft_status first, weft_status second) {
+    if (!first) return second;
+    weft_status_free(second);
+    return first;
+}
+
+static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report) {
+    weft_context *context = report->context;
+    pass_report *out = &report->passes[report->npasses++];
+    *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
+    weft_pass_context pass = {.context = context, .entry = entry, .report = report, .out = out};
+    arena_init(&pass.scratch, &context->allocator);
+    double start = now_seconds();
+    weft_status status = entry->pass->run(&pass, program, entry->pass->user);
+    out->seconds = now_seconds() - start;
+    arena_fini(&pass.scratch);
+    out->nops_after = weft_program_nops(program);
+    status = base_status_at(status, entry->pass->name);
+    status = keep_first(status, report_place_left(report, out));
+    if (!status) status = word_problem(weft_program_verify(program), "after", entry->pass->name);
+    if (status) {
+        const char *message = weft_status_message(status);
+        out->failure = arena_string(&report->arena, message, strlen(message));
+    }
+    return status;
+}
+
+weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program, weft_report **out_report) {
+    weft_report *report = NULL;
+    TRY(report_create(list->context, list->count, &report));
+    weft_status status = NULL;
+    if (list->count) status = word_problem(weft_program_verify(program), "before", list->entries[0].pass->name);
+    for (size_t i = 0; i < list->count && !status; i++) status = run_one(&list->entries[i], program, report);
+    if (out_report)
+        *out_report = report;
+    else
+        weft_report_destroy(report);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* pass_manager.h: what passes of the library may use beside weft/pass.h, and what the manager's files share. */
+#ifndef PASSES_PASS_MANAGER_H
+#define PASSES_PASS_MANAGER_H
+
+#include "base/yaml.h"
+#include "program/ir.h"
+#include "weft/pass.h"
+
+/* --- for passes ------------------------------------------------------------------------------------------------------- */
+
+/* Scratch memory of the running pass, freed when it returns. */
+arena *pass_scratch(weft_pass_context *pass);
+weft_context *pass_weft_context(weft_pass_context *pass);
+
+#define PASS(name, summary) extern const weft_pass pass_##name;
+#include "passes/passes.def"
+#undef PASS
+
+/* --- the table of passes, in the context's slot ----------------------------------------------------------------------- */
+
+/* The value of one option. Strings are NUL-terminated copies. */
+typedef struct option_value {
+    bool given;
+    bool b;
+    int64_t i;
+    double f;
+    const char *s;
+    const char *const *strings;
+    size_t nstrings;
+} option_value;
+
+typedef struct registered_pass {
+    weft_pass pass;               /* name and summary filled in from passes.def */
+    const option_value *defaults; /* one an option */
+} registered_pass;
+
+/* Makes the table from passes.def; called by weft_context_create. */
+WEFT_MUST_USE weft_status passes_register(weft_context *context);
+const registered_pass *passes_find(weft_context *context, const char *name);
+/* The registered name nearest to `name`, NULL if none is near. */
+const char *passes_suggest(weft_context *context, const char *name);
+
+/* --- options ---------------------------------------------------------------------------------------------------------- */
+
+/* Index of the option, or SIZE_MAX. */
+size_t option_find(const weft_pass *pass, const char *name);
+/* Reads `node` as a value of `option`; errors carry the node's line and column. */
+WEFT_MUST_USE weft_status option_read(weft_context *context, const weft_pass *pass, const weft_option *option,
+                                      const yaml_node *node, const char *place, arena *a, option_value *out);
+/* The error for an unknown option: lists those there are. */
+WEFT_MUST_USE weft_status option_unknown(weft_context *context, const weft_pass *pass, const yaml_node *key,
+                                         const char *place);
+/* Number of edits between two names, no more than `limit` + 1. */
+size_t edit_distance(const char *a, const char *b, size_t limit);
+
+/* --- pass lists --------------------------------------------------------------------------------------------------------- */
+
+typedef struct pass_entry {
+    const weft_pass *pass;
+    option_value *values;
+} pass_entry;
+
+struct weft_pass_list {
+    weft_context *context;
+    arena arena;
+    pass_entry *entries;
+    size_t count;
+};
+
+/* --- reports ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct named_count {
+    const char *what;
+    int64_t amount;
+} named_count;
+
+typedef struct left_alone {
+    const weft_op *op; /* only while the pass runs */
+    const char *words; /* with the op's place in front once the pass is done */
+    weft_reason reason;
+} left_alone;
+
+typedef struct pass_report {
+    const char *name;
+    double seconds;
+    size_t nops_before, nops_after;
+    const char **did;
+    size_t ndid, did_capacity;
+    named_count *counts;
+    size_t ncounts, count_capacity;
+    left_alone *left;
+    size_t nleft, left_capacity;
+    const char *failure; /* NULL: the pass succeeded */
+} pass_report;
+
+struct weft_report {
+    weft_context *context;
+    arena arena; /* all text */
+    pass_report *passes;
+    size_t npasses;
+};
+
+struct weft_pass_context {
+    weft_context *context;
+    const pass_entry *entry;
+    weft_report *report;
+    pass_report *out;
+    arena scratch;
+};
+
+WEFT_MUST_USE weft_status report_create(weft_context *context, size_t max_passes, weft_report **out_report);
+/* Puts the place of its op in front of every left-alone entry: O(ops + entries log entries). */
+WEFT_MUST_USE weft_status report_place_left(weft_report *report, pass_report *of);
+
+#endif

@@ -1,0 +1,345 @@
+/* prune_grad_scale: fold the 1/n of averaged gradients into the value that starts the backward pass.
+ *
+ * The seeds are the fill_constant ops of role backward|loss. Everything computed from a seed changes by the factor f that
+ * is folded into it, until it passes the data-parallel scales that are deleted; so the program stays the same iff every
+ * changed value reaches only ops that are homogeneous linear in their changed inputs, and each sync deletes exactly f.
+ * One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that mixes two seeds makes them
+ * one group (union-find), whose members share f and stand or fall together. A group is spoilt by
+ *   - an op that is not linear in the changed inputs, or mixes changed and unchanged ones (a regularisation term that was
+ *     never averaged), or updates a parameter, or is not known;
+ *   - a changed value in a persistable, in a gradient that the program names (a fetch may ask for it), in shared bytes, or
+ *     in a type whose range the factor would leave (fp16, unless allow_half);
+ *   - syncs with different factors.
+ * A reduce that averages has no scale, so nothing is folded for it.
+ *
+ * The other place for the factor would be the optimizers' rescale_grad. Of the ops that have it, Paddle's CPU momentum
+ * ignores it, so folding there would change the result; no optimizer is left for which it would be right on every device.
+ * Scales that stay are merged to one a bucket by coalesce_grads. Sources: paddle.md 11.5 to 11.8. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "passes/grad_sync.h"
+
+static const weft_option options[] = {
+    {"allow_half", WEFT_OPTION_BOOL, "false", NULL,
+     "fold also where gradients are fp16: they become n times smaller before they are summed"},
+};
+
+enum { NO_SEED = UINT32_MAX };
+
+typedef struct seed {
+    weft_op *op;
+    uint32_t parent;      /* union-find */
+    double factor;        /* of the group's syncs; 0: none yet */
+    const weft_op *fault; /* the op that spoilt the group */
+    const char *words;    /* how; NULL: the group is sound */
+    weft_reason reason;
+    size_t nsyncs;
+} seed;
+
+typedef struct pruner {
+    weft_pass_context *pass;
+    weft_program *program;
+    arena *scratch;
+    grad_syncs syncs;
+    bool allow_half;
+    seed *seeds;
+    uint32_t nseeds;
+    uint32_t *seed_of;       /* by var id: the seed that changed it, or NO_SEED */
+    grad_sync **sync_at_last; /* by position: the sync that ends there */
+    uint32_t *group_of_sync; /* by sync */
+    bool *is_gradient;       /* by var id: the program names it as a parameter's gradient */
+} pruner;
+
+/* --- groups of seeds ------------------------------------------------------------------------------------------------ */
+
+static uint32_t group(pruner *n, uint32_t s) {
+    while (n->seeds[s].parent != s) s = n->seeds[s].parent = n->seeds[n->seeds[s].parent].parent;
+    return s;
+}
+
+static void spoil(pruner *n, uint32_t s, weft_reason reason, const weft_op *op, const char *words) {
+    seed *g = &n->seeds[group(n, s)];
+    if (g->words) return;
+    g->words = words;
+    g->fault = op;
+    g->reason = reason;
+}
+
+static uint32_t join(pruner *n, uint32_t a, uint32_t b, const weft_op *op) {
+    a = group(n, a);
+    b = group(n, b);
+    if (a == b) return a;
+    seed *into = &n->seeds[a], *from = &n->seeds[b];
+    from->parent = a;
+    into->nsyncs += from->nsyncs;
+    if (from->words) spoil(n, a, from->reason, from->fault, from->words);
+    if (into->factor != 0 && from->factor != 0 && into->factor != from->factor)
+        spoil(n, a, WEFT_REASON_SCALE, op, "two losses whose gradients have different factors meet here");
+    if (into->factor == 0) into->factor = from->factor;
+    return a;
+}
+
+/* --- seeds ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_seed(const weft_op *op) {
+    enum { ROLES = WEFT_ROLE_BACKWARD | WEFT_ROLE_LOSS };
+    return op_is(op, "fill_constant") && (op_role(op) & ROLES) == ROLES && !(op_role(op) & WEFT_ROLE_NOT_SPECIFIED) &&
+           op_out(op) && weft_op_ninputs(op, "ValueTensor") == 0;
+}
+
+/* The value that the kernel fills in: a non-empty str_value beats value. */
+static bool seed_value(const weft_op *op, double *out) {
+    const char *words = attr_string(op, "str_value", "");
+    char *end;
+    *out = *words ? strtod(words, &end) : attr_float(op, "value", 0.0);
+    return (!*words || *end == 0) && isfinite(*out);
+}
+
+/* `v` now holds a value changed by seed s. */
+static void change(pruner *n, weft_var *v, uint32_t s, const weft_op *op) {
+    if (!v->block) return; /* @EMPTY@ */
+    n->seed_of[v->id] = s;
+    if (v->dtype == WEFT_FP16 && !n->allow_half)
+        spoil(n, s, WEFT_REASON_DTYPE, op, "fp16 gradients could leave their range (see allow_half)");
+    else if (v->dtype != WEFT_FP16 && v->dtype != WEFT_FP32 && v->dtype != WEFT_FP64 && v->dtype != WEFT_BF16)
+        spoil(n, s, WEFT_REASON_DTYPE, op, "its result is not of a floating-point type");
+    if (v->persistable) spoil(n, s, WEFT_REASON_IN_USE, op, "it keeps a changed value beyond the step");
+    if (access_is_shared(&n->syncs.index, v))
+        spoil(n, s, WEFT_REASON_IN_USE, op, "it writes bytes that other variables share (prune before coalescing)");
+}
+
+static uint32_t change_of(const pruner *n, const weft_var *v) { return v->block ? n->seed_of[v->id] : NO_SEED; }
+
+static void start_seed(pruner *n, weft_op *op) {
+    uint32_t s = n->nseeds++;
+    n->seeds[s] = (seed){.op = op, .parent = s};
+    double value;
+    if (!seed_value(op, &value)) spoil(n, s, WEFT_REASON_SCALE, op, "its str_value is no number");
+    change(n, op_out(op), s, op);
+}
+
+/* --- one op --------------------------------------------------------------------------------------------------------- */
+
+static bool is_grad_slot(const name *slot_name) {
+    static const char suffix[] = "@GRAD";
+    size_t n = sizeof suffix - 1;
+    return slot_name->nbytes >= n && memcmp(slot_name->bytes + slot_name->nbytes - n, suffix, n) == 0;
+}
+
+/* Whether the changed values of an op are inputs in which it is jointly linear, all of them. */
+static bool is_linear_in_changed(pruner *n, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
+    if (!schema) return false;
+    weft_reduce reduce;
+    if (op_is_all_reduce(op, &reduce) || op_is(op, "reduce") || op_is(op, "reduce_scatter")) {
+        if (!op_is_all_reduce(op, NULL)) reduce = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+        if (reduce != WEFT_REDUCE_SUM && reduce != WEFT_REDUCE_AVG) return false;
+    }
+    if (op_is(op, "scale") && attr_float(op, "bias", 0.0) != 0.0) return false;
+    for (size_t i = 0; i < op->inputs.count; i++) {
+        const slot *s = &op->inputs.slots[i];
+        bool of_first = schema->ninputs && name_is(s->name, schema->inputs[0].name);
+        bool counts = (schema->effects & OP_LINEAR) || ((schema->effects & OP_LINEAR_X) && of_first) ||
+                      ((schema->effects & OP_LINEAR_GRAD) && is_grad_slot(s->name));
+        for (size_t k = 0; k < s->nargs; k++) {
+            const weft_var *v = s->args[k]->var;
+            bool is_index = v->dtype == WEFT_INT32 || v->dtype == WEFT_INT64 || v->dtype == WEFT_BOOL;
+            if (!v->block || (is_index && change_of(n, v) == NO_SEED)) continue;
+            if ((change_of(n, v) != NO_SEED) != counts) return false;
+        }
+    }
+    return true;
+}
+
+typedef struct changed_inputs {
+    pruner *n;
+    weft_op *op;
+    uint32_t seed; /* the group of all of them, or NO_SEED */
+    bool nested;   /* one is used in a sub-block */
+} changed_inputs;
+
+static weft_status gather(void *user, const use *u, bool nested) {
+    changed_inputs *c = user;
+    uint32_t s = change_of(c->n, u->var);
+    if (s == NO_SEED || (u->is_output && !nested)) return NULL;
+    c->seed = c->seed == NO_SEED ? s : join(c->n, c->seed, s, c->op);
+    c->nested = c->nested || nested;
+    return NULL;
+}
+
+static void follow_sync(pruner *n, const grad_sync *g) {
+    uint32_t s = n->seed_of[g->var->id];
+    n->group_of_sync[g - n->syncs.items] = s;
+    if (s == NO_SEED || g->nscales == 0) return;
+    n->seed_of[g->var->id] = NO_SEED;
+    seed *of = &n->seeds[group(n, s)];
+    if (!(g->factor > 0 && isfinite(g->factor)))
+        spoil(n, s, WEFT_REASON_SCALE, g->scales[0], "its factor is not a positive number");
+    if (of->factor != 0 && of->factor != g->factor)
+        spoil(n, s, WEFT_REASON_SCALE, g->scales[0], "gradients of one loss have different factors");
+    of->factor = g->factor;
+    of->nsyncs++;
+}
+
+static weft_status follow(pruner *n, weft_op *op) {
+    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
+    if (is_seed(op)) {
+        start_seed(n, op);
+        return NULL;
+    }
+    changed_inputs c = {n, op, NO_SEED, false};
+    TRY(access_visit(op, n->scratch, gather, &c));
+    bool ends_sync = n->sync_at_last[op->mark] != NULL;
+    if (c.seed != NO_SEED && (c.nested || op_has_effect(op, OP_OPTIMIZER)))
+        spoil(n, c.seed, WEFT_REASON_SCALE, op,
+              c.nested ? "a changed value would reach its sub-block"
+                       : "it updates a parameter with a gradient that has no scale to delete");
+    else if (c.seed != NO_SEED && !op_is_grad_reduce(op) && !op_is_grad_scale(op) && !is_linear_in_changed(n, op))
+        spoil(n, c.seed, WEFT_REASON_SCALE, op, "it is not linear in all of the values that would change");
+    FOR_EACH_ARG(op, true, u) {
+        if (c.seed != NO_SEED) change(n, u->var, c.seed, op);
+        else if (u->var->block) n->seed_of[u->var->id] = NO_SEED;
+    }
+    if (ends_sync) follow_sync(n, n->sync_at_last[op->mark]);
+    return NULL;
+}
+
+/* A gradient that the program names and that is still changed when the step ends: somebody may fetch it. */
+static void check_end(pruner *n) {
+    for (size_t i = 0; i < n->program->nall_vars; i++)
+        if (n->is_gradient[i] && n->seed_of[i] != NO_SEED)
+            spoil(n, n->seed_of[i], WEFT_REASON_SCALE, NULL, "a parameter's gradient has no scale to delete");
+}
+
+/* --- what the program says about gradients -------------------------------------------------------------------------- */
+
+static void mark_gradient(pruner *n, const name *grad) {
+    const weft_var *v = grad ? block_find(n->program->blocks[0], grad) : NULL;
+    if (v) n->is_gradient[v->id] = true;
+}
+
+static void mark_gradients(pruner *n) {
+    weft_program *p = n->program;
+    for (size_t i = 0; i < p->nparams_grads; i++) mark_gradient(n, p->params_grads[2 * i + 1]);
+    for (size_t i = 0; i < n->syncs.index.nops; i++) {
+        const weft_op *op = n->syncs.index.ops[i];
+        const weft_attr *pairs = op_find_attr(op, "op_role_var");
+        if (!pairs || pairs->type != ATTR_STRINGS) continue;
+        for (size_t k = 1; k < pairs->count; k += 2)
+            mark_gradient(n, interner_find(&p->names, pairs->u.strings[k].bytes, pairs->u.strings[k].nbytes));
+    }
+}
+
+static weft_status prepare(pruner *n) {
+    size_t nvars = n->program->nall_vars, nops = n->syncs.index.nops, nseeds = 0;
+    for (size_t i = 0; i < nops; i++) nseeds += is_seed(n->syncs.index.ops[i]);
+    n->seeds = ARENA_ARRAY(n->scratch, seed, nseeds + 1);
+    n->seed_of = ARENA_ARRAY(n->scratch, uint32_t, nvars + 1);
+    n->is_gradient = ARENA_ARRAY(n->scratch, bool, nvars + 1);
+    n->sync_at_last = ARENA_ARRAY(n->scratch, grad_sync *, nops + 1);
+    n->group_of_sync = ARENA_ARRAY(n->scratch, uint32_t, n->syncs.count + 1);
+    if (!n->seeds || !n->seed_of || !n->is_gradient || !n->sync_at_last || !n->group_of_sync)
+        return base_out_of_memory();
+    for (size_t i = 0; i < nvars; i++) n->seed_of[i] = NO_SEED;
+    for (size_t i = 0; i < n->syncs.count; i++) {
+        n->sync_at_last[n->syncs.items[i].last] = &n->syncs.items[i];
+        n->group_of_sync[i] = NO_SEED;
+    }
+    mark_gradients(n);
+    return NULL;
+}
+
+/* --- deciding and doing --------------------------------------------------------------------------------------------- */
+
+/* The group whose factor takes this sync's scales, or NULL; *out_left says why not. */
+static const seed *folding_group(pruner *n, size_t sync) {
+    if (n->syncs.items[sync].nscales == 0 || n->group_of_sync[sync] == NO_SEED) return NULL;
+    const seed *g = &n->seeds[group(n, n->group_of_sync[sync])];
+    return g->words ? NULL : g;
+}
+
+static weft_status report_left(pruner *n, size_t sync) {
+    const grad_sync *g = &n->syncs.items[sync];
+    if (g->nscales == 0) return NULL;
+    if (n->group_of_sync[sync] == NO_SEED)
+        return weft_pass_left(n->pass, g->scales[0], WEFT_REASON_SCALE,
+                              "\"%s\" does not come from a loss gradient that is a constant", g->var->name->bytes);
+    const seed *s = &n->seeds[group(n, n->group_of_sync[sync])];
+    if (!s->fault)
+        return weft_pass_left(n->pass, g->scales[0], s->reason, "\"%s\": %g cannot be folded: %s", g->var->name->bytes,
+                              g->factor, s->words);
+    return weft_pass_left(n->pass, g->scales[0], s->reason, "\"%s\": %g cannot be folded: %s #%llu: %s",
+                          g->var->name->bytes, g->factor, s->fault->type->bytes, (unsigned long long)s->fault->mark,
+                          s->words);
+}
+
+static weft_status fold_into(weft_op *op, double factor) {
+    double value;
+    if (!seed_value(op, &value)) return NULL;
+    value *= factor;
+    if (*attr_string(op, "str_value", "")) {
+        buffer words;
+        buffer_init(&words, &op->program->context->allocator);
+        buffer_double(&words, value);
+        weft_status status = buffer_status(&words);
+        char *copy = status ? NULL : arena_string(&op->program->arena, words.bytes, words.nbytes);
+        buffer_fini(&words);
+        TRY(status);
+        if (!copy) return base_out_of_memory();
+        TRY(weft_op_set_attr_string(op, "str_value", copy));
+    }
+    return weft_op_set_attr_float(op, "value", value);
+}
+
+static weft_status fold_seeds(pruner *n) {
+    for (uint32_t i = 0; i < n->nseeds; i++) {
+        const seed *g = &n->seeds[group(n, i)];
+        if (g->words || g->nsyncs == 0) continue;
+        TRY(weft_pass_did(n->pass, "folded %g into \"%s\", in place of %zu gradients' scales", g->factor,
+                          op_out(n->seeds[i].op)->name->bytes, g->nsyncs));
+    }
+    for (uint32_t i = 0; i < n->nseeds; i++) {
+        const seed *g = &n->seeds[group(n, i)];
+        if (!g->words && g->nsyncs > 0) TRY(fold_into(n->seeds[i].op, g->factor));
+    }
+    return NULL;
+}
+
+static weft_status decide_and_do(pruner *n) {
+    int64_t removed = 0;
+    bool has_streams = grad_syncs_have_streams(&n->syncs);
+    for (size_t i = 0; i < n->syncs.count; i++) {
+        if (folding_group(n, i)) removed += (int64_t)n->syncs.items[i].nscales;
+        else TRY(report_left(n, i));
+    }
+    TRY(weft_pass_count_add(n->pass, "scales removed", removed));
+    TRY(fold_seeds(n));
+    for (size_t i = 0; i < n->syncs.count; i++) {
+        const grad_sync *g = &n->syncs.items[i];
+        if (!folding_group(n, i)) continue;
+        for (size_t k = 0; k < g->nscales; k++) weft_op_remove(g->scales[k]);
+    }
+    size_t nevents;
+    return removed && has_streams ? grad_sync_write_events(n->program, n->scratch, &nevents) : NULL;
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    pruner n = {.pass = pass,
+                .program = program,
+                .scratch = pass_scratch(pass),
+                .allow_half = weft_pass_option_bool(pass, "allow_half")};
+    TRY(grad_syncs_find(program, n.scratch, &n.syncs));
+    size_t nscales = 0;
+    for (size_t i = 0; i < n.syncs.count; i++) nscales += n.syncs.items[i].nscales;
+    if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
+    if (nscales == 0) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no gradient is scaled after its reduce");
+    TRY(prepare(&n));
+    for (size_t i = 0; i < n.syncs.index.nops; i++) TRY(follow(&n, n.syncs.index.ops[i]));
+    check_end(&n);
+    return decide_and_do(&n);
+}
+
+const weft_pass pass_prune_grad_scale = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
