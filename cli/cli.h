@@ -1,0 +1,71 @@
+/* cli.h: what the sub-commands share: option tables (from which usage, help and parsing come), output, errors. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "weft/context.h"
+
+/* Exit statuses, as in the manual. */
+enum { EXIT_DONE = 0, EXIT_WORK_FAILED = 1, EXIT_USAGE = 2 };
+
+/* One option: "--passes", the word for its argument (NULL: a flag), one line of help. */
+typedef struct cli_option {
+    const char *name;
+    char letter; /* also -X; 0: none */
+    const char *argument;
+    const char *help;
+} cli_option;
+
+typedef struct cli_args cli_args;
+
+typedef struct cli_command {
+    const char *name;
+    const char *arguments; /* "IN [-o OUT]" for the usage line */
+    const char *summary;
+    const cli_option *options;
+    size_t noptions;
+    int min_positional, max_positional; /* max -1: any number */
+    const char *example;
+    int (*run)(cli_args *args);
+} cli_command;
+
+/* A parsed command line. */
+struct cli_args {
+    const cli_command *command;
+    weft_context *context;
+    const char **positional;
+    size_t npositional;
+    const char **names, **values; /* options given, in order */
+    size_t ngiven;
+};
+
+extern const cli_command *const cli_commands[];
+extern const size_t cli_ncommands;
+const cli_command *cli_find_command(const char *name);
+
+/* The last value of an option; NULL if not given. Flags have the value "". */
+const char *cli_value(const cli_args *args, const char *name);
+bool cli_given(const cli_args *args, const char *name);
+/* A whole number in [low, high]; false after printing a usage error. *out keeps its value if the option is absent. */
+bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out);
+bool cli_double(const cli_args *args, const char *name, double *out);
+
+/* Prints "weft COMMAND: place: message" to stderr, frees the status, returns EXIT_WORK_FAILED. */
+int cli_fail(const cli_args *args, weft_status status);
+/* A usage error: the message and the usage line; returns EXIT_USAGE. */
+int cli_usage_error(const cli_command *command, const char *format, ...) WEFT_PRINTF(2, 3);
+void cli_print_usage(FILE *to, const cli_command *command);
+void cli_print_help(FILE *to, const cli_command *command);
+void cli_print_overview(FILE *to);
+
+/* Writes bytes to a file ("-": stdout) through a temporary. */
+WEFT_MUST_USE weft_status cli_write(const char *path, const char *bytes, size_t nbytes);
+/* Reads a whole text file. The caller frees with free. */
+WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
+/* "1.5 MiB" in a buffer that the caller gives. */
+const char *cli_bytes(double nbytes, char *out, size_t out_nbytes);
+
+#endif

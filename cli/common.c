@@ -1,0 +1,157 @@
+/* common.c: option values, messages, files: what every sub-command needs. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+const char *cli_value(const cli_args *args, const char *name) {
+    for (size_t i = args->ngiven; i-- > 0;)
+        if (strcmp(args->names[i], name) == 0) return args->values[i];
+    return NULL;
+}
+
+bool cli_given(const cli_args *args, const char *name) { return cli_value(args, name) != NULL; }
+
+bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out) {
+    const char *text = cli_value(args, name);
+    if (!text) return true;
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high) {
+        cli_usage_error(args->command, "%s: expected a whole number from %lld to %lld, found \"%s\"", name, low, high,
+                        text);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+bool cli_double(const cli_args *args, const char *name, double *out) {
+    const char *text = cli_value(args, name);
+    if (!text) return true;
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0)) {
+        cli_usage_error(args->command, "%s: expected a number that is not negative, found \"%s\"", name, text);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+int cli_fail(const cli_args *args, weft_status status) {
+    const char *place = weft_status_place(status);
+    fprintf(stderr, "weft %s: %s%s%s\n", args->command->name, place, place[0] ? ": " : "", weft_status_message(status));
+    weft_status_free(status);
+    return EXIT_WORK_FAILED;
+}
+
+int cli_usage_error(const cli_command *command, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "weft %s: ", command->name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    cli_print_usage(stderr, command);
+    return EXIT_USAGE;
+}
+
+void cli_print_usage(FILE *to, const cli_command *command) {
+    fprintf(to, "usage: weft %s %s\n", command->name, command->arguments);
+}
+
+void cli_print_help(FILE *to, const cli_command *command) {
+    cli_print_usage(to, command);
+    fprintf(to, "\n%s\n", command->summary);
+    if (command->noptions) fprintf(to, "\noptions\n");
+    for (size_t i = 0; i < command->noptions; i++) {
+        const cli_option *o = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        if (o->letter)
+            fprintf(to, "  -%c, %-24s %s\n", o->letter, left, o->help);
+        else
+            fprintf(to, "  %-28s %s\n", left, o->help);
+    }
+    if (command->example) fprintf(to, "\nexample\n  %s\n", command->example);
+}
+
+void cli_print_overview(FILE *to) {
+    fprintf(to, "usage: weft COMMAND [ARGUMENT ...]\n\ncommands\n");
+    for (size_t i = 0; i < cli_ncommands; i++) {
+        const char *summary = cli_commands[i]->summary, *end = strchr(summary, '\n');
+        fprintf(to, "  %-8s %.*s\n", cli_commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
+    }
+    fprintf(to, "\n`weft help COMMAND` tells more; exit status 0: done, 1: the work failed, 2: usage\n");
+}
+
+static weft_status io_error(const char *path, const char *doing) {
+    return weft_status_create(WEFT_IO, path, "cannot %s: %s", doing, strerror(errno));
+}
+
+weft_status cli_write(const char *path, const char *bytes, size_t nbytes) {
+    if (strcmp(path, "-") == 0)
+        return fwrite(bytes, 1, nbytes, stdout) == nbytes ? NULL : io_error("standard output", "write");
+    size_t room = strlen(path) + 16;
+    char *temporary = malloc(room);
+    if (!temporary) return weft_status_create(WEFT_OUT_OF_MEMORY, path, "out of memory");
+    snprintf(temporary, room, "%s.tmp%ld", path, (long)getpid());
+    weft_status status = NULL;
+    FILE *file = fopen(temporary, "wb");
+    bool opened = file != NULL;
+    bool good = opened && fwrite(bytes, 1, nbytes, file) == nbytes;
+    if (opened) good = (fclose(file) == 0) && good;
+    if (!good || rename(temporary, path) != 0) {
+        status = io_error(path, "write");
+        if (opened) unlink(temporary);
+    }
+    free(temporary);
+    return status;
+}
+
+weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return io_error(path, "read");
+    char *bytes = NULL;
+    size_t nbytes = 0, capacity = 0;
+    weft_status status = NULL;
+    for (;;) {
+        if (capacity - nbytes < 4096) {
+            capacity = capacity ? 2 * capacity : 8192;
+            char *grown = realloc(bytes, capacity);
+            if (!grown) {
+                status = weft_status_create(WEFT_OUT_OF_MEMORY, path, "out of memory");
+                goto done;
+            }
+            bytes = grown;
+        }
+        size_t got = fread(bytes + nbytes, 1, capacity - nbytes - 1, file);
+        nbytes += got;
+        if (got == 0) break;
+    }
+    if (ferror(file)) {
+        status = io_error(path, "read");
+        goto done;
+    }
+    bytes[nbytes] = '\0';
+    *out_bytes = bytes;
+    *out_nbytes = nbytes;
+    bytes = NULL;
+done:
+    free(bytes);
+    fclose(file);
+    return status;
+}
+
+const char *cli_bytes(double nbytes, char *out, size_t out_nbytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (nbytes >= 1024 && unit + 1 < sizeof units / sizeof *units) nbytes /= 1024, unit++;
+    snprintf(out, out_nbytes, unit ? "%.1f %s" : "%.0f %s", nbytes, units[unit]);
+    return out;
+}

@@ -1,0 +1,35 @@
+/* help.c: weft help: the commands, one command, or how files are found. */
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const char files_topic[] =
+    "Files\n"
+    "  NAME.pdmodel       a program in Paddle's ProgramDesc form; NAME.yaml the same for reading; each also with .gz\n"
+    "  NAME.dist.json     the sidecar of NAME.pdmodel: meshes, rings, placements, streams, events. When it is not there,\n"
+    "                     dist.NAME.json is tried, then the same with dotted tails of NAME dropped one by one\n"
+    "                     (rank0.after.prune -> dist.rank0.json); then only its meshes, rings and vars hold.\n"
+    "  F.npz, F.npy       feeds, parameters, results; keys of feeds are step/name, or name for every step\n"
+    "  F.pdiparams        parameters in Paddle's combined form\n"
+    "  A ring that no sidecar names is all ranks of the run, in order.\n";
+
+static int run(cli_args *args) {
+    if (args->npositional == 0) {
+        cli_print_overview(stdout);
+        printf("`weft help files` tells how files are named and found\n");
+        return EXIT_DONE;
+    }
+    if (strcmp(args->positional[0], "files") == 0) return fputs(files_topic, stdout), EXIT_DONE;
+    const cli_command *command = cli_find_command(args->positional[0]);
+    if (!command) return cli_usage_error(args->command, "no command or topic \"%s\"", args->positional[0]);
+    cli_print_help(stdout, command);
+    return EXIT_DONE;
+}
+
+const cli_command command_help = {
+    .name = "help",
+    .arguments = "[COMMAND | files]",
+    .summary = "Tells more about a command, or about how files are named and found.",
+    .max_positional = 1,
+    .run = run,
+};

@@ -1,0 +1,124 @@
+/* main.c: finds the sub-command, parses its options by its table, runs it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define COMMAND(name) extern const cli_command command_##name;
+#include "cli/commands.def"
+#undef COMMAND
+
+const cli_command *const cli_commands[] = {
+#define COMMAND(name) &command_##name,
+#include "cli/commands.def"
+#undef COMMAND
+};
+const size_t cli_ncommands = sizeof cli_commands / sizeof *cli_commands;
+
+const cli_command *cli_find_command(const char *name) {
+    for (size_t i = 0; i < cli_ncommands; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0) return cli_commands[i];
+    return NULL;
+}
+
+/* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
+static void print_diagnostic(void *user, const weft_diagnostic *d) {
+    static const char *const words[] = {"note", "warning", "error"};
+    (void)user;
+    if (d->line > 0)
+        fprintf(stderr, "%s:%d:%d: %s: %s\n", d->place, d->line, d->column, words[d->severity], d->message);
+    else
+        fprintf(stderr, "%s%s%s: %s\n", d->place, d->place[0] ? ": " : "", words[d->severity], d->message);
+}
+
+/* The option that `word` names, with `*value` set when it was written --name=value. */
+static const cli_option *match_option(const cli_command *command, const char *word, const char **value) {
+    const char *equals = strchr(word, '=');
+    size_t n = equals ? (size_t)(equals - word) : strlen(word);
+    *value = equals ? equals + 1 : NULL;
+    for (size_t i = 0; i < command->noptions; i++) {
+        const cli_option *o = &command->options[i];
+        if (strncmp(o->name, word, n) == 0 && o->name[n] == '\0') return o;
+        if (o->letter && word[0] == '-' && word[1] == o->letter && word[2] == '\0') return *value = NULL, o;
+    }
+    return NULL;
+}
+
+/* Fills args from the words after the sub-command; EXIT_DONE, or EXIT_USAGE after saying why. */
+static int parse_words(cli_args *args, int nwords, char **words) {
+    const cli_command *command = args->command;
+    bool options_ended = false;
+    for (int i = 0; i < nwords; i++) {
+        const char *word = words[i], *value = NULL;
+        if (options_ended || word[0] != '-' || word[1] == '\0') {
+            args->positional[args->npositional++] = word;
+            continue;
+        }
+        if (strcmp(word, "--") == 0) {
+            options_ended = true;
+            continue;
+        }
+        const cli_option *o = match_option(command, word, &value);
+        if (!o) return cli_usage_error(command, "no option \"%s\"", word);
+        if (o->argument && !value) {
+            if (++i == nwords) return cli_usage_error(command, "%s needs %s", o->name, o->argument);
+            value = words[i];
+        }
+        if (!o->argument && value) return cli_usage_error(command, "%s takes no value", o->name);
+        args->names[args->ngiven] = o->name;
+        args->values[args->ngiven++] = value ? value : "";
+    }
+    int npositional = (int)args->npositional;
+    if (npositional < command->min_positional || (command->max_positional >= 0 && npositional > command->max_positional))
+        return cli_usage_error(command, "expected %s, found %d argument%s", command->arguments, npositional,
+                               npositional == 1 ? "" : "s");
+    return EXIT_DONE;
+}
+
+static bool wants_help(int nwords, char **words) {
+    for (int i = 0; i < nwords && strcmp(words[i], "--") != 0; i++)
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) return true;
+    return false;
+}
+
+static int run_command(const cli_command *command, int nwords, char **words) {
+    if (wants_help(nwords, words)) return cli_print_help(stdout, command), EXIT_DONE;
+    size_t room = (size_t)nwords + 1;
+    cli_args args = {.command = command};
+    args.positional = calloc(room, sizeof *args.positional);
+    args.names = calloc(room, sizeof *args.names);
+    args.values = calloc(room, sizeof *args.values);
+    int result = EXIT_WORK_FAILED;
+    if (!args.positional || !args.names || !args.values) {
+        fprintf(stderr, "weft: out of memory\n");
+        goto done;
+    }
+    if ((result = parse_words(&args, nwords, words)) != EXIT_DONE) goto done;
+    weft_context_options options = {.on_diagnostic = print_diagnostic};
+    weft_status status = weft_context_create(&options, &args.context);
+    result = status ? cli_fail(&args, status) : command->run(&args);
+done:
+    weft_context_destroy(args.context);
+    free(args.positional);
+    free(args.names);
+    free(args.values);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return cli_print_overview(stderr), EXIT_USAGE;
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0) return printf("%s\n", weft_version()), EXIT_DONE;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return cli_print_overview(stdout), EXIT_DONE;
+    const cli_command *command = cli_find_command(word);
+    if (!command) {
+        fprintf(stderr, "weft: no command \"%s\"; `weft help` lists them\n", word);
+        return EXIT_USAGE;
+    }
+    int result = run_command(command, argc - 2, argv + 2);
+    if (fflush(stdout) != 0 && result == EXIT_DONE) {
+        fprintf(stderr, "weft: cannot write to standard output\n");
+        result = EXIT_WORK_FAILED;
+    }
+    return result;
+}

@@ -1,0 +1,115 @@
+/* opt.c: weft opt: program in, passes over it, program out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "weft/pass.h"
+
+static const cli_option options[] = {
+    {"--output", 'o', "OUT", "where to write; form by extension (.pdmodel, .yaml, .gz); default: YAML on stdout"},
+    {"--passes", 0, "LIST", "a pass list: a .yaml file, or 'a, b: {key: value}'; none: convert only"},
+    {"--set", 0, "PASS.KEY=VALUE", "override one option of a pass; may be repeated"},
+    {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
+    {"--verbose", 'v', NULL, "list every candidate that a pass left alone"},
+    {"--quiet", 'q', NULL, "no report"},
+};
+
+static bool ends_with(const char *text, const char *tail) {
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+/* A file by its extension, else the list itself. */
+static weft_status parse_list(const cli_args *args, const char *text, weft_pass_list **out) {
+    if (!ends_with(text, ".yaml") && !ends_with(text, ".yml"))
+        return weft_pass_list_parse(args->context, text, strlen(text), "--passes", out);
+    char *bytes;
+    size_t nbytes;
+    weft_status status = cli_read(text, &bytes, &nbytes);
+    if (status) return status;
+    status = weft_pass_list_parse(args->context, bytes, nbytes, text, out);
+    free(bytes);
+    return status;
+}
+
+static weft_status make_list(const cli_args *args, weft_pass_list **out) {
+    const char *text = cli_value(args, "--passes");
+    weft_status status = parse_list(args, text ? text : "passes: []", out);
+    for (size_t i = 0; !status && i < args->ngiven; i++)
+        if (strcmp(args->names[i], "--set") == 0) status = weft_pass_list_set(*out, args->values[i]);
+    return status;
+}
+
+/* Sums `what` over all passes. */
+static long long total(const weft_report *report, const char *what) {
+    long long sum = 0;
+    for (size_t i = 0; i < weft_report_npasses(report); i++) sum += weft_report_count(report, i, what);
+    return sum;
+}
+
+static weft_status print_report(const cli_args *args, const weft_report *report) {
+    char *text;
+    size_t nbytes;
+    weft_status status = weft_report_print(report, cli_given(args, "--verbose"), &text, &nbytes);
+    if (status) return status;
+    fwrite(text, 1, nbytes, stderr);
+    weft_bytes_free(args->context, text, nbytes);
+    size_t n = weft_report_npasses(report);
+    char size[32];
+    if (n > 0)
+        fprintf(stderr,
+                "summary: ops %zu -> %zu; %lld scale ops removed; %lld gradients in %lld buckets, %s; %lld collectives "
+                "on their own stream\n",
+                weft_report_nops_before(report, 0), weft_report_nops_after(report, n - 1), total(report, "scales removed"),
+                total(report, "gradients bucketed"), total(report, "buckets"),
+                cli_bytes((double)total(report, "bucket bytes"), size, sizeof size), total(report, "collectives moved"));
+    return NULL;
+}
+
+static weft_status write_program(const cli_args *args, const weft_program *program) {
+    const char *path = cli_value(args, "--output");
+    if (path && strcmp(path, "-") != 0) return weft_program_save(program, path);
+    char *bytes;
+    size_t nbytes;
+    weft_status status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
+    if (status) return status;
+    status = cli_write("-", bytes, nbytes);
+    weft_bytes_free(args->context, bytes, nbytes);
+    return status;
+}
+
+static int run(cli_args *args) {
+    weft_program *program = NULL;
+    weft_pass_list *list = NULL;
+    weft_report *report = NULL;
+    weft_status status = make_list(args, &list);
+    if (!status) status = weft_program_load(args->context, args->positional[0], cli_value(args, "--dist"), &program);
+    if (!status) {
+        status = weft_pass_list_run(list, program, &report);
+        if (report && !cli_given(args, "--quiet")) {
+            weft_status printing = print_report(args, report);
+            if (status)
+                weft_status_free(printing);
+            else
+                status = printing;
+        }
+    }
+    if (!status) status = write_program(args, program);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(program);
+    return status ? cli_fail(args, status) : EXIT_DONE;
+}
+
+const cli_command command_opt = {
+    .name = "opt",
+    .arguments = "IN [-o OUT] [--passes LIST] [--set PASS.KEY=VALUE] [--dist FILE]",
+    .summary = "Runs passes over a program, reports what each did and left alone and why, and writes the result.\n"
+               "IN is a .pdmodel or .yaml file (each also .gz), or - for YAML on stdin.",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .min_positional = 1,
+    .max_positional = 1,
+    .example = "weft opt serial.pdmodel --passes configs/data_parallel.yaml --set data_parallel.ranks=4 -o dp.pdmodel",
+    .run = run,
+};

@@ -1,0 +1,80 @@
+/* plan.c: weft plan: what will happen when a program runs, in the plan's text form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "weft/plan.h"
+
+static const cli_option options[] = {
+    {"--output", 'o', "OUT", "where to write the plan; default: stdout"},
+    {"--summary", 0, NULL, "only counts and sizes"},
+    {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
+};
+
+static void print_summary(const weft_plan *plan) {
+    weft_plan_summary s;
+    char persistent[32], temporary[32];
+    weft_plan_summarize(plan, &s);
+    printf("instructions  %zu on %zu stream%s; %zu ops need none\n", s.ninstructions, s.nstreams,
+           s.nstreams == 1 ? "" : "s", s.nremoved_ops);
+    printf("collectives   %zu\n", s.ncollectives);
+    printf("events        %zu\n", s.nevents);
+    printf("memory        %s persistent, %s temporary\n",
+           cli_bytes((double)s.persistent_nbytes, persistent, sizeof persistent),
+           cli_bytes((double)s.temporary_nbytes, temporary, sizeof temporary));
+}
+
+static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
+    char *bytes;
+    size_t nbytes;
+    weft_status status = weft_plan_print(plan, &bytes, &nbytes);
+    if (status) return status;
+    const char *path = cli_value(args, "--output");
+    status = cli_write(path ? path : "-", bytes, nbytes);
+    weft_bytes_free(args->context, bytes, nbytes);
+    return status;
+}
+
+/* A plan that was printed earlier (NAME.plan), or one made from a program. */
+static weft_status get_plan(const cli_args *args, const char *path, weft_plan **out) {
+    size_t n = strlen(path);
+    if (n > 5 && strcmp(path + n - 5, ".plan") == 0) {
+        char *bytes;
+        size_t nbytes;
+        weft_status status = cli_read(path, &bytes, &nbytes);
+        if (status) return status;
+        status = weft_plan_parse(args->context, bytes, nbytes, path, out);
+        free(bytes);
+        return status;
+    }
+    weft_program *program;
+    weft_status status = weft_program_load(args->context, path, cli_value(args, "--dist"), &program);
+    if (status) return status;
+    status = weft_plan_create(program, NULL, out);
+    weft_program_destroy(program);
+    return status;
+}
+
+static int run(cli_args *args) {
+    weft_plan *plan = NULL;
+    weft_status status = get_plan(args, args->positional[0], &plan);
+    if (!status && cli_given(args, "--summary"))
+        print_summary(plan);
+    else if (!status)
+        status = print_plan(args, plan);
+    weft_plan_destroy(plan);
+    return status ? cli_fail(args, status) : EXIT_DONE;
+}
+
+const cli_command command_plan = {
+    .name = "plan",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary]",
+    .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
+               "A file NAME.plan is a plan printed earlier: it is read back.",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .min_positional = 1,
+    .max_positional = 1,
+    .example = "weft plan dp.pdmodel --summary",
+    .run = run,
+};

@@ -1,0 +1,234 @@
+/* run.c: weft run: trains, prints what was fetched, saves what was asked for. */
+#include "cli/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const cli_option options[] = {
+    {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs"},
+    {"--params", 0, "F", "parameters: .npz or .pdiparams; a rank's slice follows from its dist attrs"},
+    {"--feed", 0, "F", "feeds: .npz with keys step/name, or name for every step; {rank}: a file per rank"},
+    {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
+    {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops"},
+    {"--save", 0, "F", "persistables and fetches after the last step; {rank}: a file per rank"},
+    {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
+    {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
+    {"--seed", 0, "K", "seed of random ops; default 0"},
+    {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
+    {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
+};
+
+/* Everything that a run owns. */
+typedef struct session {
+    const cli_args *args;
+    int nranks;
+    weft_program **programs;
+    weft_tensors *params;
+    weft_tensors **feeds;
+    size_t nfeeds;
+    char *fetch_list;
+    const char **fetches;
+    size_t nfetches;
+    weft_trainer *trainer;
+    double *seconds; /* per step */
+} session;
+
+static void session_fini(session *s) {
+    weft_trainer_destroy(s->trainer);
+    for (size_t i = 0; s->feeds && i < s->nfeeds; i++) weft_tensors_destroy(s->feeds[i]);
+    free(s->feeds);
+    weft_tensors_destroy(s->params);
+    for (size_t i = 0; s->programs && i < s->args->npositional; i++) weft_program_destroy(s->programs[i]);
+    free(s->programs);
+    free(s->fetch_list);
+    free(s->fetches);
+    free(s->seconds);
+}
+
+static weft_status no_memory(void) { return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory"); }
+
+char *rank_path(const char *path, int rank) {
+    static const char mark[] = "{rank}";
+    size_t room = strlen(path) + 1, length = 0;
+    for (const char *at = path; (at = strstr(at, mark)); at += sizeof mark - 1) room += 12;
+    char *out = malloc(room);
+    if (!out) return NULL;
+    for (const char *at = path; *at;) {
+        if (strncmp(at, mark, sizeof mark - 1) == 0) {
+            length += (size_t)snprintf(out + length, room - length, "%d", rank);
+            at += sizeof mark - 1;
+        } else {
+            out[length++] = *at++;
+        }
+    }
+    out[length] = '\0';
+    return out;
+}
+
+bool has_rank(const char *path) { return strstr(path, "{rank}") != NULL; }
+
+static weft_status load_programs(session *s) {
+    const cli_args *args = s->args;
+    s->programs = calloc(args->npositional, sizeof *s->programs);
+    if (!s->programs) return no_memory();
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < args->npositional; i++)
+        status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
+    return status;
+}
+
+/* One set for the global batch, or one a rank. */
+static weft_status load_feeds(session *s, const char *path) {
+    size_t nfiles = has_rank(path) ? (size_t)s->nranks : 1;
+    s->feeds = calloc(nfiles, sizeof *s->feeds);
+    if (!s->feeds) return no_memory();
+    s->nfeeds = nfiles;
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < nfiles; i++) {
+        char *file = rank_path(path, (int)i);
+        if (!file) return no_memory();
+        size_t program = s->args->npositional > 1 && i < s->args->npositional ? i : 0;
+        status = weft_tensors_load(s->args->context, file, s->programs[program], &s->feeds[i]);
+        free(file);
+    }
+    return status;
+}
+
+/* "a,b" into names; the list is cut in place. */
+static weft_status split_fetches(session *s, const char *list) {
+    s->fetch_list = strdup(list);
+    s->fetches = calloc(strlen(list) + 1, sizeof *s->fetches);
+    if (!s->fetch_list || !s->fetches) return no_memory();
+    for (char *at = s->fetch_list; at;) {
+        char *comma = strchr(at, ',');
+        if (comma) *comma++ = '\0';
+        if (*at) s->fetches[s->nfetches++] = at;
+        at = comma;
+    }
+    return NULL;
+}
+
+static weft_status make_trainer(session *s, long long steps, long long threads, long long seed) {
+    const cli_args *args = s->args;
+    weft_trainer_options o = {
+        .programs = (const weft_program *const *)s->programs,
+        .nprograms = args->npositional,
+        .nranks = s->nranks,
+        .params = s->params,
+        .params_place = cli_value(args, "--params"),
+        .feeds = (const weft_tensors *const *)s->feeds,
+        .feeds_per_rank = s->feeds && has_rank(cli_value(args, "--feed")),
+        .fetches = s->fetches,
+        .nfetches = s->nfetches,
+        .nsteps = (size_t)steps,
+        .executor = {.nthreads = (int)threads, .seed = (uint64_t)seed, .trace = cli_given(args, "--trace")},
+    };
+    return weft_trainer_create(args->context, &o, &s->trainer);
+}
+
+static weft_status open_session(session *s, long long steps, long long threads, long long seed) {
+    const cli_args *args = s->args;
+    const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"), *fetch = cli_value(args, "--fetch");
+    weft_status status = load_programs(s);
+    if (!status && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
+    if (!status && feed) status = load_feeds(s, feed);
+    if (!status && fetch) status = split_fetches(s, fetch);
+    if (!status) status = make_trainer(s, steps, threads, seed);
+    if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds))) status = no_memory();
+    return status;
+}
+
+/* Prints the step's CSV lines; the mean of the first fetch over the ranks that have it, NAN if none has. */
+static double print_fetches(const weft_trainer *trainer, size_t step) {
+    double sum = 0;
+    int count = 0;
+    for (size_t f = 0; f < weft_trainer_nfetches(trainer); f++)
+        for (int rank = 0; rank < weft_trainer_nranks(trainer); rank++) {
+            double value;
+            if (!weft_trainer_fetch_scalar(trainer, rank, f, &value)) continue;
+            printf("%zu,%d,%s,%.9g\n", step, rank, weft_trainer_fetch_name(trainer, f), value);
+            if (f == 0) sum += value, count++;
+        }
+    return count ? sum / count : NAN;
+}
+
+static void show_progress(size_t step, size_t nsteps, double loss) {
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[Kstep %zu/%zu", step + 1, nsteps);
+    if (!isnan(loss)) fprintf(stderr, "  loss %.6g", loss);
+    if (step + 1 == nsteps) fputs("\r\033[K", stderr);
+}
+
+static weft_status train(session *s, expectation *expected) {
+    size_t nsteps = weft_trainer_nsteps(s->trainer);
+    if (weft_trainer_nfetches(s->trainer)) printf("step,rank,name,value\n");
+    for (size_t step = 0; step < nsteps; step++) {
+        weft_status status = weft_trainer_step(s->trainer, step);
+        if (status) return status;
+        s->seconds[step] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
+        double loss = print_fetches(s->trainer, step);
+        expectation_compare(expected, step, loss);
+        show_progress(step, nsteps, loss);
+    }
+    return NULL;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print_summary(const session *s) {
+    const weft_executor *executor = weft_trainer_executor(s->trainer);
+    size_t nsteps = weft_trainer_nsteps(s->trainer);
+    qsort(s->seconds, nsteps, sizeof *s->seconds, by_value);
+    fprintf(stderr, "summary: %zu step%s on %d rank%s, %.2f ms a step (median)\n", nsteps, nsteps == 1 ? "" : "s",
+            s->nranks, s->nranks == 1 ? "" : "s", nsteps ? 1e3 * s->seconds[nsteps / 2] : 0);
+    if (!cli_given(s->args, "--trace")) return;
+    size_t ncollectives, nhidden;
+    double total, hidden;
+    weft_executor_hidden(executor, &ncollectives, &nhidden);
+    weft_executor_overlap(executor, &total, &hidden);
+    fprintf(stderr,
+            "summary: gradient collectives, all ranks and steps: %zu, of which %zu hidden behind compute and %zu exposed; "
+            "%.0f%% of their time hidden\n",
+            ncollectives, nhidden, ncollectives - nhidden, total > 0 ? 100 * hidden / total : 0);
+}
+
+static int run(cli_args *args) {
+    long long ranks = (long long)args->npositional, steps = 0, threads = 1, seed = 0;
+    if (!cli_int(args, "--ranks", 1, 4096, &ranks) || !cli_int(args, "--steps", 0, 1LL << 40, &steps) ||
+        !cli_int(args, "--threads", 1, 1024, &threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &seed))
+        return EXIT_USAGE;
+    if (args->npositional > 1 && (long long)args->npositional != ranks)
+        return cli_usage_error(args->command, "%zu programs for %lld ranks: expected one program, or one each",
+                               args->npositional, ranks);
+    expectation expected = {.tolerance = 1e-4};
+    if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
+    session s = {.args = args, .nranks = (int)ranks};
+    weft_status status = expectation_init(&expected, args);
+    if (!status) status = open_session(&s, steps, threads, seed);
+    if (!status) status = train(&s, &expected);
+    if (!status) status = save_results(args, s.trainer);
+    if (!status) status = save_traces(args, s.trainer);
+    if (!status) print_summary(&s);
+    int result = status ? cli_fail(args, status) : expectation_held(&expected) ? EXIT_DONE : EXIT_WORK_FAILED;
+    session_fini(&s);
+    expectation_fini(&expected);
+    return result;
+}
+
+const cli_command command_run = {
+    .name = "run",
+    .arguments = "PROGRAM... [--ranks N] [--params F] [--feed F] [--steps S] [--fetch VAR,...] [--save F]",
+    .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
+               "Prints step,rank,name,value for every fetched var of one element.",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .min_positional = 1,
+    .max_positional = -1,
+    .example = "weft run dp.pdmodel --ranks 4 --params params.npz --feed feeds.npz --fetch mean_0.tmp_0",
+    .run = run,
+};

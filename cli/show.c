@@ -1,0 +1,108 @@
+/* show.c: weft show: a program's ops, a line each, for reading. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "weft/program.h"
+
+static const cli_option options[] = {
+    {"--yaml", 0, NULL, "the whole program in its YAML form"},
+    {"--var", 0, "NAME", "only ops that read or write NAME"},
+    {"--type", 0, "TYPE", "only ops of this type"},
+    {"--vars", 0, NULL, "list the vars too"},
+};
+
+static const char *role_word(int role) {
+    if (role & WEFT_ROLE_LR_SCHED) return "lr_sched";
+    if (role & WEFT_ROLE_OPTIMIZE) return "optimize";
+    if (role & WEFT_ROLE_LOSS) return role & WEFT_ROLE_BACKWARD ? "loss-grad" : "loss";
+    if (role & WEFT_ROLE_BACKWARD) return "backward";
+    return role == WEFT_ROLE_FORWARD ? "forward" : "-";
+}
+
+static void print_slots(const weft_op *op, bool output) {
+    bool first = true;
+    for (size_t s = 0; s < weft_op_nslots(op, output); s++) {
+        size_t nargs = 0;
+        const char *slot = weft_op_slot(op, output, s, &nargs);
+        if (nargs == 0) continue;
+        printf("%s%s=", first ? "" : " ", slot);
+        first = false;
+        for (size_t i = 0; i < nargs; i++) printf("%s%s", i ? "," : "", weft_var_name(weft_op_arg(op, output, s, i)));
+    }
+}
+
+static void print_op(const weft_op *op, size_t index) {
+    printf("%6zu  %-9s %s(", index, role_word(weft_op_role(op)), weft_op_type(op));
+    print_slots(op, false);
+    printf(") -> ");
+    print_slots(op, true);
+    long long ring = weft_op_attr_int(op, "ring_id", -1);
+    if (ring >= 0) printf("  ring %lld", ring);
+    if (weft_op_stream(op)[0]) printf("  stream %s", weft_op_stream(op));
+    putchar('\n');
+}
+
+static void print_var(const weft_var *var) {
+    const char *dtype = weft_dtype_name(weft_var_dtype(var));
+    printf("        %s: %s[", weft_var_name(var), dtype ? dtype : "?");
+    for (size_t i = 0; i < weft_var_ndim(var); i++) printf("%s%lld", i ? ", " : "", (long long)weft_var_dims(var)[i]);
+    printf("]%s\n", weft_var_persistable(var) ? " persistable" : "");
+}
+
+static bool mentions(const weft_op *op, const char *var) {
+    for (int output = 0; output < 2; output++)
+        for (size_t s = 0; s < weft_op_nslots(op, output); s++) {
+            size_t nargs = 0;
+            weft_op_slot(op, output, s, &nargs);
+            for (size_t i = 0; i < nargs; i++)
+                if (strcmp(weft_var_name(weft_op_arg(op, output, s, i)), var) == 0) return true;
+        }
+    return false;
+}
+
+static void print_block(const cli_args *args, const weft_block *block, size_t block_index) {
+    const char *var = cli_value(args, "--var"), *type = cli_value(args, "--type");
+    printf("block %zu: %zu ops, %zu vars\n", block_index, weft_block_nops(block), weft_block_nvars(block));
+    if (cli_given(args, "--vars"))
+        for (size_t i = 0; i < weft_block_nvars(block); i++) print_var(weft_block_var_at(block, i));
+    size_t index = 0;
+    for (const weft_op *op = weft_block_first_op(block); op; op = weft_op_next(op), index++) {
+        if (type && strcmp(weft_op_type(op), type) != 0) continue;
+        if (var && !mentions(op, var)) continue;
+        print_op(op, index);
+    }
+}
+
+static weft_status print_yaml(const cli_args *args, const weft_program *program) {
+    char *bytes;
+    size_t nbytes;
+    weft_status status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
+    if (status) return status;
+    status = cli_write("-", bytes, nbytes);
+    weft_bytes_free(args->context, bytes, nbytes);
+    return status;
+}
+
+static int run(cli_args *args) {
+    weft_program *program;
+    weft_status status = weft_program_load(args->context, args->positional[0], NULL, &program);
+    if (status) return cli_fail(args, status);
+    if (cli_given(args, "--yaml"))
+        status = print_yaml(args, program);
+    else
+        for (size_t b = 0; b < weft_program_nblocks(program); b++) print_block(args, weft_program_block(program, b), b);
+    weft_program_destroy(program);
+    return status ? cli_fail(args, status) : EXIT_DONE;
+}
+
+const cli_command command_show = {
+    .name = "show",
+    .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--yaml]",
+    .summary = "Prints a program's ops, a line each: index, role, type, arguments, ring, stream.",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .min_positional = 1,
+    .max_positional = 1,
+    .example = "weft show dp.pdmodel --type c_allreduce_sum",
+    .run = run,
+};
