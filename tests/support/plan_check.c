@@ -17,6 +17,7 @@ typedef struct checker {
     bool *before; /* [i * n + j]: i is complete when j starts */
     int64_t *private_base; /* by value: where its buffer begins in private memory */
     int64_t private_nbytes;
+    bool legal;
     char *out;
     size_t out_nbytes;
 } checker;
@@ -99,6 +100,31 @@ static bool find_race(const checker *c, bool own) {
     return false;
 }
 
+/* Whether output argument k of slot `out` may lie on input argument i of slot `in`. */
+static bool is_pair(const plan_instr *p, size_t out, uint32_t k, size_t in, uint32_t i) {
+    return p->schema->outputs[out].in_place_of == (int)in && k - p->out_first[out] == i - p->in_first[in];
+}
+
+/* No kernel writes over what it reads, save where its schema allows it and the bytes are the same. */
+static bool in_place_is_legal(const checker *c, int instr) {
+    const plan_instr *p = &c->plan->instrs[instr];
+    if (strcmp(p->schema->type, "coalesce_tensor") == 0) return true;
+    for (size_t out = 0; out < p->schema->noutputs; out++)
+        for (uint32_t k = p->out_first[out]; k < p->out_first[out + 1]; k++)
+            for (size_t in = 0; in < p->schema->ninputs; in++)
+                for (uint32_t i = p->in_first[in]; i < p->in_first[in + 1]; i++) {
+                    int32_t x = p->in[i], y = p->out[k];
+                    if (x < 0 || y < 0 || !overlap(c, x, y, false)) continue;
+                    bool same = begin_of(c, x, false) == begin_of(c, y, false) &&
+                                c->plan->values[x].nbytes == c->plan->values[y].nbytes;
+                    if (same && is_pair(p, out, k, in, i)) continue;
+                    snprintf(c->out, c->out_nbytes, "#%d %s writes \"%s\" over its input \"%s\"", instr,
+                             p->schema->type, c->plan->values[y].name, c->plan->values[x].name);
+                    return false;
+                }
+    return true;
+}
+
 static bool contents_agree(checker *c) {
     const weft_plan *p = c->plan;
     int *shared = calloc((size_t)(p->persistent_nbytes + p->temporary_nbytes) + 1, sizeof *shared);
@@ -133,7 +159,7 @@ static bool waits_needed(checker *c) {
 }
 
 bool plan_check(const weft_plan *plan, bool minimal, char *out, size_t out_nbytes) {
-    checker c = {.plan = plan, .out = out, .out_nbytes = out_nbytes};
+    checker c = {.plan = plan, .legal = true, .out = out, .out_nbytes = out_nbytes};
     c.before = calloc(plan->ninstrs * plan->ninstrs + 1, 1);
     c.private_base = calloc(plan->nvalues + 1, sizeof *c.private_base);
     for (size_t v = 0; v < plan->nvalues; v++) {
@@ -142,7 +168,8 @@ bool plan_check(const weft_plan *plan, bool minimal, char *out, size_t out_nbyte
     }
     list_accesses(&c);
     close_order(&c, -1);
-    bool good = !find_race(&c, false) && contents_agree(&c) && (!minimal || waits_needed(&c));
+    for (int i = 0; i < (int)plan->ninstrs; i++) c.legal = c.legal && in_place_is_legal(&c, i);
+    bool good = c.legal && !find_race(&c, false) && contents_agree(&c) && (!minimal || waits_needed(&c));
     free(c.accesses);
     free(c.before);
     free(c.private_base);

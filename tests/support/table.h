@@ -10,9 +10,9 @@
 
 #define TABLE_ROWS(suite, test, table)                                                                                 \
     ParameterizedTestParameters(suite, test) {                                                                         \
-        static size_t rows[sizeof(table) / sizeof(table)[0]];                                                          \
-        for (size_t i = 0; i < sizeof(table) / sizeof(table)[0]; i++) rows[i] = i;                                     \
-        return cr_make_param_array(size_t, rows, sizeof(table) / sizeof(table)[0]);                                    \
+        static size_t table_rows[sizeof(table) / sizeof(table)[0]];                                                    \
+        for (size_t i = 0; i < sizeof(table) / sizeof(table)[0]; i++) table_rows[i] = i;                               \
+        return cr_make_param_array(size_t, table_rows, sizeof(table) / sizeof(table)[0]);                              \
     }                                                                                                                  \
     struct table_rows_end
 

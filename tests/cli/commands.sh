@@ -1,0 +1,47 @@
+#!/bin/sh
+# The sub-commands on a recorded program: what scripts and people see.
+. tests/support/shell.sh
+. tests/support/python.sh
+case=$fixtures/paddle26/mlp_sgd_dp2
+
+"$weft" opt "$case/rank0.pdmodel" -o "$folder/a.yaml" && "$weft" opt "$folder/a.yaml" -o "$folder/a.pdmodel"
+ok $? 'opt converts to YAML and back'
+cmp -s "$case/rank0.pdmodel" "$folder/a.pdmodel"; ok $? 'through YAML and back gives the same bytes'
+[ -f "$folder/a.dist.json" ]; ok $? 'the sidecar is written beside a .pdmodel'
+"$weft" opt - <"$folder/a.yaml" | cmp -s - "$folder/a.yaml"; ok $? 'YAML on stdin to YAML on stdout is the same text'
+"$weft" opt "$case/rank0.pdmodel" -o "$folder/a.pdmodel.gz" && gunzip -c "$folder/a.pdmodel.gz" | cmp -s - "$case/rank0.pdmodel"
+ok $? '.gz is gzip'
+"$weft" diff "$case/rank0.pdmodel" "$folder/a.pdmodel" >/dev/null 2>&1; ok $? 'diff of equal programs exits 0'
+"$weft" diff "$case/rank0.pdmodel" "$case/serial.pdmodel" >"$folder/diff" 2>/dev/null
+[ $? = 1 ] && grep -q '^-.*c_allreduce_sum' "$folder/diff"; ok $? 'diff shows the removed ops and exits 1'
+
+"$weft" opt "$case/serial.pdmodel" --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/dp.pdmodel" 2>"$folder/log"
+ok $? 'opt with a preset and --set'
+grep -q 'summary: ops 1[0-9] -> .*scale' "$folder/log"; ok $? 'the report ends with a summary'
+"$weft" show "$folder/dp.pdmodel" --type c_allreduce_sum | grep -q 'stream gradient_sync'; ok $? 'show tells the stream'
+"$weft" show "$folder/dp.pdmodel" | grep -q c_wait_compute; [ $? = 1 ]; ok $? 'a finished program holds no c_wait_compute'
+"$weft" plan "$folder/dp.pdmodel" -o "$folder/dp.plan" && "$weft" plan "$folder/dp.plan" | cmp -s - "$folder/dp.plan"
+ok $? 'a printed plan reads back to the same text'
+"$weft" plan "$folder/dp.pdmodel" --summary | grep -q '^collectives'; ok $? 'plan --summary'
+"$weft" info | grep -q oneDNN; ok $? 'info tells what the build found'
+"$weft" info "$case/rank0.pdmodel" | grep -q 'c_allreduce_sum'; ok $? 'info on a program counts op types'
+"$weft" ops | grep -q matmul_v2; ok $? 'ops lists the table'
+"$weft" ops --markdown | cmp -s - docs/ops.md; ok $? 'docs/ops.md is what `weft ops --markdown` prints'
+"$weft" passes | grep -q coalesce_grads; ok $? 'passes lists the table'
+
+"$weft" run "$folder/dp.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 \
+    --save "$folder/final.{rank}.npz" --trace "$folder/t.json" --trace "$folder/t.html" >"$folder/csv" 2>"$folder/log"
+ok $? 'run with a trace and a file per rank'
+[ "$(grep -c '^[0-9]*,[01],mean_0.tmp_0,' "$folder/csv")" = 20 ]; ok $? 'CSV: a line per step and rank'
+[ -f "$folder/final.0.npz" ] && [ -f "$folder/final.1.npz" ]; ok $? '{rank} in --save gives a file per rank'
+"$PYTHON" -c 'import json, sys; t = json.load(open(sys.argv[1])); e = [x for x in t["traceEvents"] if x["ph"] == "X"]
+assert {x["pid"] for x in e} == {0, 1} and len({x["tid"] for x in e}) == 2' "$folder/t.json"
+ok $? 'the trace is JSON with a lane per rank and stream'
+grep -q '<html' "$folder/t.html" && ! grep -q -E 'src="http|href="http' "$folder/t.html"; ok $? 'the HTML page needs no network'
+"$weft" run "$case/serial.pdmodel" --params "$case/params.pdiparams" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 >"$folder/a.csv" 2>/dev/null &&
+    "$weft" run "$case/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 2>/dev/null | cmp -s - "$folder/a.csv"
+ok $? 'parameters from .pdiparams and .npz are the same'
+"$weft" run "$case/startup.pdmodel" --save "$folder/init.npz" --seed 7 2>/dev/null && "$weft" run "$case/startup.pdmodel" --save "$folder/again.npz" --seed 7 2>/dev/null &&
+    cmp -s "$folder/init.npz" "$folder/again.npz"
+ok $? 'a startup program runs, and the same seed gives the same parameters'
+finish

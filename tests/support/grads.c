@@ -1,0 +1,371 @@
+#include "tests/support/grads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "passes/grad_sync.h"
+
+enum { NRANKS = 4 };
+
+/* Plain tests link this file too, so it has no test framework: a broken test ends here. */
+static void must(bool good, const char *what) {
+    if (good) return;
+    fprintf(stderr, "grads: %s\n", what);
+    abort();
+}
+static void must_succeed(weft_status status) { must(!status, weft_status_message(status)); }
+
+
+void grads_create(grads *g) {
+    *g = (grads){.dtype = WEFT_FP32, .dims = {4, 8}};
+    must_succeed(weft_context_create(NULL, &g->context));
+    must_succeed(weft_program_create(g->context, &g->p));
+    g->b = weft_program_block(g->p, 0);
+    must_succeed(weft_program_set_ring(g->p, 1, 4, (int64_t[]){0, 1, 2, 3}));
+    must_succeed(weft_program_set_ring(g->p, 2, 4, (int64_t[]){0, 1, 2, 3}));
+    must_succeed(weft_program_set_ring(g->p, 3, 2, (int64_t[]){0, 2}));
+}
+
+void grads_destroy(grads *g) {
+    weft_program_destroy(g->p);
+    weft_context_destroy(g->context);
+}
+
+weft_var *grads_var(grads *g, const char *n) {
+    weft_var *v = weft_block_find_var(g->b, n);
+    if (!v) must_succeed(weft_block_add_var(g->b, n, g->dtype, 2, g->dims, &v));
+    return v;
+}
+
+/* --- building ------------------------------------------------------------------------------------------------------- */
+
+weft_op *grads_op(grads *g, const char *line) {
+    char copy[512], *save = NULL, *inner = NULL;
+    snprintf(copy, sizeof copy, "%s", line);
+    weft_op *op = NULL;
+    bool output = false;
+    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        char *equals = strchr(word, '=');
+        if (!op) must_succeed(weft_op_create(g->p, word, &op));
+        else if (strcmp(word, "->") == 0) output = true;
+        else {
+            *equals = 0;
+            for (char *n = strtok_r(equals + 1, ",", &inner); n; n = strtok_r(NULL, ",", &inner))
+                must_succeed(output ? weft_op_add_output(op, word, grads_var(g, n))
+                                      : weft_op_add_input(op, word, grads_var(g, n)));
+        }
+    }
+    must_succeed(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
+    weft_block_insert_before(g->b, NULL, op);
+    return op;
+}
+
+static weft_op *op_on(grads *g, const char *type, const char *n) {
+    char line[256];
+    snprintf(line, sizeof line, "%s X=%s -> Out=%s", type, n, n);
+    return grads_op(g, line);
+}
+
+weft_op *grads_seed(grads *g, const char *n, double value) {
+    char line[256];
+    snprintf(line, sizeof line, "fill_constant -> Out=%s", n);
+    weft_op *op = grads_op(g, line);
+    must_succeed(weft_op_set_attr_float(op, "value", value));
+    must_succeed(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD | WEFT_ROLE_LOSS));
+    return op;
+}
+
+weft_op *grads_reduce(grads *g, const char *n, int64_t ring_id) {
+    weft_op *op = op_on(g, "c_allreduce_sum", n);
+    must_succeed(weft_op_set_attr_int(op, "ring_id", ring_id));
+    must_succeed(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    must_succeed(weft_op_set_attr_string(op, "op_namescope", "/auto_parallel/data_parallel"));
+    return op;
+}
+
+weft_op *grads_scale(grads *g, const char *n, double factor) {
+    weft_op *op = op_on(g, "scale", n);
+    must_succeed(weft_op_set_attr_float(op, "scale", factor));
+    must_succeed(weft_op_set_attr_string(op, "op_namescope", "/auto_parallel/data_parallel"));
+    return op;
+}
+
+void grads_sync(grads *g, const char *n, int64_t ring_id, double factor) {
+    grads_reduce(g, n, ring_id);
+    grads_scale(g, n, factor);
+}
+
+weft_op *grads_sgd(grads *g, const char *w, const char *n) {
+    char line[256];
+    snprintf(line, sizeof line, "sgd Param=%s Grad=%s LearningRate=lr -> ParamOut=%s", w, n, w);
+    weft_var_set_persistable(grads_var(g, w), true, true);
+    weft_var_set_persistable(grads_var(g, "lr"), true, false);
+    weft_op *op = grads_op(g, line);
+    must_succeed(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_OPTIMIZE));
+    return op;
+}
+
+/* --- passes --------------------------------------------------------------------------------------------------------- */
+
+weft_report *grads_passes(grads *g, const char *yaml) {
+    weft_pass_list *list = NULL;
+    weft_report *report = NULL;
+    weft_status status = weft_pass_list_parse(g->context, yaml, strlen(yaml), "test", &list);
+    if (!status) status = weft_pass_list_run(list, g->p, &report);
+    must_succeed(status);
+    weft_pass_list_destroy(list);
+    return report;
+}
+
+void grads_run(grads *g, const char *yaml) { weft_report_destroy(grads_passes(g, yaml)); }
+
+size_t grads_count(const grads *g, const char *type) {
+    size_t n = 0;
+    FOR_EACH_OP(op, g->b) n += op_is(op, type);
+    return n;
+}
+
+const char *grads_text(const grads *g, char *out, size_t nbytes) {
+    size_t used = 0;
+    out[0] = 0;
+    FOR_EACH_OP(op, g->b) {
+        const char *first = "";
+        for (size_t i = 0; i < op->outputs.count && !*first; i++)
+            if (op->outputs.slots[i].nargs) first = op->outputs.slots[i].args[0]->var->name->bytes;
+        int n = snprintf(out + used, nbytes - used, "%s%s(%s)", used ? " " : "", op->type->bytes, first);
+        used += (size_t)n;
+        must(used < nbytes, "text does not fit");
+    }
+    return out;
+}
+
+bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, const char *words) {
+    for (size_t i = 0; i < weft_report_nleft(r, pass_index); i++) {
+        const char *said;
+        if (weft_report_left(r, pass_index, i, &said) == reason && strstr(said, words)) return true;
+    }
+    return false;
+}
+
+/* --- imagined ranks -------------------------------------------------------------------------------------------------- */
+
+/* One number for each rank and variable. A fused variable stands for its members, which hold the numbers. */
+typedef struct world {
+    const weft_program *p;
+    double *values; /* [var id * NRANKS + rank] */
+    const slot **members; /* by var id: of a fused variable */
+} world;
+
+static double *value_of(world *w, const weft_var *v, int rank) { return &w->values[(size_t)v->id * NRANKS + (size_t)rank]; }
+
+/* A fixed number for an edge of the program, other on every rank: stands for what the forward pass left. */
+static double weight(const char *out, const char *in, int rank) {
+    uint32_t h = base_hash(out, strlen(out)) * 31 + base_hash(in, strlen(in)) + (uint32_t)rank * 977;
+    return 0.5 + (double)(h % 1000) / 1000.0;
+}
+
+static bool in_ring(const weft_program *p, const weft_op *op, int a, int b) {
+    const ring *r = program_find_ring(p, op_ring(op));
+    /* Ring 3 has another member list on odd ranks. */
+    return !r || r->nranks == NRANKS || a % 2 == b % 2;
+}
+
+static void reduce_var(world *w, const weft_op *op, const weft_var *v, weft_reduce reduce) {
+    double sums[NRANKS];
+    for (int r = 0; r < NRANKS; r++) {
+        int n = 0;
+        sums[r] = 0;
+        for (int q = 0; q < NRANKS; q++)
+            if (in_ring(w->p, op, r, q)) sums[r] += *value_of(w, v, q), n++;
+        if (reduce == WEFT_REDUCE_AVG) sums[r] /= n;
+    }
+    for (int r = 0; r < NRANKS; r++) *value_of(w, v, r) = sums[r];
+}
+
+static void scale_var(world *w, const weft_op *op, const weft_var *in, const weft_var *out) {
+    for (int r = 0; r < NRANKS; r++)
+        *value_of(w, out, r) = *value_of(w, in, r) * attr_float(op, "scale", 1) + attr_float(op, "bias", 0);
+}
+
+/* In place on all members of a fused variable. */
+static void on_fused(world *w, const weft_op *op, const slot *members) {
+    weft_reduce reduce;
+    for (size_t i = 0; i < members->nargs; i++) {
+        const weft_var *v = members->args[i]->var;
+        if (op_is_all_reduce(op, &reduce)) reduce_var(w, op, v, reduce);
+        else if (op_is(op, "scale")) scale_var(w, op, v, v);
+        else must(false, "this op cannot run on a fused variable");
+    }
+}
+
+/* out = sum of weighted inputs: of those in gradient slots where there are any, else of all; plus 1 if it is not linear. */
+static double combine(world *w, const weft_op *op, const weft_var *out, int rank) {
+    double sum = 0;
+    bool is_grad = strstr(op->type->bytes, "_grad") != NULL;
+    FOR_EACH_ARG(op, false, u) {
+        bool of_grad = strstr(op->inputs.slots[u_s].name->bytes, "@GRAD") != NULL;
+        if (is_grad && !of_grad) continue;
+        double by = op_is(op, "sum") || op_is(op, "elementwise_add") || op_is(op, "cast") || op_is(op, "assign")
+                        ? 1
+                        : weight(out->name->bytes, u->var->name->bytes, rank);
+        sum += by * *value_of(w, u->var, rank);
+    }
+    return op_is(op, "custom") ? sum * sum + 1 : sum;
+}
+
+static void step_op(world *w, weft_op *op) {
+    weft_reduce reduce;
+    const weft_var *x = op_x(op), *out = op_out(op);
+    if (op_has_effect(op, OP_NO_BYTES)) return;
+    if (op_is(op, "coalesce_tensor")) {
+        w->members[weft_op_output(op, "FusedOutput", 0)->id] = op_find_slot(op, true, "Output");
+        return;
+    }
+    if (x && w->members[x->id]) {
+        on_fused(w, op, w->members[x->id]);
+        return;
+    }
+    if (op_is_all_reduce(op, &reduce)) {
+        reduce_var(w, op, x, reduce);
+        return;
+    }
+    if (op_is(op, "scale")) {
+        scale_var(w, op, x, out);
+        return;
+    }
+    double results[NRANKS][8];
+    for (int r = 0; r < NRANKS; r++) {
+        size_t i = 0;
+        FOR_EACH_ARG(op, true, u) {
+            const char *words = attr_string(op, "str_value", "");
+            if (op_is(op, "fill_constant"))
+                results[r][i++] = *words ? strtod(words, NULL) : attr_float(op, "value", 0);
+            else if (op_is(op, "sgd"))
+                results[r][i++] = *value_of(w, u->var, r) - *value_of(w, weft_op_input(op, "Grad", 0), r);
+            else results[r][i++] = combine(w, op, u->var, r);
+        }
+        must(i <= 8, "too many outputs");
+    }
+    for (int r = 0; r < NRANKS; r++) {
+        size_t i = 0;
+        FOR_EACH_ARG(op, true, u) *value_of(w, u->var, r) = results[r][i++];
+    }
+}
+
+static world run_world(const weft_program *p) {
+    world w = {.p = p};
+    w.values = calloc(p->nall_vars * NRANKS, sizeof *w.values);
+    w.members = calloc(p->nall_vars, sizeof *w.members);
+    for (size_t i = 0; i < p->nall_vars; i++)
+        for (int r = 0; r < NRANKS; r++) {
+            const weft_var *v = p->all_vars[i];
+            w.values[i * NRANKS + (size_t)r] = weight(v->name->bytes, "start", v->persistable ? 0 : r);
+        }
+    for (int step = 0; step < 2; step++) {
+        FOR_EACH_OP(op, p->blocks[0]) step_op(&w, op);
+    }
+    return w;
+}
+
+/* What leaves the program: parameters, and the values of variables named fetched*. */
+static bool leaves(const weft_var *v) { return v->persistable || strncmp(v->name->bytes, "fetched", 7) == 0; }
+
+bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t nbytes) {
+    world x = run_world(a), y = run_world(b);
+    bool same = true;
+    for (size_t i = 0; i < a->nall_vars && same; i++) {
+        const weft_var *v = a->all_vars[i], *o = weft_block_find_var(b->blocks[0], v->name->bytes);
+        for (int r = 0; r < NRANKS && leaves(v) && same; r++) {
+            double p = *value_of(&x, v, r), q = o ? *value_of(&y, o, r) : NAN;
+            same = fabs(p - q) <= 1e-6 * fmax(1, fabs(p));
+            if (!same) snprintf(out, nbytes, "\"%s\" on rank %d: %.9g, then %.9g", v->name->bytes, r, p, q);
+        }
+    }
+    free(x.values), free(x.members), free(y.values), free(y.members);
+    return same;
+}
+
+/* --- explicit waits alone --------------------------------------------------------------------------------------------- */
+
+enum { MAX_STREAMS = 8 };
+
+typedef struct clocks {
+    size_t nops, nstreams;
+    int *stream;                  /* by position */
+    size_t (*seen)[MAX_STREAMS]; /* by position: how many ops of each stream are known to be done when it ends */
+    size_t *rank_in_stream;      /* by position, from 1 */
+    char names[MAX_STREAMS][64];
+} clocks;
+
+static int stream_number(clocks *c, const weft_op *op) {
+    char of_ring[RING_STREAM_NBYTES];
+    const char *n = op_stream(op, of_ring);
+    if (!n) n = "";
+    size_t i = 0;
+    while (i < c->nstreams && strcmp(c->names[i], n) != 0) i++;
+    if (i == c->nstreams) snprintf(c->names[c->nstreams++], 64, "%s", n);
+    must(c->nstreams <= MAX_STREAMS, "too many streams");
+    return (int)i;
+}
+
+static void merge_clock(size_t *into, const size_t *from) {
+    for (int s = 0; s < MAX_STREAMS; s++)
+        if (from[s] > into[s]) into[s] = from[s];
+}
+
+static void wait_for(clocks *c, const access_index *x, size_t i, const char *event) {
+    for (size_t k = 0; k < i; k++) {
+        const op_dist *d = x->ops[k]->dist;
+        if (d && d->event_to_record && strcmp(d->event_to_record, event) == 0) {
+            merge_clock(c->seen[i], c->seen[k]);
+            return;
+        }
+    }
+    must(false, event);
+}
+
+static void run_clocks(clocks *c, const access_index *x) {
+    size_t last[MAX_STREAMS] = {0}, count[MAX_STREAMS] = {0}; /* last: position + 1 */
+    for (size_t i = 0; i < x->nops; i++) {
+        int s = c->stream[i] = stream_number(c, x->ops[i]);
+        if (last[s]) merge_clock(c->seen[i], c->seen[last[s] - 1]);
+        const op_dist *d = x->ops[i]->dist;
+        for (size_t k = 0; d && k < d->nevents_to_wait; k++) wait_for(c, x, i, d->events_to_wait[k]);
+        c->seen[i][s] = c->rank_in_stream[i] = ++count[s];
+        last[s] = i + 1;
+    }
+}
+
+static bool is_ordered(const clocks *c, const access *a, const access *b) {
+    return c->seen[b->position][c->stream[a->position]] >= c->rank_in_stream[a->position];
+}
+
+static bool check_class(const clocks *c, const access *list, size_t n, char *out, size_t nbytes) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) {
+            if ((list[i].flags | list[k].flags) & ACCESS_ALIAS) continue;
+            if (!((list[i].flags | list[k].flags) & ACCESS_WRITE) || is_ordered(c, &list[i], &list[k])) continue;
+            snprintf(out, nbytes, "%s #%u and %s #%u", list[i].op->type->bytes, list[i].position,
+                     list[k].op->type->bytes, list[k].position);
+            return false;
+        }
+    return true;
+}
+
+bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
+    arena a;
+    arena_init(&a, &p->context->allocator);
+    access_index x;
+    must_succeed(access_index_build(p, &a, &x));
+    clocks c = {.nops = x.nops};
+    c.stream = ARENA_ARRAY(&a, int, x.nops + 1);
+    c.seen = arena_array(&a, x.nops + 1, sizeof *c.seen);
+    c.rank_in_stream = ARENA_ARRAY(&a, size_t, x.nops + 1);
+    run_clocks(&c, &x);
+    bool safe = true;
+    for (size_t i = 0; i < p->nall_vars && safe; i++)
+        if (x.class_of[i] == i) safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
+    arena_fini(&a);
+    return safe;
+}

@@ -1,0 +1,33 @@
+/* ops_fixture.h: runs a recorded one-op program kernel by kernel, without planner or executor, and compares its outputs
+ * with the recording.
+ *
+ * A gradient's recording holds what append_backward made: several ops at times. Every output starts as garbage, so that
+ * an element that a kernel leaves out is seen. */
+#ifndef TESTS_SUPPORT_OPS_FIXTURE_H
+#define TESTS_SUPPORT_OPS_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weft/context.h"
+
+typedef enum ops_result {
+    OPS_PASSED,
+    OPS_FAILED,
+    OPS_SKIPPED /* an op without a kernel here, or a collective */
+} ops_result;
+
+typedef enum ops_mode {
+    OPS_APART,   /* every var has its own memory */
+    OPS_IN_PLACE /* outputs take the memory of inputs wherever ops.def allows it */
+} ops_mode;
+
+/* Runs DIR/VARIANT.pdmodel on DIR/VARIANT.npz. `op` is the folder's name: it chooses the tolerance. What went wrong is
+ * written to `why`. */
+ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
+                           char *why, size_t why_nbytes);
+
+/* Recordings whose numbers mean nothing (random ops), or that Paddle 3 contradicts: compared by shape and type only. */
+bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);
+
+#endif

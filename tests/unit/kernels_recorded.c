@@ -1,0 +1,95 @@
+/* Every kernel against what Paddle computed: each folder of fixtures/ops (2.6.2) and fixtures/ops3 (3.3.1) whose ops
+ * all have a kernel is run and compared, once with every var in memory of its own and once in place where ops.def
+ * allows it. A new kernel is tested as soon as ops.def names it. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <glob.h>
+#include <stdio.h>
+
+#include "executor/kernel.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/ops_fixture.h"
+
+enum { MAX_FOLDERS = 800 };
+
+/* One folder; no pointers, because each case runs in a process of its own. */
+typedef struct folder {
+    char root[8], op[120];
+} folder;
+
+static size_t list_folders(folder *out, size_t capacity) {
+    static const char *const roots[] = {"ops", "ops3"};
+    size_t count = 0;
+    for (size_t r = 0; r < 2; r++) {
+        char pattern[600];
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s/%s/*/", fixture_root(), roots[r]);
+        if (glob(pattern, 0, NULL, &found) != 0) continue;
+        for (size_t i = 0; i < found.gl_pathc && count < capacity; i++) {
+            char *path = found.gl_pathv[i];
+            path[strlen(path) - 1] = 0;
+            snprintf(out[count].root, sizeof out[count].root, "%s", roots[r]);
+            snprintf(out[count].op, sizeof out[count].op, "%s", strrchr(path, '/') + 1);
+            count++;
+        }
+        globfree(&found);
+    }
+    return count;
+}
+
+/* Runs every recording of a folder; how many were compared, and a line to stderr for each that failed. */
+static size_t run_folder(weft_context *context, const folder *f, size_t *out_failed) {
+    char dir[600], pattern[640], why[400];
+    size_t compared = 0;
+    glob_t found;
+    snprintf(dir, sizeof dir, "%s/%s/%s", fixture_root(), f->root, f->op);
+    snprintf(pattern, sizeof pattern, "%s/*.pdmodel", dir);
+    *out_failed = 0;
+    if (glob(pattern, 0, NULL, &found) != 0) return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *variant = strrchr(found.gl_pathv[i], '/') + 1;
+        variant[strlen(variant) - strlen(".pdmodel")] = 0;
+        if (ops_fixture_is_known(context, f->root, f->op, variant)) continue;
+        for (int mode = OPS_APART; mode <= OPS_IN_PLACE; mode++) {
+            ops_result result = ops_fixture_run(context, dir, f->op, variant, (ops_mode)mode, why, sizeof why);
+            compared += result != OPS_SKIPPED;
+            if (result != OPS_FAILED) continue;
+            ++*out_failed;
+            fprintf(stderr, "%s/%s/%s%s: %s\n", f->root, f->op, variant, mode == OPS_IN_PLACE ? " in place" : "", why);
+        }
+    }
+    globfree(&found);
+    return compared;
+}
+
+ParameterizedTestParameters(kernels_recorded, folder) {
+    static folder folders[MAX_FOLDERS];
+    return cr_make_param_array(folder, folders, list_folders(folders, MAX_FOLDERS));
+}
+
+ParameterizedTest(folder *f, kernels_recorded, folder) {
+    weft_context *context;
+    size_t failed;
+    cr_assert_null(weft_context_create(NULL, &context));
+    run_folder(context, f, &failed);
+    weft_context_destroy(context);
+    cr_assert_eq(failed, 0, "%s/%s: %zu recordings differ", f->root, f->op, failed);
+}
+
+/* A kernel whose recordings are all passed over would be tested by nothing. */
+Test(kernels_recorded, every_kernel_with_a_recording_is_compared) {
+    static folder folders[MAX_FOLDERS];
+    size_t count = list_folders(folders, MAX_FOLDERS), covered = 0;
+    weft_context *context;
+    if (count == 0) cr_skip_test("no recordings here");
+    cr_assert_null(weft_context_create(NULL, &context));
+    for (size_t i = 0; i < count; i++) {
+        const op_schema *schema = ops_find(context, folders[i].op);
+        if (strcmp(folders[i].root, "ops") != 0 || !kernel_find(schema) || (schema->effects & OP_COLLECTIVE)) continue;
+        size_t failed;
+        cr_expect(run_folder(context, &folders[i], &failed) > 0 || failed, "nothing of %s was compared", folders[i].op);
+        covered++;
+    }
+    weft_context_destroy(context);
+    cr_assert_gt(covered, 40, "only %zu kernels have recordings", covered);
+}

@@ -1,0 +1,284 @@
+/* Shape inference: rules of single ops written as text, and every recorded program against the shapes that Paddle gave. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/context.h"
+#include "ops/infer.h"
+#include "tests/support/fixtures.h"
+
+static weft_context *context;
+static weft_program *program;
+
+static void setup(void) {
+    cr_assert_null(context_create_bare(NULL, &context));
+    cr_assert_null(ops_register(context));
+    cr_assert_null(weft_program_create(context, &program));
+}
+
+static void teardown(void) {
+    weft_program_destroy(program);
+    context_destroy(context);
+}
+
+TestSuite(ops_infer, .init = setup, .fini = teardown);
+
+/* --- ops as text: "X:2,3 Y:3,4" slots and extents, "axis=1 dim=i0,-1 lower=b0 mode='SAME'" attrs ---------------------- */
+
+static int64_t *read_list(const char **s, size_t *count) {
+    static int64_t values[32];
+    for (*count = 0; **s && **s != ' ';) {
+        char *end;
+        values[(*count)++] = strtoll(*s, &end, 10);
+        cr_assert(end != *s, "a number at \"%s\"", *s);
+        *s = end + (*end == ',');
+    }
+    return values;
+}
+
+/* Adds the arguments in `s` to `op`: a tensor of its own each. "X:" is a scalar, "X:i2" one of int64, "X:?" unknown. */
+static void add_args(weft_op *op, bool output, const char *s) {
+    for (int n = 0; *s; n++) {
+        char slot_name[32], var_name[48];
+        int nbytes;
+        cr_assert_eq(sscanf(s, " %31[^: ]:%n", slot_name, &nbytes), 1, "\"%s\"", s);
+        s += nbytes;
+        bool is_int = *s == 'i', unknown = *s == '?', half = *s == 'h';
+        s += is_int || unknown || half;
+        size_t ndim;
+        int64_t *dims = read_list(&s, &ndim);
+        weft_var *v;
+        snprintf(var_name, sizeof var_name, "%s.%s.%d", output ? "out" : "in", slot_name, n);
+        cr_assert_null(weft_block_add_var(program->blocks[0], var_name,
+                                          is_int ? WEFT_INT64 : half ? WEFT_FP16 : WEFT_FP32, ndim, dims, &v));
+        if (unknown || output) v->has_tensor = false;
+        cr_assert_null(output ? weft_op_add_output(op, slot_name, v) : weft_op_add_input(op, slot_name, v));
+        while (*s == ' ') s++;
+    }
+}
+
+static void add_attrs(weft_op *op, const char *s) {
+    while (*s) {
+        char attr_name[40];
+        int nbytes;
+        cr_assert_eq(sscanf(s, " %39[^= ]=%n", attr_name, &nbytes), 1, "\"%s\"", s);
+        s += nbytes;
+        if (*s == '\'') {
+            char value[32];
+            cr_assert_eq(sscanf(s, "'%31[^']'%n", value, &nbytes), 1);
+            s += nbytes;
+            cr_assert_null(weft_op_set_attr_string(op, attr_name, value));
+        } else if (*s == 'b') {
+            cr_assert_null(weft_op_set_attr_bool(op, attr_name, s[1] == '1'));
+            s += 2;
+        } else {
+            bool list = *s == 'l';
+            s += list;
+            size_t count;
+            int64_t *values = read_list(&s, &count);
+            cr_assert_null(list ? weft_op_set_attr_longs(op, attr_name, count, values)
+                                : weft_op_set_attr_int(op, attr_name, values[0]));
+        }
+        while (*s == ' ') s++;
+    }
+}
+
+/* "Out:[2, 3] XShape:[0, 2]" of what inference gave, dtype after a slash where it is not float32. */
+static void print_outputs(shape_env *env, weft_op *op, buffer *out) {
+    FOR_EACH_ARG(op, true, u) {
+        shape_text t;
+        shape s = shape_env_get(env, u->var);
+        buffer_format(out, "%s%s:%s", out->nbytes ? " " : "", op->outputs.slots[u_s].name->bytes, shape_print(&s, &t));
+        if (s.dtype != WEFT_FP32) buffer_format(out, "/%d", s.dtype);
+        if (s.height >= 0) buffer_format(out, "of%d", (int)s.height);
+    }
+}
+
+struct rule {
+    char type[40], inputs[80], outputs[40], attrs[120];
+    char expected[120]; /* outputs, or after '!' a part of the error */
+};
+
+ParameterizedTestParameters(ops_infer, rules) {
+    static struct rule rules[] = {
+#include "tests/unit/ops_infer_rules.inc"
+    };
+    return cr_make_param_array(struct rule, rules, sizeof rules / sizeof *rules);
+}
+
+ParameterizedTest(struct rule *c, ops_infer, rules) {
+    weft_op *op;
+    shape_env env;
+    arena scratch;
+    buffer got;
+    arena_init(&scratch, &context->allocator);
+    buffer_init(&got, &context->allocator);
+    cr_assert_null(weft_op_create(program, c->type, &op));
+    add_args(op, false, c->inputs);
+    add_args(op, true, c->outputs);
+    add_attrs(op, c->attrs);
+    weft_block_insert_before(program->blocks[0], NULL, op);
+    cr_assert_null(shape_env_init(&env, program, &scratch));
+    weft_status status = shape_infer_op(&env, op, &scratch);
+    if (!status) print_outputs(&env, op, &got);
+    buffer_append(&got, "", 1);
+    if (*c->expected == '!')
+        cr_expect(strstr(weft_status_message(status), c->expected + 1) && strstr(weft_status_message(status), c->type),
+                  "%s: expected \"%s\", found \"%s\" %s", c->type, c->expected + 1, weft_status_message(status), got.bytes);
+    else
+        cr_expect_str_eq(got.bytes, c->expected, "%s(%s) %s: expected %s, found %s %s", c->type, c->inputs, c->attrs,
+                         c->expected, got.bytes, weft_status_message(status));
+    weft_status_free(status);
+    buffer_fini(&got);
+    arena_fini(&scratch);
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------------- */
+
+Test(ops_infer, an_unknown_op_keeps_declared_types) {
+    weft_op *op;
+    weft_var *v;
+    cr_assert_null(weft_block_add_var(program->blocks[0], "v", WEFT_INT32, 2, (const int64_t[]){2, -1}, &v));
+    cr_assert_null(weft_op_create(program, "of_another_world", &op));
+    cr_assert_null(weft_op_add_output(op, "Out", v));
+    weft_block_insert_before(program->blocks[0], NULL, op);
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    cr_assert_null(shape_env_init(&env, program, &scratch));
+    cr_assert_null(shape_infer_block(&env, program->blocks[0], &scratch));
+    shape s = shape_env_get(&env, v);
+    cr_expect(s.ndim == 2 && s.dims[0] == 2 && s.dims[1] == -1 && s.dtype == WEFT_INT32);
+    arena_fini(&scratch);
+}
+
+Test(ops_infer, a_cycle_of_blocks_ends) {
+    weft_op *op;
+    weft_attr *a;
+    cr_assert_null(weft_op_create(program, "conditional_block", &op));
+    cr_assert_null(op_set_attr(op, "sub_block", &a));
+    a->type = ATTR_BLOCK;
+    a->u.i = 0;
+    weft_block_insert_before(program->blocks[0], NULL, op);
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    cr_assert_null(shape_env_init(&env, program, &scratch));
+    cr_assert_null(shape_infer_block(&env, program->blocks[0], &scratch));
+    a->u.i = 1;
+    weft_status status = shape_infer_block(&env, program->blocks[0], &scratch);
+    cr_expect_eq(weft_status_code(status), WEFT_INVALID_PROGRAM);
+    weft_status_free(status);
+    arena_fini(&scratch);
+}
+
+/* --- recorded programs --------------------------------------------------------------------------------------------- */
+
+/* Whether the first op that names `v` makes it, by a rule: then inference can and must find its type. */
+static bool is_made(const weft_var *v) {
+    const use *first = v->first_use;
+    if (!first || v->persistable) return false;
+    FOR_EACH_USE(u, v) {
+        if (u->op->block->idx != first->op->block->idx) return false;
+        if (u->op->order < first->op->order || (u->op == first->op && !u->is_output)) first = u;
+    }
+    const op_schema *s = op_schema_of(first->op);
+    return first->is_output && s && s->infer != infer_none && !(s->effects & OP_NO_BYTES);
+}
+
+static bool is_in_slot(const weft_var *v, const char *type, const char *slot_name) {
+    FOR_EACH_USE(u, v) {
+        if (u->is_output && op_is(u->op, type) && weft_op_output(u->op, slot_name, 0) == v) return true;
+    }
+    return false;
+}
+
+/* Paddle leaves the fused buffer's shape at [], and its partitioner splits statistics like the batch: those are stale. */
+static bool is_stale(const weft_var *v) {
+    return is_in_slot(v, "coalesce_tensor", "FusedOutput") || is_in_slot(v, "batch_norm", "SavedMean") ||
+           is_in_slot(v, "batch_norm", "SavedVariance");
+}
+
+/* Types that inference gave otherwise than Paddle did, as text. */
+static void compare_var(const shape_env *env, const weft_var *v, buffer *out) {
+    shape got = shape_env_get(env, v), want = shape_of_var(v);
+    if (!v->block || want.ndim < 0 || is_stale(v)) return;
+    bool same = got.ndim == want.ndim && got.height == want.height && got.dtype == want.dtype;
+    for (int32_t d = 0; d < want.ndim && same; d++) same = got.dims[d] == want.dims[d] || want.dims[d] < 0;
+    shape_text a, b;
+    if (!same)
+        buffer_format(out, "%s: Paddle %s/%d, inferred %s/%d\n", v->name->bytes, shape_print(&want, &a), want.dtype,
+                      shape_print(&got, &b), got.dtype);
+}
+
+/* Forgets what Paddle declared for what ops make, so that inference has to find it. */
+static void forget_outputs(shape_env *env) {
+    for (size_t i = 0; i < env->nshapes; i++)
+        if (is_made(env->program->all_vars[i])) env->shapes[i].ndim = -1;
+}
+
+static weft_status infer_program(weft_program *p, buffer *out) {
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    weft_status status = shape_env_init(&env, p, &scratch);
+    if (!status) forget_outputs(&env);
+    if (!status) status = shape_infer_block(&env, p->blocks[0], &scratch);
+    for (size_t i = 0; i < p->nall_vars && !status; i++)
+        compare_var(&env, p->all_vars[i], out);
+    arena_fini(&scratch);
+    return status;
+}
+
+/* Slots and attrs that a recorded op carries and its row does not know, as text. */
+static void check_row(weft_op *op, buffer *out) {
+    const op_schema *s = op_schema_of(op);
+    for (int side = 0; side < 2 && s; side++) {
+        const slot_list *list = side ? &op->outputs : &op->inputs;
+        for (size_t i = 0; i < list->count; i++)
+            if ((side ? schema_output : schema_input)(s, list->slots[i].name->bytes) < 0)
+                buffer_format(out, "%s: slot %s is not in its row\n", s->type, list->slots[i].name->bytes);
+    }
+    for (size_t i = 0; s && i < s->nattrs; i++) {
+        const weft_attr *a = op_find_attr(op, s->attrs[i].name);
+        bool lists = a && (a->type == ATTR_INTS || a->type == ATTR_LONGS);
+        bool row_lists = s->attrs[i].type == ATTR_INTS || s->attrs[i].type == ATTR_LONGS;
+        bool ints = a && (a->type == ATTR_INT || a->type == ATTR_LONG || a->type == ATTR_BOOLEAN);
+        bool row_ints = s->attrs[i].type == ATTR_INT || s->attrs[i].type == ATTR_LONG || s->attrs[i].type == ATTR_BOOLEAN;
+        if (a && a->type != s->attrs[i].type && !(lists && row_lists) && !(ints && row_ints))
+            buffer_format(out, "%s: attr %s: type %d is not that of its row\n", s->type, s->attrs[i].name, a->type);
+    }
+}
+
+static void walk_file(const char *path) {
+    weft_program *p;
+    buffer found;
+    buffer_init(&found, &context->allocator);
+    weft_status status = weft_program_load(context, path, NULL, &p);
+    if (!status) {
+        for (size_t i = 0; i < p->nblocks; i++) {
+            FOR_EACH_OP(op, p->blocks[i]) { check_row(op, &found); }
+        }
+        status = infer_program(p, &found);
+        weft_program_destroy(p);
+    }
+    cr_expect_null(status, "%s: %s", path, weft_status_message(status));
+    if (found.nbytes) cr_expect_eq(found.nbytes, 0, "%s:\n%.*s", path, (int)found.nbytes, found.bytes);
+    weft_status_free(status);
+    buffer_fini(&found);
+}
+
+static void walk_files(const char *pattern) {
+    char path[512];
+    glob_t files;
+    snprintf(path, sizeof path, "%s/%s", fixture_root(), pattern);
+    if (glob(path, 0, NULL, &files)) cr_skip_test("no %s", path);
+    for (size_t i = 0; i < files.gl_pathc; i++) walk_file(files.gl_pathv[i]);
+    globfree(&files);
+}
+
+Test(ops_infer, finds_the_shapes_of_paddle26_programs) { walk_files("paddle26/*/*.pdmodel*"); }
+Test(ops_infer, finds_the_shapes_of_paddle3_programs) { walk_files("paddle3/*/*.pdmodel*"); }
+Test(ops_infer, finds_the_shapes_of_single_ops) { walk_files("ops/*/*.pdmodel"); }

@@ -1,0 +1,515 @@
+/* data_parallel on programs of a few lines: what is split, where reduces go, and what is refused in which words. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/ir.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/small_program.h"
+#include "tests/support/table.h"
+#include "weft/pass.h"
+
+static weft_context *context;
+static weft_program *program;
+static weft_report *report;
+
+static void setup(void) {
+    cr_assert_null(weft_context_create(NULL, &context));
+}
+
+static void teardown(void) {
+    weft_report_destroy(report);
+    weft_program_destroy(program);
+    weft_context_destroy(context);
+}
+TestSuite(data_parallel, .init = setup, .fini = teardown);
+
+static weft_status run_list(const char *passes) {
+    weft_pass_list *list = NULL;
+    cr_assert_null(weft_pass_list_parse(context, passes, strlen(passes), "list", &list));
+    weft_report_destroy(report);
+    weft_status status = weft_pass_list_run(list, program, &report);
+    weft_pass_list_destroy(list);
+    return status;
+}
+
+static void run_well(const char *passes) {
+    weft_status status = run_list(passes);
+    cr_assert_null(status, "%s: %s", weft_status_place(status), weft_status_message(status));
+}
+
+static weft_var *var(const char *wanted) {
+    weft_var *v = weft_block_find_var(weft_program_block(program, 0), wanted);
+    cr_assert_not_null(v, "%s", wanted);
+    return v;
+}
+
+/* "8,4 [0,-1]": extents and dims_mapping. */
+static const char *placed(const char *wanted) {
+    static char out[200];
+    const weft_var *v = var(wanted);
+    size_t n = 0;
+    for (size_t i = 0; i < v->ndim; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%lld", i ? "," : "", (long long)v->dims[i]);
+    n += (size_t)snprintf(out + n, sizeof out - n, " [");
+    for (int i = 0; i < v->dist->ndim; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%lld", i ? "," : "", (long long)v->dist->dims_mapping[i]);
+    snprintf(out + n, sizeof out - n, "]");
+    return out;
+}
+
+static void assert_types(const char *expected) {
+    char *types = small_program_types(program, 0);
+    cr_assert_str_eq(types, expected);
+    free(types);
+}
+
+static weft_op *op_at(size_t index) {
+    weft_op *op = weft_block_first_op(weft_program_block(program, 0));
+    while (index--) op = weft_op_next(op);
+    return op;
+}
+
+#define COUNT(lines) (sizeof(lines) / sizeof *(lines))
+#define USE(lines) program = small_program(context, lines, COUNT(lines))
+
+/* A linear layer: x [8, 4] times w [4, 3], mean, its gradient, sgd. */
+#define LINEAR_VARS                                                                                                    \
+    "var x float32 8,4", "var w float32 4,3 persist", "var lr float32 - persist", "var h float32 8,3",                 \
+        "var loss float32 -", "var loss@GRAD float32 -", "var h@GRAD float32 8,3", "var w@GRAD float32 4,3"
+#define FORWARD                                                                                                        \
+    "op matmul_v2 X=x Y=w -> Out=h | op_role=0", "op reduce_mean X=h -> Out=loss | op_role=256 reduce_all=true"
+#define SEED "op fill_constant -> Out=loss@GRAD | op_role=257 value=1.0 dtype=5 shape=[]"
+#define MEAN_GRAD "op reduce_mean_grad X=h Out@GRAD=loss@GRAD -> X@GRAD=h@GRAD | op_role=1 reduce_all=true"
+#define BACKWARD                                                                                                       \
+    SEED, MEAN_GRAD, "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD"
+#define SGD "op sgd Param=w Grad=w@GRAD LearningRate=lr -> ParamOut=w | op_role=2"
+static const char *const linear[] = {LINEAR_VARS, FORWARD, BACKWARD, SGD};
+
+/* --- what it does
+ * -------------------------------------------------------------------------------------------------------- */
+
+Test(data_parallel, averages_each_gradient_right_after_its_writer) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale sgd");
+    const weft_op *reduce = op_at(5), *scale = op_at(6);
+    cr_assert_eq(weft_op_input(reduce, "X", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_output(reduce, "Out", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_attr_int(reduce, "ring_id", -1), 0);
+    cr_assert_eq(weft_op_attr_bool(reduce, "use_calc_stream", false), true);
+    cr_assert_eq(weft_op_role(reduce), WEFT_ROLE_BACKWARD);
+    cr_assert_str_eq(weft_op_attr_string(reduce, "op_namescope", ""), "/auto_parallel/data_parallel");
+    cr_assert_eq(weft_op_input(scale, "X", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_attr_float(scale, "scale", 0), 0.5);
+    cr_assert_eq(weft_op_attr_bool(scale, "bias_after_scale", false), true);
+    cr_assert_str_eq(weft_op_attr_string(scale, "op_namescope", ""), "/auto_parallel/data_parallel");
+    cr_assert_eq(weft_report_count(report, 0, "gradients reduced"), 1);
+    cr_assert_eq(weft_report_count(report, 0, "scales added"), 1);
+}
+
+Test(data_parallel, feeds_and_what_follows_get_a_ranks_rows) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 4}");
+    cr_assert_str_eq(placed("x"), "2,4 [0,-1]");
+    cr_assert_str_eq(placed("h"), "2,3 [0,-1]");
+    cr_assert_str_eq(placed("h@GRAD"), "2,3 [0,-1]");
+    cr_assert_str_eq(placed("w"), "4,3 [-1,-1]");
+    cr_assert_str_eq(placed("w@GRAD"), "4,3 [-1,-1]");
+    cr_assert_str_eq(placed("loss"), " []");
+    size_t nranks = 0;
+    const int64_t *ranks = NULL;
+    cr_assert(weft_program_ring(program, 0, &nranks, &ranks));
+    cr_assert_eq(nranks, 4);
+    for (int64_t i = 0; i < 4; i++) cr_assert_eq(ranks[i], i);
+    cr_assert(program->has_dist);
+    cr_assert_eq(weft_program_rank(program), -1);
+    cr_assert_eq(program->nparams_grads, 1);
+    cr_assert_str_eq(program->params_grads[1]->bytes, "w@GRAD");
+}
+
+Test(data_parallel, a_sum_of_losses_needs_no_scale) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 2, reduce: sum}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum sgd");
+}
+
+Test(data_parallel, programs_of_paddle_3_get_its_collective) {
+    USE(linear);
+    program->version = 3003001;
+    program->has_version = true;
+    run_well("data_parallel: {ranks: 2}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad all_reduce scale sgd");
+    cr_assert_eq(weft_op_input(op_at(5), "x", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_output(op_at(5), "out", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_attr_int(op_at(5), "reduce_type", -1), WEFT_REDUCE_SUM);
+}
+
+Test(data_parallel, one_rank_changes_dist_attrs_only) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 1}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad sgd");
+    cr_assert_str_eq(placed("x"), "8,4 [0,-1]");
+    cr_assert_str_eq(placed("h"), "8,3 [-1,-1]");
+}
+
+static const char *const accumulated[] = {LINEAR_VARS,
+                                          "var part float32 4,3",
+                                          FORWARD,
+                                          SEED,
+                                          MEAN_GRAD,
+                                          "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1",
+                                          "op abs_grad X=w Out@GRAD=w -> X@GRAD=part | op_role=1",
+                                          "op sum X=w@GRAD,part -> Out=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
+                                          "op clip X=w@GRAD -> Out=w@GRAD | op_role=2 min=-1.0 max=1.0",
+                                          SGD};
+
+Test(data_parallel, reduces_after_the_last_backward_writer_and_before_clipping) {
+    USE(accumulated);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types(
+        "matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad abs_grad sum c_allreduce_sum scale "
+        "clip sgd");
+}
+
+static const char *const two_gradients[] = {
+    LINEAR_VARS, "var b float32 3 persist", "var b@GRAD float32 3", "var s float32 8,3", "var s@GRAD float32 8,3",
+    "op matmul_v2 X=x Y=w -> Out=h | op_role=0", "op elementwise_add X=h Y=b -> Out=s | op_role=0 axis=-1",
+    "op reduce_mean X=s -> Out=loss | op_role=256 reduce_all=true", SEED,
+    "op reduce_mean_grad X=s Out@GRAD=loss@GRAD -> X@GRAD=s@GRAD | op_role=1 reduce_all=true",
+    /* an op of a host's own that makes both gradients */
+    "op linear_grad X=x Out@GRAD=s@GRAD -> B@GRAD=b@GRAD W@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD,b,b@GRAD", SGD,
+    "op sgd Param=b Grad=b@GRAD LearningRate=lr -> ParamOut=b | op_role=2"};
+
+Test(data_parallel, gradients_of_one_op_are_reduced_in_the_order_it_names_them) {
+    USE(two_gradients);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types(
+        "matmul_v2 elementwise_add reduce_mean fill_constant reduce_mean_grad linear_grad c_allreduce_sum scale "
+        "c_allreduce_sum scale sgd sgd");
+    cr_assert_eq(weft_op_input(op_at(6), "X", 0), var("w@GRAD"));
+    cr_assert_eq(weft_op_input(op_at(8), "X", 0), var("b@GRAD"));
+}
+
+static const char *const cast_copy[] = {
+    "var x float32 8,4",
+    "var w float32 4,3 persist",
+    "var lr float32 - persist",
+    "var c float32 4,3",
+    "var h float32 8,3",
+    "var loss float32 -",
+    "var loss@GRAD float32 -",
+    "var h@GRAD float32 8,3",
+    "var c@GRAD float32 4,3",
+    "var w@GRAD float32 4,3",
+    "op cast X=w -> Out=c | op_role=0 in_dtype=5 out_dtype=5",
+    "op matmul_v2 X=x Y=c -> Out=h | op_role=0",
+    "op reduce_mean X=h -> Out=loss | op_role=256 reduce_all=true",
+    SEED,
+    MEAN_GRAD,
+    "op matmul_v2_grad X=x Y=c Out@GRAD=h@GRAD -> Y@GRAD=c@GRAD | op_role=1 op_role_var=c,c@GRAD",
+    "op cast X=c@GRAD -> Out=w@GRAD | op_role=1 in_dtype=5 out_dtype=5",
+    SGD};
+
+Test(data_parallel, a_parameter_is_covered_through_its_cast_copy) {
+    USE(cast_copy);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types(
+        "cast matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale cast sgd");
+    cr_assert_eq(weft_op_input(op_at(6), "X", 0), var("c@GRAD"));
+}
+
+/* --- feeds
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static const char *const several_feeds[] = {"var x float32 8,4",
+                                            "var table float32 3,4",
+                                            "var wide float32 8,4",
+                                            "var scalar float32 -",
+                                            "var state float32 8 persist",
+                                            "var a float32 8,4",
+                                            "var b float32 8,4",
+                                            "var c float32 3,4",
+                                            "var d float32 -",
+                                            "var e float32 8",
+                                            "op relu X=x -> Out=a | op_role=0",
+                                            "op relu X=wide -> Out=b | op_role=0",
+                                            "op relu X=table -> Out=c | op_role=0",
+                                            "op relu X=scalar -> Out=d | op_role=0",
+                                            "op relu X=state -> Out=e | op_role=0",
+                                            "op relu X=a -> Out=x | op_role=0"};
+
+Test(data_parallel, rows_are_split_where_dim_0_is_the_batch) {
+    USE(several_feeds);
+    run_well("data_parallel: {ranks: 2, replicate: [wide]}");
+    cr_assert_str_eq(placed("x"), "4,4 [0,-1]");
+    cr_assert_str_eq(placed("wide"), "8,4 [-1,-1]");
+    cr_assert_str_eq(placed("b"), "8,4 [-1,-1]");
+    cr_assert_str_eq(placed("table"), "3,4 [-1,-1]");
+    cr_assert_str_eq(placed("scalar"), " []");
+    cr_assert_str_eq(placed("state"), "8 [-1]");
+    cr_assert_eq(weft_report_count(report, 0, "feeds split"), 1);
+    cr_assert_eq(weft_report_count(report, 0, "feeds whole"), 3);
+}
+
+static const char *const feed_ops[] = {"var feed float32 - persist", "var x float32 8,4", "var a float32 8,4",
+                                       "op feed X=feed -> Out=x | op_role=0 col=0", "op relu X=x -> Out=a | op_role=0"};
+
+Test(data_parallel, what_a_feed_op_writes_is_fed) {
+    USE(feed_ops);
+    var("feed")->kind = WEFT_FEED_MINIBATCH;
+    run_well("data_parallel: {ranks: 2}");
+    cr_assert_str_eq(placed("x"), "4,4 [0,-1]");
+    cr_assert_str_eq(placed("a"), "4,4 [0,-1]");
+}
+
+static const char *const dynamic[] = {"var x float32 -1,4",
+                                      "var t float32 8,4",
+                                      "var a float32 -1,4",
+                                      "var b float32 -1,2,2",
+                                      "op relu X=x -> Out=a | op_role=0",
+                                      "op reshape2 X=a -> Out=b | op_role=0 shape=[-1,2,2]",
+                                      "op relu X=t -> Out=t | op_role=0"};
+
+Test(data_parallel, an_unknown_batch_stays_unknown_and_is_split) {
+    USE(dynamic);
+    run_well("data_parallel: {ranks: 3}");
+    cr_assert_str_eq(placed("x"), "-1,4 [0,-1]");
+    cr_assert_str_eq(placed("b"), "-1,2,2 [0,-1,-1]");
+    cr_assert_str_eq(placed("t"), "8,4 [-1,-1]");
+}
+
+static const char *const unknown_op[] = {"var x float32 8,4", "var a float32 8,9", "var b float32 9,8",
+                                         "op my_layer X=x -> Out=a Other=b | op_role=0"};
+
+Test(data_parallel, rows_go_through_ops_that_nobody_knows) {
+    USE(unknown_op);
+    run_well("data_parallel: {ranks: 2}");
+    cr_assert_str_eq(placed("a"), "4,9 [0,-1]");
+    cr_assert_str_eq(placed("b"), "9,8 [-1,-1]");
+}
+
+static const char *const statistics[] = {"var x float32 8,4", "var m float32 4 persist",
+                                         "op my_norm X=x M=m -> MOut=m | op_role=0"};
+
+Test(data_parallel, state_that_comes_from_a_ranks_rows_is_reported) {
+    USE(statistics);
+    run_well("data_parallel: {ranks: 2}");
+    const char *words = NULL;
+    cr_assert_eq(weft_report_nleft(report, 0), 1);
+    cr_assert_eq(weft_report_left(report, 0, 0, &words), WEFT_REASON_ROLE);
+    cr_assert_str_eq(words, "my_norm #0: m is each rank's own: it comes from its rows alone");
+}
+
+/* --- rows
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+#define LOOKUP_VARS                                                                                                    \
+    "var ids int64 8,1", "var w float32 10,3 persist", "var lr float32 - persist", "var h float32 8,1,3",              \
+        "var loss float32 -", "var loss@GRAD float32 -", "var h@GRAD float32 8,1,3", "var w@GRAD float32 10,3 rows"
+#define LOOKUP                                                                                                         \
+    "op lookup_table_v2 Ids=ids W=w -> Out=h | op_role=0 is_sparse=true padding_idx=-1",                               \
+        "op reduce_mean X=h -> Out=loss | op_role=256 reduce_all=true", SEED, MEAN_GRAD
+static const char *const rows[] = {LOOKUP_VARS, LOOKUP,
+                                   "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=w@GRAD | op_role=1 "
+                                   "is_sparse=true op_role_var=w,w@GRAD",
+                                   SGD};
+
+Test(data_parallel, a_gradient_of_rows_is_made_dense) {
+    USE(rows);
+    run_well("data_parallel: {ranks: 2}");
+    cr_assert_eq(var("w@GRAD")->kind, WEFT_DENSE_TENSOR);
+    cr_assert_str_eq(placed("w@GRAD"), "10,3 [-1,-1]");
+    cr_assert_not(weft_op_attr_bool(op_at(0), "is_sparse", true));
+    cr_assert_not(weft_op_attr_bool(op_at(4), "is_sparse", true));
+    cr_assert_str_eq(weft_op_type(op_at(5)), "c_allreduce_sum");
+    cr_assert_eq(weft_report_count(report, 0, "gradients made dense"), 1);
+}
+
+static const char *const shared_rows[] = {
+    LOOKUP_VARS,
+    "var p0 float32 10,3 rows",
+    "var p1 float32 10,3 rows",
+    LOOKUP,
+    "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=p0 | op_role=1 is_sparse=true",
+    "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=p1 | op_role=1 is_sparse=true",
+    "op sum X=p0,p1 -> Out=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
+    SGD};
+
+Test(data_parallel, rows_summed_from_several_lookups_are_all_made_dense) {
+    USE(shared_rows);
+    run_well("data_parallel: {ranks: 2}");
+    static const char *const all[] = {"w@GRAD", "p0", "p1"};
+    for (size_t i = 0; i < 3; i++) cr_assert_eq(var(all[i])->kind, WEFT_DENSE_TENSOR);
+    for (size_t i = 4; i < 6; i++) cr_assert_not(weft_op_attr_bool(op_at(i), "is_sparse", true));
+    cr_assert_eq(weft_report_count(report, 0, "gradients made dense"), 3);
+}
+
+Test(data_parallel, one_rank_keeps_rows) {
+    USE(rows);
+    run_well("data_parallel: {ranks: 1}");
+    cr_assert_eq(var("w@GRAD")->kind, WEFT_SELECTED_ROWS);
+}
+
+/* --- refusals
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static const char *const uncovered[] = {
+    LINEAR_VARS, FORWARD, SEED, MEAN_GRAD, "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1",
+    SGD};
+static const char *const uncovered_in_block[] = {
+    LINEAR_VARS,
+    "var v float32 4,3 persist",
+    "var go bool 1",
+    FORWARD,
+    BACKWARD,
+    "op fill_constant -> Out=go | op_role=2 dtype=0 value=1.0 shape=[1]",
+    "op conditional_block Cond=go Input=v,w@GRAD,lr -> Out=v | op_role=2 sub_block=@1",
+    "block",
+    "op sgd Param=v Grad=w@GRAD LearningRate=lr -> ParamOut=v | op_role=2"};
+static const char *const no_such_gradient[] = {
+    LINEAR_VARS,
+    FORWARD,
+    SEED,
+    MEAN_GRAD,
+    "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,u@GRAD",
+    SGD};
+static const char *const never_written[] = {
+    LINEAR_VARS, "var u@GRAD float32 4,3",
+    FORWARD,     SEED,
+    MEAN_GRAD,   "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,u@GRAD",
+    SGD};
+static const char *const optimizer_first[] = {
+    LINEAR_VARS, FORWARD, BACKWARD, SGD,
+    "op scale X=w@GRAD -> Out=w@GRAD | op_role=1 scale=2.0 bias=0.0 bias_after_scale=true"};
+static const char *const in_sub_block[] = {
+    LINEAR_VARS,
+    "var go bool 1",
+    FORWARD,
+    SEED,
+    MEAN_GRAD,
+    "op fill_constant -> Out=go | op_role=0 dtype=0 value=1.0 shape=[1]",
+    "op conditional_block Cond=go Input=x,w,h@GRAD -> Out=w@GRAD | op_role=1 sub_block=@1",
+    SGD,
+    "block",
+    "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD"};
+static const char *const collective[] = {"var x float32 8,4", "op c_allreduce_max X=x -> Out=x | op_role=0 ring_id=3"};
+static const char *const parallel_already[] = {
+    "var x float32 8,4",
+    "op c_allreduce_sum X=x -> Out=x | op_role=1 ring_id=3 op_namescope=/auto_parallel/data_parallel"};
+static const char *const fixed_reshape[] = {"var x float32 8,4", "var a float32 8,2,2",
+                                            "op relu X=x -> Out=x | op_role=0",
+                                            "op reshape2 X=x -> Out=a | op_role=0 shape=[8,2,2]"};
+static const char *const sly_reshape[] = {"var x float32 8,4", "var a float32 8,4", "op relu X=x -> Out=x | op_role=0",
+                                          "op reshape2 X=x -> Out=a | op_role=0 shape=[8,-1]"};
+static const char *const fixed_mask[] = {"var x float32 8,4",
+                                         "var m float32 8,4",
+                                         "var a float32 8,4",
+                                         "op fill_constant -> Out=m | op_role=0 dtype=5 value=1.0 shape=[8,4]",
+                                         "op relu X=x -> Out=x | op_role=0",
+                                         "op elementwise_add X=x Y=m -> Out=a | op_role=0 axis=-1"};
+static const char *const fixed_seed[] = {"var x float32 8,1", "var y float32 8,1", "var y@GRAD float32 8,1",
+                                         "op relu X=x -> Out=y | op_role=256",
+                                         "op fill_constant -> Out=y@GRAD | op_role=257 dtype=5 value=1.0 shape=[8,1]"};
+static const char *const no_feeds[] = {"var x float32 8,4",
+                                       "op fill_constant -> Out=x | op_role=0 dtype=5 value=1.0 shape=[8,4]"};
+static const char *const no_rows[] = {"var x float32 -", "op relu X=x -> Out=x | op_role=0"};
+static const char *const lazy_rows[] = {
+    LOOKUP_VARS,
+    "var m float32 10,3 persist",
+    "var v float32 10,3 persist",
+    "var p float32 1 persist",
+    "var q float32 1 persist",
+    LOOKUP,
+    "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=w@GRAD | op_role=1 is_sparse=true "
+    "op_role_var=w,w@GRAD",
+    "op adam Param=w Grad=w@GRAD LearningRate=lr Moment1=m Moment2=v Beta1Pow=p Beta2Pow=q -> ParamOut=w Moment1Out=m "
+    "Moment2Out=v Beta1PowOut=p Beta2PowOut=q | op_role=2 lazy_mode=true"};
+static const char *const rows_read[] = {LOOKUP_VARS,
+                                        "var d float32 10,3",
+                                        LOOKUP,
+                                        "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=w@GRAD | "
+                                        "op_role=1 is_sparse=true op_role_var=w,w@GRAD",
+                                        "op merge_selected_rows X=w@GRAD -> Out=d | op_role=2",
+                                        SGD};
+
+#define REFUSAL(name, options, words)                                                                                  \
+    { #name, name, COUNT(name), options, words }
+static const struct refusal {
+    const char *name;
+    const char *const *lines;
+    size_t nlines;
+    const char *options, *words;
+} refusals_cases[] = {
+    REFUSAL(linear, "", "the option ranks is required"),
+    REFUSAL(linear, "{ranks: 0}", "ranks: expected 1 to 262144, found 0"),
+    REFUSAL(linear, "{ranks: 3}", "a batch of 8 rows does not divide by 3 ranks"),
+    REFUSAL(linear, "{ranks: 2, replicate: [z]}", "\"z\" is not a feed; the feeds are x"),
+    REFUSAL(linear, "{ranks: 2, replicate: [x]}", "no feed has rows"),
+    REFUSAL(uncovered, "{ranks: 2}", "sgd #5 updates w, but no backward op names its gradient"),
+    REFUSAL(uncovered_in_block, "{ranks: 2}", "updates v, but no backward op names its gradient"),
+    REFUSAL(no_such_gradient, "{ranks: 2}", "matmul_v2_grad #4: op_role_var names u@GRAD, which no block declares"),
+    REFUSAL(never_written, "{ranks: 2}", "names the gradient u@GRAD, which no backward op writes"),
+    REFUSAL(optimizer_first, "{ranks: 2}", "sgd #5 uses gradient w@GRAD before the last backward op"),
+    REFUSAL(in_sub_block, "{ranks: 2}", "gradient w@GRAD is made in a sub-block"),
+    REFUSAL(collective, "{ranks: 2}", "found the collective c_allreduce_max #0"),
+    REFUSAL(parallel_already, "{ranks: 2}", "data-parallel already: c_allreduce_sum #0"),
+    REFUSAL(fixed_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
+    REFUSAL(sly_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
+    REFUSAL(fixed_mask, "{ranks: 2}", "fill_constant #0: an attr holds the global batch of 8 rows"),
+    REFUSAL(fixed_seed, "{ranks: 2}", "fill_constant #1: an attr holds the global batch of 8 rows"),
+    REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
+    REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
+    REFUSAL(lazy_rows, "{ranks: 2}", "gradient of w is kept as rows (SelectedRows)"),
+    REFUSAL(rows_read, "{ranks: 2}", "merge_selected_rows #5 reads it as rows"),
+};
+TABLE_ROWS(data_parallel, refusals, refusals_cases);
+
+ParameterizedTest(size_t *row, data_parallel, refusals) {
+    const struct refusal *c = &refusals_cases[*row];
+    program = small_program(context, c->lines, c->nlines);
+    weft_program *before = NULL;
+    cr_assert_null(weft_program_clone(program, &before));
+    char passes[200];
+    snprintf(passes, sizeof passes, "data_parallel: %s", c->options);
+    weft_status status = run_list(passes);
+    cr_assert_eq(weft_status_code(status), WEFT_REFUSED, "%s: %s", c->name, weft_status_message(status));
+    cr_assert_str_eq(weft_status_place(status), "data_parallel");
+    cr_assert_not_null(strstr(weft_status_message(status), c->words), "%s: %s", c->name, weft_status_message(status));
+    weft_status_free(status);
+    cr_assert(weft_program_equal(before, program), "%s: the program was changed", c->name);
+    weft_program_destroy(before);
+}
+
+Test(data_parallel, a_ring_that_is_taken_is_refused) {
+    static const int64_t back[] = {1, 0};
+    USE(linear);
+    cr_assert_null(weft_program_set_ring(program, 0, 2, back));
+    weft_status status = run_list("data_parallel: {ranks: 2}");
+    cr_assert_not_null(strstr(weft_status_message(status), "ring 0 is taken"), "%s", weft_status_message(status));
+    weft_status_free(status);
+}
+
+Test(data_parallel, twice_is_refused) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 2}");
+    weft_status status = run_list("data_parallel: {ranks: 2}");
+    cr_assert_not_null(strstr(weft_status_message(status), "data-parallel already"), "%s", weft_status_message(status));
+    weft_status_free(status);
+}
+
+/* --- recorded programs
+ * ------------------------------------------------------------------------------------------------------ */
+
+Test(data_parallel, gradients_are_reduced_before_they_are_merged) {
+    char path[512];
+    if (!fixture_path(path, sizeof path, "paddle26/mlp_dp2_gradmerge/serial.pdmodel")) cr_skip("no fixture");
+    cr_assert_null(weft_program_load(context, path, NULL, &program));
+    run_well("data_parallel: {ranks: 2}");
+    cr_assert_eq(weft_report_count(report, 0, "gradients reduced"), 6);
+    FOR_EACH_OP(op, program->blocks[0]) {
+        if (!op_is(op, "c_allreduce_sum")) continue;
+        cr_assert(op_is(op->next, "scale"));
+        cr_assert(op_is(op->next->next, "elementwise_add"), "the merge reads what was reduced");
+    }
+}
