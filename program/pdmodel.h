@@ -12,15 +12,18 @@ typedef struct pdmodel_reader {
     const weft_allocator *allocator;
     size_t budget;
     bump bump; /* the message that is being read */
+    interner strings; /* values of attrs: lines of call stacks repeat in nearly every op */
 } pdmodel_reader;
 
 /* Unpacks the message at the cursor with protobuf-c; it stays valid until the next call. */
 WEFT_MUST_USE weft_status pdmodel_unpack(pdmodel_reader *r, const wire_cursor *c,
                                          const ProtobufCMessageDescriptor *kind, void *out_message);
-/* An array in the program's arena, charged to the budget. */
+/* An array in the program's arena, charged to the budget; NULL if it is empty. */
 WEFT_MUST_USE weft_status pdmodel_array(pdmodel_reader *r, size_t count, size_t size, void *out_array);
 /* Bytes copied into the program's arena. */
 WEFT_MUST_USE weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
+/* The same where equal bytes share memory. */
+WEFT_MUST_USE weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
 WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
 /* The bytes of `extra` and the unknown fields of `message`, kept in the program's arena. */
 WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,

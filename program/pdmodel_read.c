@@ -33,10 +33,14 @@ weft_status pdmodel_unpack(pdmodel_reader *r, const wire_cursor *c, const Protob
 
 weft_status pdmodel_array(pdmodel_reader *r, size_t count, size_t size, void *out_array) {
     size_t nbytes;
+    void *array = NULL;
+    if (count == 0) {
+        memcpy(out_array, &array, sizeof array);
+        return NULL;
+    }
     if (!base_mul(count, size, &nbytes)) return form_over_budget(r->program, r->budget);
     TRY(form_charge(r->program, r->budget, nbytes));
-    void *array = arena_alloc(&r->program->arena, nbytes);
-    if (!array) return base_out_of_memory();
+    if (!(array = arena_alloc(&r->program->arena, nbytes))) return base_out_of_memory();
     memcpy(out_array, &array, sizeof array);
     return NULL;
 }
@@ -51,6 +55,16 @@ static weft_status keep_bytes(pdmodel_reader *r, const void *bytes, size_t nbyte
 
 weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out) {
     return keep_bytes(r, from.data, from.len, out);
+}
+
+weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out) {
+    enum { LONGEST_SHARED = 1024 };
+    if (from.len > LONGEST_SHARED) return pdmodel_text(r, from, out);
+    TRY(form_charge(r->program, r->budget, from.len));
+    const name *shared = interner_get(&r->strings, from.data ? (const char *)from.data : "", from.len);
+    if (!shared) return base_out_of_memory();
+    *out = (text){shared->bytes, shared->nbytes};
+    return NULL;
 }
 
 weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out) {
@@ -322,6 +336,7 @@ weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes) {
     wire_cursor c = {start, start, start + nbytes, p->place};
     pdmodel_reader r = {.program = p, .allocator = &p->context->allocator, .budget = form_budget(nbytes)};
     bump_init(&r.bump, r.allocator);
+    interner_init(&r.strings, &p->arena);
     buffer unknown;
     buffer_init(&unknown, r.allocator);
     TRY_DONE(read_heads(&r, c, &unknown));

@@ -111,7 +111,7 @@ static weft_status read_bools(pdmodel_reader *r, const attr_desc *from, weft_att
 static weft_status read_strings(pdmodel_reader *r, const ProtobufCBinaryData *from, size_t count, weft_attr *to) {
     text *strings;
     TRY(pdmodel_array(r, count, sizeof *strings, &strings));
-    for (size_t i = 0; i < count; i++) TRY(pdmodel_text(r, from[i], &strings[i]));
+    for (size_t i = 0; i < count; i++) TRY(pdmodel_shared_text(r, from[i], &strings[i]));
     to->u.strings = strings;
     to->count = count;
     return NULL;
@@ -136,8 +136,8 @@ static weft_status read_attr(pdmodel_reader *r, const attr_desc *from, weft_attr
     case ATTR_FLOAT: to->u.f = (double)from->f; break;
     case ATTR_FLOAT64: to->u.f = from->float64; break;
     case ATTR_BOOLEAN: to->u.b = from->b; break;
-    case ATTR_STRING: return pdmodel_text(r, from->s, &to->u.s);
-    case ATTR_VAR: return pdmodel_text(r, from->var_name, &to->u.s);
+    case ATTR_STRING: return pdmodel_shared_text(r, from->s, &to->u.s);
+    case ATTR_VAR: return pdmodel_shared_text(r, from->var_name, &to->u.s);
     case ATTR_INTS: return read_int32s(r, from->ints, from->n_ints, to);
     case ATTR_BLOCKS: return read_int32s(r, from->blocks_idx, from->n_blocks_idx, to);
     case ATTR_LONGS: return read_longs(r, from, to);

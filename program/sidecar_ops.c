@@ -56,6 +56,15 @@ static weft_status read_one_placement(sidecar_reader *r, const json_t *value, co
     return NULL;
 }
 
+/* Recorded sidecars give axes of another mesh than the op's (Paddle's coalesce_tensor): then on which mesh is not known. */
+static weft_status check_or_unmesh(placement *p, const char *place) {
+    weft_status status = p->mesh ? placement_check(p, -1, place) : NULL;
+    if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    weft_status_free(status);
+    p->mesh = NULL;
+    return NULL;
+}
+
 static weft_status read_placements(sidecar_reader *r, const json_t *object, const char *what, const mesh *m,
                                    op_placement **out, size_t *out_count) {
     if (!object || json_is_null(object)) return NULL;
@@ -79,10 +88,7 @@ static weft_status read_placements(sidecar_reader *r, const json_t *object, cons
         if (ok) count++;
     }
     TRY(read_partials(r, json_object_get(object, "@partial"), what, list, count));
-    for (size_t i = 0; i < count; i++) {
-        bool ok; /* a problem has been reported where not */
-        TRY(sidecar_check(r, &list[i].placement, what, &ok));
-    }
+    for (size_t i = 0; i < count; i++) TRY(check_or_unmesh(&list[i].placement, r->place));
     *out = list;
     *out_count = count;
     return NULL;

@@ -29,7 +29,7 @@ typedef struct verifier {
     uint64_t list; /* number of the list that is being looked at */
 } verifier;
 
-WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
+static void report(verifier *v, weft_severity severity, const char *format, va_list args) {
     char place[PLACE_NBYTES], message[1024];
     if (v->op)
         snprintf(place, sizeof place, "%s, block %d, %s #%zu", v->program->place, v->block->idx, v->op->type->bytes,
@@ -38,19 +38,30 @@ WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
         snprintf(place, sizeof place, "%s, block %d", v->program->place, v->block->idx);
     else
         snprintf(place, sizeof place, "%s", v->program->place);
+    vsnprintf(message, sizeof message, format, args);
+    context_diagnose(v->program->context, severity, place, 0, 0, "%s", message);
+    v->nproblems += severity == WEFT_ERROR;
+}
+
+WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    report(v, WEFT_ERROR, format, args);
     va_end(args);
-    context_diagnose(v->program->context, WEFT_ERROR, place, 0, 0, "%s", message);
-    v->nproblems++;
+}
+
+WEFT_PRINTF(2, 3) static void warn(verifier *v, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    report(v, WEFT_WARNING, format, args);
+    va_end(args);
 }
 
 /* Takes a status of another folder's check as a problem. Out of memory is passed on. */
-static weft_status problem_from(verifier *v, weft_status status) {
+static weft_status problem_from(verifier *v, weft_severity severity, weft_status status) {
     if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     const char *place = weft_status_place(status);
-    problem(v, "%s%s%s", place, *place ? ": " : "", weft_status_message(status));
+    (severity == WEFT_ERROR ? problem : warn)(v, "%s%s%s", place, *place ? ": " : "", weft_status_message(status));
     weft_status_free(status);
     return NULL;
 }
@@ -124,11 +135,12 @@ static void check_shape(verifier *v, const weft_var *var) {
         problem(v, "variable \"%s\" has more elements than can be addressed", var->name->bytes);
 }
 
-static weft_status check_placement(verifier *v, const weft_var *var, const placement *where, const char *what) {
+static weft_status check_placement(verifier *v, const weft_var *var, const placement *where, const char *what,
+                                   weft_severity severity) {
     bool comparable = var && var->has_tensor && var->ndim > 0 && var->ndim <= WEFT_MAX_RANK && where->ndim > 0;
     char place[PLACE_NBYTES];
     snprintf(place, sizeof place, "placement of \"%s\"", what);
-    return problem_from(v, placement_check(where, comparable ? (int)var->ndim : -1, place));
+    return problem_from(v, severity, placement_check(where, comparable ? (int)var->ndim : -1, place));
 }
 
 static weft_status check_vars(verifier *v) {
@@ -141,7 +153,7 @@ static weft_status check_vars(verifier *v) {
         if (b->by_name[at] != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");
         if (var->has_tensor) check_shape(v, var);
-        if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes));
+        if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes, WEFT_ERROR));
     }
     return NULL;
 }
@@ -234,13 +246,15 @@ static void check_attrs(verifier *v) {
     }
 }
 
+/* An op's own entries may be stale: Paddle's pass flattens a mesh and keeps mappings to its old axes. */
 static weft_status check_op_dist(verifier *v) {
     const op_dist *d = v->op->dist;
     for (int output = 0; output < 2; output++) {
         const op_placement *list = output ? d->outputs : d->inputs;
         for (size_t i = 0; i < (output ? d->noutputs : d->ninputs); i++)
             if (list[i].placement.mesh)
-                TRY(check_placement(v, block_find(v->block, list[i].var), &list[i].placement, list[i].var->bytes));
+                TRY(check_placement(v, block_find(v->block, list[i].var), &list[i].placement, list[i].var->bytes,
+                                    WEFT_WARNING));
     }
     return NULL;
 }
@@ -267,12 +281,12 @@ static weft_status check_dist(verifier *v) {
     char place[PLACE_NBYTES];
     for (size_t i = 0; i < p->nmeshes; i++) {
         snprintf(place, sizeof place, "mesh %zu", i);
-        TRY(problem_from(v, mesh_check(p->meshes[i], place)));
+        TRY(problem_from(v, WEFT_ERROR, mesh_check(p->meshes[i], place)));
     }
     for (size_t i = 0; i < p->nrings; i++) {
         snprintf(place, sizeof place, "ring %" PRId64, p->rings[i].id);
         if (p->rings[i].id < 0) problem(v, "%s: its id is negative", place);
-        TRY(problem_from(v, ring_check(&p->rings[i], place)));
+        TRY(problem_from(v, WEFT_ERROR, ring_check(&p->rings[i], place)));
     }
     return NULL;
 }

@@ -79,16 +79,26 @@ typedef struct gradients {
     int dout;
 } gradients;
 
+/* Axes over which the gradient runs: those of Out@GRAD. One element stays one element, however many axes of extent 1 the
+ * operands write it with. */
+static int result_axes(const tensor *dout, const tensor *x, const tensor *y, int64_t *dims) {
+    int ndim = dout->ndim;
+    memcpy(dims, dout->dims, sizeof dout->dims);
+    for (; dout->numel == 1 && (ndim < x->ndim || ndim < y->ndim); ndim++) dims[ndim] = 1;
+    return ndim;
+}
+
 static weft_status prepare(kernel_prepare *p, const gradients *g) {
     const tensor *x = type_in(p, X), *y = type_in(p, Y), *dout = type_in(p, g->dout);
-    int64_t operand[2][WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK];
+    int64_t operand[2][WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK], dims[WEFT_MAX_RANK];
+    int ndim = result_axes(dout, x, y, dims);
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
     if (!dtype_is_float(dout->dtype))
         return kernel_unsupported(p, "expected a float type, found %s", dtype_text(dout->dtype));
     TRY(require_same_dtype(p, dout, x, "X"));
     TRY(require_same_dtype(p, dout, y, "Y"));
-    TRY(broadcast_strides(p, (int)attr_int(p->op, "axis", -1), x, y, dout->ndim, dout->dims, operand));
+    TRY(broadcast_strides(p, (int)attr_int(p->op, "axis", -1), x, y, ndim, dims, operand));
     s->dout = g->dout;
     s->needs_operands = g->needs_operands;
     for (int k = 0; k < 2; k++) {
@@ -100,7 +110,7 @@ static weft_status prepare(kernel_prepare *p, const gradients *g) {
         memcpy(strides[0], operand[0], sizeof operand[0]);
         memcpy(strides[1], operand[1], sizeof operand[1]);
         memcpy(strides[2], operand[k], sizeof operand[k]);
-        loops_init(&side_of->loops, dout->ndim, dout->dims, 3, strides);
+        loops_init(&side_of->loops, ndim, dims, 3, strides);
         side_of->is_sum = of->numel != dout->numel;
         size_t scratch = side_of->is_sum ? (size_t)of->numel * sizeof(double) : 0;
         if (scratch > p->workspace_nbytes) p->workspace_nbytes = scratch;
