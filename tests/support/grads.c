@@ -14,8 +14,9 @@ static void must(bool good, const char *what) {
     fprintf(stderr, "grads: %s\n", what);
     abort();
 }
-static void must_succeed(weft_status status) { must(!status, weft_status_message(status)); }
-
+static void must_succeed(weft_status status) {
+    must(!status, weft_status_message(status));
+}
 
 void grads_create(grads *g) {
     *g = (grads){.dtype = WEFT_FP32, .dims = {4, 8}};
@@ -38,7 +39,8 @@ weft_var *grads_var(grads *g, const char *n) {
     return v;
 }
 
-/* --- building ------------------------------------------------------------------------------------------------------- */
+/* --- building -------------------------------------------------------------------------------------------------------
+ */
 
 weft_op *grads_op(grads *g, const char *line) {
     char copy[512], *save = NULL, *inner = NULL;
@@ -47,13 +49,15 @@ weft_op *grads_op(grads *g, const char *line) {
     bool output = false;
     for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
         char *equals = strchr(word, '=');
-        if (!op) must_succeed(weft_op_create(g->p, word, &op));
-        else if (strcmp(word, "->") == 0) output = true;
+        if (!op)
+            must_succeed(weft_op_create(g->p, word, &op));
+        else if (strcmp(word, "->") == 0)
+            output = true;
         else {
             *equals = 0;
             for (char *n = strtok_r(equals + 1, ",", &inner); n; n = strtok_r(NULL, ",", &inner))
                 must_succeed(output ? weft_op_add_output(op, word, grads_var(g, n))
-                                      : weft_op_add_input(op, word, grads_var(g, n)));
+                                    : weft_op_add_input(op, word, grads_var(g, n)));
         }
     }
     must_succeed(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
@@ -106,7 +110,8 @@ weft_op *grads_sgd(grads *g, const char *w, const char *n) {
     return op;
 }
 
-/* --- passes --------------------------------------------------------------------------------------------------------- */
+/* --- passes ---------------------------------------------------------------------------------------------------------
+ */
 
 weft_report *grads_passes(grads *g, const char *yaml) {
     weft_pass_list *list = NULL;
@@ -118,7 +123,9 @@ weft_report *grads_passes(grads *g, const char *yaml) {
     return report;
 }
 
-void grads_run(grads *g, const char *yaml) { weft_report_destroy(grads_passes(g, yaml)); }
+void grads_run(grads *g, const char *yaml) {
+    weft_report_destroy(grads_passes(g, yaml));
+}
 
 size_t grads_count(const grads *g, const char *type) {
     size_t n = 0;
@@ -148,16 +155,19 @@ bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, con
     return false;
 }
 
-/* --- imagined ranks -------------------------------------------------------------------------------------------------- */
+/* --- imagined ranks --------------------------------------------------------------------------------------------------
+ */
 
 /* One number for each rank and variable. A fused variable stands for its members, which hold the numbers. */
 typedef struct world {
     const weft_program *p;
-    double *values; /* [var id * NRANKS + rank] */
+    double *values;       /* [var id * NRANKS + rank] */
     const slot **members; /* by var id: of a fused variable */
 } world;
 
-static double *value_of(world *w, const weft_var *v, int rank) { return &w->values[(size_t)v->id * NRANKS + (size_t)rank]; }
+static double *value_of(world *w, const weft_var *v, int rank) {
+    return &w->values[(size_t)v->id * NRANKS + (size_t)rank];
+}
 
 /* A fixed number for an edge of the program, other on every rank: stands for what the forward pass left. */
 static double weight(const char *out, const char *in, int rank) {
@@ -193,13 +203,17 @@ static void on_fused(world *w, const weft_op *op, const slot *members) {
     weft_reduce reduce;
     for (size_t i = 0; i < members->nargs; i++) {
         const weft_var *v = members->args[i]->var;
-        if (op_is_all_reduce(op, &reduce)) reduce_var(w, op, v, reduce);
-        else if (op_is(op, "scale")) scale_var(w, op, v, v);
-        else must(false, "this op cannot run on a fused variable");
+        if (op_is_all_reduce(op, &reduce))
+            reduce_var(w, op, v, reduce);
+        else if (op_is(op, "scale"))
+            scale_var(w, op, v, v);
+        else
+            must(false, "this op cannot run on a fused variable");
     }
 }
 
-/* out = sum of weighted inputs: of those in gradient slots where there are any, else of all; plus 1 if it is not linear. */
+/* out = sum of weighted inputs: of those in gradient slots where there are any, else of all; plus 1 if it is not
+ * linear. */
 static double combine(world *w, const weft_op *op, const weft_var *out, int rank) {
     double sum = 0;
     bool is_grad = strstr(op->type->bytes, "_grad") != NULL;
@@ -243,13 +257,14 @@ static void step_op(world *w, weft_op *op) {
                 results[r][i++] = *words ? strtod(words, NULL) : attr_float(op, "value", 0);
             else if (op_is(op, "sgd"))
                 results[r][i++] = *value_of(w, u->var, r) - *value_of(w, weft_op_input(op, "Grad", 0), r);
-            else results[r][i++] = combine(w, op, u->var, r);
+            else
+                results[r][i++] = combine(w, op, u->var, r);
         }
         must(i <= 8, "too many outputs");
     }
     for (int r = 0; r < NRANKS; r++) {
         size_t i = 0;
-        FOR_EACH_ARG(op, true, u) *value_of(w, u->var, r) = results[r][i++];
+        FOR_EACH_ARG(op, true, u) * value_of(w, u->var, r) = results[r][i++];
     }
 }
 
@@ -269,7 +284,9 @@ static world run_world(const weft_program *p) {
 }
 
 /* What leaves the program: parameters, and the values of variables named fetched*. */
-static bool leaves(const weft_var *v) { return v->persistable || strncmp(v->name->bytes, "fetched", 7) == 0; }
+static bool leaves(const weft_var *v) {
+    return v->persistable || strncmp(v->name->bytes, "fetched", 7) == 0;
+}
 
 bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t nbytes) {
     world x = run_world(a), y = run_world(b);
@@ -286,13 +303,14 @@ bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t 
     return same;
 }
 
-/* --- explicit waits alone --------------------------------------------------------------------------------------------- */
+/* --- explicit waits alone
+ * --------------------------------------------------------------------------------------------- */
 
 enum { MAX_STREAMS = 8 };
 
 typedef struct clocks {
     size_t nops, nstreams;
-    int *stream;                  /* by position */
+    int *stream;                 /* by position */
     size_t (*seen)[MAX_STREAMS]; /* by position: how many ops of each stream are known to be done when it ends */
     size_t *rank_in_stream;      /* by position, from 1 */
     char names[MAX_STREAMS][64];
@@ -367,5 +385,87 @@ bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
     for (size_t i = 0; i < p->nall_vars && safe; i++)
         if (x.class_of[i] == i) safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
     arena_fini(&a);
+    return safe;
+}
+
+/* --- equal names alone
+ * -------------------------------------------------------------------------------------------------- */
+
+typedef struct named_graph {
+    size_t nops;
+    weft_op **ops;
+    bool *before; /* [a * nops + b]: a is ordered before b */
+} named_graph;
+
+static bool touches(const weft_op *op, bool output, const weft_var *v) {
+    FOR_EACH_ARG(op, output, u) {
+        if (u->var == v) return true;
+    }
+    return false;
+}
+
+/* An argument that both ops name and one of them writes. */
+static bool share_a_name(const weft_op *a, const weft_op *b) {
+    FOR_EACH_ARG(a, true, u) {
+        if (touches(b, true, u->var) || touches(b, false, u->var)) return true;
+    }
+    FOR_EACH_ARG(a, false, u) {
+        if (touches(b, true, u->var)) return true;
+    }
+    return false;
+}
+
+static void close_graph(named_graph *n) {
+    for (size_t b = 0; b < n->nops; b++)
+        for (size_t a = b; a-- > 0;) {
+            if (n->before[a * n->nops + b] || !share_a_name(n->ops[a], n->ops[b])) continue;
+            n->before[a * n->nops + b] = true;
+            for (size_t c = 0; c < a; c++)
+                if (n->before[c * n->nops + a]) n->before[c * n->nops + b] = true;
+        }
+}
+
+/* Whether two variables share bytes: members of a bucket share them with its fused variable only. */
+static bool share_bytes(const weft_var *v, const weft_var *w, const weft_op *coalesce) {
+    if (v == w) return true;
+    const weft_var *fused = coalesce ? weft_op_output(coalesce, "FusedOutput", 0) : NULL;
+    return fused && ((v == fused && touches(coalesce, true, w)) || (w == fused && touches(coalesce, true, v)));
+}
+
+static const weft_op *coalesce_naming(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        if (op_is(u->op, "coalesce_tensor")) return u->op;
+    }
+    return NULL;
+}
+
+static bool conflict(weft_op *a, weft_op *b) {
+    if (op_has_effect(a, OP_NO_BYTES | OP_ALIASES) || op_has_effect(b, OP_NO_BYTES | OP_ALIASES)) return false;
+    for (int x = 0; x < 2; x++) {
+        for (int y = 0; y < 2; y++) {
+            if (!x && !y) continue;
+            FOR_EACH_ARG(a, x, u) {
+                FOR_EACH_ARG(b, y, w) {
+                    if (share_bytes(u->var, w->var, coalesce_naming(u->var))) return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+bool grads_by_name_safe(weft_program *p, char *out, size_t nbytes) {
+    named_graph n = {.nops = 0};
+    n.ops = calloc(p->blocks[0]->nops + 1, sizeof *n.ops);
+    FOR_EACH_OP(op, p->blocks[0]) n.ops[n.nops++] = op;
+    n.before = calloc(n.nops * n.nops + 1, sizeof *n.before);
+    close_graph(&n);
+    bool safe = true;
+    for (size_t b = 0; b < n.nops && safe; b++)
+        for (size_t a = 0; a < b && safe; a++) {
+            safe = n.before[a * n.nops + b] || !conflict(n.ops[a], n.ops[b]);
+            if (!safe) snprintf(out, nbytes, "%s #%zu and %s #%zu", n.ops[a]->type->bytes, a, n.ops[b]->type->bytes, b);
+        }
+    free(n.ops), free(n.before);
     return safe;
 }

@@ -1,5 +1,5 @@
-/* grads.h: small data-parallel programs for the tests of the gradient passes: made in a line an op, run on imagined ranks
- * with one number for each variable, and checked for races as a reader who goes by explicit waits alone would. */
+/* grads.h: small data-parallel programs for the tests of the gradient passes: made in a line an op, run on imagined
+ * ranks with one number for each variable, and checked for races as a reader who goes by explicit waits alone would. */
 #ifndef TESTS_SUPPORT_GRADS_H
 #define TESTS_SUPPORT_GRADS_H
 
@@ -9,9 +9,9 @@
 typedef struct grads {
     weft_context *context;
     weft_program *p;
-    weft_block *b;       /* where ops go: block 0 */
-    weft_dtype dtype;    /* of new variables */
-    int64_t dims[2];     /* and their shape: 2-D */
+    weft_block *b;    /* where ops go: block 0 */
+    weft_dtype dtype; /* of new variables */
+    int64_t dims[2];  /* and their shape: 2-D */
 } grads;
 
 /* fp32 variables of 4 x 8; rings 1 (ranks 0 1 2 3), 2 (0 1 2 3 too) and 3 (0 2 | 1 3 as seen by rank 0). */
@@ -45,5 +45,8 @@ bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, con
 bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t nbytes);
 /* Whether every two conflicting accesses on different streams are ordered by recorded events; else names them. */
 bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes);
+/* Whether every two conflicting accesses are connected by dependencies between equal variable names, which is all that
+ * Paddle's executor goes by (a nop counts as reading and writing what it names); else names them. */
+bool grads_by_name_safe(weft_program *p, char *out, size_t nbytes);
 
 #endif

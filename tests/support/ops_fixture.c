@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "executor/kernel.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/kernel_run.h"
 #include "tests/support/npz.h"
 
 /* Loops over the words of `list` that occur in `op`. */
@@ -19,8 +20,7 @@ static bool contains_any(const char *op, const char *const *list, size_t count) 
 
 #define CONTAINS_ANY(op, list) contains_any((op), (list), sizeof(list) / sizeof *(list))
 
-/* --- one run
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- one run --- */
 
 typedef struct fixture_run {
     weft_context *context;
@@ -193,30 +193,18 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
 
 static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     const op_schema *schema = op_schema_of(op);
-    const kernel *k = kernel_find(schema);
     weft_status status = shape_infer_op(&r->env, op, &r->arena);
     if (status) return fail_status(r, status);
     if ((schema->effects & OP_ALIASES) && !place_members(r, op)) return false;
     if (r->mode == OPS_IN_PLACE && !share_memory(r, op, schema)) return false;
-    kernel_call c = {.schema = schema, .nranks = 1, .seed = 1, .op_seed = number, .nthreads = 1};
-    tensor *in, *out, *in_types, *out_types;
+    tensor *in, *out;
     uint32_t *in_first, *out_first;
     if (!collect(r, op, schema, false, &in, &in_first) || !collect(r, op, schema, true, &out, &out_first)) return false;
-    in_types = arena_copy(&r->arena, in, (in_first[schema->ninputs] + 1) * sizeof *in);
-    out_types = arena_copy(&r->arena, out, (out_first[schema->noutputs] + 1) * sizeof *out);
-    for (uint32_t i = 0; i < in_first[schema->ninputs]; i++) in_types[i].data = NULL, in_types[i].rows = NULL;
-    for (uint32_t i = 0; i < out_first[schema->noutputs]; i++) out_types[i].data = NULL, out_types[i].rows = NULL;
-    kernel_prepare p = {op, schema, in_types, out_types, in_first, out_first, &r->arena, NULL, 0, 0, 1, 1};
-    if (k->prepare && (status = k->prepare(&p))) return fail_status(r, status);
-    c.in = in, c.out = out, c.in_first = in_first, c.out_first = out_first, c.state = p.state;
-    c.workspace = garbage(r, p.workspace_nbytes);
-    if (!c.workspace) return fail(r, "out of memory");
-    status = k->run(&c);
+    status = kernel_run_op(op, in, in_first, out, out_first, number, &r->arena);
     return status ? fail_status(r, status) : true;
 }
 
-/* --- comparing
- * -------------------------------------------------------------------------------------------------------- */
+/* --- comparing --- */
 
 static double element(weft_dtype dtype, const void *data, int64_t i) {
     switch ((int)dtype) {
@@ -285,8 +273,7 @@ static bool compare_outputs(fixture_run *r) {
     return true;
 }
 
-/* --- whole recordings
- * ------------------------------------------------------------------------------------------------- */
+/* --- whole recordings --- */
 
 static bool has_kernels(const weft_program *p) {
     FOR_EACH_OP(op, p->blocks[0]) {

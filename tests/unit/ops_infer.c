@@ -1,4 +1,5 @@
-/* Shape inference: rules of single ops written as text, and every recorded program against the shapes that Paddle gave. */
+/* Shape inference: rules of single ops written as text, and every recorded program against the shapes that Paddle gave.
+ */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <glob.h>
@@ -8,6 +9,7 @@
 #include "base/context.h"
 #include "ops/infer.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/npz.h"
 
 static weft_context *context;
 static weft_program *program;
@@ -25,7 +27,8 @@ static void teardown(void) {
 
 TestSuite(ops_infer, .init = setup, .fini = teardown);
 
-/* --- ops as text: "X:2,3 Y:3,4" slots and extents, "axis=1 dim=i0,-1 lower=b0 mode='SAME'" attrs ---------------------- */
+/* --- ops as text: "X:2,3 Y:3,4" slots and extents, "axis=1 dim=i0,-1 lower=b0 mode='SAME'" attrs
+ * ---------------------- */
 
 static int64_t *read_list(const char **s, size_t *count) {
     static int64_t values[32];
@@ -52,7 +55,10 @@ static void add_args(weft_op *op, bool output, const char *s) {
         weft_var *v;
         snprintf(var_name, sizeof var_name, "%s.%s.%d", output ? "out" : "in", slot_name, n);
         cr_assert_null(weft_block_add_var(program->blocks[0], var_name,
-                                          is_int ? WEFT_INT64 : half ? WEFT_FP16 : WEFT_FP32, ndim, dims, &v));
+                                          is_int ? WEFT_INT64
+                                          : half ? WEFT_FP16
+                                                 : WEFT_FP32,
+                                          ndim, dims, &v));
         if (unknown || output) v->has_tensor = false;
         cr_assert_null(output ? weft_op_add_output(op, slot_name, v) : weft_op_add_input(op, slot_name, v));
         while (*s == ' ') s++;
@@ -126,7 +132,8 @@ ParameterizedTest(struct rule *c, ops_infer, rules) {
     buffer_append(&got, "", 1);
     if (*c->expected == '!')
         cr_expect(strstr(weft_status_message(status), c->expected + 1) && strstr(weft_status_message(status), c->type),
-                  "%s: expected \"%s\", found \"%s\" %s", c->type, c->expected + 1, weft_status_message(status), got.bytes);
+                  "%s: expected \"%s\", found \"%s\" %s", c->type, c->expected + 1, weft_status_message(status),
+                  got.bytes);
     else
         cr_expect_str_eq(got.bytes, c->expected, "%s(%s) %s: expected %s, found %s %s", c->type, c->inputs, c->attrs,
                          c->expected, got.bytes, weft_status_message(status));
@@ -135,7 +142,8 @@ ParameterizedTest(struct rule *c, ops_infer, rules) {
     arena_fini(&scratch);
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------------------------------
+ */
 
 Test(ops_infer, an_unknown_op_keeps_declared_types) {
     weft_op *op;
@@ -174,7 +182,8 @@ Test(ops_infer, a_cycle_of_blocks_ends) {
     arena_fini(&scratch);
 }
 
-/* --- recorded programs --------------------------------------------------------------------------------------------- */
+/* --- recorded programs ---------------------------------------------------------------------------------------------
+ */
 
 /* Whether the first op that names `v` makes it, by a rule: then inference can and must find its type. */
 static bool is_made(const weft_var *v) {
@@ -195,7 +204,8 @@ static bool is_in_slot(const weft_var *v, const char *type, const char *slot_nam
     return false;
 }
 
-/* Paddle leaves the fused buffer's shape at [], and its partitioner splits statistics like the batch: those are stale. */
+/* Paddle leaves the fused buffer's shape at [], and its partitioner splits statistics like the batch: those are stale.
+ */
 static bool is_stale(const weft_var *v) {
     return is_in_slot(v, "coalesce_tensor", "FusedOutput") || is_in_slot(v, "batch_norm", "SavedMean") ||
            is_in_slot(v, "batch_norm", "SavedVariance");
@@ -226,8 +236,7 @@ static weft_status infer_program(weft_program *p, buffer *out) {
     weft_status status = shape_env_init(&env, p, &scratch);
     if (!status) forget_outputs(&env);
     if (!status) status = shape_infer_block(&env, p->blocks[0], &scratch);
-    for (size_t i = 0; i < p->nall_vars && !status; i++)
-        compare_var(&env, p->all_vars[i], out);
+    for (size_t i = 0; i < p->nall_vars && !status; i++) compare_var(&env, p->all_vars[i], out);
     arena_fini(&scratch);
     return status;
 }
@@ -246,7 +255,8 @@ static void check_row(weft_op *op, buffer *out) {
         bool lists = a && (a->type == ATTR_INTS || a->type == ATTR_LONGS);
         bool row_lists = s->attrs[i].type == ATTR_INTS || s->attrs[i].type == ATTR_LONGS;
         bool ints = a && (a->type == ATTR_INT || a->type == ATTR_LONG || a->type == ATTR_BOOLEAN);
-        bool row_ints = s->attrs[i].type == ATTR_INT || s->attrs[i].type == ATTR_LONG || s->attrs[i].type == ATTR_BOOLEAN;
+        bool row_ints =
+            s->attrs[i].type == ATTR_INT || s->attrs[i].type == ATTR_LONG || s->attrs[i].type == ATTR_BOOLEAN;
         if (a && a->type != s->attrs[i].type && !(lists && row_lists) && !(ints && row_ints))
             buffer_format(out, "%s: attr %s: type %d is not that of its row\n", s->type, s->attrs[i].name, a->type);
     }
@@ -259,7 +269,9 @@ static void walk_file(const char *path) {
     weft_status status = weft_program_load(context, path, NULL, &p);
     if (!status) {
         for (size_t i = 0; i < p->nblocks; i++) {
-            FOR_EACH_OP(op, p->blocks[i]) { check_row(op, &found); }
+            FOR_EACH_OP(op, p->blocks[i]) {
+                check_row(op, &found);
+            }
         }
         status = infer_program(p, &found);
         weft_program_destroy(p);
@@ -270,15 +282,127 @@ static void walk_file(const char *path) {
     buffer_fini(&found);
 }
 
-static void walk_files(const char *pattern) {
+static void for_each_file(const char *pattern, void (*visit)(const char *path)) {
     char path[512];
     glob_t files;
     snprintf(path, sizeof path, "%s/%s", fixture_root(), pattern);
     if (glob(path, 0, NULL, &files)) cr_skip_test("no %s", path);
-    for (size_t i = 0; i < files.gl_pathc; i++) walk_file(files.gl_pathv[i]);
+    for (size_t i = 0; i < files.gl_pathc; i++) visit(files.gl_pathv[i]);
     globfree(&files);
 }
 
-Test(ops_infer, finds_the_shapes_of_paddle26_programs) { walk_files("paddle26/*/*.pdmodel*"); }
-Test(ops_infer, finds_the_shapes_of_paddle3_programs) { walk_files("paddle3/*/*.pdmodel*"); }
-Test(ops_infer, finds_the_shapes_of_single_ops) { walk_files("ops/*/*.pdmodel"); }
+Test(ops_infer, finds_the_shapes_of_paddle26_programs) {
+    for_each_file("paddle26/*/*.pdmodel*", walk_file);
+}
+Test(ops_infer, finds_the_shapes_of_paddle3_programs) {
+    for_each_file("paddle3/*/*.pdmodel*", walk_file);
+}
+
+/* --- recorded ops: types of what really came out
+ * ------------------------------------------------------------------------ */
+
+static const weft_var *find_var(const weft_program *p, const npz_array *t, const char *prefix) {
+    size_t n = strlen(prefix);
+    return strncmp(t->name, prefix, n) ? NULL : weft_block_find_var(p->blocks[0], t->name + n);
+}
+
+/* bf16 is recorded as uint16 bits. */
+static int32_t dtype_of(const npz_array *t, const weft_var *v) {
+    static const struct {
+        const char *word;
+        weft_dtype dtype;
+    } dtypes[] = {{"|b1", WEFT_BOOL}, {"<i4", WEFT_INT32}, {"<i8", WEFT_INT64}, {"<f2", WEFT_FP16}, {"<f4", WEFT_FP32},
+                  {"<f8", WEFT_FP64}, {"|u1", WEFT_UINT8}, {"|i1", WEFT_INT8},  {"<i2", WEFT_INT16}};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strcmp(dtypes[i].word, t->dtype) == 0) return dtypes[i].dtype;
+    return strcmp(t->dtype, "<u2") == 0 ? WEFT_BF16 : v->dtype;
+}
+
+/* Inputs have the recorded types; small integer ones also the recorded values, as a caller of inference may know them.
+ */
+static void give_inputs(shape_env *env, const weft_program *p, const npz *recorded) {
+    for (size_t i = 0; i < recorded->count; i++) {
+        const npz_array *t = &recorded->arrays[i];
+        const weft_var *v = find_var(p, t, "in/");
+        if (!v) continue;
+        int32_t dtype = dtype_of(t, v);
+        shape_set(&env->shapes[v->id], dtype, (size_t)t->ndim, t->dims);
+        if (t->numel > 16 || (dtype != WEFT_INT32 && dtype != WEFT_INT64)) continue;
+        int64_t *values = ARENA_ARRAY(env->memory, int64_t, t->numel ? t->numel : 1);
+        for (int64_t k = 0; k < t->numel; k++)
+            values[k] = dtype == WEFT_INT32 ? ((const int32_t *)t->data)[k] : ((const int64_t *)t->data)[k];
+        shape_env_set_values(env, v, values);
+    }
+}
+
+static void compare_outputs(const shape_env *env, const weft_program *p, const npz *recorded, buffer *out) {
+    for (size_t i = 0; i < recorded->count; i++) {
+        const npz_array *t = &recorded->arrays[i];
+        const weft_var *v = find_var(p, t, "out/");
+        bool unread = v && is_in_slot(v, "batch_norm", "ReserveSpace"); /* a GPU library's, of any dtype */
+        if (!v || !is_made(v) || v->kind == WEFT_SELECTED_ROWS || unread) continue;
+        shape want, got = shape_env_get(env, v);
+        shape_text a, b;
+        shape_set(&want, dtype_of(t, v), (size_t)t->ndim, t->dims);
+        bool by_data = is_in_slot(v, "masked_select", "Y") || is_in_slot(v, "where_index", "Out");
+        bool same = got.ndim == want.ndim && got.dtype == want.dtype;
+        for (int32_t d = 0; d < want.ndim && same; d++)
+            same = got.dims[d] == want.dims[d] || (by_data && got.dims[d] < 0);
+        if (!same)
+            buffer_format(out, "%s: Paddle %s/%d, inferred %s/%d\n", v->name->bytes, shape_print(&want, &a), want.dtype,
+                          shape_print(&got, &b), got.dtype);
+    }
+}
+
+/* Where 3.3.1, which Weft follows, differs from the 2.6.2 recording. */
+static bool is_known_difference(const char *path) {
+    return strstr(path, "/strided_slice/neg_stride") != NULL;
+}
+
+static weft_status infer_recorded(weft_program *p, const npz *recorded, buffer *out) {
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    weft_status status = shape_env_init(&env, p, &scratch);
+    if (!status) {
+        forget_outputs(&env);
+        give_inputs(&env, p, recorded);
+        FOR_EACH_OP(op, p->blocks[0]) {
+            check_row(op, out);
+        }
+        status = shape_infer_block(&env, p->blocks[0], &scratch);
+    }
+    if (!status) compare_outputs(&env, p, recorded, out);
+    arena_fini(&scratch);
+    return status;
+}
+
+static void walk_op(const char *path) {
+    char file[512], why[256] = "";
+    int stem = (int)(strlen(path) - strlen(".pdmodel"));
+    npz recorded;
+    weft_program *p;
+    buffer found;
+    snprintf(file, sizeof file, "%.*s.npz", stem, path);
+    if (!file_exists(file)) snprintf(file, sizeof file, "%.*s.rank0.npz", stem, path);
+    if (!file_exists(file) || is_known_difference(path)) return;
+    cr_assert(npz_open(&recorded, &context->allocator, file, why, sizeof why), "%s: %s", file, why);
+    buffer_init(&found, &context->allocator);
+    weft_status status = weft_program_load(context, path, NULL, &p);
+    if (!status) {
+        status = infer_recorded(p, &recorded, &found);
+        weft_program_destroy(p);
+    }
+    cr_expect_null(status, "%s: %s", path, weft_status_message(status));
+    if (found.nbytes) cr_expect_eq(found.nbytes, 0, "%s:\n%.*s", path, (int)found.nbytes, found.bytes);
+    weft_status_free(status);
+    npz_close(&recorded);
+    buffer_fini(&found);
+}
+
+Test(ops_infer, finds_the_shapes_of_recorded_ops) {
+    for_each_file("ops/*/*.pdmodel", walk_op);
+}
+Test(ops_infer, finds_the_shapes_of_recorded_ops_of_paddle3) {
+    for_each_file("ops3/*/*.pdmodel", walk_op);
+}

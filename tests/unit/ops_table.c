@@ -1,4 +1,5 @@
-/* The op table: every row parses, malformed rows are refused, attrs come with their defaults, docs/ops.md is up to date. */
+/* The op table: every row parses, malformed rows are refused, attrs come with their defaults, docs/ops.md is up to
+ * date. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
@@ -91,10 +92,13 @@ Test(ops_table, families_stand_together_and_rows_have_words) {
     }
 }
 
-/* --- the language of rows ------------------------------------------------------------------------------------------ */
+/* --- the language of rows ------------------------------------------------------------------------------------------
+ */
 
 Test(ops_table, reads_slots_and_attrs) {
-    op_row row = {.type = "t", .inputs = "A, B?, C*", .outputs = "P=B, Q*=C, R",
+    op_row row = {.type = "t",
+                  .inputs = "A, B?, C*",
+                  .outputs = "P=B, Q*=C, R",
                   .attrs = "a: int = -1, b: float = 0.1, c: string = 'x, y', d: ints = [1, -2], e: bool = true, "
                            "f: longs = [], g: float64 = 0.1, h: scalars = []"};
     op_schema s;
@@ -163,7 +167,8 @@ ParameterizedTest(struct bad_row *c, ops_table, refuses_malformed_rows) {
     weft_status_free(status);
 }
 
-/* --- attrs --------------------------------------------------------------------------------------------------------- */
+/* --- attrs ---------------------------------------------------------------------------------------------------------
+ */
 
 static weft_op *new_op(const char *type) {
     weft_op *op;
@@ -216,7 +221,8 @@ Test(ops_table, types_that_hold_the_same_value_are_one) {
     cr_expect_eq(*one, 1);
 }
 
-/* --- collectives ----------------------------------------------------------------------------------------------------- */
+/* --- collectives -----------------------------------------------------------------------------------------------------
+ */
 
 Test(ops_table, all_reduces_of_both_eras) {
     weft_reduce reduce;

@@ -14,11 +14,13 @@ typedef struct maker {
     char names[MAX_GRADS][24]; /* gradients in the order of their making */
     bool reduced[MAX_GRADS];
     int count, activation;
-    int chain; /* bits: ring 1, ring 3 */
+    int chain;  /* bits: ring 1, ring 3 */
     bool spoil; /* whether oddities may appear that forbid folding */
 } maker;
 
-static int roll(maker *m, int n) { return (int)((unsigned)rand_r(&m->seed) % (unsigned)n); }
+static int roll(maker *m, int n) {
+    return (int)((unsigned)rand_r(&m->seed) % (unsigned)n);
+}
 
 static void reduce_one(maker *m, const char *n) {
     int rings = roll(m, 6) ? m->chain : 1 + roll(m, 3);
@@ -34,25 +36,33 @@ static void add_layer(maker *m) {
     snprintf(g, 24, "w%d@GRAD", m->count);
     snprintf(h, 24, "w%d@GRAD", m->count + 1);
     bool two = roll(m, 3) == 0 && m->count + 1 < MAX_GRADS;
-    snprintf(line, sizeof line, "%s Out@GRAD=a%d X=x -> X@GRAD=a%d Y@GRAD=%s%s%s", two ? "layer_norm_grad" : "matmul_v2_grad",
-             m->activation, m->activation + 1, g, two ? " Z@GRAD=" : "", two ? h : "");
+    snprintf(line, sizeof line, "%s Out@GRAD=a%d X=x -> X@GRAD=a%d Y@GRAD=%s%s%s",
+             two ? "layer_norm_grad" : "matmul_v2_grad", m->activation, m->activation + 1, g, two ? " Z@GRAD=" : "",
+             two ? h : "");
     grads_op(&m->g, line);
     m->activation++;
     m->reduced[m->count] = m->reduced[m->count + 1] = true;
-    if (m->spoil && roll(m, 20) == 0) m->reduced[m->count] = false;
-    else reduce_one(m, g);
+    if (m->spoil && roll(m, 20) == 0)
+        m->reduced[m->count] = false;
+    else
+        reduce_one(m, g);
     if (two) reduce_one(m, h);
     m->count += two ? 2 : 1;
 }
 
-/* Something else that touches a gradient: a reader in the middle of the backward pass, an edge, a copy that is fetched. */
+/* Something else that touches a gradient: a reader in the middle of the backward pass, an edge, a copy that is fetched.
+ */
 static void add_oddity(maker *m) {
     char line[256];
     int i = roll(m, m->count), kind = roll(m, 4);
-    if (kind == 0) snprintf(line, sizeof line, "nop X=%s -> Out=x", m->names[i]);
-    else if (kind == 1) snprintf(line, sizeof line, "assign X=%s -> Out=fetched%d", m->names[i], m->count);
-    else if (kind == 2 && m->spoil) snprintf(line, sizeof line, "custom X=a%d -> Out=fetched%d", m->activation, m->count);
-    else snprintf(line, sizeof line, "relu_grad Out@GRAD=a%d -> X@GRAD=a%d", m->activation, m->activation + 1);
+    if (kind == 0)
+        snprintf(line, sizeof line, "nop X=%s -> Out=x", m->names[i]);
+    else if (kind == 1)
+        snprintf(line, sizeof line, "assign X=%s -> Out=fetched%d", m->names[i], m->count);
+    else if (kind == 2 && m->spoil)
+        snprintf(line, sizeof line, "custom X=a%d -> Out=fetched%d", m->activation, m->count);
+    else
+        snprintf(line, sizeof line, "relu_grad Out@GRAD=a%d -> X@GRAD=a%d", m->activation, m->activation + 1);
     grads_op(&m->g, line);
     if (kind == 3 || (kind == 2 && !m->spoil)) m->activation++;
 }
@@ -105,6 +115,8 @@ Test(passes_random, every_subset_preserves_what_random_programs_compute, .timeou
         nbuckets += grads_count(&m.g, "coalesce_tensor");
         cr_assert(grads_same(before, m.g.p, why, sizeof why), "seed %u %s: %s", seed, list, why);
         if (subset & 2) cr_assert(grads_in_order_safe(m.g.p, why, sizeof why), "seed %u %s: race %s", seed, list, why);
+        if (subset & 8 || !(subset & 4))
+            cr_assert(grads_by_name_safe(m.g.p, why, sizeof why), "seed %u %s: by name %s", seed, list, why);
         weft_program *once;
         cr_assert_null(weft_program_clone(m.g.p, &once));
         grads_run(&m.g, list);

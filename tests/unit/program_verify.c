@@ -11,7 +11,8 @@ static char said[SAID_NBYTES];
 static void listen(void *user, const weft_diagnostic *d) {
     (void)user;
     size_t n = strlen(said);
-    snprintf(said + n, sizeof said - n, "%s: %s\n", d->place, d->message);
+    const char *severity = d->severity == WEFT_WARNING ? "warning: " : "";
+    snprintf(said + n, sizeof said - n, "%s: %s%s\n", d->place, severity, d->message);
 }
 
 static weft_context *context;
@@ -80,7 +81,10 @@ static void slot_twice(void) {
     cr_assert_null(op_append_slot(op, false, named("X"), &s));
 }
 static void attr_twice(void) {
-    attr("op_role", ATTR_INT);
+    attr("op_role", ATTR_INT)->u.i = 2;
+}
+static void attr_twice_alike(void) { /* as recorded programs have it */
+    attr("op_role", ATTR_INT)->u.i = 0;
 }
 static void role_of_wrong_type(void) {
     attr("op_role_var", ATTR_STRING)->u.s = (text){"x", 1};
@@ -210,7 +214,7 @@ Test(program_verify, each_problem_is_reported_where_it_is) {
         {var_placement_out_of_range, {"placement of \"v\""}},
         {var_placement_too_short, {"placement of \"v\""}},
         {var_placement_unknown, {NULL}},
-        {op_placement_wrong, {"relu #1", "placement of \"v\""}},
+        {op_placement_wrong, {NULL, "warning: ", "placement of \"v\""}}, /* stale in recorded programs: no error */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (i) {
@@ -221,9 +225,9 @@ Test(program_verify, each_problem_is_reported_where_it_is) {
         weft_status status = weft_program_verify(program);
         weft_code expected = cases[i].words[0] ? WEFT_INVALID_PROGRAM : WEFT_OK;
         cr_expect_eq(weft_status_code(status), expected, "case %zu: %s", i, said);
-        for (int w = 0; w < 3 && cases[i].words[w]; w++)
-            cr_expect_not_null(strstr(said, cases[i].words[w]), "case %zu: expected \"%s\" in:\n%s", i,
-                               cases[i].words[w], said);
+        for (int w = 0; w < 3; w++)
+            cr_expect(!cases[i].words[w] || strstr(said, cases[i].words[w]), "case %zu: expected \"%s\" in:\n%s", i,
+                      cases[i].words[w], said);
         weft_status_free(status);
     }
 }

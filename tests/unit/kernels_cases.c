@@ -1,0 +1,302 @@
+/* Kernels beyond what recordings show: rows (SelectedRows), half types, refusals, random numbers, set_value's boxes. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "tests/support/kernel_run.h"
+
+static void put_longs(kernel_test *t, const char *n, size_t count, const int64_t *values) {
+    weft_status status = weft_op_set_attr_longs(t->op, n, count, values);
+    cr_assert_null(status);
+}
+static void put_int(kernel_test *t, const char *n, int64_t value) {
+    weft_status status = weft_op_set_attr_int(t->op, n, value);
+    cr_assert_null(status);
+}
+static void put_float(kernel_test *t, const char *n, double value) {
+    weft_status status = weft_op_set_attr_float(t->op, n, value);
+    cr_assert_null(status);
+}
+static void put_bool(kernel_test *t, const char *n, bool value) {
+    weft_status status = weft_op_set_attr_bool(t->op, n, value);
+    cr_assert_null(status);
+}
+
+/* --- rows --- */
+
+static void make_rows(tensor *t, int64_t *rows, int64_t height) {
+    t->rows = rows;
+    t->height = height;
+}
+
+Test(kernels_cases, sum_of_rows_keeps_them_apart) {
+    kernel_test t;
+    float a[] = {1, 2}, b[] = {3, 4, 5, 6}, out[6];
+    int64_t a_rows[] = {4}, b_rows[] = {0, 4}, out_rows[3], want_rows[] = {4, 0, 4};
+    kernel_test_init(&t, "sum");
+    make_rows(kernel_test_in(&t, "X", WEFT_FP32, a, 1, 2, -1), a_rows, 5);
+    make_rows(kernel_test_in(&t, "X", WEFT_FP32, b, 2, 2, -1), b_rows, 5);
+    make_rows(kernel_test_out(&t, "Out", WEFT_FP32, out, 3, 2, -1), out_rows, 5);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){1, 2, 3, 4, 5, 6}), sizeof out);
+    cr_expect_arr_eq(out_rows, want_rows, sizeof out_rows);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, sum_of_rows_and_dense_is_dense) {
+    kernel_test t;
+    float rows_of[] = {1, 2, 10, 20}, dense[] = {1, 1, 1, 1, 1, 1}, out[6];
+    int64_t rows[] = {2, 2};
+    kernel_test_init(&t, "sum");
+    make_rows(kernel_test_in(&t, "X", WEFT_FP32, rows_of, 2, 2, -1), rows, 3);
+    kernel_test_in(&t, "X", WEFT_FP32, dense, 3, 2, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 3, 2, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){1, 1, 1, 1, 12, 23}), sizeof out);
+    rows[1] = 3; /* beyond the tensor */
+    cr_expect_eq(kernel_test_code(&t), WEFT_RUNTIME);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, scale_of_rows_keeps_the_rows) {
+    kernel_test t;
+    float x[] = {1, 2}, out[2];
+    int64_t rows[] = {7}, out_rows[] = {0};
+    kernel_test_init(&t, "scale");
+    put_float(&t, "scale", 0.5);
+    make_rows(kernel_test_in(&t, "X", WEFT_FP32, x, 1, 2, -1), rows, 9);
+    make_rows(kernel_test_out(&t, "Out", WEFT_FP32, out, 1, 2, -1), out_rows, 9);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect(out[0] == 0.5f && out[1] == 1.0f && out_rows[0] == 7);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, collectives_refuse_rows) {
+    kernel_test t;
+    float x[] = {1, 2};
+    int64_t rows[] = {7};
+    kernel_test_init(&t, "c_allreduce_sum");
+    make_rows(kernel_test_in(&t, "X", WEFT_FP32, x, 1, 2, -1), rows, 9);
+    make_rows(kernel_test_out(&t, "Out", WEFT_FP32, x, 1, 2, -1), rows, 9);
+    weft_status status = kernel_test_run(&t);
+    cr_expect_eq(weft_status_code(status), WEFT_UNSUPPORTED);
+    cr_expect(strstr(weft_status_message(status), "SelectedRows"), "%s", weft_status_message(status));
+    weft_status_free(status);
+    kernel_test_fini(&t);
+}
+
+/* --- half types --- */
+
+Test(kernels_cases, bf16_matmul_rounds_once) {
+    enum { K = 300 };
+    kernel_test t;
+    uint16_t x[K], y[K], out[1];
+    double want = 0;
+    for (int i = 0; i < K; i++) {
+        x[i] = f32_to_bf16((float)(i % 13) * 0.25f - 1);
+        y[i] = f32_to_bf16((float)(i % 7) * 0.125f);
+        want += (double)bf16_to_f32(x[i]) * (double)bf16_to_f32(y[i]);
+    }
+    kernel_test_init(&t, "matmul_v2");
+    kernel_test_in(&t, "X", WEFT_BF16, x, 1, K, -1);
+    kernel_test_in(&t, "Y", WEFT_BF16, y, K, 1, -1);
+    kernel_test_out(&t, "Out", WEFT_BF16, out, 1, 1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_eq(out[0], f32_to_bf16((float)want), "%g, not %g", (double)bf16_to_f32(out[0]), want);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, fp16_bias_gradient_adds_up_in_double) {
+    enum { ROWS = 3000 };
+    kernel_test t;
+    static uint16_t x[ROWS * 2], dout[ROWS * 2];
+    uint16_t y[2] = {0, 0}, dy[2];
+    for (int i = 0; i < ROWS * 2; i++) dout[i] = f32_to_fp16(i % 2 ? 0.5f : 1.0f);
+    kernel_test_init(&t, "elementwise_add_grad");
+    kernel_test_in(&t, "X", WEFT_FP16, x, ROWS, 2, -1);
+    kernel_test_in(&t, "Y", WEFT_FP16, y, 2, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP16, dout, ROWS, 2, -1);
+    kernel_test_out(&t, "Y@GRAD", WEFT_FP16, dy, 2, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_eq(fp16_to_f32(dy[0]), 3000.0f);
+    cr_expect_eq(fp16_to_f32(dy[1]), 1500.0f);
+    kernel_test_fini(&t);
+}
+
+/* --- refusals and failures --- */
+
+Test(kernels_cases, integer_division_by_zero_fails) {
+    kernel_test t;
+    int64_t x[] = {4, INT64_MIN}, y[] = {2, -1}, out[2];
+    kernel_test_init(&t, "elementwise_div");
+    kernel_test_in(&t, "X", WEFT_INT64, x, 2, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_INT64, y, 2, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_INT64, out, 2, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect(out[0] == 2 && out[1] == INT64_MIN);
+    y[0] = 0;
+    cr_expect_eq(kernel_test_code(&t), WEFT_RUNTIME);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, a_type_without_loops_is_refused_in_prepare) {
+    kernel_test t;
+    uint8_t x[2] = {0}, out[2];
+    kernel_test_init(&t, "gelu");
+    kernel_test_in(&t, "X", WEFT_UINT8, x, 2, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_UINT8, out, 2, -1, -1);
+    weft_status status = kernel_test_run(&t);
+    cr_expect_eq(weft_status_code(status), WEFT_UNSUPPORTED);
+    cr_expect(strstr(weft_status_message(status), "uint8"), "%s", weft_status_message(status));
+    weft_status_free(status);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, mixed_types_are_refused) {
+    kernel_test t;
+    float x[2] = {0}, out[2];
+    double y[2] = {0};
+    kernel_test_init(&t, "elementwise_add");
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_FP64, y, 2, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 2, -1, -1);
+    cr_expect_eq(kernel_test_code(&t), WEFT_UNSUPPORTED);
+    kernel_test_fini(&t);
+}
+
+/* --- random numbers --- */
+
+enum { MANY = 40001 };
+
+static void draw(const char *op_type, int64_t seed, uint64_t op_seed, float *out) {
+    kernel_test t;
+    kernel_test_init(&t, op_type);
+    put_int(&t, "seed", seed);
+    t.op_seed = op_seed;
+    kernel_test_out(&t, "Out", WEFT_FP32, out, MANY, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, normals_have_mean_0_and_deviation_1) {
+    static float x[MANY];
+    double mean = 0, square = 0;
+    draw("gaussian_random", 0, 5, x);
+    for (int i = 0; i < MANY; i++) mean += (double)x[i] / MANY, square += (double)x[i] * (double)x[i] / MANY;
+    cr_expect(fabs(mean) < 0.02 && fabs(square - 1) < 0.03, "mean %g, variance %g", mean, square);
+}
+
+Test(kernels_cases, an_ops_own_seed_repeats_and_others_differ) {
+    static float a[MANY], b[MANY];
+    draw("uniform_random", 7, 1, a);
+    draw("uniform_random", 7, 2, b);
+    cr_expect_arr_eq(a, b, sizeof a);
+    draw("uniform_random", 0, 1, a);
+    draw("uniform_random", 0, 2, b);
+    cr_expect_neq(memcmp(a, b, sizeof a), 0);
+    for (int i = 0; i < MANY; i++) cr_assert(a[i] >= -1 && a[i] < 1);
+}
+
+Test(kernels_cases, dropout_keeps_the_expected_share) {
+    static float x[MANY], out[MANY];
+    static uint8_t mask[MANY];
+    kernel_test t;
+    int kept = 0;
+    for (int i = 0; i < MANY; i++) x[i] = i == 3 ? INFINITY : 2;
+    kernel_test_init(&t, "dropout");
+    put_float(&t, "dropout_prob", 0.25);
+    cr_assert_null(weft_op_set_attr_string(t.op, "dropout_implementation", "upscale_in_train"));
+    kernel_test_in(&t, "X", WEFT_FP32, x, MANY, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, MANY, -1, -1);
+    kernel_test_out(&t, "Mask", WEFT_UINT8, mask, MANY, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    for (int i = 0; i < MANY; i++) {
+        kept += mask[i];
+        if (i != 3) cr_assert_float_eq(out[i], mask[i] ? 2 / 0.75f : 0, 1e-6);
+    }
+    cr_expect(abs(kept - MANY * 3 / 4) < 400, "%d of %d kept", kept, MANY);
+    kernel_test_fini(&t);
+}
+
+/* --- set_value --- */
+
+Test(kernels_cases, set_value_writes_backwards_and_broadcasts) {
+    kernel_test t;
+    float in[12] = {0}, value[] = {1, 2}, out[12];
+    /* rows 3 and 1 (a step of -2), columns 0 and 2; the value has no row axis */
+    kernel_test_init(&t, "set_value");
+    put_longs(&t, "axes", 2, (int64_t[]){0, 1});
+    put_longs(&t, "starts", 2, (int64_t[]){-1, 0});
+    put_longs(&t, "ends", 2, (int64_t[]){-100, 3});
+    put_longs(&t, "steps", 2, (int64_t[]){-2, 2});
+    kernel_test_in(&t, "Input", WEFT_FP32, in, 4, 3, -1);
+    kernel_test_in(&t, "ValueTensor", WEFT_FP32, value, 2, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 4, 3, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, set_value_drops_decreased_axes) {
+    kernel_test t;
+    float x[6] = {0}, value[] = {5, 6, 7};
+    int64_t start = 1, end = 2, step = 1;
+    kernel_test_init(&t, "set_value");
+    put_longs(&t, "axes", 1, (int64_t[]){0});
+    put_longs(&t, "decrease_axes", 1, (int64_t[]){0});
+    kernel_test_in(&t, "Input", WEFT_FP32, x, 2, 3, -1);
+    kernel_test_in(&t, "ValueTensor", WEFT_FP32, value, 3, -1, -1);
+    kernel_test_in(&t, "StartsTensorList", WEFT_INT64, &start, 1, -1, -1);
+    kernel_test_in(&t, "EndsTensorList", WEFT_INT64, &end, 1, -1, -1);
+    kernel_test_in(&t, "StepsTensorList", WEFT_INT64, &step, 1, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, x, 2, 3, -1); /* in place */
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(x, ((float[]){0, 0, 0, 5, 6, 7}), sizeof x);
+    step = 0;
+    cr_expect_eq(kernel_test_code(&t), WEFT_RUNTIME);
+    kernel_test_fini(&t);
+}
+
+/* --- memory and rings of one --- */
+
+Test(kernels_cases, coalesce_zeroes_what_lies_between_members) {
+    kernel_test t;
+    float fused[8] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}, a[] = {1, 2, 3}, b[] = {4};
+    kernel_test_init(&t, "coalesce_tensor");
+    put_bool(&t, "copy_data", true);
+    kernel_test_in(&t, "Input", WEFT_FP32, a, 3, -1, -1);
+    kernel_test_in(&t, "Input", WEFT_FP32, b, 1, -1, -1);
+    kernel_test_out(&t, "Output", WEFT_FP32, fused, 3, -1, -1);
+    kernel_test_out(&t, "Output", WEFT_FP32, fused + 4, 1, -1, -1);
+    kernel_test_out(&t, "FusedOutput", WEFT_FP32, fused, 8, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(fused, ((float[]){1, 2, 3, 0, 4, 0, 0, 0}), sizeof fused);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, c_split_takes_this_ranks_columns) {
+    kernel_test t;
+    float x[] = {1, 2, 3, 4, 5, 6, 7, 8}, out[4];
+    kernel_test_init(&t, "c_split");
+    put_int(&t, "nranks", 2);
+    put_int(&t, "rank", 1);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, 4, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 2, 2, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){3, 4, 7, 8}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, a_ring_of_one_copies) {
+    static const char *const types[] = {"all_reduce", "reduce",         "broadcast",
+                                        "all_gather", "reduce_scatter", "all_to_all"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        kernel_test t;
+        float x[] = {1, 2}, out[2] = {0};
+        kernel_test_init(&t, types[i]);
+        kernel_test_in(&t, "x", WEFT_FP32, x, 2, -1, -1);
+        kernel_test_out(&t, "out", WEFT_FP32, out, 2, -1, -1);
+        cr_expect_eq(kernel_test_code(&t), WEFT_OK, "%s", types[i]);
+        cr_expect_arr_eq(out, x, sizeof x, "%s", types[i]);
+        kernel_test_fini(&t);
+    }
+}
