@@ -88,8 +88,7 @@ static weft_status syntax_error(reader *r) {
     return error_at_mark(r, WEFT_PARSE, p->problem_mark, message);
 }
 
-/* --- nodes ----------------------------------------------------------------------------------------------------------
- */
+/* --- nodes ------------------------------------------------------------------------------------------------------- */
 
 static weft_status add_node(reader *r, const yaml_event_t *event, node_kind kind, const yaml_char_t *anchor,
                             const yaml_char_t *tag, yaml_node **out) {
@@ -134,8 +133,7 @@ static weft_status open_collection(reader *r, const yaml_event_t *event, node_ki
     return NULL;
 }
 
-/* --- keys -----------------------------------------------------------------------------------------------------------
- */
+/* --- keys -------------------------------------------------------------------------------------------------------- */
 
 static bool same_key(const yaml_node *a, const yaml_node *b) {
     return a->nbytes == b->nbytes && memcmp(a->bytes, b->bytes, a->nbytes) == 0;
@@ -198,8 +196,7 @@ static weft_status close_collection(reader *r) {
     return check_keys(r, f.node->items, f.node->count);
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------------------------------ */
 
 static weft_status take_event(reader *r, const yaml_event_t *event) {
     switch (event->type) {
@@ -232,31 +229,159 @@ static weft_status read_events(reader *r) {
     return error_at_mark(r, WEFT_PARSE, (yaml_mark_t){0}, "expected a document, found nothing");
 }
 
-weft_status yaml_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
-                      const yaml_limits *limits, arena *a, yaml_node **out_root) {
+static weft_status reader_init(reader *r, weft_context *context, const char *bytes, size_t nbytes, const char *place,
+                               const yaml_limits *limits) {
     yaml_limits caps = limits ? *limits : (yaml_limits){0};
-    reader r = {.context = context, .place = place, .arena = a};
-    r.max_depth = caps.max_depth ? caps.max_depth : DEFAULT_DEPTH;
-    r.line_offset = caps.line_offset;
-    r.max_nodes = caps.max_nodes ? caps.max_nodes : DEFAULT_NODES;
+    *r = (reader){.context = context, .place = place, .line_offset = caps.line_offset};
+    r->max_depth = caps.max_depth ? caps.max_depth : DEFAULT_DEPTH;
+    r->max_nodes = caps.max_nodes ? caps.max_nodes : DEFAULT_NODES;
     size_t max_nbytes = caps.max_nbytes ? caps.max_nbytes : (size_t)DEFAULT_GIB << 30;
     if (nbytes > max_nbytes)
         return weft_status_create(WEFT_LIMIT, place, "the text has %zu bytes, more than %zu", nbytes, max_nbytes);
-    if (!yaml_parser_initialize(&r.parser)) return base_out_of_memory();
-    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)(bytes ? bytes : ""), nbytes);
-    weft_status status = read_events(&r);
-    if (status && r.first_problem) { /* what went wrong first is what to mend first */
-        weft_status_free(status);
-        status = NULL;
-    }
-    if (!status) status = r.first_problem;
-    yaml_parser_delete(&r.parser);
-    base_free(&context->allocator, r.frames, r.frame_capacity * sizeof *r.frames);
-    base_free(&context->allocator, r.nodes, r.node_capacity * sizeof *r.nodes);
-    base_free(&context->allocator, r.seen, r.seen_capacity * sizeof *r.seen);
+    if (!yaml_parser_initialize(&r->parser)) return base_out_of_memory();
+    yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)(bytes ? bytes : ""), nbytes);
+    return NULL;
+}
+
+/* After a reader_init that succeeded. */
+static void reader_fini(reader *r) {
+    const weft_allocator *allocator = &r->context->allocator;
+    yaml_parser_delete(&r->parser);
+    base_free(allocator, r->frames, r->frame_capacity * sizeof *r->frames);
+    base_free(allocator, r->nodes, r->node_capacity * sizeof *r->nodes);
+    base_free(allocator, r->seen, r->seen_capacity * sizeof *r->seen);
+}
+
+/* What went wrong first is what to mend first. */
+static weft_status take_first_problem(reader *r, weft_status status) {
+    if (!r->first_problem) return status;
+    weft_status_free(status);
+    status = r->first_problem;
+    r->first_problem = NULL;
+    return status;
+}
+
+weft_status yaml_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
+                      const yaml_limits *limits, arena *a, yaml_node **out_root) {
+    reader r;
+    TRY(reader_init(&r, context, bytes, nbytes, place, limits));
+    r.arena = a;
+    weft_status status = take_first_problem(&r, read_events(&r));
+    reader_fini(&r);
     if (!status) *out_root = r.root;
     return status;
+}
+
+/* --- piece by piece ---------------------------------------------------------------------------------------------- */
+
+struct yaml_stream {
+    reader reader;
+    yaml_event_t event; /* the next one, where has_event */
+    bool has_event;
+    int depth; /* collections entered */
+};
+
+static void drop_event(yaml_stream *s) {
+    if (s->has_event) yaml_event_delete(&s->event);
+    s->has_event = false;
+}
+
+/* Makes s->event the next event that is not a mere start of stream or document. */
+static weft_status next_event(yaml_stream *s) {
+    while (!s->has_event) {
+        if (!yaml_parser_parse(&s->reader.parser, &s->event)) return syntax_error(&s->reader);
+        s->has_event = true;
+        if (s->event.type == YAML_STREAM_START_EVENT || s->event.type == YAML_DOCUMENT_START_EVENT) drop_event(s);
+    }
+    if (s->event.type != YAML_STREAM_END_EVENT || s->depth) return NULL;
+    return error_at_mark(&s->reader, WEFT_PARSE, s->event.start_mark, "expected a document, found nothing");
+}
+
+weft_status yaml_stream_open(weft_context *context, const char *bytes, size_t nbytes, const char *place,
+                             const yaml_limits *limits, yaml_stream **out_stream) {
+    yaml_stream *s = base_alloc(&context->allocator, sizeof *s);
+    if (!s) return base_out_of_memory();
+    *s = (yaml_stream){0};
+    weft_status status = reader_init(&s->reader, context, bytes, nbytes, place, limits);
+    if (status)
+        base_free(&context->allocator, s, sizeof *s);
+    else
+        *out_stream = s;
+    return status;
+}
+
+void yaml_stream_close(yaml_stream *s) {
+    if (!s) return;
+    weft_context *context = s->reader.context;
+    drop_event(s);
+    weft_status_free(s->reader.first_problem);
+    reader_fini(&s->reader);
+    base_free(&context->allocator, s, sizeof *s);
+}
+
+weft_status yaml_stream_peek(yaml_stream *s, yaml_node *out) {
+    TRY(next_event(s));
+    yaml_event_type_t type = s->event.type;
+    node_kind kind = type == YAML_MAPPING_START_EVENT    ? NODE_MAPPING
+                     : type == YAML_SEQUENCE_START_EVENT ? NODE_SEQUENCE
+                                                         : NODE_SCALAR;
+    *out = (yaml_node){.kind = kind,
+                       .line = (int)s->event.start_mark.line + 1 + s->reader.line_offset,
+                       .column = (int)s->event.start_mark.column + 1};
+    return NULL;
+}
+
+weft_status yaml_stream_enter(yaml_stream *s, node_kind kind, const char *what) {
+    yaml_node next;
+    TRY(yaml_stream_peek(s, &next));
+    const yaml_event_t *e = &s->event;
+    if (e->type == YAML_ALIAS_EVENT) return take_event(&s->reader, e); /* an error */
+    if (next.kind != kind || kind == NODE_SCALAR)
+        return yaml_error(s->reader.context, &next, s->reader.place, "expected %s", what);
+    bool anchored = kind == NODE_MAPPING ? e->data.mapping_start.anchor != NULL : e->data.sequence_start.anchor != NULL;
+    if (anchored)
+        return error_at_mark(&s->reader, WEFT_PARSE, e->start_mark, "expected no anchors: aliases are not read");
+    if (kind == NODE_MAPPING ? e->data.mapping_start.tag != NULL : e->data.sequence_start.tag != NULL)
+        return yaml_error(s->reader.context, &next, s->reader.place, "expected %s without a tag", what);
+    s->depth++;
+    drop_event(s);
+    return NULL;
+}
+
+weft_status yaml_stream_more(yaml_stream *s, bool *out_more) {
+    TRY(next_event(s));
+    *out_more = s->event.type != YAML_SEQUENCE_END_EVENT && s->event.type != YAML_MAPPING_END_EVENT;
+    if (*out_more) return NULL;
+    drop_event(s);
+    s->depth--;
+    return NULL;
+}
+
+weft_status yaml_stream_take(yaml_stream *s, arena *a, yaml_node **out) {
+    reader *r = &s->reader;
+    r->arena = a;
+    r->root = NULL;
+    r->nframes = r->nnodes = r->nall_nodes = 0;
+    while (!r->root || r->nframes) {
+        weft_status status = next_event(s);
+        if (!status) status = take_event(r, &s->event);
+        drop_event(s);
+        if (status) return take_first_problem(r, status);
+    }
+    TRY(take_first_problem(r, NULL));
+    *out = r->root;
+    return NULL;
+}
+
+weft_status yaml_stream_end(yaml_stream *s) {
+    for (s->depth = 1;; drop_event(s)) {
+        if (!s->has_event && !yaml_parser_parse(&s->reader.parser, &s->event)) return syntax_error(&s->reader);
+        s->has_event = true;
+        if (s->event.type == YAML_STREAM_END_EVENT) return NULL;
+        if (s->event.type != YAML_DOCUMENT_END_EVENT)
+            return error_at_mark(&s->reader, WEFT_PARSE, s->event.start_mark, "expected one document, found another");
+    }
 }
 
 yaml_node *yaml_get(const yaml_node *mapping, const char *key) {

@@ -32,6 +32,22 @@ typedef struct yaml_limits {
 WEFT_MUST_USE weft_status yaml_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
                                     const yaml_limits *limits, arena *a, yaml_node **out_root);
 
+/* A document too large to hold, piece by piece: a collection is entered, or taken whole as a tree. `limits` hold for each
+ * tree that is taken. In a mapping a key and then its value are next; whether keys repeat is the caller's to check. */
+typedef struct yaml_stream yaml_stream;
+WEFT_MUST_USE weft_status yaml_stream_open(weft_context *context, const char *bytes, size_t nbytes, const char *place,
+                                           const yaml_limits *limits, yaml_stream **out_stream);
+void yaml_stream_close(yaml_stream *stream); /* NULL is fine */
+/* Kind and place of what is next, without taking it; the other fields are empty. */
+WEFT_MUST_USE weft_status yaml_stream_peek(yaml_stream *stream, yaml_node *out);
+/* Steps into the collection that is next; "expected `what`" if it is not of that kind. */
+WEFT_MUST_USE weft_status yaml_stream_enter(yaml_stream *stream, node_kind kind, const char *what);
+/* Whether the collection that was entered last has more; steps out at its end. */
+WEFT_MUST_USE weft_status yaml_stream_more(yaml_stream *stream, bool *out_more);
+WEFT_MUST_USE weft_status yaml_stream_take(yaml_stream *stream, arena *a, yaml_node **out);
+/* Once the outermost collection is left: nothing may follow. */
+WEFT_MUST_USE weft_status yaml_stream_end(yaml_stream *stream);
+
 /* An error at `node`: also sent to the sink. */
 WEFT_MUST_USE weft_status yaml_error(weft_context *context, const yaml_node *node, const char *place,
                                      const char *format, ...) WEFT_PRINTF(4, 5);
