@@ -1,11 +1,12 @@
 /* Who touches which bytes, in program order.
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
- * share_buffer); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by the
- * op that runs it. The index is two arrays built in two sweeps: count, then fill. */
+ * share_buffer); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
+ * the op that runs it. The index is two arrays built in two sweeps: count, then fill. */
 #include "passes/access.h"
 
-/* --- visiting the arguments of an op, sub-blocks included ---------------------------------------------------------- */
+/* --- visiting the arguments of an op, sub-blocks included ----------------------------------------------------------
+ */
 
 typedef struct block_list {
     weft_block **blocks;
@@ -59,7 +60,8 @@ weft_status access_visit(weft_op *op, arena *scratch, visit_use_fn visit, void *
     return NULL;
 }
 
-/* --- alias classes ------------------------------------------------------------------------------------------------- */
+/* --- alias classes -------------------------------------------------------------------------------------------------
+ */
 
 static bool makes_views(weft_op *op) {
     return op_has_effect(op, OP_ALIASES) || op_is(op, "share_data") || op_is(op, "share_buffer");
@@ -75,9 +77,12 @@ static void join_args(uint32_t *parent, const weft_op *op) {
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
             uint32_t c = find_class(parent, u->var->id);
-            if (joined == UINT32_MAX) joined = c;
-            else if (c < joined) joined = parent[joined] = c;
-            else parent[c] = joined;
+            if (joined == UINT32_MAX)
+                joined = c;
+            else if (c < joined)
+                joined = parent[joined] = c;
+            else
+                parent[c] = joined;
         }
     }
 }
@@ -98,7 +103,8 @@ static weft_status build_classes(access_index *x, arena *a) {
     return NULL;
 }
 
-/* --- the index ----------------------------------------------------------------------------------------------------- */
+/* --- the index -----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct filler {
     access_index *x;
@@ -117,8 +123,10 @@ static weft_status fill_use(void *user, const use *u, bool nested) {
     access_index *x = f->x;
     uint32_t c = x->class_of[u->var->id];
     access *last = x->all + x->first[c] + x->count[c];
-    if (x->count[c] && last[-1].position == f->now.position) last--;
-    else *last = f->now, x->count[c]++;
+    if (x->count[c] && last[-1].position == f->now.position)
+        last--;
+    else
+        *last = f->now, x->count[c]++;
     last->flags |= (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (nested ? ACCESS_NESTED : 0u);
     return NULL;
 }

@@ -29,7 +29,9 @@ typedef struct access_index {
 /* Builds the index of block 0 in `a`. Sets every op's mark to its position. Linear. */
 WEFT_MUST_USE weft_status access_index_build(weft_program *p, arena *a, access_index *out);
 
-static inline uint32_t access_class(const access_index *index, const weft_var *v) { return index->class_of[v->id]; }
+static inline uint32_t access_class(const access_index *index, const weft_var *v) {
+    return index->class_of[v->id];
+}
 /* The accesses of v's bytes; *out_count of them. */
 static inline const access *accesses_of(const access_index *index, const weft_var *v, size_t *out_count) {
     uint32_t c = index->class_of[v->id];

@@ -1,14 +1,14 @@
 /* coalesce_grads: gradients reduced together, in buckets that their producers write in place.
  *
- * A bucket is one buffer: a coalesce_tensor before the first producer makes the members views of it, and the sync of the
- * last member runs once, on the whole. Syncs are taken in the program's order. Each joins the open bucket of its key
- * (rings in order, reduce types, dtype, mesh, scale factor, stream); several are open at once, so gradients of different
- * rings may alternate. A bucket of members m1 .. mk is reduced where mk was. So it must be closed before a sync that comes
- * after any other access to a member's bytes; and by its size: "flush" closes it when it has the limit, "cap" before it
- * would go beyond. All of this is decided from the program alone, so it is the same on every rank.
+ * A bucket is one buffer: a coalesce_tensor before the first producer makes the members views of it, and the sync of
+ * the last member runs once, on the whole. Syncs are taken in the program's order. Each joins the open bucket of its
+ * key (rings in order, reduce types, dtype, mesh, scale factor, stream); several are open at once, so gradients of
+ * different rings may alternate. A bucket of members m1 .. mk is reduced where mk was. So it must be closed before a
+ * sync that comes after any other access to a member's bytes; and by its size: "flush" closes it when it has the limit,
+ * "cap" before it would go beyond. All of this is decided from the program alone, so it is the same on every rank.
  *
- * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches, that is reduced once, and
- * that ops of block 0 write, without a sub-block. Scales that prune_grad_scale left become one scale a bucket.
+ * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches, that is reduced once,
+ * and that ops of block 0 write, without a sub-block. Scales that prune_grad_scale left become one scale a bucket.
  * Sources: paddle.md 4, 11.1 to 11.4, 11.15, 11.19 to 11.22. */
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ typedef struct coalescer {
     uint32_t *nsyncs_of; /* by class: how many syncs there are */
 } coalescer;
 
-/* --- who may be a member -------------------------------------------------------------------------------------------- */
+/* --- who may be a member --------------------------------------------------------------------------------------------
+ */
 
 static size_t sync_nbytes(const grad_sync *s) {
     size_t n = weft_dtype_nbytes((weft_dtype)s->var->dtype);
@@ -59,8 +60,7 @@ static refusal check_producers(const grad_sync *s) {
     if (s->accesses[0].flags & ACCESS_READ)
         return (refusal){WEFT_REASON_DEPENDENCY, "it is read before it is first written"};
     for (size_t i = 0; i < s->before; i++)
-        if (s->accesses[i].flags & ACCESS_NESTED)
-            return (refusal){WEFT_REASON_DEPENDENCY, "a sub-block produces it"};
+        if (s->accesses[i].flags & ACCESS_NESTED) return (refusal){WEFT_REASON_DEPENDENCY, "a sub-block produces it"};
     return (refusal){WEFT_REASON_COUNT, NULL};
 }
 
@@ -79,9 +79,12 @@ static refusal check_member(const coalescer *n, const grad_sync *s) {
     return check_producers(s);
 }
 
-/* --- buckets -------------------------------------------------------------------------------------------------------- */
+/* --- buckets --------------------------------------------------------------------------------------------------------
+ */
 
-static uint64_t mix(uint64_t h, uint64_t value) { return (h ^ value) * UINT64_C(0x9E3779B97F4A7C15) ^ (h >> 29); }
+static uint64_t mix(uint64_t h, uint64_t value) {
+    return (h ^ value) * UINT64_C(0x9E3779B97F4A7C15) ^ (h >> 29);
+}
 
 static const char *sync_stream(const grad_sync *s) {
     const op_dist *d = s->reduces[0].op->dist;
@@ -132,12 +135,18 @@ static weft_status add_member(coalescer *n, grad_bucket *b, const grad_sync *s, 
     return NULL;
 }
 
-/* Lets `s` join the bucket of its key, and closes that as need be. */
+/* Lets `s` join the bucket of its key, and closes that as need be. Under a cap, a gradient that fills a bucket alone
+ * does so beside the open one, which goes on. */
 static weft_status place_sync(coalescer *n, grad_bucket *b, const grad_sync *s) {
-    size_t nbytes = sync_nbytes(s), sum;
-    bool fits = base_add(b->nbytes, nbytes, &sum);
-    if (b->next <= s->last || !fits) TRY(close_bucket(n, b));
-    if (n->cap && b->count && sum > (b->nclosed ? n->limit : n->first_limit)) TRY(close_bucket(n, b));
+    size_t nbytes = sync_nbytes(s), limit = b->nclosed ? n->limit : n->first_limit, sum;
+    if (b->next <= s->last) TRY(close_bucket(n, b));
+    bool fits = base_add(b->nbytes, nbytes, &sum) && (!n->cap || sum <= limit);
+    if (!fits && b->count && nbytes >= limit) {
+        grad_bucket alone = {.key = s};
+        TRY(add_member(n, &alone, s, nbytes));
+        return close_bucket(n, &alone);
+    }
+    if (!fits) TRY(close_bucket(n, b));
     TRY(add_member(n, b, s, nbytes));
     return b->nbytes >= (b->nclosed ? n->limit : n->first_limit) ? close_bucket(n, b) : NULL;
 }
@@ -157,6 +166,19 @@ static weft_status count_syncs(coalescer *n) {
     return NULL;
 }
 
+/* No executor can all-reduce a sparse gradient: better said now than when the program runs. */
+static weft_status refuse_sparse(coalescer *n) {
+    for (size_t i = 0; i < n->syncs.count; i++) {
+        const grad_sync *s = &n->syncs.items[i];
+        if (s->var->kind == WEFT_SELECTED_ROWS)
+            return weft_pass_refuse(n->pass,
+                                    "%s #%u: \"%s\" is SelectedRows (a sparse gradient): all-reduces take dense "
+                                    "tensors, so this program cannot run",
+                                    s->reduces[0].op->type->bytes, s->first, s->var->name->bytes);
+    }
+    return NULL;
+}
+
 static weft_status make_buckets(coalescer *n) {
     size_t capacity = 2;
     while (capacity < n->syncs.count * 2) capacity *= 2;
@@ -169,20 +191,23 @@ static weft_status make_buckets(coalescer *n) {
         refusal r = check_member(n, s);
         if (r.words)
             TRY(weft_pass_left(n->pass, s->reduces[0].op, r.reason, "\"%s\": %s", s->var->name->bytes, r.words));
-        else TRY(place_sync(n, bucket_of(n, capacity, s), s));
+        else
+            TRY(place_sync(n, bucket_of(n, capacity, s), s));
     }
     for (size_t i = 0; i < capacity; i++) TRY(close_bucket(n, &n->open[i]));
     return NULL;
 }
 
-/* --- reporting and doing -------------------------------------------------------------------------------------------- */
+/* --- reporting and doing --------------------------------------------------------------------------------------------
+ */
 
 static weft_status report_alone(coalescer *n, const grad_bucket *b) {
     const grad_sync *s = b->members[0];
     bool large = b->nbytes >= n->limit;
     return weft_pass_left(n->pass, s->reduces[0].op, large ? WEFT_REASON_LIMIT : WEFT_REASON_DEPENDENCY,
                           "\"%s\" (%zu bytes) is reduced alone: %s", s->var->name->bytes, b->nbytes,
-                          large ? "it has a bucket's size" : "no other gradient of its kind is reduced before it is used");
+                          large ? "it has a bucket's size"
+                                : "no other gradient of its kind is reduced before it is used");
 }
 
 static int by_last_member(const void *a, const void *b) {
@@ -228,6 +253,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(grad_syncs_find(program, n.scratch, &n.syncs));
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
     bool has_streams = grad_syncs_have_streams(&n.syncs);
+    TRY(refuse_sparse(&n));
     TRY(make_buckets(&n));
     qsort(n.done, n.ndone, sizeof *n.done, by_last_member);
     size_t nbuckets;
@@ -237,5 +263,4 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     return has_streams && nbuckets ? grad_sync_write_events(program, n.scratch, &nevents) : NULL;
 }
 
-const weft_pass pass_coalesce_grads = {
-    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_coalesce_grads = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

@@ -8,9 +8,9 @@ typedef struct grad_bucket {
     const grad_sync *key; /* the sync that opened it first; NULL: a free place */
     const grad_sync **members;
     size_t count, capacity;
-    size_t nbytes;   /* of the members, without padding */
-    uint32_t next;   /* the first position at which something else touches a member */
-    size_t nclosed;  /* how many buckets of this key came before */
+    size_t nbytes;  /* of the members, without padding */
+    uint32_t next;  /* the first position at which something else touches a member */
+    size_t nclosed; /* how many buckets of this key came before */
 } grad_bucket;
 
 /* Rewrites the program: one coalesced variable, one coalesce_tensor and one sync for each bucket. */

@@ -1,8 +1,8 @@
 /* Writing buckets into a program. All ops and variables are made before the first edit.
  *
- * The last member's sync stays where it is and gets the fused variable; of its scales the last stays, with the product of
- * all. The other members' syncs go. Views are padded to ALIGNMENT bytes, said explicitly, so that the layout is the same
- * on every device. */
+ * The last member's sync stays where it is and gets the fused variable; of its scales the last stays, with the product
+ * of all. The other members' syncs go. Views are padded to ALIGNMENT bytes, said explicitly, so that the layout is the
+ * same on every device. */
 #include <stdio.h>
 
 #include "passes/coalesce_grads.h"
@@ -57,7 +57,8 @@ static weft_status make_fused(weft_program *p, const grad_bucket *b, size_t inde
     return NULL;
 }
 
-/* --- the coalesce_tensor -------------------------------------------------------------------------------------------- */
+/* --- the coalesce_tensor --------------------------------------------------------------------------------------------
+ */
 
 static weft_status set_shapes(weft_op *op, const grad_bucket *b, arena *a) {
     size_t naxes = 0, at = 0;
@@ -134,7 +135,8 @@ static weft_status make_ops(weft_program *p, const grad_bucket *b, size_t index,
     return NULL;
 }
 
-/* --- the syncs ------------------------------------------------------------------------------------------------------ */
+/* --- the syncs ------------------------------------------------------------------------------------------------------
+ */
 
 static void remove_sync(const grad_sync *s) {
     for (size_t i = 0; i < s->nreduces; i++) {

@@ -24,8 +24,7 @@ static const weft_option options[] = {
 
 const weft_pass pass_data_parallel = {.options = options, .noptions = sizeof options / sizeof options[0], .run = run};
 
-/* --- what may be made data-parallel
- * ------------------------------------------------------------------------------------ */
+/* --- what may be made data-parallel ------------------------------------------------------------------------------ */
 
 static weft_status read_options(dp_plan *plan) {
     plan->nranks = weft_pass_option_int(plan->pass, "ranks");
@@ -43,14 +42,13 @@ static weft_status check_serial(dp_plan *plan) {
                                 (long long)plan->program->rank);
     for (size_t i = 0; i < plan->program->nblocks; i++) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
+            if (!op_has_effect(op, OP_COLLECTIVE)) continue;
             char place[160];
             bool ours = op_is_all_reduce(op, NULL) && op_in_namescope(op, "data_parallel");
-            if (ours)
-                return weft_pass_refuse(plan->pass, "the program is data-parallel already: %s",
-                                        op_place(op, place, sizeof place));
-            if (op_has_effect(op, OP_COLLECTIVE))
-                return weft_pass_refuse(plan->pass, "expected a serial program, found the collective %s",
-                                        op_place(op, place, sizeof place));
+            return weft_pass_refuse(plan->pass, "%s%s",
+                                    ours ? "the program is data-parallel already: "
+                                         : "expected a serial program, found the collective ",
+                                    op_place(op, place, sizeof place));
         }
     }
     return NULL;
@@ -65,8 +63,7 @@ static weft_status check_ring(dp_plan *plan) {
                             DP_RING, (long long)plan->nranks - 1);
 }
 
-/* --- edits
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- edits ------------------------------------------------------------------------------------------------------- */
 
 /* `op` gets what every op of the data-parallel reduce carries, and goes behind `*after`, which it becomes. */
 static weft_status place_op(weft_op *op, weft_op **after) {
@@ -114,8 +111,9 @@ static weft_status insert_reduces(dp_plan *plan) {
 
 /* A rank's extents where they differ; what is declared as unknown stays so. */
 static void write_shape(dp_plan *plan, weft_var *var) {
+    if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return;
     const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
-    if (var->kind == WEFT_SELECTED_ROWS || whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim) return;
+    if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim) return;
     for (size_t i = 0; i < var->ndim; i++)
         if (var->dims[i] >= 0 && whole->dims[i] != part->dims[i]) var->dims[i] = part->dims[i];
 }
@@ -176,8 +174,7 @@ static weft_status write_dist(dp_plan *plan) {
     return NULL;
 }
 
-/* --- report
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- report ------------------------------------------------------------------------------------------------------ */
 
 static weft_status report_feeds(dp_plan *plan) {
     size_t nsplit = 0;

@@ -27,6 +27,7 @@ typedef struct dp_plan {
     size_t nfeeds;
     int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
     shape *whole, *part;       /* types by var id: of the serial program, of one rank's */
+    bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
 
     dp_gradient *gradients; /* in the order in which backward ops name them */
     size_t ngradients;

@@ -25,6 +25,7 @@ static weft_status collect_feeds(dp_plan *plan) {
     if (!known) return base_out_of_memory();
     size_t capacity = 0;
     FOR_EACH_OP(op, plan->block) {
+        if (op_has_effect(op, OP_NO_BYTES)) continue;
         bool is_feed_op = op_is(op, "feed"); /* hands over one column of what the host fed */
         FOR_EACH_ARG(op, is_feed_op, u) {
             if (known[u->var->id] || !is_feedable(u->var)) continue;

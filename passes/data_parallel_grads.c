@@ -16,6 +16,7 @@ static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) 
     weft_op *last = NULL;
     FOR_EACH_USE(u, grad) {
         if (!u->is_output || u->op->block != plan->block || !(op_role(u->op) & WEFT_ROLE_BACKWARD)) continue;
+        if (op_has_effect(u->op, OP_NO_BYTES)) continue;
         if (!last || last->order < u->op->order) last = u->op;
     }
     return last;
@@ -55,33 +56,34 @@ static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text gra
     return NULL;
 }
 
-static size_t count_pairs(const dp_plan *plan) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->program->nblocks; i++) {
-        FOR_EACH_OP(op, plan->program->blocks[i]) {
-            const weft_attr *pairs = role_vars(op);
-            if (pairs) count += pairs->count / 2;
-        }
-    }
-    return count;
+static weft_status reserve_gradients(dp_plan *plan, size_t *capacity, size_t more) {
+    if (plan->ngradients + more <= *capacity) return NULL;
+    size_t wanted = *capacity * 2 > plan->ngradients + more ? *capacity * 2 : plan->ngradients + more + 16;
+    dp_gradient *gradients = ARENA_ARRAY(plan->scratch, dp_gradient, wanted);
+    if (!gradients) return base_out_of_memory();
+    if (plan->ngradients) memcpy(gradients, plan->gradients, plan->ngradients * sizeof *gradients);
+    plan->gradients = gradients;
+    *capacity = wanted;
+    return NULL;
 }
 
 static weft_status collect_gradients(dp_plan *plan) {
     bool *seen = ARENA_ARRAY(plan->scratch, bool, plan->program->nall_vars);
-    plan->gradients = ARENA_ARRAY(plan->scratch, dp_gradient, count_pairs(plan));
-    if (!seen || !plan->gradients) return base_out_of_memory();
+    if (!seen) return base_out_of_memory();
+    size_t capacity = 0;
     for (size_t i = 0; i < plan->program->nblocks; i++) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
             const weft_attr *pairs = role_vars(op);
-            for (size_t k = 0; pairs && k + 1 < pairs->count; k += 2)
+            if (!pairs) continue;
+            TRY(reserve_gradients(plan, &capacity, pairs->count / 2));
+            for (size_t k = 0; k + 1 < pairs->count; k += 2)
                 TRY(add_gradient(plan, op, pairs->u.strings[k], pairs->u.strings[k + 1], seen));
         }
     }
     return NULL;
 }
 
-/* --- every parameter must be covered
- * ------------------------------------------------------------------------------------ */
+/* --- every parameter must be covered ----------------------------------------------------------------------------- */
 
 /* A parameter is covered through a pair that names it, or a cast of it. */
 static void mark_covered(const weft_var *param, bool *covered) {
@@ -94,9 +96,8 @@ static void mark_covered(const weft_var *param, bool *covered) {
 
 /* Known optimizers, and unknown ops with the same slots. */
 static const slot *updated_params(weft_op *op) {
-    const slot *params = op_find_slot(op, false, "Param");
-    if (!params || !op_find_slot(op, false, "Grad")) return NULL;
-    return op_has_effect(op, OP_OPTIMIZER) || !op_schema_of(op) ? params : NULL;
+    if (op_schema_of(op) && !op_has_effect(op, OP_OPTIMIZER)) return NULL;
+    return op_find_slot(op, false, "Grad") ? op_find_slot(op, false, "Param") : NULL;
 }
 
 static weft_status check_covered(dp_plan *plan) {

@@ -12,30 +12,30 @@
 
 enum { STAND_IN_ROWS = 104729 };
 
-static bool differs(const dp_plan *plan, const weft_var *var) {
+static bool is_split(const dp_plan *plan, const weft_var *var) {
     return dp_split_axis(plan, var) >= 0;
 }
 
 int dp_split_axis(const dp_plan *plan, const weft_var *var) {
+    if (!plan->differs[var->id] || var->persistable || var->kind == WEFT_SELECTED_ROWS) return -1;
     const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
-    if (var->persistable || var->kind == WEFT_SELECTED_ROWS || whole->ndim != part->ndim) return -1;
+    if (whole->ndim != part->ndim) return -1;
     for (int i = 0; i < whole->ndim; i++)
         if (whole->dims[i] != part->dims[i]) return i;
     return -1;
 }
 
-/* --- finding the op to blame
- * ------------------------------------------------------------------------------------------ */
+/* --- finding the op to blame ------------------------------------------------------------------------------------- */
 
 /* The op that makes `var` from a shape attr alone, if one does and its rows are the global batch. */
 static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var) {
     const shape *whole = &plan->whole[var->id];
-    if (plan->batch < 0 || var->persistable || whole->ndim < 1 || whole->dims[0] != plan->batch || differs(plan, var))
+    if (plan->batch < 0 || var->persistable || whole->ndim < 1 || whole->dims[0] != plan->batch || is_split(plan, var))
         return NULL;
     FOR_EACH_USE(u, var) {
         if (!u->is_output || !op_find_attr(u->op, "shape")) continue;
         bool from_part = false;
-        FOR_EACH_ARG(u->op, false, in) from_part |= differs(plan, in->var);
+        FOR_EACH_ARG(u->op, false, in) from_part |= is_split(plan, in->var);
         if (!from_part) return u->op;
     }
     return NULL;
@@ -64,37 +64,75 @@ static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status
     return status;
 }
 
-/* --- inference
- * -------------------------------------------------------------------------------------------------------- */
+/* --- inference --------------------------------------------------------------------------------------------------- */
 
-static void start_from_feeds(const dp_plan *plan, shape_env *env, bool part) {
+static bool same_shape(const shape *a, const shape *b) {
+    if (a->dtype != b->dtype || a->ndim != b->ndim || a->height != b->height) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
+
+/* The two environments that inference fills side by side. */
+typedef struct both {
+    shape_env whole, part;
+} both;
+
+static void start_from_feeds(dp_plan *plan) {
+    int64_t rows = plan->batch < 0 ? STAND_IN_ROWS : plan->rank_batch;
     for (size_t i = 0; i < plan->nfeeds; i++) {
+        uint32_t id = plan->feeds[i].var->id;
         if (!plan->feeds[i].split) continue;
-        int64_t rows = plan->batch < 0 ? STAND_IN_ROWS : plan->rank_batch;
-        env->shapes[plan->feeds[i].var->id].dims[0] = part ? rows : rows * plan->nranks;
+        plan->whole[id].dims[0] = rows * plan->nranks;
+        plan->part[id].dims[0] = rows;
+        plan->differs[id] = plan->nranks > 1;
     }
 }
 
-static weft_status infer_with_block(shape_env *env, weft_op *op, arena *scratch) {
+static weft_status start(dp_plan *plan, both *env) {
+    weft_program *p = plan->program;
+    TRY(shape_env_init(&env->whole, p, plan->scratch));
+    env->part = env->whole;
+    env->part.shapes = arena_copy(plan->scratch, env->whole.shapes, p->nall_vars * sizeof(shape));
+    env->part.values = arena_copy(plan->scratch, env->whole.values, p->nall_vars * sizeof *env->whole.values);
+    plan->differs = ARENA_ARRAY(plan->scratch, bool, p->nall_vars);
+    if (!env->part.shapes || !env->part.values || !plan->differs) return base_out_of_memory();
+    plan->whole = env->whole.shapes;
+    plan->part = env->part.shapes;
+    start_from_feeds(plan);
+    return NULL;
+}
+
+/* The block that `op` runs; only blocks below its own, so that a cycle of blocks cannot be endless. */
+static weft_block *block_run_by(weft_op *op) {
+    if (op->program->nblocks == 1) return NULL;
     const weft_attr *sub = op_find_attr(op, "sub_block");
-    const weft_program *p = op->program;
-    if (sub && sub->type == ATTR_BLOCK && sub->u.i > op->block->idx && (uint64_t)sub->u.i < p->nblocks)
-        TRY(shape_infer_block(env, p->blocks[sub->u.i], scratch));
+    bool below = sub && sub->type == ATTR_BLOCK && sub->u.i > op->block->idx;
+    return below && (uint64_t)sub->u.i < op->program->nblocks ? op->program->blocks[sub->u.i] : NULL;
+}
+
+static weft_status infer_with_block(shape_env *env, weft_op *op, weft_block *sub, arena *scratch) {
+    if (sub) TRY(shape_infer_block(env, sub, scratch));
     return shape_infer_op(env, op, scratch);
+}
+
+static bool has_inference(weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
+    return schema && schema->infer != infer_none;
 }
 
 /* An op without inference keeps declared types, which are the serial program's: rows that came in as a part leave so.
  */
-static void follow_rows(const dp_plan *plan, weft_op *op) {
-    const op_schema *schema = op_schema_of(op);
-    if (schema && schema->infer != infer_none) return;
+static void follow_rows(dp_plan *plan, weft_op *op) {
+    if (has_inference(op)) return;
     FOR_EACH_ARG(op, false, in) {
         if (dp_split_axis(plan, in->var) != 0) continue;
         const shape *from = &plan->whole[in->var->id];
         FOR_EACH_ARG(op, true, out) {
             shape *whole = &plan->whole[out->var->id], *part = &plan->part[out->var->id];
-            if (!out->var->persistable && whole->ndim > 0 && part->ndim > 0 && whole->dims[0] == from->dims[0])
-                part->dims[0] = plan->part[in->var->id].dims[0];
+            if (out->var->persistable || whole->ndim < 1 || part->ndim < 1 || whole->dims[0] != from->dims[0]) continue;
+            part->dims[0] = plan->part[in->var->id].dims[0];
+            plan->differs[out->var->id] = true;
         }
     }
 }
@@ -132,36 +170,57 @@ static weft_status check_seed(const dp_plan *plan, weft_op *op) {
         if (n->nbytes <= sizeof suffix - 1 || strcmp(n->bytes + n->nbytes - (sizeof suffix - 1), suffix) != 0) continue;
         const name *forward = interner_find(&plan->program->names, n->bytes, n->nbytes - (sizeof suffix - 1));
         const weft_var *var = forward ? block_find(op->block, forward) : NULL;
-        if (!var || !differs(plan, var) || differs(plan, u->var)) continue;
+        if (!var || !is_split(plan, var) || is_split(plan, u->var)) continue;
         return blame(plan, op, "its gradient is as long as the global batch");
     }
     return NULL;
 }
 
-static weft_status infer_whole(dp_plan *plan) {
-    shape_env env;
-    TRY(shape_env_init(&env, plan->program, plan->scratch));
-    plan->whole = env.shapes;
-    start_from_feeds(plan, &env, false);
-    return shape_infer_block(&env, plan->block, plan->scratch);
+static void note_difference(dp_plan *plan, const both *env, const weft_var *var) {
+    plan->differs[var->id] = !same_shape(&env->whole.shapes[var->id], &env->part.shapes[var->id]) ||
+                             env->whole.values[var->id] != env->part.values[var->id];
 }
 
-static weft_status infer_part(dp_plan *plan) {
-    shape_env env;
-    TRY(shape_env_init(&env, plan->program, plan->scratch));
-    plan->part = env.shapes;
-    start_from_feeds(plan, &env, true);
-    FOR_EACH_OP(op, plan->block) {
-        weft_status problem = infer_with_block(&env, op, plan->scratch);
-        if (problem) return blame_for(plan, op, problem);
-        follow_rows(plan, op);
-        TRY(check_reshape(plan, op));
-        TRY(check_seed(plan, op));
+/* What reads nothing that differs makes nothing that differs. */
+static void copy_outputs(dp_plan *plan, both *env, weft_op *op) {
+    FOR_EACH_ARG(op, true, u) {
+        env->part.shapes[u->var->id] = env->whole.shapes[u->var->id];
+        env->part.values[u->var->id] = env->whole.values[u->var->id];
+        plan->differs[u->var->id] = false;
     }
-    return NULL;
+}
+
+static weft_status infer_part(dp_plan *plan, both *env, weft_op *op, weft_block *sub) {
+    weft_status problem = infer_with_block(&env->part, op, sub, plan->scratch);
+    if (problem) return blame_for(plan, op, problem);
+    FOR_EACH_ARG(op, true, u) note_difference(plan, env, u->var);
+    follow_rows(plan, op);
+    return check_reshape(plan, op);
+}
+
+static weft_status infer_both(dp_plan *plan, both *env, weft_op *op) {
+    /* A feed op's outputs are the feeds themselves; an op that only orders others leaves what it names as it was. */
+    if (op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
+    weft_block *sub = block_run_by(op);
+    TRY(infer_with_block(&env->whole, op, sub, plan->scratch));
+    bool reads_part = sub != NULL;
+    FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var->id];
+    if (reads_part) return infer_part(plan, env, op, sub);
+    if (has_inference(op)) copy_outputs(plan, env, op);
+    return check_seed(plan, op);
+}
+
+/* Vars of sub-blocks are written by ops that are not looked at singly. */
+static void note_sub_blocks(dp_plan *plan, const both *env) {
+    for (size_t b = 1; b < plan->program->nblocks; b++)
+        for (size_t i = 0; i < plan->program->blocks[b]->nvars; i++)
+            note_difference(plan, env, plan->program->blocks[b]->vars[i]);
 }
 
 weft_status dp_infer_shapes(dp_plan *plan) {
-    TRY(infer_whole(plan));
-    return infer_part(plan);
+    both env;
+    TRY(start(plan, &env));
+    FOR_EACH_OP(op, plan->block) TRY(infer_both(plan, &env, op));
+    note_sub_blocks(plan, &env);
+    return NULL;
 }

@@ -44,6 +44,7 @@ static void enqueue_sparse_args(walk *w, const weft_op *op, bool output) {
 }
 
 static weft_status look_at_writer(walk *w, weft_op *op) {
+    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (op_is(op, "lookup_table_v2_grad")) {
         w->plan->sparse_ops[w->plan->nsparse_ops++] = op;
         return NULL;
@@ -55,6 +56,7 @@ static weft_status look_at_writer(walk *w, weft_op *op) {
 
 static weft_status look_at_reader(walk *w, weft_op *op) {
     static const char *const same_when_dense[] = {"sgd", "momentum", "adam", "adamw", "adagrad", NULL};
+    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (op_is(op, "sum") || op_is(op, "scale")) {
         enqueue_sparse_args(w, op, true);
         return NULL;
@@ -123,7 +125,7 @@ weft_status dp_make_dense(dp_plan *plan) {
         var->has_tensor = true;
         var->dims = dims;
         var->ndim = param->ndim;
-        plan->part[var->id] = plan->whole[var->id] = plan->whole[param->id];
+        plan->differs[var->id] = false;
         TRY(weft_pass_did(plan->pass, "gradient %s made dense: rows cannot be reduced over ranks", var->name->bytes));
     }
     return plan->nsparse_vars ? weft_pass_count_add(plan->pass, "gradients made dense", (int64_t)plan->nsparse_vars)

@@ -1,8 +1,9 @@
 /* Gradient syncs: which collectives reduce which gradients, and between what.
  *
- * The collectives are found by what they are (an all-reduce, in place, of sum or mean) and by the namescope in which data
- * parallelism puts them; nothing depends on the names of variables. A sync is a run of accesses to the gradient's bytes: a
- * reduce, then any reduces over other rings and any scales of the same var, until something else touches the bytes. */
+ * The collectives are found by what they are (an all-reduce, in place, of sum or mean) and by the namescope in which
+ * data parallelism puts them; nothing depends on the names of variables. A sync is a run of accesses to the gradient's
+ * bytes: a reduce, then any reduces over other rings and any scales of the same var, until something else touches the
+ * bytes. */
 #include "passes/grad_sync.h"
 
 #define DATA_PARALLEL_NAMESCOPE "auto_parallel/data_parallel"
@@ -39,7 +40,8 @@ const mesh *grad_sync_mesh(const grad_sync *s) {
     return s->var->dist ? s->var->dist->mesh : NULL;
 }
 
-/* --- finding ------------------------------------------------------------------------------------------------------- */
+/* --- finding -------------------------------------------------------------------------------------------------------
+ */
 
 static size_t count_args(const weft_op *op) {
     size_t n = 0;
@@ -97,8 +99,10 @@ static size_t find_access(const access *accesses, size_t n, uint32_t position) {
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (accesses[middle].position < position) low = middle + 1;
-        else n = middle;
+        if (accesses[middle].position < position)
+            low = middle + 1;
+        else
+            n = middle;
     }
     return low;
 }
@@ -107,8 +111,10 @@ static size_t count_candidates(grad_syncs *found) {
     size_t n = 0;
     for (size_t i = 0; i < found->index.nops; i++) {
         const weft_op *op = found->index.ops[i];
-        if (op_is_grad_reduce(op)) n++;
-        else found->nothers += op_is_all_reduce(op, NULL);
+        if (op_is_grad_reduce(op))
+            n++;
+        else
+            found->nothers += op_is_all_reduce(op, NULL);
     }
     return n;
 }

@@ -20,11 +20,11 @@ typedef struct grad_sync {
     grad_reduce *reduces; /* in program order, at least one */
     weft_op **scales;     /* in program order */
     size_t nreduces, nscales;
-    double factor;            /* product of the scales' factors; 1 if there are none */
-    uint32_t first, last;     /* positions of the first reduce and of the last op */
-    uint32_t next;            /* position of the next access after it; UINT32_MAX: none */
-    uint32_t before;          /* how many accesses there are before it */
-    const access *accesses;   /* of the var's class */
+    double factor;          /* product of the scales' factors; 1 if there are none */
+    uint32_t first, last;   /* positions of the first reduce and of the last op */
+    uint32_t next;          /* position of the next access after it; UINT32_MAX: none */
+    uint32_t before;        /* how many accesses there are before it */
+    const access *accesses; /* of the var's class */
     size_t naccesses;
 } grad_sync;
 
@@ -53,9 +53,9 @@ enum { RING_STREAM_NBYTES = 32 };
 const char *op_stream(const weft_op *op, char *buffer_of_ring);
 WEFT_MUST_USE weft_status op_set_stream(weft_op *op, const char *stream);
 
-/* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes, so
- * that the program is safe when read in order. Events of other origin stay. The same program always gets the same events;
- * with everything on one stream it gets none. */
+/* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes,
+ * so that the program is safe when read in order. Events of other origin stay. The same program always gets the same
+ * events; with everything on one stream it gets none. */
 WEFT_MUST_USE weft_status grad_sync_write_events(weft_program *p, arena *a, size_t *out_nevents);
 
 #endif

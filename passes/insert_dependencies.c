@@ -1,11 +1,11 @@
 /* insert_dependencies: buckets become safe under Paddle's executor, which orders ops by the names of their variables.
  *
  * A bucket's reduce names the fused variable, its producers and consumers name the members; only bytes connect them. So
- * around each bucket's sync goes nop(all members -> fused) and nop(fused -> all members): the first makes the reduce wait
- * for every member's producer, not only for the last one's; the second makes consumers and later writers wait for the
- * reduce. nop touches nothing; both stand on the sync's stream, where they cost no compute time. Gradients that are
- * reduced alone need none: their names already order them. Dependencies that Paddle's pass left (last member -> fused) are
- * completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
+ * around each bucket's sync goes nop(all members -> fused) and nop(fused -> all members): the first makes the reduce
+ * wait for every member's producer, not only for the last one's; the second makes consumers and later writers wait for
+ * the reduce. nop touches nothing; both stand on the sync's stream, where they cost no compute time. Gradients that are
+ * reduced alone need none: their names already order them. Dependencies that Paddle's pass left (last member -> fused)
+ * are completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
  * paddle.md 11.13 to 11.17. */
 #include "passes/grad_sync.h"
 
@@ -17,7 +17,9 @@ typedef struct bucket {
     weft_op *before, *after; /* what is there already, or NULL */
 } bucket;
 
-static weft_op *first_op(const grad_sync *s) { return s->reduces[0].op; }
+static weft_op *first_op(const grad_sync *s) {
+    return s->reduces[0].op;
+}
 
 static weft_op *last_op(const grad_sync *s) {
     weft_op *reduce = s->reduces[s->nreduces - 1].op, *scale = s->nscales ? s->scales[s->nscales - 1] : NULL;
@@ -141,9 +143,11 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
         buckets[count++] = b;
     }
     TRY(weft_pass_count_add(pass, "dependencies", inserted));
-    if (count == 0) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "names already order every gradient's reduce");
+    if (count == 0)
+        return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "names already order every gradient's reduce");
     for (size_t i = 0; i < count; i++) TRY(provide_both(&buckets[i], &stamp));
-    return weft_pass_did(pass, "ordered %zu buckets after all their producers and before all their consumers", count);
+    return weft_pass_did(pass, "ordered %zu bucket%s after all producers and before all consumers", count,
+                         count == 1 ? "" : "s");
 }
 
 const weft_pass pass_insert_dependencies = {.run = run};

@@ -122,8 +122,7 @@ weft_status option_read(weft_context *context, const weft_pass *pass, const weft
     return NULL;
 }
 
-/* --- for passes
- * ------------------------------------------------------------------------------------------------------- */
+/* --- for passes -------------------------------------------------------------------------------------------------- */
 
 static const option_value *value_of(const weft_pass_context *pass, const char *option, weft_option_type type) {
     static const option_value none = {.s = ""};

@@ -1,10 +1,10 @@
 /* overlap_comm: gradient collectives run on a stream of their own, beside the backward pass.
  *
- * Every sync, fused or not, goes to the stream with its scales, whatever other passes did or declined. Events then order
- * it by the bytes: it starts after the last op that touched them, and the first op of another stream that reads or writes
- * them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that Paddle's CPU
- * executor cannot run: where Paddle's own overlap put a c_wait_compute right before such a reduce, the events replace it;
- * waits of other origin stay. Sources: paddle.md 11.9, 11.10, 11.12, 11.18. */
+ * Every sync, fused or not, goes to the stream with its scales, whatever other passes did or declined. Events then
+ * order it by the bytes: it starts after the last op that touched them, and the first op of another stream that reads
+ * or writes them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that
+ * Paddle's CPU executor cannot run: where Paddle's own overlap put a c_wait_compute right before such a reduce, the
+ * events replace it; waits of other origin stay. Sources: paddle.md 11.9, 11.10, 11.12, 11.18. */
 #include "passes/grad_sync.h"
 
 static const weft_option options[] = {
@@ -15,8 +15,10 @@ static const weft_option options[] = {
 static weft_status use_given_stream(weft_op *reduce) {
     weft_attr *a = (weft_attr *)op_find_attr(reduce, "use_calc_stream");
     if (!a && strncmp(reduce->type->bytes, "c_", 2) == 0) return weft_op_set_attr_bool(reduce, "use_calc_stream", true);
-    if (a && a->type == ATTR_BOOLEAN) a->u.b = true;
-    else if (a) a->u.i = 1;
+    if (a && a->type == ATTR_BOOLEAN)
+        a->u.b = true;
+    else if (a)
+        a->u.i = 1;
     return NULL;
 }
 
@@ -66,5 +68,4 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
                          nevents);
 }
 
-const weft_pass pass_overlap_comm = {
-    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_overlap_comm = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

@@ -6,7 +6,7 @@
 #include "program/ir.h"
 #include "weft/pass.h"
 
-/* --- for passes ------------------------------------------------------------------------------------------------------- */
+/* --- for passes -------------------------------------------------------------------------------------------------- */
 
 /* Scratch memory of the running pass, freed when it returns. */
 arena *pass_scratch(weft_pass_context *pass);
@@ -16,7 +16,7 @@ weft_context *pass_weft_context(weft_pass_context *pass);
 #include "passes/passes.def"
 #undef PASS
 
-/* --- the table of passes, in the context's slot ----------------------------------------------------------------------- */
+/* --- the table of passes, in the context's slot ------------------------------------------------------------------ */
 
 /* The value of one option. Strings are NUL-terminated copies. */
 typedef struct option_value {
@@ -40,7 +40,7 @@ const registered_pass *passes_find(weft_context *context, const char *name);
 /* The registered name nearest to `name`, NULL if none is near. */
 const char *passes_suggest(weft_context *context, const char *name);
 
-/* --- options ---------------------------------------------------------------------------------------------------------- */
+/* --- options ----------------------------------------------------------------------------------------------------- */
 
 /* Index of the option, or SIZE_MAX. */
 size_t option_find(const weft_pass *pass, const char *name);
@@ -53,7 +53,7 @@ WEFT_MUST_USE weft_status option_unknown(weft_context *context, const weft_pass 
 /* Number of edits between two names, no more than `limit` + 1. */
 size_t edit_distance(const char *a, const char *b, size_t limit);
 
-/* --- pass lists --------------------------------------------------------------------------------------------------------- */
+/* --- pass lists -------------------------------------------------------------------------------------------------- */
 
 typedef struct pass_entry {
     const weft_pass *pass;
@@ -67,7 +67,7 @@ struct weft_pass_list {
     size_t count;
 };
 
-/* --- reports ------------------------------------------------------------------------------------------------------------ */
+/* --- reports ----------------------------------------------------------------------------------------------------- */
 
 typedef struct named_count {
     const char *what;

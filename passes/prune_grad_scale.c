@@ -1,20 +1,20 @@
 /* prune_grad_scale: fold the 1/n of averaged gradients into the value that starts the backward pass.
  *
- * The seeds are the fill_constant ops of role backward|loss. Everything computed from a seed changes by the factor f that
- * is folded into it, until it passes the data-parallel scales that are deleted; so the program stays the same iff every
- * changed value reaches only ops that are homogeneous linear in their changed inputs, and each sync deletes exactly f.
- * One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that mixes two seeds makes them
- * one group (union-find), whose members share f and stand or fall together. A group is spoilt by
- *   - an op that is not linear in the changed inputs, or mixes changed and unchanged ones (a regularisation term that was
- *     never averaged), or updates a parameter, or is not known;
- *   - a changed value in a persistable, in a gradient that the program names (a fetch may ask for it), in shared bytes, or
- *     in a type whose range the factor would leave (fp16, unless allow_half);
+ * The seeds are the fill_constant ops of role backward|loss. Everything computed from a seed changes by the factor f
+ * that is folded into it, until it passes the data-parallel scales that are deleted; so the program stays the same iff
+ * every changed value reaches only ops that are homogeneous linear in their changed inputs, and each sync deletes
+ * exactly f. One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that mixes two
+ * seeds makes them one group (union-find), whose members share f and stand or fall together. A group is spoilt by
+ *   - an op that is not linear in the changed inputs, or mixes changed and unchanged ones (a regularisation term that
+ * was never averaged), or updates a parameter, or is not known;
+ *   - a changed value in a persistable, in a gradient that the program names (a fetch may ask for it), in shared bytes,
+ * or in a type whose range the factor would leave (fp16, unless allow_half);
  *   - syncs with different factors.
  * A reduce that averages has no scale, so nothing is folded for it.
  *
  * The other place for the factor would be the optimizers' rescale_grad. Of the ops that have it, Paddle's CPU momentum
- * ignores it, so folding there would change the result; no optimizer is left for which it would be right on every device.
- * Scales that stay are merged to one a bucket by coalesce_grads. Sources: paddle.md 11.5 to 11.8. */
+ * ignores it, so folding there would change the result; no optimizer is left for which it would be right on every
+ * device. Scales that stay are merged to one a bucket by coalesce_grads. Sources: paddle.md 11.5 to 11.8. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,13 +45,14 @@ typedef struct pruner {
     bool allow_half;
     seed *seeds;
     uint32_t nseeds;
-    uint32_t *seed_of;       /* by var id: the seed that changed it, or NO_SEED */
+    uint32_t *seed_of;        /* by var id: the seed that changed it, or NO_SEED */
     grad_sync **sync_at_last; /* by position: the sync that ends there */
-    uint32_t *group_of_sync; /* by sync */
-    bool *is_gradient;       /* by var id: the program names it as a parameter's gradient */
+    uint32_t *group_of_sync;  /* by sync */
+    bool *is_gradient;        /* by var id: the program names it as a parameter's gradient */
 } pruner;
 
-/* --- groups of seeds ------------------------------------------------------------------------------------------------ */
+/* --- groups of seeds ------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t group(pruner *n, uint32_t s) {
     while (n->seeds[s].parent != s) s = n->seeds[s].parent = n->seeds[n->seeds[s].parent].parent;
@@ -80,7 +81,8 @@ static uint32_t join(pruner *n, uint32_t a, uint32_t b, const weft_op *op) {
     return a;
 }
 
-/* --- seeds ---------------------------------------------------------------------------------------------------------- */
+/* --- seeds ----------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_seed(const weft_op *op) {
     enum { ROLES = WEFT_ROLE_BACKWARD | WEFT_ROLE_LOSS };
@@ -109,7 +111,9 @@ static void change(pruner *n, weft_var *v, uint32_t s, const weft_op *op) {
         spoil(n, s, WEFT_REASON_IN_USE, op, "it writes bytes that other variables share (prune before coalescing)");
 }
 
-static uint32_t change_of(const pruner *n, const weft_var *v) { return v->block ? n->seed_of[v->id] : NO_SEED; }
+static uint32_t change_of(const pruner *n, const weft_var *v) {
+    return v->block ? n->seed_of[v->id] : NO_SEED;
+}
 
 static void start_seed(pruner *n, weft_op *op) {
     uint32_t s = n->nseeds++;
@@ -119,7 +123,8 @@ static void start_seed(pruner *n, weft_op *op) {
     change(n, op_out(op), s, op);
 }
 
-/* --- one op --------------------------------------------------------------------------------------------------------- */
+/* --- one op ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_grad_slot(const name *slot_name) {
     static const char suffix[] = "@GRAD";
@@ -198,8 +203,10 @@ static weft_status follow(pruner *n, weft_op *op) {
     else if (c.seed != NO_SEED && !op_is_grad_reduce(op) && !op_is_grad_scale(op) && !is_linear_in_changed(n, op))
         spoil(n, c.seed, WEFT_REASON_SCALE, op, "it is not linear in all of the values that would change");
     FOR_EACH_ARG(op, true, u) {
-        if (c.seed != NO_SEED) change(n, u->var, c.seed, op);
-        else if (u->var->block) n->seed_of[u->var->id] = NO_SEED;
+        if (c.seed != NO_SEED)
+            change(n, u->var, c.seed, op);
+        else if (u->var->block)
+            n->seed_of[u->var->id] = NO_SEED;
     }
     if (ends_sync) follow_sync(n, n->sync_at_last[op->mark]);
     return NULL;
@@ -212,7 +219,8 @@ static void check_end(pruner *n) {
             spoil(n, n->seed_of[i], WEFT_REASON_SCALE, NULL, "a parameter's gradient has no scale to delete");
 }
 
-/* --- what the program says about gradients -------------------------------------------------------------------------- */
+/* --- what the program says about gradients --------------------------------------------------------------------------
+ */
 
 static void mark_gradient(pruner *n, const name *grad) {
     const weft_var *v = grad ? block_find(n->program->blocks[0], grad) : NULL;
@@ -250,7 +258,8 @@ static weft_status prepare(pruner *n) {
     return NULL;
 }
 
-/* --- deciding and doing --------------------------------------------------------------------------------------------- */
+/* --- deciding and doing ---------------------------------------------------------------------------------------------
+ */
 
 /* The group whose factor takes this sync's scales, or NULL; *out_left says why not. */
 static const seed *folding_group(pruner *n, size_t sync) {
@@ -310,8 +319,10 @@ static weft_status decide_and_do(pruner *n) {
     int64_t removed = 0;
     bool has_streams = grad_syncs_have_streams(&n->syncs);
     for (size_t i = 0; i < n->syncs.count; i++) {
-        if (folding_group(n, i)) removed += (int64_t)n->syncs.items[i].nscales;
-        else TRY(report_left(n, i));
+        if (folding_group(n, i))
+            removed += (int64_t)n->syncs.items[i].nscales;
+        else
+            TRY(report_left(n, i));
     }
     TRY(weft_pass_count_add(n->pass, "scales removed", removed));
     TRY(fold_seeds(n));
@@ -341,5 +352,4 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     return decide_and_do(&n);
 }
 
-const weft_pass pass_prune_grad_scale = {
-    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_prune_grad_scale = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

@@ -1,11 +1,11 @@
 /* Streams of ops, and the events that order gradient syncs between streams.
  *
- * For every alias class that a sync touches, its accesses are walked in program order, remembering the last read and the
- * last write on each stream. An access must come after the last conflicting one on every other stream; where either of the
- * two is part of a sync, that is a need. Then the ops are swept in program order: of an op's needs the latest of each
- * stream stays, and only if the op's stream has not waited for that or a later one (streams run in order, so the later
- * covers the earlier). That leaves one wait per stream and event. Nothing is needed at the end of the block: an executor
- * ends a step only when all streams are idle.
+ * For every alias class that a sync touches, its accesses are walked in program order, remembering the last read and
+ * the last write on each stream. An access must come after the last conflicting one on every other stream; where either
+ * of the two is part of a sync, that is a need. Then the ops are swept in program order: of an op's needs the latest of
+ * each stream stays, and only if the op's stream has not waited for that or a later one (streams run in order, so the
+ * later covers the earlier). That leaves one wait per stream and event. Nothing is needed at the end of the block: an
+ * executor ends a step only when all streams are idle.
  *
  * Our events are named grad_sync/<n>, numbered in the order of the ops that record them. Running this again first takes
  * away all of that name, so it gives the same events again. */
@@ -32,9 +32,12 @@ weft_status op_set_stream(weft_op *op, const char *stream) {
     return NULL;
 }
 
-/* --- taking our old events away ------------------------------------------------------------------------------------ */
+/* --- taking our old events away ------------------------------------------------------------------------------------
+ */
 
-static bool is_ours(const char *event) { return event && strncmp(event, EVENT_PREFIX, strlen(EVENT_PREFIX)) == 0; }
+static bool is_ours(const char *event) {
+    return event && strncmp(event, EVENT_PREFIX, strlen(EVENT_PREFIX)) == 0;
+}
 
 static weft_status set_waits(weft_op *op, const char *const *events, size_t count) {
     const char **copy = ARENA_ARRAY(&op->program->arena, const char *, count ? count : 1);
@@ -66,7 +69,8 @@ static weft_status forget_events(weft_op *op, arena *a) {
     return NULL;
 }
 
-/* --- what must wait for what --------------------------------------------------------------------------------------- */
+/* --- what must wait for what ---------------------------------------------------------------------------------------
+ */
 
 /* The op that the list hangs on needs the op at `source`, which is on another stream. */
 typedef struct edge {
@@ -115,7 +119,9 @@ static weft_status add_need(analysis *n, uint32_t position, uint32_t source) {
     return NULL;
 }
 
-static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static uint32_t later(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
 
 /* Edges to `x` from the last conflicting access on each other stream, where either end belongs to a sync. */
 static weft_status needs_of(analysis *n, const touch *touches, const access *x) {
@@ -179,7 +185,8 @@ static weft_status analyse(analysis *n, const grad_syncs *syncs) {
     return NULL;
 }
 
-/* --- fewest waits --------------------------------------------------------------------------------------------------- */
+/* --- fewest waits ---------------------------------------------------------------------------------------------------
+ */
 
 /* Stream `waiter` has waited for all of `source` up to `position` (from 1). */
 typedef struct waited {
@@ -204,7 +211,7 @@ static weft_status reduce_needs(analysis *n) {
     waited **lists = ARENA_ARRAY(n->arena, waited *, n->nstreams);
     if (!lists) return base_out_of_memory();
     for (size_t i = 0; i < n->index->nops; i++) {
-        waited *w, **list = &lists[n->stream_of[i]];
+        waited *w = NULL, **list = &lists[n->stream_of[i]];
         edge *all = n->needs[i];
         n->needs[i] = NULL;
         for (edge *e = all, *next; e; e = next) {
@@ -214,14 +221,17 @@ static weft_status reduce_needs(analysis *n) {
             w->position = e->source + 1;
             edge **same = &n->needs[i];
             while (*same && n->stream_of[(*same)->source] != n->stream_of[e->source]) same = &(*same)->next;
-            if (*same) (*same)->source = e->source;
-            else *same = e, e->next = NULL;
+            if (*same)
+                (*same)->source = e->source;
+            else
+                *same = e, e->next = NULL;
         }
     }
     return NULL;
 }
 
-/* --- writing -------------------------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------------------------------
+ */
 
 /* An op that already records an event of other origin keeps it. */
 static weft_status name_events(analysis *n, size_t *out_nevents) {

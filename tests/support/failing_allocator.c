@@ -24,6 +24,7 @@ static void *resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes)
     if (!block) return NULL;
     memcpy(block, &new_nbytes, sizeof new_nbytes);
     state->held += new_nbytes - given;
+    if (state->held > state->peak) state->peak = state->held;
     return block + HEADER;
 }
 

@@ -11,6 +11,7 @@ typedef struct failing_allocator {
     size_t fail_at;   /* the request that fails, from 1; 0: none */
     size_t nrequests; /* so far */
     size_t held;      /* bytes not yet freed, by the sizes that callers give */
+    size_t peak;      /* the most that were held at once; the test may reset it */
     bool failed;      /* whether a request was refused */
     bool wrong_size;  /* whether a block came back with another size than it was given out with */
 } failing_allocator;

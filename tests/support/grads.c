@@ -19,8 +19,12 @@ static void must_succeed(weft_status status) {
 }
 
 void grads_create(grads *g) {
+    grads_create_with(g, NULL);
+}
+
+void grads_create_with(grads *g, const weft_context_options *options) {
     *g = (grads){.dtype = WEFT_FP32, .dims = {4, 8}};
-    must_succeed(weft_context_create(NULL, &g->context));
+    must_succeed(weft_context_create(options, &g->context));
     must_succeed(weft_program_create(g->context, &g->p));
     g->b = weft_program_block(g->p, 0);
     must_succeed(weft_program_set_ring(g->p, 1, 4, (int64_t[]){0, 1, 2, 3}));

@@ -16,6 +16,7 @@ typedef struct grads {
 
 /* fp32 variables of 4 x 8; rings 1 (ranks 0 1 2 3), 2 (0 1 2 3 too) and 3 (0 2 | 1 3 as seen by rank 0). */
 void grads_create(grads *g);
+void grads_create_with(grads *g, const weft_context_options *options);
 void grads_destroy(grads *g);
 
 /* The variable of that name, made if there is none. */

@@ -277,6 +277,30 @@ Test(data_parallel, an_unknown_batch_stays_unknown_and_is_split) {
     cr_assert_str_eq(placed("t"), "8,4 [-1,-1]");
 }
 
+/* Recomputation orders its ops with nops, which name values and touch none. */
+static const char *const ordered[] = {LINEAR_VARS,
+                                      "var other float32 8,3",
+                                      "op nop X=other -> Out=h | op_role=0",
+                                      FORWARD,
+                                      BACKWARD,
+                                      "op nop X=w -> Out=x | op_role=1",
+                                      "op nop X=x -> Out=w@GRAD | op_role=1",
+                                      "op relu X=x -> Out=x | op_role=1",
+                                      SGD};
+
+Test(data_parallel, ops_that_only_order_others_count_as_nothing) {
+    USE(ordered);
+    var("w@GRAD")->dims[0] = var("w")->dims[0] = var("x")->dims[1] = 8;
+    run_well("data_parallel: {ranks: 4}");
+    cr_assert_str_eq(placed("x"), "2,8 [0,-1]");
+    cr_assert_str_eq(placed("w@GRAD"), "8,3 [-1,-1]");
+    cr_assert_str_eq(placed("other"), "8,3 [-1,-1]");
+    cr_assert_eq(weft_report_count(report, 0, "feeds split"), 1);
+    assert_types(
+        "nop matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale nop nop "
+        "relu sgd");
+}
+
 static const char *const unknown_op[] = {"var x float32 8,4", "var a float32 8,9", "var b float32 9,8",
                                          "op my_layer X=x -> Out=a Other=b | op_role=0"};
 

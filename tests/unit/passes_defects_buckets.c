@@ -189,7 +189,7 @@ Test(passes_defects_buckets, defect_11_15_producers_far_from_their_reduces) {
     grads_op(&g, "matmul_v2_grad Out@GRAD=a2 X=x -> X@GRAD=a3 Y@GRAD=w1");
     grads_op(&g, "matmul_v2_grad Out@GRAD=a3 X=x -> X@GRAD=a4 Y@GRAD=w0");
     for (int i = 0; i < 4; i++) {
-        char n[8];
+        char n[16];
         snprintf(n, sizeof n, "w%d", i);
         grads_sync(&g, n, 1, 0.25);
     }
@@ -297,9 +297,26 @@ Test(passes_defects_buckets, defect_11_21_distributed_attributes_are_valid) {
     cr_assert_eq(reduce->dist->inputs[0].placement.ndim, 1);
 }
 
-/* 11.22 and line g: who may not be a member, and why. */
-static void make_sparse(void) {
+/* Line g of the observations, and 11.22: the real pass fuses sparse gradients, which cannot be reduced even alone. */
+Test(passes_defects_buckets, defect_11_22_sparse_gradients_are_refused) {
+    net(3, NULL);
+    optimizers(3);
     grads_var(&g, "w1")->kind = WEFT_SELECTED_ROWS;
+    const char *yaml = "coalesce_grads";
+    weft_pass_list *list;
+    cr_assert_null(weft_pass_list_parse(g.context, yaml, strlen(yaml), "test", &list));
+    cr_assert_null(weft_program_clone(g.p, &before));
+    weft_status status = weft_pass_list_run(list, g.p, NULL);
+    cr_assert_eq(weft_status_code(status), WEFT_REFUSED);
+    cr_assert_not_null(strstr(weft_status_message(status), "c_allreduce_sum #4: \"w1\" is SelectedRows"));
+    cr_assert(weft_program_equal(before, g.p));
+    weft_status_free(status);
+    weft_pass_list_destroy(list);
+}
+
+/* 11.22: who may not be a member, and why. */
+static void make_array(void) {
+    grads_var(&g, "w1")->kind = WEFT_DENSE_TENSOR_ARRAY;
 }
 static void make_dynamic(void) {
     grads_var(&g, "w1")->dims[0] = -1;
@@ -338,7 +355,7 @@ Test(passes_defects_buckets, defect_11_22_members_are_checked) {
         weft_reason reason;
         const char *words;
     } cases[] = {
-        {make_sparse, WEFT_REASON_SHAPE, "no dense tensor"},
+        {make_array, WEFT_REASON_SHAPE, "no dense tensor"},
         {make_dynamic, WEFT_REASON_SHAPE, "shape or element type is not known"},
         {make_persistable, WEFT_REASON_IN_USE, "persistable"},
         {make_alias, WEFT_REASON_IN_USE, "shared with other variables"},

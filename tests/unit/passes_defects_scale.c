@@ -185,6 +185,19 @@ Test(passes_defects_scale, defect_11_07_regularisation_term_is_not_scaled) {
     cr_assert_eq(grads_count(&g, "scale"), 2);
 }
 
+/* 11.7: the same, where the sum is what is averaged: the unchanged part would keep its weight while the other shrinks.
+ */
+Test(passes_defects_scale, defect_11_07_constant_part_of_a_reduced_sum) {
+    grads_seed(&g, "a0", 1);
+    layer("a0", "a1", "part");
+    grads_op(&g, "sum X=part,x -> Out=w1@GRAD");
+    grads_sync(&g, "w1@GRAD", 1, 0.25);
+    grads_sgd(&g, "w1", "w1@GRAD");
+    run("prune_grad_scale");
+    cr_assert_eq(grads_count(&g, "scale"), 1);
+    cr_assert(grads_left(report, 0, WEFT_REASON_SCALE, "not linear"));
+}
+
 /* 11.7: several losses; all seeds change, or none. */
 Test(passes_defects_scale, defect_11_07_two_losses_that_meet_fold_into_both_seeds) {
     grads_seed(&g, "l0", 1);

@@ -219,6 +219,26 @@ ParameterizedTest(size_t *row, manager, forms) {
     weft_pass_list_destroy(list);
 }
 
+static const struct preset_case {
+    const char *path;
+    size_t count;
+} presets_cases[] = {{"configs/data_parallel.yaml", 5}, {"configs/data_parallel_optimization.yaml", 4}};
+TABLE_ROWS(manager, presets, presets_cases);
+
+/* Tests run in the root of the tree. */
+ParameterizedTest(size_t *row, manager, presets) {
+    const struct preset_case *c = &presets_cases[*row];
+    char *bytes = NULL;
+    size_t nbytes = 0;
+    cr_assert_null(file_read(&context->allocator, c->path, 1 << 20, &bytes, &nbytes), "%s", c->path);
+    weft_pass_list *list = NULL;
+    weft_status status = weft_pass_list_parse(context, bytes, nbytes, c->path, &list);
+    cr_assert_null(status, "%s: %s", weft_status_place(status), weft_status_message(status));
+    cr_assert_eq(weft_pass_list_count(list), c->count);
+    weft_pass_list_destroy(list);
+    weft_bytes_free(context, bytes, nbytes);
+}
+
 /* --- options ----------------------------------------------------------------------------------------------------- */
 
 static void assert_did(weft_pass_list *list, const char *first, const char *second) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/failing_allocator.h"
 #include "tests/support/grads.h"
 
 enum { MAX_GRADS = 24 };
@@ -67,9 +68,9 @@ static void add_oddity(maker *m) {
     if (kind == 3 || (kind == 2 && !m->spoil)) m->activation++;
 }
 
-static void make_program(maker *m, unsigned seed) {
+static void make_program_in(maker *m, unsigned seed, const weft_context_options *options) {
     *m = (maker){.seed = seed};
-    grads_create(&m->g);
+    grads_create_with(&m->g, options);
     m->chain = 1 + roll(m, 3);
     m->spoil = roll(m, 2);
     grads_var(&m->g, "x");
@@ -86,6 +87,10 @@ static void make_program(maker *m, unsigned seed) {
         snprintf(w, sizeof w, "w%d", k);
         grads_sgd(&m->g, w, m->names[k]);
     }
+}
+
+static void make_program(maker *m, unsigned seed) {
+    make_program_in(m, seed, NULL);
 }
 
 static void pass_list(maker *m, int subset, char *out, size_t nbytes) {
@@ -127,4 +132,32 @@ Test(passes_random, every_subset_preserves_what_random_programs_compute, .timeou
     }
     cr_assert_gt(nfolded, 5);
     cr_assert_gt(nbuckets, 100);
+}
+
+/* Memory may run out anywhere in the passes: a clean status, a program that can still be looked at, no leak. */
+Test(passes_random, every_allocation_of_the_passes_may_fail, .timeout = 300) {
+    static const char list_text[] = "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies";
+    for (unsigned seed = 1; seed <= 3; seed++) {
+        bool done = false;
+        for (size_t n = 1; !done; n++) {
+            failing_allocator state = {0};
+            weft_context_options options = {.allocator = failing_allocator_on(&state)};
+            maker m;
+            make_program_in(&m, seed, &options);
+            weft_pass_list *list = NULL;
+            cr_assert_null(weft_pass_list_parse(m.g.context, list_text, strlen(list_text), "test", &list));
+            state.fail_at = state.nrequests + n;
+            weft_report *report = NULL;
+            weft_status status = weft_pass_list_run(list, m.g.p, &report);
+            done = !state.failed;
+            cr_assert_eq(weft_status_code(status), done ? WEFT_OK : WEFT_OUT_OF_MEMORY);
+            weft_status_free(status);
+            state.fail_at = 0;
+            cr_assert_null(weft_program_verify(m.g.p));
+            weft_report_destroy(report);
+            weft_pass_list_destroy(list);
+            grads_destroy(&m.g);
+            cr_assert_eq(state.held, 0, "seed %u: leak when request %zu fails", seed, n);
+        }
+    }
 }
