@@ -1,8 +1,8 @@
 /* attrs.c: attrs as kernels, inference and passes want them: of one type, with a default.
  *
- * An attr that the op does not carry has the default of its row in ops.def; where the row does not list it, or there is no
- * row, the caller's. Types that hold the same value are the same attr: eras of Paddle disagree on INT and LONG, BOOLEAN and
- * INT, a number and a SCALAR. */
+ * An attr that the op does not carry has the default of its row in ops.def; where the row does not list it, or there is
+ * no row, the caller's. Types that hold the same value are the same attr: eras of Paddle disagree on INT and LONG,
+ * BOOLEAN and INT, a number and a SCALAR. */
 #include "ops/ops.h"
 
 static const weft_attr *schema_default(const weft_op *op, const char *n) {
@@ -55,7 +55,9 @@ double attr_float(const weft_op *op, const char *n, double otherwise) {
     return a && as_float(a, &value) ? value : otherwise;
 }
 
-bool attr_bool(const weft_op *op, const char *n, bool otherwise) { return attr_int(op, n, otherwise) != 0; }
+bool attr_bool(const weft_op *op, const char *n, bool otherwise) {
+    return attr_int(op, n, otherwise) != 0;
+}
 
 static const weft_attr *find_or_default(const weft_op *op, const char *n) {
     const weft_attr *a = op_find_attr(op, n);

@@ -4,8 +4,10 @@
 static const struct {
     const char *type;
     weft_reduce reduce;
-} all_reduces[] = {{"c_allreduce_sum", WEFT_REDUCE_SUM},   {"c_allreduce_max", WEFT_REDUCE_MAX},
-                   {"c_allreduce_min", WEFT_REDUCE_MIN},   {"c_allreduce_prod", WEFT_REDUCE_PROD},
+} all_reduces[] = {{"c_allreduce_sum", WEFT_REDUCE_SUM},
+                   {"c_allreduce_max", WEFT_REDUCE_MAX},
+                   {"c_allreduce_min", WEFT_REDUCE_MIN},
+                   {"c_allreduce_prod", WEFT_REDUCE_PROD},
                    {"c_allreduce_avg", WEFT_REDUCE_AVG}};
 
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
@@ -24,5 +26,9 @@ static weft_var *first_arg(const weft_op *op, bool output, const char *upper, co
     return s && s->nargs ? s->args[0]->var : NULL;
 }
 
-weft_var *op_x(const weft_op *op) { return first_arg(op, false, "X", "x"); }
-weft_var *op_out(const weft_op *op) { return first_arg(op, true, "Out", "out"); }
+weft_var *op_x(const weft_op *op) {
+    return first_arg(op, false, "X", "x");
+}
+weft_var *op_out(const weft_op *op) {
+    return first_arg(op, true, "Out", "out");
+}

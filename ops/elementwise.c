@@ -36,12 +36,36 @@ static weft_status infer_pair(infer *i, int64_t axis, int32_t dtype) {
     return NULL;
 }
 
-weft_status infer_elementwise(infer *i) { return infer_pair(i, attr_int(i->op, "axis", -1), WEFT_DTYPE_NONE); }
+weft_status infer_elementwise(infer *i) {
+    return infer_pair(i, attr_int(i->op, "axis", -1), WEFT_DTYPE_NONE);
+}
 
 /* Paddle's comparisons ignore `axis` on CPU. */
-weft_status infer_compare(infer *i) { return infer_pair(i, -1, WEFT_BOOL); }
+weft_status infer_compare(infer *i) {
+    return infer_pair(i, -1, WEFT_BOOL);
+}
 
 weft_status infer_cast(infer *i) {
     shape_copy_dims(infer_out(i, 0), infer_in(i, 0), (int32_t)attr_int(i->op, "out_dtype", WEFT_FP32));
+    return NULL;
+}
+
+weft_status infer_bool_like(infer *i) {
+    shape_copy_dims(infer_out(i, 0), infer_in(i, 0), WEFT_BOOL);
+    return NULL;
+}
+
+weft_status infer_allclose(infer *i) {
+    shape_set(infer_out(i, 0), WEFT_BOOL, 0, NULL);
+    return NULL;
+}
+
+weft_status infer_where(infer *i) {
+    const shape *x = infer_in(i, 1), *y = infer_in(i, 2);
+    shape_text tx, ty;
+    if (shape_known(x) && shape_known(y) && x->ndim != y->ndim)
+        return infer_error(i, "expected X and Y of one shape, found %s and %s", shape_print(x, &tx),
+                           shape_print(y, &ty));
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
     return NULL;
 }

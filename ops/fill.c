@@ -1,25 +1,82 @@
 /* fill.c: types of constants and random numbers: a shape and a dtype from attrs. */
+#include "base/number.h"
 #include "ops/infer.h"
 
-static weft_status shape_from_attr(infer *i, shape *out) {
-    size_t count;
-    const int64_t *dims = attr_ints(i->op, "shape", &count);
-    for (size_t d = 0; d < count; d++) TRY(shape_append(i, out, dims[d] < 0 ? -1 : dims[d]));
+/* Small integer constants are kept: shapes may depend on them. */
+static weft_status keep_constant(infer *i, const shape *out) {
+    int64_t values[WEFT_MAX_RANK], count = shape_numel(out);
+    bool is_int = out->dtype == WEFT_INT32 || out->dtype == WEFT_INT64;
+    if (!is_int || count < 0 || count > WEFT_MAX_RANK || op_find_slot(i->op, false, "ValueTensor")) return NULL;
+    const char *precise = attr_string(i->op, "str_value", "");
+    double value = *precise ? number_strtod(precise) : attr_float(i->op, "value", 0); /* so does Paddle */
+    if (!(value > -1e18 && value < 1e18)) return NULL;
+    for (int64_t k = 0; k < count; k++) values[k] = (int64_t)value;
+    return infer_keep_values(i, 0, (size_t)count, values);
+}
+
+static weft_status keep_list(infer *i, const shape *out) {
+    static const char *const attrs[] = {"int32_values", "int64_values"};
+    int64_t values[WEFT_MAX_RANK], numel = shape_numel(out);
+    if ((out->dtype != WEFT_INT32 && out->dtype != WEFT_INT64) || numel < 0 || numel > WEFT_MAX_RANK) return NULL;
+    const weft_attr *a = op_find_attr(i->op, "values");
+    if (a && a->type == ATTR_SCALARS && (int64_t)a->count == numel) {
+        for (int64_t k = 0; k < numel; k++) values[k] = a->u.scalars[k].i;
+        return infer_keep_values(i, 0, (size_t)numel, values);
+    }
+    for (size_t k = 0; k < sizeof attrs / sizeof *attrs; k++) {
+        size_t count;
+        const int64_t *given = attr_ints(i->op, attrs[k], &count);
+        if (count && (int64_t)count == numel) return infer_keep_values(i, 0, count, given);
+    }
     return NULL;
 }
 
-/* ShapeTensor and ShapeTensorList take the place of attr `shape` at run time. */
-weft_status infer_fill_constant(infer *i) {
-    int whole = schema_input(i->schema, "ShapeTensor"), list = schema_input(i->schema, "ShapeTensorList");
-    if (!infer_out(i, 0) || (whole >= 0 && infer_in(i, whole)) || (list >= 0 && infer_nin(i, list))) return NULL;
-    shape out = {.dtype = (int32_t)attr_int(i->op, "dtype", WEFT_FP32), .height = -1};
-    TRY(shape_from_attr(i, &out));
-    *infer_out(i, 0) = out;
+static weft_status shape_from(infer *i, const numbers *extents, shape *out) {
+    *out = (shape){.dtype = (int32_t)attr_int(i->op, "dtype", WEFT_FP32), .height = -1};
+    for (size_t d = 0; d < extents->count; d++)
+        TRY(shape_append(i, out, extents->values[d] < 0 ? -1 : extents->values[d]));
     return NULL;
+}
+
+/* ShapeTensor and ShapeTensorList take the place of attr `shape`. */
+weft_status infer_fill_constant(infer *i) {
+    numbers extents;
+    shape out;
+    if (!infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "ShapeTensor", "ShapeTensorList", "shape", &extents));
+    TRY(shape_from(i, &extents, &out));
+    *infer_out(i, 0) = out;
+    return op_is(i->op, "fill_constant") ? keep_constant(i, &out) : NULL;
+}
+
+weft_status infer_assign_value(infer *i) {
+    numbers extents;
+    shape out;
+    if (!infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "", NULL, "shape", &extents));
+    TRY(shape_from(i, &extents, &out));
+    *infer_out(i, 0) = out;
+    return keep_list(i, &out);
 }
 
 weft_status infer_fill_any_like(infer *i) {
     int64_t dtype = attr_int(i->op, "dtype", -1);
     shape_copy_dims(infer_out(i, 0), infer_in(i, 0), dtype < 0 ? infer_in(i, 0)->dtype : (int32_t)dtype);
+    return NULL;
+}
+
+weft_status infer_eye(infer *i) {
+    int64_t rows = attr_int(i->op, "num_rows", 0), columns = attr_int(i->op, "num_columns", -1);
+    if (rows < 0) return infer_error(i, "num_rows: expected 0 or more, found %lld", (long long)rows);
+    shape_set(infer_out(i, 0), (int32_t)attr_int(i->op, "dtype", WEFT_FP32), 2,
+              (const int64_t[]){rows, columns < 0 ? rows : columns});
+    return NULL;
+}
+
+weft_status infer_linspace(infer *i) {
+    numbers num;
+    TRY(infer_numbers(i, "Num", NULL, NULL, &num));
+    int64_t count = num.known && num.count == 1 ? num.values[0] : -1;
+    shape_set(infer_out(i, 0), (int32_t)attr_int(i->op, "dtype", WEFT_FP32), 1, &count);
     return NULL;
 }

@@ -1,7 +1,8 @@
 /* infer.c: runs the inference functions of ops over a block.
  *
- * The environment maps var ids to types. It starts from what the program declares (a batch extent is often -1 there), the
- * caller puts in the types of feeds, and ops in program order turn the types of their inputs into those of their outputs. */
+ * The environment maps var ids to types. It starts from what the program declares (a batch extent is often -1 there),
+ * the caller puts in the types of feeds, and ops in program order turn the types of their inputs into those of their
+ * outputs. */
 #include "ops/infer.h"
 
 #include <stdio.h>
@@ -21,26 +22,35 @@ shape shape_of_var(const weft_var *v) {
 }
 
 weft_status shape_env_init(shape_env *env, weft_program *p, arena *a) {
-    shape *shapes = ARENA_ARRAY(a, shape, p->nall_vars ? p->nall_vars : 1);
-    if (!shapes) return base_out_of_memory();
+    size_t n = p->nall_vars ? p->nall_vars : 1;
+    shape *shapes = ARENA_ARRAY(a, shape, n);
+    const int64_t **values = ARENA_ARRAY(a, const int64_t *, n);
+    if (!shapes || !values) return base_out_of_memory();
     for (size_t i = 0; i < p->nall_vars; i++) shapes[i] = shape_of_var(p->all_vars[i]);
-    *env = (shape_env){.program = p, .shapes = shapes, .nshapes = p->nall_vars};
+    *env = (shape_env){.program = p, .shapes = shapes, .nshapes = p->nall_vars, .values = values, .memory = a};
     return NULL;
+}
+
+void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *values) {
+    if (v->id < env->nshapes) env->values[v->id] = values;
 }
 
 shape shape_env_get(const shape_env *env, const weft_var *v) {
     return v->id < env->nshapes ? env->shapes[v->id] : shape_of_var(v);
 }
 
-/* --- one op -------------------------------------------------------------------------------------------------------- */
+/* --- one op --------------------------------------------------------------------------------------------------------
+ */
 
 /* The arguments of one op on one side, flattened in schema order. */
 typedef struct side {
     shape *shapes;
+    const int64_t **values;
     weft_var **vars;
     uint32_t *first;
     size_t count;
     shape few_shapes[FEW_ARGS];
+    const int64_t *few_values[FEW_ARGS];
     weft_var *few_vars[FEW_ARGS];
     uint32_t few_first[FEW_SLOTS];
 } side;
@@ -50,14 +60,16 @@ static weft_status side_init(side *s, const weft_op *op, bool output, size_t nsl
     s->count = 0;
     for (size_t i = 0; i < list->count; i++) s->count += list->slots[i].nargs;
     s->shapes = s->few_shapes;
+    s->values = s->few_values;
     s->vars = s->few_vars;
     s->first = s->few_first;
     if (s->count > FEW_ARGS) {
         s->shapes = ARENA_ARRAY(scratch, shape, s->count);
+        s->values = ARENA_ARRAY(scratch, const int64_t *, s->count);
         s->vars = ARENA_ARRAY(scratch, weft_var *, s->count);
     }
     if (nslots >= FEW_SLOTS) s->first = ARENA_ARRAY(scratch, uint32_t, nslots + 1);
-    return s->shapes && s->vars && s->first ? NULL : base_out_of_memory();
+    return s->shapes && s->values && s->vars && s->first ? NULL : base_out_of_memory();
 }
 
 static weft_status wrong_count(const weft_op *op, bool output, const slot_schema *schema, size_t nargs) {
@@ -79,8 +91,9 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
         s->first[i] = n;
         for (size_t k = 0; k < nargs; k++, n++) {
             s->vars[n] = found->args[k]->var;
-            s->shapes[n] = output ? (shape){.dtype = s->vars[n]->dtype, .ndim = -1, .height = -1}
-                                  : shape_env_get(env, s->vars[n]);
+            s->shapes[n] =
+                output ? (shape){.dtype = s->vars[n]->dtype, .ndim = -1, .height = -1} : shape_env_get(env, s->vars[n]);
+            s->values[n] = output || s->vars[n]->id >= env->nshapes ? NULL : env->values[s->vars[n]->id];
         }
     }
     s->first[nslots] = n;
@@ -92,48 +105,84 @@ static void store_outputs(shape_env *env, const side *out) {
     for (size_t i = 0; i < out->count; i++) {
         const weft_var *v = out->vars[i];
         bool placeholder = !v->block && name_is(v->name, "@EMPTY@");
-        if (out->shapes[i].ndim >= 0 && v->id < env->nshapes && !placeholder) env->shapes[v->id] = out->shapes[i];
+        if (out->shapes[i].ndim < 0 || v->id >= env->nshapes || placeholder) continue;
+        env->shapes[v->id] = out->shapes[i];
+        env->values[v->id] = out->values[i];
+    }
+}
+
+static void forget_values(shape_env *env, const weft_op *op) {
+    FOR_EACH_ARG(op, true, u) {
+        if (u->var->id < env->nshapes) env->values[u->var->id] = NULL;
     }
 }
 
 weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     const op_schema *schema = op_schema_of(op);
-    if (!schema || schema->infer == infer_none) return NULL;
+    if (!schema || schema->infer == infer_none) {
+        forget_values(env, op);
+        return NULL;
+    }
     side in, out;
     TRY(side_init(&in, op, false, schema->ninputs, scratch));
     TRY(side_init(&out, op, true, schema->noutputs, scratch));
     TRY(side_fill(&in, env, op, false, schema->inputs, schema->ninputs));
     TRY(side_fill(&out, env, op, true, schema->outputs, schema->noutputs));
-    infer i = {op, schema, in.shapes, in.first, out.shapes, out.first};
+    forget_values(env, op);
+    infer i = {op, schema, in.shapes, in.first, out.shapes, out.first, in.values, out.values, env->memory};
     TRY(schema->infer(&i));
     store_outputs(env, &out);
     return NULL;
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------------------------------
+ */
 
-static weft_status infer_sub_block(shape_env *env, weft_op *op, arena *scratch) {
+enum { MAX_DEPTH = 64 }; /* of blocks that run blocks */
+
+typedef struct walk {
+    shape_env *env;
+    arena *scratch;
+    bool *seen; /* by block: each is inferred once, however many ops run it, so that time stays linear */
+    int depth;
+} walk;
+
+static weft_status infer_block(walk *w, weft_block *block);
+
+static weft_status infer_sub_block(walk *w, weft_op *op) {
     const weft_attr *a = op_find_attr(op, "sub_block");
     if (!a || a->type != ATTR_BLOCK) return NULL;
-    /* Blocks run only blocks below them, so that a cycle of blocks cannot make this recursion endless. */
-    if (a->u.i <= op->block->idx || (uint64_t)a->u.i >= op->program->nblocks) {
-        char place[160];
+    char place[160];
+    if (a->u.i < 0 || (uint64_t)a->u.i >= op->program->nblocks)
         return weft_status_create(WEFT_INVALID_PROGRAM, op->program->place,
-                                  "%s: sub_block: expected a block after %d, found %lld",
-                                  op_place(op, place, sizeof place), op->block->idx, (long long)a->u.i);
-    }
-    return shape_infer_block(env, op->program->blocks[a->u.i], scratch);
+                                  "%s: sub_block: expected a block below %zu, found %lld",
+                                  op_place(op, place, sizeof place), op->program->nblocks, (long long)a->u.i);
+    if (w->depth == MAX_DEPTH)
+        return weft_status_create(WEFT_LIMIT, op->program->place, "%s: expected at most %d blocks in one another",
+                                  op_place(op, place, sizeof place), MAX_DEPTH);
+    if (w->seen[a->u.i]) return NULL;
+    forget_values(w->env, op); /* a loop's body sees what it wrote the time before */
+    return infer_block(w, op->program->blocks[a->u.i]);
 }
 
-weft_status shape_infer_block(shape_env *env, weft_block *block, arena *scratch) {
+static weft_status infer_block(walk *w, weft_block *block) {
+    w->seen[block->idx] = true;
+    w->depth++;
     FOR_EACH_OP(op, block) {
-        TRY(infer_sub_block(env, op, scratch));
-        TRY(shape_infer_op(env, op, scratch));
+        TRY(infer_sub_block(w, op));
+        TRY(shape_infer_op(w->env, op, w->scratch));
     }
+    w->depth--;
     return NULL;
 }
 
-/* --- for inference functions ----------------------------------------------------------------------------------------- */
+weft_status shape_infer_block(shape_env *env, weft_block *block, arena *scratch) {
+    walk w = {.env = env, .scratch = scratch, .seen = ARENA_ARRAY(scratch, bool, block->program->nblocks)};
+    return w.seen ? infer_block(&w, block) : base_out_of_memory();
+}
+
+/* --- for inference functions -----------------------------------------------------------------------------------------
+ */
 
 weft_status infer_error(const infer *i, const char *format, ...) {
     char place[160], message[512];
@@ -152,10 +201,14 @@ int64_t shape_numel(const shape *s) {
     return n;
 }
 
+int64_t extent_add(int64_t a, int64_t b) {
+    int64_t sum;
+    return a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ? -1 : sum;
+}
+
 int64_t extent_mul(int64_t a, int64_t b) {
     int64_t product;
-    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product)) return -1;
-    return product;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) ? -1 : product;
 }
 
 const char *shape_print(const shape *s, shape_text *out) {
@@ -205,5 +258,14 @@ static int find_slot(const slot_schema *slots, size_t count, const char *slot_na
     return -1;
 }
 
-int schema_input(const op_schema *s, const char *slot_name) { return find_slot(s->inputs, s->ninputs, slot_name); }
-int schema_output(const op_schema *s, const char *slot_name) { return find_slot(s->outputs, s->noutputs, slot_name); }
+int schema_input(const op_schema *s, const char *slot_name) {
+    return find_slot(s->inputs, s->ninputs, slot_name);
+}
+int schema_output(const op_schema *s, const char *slot_name) {
+    return find_slot(s->outputs, s->noutputs, slot_name);
+}
+
+bool infer_has(const infer *i, const char *input_slot) {
+    int s = schema_input(i->schema, input_slot);
+    return s >= 0 && infer_nin(i, s) > 0;
+}

@@ -1,7 +1,7 @@
 /* info.c: the op table as text, for hosts, `weft ops` and docs/ops.md. */
-#include "weft/op_table.h"
 #include "ops/infer.h"
 #include "ops/table.h"
+#include "weft/op_table.h"
 
 static const struct {
     uint32_t bit;
@@ -64,20 +64,24 @@ size_t weft_op_effects_print(uint32_t bits, char *out_text, size_t nbytes) {
     return n;
 }
 
-/* --- Markdown ------------------------------------------------------------------------------------------------------ */
+/* --- Markdown ------------------------------------------------------------------------------------------------------
+ */
 
 static void print_head(buffer *b) {
-    buffer_text(b, "# Ops\n\n"
-                   "Written by `weft ops --markdown` from `ops/ops.def`. An op type that is not here is legal in programs and\n"
-                   "passes (it reads its inputs and writes its outputs); only running it is an error.\n\n"
-                   "Slots: `?` may be absent or empty, `*` takes any number of arguments, `Out=X` may share the memory of X.\n"
-                   "Kernel: `cpu` runs on CPUs; `-` is done by the planner, or cannot run there. Effects:\n\n"
-                   "| effect | meaning |\n| --- | --- |\n");
+    buffer_text(
+        b, "# Ops\n\n"
+           "Written by `weft ops --markdown` from `ops/ops.def`. An op type that is not here is legal in programs and\n"
+           "passes (it reads its inputs and writes its outputs); only running it is an error.\n\n"
+           "Slots: `?` may be absent or empty, `*` takes any number of arguments, `Out=X` may share the memory of X.\n"
+           "Kernel: `cpu` runs on CPUs; `-` is done by the planner, or cannot run there. Effects:\n\n"
+           "| effect | meaning |\n| --- | --- |\n");
     for (int i = 0; i < NEFFECTS; i++) buffer_format(b, "| %s | %s |\n", effects[i].word, effects[i].meaning);
 }
 
 /* A cell with code; empty text makes an empty cell. */
-static void print_code(buffer *b, const char *s) { buffer_format(b, *s ? " `%s` |" : " |", s); }
+static void print_code(buffer *b, const char *s) {
+    buffer_format(b, *s ? " `%s` |" : " |", s);
+}
 
 static void print_row(buffer *b, const weft_op_info *info) {
     char words[128];
@@ -98,8 +102,10 @@ weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size
     for (size_t i = 0; i < weft_op_info_count(); i++) {
         weft_op_info info = weft_op_info_at(i);
         if (strcmp(info.family, family) != 0)
-            buffer_format(&b, "\n## %s\n\n| op | inputs | outputs | attrs | effects | kernel | summary |\n"
-                              "| --- | --- | --- | --- | --- | --- | --- |\n", info.family);
+            buffer_format(&b,
+                          "\n## %s\n\n| op | inputs | outputs | attrs | effects | kernel | summary |\n"
+                          "| --- | --- | --- | --- | --- | --- | --- |\n",
+                          info.family);
         family = info.family;
         print_row(&b, &info);
     }

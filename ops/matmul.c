@@ -25,7 +25,7 @@ static weft_status broadcast_batch(infer *i, const shape *x, const shape *y, sha
     return NULL;
 }
 
-weft_status infer_matmul_v2(infer *i) {
+static weft_status infer_product(infer *i, const char *trans_x, const char *trans_y) {
     const shape *in_x = infer_in(i, 0), *in_y = infer_in(i, 1);
     if (!shape_known(in_x) || !shape_known(in_y) || !infer_out(i, 0)) return NULL;
     shape_text tx, ty;
@@ -33,8 +33,8 @@ weft_status infer_matmul_v2(infer *i) {
         return infer_error(i, "expected X and Y of at least one dimension, found %s and %s", shape_print(in_x, &tx),
                            shape_print(in_y, &ty));
     shape x = as_matrix(in_x, true), y = as_matrix(in_y, false);
-    bool tx_on = attr_bool(i->op, "trans_x", false) && in_x->ndim > 1;
-    bool ty_on = attr_bool(i->op, "trans_y", false) && in_y->ndim > 1;
+    bool tx_on = attr_bool(i->op, trans_x, false) && in_x->ndim > 1;
+    bool ty_on = attr_bool(i->op, trans_y, false) && in_y->ndim > 1;
     int64_t m = x.dims[x.ndim - (tx_on ? 1 : 2)], kx = x.dims[x.ndim - (tx_on ? 2 : 1)];
     int64_t n = y.dims[y.ndim - (ty_on ? 2 : 1)], ky = y.dims[y.ndim - (ty_on ? 1 : 2)];
     if (!extent_fits(kx, ky))
@@ -45,5 +45,44 @@ weft_status infer_matmul_v2(infer *i) {
     if (in_x->ndim > 1) TRY(shape_append(i, &out, m));
     if (in_y->ndim > 1) TRY(shape_append(i, &out, n));
     *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_matmul_v2(infer *i) {
+    return infer_product(i, "trans_x", "trans_y");
+}
+
+/* From before 0-D tensors: two vectors give one element. */
+weft_status infer_matmul(infer *i) {
+    TRY(infer_product(i, "transpose_X", "transpose_Y"));
+    shape *out = infer_out(i, 0);
+    return out && !out->ndim ? shape_append(i, out, 1) : NULL;
+}
+
+weft_status infer_mul(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    int64_t nx = attr_int(i->op, "x_num_col_dims", 1), ny = attr_int(i->op, "y_num_col_dims", 1), kx = 1, ky = 1;
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    shape_text tx, ty;
+    if (nx < 1 || nx >= x->ndim || ny < 1 || ny >= y->ndim)
+        return infer_error(i, "expected x_num_col_dims and y_num_col_dims within X %s and Y %s, found %lld and %lld",
+                           shape_print(x, &tx), shape_print(y, &ty), (long long)nx, (long long)ny);
+    for (int64_t d = nx; d < x->ndim; d++) kx = extent_mul(kx, x->dims[d]);
+    for (int64_t d = 0; d < ny; d++) ky = extent_mul(ky, y->dims[d]);
+    if (!extent_fits(kx, ky))
+        return infer_error(i, "expected equal inner extents, found X %s and Y %s", shape_print(x, &tx),
+                           shape_print(y, &ty));
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int64_t d = 0; d < nx; d++) TRY(shape_append(i, &out, x->dims[d]));
+    for (int64_t d = ny; d < y->ndim; d++) TRY(shape_append(i, &out, y->dims[d]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_dot(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 1 || x->ndim > 2) return infer_error(i, "expected X of 1 or 2 dimensions, found %d", x->ndim);
+    shape_set(infer_out(i, 0), x->dtype, (size_t)x->ndim - 1, x->dims);
     return NULL;
 }

@@ -13,8 +13,10 @@ typedef struct recorded {
 static weft_status next_recorded(const infer *i, recorded *r, size_t k, shape *out) {
     if (!r->nranks) return NULL;
     if (k >= r->nranks || r->ranks[k] < 0 || r->ranks[k] > WEFT_MAX_RANK || r->at + (size_t)r->ranks[k] > r->ndims)
-        return infer_error(i, "concated_ranks, concated_shapes: expected extents of %zu inputs, found %zu ranks and %zu "
-                              "extents", infer_nin(i, 0), r->nranks, r->ndims);
+        return infer_error(i,
+                           "concated_ranks, concated_shapes: expected extents of %zu inputs, found %zu ranks and %zu "
+                           "extents",
+                           infer_nin(i, 0), r->nranks, r->ndims);
     if (out->ndim < 0) shape_set(out, out->dtype, (size_t)r->ranks[k], r->dims + r->at);
     r->at += (size_t)r->ranks[k];
     return NULL;
@@ -39,7 +41,8 @@ weft_status infer_coalesce_tensor(infer *i) {
     if (size < 0) size = (int64_t)weft_dtype_nbytes((weft_dtype)dtype);
     if (size < 1) return infer_error(i, "dtype: expected a tensor's element type, found %d", dtype);
     if (infer_nout(i, 0) != infer_nin(i, 0))
-        return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", infer_nout(i, 0), infer_nin(i, 0));
+        return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", infer_nout(i, 0),
+                           infer_nin(i, 0));
     recorded r = {0};
     r.ranks = attr_ints(i->op, "concated_ranks", &r.nranks);
     r.dims = attr_ints(i->op, "concated_shapes", &r.ndims);

@@ -61,6 +61,11 @@ typedef struct infer {
     const uint32_t *in_first;
     shape *out;
     const uint32_t *out_first;
+    /* Elements of small integer tensors that are known before the run (shapes, axes), beside `in` and `out`; NULL: not
+     * known. Functions that write no values make their outputs unknown. */
+    const int64_t *const *in_values;
+    const int64_t **out_values;
+    arena *memory; /* for values */
 } infer;
 
 typedef weft_status (*infer_fn)(infer *);
@@ -106,12 +111,17 @@ typedef struct shape_env {
     weft_program *program;
     shape *shapes; /* by var id */
     size_t nshapes; /* vars made after shape_env_init have larger ids: their declared types hold */
+    const int64_t **values; /* by var id: elements of small integer tensors, NULL: not known */
+    arena *memory;          /* of shapes and values */
 } shape_env;
 
 /* Fills `env` with declared types. The array is the caller's arena's. */
 WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
 /* The type of a var: env's, or the declared one. */
 shape shape_env_get(const shape_env *env, const weft_var *v);
+/* Says that an integer var (a shape, an axis, a count) holds these elements, as many as its type in `env` says. They are
+ * the caller's and must outlive env. */
+void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *values);
 /* The declared type of a var. */
 shape shape_of_var(const weft_var *v);
 /* Infers one op's outputs into env. An unknown type, or one without an infer function, keeps declared types. A

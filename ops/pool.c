@@ -1,26 +1,56 @@
 /* pool.c: types of pooling (paddle/phi/infermeta/unary.cc, PoolInferMeta). */
-#include "ops/infer.h"
 #include "ops/window.h"
 
 weft_status infer_pool2d(infer *i) {
     const shape *x = infer_in(i, 0);
+    const int64_t *sizes = NULL;
+    window w;
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    size_t nsizes;
-    const int64_t *sizes = attr_ints(i->op, "ksize", &nsizes);
     bool adaptive = attr_bool(i->op, "adaptive", false), global = attr_bool(i->op, "global_pooling", false);
     bool ceil_mode = attr_bool(i->op, "ceil_mode", false);
-    window w;
-    TRY(window_read(i, x, "data_format", &w));
-    if (nsizes != 2 && !global) return infer_error(i, "ksize: expected 2 extents, found %zu", nsizes);
+    TRY(window_read(i, x, &w));
+    if (!global) TRY(window_attr(i, "ksize", 2, 1, &sizes));
     shape out = *x;
     for (int d = 0; d < 2; d++) {
-        int64_t *extent = &out.dims[(w.channels_last ? 1 : 2) + d];
-        if (global)
-            *extent = 1;
-        else if (adaptive)
-            *extent = sizes[d];
+        int64_t *extent = &out.dims[w.first + d];
+        if (global || adaptive)
+            *extent = global ? 1 : sizes[d];
         else
             TRY(window_count(i, &w, d, sizes[d], ceil_mode, extent));
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+static int64_t scaled(int64_t extent, double scale) {
+    double wanted = (double)extent * scale;
+    return extent < 0 || wanted > INT32_MAX ? -1 : (int64_t)wanted;
+}
+
+/* The new extents: OutSize, SizeTensor, out_h and out_w, or the old ones times Scale or scale. */
+weft_status infer_interp_v2(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers sizes;
+    size_t nscales;
+    const double *scales = attr_floats(i->op, "scale", &nscales);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 4) return infer_error(i, "expected X of 4 dimensions, found %d", x->ndim);
+    bool last = strcmp(attr_string(i->op, "data_layout", "NCHW"), "NHWC") == 0;
+    bool by_tensor = infer_has(i, "OutSize") || infer_has(i, "SizeTensor");
+    TRY(infer_numbers(i, "OutSize", "SizeTensor", NULL, &sizes));
+    shape out = *x;
+    for (int d = 0; d < 2; d++) {
+        int64_t *extent = &out.dims[(last ? 1 : 2) + d];
+        int64_t given = attr_int(i->op, d ? "out_w" : "out_h", -1);
+        double scale = nscales ? scales[nscales == 2 ? d : 0] : 0;
+        if (by_tensor)
+            *extent = sizes.known && sizes.count == 2 ? sizes.values[d] : -1;
+        else if (infer_has(i, "Scale"))
+            *extent = -1;
+        else if (scale > 0)
+            *extent = scaled(*extent, scale);
+        else
+            *extent = given > 0 ? given : -1;
     }
     *infer_out(i, 0) = out;
     return NULL;

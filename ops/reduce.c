@@ -31,6 +31,30 @@ weft_status infer_reduce(infer *i) {
     return drop_marked(i, x, marked, attr_bool(i->op, "keep_dim", false), dtype < 0 ? x->dtype : (int32_t)dtype);
 }
 
+/* Sums of small integers are int64 unless an attr says otherwise. */
+weft_status infer_reduce_sum(infer *i) {
+    TRY(infer_reduce(i));
+    shape *out = infer_out(i, 0);
+    bool small = infer_in(i, 0)->dtype == WEFT_BOOL || infer_in(i, 0)->dtype == WEFT_INT32;
+    if (out && small && attr_int(i->op, "out_dtype", -1) < 0) out->dtype = WEFT_INT64;
+    return NULL;
+}
+
+static weft_status reduce_axis(infer *i, bool all, const char *keep_attr) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    bool marked[WEFT_MAX_RANK];
+    TRY(mark_dims(i, "axis", all, x->ndim, marked));
+    return drop_marked(i, x, marked, attr_bool(i->op, keep_attr, false), x->dtype);
+}
+
+weft_status infer_logsumexp(infer *i) {
+    return reduce_axis(i, attr_bool(i->op, "reduce_all", false), "keepdim");
+}
+weft_status infer_p_norm(infer *i) {
+    return reduce_axis(i, attr_bool(i->op, "asvector", false), "keepdim");
+}
+
 weft_status infer_scalar_like(infer *i) {
     shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 0, NULL);
     return NULL;
@@ -70,11 +94,52 @@ weft_status infer_sum(infer *i) {
     return NULL;
 }
 
+/* --- order ---------------------------------------------------------------------------------------------------------
+ */
+
 weft_status infer_arg_max(infer *i) {
+    TRY(reduce_axis(i, attr_bool(i->op, "flatten", false), "keepdims"));
+    int64_t dtype = attr_int(i->op, "dtype", WEFT_INT64);
+    if (infer_out(i, 0)) infer_out(i, 0)->dtype = dtype < 0 ? WEFT_INT64 : (int32_t)dtype;
+    return NULL;
+}
+
+weft_status infer_argsort(infer *i) {
+    if (infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, 0);
+    shape_copy_dims(infer_out(i, 1), infer_in(i, 0), WEFT_INT64);
+    return NULL;
+}
+
+weft_status infer_top_k_v2(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    numbers k;
+    shape out = *x;
+    TRY(infer_numbers(i, "K", NULL, "k", &k));
+    if (x->ndim) {
+        int32_t axis;
+        TRY(infer_axis(i, "axis", attr_int(i->op, "axis", -1), x->ndim, &axis));
+        out.dims[axis] = k.known && k.count == 1 ? k.values[0] : -1;
+        if ((x->dims[axis] >= 0 && out.dims[axis] > x->dims[axis]) || (k.known && out.dims[axis] < 1))
+            return infer_error(i, "k: expected 1 to %lld, found %lld", (long long)x->dims[axis],
+                               (long long)out.dims[axis]);
+    }
+    if (infer_out(i, 0)) *infer_out(i, 0) = out;
+    shape_copy_dims(infer_out(i, 1), &out, WEFT_INT64);
+    return NULL;
+}
+
+weft_status infer_cumsum(infer *i) {
     const shape *x = infer_in(i, 0);
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    int64_t dtype = attr_int(i->op, "dtype", WEFT_INT64);
-    bool marked[WEFT_MAX_RANK], all = attr_bool(i->op, "flatten", false);
-    TRY(mark_dims(i, "axis", all, x->ndim, marked));
-    return drop_marked(i, x, marked, attr_bool(i->op, "keepdims", false), dtype < 0 ? WEFT_INT64 : (int32_t)dtype);
+    *infer_out(i, 0) = *x;
+    if (attr_bool(i->op, "flatten", false)) shape_set(infer_out(i, 0), x->dtype, 1, (const int64_t[]){shape_numel(x)});
+    return NULL;
+}
+
+weft_status infer_accuracy(infer *i) {
+    shape_set(infer_out(i, 0), WEFT_FP32, 0, NULL);
+    shape_set(infer_out(i, 1), WEFT_INT32, 0, NULL);
+    shape_set(infer_out(i, 2), WEFT_INT32, 0, NULL);
+    return NULL;
 }

@@ -19,7 +19,8 @@ weft_status infer_same(infer *i) {
     return NULL;
 }
 
-/* --- gradients ----------------------------------------------------------------------------------------------------- */
+/* --- gradients -----------------------------------------------------------------------------------------------------
+ */
 
 /* The input slot that is called `stem` of `nbytes` bytes followed by `tail`; -1 if there is none with arguments. */
 static int find_present(const infer *i, const char *stem, size_t nbytes, const char *tail) {
@@ -28,6 +29,14 @@ static int find_present(const infer *i, const char *stem, size_t nbytes, const c
         if (strncmp(n, stem, nbytes) == 0 && strcmp(n + nbytes, tail) == 0 && infer_nin(i, (int)s)) return (int)s;
     }
     return -1;
+}
+
+static bool knows_slot(const infer *i, const char *stem, size_t nbytes) {
+    for (size_t s = 0; s < i->schema->ninputs; s++) {
+        const char *n = i->schema->inputs[s].name;
+        if (strlen(n) == nbytes && memcmp(n, stem, nbytes) == 0) return true;
+    }
+    return false;
 }
 
 static bool is_grad_slot(const char *slot_name) {
@@ -42,7 +51,8 @@ static const shape *first_gradient(const infer *i) {
 }
 
 /* S@GRAD has the type of S where the op still sees it; else what S's shape was kept in (SShape: a leading 0, then S's
- * extents); else that of the input whose memory it may take, else of the first gradient. */
+ * extents). Ops that have no slot for S give it the type of the input whose memory it may take, or of the first
+ * gradient. */
 static weft_status infer_one_gradient(infer *i, size_t o) {
     const slot_schema *slot_row = &i->schema->outputs[o];
     size_t nbytes = strlen(slot_row->name) - (is_grad_slot(slot_row->name) ? 5 : 0);
@@ -57,7 +67,7 @@ static weft_status infer_one_gradient(infer *i, size_t o) {
         const shape *x = infer_in(i, kept);
         if (x->ndim > 0)
             shape_set(infer_out(i, (int)o), gradient ? gradient->dtype : x->dtype, (size_t)x->ndim - 1, x->dims + 1);
-    } else if (infer_out(i, (int)o)) {
+    } else if (infer_out(i, (int)o) && !knows_slot(i, slot_row->name, nbytes)) {
         const shape *like = slot_row->in_place_of >= 0 ? infer_in(i, slot_row->in_place_of) : gradient;
         if (like) *infer_out(i, (int)o) = *like;
     }

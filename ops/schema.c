@@ -4,7 +4,8 @@
  *   attrs   attr { "," attr }        attr = name ":" type "=" value
  *   value   number | true | false | 'text' | "[" [ value { "," value } ] "]"
  *
- * Rows are compiled into the library, so a malformed one cannot depend on input: tests/unit/ops_table.c parses them all. */
+ * Rows are compiled into the library, so a malformed one cannot depend on input: tests/unit/ops_table.c parses them
+ * all. */
 #include "ops/table.h"
 
 #include <ctype.h>
@@ -41,7 +42,8 @@ static bool at_end(reader *r) {
 
 static size_t word_nbytes(const char *at) {
     size_t n = 0;
-    while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '@' || at[n] == '.' || at[n] == '-' || at[n] == '+')
+    while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '@' || at[n] == '.' || at[n] == '-' ||
+           at[n] == '+')
         n++;
     return n;
 }
@@ -55,7 +57,8 @@ static weft_status read_word(reader *r, const char *expected, const char **out) 
     return NULL;
 }
 
-/* --- slots --------------------------------------------------------------------------------------------------------- */
+/* --- slots ---------------------------------------------------------------------------------------------------------
+ */
 
 static int slot_index(const slot_schema *slots, size_t count, const char *slot_name) {
     for (size_t i = 0; i < count; i++)
@@ -104,14 +107,16 @@ static weft_status parse_slots(arena *a, const op_row *row, const char *s, const
     return NULL;
 }
 
-/* --- attrs --------------------------------------------------------------------------------------------------------- */
+/* --- attrs ---------------------------------------------------------------------------------------------------------
+ */
 
 static const struct {
     const char *word;
     attr_type type;
-} attr_types[] = {{"int", ATTR_INT},         {"float", ATTR_FLOAT},   {"string", ATTR_STRING},   {"ints", ATTR_INTS},
-                  {"floats", ATTR_FLOATS},   {"strings", ATTR_STRINGS}, {"bool", ATTR_BOOLEAN},  {"bools", ATTR_BOOLEANS},
-                  {"block", ATTR_BLOCK},     {"long", ATTR_LONG},     {"longs", ATTR_LONGS},     {"float64", ATTR_FLOAT64},
+} attr_types[] = {{"int", ATTR_INT},           {"float", ATTR_FLOAT},    {"string", ATTR_STRING},
+                  {"ints", ATTR_INTS},         {"floats", ATTR_FLOATS},  {"strings", ATTR_STRINGS},
+                  {"bool", ATTR_BOOLEAN},      {"bools", ATTR_BOOLEANS}, {"block", ATTR_BLOCK},
+                  {"long", ATTR_LONG},         {"longs", ATTR_LONGS},    {"float64", ATTR_FLOAT64},
                   {"float64s", ATTR_FLOAT64S}, {"scalars", ATTR_SCALARS}};
 
 static weft_status read_type(reader *r, attr_type *out) {
@@ -201,8 +206,7 @@ static weft_status read_default(reader *r, weft_attr *out) {
     case ATTR_LONGS: return read_ints(r, out);
     case ATTR_FLOATS:
     case ATTR_FLOAT64S: return read_floats(r, out);
-    default: /* other lists are empty by default */
-        return accept(r, '[') && accept(r, ']') ? NULL : malformed(r, "[]");
+    default: /* other lists are empty by default */ return accept(r, '[') && accept(r, ']') ? NULL : malformed(r, "[]");
     }
 }
 

@@ -1,44 +1,35 @@
 /* shape.c: types of ops that rearrange dimensions and keep every element (paddle/phi/infermeta/unary.cc). */
 #include "ops/infer.h"
 
-/* --- reshape2: 0 keeps an extent, one -1 follows from the number of elements --------------------------------------- */
+/* --- reshape2: 0 keeps an extent, one -1 follows from the number of elements ---------------------------------------
+ */
 
-/* Whether the new shape comes at run time, through Shape or ShapeTensor. Then `out` gets as many unknown extents. */
-static bool shape_is_tensor(const infer *i, shape *out) {
-    int whole = schema_input(i->schema, "Shape"), list = schema_input(i->schema, "ShapeTensor");
-    const shape *tensor = infer_in(i, whole);
-    if (tensor && tensor->ndim == 1 && tensor->dims[0] >= 0 && tensor->dims[0] <= WEFT_MAX_RANK)
-        out->ndim = (int32_t)tensor->dims[0];
-    else if (!tensor && infer_nin(i, list) && infer_nin(i, list) <= WEFT_MAX_RANK)
-        out->ndim = (int32_t)infer_nin(i, list);
-    for (int32_t d = 0; d < out->ndim; d++) out->dims[d] = -1;
-    return tensor || infer_nin(i, list);
-}
-
-static weft_status reshape_extents(infer *i, const shape *x, shape *out, int32_t *out_free) {
-    size_t count;
-    const int64_t *target = attr_ints(i->op, "shape", &count);
+/* Extents that only a run can tell are -1 too: only where all are known must they be consistent. */
+static weft_status reshape_extents(infer *i, const shape *x, const numbers *target, shape *out, int32_t *out_free) {
     *out_free = -1;
-    for (size_t d = 0; d < count; d++) {
-        if (target[d] < -1) return infer_error(i, "shape: expected extents of -1 or more, found %lld", (long long)target[d]);
-        if (target[d] == 0 && d >= (size_t)x->ndim && shape_numel(x) != 0)
-            return infer_error(i, "shape: expected a dimension of X to keep at position %zu, found only %d", d, x->ndim);
-        if (target[d] == -1 && *out_free >= 0) return infer_error(i, "shape: expected one -1, found more");
-        if (target[d] == -1) *out_free = (int32_t)d;
-        TRY(shape_append(i, out, target[d] || d >= (size_t)x->ndim ? target[d] : x->dims[d]));
+    for (size_t d = 0; d < target->count; d++) {
+        int64_t extent = target->values[d];
+        if (extent < -1) return infer_error(i, "shape: expected extents of -1 or more, found %lld", (long long)extent);
+        if (extent == 0 && d >= (size_t)x->ndim && shape_numel(x) != 0)
+            return infer_error(i, "shape: expected a dimension of X to keep at position %zu, found only %d", d,
+                               x->ndim);
+        if (extent == -1 && *out_free >= 0 && target->known)
+            return infer_error(i, "shape: expected one -1, found more");
+        if (extent == -1) *out_free = *out_free < 0 ? (int32_t)d : WEFT_MAX_RANK;
+        TRY(shape_append(i, out, extent || d >= (size_t)x->ndim ? extent : x->dims[d]));
     }
     return NULL;
 }
 
-static weft_status reshape(infer *i, const shape *x, shape *out) {
+static weft_status reshape(infer *i, const shape *x, const numbers *target, shape *out) {
     int32_t free_dim;
-    TRY(reshape_extents(i, x, out, &free_dim));
+    TRY(reshape_extents(i, x, target, out, &free_dim));
+    if (free_dim == WEFT_MAX_RANK) return NULL; /* several: a run will tell */
     int64_t numel = shape_numel(x), others = 1;
     for (int32_t d = 0; d < out->ndim; d++)
         if (d != free_dim) others = extent_mul(others, out->dims[d]);
     if (numel < 0 || others < 0) return NULL;
-    if (free_dim >= 0 && others > 0) out->dims[free_dim] = numel / others;
-    if (free_dim >= 0 && others == 0) out->dims[free_dim] = 0;
+    if (free_dim >= 0) out->dims[free_dim] = others ? numel / others : 0;
     if (shape_numel(out) == numel) return NULL;
     shape_text from, to;
     return infer_error(i, "expected a shape with the elements of X %s, found %s", shape_print(x, &from),
@@ -47,18 +38,18 @@ static weft_status reshape(infer *i, const shape *x, shape *out) {
 
 weft_status infer_reshape2(infer *i) {
     const shape *x = infer_in(i, 0);
+    numbers target;
     if (!shape_known(x)) return NULL;
-    shape out = {.dtype = x->dtype, .height = -1}, at_run_time = {.dtype = x->dtype, .ndim = -1, .height = -1};
-    if (shape_is_tensor(i, &at_run_time))
-        out = at_run_time;
-    else
-        TRY(reshape(i, x, &out));
+    shape out = {.dtype = x->dtype, .height = -1};
+    TRY(infer_numbers(i, "Shape", "ShapeTensor", "shape", &target));
+    TRY(reshape(i, x, &target, &out));
     if (infer_out(i, 0)) *infer_out(i, 0) = out;
     if (i->schema->noutputs > 1) infer_xshape(i, 1, x);
     return NULL;
 }
 
-/* --- transpose2 ---------------------------------------------------------------------------------------------------- */
+/* --- transpose2 ----------------------------------------------------------------------------------------------------
+ */
 
 static weft_status read_permutation(const infer *i, int32_t ndim, int32_t axis[WEFT_MAX_RANK]) {
     size_t count;
@@ -96,7 +87,8 @@ weft_status infer_transpose2_grad(infer *i) {
     return NULL;
 }
 
-/* --- squeeze2, unsqueeze2, flatten_contiguous_range ------------------------------------------------------------------ */
+/* --- squeeze2, unsqueeze2, flatten_contiguous_range ------------------------------------------------------------------
+ */
 
 /* Extents of -1 that are named in `axes` count as 1, as Paddle's compile time has it. */
 weft_status infer_squeeze2(infer *i) {
@@ -122,25 +114,21 @@ weft_status infer_squeeze2(infer *i) {
 
 weft_status infer_unsqueeze2(infer *i) {
     const shape *x = infer_in(i, 0);
+    numbers axes;
     if (!shape_known(x)) return NULL;
     infer_xshape(i, 1, x);
-    if (!infer_out(i, 0) || infer_in(i, 1)) return NULL; /* AxesTensor: axes are run time's */
-    size_t count;
-    const int64_t *axes = attr_ints(i->op, "axes", &count);
+    if (!infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "AxesTensor", "AxesTensorList", "axes", &axes));
     shape out = *x;
-    if (infer_nin(i, 2)) { /* AxesTensorList: where the ones go is not known, how many is */
-        if (out.ndim + (int64_t)infer_nin(i, 2) > WEFT_MAX_RANK) return NULL;
-        out.ndim += (int32_t)infer_nin(i, 2);
-        for (int32_t d = 0; d < out.ndim; d++) out.dims[d] = -1;
-        count = 0;
-    }
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < axes.count; k++) {
         int32_t at;
-        TRY(infer_axis(i, "axes", axes[k], out.ndim + 1, &at));
+        TRY(infer_axis(i, "axes", axes.known ? axes.values[k] : 0, out.ndim + 1, &at));
         TRY(shape_append(i, &out, 1));
         memmove(&out.dims[at + 1], &out.dims[at], (size_t)(out.ndim - 1 - at) * sizeof *out.dims);
         out.dims[at] = 1;
     }
+    for (int32_t d = 0; d < out.ndim && !axes.known; d++)
+        out.dims[d] = -1; /* where they go is not known, how many is */
     *infer_out(i, 0) = out;
     return NULL;
 }
@@ -163,4 +151,33 @@ weft_status infer_flatten_contiguous_range(infer *i) {
     if (infer_out(i, 0)) *infer_out(i, 0) = out;
     infer_xshape(i, 1, x);
     return NULL;
+}
+
+weft_status infer_flatten2(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    int64_t axis = attr_int(i->op, "axis", 1), dims[2] = {1, 1};
+    if (axis < 0 || axis > x->ndim)
+        return infer_error(i, "axis: expected 0 to %d, found %lld", x->ndim, (long long)axis);
+    for (int32_t d = 0; d < x->ndim; d++) dims[d >= axis] = extent_mul(dims[d >= axis], x->dims[d]);
+    shape_set(infer_out(i, 0), x->dtype, 2, dims);
+    infer_xshape(i, 1, x);
+    return NULL;
+}
+
+/* --- shape, size: the extents themselves, as tensors
+ * ------------------------------------------------------------------ */
+
+weft_status infer_shape(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    shape_set(infer_out(i, 0), WEFT_INT32, 1, (const int64_t[]){x->ndim});
+    return shape_numel(x) < 0 ? NULL : infer_keep_values(i, 0, (size_t)x->ndim, x->dims);
+}
+
+weft_status infer_size(infer *i) {
+    int64_t numel = shape_numel(infer_in(i, 0));
+    if (!infer_out(i, 0)) return NULL;
+    shape_set(infer_out(i, 0), WEFT_INT64, 0, NULL);
+    return numel < 0 ? NULL : infer_keep_values(i, 0, 1, &numel);
 }

@@ -1,6 +1,6 @@
 /* table.c: the op table of a context: ops.def, parsed once, found by op type. */
-#include "ops/infer.h"
 #include "ops/table.h"
+#include "ops/infer.h"
 
 typedef struct op_table {
     op_schema *rows; /* in ops.def order */
@@ -53,7 +53,9 @@ weft_status ops_register(weft_context *context) {
     return NULL;
 }
 
-static const op_table *table_of(const weft_context *context) { return context->slots[CONTEXT_OPS].value; }
+static const op_table *table_of(const weft_context *context) {
+    return context->slots[CONTEXT_OPS].value;
+}
 
 const op_schema *ops_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
@@ -61,7 +63,9 @@ const op_schema *ops_find(weft_context *context, const char *type) {
     return row ? &t->rows[row - 1] : NULL;
 }
 
-size_t ops_count(weft_context *context) { return table_of(context) ? table_of(context)->count : 0; }
+size_t ops_count(weft_context *context) {
+    return table_of(context) ? table_of(context)->count : 0;
+}
 
 const op_schema *ops_at(weft_context *context, size_t index) {
     return index < ops_count(context) ? &table_of(context)->rows[index] : NULL;

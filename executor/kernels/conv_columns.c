@@ -17,9 +17,22 @@ static tap tap_of(const conv *c, int64_t i, int64_t j) {
     return t;
 }
 
+/* Runs are a few elements long more often than not: a call of memcpy for each would cost more than the copy. The last
+ * CHUNK of a run overlaps the one before. */
+enum { CHUNK = 8 };
+
+static void copy_short(float *restrict dst, const float *restrict src, int64_t n) {
+    if (n < CHUNK) {
+        for (int64_t i = 0; i < n; i++) dst[i] = src[i];
+        return;
+    }
+    for (int64_t i = 0; i + CHUNK < n; i += CHUNK) memcpy(dst + i, src + i, CHUNK * sizeof *dst);
+    memcpy(dst + n - CHUNK, src + n - CHUNK, CHUNK * sizeof *dst);
+}
+
 static void gather_run(float *restrict dst, const float *restrict src, int64_t n, int64_t step) {
     if (step == 1)
-        memcpy(dst, src, (size_t)n * sizeof *dst);
+        copy_short(dst, src, n);
     else if (step == 2)
         for (int64_t i = 0; i < n; i++) dst[i] = src[2 * i];
     else
@@ -27,10 +40,11 @@ static void gather_run(float *restrict dst, const float *restrict src, int64_t n
 }
 
 static void scatter_run(float *restrict dst, const float *restrict src, int64_t n, int64_t step) {
+    int64_t i = 0;
     if (step == 1)
-        for (int64_t i = 0; i < n; i++) dst[i] += src[i];
-    else
-        for (int64_t i = 0; i < n; i++) dst[step * i] += src[i];
+        for (; i + CHUNK <= n; i += CHUNK)
+            for (int64_t j = i; j < i + CHUNK; j++) dst[j] += src[j];
+    for (; i < n; i++) dst[step * i] += src[i];
 }
 
 /* One channel of one image. */

@@ -64,8 +64,8 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
         real log_share = (real)log((double)share);                                                                     \
         return isinf(log_share) ? (log_share < 0 ? (real)-1e20 : (real)1e20) : log_share;                              \
     }                                                                                                                  \
-    static weft_status hard_##suffix(const kernel_call *c, const loss_state *s, const real *y, real *loss) {           \
-        const tensor *labels = arg_in(c, IN_LABEL);                                                                    \
+    static weft_status hard_##suffix(const kernel_call *c, const loss_state *s, const tensor *labels, const real *y,   \
+                                     real *loss) {                                                                     \
         for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
             for (int64_t i = 0; i < s->split.inner; i++, at++) {                                                       \
                 int64_t label = tensor_integer(labels, at);                                                            \
@@ -74,8 +74,7 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
             }                                                                                                          \
         return NULL;                                                                                                   \
     }                                                                                                                  \
-    static weft_status soft_##suffix(const kernel_call *c, const loss_state *s, const real *y, real *loss) {           \
-        const real *labels = arg_in(c, IN_LABEL)->data;                                                                \
+    static weft_status soft_##suffix(const loss_state *s, const real *labels, const real *y, real *loss) {             \
         for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
             for (int64_t i = 0; i < s->split.inner; i++, at++) {                                                       \
                 real sum = 0;                                                                                          \
@@ -88,9 +87,8 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
         return NULL;                                                                                                   \
     }                                                                                                                  \
     /* Through the softmax: softmax * dloss, minus dloss at the label. Of shares: -dloss / share at the label. */      \
-    static weft_status hard_grad_##suffix(const kernel_call *c, const loss_state *s, const real *y, const real *dloss, \
-                                          real *dx) {                                                                  \
-        const tensor *labels = arg_in(c, GRAD_IN_LABEL);                                                               \
+    static weft_status hard_grad_##suffix(const kernel_call *c, const loss_state *s, const tensor *labels,             \
+                                          const real *y, const real *dloss, real *dx) {                                \
         int64_t n = s->split.inner;                                                                                    \
         for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
             for (int64_t i = 0; i < n; i++, at++) {                                                                    \
@@ -110,9 +108,8 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
             }                                                                                                          \
         return NULL;                                                                                                   \
     }                                                                                                                  \
-    static weft_status soft_grad_##suffix(const kernel_call *c, const loss_state *s, const real *y, const real *dloss, \
+    static weft_status soft_grad_##suffix(const loss_state *s, const real *labels, const real *y, const real *dloss,   \
                                           real *dx) {                                                                  \
-        const real *labels = arg_in(c, GRAD_IN_LABEL)->data;                                                           \
         int64_t n = s->split.inner;                                                                                    \
         for (int64_t o = 0; o < s->split.outer; o++, dloss += n)                                                       \
             for (int64_t k = 0; k < s->split.extent; k++) {                                                            \
@@ -127,28 +124,114 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
 REAL_TYPES(DEFINE_CROSS_ENTROPY)
 #undef DEFINE_CROSS_ENTROPY
 
+static weft_status loss_of(const kernel_call *c, const tensor *labels, const tensor *y, tensor *loss) {
+    const loss_state *s = c->state;
+    if (y->dtype == WEFT_FP64)
+        return s->soft ? soft_fp64(s, labels->data, y->data, loss->data) : hard_fp64(c, s, labels, y->data, loss->data);
+    return s->soft ? soft_fp32(s, labels->data, y->data, loss->data) : hard_fp32(c, s, labels, y->data, loss->data);
+}
+
+static weft_status gradient_of(const kernel_call *c, const tensor *labels, const tensor *y, const tensor *dloss,
+                               tensor *dx) {
+    const loss_state *s = c->state;
+    if (y->dtype == WEFT_FP64)
+        return s->soft ? soft_grad_fp64(s, labels->data, y->data, dloss->data, dx->data)
+                       : hard_grad_fp64(c, s, labels, y->data, dloss->data, dx->data);
+    return s->soft ? soft_grad_fp32(s, labels->data, y->data, dloss->data, dx->data)
+                   : hard_grad_fp32(c, s, labels, y->data, dloss->data, dx->data);
+}
+
 static weft_status run(const kernel_call *c) {
     const loss_state *s = c->state;
     const tensor *x = arg_in(c, IN_LOGITS);
     tensor *y = arg_out(c, OUT_SOFTMAX);
-    void *loss = arg_out(c, OUT_LOSS)->data;
     if (s->use_softmax)
         softmax_apply(s->split, x->dtype, x->data, y->data, c->workspace);
     else
         copy_bytes(y->data, x->data, tensor_nbytes(x));
-    if (x->dtype == WEFT_FP64) return s->soft ? soft_fp64(c, s, y->data, loss) : hard_fp64(c, s, y->data, loss);
-    return s->soft ? soft_fp32(c, s, y->data, loss) : hard_fp32(c, s, y->data, loss);
+    return loss_of(c, arg_in(c, IN_LABEL), y, arg_out(c, OUT_LOSS));
 }
 
 static weft_status run_grad(const kernel_call *c) {
-    const loss_state *s = c->state;
-    const tensor *y = arg_in(c, GRAD_IN_SOFTMAX);
-    const void *dloss = arg_in(c, GRAD_IN_LOSS_GRAD)->data;
-    void *dx = arg_out(c, GRAD_OUT_LOGITS_GRAD)->data;
-    if (y->dtype == WEFT_FP64)
-        return s->soft ? soft_grad_fp64(c, s, y->data, dloss, dx) : hard_grad_fp64(c, s, y->data, dloss, dx);
-    return s->soft ? soft_grad_fp32(c, s, y->data, dloss, dx) : hard_grad_fp32(c, s, y->data, dloss, dx);
+    return gradient_of(c, arg_in(c, GRAD_IN_LABEL), arg_in(c, GRAD_IN_SOFTMAX), arg_in(c, GRAD_IN_LOSS_GRAD),
+                       arg_out(c, GRAD_OUT_LOGITS_GRAD));
 }
 
 const kernel kernel_softmax_with_cross_entropy = {prepare, run};
 const kernel kernel_softmax_with_cross_entropy_grad = {prepare_grad, run_grad};
+
+/* --- cross_entropy, cross_entropy2: of shares, along the last axis; the second also keeps the labels' shares
+ * ---------- */
+
+enum { SHARES_IN_X, SHARES_IN_LABEL, SHARES_IN_LOSS_GRAD, SHARES_OUT_LOSS = 0, SHARES_OUT_MATCH };
+enum { MATCH_IN_LABEL, MATCH_IN_MATCH, MATCH_IN_SHAPE, MATCH_IN_LOSS_GRAD };
+
+static weft_status prepare_shares(kernel_prepare *p) {
+    TRY(prepare_common(p, type_in(p, SHARES_IN_X), type_in(p, SHARES_IN_LABEL), type_out(p, SHARES_OUT_LOSS)));
+    ((loss_state *)p->state)->use_softmax = false;
+    return NULL;
+}
+
+static weft_status prepare_shares_grad(kernel_prepare *p) {
+    const tensor *x = type_in(p, SHARES_IN_X);
+    TRY(prepare_common(p, x, type_in(p, SHARES_IN_LABEL), type_in(p, SHARES_IN_LOSS_GRAD)));
+    ((loss_state *)p->state)->use_softmax = false;
+    return require_numel(p, type_out(p, 0), x->numel, "X@GRAD");
+}
+
+static weft_status run_shares(const kernel_call *c) {
+    return loss_of(c, arg_in(c, SHARES_IN_LABEL), arg_in(c, SHARES_IN_X), arg_out(c, SHARES_OUT_LOSS));
+}
+
+static weft_status run_shares_grad(const kernel_call *c) {
+    return gradient_of(c, arg_in(c, SHARES_IN_LABEL), arg_in(c, SHARES_IN_X), arg_in(c, SHARES_IN_LOSS_GRAD),
+                       arg_out(c, 0));
+}
+
+static weft_status run_match(const kernel_call *c) {
+    const loss_state *s = c->state;
+    const tensor *x = arg_in(c, SHARES_IN_X), *labels = arg_in(c, SHARES_IN_LABEL);
+    tensor *match = arg_out(c, SHARES_OUT_MATCH);
+    TRY(run_shares(c)); /* labels are in range */
+    size_t nbytes = weft_dtype_nbytes(x->dtype);
+    for (int64_t i = 0; match && i < labels->numel; i++) {
+        int64_t label = tensor_integer(labels, i);
+        char *to = (char *)match->data + (size_t)i * nbytes;
+        if (label == s->ignore_index)
+            memset(to, 0, nbytes);
+        else
+            memcpy(to, (const char *)x->data + (size_t)element_at(s, i, label, 0) * nbytes, nbytes);
+    }
+    return NULL;
+}
+
+static weft_status prepare_match_grad(kernel_prepare *p) {
+    const tensor *match = type_in(p, MATCH_IN_MATCH), *dx = type_out(p, 0);
+    TRY(require_present(p, match, "MatchX"));
+    TRY(prepare_common(p, dx, type_in(p, MATCH_IN_LABEL), type_in(p, MATCH_IN_LOSS_GRAD)));
+    TRY(require_same_dtype(p, dx, match, "MatchX"));
+    return require_numel(p, match, type_in(p, MATCH_IN_LABEL)->numel, "MatchX");
+}
+
+static weft_status run_match_grad(const kernel_call *c) {
+    const loss_state *s = c->state;
+    const tensor *labels = arg_in(c, MATCH_IN_LABEL), *match = arg_in(c, MATCH_IN_MATCH);
+    const tensor *dloss = arg_in(c, MATCH_IN_LOSS_GRAD);
+    tensor *dx = arg_out(c, 0);
+    memset(dx->data, 0, tensor_nbytes(dx));
+    for (int64_t i = 0; i < labels->numel; i++) {
+        int64_t label = tensor_integer(labels, i), at = element_at(s, i, label, 0);
+        TRY(check_label(c, s, label, i));
+        if (label == s->ignore_index) continue;
+        if (dx->dtype == WEFT_FP64)
+            ((double *)dx->data)[at] = -((const double *)dloss->data)[i] / ((const double *)match->data)[i];
+        else
+            ((float *)dx->data)[at] = -((const float *)dloss->data)[i] / ((const float *)match->data)[i];
+    }
+    return NULL;
+}
+
+const kernel kernel_cross_entropy = {prepare_shares, run_shares};
+const kernel kernel_cross_entropy_grad = {prepare_shares_grad, run_shares_grad};
+const kernel kernel_cross_entropy2 = {prepare_shares, run_match};
+const kernel kernel_cross_entropy_grad2 = {prepare_match_grad, run_match_grad};

@@ -50,8 +50,7 @@ static weft_status run_fill_any_like(const kernel_call *c) {
 const kernel kernel_fill_constant = {prepare_fill_constant, run_fill_constant};
 const kernel kernel_fill_any_like = {prepare_fill_any_like, run_fill_any_like};
 
-/* --- assign_value
- * ------------------------------------------------------------------------------------------------------ */
+/* --- assign_value --- */
 
 static weft_status prepare_assign_value(kernel_prepare *p) {
     fill_state *s = KERNEL_STATE(p, fill_state);
@@ -73,8 +72,7 @@ static weft_status run_assign_value(const kernel_call *c) {
 
 const kernel kernel_assign_value = {prepare_assign_value, run_assign_value};
 
-/* --- copies
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- copies --- */
 
 static weft_status prepare_copy(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);

@@ -158,8 +158,7 @@ static weft_status run(const kernel_call *c) {
 
 const kernel kernel_matmul_v2 = {prepare, run};
 
-/* --- gradients
- * -------------------------------------------------------------------------------------------------------- */
+/* --- gradients --- */
 
 typedef struct gradient_state {
     state forward;

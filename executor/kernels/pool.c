@@ -15,6 +15,7 @@ typedef struct pool_state {
     images in, out;
     window w;
     bool max, adaptive, exclusive;
+    bool by_rows; /* windows of a row lie side by side, and share their taps */
 } pool_state;
 
 static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
@@ -32,9 +33,10 @@ static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
     if (!s->max && strcmp(kind, "avg") != 0) return kernel_unsupported(p, "expected max or avg, found %s", kind);
     s->exclusive = attr_bool(p->op, "exclusive", true);
     s->adaptive = !s->max && attr_bool(p->op, "adaptive", false);
+    s->by_rows = !s->adaptive && s->in.column_step == 1;
     if (attr_bool(p->op, "global_pooling", false)) {
         s->w = (window){.size = {s->in.height, s->in.width}, .stride = {1, 1}, .dilation = {1, 1}};
-        s->adaptive = false;
+        s->adaptive = s->by_rows = false;
         return NULL;
     }
     size_t nsizes;
@@ -72,6 +74,37 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
 }
 
 #define DEFINE_POOL(dtype, suffix, real)                                                                               \
+    static void max_taps_##suffix(span v, int64_t step, const real *restrict tap, real *restrict y) {                  \
+        if (step == 1) {                                                                                               \
+            for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[j] ? tap[j] : y[j];                            \
+        } else if (step == 2) {                                                                                        \
+            for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[2 * j] ? tap[2 * j] : y[j];                    \
+        } else {                                                                                                       \
+            for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[step * j] ? tap[step * j] : y[j];              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void add_taps_##suffix(span v, int64_t step, const real *restrict tap, real *restrict y) {                  \
+        for (int64_t j = v.first; j < v.end; j++) y[j] += tap[step * j];                                               \
+    }                                                                                                                  \
+    /* A row of windows at once, side by side in memory: one tap of all windows after another. */                      \
+    static void pool_row_##suffix(const pool_state *s, const real *x, span r, int64_t rows, real *y) {                 \
+        int64_t n = s->out.width, step = s->w.stride[1], columns;                                                      \
+        real start = s->max ? -(real)FLT_MAX : 0;                                                                      \
+        for (int64_t j = 0; j < n; j++) y[j] = start;                                                                  \
+        for (int64_t i = r.first; i < r.end; i++)                                                                      \
+            for (int64_t k = 0; k < s->w.size[1]; k++) {                                                               \
+                span v = span_inside(n, step, k - s->w.before[1], s->in.width);                                        \
+                const real *tap = x + i * s->in.row_step + k - s->w.before[1];                                         \
+                if (s->max)                                                                                            \
+                    max_taps_##suffix(v, step, tap, y);                                                                \
+                else                                                                                                   \
+                    add_taps_##suffix(v, step, tap, y);                                                                \
+            }                                                                                                          \
+        for (int64_t j = 0; !s->max && j < n; j++) {                                                                   \
+            window_span(s, 1, j, &columns);                                                                            \
+            y[j] /= (real)(rows * columns);                                                                            \
+        }                                                                                                              \
+    }                                                                                                                  \
     static real reduce_window_##suffix(const pool_state *s, const real *x, span r, span k, int64_t count) {            \
         real result = s->max ? -(real)FLT_MAX : 0;                                                                     \
         for (int64_t i = r.first; i < r.end; i++)                                                                      \
@@ -97,6 +130,10 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
         for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
             int64_t rows, columns;                                                                                     \
             span r = window_span(s, 0, i, &rows);                                                                      \
+            if (s->by_rows) {                                                                                          \
+                pool_row_##suffix(s, x, r, rows, y + i * s->out.row_step);                                             \
+                continue;                                                                                              \
+            }                                                                                                          \
             for (int64_t j = 0; j < s->out.width; j++) {                                                               \
                 span k = window_span(s, 1, j, &columns);                                                               \
                 y[i * s->out.row_step + j * s->out.column_step] = reduce_window_##suffix(s, x, r, k, rows * columns);  \

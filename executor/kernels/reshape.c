@@ -2,40 +2,45 @@
  * planner gave input and output the same memory. XShape, which only carries a shape, is never touched. */
 #include "executor/kernels/layout.h"
 
-enum { FORWARD_IN_X = 0, GRAD_IN_OUT_GRAD = 1, OUT = 0 };
+enum { OUT = 0 };
 
-static weft_status check_pair(const kernel_prepare *p, const tensor *from) {
-    const tensor *to = type_out(p, OUT);
-    TRY(require_present(p, from, "input"));
+typedef struct reshape_state {
+    int from; /* the input slot that is copied */
+} reshape_state;
+
+static weft_status prepare_from(kernel_prepare *p, const char *slot_name) {
+    reshape_state *s = KERNEL_STATE(p, reshape_state);
+    if (!s) return base_out_of_memory();
+    while (s->from + 1 < (int)p->schema->ninputs && strcmp(p->schema->inputs[s->from].name, slot_name) != 0) s->from++;
+    const tensor *from = type_in(p, s->from), *to = type_out(p, OUT);
+    TRY(require_present(p, from, slot_name));
     TRY(require_present(p, to, "output"));
     TRY(require_same_dtype(p, from, to, "output"));
     return require_numel(p, to, from->numel, "output");
 }
 
 static weft_status prepare(kernel_prepare *p) {
-    return check_pair(p, type_in(p, FORWARD_IN_X));
+    return prepare_from(p, "X");
 }
 static weft_status prepare_grad(kernel_prepare *p) {
-    return check_pair(p, type_in(p, GRAD_IN_OUT_GRAD));
+    return prepare_from(p, "Out@GRAD");
 }
 
 static weft_status run(const kernel_call *c) {
-    const tensor *x = arg_in(c, FORWARD_IN_X);
-    copy_bytes(arg_out(c, OUT)->data, x->data, tensor_nbytes(x));
+    const tensor *from = arg_in(c, ((const reshape_state *)c->state)->from);
+    copy_bytes(arg_out(c, OUT)->data, from->data, tensor_nbytes(from));
     return NULL;
 }
 
-static weft_status run_grad(const kernel_call *c) {
-    const tensor *dy = arg_in(c, GRAD_IN_OUT_GRAD);
-    copy_bytes(arg_out(c, OUT)->data, dy->data, tensor_nbytes(dy));
-    return NULL;
-}
-
+const kernel kernel_reshape = {prepare, run};
 const kernel kernel_reshape2 = {prepare, run};
 const kernel kernel_squeeze2 = {prepare, run};
 const kernel kernel_unsqueeze2 = {prepare, run};
+const kernel kernel_flatten2 = {prepare, run};
 const kernel kernel_flatten_contiguous_range = {prepare, run};
-const kernel kernel_reshape2_grad = {prepare_grad, run_grad};
-const kernel kernel_squeeze2_grad = {prepare_grad, run_grad};
-const kernel kernel_unsqueeze2_grad = {prepare_grad, run_grad};
-const kernel kernel_flatten_contiguous_range_grad = {prepare_grad, run_grad};
+const kernel kernel_reshape_grad = {prepare_grad, run};
+const kernel kernel_reshape2_grad = {prepare_grad, run};
+const kernel kernel_squeeze2_grad = {prepare_grad, run};
+const kernel kernel_unsqueeze2_grad = {prepare_grad, run};
+const kernel kernel_flatten2_grad = {prepare_grad, run};
+const kernel kernel_flatten_contiguous_range_grad = {prepare_grad, run};

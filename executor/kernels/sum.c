@@ -35,8 +35,7 @@ static weft_status prepare(kernel_prepare *p) {
     }
 }
 
-/* --- adding n elements
- * ------------------------------------------------------------------------------------------------ */
+/* --- adding n elements --- */
 
 #define DEFINE_ADD(dtype, suffix, type)                                                                                \
     static void add_##suffix(int64_t n, const type *a, const type *b, type *out) {                                     \
@@ -72,8 +71,7 @@ static void add_elements(weft_dtype dtype, int64_t n, const void *a, const void 
     }
 }
 
-/* --- dense
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- dense --- */
 
 /* One block of all arguments, in order. Every argument's block is read before the result's is written, because the
  * result may be any of them. */
@@ -130,8 +128,7 @@ static weft_status run_dense(const kernel_call *c, const tensor *out) {
     return NULL;
 }
 
-/* --- rows
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static weft_status run_rows(const kernel_call *c, const tensor *out) {
     int64_t row = 0;

@@ -43,3 +43,4 @@ static weft_status run(const kernel_call *c) {
 }
 
 const kernel kernel_tril_triu = {prepare, run};
+const kernel kernel_tril_triu_grad = {prepare, run};

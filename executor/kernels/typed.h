@@ -12,16 +12,12 @@
 #define WIDE_INT_TYPES(T) T(WEFT_INT32, int32, int32_t) T(WEFT_INT64, int64, int64_t)
 #define NARROW_INT_TYPES(T) T(WEFT_INT8, int8, int8_t) T(WEFT_INT16, int16, int16_t) T(WEFT_UINT8, uint8, uint8_t)
 
-/* Before a loop whose iterations do not depend on each other, even when an output is the same array as an input. */
+/* Before a loop whose iterations do not depend on each other, even when an output is the same array as an input. clang's
+ * pragma for it warns of every loop that calls libm; there the compiler's own check at run time has to do. */
 #if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define INDEPENDENT
 #else
-#define INDEPENDENT                                                                                                    \
-    _Pragma("GCC ivdep") /* prepare: the tensor that an op's attrs spell out (`values`, or 2.6's list of one type), as \
-                          * elements of `dtype`. The memory is the executor's. */
-WEFT_MUST_USE weft_status attr_elements(const kernel_prepare *p, weft_dtype dtype, const void **out_elements,
-                                        size_t *out_count);
-
+#define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 /* Elements that blockwise kernels take at a time: small enough for the stack and the first-level cache. */

@@ -1,7 +1,7 @@
 /* weft/op_table.h: what Weft knows of each op type: the rows of its op table, as text.
  *
- * Slots are written "X, Y?, Rest*": ? may be absent or empty, * takes any number of arguments; an output "Out=X" may share
- * the memory of input X. Attrs are written "axis: int = -1" with their defaults. All strings are static. */
+ * Slots are written "X, Y?, Rest*": ? may be absent or empty, * takes any number of arguments; an output "Out=X" may
+ * share the memory of input X. Attrs are written "axis: int = -1" with their defaults. All strings are static. */
 #ifndef WEFT_OP_TABLE_H
 #define WEFT_OP_TABLE_H
 
@@ -19,7 +19,7 @@ typedef struct weft_op_info {
     const char *family; /* ops of one family share source files */
     const char *summary;
     const char *inputs, *outputs, *attrs;
-    uint32_t effects; /* weft_op_effects_print */
+    uint32_t effects;    /* weft_op_effects_print */
     bool has_inference;  /* types of outputs follow from those of inputs; else declared types hold */
     bool has_cpu_kernel; /* false: the planner does its work, or it cannot run on CPUs */
 } weft_op_info;

@@ -1,0 +1,102 @@
+/* nll_loss.c: negative log likelihood of log-probabilities [batch, classes, ...]: -weight[label] * x[label], whole,
+ * summed, or divided by the sum of weights. Labels equal to ignore_index count for nothing. */
+#include "executor/kernels/layout.h"
+
+enum { IN_X, IN_LABEL, IN_WEIGHT, GRAD_IN_TOTAL, GRAD_IN_OUT_GRAD, OUT = 0, OUT_TOTAL };
+
+typedef struct nll_state {
+    axis_split split; /* of X at the classes */
+    int64_t ignore_index;
+    bool whole, mean;
+} nll_state;
+
+static weft_status prepare_common(kernel_prepare *p, const tensor *loss) {
+    nll_state *s = KERNEL_STATE(p, nll_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, IN_X), *label = type_in(p, IN_LABEL), *weight = type_in(p, IN_WEIGHT);
+    const char *reduction = attr_string(p->op, "reduction", "mean");
+    TRY(require_real(p, x, "X"));
+    if (x->ndim < 2) return kernel_unsupported(p, "expected X of at least 2 dimensions, found %d", x->ndim);
+    s->split = axis_split_at(x, 1);
+    s->ignore_index = attr_int(p->op, "ignore_index", -100);
+    s->whole = strcmp(reduction, "none") == 0;
+    s->mean = strcmp(reduction, "mean") == 0;
+    int64_t n = s->split.outer * s->split.inner;
+    TRY(require_numel(p, label, n, "Label"));
+    if (dtype_is_float(label->dtype)) return kernel_unsupported(p, "expected Label of an integer type");
+    if (weight) TRY(require_numel(p, weight, s->split.extent, "Weight"));
+    if (weight) TRY(require_same_dtype(p, x, weight, "Weight"));
+    TRY(require_same_dtype(p, x, loss, "the loss"));
+    return require_numel(p, loss, s->whole ? n : 1, "the loss");
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    return prepare_common(p, type_out(p, OUT));
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    TRY(prepare_common(p, type_in(p, GRAD_IN_OUT_GRAD)));
+    const nll_state *s = p->state;
+    if (s->mean) TRY(require_numel(p, type_in(p, GRAD_IN_TOTAL), 1, "Total_weight"));
+    return require_numel(p, type_out(p, OUT), type_in(p, IN_X)->numel, "X@GRAD");
+}
+
+static double element(const tensor *t, int64_t i) {
+    return t->dtype == WEFT_FP64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
+
+static void set_element(tensor *t, int64_t i, double value) {
+    if (t->dtype == WEFT_FP64)
+        ((double *)t->data)[i] = value;
+    else
+        ((float *)t->data)[i] = (float)value;
+}
+
+/* The weight of label i, 0 where it is ignored, and the element of X that it names. */
+static weft_status weigh(const kernel_call *c, const nll_state *s, int64_t i, double *out_weight, int64_t *out_at) {
+    int64_t label = tensor_integer(arg_in(c, IN_LABEL), i), n = s->split.inner;
+    const tensor *weight = arg_in(c, IN_WEIGHT);
+    *out_weight = 0;
+    *out_at = 0;
+    if (label == s->ignore_index) return NULL;
+    if (label < 0 || label >= s->split.extent)
+        return kernel_failed(c, "expected labels of 0 to %lld, found %lld", (long long)s->split.extent - 1,
+                             (long long)label);
+    *out_weight = weight ? element(weight, label) : 1;
+    *out_at = (i / n * s->split.extent + label) * n + i % n;
+    return NULL;
+}
+
+static weft_status run(const kernel_call *c) {
+    const nll_state *s = c->state;
+    double sum = 0, total = 0;
+    for (int64_t i = 0; i < s->split.outer * s->split.inner; i++) {
+        double weight = 0;
+        int64_t at = 0;
+        TRY(weigh(c, s, i, &weight, &at));
+        double loss = weight == 0 ? 0 : -weight * element(arg_in(c, IN_X), at);
+        if (s->whole) set_element(arg_out(c, OUT), i, loss);
+        sum += loss;
+        total += weight;
+    }
+    if (!s->whole) set_element(arg_out(c, OUT), 0, s->mean && total != 0 ? sum / total : sum);
+    if (arg_out(c, OUT_TOTAL)) set_element(arg_out(c, OUT_TOTAL), 0, s->whole ? 0 : total);
+    return NULL;
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    const nll_state *s = c->state;
+    const tensor *dloss = arg_in(c, GRAD_IN_OUT_GRAD);
+    tensor *dx = arg_out(c, OUT);
+    double by = s->mean ? element(arg_in(c, GRAD_IN_TOTAL), 0) : 1;
+    memset(dx->data, 0, tensor_nbytes(dx));
+    for (int64_t i = 0; i < s->split.outer * s->split.inner; i++) {
+        double weight = 0;
+        int64_t at = 0;
+        TRY(weigh(c, s, i, &weight, &at));
+        if (weight != 0) set_element(dx, at, -weight * element(dloss, s->whole ? i : 0) / by);
+    }
+    return NULL;
+}
+
+const kernel kernel_nll_loss = {prepare, run};
+const kernel kernel_nll_loss_grad = {prepare_grad, run_grad};

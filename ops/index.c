@@ -1,0 +1,85 @@
+/* index.c: types of ops that pick elements by index (paddle/phi/infermeta/binary.cc). */
+#include "ops/infer.h"
+
+/* X with dimension `axis` replaced by those of the index. */
+static weft_status pick_along(infer *i, const shape *x, const shape *index, int32_t axis) {
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < axis; d++) TRY(shape_append(i, &out, x->dims[d]));
+    for (int32_t d = 0; d < index->ndim; d++) TRY(shape_append(i, &out, index->dims[d]));
+    for (int32_t d = axis + 1; d < x->ndim; d++) TRY(shape_append(i, &out, x->dims[d]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* A column of indices counts as a vector. */
+weft_status infer_gather(infer *i) {
+    const shape *x = infer_in(i, 0), *index = infer_in(i, 1);
+    numbers axis;
+    int32_t d;
+    if (!shape_known(x) || !shape_known(index) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "Axis", NULL, "axis", &axis));
+    if (!axis.known || axis.count != 1) {
+        *infer_out(i, 0) = *x;
+        for (int32_t k = 0; k < x->ndim; k++) infer_out(i, 0)->dims[k] = -1;
+        return NULL;
+    }
+    shape vector = *index;
+    if (index->ndim > 2) return infer_error(i, "expected an Index of at most 2 dimensions, found %d", index->ndim);
+    if (vector.ndim == 2) vector.ndim = 1;
+    TRY(infer_axis(i, "axis", axis.values[0], x->ndim, &d));
+    return pick_along(i, x, &vector, d);
+}
+
+weft_status infer_index_select(infer *i) {
+    const shape *x = infer_in(i, 0), *index = infer_in(i, 1);
+    int32_t axis;
+    if (!shape_known(x) || !shape_known(index) || !infer_out(i, 0)) return NULL;
+    if (index->ndim != 1) return infer_error(i, "expected an Index of one dimension, found %d", index->ndim);
+    TRY(infer_axis(i, "dim", attr_int(i->op, "dim", 0), x->ndim, &axis));
+    return pick_along(i, x, index, axis);
+}
+
+/* Index's last dimension holds coordinates in the first dimensions of X. */
+weft_status infer_gather_nd(infer *i) {
+    const shape *x = infer_in(i, 0), *index = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(index) || !infer_out(i, 0)) return NULL;
+    int64_t depth = index->ndim ? index->dims[index->ndim - 1] : 0;
+    if (depth < 0) return NULL;
+    if (depth > x->ndim || !index->ndim)
+        return infer_error(i, "expected an Index of at most %d coordinates, found %lld", x->ndim, (long long)depth);
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d + 1 < index->ndim; d++) TRY(shape_append(i, &out, index->dims[d]));
+    for (int64_t d = depth; d < x->ndim; d++) TRY(shape_append(i, &out, x->dims[d]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_take_along_axis(infer *i) {
+    shape_copy_dims(infer_out(i, 0), infer_in(i, 1), infer_in(i, 0)->dtype);
+    return NULL;
+}
+
+/* How many elements hold is run time's. */
+weft_status infer_masked_select(infer *i) {
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 1, (const int64_t[]){-1});
+    return NULL;
+}
+
+weft_status infer_where_index(infer *i) {
+    const shape *condition = infer_in(i, 0);
+    if (!shape_known(condition)) return NULL;
+    shape_set(infer_out(i, 0), WEFT_INT64, 2, (const int64_t[]){-1, condition->ndim});
+    return NULL;
+}
+
+weft_status infer_one_hot_v2(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers depth;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "depth_tensor", NULL, "depth", &depth));
+    shape out = *x;
+    out.dtype = (int32_t)attr_int(i->op, "dtype", WEFT_FP32);
+    TRY(shape_append(i, &out, depth.known && depth.count == 1 && depth.values[0] > 0 ? depth.values[0] : -1));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
