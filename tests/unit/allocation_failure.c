@@ -1,0 +1,113 @@
+/* Every allocation of load, pass list and plan fails once: a clean status each time, nothing leaked, and in the end success. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "tests/support/fixtures.h"
+#include "weft/pass.h"
+#include "weft/plan.h"
+
+/* Fails its n-th allocation and counts the bytes that are alive. */
+typedef struct failing_allocator {
+    size_t until_failure; /* 0: never fails again */
+    long long live_nbytes;
+    bool failed;
+} failing_allocator;
+
+static void *resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
+    failing_allocator *a = user;
+    if (new_nbytes > old_nbytes && a->until_failure && --a->until_failure == 0) {
+        a->failed = true;
+        return NULL;
+    }
+    a->live_nbytes += (long long)new_nbytes - (long long)old_nbytes;
+    if (new_nbytes == 0) {
+        free(ptr);
+        return NULL;
+    }
+    return realloc(ptr, new_nbytes);
+}
+
+typedef weft_status (*work_fn)(weft_context *context, const char *path);
+
+static weft_status load(weft_context *context, const char *path) {
+    weft_program *program = NULL;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status print_yaml_and_parse(weft_context *context, const char *path) {
+    weft_program *program = NULL, *again = NULL;
+    char *bytes = NULL;
+    size_t nbytes = 0;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    if (!status) status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
+    if (!status) status = weft_program_parse(context, WEFT_FORM_YAML, bytes, nbytes, NULL, 0, "again", &again);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_program_destroy(again);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status optimize(weft_context *context, const char *path) {
+    static const char passes[] = "data_parallel: {ranks: 2}, prune_grad_scale, overlap_comm, coalesce_grads, "
+                                 "insert_dependencies";
+    weft_program *program = NULL;
+    weft_pass_list *list = NULL;
+    weft_report *report = NULL;
+    char *text = NULL;
+    size_t ntext = 0;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    if (!status) status = weft_pass_list_parse(context, passes, sizeof passes - 1, "passes", &list);
+    if (!status) status = weft_pass_list_run(list, program, &report);
+    if (!status) status = weft_report_print(report, true, &text, &ntext);
+    weft_bytes_free(context, text, ntext);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status plan(weft_context *context, const char *path) {
+    weft_program *program = NULL;
+    weft_plan *made = NULL, *again = NULL;
+    char *text = NULL;
+    size_t ntext = 0;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    if (!status) status = weft_plan_create(program, NULL, &made);
+    if (!status) status = weft_plan_print(made, &text, &ntext);
+    if (!status) status = weft_plan_parse(context, text, ntext, "plan", &again);
+    weft_bytes_free(context, text, ntext);
+    weft_plan_destroy(again);
+    weft_plan_destroy(made);
+    weft_program_destroy(program);
+    return status;
+}
+
+/* Runs `work` with its n-th allocation failing, for n = 1, 2, ... until none fails. */
+static void fail_each(work_fn work, const char *relative) {
+    char path[512];
+    if (!fixture_path(path, sizeof path, relative)) cr_skip_test("no fixtures");
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+        failing_allocator a = {.until_failure = n};
+        weft_context_options options = {.allocator = {resize, &a}};
+        weft_context *context = NULL;
+        weft_status status = weft_context_create(&options, &context);
+        if (!status) status = work(context, path);
+        if (a.failed)
+            cr_assert_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY, "allocation %zu: expected out of memory, found %s (%s)",
+                         n, weft_code_name(weft_status_code(status)), weft_status_message(status));
+        else
+            cr_assert_null(status, "%s", weft_status_message(status));
+        weft_status_free(status);
+        weft_context_destroy(context);
+        cr_assert_eq(a.live_nbytes, 0, "allocation %zu: %lld bytes leaked", n, a.live_nbytes);
+        failed = a.failed;
+    }
+}
+
+Test(allocation_failure, load_pdmodel, .timeout = 300) { fail_each(load, "paddle26/mlp_sgd_dp2/rank0.pdmodel"); }
+Test(allocation_failure, yaml_round_trip, .timeout = 300) { fail_each(print_yaml_and_parse, "paddle26/mlp_sgd_dp2/rank0.pdmodel"); }
+Test(allocation_failure, full_pass_list, .timeout = 300) { fail_each(optimize, "paddle26/mlp_sgd_dp2/serial.pdmodel"); }
+Test(allocation_failure, plan, .timeout = 300) { fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel"); }
