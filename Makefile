@@ -89,6 +89,7 @@ $(B)/gen/framework.pb-c.o: $(B)/gen/framework.pb-c.c
 	$(Q)$(CC) -std=c17 $(CFLAGS_$(VARIANT)) -fPIC $(CPPFLAGS) -c -o $@ $<
 
 $(B)/executor/kernels/%.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+$(B)/executor/comm/reduce.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 $(B)/%.o: %.c | $(B)/gen/framework.pb-c.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_FLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<

@@ -1,7 +1,7 @@
 /* bind.c: a plan and a rank become instructions that only have to be run.
  *
- * The idea: every question that a step could ask is answered here once: where a value lies, which kernel, what state and
- * scratch, which communicator, who waits for whom. A step then walks an array of calls.
+ * The idea: every question that a step could ask is answered here once: where a value lies, which kernel, what state
+ * and scratch, which communicator, who waits for whom. A step then walks an array of calls.
  *
  * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
@@ -16,7 +16,8 @@ const char *instr_place(const plan_instr *instr, char *out, size_t nbytes) {
 
 static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...)
     WEFT_PRINTF(4, 5);
-static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...) {
+static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format,
+                              ...) {
     char words[400], op[200];
     va_list args;
     va_start(args, format);
@@ -25,7 +26,8 @@ static weft_status bind_error(const rank_state *rank, weft_code code, const plan
     return weft_status_create(code, NULL, "rank %d, %s: %s", rank->rank, instr_place(instr, op, sizeof op), words);
 }
 
-/* --- values by name -------------------------------------------------------------------------------------------------- */
+/* --- values by name --------------------------------------------------------------------------------------------------
+ */
 
 static size_t index_slot(const value_index *index, const char *n) {
     size_t mask = index->capacity - 1, at = base_hash(n, strlen(n)) & mask;
@@ -46,9 +48,12 @@ weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a
     return NULL;
 }
 
-int32_t value_index_find(const value_index *index, const char *n) { return index->table[index_slot(index, n)] - 1; }
+int32_t value_index_find(const value_index *index, const char *n) {
+    return index->table[index_slot(index, n)] - 1;
+}
 
-/* --- memory ---------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------------------------------
+ */
 
 static tensor tensor_of_shape(const shape *s) {
     tensor t = {.dtype = (weft_dtype)s->dtype, .ndim = s->ndim, .height = s->height, .numel = 1};
@@ -96,7 +101,8 @@ static weft_status bind_memory(weft_executor *x, rank_state *rank) {
     return NULL;
 }
 
-/* --- instructions ---------------------------------------------------------------------------------------------------- */
+/* --- instructions ----------------------------------------------------------------------------------------------------
+ */
 
 /* The arguments of one side as tensors; their addresses are filled in after prepare, which may look at types only. */
 static weft_status bind_args(weft_executor *x, const rank_state *rank, const plan_instr *instr, const int32_t *args,
@@ -124,15 +130,16 @@ static void fill_addresses(const rank_state *rank, tensor *tensors, const int32_
 static weft_status bind_guard(const rank_state *rank, const plan_instr *instr, int32_t guard, const uint8_t **out) {
     *out = NULL;
     if (guard < 0) return NULL;
-    if ((size_t)guard >= rank->plan->nvalues || rank->values[guard].dtype != WEFT_BOOL || rank->values[guard].numel < 1) {
+    if ((size_t)guard >= rank->plan->nvalues || rank->values[guard].dtype != WEFT_BOOL ||
+        rank->values[guard].numel < 1) {
         return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "its condition is not a bool value");
     }
     *out = rank->values[guard].data;
     return NULL;
 }
 
-/* Distinct per op, equal on all ranks, and the same whatever passes did around it: of the type and the name of the first
- * value that it writes. Ops that write the same value are told apart by their number. */
+/* Distinct per op, equal on all ranks, and the same whatever passes did around it: of the type and the name of the
+ * first value that it writes. Ops that write the same value are told apart by their number. */
 static uint64_t op_seed(const weft_plan *plan, const plan_instr *instr, size_t nout, int32_t *writers) {
     const char *type = instr->schema->type;
     uint64_t seed = (uint64_t)base_hash(type, strlen(type)) << 32;
@@ -171,8 +178,7 @@ static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_
                         .ring_nranks = call->ring ? call->ring->nranks : 1};
     weft_status status = k->prepare ? k->prepare(&p) : NULL;
     if (status) {
-        weft_status worded =
-            bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
+        weft_status worded = bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
         weft_status_free(status);
         return worded;
     }
@@ -185,7 +191,9 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
                               bound_instr *out, size_t *workspace_nbytes) {
     const op_schema *schema = instr->schema;
     const kernel *k = kernel_find(schema);
-    if (!k) return bind_error(rank, WEFT_UNSUPPORTED, instr, "no kernel for op %s on this device (cpu)", instr->op->type->bytes);
+    if (!k)
+        return bind_error(rank, WEFT_UNSUPPORTED, instr, "no kernel for op %s on this device (cpu)",
+                          instr->op->type->bytes);
     const ring_use *ring_used = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
     size_t nin = instr->in_first[schema->ninputs], nout = instr->out_first[schema->noutputs];
     tensor *in, *outs;
@@ -210,7 +218,8 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
     return bind_guard(rank, instr, instr->outer_guard, &out->outer_guard);
 }
 
-/* --- streams --------------------------------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status make_streams(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;

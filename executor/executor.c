@@ -77,7 +77,8 @@ void weft_executor_destroy(weft_executor *x) {
     base_free(&x->context->allocator, x, sizeof *x);
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status check_rank(const weft_executor *x, int rank) {
     if (rank >= 0 && rank < x->nranks) return NULL;
@@ -126,4 +127,6 @@ weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, w
     return NULL;
 }
 
-double weft_executor_step_seconds(const weft_executor *x) { return (double)(x->end_ns - x->start_ns) * 1e-9; }
+double weft_executor_step_seconds(const weft_executor *x) {
+    return (double)(x->end_ns - x->start_ns) * 1e-9;
+}

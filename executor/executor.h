@@ -92,8 +92,9 @@ struct weft_executor {
     wait_word go, finished;
     _Atomic uint32_t nrunning;
     uint32_t nworkers;
+    bool shares_cores; /* more workers than cores */
     _Atomic bool stopping;
-    uint64_t nsteps; /* run so far */
+    uint64_t nsteps;          /* run so far */
     int64_t start_ns, end_ns; /* of the last step */
 
     _Atomic(weft_status) failure;      /* the first one; of this run */
@@ -103,11 +104,11 @@ struct weft_executor {
     size_t ntraced_steps; /* room in every stream's events */
 };
 
-/* --- memory.c ---------------------------------------------------------------------------------------------------------- */
+/* --- memory.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status memory_init(memory *m, const weft_allocator *allocator, size_t nbytes);
 void memory_fini(memory *m, const weft_allocator *allocator);
 
-/* --- bind.c: plan and rank become instructions that only have to be run ----------------------------------------------- */
+/* --- bind.c: plan and rank become instructions that only have to be run ------------------------------------------- */
 WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
 WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
 /* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
@@ -115,7 +116,7 @@ int32_t value_index_find(const value_index *index, const char *n);
 /* "matmul_v2 #12" */
 const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
 
-/* --- rings.c ----------------------------------------------------------------------------------------------------------- */
+/* --- rings.c ------------------------------------------------------------------------------------------------------ */
 /* Finds or makes every ring that the rank's plan communicates on. */
 WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
@@ -123,11 +124,11 @@ const ring_use *rings_find(const rank_state *rank, int64_t id);
 /* All members of every ring run the same collectives on it, in the same order. */
 WEFT_MUST_USE weft_status rings_check(const weft_executor *x);
 
-/* --- worker.c ---------------------------------------------------------------------------------------------------------- */
+/* --- worker.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status workers_start(weft_executor *x);
 void workers_stop(weft_executor *x);
 
-/* --- trace ------------------------------------------------------------------------------------------------------------- */
+/* --- trace -------------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status timeline_reserve(weft_executor *x); /* room for one more step */
 void timeline_free(weft_executor *x);
 

@@ -86,7 +86,7 @@ WEFT_MUST_USE weft_status kernel_failed(const kernel_call *c, const char *format
 /* State of one struct type, zeroed. */
 #define KERNEL_STATE(p, type) ((type *)((p)->state = ARENA_NEW((p)->arena, type)))
 
-/* --- shared maths ---------------------------------------------------------------------------------------------------- */
+/* --- shared maths ------------------------------------------------------------------------------------------------- */
 
 /* C = alpha op(A) op(B) + beta C, row major; op transposes where ta/tb. m x n result, inner extent k. */
 void gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,

@@ -1,5 +1,5 @@
-/* memory.c: the few large blocks that a rank computes in. Zeroed, so that persistables start as zero and padding between
- * bucket members never holds garbage; on cache line boundaries, as kernels expect. */
+/* memory.c: the few large blocks that a rank computes in. Zeroed, so that persistables start as zero and padding
+ * between bucket members never holds garbage; on cache line boundaries, as kernels expect. */
 #include "executor/executor.h"
 
 enum { LINE = 64 };

@@ -1,8 +1,8 @@
 /* rings.c: the rings that a plan communicates on, resolved for a rank; and whether the ranks agree on them.
  *
  * The invariant: before the first step every member of a ring runs the same sequence of (type, dtype, count) on it.
- * Otherwise the first difference is an error here, not a hang in a step. A ring that no program names is all ranks of the
- * run, in order. */
+ * Otherwise the first difference is an error here, not a hang in a step. A ring that no program names is all ranks of
+ * the run, in order. */
 #include <stdio.h>
 
 #include "executor/executor.h"
@@ -30,7 +30,9 @@ const ring_use *rings_find(const rank_state *rank, int64_t id) {
     return NULL;
 }
 
-static bool communicates(const plan_instr *instr) { return instr->ring_id >= 0; }
+static bool communicates(const plan_instr *instr) {
+    return instr->ring_id >= 0;
+}
 
 static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_instr *instr) {
     ring_use *u = &rank->rings[rank->nrings];
@@ -79,7 +81,8 @@ weft_status rings_resolve(weft_executor *x, rank_state *rank) {
     return NULL;
 }
 
-/* --- agreement ------------------------------------------------------------------------------------------------------- */
+/* --- agreement -------------------------------------------------------------------------------------------------------
+ */
 
 /* What a collective is about: its first input, else its first output; NULL for a barrier. */
 static const plan_value *payload(const weft_plan *plan, const plan_instr *instr) {

@@ -1,5 +1,5 @@
-/* slice.c: boxes of dense tensors. Trailing axes that the box takes whole are one run of bytes; the axes before them are
- * counted through like an odometer. */
+/* slice.c: boxes of dense tensors. Trailing axes that the box takes whole are one run of bytes; the axes before them
+ * are counted through like an odometer. */
 #include "executor/slice.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@ bool slice_is_whole(const slice *s) {
 }
 
 typedef struct runs {
-    int naxes;       /* axes that are counted */
-    size_t nbytes;   /* of one run */
-    size_t count;    /* how many runs */
-    size_t first;    /* byte of the first one in the whole tensor */
+    int naxes;                    /* axes that are counted */
+    size_t nbytes;                /* of one run */
+    size_t count;                 /* how many runs */
+    size_t first;                 /* byte of the first one in the whole tensor */
     size_t stride[WEFT_MAX_RANK]; /* bytes from one index of a counted axis to the next */
 } runs;
 

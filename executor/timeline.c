@@ -1,13 +1,13 @@
 /* timeline.c: when instructions ran: the room for it, and what it says about overlap.
  *
- * The last `ntraced_steps` steps lie in a ring of slots per stream, made before the step so that workers only write into
- * them. With trace_steps 0 all steps are kept and the room doubles when it is used up: the one allocation between steps. */
+ * The last `ntraced_steps` steps lie in a ring of slots per stream, made before the step so that workers only write
+ * into them. With trace_steps 0 all steps are kept and the room doubles when it is used up: the one allocation between
+ * steps. */
 #include "executor/executor.h"
 
 #define FOR_EACH_STREAM(s, x)                                                                                          \
     for (int s##_r = 0; s##_r < (x)->nranks; s##_r++)                                                                  \
-        for (stream_state *s = (x)->ranks[s##_r].streams,                                                              \
-                          *s##_end = s ? s + (x)->ranks[s##_r].plan->nstreams : s;                                     \
+        for (stream_state *s = (x)->ranks[s##_r].streams, *s##_end = s ? s + (x)->ranks[s##_r].plan->nstreams : s;     \
              s < s##_end; s++)
 
 static weft_status resize(weft_executor *x, size_t nsteps) {
@@ -78,7 +78,8 @@ weft_status trace_check(const weft_executor *x) {
     return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "no timeline: run a step of an executor with options.trace");
 }
 
-/* --- overlap --------------------------------------------------------------------------------------------------------- */
+/* --- overlap ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct overlap {
     int64_t collective_ns, hidden_ns;

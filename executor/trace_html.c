@@ -1,8 +1,8 @@
 /* trace_html.c: the timeline as one HTML page that needs no network: the page (trace_page.c) and, in it, the data.
  *
- * The data is a JSON object in a script. '<' is written as \u003c, so that no name can end the script; the title is escaped
- * for HTML. Lanes hold flat arrays [instruction, step, start, duration] in nanoseconds, because a page may show 100,000 of
- * them. */
+ * The data is a JSON object in a script. '<' is written as \u003c, so that no name can end the script; the title is
+ * escaped for HTML. Lanes hold flat arrays [instruction, step, start, duration] in nanoseconds, because a page may show
+ * 100,000 of them. */
 #include "base/json.h"
 #include "executor/trace.h"
 
@@ -98,8 +98,8 @@ static void put_data(buffer *out, const weft_executor *x) {
     double seconds, hidden;
     weft_executor_overlap(x, &seconds, &hidden);
     weft_executor_hidden(x, &ncollectives, &nhidden);
-    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", x->nranks, nsteps,
-                  ncollectives, nhidden);
+    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", x->nranks,
+                  nsteps, ncollectives, nhidden);
     buffer_format(out, "\"collectiveSeconds\":%.9f,\"hiddenSeconds\":%.9f,\n\"classes\":[", seconds, hidden);
     for (int c = 0; c < TRACE_CLASSES; c++) {
         buffer_format(out, "%s\"%s\"", c ? "," : "", trace_class_name((trace_class)c));

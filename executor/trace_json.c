@@ -1,5 +1,5 @@
-/* trace_json.c: the timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process per rank, a thread
- * per stream, an X event per instruction. Times are microseconds from the first event of the timeline. */
+/* trace_json.c: the timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process per rank, a
+ * thread per stream, an X event per instruction. Times are microseconds from the first event of the timeline. */
 #include "base/json.h"
 #include "executor/trace.h"
 
@@ -30,13 +30,16 @@ const char *trace_value_name(const rank_state *rank, const plan_instr *instr) {
     return "";
 }
 
-static void put_string(buffer *out, const char *s) { json_put_string(out, s, strlen(s)); }
+static void put_string(buffer *out, const char *s) {
+    json_put_string(out, s, strlen(s));
+}
 
 static void put_names(buffer *out, const rank_state *rank) {
-    buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n", rank->rank,
-                  rank->rank);
+    buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n",
+                  rank->rank, rank->rank);
     for (int s = 0; s < rank->plan->nstreams; s++) {
-        buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", rank->rank, s);
+        buffer_format(
+            out, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", rank->rank, s);
         put_string(out, rank->plan->stream_names[s]);
         buffer_format(out, "}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",", rank->rank, s);
         buffer_format(out, "\"args\":{\"sort_index\":%d}},\n", s);

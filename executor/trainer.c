@@ -1,7 +1,7 @@
 /* trainer.c: from programs, parameters and feeds to an executor that is ready to step.
  *
- * The order matters for what a user hears first: the feeds' own faults (names, dtypes, shapes, missing steps) before what
- * planning makes of them, missing parameters before a step is tried. */
+ * The order matters for what a user hears first: the feeds' own faults (names, dtypes, shapes, missing steps) before
+ * what planning makes of them, missing parameters before a step is tried. */
 #include "executor/trainer.h"
 
 static weft_status check_options(const weft_trainer_options *o, int nranks) {
@@ -27,7 +27,8 @@ static weft_status begin(weft_trainer *t) {
     return trainer_check_steps(t);
 }
 
-/* --- plans ----------------------------------------------------------------------------------------------------------- */
+/* --- plans -----------------------------------------------------------------------------------------------------------
+ */
 
 static bool same_types(const weft_feed_type *a, size_t na, const weft_feed_type *b, size_t nb) {
     if (na != nb) return false;
@@ -73,7 +74,8 @@ static weft_status make_executor(weft_trainer *t) {
     return weft_executor_create(t->context, plans, t->nplans, t->nranks, &options, &t->executor);
 }
 
-weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options, weft_trainer **out_trainer) {
+weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options,
+                                weft_trainer **out_trainer) {
     weft_trainer *t = base_alloc(&context->allocator, sizeof *t);
     if (!t) return base_out_of_memory();
     *t = (weft_trainer){.context = context, .options = *options};
@@ -108,9 +110,15 @@ weft_status weft_trainer_step(weft_trainer *t, size_t step) {
     return weft_executor_run(t->executor);
 }
 
-size_t weft_trainer_nsteps(const weft_trainer *t) { return t->nsteps; }
-int weft_trainer_nranks(const weft_trainer *t) { return t->nranks; }
-weft_executor *weft_trainer_executor(const weft_trainer *t) { return t->executor; }
+size_t weft_trainer_nsteps(const weft_trainer *t) {
+    return t->nsteps;
+}
+int weft_trainer_nranks(const weft_trainer *t) {
+    return t->nranks;
+}
+weft_executor *weft_trainer_executor(const weft_trainer *t) {
+    return t->executor;
+}
 
 const weft_plan *weft_trainer_plan(const weft_trainer *t, int rank) {
     return rank >= 0 && rank < t->nranks ? trainer_plan(t, rank) : NULL;

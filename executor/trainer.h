@@ -64,7 +64,7 @@ static inline const weft_plan *trainer_plan(const weft_trainer *t, int rank) {
     return t->plans[t->nplans == 1 ? 0 : rank];
 }
 
-/* --- trainer_feed.c ---------------------------------------------------------------------------------------------------- */
+/* --- trainer_feed.c ----------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status trainer_read_feeds(weft_trainer *t);
 /* Every feed has a value for every step. */
 WEFT_MUST_USE weft_status trainer_check_steps(const weft_trainer *t);
@@ -74,10 +74,10 @@ WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t);
 void trainer_feed_step(weft_trainer *t, size_t step);
 bool trainer_is_fed(const weft_trainer *t, int rank, const char *n);
 
-/* --- trainer_params.c -------------------------------------------------------------------------------------------------- */
+/* --- trainer_params.c --------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status trainer_set_params(weft_trainer *t);
 
-/* --- trainer_fetch.c --------------------------------------------------------------------------------------------------- */
+/* --- trainer_fetch.c ---------------------------------------------------------------------------------------------- */
 /* The vars that the plan of `rank` must keep. */
 WEFT_MUST_USE weft_status trainer_fetch_names(weft_trainer *t, int rank, const char ***out_names, size_t *out_nnames);
 WEFT_MUST_USE weft_status trainer_bind_fetches(weft_trainer *t);

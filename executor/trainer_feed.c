@@ -1,13 +1,16 @@
 /* trainer_feed.c: feeds: keys become values and steps; a rank gets its part of the global batch.
  *
- * The rule of parts: a var with a dist attr is cut as that says. Without one, rows are split over all ranks where dim 0 is
- * the batch, which is the largest dim 0 among the feeds that are not persistable; everything else, and every persistable,
- * is given whole. A set of one rank's own is given as it is. Where a part goes is resolved once; a step only copies. */
+ * The rule of parts: a var with a dist attr is cut as that says. Without one, rows are split over all ranks where dim 0
+ * is the batch, which is the largest dim 0 among the feeds that are not persistable; everything else, and every
+ * persistable, is given whole. A set of one rank's own is given as it is. Where a part goes is resolved once; a step
+ * only copies. */
 #include "executor/trainer.h"
 
 static const char *const rows_suffix = "#rows";
 
-static weft_var *find_var(const weft_program *p, const char *n) { return weft_block_find_var(p->blocks[0], n); }
+static weft_var *find_var(const weft_program *p, const char *n) {
+    return weft_block_find_var(p->blocks[0], n);
+}
 
 /* The SelectedRows var whose row indices "V#rows" names, or NULL. */
 static weft_var *find_rows_owner(const weft_program *p, const char *n, arena *scratch) {
@@ -30,7 +33,8 @@ static bool any_program_has(weft_trainer *t, int first, int end, const char *n, 
     return false;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------------------------------
+ */
 
 enum { MAX_STEPS = 1 << 24 };
 
@@ -167,7 +171,8 @@ bool trainer_is_fed(const weft_trainer *t, int rank, const char *n) {
     return false;
 }
 
-/* --- parts ----------------------------------------------------------------------------------------------------------- */
+/* --- parts -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether rows are split though no dist attr says so. */
 static bool splits_rows(const weft_trainer *t, const trainer_feeds *set, const weft_var *v, const weft_tensor *fed) {
@@ -208,7 +213,8 @@ static weft_status check_type(const weft_trainer *t, int rank, const weft_var *v
     type_text(fed->dtype, fed->ndim, part->extent, got, sizeof got);
     type_text(fed->dtype, fed->ndim, fed->dims, whole, sizeof whole);
     if (slice_is_whole(part)) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": expected %s, found %s", fed->name, want, got);
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": expected %s, found %s", fed->name, want,
+                                  got);
     }
     return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": rank %d expects %s, its part of %s is %s",
                               fed->name, rank, want, whole, got);
@@ -236,7 +242,8 @@ weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_t
     return NULL;
 }
 
-/* --- steps ----------------------------------------------------------------------------------------------------------- */
+/* --- steps -----------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status bind_feed(weft_trainer *t, int rank, const trainer_feed *f) {
     const rank_state *state = &t->executor->ranks[rank];

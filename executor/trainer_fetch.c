@@ -1,15 +1,16 @@
 /* trainer_fetch.c: what comes back: fetches and persistables, joined over ranks.
  *
  * The rule of joining: a value with a sharded dist attr is put together from the parts of all ranks that hold it (where
- * several hold the same part, the lowest rank's counts). Any other is the lowest rank's. A rank holds a persistable where
- * its instructions touch it: a program may declare a var that only other ranks keep up to date. */
+ * several hold the same part, the lowest rank's counts). Any other is the lowest rank's. A rank holds a persistable
+ * where its instructions touch it: a program may declare a var that only other ranks keep up to date. */
 #include <stdlib.h>
 
 #include "executor/trainer.h"
 
 static const char *const fetch_prefix = "fetch.";
 
-/* --- names ----------------------------------------------------------------------------------------------------------- */
+/* --- names -----------------------------------------------------------------------------------------------------------
+ */
 
 /* The name without "#rows", where it has that and the program no var of the full name. */
 static const char *kept_name(weft_trainer *t, const weft_program *p, const char *n) {
@@ -34,7 +35,9 @@ weft_status trainer_fetch_names(weft_trainer *t, int rank, const char ***out_nam
     return NULL;
 }
 
-static const value_index *index_of(const weft_trainer *t, int rank) { return t->executor->ranks[rank].index; }
+static const value_index *index_of(const weft_trainer *t, int rank) {
+    return t->executor->ranks[rank].index;
+}
 
 static weft_status bind_fetch(weft_trainer *t, const char *n) {
     trainer_fetch *f = &t->fetches[t->nfetches];
@@ -95,16 +98,20 @@ weft_status trainer_bind_fetches(weft_trainer *t) {
     return NULL;
 }
 
-/* --- one rank's values ----------------------------------------------------------------------------------------------- */
+/* --- one rank's values -----------------------------------------------------------------------------------------------
+ */
 
-size_t weft_trainer_nfetches(const weft_trainer *t) { return t->nfetches; }
+size_t weft_trainer_nfetches(const weft_trainer *t) {
+    return t->nfetches;
+}
 
 const char *weft_trainer_fetch_name(const weft_trainer *t, size_t index) {
     return index < t->nfetches ? t->fetches[index].name : NULL;
 }
 
 weft_status weft_trainer_fetch(const weft_trainer *t, int rank, size_t index, weft_tensor *out_tensor) {
-    if (index >= t->nfetches) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "fetch %zu of %zu", index, t->nfetches);
+    if (index >= t->nfetches)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "fetch %zu of %zu", index, t->nfetches);
     return weft_executor_get(t->executor, rank, t->fetches[index].name, out_tensor);
 }
 
@@ -145,7 +152,8 @@ bool weft_trainer_fetch_scalar(const weft_trainer *t, int rank, size_t index, do
     return as_number(&v, out_value);
 }
 
-/* --- joining --------------------------------------------------------------------------------------------------------- */
+/* --- joining ---------------------------------------------------------------------------------------------------------
+ */
 
 static const plan_value *value_at(const weft_trainer *t, int rank, int32_t value) {
     return &t->executor->ranks[rank].plan->values[value];
@@ -155,7 +163,8 @@ static const plan_value *value_at(const weft_trainer *t, int rank, int32_t value
 static const placement *dist_of(const weft_trainer *t, int rank, int32_t value) {
     const plan_value *v = value_at(t, rank, value);
     if (!v->dist && v->view_of >= 0 && v->shape.ndim == value_at(t, rank, v->view_of)->shape.ndim &&
-        memcmp(v->shape.dims, value_at(t, rank, v->view_of)->shape.dims, (size_t)v->shape.ndim * sizeof(int64_t)) == 0) {
+        memcmp(v->shape.dims, value_at(t, rank, v->view_of)->shape.dims, (size_t)v->shape.ndim * sizeof(int64_t)) ==
+            0) {
         v = value_at(t, rank, v->view_of);
     }
     return v->dist && v->dist->mesh && v->dist->ndim == v->shape.ndim && placement_is_sharded(v->dist) ? v->dist : NULL;
@@ -228,7 +237,8 @@ static weft_status find_used(const weft_plan *plan, arena *a, bool **out) {
     return NULL;
 }
 
-/* The value of that name on every rank: on those whose instructions touch it, or on all that declare it if none does. */
+/* The value of that name on every rank: on those whose instructions touch it, or on all that declare it if none does.
+ */
 static void find_holders(const weft_trainer *t, bool *const *used, const char *n, int32_t *values) {
     bool any = false;
     for (int r = 0; r < t->nranks; r++) {
@@ -300,7 +310,8 @@ static weft_status put_rank(const weft_trainer *t, int rank, weft_tensors *out) 
 
 weft_status weft_trainer_rank_result(const weft_trainer *t, int rank, weft_tensors **out_tensors) {
     if (rank < 0 || rank >= t->nranks) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank, t->nranks - 1);
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank,
+                                  t->nranks - 1);
     }
     weft_tensors *out = NULL;
     weft_status status = NULL;

@@ -23,7 +23,8 @@ static weft_status missing(const weft_trainer *t, int rank, const plan_value *v,
     char op[200];
     instr_place(reader, op, sizeof op);
     if (!v->persistable) {
-        return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\" is read by %s (rank %d) but not fed", v->name, op, rank);
+        return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\" is read by %s (rank %d) but not fed", v->name, op,
+                                  rank);
     }
     const char *file = t->options.params_place;
     if (!t->options.params) {
@@ -60,9 +61,8 @@ weft_status trainer_set_params(weft_trainer *t) {
         for (size_t i = 0; i < state->plan->nvalues; i++) {
             const plan_value *v = &state->plan->values[i];
             if ((!v->persistable && !v->is_read_first) || trainer_is_fed(t, r, v->name)) continue;
-            const weft_tensor *from = v->persistable && t->options.params
-                                          ? weft_tensors_find(t->options.params, v->name)
-                                          : NULL;
+            const weft_tensor *from =
+                v->persistable && t->options.params ? weft_tensors_find(t->options.params, v->name) : NULL;
             if (from) {
                 TRY(set_param(t, r, v, &state->values[i], from));
             } else if (v->is_read_first) {

@@ -4,15 +4,21 @@
  * plan names have completed so many instructions, after one it publishes its own count if the plan says that somebody
  * waits for it. Ranks meet only in collectives. Nothing here allocates, except to word a failure.
  *
+ * With more workers than cores a compute stream would use up its time slice, of milliseconds, before the stream that it
+ * has just given a bucket gets a core, and one rank would be done before another begins: nothing would overlap. So a
+ * worker that has published yields.
+ *
  * The invariant of failures: the first status that says why wins; it aborts the communicator's world and wakes every
  * stream, and a worker looks at the abort flag before each instruction and in every wait. So all workers end their step
  * in the time of the longest kernel that was running. A status that only says "stopped because another failed" is kept
  * apart: the one that caused it may be worded a moment later. */
+#include <sched.h>
 #include <stdio.h>
 
 #include "executor/executor.h"
 
-/* --- failures -------------------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------------------------------
+ */
 
 static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
     weft_status none = NULL;
@@ -32,9 +38,8 @@ static weft_status name_culprit(const stream_state *s, const bound_instr *b, wef
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     char op[200], on_ring[40] = "";
     if (b->instr->ring_id >= 0) snprintf(on_ring, sizeof on_ring, ", ring %lld", (long long)b->instr->ring_id);
-    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s%s: %s",
-                                            s->rank->rank, instr_place(b->instr, op, sizeof op), on_ring,
-                                            weft_status_message(status));
+    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s%s: %s", s->rank->rank,
+                                            instr_place(b->instr, op, sizeof op), on_ring, weft_status_message(status));
     weft_status_free(status);
     return worded;
 }
@@ -46,7 +51,8 @@ static void fail(stream_state *s, const bound_instr *b, weft_status status) {
     wake_everyone(x);
 }
 
-/* --- a step ---------------------------------------------------------------------------------------------------------- */
+/* --- a step ----------------------------------------------------------------------------------------------------------
+ */
 
 /* False if the run was aborted meanwhile. */
 static bool wait_for_streams(const stream_state *s, const plan_instr *instr) {
@@ -86,7 +92,10 @@ static void run_step(stream_state *s) {
                 return;
             }
         }
-        if (b->signals) wait_publish(&s->done, (uint32_t)i + 1);
+        if (b->signals) {
+            wait_publish(&s->done, (uint32_t)i + 1);
+            if (x->shares_cores) sched_yield();
+        }
     }
 }
 
@@ -101,7 +110,14 @@ static void *work(void *arg) {
     }
 }
 
-/* --- threads --------------------------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool has_too_few_cores(uint32_t nworkers) {
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return false; /* more cores than the set holds */
+    return (uint32_t)CPU_COUNT(&cores) < nworkers;
+}
 
 weft_status workers_start(weft_executor *x) {
     for (int r = 0; r < x->nranks; r++) {
@@ -118,6 +134,7 @@ weft_status workers_start(weft_executor *x) {
             x->nworkers++;
         }
     }
+    x->shares_cores = has_too_few_cores(x->nworkers);
     return NULL;
 }
 

@@ -21,8 +21,8 @@ typedef struct comm_request {
     comm_kind kind;
     weft_dtype dtype;
     weft_reduce reduce;
-    int root;       /* index in the ring */
-    int64_t count;  /* elements, see comm_kind */
+    int root;      /* index in the ring */
+    int64_t count; /* elements, see comm_kind */
     const void *src;
     void *dst;      /* may equal src */
     const char *op; /* for messages: type of the op */
@@ -38,8 +38,8 @@ typedef struct comm_ring {
 
 typedef struct comm_engine {
     const char *name;
-    /* Blocks until the collective is complete for this member. Summation is in ring order, so that results do not depend
-     * on timing. A disagreement between members, or a failed peer, ends every member with a status. */
+    /* Blocks until the collective is complete for this member. Summation is in ring order, so that results do not
+     * depend on timing. A disagreement between members, or a failed peer, ends every member with a status. */
     weft_status (*run)(comm_ring *ring, const comm_request *request);
 } comm_engine;
 
@@ -48,15 +48,16 @@ static inline weft_status comm_run(comm_ring *ring, const comm_request *request)
 }
 const char *comm_kind_name(comm_kind kind); /* "all_reduce", ... */
 
-/* --- local engine: ranks are threads of this process ---------------------------------------------------------------- */
+/* --- local engine: ranks are threads of this process ----------------------------------------------------------------
+ */
 
 typedef struct local_world local_world;
 
 /* A world of `nranks` ranks. */
 WEFT_MUST_USE weft_status local_world_create(const weft_allocator *allocator, int nranks, local_world **out);
 void local_world_destroy(local_world *world);
-/* Every member of ring `id` calls this once before the first step (in any order); `ranks` must be equal for all members,
- * and equal ids with disjoint rank lists are different rings. */
+/* Every member of ring `id` calls this once before the first step (in any order); `ranks` must be equal for all
+ * members, and equal ids with disjoint rank lists are different rings. */
 WEFT_MUST_USE weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                          comm_ring **out);
 /* A member that waits longer for the others fails and aborts the world; 300 unless set. Before the first collective. */

@@ -3,9 +3,9 @@
  * The idea: members post their requests, meet, check that all asked for the same, move data by reading and writing each
  * other's buffers directly, and meet again (local_move.c). There are no copies but the ones that the collective is.
  *
- * The invariant: between the two meetings every request of the ring is posted and does not change, and every buffer named
- * in one may be touched by any member; outside of them a member's buffers are its own. What a member writes before a
- * meeting is visible to all after it.
+ * The invariant: between the two meetings every request of the ring is posted and does not change, and every buffer
+ * named in one may be touched by any member; outside of them a member's buffers are its own. What a member writes
+ * before a meeting is visible to all after it.
  *
  * A member that waits too long, and a world that is told to abort, end every wait of the world in bounded time. */
 #include "executor/comm/local.h"
@@ -38,7 +38,9 @@ weft_status local_world_create(const weft_allocator *allocator, int nranks, loca
     return NULL;
 }
 
-static size_t ring_nbytes(int nranks) { return sizeof(local_ring) + (size_t)nranks * sizeof(local_member); }
+static size_t ring_nbytes(int nranks) {
+    return sizeof(local_ring) + (size_t)nranks * sizeof(local_member);
+}
 
 void local_world_destroy(local_world *world) {
     if (!world) return;
@@ -50,11 +52,17 @@ void local_world_destroy(local_world *world) {
     base_free(world->allocator, world, sizeof *world);
 }
 
-void local_world_set_timeout(local_world *world, double seconds) { world->timeout_seconds = seconds; }
+void local_world_set_timeout(local_world *world, double seconds) {
+    world->timeout_seconds = seconds;
+}
 
-bool local_world_aborted(const local_world *world) { return atomic_load(&world->aborted); }
+bool local_world_aborted(const local_world *world) {
+    return atomic_load(&world->aborted);
+}
 
-const _Atomic bool *local_world_abort_flag(const local_world *world) { return &world->aborted; }
+const _Atomic bool *local_world_abort_flag(const local_world *world) {
+    return &world->aborted;
+}
 
 void local_world_abort(local_world *world) {
     atomic_store(&world->aborted, true);
@@ -63,7 +71,8 @@ void local_world_abort(local_world *world) {
     pthread_mutex_unlock(&world->mutex);
 }
 
-/* --- rings ----------------------------------------------------------------------------------------------------------- */
+/* --- rings -----------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status check_ranks(const local_world *world, int64_t id, int nranks, const int64_t *ranks) {
     if (nranks < 1 || nranks > world->nranks) {
@@ -130,7 +139,8 @@ weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int
     return NULL;
 }
 
-/* --- meetings -------------------------------------------------------------------------------------------------------- */
+/* --- meetings --------------------------------------------------------------------------------------------------------
+ */
 
 /* The rank of a member that has not come to meeting `generation`, or -1. */
 static int64_t missing_rank(local_ring *r, uint32_t generation) {
@@ -148,13 +158,13 @@ static weft_status cancelled(const local_ring *r, int self) {
 static weft_status timed_out(local_ring *r, int self, uint32_t generation) {
     const local_member *me = &r->members[self];
     int64_t missing = missing_rank(r, generation);
-    weft_status status = missing < 0 ? weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld",
-                                                          (long long)me->rank, r->world->timeout_seconds,
-                                                          me->request.op, (long long)r->id)
-                                     : weft_status_create(WEFT_RUNTIME, NULL,
-                                                          "rank %lld waited %g s in %s on ring %lld for rank %lld",
-                                                          (long long)me->rank, r->world->timeout_seconds,
-                                                          me->request.op, (long long)r->id, (long long)missing);
+    weft_status status =
+        missing < 0
+            ? weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld", (long long)me->rank,
+                                 r->world->timeout_seconds, me->request.op, (long long)r->id)
+            : weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld for rank %lld",
+                                 (long long)me->rank, r->world->timeout_seconds, me->request.op, (long long)r->id,
+                                 (long long)missing);
     local_world_abort(r->world);
     return status;
 }
@@ -176,9 +186,12 @@ weft_status local_meet(local_ring *r, int self) {
     return timed_out(r, self, next);
 }
 
-/* --- agreement ------------------------------------------------------------------------------------------------------- */
+/* --- agreement -------------------------------------------------------------------------------------------------------
+ */
 
-static bool uses_root(comm_kind kind) { return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER; }
+static bool uses_root(comm_kind kind) {
+    return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER;
+}
 
 static bool uses_reduce(comm_kind kind) {
     return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
@@ -221,8 +234,8 @@ static int first_different(const local_ring *r) {
     return 0;
 }
 
-/* Whether the bytes may be read and written as the kind does: the buffers that it needs are there, and they are equal, or
- * apart, or the smaller one is this member's part of the larger one. */
+/* Whether the bytes may be read and written as the kind does: the buffers that it needs are there, and they are equal,
+ * or apart, or the smaller one is this member's part of the larger one. */
 static bool buffers_fit(const local_ring *r, int self, const comm_request *q) {
     size_t part = (size_t)q->count * weft_dtype_nbytes(q->dtype), whole = part * (size_t)r->nranks;
     bool larger_src = q->kind == COMM_REDUCE_SCATTER || q->kind == COMM_SCATTER || q->kind == COMM_ALL_TO_ALL;

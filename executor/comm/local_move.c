@@ -4,27 +4,35 @@
  * from all members in ring order and writes the result to all members. Every element is thus added up in the same order
  * whoever owns it, and in place is safe because the owner has read a block everywhere before it writes it anywhere.
  *
- * Where each member makes its own result (all_gather, reduce_scatter, scatter), others may still read the source that it
- * is about to write over, if it asked for the result in place. Then members go in rounds: all read a piece, meet, all
- * write it; a round writes only what no later round reads. */
+ * Where each member makes its own result (all_gather, reduce_scatter, scatter), others may still read the source that
+ * it is about to write over, if it asked for the result in place. Then members go in rounds: all read a piece, meet,
+ * all write it; a round writes only what no later round reads. */
 #include "executor/comm/local.h"
 
 typedef struct span {
     size_t first, end; /* bytes */
 } span;
 
-static const comm_request *asked(const local_ring *r, int index) { return &r->members[index].request; }
+static const comm_request *asked(const local_ring *r, int index) {
+    return &r->members[index].request;
+}
 
-static const char *source(const local_ring *r, int index) { return asked(r, index)->src; }
+static const char *source(const local_ring *r, int index) {
+    return asked(r, index)->src;
+}
 
-static char *result(const local_ring *r, int index) { return asked(r, index)->dst; }
+static char *result(const local_ring *r, int index) {
+    return asked(r, index)->dst;
+}
 
 /* Bytes of `count` elements. */
 static size_t part_nbytes(const local_ring *r) {
     return (size_t)asked(r, 0)->count * weft_dtype_nbytes(asked(r, 0)->dtype);
 }
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* The bytes of [0, nbytes) that member `self` owns: whole blocks, as evenly as they go. */
 static span owned(size_t nbytes, int self, int nranks) {
@@ -92,7 +100,8 @@ static void all_to_all(const local_ring *r, int self) {
     }
 }
 
-/* --- results that each member makes itself --------------------------------------------------------------------------- */
+/* --- results that each member makes itself ---------------------------------------------------------------------------
+ */
 
 /* Whether some member's result lies over the source that others read (its own part of the larger buffer does not). */
 static bool needs_rounds(const local_ring *r) {

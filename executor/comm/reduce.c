@@ -1,10 +1,10 @@
 /* reduce.c: elementwise reduction over the members of a ring, in ring order.
  *
  * The invariant: element i of the result is ((s0[i] op s1[i]) op s2[i]) ... in the type of the elements, whatever the
- * blocks and whoever computes them, so a result never depends on bucket sizes or timing. 16-bit floats are widened once,
- * combined in fp32 and rounded once (what NCCL does inside one reduction step; a chain of fp16 additions would round at
- * each). AVG is SUM divided by the number of members. MAX and MIN give NaN where any member has one. bool is a truth
- * value: SUM, MAX and ANY are "or"; PROD, MIN and ALL are "and". */
+ * blocks and whoever computes them, so a result never depends on bucket sizes or timing. 16-bit floats are widened
+ * once, combined in fp32 and rounded once (what NCCL does inside one reduction step; a chain of fp16 additions would
+ * round at each). AVG is SUM divided by the number of members. MAX and MIN give NaN where any member has one. bool is a
+ * truth value: SUM, MAX and ANY are "or"; PROD, MIN and ALL are "and". */
 #include "executor/comm/reduce.h"
 
 #include "executor/kernel.h"
@@ -17,10 +17,10 @@ typedef void (*finish_fn)(void *acc, size_t count);
 /* How elements of one dtype are reduced. A NULL entry is not supported. */
 typedef struct reduce_row {
     weft_dtype dtype;
-    start_fn start;               /* acc = src */
-    combine_fn combine[7];        /* by weft_reduce: acc = acc op src; AVG combines as SUM */
-    average_fn average;           /* acc /= nsrcs */
-    finish_fn finish;             /* acc to the element type, in place; NULL: already there */
+    start_fn start;        /* acc = src */
+    combine_fn combine[7]; /* by weft_reduce: acc = acc op src; AVG combines as SUM */
+    average_fn average;    /* acc /= nsrcs */
+    finish_fn finish;      /* acc to the element type, in place; NULL: already there */
 } reduce_row;
 
 #define SUM(a, b) ((a) + (b))
@@ -112,14 +112,27 @@ static void finish_bf16(void *acc, size_t count) {
 }
 
 /* A complex number is a pair of reals, and its sums are theirs. */
-static void start_c64(void *acc, const void *src, size_t count) { start_f32(acc, src, 2 * count); }
-static void sum_c64(void *acc, const void *src, size_t count) { sum_f32(acc, src, 2 * count); }
-static void average_c64(void *acc, size_t count, int nsrcs) { average_f32(acc, 2 * count, nsrcs); }
-static void start_c128(void *acc, const void *src, size_t count) { start_f64(acc, src, 2 * count); }
-static void sum_c128(void *acc, const void *src, size_t count) { sum_f64(acc, src, 2 * count); }
-static void average_c128(void *acc, size_t count, int nsrcs) { average_f64(acc, 2 * count, nsrcs); }
+static void start_c64(void *acc, const void *src, size_t count) {
+    start_f32(acc, src, 2 * count);
+}
+static void sum_c64(void *acc, const void *src, size_t count) {
+    sum_f32(acc, src, 2 * count);
+}
+static void average_c64(void *acc, size_t count, int nsrcs) {
+    average_f32(acc, 2 * count, nsrcs);
+}
+static void start_c128(void *acc, const void *src, size_t count) {
+    start_f64(acc, src, 2 * count);
+}
+static void sum_c128(void *acc, const void *src, size_t count) {
+    sum_f64(acc, src, 2 * count);
+}
+static void average_c128(void *acc, size_t count, int nsrcs) {
+    average_f64(acc, 2 * count, nsrcs);
+}
 
-#define NUMBERS(name) {sum_##name, max_##name, min_##name, prod_##name, sum_##name, NULL, NULL}
+#define NUMBERS(name)                                                                                                  \
+    { sum_##name, max_##name, min_##name, prod_##name, sum_##name, NULL, NULL }
 static const reduce_row rows[] = {
     {WEFT_FP32, start_f32, NUMBERS(f32), average_f32, NULL},
     {WEFT_FP64, start_f64, NUMBERS(f64), average_f64, NULL},

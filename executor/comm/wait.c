@@ -1,12 +1,13 @@
 /* wait.c: spin, yield, sleep.
  *
- * The idea: with more threads than cores a spinning waiter keeps the thread that it waits for from running, so spinning is
- * short and then the core is given away; with an idle partner a futex costs 15 us each way, so a few yields come first.
+ * The idea: with more threads than cores a spinning waiter keeps the thread that it waits for from running, so spinning
+ * is short and then the core is given away; with an idle partner a futex costs 15 us each way, so a few yields come
+ * first.
  *
- * The invariant that no wake-up is lost (an event count): a waiter announces itself in `nsleepers`, reads `epoch`, looks
- * at value and abort flag once more and sleeps only while `epoch` is what it read. Whoever changes value or flag does so
- * first, then looks at `nsleepers`, and changes `epoch` if anybody is announced. All of these are sequentially consistent,
- * so either the waiter sees the change or the other one sees the waiter. */
+ * The invariant that no wake-up is lost (an event count): a waiter announces itself in `nsleepers`, reads `epoch`,
+ * looks at value and abort flag once more and sleeps only while `epoch` is what it read. Whoever changes value or flag
+ * does so first, then looks at `nsleepers`, and changes `epoch` if anybody is announced. All of these are sequentially
+ * consistent, so either the waiter sees the change or the other one sees the waiter. */
 #include "executor/comm/wait.h"
 
 #include <errno.h>
@@ -38,7 +39,9 @@ static bool has_reached(wait_word *w, uint32_t target) {
     return (int32_t)(atomic_load(&w->value) - target) >= 0;
 }
 
-static bool is_aborted(const _Atomic bool *aborted) { return aborted && atomic_load(aborted); }
+static bool is_aborted(const _Atomic bool *aborted) {
+    return aborted && atomic_load(aborted);
+}
 
 void wait_wake(wait_word *w) {
     if (atomic_load(&w->nsleepers) == 0) return;

@@ -24,8 +24,8 @@ void wait_publish(wait_word *w, uint32_t value);
 /* Wakes whoever sleeps on `w` so that they look at their abort flag again. */
 void wait_wake(wait_word *w);
 
-/* Blocks until the value has reached `target` (it may wrap around), `*aborted` is set (NULL: never) or `timeout_seconds`
- * have passed (0 or less: no limit). */
+/* Blocks until the value has reached `target` (it may wrap around), `*aborted` is set (NULL: never) or
+ * `timeout_seconds` have passed (0 or less: no limit). */
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
 
 /* CLOCK_MONOTONIC in nanoseconds. */

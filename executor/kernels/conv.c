@@ -62,15 +62,14 @@ weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor 
     return NULL;
 }
 
-size_t conv_columns_count(const conv *c) {
-    return (size_t)(c->patch * c->batch * c->positions);
-}
-size_t conv_block_count(const conv *c) {
-    return (size_t)(c->out_channels * c->batch * c->positions);
+/* The column matrix, [patch, batch * positions]; after it comes one group's output for `batch` images. */
+static size_t columns_count(const conv *c) { return (size_t)(c->patch * c->batch * c->positions); }
+
+size_t conv_workspace(const conv *c) {
+    return (columns_count(c) + (size_t)(c->out_channels * c->batch * c->positions)) * sizeof(float);
 }
 
-/* --- products of one group of a few images --------------------------------------------------------------------------
- */
+/* --- products of one group of a few images ------------------------------------------------------------------------ */
 
 /* A group of images [first, first + count) of the output, as the matrix products see it: [out_channels, windows], or
  * its transpose where channels are last. */
@@ -94,13 +93,17 @@ static int64_t slab_offset(const conv *c, const slab *s) {
     return s->first * c->out.image + s->group * c->out_channels * c->out.channel_step;
 }
 
-/* Between a block [out_channels, count, positions] and NCHW images. */
-static void move_block(const conv *c, const slab *s, float *block, float *y, bool into_block) {
+/* A block [out_channels, count, positions] from NCHW images, and back. */
+static void gather_block(const conv *c, const slab *s, const float *y, float *block) {
     for (int64_t o = 0; o < c->out_channels; o++)
-        for (int64_t n = 0; n < s->count; n++, block += c->positions) {
-            float *plane = y + n * c->out.image + o * c->out.channel_step;
-            memcpy(into_block ? block : plane, into_block ? plane : block, (size_t)c->positions * sizeof *plane);
-        }
+        for (int64_t n = 0; n < s->count; n++, block += c->positions)
+            memcpy(block, y + n * c->out.image + o * c->out.channel_step, (size_t)c->positions * sizeof *block);
+}
+
+static void scatter_block(const conv *c, const slab *s, const float *block, float *y) {
+    for (int64_t o = 0; o < c->out_channels; o++)
+        for (int64_t n = 0; n < s->count; n++, block += c->positions)
+            memcpy(y + n * c->out.image + o * c->out.channel_step, block, (size_t)c->positions * sizeof *block);
 }
 
 /* Patches of the slab: columns made in the workspace, or the image itself. */
@@ -121,21 +124,21 @@ static weft_status prepare(kernel_prepare *p) {
         TRY(require_fp32(p, type_in(p, IN_BIAS), "Bias"));
         TRY(require_numel(p, type_in(p, IN_BIAS), c->out.channels, "Bias"));
     }
-    p->workspace_nbytes = (conv_columns_count(c) + conv_block_count(c)) * sizeof(float);
+    p->workspace_nbytes = conv_workspace(c);
     return NULL;
 }
 
 static void forward_slab(const conv *c, const slab *s, const float *x, const float *filter, float *y, float *columns,
                          int nthreads) {
     const float *patches = patches_of(c, s, x, columns), *w = filter + s->group * c->out_channels * c->patch;
-    float *to = y + slab_offset(c, s), *block = columns + conv_columns_count(c), *result = s->direct ? to : block;
+    float *to = y + slab_offset(c, s), *block = columns + columns_count(c), *result = s->direct ? to : block;
     if (c->channels_last)
         gemm_f32(true, true, s->windows, c->out_channels, c->patch, 1, patches, s->windows, w, c->patch, 0, result,
                  s->ld, nthreads);
     else
         gemm_f32(false, false, c->out_channels, s->windows, c->patch, 1, w, c->patch, patches, s->windows, 0, result,
                  s->ld, nthreads);
-    if (!s->direct) move_block(c, s, block, to, false);
+    if (!s->direct) scatter_block(c, s, block, to);
 }
 
 static void add_bias(const conv *c, const float *bias, float *y) {
@@ -146,16 +149,20 @@ static void add_bias(const conv *c, const float *bias, float *y) {
         }
 }
 
-static weft_status run(const kernel_call *call) {
-    const conv *c = call->state;
-    const float *x = arg_in(call, IN_INPUT)->data, *filter = arg_in(call, IN_FILTER)->data;
-    float *y = arg_out(call, OUT_OUTPUT)->data;
+void conv_forward(const conv *c, const float *x, const float *filter, float *y, float *workspace, int nthreads) {
     for (int64_t first = 0; first < c->in.count; first += c->batch)
         for (int64_t g = 0; g < c->groups; g++) {
             slab s = slab_of(c, first, g);
-            forward_slab(c, &s, x, filter, y, call->workspace, call->nthreads);
+            forward_slab(c, &s, x, filter, y, workspace, nthreads);
         }
-    if (arg_in(call, IN_BIAS)) add_bias(c, arg_in(call, IN_BIAS)->data, y);
+}
+
+static weft_status run(const kernel_call *call) {
+    const conv *c = call->state;
+    const tensor *bias = arg_in(call, IN_BIAS);
+    float *y = arg_out(call, OUT_OUTPUT)->data;
+    conv_forward(c, arg_in(call, IN_INPUT)->data, arg_in(call, IN_FILTER)->data, y, call->workspace, call->nthreads);
+    if (bias) add_bias(c, bias->data, y);
     return NULL;
 }
 
@@ -168,7 +175,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
     TRY(conv_prepare(p, x, filter, type_in(p, IN_OUTPUT_GRAD), c));
     if (type_out(p, OUT_INPUT_GRAD)) TRY(require_numel(p, type_out(p, OUT_INPUT_GRAD), x->numel, "Input@GRAD"));
     if (type_out(p, OUT_FILTER_GRAD)) TRY(require_numel(p, type_out(p, OUT_FILTER_GRAD), filter->numel, "Filter@GRAD"));
-    p->workspace_nbytes = (conv_columns_count(c) + conv_block_count(c)) * sizeof(float);
+    p->workspace_nbytes = conv_workspace(c);
     return NULL;
 }
 
@@ -190,25 +197,29 @@ static void input_slab(const conv *c, const slab *s, const float *filter, const 
     if (!c->pointwise) conv_scatter_add(c, s->first, s->count, s->group, columns, dx);
 }
 
-static weft_status run_grad(const kernel_call *call) {
-    const conv *c = call->state;
-    const float *x = arg_in(call, IN_INPUT)->data, *filter = arg_in(call, IN_FILTER)->data;
-    float *dy = arg_in(call, IN_OUTPUT_GRAD)->data, *columns = call->workspace;
-    float *block = columns + conv_columns_count(c);
-    tensor *dx = arg_out(call, OUT_INPUT_GRAD), *dfilter = arg_out(call, OUT_FILTER_GRAD);
-    if (dx && !c->pointwise) memset(dx->data, 0, tensor_nbytes(dx));
-    if (dfilter && c->in.count == 0) memset(dfilter->data, 0, tensor_nbytes(dfilter));
+void conv_backward(const conv *c, const float *x, const float *filter, const float *dy, float *dx, float *dfilter,
+                   float *workspace, int nthreads) {
+    float *block = workspace + columns_count(c);
+    if (dx && !c->pointwise) memset(dx, 0, (size_t)(c->in.count * c->in.image) * sizeof *dx);
+    if (dfilter && c->in.count == 0) memset(dfilter, 0, (size_t)(c->out.channels * c->patch) * sizeof *dfilter);
     for (int64_t first = 0; first < c->in.count; first += c->batch)
         for (int64_t g = 0; g < c->groups; g++) {
             slab s = slab_of(c, first, g);
-            float *from = dy + slab_offset(c, &s);
+            const float *from = dy + slab_offset(c, &s);
             if (!s.direct) {
-                move_block(c, &s, block, from, true);
+                gather_block(c, &s, from, block);
                 from = block;
             }
-            if (dfilter) filter_slab(c, &s, x, from, dfilter->data, columns, call->nthreads);
-            if (dx) input_slab(c, &s, filter, from, dx->data, columns, call->nthreads);
+            if (dfilter) filter_slab(c, &s, x, from, dfilter, workspace, nthreads);
+            if (dx) input_slab(c, &s, filter, from, dx, workspace, nthreads);
         }
+}
+
+static weft_status run_grad(const kernel_call *call) {
+    tensor *dx = arg_out(call, OUT_INPUT_GRAD), *dfilter = arg_out(call, OUT_FILTER_GRAD);
+    conv_backward(call->state, arg_in(call, IN_INPUT)->data, arg_in(call, IN_FILTER)->data,
+                  arg_in(call, IN_OUTPUT_GRAD)->data, dx ? dx->data : NULL, dfilter ? dfilter->data : NULL,
+                  call->workspace, call->nthreads);
     return NULL;
 }
 

@@ -19,9 +19,12 @@ typedef struct conv {
 /* prepare: reads and checks everything; x, y and dy have the input's and the output's shapes. */
 WEFT_MUST_USE weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor *filter, const tensor *y,
                                        conv *out);
-/* Floats of the column matrix, [patch, batch * positions], and of one group's output for `batch` images. */
-size_t conv_columns_count(const conv *c);
-size_t conv_block_count(const conv *c);
+/* Bytes of scratch for conv_forward and conv_backward. */
+size_t conv_workspace(const conv *c);
+void conv_forward(const conv *c, const float *x, const float *filter, float *y, float *workspace, int nthreads);
+/* dx and dfilter may be NULL, and x where dfilter is, filter where dx is. */
+void conv_backward(const conv *c, const float *x, const float *filter, const float *dy, float *dx, float *dfilter,
+                   float *workspace, int nthreads);
 
 /* The columns of group g of images [first, first + count). */
 void conv_gather(const conv *c, int64_t first, int64_t count, int64_t g, const float *x, float *columns);

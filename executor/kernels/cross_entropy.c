@@ -160,8 +160,7 @@ static weft_status run_grad(const kernel_call *c) {
 const kernel kernel_softmax_with_cross_entropy = {prepare, run};
 const kernel kernel_softmax_with_cross_entropy_grad = {prepare_grad, run_grad};
 
-/* --- cross_entropy, cross_entropy2: of shares, along the last axis; the second also keeps the labels' shares
- * ---------- */
+/* --- cross_entropy, cross_entropy2: of shares, along the last axis; the second also keeps the labels' shares ------ */
 
 enum { SHARES_IN_X, SHARES_IN_LABEL, SHARES_IN_LOSS_GRAD, SHARES_OUT_LOSS = 0, SHARES_OUT_MATCH };
 enum { MATCH_IN_LABEL, MATCH_IN_MATCH, MATCH_IN_SHAPE, MATCH_IN_LOSS_GRAD };

@@ -1,4 +1,4 @@
-/* elementwise.c: add, sub, mul, div, max, min, pow, mod and floordiv of two tensors, and comparison.
+/* elementwise.c: add, sub, mul, div, max, min, pow, mod and floordiv of two tensors, comparisons, and, or.
  *
  * Integers wrap, truncate in div, and follow the divisor's sign in mod and floordiv; dividing one by zero is an error.
  */
@@ -74,11 +74,25 @@ static inline int64_t pow_int(int64_t a, int64_t b) {
 FUNCTIONS(DEFINE_FUNCTION)
 #undef DEFINE_FUNCTION
 
-DEFINE_RUN(equal_fp32, float, uint8_t, a == b)
-DEFINE_RUN(equal_fp64, double, uint8_t, a == b)
-DEFINE_RUN(equal_int32, int32_t, uint8_t, a == b)
-DEFINE_RUN(equal_int64, int64_t, uint8_t, a == b)
-DEFINE_RUN(equal_uint8, uint8_t, uint8_t, a == b)
+/* C(name, expression): results are booleans. */
+#define COMPARISONS(C)                                                                                                 \
+    C(equal, a == b)                                                                                                   \
+    C(not_equal, a != b)                                                                                               \
+    C(less_than, a < b)                                                                                                \
+    C(less_equal, a <= b)                                                                                              \
+    C(greater_than, a > b)                                                                                             \
+    C(greater_equal, a >= b)                                                                                           \
+    C(logical_and, a != 0 && b != 0)                                                                                   \
+    C(logical_or, a != 0 || b != 0)
+
+#define DEFINE_COMPARISON(name, expression)                                                                            \
+    DEFINE_RUN(name##_fp32, float, uint8_t, expression)                                                                \
+    DEFINE_RUN(name##_fp64, double, uint8_t, expression)                                                               \
+    DEFINE_RUN(name##_int32, int32_t, uint8_t, expression)                                                             \
+    DEFINE_RUN(name##_int64, int64_t, uint8_t, expression)                                                             \
+    DEFINE_RUN(name##_uint8, uint8_t, uint8_t, expression)
+COMPARISONS(DEFINE_COMPARISON)
+#undef DEFINE_COMPARISON
 
 /* The runs of one op, by element type; half types use fp32's. */
 typedef struct function {
@@ -186,8 +200,11 @@ FUNCTIONS(DEFINE_KERNEL)
 #undef DEFINE_KERNEL
 
 /* Comparisons ignore `axis` on Paddle's CPU. */
-static weft_status prepare_equal(kernel_prepare *p) {
-    static const function f = {equal_fp32, equal_fp64, equal_int32, equal_int64, equal_uint8, false};
-    return prepare(p, &f, -1);
-}
-const kernel kernel_equal = {prepare_equal, run};
+#define DEFINE_COMPARISON_KERNEL(name, expression)                                                                     \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, name##_uint8, false};         \
+        return prepare(p, &f, -1);                                                                                     \
+    }                                                                                                                  \
+    const kernel kernel_##name = {prepare_##name, run};
+COMPARISONS(DEFINE_COMPARISON_KERNEL)
+#undef DEFINE_COMPARISON_KERNEL

@@ -69,8 +69,7 @@ const kernel kernel_expand_as_v2 = {prepare_expand, run_expand};
 const kernel kernel_expand_v2_grad = {prepare_expand_grad, run_expand_grad};
 const kernel kernel_expand_as_v2_grad = {prepare_expand_grad, run_expand_grad};
 
-/* --- meshgrid: argument k repeats along all dimensions but the k-th -------------------------------------------------
- */
+/* --- meshgrid: argument k repeats along all dimensions but the k-th ----------------------------------------------- */
 
 enum { MESH_IN_X, MESH_IN_OUT_GRAD, MESH_IN_OUTPUTS_GRAD };
 
@@ -132,8 +131,7 @@ static weft_status run_meshgrid_grad(const kernel_call *c) {
 const kernel kernel_meshgrid = {prepare_meshgrid, run_meshgrid};
 const kernel kernel_meshgrid_grad = {prepare_meshgrid_grad, run_meshgrid_grad};
 
-/* --- tile: copies side by side ---------------------------------------------------------------------------------------
- */
+/* --- tile: copies side by side ------------------------------------------------------------------------------------ */
 
 /* Extents of both tensors, aligned at the end; ones before the shorter. */
 typedef struct tile_state {

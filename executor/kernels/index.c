@@ -58,8 +58,7 @@ static void add_elements(weft_dtype dtype, int64_t n, const void *from, int64_t 
         add_fp32(n, (const float *)from + from_at, (float *)to + to_at);
 }
 
-/* --- gather, index_select: one list of indices for the axis
- * ----------------------------------------------------------- */
+/* --- gather, index_select: one list of indices for the axis ------------------------------------------------------- */
 
 static weft_status prepare_list(kernel_prepare *p, const char *axis_attr, int axis_slot, int gradient) {
     take_state *s = KERNEL_STATE(p, take_state);
@@ -141,8 +140,7 @@ const kernel kernel_gather_grad = {prepare_gather_grad, run_list_grad};
 const kernel kernel_index_select = {prepare_select, run_list};
 const kernel kernel_index_select_grad = {prepare_select_grad, run_list_grad};
 
-/* --- take_along_axis, index_sample: an index for every element of the result -----------------------------------------
- */
+/* --- take_along_axis, index_sample: an index for every element of the result -------------------------------------- */
 
 static weft_status prepare_elements(kernel_prepare *p, int64_t axis, int gradient) {
     take_state *s = KERNEL_STATE(p, take_state);

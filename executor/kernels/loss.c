@@ -77,8 +77,7 @@ static double huber_slope(const loss_rule *r, double residual, double b, double 
     return residual > delta ? delta : residual < -delta ? -delta : residual;
 }
 
-/* --- one kernel for all
- * ----------------------------------------------------------------------------------------------- */
+/* --- one kernel for all ------------------------------------------------------------------------------------------- */
 
 enum { IN_A, IN_B, NONE = -1 };
 
@@ -209,8 +208,7 @@ const kernel kernel_kldiv_loss_grad = {prepare_kldiv_grad, run_loss};
 const kernel kernel_sigmoid_cross_entropy_with_logits = {prepare_sigmoid, run_loss};
 const kernel kernel_sigmoid_cross_entropy_with_logits_grad = {prepare_sigmoid_grad, run_loss};
 
-/* --- huber_loss: of the residual Y - X, which it keeps
- * ----------------------------------------------------------------- */
+/* --- huber_loss: of the residual Y - X, which it keeps ------------------------------------------------------------ */
 
 enum { HUBER_IN_X, HUBER_IN_Y, HUBER_GRAD_IN_RESIDUAL = 0, HUBER_GRAD_IN_OUT_GRAD };
 enum { HUBER_OUT, HUBER_OUT_RESIDUAL, HUBER_OUT_X_GRAD = 0, HUBER_OUT_Y_GRAD };
@@ -257,8 +255,7 @@ static weft_status run_huber_grad(const kernel_call *c) {
 const kernel kernel_huber_loss = {prepare_huber, run_huber};
 const kernel kernel_huber_loss_grad = {prepare_huber_grad, run_huber_grad};
 
-/* --- label_smooth: labels mixed with a prior, or evenly
- * ----------------------------------------------------------------- */
+/* --- label_smooth: labels mixed with a prior, or evenly ----------------------------------------------------------- */
 
 enum { SMOOTH_IN_X, SMOOTH_IN_PRIOR };
 

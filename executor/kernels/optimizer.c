@@ -1,8 +1,8 @@
-/* optimizer.c: gradient descent, with and without momentum, and what all optimizers share.
+/* optimizer.c: what all optimizers share, and gradient descent.
  *
  * Every optimizer updates in place: outputs that have memory of their own are first filled from the inputs. A gradient
  * by rows is added up into a dense one, because rows that it lacks still decay their moments; plain descent touches its
- * rows alone. Sources: phi/kernels/cpu/sgd_kernel.cc, phi/kernels/impl/momentum_kernel_impl.h. */
+ * rows alone. Source: phi/kernels/cpu/sgd_kernel.cc. */
 #include "executor/kernels/optimizer.h"
 
 /* --- shared ------------------------------------------------------------------------------------------------------- */
@@ -142,72 +142,3 @@ static weft_status run_sgd(const kernel_call *c) {
 }
 
 const kernel kernel_sgd = {prepare_sgd, run_sgd};
-
-/* --- momentum ----------------------------------------------------------------------------------------------------- */
-
-enum { MOMENTUM_PARAM, MOMENTUM_GRAD, MOMENTUM_VELOCITY, MOMENTUM_RATE, MOMENTUM_MASTER };
-enum { MOMENTUM_OUT_PARAM, MOMENTUM_OUT_VELOCITY, MOMENTUM_OUT_MASTER };
-
-/* rescale_grad is not here: Paddle's CPU kernel takes no notice of it. */
-typedef struct momentum_rule {
-    double rate, mu, decay; /* decay: gradient += decay * param */
-    bool nesterov;
-} momentum_rule;
-
-static weft_status prepare_momentum(kernel_prepare *p) {
-    momentum_rule *rule = KERNEL_STATE(p, momentum_rule);
-    if (!rule) return base_out_of_memory();
-    const tensor *param = type_in(p, MOMENTUM_PARAM), *grad = type_in(p, MOMENTUM_GRAD);
-    TRY(update_prepare(p, param, grad, type_in(p, MOMENTUM_MASTER)));
-    TRY(require_numel(p, type_in(p, MOMENTUM_VELOCITY), param->numel, "Velocity"));
-    TRY(require_numel(p, type_out(p, MOMENTUM_OUT_VELOCITY), param->numel, "VelocityOut"));
-    TRY(require_present(p, type_out(p, MOMENTUM_OUT_PARAM), "ParamOut"));
-    TRY(require_present(p, type_in(p, MOMENTUM_RATE), "LearningRate"));
-    const tensor *computed = dtype_is_half(param->dtype) ? type_in(p, MOMENTUM_MASTER) : param;
-    if (computed != param) TRY(require_present(p, type_out(p, MOMENTUM_OUT_MASTER), "MasterParamOut"));
-    TRY(require_same_dtype(p, computed, type_in(p, MOMENTUM_VELOCITY), "Velocity"));
-    rule->mu = attr_float(p->op, "mu", 0.9);
-    rule->nesterov = attr_bool(p->op, "use_nesterov", false);
-    bool l2 = strcmp(attr_string(p->op, "regularization_method", ""), "l2_decay") == 0;
-    rule->decay = l2 ? attr_float(p->op, "regularization_coeff", 0) : 0;
-    p->workspace_nbytes = dense_gradient_nbytes(param, grad);
-    return NULL;
-}
-
-#define DEFINE_MOMENTUM(dtype, suffix, real)                                                                           \
-    static void momentum_##suffix(const void *rule, const update *u) {                                                 \
-        const momentum_rule *m = rule;                                                                                 \
-        real rate = (real)m->rate, mu = (real)m->mu, decay = (real)m->decay;                                           \
-        real *restrict param = u->param, *restrict velocity = u->moments[0];                                           \
-        const real *restrict grad = u->grad;                                                                           \
-        if (!m->nesterov && decay == 0) {                                                                              \
-            for (int64_t i = 0; i < u->n; i++) {                                                                       \
-                velocity[i] = mu * velocity[i] + grad[i];                                                              \
-                param[i] -= rate * velocity[i];                                                                        \
-            }                                                                                                          \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (int64_t i = 0; i < u->n; i++) {                                                                           \
-            real g = grad[i] + decay * param[i], v = mu * velocity[i] + g;                                             \
-            velocity[i] = v;                                                                                           \
-            param[i] -= m->nesterov ? rate * (g + mu * v) : rate * v;                                                  \
-        }                                                                                                              \
-    }
-REAL_TYPES(DEFINE_MOMENTUM)
-#undef DEFINE_MOMENTUM
-
-static weft_status run_momentum(const kernel_call *c) {
-    const tensor *grad = arg_in(c, MOMENTUM_GRAD), *param = arg_out(c, MOMENTUM_OUT_PARAM);
-    const tensor *velocity = arg_out(c, MOMENTUM_OUT_VELOCITY), *master = arg_out(c, MOMENTUM_OUT_MASTER);
-    momentum_rule rule = *(const momentum_rule *)c->state;
-    rule.rate = tensor_scalar(arg_in(c, MOMENTUM_RATE));
-    start_from(param, arg_in(c, MOMENTUM_PARAM));
-    start_from(velocity, arg_in(c, MOMENTUM_VELOCITY));
-    start_from(master, arg_in(c, MOMENTUM_MASTER));
-    update u = {.moments = {velocity->data}};
-    TRY(dense_gradient(c, param, grad, c->workspace, &u.grad));
-    update_apply(param, grad, master, &rule, u, momentum_fp32, momentum_fp64);
-    return NULL;
-}
-
-const kernel kernel_momentum = {prepare_momentum, run_momentum};

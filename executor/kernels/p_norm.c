@@ -119,8 +119,7 @@ static weft_status run_p_norm_grad(const kernel_call *c) {
 const kernel kernel_p_norm = {prepare_p_norm, run_p_norm};
 const kernel kernel_p_norm_grad = {prepare_p_norm_grad, run_p_norm_grad};
 
-/* --- norm: x / sqrt(sum of squares + epsilon) ----------------------------------------------------------------------
- */
+/* --- norm: x / sqrt(sum of squares + epsilon) --------------------------------------------------------------------- */
 
 enum { NORM_IN_X, NORM_GRAD_IN_NORM, NORM_GRAD_IN_OUT_GRAD, NORM_OUT = 0, NORM_OUT_NORM };
 

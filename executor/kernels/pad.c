@@ -6,8 +6,7 @@
 
 enum { IN_X, OUT = 0 };
 
-/* --- pad: [before, after] a dimension
- * --------------------------------------------------------------------------------- */
+/* --- pad: [before, after] a dimension ----------------------------------------------------------------------------- */
 
 enum { PAD_GRAD_IN_OUT_GRAD = 1 };
 
@@ -70,8 +69,7 @@ static weft_status run_pad_grad(const kernel_call *c) {
 const kernel kernel_pad = {prepare_pad, run_pad};
 const kernel kernel_pad_grad = {prepare_pad_grad, run_pad_grad};
 
-/* --- pad3d
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- pad3d -------------------------------------------------------------------------------------------------------- */
 
 enum { PAD3D_IN_PADDINGS = 1, PAD3D_IN_OUT_GRAD, SPATIAL = 3 };
 typedef enum border { BORDER_CONSTANT, BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR } border;
@@ -212,8 +210,7 @@ static weft_status run_pad3d_grad(const kernel_call *c) {
 const kernel kernel_pad3d = {prepare_pad3d, run_pad3d};
 const kernel kernel_pad3d_grad = {prepare_pad3d_grad, run_pad3d_grad};
 
-/* --- diag_v2
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- diag_v2 ------------------------------------------------------------------------------------------------------ */
 
 enum { DIAG_GRAD_IN_OUT_GRAD = 1 };
 

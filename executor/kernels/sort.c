@@ -22,8 +22,7 @@ typedef struct sort_state {
     bool descending, integers;
 } sort_state;
 
-/* --- order ----------------------------------------------------------------------------------------------------------
- */
+/* --- order -------------------------------------------------------------------------------------------------------- */
 
 static bool comes_first(const sort_state *s, const item *a, const item *b) {
     if (s->integers) return s->descending ? a->integer > b->integer : a->integer < b->integer;
@@ -153,8 +152,7 @@ static void order_first(const sort_state *s, item *items, int64_t n, int64_t k) 
     merge_sort(s, items, items + n, k - 1);
 }
 
-/* --- argsort, top_k_v2 ----------------------------------------------------------------------------------------------
- */
+/* --- argsort, top_k_v2 -------------------------------------------------------------------------------------------- */
 
 enum { IN_X, OUT_VALUES = 0, OUT_INDICES };
 
@@ -237,8 +235,7 @@ static weft_status run_top_k(const kernel_call *c) {
 const kernel kernel_argsort = {prepare_argsort, run_argsort};
 const kernel kernel_top_k_v2 = {prepare_top_k, run_top_k};
 
-/* --- gradients: element k of a column goes to where Indices says ----------------------------------------------------
- */
+/* --- gradients: element k of a column goes to where Indices says -------------------------------------------------- */
 
 typedef struct put_state {
     axis_split split;
@@ -291,8 +288,7 @@ static weft_status run_put(const kernel_call *c) {
 const kernel kernel_argsort_grad = {prepare_argsort_grad, run_put};
 const kernel kernel_top_k_v2_grad = {prepare_top_k_grad, run_put};
 
-/* --- accuracy
- * --------------------------------------------------------------------------------------------------------- */
+/* --- accuracy ----------------------------------------------------------------------------------------------------- */
 
 enum { ACC_IN_OUT, ACC_IN_INDICES, ACC_IN_LABEL, ACC_OUT_ACCURACY = 0, ACC_OUT_CORRECT, ACC_OUT_TOTAL };
 

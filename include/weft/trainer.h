@@ -1,8 +1,9 @@
-/* weft/trainer.h: what `weft run` does: programs, parameters and feeds become plans, ranks and steps; results come back.
+/* weft/trainer.h: what `weft run` does: programs, parameters and feeds become plans, ranks and steps; results come
+ * back.
  *
- * A trainer plans each program, makes an executor, gives every rank its part of the parameters and feeds, runs steps, and
- * joins what ranks hold into whole tensors. It borrows programs, parameters and feeds until it is destroyed. Use it from
- * one thread at a time; the ranks' own threads are the executor's. */
+ * A trainer plans each program, makes an executor, gives every rank its part of the parameters and feeds, runs steps,
+ * and joins what ranks hold into whole tensors. It borrows programs, parameters and feeds until it is destroyed. Use it
+ * from one thread at a time; the ranks' own threads are the executor's. */
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 
@@ -19,15 +20,15 @@ typedef struct weft_trainer_options {
     size_t nprograms;
     int nranks; /* 0: as many as programs */
 
-    /* Whole tensors by name; a rank's slice follows from the var's dist attr. More than is needed is fine. A persistable
-     * that a step reads before it writes it must be here or fed. May be NULL. */
+    /* Whole tensors by name; a rank's slice follows from the var's dist attr. More than is needed is fine. A
+     * persistable that a step reads before it writes it must be here or fed. May be NULL. */
     const weft_tensors *params;
     const char *params_place; /* the file, for messages; may be NULL */
 
     /* Feeds: keys "STEP/NAME", or "NAME" for the same value every step; NAME is any var of block 0, and overrides the
-     * parameter of that name. NULL: none. One set holds the global batch: a rank's part follows from the var's dist attr;
-     * without one, rows are split over all ranks where dim 0 is the largest dim 0 of the feeds (and the var is not
-     * persistable), else the whole is given. With feeds_per_rank there is one set a rank, given as it is. */
+     * parameter of that name. NULL: none. One set holds the global batch: a rank's part follows from the var's dist
+     * attr; without one, rows are split over all ranks where dim 0 is the largest dim 0 of the feeds (and the var is
+     * not persistable), else the whole is given. With feeds_per_rank there is one set a rank, given as it is. */
     const weft_tensors *const *feeds;
     bool feeds_per_rank;
 
@@ -35,7 +36,7 @@ typedef struct weft_trainer_options {
     const char *const *fetches;
     size_t nfetches;
 
-    size_t nsteps; /* 0: as many as the feeds have, else 1 */
+    size_t nsteps;                  /* 0: as many as the feeds have, else 1 */
     weft_executor_options executor; /* trace_steps 0: all steps */
 } weft_trainer_options;
 
@@ -57,7 +58,8 @@ WEFT_MUST_USE weft_status weft_trainer_step(weft_trainer *trainer, size_t step);
 /* What is fetched, in order. */
 size_t weft_trainer_nfetches(const weft_trainer *trainer);
 const char *weft_trainer_fetch_name(const weft_trainer *trainer, size_t index);
-/* The value of a fetch on one rank after the last step; borrowed until the next. NULL data: that rank has no such var. */
+/* The value of a fetch on one rank after the last step; borrowed until the next. NULL data: that rank has no such var.
+ */
 WEFT_MUST_USE weft_status weft_trainer_fetch(const weft_trainer *trainer, int rank, size_t index,
                                              weft_tensor *out_tensor);
 /* The same as a number; false unless the rank has it and it is one element of a real type. */

@@ -1,5 +1,5 @@
-/* comm_local.c: the local engine against a naive reference: every kind, dtype and reduction on 1 to 16 ranks, out of place
- * and in place; disagreements, aborts and timeouts. A plain main, because it runs under ThreadSanitizer too. */
+/* comm_local.c: the local engine against a naive reference: every kind, dtype and reduction on 1 to 16 ranks, out of
+ * place and in place; disagreements, aborts and timeouts. A plain main, because it runs under ThreadSanitizer too. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void check(bool good, const char *format, ...) {
     printf("FAIL %s\n", line);
 }
 
-/* --- elements as doubles ---------------------------------------------------------------------------------------------- */
+/* --- elements as doubles ------------------------------------------------------------------------------------------ */
 
 static double load(weft_dtype dtype, const void *p, size_t i) {
     switch (dtype) {
@@ -67,7 +67,7 @@ static void store(weft_dtype dtype, void *p, size_t i, double v) {
     }
 }
 
-/* --- one case ---------------------------------------------------------------------------------------------------------- */
+/* --- one case ----------------------------------------------------------------------------------------------------- */
 
 typedef enum place { APART, IN_PLACE, OWN_PART } place;
 static const char *const place_names[] = {"apart", "in place", "at its own part"};
@@ -206,7 +206,7 @@ static void run_ranks(int nranks, double timeout, void *(*fn)(void *), const tes
     local_world_destroy(world);
 }
 
-/* --- every kind, dtype and reduction ------------------------------------------------------------------------------------ */
+/* --- every kind, dtype and reduction ------------------------------------------------------------------------------ */
 
 static size_t add_cases(test_case *out, int nranks) {
     static const weft_dtype dtypes[] = {WEFT_FP32,  WEFT_FP64, WEFT_FP16,  WEFT_BF16,   WEFT_INT64, WEFT_INT32,
@@ -224,8 +224,8 @@ static size_t add_cases(test_case *out, int nranks) {
                     for (place p = APART; p <= OWN_PART; p++) {
                         bool sized = kind == COMM_ALL_GATHER || kind == COMM_REDUCE_SCATTER;
                         if (p == OWN_PART && !sized) continue;
-                        out[n++] = (test_case){(comm_kind)kind, dtypes[d], (weft_reduce)op, counts[k],
-                                               p, (int)(n % (size_t)nranks)};
+                        out[n++] = (test_case){(comm_kind)kind, dtypes[d], (weft_reduce)op,
+                                               counts[k],       p,         (int)(n % (size_t)nranks)};
                     }
                 }
             }
@@ -242,9 +242,11 @@ static void test_all_kinds(void) {
     }
 }
 
-/* --- the order of summation ------------------------------------------------------------------------------------------- */
+/* --- the order of summation --------------------------------------------------------------------------------------- */
 
-static float awkward(int rank, int64_t i) { return ldexpf(sinf((float)(i + 1) * (float)(rank + 1)), rank * 3 - 8); }
+static float awkward(int rank, int64_t i) {
+    return ldexpf(sinf((float)(i + 1) * (float)(rank + 1)), rank * 3 - 8);
+}
 
 static void *sum_in_order(void *arg) {
     member *m = arg;
@@ -268,7 +270,8 @@ static void *sum_in_order(void *arg) {
         ordered = ordered && memcmp(&want, &y[i], 4) == 0;
     }
     check(ordered, "rank %d of %d: not summed in ring order", m->rank, m->nranks);
-    check(memcmp(x, y, (size_t)count * 4) == 0, "rank %d of %d: the bucket size shows in the result", m->rank, m->nranks);
+    check(memcmp(x, y, (size_t)count * 4) == 0, "rank %d of %d: the bucket size shows in the result", m->rank,
+          m->nranks);
     return NULL;
 }
 
@@ -289,9 +292,11 @@ static void *nan_wins(void *arg) {
     return NULL;
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
-static bool says(weft_status status, const char *part) { return strstr(weft_status_message(status), part) != NULL; }
+static bool says(weft_status status, const char *part) {
+    return strstr(weft_status_message(status), part) != NULL;
+}
 
 static void *disagree(void *arg) {
     member *m = arg;
@@ -351,9 +356,11 @@ static void *leave_one_waiting(void *arg) {
     int64_t start = wait_clock_ns();
     weft_status status = comm_run(m->ring, &q);
     double seconds = (double)(wait_clock_ns() - start) * 1e-9;
-    bool timed_out = weft_status_code(status) == WEFT_RUNTIME && says(status, "waited 0.2 s in late on ring 7 for rank 1");
+    bool timed_out =
+        weft_status_code(status) == WEFT_RUNTIME && says(status, "waited 0.2 s in late on ring 7 for rank 1");
     check(timed_out || weft_status_code(status) == WEFT_CANCELLED, "timeout: \"%s\"", weft_status_message(status));
     check(seconds > 0.1 && seconds < 5, "waited %g s", seconds);
+    check(local_world_aborted(m->world), "a timeout did not stop the others");
     weft_status_free(status);
     return NULL;
 }
@@ -406,7 +413,7 @@ static void test_rings(void) {
     local_world_destroy(world);
 }
 
-/* --- two streams of one rank on one ring --------------------------------------------------------------------------------- */
+/* --- two streams of one rank on one ring -------------------------------------------------------------------------- */
 
 static void *wait_in_barrier(void *arg) {
     comm_request q = {.kind = COMM_BARRIER, .op = "first"};

@@ -7,8 +7,9 @@
 
 #include "base/json.h"
 #include "executor/executor.h"
+#include "tests/support/training.h"
 
-enum { NPARAMS = 6, NELEMENTS = 3000, MOST_STEPS = 4 };
+enum { MOST_STEPS = 4 };
 
 static int npassed, nfailed;
 
@@ -27,166 +28,16 @@ static void check(bool good, const char *format, ...) {
     printf("FAIL %s\n", line);
 }
 
-static bool says(weft_status status, const char *part) { return strstr(weft_status_message(status), part) != NULL; }
-
-/* Ends the test program: what cannot fail here failed. */
-static void must(weft_status status) {
-    if (!status) return;
-    printf("FAIL set-up: %s\n%d passed, %d failed\n", weft_status_message(status), npassed, nfailed + 1);
-    exit(1);
+static bool says(weft_status status, const char *part) {
+    return strstr(weft_status_message(status), part) != NULL;
 }
 
-/* --- a context that counts allocations -------------------------------------------------------------------------------- */
-
-typedef struct counter {
-    _Atomic long nallocations, nlive;
-} counter;
-
-static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
-    counter *c = user;
-    (void)old_nbytes;
-    c->nallocations++;
-    c->nlive += (new_nbytes != 0) - (ptr != NULL);
-    if (new_nbytes) return realloc(ptr, new_nbytes);
-    free(ptr);
-    return NULL;
+static void finish(fixture *f) {
+    long leaked = close_fixture(f);
+    check(leaked == 0, "%ld blocks leaked", leaked);
 }
 
-static weft_context *new_context(counter *c) {
-    weft_context *context = NULL;
-    weft_context_options options = {.allocator = {counting_resize, c}};
-    must(weft_context_create(&options, &context));
-    return context;
-}
-
-/* --- programs ---------------------------------------------------------------------------------------------------------- */
-
-static weft_var *add_var(weft_block *b, const char *n, weft_dtype dtype, int64_t count, bool persistable) {
-    weft_var *v;
-    must(weft_block_add_var(b, n, dtype, 1, &count, &v));
-    if (persistable) weft_var_set_persistable(v, true, false);
-    return v;
-}
-
-static weft_op *add_op(weft_block *b, const char *type, int role) {
-    weft_op *op;
-    must(weft_op_create(b->program, type, &op));
-    must(weft_op_set_attr_int(op, "op_role", role));
-    weft_block_insert_before(b, NULL, op);
-    return op;
-}
-
-static void on_stream(weft_op *op, const char *stream) {
-    op_dist *dist;
-    must(op_dist_get(op, &dist));
-    dist->execution_stream = stream;
-}
-
-static void add_all_reduce(weft_block *b, weft_var *v, int64_t ring_id, const char *stream) {
-    weft_op *op = add_op(b, "c_allreduce_sum", WEFT_ROLE_BACKWARD);
-    must(weft_op_add_input(op, "X", v));
-    must(weft_op_add_output(op, "Out", v));
-    must(weft_op_set_attr_int(op, "ring_id", ring_id));
-    must(weft_op_set_attr_bool(op, "use_calc_stream", true));
-    on_stream(op, stream);
-}
-
-/* What differs between ranks in the tests of disagreement. */
-typedef struct variation {
-    int skipped_reduce; /* this one is left out; -1: none */
-    int64_t last_count; /* elements of the last gradient; 0: NELEMENTS */
-    int64_t ring_id;
-    const char *stream;
-} variation;
-static const variation plain = {-1, 0, 0, "gradient_sync"};
-
-/* Data-parallel training in small: per parameter grad = x * w, summed over ranks on its own stream, then sgd. */
-static weft_program *training_program(weft_context *context, variation how) {
-    weft_program *p;
-    must(weft_program_create(context, &p));
-    weft_block *b = weft_program_block(p, 0);
-    weft_var *x[2], *w[NPARAMS], *g[NPARAMS], *lr = add_var(b, "lr", WEFT_FP32, 1, true);
-    for (int k = 0; k < NPARAMS; k++) {
-        char n[32];
-        int64_t count = k == NPARAMS - 1 && how.last_count ? how.last_count : NELEMENTS;
-        snprintf(n, sizeof n, "w_%d", k);
-        w[k] = add_var(b, n, WEFT_FP32, count, true);
-        snprintf(n, sizeof n, "w_%d@GRAD", k);
-        g[k] = add_var(b, n, WEFT_FP32, count, false);
-    }
-    x[0] = add_var(b, "x", WEFT_FP32, NELEMENTS, true);
-    x[1] = how.last_count ? add_var(b, "x_last", WEFT_FP32, how.last_count, true) : x[0];
-    for (int k = 0; k < NPARAMS; k++) {
-        weft_op *mul = add_op(b, "elementwise_mul", WEFT_ROLE_BACKWARD);
-        must(weft_op_add_input(mul, "X", x[k == NPARAMS - 1]));
-        must(weft_op_add_input(mul, "Y", w[k]));
-        must(weft_op_add_output(mul, "Out", g[k]));
-        if (k != how.skipped_reduce) add_all_reduce(b, g[k], how.ring_id, how.stream);
-    }
-    for (int k = 0; k < NPARAMS; k++) {
-        weft_op *sgd = add_op(b, "sgd", WEFT_ROLE_OPTIMIZE);
-        must(weft_op_add_input(sgd, "Grad", g[k]));
-        must(weft_op_add_input(sgd, "LearningRate", lr));
-        must(weft_op_add_input(sgd, "Param", w[k]));
-        must(weft_op_add_output(sgd, "ParamOut", w[k]));
-    }
-    return p;
-}
-
-static float x_of(int rank, int i) { return (float)((rank * 7 + i * 3) % 11) * 0.1f - 0.4f; }
-static float w_of(int k, int i) { return 1.0f + (float)((k * 5 + i) % 13) * 0.25f; }
-
-static void set_floats(weft_executor *x, int rank, const char *n, int64_t count, const float *values) {
-    weft_tensor t = {.name = n, .dtype = WEFT_FP32, .ndim = 1, .dims = {count}, .data = (void *)(uintptr_t)values};
-    must(weft_executor_set(x, rank, n, &t));
-}
-
-static void set_state(weft_executor *x, int nranks) {
-    static float values[NELEMENTS];
-    for (int r = 0; r < nranks; r++) {
-        for (int i = 0; i < NELEMENTS; i++) values[i] = x_of(r, i);
-        set_floats(x, r, "x", NELEMENTS, values);
-        for (int k = 0; k < NPARAMS; k++) {
-            char n[32];
-            snprintf(n, sizeof n, "w_%d", k);
-            for (int i = 0; i < NELEMENTS; i++) values[i] = w_of(k, i);
-            set_floats(x, r, n, NELEMENTS, values);
-        }
-        values[0] = 0.01f;
-        set_floats(x, r, "lr", 1, values);
-    }
-}
-
-/* A context, a program, a plan and an executor for all ranks. */
-typedef struct fixture {
-    counter count;
-    weft_context *context;
-    weft_program *program;
-    weft_plan *plan;
-    weft_executor *executor;
-    int nranks;
-} fixture;
-
-static void open_fixture(fixture *f, int nranks, const weft_executor_options *options) {
-    memset(f, 0, sizeof *f);
-    f->nranks = nranks;
-    f->context = new_context(&f->count);
-    f->program = training_program(f->context, plain);
-    must(weft_plan_create(f->program, NULL, &f->plan));
-    const weft_plan *plans[] = {f->plan};
-    must(weft_executor_create(f->context, plans, 1, nranks, options, &f->executor));
-    set_state(f->executor, nranks);
-}
-
-static void close_fixture(fixture *f) {
-    weft_executor_destroy(f->executor);
-    weft_plan_destroy(f->plan);
-    weft_program_destroy(f->program);
-    weft_context_destroy(f->context);
-    check(f->count.nlive == 0, "%ld blocks leaked", (long)f->count.nlive);
-}
-
-/* --- what is put between the executor and its kernels and rings --------------------------------------------------------- */
+/* --- what is put between the executor and its kernels and rings --------------------------------------------------- */
 
 static _Atomic int delays;     /* sleep at random in kernels and collectives */
 static _Atomic int fail_after; /* the n-th call fails, counted over all ranks; 0: none */
@@ -243,7 +94,7 @@ static void inject(weft_executor *x, weft_status (*mul)(const kernel_call *)) {
     }
 }
 
-/* --- results ------------------------------------------------------------------------------------------------------------ */
+/* --- results ------------------------------------------------------------------------------------------------------ */
 
 static const float *param(weft_executor *x, int rank, int k) {
     char n[32];
@@ -288,7 +139,7 @@ static void test_results(int nranks) {
         }
     }
     check(weft_executor_step_seconds(f.executor) > 0, "time of a step");
-    close_fixture(&f);
+    finish(&f);
 }
 
 static void test_timing_does_not_show(int nranks) {
@@ -305,7 +156,7 @@ static void test_timing_does_not_show(int nranks) {
             if (turn == 0) memcpy(first[k], got, sizeof first[k]);
             check(memcmp(first[k], got, sizeof first[k]) == 0, "run %d: the bits of w_%d differ", turn, k);
         }
-        close_fixture(&f);
+        finish(&f);
     }
 }
 
@@ -318,13 +169,15 @@ static void test_no_allocation(void) {
         long before = f.count.nallocations;
         for (int s = 0; s < 50; s++) must(weft_executor_run(f.executor));
         check(f.count.nallocations == before, "%ld allocations in 50 steps", (long)f.count.nallocations - before);
-        close_fixture(&f);
+        finish(&f);
     }
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------------ */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
-static double seconds_since(int64_t start) { return (double)(wait_clock_ns() - start) * 1e-9; }
+static double seconds_since(int64_t start) {
+    return (double)(wait_clock_ns() - start) * 1e-9;
+}
 
 static void test_nth_collective_fails(int nranks) {
     int total = nranks * NPARAMS;
@@ -339,13 +192,13 @@ static void test_nth_collective_fails(int nranks) {
         fail_after = 0;
         check(seconds_since(start) < 5, "collective %d of %d: took %g s", n, total, seconds_since(start));
         bool named = says(status, "rank ") && says(status, "c_allreduce_sum #") && says(status, ", ring 0: injected");
-        check(n <= total ? weft_status_code(status) == WEFT_RUNTIME && named : !status, "collective %d of %d: \"%s\"", n,
-              total, weft_status_message(status));
+        check(n <= total ? weft_status_code(status) == WEFT_RUNTIME && named : !status, "collective %d of %d: \"%s\"",
+              n, total, weft_status_message(status));
         weft_status again = n <= total ? weft_executor_run(f.executor) : NULL;
         check(n > total || weft_status_code(again) == WEFT_INVALID_ARGUMENT, "a failed executor ran again");
         weft_status_free(again);
         weft_status_free(status);
-        close_fixture(&f);
+        finish(&f);
     }
 }
 
@@ -361,10 +214,10 @@ static void test_nth_kernel_fails(void) {
         weft_status status = weft_executor_run(f.executor);
         fail_after = 0;
         check(seconds_since(start) < 5, "kernel %d: took %g s", n, seconds_since(start));
-        check(says(status, "rank 1, elementwise_mul #") && says(status, "injected into the kernel"), "kernel %d: \"%s\"",
-              n, weft_status_message(status));
+        check(says(status, "rank 1, elementwise_mul #") && says(status, "injected into the kernel"),
+              "kernel %d: \"%s\"", n, weft_status_message(status));
         weft_status_free(status);
-        close_fixture(&f);
+        finish(&f);
     }
 }
 
@@ -383,7 +236,47 @@ static void test_late_rank(void) {
     check(seconds_since(start) < 5, "a late rank: took %g s", seconds_since(start));
     check(says(status, "waited 0.2 s in c_allreduce_sum on ring 0 for rank 1"), "\"%s\"", weft_status_message(status));
     weft_status_free(status);
-    close_fixture(&f);
+    finish(&f);
+}
+
+static void expect(weft_status status, const char *what, const char *a, const char *b) {
+    check(status && says(status, a) && says(status, b), "%s: \"%s\"", what, weft_status_message(status));
+    weft_status_free(status);
+}
+
+static local_world *shared_world;
+
+/* A rank aborts the world, as a timeout does, and only then comes to word why: its words count, not "was stopped". */
+static weft_status slow_to_explain(comm_ring *r, const comm_request *request) {
+    if (r->index != 1) return real_engine->run(r, request);
+    local_world_abort(shared_world);
+    usleep(100000);
+    return weft_status_create(WEFT_RUNTIME, NULL, "the reason");
+}
+static const comm_engine slow_engine = {"slow", slow_to_explain};
+
+static void test_the_reason_wins(void) {
+    fixture f;
+    open_fixture(&f, 3, NULL);
+    inject(f.executor, NULL);
+    shared_world = f.executor->world;
+    for (int r = 0; r < 3; r++) f.executor->ranks[r].rings[0].comm->engine = &slow_engine;
+    expect(weft_executor_run(f.executor), "slow to explain", "rank 1, c_allreduce_sum #", "the reason");
+    finish(&f);
+}
+
+static void test_op_seeds(void) {
+    fixture f;
+    open_fixture(&f, 2, NULL);
+    const rank_state *a = &f.executor->ranks[0], *b = &f.executor->ranks[1];
+    bool distinct = true, equal = true;
+    for (size_t i = 0; i < a->streams[0].ninstrs; i++) {
+        uint64_t seed = a->streams[0].instrs[i].call.op_seed;
+        equal = equal && seed == b->streams[0].instrs[i].call.op_seed;
+        for (size_t j = 0; j < i; j++) distinct = distinct && seed != a->streams[0].instrs[j].call.op_seed;
+    }
+    check(distinct && equal, "seeds of ops are distinct, and equal on all ranks");
+    finish(&f);
 }
 
 /* Two ranks with programs of their own; the status of creating their executor. */
@@ -405,11 +298,6 @@ static weft_status create_two(variation a, variation b, const int64_t *ring_of_1
     weft_context_destroy(context);
     check(count.nlive == 0, "%ld blocks leaked", (long)count.nlive);
     return status;
-}
-
-static void expect(weft_status status, const char *what, const char *a, const char *b) {
-    check(status && says(status, a) && says(status, b), "%s: \"%s\"", what, weft_status_message(status));
-    weft_status_free(status);
 }
 
 static void test_disagreements(void) {
@@ -437,7 +325,8 @@ static void test_values(void) {
     open_fixture(&f, 2, NULL);
     float v[4] = {0};
     weft_tensor t = {.dtype = WEFT_FP32, .ndim = 1, .dims = {4}, .data = v}, got;
-    expect(weft_executor_set(f.executor, 0, "w_0", &t), "wrong dims", "\"w_0\": expected float32 [3000]", "float32 [4]");
+    expect(weft_executor_set(f.executor, 0, "w_0", &t), "wrong dims", "\"w_0\": expected float32 [3000]",
+           "float32 [4]");
     t.dtype = WEFT_INT32;
     t.dims[0] = 1;
     expect(weft_executor_set(f.executor, 0, "lr", &t), "wrong dtype", "\"lr\": expected float32 [1]", "int32 [1]");
@@ -449,7 +338,7 @@ static void test_values(void) {
     check(!got.data, "a temporary is nobody's to read");
     must(weft_executor_get(f.executor, 1, "lr", &got));
     check(got.data && got.nbytes == 4 && got.ndim == 1 && *(float *)got.data == 0.01f, "a persistable");
-    close_fixture(&f);
+    finish(&f);
 }
 
 static void test_no_kernel(void) {
@@ -474,7 +363,7 @@ static void test_no_kernel(void) {
     weft_context_destroy(context);
 }
 
-/* --- the timeline ---------------------------------------------------------------------------------------------------------- */
+/* --- the timeline ------------------------------------------------------------------------------------------------- */
 
 static size_t count_events(const char *json, size_t nbytes, weft_context *context, const char *cat) {
     json_t *root = NULL, *event;
@@ -503,16 +392,19 @@ static void test_timeline(int trace_steps, size_t kept) {
     must(weft_executor_trace_html(f.executor, "a <b> & \"c\" </script>", &html, &nhtml));
     check(count_events(json, njson, f.context, NULL) == kept * 4 * 3 * NPARAMS, "events of %zu steps", kept);
     check(count_events(json, njson, f.context, "collective") == kept * 4 * NPARAMS, "collectives of %zu steps", kept);
-    check(strstr(html, "a &lt;b&gt; &amp; &quot;c&quot; &lt;/script&gt;") && !strstr(html, "<b>"), "the title is escaped");
+    check(strstr(html, "a &lt;b&gt; &amp; &quot;c&quot; &lt;/script&gt;") && !strstr(html, "<b>"),
+          "the title is escaped");
+    check(strstr(strstr(html, "</script>") + 1, "</script>") == NULL, "a name ends the script");
     check(!strstr(html, "http:") && !strstr(html, "https:") && !strstr(html, "src="), "the page needs no network");
     double seconds, hidden;
     weft_executor_overlap(f.executor, &seconds, &hidden);
     weft_executor_hidden(f.executor, &ncollectives, &nhidden);
     check(seconds > 0 && hidden >= 0 && hidden <= seconds, "%g s of %g s hidden", hidden, seconds);
-    check(ncollectives == kept * 4 * NPARAMS && nhidden <= ncollectives, "%zu of %zu collectives", nhidden, ncollectives);
+    check(ncollectives == kept * 4 * NPARAMS && nhidden <= ncollectives, "%zu of %zu collectives", nhidden,
+          ncollectives);
     weft_bytes_free(f.context, json, njson);
     weft_bytes_free(f.context, html, nhtml);
-    close_fixture(&f);
+    finish(&f);
 }
 
 static void test_overlap_arithmetic(void) {
@@ -524,16 +416,18 @@ static void test_overlap_arithmetic(void) {
     for (size_t i = 0; i < compute->ninstrs; i++) { /* busy in [10 i, 10 i + 8) */
         compute->events[i] = (trace_event){(int64_t)i * 10, (int64_t)i * 10 + 8};
     }
-    for (size_t i = 0; i < sync->ninstrs; i++) sync->events[i] = (trace_event){(int64_t)i * 20 + 5, (int64_t)i * 20 + 25};
+    for (size_t i = 0; i < sync->ninstrs; i++)
+        sync->events[i] = (trace_event){(int64_t)i * 20 + 5, (int64_t)i * 20 + 25};
     sync->events[NPARAMS - 1] = (trace_event){1000, 1100}; /* exposed */
     double seconds, hidden;
     size_t ncollectives, nhidden;
     weft_executor_overlap(f.executor, &seconds, &hidden);
     weft_executor_hidden(f.executor, &ncollectives, &nhidden);
     /* Five of [5, 25): busy 5-8, 10-18, 20-25 = 16 of 20 ns each; one exposed. */
-    check(seconds > 199.5e-9 && seconds < 200.5e-9 && hidden > 79.5e-9 && hidden < 80.5e-9, "%g of %g", hidden, seconds);
+    check(seconds > 199.5e-9 && seconds < 200.5e-9 && hidden > 79.5e-9 && hidden < 80.5e-9, "%g of %g", hidden,
+          seconds);
     check(ncollectives == 6 && nhidden == 5, "%zu of %zu hidden", nhidden, ncollectives);
-    close_fixture(&f);
+    finish(&f);
 }
 
 int main(void) {
@@ -544,6 +438,8 @@ int main(void) {
     test_nth_collective_fails(3);
     test_nth_kernel_fails();
     test_late_rank();
+    test_the_reason_wins();
+    test_op_seeds();
     test_disagreements();
     test_values();
     test_no_kernel();

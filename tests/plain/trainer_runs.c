@@ -1,5 +1,5 @@
-/* trainer_runs.c: the trainer on small programs: parts of feeds and parameters, steps, what is missing or wrong, what comes
- * back joined. A plain main, because ranks are threads. */
+/* trainer_runs.c: the trainer on small programs: parts of feeds and parameters, steps, what is missing or wrong, what
+ * comes back joined. A plain main, because ranks are threads. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t ne
     return NULL;
 }
 
-/* --- programs ---------------------------------------------------------------------------------------------------------- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static weft_var *add_var(weft_program *p, const char *n, size_t ndim, const int64_t *dims, bool persistable) {
     weft_var *v;
@@ -97,7 +97,7 @@ static void put(weft_tensors *set, const char *n, weft_dtype dtype, int64_t rows
     }
 }
 
-/* --- one run ------------------------------------------------------------------------------------------------------------ */
+/* --- one run ------------------------------------------------------------------------------------------------------ */
 
 typedef struct fixture {
     weft_context *context;
@@ -130,9 +130,13 @@ static void open_fixture(fixture *f, int64_t rows) {
                                         .fetches = f->fetches};
 }
 
-static void fetch(fixture *f, const char *n) { f->fetches[f->options.nfetches++] = n; }
+static void fetch(fixture *f, const char *n) {
+    f->fetches[f->options.nfetches++] = n;
+}
 
-static weft_status start(fixture *f) { return weft_trainer_create(f->context, &f->options, &f->trainer); }
+static weft_status start(fixture *f) {
+    return weft_trainer_create(f->context, &f->options, &f->trainer);
+}
 
 static void close_fixture(fixture *f) {
     weft_trainer_destroy(f->trainer);
@@ -292,7 +296,7 @@ static void test_no_allocation(void) {
     close_fixture(&f);
 }
 
-/* --- what is wrong -------------------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 static void expect(fixture *f, const char *what, const char *want) {
     weft_status status = start(f);
@@ -353,8 +357,7 @@ static void test_missing_parameters(void) {
     open_fixture(&f, -1);
     put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
     f.options.params = NULL;
-    expect(&f, "none given",
-           "parameter \"w\" is read by elementwise_mul #0 (rank 0) but no parameters were given");
+    expect(&f, "none given", "parameter \"w\" is read by elementwise_mul #0 (rank 0) but no parameters were given");
     open_fixture(&f, -1);
     put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
     weft_tensors *fewer;
@@ -367,11 +370,11 @@ static void test_missing_parameters(void) {
     open_fixture(&f, -1);
     put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
     put(f.params, "half", WEFT_FP32, 4, 0, 1);
-    expect(&f, "wrong slice",
-           "parameter \"half\": rank 0 expects float32 [3], its part of float32 [4] is float32 [2]");
+    expect(&f, "wrong slice", "parameter \"half\": rank 0 expects float32 [3], its part of float32 [4] is float32 [2]");
 }
 
-/* Fails the n-th allocation of creating a trainer, running a step and taking the results, until none is left to fail. */
+/* Fails the n-th allocation of creating a trainer, running a step and taking the results, until none is left to fail.
+ */
 static void test_every_allocation_may_fail(void) {
     bool done = false;
     for (int n = 1; !done && n < 5000; n++) {

@@ -14,7 +14,7 @@ typedef struct checker {
     const weft_plan *plan;
     access *accesses;
     size_t naccesses;
-    bool *before; /* [i * n + j]: i is complete when j starts */
+    bool *before;          /* [i * n + j]: i is complete when j starts */
     int64_t *private_base; /* by value: where its buffer begins in private memory */
     int64_t private_nbytes;
     bool legal;
@@ -84,7 +84,8 @@ static bool find_race(const checker *c, bool own) {
     for (size_t x = 0; x < c->naccesses; x++)
         for (size_t y = x + 1; y < c->naccesses; y++) {
             const access *a = &c->accesses[x], *b = &c->accesses[y];
-            if (a->instr == b->instr || (!a->is_write && !b->is_write) || !overlap(c, a->value, b->value, own)) continue;
+            if (a->instr == b->instr || (!a->is_write && !b->is_write) || !overlap(c, a->value, b->value, own))
+                continue;
             if (c->before[a->instr * n + b->instr]) continue;
             snprintf(c->out, c->out_nbytes, "race between #%d on \"%s\" and #%d on \"%s\"", a->instr,
                      c->plan->values[a->value].name, b->instr, c->plan->values[b->value].name);
@@ -134,8 +135,10 @@ static bool contents_agree(checker *c) {
         const access *a = &c->accesses[k];
         int64_t s = begin_of(c, a->value, false), o = begin_of(c, a->value, true);
         for (int64_t at = 0; at < p->values[a->value].nbytes && agree; at++) {
-            if (a->is_write) shared[s + at] = own[o + at] = a->instr + 1;
-            else agree = !own[o + at] || shared[s + at] == own[o + at];
+            if (a->is_write)
+                shared[s + at] = own[o + at] = a->instr + 1;
+            else
+                agree = !own[o + at] || shared[s + at] == own[o + at];
         }
         if (!agree)
             snprintf(c->out, c->out_nbytes, "#%d reads \"%s\" after its bytes were given to another value", a->instr,

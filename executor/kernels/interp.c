@@ -1,0 +1,160 @@
+/* interp.c: the two spatial dimensions resized, by the nearest element or bilinearly, and gradients.
+ *
+ * Position i of the output looks at ratio * i of the input, ratio = in / out, 1 / scale, or (in - 1) / (out - 1) with
+ * align_corners; bilinear with align_mode 0 takes positions at the middle of elements. Source:
+ * phi/kernels/cpu/interpolate_kernel.cc. Positions are computed in float, as there, so that both round to the same
+ * element. */
+#include "executor/kernels/window.h"
+
+enum { IN_X, IN_OUT_SIZE, IN_SIZES, IN_SCALE, GRAD_IN_OUT_GRAD, OUT = 0 };
+
+typedef struct interp_state {
+    images in, out;
+    bool linear, corners, middles;
+    float scale[2]; /* 0: not given */
+} interp_state;
+
+/* Output position i is weight[0] * in[at[0]] + weight[1] * in[at[1]]. */
+typedef struct sample {
+    int64_t at[2];
+    float weight[2];
+} sample;
+
+static weft_status prepare_pair(kernel_prepare *p, const tensor *y) {
+    interp_state *s = KERNEL_STATE(p, interp_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, IN_X);
+    const char *format = attr_string(p->op, "data_layout", "NCHW"), *method = attr_string(p->op, "interp_method", "");
+    TRY(require_real(p, x, "X"));
+    TRY(images_prepare(p, x, format, &s->in));
+    TRY(images_prepare(p, y, format, &s->out));
+    TRY(require_same_dtype(p, x, y, "Out"));
+    s->linear = strcmp(method, "bilinear") == 0;
+    if (!s->linear && strcmp(method, "nearest") != 0)
+        return kernel_unsupported(p, "expected nearest or bilinear, found %s", method);
+    s->corners = attr_bool(p->op, "align_corners", true);
+    s->middles = s->linear && !s->corners && attr_int(p->op, "align_mode", 1) == 0;
+    size_t n;
+    const double *scale = attr_floats(p->op, "scale", &n);
+    for (int d = 0; d < 2 && n; d++) s->scale[d] = (float)scale[n == 2 ? d : 0];
+    p->workspace_nbytes = (size_t)(s->out.height + s->out.width) * sizeof(sample);
+    return NULL;
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    return prepare_pair(p, type_out(p, OUT));
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    TRY(prepare_pair(p, type_in(p, GRAD_IN_OUT_GRAD)));
+    return require_numel(p, type_out(p, OUT), type_in(p, IN_X)->numel, "X@GRAD");
+}
+
+static float ratio_of(const interp_state *s, int64_t in, int64_t out, float scale) {
+    if (s->corners) return out > 1 ? (float)(in - 1) / (float)(out - 1) : 0;
+    return scale > 0 ? 1 / scale : (float)in / (float)out;
+}
+
+static sample sample_at(const interp_state *s, float ratio, int64_t i, int64_t extent) {
+    sample r = {{0, 0}, {1, 0}};
+    if (!s->linear) {
+        r.at[0] = (int64_t)(ratio * (float)i + (s->corners ? 0.5f : 0));
+        if (r.at[0] > extent - 1) r.at[0] = extent - 1;
+        r.at[1] = r.at[0];
+        return r;
+    }
+    float position = s->middles ? ratio * ((float)i + 0.5f) - 0.5f : ratio * (float)i;
+    if (position < 0) position = 0;
+    r.at[0] = (int64_t)position;
+    if (r.at[0] > extent - 1) r.at[0] = extent - 1;
+    r.at[1] = r.at[0] + 1 < extent ? r.at[0] + 1 : extent - 1;
+    r.weight[1] = position - (float)r.at[0];
+    r.weight[0] = 1 - r.weight[1];
+    return r;
+}
+
+/* Samples of rows, then of columns. */
+static const sample *make_samples(const kernel_call *c, const interp_state *s) {
+    sample *samples = c->workspace;
+    float scale[2] = {s->scale[0], s->scale[1]};
+    const tensor *given = arg_in(c, IN_SCALE);
+    for (int d = 0; d < 2 && given; d++) {
+        tensor one = *given;
+        one.data = (char *)given->data + (given->numel == 2 ? (size_t)d * weft_dtype_nbytes(given->dtype) : 0);
+        scale[d] = (float)tensor_scalar(&one);
+    }
+    float down = ratio_of(s, s->in.height, s->out.height, scale[0]);
+    float across = ratio_of(s, s->in.width, s->out.width, scale[1]);
+    for (int64_t i = 0; i < s->out.height; i++) samples[i] = sample_at(s, down, i, s->in.height);
+    for (int64_t j = 0; j < s->out.width; j++) samples[s->out.height + j] = sample_at(s, across, j, s->in.width);
+    return samples;
+}
+
+#define DEFINE_INTERP(dtype, suffix, real)                                                                             \
+    static void plane_##suffix(const interp_state *s, const sample *rows, const real *x, real *y) {                    \
+        const sample *columns = rows + s->out.height;                                                                  \
+        for (int64_t i = 0; i < s->out.height; i++)                                                                    \
+            for (int64_t j = 0; j < s->out.width; j++) {                                                               \
+                const sample *r = &rows[i], *k = &columns[j];                                                          \
+                real sum = 0;                                                                                          \
+                for (int a = 0; a <= s->linear; a++)                                                                   \
+                    for (int b = 0; b <= s->linear; b++)                                                               \
+                        sum += (real)r->weight[a] * (real)k->weight[b] *                                               \
+                               x[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step];                            \
+                y[i * s->out.row_step + j * s->out.column_step] = sum;                                                 \
+            }                                                                                                          \
+    }                                                                                                                  \
+    static void spread_##suffix(const interp_state *s, const sample *rows, const real *dy, real *dx) {                 \
+        const sample *columns = rows + s->out.height;                                                                  \
+        for (int64_t i = 0; i < s->out.height; i++)                                                                    \
+            for (int64_t j = 0; j < s->out.width; j++) {                                                               \
+                const sample *r = &rows[i], *k = &columns[j];                                                          \
+                real g = dy[i * s->out.row_step + j * s->out.column_step];                                             \
+                for (int a = 0; a <= s->linear; a++)                                                                   \
+                    for (int b = 0; b <= s->linear; b++)                                                               \
+                        dx[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step] +=                                \
+                            (real)r->weight[a] * (real)k->weight[b] * g;                                               \
+            }                                                                                                          \
+    }
+REAL_TYPES(DEFINE_INTERP)
+#undef DEFINE_INTERP
+
+/* Offsets of channel k of all channels of all images. */
+static int64_t channel_at(const images *m, int64_t k) {
+    return k / m->channels * m->image + k % m->channels * m->channel_step;
+}
+
+static weft_status run(const kernel_call *c) {
+    const interp_state *s = c->state;
+    const tensor *x = arg_in(c, IN_X);
+    void *y = arg_out(c, OUT)->data;
+    const sample *samples = make_samples(c, s);
+    for (int64_t k = 0; k < s->in.count * s->in.channels; k++) {
+        int64_t from = channel_at(&s->in, k), to = channel_at(&s->out, k);
+        if (x->dtype == WEFT_FP64)
+            plane_fp64(s, samples, (const double *)x->data + from, (double *)y + to);
+        else
+            plane_fp32(s, samples, (const float *)x->data + from, (float *)y + to);
+    }
+    return NULL;
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    const interp_state *s = c->state;
+    const tensor *dy = arg_in(c, GRAD_IN_OUT_GRAD);
+    tensor *dx = arg_out(c, OUT);
+    const sample *samples = make_samples(c, s);
+    memset(dx->data, 0, tensor_nbytes(dx));
+    for (int64_t k = 0; k < s->in.count * s->in.channels; k++) {
+        int64_t to = channel_at(&s->in, k), from = channel_at(&s->out, k);
+        if (dy->dtype == WEFT_FP64)
+            spread_fp64(s, samples, (const double *)dy->data + from, (double *)dx->data + to);
+        else
+            spread_fp32(s, samples, (const float *)dy->data + from, (float *)dx->data + to);
+    }
+    return NULL;
+}
+
+const kernel kernel_bilinear_interp_v2 = {prepare, run};
+const kernel kernel_bilinear_interp_v2_grad = {prepare_grad, run_grad};
+const kernel kernel_nearest_interp_v2 = {prepare, run};
+const kernel kernel_nearest_interp_v2_grad = {prepare_grad, run_grad};
