@@ -63,6 +63,8 @@ void cli_print_overview(FILE *to);
 
 /* Writes bytes to a file ("-": stdout) through a temporary. */
 WEFT_MUST_USE weft_status cli_write(const char *path, const char *bytes, size_t nbytes);
+/* The same with bytes that the library gave away: frees them. */
+WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
 /* Reads a whole text file. The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
 /* "1.5 MiB" in a buffer that the caller gives. */

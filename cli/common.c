@@ -114,6 +114,12 @@ weft_status cli_write(const char *path, const char *bytes, size_t nbytes) {
     return status;
 }
 
+weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes) {
+    weft_status status = cli_write(path, bytes, nbytes);
+    weft_bytes_free(args->context, bytes, nbytes);
+    return status;
+}
+
 weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes) {
     FILE *file = fopen(path, "rb");
     if (!file) return io_error(path, "read");

@@ -12,10 +12,7 @@ static weft_status print_markdown(const cli_args *args) {
     char *bytes;
     size_t nbytes;
     weft_status status = weft_op_table_markdown(args->context, &bytes, &nbytes);
-    if (status) return status;
-    status = cli_write("-", bytes, nbytes);
-    weft_bytes_free(args->context, bytes, nbytes);
-    return status;
+    return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
 static void print_row(const weft_op_info *info) {

@@ -72,10 +72,7 @@ static weft_status write_program(const cli_args *args, const weft_program *progr
     char *bytes;
     size_t nbytes;
     weft_status status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
-    if (status) return status;
-    status = cli_write("-", bytes, nbytes);
-    weft_bytes_free(args->context, bytes, nbytes);
-    return status;
+    return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
 static int run(cli_args *args) {

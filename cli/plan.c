@@ -28,11 +28,8 @@ static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
     char *bytes;
     size_t nbytes;
     weft_status status = weft_plan_print(plan, &bytes, &nbytes);
-    if (status) return status;
     const char *path = cli_value(args, "--output");
-    status = cli_write(path ? path : "-", bytes, nbytes);
-    weft_bytes_free(args->context, bytes, nbytes);
-    return status;
+    return status ? status : cli_write_taken(args, path ? path : "-", bytes, nbytes);
 }
 
 /* A plan that was printed earlier (NAME.plan), or one made from a program. */

@@ -38,10 +38,7 @@ static weft_status save_trace(const cli_args *args, const weft_trainer *trainer,
     size_t nbytes;
     weft_status status = html ? weft_executor_trace_html(executor, args->positional[0], &bytes, &nbytes)
                               : weft_executor_trace_json(executor, &bytes, &nbytes);
-    if (status) return status;
-    status = cli_write(path, bytes, nbytes);
-    weft_bytes_free(args->context, bytes, nbytes);
-    return status;
+    return status ? status : cli_write_taken(args, path, bytes, nbytes);
 }
 
 weft_status save_traces(const cli_args *args, const weft_trainer *trainer) {

@@ -77,10 +77,7 @@ static weft_status print_yaml(const cli_args *args, const weft_program *program)
     char *bytes;
     size_t nbytes;
     weft_status status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
-    if (status) return status;
-    status = cli_write("-", bytes, nbytes);
-    weft_bytes_free(args->context, bytes, nbytes);
-    return status;
+    return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
 static int run(cli_args *args) {
