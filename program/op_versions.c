@@ -1,5 +1,5 @@
-/* op_versions.c: the op version map of a program file, which Weft only carries, as text that people can read. A map whose
- * bytes are not exactly what op_versions_put would write again stays bytes.
+/* op_versions.c: the op version map of a program file, which Weft only carries, as text that people can read. A map
+ * whose bytes are not exactly what op_versions_put would write again stays bytes.
  *
  * OpVersionMap { repeated OpVersionPair pair = 1 }; OpVersionPair { string op_name = 1; OpVersion op_version = 2 };
  * OpVersion { int32 version = 1 }. */
@@ -54,6 +54,7 @@ bool op_versions_print(text map, buffer *out) {
         op_versions_put(&again, (const char *)op.bytes, op.nbytes, (int64_t)version.value);
     }
     buffer_text(out, map.nbytes ? "]" : "[]");
+    if (again.failed) out->failed = true; /* not a map of another form: there was no memory to tell */
     exact = exact && !again.failed && again.nbytes == map.nbytes &&
             (map.nbytes == 0 || memcmp(again.bytes, map.bytes, map.nbytes) == 0);
     buffer_fini(&again);
