@@ -91,7 +91,11 @@ const name *interner_get(interner *in, const char *bytes, size_t nbytes);       
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
 uint32_t base_hash(const void *bytes, size_t nbytes);
 
-static inline bool name_is(const name *n, const char *text) { return n && strcmp(n->bytes, text) == 0; }
+/* The length first: most names differ in it, and for a literal the rest is a few compares. */
+static inline bool name_is(const name *n, const char *text) {
+    size_t nbytes = strlen(text);
+    return n && n->nbytes == nbytes && memcmp(n->bytes, text, nbytes) == 0;
+}
 
 /* --- vectors and buffers ------------------------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
-/* bump.c: blocks of memory, used from front to back and forgotten at once. A block is a quarter of all before it, so the
- * room that a large message leaves unused is small against its budget. */
+/* bump.c: blocks of memory, used from front to back and forgotten at once. A block is a quarter of all before it, so
+ * the room that a large message leaves unused is small against its budget. */
 #include "program/bump.h"
 
 enum { ALIGNMENT = 16, SMALLEST_BLOCK = 1 << 15 };
@@ -10,7 +10,9 @@ struct bump_block {
     _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
-static void *protobuf_alloc(void *b, size_t nbytes) { return bump_alloc(b, nbytes); }
+static void *protobuf_alloc(void *b, size_t nbytes) {
+    return bump_alloc(b, nbytes);
+}
 static void protobuf_free(void *b, void *bytes) {
     (void)b;
     (void)bytes;

@@ -87,7 +87,7 @@ weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out) {
         }
     }
     TRY(grow(&p->arena, &p->meshes, &p->mesh_capacity, p->nmeshes + 1, sizeof *p->meshes));
-    mesh *copy;
+    mesh *copy = NULL;
     TRY(mesh_copy(p, m, &copy));
     p->meshes[p->nmeshes++] = copy;
     p->mesh_table[at] = (uint32_t)p->nmeshes;

@@ -1,4 +1,5 @@
-/* form_checks.c: budgets and the structure of blocks, which every reader checks before anything follows a block index. */
+/* form_checks.c: budgets and the structure of blocks, which every reader checks before anything follows a block index.
+ */
 #include "program/forms.h"
 
 /* Fifteen times the file and 15 MiB, so that with the file itself it stays below sixteen times and 16 MiB. */
@@ -14,7 +15,7 @@ weft_status form_over_budget(const weft_program *p, size_t budget) {
     return weft_status_create(WEFT_LIMIT, p->place, "reading it would take more than %zu bytes of memory", budget);
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* Sends a problem to the sink; the status tells the first. */
 static void report(const weft_program *p, weft_status *first, weft_status found) {
@@ -28,15 +29,17 @@ static void report(const weft_program *p, weft_status *first, weft_status found)
 static void check_indices(const weft_program *p, const weft_block *b, size_t position, weft_status *first) {
     const char *place = p->place;
     if (b->idx < 0 || (size_t)b->idx != position)
-        report(p, first, weft_status_create(WEFT_PARSE, place, "block %zu: expected idx %zu, found %d", position, position,
-                                            b->idx));
+        report(
+            p, first,
+            weft_status_create(WEFT_PARSE, place, "block %zu: expected idx %zu, found %d", position, position, b->idx));
     if (b->parent_idx < -1 || b->parent_idx >= (int32_t)p->nblocks)
-        report(p, first, weft_status_create(WEFT_PARSE, place, "block %zu: expected a parent_idx from -1 to %zu, found %d",
-                                            position, p->nblocks - 1, b->parent_idx));
+        report(p, first,
+               weft_status_create(WEFT_PARSE, place, "block %zu: expected a parent_idx from -1 to %zu, found %d",
+                                  position, p->nblocks - 1, b->parent_idx));
     if (b->has_forward_block_idx && (b->forward_block_idx < -1 || b->forward_block_idx >= (int32_t)p->nblocks))
-        report(p, first, weft_status_create(WEFT_PARSE, place,
-                                            "block %zu: expected a forward_block_idx from -1 to %zu, found %d", position,
-                                            p->nblocks - 1, b->forward_block_idx));
+        report(p, first,
+               weft_status_create(WEFT_PARSE, place, "block %zu: expected a forward_block_idx from -1 to %zu, found %d",
+                                  position, p->nblocks - 1, b->forward_block_idx));
 }
 
 /* Follows parents from each block; `mark` holds 1 + the block from which a block was first reached, so that every block
@@ -50,10 +53,11 @@ static void check_ancestors(const weft_program *p, uint32_t *mark, weft_status *
             at = (size_t)p->blocks[at]->parent_idx;
         }
         if (mark[at] != (uint32_t)i + 1 || p->blocks[at]->parent_idx < 0) continue;
-        report(p, first, weft_status_create(WEFT_PARSE, p->place,
-                                            "block %zu: expected ancestors that end at a block without parent, found a "
-                                            "cycle through block %zu",
-                                            i, at));
+        report(p, first,
+               weft_status_create(WEFT_PARSE, p->place,
+                                  "block %zu: expected ancestors that end at a block without parent, found a "
+                                  "cycle through block %zu",
+                                  i, at));
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include "program/forms.h"
 
-/* --- names of files ------------------------------------------------------------------------------------------------ */
+/* --- names of files ---------------------------------------------------------------------------------------------- */
 
 typedef struct form_row {
     const char *extension;
@@ -71,7 +71,7 @@ static weft_status find_sidecar(arena *a, const char *path, size_t stem_n, const
     }
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------- */
 
 static weft_status parse_form(weft_context *context, weft_form form, const void *bytes, size_t nbytes,
                               const char *place, weft_program **out) {
@@ -85,8 +85,10 @@ static weft_status parse_form(weft_context *context, weft_form form, const void 
         p->place = copy;
         status = form == WEFT_FORM_YAML ? yaml_parse(p, bytes, nbytes) : pdmodel_parse(p, bytes, nbytes);
     }
-    if (status) weft_program_destroy(p);
-    else *out = p;
+    if (status)
+        weft_program_destroy(p);
+    else
+        *out = p;
     return status;
 }
 
@@ -99,8 +101,10 @@ weft_status weft_program_parse(weft_context *context, weft_form form, const void
         return weft_status_create(WEFT_INVALID_ARGUMENT, place, "expected a form of weft_form, found %d", (int)form);
     TRY(parse_form(context, form, bytes, nbytes, place, &p));
     weft_status status = sidecar ? sidecar_parse(p, sidecar, sidecar_nbytes, "sidecar", true) : NULL;
-    if (status) weft_program_destroy(p);
-    else *out_program = p;
+    if (status)
+        weft_program_destroy(p);
+    else
+        *out_program = p;
     return status;
 }
 
@@ -145,12 +149,14 @@ weft_status weft_program_load(weft_context *context, const char *path, const cha
     TRY(form_of(path, &form, &stem_n));
     TRY(load_program(context, form, path, &p));
     weft_status status = add_sidecar(p, form, path, stem_n, dist_path);
-    if (status) weft_program_destroy(p);
-    else *out_program = p;
+    if (status)
+        weft_program_destroy(p);
+    else
+        *out_program = p;
     return status;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------- */
 
 static weft_status print_form(const weft_program *p, weft_form form, buffer *out) {
     return form == WEFT_FORM_YAML ? yaml_print(p, out) : pdmodel_print(p, out);

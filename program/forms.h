@@ -13,8 +13,8 @@ static inline weft_status form_charge(const weft_program *p, size_t budget, size
     return fits ? NULL : form_over_budget(p, budget);
 }
 
-/* Block indices agree with positions; parents and forward blocks exist; no block is its own ancestor. Every problem goes
- * to the sink. */
+/* Block indices agree with positions; parents and forward blocks exist; no block is its own ancestor. Every problem
+ * goes to the sink. */
 WEFT_MUST_USE weft_status form_check_blocks(const weft_program *p);
 /* Names of reduce kinds: "sum", "max", ...; NULL and -1 for an unknown one. */
 const char *form_reduce_name(int reduce);

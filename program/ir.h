@@ -89,45 +89,46 @@ typedef struct op_dist {
     const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
 } op_dist;
 
+/* What a sweep over ops or vars looks at comes first: one cache line of each. */
 struct weft_op {
     weft_block *block; /* NULL: created but not inserted, or removed */
     weft_program *program;
     weft_op *prev, *next;
     uint64_t order; /* within the block; larger is later */
     const name *type;
+    const void *schema; /* ops/ caches its row here */
+    uint64_t mark;      /* scratch of the running pass; not serialized */
     slot_list inputs, outputs;
     weft_attr *attrs; /* in file order */
     size_t nattrs, attr_capacity;
     bool is_target, has_is_target;
-    op_dist *dist;             /* NULL: none */
-    const void *schema;        /* ops/ caches its row here */
-    text unknown_fields;       /* wire bytes to keep */
-    uint64_t mark;             /* scratch of the running pass; not serialized */
+    op_dist *dist;       /* NULL: none */
+    text unknown_fields; /* wire bytes to keep */
 };
 
 struct weft_var {
     weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
     const name *name;
-    uint32_t id;       /* dense over the program: index for side tables */
-    int32_t kind;      /* weft_var_kind, or any VarType.Type */
-    int32_t dtype;     /* WEFT_DTYPE_NONE if the kind has no tensor */
-    bool has_tensor;   /* a TensorDesc is present */
+    uint32_t id;    /* dense over the program: index for side tables */
+    int32_t kind;   /* weft_var_kind, or any VarType.Type */
+    int32_t dtype;  /* WEFT_DTYPE_NONE if the kind has no tensor */
+    bool has_tensor; /* a TensorDesc is present */
+    bool persistable, has_persistable;
+    use *first_use, *last_use; /* in no particular order */
+    size_t nuses;
     size_t ndim;
     int64_t *dims;
     int32_t lod_level;
     bool has_lod_level;
-    bool persistable, has_persistable;
     bool need_check_feed, has_need_check_feed;
     bool is_parameter, has_is_parameter;
     bool stop_gradient, has_stop_gradient;
+    bool dist_is_null; /* the sidecar says null for it */
+    placement *dist;   /* NULL: none */
     weft_attr *attrs;
     size_t nattrs;
     text type_bytes;     /* the VarType message as read, when Weft does not model its kind; else empty */
     text unknown_fields;
-    use *first_use, *last_use; /* in no particular order */
-    size_t nuses;
-    placement *dist;           /* NULL: none */
-    bool dist_is_null;         /* the sidecar says null for it */
     const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
     uint64_t mark;
 };

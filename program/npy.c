@@ -138,7 +138,7 @@ static weft_dtype dtype_for(const npy_type *t, const char *tensor_name, const we
 weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name, const weft_program *program) {
     const weft_allocator *allocator = &into->context->allocator;
     npy_type type = {0};
-    uint64_t used;
+    uint64_t used = 0;
     TRY(read_header(source, allocator, &type, &used));
     size_t nbytes = weft_dtype_nbytes(type.dtype);
     bool fits = true;

@@ -23,7 +23,7 @@ static weft_status take(record_reader *r, void *out, size_t nbytes, const char *
 }
 
 static weft_status take_version(record_reader *r) {
-    uint32_t version;
+    uint32_t version = 0;
     TRY(take(r, &version, sizeof version, "version"));
     if (version != 0)
         return weft_status_create(WEFT_PARSE, r->place, "version of \"%s\" at byte %zu: expected 0, found %u", r->var,
@@ -34,7 +34,7 @@ static weft_status take_version(record_reader *r) {
 static weft_status take_varint(record_reader *r, uint64_t *out) {
     *out = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte;
+        uint8_t byte = 0;
         TRY(take(r, &byte, 1, "TensorDesc"));
         *out |= (uint64_t)(byte & 127) << shift;
         if (byte < 128) return NULL;
@@ -82,8 +82,8 @@ static weft_status take_lod(record_reader *r) {
 }
 
 static weft_status take_record(record_reader *r, weft_tensors *into) {
-    weft_dtype dtype;
-    size_t ndim, nbytes;
+    weft_dtype dtype = WEFT_DTYPE_NONE;
+    size_t ndim = 0, nbytes;
     int64_t dims[WEFT_MAX_RANK];
     TRY(take_version(r));
     TRY(take_lod(r));

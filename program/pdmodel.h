@@ -11,7 +11,7 @@ typedef struct pdmodel_reader {
     weft_program *program;
     const weft_allocator *allocator;
     size_t budget;
-    bump bump; /* the message that is being read */
+    bump bump;        /* the message that is being read */
     interner strings; /* values of attrs: lines of call stacks repeat in nearly every op */
 } pdmodel_reader;
 
@@ -33,9 +33,17 @@ WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMess
 WEFT_MUST_USE weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c);
 
 enum {
-    PROGRAM_BLOCKS = 1, PROGRAM_VERSION = 4, PROGRAM_OP_VERSION_MAP = 5,
-    BLOCK_IDX = 1, BLOCK_PARENT = 2, BLOCK_VARS = 3, BLOCK_OPS = 4, BLOCK_FORWARD = 5,
-    OP_ATTRS = 4, VAR_TYPE = 2, VAR_ATTRS = 7
+    PROGRAM_BLOCKS = 1,
+    PROGRAM_VERSION = 4,
+    PROGRAM_OP_VERSION_MAP = 5,
+    BLOCK_IDX = 1,
+    BLOCK_PARENT = 2,
+    BLOCK_VARS = 3,
+    BLOCK_OPS = 4,
+    BLOCK_FORWARD = 5,
+    OP_ATTRS = 4,
+    VAR_TYPE = 2,
+    VAR_ATTRS = 7
 };
 
 #endif

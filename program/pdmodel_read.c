@@ -1,12 +1,13 @@
 /* pdmodel_read.c: ProgramDesc to a program: the program, its blocks and vars.
  *
- * The two outer levels are walked field by field, so that memory is bounded and an error has a position; each var and op
- * is one protobuf-c message, forgotten once it is in the program. Vars of all blocks come first, since an op may name
- * those of other blocks. What Weft does not model is kept as the bytes it was. Source: Paddle's framework.proto. */
+ * The two outer levels are walked field by field, so that memory is bounded and an error has a position; each var and
+ * op is one protobuf-c message, forgotten once it is in the program. Vars of all blocks come first, since an op may
+ * name those of other blocks. What Weft does not model is kept as the bytes it was. Source: Paddle's framework.proto.
+ */
 #include "program/grow.h"
 #include "program/pdmodel.h"
 
-/* --- shared with the reader of ops --------------------------------------------------------------------------------- */
+/* --- shared with the reader of ops ------------------------------------------------------------------------------- */
 
 static weft_status refusal(const pdmodel_reader *r, const wire_cursor *c, const ProtobufCMessageDescriptor *kind) {
     if (r->bump.over_budget) return form_over_budget(r->program, r->budget);
@@ -46,6 +47,10 @@ weft_status pdmodel_array(pdmodel_reader *r, size_t count, size_t size, void *ou
 }
 
 static weft_status keep_bytes(pdmodel_reader *r, const void *bytes, size_t nbytes, text *out) {
+    if (nbytes == 0) {
+        *out = (text){"", 0};
+        return NULL;
+    }
     TRY(form_charge(r->program, r->budget, nbytes));
     const char *copy = arena_string(&r->program->arena, bytes, nbytes);
     if (!copy) return base_out_of_memory();
@@ -58,8 +63,8 @@ weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out)
 }
 
 weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out) {
-    enum { LONGEST_SHARED = 1024 };
-    if (from.len > LONGEST_SHARED) return pdmodel_text(r, from, out);
+    enum { SHORTEST_SHARED = 32, LONGEST_SHARED = 1024 };
+    if (from.len < SHORTEST_SHARED || from.len > LONGEST_SHARED) return pdmodel_text(r, from, out);
     TRY(form_charge(r->program, r->budget, from.len));
     const name *shared = interner_get(&r->strings, from.data ? (const char *)from.data : "", from.len);
     if (!shared) return base_out_of_memory();
@@ -86,7 +91,7 @@ done:
     return status;
 }
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_tensor(pdmodel_reader *r, const Weft__Wire__VarType__TensorDesc *desc, weft_var *v) {
     v->has_tensor = true;
@@ -131,7 +136,7 @@ static weft_status read_type(pdmodel_reader *r, const wire_cursor *c, ProtobufCB
     return read_tensor(r, t->dense_tensor->tensor, v);
 }
 
-/* --- attrs of vars ------------------------------------------------------------------------------------------------- */
+/* --- attrs of vars ----------------------------------------------------------------------------------------------- */
 
 /* False for an attr that weft_attr cannot hold exactly. */
 static bool is_plain_attr(const Weft__Wire__VarDesc__Attr *a) {
@@ -139,8 +144,7 @@ static bool is_plain_attr(const Weft__Wire__VarDesc__Attr *a) {
                    (unsigned)(a->n_ints != 0) << ATTR_INTS;
     if (a->base.n_unknown_fields) return false;
     if (a->type == WEFT__WIRE__ATTR_TYPE__INTS) return (has & ~(1u << ATTR_INTS)) == 0;
-    return (a->type == WEFT__WIRE__ATTR_TYPE__INT || a->type == WEFT__WIRE__ATTR_TYPE__STRING) &&
-           has == 1u << a->type;
+    return (a->type == WEFT__WIRE__ATTR_TYPE__INT || a->type == WEFT__WIRE__ATTR_TYPE__STRING) && has == 1u << a->type;
 }
 
 static weft_status read_attr(pdmodel_reader *r, const Weft__Wire__VarDesc__Attr *from, weft_attr *to) {
@@ -168,7 +172,7 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__VarDesc *desc
     return NULL;
 }
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c) {
     Weft__Wire__VarDesc *desc;
@@ -195,7 +199,7 @@ static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor 
     return status;
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------ */
 
 static weft_status read_index(const wire_cursor *c, const wire_field *f, const char *what, int32_t *out) {
     TRY(wire_expect(c, f, WIRE_VARINT, what));
@@ -262,7 +266,7 @@ static weft_status read_block_ops(pdmodel_reader *r, weft_block *b, wire_cursor 
     }
 }
 
-/* --- the program --------------------------------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------------------------- */
 
 /* A Version message that weft_program cannot hold exactly is kept as an unknown field. */
 static weft_status read_version(pdmodel_reader *r, const wire_cursor *c, const wire_field *f, buffer *unknown) {

@@ -9,8 +9,12 @@ typedef struct writer {
 
 typedef Weft__Wire__OpDesc__Attr attr_desc;
 
-static ProtobufCBinaryData binary(text t) { return (ProtobufCBinaryData){t.nbytes, (uint8_t *)t.bytes}; }
-static ProtobufCBinaryData binary_name(const name *n) { return (ProtobufCBinaryData){n->nbytes, (uint8_t *)n->bytes}; }
+static ProtobufCBinaryData binary(text t) {
+    return (ProtobufCBinaryData){t.nbytes, (uint8_t *)t.bytes};
+}
+static ProtobufCBinaryData binary_name(const name *n) {
+    return (ProtobufCBinaryData){n->nbytes, (uint8_t *)n->bytes};
+}
 
 /* *out = an array in scratch memory. */
 static bool make(writer *w, size_t count, size_t size, void *out) {
@@ -19,7 +23,7 @@ static bool make(writer *w, size_t count, size_t size, void *out) {
     return array != NULL;
 }
 
-/* --- attrs --------------------------------------------------------------------------------------------------------- */
+/* --- attrs ------------------------------------------------------------------------------------------------------- */
 
 static bool put_int32s(writer *w, const weft_attr *a, size_t *count, int32_t **out) {
     if (!make(w, a->count, sizeof **out, out)) return false;
@@ -141,7 +145,8 @@ static bool put_value(writer *w, const weft_attr *a, attr_desc *to) {
 
 static bool put_attrs(writer *w, const weft_op *op, Weft__Wire__OpDesc *to) {
     attr_desc *descs;
-    if (!make(w, op->nattrs, sizeof *descs, &descs) || !make(w, op->nattrs, sizeof *to->attrs, &to->attrs)) return false;
+    if (!make(w, op->nattrs, sizeof *descs, &descs) || !make(w, op->nattrs, sizeof *to->attrs, &to->attrs))
+        return false;
     for (size_t i = 0; i < op->nattrs; i++) {
         weft__wire__op_desc__attr__init(&descs[i]);
         descs[i].name = binary_name(op->attrs[i].name);
@@ -153,7 +158,7 @@ static bool put_attrs(writer *w, const weft_op *op, Weft__Wire__OpDesc *to) {
     return true;
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------- */
+/* --- ops --------------------------------------------------------------------------------------------------------- */
 
 static bool put_slots(writer *w, const slot_list *list, size_t *count, Weft__Wire__OpDesc__Var ***out) {
     Weft__Wire__OpDesc__Var *descs;
@@ -184,7 +189,7 @@ static bool put_op(writer *w, const weft_op *op) {
     return !w->out->failed;
 }
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 static void put_type(buffer *out, const weft_var *v) {
     Weft__Wire__VarType type = WEFT__WIRE__VAR_TYPE__INIT;
@@ -243,7 +248,7 @@ static bool put_var(writer *w, const weft_var *v) {
     return !w->out->failed;
 }
 
-/* --- blocks and the program ---------------------------------------------------------------------------------------- */
+/* --- blocks and the program -------------------------------------------------------------------------------------- */
 
 static void put_index(buffer *out, uint32_t number, int32_t value) {
     wire_put_tag(out, number, WIRE_VARINT);

@@ -20,7 +20,8 @@ typedef struct sidecar_reader {
 /* Sends a problem to the sink and keeps the first. */
 void sidecar_problem(sidecar_reader *r, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/* The members of `object` that `known` (ended by NULL) does not list, as JSON text in the program's arena; NULL: none. */
+/* The members of `object` that `known` (ended by NULL) does not list, as JSON text in the program's arena; NULL: none.
+ */
 WEFT_MUST_USE weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *const *known,
                                         const char **out);
 /* Reads a list of integers; a problem (and false in *out_ok) if it is none. The memory is the program's. */

@@ -4,7 +4,7 @@
 
 #include "program/sidecar.h"
 
-/* --- finding ops --------------------------------------------------------------------------------------------------- */
+/* --- finding ops ------------------------------------------------------------------------------------------------- */
 
 typedef struct op_table {
     weft_op ***blocks; /* ops by block and index */
@@ -36,7 +36,7 @@ static weft_op *find_op(const weft_program *p, const op_table *table, const json
     return agrees ? op : NULL;
 }
 
-/* --- one entry ----------------------------------------------------------------------------------------------------- */
+/* --- one entry --------------------------------------------------------------------------------------------------- */
 
 static weft_status read_partials(sidecar_reader *r, const json_t *partials, const char *what, op_placement *list,
                                  size_t count) {
@@ -56,7 +56,8 @@ static weft_status read_one_placement(sidecar_reader *r, const json_t *value, co
     return NULL;
 }
 
-/* Recorded sidecars give axes of another mesh than the op's (Paddle's coalesce_tensor): then on which mesh is not known. */
+/* Recorded sidecars give axes of another mesh than the op's (Paddle's coalesce_tensor): then on which mesh is not
+ * known. */
 static weft_status check_or_unmesh(placement *p, const char *place) {
     weft_status status = p->mesh ? placement_check(p, -1, place) : NULL;
     if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
@@ -122,8 +123,10 @@ static weft_status read_strings(sidecar_reader *r, const json_t *entry, const ch
 }
 
 static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, size_t index) {
-    static const char *const known[] = {"block", "idx", "type", "impl_type", "impl_idx", "mesh", "inputs", "outputs",
-                                        "is_recompute", "execution_stream", "event_to_record", "events_to_wait", NULL};
+    static const char *const known[] = {
+        "block",  "idx",     "type",         "impl_type",        "impl_idx",        "mesh",
+        "inputs", "outputs", "is_recompute", "execution_stream", "event_to_record", "events_to_wait",
+        NULL};
     char what[160];
     snprintf(what, sizeof what, "ops entry %zu (%.100s)", index, op->type->bytes);
     TRY(form_charge(r->program, r->budget, sizeof(op_dist)));
@@ -144,7 +147,7 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
     return NULL;
 }
 
-/* --- all entries --------------------------------------------------------------------------------------------------- */
+/* --- all entries ------------------------------------------------------------------------------------------------- */
 
 static void warn_of_strangers(sidecar_reader *r, const json_t *ops, const op_table *table) {
     enum { WARNINGS = 10 };

@@ -1,14 +1,14 @@
 /* sidecar_parse.c: NAME.dist.json to a program's meshes, rings and dist attrs. Schema: docs/sidecar.md.
  *
- * What the program no longer has (a var, an op at its index) is passed over: recorded sidecars hold such entries. What is
- * malformed is a problem; all are reported, and the program keeps what was right. */
+ * What the program no longer has (a var, an op at its index) is passed over: recorded sidecars hold such entries. What
+ * is malformed is a problem; all are reported, and the program keeps what was right. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "program/grow.h"
 #include "program/sidecar.h"
 
-/* --- rings --------------------------------------------------------------------------------------------------------- */
+/* --- rings ------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_ring(sidecar_reader *r, const char *key, const json_t *group) {
     char what[64], *end;
@@ -44,7 +44,7 @@ static weft_status read_rings(sidecar_reader *r, const json_t *groups) {
     return NULL;
 }
 
-/* --- meshes -------------------------------------------------------------------------------------------------------- */
+/* --- meshes ------------------------------------------------------------------------------------------------------ */
 
 static weft_status read_dim_names(sidecar_reader *r, const json_t *list, const char *what, mesh *m, bool *out_ok) {
     *out_ok = true;
@@ -117,10 +117,11 @@ static weft_status read_meshes(sidecar_reader *r, const json_t *meshes) {
     return NULL;
 }
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry) {
-    static const char *const known[] = {"mesh", "dims_mapping", "batch_dim", "chunk_id", "dynamic_dims", "partial", NULL};
+    static const char *const known[] = {"mesh",         "dims_mapping", "batch_dim", "chunk_id",
+                                        "dynamic_dims", "partial",      NULL};
     char what[160];
     snprintf(what, sizeof what, "var \"%.100s\"", v->name->bytes);
     if (json_is_null(entry)) {
@@ -157,7 +158,7 @@ static weft_status read_vars(sidecar_reader *r, const json_t *vars) {
     return NULL;
 }
 
-/* --- the rest ------------------------------------------------------------------------------------------------------ */
+/* --- the rest ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_params_grads(sidecar_reader *r, const json_t *pairs) {
     weft_program *p = r->program;

@@ -1,5 +1,5 @@
-/* sidecar_print.c: the distributed side of a program as NAME.dist.json, one entry a line. Members appear in the order of
- * the recorded sidecars; those that Weft does not know follow. */
+/* sidecar_print.c: the distributed side of a program as NAME.dist.json, one entry a line. Members appear in the order
+ * of the recorded sidecars; those that Weft does not know follow. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,7 +12,9 @@ typedef struct writer {
     bool is_first; /* of the members of the object that is open: no comma */
 } writer;
 
-static void put_string(writer *w, const char *s) { json_put_string(w->out, s, strlen(s)); }
+static void put_string(writer *w, const char *s) {
+    json_put_string(w->out, s, strlen(s));
+}
 
 /* Opens a member: the comma, the key, the colon. */
 static void put_keyn(writer *w, const char *key, size_t nbytes) {
@@ -22,7 +24,9 @@ static void put_keyn(writer *w, const char *key, size_t nbytes) {
     w->is_first = false;
 }
 
-static void put_key(writer *w, const char *key) { put_keyn(w, key, strlen(key)); }
+static void put_key(writer *w, const char *key) {
+    put_keyn(w, key, strlen(key));
+}
 
 static void open_object(writer *w) {
     buffer_text(w->out, "{");
@@ -56,7 +60,7 @@ static void put_extra(writer *w, const char *json) {
     w->is_first = false;
 }
 
-/* --- placements ---------------------------------------------------------------------------------------------------- */
+/* --- placements -------------------------------------------------------------------------------------------------- */
 
 /* A list of axes where all are sums, else an object of reduce kinds by axis. */
 static void put_partial(writer *w, const placement *p) {
@@ -68,8 +72,10 @@ static void put_partial(writer *w, const placement *p) {
         if (!(p->partial_axes >> i & 1)) continue;
         const char *reduce = form_reduce_name(p->partial_reduce[i]);
         buffer_text(w->out, first ? "" : ", ");
-        if (sums) buffer_format(w->out, "%u", i);
-        else buffer_format(w->out, "\"%u\": \"%s\"", i, reduce ? reduce : "sum");
+        if (sums)
+            buffer_format(w->out, "%u", i);
+        else
+            buffer_format(w->out, "\"%u\": \"%s\"", i, reduce ? reduce : "sum");
         first = false;
     }
     buffer_text(w->out, sums ? "]" : "}");
@@ -97,7 +103,7 @@ static void put_placement_members(writer *w, const placement *p, bool with_parti
     }
 }
 
-/* --- head ---------------------------------------------------------------------------------------------------------- */
+/* --- head -------------------------------------------------------------------------------------------------------- */
 
 static void put_rings(writer *w) {
     const weft_program *p = w->program;
@@ -105,8 +111,10 @@ static void put_rings(writer *w) {
         buffer_format(w->out, "%s\n  \"%" PRId64 "\": {\"ranks\": ", i ? "," : "", p->rings[i].id);
         put_ints(w, p->rings[i].ranks, (size_t)p->rings[i].nranks);
         buffer_text(w->out, ", \"type\": ");
-        if (p->rings[i].type) put_string(w, p->rings[i].type);
-        else buffer_text(w->out, "null");
+        if (p->rings[i].type)
+            put_string(w, p->rings[i].type);
+        else
+            buffer_text(w->out, "null");
         buffer_text(w->out, "}");
     }
 }
@@ -140,7 +148,7 @@ static void put_params_grads(writer *w) {
     }
 }
 
-/* --- vars and ops -------------------------------------------------------------------------------------------------- */
+/* --- vars and ops ------------------------------------------------------------------------------------------------ */
 
 static void put_vars(writer *w, weft_var *const *by_name) {
     const weft_program *p = w->program;

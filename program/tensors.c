@@ -80,7 +80,7 @@ static weft_status tensor_nbytes(weft_dtype dtype, size_t ndim, const int64_t *d
 weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
                              const int64_t *dims, weft_tensor **out_tensor) {
     const weft_allocator *allocator = &tensors->context->allocator;
-    size_t nbytes, length = strlen(tensor_name) + 1;
+    size_t nbytes = 0, length = strlen(tensor_name) + 1;
     TRY(tensor_nbytes(dtype, ndim, dims, tensor_name, &nbytes));
     TRY(reserve_table(tensors));
     TRY(vector_reserve(allocator, &tensors->items, &tensors->capacity, tensors->count + 1, sizeof *tensors->items));

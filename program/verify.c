@@ -18,6 +18,21 @@ typedef struct stamp {
     size_t index;
 } stamp;
 
+/* The attributes that every op may carry. */
+static const struct {
+    const char *name;
+    attr_type type;
+    const char *type_name;
+} standard_attrs[] = {
+    {"op_role", ATTR_INT, "INT"},
+    {"op_role_var", ATTR_STRINGS, "STRINGS"},
+    {"op_namescope", ATTR_STRING, "STRING"},
+    {"op_callstack", ATTR_STRINGS, "STRINGS"},
+    {"op_device", ATTR_STRING, "STRING"},
+    {"with_quant_attr", ATTR_BOOLEAN, "BOOLEAN"},
+};
+enum { NSTANDARD_ATTRS = sizeof standard_attrs / sizeof *standard_attrs };
+
 typedef struct verifier {
     const weft_program *program;
     size_t nproblems;
@@ -27,6 +42,7 @@ typedef struct verifier {
     size_t op_index;
     stamp *stamps; /* by name id; finds repeats in linear time */
     uint64_t list; /* number of the list that is being looked at */
+    const name *attr_names[NSTANDARD_ATTRS]; /* of standard_attrs; NULL: the program has no such name */
 } verifier;
 
 static void report(verifier *v, weft_severity severity, const char *format, va_list args) {
@@ -64,6 +80,20 @@ static weft_status problem_from(verifier *v, weft_severity severity, weft_status
     (severity == WEFT_ERROR ? problem : warn)(v, "%s%s%s", place, *place ? ": " : "", weft_status_message(status));
     weft_status_free(status);
     return NULL;
+}
+
+/* --- repeats -------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether the current list had this name before; *index, its place in the list, becomes that of the first. */
+static bool seen(verifier *v, const name *n, size_t *index) {
+    stamp *s = &v->stamps[n->id];
+    if (s->list == v->list) {
+        *index = s->index;
+        return true;
+    }
+    *s = (stamp){v->list, *index};
+    return false;
 }
 
 /* --- blocks --------------------------------------------------------------------------------------------------------
@@ -138,19 +168,20 @@ static void check_shape(verifier *v, const weft_var *var) {
 static weft_status check_placement(verifier *v, const weft_var *var, const placement *where, const char *what,
                                    weft_severity severity) {
     bool comparable = var && var->has_tensor && var->ndim > 0 && var->ndim <= WEFT_MAX_RANK && where->ndim > 0;
+    weft_status found = placement_check(where, comparable ? (int)var->ndim : -1, "");
+    if (!found) return NULL;
     char place[PLACE_NBYTES];
     snprintf(place, sizeof place, "placement of \"%s\"", what);
-    return problem_from(v, severity, placement_check(where, comparable ? (int)var->ndim : -1, place));
+    return problem_from(v, severity, base_status_at(found, place));
 }
 
 static weft_status check_vars(verifier *v) {
     const weft_block *b = v->block;
+    v->list++;
     for (size_t i = 0; i < b->nvars; i++) {
         const weft_var *var = b->vars[i];
-        size_t mask = b->by_name_capacity - 1;
-        size_t at = var->name->hash & mask;
-        while (b->by_name[at]->name != var->name) at = (at + 1) & mask;
-        if (b->by_name[at] != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
+        size_t first = i;
+        if (seen(v, var->name, &first)) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");
         if (var->has_tensor) check_shape(v, var);
         if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes, WEFT_ERROR));
@@ -160,17 +191,6 @@ static weft_status check_vars(verifier *v) {
 
 /* --- ops -----------------------------------------------------------------------------------------------------------
  */
-
-/* Whether the current list had this name before; *index, its place in the list, becomes that of the first. */
-static bool seen(verifier *v, const name *n, size_t *index) {
-    stamp *s = &v->stamps[n->id];
-    if (s->list == v->list) {
-        *index = s->index;
-        return true;
-    }
-    *s = (stamp){v->list, *index};
-    return false;
-}
 
 static void check_slots(verifier *v, bool output) {
     const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
@@ -188,23 +208,14 @@ static void check_slots(verifier *v, bool output) {
     }
 }
 
-/* The attributes that every op may carry. */
-static const struct {
-    const char *name;
-    attr_type type;
-    const char *type_name;
-} standard_attrs[] = {
-    {"op_role", ATTR_INT, "INT"},
-    {"op_role_var", ATTR_STRINGS, "STRINGS"},
-    {"op_namescope", ATTR_STRING, "STRING"},
-    {"op_callstack", ATTR_STRINGS, "STRINGS"},
-    {"op_device", ATTR_STRING, "STRING"},
-    {"with_quant_attr", ATTR_BOOLEAN, "BOOLEAN"},
-};
+static void find_attr_names(verifier *v) {
+    for (size_t i = 0; i < NSTANDARD_ATTRS; i++)
+        v->attr_names[i] = interner_find(&v->program->names, standard_attrs[i].name, strlen(standard_attrs[i].name));
+}
 
 static void check_standard_attr(verifier *v, const weft_attr *a) {
-    for (size_t i = 0; i < sizeof standard_attrs / sizeof *standard_attrs; i++)
-        if (name_is(a->name, standard_attrs[i].name) && a->type != standard_attrs[i].type)
+    for (size_t i = 0; i < NSTANDARD_ATTRS; i++)
+        if (a->name == v->attr_names[i] && a->type != standard_attrs[i].type)
             problem(v, "attribute \"%s\": expected type %s, found type number %d", a->name->bytes,
                     standard_attrs[i].type_name, (int)a->type);
     if (!name_is(a->name, "ring_id")) return;
@@ -295,6 +306,7 @@ static weft_status verify(verifier *v) {
     const weft_program *p = v->program;
     TRY(check_nesting(v));
     TRY(check_dist(v));
+    find_attr_names(v);
     if (!(v->stamps = ARENA_ARRAY(&v->scratch, stamp, p->names.count + 1))) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks; i++) {
         v->block = p->blocks[i];

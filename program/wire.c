@@ -1,12 +1,14 @@
 /* wire.c: tags, varints and lengths of protobuf's wire format.
  *
- * protobuf-c says only that a message is malformed. wire_explain walks the same bytes along the message's descriptor and
- * finds the first field that cannot be: its number, its position, and what was expected there. */
+ * protobuf-c says only that a message is malformed. wire_explain walks the same bytes along the message's descriptor
+ * and finds the first field that cannot be: its number, its position, and what was expected there. */
 #include "program/wire.h"
 
 enum { VARINT_MAX_NBYTES = 10, DEPTH_LIMIT = 8 };
 
-static size_t position(const wire_cursor *c, const uint8_t *at) { return (size_t)(at - c->origin); }
+static size_t position(const wire_cursor *c, const uint8_t *at) {
+    return (size_t)(at - c->origin);
+}
 
 static weft_status read_varint(wire_cursor *c, uint64_t *out, const char *what) {
     const uint8_t *start = c->at;
@@ -45,10 +47,9 @@ static weft_status read_payload(wire_cursor *c, wire_field *f) {
     case WIRE_BYTES:
         TRY(read_varint(c, &nbytes, "a length"));
         if (nbytes > (uint64_t)(c->end - c->at))
-            return weft_status_create(WEFT_PARSE, c->place,
-                                      "byte %zu: field %u claims %llu bytes, expected at most the %zu that are left",
-                                      position(c, f->start), f->number, (unsigned long long)nbytes,
-                                      (size_t)(c->end - c->at));
+            return weft_status_create(
+                WEFT_PARSE, c->place, "byte %zu: field %u claims %llu bytes, expected at most the %zu that are left",
+                position(c, f->start), f->number, (unsigned long long)nbytes, (size_t)(c->end - c->at));
         return read_fixed(c, f, (size_t)nbytes);
     default:
         return weft_status_create(WEFT_PARSE, c->place,
@@ -65,7 +66,8 @@ weft_status wire_next(wire_cursor *c, wire_field *f, bool *out_more) {
     TRY(read_varint(c, &tag, "a field tag"));
     f->type = (int)(tag & 7);
     if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
-        return weft_status_create(WEFT_PARSE, c->place, "byte %zu: expected a field number from 1 to 536870911, found %llu",
+        return weft_status_create(WEFT_PARSE, c->place,
+                                  "byte %zu: expected a field number from 1 to 536870911, found %llu",
                                   position(c, f->start), (unsigned long long)(tag >> 3));
     f->number = (uint32_t)(tag >> 3);
     TRY(read_payload(c, f));
@@ -89,7 +91,7 @@ weft_status wire_enter(const wire_cursor *c, const wire_field *f, const char *wh
     return NULL;
 }
 
-/* --- explaining ---------------------------------------------------------------------------------------------------- */
+/* --- explaining -------------------------------------------------------------------------------------------------- */
 
 static int wire_type_of(const ProtobufCFieldDescriptor *field) {
     switch (field->type) {
@@ -113,7 +115,8 @@ static weft_status explain_packed(const wire_cursor *c, const wire_field *f, con
     if (wire_type_of(field) == WIRE_VARINT) {
         while (values.at < values.end) TRY(read_varint(&values, &value, "a number"));
     } else if (f->nbytes % unit) {
-        return weft_status_create(WEFT_PARSE, c->place, "byte %zu: expected a multiple of %zu bytes in \"%s\", found %zu",
+        return weft_status_create(WEFT_PARSE, c->place,
+                                  "byte %zu: expected a multiple of %zu bytes in \"%s\", found %zu",
                                   position(c, f->start), unit, field->name, f->nbytes);
     }
     return NULL;
@@ -142,7 +145,8 @@ static weft_status explain(wire_cursor c, const ProtobufCMessageDescriptor *kind
     }
     for (unsigned i = 0; i < kind->n_fields && i < 64; i++)
         if (kind->fields[i].label == PROTOBUF_C_LABEL_REQUIRED && !(seen >> i & 1))
-            return weft_status_create(WEFT_PARSE, c.place, "byte %zu: expected a field \"%s\" (%u) in this %s, found none",
+            return weft_status_create(WEFT_PARSE, c.place,
+                                      "byte %zu: expected a field \"%s\" (%u) in this %s, found none",
                                       position(&c, start), kind->fields[i].name, kind->fields[i].id, kind->short_name);
     return NULL;
 }
@@ -153,7 +157,7 @@ weft_status wire_explain(const wire_cursor *c, const ProtobufCMessageDescriptor 
                               kind->short_name);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------- */
 
 static size_t encode_varint(uint64_t value, uint8_t *out) {
     size_t n = 0;
@@ -167,7 +171,9 @@ void wire_put_varint(buffer *out, uint64_t value) {
     buffer_append(out, bytes, encode_varint(value, bytes));
 }
 
-void wire_put_tag(buffer *out, uint32_t number, int type) { wire_put_varint(out, (uint64_t)number << 3 | (unsigned)type); }
+void wire_put_tag(buffer *out, uint32_t number, int type) {
+    wire_put_varint(out, (uint64_t)number << 3 | (unsigned)type);
+}
 
 void wire_put_bytes(buffer *out, uint32_t number, const void *bytes, size_t nbytes) {
     wire_put_tag(out, number, WIRE_BYTES);

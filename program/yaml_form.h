@@ -7,7 +7,7 @@
 
 enum { YAML_FORM_VERSION = 1 };
 
-/* --- printing ------------------------------------------------------------------------------------------------------ */
+/* --- printing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct yaml_writer {
     const weft_program *program;
@@ -22,8 +22,9 @@ typedef struct yaml_writer {
 
 void yaml_put_ints(buffer *out, const int64_t *values, size_t count);
 void yaml_put_double(buffer *out, double value);
-/* A name as a key, with its colon; a long one in YAML's explicit form. */
+/* A name as a key of a flow mapping, with its colon; a long one in YAML's explicit form. */
 void yaml_put_key(buffer *out, const name *n);
+bool yaml_is_long_key(const name *n);
 void yaml_put_attrs(yaml_writer *w, const weft_attr *attrs, size_t count);
 /* Whether the attr is printed as an index into the list of call stacks. */
 bool yaml_is_callstack(const weft_attr *a);
@@ -36,6 +37,8 @@ void yaml_put_op(yaml_writer *w, const weft_op *op);
 void yaml_put_var_dist(yaml_writer *w, const weft_var *v);
 void yaml_put_op_dist(yaml_writer *w, const op_dist *d);
 
+/* "!long", "!strings", ... */
+const char *yaml_type_tag(attr_type type);
 /* Words for roles and kinds of vars; NULL where there is none. */
 const char *yaml_role_word(int64_t role);
 bool yaml_role_parse(const char *word, int64_t *out);
@@ -47,7 +50,7 @@ bool op_versions_print(text map, buffer *out);
 /* The bytes of one pair, appended. */
 void op_versions_put(buffer *out, const char *op, size_t nbytes, int64_t version);
 
-/* --- parsing ------------------------------------------------------------------------------------------------------- */
+/* --- parsing ----------------------------------------------------------------------------------------------------- */
 
 /* An attr that named a call stack before the list of them was read. */
 typedef struct callstack_use {

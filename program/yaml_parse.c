@@ -11,8 +11,10 @@ enum { MOST_PROBLEMS = 100 };
 /* Keeps a problem and goes on; other failures end the reading. */
 static weft_status keep_problem(yaml_reader *r, weft_status found) {
     if (!found || weft_status_code(found) != WEFT_PARSE || r->nproblems >= MOST_PROBLEMS) return found;
-    if (r->nproblems++ == 0) r->first_problem = found;
-    else weft_status_free(found);
+    if (r->nproblems++ == 0)
+        r->first_problem = found;
+    else
+        weft_status_free(found);
     return NULL;
 }
 
@@ -44,7 +46,7 @@ static weft_status next_key(yaml_reader *r, key_set *keys, int *out_index, yaml_
     YAML_FAIL(r, key, "expected %s, found \"%s\"", keys->expected, key->bytes);
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------ */
 
 static weft_status get_index(yaml_reader *r, const char *what, int32_t *out) {
     yaml_node *node;
@@ -133,8 +135,7 @@ static weft_status get_block(yaml_reader *r, weft_block *b) {
         TRY(yaml_stream_more(r->stream, &more));
         if (!more) return NULL;
         TRY(next_key(r, &keys, &key, &place));
-        if (key < BLOCK_OPS && keys.seen >> BLOCK_OPS & 1)
-            YAML_FAIL(r, &place, "expected %s before ops", words[key]);
+        if (key < BLOCK_OPS && keys.seen >> BLOCK_OPS & 1) YAML_FAIL(r, &place, "expected %s before ops", words[key]);
         TRY(get_block_member(r, b, key));
     }
 }
@@ -153,7 +154,7 @@ static weft_status get_blocks(yaml_reader *r) {
     }
 }
 
-/* --- the document -------------------------------------------------------------------------------------------------- */
+/* --- the document ------------------------------------------------------------------------------------------------ */
 
 static weft_status get_callstacks(yaml_reader *r) {
     size_t capacity = 0;
@@ -213,8 +214,18 @@ done:
 }
 
 enum {
-    KEY_WEFT, KEY_VERSION, KEY_OP_VERSIONS, KEY_OP_VERSION_MAP, KEY_UNKNOWN, KEY_RANK, KEY_RINGS, KEY_MESHES,
-    KEY_PARAMS_GRADS, KEY_DIST_EXTRA, KEY_BLOCKS, KEY_CALLSTACKS
+    KEY_WEFT,
+    KEY_VERSION,
+    KEY_OP_VERSIONS,
+    KEY_OP_VERSION_MAP,
+    KEY_UNKNOWN,
+    KEY_RANK,
+    KEY_RINGS,
+    KEY_MESHES,
+    KEY_PARAMS_GRADS,
+    KEY_DIST_EXTRA,
+    KEY_BLOCKS,
+    KEY_CALLSTACKS
 };
 
 static weft_status get_form_version(yaml_reader *r, const yaml_node *node) {
@@ -251,10 +262,13 @@ static weft_status get_member(yaml_reader *r, int key) {
 }
 
 static weft_status get_document(yaml_reader *r) {
-    static const char *const words[] = {"weft", "version", "op_versions", "op_version_map", "unknown", "rank", "rings",
-                                        "meshes", "params_grads", "dist_extra", "blocks", "callstacks", NULL};
-    key_set keys = {words, "weft, version, op_versions, op_version_map, unknown, rank, rings, meshes, params_grads, "
-                           "dist_extra, blocks or callstacks", 0};
+    static const char *const words[] = {"weft",   "version",    "op_versions", "op_version_map", "unknown",
+                                        "rank",   "rings",      "meshes",      "params_grads",   "dist_extra",
+                                        "blocks", "callstacks", NULL};
+    key_set keys = {words,
+                    "weft, version, op_versions, op_version_map, unknown, rank, rings, meshes, params_grads, "
+                    "dist_extra, blocks or callstacks",
+                    0};
     yaml_node start, place;
     int key;
     TRY(yaml_stream_peek(r->stream, &start));
@@ -266,7 +280,8 @@ static weft_status get_document(yaml_reader *r) {
         if (key == KEY_MESHES && keys.seen >> KEY_BLOCKS & 1) YAML_FAIL(r, &place, "expected meshes before blocks");
         TRY(get_member(r, key));
     }
-    if (!(keys.seen >> KEY_WEFT & 1)) YAML_FAIL(r, &start, "expected weft: %d, the version of this form", YAML_FORM_VERSION);
+    if (!(keys.seen >> KEY_WEFT & 1))
+        YAML_FAIL(r, &start, "expected weft: %d, the version of this form", YAML_FORM_VERSION);
     if (!(keys.seen >> KEY_BLOCKS & 1)) YAML_FAIL(r, &start, "expected blocks");
     return yaml_stream_end(r->stream);
 }
@@ -280,8 +295,10 @@ static weft_status resolve_late_names(weft_program *p) {
             for (int output = 0; output < 2; output++) {
                 FOR_EACH_ARG(op, output, u) {
                     weft_var *v = u->var->block ? NULL : block_find(b, u->var->name);
-                    if (v && output) weft_op_rename_output(op, u->var, v);
-                    else if (v) weft_op_rename_input(op, u->var, v);
+                    if (v && output)
+                        weft_op_rename_output(op, u->var, v);
+                    else if (v)
+                        weft_op_rename_input(op, u->var, v);
                 }
             }
         }
@@ -316,8 +333,10 @@ weft_status yaml_parse(weft_program *p, const void *bytes, size_t nbytes) {
     arena_init(&r.item, &p->context->allocator);
     weft_status status = yaml_stream_open(p->context, bytes, nbytes, p->place, &limits, &r.stream);
     if (!status) status = read_program(&r);
-    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) weft_status_free(r.first_problem);
-    else status = summary(&r, status);
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY)
+        weft_status_free(r.first_problem);
+    else
+        status = summary(&r, status);
     yaml_stream_close(r.stream);
     base_free(&p->context->allocator, r.uses, r.use_capacity * sizeof *r.uses);
     arena_fini(&r.item);

@@ -1,4 +1,5 @@
-/* yaml_parse_attr.c: attrs from YAML. Without a tag the spelling tells the type; an empty list is INTS, as in Paddle. */
+/* yaml_parse_attr.c: attrs from YAML. Without a tag the spelling tells the type; an empty list is INTS, as in Paddle.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,17 +9,11 @@
 #include "program/grow.h"
 #include "program/yaml_form.h"
 
-/* --- types --------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------------------------- */
 
-static const char *const type_tags[] = {
-    [ATTR_INT] = "!int",         [ATTR_FLOAT] = "!float",   [ATTR_STRING] = "!string", [ATTR_INTS] = "!ints",
-    [ATTR_FLOATS] = "!floats",   [ATTR_STRINGS] = "!strings", [ATTR_BOOLEAN] = "!bool", [ATTR_BOOLEANS] = "!bools",
-    [ATTR_BLOCK] = "!block",     [ATTR_LONG] = "!long",     [ATTR_BLOCKS] = "!blocks", [ATTR_LONGS] = "!longs",
-    [ATTR_FLOAT64S] = "!doubles", [ATTR_VAR] = "!var",      [ATTR_VARS] = "!vars",     [ATTR_FLOAT64] = "!double",
-    [ATTR_SCALAR] = "!scalar",   [ATTR_SCALARS] = "!scalars",
-};
-
-static bool is_bits(const yaml_node *node) { return node->tag && strcmp(node->tag, "!bits") == 0; }
+static bool is_bits(const yaml_node *node) {
+    return node->tag && strcmp(node->tag, "!bits") == 0;
+}
 
 /* What a scalar without a type tag spells. */
 static attr_type spelled(const yaml_node *node) {
@@ -40,14 +35,16 @@ static weft_status spelled_list(yaml_reader *r, const yaml_node *list, attr_type
     attr_type all = ATTR_INT;
     for (size_t i = 0; i < list->count; i++) {
         const yaml_node *item = list->items[i];
-        if (item->kind != NODE_SCALAR) YAML_FAIL(r, item, "expected a list of scalars; one of scalars with parts has a tag");
+        if (item->kind != NODE_SCALAR)
+            YAML_FAIL(r, item, "expected a list of scalars; one of scalars with parts has a tag");
         attr_type one = spelled(item);
-        if (i == 0 || (all == ATTR_INT && one == ATTR_FLOAT)) all = one;
+        if (i == 0 || (all == ATTR_INT && one == ATTR_FLOAT))
+            all = one;
         else if (one != all && !(all == ATTR_FLOAT && one == ATTR_INT))
             YAML_FAIL(r, item, "expected items of one type in a list: quote those that are strings");
     }
-    *out = all == ATTR_INT     ? ATTR_INTS
-           : all == ATTR_FLOAT ? ATTR_FLOATS
+    *out = all == ATTR_INT       ? ATTR_INTS
+           : all == ATTR_FLOAT   ? ATTR_FLOATS
            : all == ATTR_BOOLEAN ? ATTR_BOOLEANS
                                  : ATTR_STRINGS;
     return NULL;
@@ -56,9 +53,9 @@ static weft_status spelled_list(yaml_reader *r, const yaml_node *list, attr_type
 /* The type of an attr's value; *out_bare is the value without the tag that told it. */
 static weft_status find_type(yaml_reader *r, const yaml_node *node, attr_type *out, yaml_node *out_bare) {
     *out_bare = *node;
-    for (unsigned i = 0; node->tag && i < sizeof type_tags / sizeof *type_tags; i++) {
-        if (strcmp(node->tag, type_tags[i]) != 0) continue;
-        *out = (attr_type)i;
+    for (attr_type type = ATTR_INT; node->tag && type <= ATTR_SCALARS; type++) {
+        if (strcmp(node->tag, yaml_type_tag(type)) != 0) continue;
+        *out = type;
         out_bare->tag = NULL;
         return NULL;
     }
@@ -71,7 +68,7 @@ static weft_status find_type(yaml_reader *r, const yaml_node *node, attr_type *o
     return NULL;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------- */
+/* --- numbers ----------------------------------------------------------------------------------------------------- */
 
 static weft_status get_bits(yaml_reader *r, const yaml_node *node, unsigned ndigits, uint64_t *out) {
     char *end = NULL;
@@ -124,7 +121,7 @@ static weft_status get_int32(yaml_reader *r, const yaml_node *node, int64_t *out
     return NULL;
 }
 
-/* --- scalars ------------------------------------------------------------------------------------------------------- */
+/* --- scalars ----------------------------------------------------------------------------------------------------- */
 
 static weft_status get_scalar(yaml_reader *r, const yaml_node *node, scalar *out) {
     *out = (scalar){0};
@@ -145,10 +142,10 @@ static weft_status get_scalar(yaml_reader *r, const yaml_node *node, scalar *out
     YAML_FAIL(r, node, "expected an integer, a number, true, false or [real, imaginary]");
 }
 
-/* --- values -------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------ */
 
 static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a) {
-    if (list->kind != NODE_SEQUENCE) YAML_FAIL(r, list, "expected a list after %s", type_tags[a->type]);
+    if (list->kind != NODE_SEQUENCE) YAML_FAIL(r, list, "expected a list after %s", yaml_type_tag(a->type));
     size_t n = list->count;
     int64_t *ints;
     double *floats;
@@ -163,7 +160,7 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
         for (size_t i = 0; i < n; i++) TRY(get_int32(r, list->items[i], &ints[i]));
         a->u.ints = ints;
         return NULL;
-    case ATTR_LONGS: return yaml_get_ints(r, list, type_tags[a->type], &a->u.ints, &a->count);
+    case ATTR_LONGS: return yaml_get_ints(r, list, yaml_type_tag(a->type), &a->u.ints, &a->count);
     case ATTR_FLOATS:
     case ATTR_FLOAT64S:
         TRY(yaml_array(r, n, sizeof *floats, &floats));
@@ -175,7 +172,7 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
     case ATTR_BOOLEANS:
         TRY(yaml_array(r, n, sizeof *bools, &bools));
         for (size_t i = 0; i < n; i++) {
-            TRY(yaml_get_bool(r, list->items[i], type_tags[a->type], &b));
+            TRY(yaml_get_bool(r, list->items[i], yaml_type_tag(a->type), &b));
             bools[i] = b;
         }
         a->u.bools = bools;
@@ -185,7 +182,7 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
         for (size_t i = 0; i < n; i++) TRY(get_scalar(r, list->items[i], &scalars[i]));
         a->u.scalars = scalars;
         return NULL;
-    default: return yaml_get_texts(r, list, type_tags[a->type], &a->u.strings, &a->count);
+    default: return yaml_get_texts(r, list, yaml_type_tag(a->type), &a->u.strings, &a->count);
     }
 }
 
@@ -211,7 +208,7 @@ static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a
     }
 }
 
-/* --- abbreviations ------------------------------------------------------------------------------------------------- */
+/* --- abbreviations ----------------------------------------------------------------------------------------------- */
 
 static weft_status named(yaml_reader *r, const char *attr_name, attr_type type, weft_attr *a) {
     *a = (weft_attr){.type = type};
@@ -221,8 +218,9 @@ static weft_status named(yaml_reader *r, const char *attr_name, attr_type type, 
 static weft_status expand_role(yaml_reader *r, const yaml_node *node, weft_attr *attrs) {
     int64_t role;
     if (node->kind != NODE_SCALAR || !yaml_role_parse(node->bytes, &role))
-        YAML_FAIL(r, node, ".role: expected forward, backward, optimize, loss, loss_backward, lr_sched, "
-                           "optimize_lr_sched, rpc, dist or not_specified");
+        YAML_FAIL(r, node,
+                  ".role: expected forward, backward, optimize, loss, loss_backward, lr_sched, "
+                  "optimize_lr_sched, rpc, dist or not_specified");
     TRY(named(r, "op_device", ATTR_STRING, &attrs[0]));
     attrs[0].u.s = (text){"", 0};
     TRY(named(r, "op_namescope", ATTR_STRING, &attrs[1]));
@@ -243,7 +241,9 @@ static weft_status note_callstack(yaml_reader *r, const yaml_node *node, weft_at
     return NULL;
 }
 
-static bool is_abbreviation(const yaml_node *key, const char *word) { return key->plain && yaml_is(key, word); }
+static bool is_abbreviation(const yaml_node *key, const char *word) {
+    return key->plain && yaml_is(key, word);
+}
 
 weft_status yaml_get_attrs(yaml_reader *r, const yaml_node *node, weft_attr **out, size_t *out_count) {
     yaml_node **items;

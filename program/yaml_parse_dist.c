@@ -12,7 +12,7 @@ static weft_status at_node(yaml_reader *r, const yaml_node *node, weft_status fo
     return status;
 }
 
-/* --- rings and meshes ---------------------------------------------------------------------------------------------- */
+/* --- rings and meshes -------------------------------------------------------------------------------------------- */
 
 static weft_status get_ring(yaml_reader *r, const yaml_node *key, const yaml_node *node) {
     ring found = {0};
@@ -22,8 +22,10 @@ static weft_status get_ring(yaml_reader *r, const yaml_node *key, const yaml_nod
     if (node->kind == NODE_MAPPING) {
         for (size_t i = 0; i < node->count; i++) {
             const yaml_node *k = node->items[2 * i];
-            if (yaml_is(k, "type")) TRY(yaml_get_string(r, node->items[2 * i + 1], &found.type));
-            else if (!yaml_is(k, "ranks")) YAML_FAIL(r, k, "expected ranks or type, found \"%s\"", k->bytes);
+            if (yaml_is(k, "type"))
+                TRY(yaml_get_string(r, node->items[2 * i + 1], &found.type));
+            else if (!yaml_is(k, "ranks"))
+                YAML_FAIL(r, k, "expected ranks or type, found \"%s\"", k->bytes);
         }
         if (!(ranks = yaml_get(node, "ranks"))) YAML_FAIL(r, node, "expected the ranks of ring %" PRId64, found.id);
     }
@@ -56,9 +58,12 @@ static weft_status get_mesh(yaml_reader *r, const yaml_node *node) {
     if (node->kind != NODE_MAPPING) YAML_FAIL(r, node, "expected a mesh such as {shape: [2], ids: [0, 1], dims: [dp]}");
     for (size_t i = 0; i < node->count; i++) {
         const yaml_node *k = node->items[2 * i], *v = node->items[2 * i + 1];
-        if (yaml_is(k, "shape")) TRY(yaml_get_ints(r, v, "shape", &m.shape, &ndim));
-        else if (yaml_is(k, "ids")) TRY(yaml_get_ints(r, v, "ids", &m.ids, &nids));
-        else if (!yaml_is(k, "dims")) YAML_FAIL(r, k, "expected shape, ids or dims, found \"%s\"", k->bytes);
+        if (yaml_is(k, "shape"))
+            TRY(yaml_get_ints(r, v, "shape", &m.shape, &ndim));
+        else if (yaml_is(k, "ids"))
+            TRY(yaml_get_ints(r, v, "ids", &m.ids, &nids));
+        else if (!yaml_is(k, "dims"))
+            YAML_FAIL(r, k, "expected shape, ids or dims, found \"%s\"", k->bytes);
     }
     if (!m.shape || !m.ids || ndim > 32) YAML_FAIL(r, node, "expected a mesh with a shape of at most 32 axes, and ids");
     m.ndim = (int)ndim;
@@ -94,7 +99,7 @@ weft_status yaml_get_params_grads(yaml_reader *r, const yaml_node *node) {
     return NULL;
 }
 
-/* --- placements ---------------------------------------------------------------------------------------------------- */
+/* --- placements -------------------------------------------------------------------------------------------------- */
 
 static weft_status get_mesh_index(yaml_reader *r, const yaml_node *node, const mesh **out) {
     int64_t index;
@@ -149,13 +154,20 @@ static weft_status get_placement(yaml_reader *r, const yaml_node *node, placemen
     }
     for (size_t i = 0; node->kind == NODE_MAPPING && i < node->count; i++) {
         const yaml_node *k = node->items[2 * i], *v = node->items[2 * i + 1];
-        if (yaml_is(k, "mesh")) TRY(get_mesh_index(r, v, &out->mesh));
-        else if (yaml_is(k, "dims_mapping")) TRY(yaml_get_ints(r, v, "dims_mapping", &out->dims_mapping, &ndim));
-        else if (yaml_is(k, "partial")) TRY(get_partial(r, v, out));
-        else if (yaml_is(k, "batch_dim")) TRY(yaml_get_int(r, v, "batch_dim", INT64_MIN, INT64_MAX, &out->batch_dim));
-        else if (yaml_is(k, "chunk_id")) TRY(yaml_get_int(r, v, "chunk_id", INT64_MIN, INT64_MAX, &out->chunk_id));
-        else if (yaml_is(k, "dynamic_dims")) TRY(get_dynamic_dims(r, v, out, &ndynamic));
-        else if (yaml_is(k, "extra") && extra) TRY(yaml_get_string(r, v, extra));
+        if (yaml_is(k, "mesh"))
+            TRY(get_mesh_index(r, v, &out->mesh));
+        else if (yaml_is(k, "dims_mapping"))
+            TRY(yaml_get_ints(r, v, "dims_mapping", &out->dims_mapping, &ndim));
+        else if (yaml_is(k, "partial"))
+            TRY(get_partial(r, v, out));
+        else if (yaml_is(k, "batch_dim"))
+            TRY(yaml_get_int(r, v, "batch_dim", INT64_MIN, INT64_MAX, &out->batch_dim));
+        else if (yaml_is(k, "chunk_id"))
+            TRY(yaml_get_int(r, v, "chunk_id", INT64_MIN, INT64_MAX, &out->chunk_id));
+        else if (yaml_is(k, "dynamic_dims"))
+            TRY(get_dynamic_dims(r, v, out, &ndynamic));
+        else if (yaml_is(k, "extra") && extra)
+            TRY(yaml_get_string(r, v, extra));
         else
             YAML_FAIL(r, k, "expected mesh, dims_mapping, partial, batch_dim, chunk_id or dynamic_dims, found \"%s\"",
                       k->bytes);
@@ -176,7 +188,7 @@ weft_status yaml_get_var_dist(yaml_reader *r, weft_var *v, const yaml_node *node
     return get_placement(r, node, v->dist, &v->dist_extra_json);
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------- */
+/* --- ops --------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_op_placements(yaml_reader *r, const yaml_node *node, const mesh *op_mesh, op_placement **out,
                                      size_t *out_count) {
@@ -216,19 +228,20 @@ static weft_status get_op_dist_member(yaml_reader *r, op_dist *d, const yaml_nod
     if (yaml_is(k, "out")) return get_op_placements(r, v, d->mesh, &d->outputs, &d->noutputs);
     if (yaml_is(k, "extra")) return yaml_get_string(r, v, &d->extra_json);
     if (!yaml_is(k, "recompute"))
-        YAML_FAIL(r, k, "expected mesh, impl, impl_idx, recompute, stream, record, wait, in, out or extra, found \"%s\"",
+        YAML_FAIL(r, k,
+                  "expected mesh, impl, impl_idx, recompute, stream, record, wait, in, out or extra, found \"%s\"",
                   k->bytes);
     d->has_recompute = true;
     return yaml_get_bool(r, v, "recompute", &d->is_recompute);
 }
 
 weft_status yaml_get_op_dist(yaml_reader *r, weft_op *op, const yaml_node *node) {
-    if (node->kind != NODE_MAPPING) YAML_FAIL(r, node, "expected dist as a mapping such as {mesh: 0, stream: gradient_sync}");
+    if (node->kind != NODE_MAPPING)
+        YAML_FAIL(r, node, "expected dist as a mapping such as {mesh: 0, stream: gradient_sync}");
     op_dist *d;
     TRY(yaml_array(r, 1, sizeof *d, &d));
     if (yaml_get(node, "mesh")) TRY(get_mesh_index(r, yaml_get(node, "mesh"), &d->mesh));
-    for (size_t i = 0; i < node->count; i++)
-        TRY(get_op_dist_member(r, d, node->items[2 * i], node->items[2 * i + 1]));
+    for (size_t i = 0; i < node->count; i++) TRY(get_op_dist_member(r, d, node->items[2 * i], node->items[2 * i + 1]));
     if (d->execution_stream && strcmp(d->execution_stream, "default") == 0) d->execution_stream = NULL;
     op->dist = d;
     return NULL;

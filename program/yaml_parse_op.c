@@ -4,7 +4,7 @@
 #include "program/grow.h"
 #include "program/yaml_form.h"
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_kind(yaml_reader *r, const yaml_node *node, weft_var *v) {
     int64_t kind;
@@ -56,8 +56,9 @@ static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *
     if (yaml_is(key, "attrs")) return yaml_get_attrs(r, node, &v->attrs, &v->nattrs);
     if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &v->unknown_fields);
     if (yaml_is(key, "dist")) return yaml_get_var_dist(r, v, node);
-    YAML_FAIL(r, key, "expected an element type (float32, int64, ...), kind, dtype, dims, lod, type_bytes, persistable, "
-                      "need_check_feed, parameter, stop_gradient, attrs, unknown or dist, found \"%s\"",
+    YAML_FAIL(r, key,
+              "expected an element type (float32, int64, ...), kind, dtype, dims, lod, type_bytes, persistable, "
+              "need_check_feed, parameter, stop_gradient, attrs, unknown or dist, found \"%s\"",
               key->bytes);
 }
 
@@ -81,11 +82,12 @@ weft_status yaml_get_var(yaml_reader *r, weft_block *b, const yaml_node *key, co
     return check_var_attrs(r, v, value);
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------- */
+/* --- ops --------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool output, slot *s, const yaml_node *node) {
     bool is_list = node->kind == NODE_SEQUENCE && !node->tag;
-    if (!is_list && node->kind != NODE_SCALAR) YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", s->name->bytes);
+    if (!is_list && node->kind != NODE_SCALAR)
+        YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", s->name->bytes);
     yaml_node *only = (yaml_node *)node, **items = is_list ? node->items : &only;
     size_t count = is_list ? node->count : 1;
     TRY(yaml_array(r, count, sizeof *s->args, &s->args));
@@ -142,8 +144,7 @@ weft_status yaml_get_op(yaml_reader *r, weft_block *b, const yaml_node *node) {
     TRY(yaml_get_name(r, node->items[spelled_out], &type));
     TRY(op_create(r->program, type, &op));
     if (!spelled_out) TRY(get_slots(r, b, op, false, node->items[1]));
-    for (size_t i = 1; i < node->count; i++)
-        TRY(get_op_member(r, b, op, node->items[2 * i], node->items[2 * i + 1]));
+    for (size_t i = 1; i < node->count; i++) TRY(get_op_member(r, b, op, node->items[2 * i], node->items[2 * i + 1]));
     weft_block_insert_before(b, NULL, op);
     return NULL;
 }

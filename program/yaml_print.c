@@ -4,7 +4,7 @@
 
 #include "program/yaml_form.h"
 
-/* --- call stacks --------------------------------------------------------------------------------------------------- */
+/* --- call stacks ------------------------------------------------------------------------------------------------- */
 
 /* The different call stacks of a program, in order of first use: most ops share theirs with neighbours. */
 typedef struct callstack_list {
@@ -68,7 +68,7 @@ static weft_status number_callstacks(yaml_writer *w, callstack_list *list) {
     return NULL;
 }
 
-/* --- head ---------------------------------------------------------------------------------------------------------- */
+/* --- head -------------------------------------------------------------------------------------------------------- */
 
 static void put_bytes_member(buffer *out, const char *before, const char *key, text value) {
     if (!value.nbytes) return;
@@ -148,19 +148,20 @@ static void put_head(buffer *out, const weft_program *p) {
     buffer_text(out, "\n");
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Vars as a mapping; as a list where a name is declared twice. */
+/* Vars as a mapping; as a list of flow mappings where a name is declared twice or is too long for a plain key. */
 static void put_vars(yaml_writer *w, const weft_block *b) {
-    bool repeats = false;
+    bool as_list = false;
     yaml_new_list(w);
-    for (size_t i = 0; i < b->nvars; i++) repeats = yaml_seen(w, b->vars[i]->name) || repeats;
+    for (size_t i = 0; i < b->nvars; i++)
+        as_list = yaml_seen(w, b->vars[i]->name) || yaml_is_long_key(b->vars[i]->name) || as_list;
     if (b->nvars) buffer_text(w->out, "  vars:\n");
     for (size_t i = 0; i < b->nvars; i++) {
-        buffer_text(w->out, repeats ? "  - {" : "    ");
+        buffer_text(w->out, as_list ? "  - {" : "    ");
         yaml_put_key(w->out, b->vars[i]->name);
         yaml_put_var(w, b->vars[i]);
-        buffer_text(w->out, repeats ? "}\n" : "\n");
+        buffer_text(w->out, as_list ? "}\n" : "\n");
     }
 }
 

@@ -1,12 +1,24 @@
 /* yaml_print_attr.c: attrs as YAML. The spelling of a value tells its type where it can (3, 3.0, true, a, [3, 4]) and a
- * tag does elsewhere (!long 3). Two things that nearly every op of a Paddle program carries are abbreviated: `.role` for
- * four attrs with their usual values, `.callstack` for a call stack that stands once at the end. */
+ * tag does elsewhere (!long 3). Two things that nearly every op of a Paddle program carries are abbreviated: `.role`
+ * for four attrs with their usual values, `.callstack` for a call stack that stands once at the end. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "program/yaml_form.h"
 
-/* --- values -------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
+const char *yaml_type_tag(attr_type type) {
+    static const char *const tags[] = {
+        [ATTR_INT] = "!int",          [ATTR_FLOAT] = "!float",    [ATTR_STRING] = "!string",
+        [ATTR_INTS] = "!ints",        [ATTR_FLOATS] = "!floats",  [ATTR_STRINGS] = "!strings",
+        [ATTR_BOOLEAN] = "!bool",     [ATTR_BOOLEANS] = "!bools", [ATTR_BLOCK] = "!block",
+        [ATTR_LONG] = "!long",        [ATTR_BLOCKS] = "!blocks",  [ATTR_LONGS] = "!longs",
+        [ATTR_FLOAT64S] = "!doubles", [ATTR_VAR] = "!var",        [ATTR_VARS] = "!vars",
+        [ATTR_FLOAT64] = "!double",   [ATTR_SCALAR] = "!scalar",  [ATTR_SCALARS] = "!scalars",
+    };
+    return tags[type];
+}
 
 void yaml_put_ints(buffer *out, const int64_t *values, size_t count) {
     buffer_text(out, "[");
@@ -14,29 +26,41 @@ void yaml_put_ints(buffer *out, const int64_t *values, size_t count) {
     buffer_text(out, "]");
 }
 
-static void put_infinity(buffer *out, double value) { buffer_text(out, value < 0 ? "-.inf" : ".inf"); }
+static void put_infinity(buffer *out, double value) {
+    buffer_text(out, value < 0 ? "-.inf" : ".inf");
+}
 
 void yaml_put_double(buffer *out, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (isfinite(value)) buffer_double(out, value);
-    else if (isinf(value)) put_infinity(out, value);
-    else if (bits == 0x7ff8000000000000u) buffer_text(out, ".nan");
-    else buffer_format(out, "!bits 0x%016" PRIX64, bits);
+    if (isfinite(value))
+        buffer_double(out, value);
+    else if (isinf(value))
+        put_infinity(out, value);
+    else if (bits == 0x7ff8000000000000u)
+        buffer_text(out, ".nan");
+    else
+        buffer_format(out, "!bits 0x%016" PRIX64, bits);
 }
 
 static void put_float(buffer *out, double value) {
     float narrow = (float)value;
     uint32_t bits;
     memcpy(&bits, &narrow, sizeof bits);
-    if (isfinite(narrow)) buffer_float(out, narrow);
-    else if (isinf(narrow)) put_infinity(out, value);
-    else if (bits == 0x7fc00000u) buffer_text(out, ".nan");
-    else buffer_format(out, "!bits 0x%08" PRIX32, bits);
+    if (isfinite(narrow))
+        buffer_float(out, narrow);
+    else if (isinf(narrow))
+        put_infinity(out, value);
+    else if (bits == 0x7fc00000u)
+        buffer_text(out, ".nan");
+    else
+        buffer_format(out, "!bits 0x%08" PRIX32, bits);
 }
 
 /* A tag cannot stand before another: such a value goes into a list of one. */
-static bool has_tag(const buffer *out, size_t start) { return start < out->nbytes && out->bytes[start] == '!'; }
+static bool has_tag(const buffer *out, size_t start) {
+    return start < out->nbytes && out->bytes[start] == '!';
+}
 
 static void put_tagged_double(buffer *out, double value) {
     buffer_text(out, "!double ");
@@ -93,23 +117,14 @@ void yaml_put_texts(buffer *out, const text *strings, size_t count) {
     buffer_text(out, "]");
 }
 
-/* Lists that say their type themselves unless they are empty. */
-static void put_tag_if_empty(buffer *out, const weft_attr *a, const char *tag) {
-    if (a->count == 0) buffer_text(out, tag);
+/* Whether the items of a list tell its type. */
+static bool spells_its_type(const weft_attr *a) {
+    return a->type == ATTR_INTS ||
+           (a->count && (a->type == ATTR_STRINGS || a->type == ATTR_FLOATS || a->type == ATTR_BOOLEANS));
 }
 
 static void put_list(buffer *out, const weft_attr *a) {
-    switch (a->type) {
-    case ATTR_STRINGS: put_tag_if_empty(out, a, "!strings "); break;
-    case ATTR_VARS: buffer_text(out, "!vars "); break;
-    case ATTR_FLOATS: put_tag_if_empty(out, a, "!floats "); break;
-    case ATTR_FLOAT64S: buffer_text(out, "!doubles "); break;
-    case ATTR_BOOLEANS: put_tag_if_empty(out, a, "!bools "); break;
-    case ATTR_LONGS: buffer_text(out, "!longs "); break;
-    case ATTR_BLOCKS: buffer_text(out, "!blocks "); break;
-    case ATTR_SCALARS: buffer_text(out, "!scalars "); break;
-    default: break;
-    }
+    if (!spells_its_type(a)) buffer_format(out, "%s ", yaml_type_tag(a->type));
     if (a->type == ATTR_STRINGS || a->type == ATTR_VARS) {
         yaml_put_texts(out, a->u.strings, a->count);
         return;
@@ -143,7 +158,7 @@ static void put_value(buffer *out, const weft_attr *a) {
     }
 }
 
-/* --- abbreviations ------------------------------------------------------------------------------------------------- */
+/* --- abbreviations ----------------------------------------------------------------------------------------------- */
 
 typedef struct word_row {
     int64_t value;
@@ -151,17 +166,26 @@ typedef struct word_row {
 } word_row;
 
 static const word_row roles[] = {
-    {WEFT_ROLE_FORWARD, "forward"}, {WEFT_ROLE_BACKWARD, "backward"}, {WEFT_ROLE_OPTIMIZE, "optimize"},
-    {WEFT_ROLE_RPC, "rpc"},         {WEFT_ROLE_DIST, "dist"},         {WEFT_ROLE_LR_SCHED, "lr_sched"},
-    {WEFT_ROLE_LOSS, "loss"},       {WEFT_ROLE_NOT_SPECIFIED, "not_specified"},
+    {WEFT_ROLE_FORWARD, "forward"},
+    {WEFT_ROLE_BACKWARD, "backward"},
+    {WEFT_ROLE_OPTIMIZE, "optimize"},
+    {WEFT_ROLE_RPC, "rpc"},
+    {WEFT_ROLE_DIST, "dist"},
+    {WEFT_ROLE_LR_SCHED, "lr_sched"},
+    {WEFT_ROLE_LOSS, "loss"},
+    {WEFT_ROLE_NOT_SPECIFIED, "not_specified"},
     {WEFT_ROLE_LOSS | WEFT_ROLE_BACKWARD, "loss_backward"},
     {WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED, "optimize_lr_sched"},
 };
 static const word_row kinds[] = {
-    {WEFT_DENSE_TENSOR, "dense_tensor"},   {WEFT_SELECTED_ROWS, "selected_rows"},
-    {WEFT_FEED_MINIBATCH, "feed_minibatch"}, {WEFT_FETCH_LIST, "fetch_list"},
-    {WEFT_STEP_SCOPES, "step_scopes"},     {WEFT_DENSE_TENSOR_ARRAY, "dense_tensor_array"},
-    {WEFT_READER, "reader"},               {WEFT_RAW, "raw"},
+    {WEFT_DENSE_TENSOR, "dense_tensor"},
+    {WEFT_SELECTED_ROWS, "selected_rows"},
+    {WEFT_FEED_MINIBATCH, "feed_minibatch"},
+    {WEFT_FETCH_LIST, "fetch_list"},
+    {WEFT_STEP_SCOPES, "step_scopes"},
+    {WEFT_DENSE_TENSOR_ARRAY, "dense_tensor_array"},
+    {WEFT_READER, "reader"},
+    {WEFT_RAW, "raw"},
 };
 
 static const char *find_word(const word_row *rows, size_t count, int64_t value) {
@@ -181,9 +205,15 @@ static bool find_value(const word_row *rows, size_t count, const char *word, int
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
-const char *yaml_role_word(int64_t role) { return find_word(roles, COUNT(roles), role); }
-bool yaml_role_parse(const char *word, int64_t *out) { return find_value(roles, COUNT(roles), word, out); }
-const char *yaml_kind_word(int32_t kind) { return find_word(kinds, COUNT(kinds), kind); }
+const char *yaml_role_word(int64_t role) {
+    return find_word(roles, COUNT(roles), role);
+}
+bool yaml_role_parse(const char *word, int64_t *out) {
+    return find_value(roles, COUNT(roles), word, out);
+}
+const char *yaml_kind_word(int32_t kind) {
+    return find_word(kinds, COUNT(kinds), kind);
+}
 bool yaml_kind_parse(const char *word, int32_t *out) {
     int64_t kind;
     if (!find_value(kinds, COUNT(kinds), word, &kind)) return false;
@@ -207,16 +237,22 @@ static bool is_usual_role(const weft_attr *a, size_t left) {
            a[3].type == ATTR_STRINGS && a[3].count == 0 && name_is(a[3].name, "op_role_var");
 }
 
-/* --- lists of attrs ------------------------------------------------------------------------------------------------ */
+/* --- lists of attrs ---------------------------------------------------------------------------------------------- */
 
-void yaml_put_key(buffer *out, const name *n) {
+bool yaml_is_long_key(const name *n) {
     enum { LONGEST_SIMPLE_KEY = 200 }; /* libyaml reads 1024 characters; each byte takes at most four */
-    if (n->nbytes > LONGEST_SIMPLE_KEY) buffer_text(out, "? ");
-    yaml_put_string(out, n->bytes, n->nbytes);
-    buffer_text(out, n->nbytes > LONGEST_SIMPLE_KEY ? " : " : ": ");
+    return n->nbytes > LONGEST_SIMPLE_KEY;
 }
 
-void yaml_new_list(yaml_writer *w) { w->stamp++; }
+void yaml_put_key(buffer *out, const name *n) {
+    buffer_text(out, yaml_is_long_key(n) ? "? " : "");
+    yaml_put_string(out, n->bytes, n->nbytes);
+    buffer_text(out, yaml_is_long_key(n) ? " : " : ": ");
+}
+
+void yaml_new_list(yaml_writer *w) {
+    w->stamp++;
+}
 
 bool yaml_seen(yaml_writer *w, const name *n) {
     if (w->stamps[n->id] == w->stamp) return true;

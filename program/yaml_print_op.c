@@ -3,7 +3,7 @@
 
 #include "program/yaml_form.h"
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars -------------------------------------------------------------------------------------------------------- */
 
 /* Starts a member of the flow mapping that is open. */
 static void put_member(buffer *out, bool *first, const char *key) {
@@ -28,8 +28,10 @@ static void put_tensor(buffer *out, bool *first, const weft_var *v) {
     if (v->kind != WEFT_DENSE_TENSOR) {
         const char *word = yaml_kind_word(v->kind);
         put_member(out, first, "kind");
-        if (word) buffer_text(out, word);
-        else buffer_format(out, "%" PRId32, v->kind);
+        if (word)
+            buffer_text(out, word);
+        else
+            buffer_format(out, "%" PRId32, v->kind);
     }
     if (!v->has_tensor) return;
     if (!dtype) {
@@ -66,7 +68,7 @@ void yaml_put_var(yaml_writer *w, const weft_var *v) {
     buffer_text(out, "}");
 }
 
-/* --- dist attrs ---------------------------------------------------------------------------------------------------- */
+/* --- dist attrs -------------------------------------------------------------------------------------------------- */
 
 static void put_mesh(yaml_writer *w, bool *first, const mesh *m) {
     int64_t index = mesh_index_find(w->meshes, w->program->nmeshes, m);
@@ -117,8 +119,7 @@ void yaml_put_var_dist(yaml_writer *w, const weft_var *v) {
     buffer_text(w->out, "{");
     put_mesh(w, &first, v->dist->mesh);
     put_placement_members(w, &first, v->dist);
-    if (v->dist_extra_json)
-        put_text_member(w->out, &first, "extra", v->dist_extra_json, strlen(v->dist_extra_json));
+    if (v->dist_extra_json) put_text_member(w->out, &first, "extra", v->dist_extra_json, strlen(v->dist_extra_json));
     buffer_text(w->out, "}");
 }
 
@@ -188,7 +189,7 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
     buffer_text(w->out, "}");
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------- */
+/* --- ops --------------------------------------------------------------------------------------------------------- */
 
 static void put_slots(yaml_writer *w, const slot_list *list) {
     bool repeats = false;

@@ -9,7 +9,8 @@ static const char *kind_word(const yaml_node *node) {
 }
 
 bool yaml_is(const yaml_node *key, const char *word) {
-    return key->kind == NODE_SCALAR && !key->tag && key->nbytes == strlen(word) && memcmp(key->bytes, word, key->nbytes) == 0;
+    return key->kind == NODE_SCALAR && !key->tag && key->nbytes == strlen(word) &&
+           memcmp(key->bytes, word, key->nbytes) == 0;
 }
 
 weft_status yaml_pairs(yaml_reader *r, const yaml_node *node, const char *what, yaml_node ***out_items,
@@ -43,7 +44,7 @@ weft_status yaml_array(yaml_reader *r, size_t count, size_t size, void *out_arra
     return NULL;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------- */
+/* --- numbers ----------------------------------------------------------------------------------------------------- */
 
 weft_status yaml_get_int(yaml_reader *r, const yaml_node *node, const char *what, int64_t min, int64_t max,
                          int64_t *out) {
@@ -78,7 +79,7 @@ weft_status yaml_get_ints(yaml_reader *r, const yaml_node *node, const char *wha
     return NULL;
 }
 
-/* --- strings ------------------------------------------------------------------------------------------------------- */
+/* --- strings ----------------------------------------------------------------------------------------------------- */
 
 weft_status yaml_get_name(yaml_reader *r, const yaml_node *node, const name **out) {
     const char *bytes;

@@ -214,5 +214,7 @@ Test(program_edit, slots_and_attrs_take_their_sorted_place) {
     cr_assert(op_remove_attr(op, "c"));
     cr_assert_not(op_remove_attr(op, "c"));
     cr_assert_eq(op->nattrs, 2);
-    cr_assert_eq(weft_status_code(weft_op_set_attr_int(op, "big", INT64_MAX)), WEFT_INVALID_ARGUMENT);
+    weft_status status = weft_op_set_attr_int(op, "big", INT64_MAX);
+    cr_assert_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    weft_status_free(status);
 }
