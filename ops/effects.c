@@ -1,21 +1,24 @@
 /* effects.c: what passes and proofs ask of collectives, whatever the era's spelling. */
 #include "ops/ops.h"
 
+static const char all_reduce_prefix[] = "c_allreduce_";
 static const struct {
-    const char *type;
+    const char *suffix;
     weft_reduce reduce;
-} all_reduces[] = {{"c_allreduce_sum", WEFT_REDUCE_SUM},
-                   {"c_allreduce_max", WEFT_REDUCE_MAX},
-                   {"c_allreduce_min", WEFT_REDUCE_MIN},
-                   {"c_allreduce_prod", WEFT_REDUCE_PROD},
-                   {"c_allreduce_avg", WEFT_REDUCE_AVG}};
+} all_reduces[] = {{"sum", WEFT_REDUCE_SUM},
+                   {"max", WEFT_REDUCE_MAX},
+                   {"min", WEFT_REDUCE_MIN},
+                   {"prod", WEFT_REDUCE_PROD},
+                   {"avg", WEFT_REDUCE_AVG}};
 
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
     weft_reduce reduce = WEFT_REDUCE_SUM;
     bool found = op_is(op, "all_reduce");
     if (found) reduce = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+    size_t n = sizeof all_reduce_prefix - 1;
+    if (!found && strncmp(op->type->bytes, all_reduce_prefix, n) != 0) return false;
     for (size_t i = 0; !found && i < sizeof all_reduces / sizeof *all_reduces; i++)
-        if ((found = op_is(op, all_reduces[i].type))) reduce = all_reduces[i].reduce;
+        if ((found = strcmp(op->type->bytes + n, all_reduces[i].suffix) == 0)) reduce = all_reduces[i].reduce;
     if (found && out_reduce) *out_reduce = reduce;
     return found;
 }

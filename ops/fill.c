@@ -6,7 +6,7 @@
 static weft_status keep_constant(infer *i, const shape *out) {
     int64_t values[WEFT_MAX_RANK], count = shape_numel(out);
     bool is_int = out->dtype == WEFT_INT32 || out->dtype == WEFT_INT64;
-    if (!is_int || count < 0 || count > WEFT_MAX_RANK || op_find_slot(i->op, false, "ValueTensor")) return NULL;
+    if (!is_int || count < 0 || count > WEFT_MAX_RANK || infer_has(i, "ValueTensor")) return NULL;
     const char *precise = attr_string(i->op, "str_value", "");
     double value = *precise ? number_strtod(precise) : attr_float(i->op, "value", 0); /* so does Paddle */
     if (!(value > -1e18 && value < 1e18)) return NULL;

@@ -17,7 +17,8 @@ weft_status infer_batch_norm(infer *i) {
                            (long long)shape_numel(running));
     int reserve = schema_output(i->schema, "ReserveSpace");
     for (int o = 1; o < reserve; o++) shape_set(infer_out(i, o), running->dtype, 1, &channels);
-    shape_set(infer_out(i, reserve), x->dtype, 1, (const int64_t[]){0});
+    if (infer_out(i, reserve)) /* its type differs between versions: the declared one holds */
+        shape_set(infer_out(i, reserve), infer_out(i, reserve)->dtype, 1, (const int64_t[]){0});
     return NULL;
 }
 

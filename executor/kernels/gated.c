@@ -5,8 +5,7 @@
 #include "executor/kernels/layout.h"
 #include "executor/kernels/vector_math.h"
 
-/* --- swiglu: silu(x) * y; without y, x and y are the halves of the last dimension
- * -------------------------------------- */
+/* --- swiglu: silu(x) * y; without y, x and y are the halves of the last dimension --------------------------------- */
 
 enum { GLU_IN_X, GLU_IN_Y, GLU_IN_OUT_GRAD, GLU_OUT = 0, GLU_OUT_X_GRAD = 0, GLU_OUT_Y_GRAD };
 
@@ -96,8 +95,7 @@ static weft_status run_swiglu_grad(const kernel_call *c) {
 const kernel kernel_swiglu = {prepare_swiglu, run_swiglu};
 const kernel kernel_swiglu_grad = {prepare_swiglu_grad, run_swiglu_grad};
 
-/* --- prelu: x, or alpha * x below 0; one alpha for all, a channel, or an element of a sample
- * ----------------------------- */
+/* --- prelu: x, or alpha * x below 0; one alpha for all, a channel, or an element of a sample ---------------------- */
 
 enum { PRELU_IN_X, PRELU_IN_ALPHA, PRELU_IN_OUT_GRAD, PRELU_OUT_X_GRAD = 0, PRELU_OUT_ALPHA_GRAD };
 
@@ -184,8 +182,7 @@ static weft_status run_prelu_grad(const kernel_call *c) {
 const kernel kernel_prelu = {prepare_prelu, run_prelu};
 const kernel kernel_prelu_grad = {prepare_prelu_grad, run_prelu_grad};
 
-/* --- clip_by_norm, and the gradient of a sum of squares: x times one number
- * ------------------------------------------------ */
+/* --- clip_by_norm, and the gradient of a sum of squares: x times one number --------------------------------------- */
 
 typedef struct norm_clip {
     double most;
@@ -239,8 +236,7 @@ static weft_status run_squares_grad(const kernel_call *c) {
 const kernel kernel_clip_by_norm = {prepare_norm_clip, run_norm_clip};
 const kernel kernel_squared_l2_norm_grad = {prepare_squares_grad, run_squares_grad};
 
-/* --- dot: rows multiplied and added up
- * -------------------------------------------------------------------------------------- */
+/* --- dot: rows multiplied and added up ---------------------------------------------------------------------------- */
 
 enum { DOT_IN_X, DOT_IN_Y, DOT_IN_OUT_GRAD, DOT_OUT_X_GRAD = 0, DOT_OUT_Y_GRAD };
 

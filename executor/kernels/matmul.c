@@ -1,4 +1,4 @@
-/* matmul.c: matmul_v2 and its gradients.
+/* matmul.c: matmul_v2, its older and narrower kin (matmul, bmm, mul), and their gradients.
  *
  * Both operands become batches of matrices: a vector X is a row, a vector Y a column, and transposing a vector changes
  * nothing. Batch dimensions broadcast. Where Y is one matrix for all of X's, the whole batch is one product of tall
@@ -20,6 +20,7 @@ typedef struct operand {
 typedef struct state {
     operand x, y;
     int64_t m, n, k;
+    double alpha;             /* matmul: what the product is multiplied by */
     loops batch;              /* over Out's batch dims; operands: matrix index in X, in Y, in Out */
     size_t scratch_offset[3]; /* half types: X, Y, Out as fp32 in workspace */
 } state;
@@ -52,13 +53,31 @@ static bool broadcast_batch(const tensor *x, const tensor *y, int *out_ndim, int
     return true;
 }
 
-static weft_status prepare_shapes(kernel_prepare *p, state *s) {
-    const tensor *x = type_in(p, X), *y = type_in(p, Y);
+/* How an op names its attrs, and what of its operands it sees. */
+typedef struct dialect {
+    const char *trans_x, *trans_y, *alpha; /* NULL: has none */
+    const char *x_split, *y_split;         /* mul: dimensions before that many are rows, the others columns */
+} dialect;
+
+/* A tensor as a matrix: dimensions before `split` are rows. */
+static tensor matrix_of(const tensor *t, int64_t split) {
+    tensor m = *t;
+    m.ndim = 2;
+    m.dims[0] = m.dims[1] = 1;
+    for (int i = 0; i < t->ndim; i++) m.dims[i < split ? 0 : 1] *= t->dims[i];
+    return m;
+}
+
+static weft_status prepare_shapes(kernel_prepare *p, const dialect *d, state *s) {
+    tensor x = *type_in(p, X), y = *type_in(p, Y);
     int ndim = 0;
     int64_t dims[WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK];
-    if (x->ndim == 0 || y->ndim == 0) return kernel_unsupported(p, "expected at least one axis in X and in Y");
-    s->x = operand_of(x, true, attr_bool(p->op, "trans_x", false));
-    s->y = operand_of(y, false, attr_bool(p->op, "trans_y", false));
+    if (x.ndim == 0 || y.ndim == 0) return kernel_unsupported(p, "expected at least one axis in X and in Y");
+    if (d->x_split) x = matrix_of(&x, attr_int(p->op, d->x_split, 1));
+    if (d->y_split) y = matrix_of(&y, attr_int(p->op, d->y_split, 1));
+    s->x = operand_of(&x, true, d->trans_x && attr_bool(p->op, d->trans_x, false));
+    s->y = operand_of(&y, false, d->trans_y && attr_bool(p->op, d->trans_y, false));
+    s->alpha = d->alpha ? attr_float(p->op, d->alpha, 1) : 1;
     s->m = s->x.transposed ? s->x.columns : s->x.rows;
     s->k = s->x.transposed ? s->x.rows : s->x.columns;
     s->n = s->y.transposed ? s->y.rows : s->y.columns;
@@ -66,7 +85,7 @@ static weft_status prepare_shapes(kernel_prepare *p, state *s) {
     if (y_inner != s->k)
         return kernel_unsupported(p, "expected inner extents to agree, found %lld and %lld", (long long)s->k,
                                   (long long)y_inner);
-    tensor bx = batch_of(x), by = batch_of(y);
+    tensor bx = batch_of(&x), by = batch_of(&y);
     if (!broadcast_batch(&bx, &by, &ndim, dims)) return kernel_unsupported(p, "expected batch axes that broadcast");
     if (!strides_broadcast(&bx, -1, ndim, dims, strides[0]) || !strides_broadcast(&by, -1, ndim, dims, strides[1]))
         return kernel_unsupported(p, "expected batch axes that broadcast");
@@ -85,14 +104,14 @@ static void merge_batch(state *s) {
     loops_init(&s->batch, 0, NULL, 3, none);
 }
 
-static weft_status prepare(kernel_prepare *p) {
+static weft_status prepare_product(kernel_prepare *p, const dialect *d) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, X), *y = type_in(p, Y);
     TRY(require_same_dtype(p, x, y, "Y"));
     if (!dtype_is_float(x->dtype))
         return kernel_unsupported(p, "expected a float type, found %s", dtype_text(x->dtype));
-    TRY(prepare_shapes(p, s));
+    TRY(prepare_shapes(p, d, s));
     if (dtype_is_half(x->dtype)) {
         int64_t out = s->batch.numel * s->m * s->n;
         s->scratch_offset[1] = (size_t)x->numel;
@@ -116,6 +135,7 @@ typedef struct product {
     bool fp64, ta, tb;
     int64_t m, n, k, lda, ldb, ldc;
     int nthreads;
+    double alpha;
 } product;
 
 static const void *element_at(const product *g, const void *base, int64_t index) {
@@ -124,9 +144,10 @@ static const void *element_at(const product *g, const void *base, int64_t index)
 
 static void multiply(const product *g, const void *a, const void *b, double beta, void *c) {
     if (g->fp64) {
-        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, 1.0, a, g->lda, b, g->ldb, beta, c, g->ldc);
+        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, g->alpha, a, g->lda, b, g->ldb, beta, c, g->ldc);
     } else {
-        gemm_f32(g->ta, g->tb, g->m, g->n, g->k, 1.0f, a, g->lda, b, g->ldb, (float)beta, c, g->ldc, g->nthreads);
+        gemm_f32(g->ta, g->tb, g->m, g->n, g->k, (float)g->alpha, a, g->lda, b, g->ldb, (float)beta, c, g->ldc,
+                 g->nthreads);
     }
 }
 
@@ -135,16 +156,9 @@ static weft_status run(const kernel_call *c) {
     const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
     const void *xs = full_elements(c, x, 0, true), *ys = full_elements(c, y, s->scratch_offset[1], true);
     void *outs = full_elements(c, out, s->scratch_offset[2], false);
-    product g = {x->dtype == WEFT_FP64,
-                 s->x.transposed,
-                 s->y.transposed,
-                 s->m,
-                 s->n,
-                 s->k,
-                 s->x.columns,
-                 s->y.columns,
-                 s->n,
-                 c->nthreads};
+    product g = {
+        x->dtype == WEFT_FP64, s->x.transposed, s->y.transposed, s->m, s->n, s->k, s->x.columns, s->y.columns, s->n,
+        c->nthreads,           s->alpha};
     int64_t x_size = s->x.rows * s->x.columns, y_size = s->y.rows * s->y.columns, out_size = s->m * s->n;
     int64_t run_length = loops_run(&s->batch);
     for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
@@ -156,7 +170,28 @@ static weft_status run(const kernel_call *c) {
     return NULL;
 }
 
-const kernel kernel_matmul_v2 = {prepare, run};
+static const dialect matmul_v2 = {"trans_x", "trans_y", NULL, NULL, NULL};
+static const dialect matmul = {"transpose_X", "transpose_Y", "alpha", NULL, NULL};
+static const dialect bmm = {NULL, NULL, NULL, NULL, NULL};
+static const dialect mul = {NULL, NULL, NULL, "x_num_col_dims", "y_num_col_dims"};
+
+static weft_status prepare_matmul_v2(kernel_prepare *p) {
+    return prepare_product(p, &matmul_v2);
+}
+static weft_status prepare_matmul(kernel_prepare *p) {
+    return prepare_product(p, &matmul);
+}
+static weft_status prepare_bmm(kernel_prepare *p) {
+    return prepare_product(p, &bmm);
+}
+static weft_status prepare_mul(kernel_prepare *p) {
+    return prepare_product(p, &mul);
+}
+
+const kernel kernel_matmul_v2 = {prepare_matmul_v2, run};
+const kernel kernel_matmul = {prepare_matmul, run};
+const kernel kernel_bmm = {prepare_bmm, run};
+const kernel kernel_mul = {prepare_mul, run};
 
 /* --- gradients --- */
 
@@ -165,7 +200,7 @@ typedef struct gradient_state {
     size_t result_offset; /* half types: a gradient as fp32, after X, Y and Out@GRAD */
 } gradient_state;
 
-static weft_status prepare_grad(kernel_prepare *p) {
+static weft_status prepare_gradient(kernel_prepare *p, const dialect *d) {
     gradient_state *s = KERNEL_STATE(p, gradient_state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, X), *y = type_in(p, Y), *dout = type_in(p, DOUT);
@@ -174,7 +209,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
     if (!dtype_is_float(x->dtype))
         return kernel_unsupported(p, "expected a float type, found %s", dtype_text(x->dtype));
     state *f = &s->forward;
-    TRY(prepare_shapes(p, f));
+    TRY(prepare_shapes(p, d, f));
     if (dout->numel != f->batch.numel * f->m * f->n)
         return kernel_unsupported(p, "expected %lld elements in Out@GRAD, found %lld",
                                   (long long)(f->batch.numel * f->m * f->n), (long long)dout->numel);
@@ -224,6 +259,7 @@ static void run_side(const kernel_call *c, const gradient_state *gs, int side, c
     void *result = full_elements(c, d, gs->result_offset, false);
     g.fp64 = d->dtype == WEFT_FP64;
     g.nthreads = c->nthreads;
+    g.alpha = s->alpha;
     if (broadcast || g.k == 0) memset(result, 0, (size_t)d->numel * (g.fp64 ? sizeof(double) : sizeof(float)));
     for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
         for (int64_t i = 0; i < loops_run(&s->batch); i++) {
@@ -248,4 +284,20 @@ static weft_status run_grad(const kernel_call *c) {
     return NULL;
 }
 
-const kernel kernel_matmul_v2_grad = {prepare_grad, run_grad};
+static weft_status prepare_matmul_v2_grad(kernel_prepare *p) {
+    return prepare_gradient(p, &matmul_v2);
+}
+static weft_status prepare_matmul_grad(kernel_prepare *p) {
+    return prepare_gradient(p, &matmul);
+}
+static weft_status prepare_bmm_grad(kernel_prepare *p) {
+    return prepare_gradient(p, &bmm);
+}
+static weft_status prepare_mul_grad(kernel_prepare *p) {
+    return prepare_gradient(p, &mul);
+}
+
+const kernel kernel_matmul_v2_grad = {prepare_matmul_v2_grad, run_grad};
+const kernel kernel_matmul_grad = {prepare_matmul_grad, run_grad};
+const kernel kernel_bmm_grad = {prepare_bmm_grad, run_grad};
+const kernel kernel_mul_grad = {prepare_mul_grad, run_grad};

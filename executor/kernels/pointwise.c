@@ -128,8 +128,7 @@ FORWARD_OF_INTEGERS(DEFINE_ALL_FORWARDS)
     DEFINE_BACKWARD(name##_grad_fp64, double, fp64)
 BACKWARD(DEFINE_BACKWARDS)
 
-/* --- parameters
- * --------------------------------------------------------------------------------------------------------- */
+/* --- parameters --------------------------------------------------------------------------------------------------- */
 
 /* Where an op's parameters come from: attrs, with defaults, or tensors that override them. */
 typedef struct parameter {
@@ -217,8 +216,7 @@ static weft_status prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointw
     return prepare_runs(p, &f, x >= 0 ? x : y >= 0 ? y : gradient, gradient);
 }
 
-/* --- runs
- * ----------------------------------------------------------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 static void run_half(const pointwise_state *s, const double *p, const tensor *x, const tensor *g, tensor *out) {
     float a[BLOCK], b[BLOCK];

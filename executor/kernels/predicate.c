@@ -59,8 +59,7 @@ const kernel kernel_isfinite_v2 = {prepare_question, run_finite};
 const kernel kernel_isinf_v2 = {prepare_question, run_infinite};
 const kernel kernel_isnan_v2 = {prepare_question, run_nan};
 
-/* --- allclose: |a - b| <= atol + rtol * |b| everywhere --------------------------------------------------------------
- */
+/* --- allclose: |a - b| <= atol + rtol * |b| everywhere ------------------------------------------------------------ */
 
 enum { CLOSE_IN_A, CLOSE_IN_B, CLOSE_IN_ATOL, CLOSE_IN_RTOL };
 
@@ -113,8 +112,7 @@ static weft_status run_close(const kernel_call *c) {
 
 const kernel kernel_allclose = {prepare_close, run_close};
 
-/* --- where ----------------------------------------------------------------------------------------------------------
- */
+/* --- where -------------------------------------------------------------------------------------------------------- */
 
 enum { WHERE_IN_CONDITION, WHERE_IN_X, WHERE_IN_Y, WHERE_IN_OUT_GRAD, WHERE_OUT_X_GRAD = 0, WHERE_OUT_Y_GRAD };
 

@@ -64,6 +64,25 @@ static void draw_tensor(const tensor *t, random_key key, draw_fn draw, double a,
     }
 }
 
+/* The share of the standard normal distribution below x. */
+static double normal_below(double x) {
+    return 0.5 * erfc(-x * 0.70710678118654752);
+}
+
+/* Normals within [a, b] deviations: where the distribution reaches a uniform number between its values there, found by
+ * halving the interval. */
+static double truncated_normal(double share, double a, double b) {
+    double low = normal_below(a), high = normal_below(b), target = low + (high - low) * share;
+    for (int i = 0; i < 48; i++) {
+        double middle = 0.5 * (a + b);
+        if (normal_below(middle) < target)
+            a = middle;
+        else
+            b = middle;
+    }
+    return 0.5 * (a + b);
+}
+
 typedef struct random_state {
     int64_t seed;
     double a, b; /* mean and deviation, or bounds */
@@ -113,3 +132,69 @@ static weft_status run_uniform(const kernel_call *c) {
 
 const kernel kernel_gaussian_random = {prepare_gaussian, run_gaussian};
 const kernel kernel_uniform_random = {prepare_uniform, run_uniform};
+
+/* --- integers, truncated normals --- */
+
+typedef struct bounded_state {
+    int64_t seed, low, high; /* randint: [low, high) */
+    double mean, deviation, a, b;
+} bounded_state;
+
+static weft_status prepare_randint(kernel_prepare *p) {
+    bounded_state *s = KERNEL_STATE(p, bounded_state);
+    if (!s) return base_out_of_memory();
+    const tensor *out = type_out(p, 0);
+    *s = (bounded_state){
+        .seed = attr_int(p->op, "seed", 0), .low = attr_int(p->op, "low", 0), .high = attr_int(p->op, "high", 0)};
+    if (out->dtype != WEFT_INT32 && out->dtype != WEFT_INT64)
+        return kernel_unsupported(p, "expected int32 or int64, found %s", dtype_text(out->dtype));
+    if (s->low < s->high) return NULL;
+    return kernel_unsupported(p, "expected low below high, found %lld and %lld", (long long)s->low, (long long)s->high);
+}
+
+static weft_status run_randint(const kernel_call *c) {
+    const bounded_state *s = c->state;
+    tensor *out = arg_out(c, 0);
+    random_key key = random_key_of(c, s->seed);
+    uint64_t range = (uint64_t)s->high - (uint64_t)s->low;
+    for (int64_t i = 0; i < out->numel; i++) {
+        uint32_t bits[4];
+        philox(key.seed, key.op_seed, key.step, (uint64_t)i, bits);
+        uint64_t value = (uint64_t)s->low + (((uint64_t)bits[0] << 32) | bits[1]) % range;
+        if (out->dtype == WEFT_INT64)
+            ((int64_t *)out->data)[i] = (int64_t)value;
+        else
+            ((int32_t *)out->data)[i] = (int32_t)(int64_t)value;
+    }
+    return NULL;
+}
+
+static weft_status prepare_truncated(kernel_prepare *p) {
+    bounded_state *s = KERNEL_STATE(p, bounded_state);
+    if (!s) return base_out_of_memory();
+    const tensor *out = type_out(p, 0);
+    *s = (bounded_state){.seed = attr_int(p->op, "seed", 0),
+                         .mean = attr_float(p->op, "mean", 0),
+                         .deviation = attr_float(p->op, "std", 1),
+                         .a = attr_float(p->op, "a", -2),
+                         .b = attr_float(p->op, "b", 2)};
+    if (!dtype_is_float(out->dtype))
+        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(out->dtype));
+    return s->a <= s->b ? NULL : kernel_unsupported(p, "expected a of at most b, found %g and %g", s->a, s->b);
+}
+
+static weft_status run_truncated(const kernel_call *c) {
+    const bounded_state *s = c->state;
+    tensor *out = arg_out(c, 0);
+    random_key key = random_key_of(c, s->seed);
+    for (int64_t i = 0; i < out->numel; i++) {
+        uint32_t bits[4];
+        philox(key.seed, key.op_seed, key.step, (uint64_t)i, bits);
+        double value = s->mean + s->deviation * truncated_normal((double)random_unit(bits[0]), s->a, s->b);
+        store_reals(out, i, 1, &value);
+    }
+    return NULL;
+}
+
+const kernel kernel_randint = {prepare_randint, run_randint};
+const kernel kernel_truncated_gaussian_random = {prepare_truncated, run_truncated};

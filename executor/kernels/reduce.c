@@ -2,9 +2,8 @@
  *
  * Floats are added up in double, integers and booleans in int64, in row-major order of X. A gradient repeats d Out
  * along the reduced dimensions, divided by their extent for a mean. */
+#include "executor/kernels/reduce.h"
 #include "executor/kernels/accumulate.h"
-#include "executor/kernels/loops.h"
-#include "executor/kernels/typed.h"
 
 enum { X, DOUT };
 
@@ -15,10 +14,11 @@ typedef struct state {
 
 /* Strides of the result along X's dims: 0 where reduced. Every dim is reduced if reduce_all is set or `dim` is empty.
  */
-static weft_status result_strides(const kernel_prepare *p, const tensor *x, int64_t *out_strides, int64_t *out_nkept) {
+static weft_status result_strides(const kernel_prepare *p, const char *attr, const tensor *x, int64_t *out_strides,
+                                  int64_t *out_nkept) {
     bool reduced[WEFT_MAX_RANK] = {false};
     size_t count = 0;
-    const int64_t *dim = attr_ints(p->op, "dim", &count);
+    const int64_t *dim = attr_ints(p->op, attr, &count);
     bool all = count == 0 || attr_bool(p->op, "reduce_all", false);
     for (size_t i = 0; i < count && !all; i++) {
         int64_t axis = dim[i] < 0 ? dim[i] + x->ndim : dim[i];
@@ -38,19 +38,23 @@ static weft_status result_strides(const kernel_prepare *p, const tensor *x, int6
     return NULL;
 }
 
-/* The loops between `x` (X or d X) and `result` (Out or d Out). */
-static weft_status prepare_loops(kernel_prepare *p, const tensor *x, const tensor *result, bool everything) {
+weft_status reduce_loops(const kernel_prepare *p, const char *attr, const tensor *x, const tensor *result, loops *out) {
     int64_t strides[LOOP_OPERANDS][WEFT_MAX_RANK] = {{0}}, nkept = 1;
-    state *s = KERNEL_STATE(p, state);
-    if (!s) return base_out_of_memory();
     strides_dense(x->ndim, x->dims, strides[0]);
-    if (!everything) TRY(result_strides(p, x, strides[1], &nkept));
+    if (attr) TRY(result_strides(p, attr, x, strides[1], &nkept));
     if (result->numel != nkept)
         return kernel_unsupported(p, "expected %lld elements in the reduced tensor, found %lld", (long long)nkept,
                                   (long long)result->numel);
-    loops_init(&s->loops, x->ndim, x->dims, 2, strides);
-    s->factor = 1;
+    loops_init(out, x->ndim, x->dims, 2, strides);
     return NULL;
+}
+
+/* The loops between `x` (X or d X) and `result` (Out or d Out). */
+static weft_status prepare_loops(kernel_prepare *p, const tensor *x, const tensor *result, bool everything) {
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    s->factor = 1;
+    return reduce_loops(p, everything ? NULL : "dim", x, result, &s->loops);
 }
 
 static double mean_factor(const tensor *x, const tensor *result) {

@@ -162,6 +162,54 @@ Test(ops_infer, an_unknown_op_keeps_declared_types) {
     arena_fini(&scratch);
 }
 
+static weft_op *append(const char *type, const char *out_name, weft_dtype dtype, weft_var **out) {
+    weft_op *op;
+    cr_assert_null(weft_op_create(program, type, &op));
+    cr_assert_null(weft_block_add_var(program->blocks[0], out_name, dtype, 1, (const int64_t[]){-1}, out));
+    cr_assert_null(weft_op_add_output(op, "Out", *out));
+    weft_block_insert_before(program->blocks[0], NULL, op);
+    return op;
+}
+
+/* fill_constant makes a 3, linspace counts to it; then `writer` (or nothing) writes the 3 in between. */
+static int64_t extent_from_constant(const char *writer) {
+    weft_var *num, *start, *numbers_out;
+    weft_op *op = append("fill_constant", "num", WEFT_INT32, &num);
+    cr_assert_null(weft_op_set_attr_longs(op, "shape", 1, (const int64_t[]){1}));
+    cr_assert_null(weft_op_set_attr_float(op, "value", 3));
+    cr_assert_null(weft_op_set_attr_int(op, "dtype", WEFT_INT32));
+    cr_assert_null(weft_op_add_input(op, "ValueTensor", NULL)); /* as files have it: present and empty */
+    if (writer) {
+        cr_assert_null(weft_op_create(program, writer, &op));
+        cr_assert_null(weft_op_add_input(op, "X", num));
+        cr_assert_null(weft_op_add_output(op, "Out", num));
+        weft_block_insert_before(program->blocks[0], NULL, op);
+    }
+    append("fill_constant", "start", WEFT_FP32, &start);
+    op = append("linspace", "numbers", WEFT_FP32, &numbers_out);
+    cr_assert_null(weft_op_add_input(op, "Start", start));
+    cr_assert_null(weft_op_add_input(op, "Stop", start));
+    cr_assert_null(weft_op_add_input(op, "Num", num));
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    cr_assert_null(shape_env_init(&env, program, &scratch));
+    cr_assert_null(shape_infer_block(&env, program->blocks[0], &scratch));
+    int64_t extent = shape_env_get(&env, numbers_out).dims[0];
+    arena_fini(&scratch);
+    return extent;
+}
+
+Test(ops_infer, constants_of_the_program_decide_shapes) {
+    cr_expect_eq(extent_from_constant(NULL), 3);
+}
+Test(ops_infer, a_constant_that_is_written_over_is_forgotten) {
+    cr_expect_eq(extent_from_constant("increment"), -1);
+}
+Test(ops_infer, an_unknown_op_may_write_over_a_constant) {
+    cr_expect_eq(extent_from_constant("of_another_world"), -1);
+}
+
 Test(ops_infer, a_cycle_of_blocks_ends) {
     weft_op *op;
     weft_attr *a;

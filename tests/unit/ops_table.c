@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "ops/table.h"
+#include "tests/support/failing_allocator.h"
 #include "weft/op_table.h"
 
 static weft_context *context;
@@ -89,6 +90,22 @@ Test(ops_table, families_stand_together_and_rows_have_words) {
         if (i && strcmp(info.family, weft_op_info_at(i - 1).family) == 0) continue;
         for (size_t j = 0; j + 1 < i; j++)
             cr_expect_str_neq(weft_op_info_at(j).family, info.family, "%s: its family stands in two places", info.type);
+    }
+}
+
+Test(ops_table, every_allocation_may_fail) {
+    for (size_t n = 1;; n++) {
+        failing_allocator state = {.fail_at = n};
+        weft_context *small = NULL;
+        weft_context_options options = {.allocator = failing_allocator_on(&state)};
+        weft_status status = context_create_bare(&options, &small);
+        if (!status) status = ops_register(small);
+        if (status) cr_expect_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY);
+        cr_expect_eq(status != NULL, state.failed);
+        if (small) context_destroy(small);
+        weft_status_free(status);
+        cr_expect_eq(state.held, 0);
+        if (!state.failed) break;
     }
 }
 
