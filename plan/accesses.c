@@ -1,5 +1,5 @@
-/* accesses.c: which values each instruction reads and writes; and what follows at once: what must be there before a step,
- * what a step changes, and so what lives across steps. */
+/* accesses.c: which values each instruction reads and writes; and what follows at once: what must be there before a
+ * step, what a step changes, and so what lives across steps. */
 #include "plan/builder.h"
 
 typedef struct list {
@@ -45,28 +45,39 @@ static weft_status add_instr(list *l, const plan_instr *i) {
     return NULL;
 }
 
-/* Whether a whole write of the value, or of a buffer around it, was seen. */
-static bool is_covered(const plan_builder *b, int32_t value) {
-    for (; value >= 0; value = b->values[value].view_of)
-        if (b->values[value].is_written) return true;
+/* Under which guard a value was written: under none is for good; -1 is none, UNWRITTEN never. */
+enum { UNWRITTEN = -2 };
+
+/* Whether the value, or a buffer around it, was written wherever the instruction runs. */
+static bool is_covered(const plan_builder *b, const int32_t *written, int32_t value, const plan_instr *reader) {
+    for (; value >= 0; value = b->values[value].view_of) {
+        int32_t guard = written[value];
+        if (guard == -1 || (guard >= 0 && (guard == reader->guard || guard == reader->outer_guard))) return true;
+    }
     return false;
 }
 
-/* A buffer whose first access is a read holds something from before the step: a parameter, or a feed. */
+/* A buffer whose first access is a read holds something from before the step: a parameter, or a feed. So does a
+ * persistable value that is read where its writer may have been skipped. */
 static weft_status mark_first_reads(plan_builder *b) {
-    uint8_t *root_written = ARENA_ARRAY(&b->scratch, uint8_t, b->nvalues ? b->nvalues : 1);
-    if (!root_written) return base_out_of_memory();
-    for (uint32_t k = 0; k < b->first_access[b->ninstrs]; k++) {
-        plan_value *v = &b->values[b->accesses[k].value];
-        int32_t root = b->root_of[b->accesses[k].value];
-        if (b->accesses[k].is_write) {
-            v->is_written = true;
-            root_written[root] = 1;
-        } else if (!root_written[root] || (v->persistable && !is_covered(b, b->accesses[k].value))) {
-            v->is_read_first = true;
-            v->is_feed |= !v->persistable;
+    size_t n = b->nvalues ? b->nvalues : 1;
+    uint8_t *root_written = ARENA_ARRAY(&b->scratch, uint8_t, n);
+    int32_t *written = ARENA_ARRAY(&b->scratch, int32_t, n);
+    if (!root_written || !written) return base_out_of_memory();
+    for (size_t v = 0; v < b->nvalues; v++) written[v] = UNWRITTEN;
+    for (size_t i = 0; i < b->ninstrs; i++)
+        for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
+            int32_t value = b->accesses[k].value, root = b->root_of[value];
+            plan_value *v = &b->values[value];
+            if (b->accesses[k].is_write) {
+                v->is_written = true;
+                root_written[root] = 1;
+                if (written[value] != -1) written[value] = b->instrs[i].guard;
+            } else if (!root_written[root] || (v->persistable && !is_covered(b, written, value, &b->instrs[i]))) {
+                v->is_read_first = true;
+                v->is_feed |= !v->persistable;
+            }
         }
-    }
     return NULL;
 }
 

@@ -1,8 +1,8 @@
 /* attrs.c: attrs in the text form, printed and parsed by the type that the op table gives them.
  *
- * Programs of different eras give one attr different types (INT or LONG, BOOLEAN or INT, a value or a list of one); what a
- * kernel reads is the same, so the text needs no types. A number that is no float's exact value where the table says
- * float is tagged !f64. */
+ * Programs of different eras give one attr different types (INT or LONG, BOOLEAN or INT, a value or a list of one);
+ * what a kernel reads is the same, so the text needs no types. A number that is no float's exact value where the table
+ * says float is tagged !double. */
 #include "plan/text.h"
 
 /* --- printing --- */
@@ -14,7 +14,8 @@ static bool put_int(buffer *out, const weft_attr *a) {
     case ATTR_BOOLEAN: buffer_format(out, "%d", a->u.b); return true;
     case ATTR_SCALAR:
         if (a->u.scalar.type != SCALAR_LONG && a->u.scalar.type != SCALAR_BOOLEAN) return false;
-        buffer_format(out, "%lld", a->u.scalar.type == SCALAR_LONG ? (long long)a->u.scalar.i : (long long)a->u.scalar.b);
+        buffer_format(out, "%lld",
+                      a->u.scalar.type == SCALAR_LONG ? (long long)a->u.scalar.i : (long long)a->u.scalar.b);
         return true;
     default: return false;
     }
@@ -22,11 +23,16 @@ static bool put_int(buffer *out, const weft_attr *a) {
 
 static bool put_bool(buffer *out, const weft_attr *a) {
     bool value;
-    if (a->type == ATTR_BOOLEAN) value = a->u.b;
-    else if (a->type == ATTR_INT || a->type == ATTR_LONG) value = a->u.i != 0;
-    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_BOOLEAN) value = a->u.scalar.b;
-    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_LONG) value = a->u.scalar.i != 0;
-    else return false;
+    if (a->type == ATTR_BOOLEAN)
+        value = a->u.b;
+    else if (a->type == ATTR_INT || a->type == ATTR_LONG)
+        value = a->u.i != 0;
+    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_BOOLEAN)
+        value = a->u.scalar.b;
+    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_LONG)
+        value = a->u.scalar.i != 0;
+    else
+        return false;
     buffer_text(out, value ? "true" : "false");
     return true;
 }
@@ -36,7 +42,7 @@ static void put_number(buffer *out, double value, bool single) {
     if (single && exact) {
         buffer_float(out, (float)value);
     } else {
-        if (single) buffer_text(out, "!f64 ");
+        if (single) buffer_text(out, "!double ");
         buffer_double(out, value);
     }
 }
@@ -50,9 +56,11 @@ static bool put_float(buffer *out, const weft_attr *a, bool single) {
     case ATTR_BOOLEAN: put_number(out, a->u.b, single); return true;
     case ATTR_SCALAR:
         if (a->u.scalar.type == SCALAR_COMPLEX128) return false;
-        put_number(out, a->u.scalar.type == SCALAR_FLOAT64 ? a->u.scalar.r
-                        : a->u.scalar.type == SCALAR_LONG  ? (double)a->u.scalar.i
-                                                           : (double)a->u.scalar.b, single);
+        put_number(out,
+                   a->u.scalar.type == SCALAR_FLOAT64 ? a->u.scalar.r
+                   : a->u.scalar.type == SCALAR_LONG  ? (double)a->u.scalar.i
+                                                      : (double)a->u.scalar.b,
+                   single);
         return true;
     default: return false;
     }
@@ -145,7 +153,7 @@ static weft_status wrong(plan_reader *r, const yaml_node *node, const char *expe
 
 static weft_status read_number(plan_reader *r, const yaml_node *node, bool single, double *out) {
     yaml_node plain = *node;
-    bool is_double = node->tag && strcmp(node->tag, "!f64") == 0;
+    bool is_double = node->tag && strcmp(node->tag, "!double") == 0;
     if (is_double) plain.tag = NULL;
     if (!yaml_as_double(&plain, out)) return wrong(r, node, "a number");
     if (single && !is_double) *out = (double)(float)*out;
@@ -169,7 +177,8 @@ static weft_status read_scalar(plan_reader *r, const yaml_node *node, scalar *ou
 
 static weft_status read_text(plan_reader *r, const yaml_node *node, text *out) {
     if (node->kind != NODE_SCALAR) return wrong(r, node, "a string");
-    return yaml_as_bytes(r->context, node, r->place, &r->program->arena, &out->bytes, &out->nbytes);
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &out->bytes, &out->nbytes));
+    return (out->bytes = arena_string(&r->program->arena, out->bytes, out->nbytes)) ? NULL : base_out_of_memory();
 }
 
 static size_t element_size(attr_type type) {

@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 enum {
-    PLAN_ALIGNMENT = 64,  /* of every buffer, in bytes: a cache line, and the widest vector */
+    PLAN_ALIGNMENT = 64,   /* of every buffer, in bytes: a cache line, and the widest vector */
     PLAN_MAX_STREAMS = 32, /* each is a thread of every rank */
     PLAN_MAX_GUARDS = 2    /* conditional blocks within each other: what an instruction has room for */
 };
@@ -56,7 +56,7 @@ typedef struct plan_builder {
     size_t nframes, frame_capacity;
 
     int32_t *value_of_var; /* by var id; -1: none yet */
-    plan_value *values; /* while planning, a view's offset is relative to its parent */
+    plan_value *values;    /* while planning, a view's offset is relative to its parent */
     size_t nvalues, value_capacity;
     plan_instr *instrs;
     size_t ninstrs, instr_capacity;
@@ -68,22 +68,22 @@ typedef struct plan_builder {
     int64_t *begin_of; /* by value: its first byte in that buffer */
     plan_root *roots;  /* by value; meaningful where root_of[v] == v */
 
-    plan_access *accesses; /* accesses.c */
+    plan_access *accesses;  /* accesses.c */
     uint32_t *first_access; /* ninstrs + 1 */
 
     int32_t *clocks; /* hazards.c: ninstrs x nstreams: instructions of each stream completed before this one starts */
 } plan_builder;
 
 /* The steps of weft_plan_create, in order; one file each. */
-WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);     /* types.c */
-WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);         /* flatten.c */
-WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);      /* views.c: coalesce_tensor's outputs */
-WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);     /* instrs.c */
-WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);     /* values.c: persistables, feeds and fetches asked for */
-WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);      /* views.c */
-WEFT_MUST_USE weft_status plan_list_accesses(plan_builder *b);   /* accesses.c */
-WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b);  /* hazards.c: clocks and waits */
-WEFT_MUST_USE weft_status plan_lay_out(plan_builder *b);         /* memory.c */
+WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);   /* types.c */
+WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);       /* flatten.c */
+WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);    /* views.c: coalesce_tensor's outputs */
+WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);   /* instrs.c */
+WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);   /* values.c: persistables, feeds and fetches asked for */
+WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);    /* views.c */
+WEFT_MUST_USE weft_status plan_list_accesses(plan_builder *b); /* accesses.c */
+WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b); /* hazards.c: clocks and waits */
+WEFT_MUST_USE weft_status plan_lay_out(plan_builder *b);        /* memory.c */
 
 /* types.c: every op infers, from the final types of its inputs, the final types of its outputs. */
 WEFT_MUST_USE weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch);
@@ -96,7 +96,9 @@ WEFT_MUST_USE weft_status plan_new_value(plan_builder *b, const char *stem, cons
 WEFT_MUST_USE weft_status plan_name_taken(plan_builder *b, const weft_op *op, const char *stem);
 /* Bytes of a tensor; false if an extent is unknown or the product overflows. */
 bool plan_nbytes(const shape *s, int64_t *out_nbytes);
-static inline bool plan_is_empty_name(const weft_var *v) { return name_is(v->name, "@EMPTY@"); }
+static inline bool plan_is_empty_name(const weft_var *v) {
+    return name_is(v->name, "@EMPTY@");
+}
 
 /* views.c. Whether two values share a byte, and where a value is found, following its parents. */
 bool plan_overlap(const plan_builder *b, int32_t x, int32_t y);
@@ -110,9 +112,10 @@ typedef struct plan_args {
 WEFT_MUST_USE weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, const op_schema *schema,
                                          int32_t stream, const plan_args *in, const plan_args *out);
 /* An instruction `to` = `from`, beside `step`'s op. */
-WEFT_MUST_USE weft_status plan_add_copy(plan_builder *b, const plan_step *step, int32_t stream, int32_t from, int32_t to);
-/* Kernels may write in place only where the schema says so. Outputs of an op that overlap other inputs are replaced by new
- * values; `copies` gets pairs (new value, output) to be copied after the op. */
+WEFT_MUST_USE weft_status plan_add_copy(plan_builder *b, const plan_step *step, int32_t stream, int32_t from,
+                                        int32_t to);
+/* Kernels may write in place only where the schema says so. Outputs of an op that overlap other inputs are replaced by
+ * new values; `copies` gets pairs (new value, output) to be copied after the op. */
 WEFT_MUST_USE weft_status plan_split_overlaps(plan_builder *b, const plan_step *step, const op_schema *schema,
                                               const plan_args *in, plan_args *out, int32_t **out_copies,
                                               size_t *out_ncopies);

@@ -1,8 +1,8 @@
 /* copies.c: instructions that the program does not have: copies that keep kernels from reading what they have written.
  *
  * A kernel may write output argument k of a slot over input argument k of the slot that its schema names, and over
- * nothing else that it reads. Where a program asks for more (one var as input and output of an op that cannot, a slice as
- * input and its buffer as output), the op writes a new value, which is then copied. */
+ * nothing else that it reads. Where a program asks for more (one var as input and output of an op that cannot, a slice
+ * as input and its buffer as output), the op writes a new value, which is then copied. */
 #include <stdlib.h>
 
 #include "plan/builder.h"
@@ -38,7 +38,8 @@ static int compare_spans(const void *x, const void *y) {
 }
 
 /* The inputs' bytes, sorted. */
-static weft_status input_spans(plan_builder *b, const op_schema *schema, const plan_args *in, span **out, size_t *out_n) {
+static weft_status input_spans(plan_builder *b, const op_schema *schema, const plan_args *in, span **out,
+                               size_t *out_n) {
     uint32_t nargs = in->first[schema->ninputs];
     span *spans = ARENA_ARRAY(&b->scratch, span, nargs + 1);
     size_t n = 0;
@@ -68,8 +69,10 @@ static bool spoils(const span *spans, size_t n, const span *out, int32_t pair) {
     while (low < high) {
         size_t middle = (low + high) / 2;
         const span *s = &spans[middle];
-        if (s->root < out->root || (s->root == out->root && s->begin < out->end)) low = middle + 1;
-        else high = middle;
+        if (s->root < out->root || (s->root == out->root && s->begin < out->end))
+            low = middle + 1;
+        else
+            high = middle;
     }
     while (low-- > 0 && spans[low].root == out->root && spans[low].furthest > out->begin) {
         const span *s = &spans[low];
@@ -81,8 +84,8 @@ static bool spoils(const span *spans, size_t n, const span *out, int32_t pair) {
 
 weft_status plan_split_overlaps(plan_builder *b, const plan_step *step, const op_schema *schema, const plan_args *in,
                                 plan_args *out, int32_t **out_copies, size_t *out_ncopies) {
-    span *spans, o;
-    size_t n, ncopies = 0;
+    span *spans = NULL, o;
+    size_t n = 0, ncopies = 0;
     *out_ncopies = 0;
     if (schema->effects & OP_ALIASES) return NULL; /* coalesce_tensor: its kernel knows */
     TRY(input_spans(b, schema, in, &spans, &n));
@@ -96,8 +99,8 @@ weft_status plan_split_overlaps(plan_builder *b, const plan_step *step, const op
             o.index = i - out->first[s];
             if (!spoils(spans, n, &o, schema->outputs[s].in_place_of)) continue;
             if (b->values[value].rows >= 0)
-                return plan_error(b, WEFT_UNSUPPORTED, step->op, "\"%s\" is SelectedRows and cannot be written in place",
-                                  b->values[value].name);
+                return plan_error(b, WEFT_UNSUPPORTED, step->op,
+                                  "\"%s\" is SelectedRows and cannot be written in place", b->values[value].name);
             const char *stem = arena_format(&b->scratch, "%s@new", b->values[value].name);
             if (!copies) copies = ARENA_ARRAY(&b->scratch, int32_t, 2 * (size_t)out->first[schema->noutputs]);
             if (!stem || !copies) return base_out_of_memory();

@@ -73,7 +73,9 @@ void weft_plan_destroy(weft_plan *plan) {
     base_free(&plan->context->allocator, plan, sizeof *plan);
 }
 
-size_t weft_plan_nvalues(const weft_plan *plan) { return plan->nvalues; }
+size_t weft_plan_nvalues(const weft_plan *plan) {
+    return plan->nvalues;
+}
 
 void weft_plan_value_at(const weft_plan *plan, size_t index, weft_plan_value *out_value) {
     const plan_value *v = &plan->values[index];

@@ -1,7 +1,8 @@
 /* flatten.c: the ops of block 0 and of the blocks that its conditionals run, in the order in which they would run.
  *
- * A conditional_block becomes a frame; the ops of its block stand behind it and are guarded by its condition. Each block
- * is run from one place and conditionals nest PLAN_MAX_GUARDS deep at most, so the result is no longer than the program. */
+ * A conditional_block becomes a frame; the ops of its block stand behind it and are guarded by its condition. Each
+ * block is run from one place and conditionals nest PLAN_MAX_GUARDS deep at most, so the result is no longer than the
+ * program. */
 #include "plan/builder.h"
 
 static weft_status add_step(plan_builder *b, plan_step step) {
@@ -34,7 +35,7 @@ static weft_status sub_block(const plan_builder *b, weft_op *op, uint8_t *seen, 
 }
 
 static weft_status open_frame(plan_builder *b, weft_op *op, int32_t parent, uint8_t *seen, int32_t *out_frame) {
-    weft_block *block;
+    weft_block *block = NULL;
     TRY(sub_block(b, op, seen, &block));
     if (depth_of(b, parent) >= PLAN_MAX_GUARDS)
         return plan_error(b, WEFT_LIMIT, op, "conditional blocks nest deeper than %d", PLAN_MAX_GUARDS);
@@ -65,7 +66,6 @@ weft_status plan_flatten(plan_builder *b) {
     if (weft_program_nops(b->program) > INT32_MAX / 4)
         return weft_status_create(WEFT_LIMIT, b->program->place, "%zu ops: a plan holds at most %d",
                                   weft_program_nops(b->program), INT32_MAX / 4);
-    for (size_t i = 0; i < b->program->nblocks; i++)
-        FOR_EACH_OP(op, b->program->blocks[i]) op->mark = 0;
+    for (size_t i = 0; i < b->program->nblocks; i++) FOR_EACH_OP(op, b->program->blocks[i]) op->mark = 0;
     return flatten_block(b, b->program->blocks[0], -1, 0, seen);
 }

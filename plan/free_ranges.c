@@ -1,14 +1,18 @@
-/* free_ranges.c: the free parts of an address space: a treap by address whose nodes know the largest range below them, so
- * that the lowest range that is large enough is found in O(log n). Neighbours are joined when a range comes back. */
+/* free_ranges.c: the free parts of an address space: a treap by address whose nodes know the largest range below them,
+ * so that the lowest range that is large enough is found in O(log n). Neighbours are joined when a range comes back. */
 #include "plan/builder.h"
 
 void free_ranges_init(free_ranges *f, const weft_allocator *allocator) {
     *f = (free_ranges){.allocator = allocator, .root = -1, .unused = -1, .seed = 1};
 }
 
-void free_ranges_fini(free_ranges *f) { base_free(f->allocator, f->nodes, f->capacity * sizeof *f->nodes); }
+void free_ranges_fini(free_ranges *f) {
+    base_free(f->allocator, f->nodes, f->capacity * sizeof *f->nodes);
+}
 
-static int64_t largest_of(const free_ranges *f, int32_t node) { return node < 0 ? 0 : f->nodes[node].largest; }
+static int64_t largest_of(const free_ranges *f, int32_t node) {
+    return node < 0 ? 0 : f->nodes[node].largest;
+}
 
 static void update(free_ranges *f, int32_t node) {
     free_node *n = &f->nodes[node];

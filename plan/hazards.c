@@ -3,9 +3,9 @@
  * A stream runs its instructions in order. An instruction on stream s starts when those before it on s are complete and
  * its waits are met; its clock tells how many instructions of each stream are complete by then, whatever the timing:
  * what its predecessor's clock tells, joined with the clocks of the instructions that it waits for. An access that
- * conflicts with an earlier one on another stream needs a wait unless the clock covers it already, or another wait of the
- * same instruction brings a clock that does (vector clocks: Fidge 1988, Mattern 1989). Collectives of one ring follow one
- * another in program order on whatever streams they are, since all ranks must issue them in one order. */
+ * conflicts with an earlier one on another stream needs a wait unless the clock covers it already, or another wait of
+ * the same instruction brings a clock that does (vector clocks: Fidge 1988, Mattern 1989). Collectives of one ring
+ * follow one another in program order on whatever streams they are, since all ranks must issue them in one order. */
 #include <stdlib.h>
 
 #include "plan/builder.h"
@@ -14,7 +14,7 @@ typedef struct orderer {
     plan_builder *b;
     plan_ranges *ranges;
     size_t nstreams;
-    int32_t *need;            /* of the instruction at hand: instructions of each stream that must be complete */
+    int32_t *need;             /* of the instruction at hand: instructions of each stream that must be complete */
     int32_t *previous_on_ring; /* by instruction: the collective before it on its ring, or -1 */
     const int32_t **clocks;    /* stream after stream, by position: the clocks of instructions so far */
     size_t *first_of;          /* by stream: where its clocks begin */

@@ -1,7 +1,7 @@
 /* instrs.c: ops become instructions, in program order.
  *
- * Ops that touch no bytes become none: orders between bytes are derived anew (hazards.c). A feed op names a value that is
- * fed, a fetch op one that is kept, a conditional_block a guard of the ops that it runs. */
+ * Ops that touch no bytes become none: orders between bytes are derived anew (hazards.c). A feed op names a value that
+ * is fed, a fetch op one that is kept, a conditional_block a guard of the ops that it runs. */
 #include <stdio.h>
 
 #include "plan/builder.h"
@@ -46,12 +46,13 @@ weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, 
 /* --- arguments --- */
 
 /* The arguments of one slot, into args->values from *at on. */
-static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_schema *s, const slot *given, bool output,
-                                plan_args *args, uint32_t *at) {
+static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_schema *s, const slot *given,
+                                bool output, plan_args *args, uint32_t *at) {
     const char *kind = output ? "output" : "input";
     size_t nargs = given ? given->nargs : 0, first = *at;
     if (nargs > 1 && s->arity != SLOT_LIST)
-        return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s takes one argument, found %zu", kind, s->name, nargs);
+        return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s takes one argument, found %zu", kind, s->name,
+                          nargs);
     for (size_t i = 0; i < nargs; i++) {
         const weft_var *v = given->args[i]->var;
         int32_t value = -1;
@@ -72,10 +73,10 @@ static const slot *slot_not_in(const slot_list *given, const slot_schema *slots,
     return NULL;
 }
 
-/* All arguments of one side, in schema slot order. A filled slot that the schema does not have is an error: leaving it out
- * could compute something else. */
-static weft_status collect_args(plan_builder *b, const weft_op *op, bool output, const slot_schema *slots, size_t nslots,
-                                plan_args *out) {
+/* All arguments of one side, in schema slot order. A filled slot that the schema does not have is an error: leaving it
+ * out could compute something else. */
+static weft_status collect_args(plan_builder *b, const weft_op *op, bool output, const slot_schema *slots,
+                                size_t nslots, plan_args *out) {
     const slot_list *given = output ? &op->outputs : &op->inputs;
     size_t total = 0;
     for (size_t i = 0; i < given->count; i++) total += given->slots[i].nargs;

@@ -7,8 +7,8 @@
  * part, and the lowest free range that fits is taken. A buffer that is touched on another stream before the first
  * access's clock reaches there is given new bytes.
  *
- * Before that, an output may take over the buffer of the input that its schema names, if it is as large, dies there, and
- * neither has slices: the two become one block with the accesses of both. */
+ * Before that, an output may take over the buffer of the input that its schema names, if it is as large, dies there,
+ * and neither has slices: the two become one block with the accesses of both. */
 #include "plan/builder.h"
 
 enum { NONE = -1 };
@@ -26,20 +26,26 @@ typedef struct layout {
     plan_builder *b;
     size_t nstreams;
     /* By root. A block is named by its first root. */
-    int32_t *first;    /* the instruction of the first access; NONE */
-    int32_t *end;      /* [stream]: instructions to be completed before all accesses are done */
-    int32_t *start;    /* [stream]: instructions completed before any access starts */
-    int32_t *block_of; /* the block that a root belongs to */
-    int32_t *tail;     /* by block: its newest root */
-    int64_t *offset;   /* by block: in the part of its stream; NONE: not placed yet */
+    int32_t *first;       /* the instruction of the first access; NONE */
+    int32_t *end;         /* [stream]: instructions to be completed before all accesses are done */
+    int32_t *start;       /* [stream]: instructions completed before any access starts */
+    int32_t *block_of;    /* the block that a root belongs to */
+    int32_t *tail;        /* by block: its newest root */
+    int64_t *offset;      /* by block: in the part of its stream; NONE: not placed yet */
     uint32_t *times_read; /* by value: how often the instruction at hand reads it */
     free_ranges parts[PLAN_MAX_STREAMS];
     heap *pending; /* [part][stream]: blocks in use, by one stream that is still to complete them */
 } layout;
 
-static int64_t aligned(int64_t nbytes) { return (nbytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
-static int32_t *row(const layout *l, int32_t *table, int32_t root) { return table + (size_t)root * l->nstreams; }
-static const int32_t *clock_of(const layout *l, int32_t instr) { return l->b->clocks + (size_t)instr * l->nstreams; }
+static int64_t aligned(int64_t nbytes) {
+    return (nbytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
+}
+static int32_t *row(const layout *l, int32_t *table, int32_t root) {
+    return table + (size_t)root * l->nstreams;
+}
+static const int32_t *clock_of(const layout *l, int32_t instr) {
+    return l->b->clocks + (size_t)instr * l->nstreams;
+}
 
 /* --- lifetimes --- */
 

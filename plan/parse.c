@@ -1,6 +1,7 @@
 /* parse.c: a plan from its text form: the header, and the readers of small things that values and instructions share.
  *
- * Nothing is believed: names resolve, offsets lie within their space, waits refer to earlier instructions, and the types of
+ * The text is read piece by piece, one value or instruction a tree, in the order in which it is printed. Nothing is
+ * believed: names resolve, offsets lie within their space, waits refer to earlier instructions, and the types of
  * outputs are inferred again from those of inputs, so that a plan that parses can be executed without touching a byte
  * outside of its memory. Every error has line and column. */
 #include "plan/text.h"
@@ -22,7 +23,8 @@ weft_status plan_read_keys(plan_reader *r, const yaml_node *mapping, plan_key *k
     return NULL;
 }
 
-weft_status plan_read_int(plan_reader *r, const yaml_node *node, const char *what, int64_t low, int64_t high, int64_t *out) {
+weft_status plan_read_int(plan_reader *r, const yaml_node *node, const char *what, int64_t low, int64_t high,
+                          int64_t *out) {
     int64_t value;
     if (!yaml_as_int(node, &value) || value < low || value > high)
         return yaml_error(r->context, node, r->place, "%s: expected an integer from %lld to %lld", what, (long long)low,
@@ -35,7 +37,7 @@ weft_status plan_read_string(plan_reader *r, const yaml_node *node, const char *
     size_t nbytes;
     const char *bytes;
     if (node->kind != NODE_SCALAR) return yaml_error(r->context, node, r->place, "%s: expected a string", what);
-    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &bytes, &nbytes));
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->item, &bytes, &nbytes));
     if (memchr(bytes, 0, nbytes)) return yaml_error(r->context, node, r->place, "%s: the string holds a NUL", what);
     return (*out = arena_string(&r->plan->arena, bytes, nbytes)) ? NULL : base_out_of_memory();
 }
@@ -64,7 +66,7 @@ weft_status plan_read_value_name(plan_reader *r, const yaml_node *node, bool opt
         return NULL;
     }
     if (node->kind != NODE_SCALAR) return yaml_error(r->context, node, r->place, "expected the name of a value");
-    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &bytes, &nbytes));
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->item, &bytes, &nbytes));
     const name *n = interner_find(&r->names, bytes, nbytes);
     if (!n) return yaml_error(r->context, node, r->place, "no value is named \"%s\"", bytes);
     *out_value = (int32_t)n->id;
@@ -75,7 +77,7 @@ weft_status plan_read_stream(plan_reader *r, const yaml_node *node, int32_t *out
     const char *bytes;
     size_t nbytes;
     if (node->kind != NODE_SCALAR) return yaml_error(r->context, node, r->place, "expected the name of a stream");
-    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &bytes, &nbytes));
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->item, &bytes, &nbytes));
     for (int32_t s = 0; s < r->plan->nstreams; s++)
         if (strcmp(r->plan->stream_names[s], bytes) == 0) return *out_stream = s, NULL;
     return yaml_error(r->context, node, r->place, "no stream is named \"%s\"", bytes);
@@ -95,7 +97,8 @@ static weft_status parse_streams(plan_reader *r, const yaml_node *node) {
         TRY(plan_read_string(r, node->items[i], "streams", &streams[i]));
         for (size_t k = 0; k < i; k++)
             if (strcmp(streams[k], streams[i]) == 0) same = (int32_t)k;
-        if (same >= 0) return yaml_error(r->context, node->items[i], r->place, "stream \"%s\" is listed twice", streams[i]);
+        if (same >= 0)
+            return yaml_error(r->context, node->items[i], r->place, "stream \"%s\" is listed twice", streams[i]);
         r->plan->nstreams++;
     }
     return NULL;
@@ -155,71 +158,157 @@ static weft_status parse_mesh(plan_reader *r, const yaml_node *node) {
     if (keys[2].node) TRY(parse_mesh_names(r, keys[2].node, &m));
     TRY(at_node(r, node, mesh_check(&m, "mesh")));
     size_t before = r->program->nmeshes;
+    TRY(vector_reserve(&r->context->allocator, &r->meshes, &r->mesh_capacity, r->nmeshes + 1, sizeof *r->meshes));
     TRY(program_add_mesh(r->program, &m, &r->meshes[r->nmeshes++]));
     if (r->program->nmeshes == before) return yaml_error(r->context, node, r->place, "this mesh is listed twice");
     return NULL;
 }
 
-typedef weft_status (*item_fn)(plan_reader *, const yaml_node *);
+/* --- the whole --- */
 
-static weft_status parse_items(plan_reader *r, const yaml_node *node, const char *what, item_fn parse) {
-    if (!node) return NULL;
-    TRY(plan_read_sequence(r, node, what));
-    for (size_t i = 0; i < node->count; i++) TRY(parse(r, node->items[i]));
+/* Takes what is next as a tree, in place of the one before. */
+static weft_status take(plan_reader *r, yaml_node **out) {
+    arena_fini(&r->item);
+    return yaml_stream_take(r->stream, &r->item, out);
+}
+
+static weft_status parse_items(plan_reader *r, const char *what, plan_item_fn parse) {
+    yaml_node *item;
+    TRY(yaml_stream_enter(r->stream, NODE_SEQUENCE, what));
+    for (bool more;;) {
+        TRY(yaml_stream_more(r->stream, &more));
+        if (!more) return NULL;
+        TRY(take(r, &item));
+        TRY(parse(r, item));
+    }
+}
+
+static weft_status parse_number(plan_reader *r, const char *what, int64_t low, int64_t high, int64_t *out) {
+    yaml_node *node;
+    TRY(take(r, &node));
+    return plan_read_int(r, node, what, low, high, out);
+}
+
+enum { VERSION, RANK, STREAMS, PERSISTENT, TEMPORARY, REMOVED, RINGS, MESHES, VALUES, INSTRUCTIONS, NPARTS };
+
+static const plan_key parts[NPARTS] = {
+    [VERSION] = {"weft_plan", true, NULL},
+    [RANK] = {"rank", true, NULL},
+    [STREAMS] = {"streams", true, NULL},
+    [PERSISTENT] = {"persistent_nbytes", true, NULL},
+    [TEMPORARY] = {"temporary_nbytes", true, NULL},
+    [REMOVED] = {"removed_ops", true, NULL},
+    [RINGS] = {"rings", false, NULL},
+    [MESHES] = {"meshes", false, NULL},
+    [VALUES] = {"values", true, NULL},
+    [INSTRUCTIONS] = {"instructions", true, NULL},
+};
+
+static weft_status parse_part(plan_reader *r, int part) {
+    yaml_node *node;
+    int64_t number = 0;
+    switch (part) {
+    case VERSION: return parse_number(r, "weft_plan", PLAN_TEXT_VERSION, PLAN_TEXT_VERSION, &number);
+    case RANK: return parse_number(r, "rank", -1, INT32_MAX, &r->program->rank);
+    case STREAMS: TRY(take(r, &node)); return parse_streams(r, node);
+    case PERSISTENT: return parse_number(r, "persistent_nbytes", 0, PLAN_MAX_NBYTES, &r->plan->persistent_nbytes);
+    case TEMPORARY: return parse_number(r, "temporary_nbytes", 0, PLAN_MAX_NBYTES, &r->plan->temporary_nbytes);
+    case REMOVED:
+        TRY(parse_number(r, "removed_ops", 0, INT32_MAX, &number));
+        r->plan->nremoved = (size_t)number;
+        return NULL;
+    case RINGS: return parse_items(r, "a list of rings", parse_ring);
+    case MESHES: return parse_items(r, "a list of meshes", parse_mesh);
+    case VALUES: TRY(parse_items(r, "a list of values", plan_parse_value)); return plan_end_values(r);
+    default: return parse_items(r, "a list of instructions", plan_parse_instr);
+    }
+}
+
+/* The part that a key names: the parts stand in order, and only optional ones may be left out. */
+static weft_status find_part(plan_reader *r, const yaml_node *key, int next, int *out_part) {
+    int part = 0;
+    while (part < NPARTS && (key->kind != NODE_SCALAR || strcmp(parts[part].key, key->bytes) != 0)) part++;
+    if (part == NPARTS)
+        return yaml_error(r->context, key, r->place, "unknown key \"%s\"",
+                          key->kind == NODE_SCALAR ? key->bytes : "(a collection)");
+    if (part < next) return yaml_error(r->context, key, r->place, "\"%s\" is repeated, or stands too late", key->bytes);
+    for (int k = next; k < part; k++)
+        if (parts[k].required)
+            return yaml_error(r->context, key, r->place, "the key \"%s\" is missing before \"%s\"", parts[k].key,
+                              key->bytes);
+    *out_part = part;
     return NULL;
 }
 
-static weft_status parse_header(plan_reader *r, const plan_key *keys) {
-    int64_t version, removed;
-    TRY(plan_read_int(r, keys[0].node, "weft_plan", PLAN_TEXT_VERSION, PLAN_TEXT_VERSION, &version));
-    TRY(plan_read_int(r, keys[1].node, "rank", -1, INT32_MAX, &r->program->rank));
-    TRY(parse_streams(r, keys[2].node));
-    TRY(plan_read_int(r, keys[3].node, "persistent_nbytes", 0, PLAN_MAX_NBYTES, &r->plan->persistent_nbytes));
-    TRY(plan_read_int(r, keys[4].node, "temporary_nbytes", 0, PLAN_MAX_NBYTES, &r->plan->temporary_nbytes));
-    TRY(plan_read_int(r, keys[5].node, "removed_ops", 0, INT32_MAX, &removed));
-    r->plan->nremoved = (size_t)removed;
-    TRY(parse_items(r, keys[6].node, "rings", parse_ring));
-    if (keys[7].node) TRY(plan_read_sequence(r, keys[7].node, "meshes"));
-    r->meshes = ARENA_ARRAY(&r->scratch, const mesh *, (keys[7].node ? keys[7].node->count : 0) + 1);
-    if (!r->meshes) return base_out_of_memory();
-    return parse_items(r, keys[7].node, "meshes", parse_mesh);
+static weft_status parse_document(plan_reader *r) {
+    yaml_node start, *key;
+    int next = 0;
+    TRY(yaml_stream_peek(r->stream, &start));
+    TRY(yaml_stream_enter(r->stream, NODE_MAPPING, "a plan: a mapping with weft_plan: 1"));
+    for (bool more;;) {
+        int part = 0;
+        TRY(yaml_stream_more(r->stream, &more));
+        if (!more) break;
+        TRY(take(r, &key));
+        TRY(find_part(r, key, next, &part));
+        TRY(parse_part(r, part));
+        next = part + 1;
+    }
+    for (int k = next; k < NPARTS; k++)
+        if (parts[k].required)
+            return yaml_error(r->context, &start, r->place, "the key \"%s\" is missing", parts[k].key);
+    return yaml_stream_end(r->stream);
 }
 
-static weft_status parse_plan(plan_reader *r, const void *bytes, size_t nbytes) {
-    plan_key keys[] = {{"weft_plan", true, NULL},        {"rank", true, NULL},
-                       {"streams", true, NULL},          {"persistent_nbytes", true, NULL},
-                       {"temporary_nbytes", true, NULL}, {"removed_ops", true, NULL},
-                       {"rings", false, NULL},           {"meshes", false, NULL},
-                       {"values", true, NULL},           {"instructions", true, NULL}};
-    yaml_node *root;
-    TRY(yaml_read(r->context, bytes, nbytes, r->place, NULL, &r->scratch, &root));
-    TRY(plan_read_keys(r, root, keys, sizeof keys / sizeof *keys));
-    TRY(parse_header(r, keys));
-    TRY(plan_parse_values(r, keys[8].node));
-    return plan_parse_instrs(r, keys[9].node);
+/* Moves what was gathered into the plan. */
+static weft_status finish(plan_reader *r) {
+    weft_plan *p = r->plan;
+    p->nvalues = r->nvalues;
+    p->ninstrs = r->ninstrs;
+    p->values = arena_copy(&p->arena, r->values, r->nvalues * sizeof *r->values);
+    p->instrs = arena_copy(&p->arena, r->instrs, r->ninstrs * sizeof *r->instrs);
+    return p->values && p->instrs ? NULL : base_out_of_memory();
+}
+
+static void end(plan_reader *r) {
+    const weft_allocator *a = &r->context->allocator;
+    yaml_stream_close(r->stream);
+    base_free(a, r->values, r->value_capacity * sizeof *r->values);
+    base_free(a, r->instrs, r->instr_capacity * sizeof *r->instrs);
+    base_free(a, r->vars, r->var_capacity * sizeof *r->vars);
+    base_free(a, r->references, r->reference_capacity * sizeof *r->references);
+    base_free(a, r->meshes, r->mesh_capacity * sizeof *r->meshes);
+    arena_fini(&r->item);
+    arena_fini(&r->scratch);
+    weft_plan_destroy(r->plan);
+}
+
+static weft_status begin(plan_reader *r, const void *bytes, size_t nbytes) {
+    arena_init(&r->item, &r->context->allocator);
+    arena_init(&r->scratch, &r->context->allocator);
+    interner_init(&r->names, &r->scratch);
+    r->plan = base_alloc(&r->context->allocator, sizeof *r->plan);
+    if (!r->plan) return base_out_of_memory();
+    *r->plan = (weft_plan){.context = r->context};
+    arena_init(&r->plan->arena, &r->context->allocator);
+    TRY(weft_program_create(r->context, &r->program));
+    r->plan->program = r->program;
+    const char *place = arena_string(&r->program->arena, r->place, strlen(r->place));
+    if (!place) return base_out_of_memory();
+    r->program->place = place;
+    return yaml_stream_open(r->context, bytes, nbytes, r->place, NULL, &r->stream);
 }
 
 weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
                             weft_plan **out_plan) {
     plan_reader r = {.context = context, .place = place};
     weft_status status = NULL;
-    arena_init(&r.scratch, &context->allocator);
-    interner_init(&r.names, &r.scratch);
-    r.plan = base_alloc(&context->allocator, sizeof *r.plan);
-    if (!r.plan) return base_out_of_memory();
-    *r.plan = (weft_plan){.context = context};
-    arena_init(&r.plan->arena, &context->allocator);
-    TRY_DONE(weft_program_create(context, &r.program));
-    r.plan->program = r.program;
-    if (!(r.program->place = arena_string(&r.program->arena, place, strlen(place)))) {
-        r.program->place = "";
-        TRY_DONE(base_out_of_memory());
-    }
-    TRY_DONE(parse_plan(&r, bytes, nbytes));
+    TRY_DONE(begin(&r, bytes, nbytes));
+    TRY_DONE(parse_document(&r));
+    TRY_DONE(finish(&r));
     *out_plan = r.plan;
     r.plan = NULL;
 done:
-    arena_fini(&r.scratch);
-    weft_plan_destroy(r.plan);
+    end(&r);
     return status;
 }

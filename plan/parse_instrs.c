@@ -105,7 +105,7 @@ static weft_status parse_waits(plan_reader *r, const yaml_node *node, plan_instr
 
 static weft_status parse_guard(plan_reader *r, const yaml_node *node, int32_t *out_guard) {
     TRY(plan_read_value_name(r, node, false, out_guard));
-    const plan_value *v = &r->plan->values[*out_guard];
+    const plan_value *v = &r->values[*out_guard];
     if (v->shape.dtype != WEFT_BOOL || v->nbytes != 1)
         return yaml_error(r->context, node, r->place, "if: \"%s\" is not one boolean", v->name);
     return NULL;
@@ -148,9 +148,9 @@ static weft_status check_collective(plan_reader *r, const yaml_node *node, plan_
         const int32_t *values = side ? instr->out : instr->in;
         uint32_t n = side ? instr->out_first[s->noutputs] : instr->in_first[s->ninputs];
         for (uint32_t i = 0; i < n; i++)
-            if (values[i] >= 0 && r->plan->values[values[i]].rows >= 0)
+            if (values[i] >= 0 && r->values[values[i]].rows >= 0)
                 return yaml_error(r->context, node, r->place, "\"%s\" has rows: collectives take dense tensors only",
-                                  r->plan->values[values[i]].name);
+                                  r->values[values[i]].name);
     }
     return NULL;
 }
@@ -187,12 +187,11 @@ static weft_status parse_instr(plan_reader *r, const yaml_node *node, plan_instr
     return NULL;
 }
 
-weft_status plan_parse_instrs(plan_reader *r, const yaml_node *sequence) {
-    TRY(plan_read_sequence(r, sequence, "instructions"));
-    if (sequence->count > INT32_MAX / 2) return yaml_error(r->context, sequence, r->place, "instructions: too many");
-    r->plan->instrs = ARENA_ARRAY(&r->plan->arena, plan_instr, sequence->count + 1);
-    if (!r->plan->instrs) return base_out_of_memory();
-    for (size_t i = 0; i < sequence->count; i++) TRY(parse_instr(r, sequence->items[i], &r->plan->instrs[i]));
-    r->plan->ninstrs = sequence->count;
+weft_status plan_parse_instr(plan_reader *r, const yaml_node *node) {
+    plan_instr instr;
+    TRY(parse_instr(r, node, &instr));
+    if (r->ninstrs >= INT32_MAX / 2) return yaml_error(r->context, node, r->place, "instructions: too many");
+    TRY(vector_reserve(&r->context->allocator, &r->instrs, &r->instr_capacity, r->ninstrs + 1, sizeof *r->instrs));
+    r->instrs[r->ninstrs++] = instr;
     return NULL;
 }

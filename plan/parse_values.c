@@ -4,9 +4,9 @@
 enum { NAME, DTYPE, DIMS, SPACE, OFFSET, VIEW_OF, HEIGHT, ROWS, IS, DIST, NKEYS, MAX_VIEW_DEPTH = 16 };
 
 static const plan_key value_keys[NKEYS] = {
-    [NAME] = {"name", true, NULL},        [DTYPE] = {"dtype", true, NULL},  [DIMS] = {"dims", true, NULL},
-    [SPACE] = {"space", true, NULL},      [OFFSET] = {"offset", true, NULL}, [VIEW_OF] = {"view_of", false, NULL},
-    [HEIGHT] = {"height", false, NULL},   [ROWS] = {"rows", false, NULL},   [IS] = {"is", false, NULL},
+    [NAME] = {"name", true, NULL},      [DTYPE] = {"dtype", true, NULL},   [DIMS] = {"dims", true, NULL},
+    [SPACE] = {"space", true, NULL},    [OFFSET] = {"offset", true, NULL}, [VIEW_OF] = {"view_of", false, NULL},
+    [HEIGHT] = {"height", false, NULL}, [ROWS] = {"rows", false, NULL},    [IS] = {"is", false, NULL},
     [DIST] = {"dist", false, NULL},
 };
 
@@ -40,7 +40,8 @@ static weft_status parse_place(plan_reader *r, const plan_key *keys, plan_value 
     TRY(plan_read_int(r, keys[OFFSET].node, "offset", 0, size, &v->offset));
     int64_t step = keys[VIEW_OF].node ? (int64_t)weft_dtype_nbytes((weft_dtype)v->shape.dtype) : PLAN_ALIGNMENT;
     if (v->offset % step)
-        return yaml_error(r->context, keys[OFFSET].node, r->place, "offset: expected a multiple of %lld", (long long)step);
+        return yaml_error(r->context, keys[OFFSET].node, r->place, "offset: expected a multiple of %lld",
+                          (long long)step);
     if (v->nbytes > size - v->offset)
         return yaml_error(r->context, keys[OFFSET].node, r->place, "the value ends at %lld, its space has %lld bytes",
                           (long long)(v->offset + v->nbytes), (long long)size);
@@ -104,63 +105,88 @@ static weft_status add_var(plan_reader *r, const plan_value *v, weft_var **out) 
     return NULL;
 }
 
-static weft_status parse_value(plan_reader *r, const yaml_node *node, size_t i) {
+/* What the value names is looked up when all values have names. */
+static weft_status keep_references(plan_reader *r, const plan_key *keys, const yaml_node *node) {
+    plan_reference *ref;
+    if (!keys[VIEW_OF].node && !keys[ROWS].node) return NULL;
+    TRY(vector_reserve(&r->context->allocator, &r->references, &r->reference_capacity, r->nreferences + 1,
+                       sizeof *ref));
+    ref = &r->references[r->nreferences++];
+    *ref = (plan_reference){.value = (int32_t)r->nvalues, .place = {.line = node->line, .column = node->column}};
+    if (keys[VIEW_OF].node) TRY(plan_read_string(r, keys[VIEW_OF].node, "view_of", &ref->view_of));
+    if (keys[ROWS].node) TRY(plan_read_string(r, keys[ROWS].node, "rows", &ref->rows));
+    return NULL;
+}
+
+weft_status plan_parse_value(plan_reader *r, const yaml_node *node) {
+    const weft_allocator *a = &r->context->allocator;
     plan_key keys[NKEYS];
-    plan_value *v = &r->plan->values[i];
+    plan_value v = {.view_of = -1, .rows = -1};
     memcpy(keys, value_keys, sizeof keys);
-    *v = (plan_value){.view_of = -1, .rows = -1};
     TRY(plan_read_keys(r, node, keys, NKEYS));
-    TRY(plan_read_string(r, keys[NAME].node, "name", &v->name));
-    if (interner_find(&r->names, v->name, strlen(v->name)) || strcmp(v->name, "@EMPTY@") == 0)
-        return yaml_error(r->context, keys[NAME].node, r->place, "the name \"%s\" is taken", v->name);
-    if (!interner_get(&r->names, v->name, strlen(v->name))) return base_out_of_memory();
-    TRY(parse_type(r, keys, v));
-    TRY(parse_place(r, keys, v));
-    TRY(parse_flags(r, keys[IS].node, v));
-    TRY(parse_dist(r, keys[DIST].node, v));
-    return add_var(r, v, &r->vars[i]);
-}
-
-/* References to other values, once all have names. */
-static weft_status parse_references(plan_reader *r, const yaml_node *node, size_t i) {
-    plan_value *values = r->plan->values, *v = &values[i];
-    const yaml_node *view_of = yaml_get(node, "view_of"), *rows = yaml_get(node, "rows");
-    if (view_of) {
-        TRY(plan_read_value_name(r, view_of, false, &v->view_of));
-        const plan_value *w = &values[v->view_of];
-        if (w->space != v->space || v->offset < w->offset || v->offset + v->nbytes > w->offset + w->nbytes)
-            return yaml_error(r->context, view_of, r->place, "\"%s\" does not lie within \"%s\"", v->name, w->name);
-    }
-    if (!rows != (v->shape.height < 0))
+    TRY(plan_read_string(r, keys[NAME].node, "name", &v.name));
+    if (interner_find(&r->names, v.name, strlen(v.name)) || strcmp(v.name, "@EMPTY@") == 0)
+        return yaml_error(r->context, keys[NAME].node, r->place, "the name \"%s\" is taken", v.name);
+    if (!interner_get(&r->names, v.name, strlen(v.name))) return base_out_of_memory();
+    TRY(parse_type(r, keys, &v));
+    TRY(parse_place(r, keys, &v));
+    TRY(parse_flags(r, keys[IS].node, &v));
+    TRY(parse_dist(r, keys[DIST].node, &v));
+    if (!keys[ROWS].node != (v.shape.height < 0))
         return yaml_error(r->context, node, r->place, "expected height and rows, or neither");
-    if (!rows) return NULL;
-    TRY(plan_read_value_name(r, rows, false, &v->rows));
-    const shape *s = &values[v->rows].shape;
-    if (v->shape.ndim < 1 || s->dtype != WEFT_INT64 || s->ndim != 1 || s->dims[0] != v->shape.dims[0] || s->height >= 0)
-        return yaml_error(r->context, rows, r->place, "expected an int64 value with one element for each row");
+    TRY(keep_references(r, keys, node));
+    if (r->nvalues >= INT32_MAX / 2) return yaml_error(r->context, node, r->place, "values: too many");
+    TRY(vector_reserve(a, &r->values, &r->value_capacity, r->nvalues + 1, sizeof *r->values));
+    TRY(vector_reserve(a, &r->vars, &r->var_capacity, r->nvalues + 1, sizeof *r->vars));
+    TRY(add_var(r, &v, &r->vars[r->nvalues]));
+    r->values[r->nvalues++] = v;
     return NULL;
 }
 
-static weft_status check_view_depth(plan_reader *r, const yaml_node *node, size_t i) {
+/* --- once all values have names --- */
+
+static weft_status find_named(plan_reader *r, const plan_reference *ref, const char *n, int32_t *out_value) {
+    const name *found = interner_find(&r->names, n, strlen(n));
+    if (!found) return yaml_error(r->context, &ref->place, r->place, "no value is named \"%s\"", n);
+    *out_value = (int32_t)found->id;
+    return NULL;
+}
+
+static weft_status resolve_view(plan_reader *r, const plan_reference *ref) {
+    plan_value *v = &r->values[ref->value];
+    if (!ref->view_of) return NULL;
+    TRY(find_named(r, ref, ref->view_of, &v->view_of));
+    const plan_value *w = &r->values[v->view_of];
+    if (w->space == v->space && v->offset >= w->offset && v->offset + v->nbytes <= w->offset + w->nbytes) return NULL;
+    return yaml_error(r->context, &ref->place, r->place, "\"%s\" does not lie within \"%s\"", v->name, w->name);
+}
+
+static weft_status resolve_rows(plan_reader *r, const plan_reference *ref) {
+    plan_value *v = &r->values[ref->value];
+    if (!ref->rows) return NULL;
+    TRY(find_named(r, ref, ref->rows, &v->rows));
+    const shape *s = &r->values[v->rows].shape;
+    bool fits = v->shape.ndim > 0 && s->dtype == WEFT_INT64 && s->ndim == 1 && s->dims[0] == v->shape.dims[0];
+    if (fits && s->height < 0) return NULL;
+    return yaml_error(r->context, &ref->place, r->place, "rows: expected an int64 value with one element for each row");
+}
+
+static weft_status check_view_depth(plan_reader *r, const plan_reference *ref) {
     int depth = 0;
-    for (int32_t v = (int32_t)i; r->plan->values[v].view_of >= 0; v = r->plan->values[v].view_of)
+    for (int32_t v = ref->value; r->values[v].view_of >= 0; v = r->values[v].view_of)
         if (++depth > MAX_VIEW_DEPTH)
-            return yaml_error(r->context, node, r->place, "views of views go round, or deeper than %d", MAX_VIEW_DEPTH);
+            return yaml_error(r->context, &ref->place, r->place, "views of views go round, or deeper than %d",
+                              MAX_VIEW_DEPTH);
     return NULL;
 }
 
-weft_status plan_parse_values(plan_reader *r, const yaml_node *sequence) {
-    TRY(plan_read_sequence(r, sequence, "values"));
-    size_t n = sequence->count;
-    if (n > INT32_MAX / 2) return yaml_error(r->context, sequence, r->place, "values: too many");
-    r->plan->values = ARENA_ARRAY(&r->plan->arena, plan_value, n + 1);
-    r->vars = ARENA_ARRAY(&r->scratch, weft_var *, n + 1);
-    if (!r->plan->values || !r->vars) return base_out_of_memory();
-    for (size_t i = 0; i < n; i++) TRY(parse_value(r, sequence->items[i], i));
-    r->plan->nvalues = n;
-    for (size_t i = 0; i < n; i++) TRY(parse_references(r, sequence->items[i], i));
-    for (size_t i = 0; i < n; i++) TRY(check_view_depth(r, sequence->items[i], i));
+weft_status plan_end_values(plan_reader *r) {
+    for (size_t i = 0; i < r->nreferences; i++) {
+        TRY(resolve_view(r, &r->references[i]));
+        TRY(resolve_rows(r, &r->references[i]));
+    }
+    for (size_t i = 0; i < r->nreferences; i++) TRY(check_view_depth(r, &r->references[i]));
     TRY(shape_env_init(&r->env, r->program, &r->scratch));
-    for (size_t i = 0; i < n; i++) r->env.shapes[r->vars[i]->id] = r->plan->values[i].shape;
+    for (size_t i = 0; i < r->nvalues; i++) r->env.shapes[r->vars[i]->id] = r->values[i].shape;
     return NULL;
 }

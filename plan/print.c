@@ -1,12 +1,12 @@
-/* print.c: the text form of a plan: a header, a line a value, a line an instruction, in YAML's flow style. Everything that
- * an executor needs is in it, and nothing that depends on addresses or hash order. */
+/* print.c: the text form of a plan: a header, a line a value, a line an instruction, in YAML's flow style. Everything
+ * that an executor needs is in it, and nothing that depends on addresses or hash order. */
 #include <stdlib.h>
 
 #include "plan/text.h"
 
 const plan_flag plan_flags[PLAN_NFLAGS] = {
-    {"persistable", offsetof(plan_value, persistable)}, {"feed", offsetof(plan_value, is_feed)},
-    {"fetch", offsetof(plan_value, is_fetch)},          {"written", offsetof(plan_value, is_written)},
+    {"persistable", offsetof(plan_value, persistable)},  {"feed", offsetof(plan_value, is_feed)},
+    {"fetch", offsetof(plan_value, is_fetch)},           {"written", offsetof(plan_value, is_written)},
     {"read_first", offsetof(plan_value, is_read_first)},
 };
 
@@ -23,7 +23,9 @@ typedef struct printer {
     size_t nmeshes;
 } printer;
 
-static void put_string(buffer *out, const char *s) { yaml_put_string(out, s, strlen(s)); }
+static void put_string(buffer *out, const char *s) {
+    yaml_put_string(out, s, strlen(s));
+}
 
 static void put_ints(buffer *out, const int64_t *values, size_t count) {
     buffer_text(out, "[");
@@ -165,8 +167,10 @@ static void put_value(const printer *p, const plan_value *v) {
 /* --- instructions --- */
 
 static void put_value_name(const printer *p, int32_t value) {
-    if (value < 0) buffer_text(p->out, "null");
-    else put_string(p->out, p->plan->values[value].name);
+    if (value < 0)
+        buffer_text(p->out, "null");
+    else
+        put_string(p->out, p->plan->values[value].name);
 }
 
 static void put_args(const printer *p, const char *key, const slot_schema *slots, size_t nslots, const int32_t *values,

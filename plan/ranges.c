@@ -1,10 +1,10 @@
 /* ranges.c: the last accesses to each byte range of each buffer, by stream.
  *
- * The slices of a buffer cut it into leaves, and a segment tree over them keeps, for reads and for writes, the number of
- * instructions of each stream after which all accesses seen so far are done. A stream runs in order and instructions come
- * in program order, so the newest access of a stream stands for all its older ones and nothing is ever taken back.
- * `cover` holds accesses of all of a node's bytes, `below` those of any: a query reads `below` where it ends and `cover`
- * on the way. A buffer without slices is a tree of one leaf. O(nstreams log nleaves) an access. */
+ * The slices of a buffer cut it into leaves, and a segment tree over them keeps, for reads and for writes, the number
+ * of instructions of each stream after which all accesses seen so far are done. A stream runs in order and instructions
+ * come in program order, so the newest access of a stream stands for all its older ones and nothing is ever taken back.
+ * `cover` holds accesses of all of a node's bytes, `below` those of any: a query reads `below` where it ends and
+ * `cover` on the way. A buffer without slices is a tree of one leaf. O(nstreams log nleaves) an access. */
 #include <stdlib.h>
 
 #include "plan/builder.h"
@@ -77,8 +77,10 @@ static uint32_t leaf_at(const plan_ranges *r, const plan_root *root, int64_t at)
     uint32_t low = 0, high = root->nleaves;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (r->cuts[root->first_leaf + middle] < at) low = middle + 1;
-        else high = middle;
+        if (r->cuts[root->first_leaf + middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -105,8 +107,8 @@ static void raise(int32_t *need, const int32_t *counts, size_t n) {
 }
 
 /* A node of leaves [low, high): its left child follows it, its right child follows the left one's subtree. */
-static void query(const plan_ranges *r, size_t node, uint32_t low, uint32_t high, uint32_t first, uint32_t end, bool writes,
-                  int32_t *need) {
+static void query(const plan_ranges *r, size_t node, uint32_t low, uint32_t high, uint32_t first, uint32_t end,
+                  bool writes, int32_t *need) {
     if (first <= low && high <= end) {
         raise(need, part_of(r, node, BELOW, writes), r->nstreams);
         return;
@@ -124,8 +126,8 @@ void plan_ranges_conflicts(const plan_ranges *r, plan_access access, int32_t *ne
     if (access.is_write) query(r, root->nodes, 0, root->nleaves, first, end, false, need);
 }
 
-static void record(plan_ranges *r, size_t node, uint32_t low, uint32_t high, uint32_t first, uint32_t end, bool is_write,
-                   int32_t stream, int32_t count) {
+static void record(plan_ranges *r, size_t node, uint32_t low, uint32_t high, uint32_t first, uint32_t end,
+                   bool is_write, int32_t stream, int32_t count) {
     part_of(r, node, BELOW, is_write)[stream] = count;
     if (first <= low && high <= end) {
         part_of(r, node, COVER, is_write)[stream] = count;
@@ -133,8 +135,7 @@ static void record(plan_ranges *r, size_t node, uint32_t low, uint32_t high, uin
     }
     uint32_t middle = low + (high - low) / 2;
     if (first < middle) record(r, node + 1, low, middle, first, end, is_write, stream, count);
-    if (end > middle)
-        record(r, node + 2 * (size_t)(middle - low), middle, high, first, end, is_write, stream, count);
+    if (end > middle) record(r, node + 2 * (size_t)(middle - low), middle, high, first, end, is_write, stream, count);
 }
 
 void plan_ranges_record(plan_ranges *r, plan_access access, int32_t stream, int32_t count) {

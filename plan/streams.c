@@ -1,5 +1,5 @@
-/* streams.c: which stream an op runs on: the one that a pass or Paddle named, a ring's own for an all-reduce that does not
- * use the compute stream, else compute. Names mean nothing beyond being equal or not. */
+/* streams.c: which stream an op runs on: the one that a pass or Paddle named, a ring's own for an all-reduce that does
+ * not use the compute stream, else compute. Names mean nothing beyond being equal or not. */
 #include <stdio.h>
 
 #include "plan/builder.h"

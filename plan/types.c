@@ -6,32 +6,47 @@
 
 static weft_status take_feed_type(plan_builder *b, const weft_feed_type *f) {
     const weft_var *v = weft_block_find_var(b->program->blocks[0], f->name);
-    if (!v) return weft_status_create(WEFT_NOT_FOUND, b->program->place, "feed \"%s\": block 0 has no such var", f->name);
+    if (!v)
+        return weft_status_create(WEFT_NOT_FOUND, b->program->place, "feed \"%s\": block 0 has no such var", f->name);
     if (f->ndim > WEFT_MAX_RANK)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, b->program->place, "feed \"%s\": %zu axes, at most %d", f->name,
-                                  f->ndim, WEFT_MAX_RANK);
+        return weft_status_create(WEFT_INVALID_ARGUMENT, b->program->place, "feed \"%s\": %zu axes, at most %d",
+                                  f->name, f->ndim, WEFT_MAX_RANK);
     shape *s = &b->env.shapes[v->id];
     *s = (shape){.dtype = f->dtype, .ndim = (int32_t)f->ndim, .height = -1};
     memcpy(s->dims, f->dims, f->ndim * sizeof *f->dims);
     return NULL;
 }
 
-static bool same_type(const shape *x, const shape *y) {
-    return x->dtype == y->dtype && x->ndim == y->ndim && x->height == y->height &&
-           (x->ndim <= 0 || memcmp(x->dims, y->dims, (size_t)x->ndim * sizeof *x->dims) == 0);
+/* Whether what was inferred says nothing else than the type that is known: an extent may depend on elements of a tensor
+ * (-1). */
+static bool agrees(const shape *known, const shape *inferred) {
+    if (known->dtype != inferred->dtype || known->ndim != inferred->ndim || known->height != inferred->height)
+        return false;
+    for (int32_t i = 0; i < known->ndim; i++)
+        if (inferred->dims[i] != known->dims[i] && inferred->dims[i] >= 0) return false;
+    return true;
 }
 
 weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch) {
     size_t nouts = 0, i = 0;
-    FOR_EACH_ARG(op, true, u) { nouts += u != NULL; }
+    FOR_EACH_ARG(op, true, u) {
+        nouts += u != NULL;
+    }
     shape few[8], *before = nouts <= 8 ? few : ARENA_ARRAY(scratch, shape, nouts);
     if (!before) return base_out_of_memory();
-    FOR_EACH_ARG(op, true, u) { before[i++] = env->shapes[u->var->id]; }
+    FOR_EACH_ARG(op, true, u) {
+        before[i++] = env->shapes[u->var->id];
+    }
     TRY(shape_infer_op(env, op, scratch));
     i = 0;
     FOR_EACH_ARG(op, true, u) {
-        const shape *was = &before[i++], *is = &env->shapes[u->var->id];
-        if (plan_is_empty_name(u->var) || same_type(was, is)) continue;
+        const shape *was = &before[i++];
+        shape *is = &env->shapes[u->var->id];
+        if (plan_is_empty_name(u->var)) continue;
+        if (agrees(was, is)) {
+            *is = *was;
+            continue;
+        }
         char where[160];
         return weft_status_create(WEFT_UNSUPPORTED, env->program->place,
                                   "%s: output \"%s\" has two types in one program: another op or the caller gives it "

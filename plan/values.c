@@ -30,8 +30,7 @@ static weft_status check_type(const plan_builder *b, const weft_op *op, const we
             return plan_error(b, WEFT_INVALID_PROGRAM, op,
                               "\"%s\" has extent %d on axis %d: what is fed must be known when planning", n,
                               (int)s->dims[i], i);
-    if (!plan_nbytes(s, out_nbytes))
-        return plan_error(b, WEFT_LIMIT, op, "\"%s\" has more than 2^46 bytes", n);
+    if (!plan_nbytes(s, out_nbytes)) return plan_error(b, WEFT_LIMIT, op, "\"%s\" has more than 2^46 bytes", n);
     return NULL;
 }
 
@@ -41,8 +40,8 @@ static weft_status add_value(plan_builder *b, const char *n, const shape *s, int
     TRY(vector_reserve(a, &b->values, &b->value_capacity, b->nvalues + 1, sizeof *b->values));
     const char *kept = arena_string(&b->plan->arena, n, strlen(n));
     if (!kept || !interner_get(&b->names, n, strlen(n))) return base_out_of_memory();
-    b->values[b->nvalues] = (plan_value){
-        .name = kept, .shape = type, .space = PLAN_TEMPORARY, .nbytes = nbytes, .view_of = -1, .rows = -1};
+    b->values[b->nvalues] =
+        (plan_value){.name = kept, .shape = type, .space = PLAN_TEMPORARY, .nbytes = nbytes, .view_of = -1, .rows = -1};
     *out_value = (int32_t)b->nvalues++;
     return NULL;
 }

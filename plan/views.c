@@ -28,8 +28,6 @@ static bool slice_nbytes(const weft_op *op, int64_t nbytes, int64_t element, int
 
 static weft_status check_member(const plan_builder *b, const weft_op *op, int32_t member, int32_t fused) {
     const plan_value *m = &b->values[member], *f = &b->values[fused];
-    if (m->rows >= 0)
-        return plan_error(b, WEFT_UNSUPPORTED, op, "\"%s\" is SelectedRows: only dense tensors can be coalesced", m->name);
     if (m->shape.dtype != f->shape.dtype)
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "\"%s\" is %s, the buffer \"%s\" is %s", m->name,
                           weft_dtype_name((weft_dtype)m->shape.dtype), f->name,
@@ -37,8 +35,10 @@ static weft_status check_member(const plan_builder *b, const weft_op *op, int32_
     int depth = 1;
     for (int32_t v = fused; v >= 0; v = b->values[v].view_of, depth++)
         if (v == member || depth > MAX_DEPTH)
-            return plan_error(b, WEFT_INVALID_PROGRAM, op, "\"%s\" is a part of \"%s\", which is a part of it (or buffers "
-                              "within buffers, more than %d deep)", m->name, f->name, MAX_DEPTH);
+            return plan_error(b, WEFT_INVALID_PROGRAM, op,
+                              "\"%s\" is a part of \"%s\", which is a part of it (or buffers "
+                              "within buffers, more than %d deep)",
+                              m->name, f->name, MAX_DEPTH);
     return NULL;
 }
 
@@ -57,12 +57,25 @@ static weft_status place_member(plan_builder *b, const weft_op *op, int32_t memb
     return NULL;
 }
 
+static weft_status check_dense(plan_builder *b, const weft_op *op, const slot *outputs) {
+    for (size_t i = 0; i < outputs->nargs; i++) {
+        int32_t member;
+        TRY(plan_value_of(b, op, outputs->args[i]->var, &member));
+        if (b->values[member].rows >= 0)
+            return plan_error(b, WEFT_UNSUPPORTED, op,
+                              "\"%s\" is SelectedRows (a sparse gradient): only dense tensors can be coalesced",
+                              b->values[member].name);
+    }
+    return NULL;
+}
+
 static weft_status make_views_of(plan_builder *b, weft_op *op) {
     weft_var *fused_var = weft_op_output(op, "FusedOutput", 0);
     const slot *outputs = op_find_slot(op, true, "Output");
     int32_t fused, member;
     if (!fused_var || !outputs)
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "expected the slots Output and FusedOutput");
+    TRY(check_dense(b, op, outputs));
     TRY(plan_value_of(b, op, fused_var, &fused));
     int64_t offset = 0, step;
     for (size_t i = 0; i < outputs->nargs; i++) {
@@ -70,7 +83,8 @@ static weft_status make_views_of(plan_builder *b, weft_op *op) {
         TRY(check_member(b, op, member, fused));
         TRY(place_member(b, op, member, fused, offset));
         int64_t element = (int64_t)weft_dtype_nbytes((weft_dtype)b->values[member].shape.dtype);
-        if (!slice_nbytes(op, b->values[member].nbytes, element, &step) || __builtin_add_overflow(offset, step, &offset))
+        if (!slice_nbytes(op, b->values[member].nbytes, element, &step) ||
+            __builtin_add_overflow(offset, step, &offset))
             return plan_error(b, WEFT_LIMIT, op, "the buffer has more than 2^63 bytes");
     }
     return NULL;
@@ -83,8 +97,8 @@ static weft_status check_depth(const plan_builder *b) {
         for (int32_t v = (int32_t)i; b->values[v].view_of >= 0; v = b->values[v].view_of)
             if (++depth > MAX_DEPTH)
                 return weft_status_create(WEFT_LIMIT, b->program->place,
-                                          "\"%s\" lies in buffers within buffers, more than %d deep",
-                                          b->values[i].name, MAX_DEPTH);
+                                          "\"%s\" lies in buffers within buffers, more than %d deep", b->values[i].name,
+                                          MAX_DEPTH);
     }
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* plan_random.c: random programs on several streams, with buckets, in-place ops and reused names, against brute force. */
+/* plan_random.c: random programs on several streams, with buckets, in-place ops and reused names, against brute force.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -20,7 +21,9 @@ static unsigned draw(maker *m, unsigned below) {
     return (unsigned)(m->state >> 33) % below;
 }
 
-static void must(weft_status status) { cr_assert_null(status, "%s", weft_status_message(status)); }
+static void must(weft_status status) {
+    cr_assert_null(status, "%s", weft_status_message(status));
+}
 
 /* Mostly a var that holds something, so that few are feeds; mostly a new one to write, so that lifetimes are short. */
 static weft_var *to_read(maker *m) {
@@ -47,8 +50,8 @@ static weft_op *new_op(maker *m, const char *type) {
 }
 
 static void add_op(maker *m) {
-    static const char *const types[] = {"scale",         "relu",   "assign",        "c_allreduce_sum", "square",
-                                        "elementwise_add", "fill_constant", "elementwise_add"};
+    static const char *const types[] = {
+        "scale", "relu", "assign", "c_allreduce_sum", "square", "elementwise_add", "fill_constant", "elementwise_add"};
     unsigned kind = draw(m, 8);
     weft_op *op = new_op(m, types[kind]);
     if (kind == 6) {
@@ -141,8 +144,10 @@ static void make_program(maker *m, weft_context *ctx, uint64_t seed) {
     for (unsigned i = 0; i < nops; i++) {
         if (i == conditional_at) open_conditional(m);
         if (i == conditional_at + 5) m->block = weft_program_block(m->program, 0);
-        if (m->fused && !draw(m, 6)) add_bucket_op(m);
-        else add_op(m);
+        if (m->fused && !draw(m, 6))
+            add_bucket_op(m);
+        else
+            add_op(m);
     }
 }
 
