@@ -205,9 +205,20 @@ static weft_status take_guard(plan_builder *b, const plan_step *step) {
     return NULL;
 }
 
-/* coalesce_tensor names views; only some of its attrs move bytes. */
+/* Whether anything but collectives looks at the whole buffer, padding included: a norm, a finite check. */
+static bool padding_is_read(const weft_op *op) {
+    const slot *fused = op_find_slot(op, true, "FusedOutput");
+    if (!fused || fused->nargs == 0) return false;
+    FOR_EACH_USE(u, fused->args[0]->var) {
+        bool is_neutral = op_has_effect(u->op, OP_COLLECTIVE | OP_NO_BYTES) || op_is(u->op, "scale");
+        if (!u->is_output && u->op->block && !is_neutral) return true;
+    }
+    return false;
+}
+
+/* coalesce_tensor names views; its kernel is needed only where it moves bytes or must clear the padding. */
 static bool moves_bytes(const weft_op *op) {
-    return attr_bool(op, "copy_data", false) || attr_bool(op, "set_constant", false);
+    return attr_bool(op, "copy_data", false) || attr_bool(op, "set_constant", false) || padding_is_read(op);
 }
 
 static weft_status take_step(plan_builder *b, const plan_step *step) {

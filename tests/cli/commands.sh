@@ -44,4 +44,28 @@ ok $? 'parameters from .pdiparams and .npz are the same'
 "$weft" run "$case/startup.pdmodel" --save "$folder/init.npz" --seed 7 2>/dev/null && "$weft" run "$case/startup.pdmodel" --save "$folder/again.npz" --seed 7 2>/dev/null &&
     cmp -s "$folder/init.npz" "$folder/again.npz"
 ok $? 'a startup program runs, and the same seed gives the same parameters'
+
+# A norm over a coalesced buffer counts its members only: what earlier values left in the padding is cleared.
+cat >"$folder/padding.yaml" <<'END'
+weft: 1
+blocks:
+- idx: 0
+  vars:
+    t: {float32: [4096]}
+    u: {float32: [4096]}
+    "n": {float32: [1]}
+    a: {float32: [3]}
+    b: {float32: [3]}
+    f: {float32: []}
+    norm: {float32: [1]}
+  ops:
+  - {fill_constant: {}, out: {Out: [t]}, attrs: {shape: !longs [4096], dtype: 5, value: 7.0}}
+  - {scale: {X: [t]}, out: {Out: [u]}, attrs: {scale: 1.0}}
+  - {squared_l2_norm: {X: [u]}, out: {Out: ["n"]}}
+  - {coalesce_tensor: {Input: [a, b]}, out: {FusedOutput: [f], Output: [a, b]}, attrs: {dtype: 5, use_align: true, align_size: 256}}
+  - {fill_constant: {}, out: {Out: [a]}, attrs: {shape: !longs [3], dtype: 5, value: 1.0}}
+  - {fill_constant: {}, out: {Out: [b]}, attrs: {shape: !longs [3], dtype: 5, value: 1.0}}
+  - {squared_l2_norm: {X: [f]}, out: {Out: [norm]}}
+END
+[ "$("$weft" run "$folder/padding.yaml" --fetch norm 2>/dev/null | tail -n 1)" = "0,0,norm,6" ]; ok $? 'padding of a coalesced buffer is zero'
 finish
