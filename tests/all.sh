@@ -20,21 +20,24 @@ build_variant() { # VARIANT TARGET...
     variant=$1
     shift
     echo "building $variant" >&2
-    $make VARIANT="$variant" "$@" || { echo "$variant does not build"; broken=$((broken + 1)); }
+    $make VARIANT="$variant" "$@" && return
+    echo "$variant does not build"
+    broken=$((broken + 1))
+    return 1
 }
 
-build_variant release lib cli unit-tests plain-tests
-# shellcheck disable=SC2046
-sh tests/run.sh "$build" release $(binaries release unit) $(binaries release plain) tests/cli/*.sh
-build_variant asan lib cli unit-tests plain-tests
-# shellcheck disable=SC2046
-WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain)
-build_variant ubsan lib unit-tests plain-tests
-# shellcheck disable=SC2046
-WEFT_SANITIZED=1 sh tests/run.sh "$build" ubsan $(binaries ubsan unit) $(binaries ubsan plain)
-build_variant tsan lib plain-tests
-# shellcheck disable=SC2046
-WEFT_SANITIZED=1 sh tests/run.sh "$build" tsan $(binaries tsan plain)
+build_variant release lib cli unit-tests plain-tests benches &&
+    # shellcheck disable=SC2046
+    sh tests/run.sh "$build" release $(binaries release unit) $(binaries release plain) tests/cli/*.sh
+build_variant asan lib cli unit-tests plain-tests &&
+    # shellcheck disable=SC2046
+    WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain)
+build_variant ubsan lib unit-tests plain-tests &&
+    # shellcheck disable=SC2046
+    WEFT_SANITIZED=1 sh tests/run.sh "$build" ubsan $(binaries ubsan unit) $(binaries ubsan plain)
+build_variant tsan lib plain-tests &&
+    # shellcheck disable=SC2046
+    WEFT_SANITIZED=1 sh tests/run.sh "$build" tsan $(binaries tsan plain)
 
 awk -v broken="$broken" '{ p += $1; f += $2; s += $3 }
     END { f += broken; printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; exit f > 0 }' "$WEFT_TEST_COUNTS"

@@ -9,7 +9,7 @@
 #include "tests/support/failing_allocator.h"
 
 static weft_allocator libc;
-static char folder[64], path[128];
+static char folder[64], path[512];
 
 static void setup(void) {
     libc = base_libc_allocator();
