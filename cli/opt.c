@@ -55,13 +55,14 @@ static weft_status print_report(const cli_args *args, const weft_report *report)
     fwrite(text, 1, nbytes, stderr);
     weft_bytes_free(args->context, text, nbytes);
     size_t n = weft_report_npasses(report);
+    long long nbuckets = total(report, "buckets");
     char size[32];
     if (n > 0)
         fprintf(stderr,
-                "summary: ops %zu -> %zu; %lld scale ops removed; %lld gradients in %lld buckets, %s; %lld collectives "
-                "on their own stream\n",
+                "summary: ops %zu -> %zu; %lld scale ops removed; %lld gradients in %lld bucket%s, %s; reduces of %lld "
+                "gradients overlap with compute\n",
                 weft_report_nops_before(report, 0), weft_report_nops_after(report, n - 1), total(report, "scales removed"),
-                total(report, "gradients bucketed"), total(report, "buckets"),
+                total(report, "gradients bucketed"), nbuckets, nbuckets == 1 ? "" : "s",
                 cli_bytes((double)total(report, "bucket bytes"), size, sizeof size), total(report, "collectives moved"));
     return NULL;
 }
