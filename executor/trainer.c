@@ -30,6 +30,13 @@ static weft_status begin(weft_trainer *t) {
 /* --- plans -----------------------------------------------------------------------------------------------------------
  */
 
+static bool same_values(const weft_feed_type *a, const weft_feed_type *b) {
+    size_t count = 1;
+    for (size_t i = 0; i < a->ndim; i++) count *= (size_t)a->dims[i];
+    if (!a->values || !b->values) return a->values == b->values;
+    return memcmp(a->values, b->values, count * sizeof *a->values) == 0;
+}
+
 static bool same_types(const weft_feed_type *a, size_t na, const weft_feed_type *b, size_t nb) {
     if (na != nb) return false;
     for (size_t i = 0; i < na; i++) {
@@ -37,6 +44,7 @@ static bool same_types(const weft_feed_type *a, size_t na, const weft_feed_type 
             memcmp(a[i].dims, b[i].dims, a[i].ndim * sizeof *a[i].dims) != 0) {
             return false;
         }
+        if (!same_values(&a[i], &b[i])) return false;
     }
     return true;
 }

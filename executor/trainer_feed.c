@@ -220,6 +220,28 @@ static weft_status check_type(const weft_trainer *t, int rank, const weft_var *v
                               fed->name, rank, want, whole, got);
 }
 
+enum { KNOWN_MASK = 1024 };
+
+/* The elements of a feed that shapes may depend on: few integers (a shape, an axis, a count) or a small mask, whole on
+ * this rank and the same in every step. NULL for any other. */
+static weft_status known_values(weft_trainer *t, const trainer_feed *f, const slice *part, const int64_t **out) {
+    const weft_tensor *fed = f->always;
+    *out = NULL;
+    if (!fed || f->nsteps || !slice_is_whole(part)) return NULL;
+    if (fed->dtype != WEFT_BOOL && fed->dtype != WEFT_INT32 && fed->dtype != WEFT_INT64) return NULL;
+    size_t count = fed->nbytes / weft_dtype_nbytes(fed->dtype);
+    if (count > (fed->dtype == WEFT_BOOL ? KNOWN_MASK : WEFT_MAX_RANK)) return NULL;
+    int64_t *values = ARENA_ARRAY(&t->arena, int64_t, count ? count : 1);
+    if (!values) return base_out_of_memory();
+    for (size_t i = 0; i < count; i++) {
+        values[i] = fed->dtype == WEFT_INT64   ? ((const int64_t *)fed->data)[i]
+                    : fed->dtype == WEFT_INT32 ? ((const int32_t *)fed->data)[i]
+                                               : ((const uint8_t *)fed->data)[i];
+    }
+    *out = values;
+    return NULL;
+}
+
 weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_types, size_t *out_ntypes) {
     const trainer_feeds *set = trainer_set(t, rank);
     weft_feed_type *types = ARENA_ARRAY(&t->arena, weft_feed_type, set->count ? set->count : 1);
@@ -235,6 +257,7 @@ weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_t
         TRY(check_type(t, rank, v, fed, &part));
         types[n] = (weft_feed_type){.name = f->name, .dtype = fed->dtype, .ndim = fed->ndim};
         memcpy(types[n].dims, part.extent, fed->ndim * sizeof *part.extent);
+        TRY(known_values(t, f, &part, &types[n].values));
         n++;
     }
     *out_types = types;

@@ -59,16 +59,24 @@ weft_status infer_take_along_axis(infer *i) {
     return NULL;
 }
 
-/* How many elements hold is run time's. */
+/* How many elements hold is run time's, unless the caller knows them. */
+static int64_t count_true(const infer *i, int s) {
+    const shape *condition = infer_in(i, s);
+    const int64_t *values = condition ? i->in_values[i->in_first[s]] : NULL;
+    int64_t numel = values ? shape_numel(condition) : -1, count = 0;
+    for (int64_t k = 0; k < numel; k++) count += values[k] != 0;
+    return numel < 0 ? -1 : count;
+}
+
 weft_status infer_masked_select(infer *i) {
-    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 1, (const int64_t[]){-1});
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 1, (const int64_t[]){count_true(i, 1)});
     return NULL;
 }
 
 weft_status infer_where_index(infer *i) {
     const shape *condition = infer_in(i, 0);
     if (!shape_known(condition)) return NULL;
-    shape_set(infer_out(i, 0), WEFT_INT64, 2, (const int64_t[]){-1, condition->ndim});
+    shape_set(infer_out(i, 0), WEFT_INT64, 2, (const int64_t[]){count_true(i, 0), condition->ndim});
     return NULL;
 }
 

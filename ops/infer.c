@@ -113,7 +113,7 @@ static void store_outputs(shape_env *env, const side *out) {
 
 static void forget_values(shape_env *env, const weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
-        if (u->var->id < env->nshapes) env->values[u->var->id] = NULL;
+        if (u->var_id < env->nshapes) env->values[u->var_id] = NULL;
     }
 }
 

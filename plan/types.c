@@ -14,6 +14,7 @@ static weft_status take_feed_type(plan_builder *b, const weft_feed_type *f) {
     shape *s = &b->env.shapes[v->id];
     *s = (shape){.dtype = f->dtype, .ndim = (int32_t)f->ndim, .height = -1};
     memcpy(s->dims, f->dims, f->ndim * sizeof *f->dims);
+    if (f->values) shape_env_set_values(&b->env, v, f->values);
     return NULL;
 }
 

@@ -7,10 +7,13 @@
 
 enum { IN_W, IN_IDS, IN_OUT_GRAD, OUT = 0 };
 
+/* padding_idx -1 names no row; an id of -1 is an error all the same. */
+#define NO_PADDING INT64_MIN
+
 typedef struct table_state {
     int64_t nrows, width, nids;
     int64_t first;   /* the id of row 0 */
-    int64_t padding; /* an id whose row is zeros, or -1 */
+    int64_t padding; /* an id whose row is zeros, or NO_PADDING */
     bool partial;    /* ids beyond the table yield zeros */
     bool by_rows;    /* the gradient is SELECTED_ROWS */
 } table_state;
@@ -31,7 +34,8 @@ static weft_status prepare_table(kernel_prepare *p, bool partial, const tensor *
     TRY(require_numel(p, looked_up, s->nids * s->width, "rows"));
     s->partial = partial;
     s->first = partial ? attr_int(p->op, "start_index", 0) : 0;
-    s->padding = partial ? -1 : attr_int(p->op, "padding_idx", -1);
+    int64_t padding = attr_int(p->op, "padding_idx", -1);
+    s->padding = partial || padding < 0 ? NO_PADDING : padding;
     s->by_rows = !partial && attr_bool(p->op, "is_sparse", false);
     return NULL;
 }

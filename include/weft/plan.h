@@ -16,6 +16,9 @@ typedef struct weft_feed_type {
     weft_dtype dtype;
     size_t ndim;
     int64_t dims[WEFT_MAX_RANK];
+    /* Elements of an integer tensor (a shape, an axis, a count) or a mask, where they are known and the same in every
+     * step: shapes that depend on them are planned for these. Borrowed during weft_plan_create; NULL: not known. */
+    const int64_t *values;
 } weft_feed_type;
 
 typedef struct weft_plan_options {

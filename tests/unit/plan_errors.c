@@ -81,7 +81,8 @@ Test(plan_errors, feeds_give_shapes) {
     weft_plan *plan;
     cr_assert_null(weft_context_create(NULL, &ctx));
     weft_program *p = parse(ctx, VARS "  - {relu: {X: [u]}, out: {Out: [f]}}\n");
-    weft_feed_type feeds[] = {{"u", WEFT_FP32, 2, {3, 4}}, {"a", WEFT_FP32, 1, {5}}, {"none", WEFT_FP32, 1, {5}}};
+    weft_feed_type feeds[] = {
+        {"u", WEFT_FP32, 2, {3, 4}, NULL}, {"a", WEFT_FP32, 1, {5}, NULL}, {"none", WEFT_FP32, 1, {5}, NULL}};
     cr_assert_null(weft_plan_create(p, &(weft_plan_options){.feeds = feeds, .nfeeds = 2}, &plan));
     size_t nfeeds = 0;
     for (size_t i = 0; i < weft_plan_nvalues(plan); i++) {
