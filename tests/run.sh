@@ -34,6 +34,7 @@ count() {
 }
 
 for test in "$@"; do
+    started=$(date +%s)
     case $test in
     *.sh) sh "$test" >"$log" 2>&1 ;;
     "$build"/*/unit/*) "$test" --jobs 2 >"$log" 2>&1 ;;
@@ -44,7 +45,8 @@ for test in "$@"; do
     if grep -a -q -E 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$log" && [ "$failed" = 0 ]; then
         failed=1
     fi
-    printf '%-7s %-44s %5d passed %3d failed %3d skipped\n' "$variant" "$(basename "$test")" "$passed" "$failed" "$skipped"
+    printf '%-7s %-32s %6d passed %3d failed %3d skipped %4d s\n' "$variant" "$(basename "$test")" "$passed" "$failed" \
+        "$skipped" $(($(date +%s) - started))
     echo "$passed $failed $skipped" >>"$counts"
     if [ "$failed" != 0 ]; then
         any_failed=1
