@@ -56,12 +56,20 @@ static void set_role_var(builder *b, weft_op *op, const weft_var *param, const w
 }
 
 #define ARGS(...) ((const argument[]){__VA_ARGS__, {false, NULL, NULL}})
-#define IN(s, v) {false, s, v}
-#define OUT(s, v) {true, s, v}
+#define IN(s, v)                                                                                                       \
+    { false, s, v }
+#define OUT(s, v)                                                                                                      \
+    { true, s, v }
 
-static weft_var *activation(builder *b, size_t layer) { return var(b, 2, batch, false, "x_%zu", layer); }
-static weft_var *weight(builder *b, size_t layer) { return var(b, 2, b->width, true, "w_%zu", layer); }
-static weft_var *bias(builder *b, size_t layer) { return var(b, 1, 0, true, "b_%zu", layer); }
+static weft_var *activation(builder *b, size_t layer) {
+    return var(b, 2, batch, false, "x_%zu", layer);
+}
+static weft_var *weight(builder *b, size_t layer) {
+    return var(b, 2, b->width, true, "w_%zu", layer);
+}
+static weft_var *bias(builder *b, size_t layer) {
+    return var(b, 1, 0, true, "b_%zu", layer);
+}
 
 static void forward(builder *b, size_t layer) {
     weft_var *x = activation(b, layer), *y = activation(b, layer + 1);
@@ -74,7 +82,8 @@ static void forward(builder *b, size_t layer) {
 static void backward(builder *b, size_t layer) {
     weft_var *x = activation(b, layer), *y = activation(b, layer + 1);
     weft_var *dx = var(b, 2, batch, false, "x_%zu@GRAD", layer), *dy = var(b, 2, batch, false, "x_%zu@GRAD", layer + 1);
-    weft_var *product = var(b, 2, batch, false, "m_%zu", layer), *dproduct = var(b, 2, batch, false, "m_%zu@GRAD", layer);
+    weft_var *product = var(b, 2, batch, false, "m_%zu", layer),
+             *dproduct = var(b, 2, batch, false, "m_%zu@GRAD", layer);
     weft_var *dsum = var(b, 2, batch, false, "s_%zu@GRAD", layer);
     weft_var *dw = var(b, 2, b->width, false, "w_%zu@GRAD", layer), *db = var(b, 1, 0, false, "b_%zu@GRAD", layer);
     append(b, "relu_grad", WEFT_ROLE_BACKWARD, ARGS(IN("Out", y), IN("Out@GRAD", dy), OUT("X@GRAD", dsum)));
@@ -82,8 +91,9 @@ static void backward(builder *b, size_t layer) {
                          ARGS(IN("Out@GRAD", dsum), IN("X", product), IN("Y", bias(b, layer)), OUT("X@GRAD", dproduct),
                               OUT("Y@GRAD", db)));
     set_role_var(b, op, bias(b, layer), db);
-    op = append(b, "matmul_v2_grad", WEFT_ROLE_BACKWARD,
-                ARGS(IN("Out@GRAD", dproduct), IN("X", x), IN("Y", weight(b, layer)), OUT("X@GRAD", dx), OUT("Y@GRAD", dw)));
+    op = append(
+        b, "matmul_v2_grad", WEFT_ROLE_BACKWARD,
+        ARGS(IN("Out@GRAD", dproduct), IN("X", x), IN("Y", weight(b, layer)), OUT("X@GRAD", dx), OUT("Y@GRAD", dw)));
     set_role_var(b, op, weight(b, layer), dw);
 }
 

@@ -13,7 +13,9 @@ const char *cli_value(const cli_args *args, const char *name) {
     return NULL;
 }
 
-bool cli_given(const cli_args *args, const char *name) { return cli_value(args, name) != NULL; }
+bool cli_given(const cli_args *args, const char *name) {
+    return cli_value(args, name) != NULL;
+}
 
 bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out) {
     const char *text = cli_value(args, name);

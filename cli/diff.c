@@ -1,8 +1,8 @@
 /* diff.c: weft diff: what differs between two programs, by the lines of their YAML form (an op or a var is a line).
  *
- * The shortest edit script by E. Myers' greedy algorithm (An O(ND) Difference Algorithm and Its Variations, 1986), after the
- * common head and tail are cut off. Its trace costs D * D / 2 integers, so programs that differ in more lines than
- * max_edits are only counted. */
+ * The shortest edit script by E. Myers' greedy algorithm (An O(ND) Difference Algorithm and Its Variations, 1986),
+ * after the common head and tail are cut off. Its trace costs D * D / 2 integers, so programs that differ in more lines
+ * than max_edits are only counted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,9 @@ typedef struct trace {
     int nedits;
 } trace;
 
-static int *row(const trace *t, int d) { return t->rows + (size_t)d * (size_t)d; }
+static int *row(const trace *t, int d) {
+    return t->rows + (size_t)d * (size_t)d;
+}
 
 /* Where the path to diagonal k with d edits comes from: x before sliding along equal lines. */
 static int step(const int *previous, int d, int k) {
@@ -116,7 +118,8 @@ static void mark_edits(const trace *t, int na, int nb, char *deleted, char *inse
     }
 }
 
-static void print_edits(const line *a, int na, const char *deleted, const line *b, int nb, const char *inserted, bool full) {
+static void print_edits(const line *a, int na, const char *deleted, const line *b, int nb, const char *inserted,
+                        bool full) {
     int x = 0, y = 0;
     while (x < na || y < nb) {
         if (x < na && deleted[x])

@@ -6,7 +6,8 @@
 static const char files_topic[] =
     "Files\n"
     "  NAME.pdmodel       a program in Paddle's ProgramDesc form; NAME.yaml the same for reading; each also with .gz\n"
-    "  NAME.dist.json     the sidecar of NAME.pdmodel: meshes, rings, placements, streams, events. When it is not there,\n"
+    "  NAME.dist.json     the sidecar of NAME.pdmodel: meshes, rings, placements, streams, events. When it is not "
+    "there,\n"
     "                     dist.NAME.json is tried, then the same with dotted tails of NAME dropped one by one\n"
     "                     (rank0.after.prune -> dist.rank0.json); then only its meshes, rings and vars hold.\n"
     "  F.npz, F.npy       feeds, parameters, results; keys of feeds are step/name, or name for every step\n"

@@ -25,7 +25,9 @@ static int by_count(const void *a, const void *b) {
     return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->type, y->type);
 }
 
-static int by_type(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_type(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Counts of equal strings, most frequent first, in place of the sorted array. */
 static void print_types(const char **types, size_t n) {
@@ -69,7 +71,8 @@ static void count_vars(const weft_program *program, size_t *out_vars, size_t *ou
             ++*out_persistable;
             double numel = 1;
             for (size_t d = 0; d < weft_var_ndim(v); d++) numel *= (double)weft_var_dims(v)[d];
-            if (weft_var_kind_of(v) == WEFT_DENSE_TENSOR) *out_nbytes += numel * (double)weft_dtype_nbytes(weft_var_dtype(v));
+            if (weft_var_kind_of(v) == WEFT_DENSE_TENSOR)
+                *out_nbytes += numel * (double)weft_dtype_nbytes(weft_var_dtype(v));
         }
     }
 }

@@ -69,7 +69,8 @@ static int parse_words(cli_args *args, int nwords, char **words) {
         args->values[args->ngiven++] = value ? value : "";
     }
     int npositional = (int)args->npositional;
-    if (npositional < command->min_positional || (command->max_positional >= 0 && npositional > command->max_positional))
+    if (npositional < command->min_positional ||
+        (command->max_positional >= 0 && npositional > command->max_positional))
         return cli_usage_error(command, "expected %s, found %d argument%s", command->arguments, npositional,
                                npositional == 1 ? "" : "s");
     return EXIT_DONE;

@@ -16,7 +16,8 @@ static weft_status print_markdown(const cli_args *args) {
 }
 
 static void print_row(const weft_op_info *info) {
-    printf("%-32s %-12s %-9s %s\n", info->type, info->family, info->has_cpu_kernel ? "cpu" : "no kernel", info->summary);
+    printf("%-32s %-12s %-9s %s\n", info->type, info->family, info->has_cpu_kernel ? "cpu" : "no kernel",
+           info->summary);
 }
 
 static void print_one(const weft_op_info *info) {

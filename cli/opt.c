@@ -61,9 +61,10 @@ static weft_status print_report(const cli_args *args, const weft_report *report)
         fprintf(stderr,
                 "summary: ops %zu -> %zu; %lld scale ops removed; %lld gradients in %lld bucket%s, %s; reduces of %lld "
                 "gradients overlap with compute\n",
-                weft_report_nops_before(report, 0), weft_report_nops_after(report, n - 1), total(report, "scales removed"),
-                total(report, "gradients bucketed"), nbuckets, nbuckets == 1 ? "" : "s",
-                cli_bytes((double)total(report, "bucket bytes"), size, sizeof size), total(report, "collectives moved"));
+                weft_report_nops_before(report, 0), weft_report_nops_after(report, n - 1),
+                total(report, "scales removed"), total(report, "gradients bucketed"), nbuckets,
+                nbuckets == 1 ? "" : "s", cli_bytes((double)total(report, "bucket bytes"), size, sizeof size),
+                total(report, "collectives moved"));
     return NULL;
 }
 

@@ -47,7 +47,9 @@ static void session_fini(session *s) {
     free(s->seconds);
 }
 
-static weft_status no_memory(void) { return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory"); }
+static weft_status no_memory(void) {
+    return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
+}
 
 char *rank_path(const char *path, int rank) {
     static const char mark[] = "{rank}";
@@ -67,7 +69,9 @@ char *rank_path(const char *path, int rank) {
     return out;
 }
 
-bool has_rank(const char *path) { return strstr(path, "{rank}") != NULL; }
+bool has_rank(const char *path) {
+    return strstr(path, "{rank}") != NULL;
+}
 
 static weft_status load_programs(session *s) {
     const cli_args *args = s->args;
@@ -130,13 +134,15 @@ static weft_status make_trainer(session *s, long long steps, long long threads, 
 
 static weft_status open_session(session *s, long long steps, long long threads, long long seed) {
     const cli_args *args = s->args;
-    const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"), *fetch = cli_value(args, "--fetch");
+    const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"),
+               *fetch = cli_value(args, "--fetch");
     weft_status status = load_programs(s);
     if (!status && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
     if (!status && feed) status = load_feeds(s, feed);
     if (!status && fetch) status = split_fetches(s, fetch);
     if (!status) status = make_trainer(s, steps, threads, seed);
-    if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds))) status = no_memory();
+    if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds)))
+        status = no_memory();
     return status;
 }
 
@@ -191,10 +197,11 @@ static void print_summary(const session *s) {
     double total, hidden;
     weft_executor_hidden(executor, &ncollectives, &nhidden);
     weft_executor_overlap(executor, &total, &hidden);
-    fprintf(stderr,
-            "summary: gradient collectives, all ranks and steps: %zu, of which %zu hidden behind compute and %zu exposed; "
-            "%.0f%% of their time hidden\n",
-            ncollectives, nhidden, ncollectives - nhidden, total > 0 ? 100 * hidden / total : 0);
+    fprintf(
+        stderr,
+        "summary: gradient collectives, all ranks and steps: %zu, of which %zu hidden behind compute and %zu exposed; "
+        "%.0f%% of their time hidden\n",
+        ncollectives, nhidden, ncollectives - nhidden, total > 0 ? 100 * hidden / total : 0);
 }
 
 static int run(cli_args *args) {

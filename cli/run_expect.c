@@ -18,7 +18,9 @@ weft_status expectation_init(expectation *e, const cli_args *args) {
     return NULL;
 }
 
-void expectation_fini(expectation *e) { weft_tensors_destroy(e->file); }
+void expectation_fini(expectation *e) {
+    weft_tensors_destroy(e->file);
+}
 
 static double recorded_loss(const weft_tensor *losses, size_t step) {
     const char *at = (const char *)losses->data + step * weft_dtype_nbytes(losses->dtype);

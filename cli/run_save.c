@@ -20,7 +20,8 @@ weft_status save_results(const cli_args *args, const weft_trainer *trainer) {
     weft_status status = NULL;
     if (!path) return NULL;
     if (has_rank(path)) {
-        for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++) status = save_rank(trainer, path, rank);
+        for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++)
+            status = save_rank(trainer, path, rank);
         return status;
     }
     weft_tensors *tensors = NULL;

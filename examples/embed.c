@@ -24,7 +24,8 @@ static const char program_text[] =
 
 static const char pass_list[] = "passes: [count_types: {type: relu}]";
 
-/* The host's own pass: counts the ops of one type. It declares its option, so a misspelt key is an error with its line. */
+/* The host's own pass: counts the ops of one type. It declares its option, so a misspelt key is an error with its line.
+ */
 static weft_status count_types(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     const char *type = weft_pass_option_string(pass, "type");
@@ -52,7 +53,8 @@ int main(void) {
     weft_status status = weft_context_create(NULL, &context);
     if (!status) status = weft_pass_register(context, &count_pass);
     if (!status)
-        status = weft_program_parse(context, WEFT_FORM_YAML, program_text, strlen(program_text), NULL, 0, "memory", &program);
+        status = weft_program_parse(context, WEFT_FORM_YAML, program_text, strlen(program_text), NULL, 0, "memory",
+                                    &program);
     if (!status) status = weft_pass_list_parse(context, pass_list, strlen(pass_list), "list", &list);
     if (!status) status = weft_pass_list_run(list, program, &report);
     if (!status) status = weft_report_print(report, false, &text, &ntext);

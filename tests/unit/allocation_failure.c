@@ -1,4 +1,5 @@
-/* Every allocation of load, pass list and plan fails once: a clean status each time, nothing leaked, and in the end success. */
+/* Every allocation of load, pass list and plan fails once: a clean status each time, nothing leaked, and in the end
+ * success. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -96,8 +97,9 @@ static void fail_each(work_fn work, const char *relative) {
         weft_status status = weft_context_create(&options, &context);
         if (!status) status = work(context, path);
         if (a.failed)
-            cr_assert_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY, "allocation %zu: expected out of memory, found %s (%s)",
-                         n, weft_code_name(weft_status_code(status)), weft_status_message(status));
+            cr_assert_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY,
+                         "allocation %zu: expected out of memory, found %s (%s)", n,
+                         weft_code_name(weft_status_code(status)), weft_status_message(status));
         else
             cr_assert_null(status, "%s", weft_status_message(status));
         weft_status_free(status);
@@ -107,7 +109,15 @@ static void fail_each(work_fn work, const char *relative) {
     }
 }
 
-Test(allocation_failure, load_pdmodel, .timeout = 300) { fail_each(load, "paddle26/mlp_sgd_dp2/rank0.pdmodel"); }
-Test(allocation_failure, yaml_round_trip, .timeout = 300) { fail_each(print_yaml_and_parse, "paddle26/mlp_sgd_dp2/rank0.pdmodel"); }
-Test(allocation_failure, full_pass_list, .timeout = 300) { fail_each(optimize, "paddle26/mlp_sgd_dp2/serial.pdmodel"); }
-Test(allocation_failure, plan, .timeout = 300) { fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel"); }
+Test(allocation_failure, load_pdmodel, .timeout = 300) {
+    fail_each(load, "paddle26/mlp_sgd_dp2/rank0.pdmodel");
+}
+Test(allocation_failure, yaml_round_trip, .timeout = 300) {
+    fail_each(print_yaml_and_parse, "paddle26/mlp_sgd_dp2/rank0.pdmodel");
+}
+Test(allocation_failure, full_pass_list, .timeout = 300) {
+    fail_each(optimize, "paddle26/mlp_sgd_dp2/serial.pdmodel");
+}
+Test(allocation_failure, plan, .timeout = 300) {
+    fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");
+}
