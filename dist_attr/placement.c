@@ -22,7 +22,7 @@ bool placement_equal(const placement *a, const placement *b) {
 }
 
 static weft_status check_partial(const placement *p, uint32_t sharded_axes, const char *place) {
-    for (int i = 0; i < MESH_MAX_NDIM; i++) {
+    for (int i = 0; i < MESH_MAX_NDIM && p->partial_axes >> i; i++) {
         if (!(p->partial_axes >> i & 1)) continue;
         if (i >= p->mesh->ndim)
             return weft_status_create(WEFT_INVALID_PROGRAM, place,

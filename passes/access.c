@@ -2,7 +2,8 @@
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
  * share_buffer); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
- * the op that runs it. The index is two arrays built in two sweeps: count, then fill. */
+ * the op that runs it. One sweep of the ops notes what each touches; those notes are then sorted by class, by
+ * counting, so that they stay in program order within one. */
 #include "passes/access.h"
 
 /* --- visiting the arguments of an op, sub-blocks included ----------------------------------------------------------
@@ -32,6 +33,7 @@ static weft_status add_sub_blocks(const weft_op *op, bool *entered, block_list *
 }
 
 static bool has_sub_block(const weft_op *op) {
+    if (op->program->nblocks == 1) return false;
     for (size_t i = 0; i < op->nattrs; i++)
         if (op->attrs[i].type == ATTR_BLOCK || op->attrs[i].type == ATTR_BLOCKS) return true;
     return false;
@@ -76,7 +78,7 @@ static void join_args(uint32_t *parent, const weft_op *op) {
     uint32_t joined = UINT32_MAX;
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
-            uint32_t c = find_class(parent, u->var->id);
+            uint32_t c = find_class(parent, u->var_id);
             if (joined == UINT32_MAX)
                 joined = c;
             else if (c < joined)
@@ -106,50 +108,75 @@ static weft_status build_classes(access_index *x, arena *a) {
 /* --- the index -----------------------------------------------------------------------------------------------------
  */
 
-typedef struct filler {
+/* An access that is not in its class yet. */
+typedef struct note {
+    uint32_t class, position, flags;
+} note;
+
+typedef struct sweeper {
     access_index *x;
-    access now; /* the op being swept; flags that all its accesses get */
-} filler;
+    arena *arena;
+    note *notes;
+    size_t count, capacity;
+    uint32_t position, flags; /* of the op being swept; flags that all its accesses get */
+} sweeper;
 
-static weft_status count_use(void *user, const use *u, bool nested) {
-    access_index *x = user;
-    (void)nested;
-    x->first[x->class_of[u->var->id] + 1]++;
+static weft_status more_notes(sweeper *w) {
+    size_t capacity = w->capacity ? w->capacity * 2 : w->x->nops * 4 + 16;
+    note *notes = ARENA_ARRAY(w->arena, note, capacity);
+    if (!notes) return base_out_of_memory();
+    if (w->count) memcpy(notes, w->notes, w->count * sizeof *notes);
+    w->notes = notes;
+    w->capacity = capacity;
     return NULL;
 }
 
-static weft_status fill_use(void *user, const use *u, bool nested) {
-    filler *f = user;
-    access_index *x = f->x;
-    uint32_t c = x->class_of[u->var->id];
-    access *last = x->all + x->first[c] + x->count[c];
-    if (x->count[c] && last[-1].position == f->now.position)
-        last--;
-    else
-        *last = f->now, x->count[c]++;
-    last->flags |= (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (nested ? ACCESS_NESTED : 0u);
+static weft_status note_use(void *user, const use *u, bool nested) {
+    sweeper *w = user;
+    if (w->count == w->capacity) TRY(more_notes(w));
+    uint32_t class = w->x->class_of[u->var_id];
+    uint32_t flags = w->flags | (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (nested ? ACCESS_NESTED : 0u);
+    w->notes[w->count++] = (note){class, w->position, flags};
+    w->x->first[class + 1]++;
     return NULL;
 }
 
-static weft_status sweep(access_index *x, arena *scratch, bool fill) {
+static weft_status sweep(sweeper *w) {
+    access_index *x = w->x;
     for (size_t i = 0; i < x->nops; i++) {
         weft_op *op = x->ops[i];
         if (op_has_effect(op, OP_NO_BYTES)) continue;
-        filler f = {x, {.op = op, .position = (uint32_t)i, .flags = makes_views(op) ? ACCESS_ALIAS : 0}};
-        TRY(access_visit(op, scratch, fill ? fill_use : count_use, fill ? (void *)&f : x));
+        w->position = (uint32_t)i;
+        w->flags = makes_views(op) ? ACCESS_ALIAS : 0;
+        TRY(access_visit(op, w->arena, note_use, w));
     }
+    if (w->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many arguments");
     return NULL;
+}
+
+/* Notes of one op and one class become one access. */
+static void sort_notes(access_index *x, const note *notes, size_t count) {
+    for (size_t i = 0; i < x->program->nall_vars; i++) x->first[i + 1] += x->first[i];
+    for (size_t i = 0; i < count; i++) {
+        const note *n = &notes[i];
+        access *last = x->all + x->first[n->class] + x->count[n->class];
+        if (x->count[n->class] && last[-1].position == n->position)
+            last[-1].flags |= n->flags;
+        else
+            *last = (access){x->ops[n->position], n->position, n->flags}, x->count[n->class]++;
+    }
 }
 
 static weft_status list_ops(access_index *x, arena *a) {
     weft_block *b = x->program->blocks[0];
     if (b->nops >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many ops");
     if (!(x->ops = ARENA_ARRAY(a, weft_op *, b->nops + 1))) return base_out_of_memory();
-    FOR_EACH_OP(op, b) {
-        op->mark = x->nops;
-        x->ops[x->nops++] = op;
-    }
+    FOR_EACH_OP(op, b) x->ops[x->nops++] = op;
     return NULL;
+}
+
+void access_index_mark(const access_index *index) {
+    for (size_t i = 0; i < index->nops; i++) index->ops[i]->mark = i;
 }
 
 weft_status access_index_build(weft_program *p, arena *a, access_index *out) {
@@ -159,14 +186,10 @@ weft_status access_index_build(weft_program *p, arena *a, access_index *out) {
     x.first = ARENA_ARRAY(a, uint32_t, p->nall_vars + 1);
     x.count = ARENA_ARRAY(a, uint32_t, p->nall_vars + 1);
     if (!x.first || !x.count) return base_out_of_memory();
-    TRY(sweep(&x, a, false));
-    for (size_t i = 0; i < p->nall_vars; i++) {
-        if (x.first[i + 1] > UINT32_MAX - x.first[i])
-            return weft_status_create(WEFT_LIMIT, p->place, "too many arguments");
-        x.first[i + 1] += x.first[i];
-    }
-    if (!(x.all = ARENA_ARRAY(a, access, (size_t)x.first[p->nall_vars] + 1))) return base_out_of_memory();
-    TRY(sweep(&x, a, true));
+    sweeper w = {.x = &x, .arena = a};
+    TRY(sweep(&w));
+    if (!(x.all = ARENA_ARRAY(a, access, w.count + 1))) return base_out_of_memory();
+    sort_notes(&x, w.notes, w.count);
     *out = x;
     return NULL;
 }

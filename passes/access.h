@@ -26,8 +26,10 @@ typedef struct access_index {
     access *all;
 } access_index;
 
-/* Builds the index of block 0 in `a`. Sets every op's mark to its position. Linear. */
+/* Builds the index of block 0 in `a`. Linear. */
 WEFT_MUST_USE weft_status access_index_build(weft_program *p, arena *a, access_index *out);
+/* Sets every op's mark to its position. */
+void access_index_mark(const access_index *index);
 
 static inline uint32_t access_class(const access_index *index, const weft_var *v) {
     return index->class_of[v->id];

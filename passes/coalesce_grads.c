@@ -250,7 +250,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
     TRY(read_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &n.first_limit));
     n.cap = strcmp(weft_pass_option_string(pass, "limit"), "cap") == 0;
-    TRY(grad_syncs_find(program, n.scratch, &n.syncs));
+    TRY(grad_syncs_find(pass, program, &n.syncs));
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
     bool has_streams = grad_syncs_have_streams(&n.syncs);
     TRY(refuse_sparse(&n));
@@ -260,7 +260,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(report(&n, &nbuckets));
     TRY(grad_buckets_write(program, n.scratch, n.done, nbuckets));
     size_t nevents;
-    return has_streams && nbuckets ? grad_sync_write_events(program, n.scratch, &nevents) : NULL;
+    return has_streams && nbuckets ? grad_sync_write_events(pass, program, &nevents) : NULL;
 }
 
 const weft_pass pass_coalesce_grads = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

@@ -102,11 +102,7 @@ static weft_status set_coalesce_dist(weft_op *op, const grad_bucket *b, weft_var
     for (size_t i = 0; i < b->count; i++) {
         const weft_var *v = b->members[i]->var;
         if (!v->dist) continue;
-        placement *in, *out;
-        TRY(placement_clone(p, v->dist, &in));
-        TRY(placement_clone(p, v->dist, &out));
-        d->inputs[d->ninputs++] = (op_placement){v->name, *in};
-        d->outputs[d->noutputs++] = (op_placement){v->name, *out};
+        d->inputs[d->ninputs++] = d->outputs[d->noutputs++] = (op_placement){v->name, *v->dist};
     }
     if (fused->dist) d->outputs[d->noutputs++] = (op_placement){fused->name, *fused->dist};
     return NULL;

@@ -118,14 +118,19 @@ static void write_shape(dp_plan *plan, weft_var *var) {
         if (var->dims[i] >= 0 && whole->dims[i] != part->dims[i]) var->dims[i] = part->dims[i];
 }
 
+/* Vars of one rank and split axis share a placement: what is written is never changed, only replaced. */
 static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, int split_axis) {
     arena *a = &plan->program->arena;
-    placement *where = ARENA_NEW(a, placement);
-    int64_t *mapping = ARENA_ARRAY(a, int64_t, var->ndim);
-    if (!where || !mapping) return base_out_of_memory();
-    for (size_t i = 0; i < var->ndim; i++) mapping[i] = (int)i == split_axis ? 0 : -1;
-    *where = (placement){.mesh = m, .ndim = (int)var->ndim, .dims_mapping = mapping};
-    var->dist = where;
+    placement **shared = &plan->placements[var->ndim][split_axis + 1];
+    if (!*shared) {
+        placement *where = ARENA_NEW(a, placement);
+        int64_t *mapping = ARENA_ARRAY(a, int64_t, var->ndim);
+        if (!where || !mapping) return base_out_of_memory();
+        for (size_t i = 0; i < var->ndim; i++) mapping[i] = (int)i == split_axis ? 0 : -1;
+        *where = (placement){.mesh = m, .ndim = (int)var->ndim, .dims_mapping = mapping};
+        *shared = where;
+    }
+    var->dist = *shared;
     var->dist_is_null = false;
     return NULL;
 }

@@ -28,11 +28,11 @@ static weft_status collect_feeds(dp_plan *plan) {
         if (op_has_effect(op, OP_NO_BYTES)) continue;
         bool is_feed_op = op_is(op, "feed"); /* hands over one column of what the host fed */
         FOR_EACH_ARG(op, is_feed_op, u) {
-            if (known[u->var->id] || !is_feedable(u->var)) continue;
-            known[u->var->id] = true;
+            if (known[u->var_id] || !is_feedable(u->var)) continue;
+            known[u->var_id] = true;
             TRY(add_feed(plan, u->var, &capacity));
         }
-        FOR_EACH_ARG(op, true, u) known[u->var->id] = true;
+        FOR_EACH_ARG(op, true, u) known[u->var_id] = true;
     }
     if (plan->nfeeds) return NULL;
     return weft_pass_refuse(plan->pass,

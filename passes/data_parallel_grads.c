@@ -7,11 +7,6 @@ static const weft_attr *role_vars(const weft_op *op) {
     return pairs && pairs->type == ATTR_STRINGS && (op_role(op) & WEFT_ROLE_BACKWARD) ? pairs : NULL;
 }
 
-static weft_var *find_named(const dp_plan *plan, weft_block *block, text t) {
-    const name *n = interner_find(&plan->program->names, t.bytes, t.nbytes);
-    return n ? block_find(block, n) : NULL;
-}
-
 static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) {
     weft_op *last = NULL;
     FOR_EACH_USE(u, grad) {
@@ -36,7 +31,8 @@ static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradien
 
 static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text grad, bool *seen) {
     char place[160];
-    dp_gradient g = {find_named(plan, op->block, param), find_named(plan, op->block, grad), NULL};
+    dp_gradient g = {block_find_text(op->block, param.bytes, param.nbytes),
+                     block_find_text(op->block, grad.bytes, grad.nbytes), NULL};
     if (op->block != plan->block)
         return weft_pass_refuse(plan->pass,
                                 "%s: gradient %.*s is made in a sub-block, which ranks may run unequally often",

@@ -127,12 +127,12 @@ static void follow_rows(dp_plan *plan, weft_op *op) {
     if (has_inference(op)) return;
     FOR_EACH_ARG(op, false, in) {
         if (dp_split_axis(plan, in->var) != 0) continue;
-        const shape *from = &plan->whole[in->var->id];
+        const shape *from = &plan->whole[in->var_id];
         FOR_EACH_ARG(op, true, out) {
-            shape *whole = &plan->whole[out->var->id], *part = &plan->part[out->var->id];
+            shape *whole = &plan->whole[out->var_id], *part = &plan->part[out->var_id];
             if (out->var->persistable || whole->ndim < 1 || part->ndim < 1 || whole->dims[0] != from->dims[0]) continue;
-            part->dims[0] = plan->part[in->var->id].dims[0];
-            plan->differs[out->var->id] = true;
+            part->dims[0] = plan->part[in->var_id].dims[0];
+            plan->differs[out->var_id] = true;
         }
     }
 }
@@ -184,9 +184,9 @@ static void note_difference(dp_plan *plan, const both *env, const weft_var *var)
 /* What reads nothing that differs makes nothing that differs. */
 static void copy_outputs(dp_plan *plan, both *env, weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
-        env->part.shapes[u->var->id] = env->whole.shapes[u->var->id];
-        env->part.values[u->var->id] = env->whole.values[u->var->id];
-        plan->differs[u->var->id] = false;
+        env->part.shapes[u->var_id] = env->whole.shapes[u->var_id];
+        env->part.values[u->var_id] = env->whole.values[u->var_id];
+        plan->differs[u->var_id] = false;
     }
 }
 
@@ -204,7 +204,7 @@ static weft_status infer_both(dp_plan *plan, both *env, weft_op *op) {
     weft_block *sub = block_run_by(op);
     TRY(infer_with_block(&env->whole, op, sub, plan->scratch));
     bool reads_part = sub != NULL;
-    FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var->id];
+    FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
     if (reads_part) return infer_part(plan, env, op, sub);
     if (has_inference(op)) copy_outputs(plan, env, op);
     return check_seed(plan, op);

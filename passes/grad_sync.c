@@ -56,22 +56,27 @@ static weft_op *attached_wait(const weft_op *reduce) {
     return op_ring(before) == op_ring(reduce) ? before : NULL;
 }
 
+/* Whether an access reduces or scales `v` itself, and no other var of its class. */
+static grad_kind kind_at(const grad_syncs *found, const access *x, const weft_var *v) {
+    grad_kind kind = (grad_kind)found->kinds[x->position];
+    return kind != GRAD_OTHER && op_x(x->op) == v ? kind : GRAD_OTHER;
+}
+
 /* Fills a sync that starts with accesses[at]. */
-static weft_status fill_sync(grad_sync *s, weft_var *v, const access *accesses, size_t naccesses, size_t at, arena *a) {
+static weft_status fill_sync(const grad_syncs *found, grad_sync *s, weft_var *v, const access *accesses,
+                             size_t naccesses, size_t at, arena *a) {
     size_t end = at, nreduces = 0;
-    for (; end < naccesses; end++) {
-        const weft_op *op = accesses[end].op;
-        if (op_x(op) != v || !(op_is_grad_reduce(op) || op_is_grad_scale(op))) break;
-        nreduces += op_is_grad_reduce(op);
-    }
+    for (grad_kind kind; end < naccesses && (kind = kind_at(found, &accesses[end], v)); end++)
+        nreduces += kind == GRAD_REDUCE;
     *s = (grad_sync){.var = v, .factor = 1, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
     s->reduces = ARENA_ARRAY(a, grad_reduce, nreduces);
     s->scales = ARENA_ARRAY(a, weft_op *, end - at - nreduces + 1);
     if (!s->reduces || !s->scales) return base_out_of_memory();
     for (size_t i = at; i < end; i++) {
         weft_op *op = accesses[i].op;
-        weft_reduce reduce;
-        if (op_is_all_reduce(op, &reduce)) {
+        weft_reduce reduce = WEFT_REDUCE_SUM;
+        if (found->kinds[accesses[i].position] == GRAD_REDUCE) {
+            (void)op_is_all_reduce(op, &reduce);
             s->reduces[s->nreduces++] = (grad_reduce){op, attached_wait(op), op_ring(op), reduce};
         } else {
             s->scales[s->nscales++] = op;
@@ -84,15 +89,11 @@ static weft_status fill_sync(grad_sync *s, weft_var *v, const access *accesses, 
     return NULL;
 }
 
-/* Whether `op`, the access at `at`, goes on with a sync that an earlier access began. */
-static bool continues_sync(const access *accesses, size_t at, const weft_var *v) {
-    while (at > 0) {
-        const weft_op *before = accesses[--at].op;
-        if (op_x(before) != v) return false;
-        if (op_is_grad_reduce(before)) return true;
-        if (!op_is_grad_scale(before)) return false;
-    }
-    return false;
+/* Whether the access at `at` goes on with a sync that an earlier access began. */
+static bool continues_sync(const grad_syncs *found, const access *accesses, size_t at, const weft_var *v) {
+    grad_kind kind = GRAD_SCALE;
+    while (at > 0 && kind == GRAD_SCALE) kind = kind_at(found, &accesses[--at], v);
+    return kind == GRAD_REDUCE;
 }
 
 static size_t find_access(const access *accesses, size_t n, uint32_t position) {
@@ -107,33 +108,55 @@ static size_t find_access(const access *accesses, size_t n, uint32_t position) {
     return low;
 }
 
-static size_t count_candidates(grad_syncs *found) {
+static weft_status find_kinds(grad_syncs *found, arena *a, size_t *out_nreduces) {
     size_t n = 0;
+    if (!(found->kinds = ARENA_ARRAY(a, uint8_t, found->index.nops + 1))) return base_out_of_memory();
     for (size_t i = 0; i < found->index.nops; i++) {
         const weft_op *op = found->index.ops[i];
         if (op_is_grad_reduce(op))
-            n++;
+            found->kinds[i] = GRAD_REDUCE, n++;
+        else if (op_is_grad_scale(op))
+            found->kinds[i] = GRAD_SCALE;
         else
             found->nothers += op_is_all_reduce(op, NULL);
     }
-    return n;
+    *out_nreduces = n;
+    return NULL;
 }
 
-weft_status grad_syncs_find(weft_program *p, arena *a, grad_syncs *out) {
+static weft_status find_syncs(weft_program *p, arena *a, grad_syncs *out) {
     grad_syncs found = {.count = 0};
     TRY(access_index_build(p, a, &found.index));
-    if (!(found.items = ARENA_ARRAY(a, grad_sync, count_candidates(&found) + 1))) return base_out_of_memory();
+    size_t nreduces = 0;
+    TRY(find_kinds(&found, a, &nreduces));
+    if (!(found.items = ARENA_ARRAY(a, grad_sync, nreduces + 1))) return base_out_of_memory();
     for (size_t i = 0; i < found.index.nops; i++) {
-        if (!op_is_grad_reduce(found.index.ops[i])) continue;
+        if (found.kinds[i] != GRAD_REDUCE) continue;
         weft_var *v = op_x(found.index.ops[i]);
         size_t n;
         const access *accesses = accesses_of(&found.index, v, &n);
         size_t at = find_access(accesses, n, (uint32_t)i);
-        if (continues_sync(accesses, at, v)) continue;
-        TRY(fill_sync(&found.items[found.count], v, accesses, n, at, a));
+        if (continues_sync(&found, accesses, at, v)) continue;
+        TRY(fill_sync(&found, &found.items[found.count], v, accesses, n, at, a));
         found.count++;
     }
     *out = found;
+    return NULL;
+}
+
+weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs *out) {
+    pass_finding *shared = pass_shared_finding(pass);
+    if (!shared->value || shared->edits != p->edits) {
+        arena_fini(&shared->arena);
+        grad_syncs *found = ARENA_NEW(&shared->arena, grad_syncs);
+        shared->value = NULL;
+        if (!found) return base_out_of_memory();
+        TRY(find_syncs(p, &shared->arena, found));
+        shared->value = found;
+        shared->edits = p->edits;
+    }
+    *out = *(const grad_syncs *)shared->value;
+    access_index_mark(&out->index);
     return NULL;
 }
 

@@ -28,15 +28,20 @@ typedef struct grad_sync {
     size_t naccesses;
 } grad_sync;
 
+/* What an op is to gradient syncs. */
+typedef enum grad_kind { GRAD_OTHER, GRAD_REDUCE, GRAD_SCALE } grad_kind;
+
 typedef struct grad_syncs {
     access_index index;
+    uint8_t *kinds;   /* by position: a grad_kind */
     grad_sync *items; /* by position of the first reduce */
     size_t count;
     size_t nothers; /* all-reduces of block 0 that are none of data parallelism */
 } grad_syncs;
 
-/* Finds the syncs of block 0. Linear. */
-WEFT_MUST_USE weft_status grad_syncs_find(weft_program *p, arena *a, grad_syncs *out);
+/* Finds the syncs of block 0. Linear, and only a copy if nothing was edited since a pass of this run asked. Holds until
+ * it is called again after an edit. */
+WEFT_MUST_USE weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs *out);
 /* Reports that there is nothing to do, and why. */
 WEFT_MUST_USE weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs);
 
@@ -56,6 +61,6 @@ WEFT_MUST_USE weft_status op_set_stream(weft_op *op, const char *stream);
 /* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes,
  * so that the program is safe when read in order. Events of other origin stay. The same program always gets the same
  * events; with everything on one stream it gets none. */
-WEFT_MUST_USE weft_status grad_sync_write_events(weft_program *p, arena *a, size_t *out_nevents);
+WEFT_MUST_USE weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, size_t *out_nevents);
 
 #endif

@@ -128,7 +128,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     (void)user;
     arena *scratch = pass_scratch(pass);
     grad_syncs syncs;
-    TRY(grad_syncs_find(program, scratch, &syncs));
+    TRY(grad_syncs_find(pass, program, &syncs));
     if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
     bucket *buckets = ARENA_ARRAY(scratch, bucket, syncs.count);
     if (!buckets) return base_out_of_memory();

@@ -46,11 +46,10 @@ static weft_status move_sync(const grad_sync *s, const char *stream) {
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
-    arena *scratch = pass_scratch(pass);
     const char *stream = weft_pass_option_string(pass, "stream");
     if (!*stream) return weft_pass_refuse(pass, "expected the name of a stream, found none");
     grad_syncs syncs;
-    TRY(grad_syncs_find(program, scratch, &syncs));
+    TRY(grad_syncs_find(pass, program, &syncs));
     if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
     int64_t moved = 0, waits = 0;
     for (size_t i = 0; i < syncs.count; i++) {
@@ -62,7 +61,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     if (waits) TRY(weft_pass_did(pass, "replaced %lld c_wait_compute by events", (long long)waits));
     for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(&syncs.items[i], stream));
     size_t nevents;
-    TRY(grad_sync_write_events(program, scratch, &nevents));
+    TRY(grad_sync_write_events(pass, program, &nevents));
     TRY(weft_pass_count_add(pass, "events", (int64_t)nevents));
     return weft_pass_did(pass, "%zu gradients are reduced on stream \"%s\", ordered by %zu events", syncs.count, stream,
                          nevents);

@@ -9,6 +9,10 @@ arena *pass_scratch(weft_pass_context *pass) {
     return &pass->scratch;
 }
 
+pass_finding *pass_shared_finding(weft_pass_context *pass) {
+    return pass->shared;
+}
+
 weft_context *pass_weft_context(weft_pass_context *pass) {
     return pass->context;
 }
@@ -34,11 +38,11 @@ static weft_status keep_first(weft_status first, weft_status second) {
     return first;
 }
 
-static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report) {
+static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
-    weft_pass_context pass = {.context = context, .entry = entry, .report = report, .out = out};
+    weft_pass_context pass = {.context = context, .entry = entry, .report = report, .out = out, .shared = shared};
     arena_init(&pass.scratch, &context->allocator);
     double start = now_seconds();
     weft_status status = entry->pass->run(&pass, program, entry->pass->user);
@@ -59,8 +63,11 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     weft_report *report = NULL;
     TRY(report_create(list->context, list->count, &report));
     weft_status status = NULL;
+    pass_finding shared = {.value = NULL};
+    arena_init(&shared.arena, &list->context->allocator);
     if (list->count) status = word_problem(weft_program_verify(program), "before", list->entries[0].pass->name);
-    for (size_t i = 0; i < list->count && !status; i++) status = run_one(&list->entries[i], program, report);
+    for (size_t i = 0; i < list->count && !status; i++) status = run_one(&list->entries[i], program, report, &shared);
+    arena_fini(&shared.arena);
     if (out_report)
         *out_report = report;
     else

@@ -12,6 +12,14 @@
 arena *pass_scratch(weft_pass_context *pass);
 weft_context *pass_weft_context(weft_pass_context *pass);
 
+/* What the passes of one run hand on to each other: a finding about the program as it is while its `edits` are these. */
+typedef struct pass_finding {
+    arena arena; /* of the value */
+    const void *value;
+    uint64_t edits;
+} pass_finding;
+pass_finding *pass_shared_finding(weft_pass_context *pass);
+
 #define PASS(name, summary) extern const weft_pass pass_##name;
 #include "passes/passes.def"
 #undef PASS
@@ -105,6 +113,7 @@ struct weft_pass_context {
     const pass_entry *entry;
     weft_report *report;
     pass_report *out;
+    pass_finding *shared;
     arena scratch;
 };
 

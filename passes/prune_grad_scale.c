@@ -112,7 +112,7 @@ static void change(pruner *n, weft_var *v, uint32_t s, const weft_op *op) {
 }
 
 static uint32_t change_of(const pruner *n, const weft_var *v) {
-    return v->block ? n->seed_of[v->id] : NO_SEED;
+    return n->seed_of[v->id];
 }
 
 static void start_seed(pruner *n, weft_op *op) {
@@ -166,7 +166,7 @@ typedef struct changed_inputs {
 
 static weft_status gather(void *user, const use *u, bool nested) {
     changed_inputs *c = user;
-    uint32_t s = change_of(c->n, u->var);
+    uint32_t s = c->n->seed_of[u->var_id];
     if (s == NO_SEED || (u->is_output && !nested)) return NULL;
     c->seed = c->seed == NO_SEED ? s : join(c->n, c->seed, s, c->op);
     c->nested = c->nested || nested;
@@ -200,13 +200,13 @@ static weft_status follow(pruner *n, weft_op *op) {
         spoil(n, c.seed, WEFT_REASON_SCALE, op,
               c.nested ? "a changed value would reach its sub-block"
                        : "it updates a parameter with a gradient that has no scale to delete");
-    else if (c.seed != NO_SEED && !op_is_grad_reduce(op) && !op_is_grad_scale(op) && !is_linear_in_changed(n, op))
+    else if (c.seed != NO_SEED && n->syncs.kinds[op->mark] == GRAD_OTHER && !is_linear_in_changed(n, op))
         spoil(n, c.seed, WEFT_REASON_SCALE, op, "it is not linear in all of the values that would change");
     FOR_EACH_ARG(op, true, u) {
         if (c.seed != NO_SEED)
             change(n, u->var, c.seed, op);
-        else if (u->var->block)
-            n->seed_of[u->var->id] = NO_SEED;
+        else
+            n->seed_of[u->var_id] = NO_SEED;
     }
     if (ends_sync) follow_sync(n, n->sync_at_last[op->mark]);
     return NULL;
@@ -222,20 +222,23 @@ static void check_end(pruner *n) {
 /* --- what the program says about gradients --------------------------------------------------------------------------
  */
 
-static void mark_gradient(pruner *n, const name *grad) {
-    const weft_var *v = grad ? block_find(n->program->blocks[0], grad) : NULL;
+static void mark_gradient(pruner *n, const char *grad, size_t nbytes) {
+    const weft_var *v = block_find_text(n->program->blocks[0], grad, nbytes);
     if (v) n->is_gradient[v->id] = true;
 }
 
 static void mark_gradients(pruner *n) {
     weft_program *p = n->program;
-    for (size_t i = 0; i < p->nparams_grads; i++) mark_gradient(n, p->params_grads[2 * i + 1]);
+    for (size_t i = 0; i < p->nparams_grads; i++) {
+        const name *grad = p->params_grads[2 * i + 1];
+        if (grad) mark_gradient(n, grad->bytes, grad->nbytes);
+    }
     for (size_t i = 0; i < n->syncs.index.nops; i++) {
         const weft_op *op = n->syncs.index.ops[i];
         const weft_attr *pairs = op_find_attr(op, "op_role_var");
         if (!pairs || pairs->type != ATTR_STRINGS) continue;
         for (size_t k = 1; k < pairs->count; k += 2)
-            mark_gradient(n, interner_find(&p->names, pairs->u.strings[k].bytes, pairs->u.strings[k].nbytes));
+            mark_gradient(n, pairs->u.strings[k].bytes, pairs->u.strings[k].nbytes);
     }
 }
 
@@ -332,7 +335,7 @@ static weft_status decide_and_do(pruner *n) {
         for (size_t k = 0; k < g->nscales; k++) weft_op_remove(g->scales[k]);
     }
     size_t nevents;
-    return removed && has_streams ? grad_sync_write_events(n->program, n->scratch, &nevents) : NULL;
+    return removed && has_streams ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
@@ -341,7 +344,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
                 .program = program,
                 .scratch = pass_scratch(pass),
                 .allow_half = weft_pass_option_bool(pass, "allow_half")};
-    TRY(grad_syncs_find(program, n.scratch, &n.syncs));
+    TRY(grad_syncs_find(pass, program, &n.syncs));
     size_t nscales = 0;
     for (size_t i = 0; i < n.syncs.count; i++) nscales += n.syncs.items[i].nscales;
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);

@@ -270,9 +270,10 @@ static weft_status write_waits(analysis *n, size_t i) {
     return set_waits(op, events, count);
 }
 
-weft_status grad_sync_write_events(weft_program *p, arena *a, size_t *out_nevents) {
+weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, size_t *out_nevents) {
+    arena *a = pass_scratch(pass);
     grad_syncs syncs;
-    TRY(grad_syncs_find(p, a, &syncs));
+    TRY(grad_syncs_find(pass, p, &syncs));
     size_t nops = syncs.index.nops;
     analysis n = {.arena = a, .index = &syncs.index};
     n.stream_of = ARENA_ARRAY(a, uint32_t, nops + 1);

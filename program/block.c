@@ -27,8 +27,7 @@ weft_var *weft_block_var_at(const weft_block *block, size_t index) {
 }
 
 weft_var *weft_block_find_var(const weft_block *block, const char *name_text) {
-    const name *n = interner_find(&block->program->names, name_text, strlen(name_text));
-    return n ? block_find(block, n) : NULL;
+    return block_find_text(block, name_text, strlen(name_text));
 }
 
 const char *weft_var_name(const weft_var *var) {
@@ -64,6 +63,16 @@ static weft_var *find_declared(const weft_block *b, const name *n) {
     return NULL;
 }
 
+weft_var *block_find_own(const weft_block *b, const char *bytes, size_t nbytes, uint32_t hash) {
+    if (!b->by_name_capacity) return NULL;
+    size_t mask = b->by_name_capacity - 1;
+    for (size_t at = hash & mask; b->by_name[at]; at = (at + 1) & mask) {
+        const name *n = b->by_name[at]->name;
+        if (n->hash == hash && n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0) return b->by_name[at];
+    }
+    return NULL;
+}
+
 static weft_var *find_outside(const weft_block *b, const name *n) {
     const weft_block *queue[NESTING_LIMIT];
     size_t count = 1;
@@ -82,10 +91,20 @@ static weft_var *find_outside(const weft_block *b, const name *n) {
     return NULL;
 }
 
+static bool has_outside(const weft_block *b) {
+    return b->parent_idx >= 0 || b->forward_block_idx >= 0;
+}
+
 weft_var *block_find(const weft_block *b, const name *n) {
     weft_var *v = find_declared(b, n);
-    if (v || (b->parent_idx < 0 && b->forward_block_idx < 0)) return v;
-    return find_outside(b, n);
+    return v || !has_outside(b) ? v : find_outside(b, n);
+}
+
+weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes) {
+    weft_var *v = block_find_own(b, bytes, nbytes, base_hash(bytes, nbytes));
+    if (v || !has_outside(b)) return v;
+    const name *n = interner_find(&b->program->names, bytes, nbytes);
+    return n ? find_outside(b, n) : NULL;
 }
 
 /* --- adding --------------------------------------------------------------------------------------------------------
@@ -116,6 +135,7 @@ static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     if (!v) return base_out_of_memory();
     *v = (weft_var){.name = n, .kind = WEFT_DENSE_TENSOR, .dtype = WEFT_DTYPE_NONE, .id = (uint32_t)p->nall_vars};
     p->all_vars[p->nall_vars++] = v;
+    p->edits++;
     *out = v;
     return NULL;
 }

@@ -63,6 +63,7 @@ static void link_between(weft_block *b, weft_op *before, weft_op *op, weft_op *a
     *(before ? &before->next : &b->first) = op;
     *(after ? &after->prev : &b->last) = op;
     b->nops++;
+    b->program->edits++;
 }
 
 static void unlink_op(weft_op *op) {
@@ -71,6 +72,7 @@ static void unlink_op(weft_op *op) {
     *(op->next ? &op->next->prev : &b->last) = op->prev;
     op->prev = op->next = NULL;
     b->nops--;
+    b->program->edits++;
 }
 
 static void insert_between(weft_block *b, weft_op *before, weft_op *op, weft_op *after) {

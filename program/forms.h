@@ -9,7 +9,8 @@ size_t form_budget(size_t nbytes);
 /* An error once the program and `more_nbytes` beside it exceed `budget`. */
 WEFT_MUST_USE weft_status form_over_budget(const weft_program *p, size_t budget);
 static inline weft_status form_charge(const weft_program *p, size_t budget, size_t more_nbytes) {
-    bool fits = p->arena.total_nbytes <= budget && more_nbytes <= budget - p->arena.total_nbytes;
+    size_t held = program_nbytes(p);
+    bool fits = held <= budget && more_nbytes <= budget - held;
     return fits ? NULL : form_over_budget(p, budget);
 }
 

@@ -8,7 +8,7 @@
 /* Makes room for `count` items of `size` bytes behind *items. */
 static inline weft_status grow(arena *a, void *items, size_t *capacity, size_t count, size_t size) {
     if (count <= *capacity) return NULL;
-    size_t wanted = *capacity ? *capacity : 2;
+    size_t wanted = *capacity ? *capacity : count;
     while (wanted < count)
         if (!base_mul(wanted, 2, &wanted)) return base_out_of_memory();
     void *bytes = arena_array(a, wanted, size);

@@ -54,13 +54,14 @@ typedef struct use {
     weft_var *var;
     weft_op *op;
     struct use *prev, *next; /* among the var's uses */
+    uint32_t var_id;         /* var->id: a sweep over arguments with side tables need not fetch the vars */
     bool is_output;
 } use;
 
 typedef struct slot {
     const name *name;
     use **args; /* in argument order; a use never moves in memory */
-    size_t nargs, capacity;
+    size_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
 } slot;
 
 typedef struct slot_list {
@@ -149,6 +150,7 @@ struct weft_block {
 struct weft_program {
     weft_context *context;
     arena arena;
+    arena op_arena; /* of weft_op alone: a sweep over ops reads memory in order */
     interner names;
     weft_block **blocks;
     size_t nblocks, block_capacity;
@@ -162,6 +164,7 @@ struct weft_program {
     bool has_op_version_map;
     text unknown_fields;
     const char *place; /* file name for messages; never NULL */
+    uint64_t edits;    /* grows with every new var and with every change of an op, its place and its attrs */
 
     /* From the sidecar. */
     bool has_dist;
@@ -184,12 +187,18 @@ WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx,
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
 /* Finds by block, forward block, parents; NULL if undeclared. */
 weft_var *block_find(const weft_block *b, const name *n);
+/* The same for the bytes of a name, which need not be interned. */
+weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes);
+/* The var that `b` itself declares under that name, whose base_hash is `hash`; NULL if there is none. */
+weft_var *block_find_own(const weft_block *b, const char *bytes, size_t nbytes, uint32_t hash);
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
 WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
 WEFT_MUST_USE weft_status op_create(weft_program *p, const name *type, weft_op **out);
 /* Appends a slot at the end (file order), even an empty one. */
 WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot **out);
 WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v);
+/* Room for `count` arguments in all. */
+WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, slot *s, size_t count);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
 WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. */
@@ -200,6 +209,11 @@ WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same pr
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
 WEFT_MUST_USE weft_status program_put_ring(weft_program *p, const ring *r); /* copies; replaces the one of that id */
+
+/* Memory that a program holds. */
+static inline size_t program_nbytes(const weft_program *p) {
+    return p->arena.total_nbytes + p->op_arena.total_nbytes;
+}
 
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 

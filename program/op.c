@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 weft_status op_create(weft_program *p, const name *type, weft_op **out) {
-    weft_op *op = ARENA_NEW(&p->arena, weft_op);
+    weft_op *op = ARENA_NEW(&p->op_arena, weft_op);
     if (!op) return base_out_of_memory();
     op->program = p;
     op->type = type;
@@ -36,6 +36,7 @@ static weft_status insert_slot(weft_op *op, bool output, size_t at, const name *
     memmove(list->slots + at + 1, list->slots + at, (list->count - at) * sizeof *list->slots);
     list->slots[at] = (slot){.name = slot_name};
     list->count++;
+    op->program->edits++;
     *out = &list->slots[at];
     return NULL;
 }
@@ -44,12 +45,29 @@ weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot
     return insert_slot(op, output, side(op, output)->count, slot_name, out);
 }
 
+/* The uses lie behind the pointers to them; those made before stay where they are. */
+weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
+    if (count <= s->capacity) return NULL;
+    size_t capacity = count > 2 * s->nargs ? count : 2 * s->nargs, pointers_nbytes, uses_nbytes, nbytes;
+    if (!base_mul(capacity, sizeof *s->args, &pointers_nbytes) ||
+        !base_mul(capacity - s->nargs, sizeof **s->args, &uses_nbytes) ||
+        !base_add(pointers_nbytes, uses_nbytes, &nbytes))
+        return base_out_of_memory();
+    use **args = arena_alloc(&op->program->arena, nbytes);
+    if (!args) return base_out_of_memory();
+    if (s->nargs) memcpy(args, s->args, s->nargs * sizeof *args);
+    use *fresh = (use *)(args + capacity);
+    for (size_t i = s->nargs; i < capacity; i++) args[i] = fresh++;
+    s->args = args;
+    s->capacity = capacity;
+    return NULL;
+}
+
 weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
-    TRY(grow(&op->program->arena, &s->args, &s->capacity, s->nargs + 1, sizeof *s->args));
-    use *u = ARENA_NEW(&op->program->arena, use);
-    if (!u) return base_out_of_memory();
-    *u = (use){.var = v, .op = op, .is_output = output};
-    s->args[s->nargs++] = u;
+    TRY(op_reserve_args(op, s, s->nargs + 1));
+    use *u = s->args[s->nargs++];
+    *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
+    op->program->edits++;
     if (op->block) use_link(u);
     return NULL;
 }
@@ -87,6 +105,8 @@ static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var
         if (u->var != from) continue;
         if (op->block) use_unlink(u);
         u->var = to;
+        u->var_id = to->id;
+        op->program->edits++;
         if (op->block) use_link(u);
     }
 }
@@ -150,10 +170,13 @@ const weft_attr *op_find_attr(const weft_op *op, const char *n) {
 }
 
 static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
-    TRY(grow(&op->program->arena, &op->attrs, &op->attr_capacity, op->nattrs + 1, sizeof *op->attrs));
+    enum { FEW_ATTRS = 6 }; /* what an op has that is made attr by attr, so that most never grow */
+    size_t count = op->nattrs ? op->nattrs + 1 : FEW_ATTRS;
+    TRY(grow(&op->program->arena, &op->attrs, &op->attr_capacity, count, sizeof *op->attrs));
     memmove(op->attrs + at + 1, op->attrs + at, (op->nattrs - at) * sizeof *op->attrs);
     op->attrs[at] = (weft_attr){.name = n};
     op->nattrs++;
+    op->program->edits++;
     *out = &op->attrs[at];
     return NULL;
 }
@@ -163,6 +186,7 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
 }
 
 weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
+    op->program->edits++; /* the caller writes the value */
     if ((*out = (weft_attr *)op_find_attr(op, n))) return NULL;
     const name *attr_name;
     TRY(program_name(op->program, n, strlen(n), &attr_name));
@@ -176,6 +200,7 @@ bool op_remove_attr(weft_op *op, const char *n) {
     if (!a) return false;
     memmove(a, a + 1, (size_t)(op->attrs + op->nattrs - (a + 1)) * sizeof *a);
     op->nattrs--;
+    op->program->edits++;
     return true;
 }
 

@@ -19,7 +19,7 @@ static weft_status refusal(const pdmodel_reader *r, const wire_cursor *c, const 
 static weft_status begin_message(pdmodel_reader *r) {
     TRY(form_charge(r->program, r->budget, 0));
     bump_reset(&r->bump);
-    r->bump.max_nbytes = r->budget - r->program->arena.total_nbytes;
+    r->bump.max_nbytes = r->budget - program_nbytes(r->program);
     return NULL;
 }
 

@@ -166,22 +166,55 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__OpDesc *desc,
 
 /* --- slots ------------------------------------------------------------------------------------------------------- */
 
+/* Hashes of the names of all arguments, inputs first. In a large program each lookup of a var misses the cache three
+ * times: the block's table, the var, its name. Asking for those of all arguments first lets the misses overlap. */
+static weft_status hash_args(pdmodel_reader *r, const weft_block *b, const Weft__Wire__OpDesc *desc,
+                             const uint32_t **out) {
+    size_t count = 0, n = 0, mask = b->by_name_capacity - 1;
+    for (size_t i = 0; i < desc->n_inputs; i++) count += desc->inputs[i]->n_arguments;
+    for (size_t i = 0; i < desc->n_outputs; i++) count += desc->outputs[i]->n_arguments;
+    uint32_t *hashes = bump_array(&r->bump, count, sizeof *hashes);
+    if (!hashes) return r->bump.over_budget ? form_over_budget(r->program, r->budget) : base_out_of_memory();
+    for (int output = 0; output < 2; output++) {
+        Weft__Wire__OpDesc__Var *const *slots = output ? desc->outputs : desc->inputs;
+        for (size_t i = 0; i < (output ? desc->n_outputs : desc->n_inputs); i++)
+            for (size_t k = 0; k < slots[i]->n_arguments; k++) {
+                hashes[n] = base_hash(slots[i]->arguments[k].data, slots[i]->arguments[k].len);
+                if (b->by_name_capacity) __builtin_prefetch(&b->by_name[hashes[n] & mask]);
+                n++;
+            }
+    }
+    for (size_t i = 0; i < count && b->by_name_capacity; i++) __builtin_prefetch(b->by_name[hashes[i] & mask], 1);
+    for (size_t i = 0; i < count && b->by_name_capacity; i++) {
+        const weft_var *v = b->by_name[hashes[i] & mask];
+        if (v) __builtin_prefetch(v->name);
+    }
+    *out = hashes;
+    return NULL;
+}
+
+static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryData from, uint32_t hash, weft_var **out) {
+    const name *n;
+    if ((*out = block_find_own(b, from.data ? (const char *)from.data : "", from.len, hash))) return NULL;
+    TRY(pdmodel_name(r, from, &n));
+    return block_resolve(b, n, out);
+}
+
 static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, slot *s,
-                             const Weft__Wire__OpDesc__Var *desc) {
-    TRY(pdmodel_array(r, desc->n_arguments, sizeof *s->args, &s->args));
-    s->capacity = desc->n_arguments;
+                             const Weft__Wire__OpDesc__Var *desc, const uint32_t *hashes) {
+    TRY(form_charge(r->program, r->budget, desc->n_arguments * sizeof(use)));
+    TRY(op_reserve_args(op, s, desc->n_arguments));
     for (size_t i = 0; i < desc->n_arguments; i++) {
-        const name *n;
         weft_var *v;
-        TRY(pdmodel_name(r, desc->arguments[i], &n));
-        TRY(block_resolve(b, n, &v));
+        TRY(find_arg(r, b, desc->arguments[i], hashes[i], &v));
         TRY(op_append_arg(op, output, s, v));
     }
     return NULL;
 }
 
+/* Takes its arguments' hashes from *hashes on. */
 static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, size_t count,
-                              Weft__Wire__OpDesc__Var *const *descs) {
+                              Weft__Wire__OpDesc__Var *const *descs, const uint32_t **hashes) {
     slot_list *list = output ? &op->outputs : &op->inputs;
     TRY(pdmodel_array(r, count, sizeof *list->slots, &list->slots));
     list->capacity = count;
@@ -194,52 +227,24 @@ static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, boo
                                       "op %s, slot %s: expected arguments only, found an unknown field %u",
                                       op->type->bytes, n->bytes, descs[i]->base.unknown_fields[0].tag);
         TRY(op_append_slot(op, output, n, &s));
-        TRY(read_args(r, b, op, output, s, descs[i]));
+        TRY(read_args(r, b, op, output, s, descs[i], *hashes));
+        *hashes += descs[i]->n_arguments;
     }
     return NULL;
-}
-
-/* --- ahead of the reading ---------------------------------------------------------------------------------------- */
-
-/* In a large program each lookup of a name misses the cache four times: the interner's slot, the name, the block's
- * slot, the var. Asking for those of all arguments first lets the misses overlap. */
-enum { MOST_AHEAD = 16 };
-
-static void fetch_ahead(const pdmodel_reader *r, const weft_block *b, const Weft__Wire__OpDesc *desc) {
-    uint32_t hashes[MOST_AHEAD];
-    size_t n = 0;
-    const interner *in = &r->program->names;
-    for (int output = 0; output < 2; output++) {
-        Weft__Wire__OpDesc__Var *const *slots = output ? desc->outputs : desc->inputs;
-        for (size_t i = 0; i < (output ? desc->n_outputs : desc->n_inputs); i++)
-            for (size_t k = 0; k < slots[i]->n_arguments && n < MOST_AHEAD; k++) {
-                const ProtobufCBinaryData *arg = &slots[i]->arguments[k];
-                hashes[n] = base_hash(arg->data, arg->len);
-                __builtin_prefetch(&in->table[hashes[n] & (in->capacity - 1)]);
-                if (b->by_name_capacity) __builtin_prefetch(&b->by_name[hashes[n] & (b->by_name_capacity - 1)]);
-                n++;
-            }
-    }
-    for (size_t i = 0; i < n; i++) {
-        const name *found = in->table[hashes[i] & (in->capacity - 1)];
-        if (found) __builtin_prefetch(found);
-        const weft_var *v = b->by_name_capacity ? b->by_name[hashes[i] & (b->by_name_capacity - 1)] : NULL;
-        if (v) __builtin_prefetch(v);
-        if (v) __builtin_prefetch(&v->last_use, 1);
-    }
 }
 
 weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c) {
     Weft__Wire__OpDesc *desc;
     const name *type;
+    const uint32_t *hashes;
     weft_op *op;
     buffer odd;
     TRY(pdmodel_unpack(r, c, &weft__wire__op_desc__descriptor, &desc));
     TRY(pdmodel_name(r, desc->type, &type));
-    fetch_ahead(r, b, desc);
+    TRY(hash_args(r, b, desc, &hashes));
     TRY(op_create(r->program, type, &op));
-    TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs));
-    TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs));
+    TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs, &hashes));
+    TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs, &hashes));
     op->has_is_target = desc->has_is_target;
     op->is_target = desc->is_target;
     buffer_init(&odd, r->allocator);

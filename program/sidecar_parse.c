@@ -219,7 +219,7 @@ weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, cons
     TRY(json_read(p->context, json, nbytes, place, &root));
     sidecar_reader r = {.program = p, .context = p->context, .place = place};
     size_t budget = form_budget(nbytes);
-    if (!base_add(budget, p->arena.total_nbytes, &r.budget)) r.budget = SIZE_MAX;
+    if (!base_add(budget, program_nbytes(p), &r.budget)) r.budget = SIZE_MAX;
     arena_init(&r.scratch, &p->context->allocator);
     weft_status status = read_root(&r, root, with_ops);
     arena_fini(&r.scratch);

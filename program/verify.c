@@ -14,8 +14,7 @@ enum { NESTING_LIMIT = 64, PLACE_NBYTES = 256 };
 
 /* Where a name was seen last. */
 typedef struct stamp {
-    uint64_t list;
-    size_t index;
+    uint32_t list, index;
 } stamp;
 
 /* The attributes that every op may carry. */
@@ -41,7 +40,8 @@ typedef struct verifier {
     const weft_op *op;       /* NULL between ops */
     size_t op_index;
     stamp *stamps; /* by name id; finds repeats in linear time */
-    uint64_t list; /* number of the list that is being looked at */
+    uint32_t list; /* number of the list that is being looked at */
+    bool any_undeclared; /* an op has an argument that no block declares */
     const name *attr_names[NSTANDARD_ATTRS]; /* of standard_attrs; NULL: the program has no such name */
 } verifier;
 
@@ -86,7 +86,7 @@ static weft_status problem_from(verifier *v, weft_severity severity, weft_status
  */
 
 /* Whether the current list had this name before; *index, its place in the list, becomes that of the first. */
-static bool seen(verifier *v, const name *n, size_t *index) {
+static bool seen(verifier *v, const name *n, uint32_t *index) {
     stamp *s = &v->stamps[n->id];
     if (s->list == v->list) {
         *index = s->index;
@@ -180,7 +180,7 @@ static weft_status check_vars(verifier *v) {
     v->list++;
     for (size_t i = 0; i < b->nvars; i++) {
         const weft_var *var = b->vars[i];
-        size_t first = i;
+        uint32_t first = (uint32_t)i;
         if (seen(v, var->name, &first)) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");
         if (var->has_tensor) check_shape(v, var);
@@ -192,17 +192,29 @@ static weft_status check_vars(verifier *v) {
 /* --- ops -----------------------------------------------------------------------------------------------------------
  */
 
+static bool is_undeclared(const weft_var *var) {
+    return !var->block && !name_is(var->name, "@EMPTY@");
+}
+
+/* Asked of the vars once, so that a sound program's arguments need not be looked at. */
+static bool uses_undeclared(const weft_program *p) {
+    for (size_t i = 0; i < p->nall_vars; i++)
+        if (is_undeclared(p->all_vars[i]) && p->all_vars[i]->nuses) return true;
+    return false;
+}
+
 static void check_slots(verifier *v, bool output) {
     const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
     const char *side = output ? "output" : "input";
+    if (list->count < 2 && !v->any_undeclared) return;
     v->list++;
     for (size_t i = 0; i < list->count; i++) {
         const slot *s = &list->slots[i];
-        size_t first = i;
+        uint32_t first = (uint32_t)i;
         if (seen(v, s->name, &first)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
-        for (size_t k = 0; k < s->nargs; k++) {
+        for (size_t k = 0; v->any_undeclared && k < s->nargs; k++) {
             const weft_var *var = s->args[k]->var;
-            if (!var->block && !name_is(var->name, "@EMPTY@"))
+            if (is_undeclared(var))
                 problem(v, "%s \"%s\" of slot \"%s\" is not declared", side, var->name->bytes, s->name->bytes);
         }
     }
@@ -248,7 +260,7 @@ static void check_attrs(verifier *v) {
     v->list++;
     for (size_t i = 0; i < v->op->nattrs; i++) {
         const weft_attr *a = &v->op->attrs[i];
-        size_t first = i;
+        uint32_t first = (uint32_t)i;
         if (seen(v, a->name, &first) && !attr_equal(a, &v->op->attrs[first]))
             problem(v, "attribute \"%s\" is there twice, with two values", a->name->bytes);
         check_standard_attr(v, a);
@@ -307,6 +319,7 @@ static weft_status verify(verifier *v) {
     TRY(check_nesting(v));
     TRY(check_dist(v));
     find_attr_names(v);
+    v->any_undeclared = uses_undeclared(p);
     if (!(v->stamps = ARENA_ARRAY(&v->scratch, stamp, p->names.count + 1))) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks; i++) {
         v->block = p->blocks[i];

@@ -90,8 +90,8 @@ static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool out
         YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", s->name->bytes);
     yaml_node *only = (yaml_node *)node, **items = is_list ? node->items : &only;
     size_t count = is_list ? node->count : 1;
-    TRY(yaml_array(r, count, sizeof *s->args, &s->args));
-    s->capacity = count;
+    TRY(form_charge(r->program, r->budget, r->item.total_nbytes + count * sizeof(use)));
+    TRY(op_reserve_args(op, s, count));
     for (size_t i = 0; i < count; i++) {
         const name *n;
         weft_var *v;

