@@ -39,9 +39,9 @@ typedef struct verifier {
     const weft_block *block; /* the one being looked at */
     const weft_op *op;       /* NULL between ops */
     size_t op_index;
-    stamp *stamps; /* by name id; finds repeats in linear time */
-    uint32_t list; /* number of the list that is being looked at */
-    bool any_undeclared; /* an op has an argument that no block declares */
+    stamp *stamps;                           /* by name id; finds repeats in linear time */
+    uint32_t list;                           /* number of the list that is being looked at */
+    bool any_undeclared;                     /* an op has an argument that no block declares */
     const name *attr_names[NSTANDARD_ATTRS]; /* of standard_attrs; NULL: the program has no such name */
 } verifier;
 
@@ -196,10 +196,10 @@ static bool is_undeclared(const weft_var *var) {
     return !var->block && !name_is(var->name, "@EMPTY@");
 }
 
-/* Asked of the vars once, so that a sound program's arguments need not be looked at. */
+/* Asked once, so that a sound program's arguments need not be looked at. */
 static bool uses_undeclared(const weft_program *p) {
-    for (size_t i = 0; i < p->nall_vars; i++)
-        if (is_undeclared(p->all_vars[i]) && p->all_vars[i]->nuses) return true;
+    for (size_t i = 0; i < p->undeclared_capacity; i++)
+        if (p->undeclared[i] && p->undeclared[i]->nuses && is_undeclared(p->undeclared[i])) return true;
     return false;
 }
 
