@@ -80,16 +80,27 @@ typedef struct name {
     char bytes[]; /* NUL-terminated */
 } name;
 
+typedef struct interner_entry {
+    uint32_t hash, id_plus_1; /* 0: free */
+} interner_entry;
+
 typedef struct interner {
     arena *arena;
-    const name **table; /* open addressing; capacity a power of two */
+    interner_entry *table; /* open addressing; capacity a power of two */
+    const name **names;    /* by id; count of them */
     size_t capacity, count;
 } interner;
 
 void interner_init(interner *in, arena *a);
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
+/* interner_find where base_hash of the bytes is known. */
+const name *interner_find_hashed(const interner *in, const char *bytes, size_t nbytes, uint32_t hash);
 uint32_t base_hash(const void *bytes, size_t nbytes);
+/* Where a lookup of that hash begins: asking for it ahead of the lookup lets cache misses overlap. */
+static inline const interner_entry *interner_first(const interner *in, uint32_t hash) {
+    return in->capacity ? &in->table[hash & (in->capacity - 1)] : NULL;
+}
 
 /* The length first: most names differ in it, and for a literal the rest is a few compares. */
 static inline bool name_is(const name *n, const char *text) {

@@ -23,47 +23,60 @@ void interner_init(interner *in, arena *a) {
     *in = (interner){.arena = a};
 }
 
-/* The place of the name, or the free place where it would go. The table must have a free place. */
-static size_t find_place(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
-    size_t mask = in->capacity - 1, at = hash & mask;
-    for (;; at = (at + 1) & mask) {
-        const name *n = in->table[at];
-        if (!n) return at;
-        if (n->hash == hash && n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0) return at;
+static bool is_name(const name *n, const char *bytes, size_t nbytes) {
+    return n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0;
+}
+
+/* The place of the name, or the free place where it would go. The table must have a free place. Entries hold the hash,
+ * so that a name is looked at only where that is equal. */
+static interner_entry *find_place(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
+    size_t mask = in->capacity - 1;
+    for (size_t at = hash & mask;; at = (at + 1) & mask) {
+        interner_entry *e = &in->table[at];
+        if (!e->id_plus_1 || (e->hash == hash && is_name(in->names[e->id_plus_1 - 1], bytes, nbytes))) return e;
     }
 }
 
+/* There are half as many names as places in the table. */
 static bool grow(interner *in) {
     size_t capacity = in->capacity ? in->capacity * 2 : 64;
-    const name **table = ARENA_ARRAY(in->arena, const name *, capacity);
-    if (!table) return false;
+    interner_entry *table = ARENA_ARRAY(in->arena, interner_entry, capacity);
+    const name **names = ARENA_ARRAY(in->arena, const name *, capacity / 2);
+    if (!table || !names) return false;
     for (size_t i = 0; i < in->capacity; i++) {
-        const name *n = in->table[i];
-        if (!n) continue;
-        size_t at = n->hash & (capacity - 1);
-        while (table[at]) at = (at + 1) & (capacity - 1);
-        table[at] = n;
+        if (!in->table[i].id_plus_1) continue;
+        size_t at = in->table[i].hash & (capacity - 1);
+        while (table[at].id_plus_1) at = (at + 1) & (capacity - 1);
+        table[at] = in->table[i];
     }
+    if (in->count) memcpy(names, in->names, in->count * sizeof *names);
     in->table = table;
+    in->names = names;
     in->capacity = capacity;
     return true;
 }
 
 const name *interner_get(interner *in, const char *bytes, size_t nbytes) {
-    if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX) return NULL;
+    if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX - 1) return NULL;
     if (in->count >= in->capacity / 2 && !grow(in)) return NULL;
     uint32_t hash = base_hash(bytes, nbytes);
-    size_t at = find_place(in, bytes, nbytes, hash);
-    if (in->table[at]) return in->table[at];
+    interner_entry *e = find_place(in, bytes, nbytes, hash);
+    if (e->id_plus_1) return in->names[e->id_plus_1 - 1];
     name *n = arena_alloc(in->arena, sizeof *n + nbytes + 1);
     if (!n) return NULL;
-    *n = (name){.hash = hash, .nbytes = (uint32_t)nbytes, .id = (uint32_t)in->count++};
+    *n = (name){.hash = hash, .nbytes = (uint32_t)nbytes, .id = (uint32_t)in->count};
     if (nbytes) memcpy(n->bytes, bytes, nbytes);
-    in->table[at] = n;
+    in->names[in->count++] = n;
+    *e = (interner_entry){hash, n->id + 1};
     return n;
 }
 
-const name *interner_find(const interner *in, const char *bytes, size_t nbytes) {
+const name *interner_find_hashed(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
     if (!in->capacity) return NULL;
-    return in->table[find_place(in, bytes, nbytes, base_hash(bytes, nbytes))];
+    const interner_entry *e = find_place(in, bytes, nbytes, hash);
+    return e->id_plus_1 ? in->names[e->id_plus_1 - 1] : NULL;
+}
+
+const name *interner_find(const interner *in, const char *bytes, size_t nbytes) {
+    return interner_find_hashed(in, bytes, nbytes, base_hash(bytes, nbytes));
 }

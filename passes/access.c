@@ -2,8 +2,10 @@
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
  * share_buffer); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
- * the op that runs it. One sweep of the ops notes what each touches; those notes are then sorted by class, by
- * counting, so that they stay in program order within one. */
+ * the op that runs it. One sweep of the ops gives them positions; then only the uses of what is asked for are visited,
+ * gathered by class, and sorted by position within one. */
+#include <stdlib.h>
+
 #include "passes/access.h"
 
 /* --- visiting the arguments of an op, sub-blocks included ----------------------------------------------------------
@@ -89,6 +91,7 @@ static void join_args(uint32_t *parent, const weft_op *op) {
     }
 }
 
+/* Only where there are views: else each var is a class of its own, which needs no table. */
 static weft_status build_classes(access_index *x, arena *a) {
     weft_program *p = x->program;
     size_t n = p->nall_vars;
@@ -105,7 +108,35 @@ static weft_status build_classes(access_index *x, arena *a) {
     return NULL;
 }
 
-/* --- the index -----------------------------------------------------------------------------------------------------
+/* --- positions -----------------------------------------------------------------------------------------------------
+ */
+
+static bool has_views_below(const weft_program *p) {
+    for (size_t i = 1; i < p->nblocks; i++) {
+        FOR_EACH_OP(op, p->blocks[i]) {
+            if (makes_views(op)) return true;
+        }
+    }
+    return false;
+}
+
+weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
+    access_index x = {.program = p};
+    weft_block *b = p->blocks[0];
+    if (b->nops >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many ops");
+    if (!(x.ops = ARENA_ARRAY(a, weft_op *, b->nops + 1))) return base_out_of_memory();
+    bool any_views = has_views_below(p);
+    FOR_EACH_OP(op, b) {
+        any_views = any_views || makes_views(op);
+        op->mark = x.nops;
+        x.ops[x.nops++] = op;
+    }
+    if (any_views) TRY(build_classes(&x, a));
+    *out = x;
+    return NULL;
+}
+
+/* --- gathering -----------------------------------------------------------------------------------------------------
  */
 
 /* An access that is not in its class yet. */
@@ -113,83 +144,126 @@ typedef struct note {
     uint32_t class, position, flags;
 } note;
 
-typedef struct sweeper {
-    access_index *x;
+typedef struct gatherer {
+    const access_index *x;
+    const bool *wanted; /* by class */
     arena *arena;
     note *notes;
     size_t count, capacity;
-    uint32_t position, flags; /* of the op being swept; flags that all its accesses get */
-} sweeper;
+    uint32_t runner; /* position of the op whose sub-blocks are being visited */
+} gatherer;
 
-static weft_status more_notes(sweeper *w) {
-    size_t capacity = w->capacity ? w->capacity * 2 : w->x->nops * 4 + 16;
-    note *notes = ARENA_ARRAY(w->arena, note, capacity);
-    if (!notes) return base_out_of_memory();
-    if (w->count) memcpy(notes, w->notes, w->count * sizeof *notes);
-    w->notes = notes;
-    w->capacity = capacity;
-    return NULL;
-}
-
-static weft_status note_use(void *user, const use *u, bool nested) {
-    sweeper *w = user;
-    if (w->count == w->capacity) TRY(more_notes(w));
-    uint32_t class = w->x->class_of[u->var_id];
-    uint32_t flags = w->flags | (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (nested ? ACCESS_NESTED : 0u);
-    w->notes[w->count++] = (note){class, w->position, flags};
-    w->x->first[class + 1]++;
-    return NULL;
-}
-
-static weft_status sweep(sweeper *w) {
-    access_index *x = w->x;
-    for (size_t i = 0; i < x->nops; i++) {
-        weft_op *op = x->ops[i];
-        if (op_has_effect(op, OP_NO_BYTES)) continue;
-        w->position = (uint32_t)i;
-        w->flags = makes_views(op) ? ACCESS_ALIAS : 0;
-        TRY(access_visit(op, w->arena, note_use, w));
+static weft_status add_note(gatherer *g, uint32_t class, uint32_t position, uint32_t flags) {
+    if (g->count == g->capacity) {
+        size_t capacity = g->capacity ? g->capacity * 2 : 256;
+        note *notes = ARENA_ARRAY(g->arena, note, capacity);
+        if (!notes) return base_out_of_memory();
+        if (g->count) memcpy(notes, g->notes, g->count * sizeof *notes);
+        g->notes = notes;
+        g->capacity = capacity;
     }
-    if (w->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many arguments");
+    g->notes[g->count++] = (note){class, position, flags};
     return NULL;
 }
 
-/* Notes of one op and one class become one access. */
+static uint32_t class_of_id(const access_index *x, uint32_t id) {
+    return x->class_of ? x->class_of[id] : id;
+}
+
+static uint32_t access_flags(const use *u) {
+    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_views(u->op) ? ACCESS_ALIAS : 0u);
+}
+
+static weft_status note_uses(gatherer *g, const weft_var *v, uint32_t class) {
+    const weft_block *b = g->x->program->blocks[0];
+    FOR_EACH_USE(u, v) {
+        if (u->op->block != b || op_has_effect(u->op, OP_NO_BYTES)) continue;
+        TRY(add_note(g, class, (uint32_t)u->op->mark, access_flags(u)));
+    }
+    return NULL;
+}
+
+static weft_status note_nested(void *user, const use *u, bool nested) {
+    gatherer *g = user;
+    uint32_t class = class_of_id(g->x, u->var_id);
+    if (!nested || (g->wanted && !g->wanted[class])) return NULL;
+    return add_note(g, class, g->runner, (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED);
+}
+
+static weft_status gather(gatherer *g) {
+    const access_index *x = g->x;
+    const weft_program *p = x->program;
+    for (uint32_t id = 0; id < p->nall_vars; id++) {
+        uint32_t class = class_of_id(x, id);
+        if (!g->wanted || g->wanted[class]) TRY(note_uses(g, p->all_vars[id], class));
+    }
+    for (size_t i = 0; p->nblocks > 1 && i < x->nops; i++) {
+        g->runner = (uint32_t)i;
+        if (!op_has_effect(x->ops[i], OP_NO_BYTES)) TRY(access_visit(x->ops[i], g->arena, note_nested, g));
+    }
+    if (g->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many arguments");
+    return NULL;
+}
+
+/* --- sorting -------------------------------------------------------------------------------------------------------
+ */
+
+static int by_position(const void *a, const void *b) {
+    const access *x = a, *y = b;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+/* Uses are mostly found in program order, but for ops that a pass put in. */
+static void sort_class(access *list, size_t count) {
+    enum { FEW = 32 };
+    for (size_t i = 1; i < count; i++) {
+        if (list[i - 1].position <= list[i].position) continue;
+        if (count > FEW) {
+            qsort(list, count, sizeof *list, by_position);
+            return;
+        }
+        access moved = list[i];
+        size_t to = i;
+        for (; to > 0 && list[to - 1].position > moved.position; to--) list[to] = list[to - 1];
+        list[to] = moved;
+    }
+}
+
+/* Accesses of one op become one. Returns how many are left. */
+static uint32_t merge_class(access *list, uint32_t count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (kept && list[kept - 1].position == list[i].position)
+            list[kept - 1].flags |= list[i].flags;
+        else
+            list[kept++] = list[i];
+    }
+    return kept;
+}
+
 static void sort_notes(access_index *x, const note *notes, size_t count) {
-    for (size_t i = 0; i < x->program->nall_vars; i++) x->first[i + 1] += x->first[i];
+    size_t nclasses = x->program->nall_vars;
+    for (size_t i = 0; i < count; i++) x->first[notes[i].class + 1]++;
+    for (size_t i = 0; i < nclasses; i++) x->first[i + 1] += x->first[i];
     for (size_t i = 0; i < count; i++) {
         const note *n = &notes[i];
-        access *last = x->all + x->first[n->class] + x->count[n->class];
-        if (x->count[n->class] && last[-1].position == n->position)
-            last[-1].flags |= n->flags;
-        else
-            *last = (access){x->ops[n->position], n->position, n->flags}, x->count[n->class]++;
+        x->all[x->first[n->class] + x->count[n->class]++] = (access){x->ops[n->position], n->position, n->flags};
+    }
+    for (size_t i = 0; i < nclasses; i++) {
+        if (x->count[i] < 2) continue;
+        sort_class(x->all + x->first[i], x->count[i]);
+        x->count[i] = merge_class(x->all + x->first[i], x->count[i]);
     }
 }
 
-static weft_status list_ops(access_index *x, arena *a) {
-    weft_block *b = x->program->blocks[0];
-    if (b->nops >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many ops");
-    if (!(x->ops = ARENA_ARRAY(a, weft_op *, b->nops + 1))) return base_out_of_memory();
-    FOR_EACH_OP(op, b) x->ops[x->nops++] = op;
-    return NULL;
-}
-
-void access_index_mark(const access_index *index) {
-    for (size_t i = 0; i < index->nops; i++) index->ops[i]->mark = i;
-}
-
-weft_status access_index_build(weft_program *p, arena *a, access_index *out) {
-    access_index x = {.program = p};
-    TRY(list_ops(&x, a));
-    TRY(build_classes(&x, a));
-    x.first = ARENA_ARRAY(a, uint32_t, p->nall_vars + 1);
-    x.count = ARENA_ARRAY(a, uint32_t, p->nall_vars + 1);
-    if (!x.first || !x.count) return base_out_of_memory();
-    sweeper w = {.x = &x, .arena = a};
-    TRY(sweep(&w));
-    if (!(x.all = ARENA_ARRAY(a, access, w.count + 1))) return base_out_of_memory();
-    sort_notes(&x, w.notes, w.count);
-    *out = x;
+weft_status access_index_gather(access_index *x, arena *a, const bool *wanted) {
+    size_t n = x->program->nall_vars;
+    x->first = ARENA_ARRAY(a, uint32_t, n + 1);
+    x->count = ARENA_ARRAY(a, uint32_t, n + 1);
+    if (!x->first || !x->count) return base_out_of_memory();
+    gatherer g = {.x = x, .wanted = wanted, .arena = a};
+    TRY(gather(&g));
+    if (!(x->all = ARENA_ARRAY(a, access, g.count + 1))) return base_out_of_memory();
+    sort_notes(x, g.notes, g.count);
     return NULL;
 }

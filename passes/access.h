@@ -19,29 +19,30 @@ typedef struct access_index {
     weft_program *program;
     weft_op **ops; /* by position */
     size_t nops;
-    uint32_t *class_of;   /* by var id: the id of one var of its class */
-    uint32_t *class_size; /* by class: how many vars share the bytes */
-    uint32_t *first;      /* by class: into `all`; nclasses + 1 of them */
+    uint32_t *class_of;   /* by var id: the id of one var of its class; NULL: every var is alone in its class */
+    uint32_t *class_size; /* by class: how many vars share the bytes; NULL with class_of */
+    uint32_t *first;      /* by class: into `all` */
     uint32_t *count;      /* by class */
     access *all;
 } access_index;
 
-/* Builds the index of block 0 in `a`. Linear. */
-WEFT_MUST_USE weft_status access_index_build(weft_program *p, arena *a, access_index *out);
-/* Sets every op's mark to its position. */
-void access_index_mark(const access_index *index);
+/* Lists the ops of block 0, sets each one's mark to its position, and finds alias classes. Linear. */
+WEFT_MUST_USE weft_status access_index_begin(weft_program *p, arena *a, access_index *out);
+/* Then finds the accesses of the wanted classes (by class; NULL: of all); other classes seem to have none. Linear in
+ * the vars and in the uses of the wanted ones. */
+WEFT_MUST_USE weft_status access_index_gather(access_index *index, arena *a, const bool *wanted);
 
 static inline uint32_t access_class(const access_index *index, const weft_var *v) {
-    return index->class_of[v->id];
+    return index->class_of ? index->class_of[v->id] : v->id;
 }
 /* The accesses of v's bytes; *out_count of them. */
 static inline const access *accesses_of(const access_index *index, const weft_var *v, size_t *out_count) {
-    uint32_t c = index->class_of[v->id];
+    uint32_t c = access_class(index, v);
     *out_count = index->count[c];
     return index->all + index->first[c];
 }
 static inline bool access_is_shared(const access_index *index, const weft_var *v) {
-    return index->class_size[index->class_of[v->id]] > 1;
+    return index->class_size && index->class_size[index->class_of[v->id]] > 1;
 }
 
 /* Calls `visit` for every argument of `op` and of the ops in the sub-blocks that it runs (nested true for those). A

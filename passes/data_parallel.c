@@ -112,6 +112,7 @@ static weft_status insert_reduces(dp_plan *plan) {
 /* A rank's extents where they differ; what is declared as unknown stays so. */
 static void write_shape(dp_plan *plan, weft_var *var) {
     if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return;
+    var_changed(var);
     const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
     if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim) return;
     for (size_t i = 0; i < var->ndim; i++)
@@ -130,6 +131,7 @@ static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, 
         *where = (placement){.mesh = m, .ndim = (int)var->ndim, .dims_mapping = mapping};
         *shared = where;
     }
+    var_changed(var);
     var->dist = *shared;
     var->dist_is_null = false;
     return NULL;
@@ -199,7 +201,8 @@ static weft_status report_feeds(dp_plan *plan) {
 
 /* A forward op that updates a persistable from split data (running statistics): each rank keeps its own. */
 static weft_status report_rank_state(dp_plan *plan) {
-    FOR_EACH_OP(op, plan->block) {
+    for (size_t i = 0; i < plan->nstate_ops; i++) {
+        weft_op *op = plan->state_ops[i];
         if ((op_role(op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) != 0) continue;
         bool from_part = false;
         FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, u->var) >= 0;

@@ -29,6 +29,9 @@ typedef struct dp_plan {
     shape *whole, *part;       /* types by var id: of the serial program, of one rank's */
     bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
 
+    weft_op **state_ops; /* that read what differs and write a persistable, in program order */
+    size_t nstate_ops, state_ops_capacity;
+
     placement *placements[WEFT_MAX_RANK + 1][WEFT_MAX_RANK + 1]; /* by rank and 1 + split axis, made as needed */
 
     dp_gradient *gradients; /* in the order in which backward ops name them */

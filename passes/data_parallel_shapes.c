@@ -9,6 +9,7 @@
 
 #include "ops/infer.h"
 #include "passes/data_parallel.h"
+#include "program/grow.h"
 
 enum { STAND_IN_ROWS = 104729 };
 
@@ -190,10 +191,22 @@ static void copy_outputs(dp_plan *plan, both *env, weft_op *op) {
     }
 }
 
+static weft_status add_state_op(dp_plan *plan, weft_op *op) {
+    TRY(grow(plan->scratch, &plan->state_ops, &plan->state_ops_capacity, plan->nstate_ops + 1,
+             sizeof *plan->state_ops));
+    plan->state_ops[plan->nstate_ops++] = op;
+    return NULL;
+}
+
 static weft_status infer_part(dp_plan *plan, both *env, weft_op *op, weft_block *sub) {
     weft_status problem = infer_with_block(&env->part, op, sub, plan->scratch);
     if (problem) return blame_for(plan, op, problem);
-    FOR_EACH_ARG(op, true, u) note_difference(plan, env, u->var);
+    bool writes_state = false;
+    FOR_EACH_ARG(op, true, u) {
+        note_difference(plan, env, u->var);
+        writes_state |= u->var->persistable;
+    }
+    if (writes_state) TRY(add_state_op(plan, op));
     follow_rows(plan, op);
     return check_reshape(plan, op);
 }

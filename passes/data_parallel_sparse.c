@@ -121,6 +121,7 @@ weft_status dp_make_dense(dp_plan *plan) {
         const weft_var *param = plan->sparse_params[i];
         int64_t *dims = arena_copy(&plan->program->arena, param->dims, param->ndim * sizeof *dims);
         if (!dims) return base_out_of_memory();
+        var_changed(var);
         var->kind = WEFT_DENSE_TENSOR;
         var->has_tensor = true;
         var->dims = dims;

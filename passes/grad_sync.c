@@ -62,20 +62,15 @@ static grad_kind kind_at(const grad_syncs *found, const access *x, const weft_va
     return kind != GRAD_OTHER && op_x(x->op) == v ? kind : GRAD_OTHER;
 }
 
-/* Fills a sync that starts with accesses[at]. */
-static weft_status fill_sync(const grad_syncs *found, grad_sync *s, weft_var *v, const access *accesses,
-                             size_t naccesses, size_t at, arena *a) {
-    size_t end = at, nreduces = 0;
-    for (grad_kind kind; end < naccesses && (kind = kind_at(found, &accesses[end], v)); end++)
-        nreduces += kind == GRAD_REDUCE;
-    *s = (grad_sync){.var = v, .factor = 1, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
-    s->reduces = ARENA_ARRAY(a, grad_reduce, nreduces);
-    s->scales = ARENA_ARRAY(a, weft_op *, end - at - nreduces + 1);
-    if (!s->reduces || !s->scales) return base_out_of_memory();
-    for (size_t i = at; i < end; i++) {
-        weft_op *op = accesses[i].op;
+/* Fills in the sync that starts with the access at s->before. Its arrays have room for all of its ops. */
+static void fill_sync(const grad_syncs *found, grad_sync *s) {
+    size_t i = s->before;
+    s->nreduces = s->nscales = 0;
+    s->factor = 1;
+    for (grad_kind kind; i < s->naccesses && (kind = kind_at(found, &s->accesses[i], s->var)); i++) {
+        weft_op *op = s->accesses[i].op;
         weft_reduce reduce = WEFT_REDUCE_SUM;
-        if (found->kinds[accesses[i].position] == GRAD_REDUCE) {
+        if (kind == GRAD_REDUCE) {
             (void)op_is_all_reduce(op, &reduce);
             s->reduces[s->nreduces++] = (grad_reduce){op, attached_wait(op), op_ring(op), reduce};
         } else {
@@ -83,9 +78,21 @@ static weft_status fill_sync(const grad_syncs *found, grad_sync *s, weft_var *v,
             s->factor *= attr_float(op, "scale", 1.0);
         }
     }
-    s->first = accesses[at].position;
-    s->last = accesses[end - 1].position;
-    s->next = end < naccesses ? accesses[end].position : UINT32_MAX;
+    s->first = s->accesses[s->before].position;
+    s->last = s->accesses[i - 1].position;
+    s->next = i < s->naccesses ? s->accesses[i].position : UINT32_MAX;
+}
+
+static weft_status add_sync(grad_syncs *found, weft_var *v, const access *accesses, size_t naccesses, size_t at,
+                            arena *a) {
+    size_t length = 0;
+    while (at + length < naccesses && kind_at(found, &accesses[at + length], v)) length++;
+    grad_sync *s = &found->items[found->count++];
+    *s = (grad_sync){.var = v, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
+    s->reduces = ARENA_ARRAY(a, grad_reduce, length);
+    s->scales = ARENA_ARRAY(a, weft_op *, length);
+    if (!s->reduces || !s->scales) return base_out_of_memory();
+    fill_sync(found, s);
     return NULL;
 }
 
@@ -108,37 +115,39 @@ static size_t find_access(const access *accesses, size_t n, uint32_t position) {
     return low;
 }
 
-static weft_status find_kinds(grad_syncs *found, arena *a, size_t *out_nreduces) {
+/* What each op is; `wanted` becomes true for the class of each gradient. */
+static size_t find_kinds(grad_syncs *found, bool *wanted) {
     size_t n = 0;
-    if (!(found->kinds = ARENA_ARRAY(a, uint8_t, found->index.nops + 1))) return base_out_of_memory();
     for (size_t i = 0; i < found->index.nops; i++) {
-        const weft_op *op = found->index.ops[i];
-        if (op_is_grad_reduce(op))
-            found->kinds[i] = GRAD_REDUCE, n++;
-        else if (op_is_grad_scale(op))
+        weft_op *op = found->index.ops[i];
+        if (op_is_grad_scale(op)) {
             found->kinds[i] = GRAD_SCALE;
-        else
+        } else if (op_is_grad_reduce(op)) {
+            found->kinds[i] = GRAD_REDUCE, n++;
+            wanted[access_class(&found->index, op_x(op))] = true;
+        } else {
             found->nothers += op_is_all_reduce(op, NULL);
+        }
     }
-    *out_nreduces = n;
-    return NULL;
+    return n;
 }
 
 static weft_status find_syncs(weft_program *p, arena *a, grad_syncs *out) {
     grad_syncs found = {.count = 0};
-    TRY(access_index_build(p, a, &found.index));
-    size_t nreduces = 0;
-    TRY(find_kinds(&found, a, &nreduces));
+    TRY(access_index_begin(p, a, &found.index));
+    bool *wanted = ARENA_ARRAY(a, bool, p->nall_vars + 1);
+    if (!(found.kinds = ARENA_ARRAY(a, uint8_t, found.index.nops + 1)) || !wanted) return base_out_of_memory();
+    size_t nreduces = find_kinds(&found, wanted);
+    TRY(access_index_gather(&found.index, a, wanted));
     if (!(found.items = ARENA_ARRAY(a, grad_sync, nreduces + 1))) return base_out_of_memory();
-    for (size_t i = 0; i < found.index.nops; i++) {
+    for (size_t i = 0; i < found.index.nops && nreduces; i++) {
         if (found.kinds[i] != GRAD_REDUCE) continue;
         weft_var *v = op_x(found.index.ops[i]);
         size_t n;
         const access *accesses = accesses_of(&found.index, v, &n);
         size_t at = find_access(accesses, n, (uint32_t)i);
         if (continues_sync(&found, accesses, at, v)) continue;
-        TRY(fill_sync(&found, &found.items[found.count], v, accesses, n, at, a));
-        found.count++;
+        TRY(add_sync(&found, v, accesses, n, at, a));
     }
     *out = found;
     return NULL;
@@ -156,8 +165,30 @@ weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs
         shared->edits = p->edits;
     }
     *out = *(const grad_syncs *)shared->value;
-    access_index_mark(&out->index);
     return NULL;
+}
+
+/* Takes the accesses of ops that are no longer there out of the class of `s`. */
+static void drop_removed(access_index *x, grad_sync *s) {
+    uint32_t class = access_class(x, s->var), kept = 0;
+    access *list = x->all + x->first[class];
+    for (uint32_t i = 0; i < x->count[class]; i++)
+        if (list[i].op->block) list[kept++] = list[i];
+    x->count[class] = kept;
+    s->naccesses = kept;
+}
+
+void grad_syncs_keep(weft_pass_context *pass, weft_program *p) {
+    pass_finding *shared = pass_shared_finding(pass);
+    grad_syncs *found = shared->value;
+    if (!found || found->index.class_of) return;
+    for (size_t i = 0; i < found->count; i++) {
+        grad_sync *s = &found->items[i];
+        drop_removed(&found->index, s);
+        s->before = (uint32_t)find_access(s->accesses, s->naccesses, s->first);
+        fill_sync(found, s);
+    }
+    shared->edits = p->edits;
 }
 
 weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs) {

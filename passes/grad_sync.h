@@ -42,6 +42,9 @@ typedef struct grad_syncs {
 /* Finds the syncs of block 0. Linear, and only a copy if nothing was edited since a pass of this run asked. Holds until
  * it is called again after an edit. */
 WEFT_MUST_USE weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs *out);
+/* After edits that only removed scales of syncs and ops that touch no bytes, or changed attrs that say nothing of what
+ * syncs are: what was found holds on, so that the next pass need not look for it. Removed ops stay in index.ops. */
+void grad_syncs_keep(weft_pass_context *pass, weft_program *p);
 /* Reports that there is nothing to do, and why. */
 WEFT_MUST_USE weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs);
 

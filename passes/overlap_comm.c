@@ -60,6 +60,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(weft_pass_count_add(pass, "collectives moved", moved));
     if (waits) TRY(weft_pass_did(pass, "replaced %lld c_wait_compute by events", (long long)waits));
     for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(&syncs.items[i], stream));
+    grad_syncs_keep(pass, program);
     size_t nevents;
     TRY(grad_sync_write_events(pass, program, &nevents));
     TRY(weft_pass_count_add(pass, "events", (int64_t)nevents));

@@ -51,7 +51,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));
-    if (!status) status = word_problem(weft_program_verify(program), "after", entry->pass->name);
+    if (!status) status = word_problem(program_verify_changed(program, false), "after", entry->pass->name);
     if (status) {
         const char *message = weft_status_message(status);
         out->failure = arena_string(&report->arena, message, strlen(message));
@@ -65,7 +65,8 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};
     arena_init(&shared.arena, &list->context->allocator);
-    if (list->count) status = word_problem(weft_program_verify(program), "before", list->entries[0].pass->name);
+    if (list->count)
+        status = word_problem(program_verify_changed(program, true), "before", list->entries[0].pass->name);
     for (size_t i = 0; i < list->count && !status; i++) status = run_one(&list->entries[i], program, report, &shared);
     arena_fini(&shared.arena);
     if (out_report)

@@ -12,10 +12,11 @@
 arena *pass_scratch(weft_pass_context *pass);
 weft_context *pass_weft_context(weft_pass_context *pass);
 
-/* What the passes of one run hand on to each other: a finding about the program as it is while its `edits` are these. */
+/* What the passes of one run hand on to each other: a finding about the program as it is while its `edits` are these.
+ */
 typedef struct pass_finding {
     arena arena; /* of the value */
-    const void *value;
+    void *value;
     uint64_t edits;
 } pass_finding;
 pass_finding *pass_shared_finding(weft_pass_context *pass);

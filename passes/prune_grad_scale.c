@@ -188,11 +188,12 @@ static void follow_sync(pruner *n, const grad_sync *g) {
 }
 
 static weft_status follow(pruner *n, weft_op *op) {
-    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
+    if (!op->block) return NULL; /* removed by a pass before */
     if (is_seed(op)) {
         start_seed(n, op);
         return NULL;
     }
+    if (n->nseeds == 0 || op_has_effect(op, OP_NO_BYTES)) return NULL;
     changed_inputs c = {n, op, NO_SEED, false};
     TRY(access_visit(op, n->scratch, gather, &c));
     bool ends_sync = n->sync_at_last[op->mark] != NULL;
@@ -235,7 +236,7 @@ static void mark_gradients(pruner *n) {
     }
     for (size_t i = 0; i < n->syncs.index.nops; i++) {
         const weft_op *op = n->syncs.index.ops[i];
-        const weft_attr *pairs = op_find_attr(op, "op_role_var");
+        const weft_attr *pairs = op->block ? op_find_attr(op, "op_role_var") : NULL;
         if (!pairs || pairs->type != ATTR_STRINGS) continue;
         for (size_t k = 1; k < pairs->count; k += 2)
             mark_gradient(n, pairs->u.strings[k].bytes, pairs->u.strings[k].nbytes);
@@ -334,6 +335,7 @@ static weft_status decide_and_do(pruner *n) {
         if (!folding_group(n, i)) continue;
         for (size_t k = 0; k < g->nscales; k++) weft_op_remove(g->scales[k]);
     }
+    grad_syncs_keep(n->pass, n->program);
     size_t nevents;
     return removed && has_streams ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
 }

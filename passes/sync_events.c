@@ -101,7 +101,7 @@ static weft_status number_streams(analysis *n) {
     interner_init(&streams, n->arena);
     for (size_t i = 0; i < n->index->nops; i++) {
         char of_ring[RING_STREAM_NBYTES];
-        const char *stream = op_stream(n->index->ops[i], of_ring);
+        const char *stream = n->index->ops[i]->block ? op_stream(n->index->ops[i], of_ring) : NULL;
         if (!stream) continue;
         const name *known = interner_get(&streams, stream, strlen(stream));
         if (!known) return base_out_of_memory();

@@ -33,6 +33,7 @@ weft_status weft_op_set_attr_strings(weft_op *op, const char *n, size_t count, c
 }
 
 void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter) {
+    var_changed(var);
     var->persistable = var->has_persistable = persistable;
     var->is_parameter = var->has_is_parameter = is_parameter;
 }

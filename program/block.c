@@ -1,6 +1,7 @@
 /* Blocks and their vars.
  *
- * A block finds its own vars through an open-addressing table on the name's hash. A name that it does not declare is
+ * A program finds the first var of a name by the name's id; where several blocks declare one name, each but the first
+ * finds its own in a table on the name's hash. A name that a block does not declare is
  * looked for breadth first in its forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block
  * indices come from files and may form cycles: a search visits at most NESTING_LIMIT different blocks. A name that no
  * block declares gets one placeholder var per program, so that its uses are kept too. */
@@ -55,22 +56,19 @@ size_t weft_var_nuses(const weft_var *var) {
 /* --- finding -------------------------------------------------------------------------------------------------------
  */
 
-static weft_var *find_declared(const weft_block *b, const name *n) {
-    if (!b->by_name_capacity) return NULL;
-    size_t mask = b->by_name_capacity - 1;
-    for (size_t at = n->hash & mask; b->by_name[at]; at = (at + 1) & mask)
-        if (b->by_name[at]->name == n) return b->by_name[at];
+static weft_var *find_shared(const weft_block *b, const name *n) {
+    if (!b->shared_capacity) return NULL;
+    size_t mask = b->shared_capacity - 1;
+    for (size_t at = n->hash & mask; b->shared[at]; at = (at + 1) & mask)
+        if (b->shared[at]->name == n) return b->shared[at];
     return NULL;
 }
 
-weft_var *block_find_own(const weft_block *b, const char *bytes, size_t nbytes, uint32_t hash) {
-    if (!b->by_name_capacity) return NULL;
-    size_t mask = b->by_name_capacity - 1;
-    for (size_t at = hash & mask; b->by_name[at]; at = (at + 1) & mask) {
-        const name *n = b->by_name[at]->name;
-        if (n->hash == hash && n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0) return b->by_name[at];
-    }
-    return NULL;
+weft_var *block_find_own(const weft_block *b, const name *n) {
+    const weft_program *p = b->program;
+    weft_var *v = n->id < p->declared_capacity ? p->declared[n->id] : NULL;
+    if (!v || v->block == b) return v;
+    return v->shares_name ? find_shared(b, n) : NULL;
 }
 
 static weft_var *find_outside(const weft_block *b, const name *n) {
@@ -78,7 +76,7 @@ static weft_var *find_outside(const weft_block *b, const name *n) {
     size_t count = 1;
     queue[0] = b;
     for (size_t i = 0; i < count; i++) {
-        weft_var *v = i ? find_declared(queue[i], n) : NULL;
+        weft_var *v = i ? block_find_own(queue[i], n) : NULL;
         if (v) return v;
         int32_t around[2] = {queue[i]->forward_block_idx, queue[i]->parent_idx};
         for (size_t k = 0; k < 2; k++) {
@@ -96,15 +94,13 @@ static bool has_outside(const weft_block *b) {
 }
 
 weft_var *block_find(const weft_block *b, const name *n) {
-    weft_var *v = find_declared(b, n);
+    weft_var *v = block_find_own(b, n);
     return v || !has_outside(b) ? v : find_outside(b, n);
 }
 
 weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes) {
-    weft_var *v = block_find_own(b, bytes, nbytes, base_hash(bytes, nbytes));
-    if (v || !has_outside(b)) return v;
     const name *n = interner_find(&b->program->names, bytes, nbytes);
-    return n ? find_outside(b, n) : NULL;
+    return n ? block_find(b, n) : NULL;
 }
 
 /* --- adding --------------------------------------------------------------------------------------------------------
@@ -116,15 +112,16 @@ static void table_put(weft_var **table, size_t capacity, weft_var *v) {
     table[at] = v;
 }
 
-static weft_status table_grow(weft_block *b) {
-    if ((b->nvars + 1) * 2 <= b->by_name_capacity) return NULL;
-    size_t capacity = b->by_name_capacity ? b->by_name_capacity * 2 : 8;
+/* Makes room for one more var whose name an earlier block declares. */
+static weft_status reserve_shared(weft_block *b) {
+    if ((b->nshared + 1) * 2 <= b->shared_capacity) return NULL;
+    size_t capacity = b->shared_capacity ? b->shared_capacity * 2 : 8;
     weft_var **table = ARENA_ARRAY(&b->program->arena, weft_var *, capacity);
     if (!table) return base_out_of_memory();
-    for (size_t i = 0; i < b->by_name_capacity; i++)
-        if (b->by_name[i]) table_put(table, capacity, b->by_name[i]);
-    b->by_name = table;
-    b->by_name_capacity = capacity;
+    for (size_t i = 0; i < b->shared_capacity; i++)
+        if (b->shared[i]) table_put(table, capacity, b->shared[i]);
+    b->shared = table;
+    b->shared_capacity = capacity;
     return NULL;
 }
 
@@ -133,24 +130,34 @@ static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + 1, sizeof *p->all_vars));
     weft_var *v = ARENA_NEW(&p->arena, weft_var);
     if (!v) return base_out_of_memory();
-    *v = (weft_var){.name = n, .kind = WEFT_DENSE_TENSOR, .dtype = WEFT_DTYPE_NONE, .id = (uint32_t)p->nall_vars};
+    *v = (weft_var){.name = n,
+                    .kind = WEFT_DENSE_TENSOR,
+                    .dtype = WEFT_DTYPE_NONE,
+                    .id = (uint32_t)p->nall_vars,
+                    .generation = p->generation};
     p->all_vars[p->nall_vars++] = v;
     p->edits++;
     *out = v;
     return NULL;
 }
 
-/* A second var of the same name is kept for the verifier to report; lookups find the first. */
+/* A second var of the same name in one block is kept for the verifier to report; lookups find the first. */
 weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     weft_program *p = b->program;
-    TRY(table_grow(b));
     TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + 1, sizeof *b->vars));
-    weft_var *v;
+    TRY(grow(&p->arena, &p->declared, &p->declared_capacity, (size_t)n->id + 1, sizeof *p->declared));
+    weft_var *first = p->declared[n->id], *v;
+    bool is_shared = first && !block_find_own(b, n);
+    if (is_shared) TRY(reserve_shared(b));
     TRY(new_var(p, n, &v));
     v->block = b;
-    bool is_first = !find_declared(b, n);
     b->vars[b->nvars++] = v;
-    if (is_first) table_put(b->by_name, b->by_name_capacity, v);
+    if (!first) p->declared[n->id] = v;
+    if (is_shared) {
+        first->shares_name = true;
+        table_put(b->shared, b->shared_capacity, v);
+        b->nshared++;
+    }
     *out = v;
     return NULL;
 }
@@ -169,7 +176,7 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
     weft_program *p = block->program;
     const name *n;
     TRY(program_name(p, name_text, strlen(name_text), &n));
-    if (find_declared(block, n))
+    if (block_find_own(block, n))
         return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "block %d already has a variable \"%s\"", block->idx,
                                   name_text);
     int64_t *copy = ARENA_ARRAY(&p->arena, int64_t, ndim ? ndim : 1);

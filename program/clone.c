@@ -216,12 +216,10 @@ static weft_status copy_block_ops(const copier *c, const weft_block *from, weft_
 
 static weft_status copy_names(copier *c, arena *scratch) {
     const interner *in = &c->from->names;
-    const name **by_id = ARENA_ARRAY(scratch, const name *, in->count + 1);
     c->names = ARENA_ARRAY(scratch, const name *, in->count + 1);
-    if (!by_id || !c->names) return base_out_of_memory();
-    for (size_t i = 0; i < in->capacity; i++)
-        if (in->table[i]) by_id[in->table[i]->id] = in->table[i];
-    for (size_t i = 0; i < in->count; i++) TRY(program_name(c->to, by_id[i]->bytes, by_id[i]->nbytes, &c->names[i]));
+    if (!c->names) return base_out_of_memory();
+    for (size_t i = 0; i < in->count; i++)
+        TRY(program_name(c->to, in->names[i]->bytes, in->names[i]->nbytes, &c->names[i]));
     return NULL;
 }
 

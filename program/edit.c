@@ -78,6 +78,7 @@ static void unlink_op(weft_op *op) {
 static void insert_between(weft_block *b, weft_op *before, weft_op *op, weft_op *after) {
     link_between(b, before, op, after);
     op->block = b;
+    op->generation = b->program->generation;
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) use_link(u);
     }

@@ -9,9 +9,24 @@
 
 /* AttrType of framework.proto. */
 typedef enum attr_type {
-    ATTR_INT = 0, ATTR_FLOAT = 1, ATTR_STRING = 2, ATTR_INTS = 3, ATTR_FLOATS = 4, ATTR_STRINGS = 5, ATTR_BOOLEAN = 6,
-    ATTR_BOOLEANS = 7, ATTR_BLOCK = 8, ATTR_LONG = 9, ATTR_BLOCKS = 10, ATTR_LONGS = 11, ATTR_FLOAT64S = 12,
-    ATTR_VAR = 13, ATTR_VARS = 14, ATTR_FLOAT64 = 15, ATTR_SCALAR = 16, ATTR_SCALARS = 17
+    ATTR_INT = 0,
+    ATTR_FLOAT = 1,
+    ATTR_STRING = 2,
+    ATTR_INTS = 3,
+    ATTR_FLOATS = 4,
+    ATTR_STRINGS = 5,
+    ATTR_BOOLEAN = 6,
+    ATTR_BOOLEANS = 7,
+    ATTR_BLOCK = 8,
+    ATTR_LONG = 9,
+    ATTR_BLOCKS = 10,
+    ATTR_LONGS = 11,
+    ATTR_FLOAT64S = 12,
+    ATTR_VAR = 13,
+    ATTR_VARS = 14,
+    ATTR_FLOAT64 = 15,
+    ATTR_SCALAR = 16,
+    ATTR_SCALARS = 17
 } attr_type;
 
 typedef enum scalar_type { SCALAR_BOOLEAN = 1, SCALAR_LONG = 2, SCALAR_FLOAT64 = 3, SCALAR_COMPLEX128 = 4 } scalar_type;
@@ -28,8 +43,8 @@ typedef struct text {
     size_t nbytes;
 } text;
 
-/* One attr of an op. Exactly the member of `type` is meaningful. INT, LONG and BLOCK use i; FLOAT uses f (a float's value
- * exactly); FLOAT64 uses f; lists use count and the matching pointer (BLOCKS and INTS and LONGS: ints; FLOATS and
+/* One attr of an op. Exactly the member of `type` is meaningful. INT, LONG and BLOCK use i; FLOAT uses f (a float's
+ * value exactly); FLOAT64 uses f; lists use count and the matching pointer (BLOCKS and INTS and LONGS: ints; FLOATS and
  * FLOAT64S: floats). */
 struct weft_attr {
     const name *name;
@@ -60,7 +75,7 @@ typedef struct use {
 
 typedef struct slot {
     const name *name;
-    use **args; /* in argument order; a use never moves in memory */
+    use **args;             /* in argument order; a use never moves in memory */
     size_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
 } slot;
 
@@ -98,11 +113,12 @@ struct weft_op {
     uint64_t order; /* within the block; larger is later */
     const name *type;
     const void *schema; /* ops/ caches its row here */
-    uint64_t mark;      /* scratch of the running pass; not serialized */
+    uint64_t mark;      /* scratch; in a pass the position in block 0 (access.h). Not serialized */
     slot_list inputs, outputs;
     weft_attr *attrs; /* in file order */
     size_t nattrs, attr_capacity;
     bool is_target, has_is_target;
+    uint32_t generation; /* the program's when it was changed last */
     op_dist *dist;       /* NULL: none */
     text unknown_fields; /* wire bytes to keep */
 };
@@ -110,10 +126,12 @@ struct weft_op {
 struct weft_var {
     weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
     const name *name;
-    uint32_t id;    /* dense over the program: index for side tables */
-    int32_t kind;   /* weft_var_kind, or any VarType.Type */
-    int32_t dtype;  /* WEFT_DTYPE_NONE if the kind has no tensor */
-    bool has_tensor; /* a TensorDesc is present */
+    uint32_t generation; /* the program's when it was changed last */
+    uint32_t id;         /* dense over the program: index for side tables */
+    int32_t kind;        /* weft_var_kind, or any VarType.Type */
+    int32_t dtype;       /* WEFT_DTYPE_NONE if the kind has no tensor */
+    bool has_tensor;     /* a TensorDesc is present */
+    bool shares_name;    /* the first of its name, and another block declares that name too */
     bool persistable, has_persistable;
     use *first_use, *last_use; /* in no particular order */
     size_t nuses;
@@ -128,7 +146,7 @@ struct weft_var {
     placement *dist;   /* NULL: none */
     weft_attr *attrs;
     size_t nattrs;
-    text type_bytes;     /* the VarType message as read, when Weft does not model its kind; else empty */
+    text type_bytes; /* the VarType message as read, when Weft does not model its kind; else empty */
     text unknown_fields;
     const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
     uint64_t mark;
@@ -142,8 +160,8 @@ struct weft_block {
     size_t nvars, var_capacity;
     weft_op *first, *last;
     size_t nops;
-    weft_var **by_name; /* open addressing on the name's hash; capacity a power of two */
-    size_t by_name_capacity;
+    weft_var **shared; /* those whose name an earlier block declares too: open addressing, capacity a power of two */
+    size_t nshared, shared_capacity;
     text unknown_fields;
 };
 
@@ -156,31 +174,34 @@ struct weft_program {
     size_t nblocks, block_capacity;
     weft_var **all_vars; /* by id, declared or only mentioned */
     size_t nall_vars, all_vars_capacity;
+    weft_var **declared;   /* by name id: the var that was declared first under that name, in any block */
     weft_var **undeclared; /* by name id */
-    size_t undeclared_capacity;
+    size_t declared_capacity, undeclared_capacity;
     int64_t version;
     bool has_version;
     text op_version_map; /* the OpVersionMap message as read; kept, not modelled */
     bool has_op_version_map;
     text unknown_fields;
-    const char *place; /* file name for messages; never NULL */
-    uint64_t edits;    /* grows with every new var and with every change of an op, its place and its attrs */
+    const char *place;   /* file name for messages; never NULL */
+    uint32_t generation; /* grows with every look of the verifier: program_verify_changed */
+    uint64_t edits;      /* grows with every new var and with every change of an op, its place and its attrs */
 
     /* From the sidecar. */
     bool has_dist;
-    int64_t rank; /* -1: every rank */
+    int64_t rank;        /* -1: every rank */
     const mesh **meshes; /* in order of first use: the sidecar's indices */
     size_t nmeshes, mesh_capacity;
     uint32_t *mesh_table; /* open addressing: 1 + index into meshes, 0 free; capacity a power of two */
     size_t mesh_table_capacity;
     ring *rings; /* sorted by id */
     size_t nrings, ring_capacity;
-    const name **params_grads; /* pairs: param, grad */
-    size_t nparams_grads;      /* pairs */
+    const name **params_grads;   /* pairs: param, grad */
+    size_t nparams_grads;        /* pairs */
     const char *dist_extra_json; /* other top members of the sidecar as JSON object text, or NULL */
 };
 
-/* --- building: used by readers and passes; all memory is the program's ---------------------------------------------- */
+/* --- building: used by readers and passes; all memory is the program's ----------------------------------------------
+ */
 
 WEFT_MUST_USE weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
@@ -189,8 +210,8 @@ WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var *
 weft_var *block_find(const weft_block *b, const name *n);
 /* The same for the bytes of a name, which need not be interned. */
 weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes);
-/* The var that `b` itself declares under that name, whose base_hash is `hash`; NULL if there is none. */
-weft_var *block_find_own(const weft_block *b, const char *bytes, size_t nbytes, uint32_t hash);
+/* The var that `b` itself declares under that name; NULL if there is none. */
+weft_var *block_find_own(const weft_block *b, const name *n);
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
 WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
 WEFT_MUST_USE weft_status op_create(weft_program *p, const name *type, weft_op **out);
@@ -204,27 +225,42 @@ WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr *
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
 bool op_remove_attr(weft_op *op, const char *n);
-WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out); /* makes an empty one if there is none */
+WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out);    /* makes an empty one if there is none */
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
 WEFT_MUST_USE weft_status program_put_ring(weft_program *p, const ring *r); /* copies; replaces the one of that id */
+
+/* Whoever changes an op or a declared var says so. The functions above and those of weft/program.h do it themselves. */
+static inline void op_changed(weft_op *op) {
+    op->generation = op->program->generation;
+    op->program->edits++;
+}
+static inline void var_changed(weft_var *var) {
+    if (var->block) var->generation = var->block->program->generation;
+}
+/* weft_program_verify for a program that was sound at the last call that found no problem (if `all` is false): looks
+ * only at what was changed since. */
+WEFT_MUST_USE weft_status program_verify_changed(weft_program *p, bool all);
 
 /* Memory that a program holds. */
 static inline size_t program_nbytes(const weft_program *p) {
     return p->arena.total_nbytes + p->op_arena.total_nbytes;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------------------------------
+ */
 
 const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name); /* NULL if absent */
-const weft_attr *op_find_attr(const weft_op *op, const char *n);                  /* NULL if absent */
+const weft_attr *op_find_attr(const weft_op *op, const char *n);                 /* NULL if absent */
 const ring *program_find_ring(const weft_program *p, int64_t id);
 /* "matmul_v2 #41" where 41 counts from the block's first op: O(n), for messages only. Program memory is not used; the
  * text is in `out`, cut to its size. */
 const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
 bool attr_equal(const weft_attr *a, const weft_attr *b);
-static inline bool op_is(const weft_op *op, const char *type) { return name_is(op->type, type); }
+static inline bool op_is(const weft_op *op, const char *type) {
+    return name_is(op->type, type);
+}
 /* Whether the op_namescope contains `part`. */
 bool op_in_namescope(const weft_op *op, const char *part);
 /* A name that no var of the program has: `stem`, else stem_1, stem_2, ... */
@@ -236,8 +272,7 @@ WEFT_MUST_USE weft_status program_unique_name(weft_program *p, const char *stem,
 #define FOR_EACH_ARG(op, out, u)                                                                                       \
     for (size_t u##_s = 0; u##_s < ((out) ? (op)->outputs.count : (op)->inputs.count); u##_s++)                        \
         for (use **u##_p = ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].args,                             \
-                 **u##_e = u##_p + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs,                    \
-                 *u = NULL;                                                                                            \
+                 **u##_e = u##_p + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs, *u = NULL;         \
              u##_p < u##_e && (u = *u##_p, true); u##_p++)
 
 /* Forms, one file each. */

@@ -12,6 +12,7 @@ weft_status op_create(weft_program *p, const name *type, weft_op **out) {
     weft_op *op = ARENA_NEW(&p->op_arena, weft_op);
     if (!op) return base_out_of_memory();
     op->program = p;
+    op->generation = p->generation;
     op->type = type;
     *out = op;
     return NULL;
@@ -36,7 +37,7 @@ static weft_status insert_slot(weft_op *op, bool output, size_t at, const name *
     memmove(list->slots + at + 1, list->slots + at, (list->count - at) * sizeof *list->slots);
     list->slots[at] = (slot){.name = slot_name};
     list->count++;
-    op->program->edits++;
+    op_changed(op);
     *out = &list->slots[at];
     return NULL;
 }
@@ -67,7 +68,7 @@ weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
     TRY(op_reserve_args(op, s, s->nargs + 1));
     use *u = s->args[s->nargs++];
     *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
-    op->program->edits++;
+    op_changed(op);
     if (op->block) use_link(u);
     return NULL;
 }
@@ -106,7 +107,7 @@ static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var
         if (op->block) use_unlink(u);
         u->var = to;
         u->var_id = to->id;
-        op->program->edits++;
+        op_changed(op);
         if (op->block) use_link(u);
     }
 }
@@ -176,7 +177,7 @@ static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr 
     memmove(op->attrs + at + 1, op->attrs + at, (op->nattrs - at) * sizeof *op->attrs);
     op->attrs[at] = (weft_attr){.name = n};
     op->nattrs++;
-    op->program->edits++;
+    op_changed(op);
     *out = &op->attrs[at];
     return NULL;
 }
@@ -186,7 +187,7 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
 }
 
 weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
-    op->program->edits++; /* the caller writes the value */
+    op_changed(op); /* the caller writes the value */
     if ((*out = (weft_attr *)op_find_attr(op, n))) return NULL;
     const name *attr_name;
     TRY(program_name(op->program, n, strlen(n), &attr_name));
@@ -200,7 +201,7 @@ bool op_remove_attr(weft_op *op, const char *n) {
     if (!a) return false;
     memmove(a, a + 1, (size_t)(op->attrs + op->nattrs - (a + 1)) * sizeof *a);
     op->nattrs--;
-    op->program->edits++;
+    op_changed(op);
     return true;
 }
 
@@ -279,6 +280,7 @@ weft_status weft_op_set_attr_longs(weft_op *op, const char *n, size_t count, con
 
 weft_status op_dist_get(weft_op *op, op_dist **out) {
     if (!op->dist && !(op->dist = ARENA_NEW(&op->program->arena, op_dist))) return base_out_of_memory();
+    op->generation = op->program->generation;
     *out = op->dist;
     return NULL;
 }

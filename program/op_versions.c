@@ -9,13 +9,12 @@
 #include "program/yaml_form.h"
 
 void op_versions_put(buffer *out, const char *op, size_t nbytes, int64_t version) {
-    size_t pair = out->nbytes;
+    size_t pair = wire_begin(out, 1);
     wire_put_bytes(out, 1, op, nbytes);
-    size_t inner = out->nbytes;
-    wire_put_tag(out, 1, WIRE_VARINT);
-    wire_put_varint(out, (uint64_t)version);
-    wire_wrap(out, inner, 2);
-    wire_wrap(out, pair, 1);
+    size_t inner = wire_begin(out, 2);
+    wire_put_integer(out, 1, version);
+    wire_end(out, inner);
+    wire_end(out, pair);
 }
 
 /* One field of the number and type that the order demands. */

@@ -29,9 +29,16 @@ WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData fr
 WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,
                                           text *out);
 
+/* Forgets the message before, and lets the next one have what is left of the budget. */
+WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
+
+/* Read one op or var into `b` if it is plain; *out_done tells. Else the functions below do it. */
+WEFT_MUST_USE weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
+WEFT_MUST_USE weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 /* Reads one op and appends it to `b`. */
 WEFT_MUST_USE weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c);
 
+/* Numbers of fields, as in framework.proto. */
 enum {
     PROGRAM_BLOCKS = 1,
     PROGRAM_VERSION = 4,
@@ -41,9 +48,29 @@ enum {
     BLOCK_VARS = 3,
     BLOCK_OPS = 4,
     BLOCK_FORWARD = 5,
+    OP_INPUTS = 1,
+    OP_OUTPUTS = 2,
+    OP_TYPE = 3,
     OP_ATTRS = 4,
+    OP_IS_TARGET = 5,
+    SLOT_PARAMETER = 1,
+    SLOT_ARGUMENTS = 2,
+    ATTR_NAME = 1,
+    ATTR_TYPE = 2,
+    VAR_NAME = 1,
     VAR_TYPE = 2,
-    VAR_ATTRS = 7
+    VAR_PERSISTABLE = 3,
+    VAR_NEED_CHECK_FEED = 4,
+    VAR_IS_PARAMETER = 5,
+    VAR_STOP_GRADIENT = 6,
+    VAR_ATTRS = 7,
+    TYPE_KIND = 1,
+    TYPE_SELECTED_ROWS = 2,
+    TYPE_DENSE = 3,
+    DENSE_TENSOR = 1,
+    DENSE_LOD_LEVEL = 2,
+    TENSOR_DTYPE = 1,
+    TENSOR_DIMS = 2
 };
 
 #endif

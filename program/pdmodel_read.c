@@ -15,8 +15,7 @@ static weft_status refusal(const pdmodel_reader *r, const wire_cursor *c, const 
     return wire_explain(c, kind);
 }
 
-/* Forgets the message before, and lets the next one have what is left of the budget. */
-static weft_status begin_message(pdmodel_reader *r) {
+weft_status pdmodel_begin_message(pdmodel_reader *r) {
     TRY(form_charge(r->program, r->budget, 0));
     bump_reset(&r->bump);
     r->bump.max_nbytes = r->budget - program_nbytes(r->program);
@@ -25,7 +24,7 @@ static weft_status begin_message(pdmodel_reader *r) {
 
 weft_status pdmodel_unpack(pdmodel_reader *r, const wire_cursor *c, const ProtobufCMessageDescriptor *kind,
                            void *out_message) {
-    TRY(begin_message(r));
+    TRY(pdmodel_begin_message(r));
     ProtobufCMessage *message = protobuf_c_message_unpack(kind, &r->bump.protobuf, (size_t)(c->end - c->at), c->at);
     if (!message) return refusal(r, c, kind);
     memcpy(out_message, &message, sizeof message);
@@ -167,7 +166,7 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__VarDesc *desc
         if (is_plain_attr(desc->attrs[i]))
             TRY(read_attr(r, desc->attrs[i], &v->attrs[v->nattrs++]));
         else
-            wire_put_message(odd, VAR_ATTRS, &desc->attrs[i]->base, NULL, 0);
+            wire_put_message(odd, VAR_ATTRS, &desc->attrs[i]->base);
     }
     return NULL;
 }
@@ -176,6 +175,9 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__VarDesc *desc
 
 static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c) {
     Weft__Wire__VarDesc *desc;
+    bool done;
+    TRY(pdmodel_scan_var(r, b, c, &done));
+    if (done) return NULL;
     TRY(pdmodel_unpack(r, c, &weft__wire__var_desc__descriptor, &desc));
     const name *n;
     weft_var *v;

@@ -159,62 +159,33 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__OpDesc *desc,
         if (is_plain(desc->attrs[i]))
             TRY(read_attr(r, desc->attrs[i], &op->attrs[op->nattrs++]));
         else
-            wire_put_message(odd, OP_ATTRS, &desc->attrs[i]->base, NULL, 0);
+            wire_put_message(odd, OP_ATTRS, &desc->attrs[i]->base);
     }
     return NULL;
 }
 
 /* --- slots ------------------------------------------------------------------------------------------------------- */
 
-/* Hashes of the names of all arguments, inputs first. In a large program each lookup of a var misses the cache three
- * times: the block's table, the var, its name. Asking for those of all arguments first lets the misses overlap. */
-static weft_status hash_args(pdmodel_reader *r, const weft_block *b, const Weft__Wire__OpDesc *desc,
-                             const uint32_t **out) {
-    size_t count = 0, n = 0, mask = b->by_name_capacity - 1;
-    for (size_t i = 0; i < desc->n_inputs; i++) count += desc->inputs[i]->n_arguments;
-    for (size_t i = 0; i < desc->n_outputs; i++) count += desc->outputs[i]->n_arguments;
-    uint32_t *hashes = bump_array(&r->bump, count, sizeof *hashes);
-    if (!hashes) return r->bump.over_budget ? form_over_budget(r->program, r->budget) : base_out_of_memory();
-    for (int output = 0; output < 2; output++) {
-        Weft__Wire__OpDesc__Var *const *slots = output ? desc->outputs : desc->inputs;
-        for (size_t i = 0; i < (output ? desc->n_outputs : desc->n_inputs); i++)
-            for (size_t k = 0; k < slots[i]->n_arguments; k++) {
-                hashes[n] = base_hash(slots[i]->arguments[k].data, slots[i]->arguments[k].len);
-                if (b->by_name_capacity) __builtin_prefetch(&b->by_name[hashes[n] & mask]);
-                n++;
-            }
-    }
-    for (size_t i = 0; i < count && b->by_name_capacity; i++) __builtin_prefetch(b->by_name[hashes[i] & mask], 1);
-    for (size_t i = 0; i < count && b->by_name_capacity; i++) {
-        const weft_var *v = b->by_name[hashes[i] & mask];
-        if (v) __builtin_prefetch(v->name);
-    }
-    *out = hashes;
-    return NULL;
-}
-
-static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryData from, uint32_t hash, weft_var **out) {
+static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryData from, weft_var **out) {
     const name *n;
-    if ((*out = block_find_own(b, from.data ? (const char *)from.data : "", from.len, hash))) return NULL;
     TRY(pdmodel_name(r, from, &n));
     return block_resolve(b, n, out);
 }
 
 static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, slot *s,
-                             const Weft__Wire__OpDesc__Var *desc, const uint32_t *hashes) {
+                             const Weft__Wire__OpDesc__Var *desc) {
     TRY(form_charge(r->program, r->budget, desc->n_arguments * sizeof(use)));
     TRY(op_reserve_args(op, s, desc->n_arguments));
     for (size_t i = 0; i < desc->n_arguments; i++) {
         weft_var *v;
-        TRY(find_arg(r, b, desc->arguments[i], hashes[i], &v));
+        TRY(find_arg(r, b, desc->arguments[i], &v));
         TRY(op_append_arg(op, output, s, v));
     }
     return NULL;
 }
 
-/* Takes its arguments' hashes from *hashes on. */
 static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, size_t count,
-                              Weft__Wire__OpDesc__Var *const *descs, const uint32_t **hashes) {
+                              Weft__Wire__OpDesc__Var *const *descs) {
     slot_list *list = output ? &op->outputs : &op->inputs;
     TRY(pdmodel_array(r, count, sizeof *list->slots, &list->slots));
     list->capacity = count;
@@ -227,8 +198,7 @@ static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, boo
                                       "op %s, slot %s: expected arguments only, found an unknown field %u",
                                       op->type->bytes, n->bytes, descs[i]->base.unknown_fields[0].tag);
         TRY(op_append_slot(op, output, n, &s));
-        TRY(read_args(r, b, op, output, s, descs[i], *hashes));
-        *hashes += descs[i]->n_arguments;
+        TRY(read_args(r, b, op, output, s, descs[i]));
     }
     return NULL;
 }
@@ -236,15 +206,16 @@ static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, boo
 weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c) {
     Weft__Wire__OpDesc *desc;
     const name *type;
-    const uint32_t *hashes;
     weft_op *op;
     buffer odd;
+    bool done;
+    TRY(pdmodel_scan_op(r, b, c, &done));
+    if (done) return NULL;
     TRY(pdmodel_unpack(r, c, &weft__wire__op_desc__descriptor, &desc));
     TRY(pdmodel_name(r, desc->type, &type));
-    TRY(hash_args(r, b, desc, &hashes));
     TRY(op_create(r->program, type, &op));
-    TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs, &hashes));
-    TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs, &hashes));
+    TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs));
+    TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs));
     op->has_is_target = desc->has_is_target;
     op->is_target = desc->is_target;
     buffer_init(&odd, r->allocator);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* Deeper nesting than block_find searches. */
-enum { NESTING_LIMIT = 64, PLACE_NBYTES = 256 };
+enum { NESTING_LIMIT = 64, PLACE_NBYTES = 256, SHORT_LIST = 24 };
 
 /* Where a name was seen last. */
 typedef struct stamp {
@@ -34,12 +34,13 @@ enum { NSTANDARD_ATTRS = sizeof standard_attrs / sizeof *standard_attrs };
 
 typedef struct verifier {
     const weft_program *program;
+    bool all; /* else only what changed in the program's generation */
     size_t nproblems;
     arena scratch;
     const weft_block *block; /* the one being looked at */
     const weft_op *op;       /* NULL between ops */
     size_t op_index;
-    stamp *stamps;                           /* by name id; finds repeats in linear time */
+    stamp *stamps;                           /* by name id, made for the first long list */
     uint32_t list;                           /* number of the list that is being looked at */
     bool any_undeclared;                     /* an op has an argument that no block declares */
     const name *attr_names[NSTANDARD_ATTRS]; /* of standard_attrs; NULL: the program has no such name */
@@ -82,10 +83,23 @@ static weft_status problem_from(verifier *v, weft_severity severity, weft_status
     return NULL;
 }
 
+/* An undeclared name can become one by a change elsewhere: then everything is looked at. */
+static bool is_due(const verifier *v, uint32_t generation) {
+    return v->all || v->any_undeclared || generation == v->program->generation;
+}
+
 /* --- repeats -------------------------------------------------------------------------------------------------------
  */
 
-/* Whether the current list had this name before; *index, its place in the list, becomes that of the first. */
+/* Tells `seen` that a list of so many names follows. */
+static weft_status begin_list(verifier *v, size_t count) {
+    v->list++;
+    if (count <= SHORT_LIST || v->stamps) return NULL;
+    v->stamps = ARENA_ARRAY(&v->scratch, stamp, v->program->names.count + 1);
+    return v->stamps ? NULL : base_out_of_memory();
+}
+
+/* Whether the current long list had this name before; *index, its place in the list, becomes that of the first. */
 static bool seen(verifier *v, const name *n, uint32_t *index) {
     stamp *s = &v->stamps[n->id];
     if (s->list == v->list) {
@@ -177,11 +191,10 @@ static weft_status check_placement(verifier *v, const weft_var *var, const place
 
 static weft_status check_vars(verifier *v) {
     const weft_block *b = v->block;
-    v->list++;
     for (size_t i = 0; i < b->nvars; i++) {
         const weft_var *var = b->vars[i];
-        uint32_t first = (uint32_t)i;
-        if (seen(v, var->name, &first)) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
+        if (!is_due(v, var->generation)) continue;
+        if (block_find_own(b, var->name) != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");
         if (var->has_tensor) check_shape(v, var);
         if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes, WEFT_ERROR));
@@ -203,21 +216,28 @@ static bool uses_undeclared(const weft_program *p) {
     return false;
 }
 
-static void check_slots(verifier *v, bool output) {
+static bool is_repeated_slot(verifier *v, const slot_list *list, size_t at) {
+    uint32_t first = (uint32_t)at;
+    if (list->count > SHORT_LIST) return seen(v, list->slots[at].name, &first);
+    for (size_t i = 0; i < at; i++)
+        if (list->slots[i].name == list->slots[at].name) return true;
+    return false;
+}
+
+static weft_status check_slots(verifier *v, bool output) {
     const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
     const char *side = output ? "output" : "input";
-    if (list->count < 2 && !v->any_undeclared) return;
-    v->list++;
+    TRY(begin_list(v, list->count));
     for (size_t i = 0; i < list->count; i++) {
         const slot *s = &list->slots[i];
-        uint32_t first = (uint32_t)i;
-        if (seen(v, s->name, &first)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
+        if (is_repeated_slot(v, list, i)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
         for (size_t k = 0; v->any_undeclared && k < s->nargs; k++) {
             const weft_var *var = s->args[k]->var;
             if (is_undeclared(var))
                 problem(v, "%s \"%s\" of slot \"%s\" is not declared", side, var->name->bytes, s->name->bytes);
         }
     }
+    return NULL;
 }
 
 static void find_attr_names(verifier *v) {
@@ -256,17 +276,28 @@ static void check_block_attr(verifier *v, const weft_attr *a, int64_t index) {
     }
 }
 
-static void check_attrs(verifier *v) {
-    v->list++;
+/* An earlier attribute of the same name, or NULL. */
+static const weft_attr *attr_before(verifier *v, size_t at) {
+    const weft_attr *attrs = v->op->attrs;
+    uint32_t first = (uint32_t)at;
+    if (v->op->nattrs > SHORT_LIST) return seen(v, attrs[at].name, &first) ? &attrs[first] : NULL;
+    for (size_t i = 0; i < at; i++)
+        if (attrs[i].name == attrs[at].name) return &attrs[i];
+    return NULL;
+}
+
+static weft_status check_attrs(verifier *v) {
+    TRY(begin_list(v, v->op->nattrs));
     for (size_t i = 0; i < v->op->nattrs; i++) {
         const weft_attr *a = &v->op->attrs[i];
-        uint32_t first = (uint32_t)i;
-        if (seen(v, a->name, &first) && !attr_equal(a, &v->op->attrs[first]))
+        const weft_attr *before = attr_before(v, i);
+        if (before && !attr_equal(a, before))
             problem(v, "attribute \"%s\" is there twice, with two values", a->name->bytes);
         check_standard_attr(v, a);
         if (a->type == ATTR_BLOCK) check_block_attr(v, a, a->u.i);
         for (size_t k = 0; a->type == ATTR_BLOCKS && k < a->count; k++) check_block_attr(v, a, a->u.ints[k]);
     }
+    return NULL;
 }
 
 /* An op's own entries may be stale: Paddle's pass flattens a mesh and keeps mappings to its old axes. */
@@ -283,14 +314,15 @@ static weft_status check_op_dist(verifier *v) {
 }
 
 static weft_status check_ops(verifier *v) {
-    v->op_index = 0;
+    v->op_index = SIZE_MAX;
     FOR_EACH_OP(op, v->block) {
-        v->op = op;
-        check_slots(v, false);
-        check_slots(v, true);
-        check_attrs(v);
-        if (op->dist) TRY(check_op_dist(v));
         v->op_index++;
+        if (!is_due(v, op->generation)) continue;
+        v->op = op;
+        TRY(check_slots(v, false));
+        TRY(check_slots(v, true));
+        TRY(check_attrs(v));
+        if (op->dist) TRY(check_op_dist(v));
     }
     v->op = NULL;
     return NULL;
@@ -320,7 +352,6 @@ static weft_status verify(verifier *v) {
     TRY(check_dist(v));
     find_attr_names(v);
     v->any_undeclared = uses_undeclared(p);
-    if (!(v->stamps = ARENA_ARRAY(&v->scratch, stamp, p->names.count + 1))) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks; i++) {
         v->block = p->blocks[i];
         check_block_indices(v, i);
@@ -330,12 +361,22 @@ static weft_status verify(verifier *v) {
     return NULL;
 }
 
-weft_status weft_program_verify(const weft_program *program) {
-    verifier v = {.program = program};
-    arena_init(&v.scratch, &program->context->allocator);
+static weft_status verify_program(const weft_program *p, bool all) {
+    verifier v = {.program = p, .all = all};
+    arena_init(&v.scratch, &p->context->allocator);
     weft_status status = verify(&v);
     arena_fini(&v.scratch);
     if (status || v.nproblems == 0) return status;
-    return weft_status_create(WEFT_INVALID_PROGRAM, program->place, "%zu problem%s in the program's structure",
-                              v.nproblems, v.nproblems == 1 ? "" : "s");
+    return weft_status_create(WEFT_INVALID_PROGRAM, p->place, "%zu problem%s in the program's structure", v.nproblems,
+                              v.nproblems == 1 ? "" : "s");
+}
+
+weft_status weft_program_verify(const weft_program *program) {
+    return verify_program(program, true);
+}
+
+weft_status program_verify_changed(weft_program *p, bool all) {
+    TRY(verify_program(p, all));
+    p->generation++;
+    return NULL;
 }

@@ -59,8 +59,7 @@ static weft_status read_payload(wire_cursor *c, wire_field *f) {
 }
 
 weft_status wire_next(wire_cursor *c, wire_field *f, bool *out_more) {
-    *out_more = false;
-    if (c->at == c->end) return NULL;
+    if ((*out_more = wire_take(c, f)) || c->at == c->end) return NULL;
     uint64_t tag;
     *f = (wire_field){.start = c->at};
     TRY(read_varint(c, &tag, "a field tag"));
@@ -166,48 +165,72 @@ static size_t encode_varint(uint64_t value, uint8_t *out) {
     return n;
 }
 
+/* Where up to `nbytes` may be written at the end of `out`; NULL once it has failed. */
+static uint8_t *room(buffer *out, size_t nbytes) {
+    size_t wanted;
+    if (out->failed) return NULL;
+    if (out->capacity - out->nbytes > nbytes) return (uint8_t *)out->bytes + out->nbytes;
+    weft_status status = base_add(out->nbytes + 1, nbytes, &wanted)
+                             ? vector_reserve(out->allocator, &out->bytes, &out->capacity, wanted, 1)
+                             : base_out_of_memory();
+    out->failed = status != NULL;
+    weft_status_free(status);
+    return out->failed ? NULL : (uint8_t *)out->bytes + out->nbytes;
+}
+
+static size_t encode_tag(uint32_t number, int type, uint8_t *out) {
+    return encode_varint((uint64_t)number << 3 | (unsigned)type, out);
+}
+
 void wire_put_varint(buffer *out, uint64_t value) {
-    uint8_t bytes[VARINT_MAX_NBYTES];
-    buffer_append(out, bytes, encode_varint(value, bytes));
+    uint8_t *at = room(out, VARINT_MAX_NBYTES);
+    if (at) out->nbytes += encode_varint(value, at);
 }
 
 void wire_put_tag(buffer *out, uint32_t number, int type) {
     wire_put_varint(out, (uint64_t)number << 3 | (unsigned)type);
 }
 
+void wire_put_integer(buffer *out, uint32_t number, int64_t value) {
+    uint8_t *at = room(out, 2 * VARINT_MAX_NBYTES);
+    if (!at) return;
+    size_t n = encode_tag(number, WIRE_VARINT, at);
+    out->nbytes += n + encode_varint((uint64_t)value, at + n);
+}
+
 void wire_put_bytes(buffer *out, uint32_t number, const void *bytes, size_t nbytes) {
+    size_t most;
+    uint8_t *at = base_add(nbytes, 2 * VARINT_MAX_NBYTES, &most) ? room(out, most) : (out->failed = true, NULL);
+    if (!at) return;
+    size_t n = encode_tag(number, WIRE_BYTES, at);
+    n += encode_varint(nbytes, at + n);
+    if (nbytes) memcpy(at + n, bytes, nbytes);
+    out->nbytes += n + nbytes;
+}
+
+size_t wire_begin(buffer *out, uint32_t number) {
+    uint8_t *at = room(out, VARINT_MAX_NBYTES + 1);
+    if (at) out->nbytes += encode_tag(number, WIRE_BYTES, at) + 1; /* most lengths take one byte */
+    return out->nbytes;
+}
+
+void wire_end(buffer *out, size_t start) {
+    size_t nbytes = out->nbytes - start;
+    uint8_t *at = room(out, VARINT_MAX_NBYTES), length[VARINT_MAX_NBYTES];
+    if (!at) return;
+    size_t n = encode_varint(nbytes, length);
+    uint8_t *body = at - nbytes;
+    if (n > 1) memmove(body + n - 1, body, nbytes);
+    memcpy(body - 1, length, n);
+    out->nbytes += n - 1;
+}
+
+void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message) {
+    size_t nbytes = protobuf_c_message_get_packed_size(message);
     wire_put_tag(out, number, WIRE_BYTES);
     wire_put_varint(out, nbytes);
-    buffer_append(out, bytes, nbytes);
-}
-
-void wire_wrap(buffer *out, size_t start, uint32_t number) {
-    static const uint8_t room[2 * VARINT_MAX_NBYTES];
-    uint8_t head[2 * VARINT_MAX_NBYTES];
-    size_t nbytes = out->nbytes - start, n = encode_varint((uint64_t)number << 3 | WIRE_BYTES, head);
-    n += encode_varint(nbytes, head + n);
-    buffer_append(out, room, n);
-    if (out->failed) return;
-    memmove(out->bytes + start + n, out->bytes + start, nbytes);
-    memcpy(out->bytes + start, head, n);
-}
-
-void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message, const void *rest,
-                      size_t rest_nbytes) {
-    size_t nbytes = protobuf_c_message_get_packed_size(message), wanted;
-    wire_put_tag(out, number, WIRE_BYTES);
-    wire_put_varint(out, nbytes + rest_nbytes);
-    if (out->failed) return;
-    weft_status status = base_add(out->nbytes + 1, nbytes, &wanted)
-                             ? vector_reserve(out->allocator, &out->bytes, &out->capacity, wanted, 1)
-                             : base_out_of_memory();
-    if (status) {
-        weft_status_free(status);
-        out->failed = true;
-        return;
-    }
-    out->nbytes += protobuf_c_message_pack(message, (uint8_t *)out->bytes + out->nbytes);
-    buffer_append(out, rest, rest_nbytes);
+    uint8_t *at = room(out, nbytes);
+    if (at) out->nbytes += protobuf_c_message_pack(message, at);
 }
 
 void wire_put_unknown(buffer *out, const ProtobufCMessage *message) {

@@ -24,6 +24,45 @@ typedef struct wire_field {
     const uint8_t *start; /* of the whole field, tag included; it ends where the cursor stands */
 } wire_field;
 
+static inline bool wire_take_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
+    uint64_t value = 0;
+    const uint8_t *byte = *at;
+    for (unsigned shift = 0; shift < 70 && byte < end; shift += 7) {
+        value |= (uint64_t)(*byte & 0x7f) << shift;
+        if (*byte++ >= 0x80) continue;
+        *out = value;
+        *at = byte;
+        return true;
+    }
+    return false;
+}
+
+/* The next field, where it is whole; false at the end, and where something is wrong: wire_next then tells which. The
+ * cursor moves only if a field was taken. */
+static inline bool wire_take(wire_cursor *c, wire_field *f) {
+    const uint8_t *at = c->at;
+    uint64_t tag, nbytes = 0;
+    if (!wire_take_varint(&at, c->end, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1fffffff) return false;
+    *f = (wire_field){.number = (uint32_t)(tag >> 3), .type = (int)(tag & 7), .start = c->at};
+    switch (f->type) {
+    case WIRE_VARINT:
+        if (!wire_take_varint(&at, c->end, &f->value)) return false;
+        c->at = at;
+        return true;
+    case WIRE_64BIT: nbytes = 8; break;
+    case WIRE_32BIT: nbytes = 4; break;
+    case WIRE_BYTES:
+        if (!wire_take_varint(&at, c->end, &nbytes)) return false;
+        break;
+    default: return false;
+    }
+    if (nbytes > (uint64_t)(c->end - at)) return false;
+    f->bytes = at;
+    f->nbytes = (size_t)nbytes;
+    c->at = at + nbytes;
+    return true;
+}
+
 /* The next field; *out_more is false at the end. */
 WEFT_MUST_USE weft_status wire_next(wire_cursor *c, wire_field *f, bool *out_more);
 /* A cursor over the message in a field, whose wire type must be WIRE_BYTES. */
@@ -35,11 +74,12 @@ WEFT_MUST_USE weft_status wire_explain(const wire_cursor *c, const ProtobufCMess
 void wire_put_varint(buffer *out, uint64_t value);
 void wire_put_tag(buffer *out, uint32_t number, int type);
 void wire_put_bytes(buffer *out, uint32_t number, const void *bytes, size_t nbytes);
-/* Makes what stands in `out` from `start` on a field: tag and length are put before it. */
-void wire_wrap(buffer *out, size_t start, uint32_t number);
-/* Packs a message as a field; `rest` are wire bytes that go at its end. */
-void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message, const void *rest,
-                      size_t rest_nbytes);
+void wire_put_integer(buffer *out, uint32_t number, int64_t value);
+/* A message as a field: what is put between begin, which says where that starts, and end. */
+size_t wire_begin(buffer *out, uint32_t number);
+void wire_end(buffer *out, size_t start);
+/* Packs a message as a field. */
+void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message);
 /* Appends the unknown fields of a message. */
 void wire_put_unknown(buffer *out, const ProtobufCMessage *message);
 

@@ -379,7 +379,8 @@ bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
     arena a;
     arena_init(&a, &p->context->allocator);
     access_index x;
-    must_succeed(access_index_build(p, &a, &x));
+    must_succeed(access_index_begin(p, &a, &x));
+    must_succeed(access_index_gather(&x, &a, NULL));
     clocks c = {.nops = x.nops};
     c.stream = ARENA_ARRAY(&a, int, x.nops + 1);
     c.seen = arena_array(&a, x.nops + 1, sizeof *c.seen);
@@ -387,7 +388,7 @@ bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
     run_clocks(&c, &x);
     bool safe = true;
     for (size_t i = 0; i < p->nall_vars && safe; i++)
-        if (x.class_of[i] == i) safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
+        if (access_class(&x, p->all_vars[i]) == i) safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
     arena_fini(&a);
     return safe;
 }

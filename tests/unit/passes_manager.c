@@ -42,7 +42,9 @@ static weft_status run_refuse(weft_pass_context *pass, weft_program *p, void *us
 static weft_status run_break(weft_pass_context *pass, weft_program *p, void *user) {
     (void)pass;
     (void)user;
-    weft_block_var_at(weft_program_block(p, 0), 0)->dims[0] = -5;
+    weft_var *var = weft_block_var_at(weft_program_block(p, 0), 0);
+    var->dims[0] = -5;
+    var_changed(var);
     return NULL;
 }
 

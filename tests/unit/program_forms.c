@@ -114,8 +114,7 @@ ParameterizedTest(size_t *row, program_forms, recorded_programs_come_back) {
 
 /* Bytes of a program, put together by hand. */
 static void put_number(buffer *out, uint32_t field, uint64_t value) {
-    wire_put_tag(out, field, WIRE_VARINT);
-    wire_put_varint(out, value);
+    wire_put_integer(out, field, (int64_t)value);
 }
 
 static void put_text(buffer *out, uint32_t field, const char *bytes) {
@@ -123,30 +122,31 @@ static void put_text(buffer *out, uint32_t field, const char *bytes) {
 }
 
 static void put_attr(buffer *out, const char *name_text, uint64_t type, uint32_t field, uint64_t value) {
-    size_t start = out->nbytes;
+    size_t start = wire_begin(out, 4);
     put_text(out, 1, name_text);
     put_number(out, 2, type);
     if (field) put_number(out, field, value);
-    wire_wrap(out, start, 4);
+    wire_end(out, start);
 }
 
 static void put_var(buffer *out, const char *name_text, const void *type, size_t type_nbytes) {
-    size_t start = out->nbytes;
+    size_t start = wire_begin(out, 3);
     put_text(out, 1, name_text);
     wire_put_bytes(out, 2, type, type_nbytes);
     put_number(out, 99, 7);
-    wire_wrap(out, start, 3);
+    wire_end(out, start);
 }
 
 static void put_odd_program(buffer *out) {
     static const uint8_t tensor_array[] = {8, 13, 34, 6, 10, 4, 8, 5, 16, 3}, raw[] = {8, 17};
     static const uint8_t dense_with_more[] = {8, 7, 26, 6, 10, 2, 8, 5, 80, 1};
+    size_t block = wire_begin(out, 1);
     put_number(out, 1, 0);
     put_number(out, 2, UINT64_MAX);
     put_var(out, "an array", tensor_array, sizeof tensor_array);
     put_var(out, "raw", raw, sizeof raw);
     put_var(out, "more", dense_with_more, sizeof dense_with_more);
-    size_t op = out->nbytes;
+    size_t op = wire_begin(out, 4);
     put_text(out, 3, "an op");
     put_attr(out, "known", ATTR_INT, 3, 4);
     put_number(out, 5, 1);
@@ -155,9 +155,9 @@ static void put_odd_program(buffer *out) {
     put_attr(out, "without its value", ATTR_FLOAT, 0, 0);
     put_attr(out, "with another's value", ATTR_INT, 13, 4);
     put_number(out, 200, 3);
-    wire_wrap(out, op, 4);
+    wire_end(out, op);
     put_number(out, 77, 1);
-    wire_wrap(out, 0, 1);
+    wire_end(out, block);
     put_number(out, 6, 9);
 }
 
