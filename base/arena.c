@@ -15,7 +15,7 @@
 #define SINGLE_OBJECTS false
 #endif
 
-enum { ALIGNMENT = 16, FIRST_CHUNK = 1024, LARGEST_CHUNK = 1 << 20 };
+enum { ALIGNMENT = 16, CACHE_LINE = 64, FIRST_CHUNK = 1024, LARGEST_CHUNK = 1 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -58,13 +58,13 @@ static void *alloc_alone(arena *a, size_t nbytes) {
 static bool open_chunk(arena *a, size_t nbytes) {
     size_t room = a->capacity ? a->capacity * 2 : FIRST_CHUNK;
     if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
-    while (room < nbytes) room *= 2;
+    while (room < nbytes + CACHE_LINE) room *= 2;
     arena_chunk *chunk = new_chunk(a, room);
     if (!chunk) return false;
     chunk->next = a->chunks;
     a->chunks = chunk;
     a->capacity = room;
-    a->used = 0;
+    a->used = (CACHE_LINE - (uintptr_t)chunk->bytes % CACHE_LINE) % CACHE_LINE; /* so that objects of whole lines are */
     return true;
 }
 

@@ -19,9 +19,9 @@ static bool as_int(const weft_attr *a, int64_t *out) {
     case ATTR_BLOCK: *out = a->u.i; return true;
     case ATTR_BOOLEAN: *out = a->u.b; return true;
     case ATTR_SCALAR:
-        if (a->u.scalar.type == SCALAR_BOOLEAN) *out = a->u.scalar.b;
-        if (a->u.scalar.type == SCALAR_LONG) *out = a->u.scalar.i;
-        return a->u.scalar.type == SCALAR_BOOLEAN || a->u.scalar.type == SCALAR_LONG;
+        if (a->u.scalar->type == SCALAR_BOOLEAN) *out = a->u.scalar->b;
+        if (a->u.scalar->type == SCALAR_LONG) *out = a->u.scalar->i;
+        return a->u.scalar->type == SCALAR_BOOLEAN || a->u.scalar->type == SCALAR_LONG;
     default: return false;
     }
 }
@@ -30,8 +30,8 @@ static bool as_float(const weft_attr *a, double *out) {
     int64_t i;
     if (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64)
         *out = a->u.f;
-    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_FLOAT64)
-        *out = a->u.scalar.r;
+    else if (a->type == ATTR_SCALAR && a->u.scalar->type == SCALAR_FLOAT64)
+        *out = a->u.scalar->r;
     else if (as_int(a, &i))
         *out = (double)i;
     else

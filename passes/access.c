@@ -128,7 +128,7 @@ weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
     bool any_views = has_views_below(p);
     FOR_EACH_OP(op, b) {
         any_views = any_views || makes_views(op);
-        op->mark = x.nops;
+        op->mark = (uint32_t)x.nops;
         x.ops[x.nops++] = op;
     }
     if (any_views) TRY(build_classes(&x, a));

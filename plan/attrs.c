@@ -13,9 +13,9 @@ static bool put_int(buffer *out, const weft_attr *a) {
     case ATTR_LONG: buffer_format(out, "%lld", (long long)a->u.i); return true;
     case ATTR_BOOLEAN: buffer_format(out, "%d", a->u.b); return true;
     case ATTR_SCALAR:
-        if (a->u.scalar.type != SCALAR_LONG && a->u.scalar.type != SCALAR_BOOLEAN) return false;
+        if (a->u.scalar->type != SCALAR_LONG && a->u.scalar->type != SCALAR_BOOLEAN) return false;
         buffer_format(out, "%lld",
-                      a->u.scalar.type == SCALAR_LONG ? (long long)a->u.scalar.i : (long long)a->u.scalar.b);
+                      a->u.scalar->type == SCALAR_LONG ? (long long)a->u.scalar->i : (long long)a->u.scalar->b);
         return true;
     default: return false;
     }
@@ -27,10 +27,10 @@ static bool put_bool(buffer *out, const weft_attr *a) {
         value = a->u.b;
     else if (a->type == ATTR_INT || a->type == ATTR_LONG)
         value = a->u.i != 0;
-    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_BOOLEAN)
-        value = a->u.scalar.b;
-    else if (a->type == ATTR_SCALAR && a->u.scalar.type == SCALAR_LONG)
-        value = a->u.scalar.i != 0;
+    else if (a->type == ATTR_SCALAR && a->u.scalar->type == SCALAR_BOOLEAN)
+        value = a->u.scalar->b;
+    else if (a->type == ATTR_SCALAR && a->u.scalar->type == SCALAR_LONG)
+        value = a->u.scalar->i != 0;
     else
         return false;
     buffer_text(out, value ? "true" : "false");
@@ -55,11 +55,11 @@ static bool put_float(buffer *out, const weft_attr *a, bool single) {
     case ATTR_LONG: put_number(out, (double)a->u.i, single); return true;
     case ATTR_BOOLEAN: put_number(out, a->u.b, single); return true;
     case ATTR_SCALAR:
-        if (a->u.scalar.type == SCALAR_COMPLEX128) return false;
+        if (a->u.scalar->type == SCALAR_COMPLEX128) return false;
         put_number(out,
-                   a->u.scalar.type == SCALAR_FLOAT64 ? a->u.scalar.r
-                   : a->u.scalar.type == SCALAR_LONG  ? (double)a->u.scalar.i
-                                                      : (double)a->u.scalar.b,
+                   a->u.scalar->type == SCALAR_FLOAT64 ? a->u.scalar->r
+                   : a->u.scalar->type == SCALAR_LONG  ? (double)a->u.scalar->i
+                                                       : (double)a->u.scalar->b,
                    single);
         return true;
     default: return false;
@@ -128,7 +128,7 @@ bool plan_print_attr(buffer *out, const weft_attr *a, attr_type type) {
         yaml_put_string(out, a->u.s.bytes ? a->u.s.bytes : "", a->u.s.nbytes);
         return true;
     case ATTR_SCALAR:
-        if (a->type == ATTR_SCALAR) put_scalar(out, &a->u.scalar);
+        if (a->type == ATTR_SCALAR) put_scalar(out, a->u.scalar);
         return a->type == ATTR_SCALAR;
     case ATTR_INTS:
     case ATTR_LONGS:
@@ -230,6 +230,7 @@ static weft_status read_list(plan_reader *r, const yaml_node *node, weft_attr *o
 weft_status plan_parse_attr(plan_reader *r, weft_op *op, const attr_schema *schema, const yaml_node *node) {
     const name *n;
     weft_attr *a;
+    scalar *one;
     TRY(program_name(r->program, schema->name, strlen(schema->name), &n));
     TRY(op_append_attr(op, n, &a));
     a->type = schema->type;
@@ -240,7 +241,10 @@ weft_status plan_parse_attr(plan_reader *r, weft_op *op, const attr_schema *sche
     case ATTR_FLOAT: return read_number(r, node, true, &a->u.f);
     case ATTR_FLOAT64: return read_number(r, node, false, &a->u.f);
     case ATTR_STRING: return read_text(r, node, &a->u.s);
-    case ATTR_SCALAR: return read_scalar(r, node, &a->u.scalar);
+    case ATTR_SCALAR:
+        if (!(one = ARENA_NEW(&r->program->arena, scalar))) return base_out_of_memory();
+        a->u.scalar = one;
+        return read_scalar(r, node, one);
     case ATTR_BLOCK:
     case ATTR_BLOCKS:
     case ATTR_VAR:

@@ -8,7 +8,7 @@
 static weft_status add_step(plan_builder *b, plan_step step) {
     const weft_allocator *a = &b->context->allocator;
     TRY(vector_reserve(a, &b->steps, &b->step_capacity, b->nsteps + 1, sizeof *b->steps));
-    step.op->mark = b->nsteps + 1; /* where it stands, from 1 */
+    step.op->mark = (uint32_t)b->nsteps + 1; /* where it stands, from 1 */
     b->steps[b->nsteps++] = step;
     return NULL;
 }

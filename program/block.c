@@ -125,6 +125,16 @@ static weft_status reserve_shared(weft_block *b) {
     return NULL;
 }
 
+static const var_rest nothing = {.type_bytes = {"", 0}, .unknown_fields = {"", 0}};
+
+weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out) {
+    var_changed(v);
+    var_rest *rest = v->rest == &nothing ? arena_copy(&p->arena, &nothing, sizeof nothing) : (var_rest *)v->rest;
+    if (!rest) return base_out_of_memory();
+    v->rest = *out = rest;
+    return NULL;
+}
+
 static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     if (p->nall_vars >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
     TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + 1, sizeof *p->all_vars));
@@ -134,7 +144,8 @@ static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
                     .kind = WEFT_DENSE_TENSOR,
                     .dtype = WEFT_DTYPE_NONE,
                     .id = (uint32_t)p->nall_vars,
-                    .generation = p->generation};
+                    .generation = p->generation,
+                    .rest = &nothing};
     p->all_vars[p->nall_vars++] = v;
     p->edits++;
     *out = v;
@@ -162,13 +173,16 @@ weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     return NULL;
 }
 
-weft_status block_resolve(weft_block *b, const name *n, weft_var **out) {
-    if ((*out = block_find(b, n))) return NULL;
-    weft_program *p = b->program;
+weft_status program_placeholder(weft_program *p, const name *n, weft_var **out) {
     TRY(grow(&p->arena, &p->undeclared, &p->undeclared_capacity, (size_t)n->id + 1, sizeof *p->undeclared));
     if (!p->undeclared[n->id]) TRY(new_var(p, n, &p->undeclared[n->id]));
     *out = p->undeclared[n->id];
     return NULL;
+}
+
+weft_status block_resolve(weft_block *b, const name *n, weft_var **out) {
+    *out = block_find(b, n);
+    return *out ? NULL : program_placeholder(b->program, n, out);
 }
 
 weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dtype dtype, size_t ndim,
@@ -186,7 +200,7 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
     TRY(block_add_var(block, n, &v));
     v->dtype = dtype;
     v->has_tensor = true;
-    v->ndim = ndim;
+    v->ndim = (uint32_t)ndim;
     v->dims = copy;
     *out_var = v;
     return NULL;

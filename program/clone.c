@@ -3,7 +3,6 @@
  * Both run through one `copier`, which knows where a name, a var or a mesh of the source lies in the destination;
  * within one program that is the thing itself. Names are interned in the source's order, so ids agree and one array
  * maps them. */
-#include "program/grow.h"
 #include "program/ir.h"
 
 typedef struct copier {
@@ -69,14 +68,14 @@ static weft_status copy_attr(const copier *c, const weft_attr *from, weft_attr *
     case ATTR_FLOATS:
     case ATTR_FLOAT64S: return copy_array(c, from->u.floats, from->count, sizeof *from->u.floats, &to->u.floats);
     case ATTR_BOOLEANS: return copy_array(c, from->u.bools, from->count, sizeof *from->u.bools, &to->u.bools);
+    case ATTR_SCALAR: return copy_array(c, from->u.scalar, 1, sizeof *from->u.scalar, &to->u.scalar);
     case ATTR_SCALARS: return copy_array(c, from->u.scalars, from->count, sizeof *from->u.scalars, &to->u.scalars);
     case ATTR_INT:
     case ATTR_FLOAT:
     case ATTR_BOOLEAN:
     case ATTR_BLOCK:
     case ATTR_LONG:
-    case ATTR_FLOAT64:
-    case ATTR_SCALAR: break;
+    case ATTR_FLOAT64: break;
     }
     return NULL;
 }
@@ -143,10 +142,13 @@ static weft_status copy_op(const copier *c, const weft_op *from, weft_op **out) 
     TRY(copy_slots(c, from, op, false));
     TRY(copy_slots(c, from, op, true));
     TRY(copy_attrs(c, from->attrs, from->nattrs, &op->attrs));
-    op->nattrs = op->attr_capacity = from->nattrs;
+    op->nattrs = from->nattrs;
+    op->attr_capacity = from->nattrs & OP_MAX_ATTRS;
     op->is_target = from->is_target;
     op->has_is_target = from->has_is_target;
-    TRY(copy_text(c, from->unknown_fields, &op->unknown_fields));
+    text unknown;
+    TRY(copy_text(c, op_unknown_fields(from), &unknown));
+    TRY(op_set_unknown_fields(op, unknown));
     if (from->dist) TRY(copy_op_dist(c, from->dist, &op->dist));
     *out = op;
     return NULL;
@@ -156,22 +158,35 @@ weft_status op_clone(const weft_op *op, weft_op **out) {
     return copy_op(&(copier){.to = op->program, .from = op->program}, op, out);
 }
 
+static bool has_rest(const var_rest *rest) {
+    return rest->nattrs || rest->type_bytes.nbytes || rest->unknown_fields.nbytes || rest->dist_extra_json;
+}
+
+static weft_status copy_rest(const copier *c, const var_rest *from, weft_var *to) {
+    var_rest *rest;
+    TRY(var_rest_get(c->to, to, &rest));
+    TRY(copy_attrs(c, from->attrs, from->nattrs, &rest->attrs));
+    rest->nattrs = from->nattrs;
+    TRY(copy_text(c, from->type_bytes, &rest->type_bytes));
+    TRY(copy_text(c, from->unknown_fields, &rest->unknown_fields));
+    return copy_string(c, from->dist_extra_json, &rest->dist_extra_json);
+}
+
 static weft_status copy_var_fields(const copier *c, const weft_var *from, weft_var *to) {
-    weft_block *block = to->block;
-    uint32_t id = to->id;
+    const weft_var made = *to;
     *to = *from;
-    to->name = name_of(c, from->name);
-    to->block = block;
-    to->id = id;
+    to->name = made.name;
+    to->block = made.block;
+    to->id = made.id;
+    to->generation = made.generation;
+    to->shares_name = made.shares_name;
+    to->rest = made.rest;
     to->first_use = to->last_use = NULL;
     to->nuses = 0;
     to->mark = 0;
     TRY(copy_array(c, from->dims, from->ndim, sizeof *from->dims, &to->dims));
-    TRY(copy_attrs(c, from->attrs, from->nattrs, &to->attrs));
-    TRY(copy_text(c, from->type_bytes, &to->type_bytes));
-    TRY(copy_text(c, from->unknown_fields, &to->unknown_fields));
     if (from->dist) TRY(placement_clone(c->to, from->dist, &to->dist));
-    return copy_string(c, from->dist_extra_json, &to->dist_extra_json);
+    return has_rest(from->rest) ? copy_rest(c, from->rest, to) : NULL;
 }
 
 static weft_status copy_block_vars(copier *c, const weft_block *from, weft_block *to) {
@@ -190,14 +205,8 @@ static weft_status copy_undeclared(copier *c) {
     for (size_t i = 0; i < c->from->nall_vars; i++) {
         const weft_var *v = c->from->all_vars[i];
         if (v->block) continue;
-        const name *n = name_of(c, v->name);
-        TRY(grow(&to->arena, &to->undeclared, &to->undeclared_capacity, (size_t)n->id + 1, sizeof *to->undeclared));
-        TRY(grow(&to->arena, &to->all_vars, &to->all_vars_capacity, to->nall_vars + 1, sizeof *to->all_vars));
-        weft_var *copy = ARENA_NEW(&to->arena, weft_var);
-        if (!copy) return base_out_of_memory();
-        copy->id = (uint32_t)to->nall_vars;
-        TRY(copy_var_fields(c, v, copy));
-        to->all_vars[to->nall_vars++] = to->undeclared[n->id] = c->vars[v->id] = copy;
+        TRY(program_placeholder(to, name_of(c, v->name), &c->vars[v->id]));
+        TRY(copy_var_fields(c, v, c->vars[v->id]));
     }
     return NULL;
 }

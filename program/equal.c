@@ -67,7 +67,7 @@ bool attr_equal(const weft_attr *a, const weft_attr *b) {
     case ATTR_BOOLEAN: return a->u.b == b->u.b;
     case ATTR_STRING:
     case ATTR_VAR: return text_equal(a->u.s, b->u.s);
-    case ATTR_SCALAR: return scalar_equal(&a->u.scalar, &b->u.scalar);
+    case ATTR_SCALAR: return scalar_equal(a->u.scalar, b->u.scalar);
     default: return list_equal(a, b);
     }
 }
@@ -130,6 +130,11 @@ static bool flag_equal(bool has_a, bool a, bool has_b, bool b) {
     return has_a == has_b && a == b;
 }
 
+static bool rest_equal(const var_rest *a, const var_rest *b) {
+    return attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) && text_equal(a->type_bytes, b->type_bytes) &&
+           text_equal(a->unknown_fields, b->unknown_fields) && string_equal(a->dist_extra_json, b->dist_extra_json);
+}
+
 static bool var_equal(const weft_var *a, const weft_var *b) {
     return name_equal(a->name, b->name) && a->kind == b->kind && a->dtype == b->dtype &&
            a->has_tensor == b->has_tensor && a->ndim == b->ndim &&
@@ -139,9 +144,7 @@ static bool var_equal(const weft_var *a, const weft_var *b) {
            flag_equal(a->has_need_check_feed, a->need_check_feed, b->has_need_check_feed, b->need_check_feed) &&
            flag_equal(a->has_is_parameter, a->is_parameter, b->has_is_parameter, b->is_parameter) &&
            flag_equal(a->has_stop_gradient, a->stop_gradient, b->has_stop_gradient, b->stop_gradient) &&
-           attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) && text_equal(a->type_bytes, b->type_bytes) &&
-           text_equal(a->unknown_fields, b->unknown_fields) && placement_same(a->dist, b->dist) &&
-           a->dist_is_null == b->dist_is_null && string_equal(a->dist_extra_json, b->dist_extra_json);
+           placement_same(a->dist, b->dist) && a->dist_is_null == b->dist_is_null && rest_equal(a->rest, b->rest);
 }
 
 static bool slots_equal(const slot_list *a, const slot_list *b) {
@@ -159,7 +162,7 @@ static bool op_equal(const weft_op *a, const weft_op *b) {
     return name_equal(a->type, b->type) && slots_equal(&a->inputs, &b->inputs) &&
            slots_equal(&a->outputs, &b->outputs) && attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) &&
            flag_equal(a->has_is_target, a->is_target, b->has_is_target, b->is_target) &&
-           op_dist_equal(a->dist, b->dist) && text_equal(a->unknown_fields, b->unknown_fields);
+           op_dist_equal(a->dist, b->dist) && text_equal(op_unknown_fields(a), op_unknown_fields(b));
 }
 
 static bool block_equal(const weft_block *a, const weft_block *b) {

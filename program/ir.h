@@ -59,7 +59,7 @@ struct weft_attr {
         const double *floats;
         const uint8_t *bools;
         const text *strings; /* STRINGS, VARS */
-        scalar scalar;
+        const scalar *scalar;
         const scalar *scalars;
     } u;
 };
@@ -75,13 +75,13 @@ typedef struct use {
 
 typedef struct slot {
     const name *name;
-    use **args;             /* in argument order; a use never moves in memory */
-    size_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
+    use **args; /* in argument order; a use never moves in memory */
+    uint32_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
 } slot;
 
 typedef struct slot_list {
     slot *slots; /* in file order; passes insert sorted by name */
-    size_t count, capacity;
+    uint32_t count, capacity;
 } slot_list;
 
 /* How one op sees one of its arguments (the sidecar's per-op entries, keyed by var name). */
@@ -105,27 +105,39 @@ typedef struct op_dist {
     const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
 } op_dist;
 
-/* What a sweep over ops or vars looks at comes first: one cache line of each. */
+/* An op takes two cache lines of 64 bytes, the first of which is what a sweep looks at. Nothing of an op or of a slot is
+ * so large that 32 bits do not count it: files are smaller than 4 GiB. */
 struct weft_op {
     weft_block *block; /* NULL: created but not inserted, or removed */
     weft_program *program;
     weft_op *prev, *next;
     uint64_t order; /* within the block; larger is later */
     const name *type;
-    const void *schema; /* ops/ caches its row here */
-    uint64_t mark;      /* scratch; in a pass the position in block 0 (access.h). Not serialized */
+    const void *schema;  /* ops/ caches its row here */
+    uint32_t mark;       /* scratch; in a pass the position in block 0 (access.h). Not serialized */
+    uint32_t generation; /* the program's when it was changed last */
     slot_list inputs, outputs;
     weft_attr *attrs; /* in file order */
-    size_t nattrs, attr_capacity;
-    bool is_target, has_is_target;
-    uint32_t generation; /* the program's when it was changed last */
-    op_dist *dist;       /* NULL: none */
-    text unknown_fields; /* wire bytes to keep */
+    uint32_t nattrs;
+    uint32_t attr_capacity : 30, has_is_target : 1, is_target : 1;
+    op_dist *dist;              /* NULL: none */
+    const text *unknown_fields; /* wire bytes to keep; NULL: none */
 };
+
+/* What few vars have. */
+typedef struct var_rest {
+    weft_attr *attrs;
+    size_t nattrs;
+    text type_bytes; /* the VarType message as read, when Weft does not model its kind; else empty */
+    text unknown_fields;
+    const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
+} var_rest;
 
 struct weft_var {
     weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
     const name *name;
+    use *first_use, *last_use; /* in no particular order */
+    uint32_t nuses;
     uint32_t generation; /* the program's when it was changed last */
     uint32_t id;         /* dense over the program: index for side tables */
     int32_t kind;        /* weft_var_kind, or any VarType.Type */
@@ -133,22 +145,16 @@ struct weft_var {
     bool has_tensor;     /* a TensorDesc is present */
     bool shares_name;    /* the first of its name, and another block declares that name too */
     bool persistable, has_persistable;
-    use *first_use, *last_use; /* in no particular order */
-    size_t nuses;
-    size_t ndim;
     int64_t *dims;
+    uint32_t ndim;
     int32_t lod_level;
     bool has_lod_level;
     bool need_check_feed, has_need_check_feed;
     bool is_parameter, has_is_parameter;
     bool stop_gradient, has_stop_gradient;
-    bool dist_is_null; /* the sidecar says null for it */
-    placement *dist;   /* NULL: none */
-    weft_attr *attrs;
-    size_t nattrs;
-    text type_bytes; /* the VarType message as read, when Weft does not model its kind; else empty */
-    text unknown_fields;
-    const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
+    bool dist_is_null;    /* the sidecar says null for it */
+    placement *dist;      /* NULL: none */
+    const var_rest *rest; /* never NULL; to change it: var_rest_get */
     uint64_t mark;
 };
 
@@ -200,6 +206,8 @@ struct weft_program {
     const char *dist_extra_json; /* other top members of the sidecar as JSON object text, or NULL */
 };
 
+enum { OP_MAX_ATTRS = (1 << 30) - 1 };
+
 /* --- building: used by readers and passes; all memory is the program's ----------------------------------------------
  */
 
@@ -212,6 +220,8 @@ weft_var *block_find(const weft_block *b, const name *n);
 weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes);
 /* The var that `b` itself declares under that name; NULL if there is none. */
 weft_var *block_find_own(const weft_block *b, const name *n);
+/* The var that stands for a name that nobody declares. */
+WEFT_MUST_USE weft_status program_placeholder(weft_program *p, const name *n, weft_var **out);
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
 WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
 WEFT_MUST_USE weft_status op_create(weft_program *p, const name *type, weft_op **out);
@@ -225,6 +235,8 @@ WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr *
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
 bool op_remove_attr(weft_op *op, const char *n);
+WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
+WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */
 WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out);    /* makes an empty one if there is none */
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
@@ -260,6 +272,9 @@ const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
 bool attr_equal(const weft_attr *a, const weft_attr *b);
 static inline bool op_is(const weft_op *op, const char *type) {
     return name_is(op->type, type);
+}
+static inline text op_unknown_fields(const weft_op *op) {
+    return op->unknown_fields ? *op->unknown_fields : (text){"", 0};
 }
 /* Whether the op_namescope contains `part`. */
 bool op_in_namescope(const weft_op *op, const char *part);

@@ -33,7 +33,9 @@ static slot_list *side(weft_op *op, bool output) {
 
 static weft_status insert_slot(weft_op *op, bool output, size_t at, const name *slot_name, slot **out) {
     slot_list *list = side(op, output);
-    TRY(grow(&op->program->arena, &list->slots, &list->capacity, list->count + 1, sizeof *list->slots));
+    size_t capacity = list->capacity;
+    TRY(grow(&op->program->arena, &list->slots, &capacity, (size_t)list->count + 1, sizeof *list->slots));
+    list->capacity = (uint32_t)capacity;
     memmove(list->slots + at + 1, list->slots + at, (list->count - at) * sizeof *list->slots);
     list->slots[at] = (slot){.name = slot_name};
     list->count++;
@@ -49,7 +51,9 @@ weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot
 /* The uses lie behind the pointers to them; those made before stay where they are. */
 weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
     if (count <= s->capacity) return NULL;
-    size_t capacity = count > 2 * s->nargs ? count : 2 * s->nargs, pointers_nbytes, uses_nbytes, nbytes;
+    size_t twice = 2 * (size_t)s->nargs, capacity = count > twice ? count : twice, pointers_nbytes, uses_nbytes, nbytes;
+    if (capacity > UINT32_MAX)
+        return weft_status_create(WEFT_LIMIT, op->program->place, "%s: too many arguments", op->type->bytes);
     if (!base_mul(capacity, sizeof *s->args, &pointers_nbytes) ||
         !base_mul(capacity - s->nargs, sizeof **s->args, &uses_nbytes) ||
         !base_add(pointers_nbytes, uses_nbytes, &nbytes))
@@ -60,12 +64,12 @@ weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
     use *fresh = (use *)(args + capacity);
     for (size_t i = s->nargs; i < capacity; i++) args[i] = fresh++;
     s->args = args;
-    s->capacity = capacity;
+    s->capacity = (uint32_t)capacity;
     return NULL;
 }
 
 weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
-    TRY(op_reserve_args(op, s, s->nargs + 1));
+    TRY(op_reserve_args(op, s, (size_t)s->nargs + 1));
     use *u = s->args[s->nargs++];
     *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
     op_changed(op);
@@ -172,8 +176,9 @@ const weft_attr *op_find_attr(const weft_op *op, const char *n) {
 
 static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
     enum { FEW_ATTRS = 6 }; /* what an op has that is made attr by attr, so that most never grow */
-    size_t count = op->nattrs ? op->nattrs + 1 : FEW_ATTRS;
-    TRY(grow(&op->program->arena, &op->attrs, &op->attr_capacity, count, sizeof *op->attrs));
+    size_t count = op->nattrs ? (size_t)op->nattrs + 1 : FEW_ATTRS, capacity = op->attr_capacity;
+    TRY(grow(&op->program->arena, &op->attrs, &capacity, count, sizeof *op->attrs));
+    op->attr_capacity = capacity & OP_MAX_ATTRS;
     memmove(op->attrs + at + 1, op->attrs + at, (op->nattrs - at) * sizeof *op->attrs);
     op->attrs[at] = (weft_attr){.name = n};
     op->nattrs++;
@@ -203,6 +208,13 @@ bool op_remove_attr(weft_op *op, const char *n) {
     op->nattrs--;
     op_changed(op);
     return true;
+}
+
+weft_status op_set_unknown_fields(weft_op *op, text bytes) {
+    op->unknown_fields = NULL;
+    if (!bytes.nbytes) return NULL;
+    op->unknown_fields = arena_copy(&op->program->arena, &bytes, sizeof bytes);
+    return op->unknown_fields ? NULL : base_out_of_memory();
 }
 
 int64_t weft_op_attr_int(const weft_op *op, const char *n, int64_t otherwise) {

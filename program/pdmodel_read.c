@@ -95,7 +95,7 @@ done:
 static weft_status read_tensor(pdmodel_reader *r, const Weft__Wire__VarType__TensorDesc *desc, weft_var *v) {
     v->has_tensor = true;
     v->dtype = desc->data_type;
-    v->ndim = desc->n_dims;
+    v->ndim = (uint32_t)desc->n_dims;
     TRY(pdmodel_array(r, desc->n_dims, sizeof *v->dims, &v->dims));
     if (desc->n_dims) memcpy(v->dims, desc->dims, desc->n_dims * sizeof *v->dims);
     return NULL;
@@ -127,7 +127,11 @@ static weft_status read_type(pdmodel_reader *r, const wire_cursor *c, ProtobufCB
     Weft__Wire__VarType *t;
     TRY(unpack_type(r, c, bytes, &t));
     v->kind = t->type;
-    if (!is_modelled(t)) return pdmodel_text(r, bytes, &v->type_bytes);
+    if (!is_modelled(t)) {
+        var_rest *rest;
+        TRY(var_rest_get(r->program, v, &rest));
+        return pdmodel_text(r, bytes, &rest->type_bytes);
+    }
     if (t->selected_rows) return read_tensor(r, t->selected_rows, v);
     if (!t->dense_tensor) return NULL;
     v->has_lod_level = t->dense_tensor->has_lod_level;
@@ -161,10 +165,13 @@ static weft_status read_attr(pdmodel_reader *r, const Weft__Wire__VarDesc__Attr 
 }
 
 static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__VarDesc *desc, weft_var *v, buffer *odd) {
-    TRY(pdmodel_array(r, desc->n_attrs, sizeof *v->attrs, &v->attrs));
+    var_rest *rest;
+    if (!desc->n_attrs) return NULL;
+    TRY(var_rest_get(r->program, v, &rest));
+    TRY(pdmodel_array(r, desc->n_attrs, sizeof *rest->attrs, &rest->attrs));
     for (size_t i = 0; i < desc->n_attrs; i++) {
         if (is_plain_attr(desc->attrs[i]))
-            TRY(read_attr(r, desc->attrs[i], &v->attrs[v->nattrs++]));
+            TRY(read_attr(r, desc->attrs[i], &rest->attrs[rest->nattrs++]));
         else
             wire_put_message(odd, VAR_ATTRS, &desc->attrs[i]->base);
     }
@@ -196,9 +203,14 @@ static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor 
     buffer_init(&odd, r->allocator);
     weft_status status = read_attrs(r, desc, v, &odd);
     if (!status) status = buffer_status(&odd);
-    if (!status) status = pdmodel_unknown(r, &desc->base, &odd, &v->unknown_fields);
+    text unknown = {"", 0};
+    if (!status) status = pdmodel_unknown(r, &desc->base, &odd, &unknown);
     buffer_fini(&odd);
-    return status;
+    var_rest *rest;
+    if (status || !unknown.nbytes) return status;
+    TRY(var_rest_get(r->program, v, &rest));
+    rest->unknown_fields = unknown;
+    return NULL;
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------ */

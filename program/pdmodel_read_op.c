@@ -129,6 +129,7 @@ static weft_status read_scalars(pdmodel_reader *r, const attr_desc *from, weft_a
 static weft_status read_attr(pdmodel_reader *r, const attr_desc *from, weft_attr *to) {
     TRY(pdmodel_name(r, from->name, &to->name));
     to->type = (attr_type)from->type;
+    scalar *one;
     switch (to->type) {
     case ATTR_INT: to->u.i = from->i; break;
     case ATTR_LONG: to->u.i = from->l; break;
@@ -146,7 +147,11 @@ static weft_status read_attr(pdmodel_reader *r, const attr_desc *from, weft_attr
     case ATTR_BOOLEANS: return read_bools(r, from, to);
     case ATTR_STRINGS: return read_strings(r, from->strings, from->n_strings, to);
     case ATTR_VARS: return read_strings(r, from->vars_name, from->n_vars_name, to);
-    case ATTR_SCALAR: to->u.scalar = read_scalar(from->scalar); break;
+    case ATTR_SCALAR:
+        TRY(pdmodel_array(r, 1, sizeof *one, &one));
+        *one = read_scalar(from->scalar);
+        to->u.scalar = one;
+        break;
     case ATTR_SCALARS: return read_scalars(r, from, to);
     }
     return NULL;
@@ -154,7 +159,7 @@ static weft_status read_attr(pdmodel_reader *r, const attr_desc *from, weft_attr
 
 static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__OpDesc *desc, weft_op *op, buffer *odd) {
     TRY(pdmodel_array(r, desc->n_attrs, sizeof *op->attrs, &op->attrs));
-    op->attr_capacity = desc->n_attrs;
+    op->attr_capacity = desc->n_attrs & OP_MAX_ATTRS;
     for (size_t i = 0; i < desc->n_attrs; i++) {
         if (is_plain(desc->attrs[i]))
             TRY(read_attr(r, desc->attrs[i], &op->attrs[op->nattrs++]));
@@ -188,7 +193,7 @@ static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, boo
                               Weft__Wire__OpDesc__Var *const *descs) {
     slot_list *list = output ? &op->outputs : &op->inputs;
     TRY(pdmodel_array(r, count, sizeof *list->slots, &list->slots));
-    list->capacity = count;
+    list->capacity = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         const name *n;
         slot *s;
@@ -216,12 +221,14 @@ weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     TRY(op_create(r->program, type, &op));
     TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs));
     TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs));
-    op->has_is_target = desc->has_is_target;
-    op->is_target = desc->is_target;
+    op->has_is_target = desc->has_is_target != 0;
+    op->is_target = desc->is_target != 0;
     buffer_init(&odd, r->allocator);
     weft_status status = read_attrs(r, desc, op, &odd);
     if (!status) status = buffer_status(&odd);
-    if (!status) status = pdmodel_unknown(r, &desc->base, &odd, &op->unknown_fields);
+    text unknown = {"", 0};
+    if (!status) status = pdmodel_unknown(r, &desc->base, &odd, &unknown);
+    if (!status) status = op_set_unknown_fields(op, unknown);
     buffer_fini(&odd);
     if (!status) weft_block_insert_before(b, NULL, op);
     return status;

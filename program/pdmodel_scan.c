@@ -282,7 +282,7 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     TRY(op_create(r->program, type, &op));
     TRY(take_memory(r, &parts, &memory));
     TRY(pdmodel_array(r, parts.nattrs, sizeof *op->attrs, &op->attrs));
-    op->attr_capacity = parts.nattrs;
+    op->attr_capacity = parts.nattrs & OP_MAX_ATTRS;
     op->has_is_target = parts.has_is_target;
     op->is_target = parts.has_is_target && parts.is_target.value != 0;
     TRY(read_fields(r, b, op, *c, &memory, names));
@@ -358,7 +358,7 @@ weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor
     v->kind = WEFT_DENSE_TENSOR;
     v->has_tensor = true;
     v->dtype = parts.dtype;
-    v->ndim = parts.ndim;
+    v->ndim = (uint32_t)parts.ndim;
     v->dims = dims;
     v->has_lod_level = parts.has_lod_level;
     v->lod_level = parts.lod_level;

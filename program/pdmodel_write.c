@@ -72,7 +72,7 @@ static void put_value(buffer *out, const weft_attr *a) {
         for (size_t i = 0; i < n; i++) put_text(out, 18, a->u.strings[i]);
         break;
     case ATTR_FLOAT64: put_double(out, 19, a->u.f); break;
-    case ATTR_SCALAR: put_scalar(out, 20, &a->u.scalar); break;
+    case ATTR_SCALAR: put_scalar(out, 20, a->u.scalar); break;
     case ATTR_SCALARS:
         for (size_t i = 0; i < n; i++) put_scalar(out, 21, &a->u.scalars[i]);
         break;
@@ -109,7 +109,7 @@ static void put_op(buffer *out, const weft_op *op) {
     wire_put_bytes(out, OP_TYPE, op->type->bytes, op->type->nbytes);
     for (size_t i = 0; i < op->nattrs; i++) put_attr(out, &op->attrs[i]);
     if (op->has_is_target) wire_put_integer(out, OP_IS_TARGET, op->is_target);
-    buffer_append(out, op->unknown_fields.bytes, op->unknown_fields.nbytes);
+    if (op->unknown_fields) buffer_append(out, op->unknown_fields->bytes, op->unknown_fields->nbytes);
     wire_end(out, start);
 }
 
@@ -130,8 +130,8 @@ static void put_dense(buffer *out, const weft_var *v) {
 }
 
 static void put_type(buffer *out, const weft_var *v) {
-    if (v->type_bytes.nbytes) {
-        put_text(out, VAR_TYPE, v->type_bytes);
+    if (v->rest->type_bytes.nbytes) {
+        put_text(out, VAR_TYPE, v->rest->type_bytes);
         return;
     }
     size_t start = wire_begin(out, VAR_TYPE);
@@ -164,8 +164,8 @@ static void put_var(buffer *out, const weft_var *v) {
     put_flag(out, VAR_NEED_CHECK_FEED, v->has_need_check_feed, v->need_check_feed);
     put_flag(out, VAR_IS_PARAMETER, v->has_is_parameter, v->is_parameter);
     put_flag(out, VAR_STOP_GRADIENT, v->has_stop_gradient, v->stop_gradient);
-    for (size_t i = 0; i < v->nattrs; i++) put_var_attr(out, &v->attrs[i]);
-    buffer_append(out, v->unknown_fields.bytes, v->unknown_fields.nbytes);
+    for (size_t i = 0; i < v->rest->nattrs; i++) put_var_attr(out, &v->rest->attrs[i]);
+    buffer_append(out, v->rest->unknown_fields.bytes, v->rest->unknown_fields.nbytes);
     wire_end(out, start);
 }
 

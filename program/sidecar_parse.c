@@ -140,7 +140,13 @@ static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry)
     if (!ok) return NULL;
     v->dist = p;
     v->dist_is_null = false;
-    return sidecar_extra(r, entry, known, &v->dist_extra_json);
+    const char *extra = NULL;
+    TRY(sidecar_extra(r, entry, known, &extra));
+    var_rest *rest;
+    if (!extra && !v->rest->dist_extra_json) return NULL;
+    TRY(var_rest_get(r->program, v, &rest));
+    rest->dist_extra_json = extra;
+    return NULL;
 }
 
 static weft_status read_vars(sidecar_reader *r, const json_t *vars) {

@@ -166,7 +166,7 @@ static void put_vars(writer *w, weft_var *const *by_name) {
         buffer_text(w->out, ": ");
         open_object(w);
         put_placement_members(w, v->dist, true);
-        put_extra(w, v->dist_extra_json);
+        put_extra(w, v->rest->dist_extra_json);
         close_object(w);
     }
 }

@@ -164,7 +164,7 @@ static void check_block_indices(verifier *v, size_t index) {
 
 static void check_shape(verifier *v, const weft_var *var) {
     if (var->ndim > WEFT_MAX_RANK) {
-        problem(v, "variable \"%s\" has %zu axes, at most %d are possible", var->name->bytes, var->ndim, WEFT_MAX_RANK);
+        problem(v, "variable \"%s\" has %u axes, at most %d are possible", var->name->bytes, var->ndim, WEFT_MAX_RANK);
         return;
     }
     size_t count = 1;

@@ -193,6 +193,7 @@ static const yaml_node *only_item(const yaml_node *node) {
 
 static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a) {
     yaml_node bare;
+    scalar *one;
     TRY(find_type(r, node, &a->type, &bare));
     switch (a->type) {
     case ATTR_INT:
@@ -203,7 +204,10 @@ static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a
     case ATTR_FLOAT64: return get_double(r, only_item(&bare), &a->u.f);
     case ATTR_STRING: return yaml_get_text(r, &bare, &a->u.s);
     case ATTR_VAR: return yaml_get_text(r, only_item(&bare), &a->u.s);
-    case ATTR_SCALAR: return get_scalar(r, &bare, &a->u.scalar);
+    case ATTR_SCALAR:
+        TRY(yaml_array(r, 1, sizeof *one, &one));
+        a->u.scalar = one;
+        return get_scalar(r, &bare, one);
     default: return get_list(r, &bare, a);
     }
 }

@@ -185,7 +185,13 @@ weft_status yaml_get_var_dist(yaml_reader *r, weft_var *v, const yaml_node *node
         return NULL;
     }
     TRY(yaml_array(r, 1, sizeof *v->dist, &v->dist));
-    return get_placement(r, node, v->dist, &v->dist_extra_json);
+    const char *extra = NULL;
+    TRY(get_placement(r, node, v->dist, &extra));
+    var_rest *rest;
+    if (!extra) return NULL;
+    TRY(var_rest_get(r->program, v, &rest));
+    rest->dist_extra_json = extra;
+    return NULL;
 }
 
 /* --- ops --------------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,9 @@ static weft_status get_kind(yaml_reader *r, const yaml_node *node, weft_var *v) 
 
 static weft_status get_dims(yaml_reader *r, const yaml_node *node, weft_var *v) {
     const int64_t *dims;
-    TRY(yaml_get_ints(r, node, "dims", &dims, &v->ndim));
+    size_t ndim;
+    TRY(yaml_get_ints(r, node, "dims", &dims, &ndim));
+    v->ndim = (uint32_t)ndim;
     v->dims = (int64_t *)dims;
     v->has_tensor = true;
     return NULL;
@@ -48,14 +50,18 @@ static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *
         v->has_lod_level = true;
         return get_int32(r, node, "lod", &v->lod_level);
     }
-    if (yaml_is(key, "type_bytes")) return yaml_get_text(r, node, &v->type_bytes);
     if (yaml_is(key, "persistable")) return get_flag(r, key, node, &v->has_persistable, &v->persistable);
     if (yaml_is(key, "need_check_feed")) return get_flag(r, key, node, &v->has_need_check_feed, &v->need_check_feed);
     if (yaml_is(key, "parameter")) return get_flag(r, key, node, &v->has_is_parameter, &v->is_parameter);
     if (yaml_is(key, "stop_gradient")) return get_flag(r, key, node, &v->has_stop_gradient, &v->stop_gradient);
-    if (yaml_is(key, "attrs")) return yaml_get_attrs(r, node, &v->attrs, &v->nattrs);
-    if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &v->unknown_fields);
     if (yaml_is(key, "dist")) return yaml_get_var_dist(r, v, node);
+    if (yaml_is(key, "type_bytes") || yaml_is(key, "attrs") || yaml_is(key, "unknown")) {
+        var_rest *rest;
+        TRY(var_rest_get(r->program, v, &rest));
+        if (yaml_is(key, "type_bytes")) return yaml_get_text(r, node, &rest->type_bytes);
+        if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &rest->unknown_fields);
+        return yaml_get_attrs(r, node, &rest->attrs, &rest->nattrs);
+    }
     YAML_FAIL(r, key,
               "expected an element type (float32, int64, ...), kind, dtype, dims, lod, type_bytes, persistable, "
               "need_check_feed, parameter, stop_gradient, attrs, unknown or dist, found \"%s\"",
@@ -63,10 +69,11 @@ static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *
 }
 
 static weft_status check_var_attrs(yaml_reader *r, const weft_var *v, const yaml_node *node) {
-    for (size_t i = 0; i < v->nattrs; i++)
-        if (v->attrs[i].type != ATTR_INT && v->attrs[i].type != ATTR_STRING && v->attrs[i].type != ATTR_INTS)
-            YAML_FAIL(r, node, "attr \"%s\" of a var: expected an int, a string or a list of ints",
-                      v->attrs[i].name->bytes);
+    for (size_t i = 0; i < v->rest->nattrs; i++) {
+        const weft_attr *a = &v->rest->attrs[i];
+        if (a->type != ATTR_INT && a->type != ATTR_STRING && a->type != ATTR_INTS)
+            YAML_FAIL(r, node, "attr \"%s\" of a var: expected an int, a string or a list of ints", a->name->bytes);
+    }
     return NULL;
 }
 
@@ -108,7 +115,7 @@ static weft_status get_slots(yaml_reader *r, weft_block *b, weft_op *op, bool ou
     size_t count;
     TRY(yaml_pairs(r, node, "slots", &items, &count));
     TRY(yaml_array(r, count, sizeof *list->slots, &list->slots));
-    list->capacity = count;
+    list->capacity = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         const name *n;
         slot *s;
@@ -123,14 +130,26 @@ static weft_status get_op_member(yaml_reader *r, weft_block *b, weft_op *op, con
                                  const yaml_node *node) {
     if (yaml_is(key, "in") && op->inputs.slots == NULL) return get_slots(r, b, op, false, node);
     if (yaml_is(key, "out")) return get_slots(r, b, op, true, node);
-    if (yaml_is(key, "target")) return get_flag(r, key, node, &op->has_is_target, &op->is_target);
-    if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &op->unknown_fields);
+    if (yaml_is(key, "target")) {
+        bool has = false, target = false;
+        TRY(get_flag(r, key, node, &has, &target));
+        op->has_is_target = has;
+        op->is_target = target;
+        return NULL;
+    }
+    if (yaml_is(key, "unknown")) {
+        text unknown;
+        TRY(yaml_get_text(r, node, &unknown));
+        return op_set_unknown_fields(op, unknown);
+    }
     if (yaml_is(key, "dist")) return yaml_get_op_dist(r, op, node);
     if (!yaml_is(key, "attrs"))
         YAML_FAIL(r, key, "op \"%s\": expected out, attrs, target, unknown or dist, found \"%s\"", op->type->bytes,
                   key->bytes);
-    TRY(yaml_get_attrs(r, node, &op->attrs, &op->nattrs));
-    op->attr_capacity = op->nattrs;
+    size_t nattrs;
+    TRY(yaml_get_attrs(r, node, &op->attrs, &nattrs));
+    op->attr_capacity = nattrs & OP_MAX_ATTRS;
+    op->nattrs = op->attr_capacity;
     return NULL;
 }
 

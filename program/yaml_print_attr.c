@@ -153,7 +153,7 @@ static void put_value(buffer *out, const weft_attr *a) {
     case ATTR_FLOAT64: put_tagged_double(out, a->u.f); break;
     case ATTR_STRING: yaml_put_string(out, a->u.s.bytes, a->u.s.nbytes); break;
     case ATTR_VAR: put_var_name(out, a->u.s); break;
-    case ATTR_SCALAR: put_tagged_scalar(out, &a->u.scalar); break;
+    case ATTR_SCALAR: put_tagged_scalar(out, a->u.scalar); break;
     default: put_list(out, a); break;
     }
 }

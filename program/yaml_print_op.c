@@ -51,16 +51,16 @@ void yaml_put_var(yaml_writer *w, const weft_var *v) {
         put_member(out, &first, "lod");
         buffer_format(out, "%" PRId32, v->lod_level);
     }
-    put_text_member(out, &first, "type_bytes", v->type_bytes.bytes, v->type_bytes.nbytes);
+    put_text_member(out, &first, "type_bytes", v->rest->type_bytes.bytes, v->rest->type_bytes.nbytes);
     put_flag(out, &first, "persistable", v->has_persistable, v->persistable);
     put_flag(out, &first, "need_check_feed", v->has_need_check_feed, v->need_check_feed);
     put_flag(out, &first, "parameter", v->has_is_parameter, v->is_parameter);
     put_flag(out, &first, "stop_gradient", v->has_stop_gradient, v->stop_gradient);
-    if (v->nattrs) {
+    if (v->rest->nattrs) {
         put_member(out, &first, "attrs");
-        yaml_put_attrs(w, v->attrs, v->nattrs);
+        yaml_put_attrs(w, v->rest->attrs, v->rest->nattrs);
     }
-    put_text_member(out, &first, "unknown", v->unknown_fields.bytes, v->unknown_fields.nbytes);
+    put_text_member(out, &first, "unknown", v->rest->unknown_fields.bytes, v->rest->unknown_fields.nbytes);
     if (v->dist || v->dist_is_null) {
         put_member(out, &first, "dist");
         yaml_put_var_dist(w, v);
@@ -119,7 +119,8 @@ void yaml_put_var_dist(yaml_writer *w, const weft_var *v) {
     buffer_text(w->out, "{");
     put_mesh(w, &first, v->dist->mesh);
     put_placement_members(w, &first, v->dist);
-    if (v->dist_extra_json) put_text_member(w->out, &first, "extra", v->dist_extra_json, strlen(v->dist_extra_json));
+    const char *extra = v->rest->dist_extra_json;
+    if (extra) put_text_member(w->out, &first, "extra", extra, strlen(extra));
     buffer_text(w->out, "}");
 }
 
@@ -236,7 +237,8 @@ void yaml_put_op(yaml_writer *w, const weft_op *op) {
         yaml_put_attrs(w, op->attrs, op->nattrs);
     }
     put_flag(w->out, &first, "target", op->has_is_target, op->is_target);
-    put_text_member(w->out, &first, "unknown", op->unknown_fields.bytes, op->unknown_fields.nbytes);
+    text unknown = op_unknown_fields(op);
+    put_text_member(w->out, &first, "unknown", unknown.bytes, unknown.nbytes);
     if (op->dist) {
         put_member(w->out, &first, "dist");
         yaml_put_op_dist(w, op->dist);

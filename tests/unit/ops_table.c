@@ -226,9 +226,9 @@ Test(ops_table, types_that_hold_the_same_value_are_one) {
     cr_expect_eq(attr_int(op, "axis", -1), 1);
     set_attr(op, "axis", ATTR_FLOAT)->u.f = 2.5; /* would lose something */
     cr_expect_eq(attr_int(op, "axis", -5), -1);
-    set_attr(op, "axis", ATTR_SCALAR)->u.scalar = (scalar){.type = SCALAR_LONG, .i = 3};
+    set_attr(op, "axis", ATTR_SCALAR)->u.scalar = &(scalar){.type = SCALAR_LONG, .i = 3};
     cr_expect_eq(attr_int(op, "axis", -1), 3);
-    set_attr(op, "eps", ATTR_SCALAR)->u.scalar = (scalar){.type = SCALAR_FLOAT64, .r = 0.5};
+    set_attr(op, "eps", ATTR_SCALAR)->u.scalar = &(scalar){.type = SCALAR_FLOAT64, .r = 0.5};
     cr_expect_eq(attr_float(op, "eps", 0), 0.5);
     set_attr(op, "flag", ATTR_INT)->u.i = 1;
     cr_expect(attr_bool(op, "flag", false));

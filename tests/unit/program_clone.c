@@ -34,7 +34,7 @@ static weft_status set_attr_of_every_type(weft_program *p, weft_op *op) {
         case ATTR_BOOLEANS: a->count = 2, a->u.bools = bools; break;
         case ATTR_STRINGS:
         case ATTR_VARS: a->count = 2, a->u.strings = texts; break;
-        case ATTR_SCALAR: a->u.scalar = scalars[0]; break;
+        case ATTR_SCALAR: a->u.scalar = scalars; break;
         case ATTR_SCALARS: a->count = 2, a->u.scalars = scalars; break;
         default: a->u.i = 7;
         }
@@ -218,7 +218,7 @@ Test(program_clone, equality_sees_every_attr) {
         else if (a->type == ATTR_BOOLEAN)
             a->u.b = false;
         else if (a->type == ATTR_SCALAR)
-            a->u.scalar.i++;
+            a->u.scalar = &(scalar){.type = SCALAR_LONG, .i = -77};
         else
             a->u.i++;
         cr_expect_not(weft_program_equal(program, changed), "attr type %d", (int)was.type);
