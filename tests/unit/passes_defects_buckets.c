@@ -1,45 +1,11 @@
 /* What the original data-parallel pass does wrong with buckets, done right: each test is named for the defect. Programs
  * run on imagined ranks before and after (tests/support/grads.h). A gradient of 4 x 8 fp32 has 128 bytes. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/support/grads_case.h"
 
-#include "tests/support/grads.h"
-
-static grads g;
-static weft_program *before;
-static weft_report *report;
-static char why[256], ops[2048];
-
-static void set_up(void) {
-    grads_create(&g);
-    before = NULL;
-    report = NULL;
-}
-static void tear_down(void) {
-    weft_report_destroy(report);
-    weft_program_destroy(before);
-    grads_destroy(&g);
-}
 TestSuite(passes_defects_buckets, .init = set_up, .fini = tear_down);
-
-static void run(const char *list) {
-    cr_assert_null(weft_program_clone(g.p, &before));
-    report = grads_passes(&g, list);
-    cr_assert(grads_same(before, g.p, why, sizeof why), "%s", why);
-    grads_text(&g, ops, sizeof ops);
-}
 
 static void expect_ops(const char *expected) {
     cr_assert_str_eq(ops, expected);
-}
-
-static weft_op *find(const char *type, size_t index) {
-    FOR_EACH_OP(op, g.b) {
-        if (op_is(op, type) && index-- == 0) return op;
-    }
-    cr_assert_fail("no %s", type);
-    return NULL;
 }
 
 /* The members of bucket `index`, as "w1 w2". */

@@ -1,43 +1,14 @@
 /* What the original data-parallel pass does wrong with streams, waits and dependencies, done right: each test is named
  * for the defect. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "ops/ops.h"
-#include "tests/support/grads.h"
+#include "tests/support/grads_case.h"
 
-static grads g;
-static weft_program *before;
-static weft_report *report;
-static char why[256], ops[2048];
-
-static void set_up(void) {
-    grads_create(&g);
-    before = NULL;
-    report = NULL;
-}
-static void tear_down(void) {
-    weft_report_destroy(report);
-    weft_program_destroy(before);
-    grads_destroy(&g);
-}
 TestSuite(passes_defects_overlap, .init = set_up, .fini = tear_down);
 
-static void run(const char *list) {
-    cr_assert_null(weft_program_clone(g.p, &before));
-    report = grads_passes(&g, list);
-    cr_assert(grads_same(before, g.p, why, sizeof why), "%s", why);
+/* `run`, after which the program must be safe when read in order too. */
+static void run_safely(const char *list) {
+    run(list);
     cr_assert(grads_in_order_safe(g.p, why, sizeof why), "%s", why);
-    grads_text(&g, ops, sizeof ops);
-}
-
-static weft_op *find(const char *type, size_t index) {
-    FOR_EACH_OP(op, g.b) {
-        if (op_is(op, type) && index-- == 0) return op;
-    }
-    cr_assert_fail("no %s", type);
-    return NULL;
 }
 
 static size_t nwaits(const weft_op *op) {
@@ -81,7 +52,7 @@ static void optimizers(int count) {
 Test(passes_defects_overlap, defect_11_09_compute_waits_before_the_first_read) {
     net(2);
     optimizers(2);
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert(is_on(find("c_allreduce_sum", 0), "gradient_sync"));
     cr_assert(is_on(find("scale", 0), "gradient_sync"), "its scale goes with it");
     cr_assert(waits_for(find("c_allreduce_sum", 0), find("matmul_v2_grad", 0)));
@@ -98,7 +69,7 @@ Test(passes_defects_overlap, defect_11_09_compute_waits_before_the_first_write) 
     net(1);
     grads_op(&g, "relu_grad Out@GRAD=a1 -> X@GRAD=w0");
     optimizers(1);
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert(waits_for(find("relu_grad", 0), find("scale", 0)));
     cr_assert_eq(nwaits(find("sgd", 0)), 0, "the writer's wait covers it");
 }
@@ -110,7 +81,7 @@ Test(passes_defects_overlap, defect_11_09_reduce_waits_for_readers_of_the_raw_gr
     grads_op(&g, "assign X=w0 -> Out=fetched");
     grads_reduce(&g, "w0", 1);
     optimizers(1);
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert(waits_for(find("c_allreduce_sum", 0), find("assign", 0)));
     cr_assert_eq(nwaits(find("c_allreduce_sum", 0)), 1, "the reader comes after the producer");
 }
@@ -120,7 +91,7 @@ Test(passes_defects_overlap, defect_11_09_one_wait_per_stream_and_event) {
     net(3);
     grads_op(&g, "custom X=w0,w1,w2 -> Out=norm");
     optimizers(3);
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert_eq(nwaits(find("custom", 0)), 1);
     cr_assert(waits_for(find("custom", 0), find("scale", 2)));
     for (size_t i = 0; i < 3; i++) cr_assert_eq(nwaits(find("sgd", i)), 0);
@@ -158,7 +129,7 @@ Test(passes_defects_overlap, defect_11_09_aliases_wait) {
 Test(passes_defects_overlap, defect_11_10_a_single_gradient_is_moved_too) {
     net(1);
     optimizers(1);
-    run("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
     cr_assert(is_on(find("c_allreduce_sum", 0), "gradient_sync"));
     cr_assert_eq(grads_count(&g, "coalesce_tensor") + grads_count(&g, "nop"), 0);
 }
@@ -168,7 +139,7 @@ Test(passes_defects_overlap, defect_11_11_sequential_run_flag_means_nothing) {
     setenv("FLAGS_new_executor_sequential_run", "1", 1);
     net(2);
     optimizers(2);
-    run("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
     cr_assert_eq(grads_count(&g, "nop"), 2);
     cr_assert_eq(grads_count(&g, "c_allreduce_sum"), 1);
 }
@@ -180,7 +151,7 @@ Test(passes_defects_overlap, defect_11_12_rings_stay_with_their_collectives) {
     grads_reduce(&g, "w0", 1);
     grads_reduce(&g, "w1", 3);
     optimizers(2);
-    run("overlap_comm: {stream: side}");
+    run_safely("overlap_comm: {stream: side}");
     for (size_t i = 0; i < 2; i++) {
         cr_assert(is_on(find("c_allreduce_sum", i), "side"));
         cr_assert_eq(weft_op_attr_int(find("c_allreduce_sum", i), "ring_id", 0), i ? 3 : 1);
@@ -193,7 +164,7 @@ Test(passes_defects_overlap, defect_11_12_rings_stay_with_their_collectives) {
 Test(passes_defects_overlap, defect_11_13_prior_dependency_names_all_members) {
     net(3);
     optimizers(3);
-    run("overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("overlap_comm, coalesce_grads, insert_dependencies");
     const weft_op *nop = find("nop", 0), *reduce = find("c_allreduce_sum", 0);
     cr_assert_eq(nop->next, reduce);
     cr_assert_eq(weft_op_ninputs(nop, "X"), 3);
@@ -208,7 +179,7 @@ Test(passes_defects_overlap, defect_11_13_prior_dependency_names_all_members) {
 Test(passes_defects_overlap, defect_11_13_paddles_dependency_is_completed) {
     net(2);
     optimizers(2);
-    run("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
     weft_op *prior = find("nop", 0), *partial;
     cr_assert_null(op_clone(prior, &partial));
     partial->inputs.slots[0].nargs = 1;
@@ -224,7 +195,7 @@ Test(passes_defects_overlap, defect_11_13_paddles_dependency_is_completed) {
 Test(passes_defects_overlap, defect_11_14_post_dependency_follows_the_scale) {
     net(2);
     optimizers(2);
-    run("overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("overlap_comm, coalesce_grads, insert_dependencies");
     const weft_op *nop = find("nop", 1), *scale = find("scale", 0);
     cr_assert_eq(scale->next, nop);
     cr_assert_eq(weft_op_input(nop, "X", 0), op_out(scale));
@@ -241,7 +212,7 @@ Test(passes_defects_overlap, defect_11_17_forward_op_late_in_the_block) {
     grads_op(&g, "matmul_v2_grad Out@GRAD=a3 X=x -> X@GRAD=a4 Y@GRAD=w3");
     grads_sync(&g, "w3", 3, 0.25);
     optimizers(4);
-    run("overlap_comm, coalesce_grads, insert_dependencies");
+    run_safely("overlap_comm, coalesce_grads, insert_dependencies");
     cr_assert_eq(grads_count(&g, "coalesce_tensor"), 2);
     cr_assert_eq(grads_count(&g, "nop"), 4);
 }
@@ -262,7 +233,7 @@ Test(passes_defects_overlap, defect_11_18_foreign_waits_stay) {
     weft_op *with_argument = wait_before(find("c_allreduce_sum", 2), 1, true);
     weft_op *elsewhere = wait_before(find("sgd", 0), 1, false);
     cr_assert_null(weft_op_set_attr_bool(find("c_allreduce_sum", 0), "use_calc_stream", false));
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert_null(weft_op_block(own));
     cr_assert_not_null(weft_op_block(other_ring));
     cr_assert_not_null(weft_op_block(with_argument));
@@ -280,7 +251,7 @@ Test(passes_defects_overlap, defect_11_18_foreign_events_stay) {
     cr_assert_null(op_dist_get(find("sgd", 0), &d));
     d->events_to_wait = (const char *const[]){"mine"};
     d->nevents_to_wait = 1;
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert_str_eq(find("matmul_v2_grad", 0)->dist->event_to_record, "mine");
     cr_assert(waits_for(find("c_allreduce_sum", 0), find("matmul_v2_grad", 0)));
     cr_assert_eq(nwaits(find("sgd", 0)), 2);
@@ -296,7 +267,7 @@ Test(passes_defects_overlap, defect_11_23_all_reduce_gets_no_foreign_attribute) 
     cr_assert_null(weft_op_set_attr_int(r, "ring_id", 1));
     cr_assert_null(weft_op_set_attr_string(r, "op_namescope", "/auto_parallel/data_parallel"));
     optimizers(1);
-    run("overlap_comm");
+    run_safely("overlap_comm");
     cr_assert_null(op_find_attr(r, "use_calc_stream"));
     cr_assert(is_on(r, "gradient_sync"));
 }
@@ -305,7 +276,7 @@ Test(passes_defects_overlap, defect_11_23_all_reduce_gets_no_foreign_attribute) 
 Test(passes_defects_overlap, events_follow_the_buckets) {
     net(4);
     optimizers(4);
-    run("overlap_comm, coalesce_grads");
+    run_safely("overlap_comm, coalesce_grads");
     size_t nevents = 0, waits = 0;
     FOR_EACH_OP(op, g.b) {
         nevents += op->dist && op->dist->event_to_record;

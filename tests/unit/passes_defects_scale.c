@@ -1,33 +1,8 @@
 /* What the original data-parallel pass does wrong with gradient scales, done right: each test is named for the defect.
  * Programs run on imagined ranks before and after (tests/support/grads.h). */
-#include <criterion/criterion.h>
-#include <stdio.h>
+#include "tests/support/grads_case.h"
 
-#include "tests/support/grads.h"
-
-static grads g;
-static weft_program *before;
-static weft_report *report;
-static char why[256];
-
-static void set_up(void) {
-    grads_create(&g);
-    before = NULL;
-    report = NULL;
-}
-static void tear_down(void) {
-    weft_report_destroy(report);
-    weft_program_destroy(before);
-    grads_destroy(&g);
-}
 TestSuite(passes_defects_scale, .init = set_up, .fini = tear_down);
-
-/* Runs the list and checks that the program computes what it computed. */
-static void run(const char *list) {
-    cr_assert_null(weft_program_clone(g.p, &before));
-    report = grads_passes(&g, list);
-    cr_assert(grads_same(before, g.p, why, sizeof why), "%s", why);
-}
 
 /* A layer: activation a to b, parameter gradient "wN@GRAD". */
 static void layer(const char *from, const char *to, const char *grad) {
