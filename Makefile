@@ -16,6 +16,7 @@ B := $(BUILD)/$(VARIANT)
 Q := $(if $(V),,@)
 
 CC       ?= gcc
+OBJCOPY  ?= objcopy
 PKGS     := yaml-0.1 jansson libzip zlib libprotobuf-c
 PKG_CONFIG ?= pkg-config
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wwrite-strings
@@ -25,8 +26,13 @@ CFLAGS_release := -O2 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address -fno-omit-frame-pointer
 CFLAGS_ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
-# Kernels are compiled for this machine: a step spends its time there.
-KERNEL_FLAGS_release := -O3 -march=native -fno-math-errno -fno-trapping-math
+# Kernels: a step spends its time there. In a release they are compiled once more for each of KERNEL_ISAS; the executor
+# takes the best that the machine has (executor/kernels/find.c). Contraction: a product and a sum may be one rounding.
+KERNEL_FLAGS_release := -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+KERNEL_ISAS_release  := $(if $(filter x86_64,$(shell uname -m)),v3 v4)
+KERNEL_ISAS          := $(KERNEL_ISAS_$(VARIANT))
+KERNEL_ISA_FLAGS_v3  := -march=x86-64-v3
+KERNEL_ISA_FLAGS_v4  := -march=x86-64-v4 -mprefer-vector-width=512
 LDFLAGS_asan  := -fsanitize=address
 LDFLAGS_ubsan := -fsanitize=undefined
 LDFLAGS_tsan  := -fsanitize=thread
@@ -56,7 +62,9 @@ endif
 LIB_DIRS := base dist_attr program ops plan passes executor executor/kernels executor/comm executor/devices
 LIB_SRCS := $(sort $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
-LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(B)/gen/framework.pb-c.o
+ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
+ISA_OBJS := $(foreach isa,$(KERNEL_ISAS),$(ISA_SRCS:%.c=$(B)/isa-$(isa)/%.o))
+LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(KERNEL_ISAS:%=$(B)/kernels-%.o) $(B)/gen/framework.pb-c.o
 CLI_OBJS := $(CLI_SRCS:%.c=$(B)/%.o)
 LIB      := $(B)/libweft.a
 SHLIB    := $(B)/libweft.so
@@ -65,6 +73,7 @@ WEFT     := $(B)/weft
 # Tests: tests/unit/*.c are Criterion suites, tests/plain/*.c plain mains (they also run under TSan), one binary a file.
 UNIT_TESTS  := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*.c)))
 PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
+BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
 .PHONY: all lib cli unit-tests plain-tests benches demo test check-all check-deps golden bench format install clean help setup
@@ -88,11 +97,27 @@ $(B)/gen/framework.pb-c.h: $(B)/gen/framework.pb-c.c ;
 $(B)/gen/framework.pb-c.o: $(B)/gen/framework.pb-c.c
 	$(Q)$(CC) -std=c17 $(CFLAGS_$(VARIANT)) -fPIC $(CPPFLAGS) -c -o $@ $<
 
-$(B)/executor/kernels/%.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+# Wide vectors go between static functions alone: nothing depends on how they are passed.
+$(B)/executor/kernels/%.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT)) -Wno-psabi
 $(B)/executor/comm/reduce.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 $(B)/%.o: %.c | $(B)/gen/framework.pb-c.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_FLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/executor/kernels/find.o: CPPFLAGS += $(KERNEL_ISAS:%=-DKERNELS_%)
+
+# All kernels of one instruction set as one object that shows its table alone.
+define KERNELS_OF
+$$(B)/isa-$(1)/%.o: %.c | $$(B)/gen/framework.pb-c.h
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(KERNEL_FLAGS_$$(VARIANT)) $$(KERNEL_ISA_FLAGS_$(1)) -Wno-psabi $$(CPPFLAGS) \
+	    -DKERNEL_TABLE=kernel_table_$(1) -MMD -MP -c -o $$@ $$<
+$$(B)/kernels-$(1).o: $$(ISA_SRCS:%.c=$$(B)/isa-$(1)/%.o)
+	$$(Q)$$(LD) -r -o $$@.all $$^
+	$$(Q)$$(OBJCOPY) --keep-global-symbol=kernel_table_$(1) $$@.all $$@
+	@rm -f $$@.all
+endef
+$(foreach isa,$(KERNEL_ISAS),$(eval $(call KERNELS_OF,$(isa))))
 
 $(LIB): $(LIB_OBJS)
 	@rm -f $@
@@ -108,7 +133,8 @@ $(B)/tests/plain/%: $(B)/tests/plain/%.o $(TEST_SUPPORT) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) $(LDLIBS)
 .SECONDARY:
 
--include $(LIB_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d)
+-include $(LIB_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
+         $(BENCHES:%=%.d) $(B)/bench/synthetic.d
 
 clean:
 	$(Q)rm -rf $(BUILD)
@@ -134,9 +160,9 @@ demo: all
 
 bench: all
 	$(Q)$(MAKE) --no-print-directory benches
-	$(Q)BENCH=$(B)/bench sh bench/run.sh
+	$(Q)BENCH=$(B)/bench BUILD=$(BUILD) sh bench/run.sh
 
-benches: $(B)/bench/scale
+benches: $(BENCHES)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(B)/bench/synthetic.o $(LIB) $(LDLIBS)
 

@@ -1,6 +1,25 @@
 #!/bin/sh
-# Prints what each benchmark measured, with the command that produced it.
+# Prints what each benchmark measured, with the command that produced it. Those against other frameworks run where
+# bench/peers/setup has made their environments.
 set -eu
 bench=${BENCH:-build/release/bench}
-echo "# $bench/scale 1000 10000 100000"
-"$bench/scale" 1000 10000 100000
+peers=${BENCH_PEERS:-${BUILD:-build}/peers}
+
+show() {
+    echo
+    echo "# $*"
+    "$@"
+}
+
+show "$bench/scale" 1000 10000 100000
+show "$bench/plan" 1000 10000 100000
+show "$bench/chain"
+if [ ! -d "$peers" ]; then
+    echo
+    echo "# no other frameworks in $peers: bench/peers/setup $peers"
+    exit 0
+fi
+export BENCH_PEERS="$peers"
+for script in steps data_parallel chain programs client breadth; do
+    show python3 "bench/peers/$script.py" || echo "# bench/peers/$script.py: exit $?"
+done

@@ -1,6 +1,7 @@
 /* scale.c: how load, the data-parallel pass list and save grow with the number of ops.
  *
  * usage: scale [OPS ...]     default 1000 10000 100000. Each size is measured three times; the median counts.
+ *        scale --write OPS FILE     writes the serial program of that size, for others to be measured on
  * CSV on stdout: ops,load_seconds,passes_seconds,save_seconds */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,13 +79,30 @@ static weft_status measure_size(weft_context *context, size_t nops) {
     return status;
 }
 
-int main(int argc, char **argv) {
+static weft_status write_program(weft_context *context, size_t nops, const char *path) {
+    weft_program *program = NULL;
+    weft_status status = synthetic_program(context, nops, 16, &program);
+    if (!status) status = weft_program_save(program, path);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status measure_sizes(weft_context *context, int count, char **given) {
     static const size_t sizes[] = {1000, 10000, 100000};
+    weft_status status = NULL;
+    printf("ops,load_seconds,passes_seconds,save_seconds\n");
+    for (int i = 0; !status && i < (count ? count : 3); i++)
+        status = measure_size(context, count ? strtoul(given[i], NULL, 10) : sizes[i]);
+    return status;
+}
+
+int main(int argc, char **argv) {
     weft_context *context;
     weft_status status = weft_context_create(NULL, &context);
-    printf("ops,load_seconds,passes_seconds,save_seconds\n");
-    for (int i = 0; !status && i < (argc > 1 ? argc - 1 : 3); i++)
-        status = measure_size(context, argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i]);
+    if (!status && argc == 4 && strcmp(argv[1], "--write") == 0)
+        status = write_program(context, strtoul(argv[2], NULL, 10), argv[3]);
+    else if (!status)
+        status = measure_sizes(context, argc - 1, argv + 1);
     if (status) fprintf(stderr, "scale: %s: %s\n", weft_status_place(status), weft_status_message(status));
     int result = status != NULL;
     weft_status_free(status);

@@ -11,7 +11,8 @@
 /* Exit statuses, as in the manual. */
 enum { EXIT_DONE = 0, EXIT_WORK_FAILED = 1, EXIT_USAGE = 2 };
 
-/* One option: "--passes", the word for its argument (NULL: a flag), one line of help. */
+/* One option: "--passes", the word for its argument (NULL: a flag; "[=F]": one that may be left out, and is written
+ * --name=value), one line of help. */
 typedef struct cli_option {
     const char *name;
     char letter; /* also -X; 0: none */

@@ -74,7 +74,8 @@ void cli_print_help(FILE *to, const cli_command *command) {
     for (size_t i = 0; i < command->noptions; i++) {
         const cli_option *o = &command->options[i];
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        const char *argument = o->argument ? o->argument : "";
+        snprintf(left, sizeof left, "%s%s%s", o->name, *argument && *argument != '[' ? " " : "", argument);
         if (o->letter)
             fprintf(to, "  -%c, %-24s %s\n", o->letter, left, o->help);
         else

@@ -60,7 +60,7 @@ static int parse_words(cli_args *args, int nwords, char **words) {
         }
         const cli_option *o = match_option(command, word, &value);
         if (!o) return cli_usage_error(command, "no option \"%s\"", word);
-        if (o->argument && !value) {
+        if (o->argument && o->argument[0] != '[' && !value) {
             if (++i == nwords) return cli_usage_error(command, "%s needs %s", o->name, o->argument);
             value = words[i];
         }

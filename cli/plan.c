@@ -13,7 +13,7 @@ static const cli_option options[] = {
 
 static void print_summary(const weft_plan *plan) {
     weft_plan_summary s;
-    char persistent[32], temporary[32];
+    char persistent[32], temporary[32], live[32];
     weft_plan_summarize(plan, &s);
     printf("instructions  %zu on %zu stream%s; %zu ops need none\n", s.ninstructions, s.nstreams,
            s.nstreams == 1 ? "" : "s", s.nremoved_ops);
@@ -22,6 +22,9 @@ static void print_summary(const weft_plan *plan) {
     printf("memory        %s persistent, %s temporary\n",
            cli_bytes((double)s.persistent_nbytes, persistent, sizeof persistent),
            cli_bytes((double)s.temporary_nbytes, temporary, sizeof temporary));
+    printf("live          %s at most at one instruction: the temporary space is %.3f of it\n",
+           cli_bytes((double)s.live_nbytes, live, sizeof live),
+           s.live_nbytes ? (double)s.temporary_nbytes / (double)s.live_nbytes : 1);
 }
 
 static weft_status print_plan(const cli_args *args, const weft_plan *plan) {

@@ -8,14 +8,20 @@
 
 static const cli_option options[] = {
     {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs"},
+    {"--startup", 0, "F", "a program that initialises what no file gives; {rank}: one per rank"},
     {"--params", 0, "F", "parameters: .npz or .pdiparams; a rank's slice follows from its dist attrs"},
+    {"--load", 0, "F", "go on from what --save wrote; {rank}: a file per rank"},
     {"--feed", 0, "F", "feeds: .npz with keys step/name, or name for every step; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
+    {"--first-step", 0, "K", "number of the first step; default: where the run that --load reads ended, else 0"},
     {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops"},
-    {"--save", 0, "F", "persistables and fetches after the last step; {rank}: a file per rank"},
+    {"--save", 0, "F", "persistables, in .npz also fetches, after the last step; {rank}: a file per rank"},
+    {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
+    {"--no-fuse", 0, NULL, "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
-    {"--seed", 0, "K", "seed of random ops; default 0"},
+    {"--profile", 0, "[=F]", "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
+    {"--seed", 0, "K", "seed of random ops; default: that of the run that --load reads, else 0"},
     {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
     {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
 };
@@ -26,6 +32,7 @@ typedef struct session {
     int nranks;
     weft_program **programs;
     weft_tensors *params;
+    run_state state; /* where the run begins; at the end, where it ended */
     weft_tensors **feeds;
     size_t nfeeds;
     char *fetch_list;
@@ -40,6 +47,7 @@ static void session_fini(session *s) {
     for (size_t i = 0; s->feeds && i < s->nfeeds; i++) weft_tensors_destroy(s->feeds[i]);
     free(s->feeds);
     weft_tensors_destroy(s->params);
+    run_state_fini(&s->state);
     for (size_t i = 0; s->programs && i < s->args->npositional; i++) weft_program_destroy(s->programs[i]);
     free(s->programs);
     free(s->fetch_list);
@@ -114,33 +122,60 @@ static weft_status split_fetches(session *s, const char *list) {
     return NULL;
 }
 
-static weft_status make_trainer(session *s, long long steps, long long threads, long long seed) {
+/* Numbers of the command line, checked. */
+typedef struct numbers {
+    long long ranks, steps, first_step, threads, seed, plans;
+} numbers;
+
+static weft_status make_trainer(session *s, const numbers *n) {
     const cli_args *args = s->args;
+    const char *load = cli_value(args, "--load");
     weft_trainer_options o = {
         .programs = (const weft_program *const *)s->programs,
         .nprograms = args->npositional,
         .nranks = s->nranks,
+        .startups = (const weft_program *const *)s->state.startups,
+        .nstartups = s->state.nstartups,
+        .state = (const weft_tensors *const *)s->state.tensors,
+        .state_per_rank = load && has_rank(load),
+        .state_place = load,
         .params = s->params,
         .params_place = cli_value(args, "--params"),
         .feeds = (const weft_tensors *const *)s->feeds,
         .feeds_per_rank = s->feeds && has_rank(cli_value(args, "--feed")),
         .fetches = s->fetches,
         .nfetches = s->nfetches,
-        .nsteps = (size_t)steps,
-        .executor = {.nthreads = (int)threads, .seed = (uint64_t)seed, .trace = cli_given(args, "--trace")},
+        .first_step = (size_t)s->state.step,
+        .nsteps = (size_t)n->steps,
+        .plan_capacity = (size_t)n->plans,
+        .executor = {.nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed, .trace = cli_given(args, "--trace"),
+                     .profile = cli_given(args, "--profile"), .no_fuse = cli_given(args, "--no-fuse")},
     };
     return weft_trainer_create(args->context, &o, &s->trainer);
 }
 
-static weft_status open_session(session *s, long long steps, long long threads, long long seed) {
+/* What was given for before the first step has been taken over: it may be much memory. */
+static void close_sources(session *s) {
+    int64_t step = s->state.step, seed = s->state.seed;
+    run_state_fini(&s->state);
+    weft_tensors_destroy(s->params);
+    s->params = NULL;
+    s->state = (run_state){.step = step, .seed = seed};
+}
+
+static weft_status open_session(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"),
                *fetch = cli_value(args, "--fetch");
     weft_status status = load_programs(s);
     if (!status && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
+    if (!status) status = run_state_load(&s->state, args, s->nranks, s->programs);
+    if (cli_given(args, "--first-step")) s->state.step = n->first_step;
+    if (cli_given(args, "--seed")) s->state.seed = n->seed;
     if (!status && feed) status = load_feeds(s, feed);
     if (!status && fetch) status = split_fetches(s, fetch);
-    if (!status) status = make_trainer(s, steps, threads, seed);
+    if (!status) status = make_trainer(s, n);
+    if (!status) close_sources(s);
     if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds)))
         status = no_memory();
     return status;
@@ -168,15 +203,16 @@ static void show_progress(size_t step, size_t nsteps, double loss) {
 }
 
 static weft_status train(session *s, expectation *expected) {
-    size_t nsteps = weft_trainer_nsteps(s->trainer);
+    size_t first = weft_trainer_first_step(s->trainer), end = first + weft_trainer_nsteps(s->trainer);
     if (weft_trainer_nfetches(s->trainer)) printf("step,rank,name,value\n");
-    for (size_t step = 0; step < nsteps; step++) {
+    for (size_t step = first; step < end; step++) {
         weft_status status = weft_trainer_step(s->trainer, step);
         if (status) return status;
-        s->seconds[step] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
+        s->state.step = (int64_t)step + 1;
+        s->seconds[step - first] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
         double loss = print_fetches(s->trainer, step);
         expectation_compare(expected, step, loss);
-        show_progress(step, nsteps, loss);
+        show_progress(step, end, loss);
     }
     return NULL;
 }
@@ -192,6 +228,12 @@ static void print_summary(const session *s) {
     qsort(s->seconds, nsteps, sizeof *s->seconds, by_value);
     fprintf(stderr, "summary: %zu step%s on %d rank%s, %.2f ms a step (median)\n", nsteps, nsteps == 1 ? "" : "s",
             s->nranks, s->nranks == 1 ? "" : "s", nsteps ? 1e3 * s->seconds[nsteps / 2] : 0);
+    weft_plan_cache_stats cache;
+    weft_plan_cache_get_stats(weft_trainer_plan_cache(s->trainer), &cache);
+    if (cache.nmisses > 1)
+        fprintf(stderr, "summary: feeds changed shape: planned %zu times, %zu plans kept, %zu gone\n", cache.nmisses,
+                cache.nplans, cache.nevictions);
+    print_memory(s->trainer);
     if (!cli_given(s->args, "--trace")) return;
     size_t ncollectives, nhidden;
     double total, hidden;
@@ -205,22 +247,25 @@ static void print_summary(const session *s) {
 }
 
 static int run(cli_args *args) {
-    long long ranks = (long long)args->npositional, steps = 0, threads = 1, seed = 0;
-    if (!cli_int(args, "--ranks", 1, 4096, &ranks) || !cli_int(args, "--steps", 0, 1LL << 40, &steps) ||
-        !cli_int(args, "--threads", 1, 1024, &threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &seed))
+    numbers n = {.ranks = (long long)args->npositional, .threads = 1};
+    if (!cli_int(args, "--ranks", 1, 4096, &n.ranks) || !cli_int(args, "--steps", 0, 1LL << 40, &n.steps) ||
+        !cli_int(args, "--first-step", 0, 1LL << 40, &n.first_step) ||
+        !cli_int(args, "--threads", 1, 1024, &n.threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &n.seed) ||
+        !cli_int(args, "--plans", 1, 1 << 20, &n.plans))
         return EXIT_USAGE;
-    if (args->npositional > 1 && (long long)args->npositional != ranks)
+    if (args->npositional > 1 && (long long)args->npositional != n.ranks)
         return cli_usage_error(args->command, "%zu programs for %lld ranks: expected one program, or one each",
-                               args->npositional, ranks);
+                               args->npositional, n.ranks);
     expectation expected = {.tolerance = 1e-4};
     if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
-    session s = {.args = args, .nranks = (int)ranks};
+    session s = {.args = args, .nranks = (int)n.ranks};
     weft_status status = expectation_init(&expected, args);
-    if (!status) status = open_session(&s, steps, threads, seed);
+    if (!status) status = open_session(&s, &n);
     if (!status) status = train(&s, &expected);
-    if (!status) status = save_results(args, s.trainer);
+    if (!status) status = save_results(args, s.trainer, &s.state, s.programs);
     if (!status) status = save_traces(args, s.trainer);
     if (!status) print_summary(&s);
+    if (!status) status = save_profiles(args, s.trainer);
     int result = status ? cli_fail(args, status) : expectation_held(&expected) ? EXIT_DONE : EXIT_WORK_FAILED;
     session_fini(&s);
     expectation_fini(&expected);
@@ -229,7 +274,8 @@ static int run(cli_args *args) {
 
 const cli_command command_run = {
     .name = "run",
-    .arguments = "PROGRAM... [--ranks N] [--params F] [--feed F] [--steps S] [--fetch VAR,...] [--save F]",
+    .arguments = "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
+                 "[--save F]",
     .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
                "Prints step,rank,name,value for every fetched var of one element.",
     .options = options,

@@ -23,8 +23,28 @@ bool expectation_held(const expectation *e);
 char *rank_path(const char *path, int rank);
 bool has_rank(const char *path);
 
-/* Writes --save and every --trace. */
-WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer *trainer);
+/* Where a run begins: --startup and --load. Later: where it ended. */
+typedef struct run_state {
+    weft_program **startups;
+    size_t nstartups;
+    weft_tensors **tensors; /* what --load read: one set, or one a rank */
+    size_t ntensors;
+    int64_t step, seed; /* of the next step; of random ops */
+} run_state;
+
+/* Reads --startup and --load, and from the latter the step and the seed, if it has them. */
+WEFT_MUST_USE weft_status run_state_load(run_state *s, const cli_args *args, int nranks, weft_program *const *programs);
+void run_state_fini(run_state *s);
+/* Puts the step and the seed into what will be saved. */
+WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
+
+/* Writes --save, with the state that the run ended in, and every --trace. */
+WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
+                                       weft_program *const *programs);
 WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer);
+
+/* run_profile.c: the summary's line of what is reserved and what is live; every --profile. */
+void print_memory(const weft_trainer *trainer);
+WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer);
 
 #endif

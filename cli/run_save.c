@@ -1,33 +1,84 @@
 /* run_save.c: what a run leaves: tensors, timelines. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run.h"
 
-static weft_status save_rank(const weft_trainer *trainer, const char *path, int rank) {
+static bool is_pdiparams(const char *path) {
+    static const char tail[] = ".pdiparams";
+    size_t n = strlen(path), m = sizeof tail - 1;
+    return n >= m && strcmp(path + n - m, tail) == 0;
+}
+
+static bool is_recorded(const weft_var *v) {
+    return weft_var_persistable(v) && weft_var_kind_of(v) == WEFT_DENSE_TENSOR;
+}
+
+/* A .pdiparams file has no names: it must hold exactly the persistables of the program that it will be read with. */
+static weft_status check_recorded(const weft_tensors *set, const weft_program *program, const char *path) {
+    static const char *const hint = "save an .npz, or {rank}.pdiparams for a file per rank";
+    const weft_block *block = weft_program_block(program, 0);
+    size_t nrecords = 0;
+    for (size_t i = 0; i < weft_block_nvars(block); i++) {
+        const weft_var *v = weft_block_var_at(block, i);
+        if (!is_recorded(v)) continue;
+        nrecords++;
+        if (!weft_tensors_find(set, weft_var_name(v)))
+            return weft_status_create(WEFT_UNSUPPORTED, path,
+                                      "a file without names must hold every persistable of the program; \"%s\" has no "
+                                      "known type or is not on the rank: %s",
+                                      weft_var_name(v), hint);
+    }
+    if (nrecords == weft_tensors_count(set)) return NULL;
+    return weft_status_create(WEFT_UNSUPPORTED, path,
+                              "the ranks' programs have %zu persistables together, the first %zu, and the file would "
+                              "have no names: %s",
+                              weft_tensors_count(set), nrecords, hint);
+}
+
+/* Of one rank, or with rank -1 of all, joined. */
+static weft_status save_set(const weft_trainer *trainer, const char *path, int rank, const run_state *end,
+                            const weft_program *program) {
+    weft_tensors *set = NULL;
+    weft_status status;
+    if (is_pdiparams(path)) {
+        status = rank < 0 ? weft_trainer_state(trainer, &set) : weft_trainer_rank_state(trainer, rank, &set);
+        if (!status) status = check_recorded(set, program, path);
+    } else {
+        status = rank < 0 ? weft_trainer_result(trainer, &set) : weft_trainer_rank_result(trainer, rank, &set);
+        if (!status) status = run_state_mark(end, set);
+    }
+    if (!status) status = weft_tensors_save(set, path);
+    weft_tensors_destroy(set);
+    return status;
+}
+
+static weft_status save_rank(const weft_trainer *trainer, const char *path, int rank, const run_state *end,
+                             const weft_program *program) {
     char *file = rank_path(path, rank);
     if (!file) return weft_status_create(WEFT_OUT_OF_MEMORY, path, "out of memory");
-    weft_tensors *tensors = NULL;
-    weft_status status = weft_trainer_rank_result(trainer, rank, &tensors);
-    if (!status) status = weft_tensors_save(tensors, file);
-    weft_tensors_destroy(tensors);
+    weft_status status = save_set(trainer, file, rank, end, program);
     free(file);
     return status;
 }
 
-weft_status save_results(const cli_args *args, const weft_trainer *trainer) {
+weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
+                         weft_program *const *programs) {
     const char *path = cli_value(args, "--save");
     weft_status status = NULL;
     if (!path) return NULL;
     if (has_rank(path)) {
         for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++)
-            status = save_rank(trainer, path, rank);
-        return status;
+            status = save_rank(trainer, path, rank, end, programs[args->npositional > 1 ? rank : 0]);
+    } else {
+        status = save_set(trainer, path, -1, end, programs[0]);
     }
-    weft_tensors *tensors = NULL;
-    status = weft_trainer_result(trainer, &tensors);
-    if (!status) status = weft_tensors_save(tensors, path);
-    weft_tensors_destroy(tensors);
+    if (!status && is_pdiparams(path))
+        fprintf(stderr,
+                "summary: %s has no room for the step: go on with --load %s --first-step %" PRId64 " --seed %" PRId64
+                "\n",
+                path, path, end->step, end->seed);
     return status;
 }
 

@@ -7,7 +7,8 @@
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
 #include <stdio.h>
 
-#include "executor/executor.h"
+#include "executor/group.h"
+#include "executor/state.h"
 
 const char *instr_place(const plan_instr *instr, char *out, size_t nbytes) {
     snprintf(out, nbytes, "%s #%d", instr->schema ? instr->schema->type : instr->op->type->bytes, instr->op_index);
@@ -72,7 +73,6 @@ static weft_status bind_value(rank_state *rank, size_t i) {
     const weft_plan *plan = rank->plan;
     const plan_value *v = &plan->values[i];
     bool persists = v->space == PLAN_PERSISTENT;
-    const memory *space = persists ? &rank->persistent : &rank->temporary;
     tensor t = tensor_of_shape(&v->shape);
     size_t nbytes = (size_t)t.numel * weft_dtype_nbytes(t.dtype);
     if (v->shape.ndim < 0 || t.numel < 0 || nbytes > (size_t)v->nbytes ||
@@ -82,18 +82,18 @@ static weft_status bind_value(rank_state *rank, size_t i) {
                                   v->name, (long long)v->nbytes, (long long)v->offset,
                                   (long long)(persists ? plan->persistent_nbytes : plan->temporary_nbytes));
     }
-    t.data = space->bytes ? space->bytes + v->offset : NULL;
+    if (!persists && rank->temporary.bytes) t.data = rank->temporary.bytes + v->offset; /* others': state_bind */
     rank->values[i] = t;
     return NULL;
 }
 
 static weft_status bind_memory(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
-    TRY(memory_init(&rank->persistent, &x->context->allocator, (size_t)plan->persistent_nbytes));
     TRY(memory_init(&rank->temporary, &x->context->allocator, (size_t)plan->temporary_nbytes));
     rank->values = ARENA_ARRAY(&x->arena, tensor, plan->nvalues);
     if (!rank->values) return base_out_of_memory();
     for (size_t i = 0; i < plan->nvalues; i++) TRY(bind_value(rank, i));
+    TRY(state_bind(x, rank));
     for (size_t i = 0; i < plan->nvalues; i++) {
         int32_t rows = plan->values[i].rows;
         if (rows >= 0) rank->values[i].rows = rank->values[rows].data;
@@ -125,6 +125,13 @@ static void fill_addresses(const rank_state *rank, tensor *tensors, const int32_
     for (size_t i = 0; i < nargs; i++) {
         if (args[i] >= 0) tensors[i] = rank->values[args[i]];
     }
+}
+
+/* What a kernel only knows the type of, it does not get: the bytes may be another value's by now. */
+static void forget_unread(const plan_instr *instr, tensor *in) {
+    for (size_t s = 0; s < instr->schema->ninputs; s++)
+        for (uint32_t k = instr->in_first[s]; instr->schema->inputs[s].only_type && k < instr->in_first[s + 1]; k++)
+            in[k].data = in[k].rows = NULL;
 }
 
 static weft_status bind_guard(const rank_state *rank, const plan_instr *instr, int32_t guard, const uint8_t **out) {
@@ -164,8 +171,8 @@ static weft_status check_waits(const rank_state *rank, const plan_instr *instr, 
 }
 
 /* Prepares the kernel: looks at types and attrs, makes its state. */
-static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_instr *instr, const kernel *k,
-                           kernel_call *call, size_t *workspace_nbytes) {
+static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_instr *instr, bound_instr *out) {
+    kernel_call *call = &out->call;
     kernel_prepare p = {.op = instr->op,
                         .schema = instr->schema,
                         .in = call->in,
@@ -175,20 +182,22 @@ static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_
                         .arena = &x->arena,
                         .rank = rank->rank,
                         .nranks = x->nranks,
-                        .ring_nranks = call->ring ? call->ring->nranks : 1};
-    weft_status status = k->prepare ? k->prepare(&p) : NULL;
+                        .ring_nranks = call->ring ? call->ring->nranks : 1,
+                        .nthreads = x->options.nthreads};
+    weft_status status = kernel_bind(&p, &out->run);
     if (status) {
         weft_status worded = bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
         weft_status_free(status);
         return worded;
     }
     call->state = p.state;
-    *workspace_nbytes = p.workspace_nbytes;
+    call->split = p.split;
+    out->workspace_nbytes = p.workspace_nbytes;
     return NULL;
 }
 
 static weft_status bind_instr(weft_executor *x, const rank_state *rank, const plan_instr *instr, int32_t *writers,
-                              bound_instr *out, size_t *workspace_nbytes) {
+                              bound_instr *out) {
     const op_schema *schema = instr->schema;
     const kernel *k = kernel_find(schema);
     if (!k)
@@ -199,7 +208,7 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
     tensor *in, *outs;
     TRY(bind_args(x, rank, instr, instr->in, nin, &in));
     TRY(bind_args(x, rank, instr, instr->out, nout, &outs));
-    *out = (bound_instr){.run = k->run, .instr = instr};
+    *out = (bound_instr){.instr = instr, .nwaits = instr->nwaits};
     out->call = (kernel_call){.schema = schema,
                               .in = in,
                               .out = outs,
@@ -211,8 +220,9 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
                               .seed = x->options.seed,
                               .op_seed = op_seed(rank->plan, instr, nout, writers),
                               .nthreads = x->options.nthreads};
-    TRY(prepare(x, rank, instr, k, &out->call, workspace_nbytes));
+    TRY(prepare(x, rank, instr, out));
     fill_addresses(rank, in, instr->in, nin);
+    forget_unread(instr, in);
     fill_addresses(rank, outs, instr->out, nout);
     TRY(bind_guard(rank, instr, instr->guard, &out->guard));
     return bind_guard(rank, instr, instr->outer_guard, &out->outer_guard);
@@ -242,10 +252,25 @@ static weft_status make_streams(weft_executor *x, rank_state *rank) {
     return NULL;
 }
 
-/* Scratch that instructions of a stream share: as much as the one that needs most. */
-static weft_status bind_workspace(weft_executor *x, stream_state *s, size_t nbytes) {
-    TRY(memory_init(&s->workspace, &x->context->allocator, nbytes));
-    for (size_t i = 0; i < s->ninstrs; i++) s->instrs[i].call.workspace = s->workspace.bytes;
+/* Scratch that instructions of a stream share: as much as the one that needs most, or the group: its members run at the
+ * same time and have a part each. The first time round finds the size, the second one the addresses. */
+static size_t lay_out_workspace(stream_state *s, unsigned char *bytes) {
+    size_t at = 0, most = 0;
+    for (size_t i = 0; i < s->ninstrs; i++) {
+        bound_instr *b = &s->instrs[i];
+        if (!b->group || group_count(b)) at = 0;
+        b->call.workspace = bytes ? bytes + at : NULL;
+        if (!base_add(at, b->workspace_nbytes, &at) || !base_add(at, 63, &at)) return SIZE_MAX;
+        at &= ~(size_t)63;
+        if (at > most) most = at;
+    }
+    return most;
+}
+
+static weft_status bind_workspace(weft_executor *x, stream_state *s) {
+    TRY(groups_bind(x, s));
+    TRY(memory_init(&s->workspace, &x->context->allocator, lay_out_workspace(s, NULL)));
+    lay_out_workspace(s, s->workspace.bytes);
     return NULL;
 }
 
@@ -260,19 +285,16 @@ static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
     size_t nstreams = plan->nstreams ? (size_t)plan->nstreams : 1;
     size_t *ndone = ARENA_ARRAY(&x->arena, size_t, nstreams);
-    size_t *workspace = ARENA_ARRAY(&x->arena, size_t, nstreams);
     int32_t *writers = ARENA_ARRAY(&x->arena, int32_t, plan->nvalues ? plan->nvalues : 1);
-    if (!ndone || !workspace || !writers) return base_out_of_memory();
+    if (!ndone || !writers) return base_out_of_memory();
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
-        size_t needed = 0;
         TRY(check_waits(rank, instr, i, ndone));
         bound_instr *bound = &rank->streams[instr->stream].instrs[ndone[instr->stream]++];
-        TRY(bind_instr(x, rank, instr, writers, bound, &needed));
+        TRY(bind_instr(x, rank, instr, writers, bound));
         mark_signals(rank, instr);
-        if (needed > workspace[instr->stream]) workspace[instr->stream] = needed;
     }
-    for (int s = 0; s < plan->nstreams; s++) TRY(bind_workspace(x, &rank->streams[s], workspace[s]));
+    for (int s = 0; s < plan->nstreams; s++) TRY(bind_workspace(x, &rank->streams[s]));
     x->ninstrs += plan->ninstrs;
     return NULL;
 }

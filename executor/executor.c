@@ -1,7 +1,9 @@
 /* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
  * worker.c runs steps, timeline.c and trace_*.c tell what happened. */
 #include "executor/executor.h"
+#include "executor/pool.h"
 #include "executor/slice.h"
+#include "executor/state.h"
 
 static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks) {
     if (nranks < 1) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected at least 1", nranks);
@@ -38,8 +40,20 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
     return rings_check(x);
 }
 
+static weft_status take_state(weft_executor *x, executor_state *state) {
+    if (!state) return executor_state_create(&x->context->allocator, x->nranks, &x->state);
+    x->state = executor_state_retain(state);
+    return NULL;
+}
+
 weft_status weft_executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
                                  const weft_executor_options *options, weft_executor **out_executor) {
+    return executor_create(context, plans, nplans, nranks, options, NULL, out_executor);
+}
+
+weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
+                            const weft_executor_options *options, executor_state *state,
+                            weft_executor **out_executor) {
     TRY(check_plans(plans, nplans, nranks));
     weft_executor *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
@@ -49,9 +63,11 @@ weft_status weft_executor_create(weft_context *context, const weft_plan *const *
     arena_init(&x->arena, &context->allocator);
     set_options(x, options);
     weft_status status = NULL;
+    TRY_DONE(take_state(x, state));
     TRY_DONE(local_world_create(&context->allocator, nranks, &x->world));
     local_world_set_timeout(x->world, x->options.timeout_seconds);
     TRY_DONE(bind_ranks(x, plans, nplans));
+    TRY_DONE(profile_init(x));
     TRY_DONE(workers_start(x));
     *out_executor = x;
     x = NULL;
@@ -70,11 +86,23 @@ static void free_rank(weft_executor *x, rank_state *rank) {
 void weft_executor_destroy(weft_executor *x) {
     if (!x) return;
     workers_stop(x);
+    thread_pool_destroy(x->pool);
     timeline_free(x);
     for (int r = 0; x->ranks && r < x->nranks; r++) free_rank(x, &x->ranks[r]);
+    executor_state_release(x->state);
     local_world_destroy(x->world);
     arena_fini(&x->arena);
     base_free(&x->context->allocator, x, sizeof *x);
+}
+
+int64_t executor_own_nbytes(const weft_executor *x) {
+    size_t nbytes = x->arena.total_nbytes;
+    for (int r = 0; r < x->nranks; r++) {
+        const rank_state *rank = &x->ranks[r];
+        nbytes += rank->persistent.block_nbytes + rank->temporary.block_nbytes;
+        for (int s = 0; s < rank->plan->nstreams; s++) nbytes += rank->streams[s].workspace.block_nbytes;
+    }
+    return (int64_t)nbytes;
 }
 
 /* --- values ----------------------------------------------------------------------------------------------------------
@@ -125,6 +153,10 @@ weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, w
     out_tensor->data = t->data;
     out_tensor->nbytes = (size_t)t->numel * weft_dtype_nbytes(t->dtype);
     return NULL;
+}
+
+void weft_executor_set_step(weft_executor *x, uint64_t step) {
+    x->step = step;
 }
 
 double weft_executor_step_seconds(const weft_executor *x) {

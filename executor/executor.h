@@ -26,12 +26,20 @@ typedef struct trace_event {
     int64_t start_ns, end_ns;
 } trace_event;
 
+/* With options.profile: what one instruction took in all steps that count (profile.c). */
+typedef struct profile_cell {
+    int64_t ns, count;
+} profile_cell;
+
 /* An instruction with everything resolved for one rank. */
 typedef struct bound_instr {
     kernel_call call;
     weft_status (*run)(const kernel_call *);
     const plan_instr *instr;
     const uint8_t *guard, *outer_guard; /* NULL: always */
+    struct bound_group *group;          /* group.c: it takes turns with its neighbours; NULL: it does not */
+    size_t workspace_nbytes;            /* that the kernel asked for */
+    uint32_t nwaits;                    /* instr's */
     bool signals;                       /* another stream waits for this one */
 } bound_instr;
 
@@ -48,6 +56,7 @@ typedef struct stream_state {
     bool has_thread;
     trace_event *events; /* ntraced_steps of ninstrs each; step s lies at s % ntraced_steps */
     size_t events_nbytes;
+    profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
 } stream_state;
 
 /* A ring of the plan as this rank sees it, and its collectives in order. */
@@ -63,8 +72,9 @@ typedef struct rank_state {
     int rank;
     const weft_plan *plan;
     const struct value_index *index;
-    memory persistent, temporary;
-    tensor *values; /* by value of the plan: type and address */
+    memory persistent, temporary; /* this executor's own: feeds and fetches; what lives within a step */
+    tensor *values;     /* by value of the plan: type and address */
+    bool *is_inherited; /* by value: an executor that was made before holds it in the same state */
     ring_use *rings;
     size_t nrings;
     stream_state *streams; /* plan->nstreams of them */
@@ -81,6 +91,7 @@ struct weft_executor {
     weft_context *context;
     arena arena;
     weft_executor_options options;
+    struct executor_state *state; /* persistables, which other executors may share */
     int nranks;
     rank_state *ranks;
     value_index *indices; /* one per plan */
@@ -93,8 +104,10 @@ struct weft_executor {
     _Atomic uint32_t nrunning;
     uint32_t nworkers;
     bool shares_cores; /* more workers than cores */
+    struct thread_pool *pool; /* helps kernels; NULL where each call has one thread */
     _Atomic bool stopping;
     uint64_t nsteps;          /* run so far */
+    uint64_t step;            /* number of the next one: what random ops draw by */
     int64_t start_ns, end_ns; /* of the last step */
 
     _Atomic(weft_status) failure;      /* the first one; of this run */
@@ -102,7 +115,16 @@ struct weft_executor {
     bool has_failed;
 
     size_t ntraced_steps; /* room in every stream's events */
+    struct executor_profile *profile; /* NULL: nothing is profiled */
 };
+
+/* --- executor.c --------------------------------------------------------------------------------------------------- */
+/* weft_executor_create with the persistables of `state`, or with a state of its own where that is NULL. */
+WEFT_MUST_USE weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans,
+                                          int nranks, const weft_executor_options *options,
+                                          struct executor_state *state, weft_executor **out_executor);
+/* Bytes that go away with the executor: not those of its state. */
+int64_t executor_own_nbytes(const weft_executor *x);
 
 /* --- memory.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status memory_init(memory *m, const weft_allocator *allocator, size_t nbytes);
@@ -127,6 +149,11 @@ WEFT_MUST_USE weft_status rings_check(const weft_executor *x);
 /* --- worker.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status workers_start(weft_executor *x);
 void workers_stop(weft_executor *x);
+
+/* --- profile.c ---------------------------------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */
+void profile_begin_step(weft_executor *x);
+void profile_count_step(weft_executor *x); /* the one that has just ended */
 
 /* --- trace -------------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status timeline_reserve(weft_executor *x); /* room for one more step */

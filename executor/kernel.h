@@ -24,6 +24,17 @@ typedef struct tensor {
 
 struct comm_ring; /* executor/comm/comm.h */
 
+/* Of a kernel that works row by row, so that several may take turns at a few rows while these are in the cache
+ * (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in order; any
+ * other is read or written as the kernel likes. */
+struct kernel_call;
+typedef struct row_split {
+    void (*rows)(const struct kernel_call *c, int64_t first, int64_t end); /* of nrows; NULL: it has none */
+    int64_t nrows;                                                         /* 1: there is nothing to split */
+    bool in_order; /* rows add up into an output: run them first to last, by one thread at a time */
+    bool alone;    /* run does more than the rows do: no taking turns */
+} row_split;
+
 /* Arguments are flattened in schema slot order; in_first[s] .. in_first[s + 1] are those of input slot s. */
 typedef struct kernel_call {
     const op_schema *schema;
@@ -38,6 +49,8 @@ typedef struct kernel_call {
     uint64_t op_seed;    /* distinct per op, equal on all ranks */
     uint64_t step;       /* 0, 1, ... */
     int nthreads;        /* intra-op threads this call may use */
+    struct pool_seat *seat; /* where the stream asks for their help; NULL: there is none */
+    row_split split;     /* as prepare set it */
 } kernel_call;
 
 typedef struct kernel_prepare {
@@ -51,15 +64,25 @@ typedef struct kernel_prepare {
     size_t workspace_nbytes; /* to be set by prepare; 0 by default */
     int rank, nranks;        /* of the whole run */
     int ring_nranks;         /* of the op's ring; 1 if it has none */
+    int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
+    row_split split;      /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
 } kernel_prepare;
+
+typedef weft_status (*kernel_run_fn)(const kernel_call *);
 
 typedef struct kernel {
     weft_status (*prepare)(kernel_prepare *); /* NULL: nothing to prepare */
-    weft_status (*run)(const kernel_call *);
+    kernel_run_fn run;
 } kernel;
 
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
+/* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the kernel
+ * refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
+WEFT_MUST_USE weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run);
+
+/* Runs all rows of a call that has them, on as many threads as it may use. */
+WEFT_MUST_USE weft_status kernel_run_rows(const kernel_call *c);
 
 /* For kernels. First argument of a slot, NULL if there is none or an empty one (@EMPTY@: no element type). */
 static inline const tensor *arg_in(const kernel_call *c, int s) {
@@ -86,11 +109,31 @@ WEFT_MUST_USE weft_status kernel_failed(const kernel_call *c, const char *format
 /* State of one struct type, zeroed. */
 #define KERNEL_STATE(p, type) ((type *)((p)->state = ARENA_NEW((p)->arena, type)))
 
+/* --- intra-op threads (executor/pool.c) ----------------------------------------------------------------------------- */
+
+/* Items [first, end) of a job; parts of one job are numbered from 0. */
+typedef void (*parallel_part)(void *arg, int64_t first, int64_t end, int part);
+
+/* Runs `run` over items 0 .. count in contiguous parts of at least `grain` items, on as many threads as the call may
+ * use, and returns when all are done. What an item computes may not depend on the part that it falls into, so that
+ * results do not depend on the number of threads. Parts may not call parallel_for, allocate, or fail (note it in arg).
+ * Scratch that a part needs: workspace of p->nthreads times its size, taken by part number. */
+void parallel_for(const kernel_call *c, int64_t count, int64_t grain, parallel_part run, void *arg);
+/* How many parts that makes: 1 .. c->nthreads. */
+int parallel_parts(const kernel_call *c, int64_t count, int64_t grain);
+/* The grain of items that each read or write so many bytes, and of items that each take so many multiplications. */
+static inline int64_t parallel_grain(int64_t cost, int64_t enough) {
+    return cost >= enough ? 1 : (enough + cost - 1) / (cost > 0 ? cost : 1);
+}
+static inline int64_t grain_of_bytes(int64_t item_nbytes) { return parallel_grain(item_nbytes, 64 * 1024); }
+static inline int64_t grain_of_products(int64_t item_products) { return parallel_grain(item_products, 256 * 1024); }
+
 /* --- shared maths ------------------------------------------------------------------------------------------------- */
 
-/* C = alpha op(A) op(B) + beta C, row major; op transposes where ta/tb. m x n result, inner extent k. */
-void gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-              const float *b, int64_t ldb, float beta, float *c, int64_t ldc, int nthreads);
+/* C = alpha op(A) op(B) + beta C, row major; op transposes where ta/tb. m x n result, inner extent k. On the threads of
+ * `call` (NULL: one); bits do not depend on how many these are. */
+void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+              int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
               const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 /* Which library gemm_f32 uses, for `weft info`. */

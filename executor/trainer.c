@@ -1,4 +1,5 @@
-/* trainer.c: from programs, parameters and feeds to an executor that is ready to step.
+/* trainer.c: from programs, parameters and feeds to an executor that is ready to step; and to another one when a step
+ * is fed in another shape (trainer_shapes.c, plan_cache.c).
  *
  * The order matters for what a user hears first: the feeds' own faults (names, dtypes, shapes, missing steps) before
  * what planning makes of them, missing parameters before a step is tried. */
@@ -14,72 +15,81 @@ static weft_status check_options(const weft_trainer_options *o, int nranks) {
     return NULL;
 }
 
+/* How many steps there are, if nobody says: those in the feeds. */
+static weft_status count_steps(weft_trainer *t) {
+    size_t end = 0;
+    for (size_t i = 0; i < t->nsets; i++) {
+        if (t->sets[i].nsteps > end) end = t->sets[i].nsteps;
+    }
+    t->first_step = t->options.first_step;
+    t->nsteps = t->options.nsteps;
+    if (t->nsteps > SIZE_MAX - t->first_step)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%zu steps from %zu are too many", t->nsteps,
+                                  t->first_step);
+    if (t->nsteps) return NULL;
+    if (end && end <= t->first_step)
+        return weft_status_create(WEFT_NOT_FOUND, NULL, "the feeds have %zu steps: there is none from %zu on", end,
+                                  t->first_step);
+    t->nsteps = end ? end - t->first_step : 1;
+    return NULL;
+}
+
 static weft_status begin(weft_trainer *t) {
     const weft_trainer_options *o = &t->options;
     t->nranks = o->nranks > 0 ? o->nranks : (int)o->nprograms;
+    t->bound_shape = SIZE_MAX;
     TRY(check_options(o, t->nranks));
     TRY(trainer_read_feeds(t));
-    t->nsteps = o->nsteps;
-    for (size_t i = 0; i < t->nsets && !o->nsteps; i++) {
-        if (t->sets[i].nsteps > t->nsteps) t->nsteps = t->sets[i].nsteps;
-    }
-    if (!t->nsteps) t->nsteps = 1;
-    return trainer_check_steps(t);
+    TRY(count_steps(t));
+    TRY(trainer_check_steps(t));
+    return trainer_find_shapes(t);
 }
 
 /* --- plans -----------------------------------------------------------------------------------------------------------
  */
 
-static bool same_values(const weft_feed_type *a, const weft_feed_type *b) {
-    size_t count = 1;
-    for (size_t i = 0; i < a->ndim; i++) count *= (size_t)a->dims[i];
-    if (!a->values || !b->values) return a->values == b->values;
-    return memcmp(a->values, b->values, count * sizeof *a->values) == 0;
+static weft_status make_cache(weft_trainer *t) {
+    const weft_trainer_options *o = &t->options;
+    weft_plan_cache_options options = {.programs = o->programs,
+                                       .nprograms = o->nprograms,
+                                       .nranks = t->nranks,
+                                       .fetches = o->fetches,
+                                       .nfetches = o->nfetches,
+                                       .capacity = o->plan_capacity,
+                                       .executor = o->executor};
+    if (options.executor.trace && options.executor.trace_steps <= 0)
+        options.executor.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;
+    return weft_plan_cache_create(t->context, &options, &t->cache);
 }
 
-static bool same_types(const weft_feed_type *a, size_t na, const weft_feed_type *b, size_t nb) {
-    if (na != nb) return false;
-    for (size_t i = 0; i < na; i++) {
-        if (strcmp(a[i].name, b[i].name) != 0 || a[i].dtype != b[i].dtype || a[i].ndim != b[i].ndim ||
-            memcmp(a[i].dims, b[i].dims, a[i].ndim * sizeof *a[i].dims) != 0) {
-            return false;
-        }
-        if (!same_values(&a[i], &b[i])) return false;
-    }
-    return true;
-}
-
-/* Plans what each rank runs. Ranks that run the same program on the same types share one plan. */
-static weft_status make_plans(weft_trainer *t) {
-    weft_plan_options *options = ARENA_ARRAY(&t->arena, weft_plan_options, t->nranks);
-    t->plans = ARENA_ARRAY(&t->arena, weft_plan *, t->nranks);
-    if (!options || !t->plans) return base_out_of_memory();
-    bool equal = t->options.nprograms == 1;
-    for (int r = 0; r < t->nranks; r++) {
-        weft_feed_type *types;
-        const char **names;
-        TRY(trainer_feed_types(t, r, &types, &options[r].nfeeds));
-        TRY(trainer_fetch_names(t, r, &names, &options[r].nfetches));
-        options[r].feeds = types;
-        options[r].fetches = names;
-        equal = equal && same_types(options[0].feeds, options[0].nfeeds, types, options[r].nfeeds);
-    }
-    t->nplans = equal ? 1 : (size_t)t->nranks;
-    for (size_t p = 0; p < t->nplans; p++) {
-        TRY(weft_plan_create(trainer_program(t, (int)p), &options[p], &t->plans[p]));
-    }
+/* Everything that refers to an executor now refers to that of this shape. After a failure nothing is bound, and the
+ * executor of before is still there to be asked. */
+static weft_status bind_shape(weft_trainer *t, size_t number) {
+    cache_entry *e;
+    t->bound_shape = SIZE_MAX;
+    TRY(plan_cache_get(t->cache, t->shapes[number].types, (size_t)t->nranks, &e));
+    t->plans = e->plans;
+    t->nplans = e->nplans;
+    t->executor = e->executor;
+    trainer_set_batch(t, t->shapes[number].step);
+    TRY(trainer_bind_feeds(t, t->shapes[number].step));
+    if (!e->is_set) TRY(trainer_set_params(t));
+    e->is_set = true;
+    TRY(trainer_bind_fetches(t));
+    t->bound_shape = number;
     return NULL;
 }
 
-static weft_status make_executor(weft_trainer *t) {
-    weft_executor_options options = t->options.executor;
-    if (options.trace && options.trace_steps <= 0) {
-        options.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;
-    }
-    const weft_plan **plans = ARENA_ARRAY(&t->arena, const weft_plan *, t->nplans);
-    if (!plans) return base_out_of_memory();
-    for (size_t p = 0; p < t->nplans; p++) plans[p] = t->plans[p];
-    return weft_executor_create(t->context, plans, t->nplans, t->nranks, &options, &t->executor);
+static size_t shape_of(const weft_trainer *t, size_t step) {
+    return t->shape_of ? t->shape_of[step - t->first_step] : 0;
+}
+
+/* What was given for before the first step is not needed any more. */
+static void forget_sources(weft_trainer *t) {
+    weft_trainer_destroy(t->startup);
+    t->startup = NULL;
+    t->options.params = NULL;
+    t->options.state = NULL;
 }
 
 weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options,
@@ -90,11 +100,10 @@ weft_status weft_trainer_create(weft_context *context, const weft_trainer_option
     arena_init(&t->arena, &context->allocator);
     weft_status status = NULL;
     TRY_DONE(begin(t));
-    TRY_DONE(make_plans(t));
-    TRY_DONE(make_executor(t));
-    TRY_DONE(trainer_bind_feeds(t));
-    TRY_DONE(trainer_set_params(t));
-    TRY_DONE(trainer_bind_fetches(t));
+    TRY_DONE(make_cache(t));
+    TRY_DONE(trainer_run_startup(t));
+    TRY_DONE(bind_shape(t, shape_of(t, t->first_step)));
+    forget_sources(t);
     *out_trainer = t;
     t = NULL;
 done:
@@ -104,20 +113,27 @@ done:
 
 void weft_trainer_destroy(weft_trainer *t) {
     if (!t) return;
-    weft_executor_destroy(t->executor);
-    for (size_t p = 0; p < t->nplans; p++) weft_plan_destroy(t->plans[p]);
+    weft_trainer_destroy(t->startup);
+    weft_plan_cache_destroy(t->cache);
     arena_fini(&t->arena);
     base_free(&t->context->allocator, t, sizeof *t);
 }
 
 weft_status weft_trainer_step(weft_trainer *t, size_t step) {
-    if (step >= t->nsteps) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "step %zu of %zu", step, t->nsteps);
+    if (step < t->first_step || step - t->first_step >= t->nsteps) {
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "step %zu: the steps are %zu to %zu", step,
+                                  t->first_step, t->first_step + t->nsteps - 1);
     }
+    size_t number = shape_of(t, step);
+    if (number != t->bound_shape) TRY(bind_shape(t, number));
     trainer_feed_step(t, step);
+    weft_executor_set_step(t->executor, step);
     return weft_executor_run(t->executor);
 }
 
+size_t weft_trainer_first_step(const weft_trainer *t) {
+    return t->first_step;
+}
 size_t weft_trainer_nsteps(const weft_trainer *t) {
     return t->nsteps;
 }
@@ -130,4 +146,8 @@ weft_executor *weft_trainer_executor(const weft_trainer *t) {
 
 const weft_plan *weft_trainer_plan(const weft_trainer *t, int rank) {
     return rank >= 0 && rank < t->nranks ? trainer_plan(t, rank) : NULL;
+}
+
+const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *t) {
+    return t->cache;
 }

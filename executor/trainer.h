@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_TRAINER_H
 #define EXECUTOR_TRAINER_H
 
-#include "executor/executor.h"
+#include "executor/plan_cache.h"
 #include "executor/slice.h"
 #include "weft/trainer.h"
 
@@ -20,8 +20,14 @@ typedef struct trainer_feeds {
     trainer_feed *items;
     size_t count;
     size_t nsteps; /* the largest */
-    int64_t batch; /* the largest dim 0 of values that are not persistable */
+    int64_t batch; /* of the step at hand: the largest dim 0 of values that are not persistable */
 } trainer_feeds;
+
+/* Steps that are fed in the same shapes: one plan holds for them. */
+typedef struct trainer_shape {
+    size_t step;            /* the first of them */
+    weft_feed_types *types; /* by rank */
+} trainer_shape;
 
 /* A feed on one rank, resolved: what to copy where. */
 typedef struct feed_target {
@@ -41,13 +47,19 @@ struct weft_trainer {
     weft_trainer_options options;
     arena arena;
     int nranks;
-    size_t nsteps;
+    size_t first_step, nsteps;
     trainer_feeds *sets;
     size_t nsets; /* 1, or nranks */
+    trainer_shape *shapes;
+    size_t nshapes;
+    uint32_t *shape_of;    /* by step from first_step */
+    weft_trainer *startup; /* has run the startup programs; NULL: none, or no longer needed */
+    weft_plan_cache *cache;
+    size_t bound_shape; /* what the following is for; SIZE_MAX: none */
     weft_plan **plans;
     size_t nplans; /* 1, or nranks */
     weft_executor *executor;
-    feed_target *targets; /* of all ranks */
+    feed_target *targets; /* of all ranks; room for every feed */
     size_t ntargets;
     bool has_fed; /* the targets that are set once */
     trainer_fetch *fetches;
@@ -68,18 +80,32 @@ static inline const weft_plan *trainer_plan(const weft_trainer *t, int rank) {
 WEFT_MUST_USE weft_status trainer_read_feeds(weft_trainer *t);
 /* Every feed has a value for every step. */
 WEFT_MUST_USE weft_status trainer_check_steps(const weft_trainer *t);
-/* The types that `rank` is fed, for its plan. */
-WEFT_MUST_USE weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_types, size_t *out_ntypes);
-WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t);
+/* The tensor of a feed in a step, or NULL. */
+const weft_tensor *trainer_fed(const trainer_feed *f, size_t step);
+/* What the batch is in a step: before the two that follow. */
+void trainer_set_batch(weft_trainer *t, size_t step);
+/* The types that `rank` is fed in a step, for its plan. */
+WEFT_MUST_USE weft_status trainer_feed_types(weft_trainer *t, int rank, size_t step, weft_feed_types *out_types);
+/* Where a step's feeds go in the executor at hand. Allocates once. */
+WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t, size_t step);
 void trainer_feed_step(weft_trainer *t, size_t step);
 bool trainer_is_fed(const weft_trainer *t, int rank, const char *n);
 
+/* --- trainer_shapes.c --------------------------------------------------------------------------------------------- */
+/* Which steps are fed alike, and the types that each rank is fed. */
+WEFT_MUST_USE weft_status trainer_find_shapes(weft_trainer *t);
+
+/* --- trainer_startup.c -------------------------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status trainer_run_startup(weft_trainer *t);
+/* What the startup programs wrote to a persistable; false if nothing. `out_is_part`: it is the rank's own part. */
+bool trainer_startup_value(const weft_trainer *t, int rank, const char *n, weft_tensor *out_tensor, bool *out_is_part);
+
 /* --- trainer_params.c --------------------------------------------------------------------------------------------- */
+/* Sets what the executor at hand has in no earlier one's state. */
 WEFT_MUST_USE weft_status trainer_set_params(weft_trainer *t);
 
 /* --- trainer_fetch.c ---------------------------------------------------------------------------------------------- */
-/* The vars that the plan of `rank` must keep. */
-WEFT_MUST_USE weft_status trainer_fetch_names(weft_trainer *t, int rank, const char ***out_names, size_t *out_nnames);
+/* Where the fetches are in the executor at hand. Allocates once. */
 WEFT_MUST_USE weft_status trainer_bind_fetches(weft_trainer *t);
 
 #endif

@@ -76,26 +76,8 @@ static weft_status read_key(reading *r, const weft_tensor *tensor_fed, trainer_f
     return NULL;
 }
 
-/* The first tensor of a feed: all others must be like it. */
-static const weft_tensor *sample(const trainer_feed *f) {
-    if (f->always) return f->always;
-    for (size_t i = 0; i < f->nsteps; i++) {
-        if (f->steps[i]) return f->steps[i];
-    }
-    return NULL;
-}
-
-static weft_status check_alike(const trainer_feed *f, const weft_tensor *other) {
-    const weft_tensor *one = sample(f);
-    if (!one || !other) return NULL;
-    if (one->dtype == other->dtype && one->ndim == other->ndim &&
-        memcmp(one->dims, other->dims, one->ndim * sizeof *one->dims) == 0) {
-        return NULL;
-    }
-    char a[200], b[200];
-    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\" is %s, feed \"%s\" is %s: steps must be alike",
-                              one->name, type_text(one->dtype, one->ndim, one->dims, a, sizeof a), other->name,
-                              type_text(other->dtype, other->ndim, other->dims, b, sizeof b));
+const weft_tensor *trainer_fed(const trainer_feed *f, size_t step) {
+    return step < f->nsteps && f->steps[step] ? f->steps[step] : f->always;
 }
 
 static weft_status read_set(weft_trainer *t, const weft_tensors *from, int first, int end, trainer_feeds *set) {
@@ -120,17 +102,20 @@ static weft_status read_set(weft_trainer *t, const weft_tensors *from, int first
     for (size_t i = 0; i < count; i++) {
         const weft_tensor *fed = weft_tensors_at(from, i);
         TRY(read_key(&r, fed, &f, &has_step, &step));
-        TRY(check_alike(f, fed));
         *(has_step ? &f->steps[step] : &f->always) = fed;
     }
     return NULL;
 }
 
-static void find_batch(const weft_trainer *t, trainer_feeds *set) {
-    for (size_t i = 0; i < set->count; i++) {
-        const weft_tensor *fed = sample(&set->items[i]);
-        const weft_var *v = find_var(trainer_program(t, 0), set->items[i].name);
-        if (fed->ndim && !(v && v->persistable) && fed->dims[0] > set->batch) set->batch = fed->dims[0];
+void trainer_set_batch(weft_trainer *t, size_t step) {
+    for (size_t k = 0; k < t->nsets; k++) {
+        trainer_feeds *set = &t->sets[k];
+        set->batch = 0;
+        for (size_t i = 0; i < set->count; i++) {
+            const weft_tensor *fed = trainer_fed(&set->items[i], step);
+            const weft_var *v = find_var(trainer_program(t, 0), set->items[i].name);
+            if (fed->ndim && !(v && v->persistable) && fed->dims[0] > set->batch) set->batch = fed->dims[0];
+        }
     }
 }
 
@@ -143,7 +128,6 @@ weft_status trainer_read_feeds(weft_trainer *t) {
         int first = t->nsets == 1 ? 0 : (int)i, end = t->nsets == 1 ? t->nranks : (int)i + 1;
         if (!o->feeds[i]) continue;
         TRY(read_set(t, o->feeds[i], first, end, &t->sets[i]));
-        find_batch(t, &t->sets[i]);
     }
     return NULL;
 }
@@ -152,10 +136,10 @@ weft_status trainer_check_steps(const weft_trainer *t) {
     for (size_t i = 0; i < t->nsets; i++) {
         for (size_t k = 0; k < t->sets[i].count; k++) {
             const trainer_feed *f = &t->sets[i].items[k];
-            for (size_t s = 0; s < t->nsteps && !f->always; s++) {
-                if (s >= f->nsteps || !f->steps[s]) {
+            for (size_t s = t->first_step; s < t->first_step + t->nsteps && !f->always; s++) {
+                if (!trainer_fed(f, s)) {
                     return weft_status_create(WEFT_NOT_FOUND, NULL, "feed \"%s\" has no value for step %zu of %zu",
-                                              f->name, s, t->nsteps);
+                                              f->name, s, t->first_step + t->nsteps);
                 }
             }
         }
@@ -242,7 +226,7 @@ static weft_status known_values(weft_trainer *t, const trainer_feed *f, const sl
     return NULL;
 }
 
-weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_types, size_t *out_ntypes) {
+weft_status trainer_feed_types(weft_trainer *t, int rank, size_t step, weft_feed_types *out_types) {
     const trainer_feeds *set = trainer_set(t, rank);
     weft_feed_type *types = ARENA_ARRAY(&t->arena, weft_feed_type, set->count ? set->count : 1);
     size_t n = 0;
@@ -251,7 +235,7 @@ weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_t
         const trainer_feed *f = &set->items[i];
         const weft_var *v = f->is_rows ? NULL : find_var(trainer_program(t, rank), f->name);
         if (!v) continue;
-        const weft_tensor *fed = sample(f);
+        const weft_tensor *fed = trainer_fed(f, step);
         slice part;
         TRY(rank_part(t, rank, v, fed, &part));
         TRY(check_type(t, rank, v, fed, &part));
@@ -260,19 +244,18 @@ weft_status trainer_feed_types(weft_trainer *t, int rank, weft_feed_type **out_t
         TRY(known_values(t, f, &part, &types[n].values));
         n++;
     }
-    *out_types = types;
-    *out_ntypes = n;
+    *out_types = (weft_feed_types){types, n};
     return NULL;
 }
 
 /* --- steps -----------------------------------------------------------------------------------------------------------
  */
 
-static weft_status bind_feed(weft_trainer *t, int rank, const trainer_feed *f) {
+static weft_status bind_feed(weft_trainer *t, int rank, const trainer_feed *f, size_t step) {
     const rank_state *state = &t->executor->ranks[rank];
     int32_t value = value_index_find(state->index, f->name);
     if (value < 0) return NULL; /* another rank's program has it */
-    const weft_tensor *fed = sample(f);
+    const weft_tensor *fed = trainer_fed(f, step);
     const plan_value *v = &state->plan->values[value];
     feed_target *target = &t->targets[t->ntargets];
     *target = (feed_target){.feed = f, .to = state->values[value], .once = !f->nsteps && !v->is_written};
@@ -289,14 +272,20 @@ static weft_status bind_feed(weft_trainer *t, int rank, const trainer_feed *f) {
     return NULL;
 }
 
-weft_status trainer_bind_feeds(weft_trainer *t) {
+static weft_status reserve_targets(weft_trainer *t) {
     size_t count = 0;
     for (int r = 0; r < t->nranks; r++) count += trainer_set(t, r)->count;
     t->targets = ARENA_ARRAY(&t->arena, feed_target, count ? count : 1);
-    if (!t->targets) return base_out_of_memory();
+    return t->targets ? NULL : base_out_of_memory();
+}
+
+weft_status trainer_bind_feeds(weft_trainer *t, size_t step) {
+    if (!t->targets) TRY(reserve_targets(t));
+    t->ntargets = 0;
+    t->has_fed = false;
     for (int r = 0; r < t->nranks; r++) {
         const trainer_feeds *set = trainer_set(t, r);
-        for (size_t i = 0; i < set->count; i++) TRY(bind_feed(t, r, &set->items[i]));
+        for (size_t i = 0; i < set->count; i++) TRY(bind_feed(t, r, &set->items[i], step));
     }
     return NULL;
 }
@@ -304,9 +293,8 @@ weft_status trainer_bind_feeds(weft_trainer *t) {
 void trainer_feed_step(weft_trainer *t, size_t step) {
     for (size_t i = 0; i < t->ntargets; i++) {
         const feed_target *target = &t->targets[i];
-        const trainer_feed *f = target->feed;
         if (target->once && t->has_fed) continue;
-        const weft_tensor *fed = step < f->nsteps && f->steps[step] ? f->steps[step] : f->always;
+        const weft_tensor *fed = trainer_fed(target->feed, step);
         slice_take(&target->part, weft_dtype_nbytes(target->to.dtype), fed->data, target->to.data);
     }
     t->has_fed = true;

@@ -12,46 +12,28 @@ static const char *const fetch_prefix = "fetch.";
 /* --- names -----------------------------------------------------------------------------------------------------------
  */
 
-/* The name without "#rows", where it has that and the program no var of the full name. */
-static const char *kept_name(weft_trainer *t, const weft_program *p, const char *n) {
-    size_t nbytes = strlen(n), suffix = strlen("#rows");
-    bool is_rows = nbytes > suffix && strcmp(n + nbytes - suffix, "#rows") == 0;
-    if (!is_rows || weft_block_find_var(p->blocks[0], n)) return n;
-    return arena_string(&t->arena, n, nbytes - suffix);
-}
-
-weft_status trainer_fetch_names(weft_trainer *t, int rank, const char ***out_names, size_t *out_nnames) {
-    const weft_program *p = trainer_program(t, rank);
-    size_t count = t->options.nfetches, n = 0;
-    const char **names = ARENA_ARRAY(&t->arena, const char *, count ? count : 1);
-    if (!names) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) {
-        const char *kept = kept_name(t, p, t->options.fetches[i]);
-        if (!kept) return base_out_of_memory();
-        if (weft_block_find_var(p->blocks[0], kept)) names[n++] = kept;
-    }
-    *out_names = names;
-    *out_nnames = n;
-    return NULL;
-}
-
 static const value_index *index_of(const weft_trainer *t, int rank) {
     return t->executor->ranks[rank].index;
 }
 
-static weft_status bind_fetch(weft_trainer *t, const char *n) {
-    trainer_fetch *f = &t->fetches[t->nfetches];
+static weft_status find_fetch(const weft_trainer *t, trainer_fetch *f) {
     bool found = false;
-    f->name = n;
-    f->values = ARENA_ARRAY(&t->arena, int32_t, t->nranks);
-    if (!f->values) return base_out_of_memory();
     for (int r = 0; r < t->nranks; r++) {
-        f->values[r] = value_index_find(index_of(t, r), n);
+        f->values[r] = value_index_find(index_of(t, r), f->name);
         found = found || f->values[r] >= 0;
     }
-    if (!found) return weft_status_create(WEFT_NOT_FOUND, NULL, "fetch \"%s\": block 0 has no such var", n);
+    if (found) return NULL;
+    return weft_status_create(WEFT_NOT_FOUND, NULL, "fetch \"%s\": block 0 has no such var", f->name);
+}
+
+/* Its name is kept: the plan that it may be from can go. */
+static weft_status add_fetch(weft_trainer *t, const char *n) {
+    trainer_fetch *f = &t->fetches[t->nfetches];
+    f->name = arena_string(&t->arena, n, strlen(n));
+    f->values = ARENA_ARRAY(&t->arena, int32_t, t->nranks);
+    if (!f->name || !f->values) return base_out_of_memory();
     t->nfetches++;
-    return NULL;
+    return find_fetch(t, f);
 }
 
 /* The column of "fetch.COL", or -1. */
@@ -85,16 +67,18 @@ static weft_status bind_columns(weft_trainer *t) {
     qsort(found, n, sizeof *found, by_column);
     for (size_t i = 0; i < n; i++) {
         if (i && column_of(found[i]) == column_of(found[i - 1])) continue; /* the same of another rank */
-        TRY(bind_fetch(t, found[i]->name));
+        TRY(add_fetch(t, found[i]->name));
     }
     return NULL;
 }
 
 weft_status trainer_bind_fetches(weft_trainer *t) {
+    for (size_t i = 0; i < t->nfetches; i++) TRY(find_fetch(t, &t->fetches[i]));
+    if (t->fetches) return NULL;
     if (!t->options.nfetches) return bind_columns(t);
     t->fetches = ARENA_ARRAY(&t->arena, trainer_fetch, t->options.nfetches);
     if (!t->fetches) return base_out_of_memory();
-    for (size_t i = 0; i < t->options.nfetches; i++) TRY(bind_fetch(t, t->options.fetches[i]));
+    for (size_t i = 0; i < t->options.nfetches; i++) TRY(add_fetch(t, t->options.fetches[i]));
     return NULL;
 }
 
@@ -279,14 +263,14 @@ static weft_status put_fetches(const weft_trainer *t, weft_tensors *out) {
     return NULL;
 }
 
-weft_status weft_trainer_result(const weft_trainer *t, weft_tensors **out_tensors) {
+static weft_status joined(const weft_trainer *t, bool with_fetches, weft_tensors **out_tensors) {
     weft_tensors *out = NULL;
     arena scratch;
     arena_init(&scratch, &t->context->allocator);
     weft_status status = NULL;
     TRY_DONE(weft_tensors_create(t->context, &out));
     TRY_DONE(put_persistables(t, &scratch, out));
-    TRY_DONE(put_fetches(t, out));
+    if (with_fetches) TRY_DONE(put_fetches(t, out));
     *out_tensors = out;
     out = NULL;
 done:
@@ -295,12 +279,20 @@ done:
     return status;
 }
 
-static weft_status put_rank(const weft_trainer *t, int rank, weft_tensors *out) {
+weft_status weft_trainer_result(const weft_trainer *t, weft_tensors **out_tensors) {
+    return joined(t, true, out_tensors);
+}
+
+weft_status weft_trainer_state(const weft_trainer *t, weft_tensors **out_tensors) {
+    return joined(t, false, out_tensors);
+}
+
+static weft_status put_rank(const weft_trainer *t, int rank, bool with_fetches, weft_tensors *out) {
     const weft_plan *plan = trainer_plan(t, rank);
     for (size_t i = 0; i < plan->nvalues; i++) {
         if (plan->values[i].persistable) TRY(put_one(t, rank, (int32_t)i, plan->values[i].name, out));
     }
-    for (size_t i = 0; i < t->nfetches; i++) {
+    for (size_t i = 0; i < t->nfetches && with_fetches; i++) {
         int32_t value = t->fetches[i].values[rank];
         if (value >= 0) TRY(put_one(t, rank, value, t->fetches[i].name, out));
         TRY(put_rows(t, rank, value, out));
@@ -308,7 +300,7 @@ static weft_status put_rank(const weft_trainer *t, int rank, weft_tensors *out) 
     return NULL;
 }
 
-weft_status weft_trainer_rank_result(const weft_trainer *t, int rank, weft_tensors **out_tensors) {
+static weft_status of_rank(const weft_trainer *t, int rank, bool with_fetches, weft_tensors **out_tensors) {
     if (rank < 0 || rank >= t->nranks) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank,
                                   t->nranks - 1);
@@ -316,10 +308,18 @@ weft_status weft_trainer_rank_result(const weft_trainer *t, int rank, weft_tenso
     weft_tensors *out = NULL;
     weft_status status = NULL;
     TRY_DONE(weft_tensors_create(t->context, &out));
-    TRY_DONE(put_rank(t, rank, out));
+    TRY_DONE(put_rank(t, rank, with_fetches, out));
     *out_tensors = out;
     out = NULL;
 done:
     weft_tensors_destroy(out);
     return status;
+}
+
+weft_status weft_trainer_rank_result(const weft_trainer *t, int rank, weft_tensors **out_tensors) {
+    return of_rank(t, rank, true, out_tensors);
+}
+
+weft_status weft_trainer_rank_state(const weft_trainer *t, int rank, weft_tensors **out_tensors) {
+    return of_rank(t, rank, false, out_tensors);
 }

@@ -1,7 +1,10 @@
-/* trainer_params.c: parameters: each rank's slice of the whole tensors; and what is missing.
+/* trainer_params.c: what persistables hold before the first step: each rank's part of a saved state, of parameters, or
+ * of what a startup program wrote, in that order; and what is missing.
  *
  * The invariant: after this, everything that a step reads before it writes it has been given or is fed. A var that ops
  * read only for its shape (XShape) holds no data and is no such thing. */
+#include <stdio.h>
+
 #include "executor/trainer.h"
 
 /* The first instruction that reads the value's data, or NULL. */
@@ -19,34 +22,73 @@ static const plan_instr *find_reader(const weft_plan *plan, int32_t value) {
     return NULL;
 }
 
+/* Where one looked for a parameter: "a.npz, b.npz and the startup program". */
+static const char *places(const weft_trainer *t, char *out, size_t nbytes) {
+    const weft_trainer_options *o = &t->options;
+    const char *found[3];
+    size_t n = 0;
+    if (o->state) found[n++] = o->state_place ? o->state_place : "the state";
+    if (o->params) found[n++] = o->params_place ? o->params_place : "the parameters";
+    if (o->nstartups) found[n++] = "the startup program";
+    out[0] = '\0';
+    for (size_t i = 0, used = 0; i < n && used < nbytes; i++) {
+        const char *before = i == 0 ? "" : i + 1 == n ? " and " : ", ";
+        used += (size_t)snprintf(out + used, nbytes - used, "%s%s", before, found[i]);
+    }
+    return out;
+}
+
 static weft_status missing(const weft_trainer *t, int rank, const plan_value *v, const plan_instr *reader) {
-    char op[200];
+    char op[200], where[600];
     instr_place(reader, op, sizeof op);
     if (!v->persistable) {
         return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\" is read by %s (rank %d) but not fed", v->name, op,
                                   rank);
     }
-    const char *file = t->options.params_place;
-    if (!t->options.params) {
+    if (!places(t, where, sizeof where)[0]) {
         return weft_status_create(WEFT_NOT_FOUND, NULL,
                                   "parameter \"%s\" is read by %s (rank %d) but no parameters were given", v->name, op,
                                   rank);
     }
     return weft_status_create(WEFT_NOT_FOUND, NULL, "parameter \"%s\" is read by %s (rank %d) but not in %s", v->name,
-                              op, rank, file ? file : "the parameters");
+                              op, rank, where);
 }
 
-static weft_status set_param(const weft_trainer *t, int rank, const plan_value *v, const tensor *to,
-                             const weft_tensor *from) {
+/* A value for before the first step, and where it is from. */
+typedef struct given {
+    weft_tensor tensor;
+    bool is_part; /* the rank's own, taken as it is; else the rank takes its part */
+    const char *place;
+} given;
+
+static bool take_found(const weft_tensors *set, const char *n, given *out) {
+    const weft_tensor *found = set ? weft_tensors_find(set, n) : NULL;
+    if (found) out->tensor = *found;
+    return found;
+}
+
+static bool find_given(const weft_trainer *t, int rank, const char *n, given *out) {
+    const weft_trainer_options *o = &t->options;
+    *out = (given){.is_part = o->state_per_rank, .place = o->state_place};
+    if (o->state && take_found(o->state[o->state_per_rank ? rank : 0], n, out)) return true;
+    *out = (given){.place = o->params_place};
+    if (take_found(o->params, n, out)) return true;
+    *out = (given){.place = "the startup program"};
+    return trainer_startup_value(t, rank, n, &out->tensor, &out->is_part);
+}
+
+static weft_status set_param(int rank, const plan_value *v, const tensor *to, const given *g) {
+    const weft_tensor *from = &g->tensor;
     char want[200], got[200], whole[200];
     slice part = {.ndim = (int)from->ndim};
     memcpy(part.whole, from->dims, from->ndim * sizeof *from->dims);
-    TRY(placement_slice(v->dist, part.ndim, from->dims, rank, from->name, part.offset, part.extent));
+    memcpy(part.extent, from->dims, from->ndim * sizeof *from->dims);
+    if (!g->is_part) TRY(placement_slice(v->dist, part.ndim, from->dims, rank, v->name, part.offset, part.extent));
     bool same = to->dtype == from->dtype && to->ndim == part.ndim &&
                 memcmp(to->dims, part.extent, (size_t)to->ndim * sizeof *to->dims) == 0;
     if (!same) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, t->options.params_place,
-                                  "parameter \"%s\": rank %d expects %s, its part of %s is %s", from->name, rank,
+        return weft_status_create(WEFT_INVALID_ARGUMENT, g->place,
+                                  "parameter \"%s\": rank %d expects %s, its part of %s is %s", v->name, rank,
                                   type_text(to->dtype, (size_t)to->ndim, to->dims, want, sizeof want),
                                   type_text(from->dtype, from->ndim, from->dims, whole, sizeof whole),
                                   type_text(from->dtype, from->ndim, part.extent, got, sizeof got));
@@ -60,11 +102,11 @@ weft_status trainer_set_params(weft_trainer *t) {
         const rank_state *state = &t->executor->ranks[r];
         for (size_t i = 0; i < state->plan->nvalues; i++) {
             const plan_value *v = &state->plan->values[i];
-            if ((!v->persistable && !v->is_read_first) || trainer_is_fed(t, r, v->name)) continue;
-            const weft_tensor *from =
-                v->persistable && t->options.params ? weft_tensors_find(t->options.params, v->name) : NULL;
-            if (from) {
-                TRY(set_param(t, r, v, &state->values[i], from));
+            if ((!v->persistable && !v->is_read_first) || state->is_inherited[i]) continue;
+            if (trainer_is_fed(t, r, v->name)) continue;
+            given g;
+            if (v->persistable && find_given(t, r, v->name, &g)) {
+                TRY(set_param(r, v, &state->values[i], &g));
             } else if (v->is_read_first) {
                 const plan_instr *reader = find_reader(state->plan, (int32_t)i);
                 if (reader) return missing(t, r, v, reader);

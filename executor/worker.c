@@ -16,6 +16,8 @@
 #include <stdio.h>
 
 #include "executor/executor.h"
+#include "executor/group.h"
+#include "executor/pool.h"
 
 /* --- failures --------------------------------------------------------------------------------------------------------
  */
@@ -55,9 +57,7 @@ static void fail(stream_state *s, const bound_instr *b, weft_status status) {
  */
 
 /* False if the run was aborted meanwhile. */
-static bool wait_for_streams(const stream_state *s, const plan_instr *instr) {
-    const _Atomic bool *aborted = local_world_abort_flag(s->executor->world);
-    if (atomic_load_explicit(aborted, memory_order_relaxed)) return false;
+static bool wait_for_streams(const stream_state *s, const plan_instr *instr, const _Atomic bool *aborted) {
     for (uint32_t i = 0; i < instr->nwaits; i++) {
         wait_word *done = &s->rank->streams[instr->waits[i].stream].done;
         if (wait_until(done, (uint32_t)instr->waits[i].count, aborted, 0) != WAIT_REACHED) return false;
@@ -69,33 +69,81 @@ static bool is_guarded_off(const bound_instr *b) {
     return (b->outer_guard && !*b->outer_guard) || (b->guard && !*b->guard);
 }
 
-static weft_status run_traced(bound_instr *b, trace_event *event) {
-    event->start_ns = wait_clock_ns();
+enum { NOW_UNKNOWN = 0 };
+
+/* The first of a group runs all of it; its members' times are noted as if they had run one after another. */
+static weft_status note_group(stream_state *s, size_t i, trace_event *events, int64_t start, int64_t *now) {
+    size_t count = group_count(&s->instrs[i]);
+    const int64_t *ns = count ? group_run_timed(&s->instrs[i]) : NULL;
+    for (size_t k = 0; k < count; k++) {
+        if (events) events[i + k] = (trace_event){start, start + ns[k]};
+        if (s->cells) {
+            s->cells[i + k].ns += ns[k];
+            s->cells[i + k].count++;
+        }
+        start += ns[k];
+    }
+    *now = wait_clock_ns();
+    return NULL;
+}
+
+/* Runs an instruction between two readings of the clock, of which the first is that at the end of the one before it, so
+ * that a step is divided without gaps. *now is that time; NOW_UNKNOWN: read it anew. */
+static weft_status run_timed(stream_state *s, size_t i, trace_event *events, int64_t *now) {
+    bound_instr *b = &s->instrs[i];
+    int64_t start = *now == NOW_UNKNOWN ? wait_clock_ns() : *now;
+    if (b->group) return note_group(s, i, events, start, now);
     weft_status status = b->run(&b->call);
-    event->end_ns = wait_clock_ns();
+    *now = wait_clock_ns();
+    if (events) events[i] = (trace_event){start, *now};
+    if (s->cells) {
+        s->cells[i].ns += *now - start;
+        s->cells[i].count++;
+    }
     return status;
+}
+
+/* Time that went by without an instruction; where a profile is kept it counts as waiting. */
+static void note_waiting(stream_state *s, int64_t *now) {
+    int64_t start = *now;
+    *now = NOW_UNKNOWN;
+    if (!s->cells) return;
+    *now = wait_clock_ns();
+    s->cells[s->ninstrs].ns += *now - start;
+    s->cells[s->ninstrs].count++;
+}
+
+static void publish(stream_state *s, size_t i, int64_t *now) {
+    wait_publish(&s->done, (uint32_t)i + 1);
+    if (s->executor->shares_cores) sched_yield();
+    note_waiting(s, now);
 }
 
 static void run_step(stream_state *s) {
     weft_executor *x = s->executor;
+    const _Atomic bool *aborted = local_world_abort_flag(x->world);
     trace_event *events = s->events ? s->events + x->nsteps % x->ntraced_steps * s->ninstrs : NULL;
+    bool timed = events || s->cells;
+    uint64_t step = x->step;
+    int64_t now = s->cells ? wait_clock_ns() : NOW_UNKNOWN;
     for (size_t i = 0; i < s->ninstrs; i++) {
         bound_instr *b = &s->instrs[i];
-        if (!wait_for_streams(s, b->instr)) return;
+        if (atomic_load_explicit(aborted, memory_order_relaxed)) return;
+        if (b->nwaits) {
+            if (!wait_for_streams(s, b->instr, aborted)) return;
+            note_waiting(s, &now);
+        }
         if (is_guarded_off(b)) {
             if (events) events[i] = (trace_event){-1, -1};
         } else {
-            b->call.step = x->nsteps;
-            weft_status status = events ? run_traced(b, &events[i]) : b->run(&b->call);
+            b->call.step = step;
+            weft_status status = timed ? run_timed(s, i, events, &now) : b->run(&b->call);
             if (status) {
                 fail(s, b, status);
                 return;
             }
         }
-        if (b->signals) {
-            wait_publish(&s->done, (uint32_t)i + 1);
-            if (x->shares_cores) sched_yield();
-        }
+        if (b->signals) publish(s, i, &now);
     }
 }
 
@@ -113,13 +161,36 @@ static void *work(void *arg) {
 /* --- threads ---------------------------------------------------------------------------------------------------------
  */
 
-static bool has_too_few_cores(uint32_t nworkers) {
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return false; /* more cores than the set holds */
-    return (uint32_t)CPU_COUNT(&cores) < nworkers;
+static int count_workers(const weft_executor *x) {
+    int count = 0;
+    for (int r = 0; r < x->nranks; r++)
+        for (int i = 0; i < x->ranks[r].plan->nstreams; i++) count += x->ranks[r].streams[i].ninstrs > 0;
+    return count;
+}
+
+/* Every rank gets its nthreads - 1 helpers, but several ranks share those that the cores can carry. */
+static int count_helpers(const weft_executor *x) {
+    int64_t own = x->options.nthreads - 1, wanted = own * x->nranks, most = thread_pool_cores() - 1;
+    if (most < own) most = own;
+    return (int)(wanted < most ? wanted : most);
+}
+
+static weft_status start_pool(weft_executor *x) {
+    int nworkers = count_workers(x), nhelpers = count_helpers(x), seat = 0;
+    if (nhelpers < 1 || nworkers < 1) return NULL;
+    TRY(thread_pool_create(&x->context->allocator, nhelpers, nworkers, nworkers + nhelpers <= thread_pool_cores(),
+                           &x->pool));
+    for (int r = 0; r < x->nranks; r++)
+        for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
+            stream_state *s = &x->ranks[r].streams[i];
+            for (size_t k = 0; k < s->ninstrs; k++) s->instrs[k].call.seat = thread_pool_seat(x->pool, seat);
+            seat += s->ninstrs > 0;
+        }
+    return NULL;
 }
 
 weft_status workers_start(weft_executor *x) {
+    TRY(start_pool(x));
     for (int r = 0; r < x->nranks; r++) {
         rank_state *rank = &x->ranks[r];
         for (int i = 0; i < rank->plan->nstreams; i++) {
@@ -134,7 +205,7 @@ weft_status workers_start(weft_executor *x) {
             x->nworkers++;
         }
     }
-    x->shares_cores = has_too_few_cores(x->nworkers);
+    x->shares_cores = (int64_t)x->nworkers > thread_pool_cores();
     return NULL;
 }
 
@@ -162,6 +233,7 @@ weft_status weft_executor_run(weft_executor *x) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "the executor failed in an earlier step: destroy it");
     }
     if (x->options.trace) TRY(timeline_reserve(x));
+    profile_begin_step(x);
     reset_streams(x);
     x->start_ns = wait_clock_ns();
     if (x->nworkers) {
@@ -173,7 +245,11 @@ weft_status weft_executor_run(weft_executor *x) {
     x->end_ns = wait_clock_ns();
     weft_status failure = atomic_exchange(&x->failure, NULL), cancelled = atomic_exchange(&x->cancellation, NULL);
     x->has_failed = failure || cancelled;
-    if (!x->has_failed) x->nsteps++;
+    if (!x->has_failed) {
+        x->nsteps++;
+        x->step++;
+        profile_count_step(x);
+    }
     if (!failure) return cancelled;
     weft_status_free(cancelled);
     return failure;

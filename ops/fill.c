@@ -1,4 +1,6 @@
 /* fill.c: types of constants and random numbers: a shape and a dtype from attrs. */
+#include <math.h>
+
 #include "base/number.h"
 #include "ops/infer.h"
 
@@ -78,5 +80,32 @@ weft_status infer_linspace(infer *i) {
     TRY(infer_numbers(i, "Num", NULL, NULL, &num));
     int64_t count = num.known && num.count == 1 ? num.values[0] : -1;
     shape_set(infer_out(i, 0), (int32_t)attr_int(i->op, "dtype", WEFT_FP32), 1, &count);
+    return NULL;
+}
+
+/* Start, End and Step are one integer each that the program fixes, as with paddle.arange(6). */
+weft_status infer_range(infer *i) {
+    static const char *const slots[] = {"Start", "End", "Step"};
+    int64_t given[3], count = -1;
+    bool known = true;
+    for (size_t s = 0; s < 3; s++) {
+        numbers n;
+        TRY(infer_numbers(i, slots[s], NULL, NULL, &n));
+        known = known && n.known && n.count == 1;
+        given[s] = known ? n.values[0] : 0;
+    }
+    if (known && given[2] == 0) return infer_error(i, "expected a Step that is not 0");
+    if (known) {
+        double steps = ceil(((double)given[1] - (double)given[0]) / (double)given[2]);
+        if (steps > 1e15) return infer_error(i, "expected fewer than 1e15 numbers, found %g", steps);
+        count = steps < 0 ? 0 : (int64_t)steps;
+    }
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 1, &count);
+    return NULL;
+}
+
+weft_status infer_select_input(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (infer_out(i, 0)) shape_copy_dims(infer_out(i, 0), x, x->dtype);
     return NULL;
 }

@@ -26,7 +26,8 @@ enum {
     OP_LINEAR_GRAD = 1 << 7, /* outputs are homogeneous linear, jointly, in all inputs of slots named *@GRAD */
     OP_LINEAR = 1 << 8,      /* the same, in all inputs (sum, reshape, cast, concat, ...) */
     OP_LINEAR_X = 1 << 9,    /* the same, in its first input slot (scale without bias; other inputs are fixed) */
-    OP_PADDLE_GPU = 1 << 10  /* Paddle's CPU executor cannot run it (c_wait_compute) */
+    OP_PADDLE_GPU = 1 << 10, /* Paddle's CPU executor cannot run it (c_wait_compute) */
+    OP_ROWS = 1 << 11        /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
 };
 
 typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;
@@ -34,6 +35,7 @@ typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;
 typedef struct slot_schema {
     const char *name;
     slot_arity arity;
+    bool only_type;  /* inputs: the kernel looks at types and extents alone, the bytes may be gone */
     int in_place_of; /* outputs: index of the input slot whose memory it may share, or -1 */
 } slot_schema;
 

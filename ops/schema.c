@@ -82,6 +82,7 @@ static size_t count_items(const char *s) {
 static weft_status read_slot(reader *r, const slot_schema *inputs, size_t ninputs, slot_schema *out) {
     TRY(read_word(r, "a slot's name", &out->name));
     out->arity = accept(r, '?') ? SLOT_OPTIONAL : accept(r, '*') ? SLOT_LIST : SLOT_ONE;
+    out->only_type = accept(r, '!');
     out->in_place_of = -1;
     if (!accept(r, '=')) return NULL;
     const char *input;

@@ -28,16 +28,24 @@ int dp_split_axis(const dp_plan *plan, const weft_var *var) {
 
 /* --- finding the op to blame ------------------------------------------------------------------------------------- */
 
-/* The op that makes `var` from a shape attr alone, if one does and its rows are the global batch. */
-static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var) {
+enum { BLAME_DEPTH = 8 };
+
+/* The op that makes `var` from a shape attr alone, if one does and its rows are the global batch; or that makes what
+ * `var` comes from, such as the first state of a recurrent net. */
+static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var, int depth) {
     const shape *whole = &plan->whole[var->id];
     if (plan->batch < 0 || var->persistable || whole->ndim < 1 || whole->dims[0] != plan->batch || is_split(plan, var))
         return NULL;
     FOR_EACH_USE(u, var) {
-        if (!u->is_output || !op_find_attr(u->op, "shape")) continue;
+        if (!u->is_output) continue;
         bool from_part = false;
-        FOR_EACH_ARG(u->op, false, in) from_part |= is_split(plan, in->var);
-        if (!from_part) return u->op;
+        weft_op *holder = NULL;
+        FOR_EACH_ARG(u->op, false, in) {
+            from_part |= is_split(plan, in->var);
+            if (!holder && depth) holder = holder_of_batch(plan, in->var, depth - 1);
+        }
+        if (!from_part && op_find_attr(u->op, "shape")) return u->op;
+        if (!from_part && holder) return holder;
     }
     return NULL;
 }
@@ -57,7 +65,7 @@ static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status
     if (weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
     const weft_op *culprit = op;
     FOR_EACH_ARG(op, false, u) {
-        const weft_op *holder = holder_of_batch(plan, u->var);
+        const weft_op *holder = holder_of_batch(plan, u->var, BLAME_DEPTH);
         if (holder) culprit = holder;
     }
     weft_status status = blame(plan, culprit, weft_status_message(problem));

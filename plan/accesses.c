@@ -40,7 +40,10 @@ static weft_status add_instr(list *l, const plan_instr *i) {
     TRY(add(l, i->guard, false));
     TRY(add(l, i->outer_guard, false));
     if (i->schema->effects & OP_ALIASES) return add_coalesce(l, i);
-    for (uint32_t k = 0; k < i->in_first[i->schema->ninputs]; k++) TRY(add(l, i->in[k], false));
+    for (size_t s = 0; s < i->schema->ninputs; s++) {
+        if (i->schema->inputs[s].only_type) continue;
+        for (uint32_t k = i->in_first[s]; k < i->in_first[s + 1]; k++) TRY(add(l, i->in[k], false));
+    }
     for (uint32_t k = 0; k < i->out_first[i->schema->noutputs]; k++) TRY(add(l, i->out[k], true));
     return NULL;
 }

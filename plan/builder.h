@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 enum {
-    PLAN_ALIGNMENT = 64,   /* of every buffer, in bytes: a cache line, and the widest vector */
+    PLAN_ALIGNMENT = 64,   /* of buffers, in bytes: a cache line, and the widest vector */
     PLAN_MAX_STREAMS = 32, /* each is a thread of every rank */
     PLAN_MAX_GUARDS = 2    /* conditional blocks within each other: what an instruction has room for */
 };
@@ -130,6 +130,10 @@ WEFT_MUST_USE weft_status plan_ranges_create(plan_builder *b, plan_ranges **out_
  * that is more than what need[s] holds. */
 void plan_ranges_conflicts(const plan_ranges *r, plan_access access, int32_t *need);
 void plan_ranges_record(plan_ranges *r, plan_access access, int32_t stream, int32_t count);
+
+/* place_orders.c: the multiple that a temporary of so many bytes begins at: a cache line, or a part of one for up to
+ * 128 bytes, so that small programs are not all padding. */
+int64_t plan_alignment(int64_t nbytes);
 
 /* free_ranges.c: the free parts of an address space, by address. */
 typedef struct free_node {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "plan/builder.h"
+#include "plan/fuse.h"
 
 static weft_status begin(plan_builder *b, const weft_program *program, const weft_plan_options *options) {
     static const weft_plan_options none = {0};
@@ -31,7 +32,7 @@ static weft_status finish(plan_builder *b) {
     p->values = arena_copy(&p->arena, b->values, b->nvalues * sizeof *b->values);
     p->instrs = arena_copy(&p->arena, b->instrs, b->ninstrs * sizeof *b->instrs);
     p->stream_names = arena_copy(&p->arena, b->streams, b->nstreams * sizeof *b->streams);
-    return p->values && p->instrs && p->stream_names ? NULL : base_out_of_memory();
+    return p->values && p->instrs && p->stream_names ? plan_find_peak(p) : base_out_of_memory();
 }
 
 static void end(plan_builder *b) {
@@ -59,6 +60,7 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     TRY_DONE(plan_order_accesses(&b));
     TRY_DONE(plan_lay_out(&b));
     TRY_DONE(finish(&b));
+    TRY_DONE(plan_fuse(b.plan));
     *out_plan = b.plan;
     b.plan = NULL;
 done:
@@ -95,7 +97,8 @@ void weft_plan_summarize(const weft_plan *plan, weft_plan_summary *out_summary) 
                                        .nremoved_ops = plan->nremoved,
                                        .nstreams = (size_t)plan->nstreams,
                                        .persistent_nbytes = plan->persistent_nbytes,
-                                       .temporary_nbytes = plan->temporary_nbytes};
+                                       .temporary_nbytes = plan->temporary_nbytes,
+                                       .live_nbytes = plan->live_nbytes};
     for (size_t i = 0; i < plan->ninstrs; i++) {
         out_summary->nevents += plan->instrs[i].nwaits;
         out_summary->ncollectives += plan->instrs[i].ring_id >= 0;

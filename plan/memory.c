@@ -2,25 +2,14 @@
  *
  * What lives across steps lies one after another in the persistent space. A temporary buffer A may be followed in its
  * place by B only if every access of A happens before every access of B (by the clocks of hazards.c), so sharing memory
- * adds no wait and takes away no overlap. Each stream has a part of the temporary space for the buffers that it touches
- * first; when a stream reaches a buffer's first access, buffers whose last accesses its clock covers come back to its
- * part, and the lowest free range that fits is taken. A buffer that is touched on another stream before the first
- * access's clock reaches there is given new bytes.
+ * adds no wait and takes away no overlap. Buffers become blocks; place_online.c gives each a place, place_orders.c
+ * looks for a denser layout where there may be one.
  *
  * Before that, an output may take over the buffer of the input that its schema names, if it is as large, dies there,
  * and neither has slices: the two become one block with the accesses of both. */
-#include "plan/builder.h"
+#include "plan/memory.h"
 
 enum { NONE = -1 };
-
-typedef struct entry { /* of a heap: a block that cannot be free before its stream has completed `count` instructions */
-    int32_t count, block;
-} entry;
-
-typedef struct heap {
-    entry *entries;
-    size_t count, capacity;
-} heap;
 
 typedef struct layout {
     plan_builder *b;
@@ -31,10 +20,11 @@ typedef struct layout {
     int32_t *start;       /* [stream]: instructions completed before any access starts */
     int32_t *block_of;    /* the block that a root belongs to */
     int32_t *tail;        /* by block: its newest root */
-    int64_t *offset;      /* by block: in the part of its stream; NONE: not placed yet */
+    int64_t *offset;      /* by block */
     uint32_t *times_read; /* by value: how often the instruction at hand reads it */
-    free_ranges parts[PLAN_MAX_STREAMS];
-    heap *pending; /* [part][stream]: blocks in use, by one stream that is still to complete them */
+    plan_block *blocks;
+    size_t nblocks;
+    int64_t top; /* bytes that they take up */
 } layout;
 
 static int64_t aligned(int64_t nbytes) {
@@ -73,12 +63,10 @@ static weft_status find_lifetimes(layout *l) {
     l->times_read = ARENA_ARRAY(&b->scratch, uint32_t, n);
     l->end = ARENA_ARRAY(&b->scratch, int32_t, ntable);
     l->start = ARENA_ARRAY(&b->scratch, int32_t, ntable);
-    l->pending = ARENA_ARRAY(&b->scratch, heap, l->nstreams * l->nstreams);
-    if (!l->first || !l->block_of || !l->tail || !l->offset || !l->times_read || !l->end || !l->start || !l->pending)
+    if (!l->first || !l->block_of || !l->tail || !l->offset || !l->times_read || !l->end || !l->start)
         return base_out_of_memory();
     for (size_t v = 0; v < b->nvalues; v++) {
         l->first[v] = NONE;
-        l->offset[v] = NONE;
         l->block_of[v] = l->tail[v] = (int32_t)v;
     }
     for (size_t i = 0; i < b->ninstrs; i++)
@@ -144,76 +132,52 @@ static void share_in_place(layout *l, int32_t instr) {
 
 /* --- the temporary space --- */
 
-static bool before(const entry *x, const entry *y) {
-    return x->count != y->count ? x->count < y->count : x->block < y->block;
-}
-
-static void swap(entry *x, entry *y) {
-    entry e = *x;
-    *x = *y;
-    *y = e;
-}
-
-static weft_status push(layout *l, heap *h, entry e) {
-    TRY(vector_reserve(&l->b->context->allocator, &h->entries, &h->capacity, h->count + 1, sizeof *h->entries));
-    size_t k = h->count++;
-    h->entries[k] = e;
-    for (; k && before(&h->entries[k], &h->entries[(k - 1) / 2]); k = (k - 1) / 2)
-        swap(&h->entries[k], &h->entries[(k - 1) / 2]);
-    return NULL;
-}
-
-static int32_t pop(heap *h) {
-    int32_t block = h->entries[0].block;
-    h->entries[0] = h->entries[--h->count];
-    for (size_t k = 0, child; (child = 2 * k + 1) < h->count; k = child) {
-        if (child + 1 < h->count && before(&h->entries[child + 1], &h->entries[child])) child++;
-        if (!before(&h->entries[child], &h->entries[k])) break;
-        swap(&h->entries[child], &h->entries[k]);
-    }
-    return block;
-}
-
-/* Frees a block of part `part`, or files it under a stream that has yet to complete accesses of it. */
-static weft_status release(layout *l, size_t part, int32_t block, const int32_t *clock) {
-    const int32_t *end = row(l, l->end, block);
-    for (size_t s = 0; s < l->nstreams; s++)
-        if (end[s] > clock[s]) return push(l, &l->pending[part * l->nstreams + s], (entry){end[s], block});
-    return free_ranges_give(&l->parts[part], l->offset[block], aligned(l->b->values[block].nbytes));
-}
-
-static weft_status release_done(layout *l, size_t part, const int32_t *clock) {
-    for (size_t s = 0; s < l->nstreams; s++) {
-        heap *h = &l->pending[part * l->nstreams + s];
-        while (h->count && h->entries[0].count <= clock[s]) TRY(release(l, part, pop(h), clock));
-    }
-    return NULL;
-}
-
-static weft_status place_block(layout *l, int32_t block) {
+/* The blocks in order of first access; several that an instruction begins, in order of its arguments. */
+static weft_status list_blocks(layout *l) {
     plan_builder *b = l->b;
-    size_t part = (size_t)b->instrs[l->first[block]].stream;
-    const int32_t *clock = clock_of(l, l->first[block]), *start = row(l, l->start, block);
-    int64_t nbytes = aligned(b->values[block].nbytes);
-    bool starts_later = true; /* everything free at the first access is free at every other */
-    for (size_t s = 0; s < l->nstreams; s++) starts_later &= start[s] >= clock[s];
-    TRY(release_done(l, part, clock));
-    free_ranges *f = &l->parts[part];
-    l->offset[block] = starts_later ? free_ranges_take(f, nbytes) : free_ranges_take_new(f, nbytes);
-    if (f->top > PLAN_MAX_NBYTES)
-        return weft_status_create(WEFT_LIMIT, b->program->place, "temporaries need more than 2^46 bytes");
-    return release(l, part, block, clock);
+    int32_t *index = ARENA_ARRAY(&b->scratch, int32_t, b->nvalues + 1); /* by block: where it is, from 1 */
+    l->blocks = ARENA_ARRAY(&b->scratch, plan_block, b->nvalues + 1);
+    if (!index || !l->blocks) return base_out_of_memory();
+    for (size_t i = 0; i < b->ninstrs; i++)
+        for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
+            int32_t root = b->root_of[b->accesses[k].value], block = l->block_of[root];
+            if (b->roots[root].persistent) continue;
+            if (!index[block]) {
+                index[block] = (int32_t)++l->nblocks;
+                l->blocks[l->nblocks - 1] = (plan_block){.root = block,
+                                                         .first = (int32_t)i,
+                                                         .start = row(l, l->start, block),
+                                                         .end = row(l, l->end, block),
+                                                         .nbytes = b->values[block].nbytes};
+            }
+            l->blocks[index[block] - 1].last = (int32_t)i;
+        }
+    return NULL;
+}
+
+/* The largest sum of blocks at any instruction, in plan order: no layout is smaller. */
+static weft_status find_bound(const layout *l, int64_t *out_bound) {
+    int64_t *change = ARENA_ARRAY(&l->b->scratch, int64_t, l->b->ninstrs + 1), sum = 0;
+    if (!change) return base_out_of_memory();
+    for (size_t k = 0; k < l->nblocks; k++) {
+        change[l->blocks[k].first] += l->blocks[k].nbytes;
+        change[l->blocks[k].last + 1] -= l->blocks[k].nbytes;
+    }
+    *out_bound = 0;
+    for (size_t i = 0; i < l->b->ninstrs; i++)
+        if ((sum += change[i]) > *out_bound) *out_bound = sum;
+    return NULL;
 }
 
 static weft_status place_temporaries(layout *l) {
     plan_builder *b = l->b;
+    int64_t bound = 0;
     for (size_t i = 0; i < b->ninstrs; i++) share_in_place(l, (int32_t)i);
-    for (size_t i = 0; i < b->ninstrs; i++)
-        for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
-            int32_t root = b->root_of[b->accesses[k].value];
-            bool is_placed = b->roots[root].persistent || l->offset[root] != NONE;
-            if (!is_placed && l->block_of[root] == root) TRY(place_block(l, root));
-        }
+    TRY(list_blocks(l));
+    TRY(find_bound(l, &bound));
+    TRY(plan_place_online(b, l->blocks, l->nblocks, &l->top));
+    TRY(plan_place_orders(b, l->blocks, l->nblocks, bound, &l->top));
+    for (size_t k = 0; k < l->nblocks; k++) l->offset[l->blocks[k].root] = l->blocks[k].offset;
     return NULL;
 }
 
@@ -234,44 +198,31 @@ static weft_status place_persistents(layout *l) {
     return NULL;
 }
 
-/* Parts one after another; then every value, view or not, gets its place. Temporaries that nothing touches lie at 0. */
+/* Every value, view or not, gets its place. Temporaries that nothing touches lie at 0. */
 static weft_status assign_offsets(layout *l) {
     plan_builder *b = l->b;
-    int64_t base[PLAN_MAX_STREAMS], top = 0;
-    for (size_t s = 0; s < l->nstreams; s++) {
-        base[s] = top;
-        top += l->parts[s].top;
-        if (top > PLAN_MAX_NBYTES)
-            return weft_status_create(WEFT_LIMIT, b->program->place, "temporaries need more than 2^46 bytes");
-    }
+    int64_t top = l->top;
     for (size_t v = 0; v < b->nvalues; v++) {
         if (b->root_of[v] != (int32_t)v || b->roots[v].persistent) continue;
-        int32_t block = l->block_of[v];
-        bool is_touched = l->first[block] != NONE;
-        b->values[v].offset = is_touched ? base[b->instrs[l->first[block]].stream] + l->offset[block] : 0;
-        if (!is_touched && aligned(b->values[v].nbytes) > top) top = aligned(b->values[v].nbytes);
+        b->values[v].offset = l->offset[l->block_of[v]];
+        bool is_touched = l->first[l->block_of[v]] != NONE;
+        if (!is_touched && b->values[v].nbytes > top) top = b->values[v].nbytes;
     }
     for (size_t v = 0; v < b->nvalues; v++) {
         int32_t root = b->root_of[v];
         b->values[v].space = b->values[root].space;
         if (root != (int32_t)v) b->values[v].offset = b->values[root].offset + b->begin_of[v];
     }
+    if (top > PLAN_MAX_NBYTES)
+        return weft_status_create(WEFT_LIMIT, b->program->place, "temporaries need more than 2^46 bytes");
     b->plan->temporary_nbytes = top;
     return NULL;
 }
 
 weft_status plan_lay_out(plan_builder *b) {
     layout l = {.b = b, .nstreams = b->nstreams};
-    const weft_allocator *a = &b->context->allocator;
-    weft_status status = NULL;
-    for (size_t s = 0; s < l.nstreams; s++) free_ranges_init(&l.parts[s], a);
-    TRY_DONE(find_lifetimes(&l));
-    TRY_DONE(place_persistents(&l));
-    TRY_DONE(place_temporaries(&l));
-    TRY_DONE(assign_offsets(&l));
-done:
-    for (size_t s = 0; s < l.nstreams; s++) free_ranges_fini(&l.parts[s]);
-    for (size_t k = 0; l.pending && k < l.nstreams * l.nstreams; k++)
-        base_free(a, l.pending[k].entries, l.pending[k].capacity * sizeof(entry));
-    return status;
+    TRY(find_lifetimes(&l));
+    TRY(place_persistents(&l));
+    TRY(place_temporaries(&l));
+    return assign_offsets(&l);
 }

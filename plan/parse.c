@@ -4,6 +4,7 @@
  * believed: names resolve, offsets lie within their space, waits refer to earlier instructions, and the types of
  * outputs are inferred again from those of inputs, so that a plan that parses can be executed without touching a byte
  * outside of its memory. Every error has line and column. */
+#include "plan/fuse.h"
 #include "plan/text.h"
 
 weft_status plan_read_keys(plan_reader *r, const yaml_node *mapping, plan_key *keys, size_t nkeys) {
@@ -306,6 +307,8 @@ weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nby
     TRY_DONE(begin(&r, bytes, nbytes));
     TRY_DONE(parse_document(&r));
     TRY_DONE(finish(&r));
+    TRY_DONE(plan_find_peak(r.plan));
+    TRY_DONE(plan_check_fused(r.plan));
     *out_plan = r.plan;
     r.plan = NULL;
 done:

@@ -1,12 +1,14 @@
 /* parse_instrs.c: the instructions of a plan's text. */
+#include "plan/fuse.h"
 #include "plan/text.h"
 
-enum { OP_KEY, INDEX, STREAM, IN, OUT, AFTER, IF, ATTRS, ROLE, NKEYS };
+enum { OP_KEY, INDEX, STREAM, IN, OUT, AFTER, IF, FUSED, ATTRS, ROLE, NKEYS };
 
 static const plan_key instr_keys[NKEYS] = {
-    [OP_KEY] = {"op", true, NULL}, [INDEX] = {"index", true, NULL},  [STREAM] = {"stream", true, NULL},
-    [IN] = {"in", true, NULL},     [OUT] = {"out", true, NULL},      [AFTER] = {"after", false, NULL},
-    [IF] = {"if", false, NULL},    [ATTRS] = {"attrs", false, NULL}, [ROLE] = {"role", false, NULL},
+    [OP_KEY] = {"op", true, NULL},  [INDEX] = {"index", true, NULL},  [STREAM] = {"stream", true, NULL},
+    [IN] = {"in", true, NULL},      [OUT] = {"out", true, NULL},      [AFTER] = {"after", false, NULL},
+    [IF] = {"if", false, NULL},     [FUSED] = {"fused", false, NULL}, [ATTRS] = {"attrs", false, NULL},
+    [ROLE] = {"role", false, NULL},
 };
 
 /* --- arguments --- */
@@ -166,7 +168,7 @@ static weft_status check_types(plan_reader *r, const yaml_node *node, const plan
 
 static weft_status parse_instr(plan_reader *r, const yaml_node *node, plan_instr *instr) {
     plan_key keys[NKEYS];
-    int64_t index;
+    int64_t index, nfused = 0;
     memcpy(keys, instr_keys, sizeof keys);
     *instr = (plan_instr){.guard = -1, .outer_guard = -1, .ring_id = -1};
     TRY(plan_read_keys(r, node, keys, NKEYS));
@@ -179,6 +181,8 @@ static weft_status parse_instr(plan_reader *r, const yaml_node *node, plan_instr
     TRY(parse_args(r, keys[OUT].node, instr->op, true, s->outputs, s->noutputs, &instr->out, &instr->out_first));
     TRY(parse_waits(r, keys[AFTER].node, instr));
     TRY(parse_guards(r, keys[IF].node, instr));
+    if (keys[FUSED].node) TRY(plan_read_int(r, keys[FUSED].node, "fused", 1, PLAN_GROUP_INSTRS - 1, &nfused));
+    instr->nfused = (uint32_t)nfused;
     TRY(parse_attrs(r, keys[ATTRS].node, instr->op, s));
     TRY(parse_role(r, keys[ROLE].node, instr->op));
     TRY(check_collective(r, node, instr));

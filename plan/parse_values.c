@@ -38,7 +38,8 @@ static weft_status parse_place(plan_reader *r, const plan_key *keys, plan_value 
     v->space = persistent ? PLAN_PERSISTENT : PLAN_TEMPORARY;
     int64_t size = persistent ? r->plan->persistent_nbytes : r->plan->temporary_nbytes;
     TRY(plan_read_int(r, keys[OFFSET].node, "offset", 0, size, &v->offset));
-    int64_t step = keys[VIEW_OF].node ? (int64_t)weft_dtype_nbytes((weft_dtype)v->shape.dtype) : PLAN_ALIGNMENT;
+    int64_t step = plan_alignment(v->nbytes);
+    if (keys[VIEW_OF].node) step = (int64_t)weft_dtype_nbytes((weft_dtype)v->shape.dtype);
     if (v->offset % step)
         return yaml_error(r->context, keys[OFFSET].node, r->place, "offset: expected a multiple of %lld",
                           (long long)step);

@@ -45,6 +45,7 @@ typedef struct plan_instr {
     int32_t guard;       /* run only if the first byte of this bool value is not 0; -1: always. A skipped instruction */
     int32_t outer_guard; /* counts as completed. outer_guard: guard of the enclosing conditional, tested first, or -1 */
     int64_t ring_id;     /* collectives; else -1 */
+    uint32_t nfused;     /* so many next ones of the stream may take turns with this one, a few rows at a time (fuse.c) */
 } plan_instr;
 
 struct weft_plan {
@@ -58,7 +59,13 @@ struct weft_plan {
     plan_value *values;
     size_t nvalues;
     int64_t persistent_nbytes, temporary_nbytes;
+    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction (live.c) */
     size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
 };
+
+/* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */
+WEFT_MUST_USE weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live);
+/* Sets live_nbytes of a plan that is otherwise complete. */
+WEFT_MUST_USE weft_status plan_find_peak(weft_plan *plan);
 
 #endif

@@ -240,6 +240,7 @@ static weft_status put_instr(const printer *p, const plan_instr *i) {
     put_args(p, "out", i->schema->outputs, i->schema->noutputs, i->out, i->out_first);
     put_waits(p, i);
     put_guards(p, i);
+    if (i->nfused) buffer_format(p->out, ", fused: %u", i->nfused);
     TRY(put_attrs(p, i));
     int role = op_role(i->op);
     if (role != WEFT_ROLE_NOT_SPECIFIED) buffer_format(p->out, ", role: %d", role);

@@ -6,6 +6,8 @@ For every case with recorded numbers: the serial program; the serial program mad
 ranks; every subset of the four optimization passes, whose results must be equal to the last bit; several bucket sizes,
 likewise; the rank programs that Paddle partitioned, as they are, optimized by Weft, and after Paddle's own pass in every
 recorded variant. Where Paddle's program is wrong, what it really computes was recorded (emul.*.npz) and is compared.
+Mixed-precision programs, which Paddle cannot run on a CPU, follow the losses of the same model in fp32, and skip a step
+in which a gradient overflows, on every rank.
 --long takes every case through all of it; otherwise the costly parts run on the small cases. Last line: N passed, N failed.
 """
 import concurrent.futures
@@ -19,7 +21,7 @@ import tempfile
 
 import numpy as np
 
-LOSS_TOLERANCE, FINAL_TOLERANCE = 1e-4, 1e-3
+LOSS_TOLERANCE, FINAL_TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-3, 2e-2
 PASSES = ['prune_grad_scale', 'overlap_comm: {stream: gradient_sync}', 'coalesce_grads', 'insert_dependencies']
 SMALL = {'mlp_sgd_dp2', 'mlp_adam_dp2', 'twoloss_dp2', 'mlp_dp2_sp2_tworings', 'lenet_bias_dp2', 'mlp_adam_dp2_lossscale'}
 
@@ -37,12 +39,19 @@ class Case:
         self.rank_loss = ranks[0]['loss'] if ranks else self.loss
         self.batch_norm = 'resnet' in self.info['model']
         self.small = os.path.basename(path) in SMALL
+        self.fp32 = None  # mixed precision: the case that has the same model's losses in fp32
 
     def file(self, name):
         return f'{self.path}/{name}'
 
     def has(self, name):
         return os.path.exists(self.file(name))
+
+    def is_half_of(self, other):
+        """Whether this is a mixed-precision form of the other case's training."""
+        same = 'model', 'model_args', 'optimizer', 'seed', 'global_batch', 'steps'
+        return (not self.has('golden.npz') and self.info['dtype'] != 'float32' and other.has('golden.npz')
+                and all(self.info[key] == other.info[key] for key in same))
 
     def loose(self, name):
         """Parameters whose true gradient is zero: the recorded values are rounding noise."""
@@ -71,16 +80,17 @@ class Runner:
             raise RuntimeError(f'exit {done.returncode}: {done.stderr.strip()[-300:]}')
         return done.stdout
 
-    def train(self, case, programs, ranks, loss, folder):
-        saved = f'{folder}/final.npz'
-        text = self.command('run', *programs, '--ranks', str(ranks), '--params', case.file('params.npz'), '--feed',
-                            case.file('feeds.npz'), '--steps', str(case.steps), '--fetch', loss, '--save', saved)
+    def train(self, case, programs, ranks, loss, folder, params=None, feeds=None, saved=None):
+        saved = saved or f'{folder}/final.npz'
+        text = self.command('run', *programs, '--ranks', str(ranks), '--params', params or case.file('params.npz'), '--feed',
+                            feeds or case.file('feeds.npz'), '--steps', str(case.steps), '--fetch', loss, '--save', saved)
         losses = {}
         for line in text.splitlines():
             fields = line.split(',')
             if len(fields) == 4 and fields[0].isdigit():
                 losses.setdefault(int(fields[0]), []).append(float(fields[3]))
-        return np.array([np.mean(losses[s]) for s in sorted(losses)]), dict(np.load(saved))
+        finals = [dict(np.load(saved.replace('{rank}', str(r)))) for r in range(ranks if '{rank}' in saved else 1)]
+        return np.array([np.mean(losses[s]) for s in sorted(losses)]), finals[0] if len(finals) == 1 else finals
 
     def optimize(self, source, target, passes, *sets):
         self.command('opt', '-q', source, '-o', target, '--passes', passes, *(w for s in sets for w in ('--set', s)))
@@ -192,15 +202,83 @@ def check_recorded_variants(run, case, folder):
         yield f"Paddle's {variant}", difference(case, expected, *run.train(case, programs, case.world, case.rank_loss, folder))
 
 
+def half_programs(run, case, folder, configs):
+    """(label, programs, ranks, name of the loss) of every form of a mixed-precision program."""
+    serial = [case.file('serial.pdmodel')]
+    yield 'serial', serial, 1, case.loss
+    plain, full = f'{folder}/plain.pdmodel', f'{folder}/full.pdmodel'
+    run.optimize(serial[0], plain, 'data_parallel: {ranks: 2}')
+    yield 'serial to 2 ranks, plain', [plain], 2, case.loss
+    run.optimize(serial[0], full, f'{configs}/data_parallel.yaml', 'data_parallel.ranks=2')
+    yield 'serial to 2 ranks', [full], 2, case.loss
+    before = [case.file(f'rank{r}.pdmodel') for r in range(case.world)]
+    if not all(map(os.path.exists, before)):
+        return
+    yield 'rank programs, as they are', before, case.world, case.rank_loss
+    after = [f'{folder}/rank{r}.pdmodel' for r in range(case.world)]
+    for source, target in zip(before, after):
+        run.optimize(source, target, f'{configs}/data_parallel_optimization.yaml')
+    yield 'rank programs, optimized', after, case.world, case.rank_loss
+    for variant in ('after.default', 'after.group4k', 'final'):
+        programs = [case.file(f'rank{r}.{variant}.pdmodel') for r in range(case.world)]
+        if all(map(os.path.exists, programs)):
+            yield f"Paddle's {variant}", programs, case.world, case.rank_loss
+
+
+def check_half(run, case, folder, configs):
+    """Losses follow those in fp32, and how gradients travel changes no bit of them."""
+    want = Expected(case.fp32.file('golden.npz')).losses
+    first = None
+    for label, programs, ranks, loss in half_programs(run, case, folder, configs):
+        got = run.train(case, programs, ranks, loss, folder)
+        off = np.abs(got[0] - want) / np.abs(want)
+        yield label, '' if off.max() <= HALF_TOLERANCE else f'loss off by {off.max():.1e} at step {int(off.argmax())}'
+        if ranks > 1 and first is not None:
+            yield f'bits: {label}', '' if np.array_equal(first, got[0]) else 'losses differ'
+        first = got[0] if ranks > 1 else None
+
+
+def check_overflow(run, case, folder):
+    """One rank's gradients overflow in one step: both skip it. All do, in every step: nothing is trained."""
+    params, feeds = dict(np.load(case.file('params.npz'))), dict(np.load(case.file('feeds.npz')))
+    scale = [n for n in params if n.startswith('loss_scaling')]
+    if not scale or not case.has('rank0.pdmodel'):
+        return
+    programs = [case.file(f'rank{r}.pdmodel') for r in range(case.world)]
+    files = {'params': f'{folder}/params.npz', 'feeds': f'{folder}/feeds.npz', 'saved': f'{folder}/final.{{rank}}.npz'}
+    for everywhere in (False, True):
+        changed = dict(params, **{scale[0]: params[scale[0]] * 2.0**20}) if everywhere else params
+        name = sorted(n for n in feeds if n.startswith('3/') and feeds[n].dtype == np.float32)[0]
+        fed = dict(feeds) if everywhere else dict(feeds, **{name: feeds[name] * np.linspace(1, 1e6, len(feeds[name]))[:, None].astype('f4')})
+        np.savez(files['params'], **changed)
+        np.savez(files['feeds'], **fed)
+        _, finals = run.train(case, programs, case.world, case.rank_loss, folder, **files)
+        state = sorted(set(params) & set(finals[0]))
+        apart = [n for n in state if any(f[n].tobytes() != finals[0][n].tobytes() for f in finals)]
+        broken = [n for n in state if not np.isfinite(finals[0][n]).all()]
+        moved = [n for n in case.info['params'] if finals[0][n].tobytes() != params[n].tobytes()]
+        good = [int(finals[0][n][0]) for n in state if n.startswith('num_good_steps')][0]
+        label = 'overflow everywhere' if everywhere else 'overflow on one rank'
+        yield f'{label}: ranks agree', ', '.join(apart)
+        yield f'{label}: nothing breaks', ', '.join(broken)
+        yield f'{label}: which steps count', '' if good == (0 if everywhere else case.steps - 4) else f'{good} good steps'
+        yield f'{label}: parameters', '' if bool(moved) != everywhere else f'moved: {moved}'
+        lowered = finals[0][scale[0]][0] < changed[scale[0]][0]
+        yield f'{label}: scale', '' if lowered == everywhere else f'{finals[0][scale[0]]}'
+
+
 def check_case(run, case, configs, long):
     """All (label, problem) of one case; a case that may be refused is right when it is refused in words."""
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        parts = [check_serial(run, case, folder), check_data_parallel(run, case, folder, configs)]
-        if case.info['mesh']['dim_names'] == ['dp'] and not case.batch_norm and (long or case.small):
+        if case.fp32:
+            parts = [check_half(run, case, folder, configs), check_overflow(run, case, folder)]
+        else:
+            parts = [check_serial(run, case, folder), check_data_parallel(run, case, folder, configs),
+                     check_rank_programs(run, case, folder, configs, long or case.small),
+                     check_recorded_variants(run, case, folder)]
+        if not case.fp32 and case.info['mesh']['dim_names'] == ['dp'] and not case.batch_norm and (long or case.small):
             parts.append(check_bits(run, case, folder))
-        parts += [check_rank_programs(run, case, folder, configs, long or case.small),
-                  check_recorded_variants(run, case, folder)]
         for part in parts:
             try:
                 results += part
@@ -218,9 +296,12 @@ def main():
     for family in sorted(os.listdir(root)):
         for name in sorted(os.listdir(f'{root}/{family}')) if family.startswith('paddle') else ():
             path = f'{root}/{family}/{name}'
-            if os.path.exists(f'{path}/golden.npz') and os.path.exists(f'{path}/params.npz') and (not only or name in only):
+            if os.path.exists(f'{path}/params.npz'):
                 cases.append(Case(path))
-    cases = [c for c in cases if not c.info.get('structure_only')]
+    for case in cases:
+        case.fp32 = next((other for other in cases if case.is_half_of(other)), None)
+    cases = [c for c in cases if (c.has('golden.npz') or c.fp32) and not c.info.get('structure_only')
+             and (not only or os.path.basename(c.path) in only)]
     passed = failed = 0
     run = Runner(weft)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

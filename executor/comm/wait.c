@@ -27,7 +27,7 @@ int64_t wait_clock_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void pause_core(void) {
+void wait_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -92,7 +92,7 @@ wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborte
         if (has_reached(w, target)) return WAIT_REACHED;
         if (is_aborted(aborted)) return WAIT_ABORTED;
         if (i < SPINS) {
-            pause_core();
+            wait_pause();
         } else {
             sched_yield();
         }

@@ -28,6 +28,9 @@ void wait_wake(wait_word *w);
  * `timeout_seconds` have passed (0 or less: no limit). */
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
 
+/* Tells the core that this thread spins. */
+void wait_pause(void);
+
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t wait_clock_ns(void);
 

@@ -40,12 +40,11 @@ enum { LANES = 16 }; /* independent partial sums of a run: what two vector regis
         }                                                                                                              \
         return r;                                                                                                      \
     }                                                                                                                  \
-    static void add_columns_##suffix(const loops *l, const type *src, double *acc) {                                   \
-        int64_t row = l->stride[0][0], columns = loops_run(l);                                                         \
+    static void add_columns_##suffix(int64_t rows, int64_t row, int64_t columns, const type *src, double *acc) {       \
         for (int64_t at = 0; at < columns; at += BLOCK) {                                                              \
             int64_t n = block_size(columns - at);                                                                      \
-            int64_t r = add_rows_##suffix(l->extent[0], row, src + at, n, acc + at);                                   \
-            for (; r < l->extent[0]; r++) accumulate_##suffix(n, src + at + r * row, 1, acc + at);                     \
+            int64_t r = add_rows_##suffix(rows, row, src + at, n, acc + at);                                           \
+            for (; r < rows; r++) accumulate_##suffix(n, src + at + r * row, 1, acc + at);                             \
         }                                                                                                              \
     }
 REAL_TYPES(DEFINE_ACCUMULATE)
@@ -65,18 +64,23 @@ void accumulate(weft_dtype dtype, int64_t n, const void *src, int64_t stride, do
     }
 }
 
+void accumulate_columns(weft_dtype dtype, int64_t rows, int64_t row, int64_t n, const void *src, double *acc) {
+    if (dtype == WEFT_FP64)
+        add_columns_fp64(rows, row, n, src, acc);
+    else
+        add_columns_fp32(rows, row, n, src, acc);
+}
+
 void accumulate_loops(const loops *l, weft_dtype dtype, const void *src, double *acc) {
     int64_t n = loops_run(l), stride = loops_stride(l, 1);
     size_t size = weft_dtype_nbytes(dtype);
     bool columns = l->numel && l->naxes == 2 && l->stride[1][0] == 0 && stride == 1 && loops_stride(l, 0) == 1;
-    if (columns && dtype == WEFT_FP32) {
-        add_columns_fp32(l, src, acc);
-    } else if (columns && dtype == WEFT_FP64) {
-        add_columns_fp64(l, src, acc);
-    } else {
-        for (walk w = walk_start(l); w.left; walk_next(l, &w))
-            accumulate(dtype, n, (const char *)src + (size_t)w.at[0] * size, stride, acc + w.at[1]);
+    if (columns && (dtype == WEFT_FP32 || dtype == WEFT_FP64)) {
+        accumulate_columns(dtype, l->extent[0], l->stride[0][0], n, src, acc);
+        return;
     }
+    for (walk w = walk_start(l); w.left; walk_next(l, &w))
+        accumulate(dtype, n, (const char *)src + (size_t)w.at[0] * size, stride, acc + w.at[1]);
 }
 
 double sum_of_squares(weft_dtype dtype, int64_t n, const void *src) {

@@ -4,6 +4,7 @@
  * Outputs may be the same memory as inputs. */
 #include <math.h>
 
+#include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
 #include "executor/kernels/vector_math.h"
 
@@ -114,6 +115,26 @@ typedef struct unary_state {
     unary_fn run;
 } unary_state;
 
+static void unary_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const unary_state *s = c->state;
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    element_range e = elements_of(c, x->numel, first, end);
+    size_t size = weft_dtype_nbytes(x->dtype);
+    const char *from = (const char *)x->data + (size_t)e.at * size;
+    char *to = (char *)out->data + (size_t)e.at * size;
+    if (!dtype_is_half(x->dtype)) {
+        s->run(e.n, from, to);
+        return;
+    }
+    float values[BLOCK];
+    for (int64_t i = 0; i < e.n; i += BLOCK) {
+        int64_t n = block_size(e.n - i);
+        half_load(x->dtype, n, (const uint16_t *)(const void *)from + i, 1, values);
+        s->run(n, values, values);
+        half_store(x->dtype, n, values, (uint16_t *)(void *)to + i);
+    }
+}
+
 static weft_status prepare_unary(kernel_prepare *p, const unary *f) {
     unary_state *s = KERNEL_STATE(p, unary_state);
     if (!s) return base_out_of_memory();
@@ -128,24 +149,8 @@ static weft_status prepare_unary(kernel_prepare *p, const unary *f) {
     case WEFT_INT64: s->run = f->int64; break;
     default: break;
     }
+    split_elements(p, unary_rows, x->numel);
     return s->run ? NULL : kernel_unsupported(p, "no such function of %s", dtype_text(x->dtype));
-}
-
-static weft_status run_unary(const kernel_call *c) {
-    const unary_state *s = c->state;
-    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
-    if (!dtype_is_half(x->dtype)) {
-        s->run(x->numel, x->data, out->data);
-        return NULL;
-    }
-    float values[BLOCK];
-    for (int64_t i = 0; i < x->numel; i += BLOCK) {
-        int64_t n = block_size(x->numel - i);
-        half_load(x->dtype, n, (const uint16_t *)x->data + i, 1, values);
-        s->run(n, values, values);
-        half_store(x->dtype, n, values, (uint16_t *)out->data + i);
-    }
-    return NULL;
 }
 
 #define DEFINE_UNARY_KERNEL(name, ...)                                                                                 \
@@ -153,7 +158,7 @@ static weft_status run_unary(const kernel_call *c) {
         static const unary f = {name##_run_fp32, name##_run_fp64, __VA_ARGS__};                                        \
         return prepare_unary(p, &f);                                                                                   \
     }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, run_unary};
+    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
 DEFINE_UNARY_KERNEL(relu, relu_run_int32, relu_run_int64)
 DEFINE_UNARY_KERNEL(square, square_run_int32, square_run_int64)
 DEFINE_UNARY_KERNEL(abs, abs_run_int32, abs_run_int64)
@@ -168,7 +173,7 @@ static weft_status prepare_gelu(kernel_prepare *p) {
     static const unary by_tanh = {gelu_tanh_run_fp32, gelu_tanh_run_fp64, NULL, NULL};
     return prepare_unary(p, attr_bool(p->op, "approximate", false) ? &by_tanh : &by_erf);
 }
-const kernel kernel_gelu = {prepare_gelu, run_unary};
+const kernel kernel_gelu = {prepare_gelu, kernel_run_rows};
 
 /* --- gradients --- */
 
@@ -177,6 +182,27 @@ enum { SOURCE, DOUT }; /* X or Out, then Out@GRAD */
 typedef struct gradient_state {
     gradient_fn run;
 } gradient_state;
+
+static void gradient_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const gradient_state *s = c->state;
+    const tensor *x = arg_in(c, SOURCE), *g = arg_in(c, DOUT), *d = arg_out(c, 0);
+    element_range e = elements_of(c, x->numel, first, end);
+    size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);
+    const char *xs = (const char *)x->data + at, *gs = (const char *)g->data + at;
+    char *to = (char *)d->data + at;
+    if (!dtype_is_half(x->dtype)) {
+        s->run(e.n, xs, gs, to);
+        return;
+    }
+    float a[BLOCK], b[BLOCK];
+    for (int64_t i = 0; i < e.n; i += BLOCK) {
+        int64_t n = block_size(e.n - i);
+        half_load(x->dtype, n, (const uint16_t *)(const void *)xs + i, 1, a);
+        half_load(x->dtype, n, (const uint16_t *)(const void *)gs + i, 1, b);
+        s->run(n, a, b, a);
+        half_store(x->dtype, n, a, (uint16_t *)(void *)to + i);
+    }
+}
 
 static weft_status prepare_gradient(kernel_prepare *p, gradient_fn fp32, gradient_fn fp64) {
     gradient_state *s = KERNEL_STATE(p, gradient_state);
@@ -187,24 +213,7 @@ static weft_status prepare_gradient(kernel_prepare *p, gradient_fn fp32, gradien
     TRY(require_same_dtype(p, x, dout, "Out@GRAD"));
     if (x->numel != dout->numel) return kernel_unsupported(p, "expected as many elements in Out@GRAD as in X or Out");
     s->run = x->dtype == WEFT_FP64 ? fp64 : fp32;
-    return NULL;
-}
-
-static weft_status run_gradient(const kernel_call *c) {
-    const gradient_state *s = c->state;
-    const tensor *x = arg_in(c, SOURCE), *g = arg_in(c, DOUT), *d = arg_out(c, 0);
-    if (!dtype_is_half(x->dtype)) {
-        s->run(x->numel, x->data, g->data, d->data);
-        return NULL;
-    }
-    float a[BLOCK], b[BLOCK];
-    for (int64_t i = 0; i < x->numel; i += BLOCK) {
-        int64_t n = block_size(x->numel - i);
-        half_load(x->dtype, n, (const uint16_t *)x->data + i, 1, a);
-        half_load(x->dtype, n, (const uint16_t *)g->data + i, 1, b);
-        s->run(n, a, b, a);
-        half_store(x->dtype, n, a, (uint16_t *)d->data + i);
-    }
+    split_elements(p, gradient_rows, x->numel);
     return NULL;
 }
 
@@ -212,11 +221,11 @@ static weft_status run_gradient(const kernel_call *c) {
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradient(p, name##_grad_fp32, name##_grad_fp64);                                                \
     }                                                                                                                  \
-    const kernel kernel_##name##_grad = {prepare_##name##_grad, run_gradient};
+    const kernel kernel_##name##_grad = {prepare_##name##_grad, kernel_run_rows};
 BACKWARD(DEFINE_GRADIENT_KERNEL)
 
 static weft_status prepare_gelu_grad(kernel_prepare *p) {
     return attr_bool(p->op, "approximate", false) ? prepare_gradient(p, gelu_tanh_grad_fp32, gelu_tanh_grad_fp64)
                                                   : prepare_gradient(p, gelu_grad_fp32, gelu_grad_fp64);
 }
-const kernel kernel_gelu_grad = {prepare_gelu_grad, run_gradient};
+const kernel kernel_gelu_grad = {prepare_gelu_grad, kernel_run_rows};

@@ -87,7 +87,7 @@ static weft_status run_adagrad(const kernel_call *c) {
     start_from(master, arg_in(c, ADA_MASTER));
     update u = {.moments = {arg_out(c, ADA_OUT_MOMENT)->data}};
     TRY(dense_gradient(c, param, grad, c->workspace, &u.grad));
-    update_apply(param, grad, master, &rule, u, adagrad_fp32, adagrad_fp64);
+    update_apply(c, param, grad, master, &rule, u, adagrad_fp32, adagrad_fp64);
     return NULL;
 }
 
@@ -131,7 +131,7 @@ static weft_status run_rmsprop(const kernel_call *c) {
     update u = {.moments = {arg_out(c, RMS_OUT_SQUARE)->data, arg_out(c, RMS_OUT_MOMENT)->data,
                             rule.centered ? center->data : NULL}};
     TRY(dense_gradient(c, param, grad, c->workspace, &u.grad));
-    update_apply(param, grad, master, &rule, u, rmsprop_fp32, rmsprop_fp64);
+    update_apply(c, param, grad, master, &rule, u, rmsprop_fp32, rmsprop_fp64);
     return NULL;
 }
 

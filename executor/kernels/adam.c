@@ -174,7 +174,7 @@ static weft_status run(const kernel_call *c) {
         if (grad->rows && rule.lazy)
             update_rows(c, param, grad, &rule, u, step_fp32, step_fp64);
         else
-            update_apply(param, grad, arg_out(c, OUT_MASTER), &rule, u, step_fp32, step_fp64);
+            update_apply(c, param, grad, arg_out(c, OUT_MASTER), &rule, u, step_fp32, step_fp64);
     }
     advance_power(c, OUT_BETA1_POW, IN_BETA1_POW, rule.beta1, skips || rule.global_pow);
     advance_power(c, OUT_BETA2_POW, IN_BETA2_POW, rule.beta2, skips || rule.global_pow);

@@ -113,8 +113,21 @@ static weft_status prepare_update(kernel_prepare *p) {
     return NULL;
 }
 
+static void set_one(tensor *t, double value) {
+    fill_elements(t->dtype, t->data, 1, value);
+}
+
+/* What a tensor of the type would hold. */
+static double stored_as(weft_dtype dtype, double value) {
+    double element;
+    tensor one = {.data = &element, .dtype = dtype, .numel = 1};
+    set_one(&one, value);
+    return tensor_scalar(&one);
+}
+
 /* The scale and the two counters after one step. */
-static void move_scale(const scaling_state *s, bool found, bool fp32, double *scale, int64_t *good, int64_t *bad) {
+static void move_scale(const scaling_state *s, bool found, weft_dtype dtype, double *scale, int64_t *good,
+                       int64_t *bad) {
     *good = found ? 0 : *good + 1;
     *bad = found ? *bad + 1 : 0;
     if (found && *bad == s->bad_steps) {
@@ -122,14 +135,10 @@ static void move_scale(const scaling_state *s, bool found, bool fp32, double *sc
         *bad = 0;
     }
     if (!found && *good == s->good_steps) {
-        double raised = fp32 ? (double)(float)(*scale * s->up) : *scale * s->up;
+        double raised = stored_as(dtype, *scale * s->up);
         if (isfinite(raised)) *scale = raised;
         *good = 0;
     }
-}
-
-static void set_one(tensor *t, double value) {
-    fill_elements(t->dtype, t->data, 1, value);
 }
 
 static weft_status run_update(const kernel_call *c) {
@@ -145,7 +154,7 @@ static weft_status run_update(const kernel_call *c) {
             copy_bytes(c->out[i].data, c->in[i].data, tensor_nbytes(&c->in[i]));
     }
     bool stopped = s->stopped || (stop && tensor_scalar(stop) != 0);
-    if (!stopped) move_scale(s, found, previous->dtype == WEFT_FP32, &scale, &good, &bad);
+    if (!stopped) move_scale(s, found, previous->dtype, &scale, &good, &bad);
     set_one(arg_out(c, UPDATE_OUT_SCALE), scale);
     set_one(arg_out(c, UPDATE_OUT_GOOD), (double)good);
     set_one(arg_out(c, UPDATE_OUT_BAD), (double)bad);

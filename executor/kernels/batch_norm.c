@@ -104,12 +104,23 @@ static void *data_of(const tensor *t) {
 /* What is summed over a channel, x and y elements, m the mean: X x, SQUARE (x - m)^2, PRODUCT (x - m) * y. */
 typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
 
+/* Channels [first, end). */
+typedef struct span {
+    int64_t first, end;
+} span;
+
+/* Channels that take 8 KiB. */
+static int64_t few_channels(const norm_state *s, size_t nbytes) {
+    int64_t channel = s->batch * s->plane * (int64_t)nbytes;
+    return channel > 0 && channel < 8192 ? 8192 / channel : 1;
+}
+
 #define DEFINE_BATCH_NORM(dtype, suffix, real)                                                                         \
     static void sum_planes_##suffix(const norm_state *s, summand what, const real *x, const real *mean, const real *y, \
-                                    double *sum) {                                                                     \
+                                    double *sum, span r) {                                                             \
         int64_t n = s->plane;                                                                                          \
         for (int64_t b = 0; b < s->batch; b++)                                                                         \
-            for (int64_t c = 0; c < s->channels; c++) {                                                                \
+            for (int64_t c = r.first; c < r.end; c++) {                                                                \
                 int64_t at = (b * s->channels + c) * n;                                                                \
                 if (what == SUM_X) sum[c] += (double)sum_##suffix(n, x + at);                                          \
                 if (what == SUM_SQUARE) sum[c] += (double)sum_squares_##suffix(n, x + at, mean[c]);                    \
@@ -137,16 +148,16 @@ typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
         }                                                                                                              \
     }                                                                                                                  \
     static void sum_channels_##suffix(const norm_state *s, summand what, const real *x, const real *mean,              \
-                                      const real *y, double *sum, real *block) {                                       \
-        memset(sum, 0, (size_t)s->channels * sizeof *sum);                                                             \
+                                      const real *y, double *sum, real *block, span r) {                               \
+        for (int64_t c = r.first; c < r.end; c++) sum[c] = 0;                                                          \
         if (s->plane == 1)                                                                                             \
             sum_columns_##suffix(s, what, x, mean, y, sum, block);                                                     \
         else                                                                                                           \
-            sum_planes_##suffix(s, what, x, mean, y, sum);                                                             \
+            sum_planes_##suffix(s, what, x, mean, y, sum, r);                                                          \
     }                                                                                                                  \
     /* y = (x - mean) * factor + bias */                                                                               \
     static void normalize_##suffix(const norm_state *s, const real *x, const real *mean, const real *factor,           \
-                                   const real *bias, real *y) {                                                        \
+                                   const real *bias, real *y, span r) {                                                \
         int64_t n = s->plane, channels = s->channels;                                                                  \
         for (int64_t b = 0; b < s->batch; b++) {                                                                       \
             const real *xb = x + b * channels * n;                                                                     \
@@ -155,15 +166,15 @@ typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
                 INDEPENDENT for (int64_t c = 0; c < channels; c++) yb[c] = (xb[c] - mean[c]) * factor[c] + bias[c];    \
                 continue;                                                                                              \
             }                                                                                                          \
-            for (int64_t c = 0; c < channels; c++, xb += n, yb += n) {                                                 \
+            for (int64_t c = r.first; c < r.end; c++) {                                                                \
                 real m = mean[c], f = factor[c], e = bias[c];                                                          \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) yb[i] = (xb[i] - m) * f + e;                               \
+                INDEPENDENT for (int64_t i = c * n; i < (c + 1) * n; i++) yb[i] = (xb[i] - m) * f + e;                 \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
     /* dx = factor * dy - d * slope - offset */                                                                        \
     static void propagate_##suffix(const norm_state *s, const real *x, const real *dy, const real *mean,               \
-                                   const real *factor, const real *slope, const real *offset, real *dx) {              \
+                                   const real *factor, const real *slope, const real *offset, real *dx, span r) {      \
         int64_t n = s->plane, channels = s->channels;                                                                  \
         for (int64_t b = 0; b < s->batch; b++) {                                                                       \
             int64_t at = b * channels * n;                                                                             \
@@ -174,53 +185,54 @@ typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
                     factor[c] * gb[c] - (xb[c] - mean[c]) * slope[c] - offset[c];                                      \
                 continue;                                                                                              \
             }                                                                                                          \
-            for (int64_t c = 0; c < channels; c++, xb += n, gb += n, db += n) {                                        \
+            for (int64_t c = r.first; c < r.end; c++) {                                                                \
                 real m = mean[c], f = factor[c], k = slope[c], e = offset[c];                                          \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) db[i] = f * gb[i] - (xb[i] - m) * k - e;                   \
+                INDEPENDENT for (int64_t i = c * n; i < (c + 1) * n; i++) db[i] = f * gb[i] - (xb[i] - m) * k - e;     \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
     /* The batch's mean and 1 / sqrt(variance + epsilon), blended into the running mean and variance. */               \
     static void measure_##suffix(const kernel_call *call, const norm_state *s, real *mean, real *inverse, double *sum, \
-                                 real *block) {                                                                        \
+                                 real *block, span r) {                                                                \
         const tensor *x = arg_in(call, IN_X), *blend = arg_in(call, IN_MOMENTUM);                                      \
         double count = (double)(s->batch * s->plane), momentum = blend ? tensor_scalar(blend) : s->momentum;           \
         const real *old_mean = arg_in(call, IN_MEAN)->data, *old_variance = arg_in(call, IN_VARIANCE)->data;           \
         real *new_mean = arg_out(call, OUT_MEAN)->data, *new_variance = arg_out(call, OUT_VARIANCE)->data;             \
-        sum_channels_##suffix(s, SUM_X, x->data, NULL, NULL, sum, block);                                              \
-        for (int64_t c = 0; c < s->channels; c++) mean[c] = (real)(sum[c] / count);                                    \
-        sum_channels_##suffix(s, SUM_SQUARE, x->data, mean, NULL, sum, block);                                         \
-        for (int64_t c = 0; c < s->channels; c++) {                                                                    \
+        sum_channels_##suffix(s, SUM_X, x->data, NULL, NULL, sum, block, r);                                           \
+        for (int64_t c = r.first; c < r.end; c++) mean[c] = (real)(sum[c] / count);                                    \
+        sum_channels_##suffix(s, SUM_SQUARE, x->data, mean, NULL, sum, block, r);                                      \
+        for (int64_t c = r.first; c < r.end; c++) {                                                                    \
             double variance = sum[c] / count;                                                                          \
             inverse[c] = (real)(1 / sqrt(variance + s->epsilon));                                                      \
             new_mean[c] = (real)((double)old_mean[c] * momentum + (double)mean[c] * (1 - momentum));                   \
             new_variance[c] = (real)((double)old_variance[c] * momentum + variance * (1 - momentum));                  \
         }                                                                                                              \
     }                                                                                                                  \
-    static void forward_##suffix(const kernel_call *call, const norm_state *s) {                                       \
+    static void forward_##suffix(const kernel_call *call, const norm_state *s, span r) {                               \
         int64_t n = s->channels;                                                                                       \
         double *sum = call->workspace;                                                                                 \
         real *block = (real *)(sum + 2 * n), *mean = block + n, *inverse = mean + n, *factor = inverse + n;            \
         real *offset = factor + n;                                                                                     \
         if (s->use_running) {                                                                                          \
             const real *variance = arg_in(call, IN_VARIANCE)->data;                                                    \
-            memcpy(mean, arg_in(call, IN_MEAN)->data, (size_t)n * sizeof *mean);                                       \
-            for (int64_t c = 0; c < n; c++) inverse[c] = (real)(1 / sqrt((double)variance[c] + s->epsilon));           \
+            memcpy(mean + r.first, (const real *)arg_in(call, IN_MEAN)->data + r.first,                                \
+                   (size_t)(r.end - r.first) * sizeof *mean);                                                          \
+            for (int64_t c = r.first; c < r.end; c++) inverse[c] = (real)(1 / sqrt((double)variance[c] + s->epsilon)); \
         } else {                                                                                                       \
-            measure_##suffix(call, s, mean, inverse, sum, block);                                                      \
+            measure_##suffix(call, s, mean, inverse, sum, block, r);                                                   \
         }                                                                                                              \
         const real *scale = data_of(arg_in(call, IN_SCALE)), *bias = data_of(arg_in(call, IN_BIAS));                   \
         real *saved_mean = data_of(arg_out(call, OUT_SAVED_MEAN));                                                     \
         real *saved_variance = data_of(arg_out(call, OUT_SAVED_VARIANCE));                                             \
-        for (int64_t c = 0; c < n; c++) {                                                                              \
+        for (int64_t c = r.first; c < r.end; c++) {                                                                    \
             factor[c] = scale ? scale[c] * inverse[c] : inverse[c];                                                    \
             offset[c] = bias ? bias[c] : 0;                                                                            \
             if (saved_mean) saved_mean[c] = s->use_running ? 0 : mean[c];                                              \
             if (saved_variance) saved_variance[c] = s->use_running ? 0 : inverse[c];                                   \
         }                                                                                                              \
-        normalize_##suffix(s, arg_in(call, IN_X)->data, mean, factor, offset, arg_out(call, OUT_Y)->data);             \
+        normalize_##suffix(s, arg_in(call, IN_X)->data, mean, factor, offset, arg_out(call, OUT_Y)->data, r);          \
     }                                                                                                                  \
-    static void backward_##suffix(const kernel_call *call, const norm_state *s) {                                      \
+    static void backward_##suffix(const kernel_call *call, const norm_state *s, span range) {                          \
         int64_t n = s->channels;                                                                                       \
         double *sum = call->workspace, *product = sum + n, count = (double)(s->batch * s->plane);                      \
         real *block = (real *)(product + n), *factor = block + n, *slope = factor + n;                                 \
@@ -230,9 +242,9 @@ typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
         const real *mean = arg_in(call, s->use_running ? GRAD_IN_MEAN : GRAD_IN_SAVED_MEAN)->data;                     \
         const real *spread = arg_in(call, s->use_running ? GRAD_IN_VARIANCE : GRAD_IN_SAVED_VARIANCE)->data;           \
         real *dscale = data_of(arg_out(call, GRAD_OUT_DSCALE)), *dbias = data_of(arg_out(call, GRAD_OUT_DBIAS));       \
-        sum_channels_##suffix(s, SUM_X, dy, NULL, NULL, sum, block);                                                   \
-        sum_channels_##suffix(s, SUM_PRODUCT, x, mean, dy, product, block);                                            \
-        for (int64_t c = 0; c < n; c++) {                                                                              \
+        sum_channels_##suffix(s, SUM_X, dy, NULL, NULL, sum, block, range);                                            \
+        sum_channels_##suffix(s, SUM_PRODUCT, x, mean, dy, product, block, range);                                     \
+        for (int64_t c = range.first; c < range.end; c++) {                                                            \
             double r = s->use_running ? 1 / sqrt((double)spread[c] + s->epsilon) : (double)spread[c];                  \
             double f = scale ? (double)scale[c] * r : r;                                                               \
             factor[c] = (real)f;                                                                                       \
@@ -242,7 +254,31 @@ typedef enum summand { SUM_X, SUM_SQUARE, SUM_PRODUCT } summand;
             if (dbias) dbias[c] = (real)sum[c];                                                                        \
         }                                                                                                              \
         real *dx = data_of(arg_out(call, GRAD_OUT_DX));                                                                \
-        if (dx) propagate_##suffix(s, x, dy, mean, factor, slope, offset, dx);                                         \
+        if (dx) propagate_##suffix(s, x, dy, mean, factor, slope, offset, dx, range);                                  \
+    }                                                                                                                  \
+    /* Items are channels, a few at a time: all that is read of them lies in the nearest cache. */                     \
+    static void forward_channels_##suffix(void *arg, int64_t first, int64_t end, int part) {                           \
+        const kernel_call *call = arg;                                                                                 \
+        int64_t few = few_channels(call->state, sizeof(real));                                                         \
+        (void)part;                                                                                                    \
+        for (int64_t c = first; c < end; c += few)                                                                     \
+            forward_##suffix(call, call->state, (span){c, c + few < end ? c + few : end});                             \
+    }                                                                                                                  \
+    static void backward_channels_##suffix(void *arg, int64_t first, int64_t end, int part) {                          \
+        const kernel_call *call = arg;                                                                                 \
+        int64_t few = few_channels(call->state, sizeof(real));                                                         \
+        (void)part;                                                                                                    \
+        for (int64_t c = first; c < end; c += few)                                                                     \
+            backward_##suffix(call, call->state, (span){c, c + few < end ? c + few : end});                            \
+    }                                                                                                                  \
+    static void run_##suffix(const kernel_call *call, bool gradient) {                                                 \
+        const norm_state *s = call->state;                                                                             \
+        kernel_call copy = *call;                                                                                      \
+        if (s->plane == 1)                                                                                             \
+            (gradient ? backward_##suffix : forward_##suffix)(call, s, (span){0, s->channels});                        \
+        else                                                                                                           \
+            parallel_for(call, s->channels, grain_of_bytes(4 * s->batch * s->plane * (int64_t)sizeof(real)),           \
+                         gradient ? backward_channels_##suffix : forward_channels_##suffix, &copy);                    \
     }
 REAL_TYPES(DEFINE_BATCH_NORM)
 #undef DEFINE_BATCH_NORM
@@ -270,9 +306,9 @@ static weft_status run(const kernel_call *c) {
         return NULL;
     }
     if (x->dtype == WEFT_FP64)
-        forward_fp64(c, s);
+        run_fp64(c, false);
     else
-        forward_fp32(c, s);
+        run_fp32(c, false);
     return NULL;
 }
 
@@ -286,9 +322,9 @@ static weft_status run_grad(const kernel_call *c) {
         return NULL;
     }
     if (dy->dtype == WEFT_FP64)
-        backward_fp64(c, s);
+        run_fp64(c, true);
     else
-        backward_fp32(c, s);
+        run_fp32(c, true);
     return NULL;
 }
 

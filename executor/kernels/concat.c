@@ -18,7 +18,7 @@ static weft_status prepare_parts(kernel_prepare *p, const tensor *whole) {
     if (!s) return base_out_of_memory();
     TRY(require_present(p, whole, "argument"));
     for (uint32_t i = 0; i < p->out_first[p->schema->noutputs]; i++)
-        TRY(require_same_dtype(p, whole, &p->out[i], "arguments"));
+        if (p->out[i].dtype != WEFT_DTYPE_NONE) TRY(require_same_dtype(p, whole, &p->out[i], "arguments"));
     s->axis = attr_int(p->op, "axis", 0);
     return NULL;
 }

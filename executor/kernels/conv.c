@@ -2,9 +2,11 @@
  *
  * For each group, W [out_channels, patch] and columns P [patch, windows]:
  *   y = W P,   dW = sum over images of dy P^T,   dP = W^T dy, added back into dx
- * NHWC computes the transposed products, so that no image is ever transposed. Where an image has few windows several
- * images share a product, so that it stays wide enough to be fast; NCHW then goes through a block [out_channels, images
- * * windows]. */
+ * With channels first P is packed from the images while it is multiplied (conv_panels.c). Where windows move by one
+ * element and there are more of them than output channels, dx is a convolution too: of dy, with the filter turned
+ * around and its channels exchanged; else dP is stored and added into dx. NHWC computes the transposed products over
+ * stored columns, so that no image is ever transposed. Where an image has few windows several images share a product,
+ * so that it stays wide enough to be fast; NCHW then goes through a block [out_channels, images * windows]. */
 #include "executor/kernels/conv.h"
 
 enum {
@@ -30,6 +32,30 @@ static int64_t choose_batch(const conv *c) {
     if (batch > most) batch = most;
     if (batch > c->in.count) batch = c->in.count;
     return batch < 1 ? 1 : batch;
+}
+
+/* The convolution of dy that gives dx, or NULL: an output position (y, x) of it sees window (y + before - i * dilation,
+ * ...) by tap i, that is with taps turned around, from y - (reach - before) on. */
+static weft_status choose_by_input(const kernel_prepare *p, conv *c) {
+    const window *w = &c->w;
+    bool fits = c->panels && w->stride[0] == 1 && w->stride[1] == 1 && c->out_channels <= c->in.count * c->positions;
+    if (!fits) return NULL;
+    conv *b = ARENA_NEW(p->arena, conv);
+    if (!b) return base_out_of_memory();
+    *b = *c;
+    b->in = c->out;
+    b->out = c->in;
+    b->in_channels = c->out_channels;
+    b->out_channels = c->in_channels;
+    b->patch = b->in_channels * w->size[0] * w->size[1];
+    b->positions = b->out.height * b->out.width;
+    for (int d = 0; d < 2; d++) b->w.before[d] = (w->size[d] - 1) * w->dilation[d] - w->before[d];
+    b->batch = choose_batch(b);
+    c->by_input = b;
+    b->direct = NULL;
+    b->direct_forward = b->direct_filter = false;
+    conv_winograd_prepare(b);
+    return conv_direct_prepare(p, b);
 }
 
 weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor *filter, const tensor *y, conv *out) {
@@ -58,15 +84,35 @@ weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor 
     out->pointwise = !out->channels_last && w->size[0] * w->size[1] == 1 && w->stride[0] * w->stride[1] == 1 &&
                      out->in.height == out->out.height && out->in.width == out->out.width && w->before[0] == 0 &&
                      w->before[1] == 0;
+    out->panels = !out->channels_last && !out->pointwise;
     out->batch = choose_batch(out);
-    return NULL;
+    TRY(conv_direct_prepare(p, out));
+    conv_winograd_prepare(out);
+    return choose_by_input(p, out);
 }
 
-/* The column matrix, [patch, batch * positions]; after it comes one group's output for `batch` images. */
-static size_t columns_count(const conv *c) { return (size_t)(c->patch * c->batch * c->positions); }
+/* Scratch: the column matrix, [patch, batch * positions], or the filter turned around; after it comes one group's
+ * output for `batch` images. */
+static size_t columns_count(const conv *c) {
+    return (size_t)(c->patch * c->batch * c->positions);
+}
+static size_t block_count(const conv *c) {
+    return (size_t)(c->out_channels * c->batch * c->positions);
+}
+static size_t filter_count(const conv *c) {
+    return (size_t)(c->groups * c->out_channels * c->patch);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
 
 size_t conv_workspace(const conv *c) {
-    return (columns_count(c) + (size_t)(c->out_channels * c->batch * c->positions)) * sizeof(float);
+    size_t nbytes = (columns_count(c) + block_count(c)) * sizeof(float);
+    if (c->direct) nbytes = larger(nbytes, conv_direct_workspace(c));
+    if (c->winograd) nbytes = larger(nbytes, conv_winograd_workspace(c));
+    if (c->by_input) nbytes = larger(nbytes, filter_count(c) * sizeof(float) + conv_workspace(c->by_input));
+    return nbytes;
 }
 
 /* --- products of one group of a few images ------------------------------------------------------------------------ */
@@ -128,16 +174,29 @@ static weft_status prepare(kernel_prepare *p) {
     return NULL;
 }
 
-static void forward_slab(const conv *c, const slab *s, const float *x, const float *filter, float *y, float *columns,
-                         int nthreads) {
-    const float *patches = patches_of(c, s, x, columns), *w = filter + s->group * c->out_channels * c->patch;
+static void forward_slab(const kernel_call *call, const conv *c, const slab *s, const float *x, const float *filter,
+                         float *y, float *columns) {
+    const float *w = filter + s->group * c->out_channels * c->patch;
     float *to = y + slab_offset(c, s), *block = columns + columns_count(c), *result = s->direct ? to : block;
-    if (c->channels_last)
-        gemm_f32(true, true, s->windows, c->out_channels, c->patch, 1, patches, s->windows, w, c->patch, 0, result,
-                 s->ld, nthreads);
-    else
-        gemm_f32(false, false, c->out_channels, s->windows, c->patch, 1, w, c->patch, patches, s->windows, 0, result,
-                 s->ld, nthreads);
+    if (c->panels) {
+        conv_patches p = {c, x + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step};
+        gemm g = {.m = c->out_channels,
+                  .n = s->windows,
+                  .k = c->patch,
+                  .a = w,
+                  .lda = c->patch,
+                  .alpha = 1,
+                  .b = conv_taps_by_windows(&p),
+                  .c = result,
+                  .ldc = s->ld};
+        gemm_run(call, &g);
+    } else if (c->channels_last) {
+        gemm_f32(call, true, true, s->windows, c->out_channels, c->patch, 1, patches_of(c, s, x, columns), s->windows,
+                 w, c->patch, 0, result, s->ld);
+    } else {
+        gemm_f32(call, false, false, c->out_channels, s->windows, c->patch, 1, w, c->patch,
+                 patches_of(c, s, x, columns), s->windows, 0, result, s->ld);
+    }
     if (!s->direct) scatter_block(c, s, block, to);
 }
 
@@ -149,11 +208,21 @@ static void add_bias(const conv *c, const float *bias, float *y) {
         }
 }
 
-void conv_forward(const conv *c, const float *x, const float *filter, float *y, float *workspace, int nthreads) {
+void conv_forward(const conv *c, const float *x, const float *filter, float *y, float *workspace,
+                  const kernel_call *call) {
+    if (c->winograd) {
+        conv_filter_order order = {c->out_channels * c->patch, c->patch, c->w.size[0] * c->w.size[1], false};
+        conv_winograd_forward(call, c, x, filter, order, y, workspace);
+        return;
+    }
+    if (c->direct_forward) {
+        conv_direct_forward(call, c, x, filter, y, workspace);
+        return;
+    }
     for (int64_t first = 0; first < c->in.count; first += c->batch)
         for (int64_t g = 0; g < c->groups; g++) {
             slab s = slab_of(c, first, g);
-            forward_slab(c, &s, x, filter, y, workspace, nthreads);
+            forward_slab(call, c, &s, x, filter, y, workspace);
         }
 }
 
@@ -161,7 +230,7 @@ static weft_status run(const kernel_call *call) {
     const conv *c = call->state;
     const tensor *bias = arg_in(call, IN_BIAS);
     float *y = arg_out(call, OUT_OUTPUT)->data;
-    conv_forward(c, arg_in(call, IN_INPUT)->data, arg_in(call, IN_FILTER)->data, y, call->workspace, call->nthreads);
+    conv_forward(c, arg_in(call, IN_INPUT)->data, arg_in(call, IN_FILTER)->data, y, call->workspace, call);
     if (bias) add_bias(c, bias->data, y);
     return NULL;
 }
@@ -180,29 +249,86 @@ static weft_status prepare_grad(kernel_prepare *p) {
 }
 
 /* dW of the slab's group: set by the first images, added to by later ones. */
-static void filter_slab(const conv *c, const slab *s, const float *x, const float *dy, float *dfilter, float *columns,
-                        int nthreads) {
-    const float *patches = patches_of(c, s, x, columns);
+static void filter_slab(const kernel_call *call, const conv *c, const slab *s, const float *x, const float *dy,
+                        float *dfilter, float *columns) {
     float *dw = dfilter + s->group * c->out_channels * c->patch, beta = s->first == 0 ? 0 : 1;
-    gemm_f32(c->channels_last, true, c->out_channels, c->patch, s->windows, 1, dy, s->ld, patches, s->windows, beta, dw,
-             c->patch, nthreads);
+    if (c->panels) {
+        conv_patches p = {c, x + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step};
+        gemm g = {.m = c->out_channels,
+                  .n = c->patch,
+                  .k = s->windows,
+                  .a = dy,
+                  .lda = s->ld,
+                  .alpha = 1,
+                  .beta = beta,
+                  .b = conv_windows_by_taps(&p),
+                  .c = dw,
+                  .ldc = c->patch};
+        gemm_run(call, &g);
+        return;
+    }
+    gemm_f32(call, c->channels_last, true, c->out_channels, c->patch, s->windows, 1, dy, s->ld,
+             patches_of(c, s, x, columns), s->windows, beta, dw, c->patch);
 }
 
-static void input_slab(const conv *c, const slab *s, const float *filter, const float *dy, float *dx, float *columns,
-                       int nthreads) {
+static void input_slab(const kernel_call *call, const conv *c, const slab *s, const float *filter, const float *dy,
+                       float *dx, float *columns) {
     const float *w = filter + s->group * c->out_channels * c->patch;
     float *into = c->pointwise ? dx + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step : columns;
-    gemm_f32(true, c->channels_last, c->patch, s->windows, c->out_channels, 1, w, c->patch, dy, s->ld, 0, into,
-             s->windows, nthreads);
-    if (!c->pointwise) conv_scatter_add(c, s->first, s->count, s->group, columns, dx);
+    gemm_f32(call, true, c->channels_last, c->patch, s->windows, c->out_channels, 1, w, c->patch, dy, s->ld, 0, into,
+             s->windows);
+    if (!c->pointwise) conv_scatter_add(call, c, s->first, s->count, s->group, columns, dx);
+}
+
+typedef struct turn_job {
+    const conv *c;
+    const float *filter;
+    float *turned;
+} turn_job;
+
+/* Filters [out, in, taps] of each group become [in, out, taps from last to first]; items are input channels. */
+static void turn_filter(void *arg, int64_t first, int64_t end, int part) {
+    const turn_job *t = arg;
+    const conv *c = t->c;
+    int64_t taps = c->w.size[0] * c->w.size[1];
+    (void)part;
+    for (int64_t item = first; item < end; item++)
+        for (int64_t o = 0; o < c->out_channels; o++) {
+            int64_t group = item / c->in_channels, channel = item % c->in_channels;
+            const float *from = t->filter + ((group * c->out_channels + o) * c->in_channels + channel) * taps;
+            float *to = t->turned + (item * c->out_channels + o) * taps;
+            for (int64_t k = 0; k < taps; k++) to[k] = from[taps - 1 - k];
+        }
+}
+
+static void input_by_convolution(const kernel_call *call, const conv *c, const float *filter, const float *dy,
+                                 float *dx, float *workspace) {
+    int64_t area = c->w.size[0] * c->w.size[1];
+    if (c->by_input->winograd) {
+        conv_filter_order order = {c->out_channels * c->patch, area, c->patch, true};
+        conv_winograd_forward(call, c->by_input, dy, filter, order, dx, workspace);
+        return;
+    }
+    turn_job t = {c, filter, workspace};
+    int64_t item_nbytes = c->out_channels * area * (int64_t)sizeof(float);
+    parallel_for(call, c->groups * c->in_channels, grain_of_bytes(item_nbytes), turn_filter, &t);
+    conv_forward(c->by_input, dy, t.turned, dx, workspace + filter_count(c), call);
 }
 
 void conv_backward(const conv *c, const float *x, const float *filter, const float *dy, float *dx, float *dfilter,
-                   float *workspace, int nthreads) {
+                   float *workspace, const kernel_call *call) {
+    if (dx && c->by_input) {
+        input_by_convolution(call, c, filter, dy, dx, workspace);
+        dx = NULL;
+    }
+    if (dfilter && c->direct_filter) {
+        conv_direct_backward(call, c, x, dy, dfilter, workspace);
+        dfilter = NULL;
+    }
     float *block = workspace + columns_count(c);
     if (dx && !c->pointwise) memset(dx, 0, (size_t)(c->in.count * c->in.image) * sizeof *dx);
     if (dfilter && c->in.count == 0) memset(dfilter, 0, (size_t)(c->out.channels * c->patch) * sizeof *dfilter);
-    for (int64_t first = 0; first < c->in.count; first += c->batch)
+    for (int64_t first = 0; first < c->in.count && (dx || dfilter); first += c->batch)
         for (int64_t g = 0; g < c->groups; g++) {
             slab s = slab_of(c, first, g);
             const float *from = dy + slab_offset(c, &s);
@@ -210,8 +336,8 @@ void conv_backward(const conv *c, const float *x, const float *filter, const flo
                 gather_block(c, &s, from, block);
                 from = block;
             }
-            if (dfilter) filter_slab(c, &s, x, from, dfilter, workspace, nthreads);
-            if (dx) input_slab(c, &s, filter, from, dx, workspace, nthreads);
+            if (dfilter) filter_slab(call, c, &s, x, from, dfilter, workspace);
+            if (dx) input_slab(call, c, &s, filter, from, dx, workspace);
         }
 }
 
@@ -219,7 +345,7 @@ static weft_status run_grad(const kernel_call *call) {
     tensor *dx = arg_out(call, OUT_INPUT_GRAD), *dfilter = arg_out(call, OUT_FILTER_GRAD);
     conv_backward(call->state, arg_in(call, IN_INPUT)->data, arg_in(call, IN_FILTER)->data,
                   arg_in(call, IN_OUTPUT_GRAD)->data, dx ? dx->data : NULL, dfilter ? dfilter->data : NULL,
-                  call->workspace, call->nthreads);
+                  call->workspace, call);
     return NULL;
 }
 

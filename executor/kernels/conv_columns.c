@@ -82,12 +82,31 @@ void conv_gather(const conv *c, int64_t first, int64_t count, int64_t g, const f
             }
 }
 
-void conv_scatter_add(const conv *c, int64_t first, int64_t count, int64_t g, const float *columns, float *x) {
-    for (int64_t ch = 0; ch < c->in_channels; ch++)
+typedef struct scatter_job {
+    const conv *c;
+    int64_t first, count, group;
+    const float *columns;
+    float *x;
+} scatter_job;
+
+static void scatter_channels(void *arg, int64_t first, int64_t end, int part) {
+    const scatter_job *s = arg;
+    const conv *c = s->c;
+    (void)part;
+    const float *columns = s->columns + first * c->w.size[0] * c->w.size[1] * s->count * c->positions;
+    for (int64_t ch = first; ch < end; ch++)
         for (int64_t i = 0; i < c->w.size[0]; i++)
             for (int64_t j = 0; j < c->w.size[1]; j++) {
                 tap t = tap_of(c, i, j);
-                for (int64_t n = first; n < first + count; n++, columns += c->positions)
-                    scatter_plane(c, &t, columns, x + n * c->in.image + (g * c->in_channels + ch) * c->in.channel_step);
+                for (int64_t n = s->first; n < s->first + s->count; n++, columns += c->positions)
+                    scatter_plane(c, &t, columns,
+                                  s->x + n * c->in.image + (s->group * c->in_channels + ch) * c->in.channel_step);
             }
+}
+
+void conv_scatter_add(const kernel_call *call, const conv *c, int64_t first, int64_t count, int64_t g,
+                      const float *columns, float *x) {
+    scatter_job s = {c, first, count, g, columns, x};
+    int64_t per_channel = c->w.size[0] * c->w.size[1] * count * c->positions * (int64_t)sizeof(float);
+    parallel_for(call, c->in_channels, grain_of_bytes(per_channel), scatter_channels, &s);
 }

@@ -28,7 +28,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
 
 static weft_status run(const kernel_call *call) {
     conv_backward(call->state, NULL, arg_in(call, IN_FILTER)->data, arg_in(call, IN_INPUT)->data,
-                  arg_out(call, OUT_OUTPUT)->data, NULL, call->workspace, call->nthreads);
+                  arg_out(call, OUT_OUTPUT)->data, NULL, call->workspace, call);
     return NULL;
 }
 
@@ -36,10 +36,8 @@ static weft_status run_grad(const kernel_call *call) {
     const conv *c = call->state;
     const float *dy = arg_in(call, GRAD_IN_OUT_GRAD)->data, *filter = arg_in(call, IN_FILTER)->data;
     tensor *dx = arg_out(call, OUT_INPUT_GRAD), *dfilter = arg_out(call, OUT_FILTER_GRAD);
-    if (dx) conv_forward(c, dy, filter, dx->data, call->workspace, call->nthreads);
-    if (dfilter)
-        conv_backward(c, dy, filter, arg_in(call, IN_INPUT)->data, NULL, dfilter->data, call->workspace,
-                      call->nthreads);
+    if (dx) conv_forward(c, dy, filter, dx->data, call->workspace, call);
+    if (dfilter) conv_backward(c, dy, filter, arg_in(call, IN_INPUT)->data, NULL, dfilter->data, call->workspace, call);
     return NULL;
 }
 

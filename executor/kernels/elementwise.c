@@ -5,30 +5,42 @@
 #include <math.h>
 
 #include "executor/kernels/elementwise.h"
+#include "executor/kernels/rows.h"
 
 enum { X, Y };
 
+/* `nrows` runs of n elements, so many elements apart in x, y and out; along a run xs and ys are 1, or 0 where one
+ * element is repeated. `out` may be x or y. */
+typedef struct plane {
+    int64_t nrows, n;
+    int64_t x_row, y_row, out_row, xs, ys;
+} plane;
+typedef void (*binary_fn)(const plane *p, const void *x, const void *y, void *out);
+
 /* A run for each way of broadcasting. */
 #define DEFINE_RUN(fn, type, result, expression)                                                                       \
-    static void fn(int64_t n, const void *xv, int64_t xs, const void *yv, int64_t ys, void *outv) {                    \
+    static void fn(const plane *p, const void *xv, const void *yv, void *outv) {                                       \
         const type *x = xv, *y = yv;                                                                                   \
         result *out = outv;                                                                                            \
-        if (xs && ys) {                                                                                                \
-            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
-                type a = x[i], b = y[i];                                                                               \
-                out[i] = (result)(expression);                                                                         \
-            }                                                                                                          \
-        } else if (xs) {                                                                                               \
-            type b = *y;                                                                                               \
-            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
-                type a = x[i];                                                                                         \
-                out[i] = (result)(expression);                                                                         \
-            }                                                                                                          \
-        } else {                                                                                                       \
-            type a = *x;                                                                                               \
-            INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                              \
-                type b = ys ? y[i] : *y;                                                                               \
-                out[i] = (result)(expression);                                                                         \
+        int64_t n = p->n;                                                                                              \
+        for (int64_t r = 0; r < p->nrows; r++, x += p->x_row, y += p->y_row, out += p->out_row) {                      \
+            if (p->xs && p->ys) {                                                                                      \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
+                    type a = x[i], b = y[i];                                                                           \
+                    out[i] = (result)(expression);                                                                     \
+                }                                                                                                      \
+            } else if (p->xs) {                                                                                        \
+                type b = *y;                                                                                           \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
+                    type a = x[i];                                                                                     \
+                    out[i] = (result)(expression);                                                                     \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                type a = *x, y0 = *y;                                                                                  \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
+                    type b = p->ys ? y[i] : y0;                                                                        \
+                    out[i] = (result)(expression);                                                                     \
+                }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
@@ -129,6 +141,57 @@ static binary_fn function_for(const function *f, weft_dtype dtype) {
     }
 }
 
+/* A plane of half types: both operands as fp32, block by block. */
+static void run_half(binary_fn run, const plane *p, weft_dtype dtype, const uint16_t *x, const uint16_t *y, void *out,
+                     weft_dtype out_dtype) {
+    float a[BLOCK], b[BLOCK], result[BLOCK];
+    size_t out_size = weft_dtype_nbytes(out_dtype);
+    for (int64_t r = 0; r < p->nrows; r++, x += p->x_row, y += p->y_row)
+        for (int64_t i = 0; i < p->n; i += BLOCK) {
+            plane block = {.nrows = 1, .n = block_size(p->n - i), .xs = 1, .ys = 1};
+            char *to = (char *)out + (size_t)(r * p->out_row + i) * out_size;
+            half_load(dtype, block.n, x + i * p->xs, p->xs, a);
+            half_load(dtype, block.n, y + i * p->ys, p->ys, b);
+            run(&block, a, b, out_dtype == WEFT_BOOL ? (void *)to : (void *)result);
+            if (out_dtype != WEFT_BOOL) half_store(dtype, block.n, result, to);
+        }
+}
+
+static void run_plane(const kernel_call *c, const plane *p, const int64_t at[LOOP_OPERANDS]) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
+    size_t size = weft_dtype_nbytes(x->dtype);
+    const void *xp = (const char *)x->data + (size_t)at[0] * size, *yp = (const char *)y->data + (size_t)at[1] * size;
+    void *op = (char *)out->data + (size_t)at[2] * weft_dtype_nbytes(out->dtype);
+    if (dtype_is_half(x->dtype))
+        run_half(s->run, p, x->dtype, xp, yp, op, out->dtype);
+    else
+        s->run(p, xp, yp, op);
+}
+
+/* Rows are inner runs, taken as many at a time as the axis around them has; or parts of the only run. */
+static void rows(const kernel_call *c, int64_t first, int64_t end) {
+    const loops *l = &((const state *)c->state)->loops;
+    int last = l->naxes - 1;
+    plane p = {.nrows = 1, .n = loops_run(l), .xs = loops_stride(l, 0), .ys = loops_stride(l, 1)};
+    int64_t at[LOOP_OPERANDS];
+    if (last == 0) {
+        element_range e = elements_of(c, l->numel, first, end);
+        p.n = e.n;
+        run_plane(c, &p, (const int64_t[LOOP_OPERANDS]){e.at * p.xs, e.at * p.ys, e.at});
+        return;
+    }
+    p.x_row = l->stride[0][last - 1];
+    p.y_row = l->stride[1][last - 1];
+    p.out_row = l->stride[2][last - 1];
+    for (int64_t r = first; r < end; r += p.nrows) {
+        int64_t left = l->extent[last - 1] - r % l->extent[last - 1];
+        p.nrows = left < end - r ? left : end - r;
+        loops_at(l, r, at);
+        run_plane(c, &p, at);
+    }
+}
+
 static weft_status prepare(kernel_prepare *p, const function *f, int axis) {
     const tensor *x = type_in(p, X), *y = type_in(p, Y), *out = type_out(p, 0);
     int64_t strides[LOOP_OPERANDS][WEFT_MAX_RANK];
@@ -141,24 +204,12 @@ static weft_status prepare(kernel_prepare *p, const function *f, int axis) {
     TRY(broadcast_strides(p, axis, x, y, out->ndim, out->dims, strides));
     strides_dense(out->ndim, out->dims, strides[2]);
     loops_init(&s->loops, out->ndim, out->dims, 3, strides);
+    if (s->loops.naxes == 1)
+        split_elements(p, rows, out->numel);
+    else
+        split_rows(p, rows, out->numel ? out->numel / loops_run(&s->loops) : 0);
+    p->split.alone = x->height >= 0 || s->checks_divisor;
     return NULL;
-}
-
-/* A run on half types: both operands as fp32, block by block. */
-static void run_half(binary_fn run, weft_dtype dtype, int64_t n, const uint16_t *x, int64_t xs, const uint16_t *y,
-                     int64_t ys, void *out, weft_dtype out_dtype) {
-    float a[BLOCK], b[BLOCK], result[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t part = block_size(n - i);
-        half_load(dtype, part, x + i * xs, xs, a);
-        half_load(dtype, part, y + i * ys, ys, b);
-        if (out_dtype == WEFT_BOOL) {
-            run(part, a, 1, b, 1, (uint8_t *)out + i);
-        } else {
-            run(part, a, 1, b, 1, result);
-            half_store(dtype, part, result, (uint16_t *)out + i);
-        }
-    }
 }
 
 static bool has_zero(const tensor *y) {
@@ -169,23 +220,10 @@ static bool has_zero(const tensor *y) {
 
 static weft_status run(const kernel_call *c) {
     const state *s = c->state;
-    const loops *l = &s->loops;
-    const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
-    if (s->checks_divisor && has_zero(y)) return kernel_failed(c, "an integer is divided by zero");
-    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(out->dtype);
-    int64_t n = loops_run(l), xs = loops_stride(l, 0), ys = loops_stride(l, 1);
-    for (walk w = walk_start(l); w.left; walk_next(l, &w)) {
-        const char *xp = (const char *)x->data + (size_t)w.at[0] * size;
-        const char *yp = (const char *)y->data + (size_t)w.at[1] * size;
-        char *op = (char *)out->data + (size_t)w.at[2] * out_size;
-        if (dtype_is_half(x->dtype)) {
-            run_half(s->run, x->dtype, n, (const uint16_t *)xp, xs, (const uint16_t *)yp, ys, op, out->dtype);
-        } else {
-            s->run(n, xp, xs, yp, ys, op);
-        }
-    }
+    const tensor *x = arg_in(c, X), *out = arg_out(c, 0);
+    if (s->checks_divisor && has_zero(arg_in(c, Y))) return kernel_failed(c, "an integer is divided by zero");
     if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
-    return NULL;
+    return kernel_run_rows(c);
 }
 
 #define DEFINE_KERNEL(name, fp32, fp64, integer)                                                                       \

@@ -5,9 +5,6 @@
 #include "executor/kernels/loops.h"
 #include "executor/kernels/typed.h"
 
-/* One run: n elements; xs and ys are 1, or 0 where one element is repeated. `out` may be x or y. */
-typedef void (*binary_fn)(int64_t n, const void *x, int64_t xs, const void *y, int64_t ys, void *out);
-
 /* How X and Y broadcast into the result, which has ndim `dims`: Paddle's rule, where the smaller one's axes stand at
  * `axis` (-1: at the end). Refuses shapes that do not fit. */
 WEFT_MUST_USE weft_status broadcast_strides(const kernel_prepare *p, int axis, const tensor *x, const tensor *y,

@@ -7,6 +7,7 @@
 
 #include "executor/kernels/accumulate.h"
 #include "executor/kernels/elementwise.h"
+#include "executor/kernels/rows.h"
 
 enum { X, Y, PLAIN_DOUT, DIV_OUT = 2, DIV_DOUT };
 enum { DX, DY };
@@ -79,43 +80,13 @@ typedef struct gradients {
     int dout;
 } gradients;
 
-/* Axes over which the gradient runs: those of Out@GRAD. One element stays one element, however many axes of extent 1 the
- * operands write it with. */
+/* Axes over which the gradient runs: those of Out@GRAD. One element stays one element, however many axes of extent 1
+ * the operands write it with. */
 static int result_axes(const tensor *dout, const tensor *x, const tensor *y, int64_t *dims) {
     int ndim = dout->ndim;
     memcpy(dims, dout->dims, sizeof dout->dims);
     for (; dout->numel == 1 && (ndim < x->ndim || ndim < y->ndim); ndim++) dims[ndim] = 1;
     return ndim;
-}
-
-static weft_status prepare(kernel_prepare *p, const gradients *g) {
-    const tensor *x = type_in(p, X), *y = type_in(p, Y), *dout = type_in(p, g->dout);
-    int64_t operand[2][WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK], dims[WEFT_MAX_RANK];
-    int ndim = result_axes(dout, x, y, dims);
-    state *s = KERNEL_STATE(p, state);
-    if (!s) return base_out_of_memory();
-    if (!dtype_is_float(dout->dtype))
-        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(dout->dtype));
-    TRY(require_same_dtype(p, dout, x, "X"));
-    TRY(require_same_dtype(p, dout, y, "Y"));
-    TRY(broadcast_strides(p, (int)attr_int(p->op, "axis", -1), x, y, ndim, dims, operand));
-    s->dout = g->dout;
-    s->needs_operands = g->needs_operands;
-    for (int k = 0; k < 2; k++) {
-        const tensor *d = type_out(p, k), *of = k == X ? x : y;
-        side *side_of = &s->sides[k];
-        if (!d) continue;
-        side_of->wanted = true;
-        side_of->fn = dout->dtype == WEFT_FP64 ? g->fp64[k] : g->fp32[k];
-        memcpy(strides[0], operand[0], sizeof operand[0]);
-        memcpy(strides[1], operand[1], sizeof operand[1]);
-        memcpy(strides[2], operand[k], sizeof operand[k]);
-        loops_init(&side_of->loops, ndim, dims, 3, strides);
-        side_of->is_sum = of->numel != dout->numel;
-        size_t scratch = side_of->is_sum ? (size_t)of->numel * sizeof(double) : 0;
-        if (scratch > p->workspace_nbytes) p->workspace_nbytes = scratch;
-    }
-    return NULL;
 }
 
 /* n elements at `at`, `stride` apart, contiguous and as REAL: in place where they already are. */
@@ -191,11 +162,167 @@ static void run_side(const kernel_call *c, const state *s, int k) {
     if (acc) store_doubles(d->dtype, d->numel, acc, d->data);
 }
 
+/* --- row by row --------------------------------------------------------------------------------------------------- */
+
+enum { ROWS_A_TURN = 4 }; /* what accumulate_columns adds up at a time */
+
+/* Whether a side is the gradient of a bias row: d Out summed over its rows. */
+static bool is_column_sum(const side *s) {
+    const loops *l = &s->loops;
+    return s->is_sum && !s->fn && l->naxes == 2 && l->stride[2][0] == 0 && l->stride[2][1] == 1;
+}
+/* Whether it is a function of elements in the same place. */
+static bool is_plain(const side *s) {
+    return !s->is_sum && (!s->fn || s->loops.naxes == 1);
+}
+
+/* Elements [at, at + n) of a plain side. */
+static void plain_elements(const kernel_call *c, const side *of, int k, int64_t at, int64_t n) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *dout = arg_in(c, s->dout), *d = arg_out(c, k);
+    size_t size = weft_dtype_nbytes(d->dtype), offset = (size_t)at * size;
+    if (!of->fn) {
+        copy_bytes((char *)d->data + offset, (const char *)dout->data + offset, (size_t)n * size);
+        return;
+    }
+    walk w = {.position = 0};
+    for (int64_t i = 0; i < n; i += BLOCK)
+        grad_block(of, x, y, dout, d, &w, at + i, block_size(n - i), s->needs_operands, NULL);
+}
+
+static void rows(const kernel_call *c, int64_t first, int64_t end) {
+    const state *s = c->state;
+    const tensor *dout = arg_in(c, s->dout);
+    size_t size = weft_dtype_nbytes(dout->dtype);
+    element_range e = elements_of(c, dout->numel, first, end);
+    for (int k = DY; k >= DX; k--) {
+        const side *of = &s->sides[k];
+        if (!of->wanted) continue;
+        if (!of->is_sum) {
+            plain_elements(c, of, k, e.at, e.n);
+            continue;
+        }
+        int64_t width = loops_run(&of->loops);
+        if (first == 0) memset(c->workspace, 0, (size_t)width * sizeof(double));
+        accumulate_columns(dout->dtype, e.n / width, width, width, (const char *)dout->data + (size_t)e.at * size,
+                           c->workspace);
+        if (end == c->split.nrows) store_doubles(dout->dtype, width, c->workspace, arg_out(c, k)->data);
+    }
+}
+
+static void split(kernel_prepare *p, const state *s, const tensor *dout) {
+    int nsums = 0, sum = 0;
+    for (int k = 0; k < 2; k++) {
+        const side *of = &s->sides[k];
+        if (!of->wanted || is_plain(of)) continue;
+        if (!is_column_sum(of) || dtype_is_half(dout->dtype)) return;
+        sum = k;
+        nsums++;
+    }
+    if (dout->numel == 0 || nsums > 1) return;
+    split_elements(p, rows, dout->numel);
+    if (!nsums) return;
+    int64_t nrows = s->sides[sum].loops.extent[0];
+    p->split.nrows = nrows % ROWS_A_TURN == 0 ? nrows / ROWS_A_TURN : 1;
+    p->split.in_order = true;
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+enum { COLUMNS_A_PART = 64 };
+
+typedef struct column_job {
+    const kernel_call *c;
+    int side;
+} column_job;
+
+/* Columns of a bias row's gradient, COLUMNS_A_PART an item. */
+static void sum_part(void *arg, int64_t first, int64_t end, int part) {
+    const column_job *job = arg;
+    const state *s = job->c->state;
+    const side *of = &s->sides[job->side];
+    const tensor *dout = arg_in(job->c, s->dout), *d = arg_out(job->c, job->side);
+    size_t size = weft_dtype_nbytes(dout->dtype);
+    int64_t width = loops_run(&of->loops), at = first * COLUMNS_A_PART;
+    int64_t n = (end * COLUMNS_A_PART < width ? end * COLUMNS_A_PART : width) - at;
+    double *acc = (double *)job->c->workspace + at;
+    (void)part;
+    memset(acc, 0, (size_t)n * sizeof *acc);
+    accumulate_columns(dout->dtype, of->loops.extent[0], width, n, (const char *)dout->data + (size_t)at * size, acc);
+    store_doubles(d->dtype, n, acc, (char *)d->data + (size_t)at * size);
+}
+
+static void plain_part(void *arg, int64_t first, int64_t end, int part) {
+    const column_job *job = arg;
+    const state *s = job->c->state;
+    int64_t numel = arg_in(job->c, s->dout)->numel, at = first * ROW_ELEMENTS;
+    int64_t to = end * ROW_ELEMENTS < numel ? end * ROW_ELEMENTS : numel;
+    (void)part;
+    plain_elements(job->c, &s->sides[job->side], job->side, at, to - at);
+}
+
+static void run_split(const kernel_call *c) {
+    const state *s = c->state;
+    const tensor *dout = arg_in(c, s->dout);
+    for (int k = DY; k >= DX; k--) {
+        const side *of = &s->sides[k];
+        column_job job = {c, k};
+        if (!of->wanted) continue;
+        if (of->is_sum) {
+            int64_t row_nbytes = of->loops.extent[0] * COLUMNS_A_PART * 4;
+            parallel_for(c, (loops_run(&of->loops) + COLUMNS_A_PART - 1) / COLUMNS_A_PART, grain_of_bytes(row_nbytes),
+                         sum_part, &job);
+        } else {
+            parallel_for(c, (dout->numel + ROW_ELEMENTS - 1) / ROW_ELEMENTS, grain_of_bytes(ROW_ELEMENTS * 8),
+                         plain_part, &job);
+        }
+    }
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+static weft_status prepare(kernel_prepare *p, const gradients *g) {
+    const tensor *x = type_in(p, X), *y = type_in(p, Y), *dout = type_in(p, g->dout);
+    int64_t operand[2][WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK], dims[WEFT_MAX_RANK];
+    int ndim = result_axes(dout, x, y, dims);
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    if (!dtype_is_float(dout->dtype))
+        return kernel_unsupported(p, "expected a float type, found %s", dtype_text(dout->dtype));
+    TRY(require_same_dtype(p, dout, x, "X"));
+    TRY(require_same_dtype(p, dout, y, "Y"));
+    TRY(broadcast_strides(p, (int)attr_int(p->op, "axis", -1), x, y, ndim, dims, operand));
+    s->dout = g->dout;
+    s->needs_operands = g->needs_operands;
+    for (int k = 0; k < 2; k++) {
+        const tensor *d = type_out(p, k), *of = k == X ? x : y;
+        side *side_of = &s->sides[k];
+        if (!d) continue;
+        side_of->wanted = true;
+        side_of->fn = dout->dtype == WEFT_FP64 ? g->fp64[k] : g->fp32[k];
+        memcpy(strides[0], operand[0], sizeof operand[0]);
+        memcpy(strides[1], operand[1], sizeof operand[1]);
+        memcpy(strides[2], operand[k], sizeof operand[k]);
+        loops_init(&side_of->loops, ndim, dims, 3, strides);
+        side_of->is_sum = of->numel != dout->numel;
+        size_t scratch = side_of->is_sum ? (size_t)of->numel * sizeof(double) : 0;
+        if (scratch > p->workspace_nbytes) p->workspace_nbytes = scratch;
+    }
+    split(p, s, dout);
+    return NULL;
+}
+
 /* d Y first: d X may take the memory of d Out. */
 static weft_status run(const kernel_call *c) {
     const state *s = c->state;
-    for (int k = DY; k >= DX; k--)
-        if (s->sides[k].wanted) run_side(c, s, k);
+    if (c->split.rows && c->nthreads > 1) {
+        run_split(c);
+    } else if (c->split.rows) {
+        rows(c, 0, c->split.nrows);
+    } else {
+        for (int k = DY; k >= DX; k--)
+            if (s->sides[k].wanted) run_side(c, s, k);
+    }
     return NULL;
 }
 

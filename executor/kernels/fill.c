@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "executor/kernels/typed.h"
+#include "executor/kernels/layout.h"
 
 enum { VALUE_TENSOR };
 
@@ -71,7 +71,7 @@ const kernel kernel_fill_any = {prepare_fill_any, run_fill_any_like};
 const kernel kernel_fill_any_grad = {prepare_zeros, run_fill_any_like};
 const kernel kernel_fill_zeros_like = {prepare_zeros, run_fill_any_like};
 
-/* --- eye, linspace --- */
+/* --- eye, linspace, range --- */
 
 static weft_status prepare_eye(kernel_prepare *p) {
     const tensor *out = type_out(p, 0);
@@ -111,6 +111,27 @@ static weft_status run_linspace(const kernel_call *c) {
 }
 
 const kernel kernel_linspace = {prepare_linspace, run_linspace};
+
+enum { RANGE_START, RANGE_END, RANGE_STEP };
+
+static weft_status prepare_range(kernel_prepare *p) {
+    for (int s = RANGE_START; s <= RANGE_STEP; s++) TRY(require_present(p, type_in(p, s), p->schema->inputs[s].name));
+    return NULL;
+}
+
+/* As many numbers as the plan made room for: infer_range counted them. */
+static weft_status run_range(const kernel_call *c) {
+    const tensor *out = arg_out(c, 0), *start = arg_in(c, RANGE_START), *step = arg_in(c, RANGE_STEP);
+    bool is_float = dtype_is_float(out->dtype);
+    for (int64_t i = 0; i < out->numel; i++) {
+        double value = is_float ? tensor_scalar(start) + tensor_scalar(step) * (double)i
+                                : (double)(tensor_integer(start, 0) + tensor_integer(step, 0) * i);
+        fill_elements(out->dtype, (char *)out->data + (size_t)i * weft_dtype_nbytes(out->dtype), 1, value);
+    }
+    return NULL;
+}
+
+const kernel kernel_range = {prepare_range, run_range};
 
 /* --- assign_value --- */
 

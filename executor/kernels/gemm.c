@@ -1,8 +1,13 @@
-/* gemm.c: matrix products: oneDNN for fp32 where it was found, else packed panels.
+/* gemm.c: which code multiplies matrices, and on how many threads.
  *
- * oneDNN runs on OpenMP. The number of threads is a property of the calling thread there, so every call says what it
- * may use: workers of different ranks do not take each other's cores. */
-#include "executor/kernel.h"
+ * oneDNN where it was found, except for small products, where checking its arguments and choosing a kernel costs more
+ * than packed panels of ours. Which of the two is a rule of the shape, never of a clock: a measurement at every start
+ * could fall out differently from run to run and from rank to rank, and with it the last bits. The
+ * limit comes from an AVX-512 core: ours is twice as fast at 16,000 multiplications, and 3 to 15% behind above 200,000.
+ *
+ * oneDNN is asked for one thread's work at a time. Large products are cut into pieces that depend on the shape alone,
+ * whatever the number of threads: oneDNN chooses its blocks, and so its order of addition, by the shape it is given. */
+#include "executor/kernels/gemm.h"
 
 #ifdef WEFT_HAVE_DNNL
 #include <dnnl.h>
@@ -20,31 +25,94 @@ void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, c
     f64_gemm_plain(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-#define REAL float
-#define NAME(x) f32_##x
-#include "executor/kernels/gemm_plain.h"
-#undef REAL
-#undef NAME
+#ifdef WEFT_HAVE_DNNL
 
-void gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-              const float *b, int64_t ldb, float beta, float *c, int64_t ldc, int nthreads) {
+/* Multiplications below which ours is faster; from which a product is cut into 2 and more pieces. */
+enum { FEW_PRODUCTS = 48 * 1024, MANY_PRODUCTS = 1024 * 1024, MOST_PIECES = 16 };
+
+typedef struct product {
+    char ta, tb;
+    int64_t m, n, k, lda, ldb, ldc;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    bool by_rows;      /* pieces are rows of C, else columns */
+    int64_t per_piece; /* rows or columns */
+} product;
+
+static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
+    const product *p = arg;
+    (void)part;
+    omp_set_num_threads(1); /* a property of the calling thread */
+    for (int64_t i = first; i < end; i++) {
+        int64_t at = i * p->per_piece, extent = p->by_rows ? p->m : p->n;
+        int64_t length = extent - at < p->per_piece ? extent - at : p->per_piece;
+        if (length <= 0) return;
+        const float *a = !p->by_rows ? p->a : p->ta == 'T' ? p->a + at : p->a + at * p->lda;
+        const float *b = p->by_rows ? p->b : p->tb == 'T' ? p->b + at * p->ldb : p->b + at;
+        float *c = p->by_rows ? p->c + at * p->ldc : p->c + at;
+        dnnl_sgemm(p->ta, p->tb, p->by_rows ? length : p->m, p->by_rows ? p->n : length, p->k, p->alpha, a, p->lda, b,
+                   p->ldb, p->beta, c, p->ldc);
+    }
+}
+
+/* Pieces are multiples of oneDNN's register tile: 48 columns, 8 rows. */
+static int64_t count_pieces(product *p) {
+    int64_t products = p->m * p->n * p->k, npieces = 1;
+    while (npieces < MOST_PIECES && products / npieces > 4 * (int64_t)MANY_PRODUCTS * npieces) npieces *= 2;
+    p->by_rows = p->m > p->n;
+    int64_t extent = p->by_rows ? p->m : p->n, unit = p->by_rows ? 8 : 48;
+    p->per_piece = (extent + npieces * unit - 1) / (npieces * unit) * unit;
+    return (extent + p->per_piece - 1) / p->per_piece;
+}
+
+static void multiply_by_dnnl(const kernel_call *call, product *p) {
+    int64_t npieces = count_pieces(p);
+    parallel_for(call, npieces, 1, multiply_pieces, p);
+}
+
+#endif
+
+void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+              int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
     if (m == 0 || n == 0) return;
 #ifdef WEFT_HAVE_DNNL
-    if (k > 0) {
-        omp_set_num_threads(nthreads > 0 ? nthreads : 1);
-        if (dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success)
-            return;
+    if (k > 0 && m * n >= FEW_PRODUCTS / k) {
+        product p = {.ta = ta ? 'T' : 'N',
+                     .tb = tb ? 'T' : 'N',
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .lda = lda,
+                     .ldb = ldb,
+                     .ldc = ldc,
+                     .alpha = alpha,
+                     .beta = beta,
+                     .a = a,
+                     .b = b,
+                     .c = c};
+        multiply_by_dnnl(call, &p);
+        return;
     }
-#else
-    (void)nthreads;
 #endif
-    f32_gemm_plain(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    gemm g = {.m = m,
+              .n = n,
+              .k = k,
+              .a = a,
+              .lda = lda,
+              .a_transposed = ta,
+              .alpha = alpha,
+              .beta = beta,
+              .b = gemm_matrix(b, ldb, tb),
+              .c = c,
+              .ldc = ldc};
+    gemm_run(call, &g);
 }
 
 const char *gemm_library(void) {
 #ifdef WEFT_HAVE_DNNL
     return "oneDNN";
 #else
-    return "plain loops";
+    return "packed panels";
 #endif
 }

@@ -37,12 +37,6 @@ static weft_status prepare_groups(kernel_prepare *p, const tensor *x, bool insta
     return NULL;
 }
 
-static weft_status check_like(kernel_prepare *p, const tensor *x, const tensor *t, int64_t numel, const char *what) {
-    if (!t) return NULL;
-    TRY(require_same_dtype(p, x, t, what));
-    return require_numel(p, t, numel, what);
-}
-
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
 enum { IN_X, IN_SCALE, IN_BIAS, OUT_Y = 0, OUT_MEAN, OUT_VARIANCE };
@@ -52,11 +46,11 @@ static weft_status prepare_forward(kernel_prepare *p, bool instances) {
     TRY(prepare_groups(p, x, instances));
     const group_state *s = p->state;
     TRY(require_present(p, type_out(p, OUT_Y), "Y"));
-    TRY(check_like(p, x, type_out(p, OUT_Y), x->numel, "Y"));
-    TRY(check_like(p, x, type_in(p, IN_SCALE), s->channels, "Scale"));
-    TRY(check_like(p, x, type_in(p, IN_BIAS), s->channels, "Bias"));
-    TRY(check_like(p, x, type_out(p, OUT_MEAN), s->batch * s->groups, "Mean"));
-    return check_like(p, x, type_out(p, OUT_VARIANCE), s->batch * s->groups, "Variance");
+    TRY(require_like(p, x, type_out(p, OUT_Y), x->numel, "Y"));
+    TRY(require_like(p, x, type_in(p, IN_SCALE), s->channels, "Scale"));
+    TRY(require_like(p, x, type_in(p, IN_BIAS), s->channels, "Bias"));
+    TRY(require_like(p, x, type_out(p, OUT_MEAN), s->batch * s->groups, "Mean"));
+    return require_like(p, x, type_out(p, OUT_VARIANCE), s->batch * s->groups, "Variance");
 }
 
 static weft_status prepare_group(kernel_prepare *p) {
@@ -64,10 +58,6 @@ static weft_status prepare_group(kernel_prepare *p) {
 }
 static weft_status prepare_instance(kernel_prepare *p) {
     return prepare_forward(p, true);
-}
-
-static void *data_of(const tensor *t) {
-    return t ? t->data : NULL;
 }
 
 #define DEFINE_FORWARD(dtype, suffix, real)                                                                            \
@@ -81,10 +71,10 @@ static void *data_of(const tensor *t) {
         return sum;                                                                                                    \
     }                                                                                                                  \
     static void forward_##suffix(const kernel_call *call, const group_state *s) {                                      \
-        const real *x = arg_in(call, IN_X)->data, *scale = data_of(arg_in(call, IN_SCALE));                            \
-        const real *bias = data_of(arg_in(call, IN_BIAS));                                                             \
-        real *y = arg_out(call, OUT_Y)->data, *means = data_of(arg_out(call, OUT_MEAN));                               \
-        real *variances = data_of(arg_out(call, OUT_VARIANCE));                                                        \
+        const real *x = arg_in(call, IN_X)->data, *scale = data_or_null(arg_in(call, IN_SCALE));                       \
+        const real *bias = data_or_null(arg_in(call, IN_BIAS));                                                        \
+        real *y = arg_out(call, OUT_Y)->data, *means = data_or_null(arg_out(call, OUT_MEAN));                          \
+        real *variances = data_or_null(arg_out(call, OUT_VARIANCE));                                                   \
         int64_t size = s->channels / s->groups;                                                                        \
         for (int64_t g = 0; g < s->batch * s->groups; g++) {                                                           \
             int64_t first = g % s->groups * size, at = g / s->groups * s->sample_step + first * s->channel_step;       \
@@ -137,15 +127,15 @@ static weft_status prepare_gradient(kernel_prepare *p, bool instances) {
     int y = instances ? 0 : 1;
     *g = (group_grad){s, GRAD_IN_SCALE + y, GRAD_IN_MEAN + y, GRAD_IN_VARIANCE + y, GRAD_IN_DY + y};
     TRY(require_present(p, type_in(p, g->dy), "Y@GRAD"));
-    TRY(check_like(p, x, type_in(p, g->dy), x->numel, "Y@GRAD"));
-    TRY(check_like(p, x, type_in(p, g->scale), s.channels, "Scale"));
+    TRY(require_like(p, x, type_in(p, g->dy), x->numel, "Y@GRAD"));
+    TRY(require_like(p, x, type_in(p, g->scale), s.channels, "Scale"));
     TRY(require_present(p, type_in(p, g->mean), "the mean"));
     TRY(require_present(p, type_in(p, g->variance), "the variance"));
-    TRY(check_like(p, x, type_in(p, g->mean), s.batch * s.groups, "the mean"));
-    TRY(check_like(p, x, type_in(p, g->variance), s.batch * s.groups, "the variance"));
-    TRY(check_like(p, x, type_out(p, OUT_DX), x->numel, "X@GRAD"));
-    TRY(check_like(p, x, type_out(p, OUT_DSCALE), s.channels, "Scale@GRAD"));
-    TRY(check_like(p, x, type_out(p, OUT_DBIAS), s.channels, "Bias@GRAD"));
+    TRY(require_like(p, x, type_in(p, g->mean), s.batch * s.groups, "the mean"));
+    TRY(require_like(p, x, type_in(p, g->variance), s.batch * s.groups, "the variance"));
+    TRY(require_like(p, x, type_out(p, OUT_DX), x->numel, "X@GRAD"));
+    TRY(require_like(p, x, type_out(p, OUT_DSCALE), s.channels, "Scale@GRAD"));
+    TRY(require_like(p, x, type_out(p, OUT_DBIAS), s.channels, "Bias@GRAD"));
     p->workspace_nbytes = 2 * (size_t)s.channels * sizeof(double); /* dscale, dbias */
     return NULL;
 }
@@ -177,11 +167,11 @@ static weft_status prepare_instance_grad(kernel_prepare *p) {
     }                                                                                                                  \
     static void backward_##suffix(const kernel_call *call, const group_grad *slots) {                                  \
         const group_state *s = &slots->s;                                                                              \
-        const real *x = arg_in(call, GRAD_IN_X)->data, *scale = data_of(arg_in(call, slots->scale));                   \
+        const real *x = arg_in(call, GRAD_IN_X)->data, *scale = data_or_null(arg_in(call, slots->scale));              \
         const real *means = arg_in(call, slots->mean)->data, *variances = arg_in(call, slots->variance)->data;         \
         const real *dy = arg_in(call, slots->dy)->data;                                                                \
-        real *dx = data_of(arg_out(call, OUT_DX)), *dscale = data_of(arg_out(call, OUT_DSCALE));                       \
-        real *dbias = data_of(arg_out(call, OUT_DBIAS));                                                               \
+        real *dx = data_or_null(arg_out(call, OUT_DX)), *dscale = data_or_null(arg_out(call, OUT_DSCALE));             \
+        real *dbias = data_or_null(arg_out(call, OUT_DBIAS));                                                          \
         int64_t size = s->channels / s->groups;                                                                        \
         double *dscales = call->workspace, *dbiases = dscales + s->channels;                                           \
         memset(dscales, 0, 2 * (size_t)s->channels * sizeof *dscales);                                                 \

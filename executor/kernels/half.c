@@ -23,24 +23,22 @@ uint16_t f32_to_bf16(float f) {
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
+/* The fields of an fp16 seen as those of an fp32 are a number 2^112 too small, subnormals included. */
 float fp16_to_f32(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 0x1fu, mantissa = h & 0x3ffu;
-    if (exponent == 0x1f) return float_of(sign | 0x7f800000u | (mantissa << 13));
-    if (exponent) return float_of(sign | ((exponent + 112) << 23) | (mantissa << 13));
-    float subnormal = (float)mantissa * 0x1p-24f;
-    return sign ? -subnormal : subnormal;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, fields = (uint32_t)(h & 0x7fffu) << 13;
+    uint32_t finite = bits_of(float_of(fields) * 0x1p112f), special = fields | 0x7f800000u;
+    return float_of(sign | (fields >= 0x0f800000u ? special : finite));
 }
 
 uint16_t f32_to_fp16(float f) {
     uint32_t u = bits_of(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and more round to infinity */
-    if (magnitude < 0x38800000u) { /* below 2^-14: a multiple of 2^-24, rounded by adding 2^-1 * 2^24 ulps of it */
-        float shifted = float_of(magnitude) + 0.5f;
-        return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
-    }
-    uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-    return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
+    uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    /* Below 2^-14: a multiple of 2^-24, rounded by adding 2^-1 * 2^24 ulps of it. */
+    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
+    uint32_t special = magnitude > 0x7f800000u ? nan : 0x7c00u;
+    return (uint16_t)(sign | (magnitude >= 0x477ff000u ? special : finite)); /* 65520 and more round to infinity */
 }
 
 void half_load(weft_dtype dtype, int64_t n, const void *src, int64_t stride, float *dst) {

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/rows.h"
 
 enum { IN_X, IN_SCALE, IN_BIAS, OUT_Y = 0, OUT_MEAN, OUT_VARIANCE };
 enum { GRAD_IN_X, GRAD_IN_SCALE, GRAD_IN_BIAS, GRAD_IN_MEAN, GRAD_IN_VARIANCE, GRAD_IN_DY };
@@ -35,48 +36,6 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x) {
     return NULL;
 }
 
-/* An optional argument of `numel` elements of x's type. */
-static weft_status check_like(kernel_prepare *p, const tensor *x, const tensor *t, int64_t numel, const char *what) {
-    if (!t) return NULL;
-    TRY(require_same_dtype(p, x, t, what));
-    return require_numel(p, t, numel, what);
-}
-
-static weft_status prepare(kernel_prepare *p) {
-    const tensor *x = type_in(p, IN_X);
-    TRY(prepare_common(p, x));
-    const layer_norm_state *s = p->state;
-    TRY(require_present(p, type_out(p, OUT_Y), "Y"));
-    TRY(check_like(p, x, type_in(p, IN_SCALE), s->width, "Scale"));
-    TRY(check_like(p, x, type_in(p, IN_BIAS), s->width, "Bias"));
-    TRY(check_like(p, x, type_out(p, OUT_Y), x->numel, "Y"));
-    TRY(check_like(p, x, type_out(p, OUT_MEAN), s->nrows, "Mean"));
-    return check_like(p, x, type_out(p, OUT_VARIANCE), s->nrows, "Variance");
-}
-
-static weft_status prepare_grad(kernel_prepare *p) {
-    const tensor *x = type_in(p, GRAD_IN_X);
-    TRY(prepare_common(p, x));
-    const layer_norm_state *s = p->state;
-    TRY(require_present(p, type_in(p, GRAD_IN_DY), "Y@GRAD"));
-    TRY(check_like(p, x, type_in(p, GRAD_IN_SCALE), s->width, "Scale"));
-    TRY(check_like(p, x, type_in(p, GRAD_IN_DY), x->numel, "Y@GRAD"));
-    TRY(require_numel(p, type_in(p, GRAD_IN_MEAN), s->nrows, "Mean"));
-    TRY(require_numel(p, type_in(p, GRAD_IN_VARIANCE), s->nrows, "Variance"));
-    TRY(check_like(p, x, type_in(p, GRAD_IN_MEAN), s->nrows, "Mean"));
-    TRY(check_like(p, x, type_in(p, GRAD_IN_VARIANCE), s->nrows, "Variance"));
-    TRY(check_like(p, x, type_out(p, GRAD_OUT_DX), x->numel, "X@GRAD"));
-    TRY(check_like(p, x, type_out(p, GRAD_OUT_DSCALE), s->width, "Scale@GRAD"));
-    TRY(check_like(p, x, type_out(p, GRAD_OUT_DBIAS), s->width, "Bias@GRAD"));
-    /* g of one row, and one block of rows of dscale and dbias. */
-    p->workspace_nbytes = 3 * (size_t)s->width * weft_dtype_nbytes(x->dtype);
-    return NULL;
-}
-
-static void *data_of(const tensor *t) {
-    return t ? t->data : NULL;
-}
-
 #define DEFINE_LAYER_NORM(dtype, suffix, real)                                                                         \
     static void affine_##suffix(int64_t n, const real *x, real mean, real r, const real *scale, const real *bias,      \
                                 real *y) {                                                                             \
@@ -90,12 +49,14 @@ static void *data_of(const tensor *t) {
             INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r;                                      \
         }                                                                                                              \
     }                                                                                                                  \
-    static void forward_##suffix(const kernel_call *c, const layer_norm_state *s) {                                    \
-        const real *x = arg_in(c, IN_X)->data, *scale = data_of(arg_in(c, IN_SCALE));                                  \
-        const real *bias = data_of(arg_in(c, IN_BIAS));                                                                \
-        real *y = arg_out(c, OUT_Y)->data, *means = data_of(arg_out(c, OUT_MEAN));                                     \
-        real *variances = data_of(arg_out(c, OUT_VARIANCE));                                                           \
-        for (int64_t row = 0; row < s->nrows; row++, x += s->width, y += s->width) {                                   \
+    static void forward_##suffix(const kernel_call *c, const layer_norm_state *s, int64_t first, int64_t end) {        \
+        const real *x = arg_in(c, IN_X)->data, *scale = data_or_null(arg_in(c, IN_SCALE));                             \
+        const real *bias = data_or_null(arg_in(c, IN_BIAS));                                                           \
+        real *y = arg_out(c, OUT_Y)->data, *means = data_or_null(arg_out(c, OUT_MEAN));                                \
+        real *variances = data_or_null(arg_out(c, OUT_VARIANCE));                                                      \
+        x += first * s->width;                                                                                         \
+        y += first * s->width;                                                                                         \
+        for (int64_t row = first; row < end; row++, x += s->width, y += s->width) {                                    \
             real mean = sum_##suffix(s->width, x) / (real)s->width;                                                    \
             real variance = sum_squares_##suffix(s->width, x, mean) / (real)s->width;                                  \
             real r = (real)(1 / sqrt((double)variance + s->epsilon));                                                  \
@@ -122,17 +83,17 @@ static void *data_of(const tensor *t) {
     static void add_##suffix(int64_t n, const real *x, real *y) {                                                      \
         for (int64_t i = 0; i < n; i++) y[i] += x[i];                                                                  \
     }                                                                                                                  \
-    static void grad_##suffix(const kernel_call *c, const layer_norm_state *s) {                                       \
+    static void grad_##suffix(const kernel_call *c, const layer_norm_state *s, int64_t from, int64_t to) {             \
         int64_t n = s->width;                                                                                          \
-        const real *x = arg_in(c, GRAD_IN_X)->data, *scale = data_of(arg_in(c, GRAD_IN_SCALE));                        \
+        const real *x = arg_in(c, GRAD_IN_X)->data, *scale = data_or_null(arg_in(c, GRAD_IN_SCALE));                   \
         const real *means = arg_in(c, GRAD_IN_MEAN)->data, *variances = arg_in(c, GRAD_IN_VARIANCE)->data;             \
         const real *dy = arg_in(c, GRAD_IN_DY)->data;                                                                  \
-        real *dx = data_of(arg_out(c, GRAD_OUT_DX)), *dscale = data_of(arg_out(c, GRAD_OUT_DSCALE));                   \
-        real *dbias = data_of(arg_out(c, GRAD_OUT_DBIAS)), *g = c->workspace, *block = g + n;                          \
-        if (dscale) memset(dscale, 0, (size_t)n * sizeof *dscale);                                                     \
-        if (dbias) memset(dbias, 0, (size_t)n * sizeof *dbias);                                                        \
-        for (int64_t first = 0; first < s->nrows; first += ROWS_A_BLOCK) {                                             \
-            int64_t end = first + ROWS_A_BLOCK < s->nrows ? first + ROWS_A_BLOCK : s->nrows;                           \
+        real *dx = data_or_null(arg_out(c, GRAD_OUT_DX)), *dscale = data_or_null(arg_out(c, GRAD_OUT_DSCALE));         \
+        real *dbias = data_or_null(arg_out(c, GRAD_OUT_DBIAS)), *g = c->workspace, *block = g + n;                     \
+        if (dscale && from == 0) memset(dscale, 0, (size_t)n * sizeof *dscale);                                        \
+        if (dbias && from == 0) memset(dbias, 0, (size_t)n * sizeof *dbias);                                           \
+        for (int64_t first = from; first < to; first += ROWS_A_BLOCK) {                                                \
+            int64_t end = first + ROWS_A_BLOCK < to ? first + ROWS_A_BLOCK : to;                                       \
             memset(block, 0, 2 * (size_t)n * sizeof *block);                                                           \
             for (int64_t row = first; row < end; row++) {                                                              \
                 real mean = means[row], r = (real)(1 / sqrt((double)variances[row] + s->epsilon));                     \
@@ -147,21 +108,61 @@ static void *data_of(const tensor *t) {
 REAL_TYPES(DEFINE_LAYER_NORM)
 #undef DEFINE_LAYER_NORM
 
-static weft_status run(const kernel_call *c) {
+static void rows(const kernel_call *c, int64_t first, int64_t end) {
     if (arg_in(c, IN_X)->dtype == WEFT_FP64)
-        forward_fp64(c, c->state);
+        forward_fp64(c, c->state, first, end);
     else
-        forward_fp32(c, c->state);
-    return NULL;
+        forward_fp32(c, c->state, first, end);
 }
 
-static weft_status run_grad(const kernel_call *c) {
+/* Rows of the split are blocks of rows where scale or bias have gradients: their sums go block by block. */
+static void grad_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const layer_norm_state *s = c->state;
+    int64_t each = s->nrows / c->split.nrows;
     if (arg_in(c, GRAD_IN_X)->dtype == WEFT_FP64)
-        grad_fp64(c, c->state);
+        grad_fp64(c, s, first * each, end * each);
     else
-        grad_fp32(c, c->state);
+        grad_fp32(c, s, first * each, end * each);
+}
+
+static void split_grad(kernel_prepare *p, const layer_norm_state *s) {
+    bool divides = s->nrows > 0 && s->nrows % ROWS_A_BLOCK == 0;
+    split_rows(p, grad_rows, divides ? s->nrows / ROWS_A_BLOCK : 1);
+    p->split.in_order = true;
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    const tensor *x = type_in(p, IN_X);
+    TRY(prepare_common(p, x));
+    const layer_norm_state *s = p->state;
+    TRY(require_present(p, type_out(p, OUT_Y), "Y"));
+    TRY(require_like(p, x, type_in(p, IN_SCALE), s->width, "Scale"));
+    TRY(require_like(p, x, type_in(p, IN_BIAS), s->width, "Bias"));
+    TRY(require_like(p, x, type_out(p, OUT_Y), x->numel, "Y"));
+    TRY(require_like(p, x, type_out(p, OUT_MEAN), s->nrows, "Mean"));
+    split_rows(p, rows, x->numel ? s->nrows : 0);
+    return require_like(p, x, type_out(p, OUT_VARIANCE), s->nrows, "Variance");
+}
+
+static weft_status prepare_grad(kernel_prepare *p) {
+    const tensor *x = type_in(p, GRAD_IN_X);
+    TRY(prepare_common(p, x));
+    const layer_norm_state *s = p->state;
+    TRY(require_present(p, type_in(p, GRAD_IN_DY), "Y@GRAD"));
+    TRY(require_like(p, x, type_in(p, GRAD_IN_SCALE), s->width, "Scale"));
+    TRY(require_like(p, x, type_in(p, GRAD_IN_DY), x->numel, "Y@GRAD"));
+    TRY(require_numel(p, type_in(p, GRAD_IN_MEAN), s->nrows, "Mean"));
+    TRY(require_numel(p, type_in(p, GRAD_IN_VARIANCE), s->nrows, "Variance"));
+    TRY(require_like(p, x, type_in(p, GRAD_IN_MEAN), s->nrows, "Mean"));
+    TRY(require_like(p, x, type_in(p, GRAD_IN_VARIANCE), s->nrows, "Variance"));
+    TRY(require_like(p, x, type_out(p, GRAD_OUT_DX), x->numel, "X@GRAD"));
+    TRY(require_like(p, x, type_out(p, GRAD_OUT_DSCALE), s->width, "Scale@GRAD"));
+    TRY(require_like(p, x, type_out(p, GRAD_OUT_DBIAS), s->width, "Bias@GRAD"));
+    /* g of one row, and one block of rows of dscale and dbias. */
+    p->workspace_nbytes = 3 * (size_t)s->width * weft_dtype_nbytes(x->dtype);
+    split_grad(p, s);
     return NULL;
 }
 
-const kernel kernel_layer_norm = {prepare, run};
-const kernel kernel_layer_norm_grad = {prepare_grad, run_grad};
+const kernel kernel_layer_norm = {prepare, kernel_run_rows};
+const kernel kernel_layer_norm_grad = {prepare_grad, kernel_run_rows};

@@ -47,6 +47,12 @@ weft_status require_numel(const kernel_prepare *p, const tensor *t, int64_t nume
                               (long long)t->numel);
 }
 
+weft_status require_like(const kernel_prepare *p, const tensor *x, const tensor *t, int64_t numel, const char *what) {
+    if (!t) return NULL;
+    TRY(require_same_dtype(p, x, t, what));
+    return require_numel(p, t, numel, what);
+}
+
 /* One run of n elements, strides in elements. */
 static void copy_run(size_t nbytes, char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n) {
     if (dst_stride == 1 && src_stride == 1) {
@@ -72,8 +78,41 @@ static void copy_run(size_t nbytes, char *dst, int64_t dst_stride, const char *s
     }
 }
 
+/* `rows` runs of nbytes bytes. Runs as long as a vector or a few are copied without a call. */
+static void copy_rows(size_t nbytes, char *dst, int64_t dst_row, const char *src, int64_t src_row, int64_t rows) {
+    switch (nbytes) {
+#define CASE(size)                                                                                                     \
+    case size:                                                                                                         \
+        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * dst_row, src + r * src_row, size);                         \
+        break;
+        CASE(8)
+        CASE(16)
+        CASE(32)
+        CASE(64)
+        CASE(128)
+        CASE(256)
+#undef CASE
+    default:
+        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * dst_row, src + r * src_row, nbytes);
+    }
+}
+
+/* Contiguous runs: the two innermost axes at a time. */
+static void copy_planes(const loops *l, int64_t size, char *dst, const char *src) {
+    loops planes = *l;
+    planes.naxes--;
+    int64_t n = loops_run(l), rows = loops_run(&planes);
+    for (walk w = walk_start(&planes); w.left; walk_next(&planes, &w))
+        copy_rows((size_t)(n * size), dst + w.at[0] * size, loops_stride(&planes, 0) * size, src + w.at[1] * size,
+                  loops_stride(&planes, 1) * size, rows);
+}
+
 void copy_loops(const loops *l, size_t nbytes, void *dst, const void *src) {
     int64_t n = loops_run(l), dst_stride = loops_stride(l, 0), src_stride = loops_stride(l, 1);
+    if (dst_stride == 1 && src_stride == 1 && l->naxes > 1) {
+        copy_planes(l, (int64_t)nbytes, dst, src);
+        return;
+    }
     for (walk w = walk_start(l); w.left; walk_next(l, &w))
         copy_run(nbytes, (char *)dst + w.at[0] * (int64_t)nbytes, dst_stride,
                  (const char *)src + w.at[1] * (int64_t)nbytes, src_stride, n);

@@ -22,6 +22,14 @@ WEFT_MUST_USE weft_status require_fp32(const kernel_prepare *p, const tensor *t,
 WEFT_MUST_USE weft_status require_present(const kernel_prepare *p, const tensor *t, const char *what);
 WEFT_MUST_USE weft_status require_numel(const kernel_prepare *p, const tensor *t, int64_t numel, const char *what);
 
+/* prepare: an optional argument, which has `numel` elements of x's type. */
+WEFT_MUST_USE weft_status require_like(const kernel_prepare *p, const tensor *x, const tensor *t, int64_t numel,
+                                       const char *what);
+/* run: the elements of an optional argument. */
+static inline void *data_or_null(const tensor *t) {
+    return t ? t->data : NULL;
+}
+
 /* Copies elements of `nbytes` bytes, offsets of operand 0 of `l` from those of operand 1. */
 void copy_loops(const loops *l, size_t nbytes, void *dst, const void *src);
 

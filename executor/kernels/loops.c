@@ -71,3 +71,12 @@ void walk_next(const loops *l, walk *w) {
         w->index[i] = 0;
     }
 }
+
+void loops_at(const loops *l, int64_t run, int64_t out_at[LOOP_OPERANDS]) {
+    for (int k = 0; k < LOOP_OPERANDS; k++) out_at[k] = 0;
+    for (int i = l->naxes - 2; i >= 0; i--) {
+        int64_t index = run % l->extent[i];
+        run /= l->extent[i];
+        for (int k = 0; k < l->noperands; k++) out_at[k] += index * l->stride[k][i];
+    }
+}

@@ -41,6 +41,8 @@ static inline int64_t loops_stride(const loops *l, int k) {
     return l->stride[k][l->naxes - 1];
 }
 walk walk_start(const loops *l);
+/* Offsets of all operands at inner run `run`: index `run` of the loops without the last axis. */
+void loops_at(const loops *l, int64_t run, int64_t out_at[LOOP_OPERANDS]);
 void walk_next(const loops *l, walk *w);
 
 #endif

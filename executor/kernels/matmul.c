@@ -9,6 +9,7 @@
 
 enum { X, Y, DOUT };
 enum { DX, DY };
+enum { OUT_SIDE = 2 }; /* as an operand of the loops over batches */
 
 /* One operand as stored: rows x columns matrices, transposed when used. */
 typedef struct operand {
@@ -134,21 +135,63 @@ static void *full_elements(const kernel_call *c, const tensor *t, size_t offset,
 typedef struct product {
     bool fp64, ta, tb;
     int64_t m, n, k, lda, ldb, ldc;
-    int nthreads;
-    double alpha;
+    double alpha, beta;
 } product;
 
-static const void *element_at(const product *g, const void *base, int64_t index) {
-    return (const char *)base + (size_t)index * (g->fp64 ? sizeof(double) : sizeof(float));
+/* Matrices of one operand of a batch of products: that of item i is at loops operand `side`'s offset times `size`. */
+typedef struct matrices {
+    const void *base;
+    int side;
+    int64_t size;
+} matrices;
+
+typedef struct batch_job {
+    product g;
+    const loops *batch;
+    matrices a, b, c;
+} batch_job;
+
+/* Operand k's matrix in item `item` of the batch. */
+static int64_t matrix_index(const loops *l, int k, int64_t item) {
+    int64_t index = 0;
+    for (int i = l->naxes - 1; i >= 0; i--) {
+        index += item % l->extent[i] * l->stride[k][i];
+        item /= l->extent[i];
+    }
+    return index;
 }
 
-static void multiply(const product *g, const void *a, const void *b, double beta, void *c) {
+static const void *matrix_at(const batch_job *j, const matrices *m, int64_t item) {
+    int64_t index = matrix_index(j->batch, m->side, item) * m->size;
+    return (const char *)m->base + (size_t)index * (j->g.fp64 ? sizeof(double) : sizeof(float));
+}
+
+static void multiply(const kernel_call *call, const batch_job *j, int64_t item) {
+    const product *g = &j->g;
+    const void *a = matrix_at(j, &j->a, item), *b = matrix_at(j, &j->b, item);
+    void *c = (void *)(uintptr_t)matrix_at(j, &j->c, item);
     if (g->fp64) {
-        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, g->alpha, a, g->lda, b, g->ldb, beta, c, g->ldc);
+        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, g->alpha, a, g->lda, b, g->ldb, g->beta, c, g->ldc);
     } else {
-        gemm_f32(g->ta, g->tb, g->m, g->n, g->k, (float)g->alpha, a, g->lda, b, g->ldb, (float)beta, c, g->ldc,
-                 g->nthreads);
+        gemm_f32(call, g->ta, g->tb, g->m, g->n, g->k, (float)g->alpha, a, g->lda, b, g->ldb, (float)g->beta, c,
+                 g->ldc);
     }
+}
+
+static void multiply_items(void *arg, int64_t first, int64_t end, int part) {
+    (void)part;
+    for (int64_t i = first; i < end; i++) multiply(NULL, arg, i);
+}
+
+/* The products of a batch side by side, or, where there are few or they add into each other, one after another, each on
+ * all threads. */
+static void multiply_batch(const kernel_call *call, batch_job *j) {
+    const product *g = &j->g;
+    if (g->beta == 0 && j->batch->numel >= call->nthreads) {
+        parallel_for(call, j->batch->numel, grain_of_products(g->m * g->n * g->k), multiply_items, j);
+        return;
+    }
+    for (int64_t i = 0; i < j->batch->numel; i++) multiply(call, j, i);
 }
 
 static weft_status run(const kernel_call *c) {
@@ -156,16 +199,21 @@ static weft_status run(const kernel_call *c) {
     const tensor *x = arg_in(c, X), *y = arg_in(c, Y), *out = arg_out(c, 0);
     const void *xs = full_elements(c, x, 0, true), *ys = full_elements(c, y, s->scratch_offset[1], true);
     void *outs = full_elements(c, out, s->scratch_offset[2], false);
-    product g = {
-        x->dtype == WEFT_FP64, s->x.transposed, s->y.transposed, s->m, s->n, s->k, s->x.columns, s->y.columns, s->n,
-        c->nthreads,           s->alpha};
-    int64_t x_size = s->x.rows * s->x.columns, y_size = s->y.rows * s->y.columns, out_size = s->m * s->n;
-    int64_t run_length = loops_run(&s->batch);
-    for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
-        for (int64_t i = 0; i < run_length; i++)
-            multiply(&g, element_at(&g, xs, (w.at[0] + i * loops_stride(&s->batch, 0)) * x_size),
-                     element_at(&g, ys, (w.at[1] + i * loops_stride(&s->batch, 1)) * y_size), 0.0,
-                     (void *)(uintptr_t)element_at(&g, outs, (w.at[2] + i) * out_size));
+    batch_job j = {.g = {.fp64 = x->dtype == WEFT_FP64,
+                         .ta = s->x.transposed,
+                         .tb = s->y.transposed,
+                         .m = s->m,
+                         .n = s->n,
+                         .k = s->k,
+                         .lda = s->x.columns,
+                         .ldb = s->y.columns,
+                         .ldc = s->n,
+                         .alpha = s->alpha},
+                   .batch = &s->batch,
+                   .a = {xs, X, s->x.rows * s->x.columns},
+                   .b = {ys, Y, s->y.rows * s->y.columns},
+                   .c = {outs, OUT_SIDE, s->m * s->n}};
+    multiply_batch(c, &j);
     if (dtype_is_half(out->dtype)) half_store(out->dtype, out->numel, outs, out->data);
     return NULL;
 }
@@ -255,21 +303,18 @@ static void run_side(const kernel_call *c, const gradient_state *gs, int side, c
     /* Whether d Out is the first factor. */
     bool dout_first = side == DX ? !s->x.transposed : s->y.transposed;
     bool broadcast = self->nbatch != s->batch.numel;
-    int64_t size = self->rows * self->columns, other_size = second->rows * second->columns, dout_size = s->m * s->n;
     void *result = full_elements(c, d, gs->result_offset, false);
     g.fp64 = d->dtype == WEFT_FP64;
-    g.nthreads = c->nthreads;
     g.alpha = s->alpha;
+    g.beta = broadcast ? 1 : 0;
     if (broadcast || g.k == 0) memset(result, 0, (size_t)d->numel * (g.fp64 ? sizeof(double) : sizeof(float)));
-    for (walk w = walk_start(&s->batch); w.left; walk_next(&s->batch, &w))
-        for (int64_t i = 0; i < loops_run(&s->batch); i++) {
-            int64_t own = w.at[side] + i * loops_stride(&s->batch, side);
-            int64_t another = w.at[1 - side] + i * loops_stride(&s->batch, 1 - side);
-            const void *a = element_at(&g, douts, (w.at[2] + i) * dout_size);
-            const void *b = element_at(&g, other, another * other_size);
-            multiply(&g, dout_first ? a : b, dout_first ? b : a, broadcast ? 1.0 : 0.0,
-                     (void *)(uintptr_t)element_at(&g, result, own * size));
-        }
+    matrices dout = {douts, OUT_SIDE, s->m * s->n}, another = {other, 1 - side, second->rows * second->columns};
+    batch_job j = {.g = g,
+                   .batch = &s->batch,
+                   .a = dout_first ? dout : another,
+                   .b = dout_first ? another : dout,
+                   .c = {result, side, self->rows * self->columns}};
+    multiply_batch(c, &j);
     if (dtype_is_half(d->dtype)) half_store(d->dtype, d->numel, result, d->data);
 }
 

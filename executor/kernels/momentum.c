@@ -60,7 +60,7 @@ static weft_status apply(const kernel_call *c, momentum_rule rule, const momentu
     start_from(a->master_out, a->master);
     update u = {.moments = {a->velocity_out->data}};
     TRY(dense_gradient(c, a->param, a->grad, c->workspace, &u.grad));
-    update_apply(a->param_out, a->grad, a->master_out, &rule, u, momentum_fp32, momentum_fp64);
+    update_apply(c, a->param_out, a->grad, a->master_out, &rule, u, momentum_fp32, momentum_fp64);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
  * by rows is added up into a dense one, because rows that it lacks still decay their moments; plain descent touches its
  * rows alone. Source: phi/kernels/cpu/sgd_kernel.cc. */
 #include "executor/kernels/optimizer.h"
+#include "executor/kernels/rows.h"
 
 /* --- shared ------------------------------------------------------------------------------------------------------- */
 
@@ -70,8 +71,15 @@ weft_status dense_gradient(const kernel_call *c, const tensor *param, const tens
     return NULL;
 }
 
-static void *moved(void *p, int64_t count) {
-    return p ? (float *)p + count : NULL;
+static void *moved(void *p, int64_t nbytes) {
+    return p ? (char *)p + nbytes : NULL;
+}
+
+/* Elements [at, at + n) of an update whose elements have `size` bytes. */
+static update part_of(const update *u, int64_t at, int64_t n, int64_t size) {
+    update part = {.n = n, .param = moved(u->param, at * size), .grad = (const char *)u->grad + at * size};
+    for (int k = 0; k < MOMENTS; k++) part.moments[k] = moved(u->moments[k], at * size);
+    return part;
 }
 
 /* Half precision, a block at a time: gradient to fp32, step on the master copy, master copy rounded into the parameter.
@@ -79,8 +87,7 @@ static void *moved(void *p, int64_t count) {
 static void update_half(const tensor *param, const tensor *grad, const void *rule, const update *u, step_fn step) {
     float g[BLOCK];
     for (int64_t i = 0; i < u->n; i += BLOCK) {
-        update block = {.n = block_size(u->n - i), .param = moved(u->param, i), .grad = (const float *)u->grad + i};
-        for (int k = 0; k < MOMENTS; k++) block.moments[k] = moved(u->moments[k], i);
+        update block = part_of(u, i, block_size(u->n - i), sizeof(float));
         if (grad->dtype != WEFT_FP32) {
             half_load(grad->dtype, block.n, (const uint16_t *)u->grad + i, 1, g);
             block.grad = g;
@@ -90,8 +97,24 @@ static void update_half(const tensor *param, const tensor *grad, const void *rul
     }
 }
 
-void update_apply(const tensor *param, const tensor *grad, const tensor *master, const void *rule, update u,
-                  step_fn step_fp32, step_fn step_fp64) {
+typedef struct update_job {
+    const void *rule;
+    update u;
+    step_fn step;
+    int64_t size;
+} update_job;
+
+/* Items of ROW_ELEMENTS elements. */
+static void update_part(void *arg, int64_t first, int64_t end, int part) {
+    const update_job *job = arg;
+    int64_t at = first * ROW_ELEMENTS, to = end * ROW_ELEMENTS < job->u.n ? end * ROW_ELEMENTS : job->u.n;
+    update u = part_of(&job->u, at, to - at, job->size);
+    (void)part;
+    job->step(job->rule, &u);
+}
+
+void update_apply(const kernel_call *c, const tensor *param, const tensor *grad, const tensor *master, const void *rule,
+                  update u, step_fn step_fp32, step_fn step_fp64) {
     u.n = param->numel;
     if (dtype_is_half(param->dtype)) {
         u.param = master->data;
@@ -99,7 +122,10 @@ void update_apply(const tensor *param, const tensor *grad, const tensor *master,
         return;
     }
     u.param = param->data;
-    (param->dtype == WEFT_FP64 ? step_fp64 : step_fp32)(rule, &u);
+    update_job job = {rule, u, param->dtype == WEFT_FP64 ? step_fp64 : step_fp32,
+                      (int64_t)weft_dtype_nbytes(param->dtype)};
+    parallel_for(c, (u.n + ROW_ELEMENTS - 1) / ROW_ELEMENTS, grain_of_bytes(ROW_ELEMENTS * 4 * job.size), update_part,
+                 &job);
 }
 
 void start_from(const tensor *out, const tensor *in) {
@@ -137,7 +163,7 @@ static weft_status run_sgd(const kernel_call *c) {
         add_rows(grad, -rate, param->data);
         return NULL;
     }
-    update_apply(param, grad, master, &rate, (update){.grad = grad->data}, sgd_fp32, sgd_fp64);
+    update_apply(c, param, grad, master, &rate, (update){.grad = grad->data}, sgd_fp32, sgd_fp64);
     return NULL;
 }
 

@@ -31,8 +31,8 @@ WEFT_MUST_USE weft_status check_rows(const kernel_call *c, const tensor *param, 
 
 /* Updates u in place, in fp64 or fp32; a half-precision parameter through its master copy, rounded into `param` after.
  */
-void update_apply(const tensor *param, const tensor *grad, const tensor *master, const void *rule, update u,
-                  step_fn step_fp32, step_fn step_fp64);
+void update_apply(const kernel_call *c, const tensor *param, const tensor *grad, const tensor *master, const void *rule,
+                  update u, step_fn step_fp32, step_fn step_fp64);
 /* Outputs that do not share their input's memory start as copies of it. */
 void start_from(const tensor *out, const tensor *in);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/rows.h"
 #include "executor/kernels/vector_math.h"
 
 enum { PARAMETERS = 3 };
@@ -162,6 +163,33 @@ typedef struct pointwise_state {
     int tensors[PARAMETERS]; /* slots that override p, or -1 */
 } pointwise_state;
 
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+static void run_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const pointwise_state *s = c->state;
+    const tensor *x = arg_in(c, s->x), *g = s->gradient >= 0 ? arg_in(c, s->gradient) : NULL;
+    element_range e = elements_of(c, x->numel, first, end);
+    size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);
+    const char *xs = (const char *)x->data + at, *gs = g ? (const char *)g->data + at : NULL;
+    char *to = (char *)arg_out(c, 0)->data + at;
+    double p[PARAMETERS];
+    for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? tensor_scalar(arg_in(c, s->tensors[k])) : s->p[k];
+    if (!dtype_is_half(x->dtype)) {
+        s->run(e.n, p, xs, gs, to);
+        return;
+    }
+    float a[BLOCK], b[BLOCK];
+    for (int64_t i = 0; i < e.n; i += BLOCK) {
+        int64_t n = block_size(e.n - i);
+        half_load(x->dtype, n, (const uint16_t *)(const void *)xs + i, 1, a);
+        if (g) half_load(x->dtype, n, (const uint16_t *)(const void *)gs + i, 1, b);
+        s->run(n, p, a, g ? b : NULL, a);
+        half_store(x->dtype, n, a, (uint16_t *)(void *)to + i);
+    }
+}
+
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
+
 static int slot_named(const kernel_prepare *p, const char *slot_name) {
     for (size_t i = 0; slot_name && i < p->schema->ninputs; i++)
         if (strcmp(p->schema->inputs[i].name, slot_name) == 0) return (int)i;
@@ -206,6 +234,7 @@ static weft_status prepare_runs(kernel_prepare *p, const runs *f, int x, int gra
                                                               : NULL;
     if (!s->run) return kernel_unsupported(p, "no such function of %s", dtype_text(t->dtype));
     read_parameters(p, s);
+    split_elements(p, run_rows, t->numel);
     return NULL;
 }
 
@@ -216,48 +245,23 @@ static weft_status prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointw
     return prepare_runs(p, &f, x >= 0 ? x : y >= 0 ? y : gradient, gradient);
 }
 
-/* --- runs --------------------------------------------------------------------------------------------------------- */
-
-static void run_half(const pointwise_state *s, const double *p, const tensor *x, const tensor *g, tensor *out) {
-    float a[BLOCK], b[BLOCK];
-    for (int64_t i = 0; i < x->numel; i += BLOCK) {
-        int64_t n = block_size(x->numel - i);
-        half_load(x->dtype, n, (const uint16_t *)x->data + i, 1, a);
-        if (g) half_load(g->dtype, n, (const uint16_t *)g->data + i, 1, b);
-        s->run(n, p, a, g ? b : NULL, a);
-        half_store(out->dtype, n, a, (uint16_t *)out->data + i);
-    }
-}
-
-static weft_status run(const kernel_call *c) {
-    const pointwise_state *s = c->state;
-    const tensor *x = arg_in(c, s->x), *g = s->gradient >= 0 ? arg_in(c, s->gradient) : NULL;
-    double p[PARAMETERS];
-    for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? tensor_scalar(arg_in(c, s->tensors[k])) : s->p[k];
-    if (dtype_is_half(x->dtype))
-        run_half(s, p, x, g, arg_out(c, 0));
-    else
-        s->run(x->numel, p, x->data, g ? g->data : NULL, arg_out(c, 0)->data);
-    return NULL;
-}
-
 #define DEFINE_KERNEL(name, fp32, fp64)                                                                                \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const runs f = {name##_fp32, name##_fp64, NULL, NULL};                                                  \
         return prepare_runs(p, &f, 0, -1);                                                                             \
     }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, run};
+    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
 #define DEFINE_INTEGER_KERNEL(name, fp32, fp64, integer)                                                               \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const runs f = {name##_fp32, name##_fp64, name##_int32, name##_int64};                                  \
         return prepare_runs(p, &f, 0, -1);                                                                             \
     }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, run};
+    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
 #define DEFINE_GRADIENT_KERNEL(name, fp32, fp64)                                                                       \
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradient(p, name##_grad_fp32, name##_grad_fp64);                                                \
     }                                                                                                                  \
-    const kernel kernel_##name##_grad = {prepare_##name##_grad, run};
+    const kernel kernel_##name##_grad = {prepare_##name##_grad, kernel_run_rows};
 FORWARD(DEFINE_KERNEL)
 FORWARD_OF_INTEGERS(DEFINE_INTEGER_KERNEL)
 BACKWARD(DEFINE_GRADIENT_KERNEL)

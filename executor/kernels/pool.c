@@ -16,6 +16,7 @@ typedef struct pool_state {
     window w;
     bool max, adaptive, exclusive;
     bool by_rows; /* windows of a row lie side by side, and share their taps */
+    bool in_twos; /* the largest of 2 x 2, windows side by side, all inside: the usual case, without a branch */
 } pool_state;
 
 static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
@@ -44,7 +45,12 @@ static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
     if (nsizes != 2) return kernel_unsupported(p, "expected 2 extents in ksize, found %zu", nsizes);
     s->w.size[0] = size[0];
     s->w.size[1] = size[1];
-    return window_prepare(p, &s->in, &s->w);
+    TRY(window_prepare(p, &s->in, &s->w));
+    const window *w = &s->w;
+    s->in_twos = s->max && s->by_rows && w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 && w->stride[1] == 2 &&
+                 w->before[0] == 0 && w->before[1] == 0 && 2 * s->out.height <= s->in.height &&
+                 2 * s->out.width <= s->in.width;
+    return NULL;
 }
 
 static weft_status prepare(kernel_prepare *p) {
@@ -71,6 +77,17 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
     span r = {first < 0 ? 0 : first, end > extent ? extent : end};
     *out_count = s->exclusive ? r.end - r.first : end - first;
     return r;
+}
+
+typedef struct pool_job {
+    const pool_state *s;
+    const void *x, *y, *dy;
+    void *to;
+} pool_job;
+
+/* Where channel `item` of all images begins. */
+static int64_t offset_of(const pool_state *s, const images *in, int64_t item) {
+    return item / s->in.channels * in->image + item % s->in.channels * in->channel_step;
 }
 
 #define DEFINE_POOL(dtype, suffix, real)                                                                               \
@@ -125,10 +142,43 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
                 if (s->max) return;                                                                                    \
             }                                                                                                          \
     }                                                                                                                  \
+    /* A row of windows of 2 x 2: x and below are its two rows. Comparisons and their order as elsewhere. */           \
+    static void pool_twos_##suffix(int64_t n, const real *restrict x, const real *restrict below, real *restrict y) {  \
+        for (int64_t j = 0; j < n; j++) {                                                                              \
+            real best = -(real)FLT_MAX;                                                                                \
+            best = best < x[2 * j] ? x[2 * j] : best;                                                                  \
+            best = best < x[2 * j + 1] ? x[2 * j + 1] : best;                                                          \
+            best = best < below[2 * j] ? below[2 * j] : best;                                                          \
+            y[j] = best < below[2 * j + 1] ? below[2 * j + 1] : best;                                                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void spread_twos_##suffix(int64_t n, const real *restrict x, const real *restrict below,                    \
+                                     const real *restrict y, const real *restrict dy, real *restrict dx,               \
+                                     real *restrict dbelow) {                                                          \
+        for (int64_t j = 0; j < n; j++) {                                                                              \
+            real best = y[j], share = dy[j]; /* what nobody has taken */                                               \
+            real first = x[2 * j] == best ? share : 0;                                                                 \
+            share = x[2 * j] == best ? 0 : share;                                                                      \
+            real second = x[2 * j + 1] == best ? share : 0;                                                            \
+            share = x[2 * j + 1] == best ? 0 : share;                                                                  \
+            real third = below[2 * j] == best ? share : 0;                                                             \
+            share = below[2 * j] == best ? 0 : share;                                                                  \
+            real fourth = below[2 * j + 1] == best ? share : 0;                                                        \
+            dx[2 * j] = first;                                                                                         \
+            dx[2 * j + 1] = second;                                                                                    \
+            dbelow[2 * j] = third;                                                                                     \
+            dbelow[2 * j + 1] = fourth;                                                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
     /* One channel of one image: windows in row-major order. */                                                        \
     static void pool_channel_##suffix(const pool_state *s, const real *x, real *y) {                                   \
         for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
             int64_t rows, columns;                                                                                     \
+            if (s->in_twos) {                                                                                          \
+                const real *row = x + 2 * i * s->in.row_step;                                                          \
+                pool_twos_##suffix(s->out.width, row, row + s->in.row_step, y + i * s->out.row_step);                  \
+                continue;                                                                                              \
+            }                                                                                                          \
             span r = window_span(s, 0, i, &rows);                                                                      \
             if (s->by_rows) {                                                                                          \
                 pool_row_##suffix(s, x, r, rows, y + i * s->out.row_step);                                             \
@@ -142,7 +192,12 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
     }                                                                                                                  \
     static void spread_channel_##suffix(const pool_state *s, const real *x, const real *y, const real *dy, real *dx) { \
         for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
-            int64_t rows, columns;                                                                                     \
+            int64_t rows, columns, from = 2 * i * s->in.row_step, to = i * s->out.row_step;                            \
+            if (s->in_twos) {                                                                                          \
+                spread_twos_##suffix(s->out.width, x + from, x + from + s->in.row_step, y + to, dy + to, dx + from,    \
+                                     dx + from + s->in.row_step);                                                      \
+                continue;                                                                                              \
+            }                                                                                                          \
             span r = window_span(s, 0, i, &rows);                                                                      \
             for (int64_t j = 0; j < s->out.width; j++) {                                                               \
                 span k = window_span(s, 1, j, &columns);                                                               \
@@ -151,41 +206,47 @@ static span window_span(const pool_state *s, int d, int64_t i, int64_t *out_coun
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    static void pool_##suffix(const pool_state *s, const real *x, real *y) {                                           \
-        for (int64_t n = 0; n < s->in.count; n++)                                                                      \
-            for (int64_t c = 0; c < s->in.channels; c++)                                                               \
-                pool_channel_##suffix(s, x + n * s->in.image + c * s->in.channel_step,                                 \
-                                      y + n * s->out.image + c * s->out.channel_step);                                 \
+    /* Items are channels of images. */                                                                                \
+    static void pool_##suffix(void *arg, int64_t first, int64_t end, int part) {                                       \
+        const pool_job *job = arg;                                                                                     \
+        const pool_state *s = job->s;                                                                                  \
+        (void)part;                                                                                                    \
+        for (int64_t item = first; item < end; item++)                                                                 \
+            pool_channel_##suffix(s, (const real *)job->x + offset_of(s, &s->in, item),                                \
+                                  (real *)job->to + offset_of(s, &s->out, item));                                      \
     }                                                                                                                  \
-    static void spread_##suffix(const pool_state *s, const real *x, const real *y, const real *dy, real *dx) {         \
-        for (int64_t n = 0; n < s->in.count; n++)                                                                      \
-            for (int64_t c = 0; c < s->in.channels; c++) {                                                             \
-                int64_t from = n * s->in.image + c * s->in.channel_step;                                               \
-                int64_t to = n * s->out.image + c * s->out.channel_step;                                               \
-                spread_channel_##suffix(s, x + from, y + to, dy + to, dx + from);                                      \
-            }                                                                                                          \
+    static void spread_##suffix(void *arg, int64_t first, int64_t end, int part) {                                     \
+        const pool_job *job = arg;                                                                                     \
+        const pool_state *s = job->s;                                                                                  \
+        (void)part;                                                                                                    \
+        for (int64_t item = first; item < end; item++) {                                                               \
+            int64_t from = offset_of(s, &s->in, item), to = offset_of(s, &s->out, item);                               \
+            spread_channel_##suffix(s, (const real *)job->x + from, (const real *)job->y + to,                         \
+                                    (const real *)job->dy + to, (real *)job->to + from);                               \
+        }                                                                                                              \
     }
 REAL_TYPES(DEFINE_POOL)
 #undef DEFINE_POOL
 
+static void run_channels(const kernel_call *c, parallel_part run_part, pool_job *job, const tensor *x) {
+    int64_t nchannels = job->s->in.count * job->s->in.channels;
+    int64_t nbytes = nchannels ? (int64_t)(tensor_nbytes(x) / (size_t)nchannels) : 1;
+    parallel_for(c, nchannels, grain_of_bytes(nbytes), run_part, job);
+}
+
 static weft_status run(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X);
-    void *y = arg_out(c, OUT)->data;
-    if (x->dtype == WEFT_FP64)
-        pool_fp64(c->state, x->data, y);
-    else
-        pool_fp32(c->state, x->data, y);
+    pool_job job = {.s = c->state, .x = x->data, .to = arg_out(c, OUT)->data};
+    run_channels(c, x->dtype == WEFT_FP64 ? pool_fp64 : pool_fp32, &job, x);
     return NULL;
 }
 
 static weft_status run_grad(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X), *y = arg_in(c, GRAD_IN_OUT), *dy = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
+    pool_job job = {.s = c->state, .x = x->data, .y = y->data, .dy = dy->data, .to = dx->data};
     memset(dx->data, 0, tensor_nbytes(dx));
-    if (x->dtype == WEFT_FP64)
-        spread_fp64(c->state, x->data, y->data, dy->data, dx->data);
-    else
-        spread_fp32(c->state, x->data, y->data, dy->data, dx->data);
+    run_channels(c, x->dtype == WEFT_FP64 ? spread_fp64 : spread_fp32, &job, x);
     return NULL;
 }
 

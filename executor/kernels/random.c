@@ -30,6 +30,29 @@ void philox(uint64_t seed, uint64_t op_seed, uint64_t step, uint64_t index, uint
     memcpy(out, c, sizeof c);
 }
 
+/* The same of PHILOX_BLOCKS blocks side by side, each round a loop over them that becomes vector code. */
+void philox_blocks(random_key key, uint64_t index, uint32_t out[4 * PHILOX_BLOCKS]) {
+    uint64_t upper = key.op_seed * 0x9E3779B97F4A7C15ull + key.step * 0xC2B2AE3D27D4EB4Full;
+    uint32_t c[4][PHILOX_BLOCKS], k0 = (uint32_t)key.seed, k1 = (uint32_t)(key.seed >> 32);
+    for (uint32_t i = 0; i < PHILOX_BLOCKS; i++) {
+        c[0][i] = (uint32_t)(index + i);
+        c[1][i] = (uint32_t)((index + i) >> 32);
+        c[2][i] = (uint32_t)upper;
+        c[3][i] = (uint32_t)(upper >> 32);
+    }
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        for (int i = 0; i < PHILOX_BLOCKS; i++) {
+            uint64_t a = 0xD2511F53ull * c[0][i], b = 0xCD9E8D57ull * c[2][i];
+            uint32_t c1 = c[1][i], c3 = c[3][i];
+            c[0][i] = (uint32_t)(b >> 32) ^ c1 ^ k0;
+            c[1][i] = (uint32_t)b;
+            c[2][i] = (uint32_t)(a >> 32) ^ c3 ^ k1;
+            c[3][i] = (uint32_t)a;
+        }
+    for (int i = 0; i < PHILOX_BLOCKS; i++)
+        for (int w = 0; w < 4; w++) out[4 * i + w] = c[w][i];
+}
+
 /* Up to 4 values from block `index` of the stream. */
 typedef void (*draw_fn)(const uint32_t bits[4], double a, double b, double out[4]);
 
@@ -114,14 +137,14 @@ static weft_status prepare_uniform(kernel_prepare *p) {
 
 static weft_status run_gaussian(const kernel_call *c) {
     const random_state *s = c->state;
-    draw_tensor(arg_out(c, 0), random_key_of(c, s->seed), draw_normal, s->a, s->b);
+    draw_tensor(arg_out(c, 0), initial_key_of(c, s->seed), draw_normal, s->a, s->b);
     return NULL;
 }
 
 static weft_status run_uniform(const kernel_call *c) {
     const random_state *s = c->state;
     tensor *out = arg_out(c, 0);
-    draw_tensor(out, random_key_of(c, s->seed), draw_uniform, s->a, s->b);
+    draw_tensor(out, initial_key_of(c, s->seed), draw_uniform, s->a, s->b);
     for (int64_t i = 0; i < s->diagonal_count; i++) {
         int64_t at = i * s->diagonal_step + i;
         if (at < 0 || at >= out->numel) return kernel_failed(c, "diag_num * diag_step leaves the tensor");
@@ -155,7 +178,7 @@ static weft_status prepare_randint(kernel_prepare *p) {
 static weft_status run_randint(const kernel_call *c) {
     const bounded_state *s = c->state;
     tensor *out = arg_out(c, 0);
-    random_key key = random_key_of(c, s->seed);
+    random_key key = initial_key_of(c, s->seed);
     uint64_t range = (uint64_t)s->high - (uint64_t)s->low;
     for (int64_t i = 0; i < out->numel; i++) {
         uint32_t bits[4];
@@ -186,7 +209,7 @@ static weft_status prepare_truncated(kernel_prepare *p) {
 static weft_status run_truncated(const kernel_call *c) {
     const bounded_state *s = c->state;
     tensor *out = arg_out(c, 0);
-    random_key key = random_key_of(c, s->seed);
+    random_key key = initial_key_of(c, s->seed);
     for (int64_t i = 0; i < out->numel; i++) {
         uint32_t bits[4];
         philox(key.seed, key.op_seed, key.step, (uint64_t)i, bits);

@@ -2,13 +2,14 @@
  *
  * On integers scale, bias and step are truncated to integers first, as Paddle does. A SelectedRows X is scaled row by
  * row and keeps its rows. */
+#include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
 
 enum { X, SCALE_TENSOR, BIAS_TENSOR };
 
 typedef struct state {
     double scale, bias;
-    bool bias_after;
+    bool bias_after, has_tensors; /* has_tensors: ScaleTensor and BiasTensor are slots of the op */
 } state;
 
 /* (x + before) * scale + after: one of the biases is 0. */
@@ -56,6 +57,28 @@ static weft_status require_number(kernel_prepare *p) {
     }
 }
 
+static void scale_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, X), *out = arg_out(c, 0);
+    const tensor *factor = s->has_tensors ? arg_in(c, SCALE_TENSOR) : NULL;
+    const tensor *addend = s->has_tensors ? arg_in(c, BIAS_TENSOR) : NULL;
+    double scale = factor ? tensor_scalar(factor) : s->scale, bias = addend ? tensor_scalar(addend) : s->bias;
+    double before = s->bias_after ? 0 : bias, after = s->bias_after ? bias : 0;
+    element_range e = elements_of(c, x->numel, first, end);
+    size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);
+    const void *from = (const char *)x->data + at;
+    void *to = (char *)out->data + at;
+    switch ((int)x->dtype) {
+#define CASE(dtype, suffix, type)                                                                                      \
+    case dtype: scale_##suffix(e.n, from, (type)scale, (type)before, (type)after, to); break;
+        REAL_TYPES(CASE)
+        WIDE_INT_TYPES(CASE)
+        NARROW_INT_TYPES(CASE)
+#undef CASE
+    default: scale_half(x->dtype, e.n, from, (float)scale, (float)before, (float)after, to);
+    }
+}
+
 static weft_status prepare_scale(kernel_prepare *p) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
@@ -63,6 +86,9 @@ static weft_status prepare_scale(kernel_prepare *p) {
     s->scale = attr_float(p->op, "scale", 1.0);
     s->bias = attr_float(p->op, "bias", 0.0);
     s->bias_after = attr_bool(p->op, "bias_after_scale", true);
+    s->has_tensors = true;
+    split_elements(p, scale_rows, type_in(p, X)->numel);
+    p->split.alone = type_in(p, X)->height >= 0;
     return NULL;
 }
 
@@ -71,34 +97,16 @@ static weft_status prepare_increment(kernel_prepare *p) {
     if (!s) return base_out_of_memory();
     TRY(require_number(p));
     *s = (state){.scale = 1.0, .bias = attr_float(p->op, "step", 1.0), .bias_after = true};
-    return NULL;
-}
-
-static weft_status scale_into(const tensor *x, const tensor *out, double scale, double before, double after) {
-    switch ((int)x->dtype) {
-#define CASE(dtype, suffix, type)                                                                                      \
-    case dtype: scale_##suffix(x->numel, x->data, (type)scale, (type)before, (type)after, out->data); break;
-        REAL_TYPES(CASE)
-        WIDE_INT_TYPES(CASE)
-        NARROW_INT_TYPES(CASE)
-#undef CASE
-    default: scale_half(x->dtype, x->numel, x->data, (float)scale, (float)before, (float)after, out->data);
-    }
-    if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
+    split_elements(p, scale_rows, type_in(p, X)->numel);
+    p->split.alone = type_in(p, X)->height >= 0;
     return NULL;
 }
 
 static weft_status run(const kernel_call *c) {
-    const state *s = c->state;
-    const tensor *scale = arg_in(c, SCALE_TENSOR), *bias = arg_in(c, BIAS_TENSOR);
-    double factor = scale ? tensor_scalar(scale) : s->scale, addend = bias ? tensor_scalar(bias) : s->bias;
-    return scale_into(arg_in(c, X), arg_out(c, 0), factor, s->bias_after ? 0 : addend, s->bias_after ? addend : 0);
-}
-
-static weft_status run_increment(const kernel_call *c) {
-    const state *s = c->state;
-    return scale_into(arg_in(c, X), arg_out(c, 0), s->scale, 0, s->bias);
+    const tensor *x = arg_in(c, X), *out = arg_out(c, 0);
+    if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
+    return kernel_run_rows(c);
 }
 
 const kernel kernel_scale = {prepare_scale, run};
-const kernel kernel_increment = {prepare_increment, run_increment};
+const kernel kernel_increment = {prepare_increment, run};

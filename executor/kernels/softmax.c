@@ -6,6 +6,7 @@
  * sums in the workspace. */
 #include "executor/kernels/softmax.h"
 #include "executor/kernels/lanes.h"
+#include "executor/kernels/rows.h"
 #include "executor/kernels/vector_math.h"
 
 enum { SMALLEST_SHIFTED_LOGIT = -64 };
@@ -22,11 +23,29 @@ static inline double exp_fp64(double x) {
         real shifted = x - top, least = SMALLEST_SHIFTED_LOGIT;                                                        \
         return exp_##suffix(shifted < least ? least : shifted);                                                        \
     }                                                                                                                  \
+    /* y = exp(x - top), and their sum in lanes. */                                                                    \
+    static inline real exp_sum_##suffix(int64_t n, const real *x, real top, real *y) {                                 \
+        real lane[LANES] = {0}, rest[LANES];                                                                           \
+        int64_t i = 0;                                                                                                 \
+        for (; i + LANES <= n; i += LANES) {                                                                           \
+            INDEPENDENT for (int j = 0; j < LANES; j++) {                                                              \
+                real e = shifted_exp_##suffix(x[i + j], top);                                                          \
+                y[i + j] = e;                                                                                          \
+                lane[j] += e;                                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (i < n) {                                                                                                   \
+            for (int j = 0; j < LANES; j++) rest[j] = top;                                                             \
+            memcpy(rest, x + i, (size_t)(n - i) * sizeof *rest);                                                       \
+            for (int j = 0; j < LANES; j++) rest[j] = shifted_exp_##suffix(rest[j], top);                              \
+            for (int j = 0; j < n - i; j++) lane[j] += rest[j];                                                        \
+            memcpy(y + i, rest, (size_t)(n - i) * sizeof *rest);                                                       \
+        }                                                                                                              \
+        return fold_sum_##suffix(lane);                                                                                \
+    }                                                                                                                  \
     static void rows_##suffix(axis_split s, const real *x, real *y) {                                                  \
         for (int64_t o = 0; o < s.outer; o++, x += s.extent, y += s.extent) {                                          \
-            real top = max_##suffix(s.extent, x);                                                                      \
-            INDEPENDENT for (int64_t i = 0; i < s.extent; i++) y[i] = shifted_exp_##suffix(x[i], top);                 \
-            real scale = 1 / sum_##suffix(s.extent, y);                                                                \
+            real top = max_##suffix(s.extent, x), scale = 1 / exp_sum_##suffix(s.extent, x, top, y);                   \
             for (int64_t i = 0; i < s.extent; i++) y[i] *= scale;                                                      \
         }                                                                                                              \
     }                                                                                                                  \
@@ -85,7 +104,34 @@ void softmax_apply(axis_split s, weft_dtype dtype, const void *x, void *y, void 
 
 enum { IN_X = 0, IN_OUT = 0, IN_OUT_GRAD = 1, OUT_Y = 0 };
 
-static weft_status prepare(kernel_prepare *p) {
+/* Slabs [first, end) of a tensor's outer extent. */
+static axis_split some_of(axis_split s, int64_t first, int64_t end, size_t element_nbytes, size_t *out_offset) {
+    *out_offset = (size_t)(first * s.extent * s.inner) * element_nbytes;
+    s.outer = end - first;
+    return s;
+}
+
+static void forward_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const tensor *x = arg_in(c, IN_X);
+    size_t at;
+    axis_split s = some_of(*(const axis_split *)c->state, first, end, weft_dtype_nbytes(x->dtype), &at);
+    softmax_apply(s, x->dtype, (const char *)x->data + at, (char *)arg_out(c, OUT_Y)->data + at, c->workspace);
+}
+
+static void grad_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const tensor *yt = arg_in(c, IN_OUT), *dyt = arg_in(c, IN_OUT_GRAD);
+    size_t at;
+    axis_split s = some_of(*(const axis_split *)c->state, first, end, weft_dtype_nbytes(yt->dtype), &at);
+    const void *y = (const char *)yt->data + at, *dy = (const char *)dyt->data + at;
+    void *dx = (char *)arg_out(c, OUT_Y)->data + at;
+#define CASE(dt, suffix, real)                                                                                         \
+    if (yt->dtype == dt && s.inner == 1) grad_rows_##suffix(s, y, dy, dx);                                             \
+    if (yt->dtype == dt && s.inner > 1) grad_columns_##suffix(s, y, dy, dx, c->workspace);
+    REAL_TYPES(CASE)
+#undef CASE
+}
+
+static weft_status prepare(kernel_prepare *p, void (*rows)(const kernel_call *, int64_t, int64_t)) {
     axis_split *s = KERNEL_STATE(p, axis_split);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, IN_X);
@@ -97,27 +143,18 @@ static weft_status prepare(kernel_prepare *p) {
     TRY(require_numel(p, type_out(p, OUT_Y), x->numel, "output"));
     TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", -1), s));
     p->workspace_nbytes = softmax_workspace(*s, x->dtype);
+    /* Columns share the workspace: one thread at a time. */
+    split_rows(p, rows, x->numel ? s->outer : 0);
+    p->split.in_order = s->inner > 1;
     return NULL;
 }
 
-static weft_status run_forward(const kernel_call *c) {
-    const tensor *x = arg_in(c, IN_X);
-    softmax_apply(*(const axis_split *)c->state, x->dtype, x->data, arg_out(c, OUT_Y)->data, c->workspace);
-    return NULL;
+static weft_status prepare_forward(kernel_prepare *p) {
+    return prepare(p, forward_rows);
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    return prepare(p, grad_rows);
 }
 
-static weft_status run_grad(const kernel_call *c) {
-    axis_split s = *(const axis_split *)c->state;
-    const tensor *y = arg_in(c, IN_OUT), *dy = arg_in(c, IN_OUT_GRAD);
-    void *dx = arg_out(c, OUT_Y)->data;
-    if (y->numel == 0) return NULL;
-#define CASE(dt, suffix, real)                                                                                         \
-    if (y->dtype == dt && s.inner == 1) grad_rows_##suffix(s, y->data, dy->data, dx);                                  \
-    if (y->dtype == dt && s.inner > 1) grad_columns_##suffix(s, y->data, dy->data, dx, c->workspace);
-    REAL_TYPES(CASE)
-#undef CASE
-    return NULL;
-}
-
-const kernel kernel_softmax = {prepare, run_forward};
-const kernel kernel_softmax_grad = {prepare, run_grad};
+const kernel kernel_softmax = {prepare_forward, kernel_run_rows};
+const kernel kernel_softmax_grad = {prepare_grad, kernel_run_rows};

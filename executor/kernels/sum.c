@@ -2,37 +2,11 @@
  *
  * Arguments are added in their order. Rows alone: their values one after another, with their row indices, as in Paddle
  * (equal indices stay apart). Rows among dense arguments are added into the dense result. */
+#include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
 
 static bool is_rows(const tensor *t) {
     return t->height >= 0;
-}
-
-static weft_status prepare(kernel_prepare *p) {
-    const tensor *out = type_out(p, 0);
-    size_t n = p->in_first[1];
-    if (n == 0) return kernel_unsupported(p, "expected an argument to sum, found none");
-    int64_t rows = 0;
-    for (size_t i = 0; i < n; i++) {
-        const tensor *x = &p->in[i];
-        TRY(require_same_dtype(p, out, x, "argument"));
-        if (is_rows(out) && !is_rows(x)) return kernel_unsupported(p, "expected rows alone, found a dense argument");
-        if (!is_rows(out) && !is_rows(x) && x->numel != out->numel)
-            return kernel_unsupported(p, "expected arguments of %lld elements, found %lld", (long long)out->numel,
-                                      (long long)x->numel);
-        rows += is_rows(x) ? x->dims[0] : 0;
-    }
-    if (is_rows(out) && rows != out->dims[0])
-        return kernel_unsupported(p, "expected %lld rows, found %lld", (long long)out->dims[0], (long long)rows);
-    switch ((int)out->dtype) {
-    case WEFT_FP32:
-    case WEFT_FP64:
-    case WEFT_FP16:
-    case WEFT_BF16:
-    case WEFT_INT32:
-    case WEFT_INT64: return NULL;
-    default: return kernel_unsupported(p, "no sum of %s", dtype_text(out->dtype));
-    }
 }
 
 /* --- adding n elements --- */
@@ -97,6 +71,23 @@ static void sum_block(const kernel_call *c, const tensor *out, int64_t at, int64
     }
 }
 
+/* Elements [at, at + n) of a sum without rows. */
+static void sum_elements(const kernel_call *c, const tensor *out, int64_t at, int64_t n) {
+    size_t offset = (size_t)at * weft_dtype_nbytes(out->dtype);
+    if (c->in_first[1] == 2 && !is_rows(&c->in[0]) && !is_rows(&c->in[1])) {
+        add_elements(out->dtype, n, (const char *)c->in[0].data + offset, (const char *)c->in[1].data + offset,
+                     (char *)out->data + offset);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) sum_block(c, out, at + i, block_size(n - i));
+}
+
+static void dense_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const tensor *out = arg_out(c, 0);
+    element_range e = elements_of(c, out->numel, first, end);
+    sum_elements(c, out, e.at, e.n);
+}
+
 static void add_rows(const tensor *x, const tensor *out) {
     int64_t width = x->dims[0] ? x->numel / x->dims[0] : 0;
     size_t row = (size_t)width * weft_dtype_nbytes(x->dtype);
@@ -115,11 +106,8 @@ static weft_status check_rows(const kernel_call *c, const tensor *x, const tenso
 }
 
 static weft_status run_dense(const kernel_call *c, const tensor *out) {
-    if (c->in_first[1] == 2 && !is_rows(&c->in[0]) && !is_rows(&c->in[1])) {
-        add_elements(out->dtype, out->numel, c->in[0].data, c->in[1].data, out->data);
-        return NULL;
-    }
-    for (int64_t at = 0; at < out->numel; at += BLOCK) sum_block(c, out, at, block_size(out->numel - at));
+    if (c->split.rows) return kernel_run_rows(c);
+    sum_elements(c, out, 0, out->numel);
     for (uint32_t k = 0; k < c->in_first[1]; k++) {
         if (!is_rows(&c->in[k])) continue;
         TRY(check_rows(c, &c->in[k], out));
@@ -146,6 +134,38 @@ static weft_status run_rows(const kernel_call *c, const tensor *out) {
 static weft_status run(const kernel_call *c) {
     const tensor *out = arg_out(c, 0);
     return is_rows(out) ? run_rows(c, out) : run_dense(c, out);
+}
+
+/* --- the kernel --- */
+
+static weft_status prepare(kernel_prepare *p) {
+    const tensor *out = type_out(p, 0);
+    size_t n = p->in_first[1];
+    if (n == 0) return kernel_unsupported(p, "expected an argument to sum, found none");
+    int64_t rows = 0;
+    bool dense = !is_rows(out);
+    for (size_t i = 0; i < n; i++) {
+        const tensor *x = &p->in[i];
+        TRY(require_same_dtype(p, out, x, "argument"));
+        if (is_rows(out) && !is_rows(x)) return kernel_unsupported(p, "expected rows alone, found a dense argument");
+        if (!is_rows(out) && !is_rows(x) && x->numel != out->numel)
+            return kernel_unsupported(p, "expected arguments of %lld elements, found %lld", (long long)out->numel,
+                                      (long long)x->numel);
+        rows += is_rows(x) ? x->dims[0] : 0;
+        dense &= !is_rows(x);
+    }
+    if (is_rows(out) && rows != out->dims[0])
+        return kernel_unsupported(p, "expected %lld rows, found %lld", (long long)out->dims[0], (long long)rows);
+    if (dense) split_elements(p, dense_rows, out->numel);
+    switch ((int)out->dtype) {
+    case WEFT_FP32:
+    case WEFT_FP64:
+    case WEFT_FP16:
+    case WEFT_BF16:
+    case WEFT_INT32:
+    case WEFT_INT64: return NULL;
+    default: return kernel_unsupported(p, "no sum of %s", dtype_text(out->dtype));
+    }
 }
 
 const kernel kernel_sum = {prepare, run};

@@ -118,19 +118,40 @@ static void transpose_tiled(const transpose_state *s, char *dst, const char *src
         }
 }
 
-static void transpose(const transpose_state *s, const tensor *x, tensor *y) {
-    if (s->tiled)
-        transpose_tiled(s, y->data, x->data);
+/* Indices [first, end) of the outermost axis, which is as good as any to share among threads. */
+typedef struct transpose_job {
+    const transpose_state *s;
+    char *dst;
+    const char *src;
+} transpose_job;
+
+static void transpose_part(void *arg, int64_t first, int64_t end, int part) {
+    const transpose_job *job = arg;
+    transpose_state s = *job->s;
+    char *dst = job->dst + first * s.outer.stride[0][0] * (int64_t)s.nbytes;
+    const char *src = job->src + first * s.outer.stride[1][0] * (int64_t)s.nbytes;
+    s.outer.extent[0] = end - first;
+    (void)part;
+    if (s.tiled)
+        transpose_tiled(&s, dst, src);
     else
-        copy_loops(&s->outer, s->nbytes, y->data, x->data);
+        copy_loops(&s.outer, s.nbytes, dst, src);
+}
+
+static void transpose(const kernel_call *c, const tensor *x, const tensor *y) {
+    const transpose_state *s = c->state;
+    transpose_job job = {s, y->data, x->data};
+    if (x->numel == 0) return;
+    int64_t outer = s->outer.extent[0];
+    parallel_for(c, outer, grain_of_bytes(2 * (int64_t)tensor_nbytes(x) / outer), transpose_part, &job);
 }
 
 static weft_status run(const kernel_call *c) {
-    transpose(c->state, arg_in(c, IN_X), arg_out(c, OUT));
+    transpose(c, arg_in(c, IN_X), arg_out(c, OUT));
     return NULL;
 }
 static weft_status run_grad(const kernel_call *c) {
-    transpose(c->state, arg_in(c, GRAD_IN_OUT_GRAD), arg_out(c, OUT));
+    transpose(c, arg_in(c, GRAD_IN_OUT_GRAD), arg_out(c, OUT));
     return NULL;
 }
 

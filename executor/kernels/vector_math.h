@@ -1,7 +1,7 @@
 /* vector_math.h: exp, tanh and the normal distribution in fp32, without branches or calls, so that loops over them
  * become vector code. Errors of exp and tanh are below 3 units in the last place, those of the distribution below 8.
  *
- * exp: Cody and Waite's reduction x = n ln 2 + r, a polynomial in r, and the exponent put in by adding to the bits. The
+ * exp: Cody and Waite's reduction x = n ln 2 + r, a polynomial in r, and n added to the exponent's bits. The
  * normal distribution: exp(-z^2) erfcx(z) with erfcx(z) = u P(u), u = 1 / (1 + 0.35 z), so that one exp serves the
  * density and both tails, and tails do not cancel. Coefficients: least squares, weighted until the error was even. */
 #ifndef EXECUTOR_KERNELS_VECTOR_MATH_H
@@ -11,31 +11,24 @@
 
 #include "executor/kernel.h"
 
-static inline float vm_power_of_two(int32_t n) { /* n in [-126, 127] */
-    uint32_t u = (uint32_t)(n + 127) << 23;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
+/* Results below e^-87 are 0. */
 static inline float vm_exp(float x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    float clamped = x < -104.0f ? -104.0f : x;
-    clamped = clamped > 89.0f ? 89.0f : clamped;
-    float shifted = clamped * 1.44269504f + magic, n = shifted - magic;
-    float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+    float shifted = x * 1.44269504f + magic, n = shifted - magic;
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 0.00138130854f;
     p = p * r + 0.00836941879f;
     p = p * r + 0.041668456f;
     p = p * r + 0.166665152f;
     p = p * r + 0.49999994f;
     p = p * (r * r) + r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    int32_t whole = (int32_t)(bits - 0x4b400000u);
-    whole = whole < -252 ? -252 : whole > 254 ? 254 : whole; /* only a NaN's bits are beyond */
-    int32_t half = whole >> 1;                               /* two factors: the result may be subnormal or infinite */
-    return p * vm_power_of_two(half) * vm_power_of_two(whole - half);
+    uint32_t whole, bits;
+    memcpy(&whole, &shifted, sizeof whole);
+    memcpy(&bits, &p, sizeof bits);
+    bits += whole << 23; /* n is added to the exponent; what lies above the low bits of `shifted` is shifted out */
+    memcpy(&p, &bits, sizeof p);
+    p = x < -87.0f ? 0.0f : p;
+    return x <= 88.7228394f ? p : x + INFINITY; /* a NaN stays one */
 }
 
 static inline float vm_tanh(float x) {

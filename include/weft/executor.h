@@ -16,6 +16,8 @@ typedef struct weft_executor_options {
     uint64_t seed; /* of random ops */
     bool trace;    /* keep start and end of every instruction */
     int trace_steps; /* how many steps from the last are kept; 0 means all */
+    bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
+    bool no_fuse;    /* every instruction alone, though the plan lets some take turns; results are the same */
     double timeout_seconds; /* a collective that waits longer fails; 0 means 300 */
 } weft_executor_options;
 
@@ -33,6 +35,9 @@ WEFT_MUST_USE weft_status weft_executor_set(weft_executor *executor, int rank, c
  * the rank has no such value. "NAME#rows" are the row indices of a SelectedRows value. */
 WEFT_MUST_USE weft_status weft_executor_get(const weft_executor *executor, int rank, const char *name,
                                             weft_tensor *out_tensor);
+/* The number of the next step, counted on by each: random ops draw by it and the seed. 0 at first. A run that goes on
+ * where another ended gives the same numbers if it starts with the other's next step. */
+void weft_executor_set_step(weft_executor *executor, uint64_t step);
 /* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring; the executor can then only be
  * destroyed. */
 WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
@@ -49,6 +54,13 @@ void weft_executor_hidden(const weft_executor *executor, size_t *out_ncollective
 WEFT_MUST_USE weft_status weft_executor_trace_json(const weft_executor *executor, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status weft_executor_trace_html(const weft_executor *executor, const char *title, char **out_bytes,
                                                    size_t *out_nbytes);
+
+/* Where a step's time went, of the mean step of one rank: time, flops, bytes and share of the roofline per op type and
+ * per op, live memory at each op. The first of several steps is left out. Text has the `most_ops` ops that took longest
+ * (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. */
+typedef enum weft_profile_form { WEFT_PROFILE_TEXT, WEFT_PROFILE_CSV, WEFT_PROFILE_JSON } weft_profile_form;
+WEFT_MUST_USE weft_status weft_executor_profile(const weft_executor *executor, weft_profile_form form, size_t most_ops,
+                                                char **out_bytes, size_t *out_nbytes);
 
 #ifdef __cplusplus
 }

@@ -57,6 +57,8 @@ void weft_plan_value_at(const weft_plan *plan, size_t index, weft_plan_value *ou
 typedef struct weft_plan_summary {
     size_t ninstructions, nremoved_ops, nstreams, nevents;
     int64_t persistent_nbytes, temporary_nbytes;
+    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction; temporary_nbytes holds them,
+                          * with padding to 64 bytes and what does not fit without gaps */
     size_t ncollectives;
 } weft_plan_summary;
 void weft_plan_summarize(const weft_plan *plan, weft_plan_summary *out_summary);

@@ -7,7 +7,7 @@
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 
-#include "weft/executor.h"
+#include "weft/plan_cache.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,15 +20,29 @@ typedef struct weft_trainer_options {
     size_t nprograms;
     int nranks; /* 0: as many as programs */
 
-    /* Whole tensors by name; a rank's slice follows from the var's dist attr. More than is needed is fine. A
-     * persistable that a step reads before it writes it must be here or fed. May be NULL. */
+    /* What persistables hold before the first step: from `state`, else `params`, else what a startup program writes. One
+     * that a step reads before it writes it must be in one of them, or fed; more than is needed is fine.
+     *
+     * startups: programs that initialise. One that does not communicate runs on a rank of its own and makes whole tensors;
+     * one that does runs on all ranks, as do several, one each, and then each rank keeps what it made. They run once,
+     * when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on all ranks.
+     * params: whole tensors by name; a rank's slice follows from the var's dist attr.
+     * state: what weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
+     * weft_trainer_rank_state gave it, taken as it is.
+     * Any may be NULL; they are not used any more once the first plan has been made. */
+    const weft_program *const *startups;
+    size_t nstartups; /* 0, 1 or nranks */
     const weft_tensors *params;
     const char *params_place; /* the file, for messages; may be NULL */
+    const weft_tensors *const *state;
+    bool state_per_rank;
+    const char *state_place;
 
     /* Feeds: keys "STEP/NAME", or "NAME" for the same value every step; NAME is any var of block 0, and overrides the
      * parameter of that name. NULL: none. One set holds the global batch: a rank's part follows from the var's dist
      * attr; without one, rows are split over all ranks where dim 0 is the largest dim 0 of the feeds (and the var is
-     * not persistable), else the whole is given. With feeds_per_rank there is one set a rank, given as it is. */
+     * not persistable), else the whole is given. With feeds_per_rank there is one set a rank, given as it is.
+     * A feed may have another shape in another step where its var has an extent of -1: see plan_capacity. */
     const weft_tensors *const *feeds;
     bool feeds_per_rank;
 
@@ -36,7 +50,12 @@ typedef struct weft_trainer_options {
     const char *const *fetches;
     size_t nfetches;
 
-    size_t nsteps;                  /* 0: as many as the feeds have, else 1 */
+    /* Steps are first_step, first_step + 1, ...: the STEP of feeds, and what random ops draw by. To go on where a run of
+     * k steps ended, give its state and first_step k: the result is that of one run, to the bit. */
+    size_t first_step;
+    size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
+    /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the default. */
+    size_t plan_capacity;
     weft_executor_options executor; /* trace_steps 0: all steps */
 } weft_trainer_options;
 
@@ -46,13 +65,18 @@ WEFT_MUST_USE weft_status weft_trainer_create(weft_context *context, const weft_
                                               weft_trainer **out_trainer);
 void weft_trainer_destroy(weft_trainer *trainer);
 
-size_t weft_trainer_nsteps(const weft_trainer *trainer);
+size_t weft_trainer_first_step(const weft_trainer *trainer);
+size_t weft_trainer_nsteps(const weft_trainer *trainer); /* how many from there */
 int weft_trainer_nranks(const weft_trainer *trainer);
-/* Borrowed: for timelines, times and overlap. */
+/* Those of the last step (at first of the first); borrowed until a step is fed another shape. For timelines, times and
+ * overlap: they cover the steps of that shape. */
 weft_executor *weft_trainer_executor(const weft_trainer *trainer);
 const weft_plan *weft_trainer_plan(const weft_trainer *trainer, int rank);
+/* The plans of the shapes that were fed so far. Borrowed. */
+const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *trainer);
 
-/* Feeds step `step` (0, 1, ... below weft_trainer_nsteps) and runs it on all ranks. Allocates nothing. */
+/* Feeds step `step` (one of nsteps from first_step on) and runs it on all ranks. Allocates nothing if it is fed in the
+ * shape of the step before, or in one that is still planned. */
 WEFT_MUST_USE weft_status weft_trainer_step(weft_trainer *trainer, size_t step);
 
 /* What is fetched, in order. */
@@ -71,6 +95,11 @@ bool weft_trainer_fetch_scalar(const weft_trainer *trainer, int rank, size_t ind
 WEFT_MUST_USE weft_status weft_trainer_result(const weft_trainer *trainer, weft_tensors **out_tensors);
 /* The same of one rank, as that rank holds it. */
 WEFT_MUST_USE weft_status weft_trainer_rank_result(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
+/* The persistables alone: parameters, optimizer state and whatever else lives across steps; of all ranks, or of one. What
+ * options.state takes. A persistable that is no replica and has no sharded dist attr (gradients that ranks add up for
+ * themselves, statistics of a rank's batch) is only kept by a state per rank. */
+WEFT_MUST_USE weft_status weft_trainer_state(const weft_trainer *trainer, weft_tensors **out_tensors);
+WEFT_MUST_USE weft_status weft_trainer_rank_state(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
 
 #ifdef __cplusplus
 }

@@ -161,9 +161,9 @@ static void test_timing_does_not_show(int nranks) {
 }
 
 static void test_no_allocation(void) {
-    for (int trace = 0; trace < 2; trace++) {
+    for (int mode = 0; mode < 3; mode++) {
         fixture f;
-        weft_executor_options options = {.trace = trace, .trace_steps = 8};
+        weft_executor_options options = {.trace = mode == 1, .trace_steps = 8, .profile = mode == 2};
         open_fixture(&f, 4, &options);
         must(weft_executor_run(f.executor)); /* makes room for the timeline */
         long before = f.count.nallocations;

@@ -281,6 +281,105 @@ static void test_fetch_ops(void) {
     close_fixture(&f);
 }
 
+/* A step's shape has its plan; n doubles through all of them. */
+static void test_shapes_change(void) {
+    static const int64_t rows[] = {4, 2, 4, 8, 2};
+    fixture f;
+    open_fixture(&f, -1);
+    for (int s = 0; s < 5; s++) {
+        char key[8];
+        snprintf(key, sizeof key, "%d/x", s);
+        put(f.feeds[0], key, WEFT_FP32, rows[s], 3, (float)s);
+    }
+    put(f.params, "n", WEFT_FP32, 1, 0, 1);
+    fetch(&f, "x");
+    f.options.plan_capacity = 2;
+    must(start(&f));
+    for (size_t s = 0; s < 5; s++) {
+        weft_tensor x;
+        long before = nallocations;
+        must(weft_trainer_step(f.trainer, s));
+        check(s % 2 == 1 || s == 4 || nallocations == before, "%ld allocations in step %zu, whose plan is there",
+              nallocations - before, s);
+        must(weft_trainer_fetch(f.trainer, 1, 0, &x));
+        check(x.data && x.dims[0] == rows[s] / 2 && ((float *)x.data)[0] == (float)s + 1.5f * (float)rows[s],
+              "x of step %zu", s);
+    }
+    weft_plan_cache_stats stats;
+    weft_plan_cache_get_stats(weft_trainer_plan_cache(f.trainer), &stats);
+    check(stats.nmisses == 4 && stats.nevictions == 2 && stats.nplans == 2, "%zu misses, %zu evictions", stats.nmisses,
+          stats.nevictions);
+    weft_tensors *state;
+    must(weft_trainer_state(f.trainer, &state));
+    static const float n = 32;
+    check(floats_are(weft_tensors_find(state, "n"), 1, &n), "n after 5 steps");
+    check(weft_tensors_count(state) == 4 && !weft_tensors_find(state, "x"), "a state has persistables alone");
+    weft_tensors_destroy(state);
+    close_fixture(&f);
+}
+
+/* n = 3; half is drawn. */
+static weft_program *startup_program(weft_context *context) {
+    static const int64_t six[] = {6}, one[] = {1};
+    weft_program *p;
+    must(weft_program_create(context, &p));
+    weft_var *half = add_var(p, "half", 1, six, true), *n = add_var(p, "n", 1, one, true);
+    weft_op *op;
+    must(weft_op_create(p, "fill_constant", &op));
+    must(weft_op_add_output(op, "Out", n));
+    must(weft_op_set_attr_longs(op, "shape", 1, one));
+    must(weft_op_set_attr_int(op, "dtype", WEFT_FP32));
+    must(weft_op_set_attr_float(op, "value", 3));
+    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
+    must(weft_op_create(p, "uniform_random", &op));
+    must(weft_op_add_output(op, "Out", half));
+    must(weft_op_set_attr_longs(op, "shape", 1, six));
+    must(weft_op_set_attr_int(op, "dtype", WEFT_FP32));
+    must(weft_op_set_attr_float(op, "min", 1));
+    must(weft_op_set_attr_float(op, "max", 2));
+    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
+    return p;
+}
+
+/* A state wins over parameters, those over the startup program; a sharded value is cut. */
+static void test_where_a_run_begins(void) {
+    fixture f;
+    open_fixture(&f, -1);
+    weft_program *startup = startup_program(f.context);
+    weft_tensors *params, *state;
+    must(weft_tensors_create(f.context, &params));
+    must(weft_tensors_create(f.context, &state));
+    put(params, "w", WEFT_FP32, 3, 0, 1);
+    put(params, "kept", WEFT_FP32, 1, 0, 5);
+    put(state, "kept", WEFT_FP32, 1, 0, 6);
+    put(f.feeds[0], "7/x", WEFT_FP32, 4, 3, 0);
+    f.options.startups = (const weft_program *const *)&startup;
+    f.options.nstartups = 1;
+    f.options.params = params;
+    f.options.state = (const weft_tensors *const *)&state;
+    f.options.first_step = 7;
+    must(start(&f));
+    weft_tensors_destroy(params);
+    weft_tensors_destroy(state);
+    weft_program_destroy(startup);
+    check(weft_trainer_first_step(f.trainer) == 7 && weft_trainer_nsteps(f.trainer) == 1, "steps from 7 on");
+    must(weft_trainer_step(f.trainer, 7));
+    weft_tensors *all;
+    must(weft_trainer_state(f.trainer, &all));
+    static const float n = 6, kept = 6;
+    const weft_tensor *half = weft_tensors_find(all, "half");
+    check(floats_are(weft_tensors_find(all, "n"), 1, &n) && floats_are(weft_tensors_find(all, "kept"), 1, &kept),
+          "startup and state");
+    bool differ = half && half->nbytes == 24;
+    for (int i = 0; i < 6 && differ; i++) {
+        float value = ((float *)half->data)[i];
+        differ = value >= 2 && value < 4 && (i == 0 || value != ((float *)half->data)[i - 1]);
+    }
+    check(differ, "half is drawn whole and cut");
+    weft_tensors_destroy(all);
+    close_fixture(&f);
+}
+
 static void test_no_allocation(void) {
     fixture f;
     open_fixture(&f, -1);
@@ -342,10 +441,11 @@ static void test_faults(void) {
         f.options.nsteps = t->nsteps;
         expect(&f, t->what, t->message);
     }
-    open_fixture(&f, -1);
+    open_fixture(&f, 4);
     put(f.feeds[0], "0/x", WEFT_FP32, 4, 3, 0);
     put(f.feeds[0], "1/x", WEFT_FP32, 2, 3, 0);
-    expect(&f, "steps differ", "feed \"0/x\" is float32 [4, 3], feed \"1/x\" is float32 [2, 3]: steps must be alike");
+    expect(&f, "steps differ",
+           "feed \"1/x\": rank 0 expects float32 [4, 3], its part of float32 [2, 3] is float32 [1, 3]");
     open_fixture(&f, -1);
     put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
     fetch(&f, "nobody");
@@ -373,8 +473,8 @@ static void test_missing_parameters(void) {
     expect(&f, "wrong slice", "parameter \"half\": rank 0 expects float32 [3], its part of float32 [4] is float32 [2]");
 }
 
-/* Fails the n-th allocation of creating a trainer, running a step and taking the results, until none is left to fail.
- */
+/* Fails the n-th allocation of creating a trainer with a startup program, running a step and taking the results, until
+ * none is left to fail. */
 static void test_every_allocation_may_fail(void) {
     bool done = false;
     for (int n = 1; !done && n < 5000; n++) {
@@ -383,6 +483,9 @@ static void test_every_allocation_may_fail(void) {
         open_fixture(&f, -1);
         put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
         fetch(&f, "mean");
+        weft_program *startup = startup_program(f.context);
+        f.options.startups = (const weft_program *const *)&startup;
+        f.options.nstartups = 1;
         fail_at = n;
         weft_status status = start(&f);
         if (!status) status = weft_trainer_step(f.trainer, 0);
@@ -393,6 +496,7 @@ static void test_every_allocation_may_fail(void) {
               weft_status_message(status));
         weft_status_free(status);
         weft_tensors_destroy(all);
+        weft_program_destroy(startup);
         close_fixture(&f);
     }
     check(done, "more allocations than were tried");
@@ -406,6 +510,8 @@ int main(void) {
     test_feeds_per_rank();
     test_lowest_rank_that_uses();
     test_fetch_ops();
+    test_shapes_change();
+    test_where_a_run_begins();
     test_no_allocation();
     test_faults();
     test_missing_parameters();

@@ -23,8 +23,25 @@ static tensor *types_of(const tensor *tensors, uint32_t count, arena *a) {
     return types;
 }
 
+/* The inputs as an executor gives them: without the bytes of those that a kernel only knows the type of. */
+static tensor *readable(const op_schema *schema, const tensor *in, const uint32_t *in_first, arena *a) {
+    uint32_t count = in_first[schema->ninputs];
+    tensor *copy = ARENA_ARRAY(a, tensor, count + 1);
+    if (copy && count) memcpy(copy, in, count * sizeof *in);
+    for (size_t s = 0; copy && s < schema->ninputs; s++)
+        for (uint32_t k = in_first[s]; schema->inputs[s].only_type && k < in_first[s + 1]; k++)
+            copy[k].data = copy[k].rows = NULL;
+    return copy;
+}
+
 weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_first, tensor *out,
                           const uint32_t *out_first, uint64_t op_seed, arena *a) {
+    return kernel_run_op_on(1, NULL, op, in, in_first, out, out_first, op_seed, a);
+}
+
+weft_status kernel_run_op_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in,
+                             const uint32_t *in_first, tensor *out, const uint32_t *out_first, uint64_t op_seed,
+                             arena *a) {
     const op_schema *schema = op_schema_of(op);
     const kernel *k = kernel_find(schema);
     if (!k) return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s has no kernel", op->type->bytes);
@@ -32,15 +49,22 @@ weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_firs
     p.in = types_of(in, in_first[schema->ninputs], a);
     p.out = types_of(out, out_first[schema->noutputs], a);
     p.nranks = p.ring_nranks = 1;
+    p.nthreads = nthreads;
     if (!p.in || !p.out) return base_out_of_memory();
-    if (k->prepare) TRY(k->prepare(&p));
-    kernel_call c = {.schema = schema, .in = in, .out = out, .in_first = in_first, .out_first = out_first};
+    kernel_run_fn run;
+    TRY(kernel_bind(&p, &run));
+    tensor *seen = readable(schema, in, in_first, a);
+    if (!seen) return base_out_of_memory();
+    kernel_call c = {.schema = schema, .in = seen, .out = out, .in_first = in_first, .out_first = out_first};
     c.state = p.state;
-    c.nranks = c.nthreads = 1;
+    c.split = p.split;
+    c.nranks = 1;
+    c.nthreads = nthreads;
+    c.seat = seat;
     c.seed = 1;
     c.op_seed = op_seed;
     c.workspace = garbage(a, p.workspace_nbytes);
-    return c.workspace ? k->run(&c) : base_out_of_memory();
+    return c.workspace ? run(&c) : base_out_of_memory();
 }
 
 /* --- ops made by hand --- */
@@ -52,7 +76,7 @@ static void require(weft_status status) {
 }
 
 void kernel_test_init(kernel_test *t, const char *op_type) {
-    *t = (kernel_test){.op_seed = 1};
+    *t = (kernel_test){.op_seed = 1, .nthreads = 1};
     require(weft_context_create(NULL, &t->context));
     require(weft_program_create(t->context, &t->program));
     require(weft_op_create(t->program, op_type, &t->op));
@@ -101,7 +125,8 @@ weft_status kernel_test_run(kernel_test *t) {
     }
     arena a;
     arena_init(&a, &t->context->allocator);
-    weft_status status = kernel_run_op(t->op, in, in_first, out, out_first, t->op_seed, &a);
+    weft_status status =
+        kernel_run_op_on(t->nthreads, t->seat, t->op, in, in_first, out, out_first, t->op_seed, &a);
     arena_fini(&a);
     return status;
 }

@@ -7,6 +7,10 @@
 /* prepare and run of `op`'s kernel. The workspace starts as garbage. WEFT_UNSUPPORTED for an op without a kernel. */
 WEFT_MUST_USE weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_first, tensor *out,
                                         const uint32_t *out_first, uint64_t op_seed, arena *a);
+/* The same on `nthreads` threads: helpers of a pool, asked at `seat`. */
+WEFT_MUST_USE weft_status kernel_run_op_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in,
+                                           const uint32_t *in_first, tensor *out, const uint32_t *out_first,
+                                           uint64_t op_seed, arena *a);
 
 enum { KERNEL_TEST_ARGS = 16 };
 
@@ -21,6 +25,8 @@ typedef struct kernel_test {
     } in[KERNEL_TEST_ARGS], out[KERNEL_TEST_ARGS];
     int nin, nout;
     uint64_t op_seed;
+    int nthreads; /* 1 by default */
+    struct pool_seat *seat;
 } kernel_test;
 
 void kernel_test_init(kernel_test *t, const char *op_type);

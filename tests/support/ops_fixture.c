@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "executor/kernel.h"
+#include "executor/kernels/typed.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/kernel_run.h"
 #include "tests/support/npz.h"
@@ -31,6 +31,7 @@ typedef struct fixture_run {
     tensor *values; /* by var id; data NULL: not there yet */
     ops_mode mode;
     bool values_matter;
+    weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
     const char *op;
     char *why;
     size_t why_nbytes;
@@ -90,6 +91,12 @@ static bool allocate(fixture_run *r, const weft_var *v) {
     return t->data ? true : fail(r, "out of memory");
 }
 
+/* An op's arguments, in schema order. */
+typedef struct op_args {
+    tensor *in, *out;
+    uint32_t *in_first, *out_first, nin, nout;
+} op_args;
+
 /* The recorded inputs become the shapes and values of their vars. */
 static bool load_inputs(fixture_run *r) {
     for (size_t i = 0; i < r->program->nall_vars; i++) {
@@ -100,10 +107,14 @@ static bool load_inputs(fixture_run *r) {
         s->ndim = a->ndim;
         memcpy(s->dims, a->dims, sizeof s->dims);
         tensor t = tensor_of(s);
-        if ((size_t)t.numel * weft_dtype_nbytes(t.dtype) != a->nbytes)
+        bool halved = r->half != WEFT_DTYPE_NONE && t.dtype == r->half && strcmp(a->dtype, "<f4") == 0;
+        if ((size_t)t.numel * (halved ? sizeof(float) : weft_dtype_nbytes(t.dtype)) != a->nbytes)
             return fail(r, "%s is recorded as %s", v->name->bytes, a->dtype);
         if (!allocate(r, v)) return false;
-        if (a->nbytes) memcpy(r->values[v->id].data, a->data, a->nbytes);
+        if (halved)
+            half_store(t.dtype, t.numel, a->data, r->values[v->id].data);
+        else if (a->nbytes)
+            memcpy(r->values[v->id].data, a->data, a->nbytes);
     }
     return true;
 }
@@ -191,16 +202,24 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
     return true;
 }
 
-static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
+/* Infers an op's outputs and gathers its arguments. */
+static bool ready_op(fixture_run *r, weft_op *op, op_args *out) {
     const op_schema *schema = op_schema_of(op);
     weft_status status = shape_infer_op(&r->env, op, &r->arena);
     if (status) return fail_status(r, status);
     if ((schema->effects & OP_ALIASES) && !place_members(r, op)) return false;
     if (r->mode == OPS_IN_PLACE && !share_memory(r, op, schema)) return false;
-    tensor *in, *out;
-    uint32_t *in_first, *out_first;
-    if (!collect(r, op, schema, false, &in, &in_first) || !collect(r, op, schema, true, &out, &out_first)) return false;
-    status = kernel_run_op(op, in, in_first, out, out_first, number, &r->arena);
+    if (!collect(r, op, schema, false, &out->in, &out->in_first)) return false;
+    if (!collect(r, op, schema, true, &out->out, &out->out_first)) return false;
+    out->nin = out->in_first[schema->ninputs];
+    out->nout = out->out_first[schema->noutputs];
+    return true;
+}
+
+static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
+    op_args a;
+    if (!ready_op(r, op, &a)) return false;
+    weft_status status = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
     return status ? fail_status(r, status) : true;
 }
 
@@ -319,6 +338,123 @@ ops_result ops_fixture_run(weft_context *context, const char *dir, const char *o
         result = passed ? OPS_PASSED : OPS_FAILED;
     }
     weft_program_destroy(r.program);
+    return result;
+}
+
+/* --- the same in half precision --- */
+
+/* Vars of fp32 become vars of the half type, and attrs that name fp32 name it. */
+static bool halve_program(fixture_run *r) {
+    static const char *const attrs[] = {"dtype", "in_dtype", "out_dtype"};
+    for (size_t i = 0; i < r->program->nall_vars; i++) {
+        weft_var *v = r->program->all_vars[i];
+        if (v->dtype == WEFT_FP32) v->dtype = (int32_t)r->half;
+    }
+    FOR_EACH_OP(op, r->program->blocks[0]) {
+        for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
+            if (attr_int(op, attrs[i], -1) != WEFT_FP32) continue;
+            weft_status status = weft_op_set_attr_int(op, attrs[i], r->half);
+            if (status) return fail_status(r, status);
+        }
+    }
+    return true;
+}
+
+/* Copies of tensors with fp32 for half: of what they hold, or garbage. */
+static tensor *widened(fixture_run *r, const tensor *from, uint32_t count, bool filled) {
+    tensor *to = ARENA_ARRAY(&r->arena, tensor, count + 1);
+    for (uint32_t i = 0; to && i < count; i++) {
+        to[i] = from[i];
+        if (from[i].dtype == WEFT_DTYPE_NONE) continue;
+        bool half = dtype_is_half(from[i].dtype);
+        size_t nrows = from[i].rows ? (size_t)from[i].dims[0] : 0;
+        if (half) to[i].dtype = WEFT_FP32;
+        if (!(to[i].data = garbage(r, tensor_nbytes(&to[i])))) return NULL;
+        if (from[i].rows && !(to[i].rows = garbage(r, nrows * sizeof *to->rows))) return NULL;
+        if (!filled) continue;
+        if (half) half_load(from[i].dtype, from[i].numel, from[i].data, 1, to[i].data);
+        if (!half) memcpy(to[i].data, from[i].data, tensor_nbytes(&to[i]));
+        if (from[i].rows) memcpy(to[i].rows, from[i].rows, nrows * sizeof *to->rows);
+    }
+    return to;
+}
+
+/* Whether `got` is `want` rounded once; a NaN is as good as another. */
+static bool is_rounded(fixture_run *r, const tensor *got, const tensor *want) {
+    if (got->rows && memcmp(got->rows, want->rows, (size_t)got->dims[0] * sizeof *got->rows) != 0) return false;
+    if (!dtype_is_half(got->dtype)) return memcmp(got->data, want->data, tensor_nbytes(got)) == 0;
+    for (int64_t i = 0; i < got->numel; i++) {
+        float exact = ((const float *)want->data)[i], wide;
+        uint16_t rounded, found = ((const uint16_t *)got->data)[i];
+        half_store(got->dtype, 1, &exact, &rounded);
+        half_load(got->dtype, 1, &found, 1, &wide);
+        if (found == rounded || (isnan(exact) && isnan(wide))) continue;
+        return fail(r, "element %lld is %g, not %g rounded", (long long)i, (double)wide, (double)exact);
+    }
+    return true;
+}
+
+/* Runs `op` on half types, and `full` of the recorded program on their exact widening. */
+static ops_result run_op_halved(fixture_run *r, weft_op *op, weft_op *full, uint64_t number) {
+    op_args a;
+    if (op_has_effect(op, OP_ALIASES)) return OPS_SKIPPED; /* its outputs are where its inputs are */
+    if (!ready_op(r, op, &a)) return OPS_FAILED;
+    tensor *in = widened(r, a.in, a.nin, true), *out = widened(r, a.out, a.nout, false);
+    if (!in || !out) return fail(r, "out of memory") ? OPS_PASSED : OPS_FAILED;
+    weft_status wide = kernel_run_op(full, in, a.in_first, out, a.out_first, number, &r->arena);
+    weft_status half = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
+    bool refused = wide && half;
+    weft_status_free(wide);
+    if (half) fail_status(r, half);
+    if (half) return refused ? OPS_SKIPPED : OPS_FAILED;
+    for (uint32_t i = 0; i < a.nout; i++)
+        if (a.out[i].dtype != WEFT_DTYPE_NONE && !is_rounded(r, &a.out[i], &out[i])) return OPS_FAILED;
+    return OPS_PASSED;
+}
+
+static ops_result run_ops_halved(fixture_run *r, const weft_program *recorded) {
+    weft_op *full[64];
+    size_t count = 0, i = 0;
+    ops_result result = OPS_SKIPPED;
+    weft_status status = shape_env_init(&r->env, r->program, &r->arena);
+    if (status) return fail_status(r, status) ? OPS_PASSED : OPS_FAILED;
+    r->values = ARENA_ARRAY(&r->arena, tensor, r->program->nall_vars + 1);
+    if (!r->values || !load_inputs(r)) return OPS_FAILED;
+    FOR_EACH_OP(op, recorded->blocks[0]) {
+        if (count < sizeof full / sizeof *full) full[count++] = op;
+    }
+    FOR_EACH_OP(op, r->program->blocks[0]) {
+        if (i == count) return OPS_FAILED;
+        result = run_op_halved(r, op, full[i], i + 1);
+        if (result != OPS_PASSED) return result;
+        i++;
+    }
+    return result;
+}
+
+ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const char *variant, weft_dtype half,
+                                  ops_mode mode, char *why, size_t why_nbytes) {
+    char path[600];
+    weft_program *recorded = NULL;
+    fixture_run r = {.context = context, .mode = mode, .half = half, .why = why, .why_nbytes = why_nbytes};
+    ops_result result = OPS_FAILED;
+    *why = 0;
+    arena_init(&r.arena, &context->allocator);
+    snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
+    weft_status status = weft_program_load(context, path, NULL, &recorded);
+    if (!status) status = weft_program_load(context, path, NULL, &r.program);
+    if (status) {
+        fail_status(&r, status);
+    } else if (!has_kernels(recorded)) {
+        result = OPS_SKIPPED;
+    } else if (halve_program(&r)) {
+        snprintf(path, sizeof path, "%s/%s.npz", dir, variant);
+        if (npz_open(&r.npz, &context->allocator, path, why, why_nbytes)) result = run_ops_halved(&r, recorded);
+        npz_close(&r.npz);
+    }
+    arena_fini(&r.arena);
+    weft_program_destroy(r.program);
+    weft_program_destroy(recorded);
     return result;
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "weft/context.h"
+#include "weft/types.h"
 
 typedef enum ops_result {
     OPS_PASSED,
@@ -26,6 +27,11 @@ typedef enum ops_mode {
  * written to `why`. */
 ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
                            char *why, size_t why_nbytes);
+
+/* Runs every op of the recording with `half` for fp32, and again on the exact widening of what it read: outputs must be
+ * those of the second, rounded once. OPS_SKIPPED where fp32 is refused too. */
+ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const char *variant, weft_dtype half,
+                                  ops_mode mode, char *why, size_t why_nbytes);
 
 /* Recordings whose numbers mean nothing (random ops), or that Paddle 3 contradicts: compared by shape and type only. */
 bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);

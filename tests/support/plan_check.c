@@ -36,8 +36,9 @@ static void list_accesses(checker *c) {
         add(c, i, p->guard, false);
         add(c, i, p->outer_guard, false);
         bool coalesces = strcmp(p->schema->type, "coalesce_tensor") == 0;
-        for (uint32_t k = 0; k < p->in_first[p->schema->ninputs]; k++)
-            if (!coalesces || p->in[k] != p->out[k]) add(c, i, p->in[k], false);
+        for (size_t s = 0; s < p->schema->ninputs; s++)
+            for (uint32_t k = p->in_first[s]; !p->schema->inputs[s].only_type && k < p->in_first[s + 1]; k++)
+                if (!coalesces || p->in[k] != p->out[k]) add(c, i, p->in[k], false);
         for (uint32_t k = 0; k < p->out_first[p->schema->noutputs]; k++) add(c, i, p->out[k], true);
     }
 }
@@ -113,7 +114,7 @@ static bool in_place_is_legal(const checker *c, int instr) {
     for (size_t out = 0; out < p->schema->noutputs; out++)
         for (uint32_t k = p->out_first[out]; k < p->out_first[out + 1]; k++)
             for (size_t in = 0; in < p->schema->ninputs; in++)
-                for (uint32_t i = p->in_first[in]; i < p->in_first[in + 1]; i++) {
+                for (uint32_t i = p->in_first[in]; !p->schema->inputs[in].only_type && i < p->in_first[in + 1]; i++) {
                     int32_t x = p->in[i], y = p->out[k];
                     if (x < 0 || y < 0 || !overlap(c, x, y, false)) continue;
                     bool same = begin_of(c, x, false) == begin_of(c, y, false) &&

@@ -185,14 +185,17 @@ Test(kernels_cases, normals_have_mean_0_and_deviation_1) {
     cr_expect(fabs(mean) < 0.02 && fabs(square - 1) < 0.03, "mean %g, variance %g", mean, square);
 }
 
-Test(kernels_cases, an_ops_own_seed_repeats_and_others_differ) {
+/* A program with one seed for all still starts every weight with numbers of its own. */
+/* A program with one seed for all still starts every weight with numbers of its own. */
+Test(kernels_cases, random_numbers_repeat_and_ops_differ) {
     static float a[MANY], b[MANY];
-    draw("uniform_random", 7, 1, a);
-    draw("uniform_random", 7, 2, b);
-    cr_expect_arr_eq(a, b, sizeof a);
-    draw("uniform_random", 0, 1, a);
-    draw("uniform_random", 0, 2, b);
-    cr_expect_neq(memcmp(a, b, sizeof a), 0);
+    for (int64_t own_seed = 0; own_seed <= 7; own_seed += 7) {
+        draw("uniform_random", own_seed, 1, a);
+        draw("uniform_random", own_seed, 1, b);
+        cr_expect_arr_eq(a, b, sizeof a);
+        draw("uniform_random", own_seed, 2, b);
+        cr_expect_neq(memcmp(a, b, sizeof a), 0);
+    }
     for (int i = 0; i < MANY; i++) cr_assert(a[i] >= -1 && a[i] < 1);
 }
 
@@ -299,4 +302,106 @@ Test(kernels_cases, a_ring_of_one_copies) {
         cr_expect_arr_eq(out, x, sizeof x, "%s", types[i]);
         kernel_test_fini(&t);
     }
+}
+
+/* --- what nobody asked for, branches, counting --- */
+
+Test(kernels_cases, gradients_of_parts_skip_those_not_wanted) {
+    kernel_test t;
+    float x[] = {0, 0}, whole[] = {1, 2, 3, 4}, out[2];
+    kernel_test_init(&t, "concat_grad");
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, -1, -1);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP32, whole, 4, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_DTYPE_NONE, NULL, -1, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, out, 2, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){3, 4}), sizeof out);
+    kernel_test_fini(&t);
+
+    kernel_test_init(&t, "stack_grad");
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, -1, -1);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, -1, -1);
+    kernel_test_in(&t, "Y@GRAD", WEFT_FP32, whole, 2, 2, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_DTYPE_NONE, NULL, -1, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, out, 2, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((float[]){3, 4}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, select_input_takes_the_branch_that_ran) {
+    kernel_test t;
+    float no[] = {1, 2}, yes[] = {3, 4}, out[2];
+    int32_t mask = 1;
+    kernel_test_init(&t, "select_input");
+    kernel_test_in(&t, "X", WEFT_FP32, no, 2, -1, -1);
+    kernel_test_in(&t, "X", WEFT_FP32, yes, 2, -1, -1);
+    kernel_test_in(&t, "Mask", WEFT_INT32, &mask, 1, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 2, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, yes, sizeof out);
+    mask = 2;
+    cr_expect_eq(kernel_test_code(&t), WEFT_RUNTIME);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, range_counts_by_its_step) {
+    kernel_test t;
+    int64_t start = 5, end = -2, step = -3, out[3];
+    kernel_test_init(&t, "range");
+    kernel_test_in(&t, "Start", WEFT_INT64, &start, 1, -1, -1);
+    kernel_test_in(&t, "End", WEFT_INT64, &end, 1, -1, -1);
+    kernel_test_in(&t, "Step", WEFT_INT64, &step, 1, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_INT64, out, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((int64_t[]){5, 2, -1}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+/* --- adadelta and adamax: a step by hand --- */
+
+Test(kernels_cases, adadelta_scales_by_past_steps) {
+    kernel_test t;
+    float param = 1, grad = 2, square = 1, step = 3, rate = 0.5f;
+    kernel_test_init(&t, "adadelta");
+    put_float(&t, "rho", 0.5);
+    put_float(&t, "epsilon", 1.0);
+    kernel_test_in(&t, "Param", WEFT_FP32, &param, 1, -1, -1);
+    kernel_test_in(&t, "Grad", WEFT_FP32, &grad, 1, -1, -1);
+    kernel_test_in(&t, "AvgSquaredGrad", WEFT_FP32, &square, 1, -1, -1);
+    kernel_test_in(&t, "AvgSquaredUpdate", WEFT_FP32, &step, 1, -1, -1);
+    kernel_test_in(&t, "LearningRate", WEFT_FP32, &rate, 1, -1, -1);
+    kernel_test_out(&t, "ParamOut", WEFT_FP32, &param, 1, -1, -1);
+    kernel_test_out(&t, "AvgSquaredGradOut", WEFT_FP32, &square, 1, -1, -1);
+    kernel_test_out(&t, "AvgSquaredUpdateOut", WEFT_FP32, &step, 1, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    double moved = 2 * sqrt(4 / 3.5);
+    cr_expect_float_eq(square, 2.5, 1e-6);
+    cr_expect_float_eq(step, 1.5 + 0.5 * moved * moved, 1e-5);
+    cr_expect_float_eq(param, 1 - 0.5 * moved, 1e-6);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, adamax_divides_by_the_largest_gradient) {
+    kernel_test t;
+    float param = 1, grad = -2, moment = 1, norm = 5, power = 0.5f, rate = 0.1f;
+    kernel_test_init(&t, "adamax");
+    put_float(&t, "beta1", 0.5);
+    put_float(&t, "beta2", 0.5);
+    put_float(&t, "epsilon", 0.25);
+    kernel_test_in(&t, "Param", WEFT_FP32, &param, 1, -1, -1);
+    kernel_test_in(&t, "Grad", WEFT_FP32, &grad, 1, -1, -1);
+    kernel_test_in(&t, "LearningRate", WEFT_FP32, &rate, 1, -1, -1);
+    kernel_test_in(&t, "Moment", WEFT_FP32, &moment, 1, -1, -1);
+    kernel_test_in(&t, "InfNorm", WEFT_FP32, &norm, 1, -1, -1);
+    kernel_test_in(&t, "Beta1Pow", WEFT_FP32, &power, 1, -1, -1);
+    kernel_test_out(&t, "ParamOut", WEFT_FP32, &param, 1, -1, -1);
+    kernel_test_out(&t, "MomentOut", WEFT_FP32, &moment, 1, -1, -1);
+    kernel_test_out(&t, "InfNormOut", WEFT_FP32, &norm, 1, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_float_eq(moment, -0.5, 1e-6);
+    cr_expect_float_eq(norm, 2.75, 1e-6); /* 0.5 * 5 + 0.25 is larger than 2 */
+    cr_expect_float_eq(param, 1 + 0.1 / 0.5 * 0.5 / 2.75, 1e-6);
+    kernel_test_fini(&t);
 }

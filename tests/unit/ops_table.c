@@ -114,7 +114,7 @@ Test(ops_table, every_allocation_may_fail) {
 
 Test(ops_table, reads_slots_and_attrs) {
     op_row row = {.type = "t",
-                  .inputs = "A, B?, C*",
+                  .inputs = "A, B?!, C*",
                   .outputs = "P=B, Q*=C, R",
                   .attrs = "a: int = -1, b: float = 0.1, c: string = 'x, y', d: ints = [1, -2], e: bool = true, "
                            "f: longs = [], g: float64 = 0.1, h: scalars = []"};
@@ -127,6 +127,7 @@ Test(ops_table, reads_slots_and_attrs) {
     cr_expect_eq(s.inputs[0].arity, SLOT_ONE);
     cr_expect_eq(s.inputs[1].arity, SLOT_OPTIONAL);
     cr_expect_eq(s.inputs[2].arity, SLOT_LIST);
+    cr_expect(s.inputs[1].only_type && !s.inputs[0].only_type && !s.inputs[2].only_type);
     cr_expect_eq(s.outputs[0].in_place_of, 1);
     cr_expect_eq(s.outputs[1].in_place_of, 2);
     cr_expect_eq(s.outputs[1].arity, SLOT_LIST);

@@ -28,6 +28,15 @@ static void check_text(weft_context *ctx, const weft_plan *plan, const char *pat
     weft_plan_destroy(read);
 }
 
+/* Temporaries take up little more than what is live at once. Live bytes are counted without padding; what a few small
+ * buffers are padded with is granted. */
+static void check_arena(const weft_plan *plan, const char *path) {
+    double most = 1.05 * (double)plan->live_nbytes + 256;
+    cr_assert_geq(plan->temporary_nbytes, plan->live_nbytes, "%s: more is live than there is room for", path);
+    cr_assert_leq((double)plan->temporary_nbytes, most, "%s: %lld bytes of temporaries, %lld are live", path,
+                  (long long)plan->temporary_nbytes, (long long)plan->live_nbytes);
+}
+
 static void plan_file(weft_context *ctx, const char *path) {
     weft_program *program;
     weft_plan *plan = NULL;
@@ -43,6 +52,7 @@ static void plan_file(weft_context *ctx, const char *path) {
         char why[300];
         must(status, path);
         check_text(ctx, plan, path);
+        check_arena(plan, path);
         if (plan->ninstrs <= SMALL)
             cr_assert(plan_check(plan, plan->ninstrs <= TINY, why, sizeof why), "%s: %s", path, why);
     }

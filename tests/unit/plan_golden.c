@@ -126,7 +126,7 @@ static const golden cases[] = {
      NULL,
      "fill_constant(big)@compute\nsquared_l2_norm(n)@compute\nrelu(b)@compute\nrelu(c)@s\n"
      "elementwise_add(d)@compute after s 1\n",
-     "b: temporary 320\nc: temporary 384\nf: temporary 320\nbig: temporary 0\nn: temporary 256\na: persistent 0\n"
+     "b: temporary 256\nc: temporary 320\nf: temporary 256\nbig: temporary 0\nn: temporary 384\na: persistent 0\n"
      "d: temporary 0\n"},
 };
 

@@ -41,7 +41,7 @@ static const edit edits[] = {
     {"dtype: bool", "dtype: bull", "p.plan:13:20", "\"bull\" is no element type"},
     {"dims: [1]", "dims: [70000000000000, 70000000000000]", "p.plan:13", "more than 2^46 bytes"},
     {"offset: 192", "offset: 256", "p.plan:13", "the value ends at 257, its space has 256 bytes"},
-    {"offset: 192", "offset: 190", "p.plan:13", "expected a multiple of 64"},
+    {"temporary, offset: 0", "temporary, offset: 8", "p.plan:11", "expected a multiple of 16"},
     {"offset: 32", "offset: 36", "p.plan:12", "\"part\" does not lie within \"b\""},
     {"view_of: b", "view_of: part", "p.plan:12", "views of views go round"},
     {"view_of: b", "view_of: zz", "p.plan:12", "no value is named \"zz\""},

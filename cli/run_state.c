@@ -1,0 +1,93 @@
+/* run_state.c: where a run begins and what it can go on from: startup programs, saved states.
+ *
+ * A state file (--save) holds every persistable by name, and in an .npz beside them the number of the next step and the
+ * seed, so that --load goes on with the same feeds and the same random numbers. A .pdiparams file has room for neither:
+ * --first-step and --seed say them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run.h"
+
+static const char *const step_mark = "weft.step", *const seed_mark = "weft.seed";
+
+static weft_status no_memory(void) {
+    return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
+}
+
+static size_t count_files(const char *path, int nranks) {
+    return has_rank(path) ? (size_t)nranks : 1;
+}
+
+static weft_status load_startups(run_state *s, const cli_args *args, const char *path, int nranks) {
+    size_t nfiles = count_files(path, nranks);
+    s->startups = calloc(nfiles, sizeof *s->startups);
+    if (!s->startups) return no_memory();
+    s->nstartups = nfiles;
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < nfiles; i++) {
+        char *file = rank_path(path, (int)i);
+        if (!file) return no_memory();
+        status = weft_program_load(args->context, file, NULL, &s->startups[i]);
+        free(file);
+    }
+    return status;
+}
+
+static weft_status load_tensors(run_state *s, const cli_args *args, const char *path, int nranks,
+                                weft_program *const *programs) {
+    size_t nfiles = count_files(path, nranks);
+    s->tensors = calloc(nfiles, sizeof *s->tensors);
+    if (!s->tensors) return no_memory();
+    s->ntensors = nfiles;
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < nfiles; i++) {
+        char *file = rank_path(path, (int)i);
+        if (!file) return no_memory();
+        status = weft_tensors_load(args->context, file, programs[i < args->npositional ? i : 0], &s->tensors[i]);
+        free(file);
+    }
+    return status;
+}
+
+static weft_status read_mark(const weft_tensors *set, const char *path, const char *mark, int64_t *out) {
+    const weft_tensor *t = weft_tensors_find(set, mark);
+    if (!t) return NULL;
+    if (t->dtype != WEFT_INT64 || t->nbytes != sizeof *out)
+        return weft_status_create(WEFT_PARSE, path, "\"%s\": expected one int64", mark);
+    memcpy(out, t->data, sizeof *out);
+    if (*out < 0)
+        return weft_status_create(WEFT_PARSE, path, "\"%s\": expected a number that is not negative, found %" PRId64,
+                                  mark, *out);
+    return NULL;
+}
+
+weft_status run_state_load(run_state *s, const cli_args *args, int nranks, weft_program *const *programs) {
+    const char *startup = cli_value(args, "--startup"), *load = cli_value(args, "--load");
+    weft_status status = startup ? load_startups(s, args, startup, nranks) : NULL;
+    if (status || !load) return status;
+    status = load_tensors(s, args, load, nranks, programs);
+    if (!status) status = read_mark(s->tensors[0], load, step_mark, &s->step);
+    if (!status) status = read_mark(s->tensors[0], load, seed_mark, &s->seed);
+    return status;
+}
+
+void run_state_fini(run_state *s) {
+    for (size_t i = 0; s->startups && i < s->nstartups; i++) weft_program_destroy(s->startups[i]);
+    for (size_t i = 0; s->tensors && i < s->ntensors; i++) weft_tensors_destroy(s->tensors[i]);
+    free(s->startups);
+    free(s->tensors);
+    *s = (run_state){0};
+}
+
+static weft_status put_mark(weft_tensors *set, const char *mark, int64_t value) {
+    weft_tensor *t;
+    weft_status status = weft_tensors_add(set, mark, WEFT_INT64, 1, (const int64_t[]){1}, &t);
+    if (!status) memcpy(t->data, &value, sizeof value);
+    return status;
+}
+
+weft_status run_state_mark(const run_state *s, weft_tensors *set) {
+    weft_status status = put_mark(set, step_mark, s->step);
+    return status ? status : put_mark(set, seed_mark, s->seed);
+}

@@ -1,0 +1,107 @@
+/* find.c: which kernels this machine runs, and how kernels word their errors.
+ *
+ * The folder is compiled for the plain architecture and, by the Makefile's KERNEL_ISAS, for some of its levels
+ * (x86-64-v3 has AVX2 and FMA, x86-64-v4 AVX-512). The last table that the machine can run is taken for every op, so
+ * results are the same wherever on one machine an op runs. This file alone is compiled once. */
+#include "executor/kernels/find.h"
+#include "executor/kernels/half_adaptor.h"
+
+enum {
+#define OP(...) +1
+    ROWS = 0
+#include "ops/ops.def"
+#undef OP
+};
+
+typedef struct kernel_isa {
+    const char *isa;
+    const kernel *const *kernels;
+} kernel_isa;
+
+#if defined(KERNELS_v3)
+extern const kernel *const kernel_table_v3[];
+static bool has_v3(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
+           __builtin_cpu_supports("movbe");
+}
+#endif
+#if defined(KERNELS_v4)
+extern const kernel *const kernel_table_v4[];
+static bool has_v4(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#endif
+
+#if defined(__x86_64__)
+#define PLAIN "x86-64"
+#else
+#define PLAIN "plain"
+#endif
+
+/* The tables that the machine can run; returns how many. */
+static size_t tables(kernel_isa out[3]) {
+    size_t n = 0;
+    out[n++] = (kernel_isa){PLAIN, kernel_table_base};
+#if defined(KERNELS_v3)
+    if (has_v3()) out[n++] = (kernel_isa){"x86-64-v3", kernel_table_v3};
+#endif
+#if defined(KERNELS_v4)
+    if (has_v4()) out[n++] = (kernel_isa){"x86-64-v4", kernel_table_v4};
+#endif
+    return n;
+}
+
+size_t kernel_tables(void) {
+    kernel_isa all[3];
+    return tables(all);
+}
+
+const char *kernel_table_name(size_t table) {
+    kernel_isa all[3];
+    return table < tables(all) ? all[table].isa : NULL;
+}
+
+const kernel *kernel_find_in(size_t table, const op_schema *schema) {
+    kernel_isa all[3];
+    if (!schema || schema->index < 0 || table >= tables(all)) return NULL;
+    const kernel *found = all[table].kernels[schema->index];
+    return found->run ? found : NULL;
+}
+
+const kernel *kernel_find(const op_schema *schema) {
+    return kernel_find_in(kernel_tables() - 1, schema);
+}
+
+/* The adaptor of the same instruction set stands in its table after the kernels of the rows. */
+weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
+    kernel_isa all[3];
+    const kernel *k = kernel_find(p->schema);
+    weft_status status = k->prepare ? k->prepare(p) : NULL;
+    *out_run = k->run;
+    if (weft_status_code(status) != WEFT_UNSUPPORTED || !half_adaptor_fits(p)) return status;
+    weft_status_free(status);
+    p->split = (row_split){0};
+    const kernel *adaptor = all[tables(all) - 1].kernels[ROWS];
+    *out_run = adaptor->run;
+    return adaptor->prepare(p);
+}
+
+weft_status kernel_unsupported(const kernel_prepare *p, const char *format, ...) {
+    char place[160];
+    va_list args;
+    va_start(args, format);
+    weft_status status = base_status_createv(WEFT_UNSUPPORTED, op_place(p->op, place, sizeof place), format, args);
+    va_end(args);
+    return status;
+}
+
+weft_status kernel_failed(const kernel_call *c, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    weft_status status = base_status_createv(WEFT_RUNTIME, c->schema->type, format, args);
+    va_end(args);
+    return status;
+}

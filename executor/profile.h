@@ -1,0 +1,70 @@
+/* profile.h: where a step's time went, op by op, against what this machine could do at best. Shared by profile*.c and
+ * ceilings.c; weft/executor.h is what users see. */
+#ifndef EXECUTOR_PROFILE_H
+#define EXECUTOR_PROFILE_H
+
+#include "executor/executor.h"
+
+/* What `nthreads` threads of this machine reach in loops that do nothing else. */
+typedef struct ceilings {
+    int nthreads;
+    double flops; /* fp32 fused multiply-adds a second, times 2 */
+    /* Bytes a second, read and written, of arrays that have so many bytes together: half of level 2, four times level
+     * 2, and more. All threads together. */
+    size_t nbytes[3];
+    double bandwidth[3];
+} ceilings;
+
+/* Measures them, in a few tens of milliseconds. */
+WEFT_MUST_USE weft_status ceilings_measure(const weft_allocator *allocator, int nthreads, ceilings *out_ceilings);
+/* Seconds that so much work takes at least: of arithmetic, or of moving bytes, whichever is longer. Bytes move as fast
+ * as those of the largest arrays that are no larger. */
+double ceilings_floor(const ceilings *c, double flops, double nbytes);
+
+/* What an executor keeps with options.profile. The first of several steps warms up and is not counted. */
+struct executor_profile {
+    ceilings ceilings;
+    int64_t steps_ns;
+    int64_t nsteps;
+};
+typedef struct executor_profile executor_profile;
+
+/* --- the report: computed once, printed in several forms ------------------------------------------------------------
+ */
+
+/* One instruction, or all of a type, or (instr NULL) a stream's time waiting for others; of the mean step of one rank.
+ */
+typedef struct profile_row {
+    const char *type;
+    const plan_instr *instr; /* rows of single instructions */
+    const char *stream, *output;
+    double calls; /* a step */
+    double seconds, share, flops, nbytes;
+    double roofline; /* the floor of the work in proportion to the time; 0 where nothing is counted */
+    int64_t live_nbytes;
+} profile_row;
+
+/* Ranks that run one plan. */
+typedef struct profile_group {
+    const weft_plan *plan;
+    int first_rank, nranks;
+    profile_row *ops, *types; /* in plan order; the most expensive first */
+    size_t nops, ntypes;
+    const plan_instr *peak; /* the first instruction at which most temporaries are live */
+} profile_group;
+
+typedef struct profile_report {
+    const weft_executor *executor;
+    const executor_profile *profile;
+    double step_seconds; /* the mean */
+    profile_group *groups;
+    size_t ngroups;
+} profile_report;
+
+/* Everything lies in `scratch`. */
+WEFT_MUST_USE weft_status profile_compute(const weft_executor *x, arena *scratch, profile_report *out_report);
+void profile_print_text(const profile_report *r, size_t most_ops, buffer *out); /* profile_text.c */
+void profile_print_csv(const profile_report *r, buffer *out);                   /* profile_data.c */
+void profile_print_json(const profile_report *r, buffer *out);
+
+#endif

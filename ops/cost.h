@@ -1,0 +1,32 @@
+/* cost.h: what one op costs to compute: arithmetic and bytes, from its row, attrs and shapes.
+ *
+ * A count, not a time: it says what any implementation must do, so that a measured time can be set against what the
+ * machine could do at best (executor/profile.h), and so that passes can weigh ops before anything ran. */
+#ifndef OPS_COST_H
+#define OPS_COST_H
+
+#include "ops/ops.h"
+
+typedef struct op_cost {
+    double flops; /* additions, multiplications, comparisons, divisions and roots count 1; exp, log, tanh, erf, sin,
+                   * cos and pow 10. Matrix products and convolutions: 2 for each product that is added up */
+    double bytes; /* of every argument that is read or written, once each; what is looked at for its shape only does not
+                   * count, of a table the rows that are taken */
+} op_cost;
+
+/* An op with the types of its arguments, flattened in schema slot order as for inference. Extents that are not known
+ * (-1) count as 1. `op` is asked for attrs only. */
+typedef struct op_cost_call {
+    const weft_op *op;
+    const op_schema *schema;
+    const shape *in, *out;
+    const uint32_t *in_first, *out_first;
+} op_cost_call;
+
+/* Cost: O(number of arguments). */
+op_cost op_cost_of(const op_cost_call *call);
+
+/* The same for an op of a program whose types are in `env`; {0, 0} for a type without a row. */
+WEFT_MUST_USE weft_status op_cost_in(const shape_env *env, weft_op *op, arena *scratch, op_cost *out_cost);
+
+#endif

@@ -1,0 +1,143 @@
+/* ops_cost.c: flops and bytes of ops, counted by hand. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+
+#include "ops/cost.h"
+
+typedef struct arg {
+    const char *slot_name;
+    bool output;
+    int32_t dtype, ndim;
+    int64_t dims[4];
+    int64_t height; /* 0: dense */
+} arg;
+
+typedef struct example {
+    const char *type;
+    arg args[6];
+    const char *attr; /* one whole number, or true */
+    int64_t value;
+    double flops, bytes;
+} example;
+
+#define IN(s, n, ...)                                                                                                  \
+    { .slot_name = s, .dtype = WEFT_FP32, .ndim = n, .dims = __VA_ARGS__ }
+#define OUT(s, n, ...)                                                                                                 \
+    { .slot_name = s, .output = true, .dtype = WEFT_FP32, .ndim = n, .dims = __VA_ARGS__ }
+#define ROWS_IN(s, n, h, ...)                                                                                          \
+    { .slot_name = s, .dtype = WEFT_FP32, .ndim = n, .height = h, .dims = __VA_ARGS__ }
+
+static const example examples[] = {
+    {"matmul_v2",
+     {IN("X", 3, {2, 3, 4}), IN("Y", 2, {4, 5}), OUT("Out", 3, {2, 3, 5})},
+     NULL,
+     0,
+     240,
+     4 * (24 + 20 + 30)},
+    {"matmul_v2",
+     {IN("X", 2, {4, 3}), IN("Y", 2, {4, 5}), OUT("Out", 2, {3, 5})},
+     "trans_x",
+     1,
+     120,
+     4 * (12 + 20 + 15)},
+    {"matmul_v2_grad",
+     {IN("X", 2, {3, 4}), IN("Y", 2, {4, 5}), IN("Out@GRAD", 2, {3, 5}), OUT("X@GRAD", 2, {3, 4}),
+      OUT("Y@GRAD", 2, {4, 5})},
+     NULL,
+     0,
+     240,
+     4 * (12 + 20 + 15 + 12 + 20)},
+    {"mul",
+     {IN("X", 3, {2, 3, 4}), IN("Y", 2, {12, 5}), OUT("Out", 2, {2, 5})},
+     "x_num_col_dims",
+     1,
+     240,
+     4 * (24 + 60 + 10)},
+    {"conv2d",
+     {IN("Input", 4, {2, 3, 8, 8}), IN("Filter", 4, {4, 3, 5, 5}), OUT("Output", 4, {2, 4, 4, 4})},
+     NULL,
+     0,
+     2 * 128 * 75,
+     4 * (384 + 300 + 128)},
+    {"relu", {IN("X", 2, {3, 4}), OUT("Out", 2, {3, 4})}, NULL, 0, 12, 96},
+    {"elementwise_add", {IN("X", 2, {3, 4}), IN("Y", 1, {4}), OUT("Out", 2, {3, 4})}, NULL, 0, 12, 4 * 28},
+    {"elementwise_add_grad",
+     {IN("X", 2, {3, 4}), IN("Y", 1, {4}), IN("Out@GRAD", 2, {3, 4}), OUT("X@GRAD", 2, {3, 4}), OUT("Y@GRAD", 1, {4})},
+     NULL,
+     0,
+     12,
+     4 * (12 + 12 + 4)},
+    {"transpose2", {IN("X", 2, {3, 4}), OUT("Out", 2, {4, 3}), OUT("XShape", 3, {0, 3, 4})}, NULL, 0, 0, 96},
+    {"slice", {IN("Input", 2, {100, 4}), OUT("Out", 2, {3, 4})}, NULL, 0, 0, 96},
+    {"lookup_table_v2",
+     {IN("W", 2, {1000, 8}), {"Ids", false, WEFT_INT64, 1, {6}, 0}, OUT("Out", 2, {6, 8})},
+     NULL,
+     0,
+     0,
+     48 + 2 * 192},
+    {"sgd",
+     {IN("Param", 2, {1000, 8}), IN("LearningRate", 1, {1}), ROWS_IN("Grad", 2, 1000, {5, 8}),
+      OUT("ParamOut", 2, {1000, 8})},
+     NULL,
+     0,
+     80,
+     160 * 3},
+    {"sum", {IN("X", 1, {10}), IN("X", 1, {10}), IN("X", 1, {10}), OUT("Out", 1, {10})}, NULL, 0, 30, 160},
+};
+
+static void must(weft_status status) {
+    cr_assert_null(status, "%s", weft_status_message(status));
+}
+
+static weft_op *make(weft_program *p, const example *e) {
+    weft_op *op;
+    must(weft_op_create(p, e->type, &op));
+    for (size_t i = 0; i < 6 && e->args[i].slot_name; i++) {
+        const arg *a = &e->args[i];
+        char n[32];
+        weft_var *v;
+        snprintf(n, sizeof n, "v%zu", i);
+        must(weft_block_add_var(weft_program_block(p, 0), n, (weft_dtype)a->dtype, (size_t)a->ndim, a->dims, &v));
+        must((a->output ? weft_op_add_output : weft_op_add_input)(op, a->slot_name, v));
+    }
+    if (e->attr && e->value == 1 && strncmp(e->attr, "trans", 5) == 0)
+        must(weft_op_set_attr_bool(op, e->attr, true));
+    else if (e->attr)
+        must(weft_op_set_attr_int(op, e->attr, e->value));
+    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
+    return op;
+}
+
+ParameterizedTestParameters(ops_cost, counted_by_hand) {
+    static size_t indices[sizeof examples / sizeof *examples];
+    size_t n = sizeof examples / sizeof *examples;
+    for (size_t i = 0; i < n; i++) indices[i] = i;
+    return cr_make_param_array(size_t, indices, n);
+}
+
+ParameterizedTest(size_t *index, ops_cost, counted_by_hand) {
+    const example *e = &examples[*index];
+    weft_context *ctx;
+    weft_program *p;
+    must(weft_context_create(NULL, &ctx));
+    must(weft_program_create(ctx, &p));
+    weft_op *op = make(p, e);
+    arena scratch;
+    shape_env env;
+    op_cost cost;
+    arena_init(&scratch, &ctx->allocator);
+    must(shape_env_init(&env, p, &scratch));
+    for (size_t i = 0; i < 6 && e->args[i].slot_name; i++) {
+        char n[32];
+        snprintf(n, sizeof n, "v%zu", i);
+        weft_var *v = weft_block_find_var(weft_program_block(p, 0), n);
+        if (e->args[i].height) env.shapes[v->id].height = e->args[i].height;
+    }
+    must(op_cost_in(&env, op, &scratch, &cost));
+    cr_expect_eq(cost.flops, e->flops, "%s: %g flops, expected %g", e->type, cost.flops, e->flops);
+    cr_expect_eq(cost.bytes, e->bytes, "%s: %g bytes, expected %g", e->type, cost.bytes, e->bytes);
+    arena_fini(&scratch);
+    weft_program_destroy(p);
+    weft_context_destroy(ctx);
+}
