@@ -1,5 +1,5 @@
-/* interner.c: names by open addressing with linear probing, at most half full. Superseded tables stay in the arena:
- * together they are no larger than the last. */
+/* interner.c: names by open addressing with linear probing, at most three quarters full. Superseded tables stay in the
+ * arena: together they are no larger than the last. */
 #include "base/base.h"
 
 uint32_t base_hash(const void *bytes, size_t nbytes) {
@@ -37,11 +37,11 @@ static interner_entry *find_place(const interner *in, const char *bytes, size_t 
     }
 }
 
-/* There are half as many names as places in the table. */
+/* At most three quarters of the places are taken. */
 static bool grow(interner *in) {
     size_t capacity = in->capacity ? in->capacity * 2 : 64;
     interner_entry *table = ARENA_ARRAY(in->arena, interner_entry, capacity);
-    const name **names = ARENA_ARRAY(in->arena, const name *, capacity / 2);
+    const name **names = ARENA_ARRAY(in->arena, const name *, capacity / 4 * 3);
     if (!table || !names) return false;
     for (size_t i = 0; i < in->capacity; i++) {
         if (!in->table[i].id_plus_1) continue;
@@ -58,7 +58,7 @@ static bool grow(interner *in) {
 
 const name *interner_get(interner *in, const char *bytes, size_t nbytes) {
     if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX - 1) return NULL;
-    if (in->count >= in->capacity / 2 && !grow(in)) return NULL;
+    if (in->count >= in->capacity / 4 * 3 && !grow(in)) return NULL;
     uint32_t hash = base_hash(bytes, nbytes);
     interner_entry *e = find_place(in, bytes, nbytes, hash);
     if (e->id_plus_1) return in->names[e->id_plus_1 - 1];

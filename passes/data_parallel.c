@@ -65,16 +65,14 @@ static weft_status check_ring(dp_plan *plan) {
 
 /* --- edits ------------------------------------------------------------------------------------------------------- */
 
-/* `op` gets what every op of the data-parallel reduce carries, and goes behind `*after`, which it becomes. */
-static weft_status place_op(weft_op *op, weft_op **after) {
+/* What every op of a data-parallel reduce carries. */
+static weft_status mark_as_ours(weft_op *op) {
     TRY(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
-    TRY(weft_op_set_attr_string(op, "op_namescope", namescope));
-    weft_block_insert_after((*after)->block, *after, op);
-    *after = op;
-    return NULL;
+    return weft_op_set_attr_string(op, "op_namescope", namescope);
 }
 
-static weft_status insert_reduce(dp_plan *plan, weft_var *grad, weft_op **after) {
+/* The reduce of `grad`, not inserted: the pattern of all others. */
+static weft_status make_reduce(dp_plan *plan, weft_var *grad, weft_op **out) {
     bool new_era = plan->program->version >= FIRST_ALL_REDUCE_VERSION;
     weft_op *op = NULL;
     TRY(weft_op_create(plan->program, new_era ? "all_reduce" : "c_allreduce_sum", &op));
@@ -85,10 +83,11 @@ static weft_status insert_reduce(dp_plan *plan, weft_var *grad, weft_op **after)
         TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
     else
         TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
-    return place_op(op, after);
+    *out = op;
+    return mark_as_ours(op);
 }
 
-static weft_status insert_scale(dp_plan *plan, weft_var *grad, weft_op **after) {
+static weft_status make_scale(dp_plan *plan, weft_var *grad, weft_op **out) {
     weft_op *op = NULL;
     TRY(weft_op_create(plan->program, "scale", &op));
     TRY(weft_op_add_input(op, "X", grad));
@@ -96,15 +95,29 @@ static weft_status insert_scale(dp_plan *plan, weft_var *grad, weft_op **after) 
     TRY(weft_op_set_attr_float(op, "scale", (double)(1.0f / (float)plan->nranks)));
     TRY(weft_op_set_attr_float(op, "bias", 0.0));
     TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
-    return place_op(op, after);
+    *out = op;
+    return mark_as_ours(op);
+}
+
+/* Puts an op like `pattern` behind `*after`, which it becomes. */
+static weft_status insert_like(const weft_op *pattern, weft_var *grad, weft_op **after) {
+    weft_op *op;
+    TRY(op_like(pattern, grad, &op));
+    weft_block_insert_after((*after)->block, *after, op);
+    *after = op;
+    return NULL;
 }
 
 /* Last first: reduces of one writer's gradients then stand in the order in which it names them. */
 static weft_status insert_reduces(dp_plan *plan) {
+    weft_op *reduce, *scale;
+    if (plan->ngradients == 0) return NULL;
+    TRY(make_reduce(plan, plan->gradients[0].grad, &reduce));
+    TRY(make_scale(plan, plan->gradients[0].grad, &scale));
     for (size_t i = plan->ngradients; i-- > 0;) {
         weft_op *after = plan->gradients[i].last_writer;
-        TRY(insert_reduce(plan, plan->gradients[i].grad, &after));
-        if (plan->mean) TRY(insert_scale(plan, plan->gradients[i].grad, &after));
+        TRY(insert_like(reduce, plan->gradients[i].grad, &after));
+        if (plan->mean) TRY(insert_like(scale, plan->gradients[i].grad, &after));
     }
     return NULL;
 }

@@ -31,8 +31,7 @@ static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradien
 
 static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text grad, bool *seen) {
     char place[160];
-    dp_gradient g = {block_find_text(op->block, param.bytes, param.nbytes),
-                     block_find_text(op->block, grad.bytes, grad.nbytes), NULL};
+    dp_gradient g = {op_find_var(op, param), op_find_var(op, grad), NULL};
     if (op->block != plan->block)
         return weft_pass_refuse(plan->pass,
                                 "%s: gradient %.*s is made in a sub-block, which ranks may run unequally often",

@@ -223,8 +223,7 @@ static void check_end(pruner *n) {
 /* --- what the program says about gradients --------------------------------------------------------------------------
  */
 
-static void mark_gradient(pruner *n, const char *grad, size_t nbytes) {
-    const weft_var *v = block_find_text(n->program->blocks[0], grad, nbytes);
+static void mark_gradient(pruner *n, const weft_var *v) {
     if (v) n->is_gradient[v->id] = true;
 }
 
@@ -232,14 +231,13 @@ static void mark_gradients(pruner *n) {
     weft_program *p = n->program;
     for (size_t i = 0; i < p->nparams_grads; i++) {
         const name *grad = p->params_grads[2 * i + 1];
-        if (grad) mark_gradient(n, grad->bytes, grad->nbytes);
+        if (grad) mark_gradient(n, block_find(p->blocks[0], grad));
     }
     for (size_t i = 0; i < n->syncs.index.nops; i++) {
         const weft_op *op = n->syncs.index.ops[i];
         const weft_attr *pairs = op->block ? op_find_attr(op, "op_role_var") : NULL;
         if (!pairs || pairs->type != ATTR_STRINGS) continue;
-        for (size_t k = 1; k < pairs->count; k += 2)
-            mark_gradient(n, pairs->u.strings[k].bytes, pairs->u.strings[k].nbytes);
+        for (size_t k = 1; k < pairs->count; k += 2) mark_gradient(n, op_find_var(op, pairs->u.strings[k]));
     }
 }
 

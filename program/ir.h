@@ -238,6 +238,8 @@ bool op_remove_attr(weft_op *op, const char *n);
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
 WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */
 WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out);    /* makes an empty one if there is none */
+/* An op like `pattern` that has `var` for each of its arguments; the values of attrs are shared. Not inserted. */
+WEFT_MUST_USE weft_status op_like(const weft_op *pattern, weft_var *var, weft_op **out);
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
@@ -263,6 +265,8 @@ static inline size_t program_nbytes(const weft_program *p) {
 /* --- reading ---------------------------------------------------------------------------------------------------------
  */
 
+/* The var that the name means at `op`: its argument of that name, if it has one, which costs no look-up. NULL: none. */
+weft_var *op_find_var(const weft_op *op, text name_text);
 const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name); /* NULL if absent */
 const weft_attr *op_find_attr(const weft_op *op, const char *n);                 /* NULL if absent */
 const ring *program_find_ring(const weft_program *p, int64_t id);

@@ -84,6 +84,17 @@ const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) 
     return NULL;
 }
 
+weft_var *op_find_var(const weft_op *op, text name_text) {
+    for (int output = 1; output >= 0; output--) {
+        FOR_EACH_ARG(op, output, u) {
+            const name *n = u->var->name;
+            if (n->nbytes == name_text.nbytes && memcmp(n->bytes, name_text.bytes, name_text.nbytes) == 0)
+                return u->var->block ? u->var : NULL;
+        }
+    }
+    return block_find_text(op->block, name_text.bytes, name_text.nbytes);
+}
+
 static weft_status add_arg(weft_op *op, bool output, const char *slot_name, weft_var *var) {
     slot_list *list = side(op, output);
     size_t at = 0;
@@ -208,6 +219,28 @@ bool op_remove_attr(weft_op *op, const char *n) {
     op->nattrs--;
     op_changed(op);
     return true;
+}
+
+static weft_status slots_like(const slot_list *pattern, bool output, weft_var *var, weft_op *op) {
+    for (size_t i = 0; i < pattern->count; i++) {
+        slot *s;
+        TRY(op_append_slot(op, output, pattern->slots[i].name, &s));
+        for (size_t k = 0; k < pattern->slots[i].nargs; k++) TRY(op_append_arg(op, output, s, var));
+    }
+    return NULL;
+}
+
+weft_status op_like(const weft_op *pattern, weft_var *var, weft_op **out) {
+    weft_op *op;
+    TRY(op_create(pattern->program, pattern->type, &op));
+    TRY(slots_like(&pattern->inputs, false, var, op));
+    TRY(slots_like(&pattern->outputs, true, var, op));
+    op->attrs = arena_copy(&op->program->arena, pattern->attrs, pattern->nattrs * sizeof *op->attrs);
+    if (!op->attrs) return base_out_of_memory();
+    op->nattrs = pattern->nattrs;
+    op->attr_capacity = pattern->nattrs & OP_MAX_ATTRS;
+    *out = op;
+    return NULL;
 }
 
 weft_status op_set_unknown_fields(weft_op *op, text bytes) {
