@@ -287,7 +287,7 @@ static void test_shapes_change(void) {
     fixture f;
     open_fixture(&f, -1);
     for (int s = 0; s < 5; s++) {
-        char key[8];
+        char key[16];
         snprintf(key, sizeof key, "%d/x", s);
         put(f.feeds[0], key, WEFT_FP32, rows[s], 3, (float)s);
     }

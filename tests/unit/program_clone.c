@@ -208,6 +208,7 @@ Test(program_clone, equality_sees_every_attr) {
         weft_program *changed;
         cr_assert_null(weft_program_clone(program, &changed));
         weft_attr *a = &FIRST_OP(changed)->attrs[i];
+        static const scalar other = {.type = SCALAR_LONG, .i = -77};
         weft_attr was = *a;
         if (a->count)
             a->count--;
@@ -218,7 +219,7 @@ Test(program_clone, equality_sees_every_attr) {
         else if (a->type == ATTR_BOOLEAN)
             a->u.b = false;
         else if (a->type == ATTR_SCALAR)
-            a->u.scalar = &(scalar){.type = SCALAR_LONG, .i = -77};
+            a->u.scalar = &other;
         else
             a->u.i++;
         cr_expect_not(weft_program_equal(program, changed), "attr type %d", (int)was.type);
