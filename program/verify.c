@@ -3,7 +3,8 @@
  *
  * It knows no op types beyond the attributes that every op may carry. Recorded programs of Paddle set what must pass:
  * Paddle writes some attributes twice, with one value; a placement with no entries says "not known", whatever the
- * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there. */
+ * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there; any
+ * negative extent is an unknown one (Paddle multiplies a batch of -1 by other extents). */
 #include "program/ir.h"
 
 #include <inttypes.h>
@@ -169,12 +170,8 @@ static void check_shape(verifier *v, const weft_var *var) {
     }
     size_t count = 1;
     bool fits = true;
-    for (size_t i = 0; i < var->ndim; i++) {
-        if (var->dims[i] < -1)
-            problem(v, "variable \"%s\": axis %zu has extent %" PRId64, var->name->bytes, i, var->dims[i]);
-        else if (var->dims[i] > 0)
-            fits = fits && base_mul(count, (size_t)var->dims[i], &count);
-    }
+    for (size_t i = 0; i < var->ndim; i++)
+        if (var->dims[i] > 0) fits = fits && base_mul(count, (size_t)var->dims[i], &count);
     if (!fits || count > (size_t)INT64_MAX / 16)
         problem(v, "variable \"%s\" has more elements than can be addressed", var->name->bytes);
 }

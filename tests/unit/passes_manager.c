@@ -43,7 +43,7 @@ static weft_status run_break(weft_pass_context *pass, weft_program *p, void *use
     (void)pass;
     (void)user;
     weft_var *var = weft_block_var_at(weft_program_block(p, 0), 0);
-    var->dims[0] = -5;
+    var->ndim = WEFT_MAX_RANK + 1;
     var_changed(var);
     return NULL;
 }
