@@ -102,7 +102,8 @@ struct weft_executor {
     /* Steps: the caller publishes `go`, workers count down `nrunning`, the last one publishes `finished`. */
     wait_word go, finished;
     _Atomic uint32_t nrunning;
-    uint32_t nworkers;
+    uint32_t nworkers;     /* streams with instructions: that many threads run, one of them the caller */
+    stream_state *callers; /* the stream that the caller's thread runs; NULL without instructions */
     bool shares_cores; /* more workers than cores */
     struct thread_pool *pool; /* helps kernels; NULL where each call has one thread */
     _Atomic bool stopping;

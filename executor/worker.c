@@ -1,4 +1,5 @@
-/* worker.c: the threads that run steps, one per stream of a rank.
+/* worker.c: the threads that run steps, one per stream of a rank. The caller's own thread runs the first stream: waking
+ * another for it would cost more than a short step.
  *
  * The idea: a stream is an array of calls. A worker walks it; before an instruction it waits until the streams that the
  * plan names have completed so many instructions, after one it publishes its own count if the plan says that somebody
@@ -147,14 +148,19 @@ static void run_step(stream_state *s) {
     }
 }
 
+/* Runs the stream's part of a step. Whether it was the last to end. */
+static bool run_part(stream_state *s) {
+    run_step(s);
+    return atomic_fetch_sub(&s->executor->nrunning, 1) == 1;
+}
+
 static void *work(void *arg) {
     stream_state *s = arg;
     weft_executor *x = s->executor;
     for (uint32_t turn = 1;; turn++) {
         wait_until(&x->go, turn, NULL, 0);
         if (atomic_load(&x->stopping)) return NULL;
-        run_step(s);
-        if (atomic_fetch_sub(&x->nrunning, 1) == 1) wait_publish(&x->finished, turn);
+        if (run_part(s)) wait_publish(&x->finished, turn);
     }
 }
 
@@ -189,6 +195,15 @@ static weft_status start_pool(weft_executor *x) {
     return NULL;
 }
 
+static weft_status start_worker(stream_state *s) {
+    int failed = pthread_create(&s->thread, NULL, work, s);
+    if (failed)
+        return weft_status_create(WEFT_IO, NULL, "rank %d, stream %s: cannot start a thread: %s", s->rank->rank,
+                                  s->rank->plan->stream_names[s - s->rank->streams], strerror(failed));
+    s->has_thread = true;
+    return NULL;
+}
+
 weft_status workers_start(weft_executor *x) {
     TRY(start_pool(x));
     for (int r = 0; r < x->nranks; r++) {
@@ -196,12 +211,10 @@ weft_status workers_start(weft_executor *x) {
         for (int i = 0; i < rank->plan->nstreams; i++) {
             stream_state *s = &rank->streams[i];
             if (!s->ninstrs) continue;
-            int failed = pthread_create(&s->thread, NULL, work, s);
-            if (failed) {
-                return weft_status_create(WEFT_IO, NULL, "rank %d, stream %s: cannot start a thread: %s", r,
-                                          rank->plan->stream_names[i], strerror(failed));
-            }
-            s->has_thread = true;
+            if (x->callers)
+                TRY(start_worker(s));
+            else
+                x->callers = s;
             x->nworkers++;
         }
     }
@@ -240,7 +253,7 @@ weft_status weft_executor_run(weft_executor *x) {
         uint32_t turn = atomic_load(&x->go.value) + 1;
         atomic_store(&x->nrunning, x->nworkers);
         wait_publish(&x->go, turn);
-        wait_until(&x->finished, turn, NULL, 0);
+        if (!run_part(x->callers)) wait_until(&x->finished, turn, NULL, 0);
     }
     x->end_ns = wait_clock_ns();
     weft_status failure = atomic_exchange(&x->failure, NULL), cancelled = atomic_exchange(&x->cancellation, NULL);

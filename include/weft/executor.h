@@ -1,4 +1,4 @@
-/* weft/executor.h: runs plans on ranks, each with a worker thread per stream. */
+/* weft/executor.h: runs plans on ranks, each with a thread per stream; the first of all is the one that calls run. */
 #ifndef WEFT_EXECUTOR_H
 #define WEFT_EXECUTOR_H
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Load, the full pass list and save grow linearly. Ten times the ops leave the caches, so that 100,000 ops take 13 to 15
-# times what 10,000 take on a quiet machine (`make bench`; the aim is 12); what is quadratic would take 100 times. The best
-# of three runs counts, because other load only ever adds.
+# Load, the full pass list and save grow linearly. Ten times the ops leave the caches, so that 100,000 ops take 11 to 16
+# times what 10,000 take (`make bench`; the aim is 12); what is quadratic would take 100 times. The best of three runs
+# counts, because other load only ever adds.
 . tests/support/shell.sh
 bench=$(dirname "$weft")/bench/scale
 [ -x "$bench" ] || { echo "$bench is not built"; exit 1; }
