@@ -77,14 +77,33 @@ static bool find_given(const weft_trainer *t, int rank, const char *n, given *ou
     return trainer_startup_value(t, rank, n, &out->tensor, &out->is_part);
 }
 
-static weft_status set_param(int rank, const plan_value *v, const tensor *to, const given *g) {
+static bool is_rounded(weft_dtype to, weft_dtype from) {
+    return from == WEFT_FP32 && (to == WEFT_FP16 || to == WEFT_BF16);
+}
+
+/* The part of fp32 values, rounded to the half type of `to`: what Paddle's amp_init does with a startup program's. */
+static weft_status take_rounded(const weft_trainer *t, const slice *part, const weft_tensor *from, const tensor *to) {
+    const weft_allocator *a = &t->context->allocator;
+    size_t count = (size_t)to->numel;
+    float *values = base_alloc(a, count * sizeof *values);
+    if (!values) return base_out_of_memory();
+    slice_take(part, sizeof *values, from->data, values);
+    uint16_t *halves = to->data;
+    for (size_t i = 0; i < count; i++)
+        halves[i] = to->dtype == WEFT_BF16 ? f32_to_bf16(values[i]) : f32_to_fp16(values[i]);
+    base_free(a, values, count * sizeof *values);
+    return NULL;
+}
+
+static weft_status set_param(const weft_trainer *t, int rank, const plan_value *v, const tensor *to, const given *g) {
     const weft_tensor *from = &g->tensor;
     char want[200], got[200], whole[200];
     slice part = {.ndim = (int)from->ndim};
     memcpy(part.whole, from->dims, from->ndim * sizeof *from->dims);
     memcpy(part.extent, from->dims, from->ndim * sizeof *from->dims);
     if (!g->is_part) TRY(placement_slice(v->dist, part.ndim, from->dims, rank, v->name, part.offset, part.extent));
-    bool same = to->dtype == from->dtype && to->ndim == part.ndim &&
+    bool rounded = is_rounded(to->dtype, from->dtype);
+    bool same = (rounded || to->dtype == from->dtype) && to->ndim == part.ndim &&
                 memcmp(to->dims, part.extent, (size_t)to->ndim * sizeof *to->dims) == 0;
     if (!same) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, g->place,
@@ -93,6 +112,7 @@ static weft_status set_param(int rank, const plan_value *v, const tensor *to, co
                                   type_text(from->dtype, from->ndim, from->dims, whole, sizeof whole),
                                   type_text(from->dtype, from->ndim, part.extent, got, sizeof got));
     }
+    if (rounded) return take_rounded(t, &part, from, to);
     slice_take(&part, weft_dtype_nbytes(to->dtype), from->data, to->data);
     return NULL;
 }
@@ -106,7 +126,7 @@ weft_status trainer_set_params(weft_trainer *t) {
             if (trainer_is_fed(t, r, v->name)) continue;
             given g;
             if (v->persistable && find_given(t, r, v->name, &g)) {
-                TRY(set_param(r, v, &state->values[i], &g));
+                TRY(set_param(t, r, v, &state->values[i], &g));
             } else if (v->is_read_first) {
                 const plan_instr *reader = find_reader(state->plan, (int32_t)i);
                 if (reader) return missing(t, r, v, reader);

@@ -473,6 +473,36 @@ static void test_missing_parameters(void) {
     expect(&f, "wrong slice", "parameter \"half\": rank 0 expects float32 [3], its part of float32 [4] is float32 [2]");
 }
 
+/* What a startup program writes in fp32 is rounded for a parameter that the program keeps in a half type. */
+static void test_half_parameters(void) {
+    static const weft_dtype types[] = {WEFT_BF16, WEFT_FP16};
+    static const float given[] = {1.00390625f, 1.01171875f,
+                                  -65519.0f}; /* ties of bf16; the last just below fp16's inf */
+    static const float want[2][3] = {{1.0f, 1.015625f, -65536.0f}, {1.00390625f, 1.01171875f, -65504.0f}};
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        open_fixture(&f, -1);
+        weft_program *p = f.programs[0];
+        const int64_t three[] = {3};
+        weft_var *v;
+        must(weft_block_add_var(weft_program_block(p, 0), "v", types[i], 1, three, &v));
+        weft_var_set_persistable(v, true, true);
+        weft_op *cast = add_op(p, "cast", v, NULL, add_var(p, "wide", 1, three, false));
+        must(weft_op_set_attr_int(cast, "in_dtype", types[i]));
+        must(weft_op_set_attr_int(cast, "out_dtype", WEFT_FP32));
+        put(f.params, "v", WEFT_FP32, 3, 0, 0);
+        memcpy(weft_tensors_find(f.params, "v")->data, given, sizeof given);
+        put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
+        fetch(&f, "wide");
+        must(start(&f));
+        must(weft_trainer_step(f.trainer, 0));
+        weft_tensor wide;
+        must(weft_trainer_fetch(f.trainer, 1, 0, &wide));
+        check(floats_are(&wide, 3, want[i]), "%s parameter", weft_dtype_name(types[i]));
+        close_fixture(&f);
+    }
+}
+
 /* Fails the n-th allocation of creating a trainer with a startup program, running a step and taking the results, until
  * none is left to fail. */
 static void test_every_allocation_may_fail(void) {
@@ -515,6 +545,7 @@ int main(void) {
     test_no_allocation();
     test_faults();
     test_missing_parameters();
+    test_half_parameters();
     printf("%d passed, %d failed\n", npassed, nfailed);
     return nfailed > 0;
 }
