@@ -93,7 +93,14 @@ static size_t count_lookups(const dp_plan *plan) {
     return count;
 }
 
+static bool any_sparse(const dp_plan *plan) {
+    for (size_t i = 0; i < plan->ngradients; i++)
+        if (is_sparse(plan->gradients[i].grad)) return true;
+    return false;
+}
+
 weft_status dp_find_sparse(dp_plan *plan) {
+    if (!any_sparse(plan)) return NULL;
     size_t nvars = plan->program->nall_vars;
     walk w = {.plan = plan, .seen = ARENA_ARRAY(plan->scratch, bool, nvars)};
     plan->sparse_vars = ARENA_ARRAY(plan->scratch, weft_var *, nvars);

@@ -168,14 +168,31 @@ weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs
     return NULL;
 }
 
-/* Takes the accesses of ops that are no longer there out of the class of `s`. */
-static void drop_removed(access_index *x, grad_sync *s) {
+/* Takes the accesses of removed scales out of the class of `s`. */
+static void drop_accesses(grad_syncs *found, grad_sync *s) {
+    access_index *x = &found->index;
     uint32_t class = access_class(x, s->var), kept = 0;
     access *list = x->all + x->first[class];
     for (uint32_t i = 0; i < x->count[class]; i++)
-        if (list[i].op->block) list[kept++] = list[i];
+        if (found->kinds[list[i].position] != GRAD_SCALE || list[i].op->block) list[kept++] = list[i];
     x->count[class] = kept;
     s->naccesses = kept;
+    s->before = (uint32_t)find_access(s->accesses, kept, s->first);
+}
+
+/* A sync after the removal of scales of its own, and of the ops that waited for its reduces. */
+static void drop_ops(grad_sync *s) {
+    size_t kept = 0;
+    s->factor = 1;
+    for (size_t i = 0; i < s->nscales; i++) {
+        if (!s->scales[i]->block) continue;
+        s->factor *= attr_float(s->scales[i], "scale", 1.0);
+        s->scales[kept++] = s->scales[i];
+    }
+    s->nscales = kept;
+    for (size_t i = 0; i < s->nreduces; i++)
+        if (s->reduces[i].wait && !s->reduces[i].wait->block) s->reduces[i].wait = NULL;
+    s->last = s->accesses[s->before + s->nreduces + s->nscales - 1].position;
 }
 
 void grad_syncs_keep(weft_pass_context *pass, weft_program *p) {
@@ -183,10 +200,8 @@ void grad_syncs_keep(weft_pass_context *pass, weft_program *p) {
     grad_syncs *found = shared->value;
     if (!found || found->index.class_of) return;
     for (size_t i = 0; i < found->count; i++) {
-        grad_sync *s = &found->items[i];
-        drop_removed(&found->index, s);
-        s->before = (uint32_t)find_access(s->accesses, s->naccesses, s->first);
-        fill_sync(found, s);
+        drop_accesses(found, &found->items[i]);
+        drop_ops(&found->items[i]);
     }
     shared->edits = p->edits;
 }
