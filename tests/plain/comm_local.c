@@ -11,25 +11,9 @@
 #include "executor/comm/reduce.h"
 #include "executor/comm/wait.h"
 #include "executor/kernel.h"
+#include "tests/support/plain.h"
 
 enum { MOST_RANKS = 16, MOST_COUNT = 9000 };
-
-static _Atomic int npassed, nfailed;
-
-static void check(bool good, const char *format, ...) WEFT_PRINTF(2, 3);
-static void check(bool good, const char *format, ...) {
-    if (good) {
-        npassed++;
-        return;
-    }
-    nfailed++;
-    va_list args;
-    va_start(args, format);
-    char line[400];
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    printf("FAIL %s\n", line);
-}
 
 /* --- elements as doubles ------------------------------------------------------------------------------------------ */
 
@@ -451,6 +435,5 @@ int main(void) {
     run_ranks(3, 0.2, leave_one_waiting, NULL, 0);
     for (abort_at = 1; abort_at <= 6; abort_at++) run_ranks(4, 300, abort_at_nth, NULL, 0);
     test_busy_ring_is_refused();
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    return nfailed > 0;
+    return report_checks();
 }

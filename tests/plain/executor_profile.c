@@ -5,26 +5,10 @@
 
 #include "base/json.h"
 #include "executor/profile.h"
+#include "tests/support/plain.h"
 #include "tests/support/training.h"
 
 enum { NRANKS = 2, NSTEPS = 5 };
-
-static int npassed, nfailed;
-
-static void check(bool good, const char *format, ...) WEFT_PRINTF(2, 3);
-static void check(bool good, const char *format, ...) {
-    if (good) {
-        npassed++;
-        return;
-    }
-    nfailed++;
-    va_list args;
-    va_start(args, format);
-    printf("FAIL ");
-    vprintf(format, args);
-    printf("\n");
-    va_end(args);
-}
 
 static void run_steps(fixture *f, int nsteps) {
     weft_executor_options options = {.profile = true};
@@ -137,6 +121,5 @@ int main(void) {
     test_rows();
     test_forms();
     test_nothing_to_report();
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    return nfailed > 0;
+    return report_checks();
 }

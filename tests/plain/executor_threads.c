@@ -7,26 +7,10 @@
 
 #include "base/json.h"
 #include "executor/executor.h"
+#include "tests/support/plain.h"
 #include "tests/support/training.h"
 
 enum { MOST_STEPS = 4 };
-
-static int npassed, nfailed;
-
-static void check(bool good, const char *format, ...) WEFT_PRINTF(2, 3);
-static void check(bool good, const char *format, ...) {
-    if (good) {
-        npassed++;
-        return;
-    }
-    nfailed++;
-    va_list args;
-    va_start(args, format);
-    char line[600];
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    printf("FAIL %s\n", line);
-}
 
 static bool says(weft_status status, const char *part) {
     return strstr(weft_status_message(status), part) != NULL;
@@ -446,6 +430,5 @@ int main(void) {
     test_timeline(0, 20);
     test_timeline(3, 3);
     test_overlap_arithmetic();
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    return nfailed > 0;
+    return report_checks();
 }

@@ -4,22 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/plain.h"
 #include "weft/plan_cache.h"
 
-static int npassed, nfailed;
 static long nlive;
-
-static void check(bool good, const char *what) {
-    npassed += good;
-    nfailed += !good;
-    if (!good) printf("FAIL %s\n", what);
-}
-
-static void must(weft_status status) {
-    if (!status) return;
-    printf("FAIL set-up: %s\n%d passed, %d failed\n", weft_status_message(status), npassed, nfailed + 1);
-    exit(1);
-}
 
 static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
     (void)user;
@@ -185,6 +173,5 @@ int main(void) {
     test_memory_is_bounded();
     test_bytes_are_bounded();
     test_a_failed_call();
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    return nfailed > 0;
+    return report_checks();
 }

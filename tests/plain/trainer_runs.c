@@ -4,30 +4,8 @@
 #include <stdlib.h>
 
 #include "program/ir.h"
+#include "tests/support/plain.h"
 #include "weft/trainer.h"
-
-static int npassed, nfailed;
-
-static void check(bool good, const char *format, ...) WEFT_PRINTF(2, 3);
-static void check(bool good, const char *format, ...) {
-    if (good) {
-        npassed++;
-        return;
-    }
-    nfailed++;
-    va_list args;
-    va_start(args, format);
-    char line[600];
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    printf("FAIL %s\n", line);
-}
-
-static void must(weft_status status) {
-    if (!status) return;
-    printf("FAIL set-up: %s\n%d passed, %d failed\n", weft_status_message(status), npassed, nfailed + 1);
-    exit(1);
-}
 
 static _Atomic long nallocations, nlive, fail_at; /* the fail_at-th allocation from now on fails; 0: none */
 
@@ -546,6 +524,5 @@ int main(void) {
     test_faults();
     test_missing_parameters();
     test_half_parameters();
-    printf("%d passed, %d failed\n", npassed, nfailed);
-    return nfailed > 0;
+    return report_checks();
 }

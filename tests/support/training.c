@@ -4,12 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void must(weft_status status) {
-    if (!status) return;
-    printf("FAIL set-up: %s\n0 passed, 1 failed\n", weft_status_message(status));
-    exit(1);
-}
-
 /* --- a context that counts allocations ---------------------------------------------------------------------------- */
 
 static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {

@@ -3,11 +3,9 @@
 #define TESTS_SUPPORT_TRAINING_H
 
 #include "executor/executor.h"
+#include "tests/support/must.h"
 
 enum { NPARAMS = 6, NELEMENTS = 3000 };
-
-/* Ends the test program: what cannot fail here failed. */
-void must(weft_status status);
 
 /* A context that counts allocations. */
 typedef struct counter {
