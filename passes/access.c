@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "passes/access.h"
+#include "program/grow.h"
 
 /* --- visiting the arguments of an op, sub-blocks included ----------------------------------------------------------
  */
@@ -154,14 +155,7 @@ typedef struct gatherer {
 } gatherer;
 
 static weft_status add_note(gatherer *g, uint32_t class, uint32_t position, uint32_t flags) {
-    if (g->count == g->capacity) {
-        size_t capacity = g->capacity ? g->capacity * 2 : 256;
-        note *notes = ARENA_ARRAY(g->arena, note, capacity);
-        if (!notes) return base_out_of_memory();
-        if (g->count) memcpy(notes, g->notes, g->count * sizeof *notes);
-        g->notes = notes;
-        g->capacity = capacity;
-    }
+    TRY(grow(g->arena, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
     g->notes[g->count++] = (note){class, position, flags};
     return NULL;
 }

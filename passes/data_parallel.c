@@ -110,14 +110,14 @@ static weft_status insert_like(const weft_op *pattern, weft_var *grad, weft_op *
 
 /* Last first: reduces of one writer's gradients then stand in the order in which it names them. */
 static weft_status insert_reduces(dp_plan *plan) {
-    weft_op *reduce, *scale;
+    weft_op *reduce, *scale = NULL; /* scale: only of a mean */
     if (plan->ngradients == 0) return NULL;
     TRY(make_reduce(plan, plan->gradients[0].grad, &reduce));
-    TRY(make_scale(plan, plan->gradients[0].grad, &scale));
+    if (plan->mean) TRY(make_scale(plan, plan->gradients[0].grad, &scale));
     for (size_t i = plan->ngradients; i-- > 0;) {
         weft_op *after = plan->gradients[i].last_writer;
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
-        if (plan->mean) TRY(insert_like(scale, plan->gradients[i].grad, &after));
+        if (scale) TRY(insert_like(scale, plan->gradients[i].grad, &after));
     }
     return NULL;
 }

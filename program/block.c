@@ -1,10 +1,10 @@
 /* Blocks and their vars.
  *
  * A program finds the first var of a name by the name's id; where several blocks declare one name, each but the first
- * finds its own in a table on the name's hash. A name that a block does not declare is
- * looked for breadth first in its forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block
- * indices come from files and may form cycles: a search visits at most NESTING_LIMIT different blocks. A name that no
- * block declares gets one placeholder var per program, so that its uses are kept too. */
+ * finds its own in a table on the name's hash. A name that a block does not declare is looked for breadth first in its
+ * forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block indices come from files and may form
+ * cycles: a search visits at most NESTING_LIMIT different blocks. A name that no block declares gets one placeholder var
+ * per program, so that its uses are kept too. */
 #include "program/grow.h"
 #include "program/ir.h"
 

@@ -11,21 +11,12 @@ static size_t position(const wire_cursor *c, const uint8_t *at) {
 }
 
 static weft_status read_varint(wire_cursor *c, uint64_t *out, const char *what) {
-    const uint8_t *start = c->at;
-    uint64_t value = 0;
-    for (unsigned i = 0; i < VARINT_MAX_NBYTES; i++) {
-        if (c->at == c->end)
-            return weft_status_create(WEFT_PARSE, c->place, "byte %zu: expected %s, found the end of the data",
-                                      position(c, c->at), what);
-        uint8_t byte = *c->at++;
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte < 0x80) {
-            *out = value;
-            return NULL;
-        }
-    }
+    if (wire_take_varint(&c->at, c->end, out)) return NULL;
+    if (c->end - c->at < VARINT_MAX_NBYTES)
+        return weft_status_create(WEFT_PARSE, c->place, "byte %zu: expected %s, found the end of the data",
+                                  position(c, c->end), what);
     return weft_status_create(WEFT_PARSE, c->place, "byte %zu: expected %s, found a number longer than %d bytes",
-                              position(c, start), what, VARINT_MAX_NBYTES);
+                              position(c, c->at), what, VARINT_MAX_NBYTES);
 }
 
 static weft_status read_fixed(wire_cursor *c, wire_field *f, size_t nbytes) {
