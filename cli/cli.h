@@ -68,6 +68,8 @@ WEFT_MUST_USE weft_status cli_write(const char *path, const char *bytes, size_t 
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
 /* Reads a whole text file. The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
+WEFT_MUST_USE weft_status cli_no_memory(void);
+bool cli_ends_with(const char *path, const char *tail);
 /* "1.5 MiB" in a buffer that the caller gives. */
 const char *cli_bytes(double nbytes, char *out, size_t out_nbytes);
 

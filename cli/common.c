@@ -157,6 +157,15 @@ done:
     return status;
 }
 
+weft_status cli_no_memory(void) {
+    return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
+}
+
+bool cli_ends_with(const char *path, const char *tail) {
+    size_t n = strlen(path), m = strlen(tail);
+    return n >= m && strcmp(path + n - m, tail) == 0;
+}
+
 const char *cli_bytes(double nbytes, char *out, size_t out_nbytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;

@@ -14,14 +14,9 @@ static const cli_option options[] = {
     {"--quiet", 'q', NULL, "no report"},
 };
 
-static bool ends_with(const char *text, const char *tail) {
-    size_t n = strlen(text), m = strlen(tail);
-    return n >= m && strcmp(text + n - m, tail) == 0;
-}
-
 /* A file by its extension, else the list itself. */
 static weft_status parse_list(const cli_args *args, const char *text, weft_pass_list **out) {
-    if (!ends_with(text, ".yaml") && !ends_with(text, ".yml"))
+    if (!cli_ends_with(text, ".yaml") && !cli_ends_with(text, ".yml"))
         return weft_pass_list_parse(args->context, text, strlen(text), "--passes", out);
     char *bytes;
     size_t nbytes;

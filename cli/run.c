@@ -18,9 +18,11 @@ static const cli_option options[] = {
     {"--save", 0, "F", "persistables, in .npz also fetches, after the last step; {rank}: a file per rank"},
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
-    {"--no-fuse", 0, NULL, "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
+    {"--no-fuse", 0, NULL,
+     "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
-    {"--profile", 0, "[=F]", "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
+    {"--profile", 0, "[=F]",
+     "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
     {"--seed", 0, "K", "seed of random ops; default: that of the run that --load reads, else 0"},
     {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
     {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
@@ -55,10 +57,6 @@ static void session_fini(session *s) {
     free(s->seconds);
 }
 
-static weft_status no_memory(void) {
-    return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
-}
-
 char *rank_path(const char *path, int rank) {
     static const char mark[] = "{rank}";
     size_t room = strlen(path) + 1, length = 0;
@@ -84,7 +82,7 @@ bool has_rank(const char *path) {
 static weft_status load_programs(session *s) {
     const cli_args *args = s->args;
     s->programs = calloc(args->npositional, sizeof *s->programs);
-    if (!s->programs) return no_memory();
+    if (!s->programs) return cli_no_memory();
     weft_status status = NULL;
     for (size_t i = 0; !status && i < args->npositional; i++)
         status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
@@ -95,12 +93,12 @@ static weft_status load_programs(session *s) {
 static weft_status load_feeds(session *s, const char *path) {
     size_t nfiles = has_rank(path) ? (size_t)s->nranks : 1;
     s->feeds = calloc(nfiles, sizeof *s->feeds);
-    if (!s->feeds) return no_memory();
+    if (!s->feeds) return cli_no_memory();
     s->nfeeds = nfiles;
     weft_status status = NULL;
     for (size_t i = 0; !status && i < nfiles; i++) {
         char *file = rank_path(path, (int)i);
-        if (!file) return no_memory();
+        if (!file) return cli_no_memory();
         size_t program = s->args->npositional > 1 && i < s->args->npositional ? i : 0;
         status = weft_tensors_load(s->args->context, file, s->programs[program], &s->feeds[i]);
         free(file);
@@ -112,7 +110,7 @@ static weft_status load_feeds(session *s, const char *path) {
 static weft_status split_fetches(session *s, const char *list) {
     s->fetch_list = strdup(list);
     s->fetches = calloc(strlen(list) + 1, sizeof *s->fetches);
-    if (!s->fetch_list || !s->fetches) return no_memory();
+    if (!s->fetch_list || !s->fetches) return cli_no_memory();
     for (char *at = s->fetch_list; at;) {
         char *comma = strchr(at, ',');
         if (comma) *comma++ = '\0';
@@ -148,8 +146,11 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .first_step = (size_t)s->state.step,
         .nsteps = (size_t)n->steps,
         .plan_capacity = (size_t)n->plans,
-        .executor = {.nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed, .trace = cli_given(args, "--trace"),
-                     .profile = cli_given(args, "--profile"), .no_fuse = cli_given(args, "--no-fuse")},
+        .executor = {.nthreads = (int)n->threads,
+                     .seed = (uint64_t)s->state.seed,
+                     .trace = cli_given(args, "--trace"),
+                     .profile = cli_given(args, "--profile"),
+                     .no_fuse = cli_given(args, "--no-fuse")},
     };
     return weft_trainer_create(args->context, &o, &s->trainer);
 }
@@ -177,7 +178,7 @@ static weft_status open_session(session *s, const numbers *n) {
     if (!status) status = make_trainer(s, n);
     if (!status) close_sources(s);
     if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds)))
-        status = no_memory();
+        status = cli_no_memory();
     return status;
 }
 
@@ -274,8 +275,9 @@ static int run(cli_args *args) {
 
 const cli_command command_run = {
     .name = "run",
-    .arguments = "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
-                 "[--save F]",
+    .arguments =
+        "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
+        "[--save F]",
     .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
                "Prints step,rank,name,value for every fetched var of one element.",
     .options = options,

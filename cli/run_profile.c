@@ -16,15 +16,10 @@ void print_memory(const weft_trainer *trainer) {
             cli_bytes((double)s.live_nbytes, live, sizeof live));
 }
 
-static bool ends_in(const char *path, const char *tail) {
-    size_t n = strlen(path), m = strlen(tail);
-    return n > m && strcmp(path + n - m, tail) == 0;
-}
-
 static weft_status save_profile(const cli_args *args, const weft_trainer *trainer, const char *path) {
-    weft_profile_form form = ends_in(path, ".csv")    ? WEFT_PROFILE_CSV
-                             : ends_in(path, ".json") ? WEFT_PROFILE_JSON
-                                                      : WEFT_PROFILE_TEXT;
+    weft_profile_form form = cli_ends_with(path, ".csv")    ? WEFT_PROFILE_CSV
+                             : cli_ends_with(path, ".json") ? WEFT_PROFILE_JSON
+                                                            : WEFT_PROFILE_TEXT;
     char *bytes;
     size_t nbytes;
     weft_status status =

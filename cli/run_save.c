@@ -5,12 +5,6 @@
 
 #include "cli/run.h"
 
-static bool is_pdiparams(const char *path) {
-    static const char tail[] = ".pdiparams";
-    size_t n = strlen(path), m = sizeof tail - 1;
-    return n >= m && strcmp(path + n - m, tail) == 0;
-}
-
 static bool is_recorded(const weft_var *v) {
     return weft_var_persistable(v) && weft_var_kind_of(v) == WEFT_DENSE_TENSOR;
 }
@@ -42,7 +36,7 @@ static weft_status save_set(const weft_trainer *trainer, const char *path, int r
                             const weft_program *program) {
     weft_tensors *set = NULL;
     weft_status status;
-    if (is_pdiparams(path)) {
+    if (cli_ends_with(path, ".pdiparams")) {
         status = rank < 0 ? weft_trainer_state(trainer, &set) : weft_trainer_rank_state(trainer, rank, &set);
         if (!status) status = check_recorded(set, program, path);
     } else {
@@ -74,7 +68,7 @@ weft_status save_results(const cli_args *args, const weft_trainer *trainer, cons
     } else {
         status = save_set(trainer, path, -1, end, programs[0]);
     }
-    if (!status && is_pdiparams(path))
+    if (!status && cli_ends_with(path, ".pdiparams"))
         fprintf(stderr,
                 "summary: %s has no room for the step: go on with --load %s --first-step %" PRId64 " --seed %" PRId64
                 "\n",

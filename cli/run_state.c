@@ -11,10 +11,6 @@
 
 static const char *const step_mark = "weft.step", *const seed_mark = "weft.seed";
 
-static weft_status no_memory(void) {
-    return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
-}
-
 static size_t count_files(const char *path, int nranks) {
     return has_rank(path) ? (size_t)nranks : 1;
 }
@@ -22,12 +18,12 @@ static size_t count_files(const char *path, int nranks) {
 static weft_status load_startups(run_state *s, const cli_args *args, const char *path, int nranks) {
     size_t nfiles = count_files(path, nranks);
     s->startups = calloc(nfiles, sizeof *s->startups);
-    if (!s->startups) return no_memory();
+    if (!s->startups) return cli_no_memory();
     s->nstartups = nfiles;
     weft_status status = NULL;
     for (size_t i = 0; !status && i < nfiles; i++) {
         char *file = rank_path(path, (int)i);
-        if (!file) return no_memory();
+        if (!file) return cli_no_memory();
         status = weft_program_load(args->context, file, NULL, &s->startups[i]);
         free(file);
     }
@@ -38,12 +34,12 @@ static weft_status load_tensors(run_state *s, const cli_args *args, const char *
                                 weft_program *const *programs) {
     size_t nfiles = count_files(path, nranks);
     s->tensors = calloc(nfiles, sizeof *s->tensors);
-    if (!s->tensors) return no_memory();
+    if (!s->tensors) return cli_no_memory();
     s->ntensors = nfiles;
     weft_status status = NULL;
     for (size_t i = 0; !status && i < nfiles; i++) {
         char *file = rank_path(path, (int)i);
-        if (!file) return no_memory();
+        if (!file) return cli_no_memory();
         status = weft_tensors_load(args->context, file, programs[i < args->npositional ? i : 0], &s->tensors[i]);
         free(file);
     }
