@@ -6,6 +6,7 @@
  *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
  *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element before
  *                                        it writes it, or handles equal pointers
+ *           "Out&X"                      (outputs) is a view of that input's bytes: the op touches none through this pair
  *   attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale: float = 1.0, str_value: string = ''"
  *
  * An op type that is not in the table is legal everywhere except in execution: it reads its inputs, writes its outputs. */
@@ -27,7 +28,9 @@ enum {
     OP_LINEAR = 1 << 8,      /* the same, in all inputs (sum, reshape, cast, concat, ...) */
     OP_LINEAR_X = 1 << 9,    /* the same, in its first input slot (scale without bias; other inputs are fixed) */
     OP_PADDLE_GPU = 1 << 10, /* Paddle's CPU executor cannot run it (c_wait_compute) */
-    OP_ROWS = 1 << 11        /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
+    OP_ROWS = 1 << 11,       /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
+    OP_VIEWS = 1 << 12,      /* some outputs are views of inputs ("Out&X"); the table sets it itself */
+    OP_ONLY_VIEWS = 1 << 13  /* all are: it touches no bytes, and only names them; the table sets it itself */
 };
 
 typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;
@@ -37,6 +40,7 @@ typedef struct slot_schema {
     slot_arity arity;
     bool only_type;  /* inputs: the kernel looks at types and extents alone, the bytes may be gone */
     int in_place_of; /* outputs: index of the input slot whose memory it may share, or -1 */
+    int view_of;     /* outputs: index of the input slot whose bytes it is a view of, argument by argument, or -1 */
 } slot_schema;
 
 typedef struct attr_schema {

@@ -1,6 +1,6 @@
 /* schema.c: the small language of ops.def's slot and attr columns (ops.h describes it).
  *
- *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "=" name ]
+ *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "!" ] [ ( "=" | "&" ) name ]
  *   attrs   attr { "," attr }        attr = name ":" type "=" value
  *   value   number | true | false | 'text' | "[" [ value { "," value } ] "]"
  *
@@ -83,12 +83,13 @@ static weft_status read_slot(reader *r, const slot_schema *inputs, size_t ninput
     TRY(read_word(r, "a slot's name", &out->name));
     out->arity = accept(r, '?') ? SLOT_OPTIONAL : accept(r, '*') ? SLOT_LIST : SLOT_ONE;
     out->only_type = accept(r, '!');
-    out->in_place_of = -1;
-    if (!accept(r, '=')) return NULL;
+    out->in_place_of = out->view_of = -1;
+    int *relation = accept(r, '=') ? &out->in_place_of : accept(r, '&') ? &out->view_of : NULL;
+    if (!relation) return NULL;
     const char *input;
     TRY(read_word(r, "an input slot's name", &input));
-    out->in_place_of = slot_index(inputs, ninputs, input);
-    return out->in_place_of < 0 ? malformed(r, "the name of a slot among the row's inputs") : NULL;
+    *relation = slot_index(inputs, ninputs, input);
+    return *relation < 0 ? malformed(r, "the name of a slot among the row's inputs") : NULL;
 }
 
 static weft_status parse_slots(arena *a, const op_row *row, const char *s, const slot_schema *inputs, size_t ninputs,
@@ -245,5 +246,8 @@ weft_status schema_parse(arena *a, const op_row *row, op_schema *out) {
                        .infer = row->infer};
     TRY(parse_slots(a, row, row->inputs, NULL, 0, &out->inputs, &out->ninputs));
     TRY(parse_slots(a, row, row->outputs, out->inputs, out->ninputs, &out->outputs, &out->noutputs));
+    size_t nviews = 0;
+    for (size_t i = 0; i < out->noutputs; i++) nviews += out->outputs[i].view_of >= 0;
+    if (nviews) out->effects |= OP_VIEWS | (nviews == out->noutputs ? OP_ONLY_VIEWS : 0u);
     return parse_attrs(a, row, out);
 }

@@ -1,7 +1,7 @@
 /* Who touches which bytes, in program order.
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
- * share_buffer); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
+ * share_buffer, output slots "Out&X"); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
  * the op that runs it. One sweep of the ops gives them positions; then only the uses of what is asked for are visited,
  * gathered by class, and sorted by position within one. */
 #include <stdlib.h>
@@ -68,8 +68,24 @@ weft_status access_visit(weft_op *op, arena *scratch, visit_use_fn visit, void *
 /* --- alias classes -------------------------------------------------------------------------------------------------
  */
 
-static bool makes_views(weft_op *op) {
+static bool makes_aliases(weft_op *op) {
     return op_has_effect(op, OP_ALIASES) || op_is(op, "share_data") || op_is(op, "share_buffer");
+}
+
+/* The arguments of a view slot (ops.h: "Out&X"); NULL: the op has none there. */
+static const slot *view_args(const op_schema *schema, const weft_op *op, size_t output) {
+    if (schema->outputs[output].view_of < 0) return NULL;
+    const slot *s = op_find_slot(op, true, schema->outputs[output].name);
+    return s && s->nargs ? s : NULL;
+}
+
+static bool makes_views(weft_op *op) {
+    if (makes_aliases(op)) return true;
+    if (!op_has_effect(op, OP_VIEWS)) return false;
+    const op_schema *schema = op_schema_of(op);
+    for (size_t o = 0; o < schema->noutputs; o++)
+        if (view_args(schema, op, o)) return true;
+    return false;
 }
 
 static uint32_t find_class(uint32_t *parent, uint32_t v) {
@@ -77,18 +93,29 @@ static uint32_t find_class(uint32_t *parent, uint32_t v) {
     return v;
 }
 
+/* The smaller id stands for both, so that classes do not depend on the order of ops. */
+static uint32_t join(uint32_t *parent, uint32_t a, uint32_t b) {
+    a = find_class(parent, a);
+    b = find_class(parent, b);
+    return a < b ? (parent[b] = a) : (parent[a] = b);
+}
+
 static void join_args(uint32_t *parent, const weft_op *op) {
     uint32_t joined = UINT32_MAX;
     for (int output = 0; output < 2; output++) {
-        FOR_EACH_ARG(op, output, u) {
-            uint32_t c = find_class(parent, u->var_id);
-            if (joined == UINT32_MAX)
-                joined = c;
-            else if (c < joined)
-                joined = parent[joined] = c;
-            else
-                parent[c] = joined;
-        }
+        FOR_EACH_ARG(op, output, u) joined = joined == UINT32_MAX ? u->var_id : join(parent, joined, u->var_id);
+    }
+}
+
+/* Argument k of the output slot is a view of argument k of its input slot, or of the only one that this has. */
+static void join_views(uint32_t *parent, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
+    for (size_t o = 0; o < schema->noutputs; o++) {
+        const slot *to = view_args(schema, op, o);
+        if (!to) continue;
+        const slot *from = op_find_slot(op, false, schema->inputs[schema->outputs[o].view_of].name);
+        for (uint32_t k = 0; from && from->nargs && k < to->nargs; k++)
+            join(parent, to->args[k]->var_id, from->args[k < from->nargs ? k : 0]->var_id);
     }
 }
 
@@ -102,7 +129,10 @@ static weft_status build_classes(access_index *x, arena *a) {
     for (size_t i = 0; i < n; i++) x->class_of[i] = (uint32_t)i;
     for (size_t i = 0; i < p->nblocks; i++) {
         FOR_EACH_OP(op, p->blocks[i]) {
-            if (makes_views(op)) join_args(x->class_of, op);
+            if (op_has_effect(op, OP_VIEWS))
+                join_views(x->class_of, op);
+            else if (makes_views(op))
+                join_args(x->class_of, op);
         }
     }
     for (size_t i = 0; i < n; i++) x->class_size[x->class_of[i] = find_class(x->class_of, (uint32_t)i)]++;
@@ -165,7 +195,8 @@ static uint32_t class_of_id(const access_index *x, uint32_t id) {
 }
 
 static uint32_t access_flags(const use *u) {
-    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_views(u->op) ? ACCESS_ALIAS : 0u);
+    if (op_has_effect(u->op, OP_ONLY_VIEWS)) return ACCESS_ALIAS;
+    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(u->op) ? ACCESS_ALIAS : 0u);
 }
 
 static weft_status note_uses(gatherer *g, const weft_var *v, uint32_t class) {

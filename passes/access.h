@@ -6,7 +6,8 @@
 
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_NESTED = 4, ACCESS_ALIAS = 8 };
 
-/* One op of block 0 touching one alias class. NESTED: through a sub-block that it runs. ALIAS: it makes views. */
+/* One op of block 0 touching one alias class. NESTED: through a sub-block that it runs. ALIAS: it makes views; without
+ * READ and WRITE it only names the bytes (a view, a wait) and is no consumer of them. */
 typedef struct access {
     weft_op *op;
     uint32_t position; /* of op in block 0, from 0 */

@@ -143,6 +143,27 @@ Test(ops_table, reads_slots_and_attrs) {
     cr_expect_eq(s.attrs[7].otherwise.count, 0);
 }
 
+Test(ops_table, view_slots_are_read_and_marked) {
+    struct {
+        const char *outputs;
+        int view_of;
+        uint32_t effects;
+    } rows[] = {{"Out&B", 1, OP_VIEWS | OP_ONLY_VIEWS}, {"Out*&A", 0, OP_VIEWS | OP_ONLY_VIEWS}, {"Out=A", -1, 0},
+                {"Out&A, Other", 0, OP_VIEWS}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        op_row row = {.type = "t", .inputs = "A, B", .outputs = rows[i].outputs, .attrs = ""};
+        op_schema s;
+        cr_assert_null(schema_parse(&context->arena, &row, &s));
+        cr_expect_eq(s.outputs[0].view_of, rows[i].view_of, "%s", rows[i].outputs);
+        cr_expect_eq(s.effects, rows[i].effects, "%s", rows[i].outputs);
+    }
+    op_row row = {.type = "t", .inputs = "A", .outputs = "Out&C", .attrs = ""};
+    op_schema s;
+    weft_status refused = schema_parse(&context->arena, &row, &s);
+    cr_assert_not_null(refused);
+    weft_status_free(refused);
+}
+
 struct bad_row {
     char inputs[24], outputs[24], attrs[40], expected[40];
 };
