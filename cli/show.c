@@ -39,6 +39,9 @@ static void print_op(const weft_op *op, size_t index) {
     long long ring = weft_op_attr_int(op, "ring_id", -1);
     if (ring >= 0) printf("  ring %lld", ring);
     if (weft_op_stream(op)[0]) printf("  stream %s", weft_op_stream(op));
+    for (size_t i = 0; weft_op_event_awaited(op, i); i++)
+        printf("%s%s", i ? ", " : "  waits for ", weft_op_event_awaited(op, i));
+    if (weft_op_event_recorded(op)[0]) printf("  records %s", weft_op_event_recorded(op));
     putchar('\n');
 }
 
@@ -95,7 +98,7 @@ static int run(cli_args *args) {
 const cli_command command_show = {
     .name = "show",
     .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--yaml]",
-    .summary = "Prints a program's ops, a line each: index, role, type, arguments, ring, stream.",
+    .summary = "Prints a program's ops, a line each: index, role, type, arguments, ring, stream, events.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

@@ -22,6 +22,14 @@ const char *weft_op_stream(const weft_op *op) {
     return op->dist && op->dist->execution_stream ? op->dist->execution_stream : "";
 }
 
+const char *weft_op_event_recorded(const weft_op *op) {
+    return op->dist && op->dist->event_to_record ? op->dist->event_to_record : "";
+}
+
+const char *weft_op_event_awaited(const weft_op *op, size_t index) {
+    return op->dist && index < op->dist->nevents_to_wait ? op->dist->events_to_wait[index] : NULL;
+}
+
 size_t weft_op_index(const weft_op *op) {
     size_t index = 0;
     for (const weft_op *o = op->prev; o; o = o->prev) index++;

@@ -123,6 +123,10 @@ const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size
 weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t index);
 /* The name of the stream that a pass or Paddle gave the op; "" is the compute stream. Borrowed. */
 const char *weft_op_stream(const weft_op *op);
+/* The event that the op records when it completes ("": none), and the i-th of those that it waits for before it starts
+ * (NULL: there are fewer). Borrowed. */
+const char *weft_op_event_recorded(const weft_op *op);
+const char *weft_op_event_awaited(const weft_op *op, size_t index);
 /* Position among the ops of its block, from 0. O(n). */
 size_t weft_op_index(const weft_op *op);
 

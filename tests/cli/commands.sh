@@ -28,6 +28,7 @@ ok $? 'a printed plan reads back to the same text'
 "$weft" ops | grep -q matmul_v2; ok $? 'ops lists the table'
 "$weft" ops --markdown | cmp -s - docs/ops.md; ok $? 'docs/ops.md is what `weft ops --markdown` prints'
 "$weft" passes | grep -q coalesce_grads; ok $? 'passes lists the table'
+sh tools/passes_doc.sh "$weft" | cmp -s - docs/passes.md; ok $? 'docs/passes.md is what tools/passes_doc.sh prints'
 
 "$weft" run "$folder/dp.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 \
     --save "$folder/final.{rank}.npz" --trace "$folder/t.json" --trace "$folder/t.html" >"$folder/csv" 2>"$folder/log"
