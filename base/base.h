@@ -125,8 +125,11 @@ typedef struct buffer {
 void buffer_init(buffer *b, const weft_allocator *allocator);
 void buffer_fini(buffer *b);
 void buffer_append(buffer *b, const void *bytes, size_t nbytes);
+/* Appends again `nbytes` that begin `at` bytes into the buffer. */
+void buffer_repeat(buffer *b, size_t at, size_t nbytes);
 void buffer_text(buffer *b, const char *text);
 void buffer_format(buffer *b, const char *format, ...) WEFT_PRINTF(2, 3);
+void buffer_integer(buffer *b, int64_t value); /* decimal */
 /* Shortest decimal text that reads back to the same float (double); always with '.', 'e', inf or nan. */
 void buffer_float(buffer *b, float value);
 void buffer_double(buffer *b, double value);

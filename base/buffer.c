@@ -17,6 +17,7 @@ void buffer_fini(buffer *b) {
 /* Room for `nbytes` more and a NUL. */
 static bool reserve(buffer *b, size_t nbytes) {
     size_t wanted;
+    if (nbytes < b->capacity - b->nbytes) return true; /* of a failed buffer too: its bytes are not given out */
     if (b->failed) return false;
     if (!base_add(b->nbytes, nbytes, &wanted) || !base_add(wanted, 1, &wanted)) return b->failed = true, false;
     weft_status status = vector_reserve(b->allocator, &b->bytes, &b->capacity, wanted, 1);
@@ -28,6 +29,12 @@ static bool reserve(buffer *b, size_t nbytes) {
 void buffer_append(buffer *b, const void *bytes, size_t nbytes) {
     if (!nbytes || !reserve(b, nbytes)) return;
     memcpy(b->bytes + b->nbytes, bytes, nbytes);
+    b->nbytes += nbytes;
+}
+
+void buffer_repeat(buffer *b, size_t at, size_t nbytes) {
+    if (!nbytes || !reserve(b, nbytes)) return;
+    memcpy(b->bytes + b->nbytes, b->bytes + at, nbytes);
     b->nbytes += nbytes;
 }
 
@@ -81,6 +88,15 @@ static bool put_special(buffer *b, double value) {
 
 /* %g drops trailing zeros, so the first precision that reads back is the shortest; 6 (15) digits always survive a
  * normal float (double), so shorter ones need no trial except among subnormals. */
+void buffer_integer(buffer *b, int64_t value) {
+    char digits[20], *at = digits + sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) *--at = '-';
+    buffer_append(b, at, (size_t)(digits + sizeof digits - at));
+}
+
 void buffer_float(buffer *b, float value) {
     if (put_special(b, (double)value)) return;
     char digits[64];

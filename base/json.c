@@ -34,6 +34,10 @@ void json_put_string(buffer *out, const char *bytes, size_t nbytes) {
     const unsigned char *at = (const unsigned char *)bytes, *end = at + nbytes;
     buffer_append(out, "\"", 1);
     while (at < end) {
+        const unsigned char *run = at;
+        while (at < end && *at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') at++;
+        buffer_append(out, run, (size_t)(at - run));
+        if (at == end) break;
         size_t n = utf8_length(at, (size_t)(end - at));
         if (n == 0)
             buffer_text(out, "\\ufffd"); /* JSON is text: a byte that is not has no form in it */

@@ -100,7 +100,7 @@ static weft_status make_scale(dp_plan *plan, weft_var *grad, weft_op **out) {
 }
 
 /* Puts an op like `pattern` behind `*after`, which it becomes. */
-static weft_status insert_like(const weft_op *pattern, weft_var *grad, weft_op **after) {
+static weft_status insert_like(weft_op *pattern, weft_var *grad, weft_op **after) {
     weft_op *op;
     TRY(op_like(pattern, grad, &op));
     weft_block_insert_after((*after)->block, *after, op);

@@ -13,12 +13,13 @@ static const weft_option options[] = {
 
 /* Paddle names a stream's ops so that its executor uses that stream, not the ring's. */
 static weft_status use_given_stream(weft_op *reduce) {
-    weft_attr *a = (weft_attr *)op_find_attr(reduce, "use_calc_stream");
-    if (!a && strncmp(reduce->type->bytes, "c_", 2) == 0) return weft_op_set_attr_bool(reduce, "use_calc_stream", true);
-    if (a && a->type == ATTR_BOOLEAN)
-        a->u.b = true;
-    else if (a)
-        a->u.i = 1;
+    const weft_attr *there = op_find_attr(reduce, "use_calc_stream");
+    if (!there && strncmp(reduce->type->bytes, "c_", 2) != 0) return NULL;
+    if (!there || there->type == ATTR_BOOLEAN)
+        return there && there->u.b ? NULL : weft_op_set_attr_bool(reduce, "use_calc_stream", true);
+    weft_attr *a;
+    TRY(op_set_attr(reduce, "use_calc_stream", &a));
+    a->u.i = 1;
     return NULL;
 }
 

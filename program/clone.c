@@ -3,13 +3,14 @@
  * Both run through one `copier`, which knows where a name, a var or a mesh of the source lies in the destination;
  * within one program that is the thing itself. Names are interned in the source's order, so ids agree and one array
  * maps them. */
-#include "program/ir.h"
+#include "program/attr_memo.h"
 
 typedef struct copier {
     weft_program *to;
     const name **names; /* by name id; NULL: same program */
     weft_var **vars;    /* by var id; NULL: same program */
     const weft_program *from;
+    attr_memo *memo; /* NULL: same program */
 } copier;
 
 static const name *name_of(const copier *c, const name *n) {
@@ -136,14 +137,26 @@ static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to,
     return NULL;
 }
 
+/* Ops that share a list of attrs share the copy. */
+static weft_status copy_op_attrs(const copier *c, const weft_op *from, weft_op *to) {
+    attr_memo_entry *entry = c->memo ? attr_memo_find(c->memo, from) : NULL;
+    bool is_known = entry && entry->list == from->attrs;
+    if (is_known)
+        to->attrs = entry->copy;
+    else
+        TRY(copy_attrs(c, from->attrs, from->nattrs, &to->attrs));
+    to->nattrs = from->nattrs;
+    to->attr_capacity = entry ? 0 : from->nattrs & OP_MAX_ATTRS;
+    if (entry) *entry = (attr_memo_entry){.list = from->attrs, .copy = to->attrs};
+    return NULL;
+}
+
 static weft_status copy_op(const copier *c, const weft_op *from, weft_op **out) {
     weft_op *op;
     TRY(op_create(c->to, name_of(c, from->type), &op));
     TRY(copy_slots(c, from, op, false));
     TRY(copy_slots(c, from, op, true));
-    TRY(copy_attrs(c, from->attrs, from->nattrs, &op->attrs));
-    op->nattrs = from->nattrs;
-    op->attr_capacity = from->nattrs & OP_MAX_ATTRS;
+    TRY(copy_op_attrs(c, from, op));
     op->is_target = from->is_target;
     op->has_is_target = from->has_is_target;
     text unknown;
@@ -275,6 +288,7 @@ static weft_status copy_program(copier *c, arena *scratch) {
     TRY(copy_text(c, from->op_version_map, &to->op_version_map));
     TRY(copy_text(c, from->unknown_fields, &to->unknown_fields));
     TRY(copy_string(c, from->place, &to->place));
+    if (!(c->memo = ARENA_NEW(scratch, attr_memo))) return base_out_of_memory();
     TRY(copy_names(c, scratch));
     TRY(copy_dist(c));
     return copy_blocks(c, scratch);

@@ -119,7 +119,7 @@ struct weft_op {
     slot_list inputs, outputs;
     weft_attr *attrs; /* in file order */
     uint32_t nattrs;
-    uint32_t attr_capacity : 30, has_is_target : 1, is_target : 1;
+    uint32_t attr_capacity : 30, has_is_target : 1, is_target : 1; /* attr_capacity 0: other ops share the list */
     op_dist *dist;              /* NULL: none */
     const text *unknown_fields; /* wire bytes to keep; NULL: none */
 };
@@ -232,14 +232,20 @@ WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_
 WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, slot *s, size_t count);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
 WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
-/* The attr to set: the existing one, or a new one at its sorted place among attrs. */
+/* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these
+ * functions alone: ops with equal lists share them. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
-bool op_remove_attr(weft_op *op, const char *n);
+WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n); /* no matter whether it is there */
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
 WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */
 WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out);    /* makes an empty one if there is none */
-/* An op like `pattern` that has `var` for each of its arguments; the values of attrs are shared. Not inserted. */
-WEFT_MUST_USE weft_status op_like(const weft_op *pattern, weft_var *var, weft_op **out);
+/* An op like `pattern` that has `var` for each of its arguments; both share the list of attrs. Not inserted. */
+WEFT_MUST_USE weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out);
+/* Lets `op` have the list of attrs of `from`, of the same program, until one of them changes it. */
+void op_share_attrs(weft_op *op, weft_op *from);
+static inline bool op_shares_attrs(const weft_op *op) {
+    return op->nattrs && !op->attr_capacity;
+}
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);

@@ -185,8 +185,21 @@ const weft_attr *op_find_attr(const weft_op *op, const char *n) {
     return NULL;
 }
 
+/* Before a change: the op gets a list of its own, with room for `more`. */
+static weft_status own_attrs(weft_op *op, size_t more) {
+    if (!op_shares_attrs(op)) return NULL;
+    size_t capacity = op->nattrs + more;
+    weft_attr *own = ARENA_ARRAY(&op->program->arena, weft_attr, capacity);
+    if (!own) return base_out_of_memory();
+    memcpy(own, op->attrs, op->nattrs * sizeof *own);
+    op->attrs = own;
+    op->attr_capacity = capacity & OP_MAX_ATTRS;
+    return NULL;
+}
+
 static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
     enum { FEW_ATTRS = 6 }; /* what an op has that is made attr by attr, so that most never grow */
+    TRY(own_attrs(op, 1));
     size_t count = op->nattrs ? (size_t)op->nattrs + 1 : FEW_ATTRS, capacity = op->attr_capacity;
     TRY(grow(&op->program->arena, &op->attrs, &capacity, count, sizeof *op->attrs));
     op->attr_capacity = capacity & OP_MAX_ATTRS;
@@ -204,7 +217,13 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
 
 weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     op_changed(op); /* the caller writes the value */
-    if ((*out = (weft_attr *)op_find_attr(op, n))) return NULL;
+    const weft_attr *there = op_find_attr(op, n);
+    if (there) {
+        size_t index = (size_t)(there - op->attrs);
+        TRY(own_attrs(op, 0));
+        *out = &op->attrs[index];
+        return NULL;
+    }
     const name *attr_name;
     TRY(program_name(op->program, n, strlen(n), &attr_name));
     size_t at = 0;
@@ -212,13 +231,22 @@ weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     return insert_attr(op, at, attr_name, out);
 }
 
-bool op_remove_attr(weft_op *op, const char *n) {
-    weft_attr *a = (weft_attr *)op_find_attr(op, n);
-    if (!a) return false;
-    memmove(a, a + 1, (size_t)(op->attrs + op->nattrs - (a + 1)) * sizeof *a);
+weft_status op_remove_attr(weft_op *op, const char *n) {
+    const weft_attr *there = op_find_attr(op, n);
+    if (!there) return NULL;
+    size_t index = (size_t)(there - op->attrs);
+    TRY(own_attrs(op, 0));
+    memmove(op->attrs + index, op->attrs + index + 1, (op->nattrs - index - 1) * sizeof *op->attrs);
     op->nattrs--;
     op_changed(op);
-    return true;
+    return NULL;
+}
+
+void op_share_attrs(weft_op *op, weft_op *from) {
+    from->attr_capacity = 0;
+    op->attrs = from->attrs;
+    op->nattrs = from->nattrs;
+    op->attr_capacity = 0;
 }
 
 static weft_status slots_like(const slot_list *pattern, bool output, weft_var *var, weft_op *op) {
@@ -230,15 +258,12 @@ static weft_status slots_like(const slot_list *pattern, bool output, weft_var *v
     return NULL;
 }
 
-weft_status op_like(const weft_op *pattern, weft_var *var, weft_op **out) {
+weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out) {
     weft_op *op;
     TRY(op_create(pattern->program, pattern->type, &op));
     TRY(slots_like(&pattern->inputs, false, var, op));
     TRY(slots_like(&pattern->outputs, true, var, op));
-    op->attrs = arena_copy(&op->program->arena, pattern->attrs, pattern->nattrs * sizeof *op->attrs);
-    if (!op->attrs) return base_out_of_memory();
-    op->nattrs = pattern->nattrs;
-    op->attr_capacity = pattern->nattrs & OP_MAX_ATTRS;
+    op_share_attrs(op, pattern);
     *out = op;
     return NULL;
 }

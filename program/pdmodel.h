@@ -7,12 +7,23 @@
 #include "program/forms.h"
 #include "program/wire.h"
 
+/* A list of attrs that some op of the file has: its bytes there, and what they became. */
+typedef struct known_attrs {
+    const uint8_t *from;
+    size_t nbytes;
+    weft_attr *items;
+    uint32_t count, hash;
+} known_attrs;
+
+enum { PDMODEL_KNOWN_ATTRS = 4096 };
+
 typedef struct pdmodel_reader {
     weft_program *program;
     const weft_allocator *allocator;
     size_t budget;
     bump bump;        /* the message that is being read */
     interner strings; /* values of attrs: lines of call stacks repeat in nearly every op */
+    known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
 } pdmodel_reader;
 
 /* Unpacks the message at the cursor with protobuf-c; it stays valid until the next call. */
@@ -35,6 +46,21 @@ WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
 /* Read one op or var into `b` if it is plain; *out_done tells. Else the functions below do it. */
 WEFT_MUST_USE weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 WEFT_MUST_USE weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
+/* Where the attrs of an op stand in the file; one after another, else the op is not plain. */
+typedef struct pdmodel_attrs {
+    const uint8_t *from, *end;
+    uint32_t count;
+} pdmodel_attrs;
+/* Adds the field [from, end) that holds an attr; false if it does not follow the one before. */
+bool pdmodel_note_attr(pdmodel_attrs *attrs, const uint8_t *from, const uint8_t *end);
+typedef struct pdmodel_attr_list {
+    weft_attr *items; /* shared with other ops: not to be changed */
+    uint32_t count;
+    bool is_plain; /* else nothing was found */
+} pdmodel_attr_list;
+/* Those attrs as a list, read unless an op before had the same. `c` is for messages. */
+WEFT_MUST_USE weft_status pdmodel_find_attrs(pdmodel_reader *r, const wire_cursor *c, const pdmodel_attrs *attrs,
+                                             pdmodel_attr_list *out);
 /* Reads one op and appends it to `b`. */
 WEFT_MUST_USE weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c);
 

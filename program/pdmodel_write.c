@@ -1,6 +1,7 @@
 /* pdmodel_write.c: a program to ProgramDesc. Fields go in the order of their numbers, as Paddle writes them; unknown
  * fields go at the end of their message. Field numbers are those of framework.proto; the lengths of messages are put in
  * once they are known. */
+#include "program/attr_memo.h"
 #include "program/pdmodel.h"
 
 /* --- attrs ------------------------------------------------------------------------------------------------------- */
@@ -102,15 +103,27 @@ static void put_slots(buffer *out, uint32_t number, const slot_list *list) {
     }
 }
 
-static void put_op(buffer *out, const weft_op *op) {
-    size_t start = wire_begin(out, BLOCK_OPS);
+/* Attrs are put once for all ops of a block that share their list, and then repeated. */
+static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
+    attr_memo_entry *entry = attr_memo_find(memo, op);
+    bool is_known = entry && entry->list == op->attrs;
+    enum { usual_length_nbytes = 2 };
+    size_t start = wire_begin_room(out, BLOCK_OPS, usual_length_nbytes);
     put_slots(out, OP_INPUTS, &op->inputs);
     put_slots(out, OP_OUTPUTS, &op->outputs);
     wire_put_bytes(out, OP_TYPE, op->type->bytes, op->type->nbytes);
-    for (size_t i = 0; i < op->nattrs; i++) put_attr(out, &op->attrs[i]);
+    size_t from = out->nbytes;
+    if (is_known)
+        buffer_repeat(out, entry->at, entry->nbytes);
+    else
+        for (size_t i = 0; i < op->nattrs; i++) put_attr(out, &op->attrs[i]);
+    size_t end = out->nbytes;
     if (op->has_is_target) wire_put_integer(out, OP_IS_TARGET, op->is_target);
     if (op->unknown_fields) buffer_append(out, op->unknown_fields->bytes, op->unknown_fields->nbytes);
-    wire_end(out, start);
+    size_t tail_nbytes = out->nbytes - end;
+    wire_end_room(out, start, usual_length_nbytes); /* which may move what was put since `start` */
+    if (entry && !is_known)
+        *entry = (attr_memo_entry){op->attrs, out->nbytes - tail_nbytes - (end - from), end - from, NULL};
 }
 
 /* --- vars -------------------------------------------------------------------------------------------------------- */
@@ -171,15 +184,18 @@ static void put_var(buffer *out, const weft_var *v) {
 
 /* --- blocks and the program -------------------------------------------------------------------------------------- */
 
-static void put_block(buffer *out, const weft_block *b) {
-    size_t start = wire_begin(out, PROGRAM_BLOCKS);
+static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
+    enum { usual_op_nbytes = 256, usual_var_nbytes = 32 };
+    memset(memo, 0, sizeof *memo);
+    size_t length_nbytes = wire_length_nbytes(b->nops * usual_op_nbytes + b->nvars * usual_var_nbytes);
+    size_t start = wire_begin_room(out, PROGRAM_BLOCKS, length_nbytes);
     wire_put_integer(out, BLOCK_IDX, b->idx);
     wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
     for (size_t i = 0; i < b->nvars; i++) put_var(out, b->vars[i]);
-    FOR_EACH_OP(op, b) put_op(out, op);
+    FOR_EACH_OP(op, b) put_op(out, op, memo);
     if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
     buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
-    wire_end(out, start);
+    wire_end_room(out, start, length_nbytes);
 }
 
 static void put_version(buffer *out, int64_t version) {
@@ -189,7 +205,10 @@ static void put_version(buffer *out, int64_t version) {
 }
 
 weft_status pdmodel_print(const weft_program *p, buffer *out) {
-    for (size_t i = 0; i < p->nblocks && !out->failed; i++) put_block(out, p->blocks[i]);
+    attr_memo *memo = base_alloc(out->allocator, sizeof *memo);
+    if (!memo) return base_out_of_memory();
+    for (size_t i = 0; i < p->nblocks && !out->failed; i++) put_block(out, p->blocks[i], memo);
+    base_free(out->allocator, memo, sizeof *memo);
     if (p->has_version) put_version(out, p->version);
     if (p->has_op_version_map) put_text(out, PROGRAM_OP_VERSION_MAP, p->op_version_map);
     buffer_append(out, p->unknown_fields.bytes, p->unknown_fields.nbytes);

@@ -40,7 +40,10 @@ static void close_object(writer *w) {
 
 static void put_ints(writer *w, const int64_t *values, size_t count) {
     buffer_text(w->out, "[");
-    for (size_t i = 0; i < count; i++) buffer_format(w->out, "%s%" PRId64, i ? ", " : "", values[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (i) buffer_text(w->out, ", ");
+        buffer_integer(w->out, values[i]);
+    }
     buffer_text(w->out, "]");
 }
 
@@ -48,7 +51,7 @@ static void put_mesh_member(writer *w, const mesh *m) {
     int64_t index = mesh_index_find(w->meshes, w->program->nmeshes, m);
     if (index < 0) return;
     put_key(w, "mesh");
-    buffer_format(w->out, "%" PRId64, index);
+    buffer_integer(w->out, index);
 }
 
 /* The members of a JSON object text, without its braces, as further members of the object that is open. */
@@ -73,7 +76,7 @@ static void put_partial(writer *w, const placement *p) {
         const char *reduce = form_reduce_name(p->partial_reduce[i]);
         buffer_text(w->out, first ? "" : ", ");
         if (sums)
-            buffer_format(w->out, "%u", i);
+            buffer_integer(w->out, i);
         else
             buffer_format(w->out, "\"%u\": \"%s\"", i, reduce ? reduce : "sum");
         first = false;
@@ -87,15 +90,17 @@ static void put_placement_members(writer *w, const placement *p, bool with_parti
     put_key(w, "dims_mapping");
     put_ints(w, p->dims_mapping, ndim);
     put_key(w, "batch_dim");
-    buffer_format(w->out, "%" PRId64, p->batch_dim);
+    buffer_integer(w->out, p->batch_dim);
     put_key(w, "dynamic_dims");
     buffer_text(w->out, "[");
-    for (size_t i = 0; i < ndim; i++)
-        buffer_format(w->out, "%s%d", i ? ", " : "", p->dynamic_dims && p->dynamic_dims[i]);
+    for (size_t i = 0; i < ndim; i++) {
+        buffer_text(w->out, i ? ", " : "");
+        buffer_integer(w->out, p->dynamic_dims && p->dynamic_dims[i]);
+    }
     buffer_text(w->out, "]");
     if (p->chunk_id) {
         put_key(w, "chunk_id");
-        buffer_format(w->out, "%" PRId64, p->chunk_id);
+        buffer_integer(w->out, p->chunk_id);
     }
     if (with_partial && p->partial_axes) {
         put_key(w, "partial");
@@ -150,13 +155,18 @@ static void put_params_grads(writer *w) {
 
 /* --- vars and ops ------------------------------------------------------------------------------------------------ */
 
+static void start_line(writer *w, const char *comma) {
+    buffer_text(w->out, comma);
+    buffer_text(w->out, "\n  ");
+}
+
 static void put_vars(writer *w, weft_var *const *by_name) {
     const weft_program *p = w->program;
     const char *comma = "";
     for (size_t i = 0; i < p->nall_vars; i++) {
         const weft_var *v = p->all_vars[i];
         if (by_name[v->name->id] != v || (!v->dist && !v->dist_is_null)) continue;
-        buffer_format(w->out, "%s\n  ", comma);
+        start_line(w, comma);
         comma = ",";
         json_put_string(w->out, v->name->bytes, v->name->nbytes);
         if (!v->dist) {
@@ -215,15 +225,15 @@ static void put_op(writer *w, const weft_op *op, size_t block, size_t index) {
     const op_dist *d = op->dist;
     open_object(w);
     put_key(w, "block");
-    buffer_format(w->out, "%zu", block);
+    buffer_integer(w->out, (int64_t)block);
     put_key(w, "idx");
-    buffer_format(w->out, "%zu", index);
+    buffer_integer(w->out, (int64_t)index);
     put_key(w, "type");
     json_put_string(w->out, op->type->bytes, op->type->nbytes);
     put_string_member(w, "impl_type", d->impl_type);
     if (d->impl_type || d->impl_idx) {
         put_key(w, "impl_idx");
-        buffer_format(w->out, "%" PRId64, d->impl_idx);
+        buffer_integer(w->out, d->impl_idx);
     }
     put_mesh_member(w, d->mesh);
     if (d->mesh || d->ninputs) put_placements(w, "inputs", d->inputs, d->ninputs, d->mesh);
@@ -252,7 +262,7 @@ static void put_ops(writer *w) {
         size_t index = 0;
         FOR_EACH_OP(op, w->program->blocks[i]) {
             if (op->dist) {
-                buffer_format(w->out, "%s\n  ", comma);
+                start_line(w, comma);
                 comma = ",";
                 put_op(w, op, i, index);
             }

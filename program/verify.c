@@ -5,7 +5,7 @@
  * Paddle writes some attributes twice, with one value; a placement with no entries says "not known", whatever the
  * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there; any
  * negative extent is an unknown one (Paddle multiplies a batch of -1 by other extents). */
-#include "program/ir.h"
+#include "program/attr_memo.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +37,7 @@ typedef struct verifier {
     const weft_program *program;
     bool all; /* else only what changed in the program's generation */
     size_t nproblems;
+    attr_memo sound; /* shared lists of attrs in which there is no problem */
     arena scratch;
     const weft_block *block; /* the one being looked at */
     const weft_op *op;       /* NULL between ops */
@@ -283,7 +284,19 @@ static const weft_attr *attr_before(verifier *v, size_t at) {
     return NULL;
 }
 
+/* Whether the op's attrs would be found sound whatever op of whatever block has them. */
+static bool suits_any_op(const weft_op *op) {
+    for (size_t i = 0; i < op->nattrs; i++)
+        if (op->attrs[i].type == ATTR_BLOCK || op->attrs[i].type == ATTR_BLOCKS ||
+            name_is(op->attrs[i].name, "ring_id"))
+            return false;
+    return true;
+}
+
 static weft_status check_attrs(verifier *v) {
+    attr_memo_entry *sound = attr_memo_find(&v->sound, v->op);
+    if (sound && sound->list == v->op->attrs) return NULL;
+    size_t nproblems = v->nproblems;
     TRY(begin_list(v, v->op->nattrs));
     for (size_t i = 0; i < v->op->nattrs; i++) {
         const weft_attr *a = &v->op->attrs[i];
@@ -294,6 +307,7 @@ static weft_status check_attrs(verifier *v) {
         if (a->type == ATTR_BLOCK) check_block_attr(v, a, a->u.i);
         for (size_t k = 0; a->type == ATTR_BLOCKS && k < a->count; k++) check_block_attr(v, a, a->u.ints[k]);
     }
+    if (sound && nproblems == v->nproblems && suits_any_op(v->op)) sound->list = v->op->attrs;
     return NULL;
 }
 

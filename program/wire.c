@@ -199,21 +199,34 @@ void wire_put_bytes(buffer *out, uint32_t number, const void *bytes, size_t nbyt
     out->nbytes += n + nbytes;
 }
 
-size_t wire_begin(buffer *out, uint32_t number) {
-    uint8_t *at = room(out, VARINT_MAX_NBYTES + 1);
-    if (at) out->nbytes += encode_tag(number, WIRE_BYTES, at) + 1; /* most lengths take one byte */
+size_t wire_length_nbytes(size_t nbytes) {
+    uint8_t length[VARINT_MAX_NBYTES];
+    return encode_varint(nbytes, length);
+}
+
+size_t wire_begin_room(buffer *out, uint32_t number, size_t length_nbytes) {
+    uint8_t *at = room(out, 2 * VARINT_MAX_NBYTES);
+    if (at) out->nbytes += encode_tag(number, WIRE_BYTES, at) + length_nbytes;
     return out->nbytes;
 }
 
-void wire_end(buffer *out, size_t start) {
+void wire_end_room(buffer *out, size_t start, size_t length_nbytes) {
     size_t nbytes = out->nbytes - start;
     uint8_t *at = room(out, VARINT_MAX_NBYTES), length[VARINT_MAX_NBYTES];
     if (!at) return;
     size_t n = encode_varint(nbytes, length);
     uint8_t *body = at - nbytes;
-    if (n > 1) memmove(body + n - 1, body, nbytes);
-    memcpy(body - 1, length, n);
-    out->nbytes += n - 1;
+    if (n != length_nbytes) memmove(body - length_nbytes + n, body, nbytes);
+    memcpy(body - length_nbytes, length, n);
+    out->nbytes += n - length_nbytes;
+}
+
+size_t wire_begin(buffer *out, uint32_t number) {
+    return wire_begin_room(out, number, 1); /* what most take */
+}
+
+void wire_end(buffer *out, size_t start) {
+    wire_end_room(out, start, 1);
 }
 
 void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message) {

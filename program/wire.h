@@ -63,6 +63,14 @@ static inline bool wire_take(wire_cursor *c, wire_field *f) {
     return true;
 }
 
+/* Inside a field of WIRE_BYTES, and its bytes. */
+static inline wire_cursor wire_inside(const wire_cursor *c, const wire_field *f) {
+    return (wire_cursor){c->origin, f->bytes, f->bytes + f->nbytes, c->place};
+}
+static inline ProtobufCBinaryData wire_data(const wire_field *f) {
+    return (ProtobufCBinaryData){f->nbytes, (uint8_t *)f->bytes};
+}
+
 /* The next field; *out_more is false at the end. */
 WEFT_MUST_USE weft_status wire_next(wire_cursor *c, wire_field *f, bool *out_more);
 /* A cursor over the message in a field, whose wire type must be WIRE_BYTES. */
@@ -78,6 +86,11 @@ void wire_put_integer(buffer *out, uint32_t number, int64_t value);
 /* A message as a field: what is put between begin, which says where that starts, and end. */
 size_t wire_begin(buffer *out, uint32_t number);
 void wire_end(buffer *out, size_t start);
+/* The same for a message so large that moving it to make room for its length counts: `length_nbytes` is the room kept,
+ * what the length will most likely need. */
+size_t wire_length_nbytes(size_t nbytes);
+size_t wire_begin_room(buffer *out, uint32_t number, size_t length_nbytes);
+void wire_end_room(buffer *out, size_t start, size_t length_nbytes);
 /* Packs a message as a field. */
 void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message);
 /* Appends the unknown fields of a message. */

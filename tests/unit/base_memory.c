@@ -99,6 +99,20 @@ Test(memory, vectors_grow_and_refuse_overflow) {
     base_free(&libc, items, capacity * sizeof *items);
 }
 
+Test(memory, buffers_print_integers_and_repeat_what_they_hold) {
+    buffer b;
+    buffer_init(&b, &libc);
+    const int64_t values[] = {0, -1, 10, INT64_MIN, INT64_MAX};
+    for (size_t i = 0; i < 5; i++) {
+        buffer_integer(&b, values[i]);
+        buffer_text(&b, " ");
+    }
+    for (int i = 0; i < 8; i++) buffer_repeat(&b, 2, 3); /* grows under its own bytes */
+    buffer_append(&b, "", 1);
+    cr_expect_str_eq(b.bytes, "0 -1 10 -9223372036854775808 9223372036854775807 -1 -1 -1 -1 -1 -1 -1 -1 ");
+    buffer_fini(&b);
+}
+
 Test(memory, buffers_take_exactly_their_bytes) {
     buffer b;
     buffer_init(&b, &libc);

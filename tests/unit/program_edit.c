@@ -211,10 +211,29 @@ Test(program_edit, slots_and_attrs_take_their_sorted_place) {
     }
     cr_assert_eq(weft_op_ninputs(op, "X"), 0);
     cr_assert_float_eq(weft_op_attr_float(op, "c", 0), (double)0.1f, 0.0);
-    cr_assert(op_remove_attr(op, "c"));
-    cr_assert_not(op_remove_attr(op, "c"));
+    cr_assert_null(op_remove_attr(op, "c"));
+    cr_assert_null(op_find_attr(op, "c"));
+    cr_assert_null(op_remove_attr(op, "c"));
     cr_assert_eq(op->nattrs, 2);
     weft_status status = weft_op_set_attr_int(op, "big", INT64_MAX);
     cr_assert_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
     weft_status_free(status);
+}
+
+Test(program_edit, ops_that_share_attrs_change_them_alone) {
+    weft_op *a, *b;
+    cr_assert_null(weft_op_create(program, "scale", &a));
+    cr_assert_null(weft_op_set_attr_float(a, "scale", 2.0));
+    cr_assert_null(weft_op_set_attr_int(a, "op_role", 1));
+    cr_assert_null(weft_op_create(program, "scale", &b));
+    op_share_attrs(b, a);
+    cr_expect(op_shares_attrs(a) && op_shares_attrs(b) && a->attrs == b->attrs);
+    cr_assert_null(weft_op_set_attr_float(b, "scale", 3.0));
+    cr_expect_float_eq(weft_op_attr_float(a, "scale", 0), 2.0, 0);
+    cr_expect_float_eq(weft_op_attr_float(b, "scale", 0), 3.0, 0);
+    cr_assert_null(op_remove_attr(a, "op_role"));
+    cr_expect_eq(weft_op_attr_int(b, "op_role", 7), 1);
+    cr_expect_eq(weft_op_attr_int(a, "op_role", 7), 7);
+    cr_assert_null(weft_op_set_attr_bool(a, "added", true));
+    cr_expect_null(op_find_attr(b, "added"));
 }
