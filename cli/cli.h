@@ -54,6 +54,9 @@ bool cli_given(const cli_args *args, const char *name);
 bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out);
 bool cli_double(const cli_args *args, const char *name, double *out);
 
+/* Whether --reading is in_order; false after printing a usage error. */
+bool cli_stated_waits(const cli_args *args, bool *out);
+
 /* Prints "weft COMMAND: place: message" to stderr, frees the status, returns EXIT_WORK_FAILED. */
 int cli_fail(const cli_args *args, weft_status status);
 /* A usage error: the message and the usage line; returns EXIT_USAGE. */

@@ -45,6 +45,14 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
     return true;
 }
 
+bool cli_stated_waits(const cli_args *args, bool *out) {
+    const char *reading = cli_value(args, "--reading");
+    *out = reading && strcmp(reading, "in_order") == 0;
+    if (!reading || *out || strcmp(reading, "by_bytes") == 0) return true;
+    cli_usage_error(args->command, "--reading: expected by_bytes or in_order, found \"%s\"", reading);
+    return false;
+}
+
 int cli_fail(const cli_args *args, weft_status status) {
     const char *place = weft_status_place(status);
     fprintf(stderr, "weft %s: %s%s%s\n", args->command->name, place, place[0] ? ": " : "", weft_status_message(status));

@@ -20,6 +20,10 @@ static const cli_option options[] = {
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
     {"--no-fuse", 0, NULL,
      "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
+    {"--reading", 0, "R",
+     "by_bytes: streams wait as bytes ask for (default); in_order: only as the program states, with --unsafe"},
+    {"--unsafe", 0, NULL, "run although ops may race"},
+    {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
@@ -42,6 +46,9 @@ typedef struct session {
     size_t nfetches;
     weft_trainer *trainer;
     double *seconds; /* per step */
+    bool stated_waits;
+    weft_delay *delays;
+    size_t ndelays;
 } session;
 
 static void session_fini(session *s) {
@@ -55,6 +62,7 @@ static void session_fini(session *s) {
     free(s->fetch_list);
     free(s->fetches);
     free(s->seconds);
+    free(s->delays);
 }
 
 char *rank_path(const char *path, int rank) {
@@ -120,6 +128,30 @@ static weft_status split_fetches(session *s, const char *list) {
     return NULL;
 }
 
+/* "OP:MS[:RANK]" */
+static bool parse_delay(const char *given, weft_delay *out) {
+    long long op;
+    double ms;
+    int rank = -1, end = 0;
+    if (sscanf(given, "%lld:%lf%n", &op, &ms, &end) != 2 || op < 0 || !(ms >= 0 && ms < 1e9)) return false;
+    if (given[end] && (sscanf(given + end, ":%d%n", &rank, &end) != 1 || rank < 0)) return false;
+    *out = (weft_delay){rank, op, ms / 1e3};
+    return true;
+}
+
+/* False after printing a usage error. */
+static bool read_delays(session *s) {
+    const cli_args *args = s->args;
+    s->delays = calloc(args->ngiven + 1, sizeof *s->delays);
+    for (size_t i = 0; s->delays && i < args->ngiven; i++) {
+        if (strcmp(args->names[i], "--delay") != 0) continue;
+        if (parse_delay(args->values[i], &s->delays[s->ndelays++])) continue;
+        cli_usage_error(args->command, "--delay: expected OP:MS or OP:MS:RANK, found \"%s\"", args->values[i]);
+        return false;
+    }
+    return s->delays != NULL;
+}
+
 /* Numbers of the command line, checked. */
 typedef struct numbers {
     long long ranks, steps, first_step, threads, seed, plans;
@@ -146,11 +178,15 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .first_step = (size_t)s->state.step,
         .nsteps = (size_t)n->steps,
         .plan_capacity = (size_t)n->plans,
+        .stated_waits = s->stated_waits,
         .executor = {.nthreads = (int)n->threads,
                      .seed = (uint64_t)s->state.seed,
                      .trace = cli_given(args, "--trace"),
                      .profile = cli_given(args, "--profile"),
-                     .no_fuse = cli_given(args, "--no-fuse")},
+                     .no_fuse = cli_given(args, "--no-fuse"),
+                     .unsafe = cli_given(args, "--unsafe"),
+                     .delays = s->delays,
+                     .ndelays = s->ndelays},
     };
     return weft_trainer_create(args->context, &o, &s->trainer);
 }
@@ -260,6 +296,10 @@ static int run(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
     session s = {.args = args, .nranks = (int)n.ranks};
+    if (!cli_stated_waits(args, &s.stated_waits) || !read_delays(&s)) {
+        session_fini(&s);
+        return EXIT_USAGE;
+    }
     weft_status status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);
     if (!status) status = train(&s, &expected);

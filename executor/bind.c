@@ -5,7 +5,9 @@
  *
  * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
+#include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "executor/group.h"
 #include "executor/state.h"
@@ -170,6 +172,39 @@ static weft_status check_waits(const rank_state *rank, const plan_instr *instr, 
     return NULL;
 }
 
+/* --- delays ----------------------------------------------------------------------------------------------------------
+ */
+
+/* The kernel that a late instruction runs in the end. */
+typedef struct late_kernel {
+    kernel_run_fn run;
+    void *state;
+    struct timespec by;
+} late_kernel;
+
+static weft_status run_late(const kernel_call *c) {
+    const late_kernel *late = c->state;
+    kernel_call call = *c;
+    call.state = late->state;
+    nanosleep(&late->by, NULL);
+    return late->run(&call);
+}
+
+static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
+    double seconds = 0;
+    for (size_t i = 0; i < x->options.ndelays; i++) {
+        const weft_delay *d = &x->options.delays[i];
+        if (d->op_index == b->instr->op_index && (d->rank < 0 || d->rank == rank->rank)) seconds += d->seconds;
+    }
+    if (!(seconds > 0)) return NULL;
+    late_kernel *late = ARENA_NEW(&x->arena, late_kernel);
+    if (!late) return base_out_of_memory();
+    *late = (late_kernel){b->run, b->call.state, {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)}};
+    b->run = run_late;
+    b->call.state = late;
+    return NULL;
+}
+
 /* Prepares the kernel: looks at types and attrs, makes its state. */
 static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_instr *instr, bound_instr *out) {
     kernel_call *call = &out->call;
@@ -221,6 +256,7 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
                               .op_seed = op_seed(rank->plan, instr, nout, writers),
                               .nthreads = x->options.nthreads};
     TRY(prepare(x, rank, instr, out));
+    TRY(delay(x, rank, out));
     fill_addresses(rank, in, instr->in, nin);
     forget_unread(instr, in);
     fill_addresses(rank, outs, instr->out, nout);

@@ -5,7 +5,7 @@
 #include "executor/slice.h"
 #include "executor/state.h"
 
-static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks) {
+static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks, bool unsafe) {
     if (nranks < 1) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected at least 1", nranks);
     if (nplans != 1 && nplans != (size_t)nranks) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%zu plans for %d ranks: expected 1 or %d", nplans,
@@ -13,6 +13,11 @@ static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int
     }
     for (size_t i = 0; i < nplans; i++) {
         if (!plans[i]) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "plan %zu is NULL", i);
+        if (plans[i]->stated_waits && !unsafe) {
+            return weft_status_create(WEFT_INVALID_ARGUMENT, plans[i]->program->place,
+                                      "its plan has only the waits that the program states: it may race, and is run "
+                                      "only if that is asked for (unsafe)");
+        }
     }
     return NULL;
 }
@@ -22,6 +27,7 @@ static void set_options(weft_executor *x, const weft_executor_options *options) 
     if (x->options.nthreads < 1) x->options.nthreads = 1;
     if (!(x->options.timeout_seconds > 0)) x->options.timeout_seconds = 300;
     if (x->options.trace_steps < 0) x->options.trace_steps = 0;
+    if (x->options.ndelays) x->options.no_fuse = true; /* so that each op has an instruction that can be late */
 }
 
 static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, size_t nplans) {
@@ -54,7 +60,7 @@ weft_status weft_executor_create(weft_context *context, const weft_plan *const *
 weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
                             const weft_executor_options *options, executor_state *state,
                             weft_executor **out_executor) {
-    TRY(check_plans(plans, nplans, nranks));
+    TRY(check_plans(plans, nplans, nranks, options && options->unsafe));
     weft_executor *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
     memset(x, 0, sizeof *x);

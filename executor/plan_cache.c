@@ -150,7 +150,8 @@ static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
         weft_plan_options options = {.feeds = feeds->items,
                                      .nfeeds = feeds->count,
                                      .fetches = c->fetches[program],
-                                     .nfetches = c->nfetches[program]};
+                                     .nfetches = c->nfetches[program],
+                                     .stated_waits = o->stated_waits};
         TRY(weft_plan_create(o->programs[program], &options, &e->plans[e->nplans]));
     }
     return NULL;

@@ -41,6 +41,13 @@ typedef struct plan_root {
     uint32_t nodes;               /* ranges.c: its first node */
 } plan_root;
 
+/* The program states that instructions of `stream` from number `from` on (-1: of any stream) wait until stream `on` has
+ * completed `count`. */
+typedef struct stated_wait {
+    size_t from;
+    int32_t stream, on, count;
+} stated_wait;
+
 typedef struct plan_builder {
     weft_plan *plan;
     weft_context *context;
@@ -70,6 +77,8 @@ typedef struct plan_builder {
 
     plan_access *accesses;  /* accesses.c */
     uint32_t *first_access; /* ninstrs + 1 */
+
+    struct stated *stated; /* stated.c; NULL: waits are derived from accesses */
 
     int32_t *clocks; /* hazards.c: ninstrs x nstreams: instructions of each stream completed before this one starts */
 } plan_builder;
@@ -122,6 +131,16 @@ WEFT_MUST_USE weft_status plan_split_overlaps(plan_builder *b, const plan_step *
 
 /* streams.c: the stream of an op, found or made. */
 WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stream);
+
+/* The stream of that name, found or made. `op` is for messages. */
+WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream,
+                                           int32_t *out_stream);
+
+/* stated.c: what the program itself says of order: to be told of each step before and after it becomes instructions. */
+WEFT_MUST_USE weft_status plan_stated_before(plan_builder *b, const plan_step *step);
+WEFT_MUST_USE weft_status plan_stated_after(plan_builder *b, const plan_step *step);
+/* need[s] = what instruction i must wait for by what was stated. Ask for each, in order. */
+void plan_stated_needs(plan_builder *b, size_t i, int32_t *need);
 
 /* ranges.c: the last accesses to each byte range of each root, by stream. */
 typedef struct plan_ranges plan_ranges;

@@ -15,7 +15,7 @@ static weft_status begin(plan_builder *b, const weft_program *program, const wef
     interner_init(&b->names, &b->scratch);
     b->plan = base_alloc(&b->context->allocator, sizeof *b->plan);
     if (!b->plan) return base_out_of_memory();
-    *b->plan = (weft_plan){.context = b->context};
+    *b->plan = (weft_plan){.context = b->context, .stated_waits = b->options->stated_waits};
     arena_init(&b->plan->arena, &b->context->allocator);
     TRY(weft_program_clone(program, &b->program));
     b->plan->program = b->program;

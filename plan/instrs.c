@@ -237,6 +237,10 @@ static weft_status take_step(plan_builder *b, const plan_step *step) {
 weft_status plan_make_instrs(plan_builder *b) {
     int32_t compute;
     TRY(plan_stream_of(b, NULL, &compute));
-    for (size_t i = 0; i < b->nsteps; i++) TRY(take_step(b, &b->steps[i]));
+    for (size_t i = 0; i < b->nsteps; i++) {
+        if (b->options->stated_waits) TRY(plan_stated_before(b, &b->steps[i]));
+        TRY(take_step(b, &b->steps[i]));
+        if (b->options->stated_waits) TRY(plan_stated_after(b, &b->steps[i]));
+    }
     return NULL;
 }

@@ -190,7 +190,20 @@ static weft_status parse_number(plan_reader *r, const char *what, int64_t low, i
     return plan_read_int(r, node, what, low, high, out);
 }
 
-enum { VERSION, RANK, STREAMS, PERSISTENT, TEMPORARY, REMOVED, RINGS, MESHES, VALUES, INSTRUCTIONS, NPARTS };
+enum {
+    VERSION,
+    RANK,
+    STREAMS,
+    PERSISTENT,
+    TEMPORARY,
+    REMOVED,
+    STATED_WAITS,
+    RINGS,
+    MESHES,
+    VALUES,
+    INSTRUCTIONS,
+    NPARTS
+};
 
 static const plan_key parts[NPARTS] = {
     [VERSION] = {"weft_plan", true, NULL},
@@ -199,6 +212,7 @@ static const plan_key parts[NPARTS] = {
     [PERSISTENT] = {"persistent_nbytes", true, NULL},
     [TEMPORARY] = {"temporary_nbytes", true, NULL},
     [REMOVED] = {"removed_ops", true, NULL},
+    [STATED_WAITS] = {"stated_waits", false, NULL},
     [RINGS] = {"rings", false, NULL},
     [MESHES] = {"meshes", false, NULL},
     [VALUES] = {"values", true, NULL},
@@ -217,6 +231,12 @@ static weft_status parse_part(plan_reader *r, int part) {
     case REMOVED:
         TRY(parse_number(r, "removed_ops", 0, INT32_MAX, &number));
         r->plan->nremoved = (size_t)number;
+        return NULL;
+    case STATED_WAITS:
+        TRY(take(r, &node));
+        if (node->kind != NODE_SCALAR || strcmp(node->bytes, "true") != 0)
+            return yaml_error(r->context, node, r->place, "stated_waits: expected true");
+        r->plan->stated_waits = true;
         return NULL;
     case RINGS: return parse_items(r, "a list of rings", parse_ring);
     case MESHES: return parse_items(r, "a list of meshes", parse_mesh);

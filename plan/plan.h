@@ -61,6 +61,7 @@ struct weft_plan {
     int64_t persistent_nbytes, temporary_nbytes;
     int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction (live.c) */
     size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
+    bool stated_waits; /* waits are those that the program states: conflicting accesses may be unordered */
 };
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */

@@ -8,7 +8,7 @@ static bool is_compute(const char *stream) {
     return !strcmp(stream, "default") || !strcmp(stream, "DefaultStream") || !strcmp(stream, "compute") || !*stream;
 }
 
-static weft_status find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream) {
+weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream) {
     for (size_t i = 0; i < b->nstreams; i++)
         if (strcmp(b->streams[i], stream) == 0) return *out_stream = (int32_t)i, NULL;
     if (b->nstreams == PLAN_MAX_STREAMS)
@@ -20,15 +20,15 @@ static weft_status find_stream(plan_builder *b, const weft_op *op, const char *s
 }
 
 weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stream) {
-    if (!b->nstreams) TRY(find_stream(b, op, "compute", out_stream));
+    if (!b->nstreams) TRY(plan_find_stream(b, op, "compute", out_stream));
     *out_stream = 0;
     if (!op) return NULL;
     const char *named = op->dist ? op->dist->execution_stream : NULL;
-    if (named && !is_compute(named)) return find_stream(b, op, named, out_stream);
+    if (named && !is_compute(named)) return plan_find_stream(b, op, named, out_stream);
     if (strncmp(op->type->bytes, "c_allreduce_", 12) == 0 && !attr_bool(op, "use_calc_stream", false)) {
         char of_ring[32];
         snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
-        return find_stream(b, op, of_ring, out_stream);
+        return plan_find_stream(b, op, of_ring, out_stream);
     }
     return NULL;
 }

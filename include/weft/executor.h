@@ -11,6 +11,14 @@ extern "C" {
 
 typedef struct weft_executor weft_executor;
 
+/* Makes an op slow, to see what depends on its being fast: each instruction of op number `op_index` of block 0 starts so
+ * much later than it could, on that rank (-1: on all). */
+typedef struct weft_delay {
+    int rank;
+    int64_t op_index;
+    double seconds;
+} weft_delay;
+
 typedef struct weft_executor_options {
     int nthreads;  /* intra-op threads a stream may use; 0 means 1 */
     uint64_t seed; /* of random ops */
@@ -19,6 +27,9 @@ typedef struct weft_executor_options {
     bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse;    /* every instruction alone, though the plan lets some take turns; results are the same */
     double timeout_seconds; /* a collective that waits longer fails; 0 means 300 */
+    bool unsafe;            /* takes plans with stated_waits, which may race */
+    const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
+    size_t ndelays;
 } weft_executor_options;
 
 /* An executor for `nranks` ranks. `plans` has 1 plan (shared by all ranks) or nranks plans; they must outlive it. All

@@ -26,6 +26,10 @@ typedef struct weft_plan_options {
     size_t nfeeds;
     const char *const *fetches; /* vars to keep until the end of the step */
     size_t nfetches;
+    /* Only the waits that the program states order streams (events of its ops, c_wait_*, c_sync_*, wait_tensor): the
+     * reading in_order of `weft verify`. Such a plan races where the program does, and an executor takes it only with
+     * its option `unsafe`: it is for showing a race. */
+    bool stated_waits;
 } weft_plan_options;
 
 /* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are

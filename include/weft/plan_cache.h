@@ -27,6 +27,7 @@ typedef struct weft_plan_cache_options {
     const char *const *fetches;
     size_t nfetches;
 
+    bool stated_waits; /* as in weft_plan_options: needs executor.unsafe */
     size_t capacity; /* how many plans are kept; 0 means WEFT_PLAN_CACHE_CAPACITY */
     /* Bytes that kept plans' executors may hold together beside parameters and state; 0: no limit. The one in use stays
      * even if it is larger. */
