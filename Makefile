@@ -73,10 +73,11 @@ WEFT     := $(B)/weft
 # Tests: tests/unit/*.c are Criterion suites, tests/plain/*.c plain mains (they also run under TSan), one binary a file.
 UNIT_TESTS  := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*.c)))
 PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
-BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps)
+BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli unit-tests plain-tests benches demo test check-all check-deps golden bench format install clean help setup
+.PHONY: all lib cli unit-tests plain-tests benches demo test check-all check-deps golden bench bench-bugs format install clean \
+        help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
 
@@ -162,6 +163,9 @@ bench: all
 	$(Q)$(MAKE) --no-print-directory benches
 	$(Q)BENCH=$(B)/bench BUILD=$(BUILD) sh bench/run.sh
 
+bench-bugs: all
+	$(Q)WEFT=$(WEFT) sh bench/bugs/run.sh
+
 benches: $(BENCHES)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(B)/bench/synthetic.o $(LIB) $(LDLIBS)
@@ -186,4 +190,5 @@ help:
 	@echo 'make             library and command into $(B)'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'
+	@echo 'make bench-bugs  known bugs of collective programs: found, missed, false alarms'
 	@echo 'make bench check-deps format clean'

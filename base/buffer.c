@@ -122,7 +122,7 @@ weft_status buffer_status(const buffer *b) {
 }
 
 weft_status buffer_take(buffer *b, char **out_bytes, size_t *out_nbytes) {
-    if (!reserve(b, 0)) return buffer_fini(b), base_out_of_memory();
+    if (b->failed || !reserve(b, 0)) return buffer_fini(b), base_out_of_memory();
     b->bytes[b->nbytes] = '\0';
     if (b->capacity != b->nbytes + 1) {
         char *fitted = base_resize(b->allocator, b->bytes, b->capacity, b->nbytes + 1);

@@ -12,8 +12,11 @@ show() {
 }
 
 show "$bench/scale" 1000 10000 100000
+show "$bench/scale" --prove 1000 10000 100000
 show "$bench/plan" 1000 10000 100000
+show "$bench/proof" 1000 10000 100000
 show "$bench/chain"
+show "$bench/fuse" 1000 10000 100000
 if [ ! -d "$peers" ]; then
     echo
     echo "# no other frameworks in $peers: bench/peers/setup $peers"

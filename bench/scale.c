@@ -1,6 +1,7 @@
 /* scale.c: how load, the data-parallel pass list and save grow with the number of ops.
  *
- * usage: scale [OPS ...]     default 1000 10000 100000. Each size is measured three times; the median counts.
+ * usage: scale [--prove] [OPS ...]     default 1000 10000 100000. Each size is measured three times; the median counts.
+ *        --prove: each pass is proved to keep what the program computes, and passes_seconds is with that
  *        scale --write OPS FILE     writes the serial program of that size, for others to be measured on
  * CSV on stdout: ops,load_seconds,passes_seconds,save_seconds */
 #include <stdio.h>
@@ -26,7 +27,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static weft_status measure(weft_context *context, const char *bytes, size_t nbytes, timing *out) {
+static weft_status measure(weft_context *context, const char *bytes, size_t nbytes, weft_prove prove, timing *out) {
     weft_program *program = NULL;
     weft_pass_list *list = NULL;
     char *saved = NULL;
@@ -35,6 +36,7 @@ static weft_status measure(weft_context *context, const char *bytes, size_t nbyt
     weft_status status = weft_program_parse(context, WEFT_FORM_PDMODEL, bytes, nbytes, NULL, 0, "synthetic", &program);
     double loaded = now();
     if (!status) status = weft_pass_list_parse(context, pass_list, strlen(pass_list), "bench", &list);
+    if (!status) weft_pass_list_set_prove(list, prove);
     if (!status) status = weft_pass_list_run(list, program, NULL);
     double passed = now();
     if (!status) status = weft_program_print(program, WEFT_FORM_PDMODEL, &saved, &nsaved);
@@ -57,7 +59,7 @@ static double median(const double *values) {
     return sorted[repeats / 2];
 }
 
-static weft_status measure_size(weft_context *context, size_t nops) {
+static weft_status measure_size(weft_context *context, size_t nops, weft_prove prove) {
     weft_program *program = NULL;
     char *bytes = NULL;
     size_t nbytes = 0;
@@ -68,7 +70,7 @@ static weft_status measure_size(weft_context *context, size_t nops) {
     weft_program_destroy(program);
     for (int i = 0; !status && i < repeats; i++) {
         timing t;
-        status = measure(context, bytes, nbytes, &t);
+        status = measure(context, bytes, nbytes, prove, &t);
         load[i] = t.load, passes[i] = t.passes, save[i] = t.save;
     }
     if (!status) {
@@ -87,12 +89,12 @@ static weft_status write_program(weft_context *context, size_t nops, const char 
     return status;
 }
 
-static weft_status measure_sizes(weft_context *context, int count, char **given) {
+static weft_status measure_sizes(weft_context *context, int count, char **given, weft_prove prove) {
     static const size_t sizes[] = {1000, 10000, 100000};
     weft_status status = NULL;
     printf("ops,load_seconds,passes_seconds,save_seconds\n");
     for (int i = 0; !status && i < (count ? count : 3); i++)
-        status = measure_size(context, count ? strtoul(given[i], NULL, 10) : sizes[i]);
+        status = measure_size(context, count ? strtoul(given[i], NULL, 10) : sizes[i], prove);
     return status;
 }
 
@@ -101,8 +103,10 @@ int main(int argc, char **argv) {
     weft_status status = weft_context_create(NULL, &context);
     if (!status && argc == 4 && strcmp(argv[1], "--write") == 0)
         status = write_program(context, strtoul(argv[2], NULL, 10), argv[3]);
+    else if (!status && argc > 1 && strcmp(argv[1], "--prove") == 0)
+        status = measure_sizes(context, argc - 2, argv + 2, WEFT_PROVE_REQUIRE);
     else if (!status)
-        status = measure_sizes(context, argc - 1, argv + 1);
+        status = measure_sizes(context, argc - 1, argv + 1, WEFT_PROVE_OFF);
     if (status) fprintf(stderr, "scale: %s: %s\n", weft_status_place(status), weft_status_message(status));
     int result = status != NULL;
     weft_status_free(status);

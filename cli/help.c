@@ -6,6 +6,9 @@
 static const char files_topic[] =
     "Files\n"
     "  NAME.pdmodel       a program in Paddle's ProgramDesc form; NAME.yaml the same for reading; each also with .gz\n"
+    "  NAME.fx.json       a graph that PyTorch traced, one node a line; also with .gz. Its inputs of role param or grad, and\n"
+    "                     those that it writes, are persistable: saved under their names; the others are fed. Its outputs\n"
+    "                     are fetch.0, fetch.1, ...: null and constant ones count too\n"
     "  NAME.dist.json     the sidecar of NAME.pdmodel: meshes, rings, placements, streams, events. When it is not "
     "there,\n"
     "                     dist.NAME.json is tried, then the same with dotted tails of NAME dropped one by one\n"

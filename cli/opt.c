@@ -6,11 +6,12 @@
 #include "weft/pass.h"
 
 static const cli_option options[] = {
-    {"--output", 'o', "OUT", "where to write; form by extension (.pdmodel, .yaml, .gz); default: YAML on stdout"},
+    {"--output", 'o', "OUT", "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); default: YAML on stdout"},
     {"--passes", 0, "LIST", "a pass list: a .yaml file, or 'a, b: {key: value}'; none: convert only"},
     {"--set", 0, "PASS.KEY=VALUE", "override one option of a pass; may be repeated"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--verbose", 'v', NULL, "list every candidate that a pass left alone"},
+    {"--no-prove", 0, NULL, "do not compare the program after each pass with the one before it"},
     {"--quiet", 'q', NULL, "no report"},
 };
 
@@ -32,6 +33,10 @@ static weft_status make_list(const cli_args *args, weft_pass_list **out) {
     weft_status status = parse_list(args, text ? text : "passes: []", out);
     for (size_t i = 0; !status && i < args->ngiven; i++)
         if (strcmp(args->names[i], "--set") == 0) status = weft_pass_list_set(*out, args->values[i]);
+    if (!status && cli_given(args, "--no-prove"))
+        weft_pass_list_set_prove(*out, WEFT_PROVE_OFF);
+    else if (!status && weft_pass_list_prove(*out) == WEFT_PROVE_UNSAID)
+        weft_pass_list_set_prove(*out, WEFT_PROVE_REQUIRE);
     return status;
 }
 
@@ -99,7 +104,7 @@ const cli_command command_opt = {
     .name = "opt",
     .arguments = "IN [-o OUT] [--passes LIST] [--set PASS.KEY=VALUE] [--dist FILE]",
     .summary = "Runs passes over a program, reports what each did and left alone and why, and writes the result.\n"
-               "IN is a .pdmodel or .yaml file (each also .gz), or - for YAML on stdin.",
+               "IN is a .pdmodel, .yaml or .fx.json file (each also .gz), or - for YAML on stdin.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

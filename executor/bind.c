@@ -218,6 +218,7 @@ static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_
                         .rank = rank->rank,
                         .nranks = x->nranks,
                         .ring_nranks = call->ring ? call->ring->nranks : 1,
+                        .ring_index = call->ring ? call->ring->index : 0,
                         .nthreads = x->options.nthreads};
     weft_status status = kernel_bind(&p, &out->run);
     if (status) {

@@ -64,6 +64,7 @@ typedef struct kernel_prepare {
     size_t workspace_nbytes; /* to be set by prepare; 0 by default */
     int rank, nranks;        /* of the whole run */
     int ring_nranks;         /* of the op's ring; 1 if it has none */
+    int ring_index;          /* of this rank in it */
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
     row_split split;      /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
 } kernel_prepare;

@@ -96,11 +96,32 @@ static const plan_value *payload(const weft_plan *plan, const plan_instr *instr)
     return NULL;
 }
 
+static int64_t count_elements(const weft_plan *plan, const int32_t *values, uint32_t n) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] >= 0) sum += shape_numel(&plan->values[values[i]].shape);
+    return sum;
+}
+
+/* Elements that all ranks must agree on: of the inputs; of the output where only the root's inputs count. -1 where
+ * ranks may send each other parts of different sizes: the engine compares these pair by pair. */
+static int64_t agreed_count(const weft_plan *plan, const plan_instr *instr) {
+    const op_schema *s = instr->schema;
+    size_t nsplits, nreceived;
+    attr_ints(instr->op, "in_splits", &nsplits);
+    attr_ints(instr->op, "out_splits", &nreceived);
+    if (nsplits || nreceived || strcmp(s->type, "all_to_all_list") == 0) return -1;
+    uint32_t nin = instr->in_first[s->ninputs], nout = instr->out_first[s->noutputs];
+    bool by_output = !nin || strcmp(s->type, "scatter_list") == 0;
+    return by_output ? count_elements(plan, instr->out, nout) : count_elements(plan, instr->in, nin);
+}
+
 static bool same_collective(const weft_plan *pa, const plan_instr *a, const weft_plan *pb, const plan_instr *b) {
     if (strcmp(a->schema->type, b->schema->type) != 0) return false;
     const plan_value *va = payload(pa, a), *vb = payload(pb, b);
     if (!va || !vb) return va == vb;
-    return va->shape.dtype == vb->shape.dtype && shape_numel(&va->shape) == shape_numel(&vb->shape);
+    int64_t na = agreed_count(pa, a), nb = agreed_count(pb, b);
+    return va->shape.dtype == vb->shape.dtype && (na == nb || na < 0 || nb < 0);
 }
 
 /* "runs c_allreduce_sum #41 of 12 float32", or that there is none. */
@@ -111,18 +132,43 @@ static void describe(const rank_state *rank, const ring_use *u, size_t i, char *
         return;
     }
     const plan_value *v = payload(rank->plan, u->instrs[i]);
+    int64_t count = agreed_count(rank->plan, u->instrs[i]);
     const char *dtype = v ? weft_dtype_name((weft_dtype)v->shape.dtype) : NULL;
     instr_place(u->instrs[i], op, sizeof op);
-    if (v) {
-        snprintf(out, nbytes, "runs %s of %lld %s", op, (long long)shape_numel(&v->shape), dtype ? dtype : "?");
+    if (v && count >= 0) {
+        snprintf(out, nbytes, "runs %s of %lld %s", op, (long long)count, dtype ? dtype : "?");
+    } else if (v) {
+        snprintf(out, nbytes, "runs %s of %s", op, dtype ? dtype : "?");
     } else {
         snprintf(out, nbytes, "runs %s", op);
     }
 }
 
+/* What a pass says of the gradients that one bucket reduces; 0 if it is no bucket. */
+static uint64_t fingerprint(const plan_instr *instr) {
+    return (uint64_t)attr_int(instr->op, "bucket_fingerprint", 0);
+}
+
+/* Buckets may have equal sizes and other members: sums of different gradients, which nothing else would notice. */
+static weft_status compare_buckets(const rank_state *a, const ring_use *ua, const rank_state *b, const ring_use *ub) {
+    char op[200], other[200];
+    for (size_t i = 0; i < ua->ninstrs; i++) {
+        uint64_t x = fingerprint(ua->instrs[i]), y = fingerprint(ub->instrs[i]);
+        if (x == y) continue;
+        return weft_status_create(
+            WEFT_INVALID_PROGRAM, NULL,
+            "ring %lld: ranks put different gradients into a bucket: rank %d %s has fingerprint %016llx, rank %d %s "
+            "%016llx",
+            (long long)ua->id, a->rank, instr_place(ua->instrs[i], op, sizeof op), (unsigned long long)x, b->rank,
+            instr_place(ub->instrs[i], other, sizeof other), (unsigned long long)y);
+    }
+    return NULL;
+}
+
 static weft_status compare(const rank_state *a, const ring_use *ua, const rank_state *b, const ring_use *ub) {
     size_t na = ua->ninstrs, nb = ub ? ub->ninstrs : 0, n = na < nb ? na : nb, i = 0;
     while (i < n && same_collective(a->plan, ua->instrs[i], b->plan, ub->instrs[i])) i++;
+    if (i == na && i == nb && n) return compare_buckets(a, ua, b, ub);
     if (i == na && i == nb) return NULL;
     char first[300], second[300];
     describe(a, ua, i, first, sizeof first);

@@ -42,6 +42,81 @@ weft_status infer_reduce_scatter(infer *i) {
     return divide(i, &infer_out(i, 0)->dims[0], nranks);
 }
 
+/* --- lists: an argument for each rank ------------------------------------------------------------------------------
+ */
+
+/* All arguments are of one type, as far as known. */
+static weft_status check_alike(const infer *i, const shape *x) {
+    for (size_t k = 1; k < infer_nin(i, 0); k++) {
+        shape_text one, other;
+        bool alike = x[k].dtype == x->dtype && (x[k].ndim == x->ndim || x[k].ndim < 0 || x->ndim < 0);
+        for (int32_t d = 0; alike && x[k].ndim == x->ndim && d < x->ndim; d++)
+            alike = extent_fits(x[k].dims[d], x->dims[d]);
+        if (!alike)
+            return infer_error(i, "%s: expected arguments of one type, found %s and %s", i->schema->inputs[0].name,
+                               shape_print(x, &one), shape_print(&x[k], &other));
+    }
+    return NULL;
+}
+
+weft_status infer_all_gather_list(infer *i) {
+    for (size_t k = 0; shape_known(infer_in(i, 0)) && k < infer_nout(i, 0); k++) i->out[k] = *infer_in(i, 0);
+    return NULL;
+}
+
+/* Like any of them; a rank that gives none has declared what it gets. */
+weft_status infer_part_list(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(check_alike(i, x));
+    *infer_out(i, 0) = *x;
+    return NULL;
+}
+
+/* What the others send has the type of what goes to them if all is alike; else it is declared. */
+weft_status infer_all_to_all_list(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (infer_nin(i, 0) != infer_nout(i, 0))
+        return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", infer_nout(i, 0),
+                           infer_nin(i, 0));
+    if (!shape_known(x)) return NULL;
+    for (size_t k = 1; k < infer_nin(i, 0); k++)
+        if (x[k].ndim != x->ndim || memcmp(x[k].dims, x->dims, (size_t)x->ndim * sizeof *x->dims) != 0) return NULL;
+    for (size_t k = 0; k < infer_nout(i, 0); k++) i->out[k] = *x;
+    return NULL;
+}
+
+static weft_status add_up(const infer *i, const char *attr, size_t *out_count, int64_t *out_sum) {
+    const int64_t *splits = attr_ints(i->op, attr, out_count);
+    *out_sum = 0;
+    for (size_t k = 0; k < *out_count; k++) {
+        if (splits[k] < 0) return infer_error(i, "%s: expected extents, found %lld", attr, (long long)splits[k]);
+        *out_sum = extent_add(*out_sum, splits[k]);
+    }
+    return NULL;
+}
+
+/* out_splits are extents of what the others send. */
+weft_status infer_all_to_all(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t nsent, nreceived;
+    int64_t sent, received;
+    TRY(add_up(i, "in_splits", &nsent, &sent));
+    TRY(add_up(i, "out_splits", &nreceived, &received));
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    *infer_out(i, 0) = *x;
+    if (!nsent && !nreceived) return NULL;
+    TRY(need_dims(i, x));
+    if (nsent && !extent_fits(sent, x->dims[0]))
+        return infer_error(i, "in_splits: expected extents that add up to %lld, found %lld", (long long)x->dims[0],
+                           (long long)sent);
+    if (nreceived) infer_out(i, 0)->dims[0] = received;
+    return NULL;
+}
+
+/* --- along the last dimension --------------------------------------------------------------------------------------
+ */
+
 weft_status infer_c_concat(infer *i) {
     const shape *x = infer_in(i, 0);
     int64_t nranks;

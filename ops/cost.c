@@ -96,6 +96,12 @@ static double count_matmul(const op_cost_call *c, double weight) {
     return weight * numel(result) * inner_extent(c, x) * (is_grad(c) ? outputs_given(c) : 1);
 }
 
+/* A product of matrices, and what is added to it. */
+static double count_addmm(const op_cost_call *c, double weight) {
+    const shape *a = input(c, "mat1");
+    return a && c->out_first[1] ? numel(&c->out[0]) * (weight * extent(a, -1) + 2) : 0;
+}
+
 /* For each element of the result (of the input where transposed) the part of the filter that it meets. */
 static double count_conv(const op_cost_call *c, double weight) {
     const shape *x = input(c, "Input"), *filter = input(c, "Filter");
@@ -379,10 +385,41 @@ static const rule rules[NROWS] = {
     MOVE(share_buffer),
     MOVE(share_data),
     MOVE(coalesce_tensor),
+    /* aten */
+    MOVE(aten_view),
+    MOVE(aten_alias),
+    MOVE(aten_flatten),
+    MOVE(aten_unsqueeze),
+    MOVE(aten_squeeze),
+    MOVE(aten_t),
+    MOVE(aten_transpose),
+    MOVE(aten_permute),
+    MOVE(aten_expand),
+    TAKE(aten_slice, "self"),
+    TAKE(aten_select, "self"),
+    MOVE(aten_split),
+    MOVE_UNREAD(aten_copy_, "self"),
+    MOVE(aten_cat),
+    MOVE(aten_full),
+    MOVE(aten_full_like),
+    MOVE(aten_masked_fill),
+    MOVE(aten_slice_backward),
+    EACH(aten_pow_scalar, 10),
+    LIST(aten_foreach_add_scalar, 1),
+    LIST(aten_foreach_mul_scalar, 1),
+    LIST(aten_foreach_div_scalar, 1),
+    KIND(aten_addmm, addmm, 2),
+    EACH(aten_softmax, 14),
+    EACH(aten_log_softmax, 14),
+    EACH(aten_native_layer_norm, 8),
+    EACH(aten_native_layer_norm_backward, 14),
     /* collective */
     MOVE(all_gather),
+    MOVE(all_gather_list),
     MOVE(c_allgather),
+    MOVE(scatter_list),
     MOVE(all_to_all),
+    MOVE(all_to_all_list),
     MOVE(alltoall),
     MOVE(broadcast),
     MOVE(c_broadcast),

@@ -1,4 +1,6 @@
-/* effects.c: what passes and proofs ask of collectives, whatever the era's spelling. */
+/* effects.c: what passes, proofs and plans ask of collectives, whatever the era's spelling. */
+#include <stdio.h>
+
 #include "ops/ops.h"
 
 static const char all_reduce_prefix[] = "c_allreduce_";
@@ -21,6 +23,25 @@ bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
         if ((found = strcmp(op->type->bytes + n, all_reduces[i].suffix) == 0)) reduce = all_reduces[i].reduce;
     if (found && out_reduce) *out_reduce = reduce;
     return found;
+}
+
+/* Paddle 2.6's all-reduces say that they use the compute stream, the later ones that they do not. */
+static bool leaves_compute(const weft_op *op) {
+    size_t n = sizeof all_reduce_prefix - 1;
+    if (strncmp(op->type->bytes, all_reduce_prefix, n) == 0) return !attr_bool(op, "use_calc_stream", false);
+    return attr_bool(op, "async_op", false);
+}
+
+static bool is_compute(const char *stream) {
+    return !*stream || !strcmp(stream, "default") || !strcmp(stream, "DefaultStream") || !strcmp(stream, "compute");
+}
+
+const char *op_stream(const weft_op *op, char *buffer_of_ring) {
+    const char *named = op->dist ? op->dist->execution_stream : NULL;
+    if (named && !is_compute(named)) return named;
+    if (!leaves_compute(op)) return NULL;
+    snprintf(buffer_of_ring, RING_STREAM_NBYTES, "ring_%lld", (long long)op_ring(op));
+    return buffer_of_ring;
 }
 
 static weft_var *first_arg(const weft_op *op, bool output, const char *upper, const char *lower) {

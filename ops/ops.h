@@ -153,6 +153,10 @@ static inline int64_t op_ring(const weft_op *op) { return attr_int(op, "ring_id"
 static inline int op_role(const weft_op *op) { return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED); }
 /* An op that reduces a tensor over a ring in place, whatever its era's name: c_allreduce_*, all_reduce. */
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce);
+/* The stream that an op runs on: the one that a pass or Paddle named; a ring's own ("ring_ID", in `buffer_of_ring`) for
+ * an asynchronous collective without a name; NULL: the compute stream. Names mean nothing beyond being equal or not. */
+enum { RING_STREAM_NBYTES = 32 };
+const char *op_stream(const weft_op *op, char *buffer_of_ring);
 /* coalesce_tensor: each output starts at a multiple of so many bytes in the fused buffer. */
 int64_t coalesce_alignment(const weft_op *op);
 /* The first tensor argument of the slot "X" or "x", "Out" or "out": collectives changed case between eras. */

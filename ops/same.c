@@ -6,14 +6,15 @@ weft_status infer_none(infer *i) {
     return NULL;
 }
 
-/* Each output slot is like the input slot whose memory it may take, or like the first. */
+/* Each output slot is like the input slot whose memory it may take or is a view of, or like the first. */
 weft_status infer_same(infer *i) {
     for (size_t o = 0; o < i->schema->noutputs; o++) {
-        int from = i->schema->outputs[o].in_place_of < 0 ? 0 : i->schema->outputs[o].in_place_of;
+        const slot_schema *row = &i->schema->outputs[o];
+        int from = row->in_place_of >= 0 ? row->in_place_of : row->view_of >= 0 ? row->view_of : 0;
         size_t nin = infer_nin(i, from), nout = infer_nout(i, (int)o);
         if (nin && nout > nin)
-            return infer_error(i, "expected as many arguments in %s as in %s, found %zu and %zu",
-                               i->schema->outputs[o].name, i->schema->inputs[from].name, nout, nin);
+            return infer_error(i, "expected as many arguments in %s as in %s, found %zu and %zu", row->name,
+                               i->schema->inputs[from].name, nout, nin);
         for (size_t k = 0; k < nout && k < nin; k++) i->out[i->out_first[o] + k] = i->in[i->in_first[from] + k];
     }
     return NULL;

@@ -100,9 +100,10 @@ static uint32_t join(uint32_t *parent, uint32_t a, uint32_t b) {
     return a < b ? (parent[b] = a) : (parent[a] = b);
 }
 
-static void join_args(uint32_t *parent, const weft_op *op) {
+/* coalesce_tensor's outputs share one buffer; what it copies from stays where it is. */
+static void join_args(uint32_t *parent, weft_op *op) {
     uint32_t joined = UINT32_MAX;
-    for (int output = 0; output < 2; output++) {
+    for (int output = op_has_effect(op, OP_ALIASES) ? 1 : 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) joined = joined == UINT32_MAX ? u->var_id : join(parent, joined, u->var_id);
     }
 }

@@ -2,15 +2,14 @@
  *
  * A bucket is one buffer: a coalesce_tensor before the first producer makes the members views of it, and the sync of
  * the last member runs once, on the whole. Syncs are taken in the program's order. Each joins the open bucket of its
- * key (rings in order, reduce types, dtype, mesh, scale factor, stream); several are open at once, so gradients of
- * different rings may alternate. A bucket of members m1 .. mk is reduced where mk was. So it must be closed before a
- * sync that comes after any other access to a member's bytes; and by its size: "flush" closes it when it has the limit,
- * "cap" before it would go beyond. All of this is decided from the program alone, so it is the same on every rank.
+ * key (rings in order, reduce types, dtype, mesh, scale factor, stream; bucket_former.h). A bucket of members m1 .. mk
+ * is reduced where mk was. So it must be closed before a sync that comes after any other access to a member's bytes;
+ * and by its size: "flush" closes it when it has the limit, "cap" before it would go beyond. All of this is decided
+ * from the program alone, so it is the same on every rank.
  *
  * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches, that is reduced once,
  * and that ops of block 0 write, without a sub-block. Scales that prune_grad_scale left become one scale a bucket.
  * Sources: paddle.md 4, 11.1 to 11.4, 11.15, 11.19 to 11.22. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "passes/coalesce_grads.h"
@@ -27,18 +26,15 @@ typedef struct coalescer {
     weft_program *program;
     arena *scratch;
     grad_syncs syncs;
-    size_t limit, first_limit; /* bytes */
-    bool cap;
-    grad_bucket *open;  /* those still open, one a key */
-    grad_bucket **done; /* closed, in the order of their last members */
-    size_t ndone;
-    uint32_t *nsyncs_of; /* by class: how many syncs there are */
+    bucket_former former; /* of grad_sync */
+    uint32_t *nsyncs_of;  /* by class: how many syncs there are */
 } coalescer;
 
 /* --- who may be a member --------------------------------------------------------------------------------------------
  */
 
-static size_t sync_nbytes(const grad_sync *s) {
+static size_t sync_nbytes(const void *item) {
+    const grad_sync *s = item;
     size_t n = weft_dtype_nbytes((weft_dtype)s->var->dtype);
     for (size_t i = 0; i < s->var->ndim; i++)
         if (s->var->dims[i] <= 0 || !base_mul(n, (size_t)s->var->dims[i], &n)) return 0;
@@ -91,14 +87,16 @@ static const char *sync_stream(const grad_sync *s) {
     return d && d->execution_stream ? d->execution_stream : "";
 }
 
-static uint64_t key_hash(const grad_sync *s) {
+static uint64_t key_hash(const void *item) {
+    const grad_sync *s = item;
     uint64_t h = mix((uint64_t)s->var->dtype, s->nreduces);
     for (size_t i = 0; i < s->nreduces; i++)
         h = mix(mix(h, (uint64_t)s->reduces[i].ring), (uint64_t)s->reduces[i].reduce);
     return h;
 }
 
-static bool key_equal(const grad_sync *a, const grad_sync *b) {
+static bool key_equal(const void *x, const void *y) {
+    const grad_sync *a = x, *b = y;
     const mesh *m = grad_sync_mesh(a), *o = grad_sync_mesh(b);
     if (a->var->dtype != b->var->dtype || a->nreduces != b->nreduces || (a->nscales == 0) != (b->nscales == 0) ||
         a->factor != b->factor || strcmp(sync_stream(a), sync_stream(b)) != 0)
@@ -106,57 +104,6 @@ static bool key_equal(const grad_sync *a, const grad_sync *b) {
     for (size_t i = 0; i < a->nreduces; i++)
         if (a->reduces[i].ring != b->reduces[i].ring || a->reduces[i].reduce != b->reduces[i].reduce) return false;
     return m && o ? mesh_equal(m, o) : m == o;
-}
-
-static weft_status close_bucket(coalescer *n, grad_bucket *b) {
-    if (b->count == 0) return NULL;
-    grad_bucket *copy = arena_copy(n->scratch, b, sizeof *b);
-    if (!copy) return base_out_of_memory();
-    n->done[n->ndone++] = copy;
-    b->nclosed++;
-    b->count = b->nbytes = b->capacity = 0;
-    b->members = NULL;
-    b->next = UINT32_MAX;
-    return NULL;
-}
-
-static weft_status add_member(coalescer *n, grad_bucket *b, const grad_sync *s, size_t nbytes) {
-    if (b->count == b->capacity) {
-        size_t capacity = b->capacity ? b->capacity * 2 : 8;
-        const grad_sync **members = ARENA_ARRAY(n->scratch, const grad_sync *, capacity);
-        if (!members) return base_out_of_memory();
-        if (b->count) memcpy(members, b->members, b->count * sizeof *members);
-        b->members = members;
-        b->capacity = capacity;
-    }
-    b->members[b->count++] = s;
-    b->nbytes += nbytes;
-    if (s->next < b->next) b->next = s->next;
-    return NULL;
-}
-
-/* Lets `s` join the bucket of its key, and closes that as need be. Under a cap, a gradient that fills a bucket alone
- * does so beside the open one, which goes on. */
-static weft_status place_sync(coalescer *n, grad_bucket *b, const grad_sync *s) {
-    size_t nbytes = sync_nbytes(s), limit = b->nclosed ? n->limit : n->first_limit, sum;
-    if (b->next <= s->last) TRY(close_bucket(n, b));
-    bool fits = base_add(b->nbytes, nbytes, &sum) && (!n->cap || sum <= limit);
-    if (!fits && b->count && nbytes >= limit) {
-        grad_bucket alone = {.key = s};
-        TRY(add_member(n, &alone, s, nbytes));
-        return close_bucket(n, &alone);
-    }
-    if (!fits) TRY(close_bucket(n, b));
-    TRY(add_member(n, b, s, nbytes));
-    return b->nbytes >= (b->nclosed ? n->limit : n->first_limit) ? close_bucket(n, b) : NULL;
-}
-
-/* Open addressing on the key; a bucket with a key stays in the table, open or empty. */
-static grad_bucket *bucket_of(coalescer *n, size_t capacity, const grad_sync *s) {
-    size_t at = key_hash(s) & (capacity - 1);
-    while (n->open[at].key && !key_equal(n->open[at].key, s)) at = (at + 1) & (capacity - 1);
-    if (!n->open[at].key) n->open[at] = (grad_bucket){.key = s, .next = UINT32_MAX};
-    return &n->open[at];
 }
 
 static weft_status count_syncs(coalescer *n) {
@@ -179,12 +126,8 @@ static weft_status refuse_sparse(coalescer *n) {
     return NULL;
 }
 
-static weft_status make_buckets(coalescer *n) {
-    size_t capacity = 2;
-    while (capacity < n->syncs.count * 2) capacity *= 2;
-    n->open = ARENA_ARRAY(n->scratch, grad_bucket, capacity);
-    n->done = ARENA_ARRAY(n->scratch, grad_bucket *, n->syncs.count + 1);
-    if (!n->open || !n->done) return base_out_of_memory();
+static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
+    TRY(bucket_former_init(&n->former, rules, n->scratch, n->syncs.count));
     TRY(count_syncs(n));
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *s = &n->syncs.items[i];
@@ -192,18 +135,17 @@ static weft_status make_buckets(coalescer *n) {
         if (r.words)
             TRY(weft_pass_left(n->pass, s->reduces[0].op, r.reason, "\"%s\": %s", s->var->name->bytes, r.words));
         else
-            TRY(place_sync(n, bucket_of(n, capacity, s), s));
+            TRY(bucket_former_put(&n->former, s, s->last, s->next));
     }
-    for (size_t i = 0; i < capacity; i++) TRY(close_bucket(n, &n->open[i]));
-    return NULL;
+    return bucket_former_close_all(&n->former);
 }
 
 /* --- reporting and doing --------------------------------------------------------------------------------------------
  */
 
-static weft_status report_alone(coalescer *n, const grad_bucket *b) {
-    const grad_sync *s = b->members[0];
-    bool large = b->nbytes >= n->limit;
+static weft_status report_alone(coalescer *n, const bucket *b) {
+    const grad_sync *s = b->items[0];
+    bool large = b->nbytes >= n->former.rules.limit;
     return weft_pass_left(n->pass, s->reduces[0].op, large ? WEFT_REASON_LIMIT : WEFT_REASON_DEPENDENCY,
                           "\"%s\" (%zu bytes) is reduced alone: %s", s->var->name->bytes, b->nbytes,
                           large ? "it has a bucket's size"
@@ -211,22 +153,23 @@ static weft_status report_alone(coalescer *n, const grad_bucket *b) {
 }
 
 static int by_last_member(const void *a, const void *b) {
-    const grad_bucket *x = *(grad_bucket *const *)a, *y = *(grad_bucket *const *)b;
-    uint32_t i = x->members[x->count - 1]->first, k = y->members[y->count - 1]->first;
+    const bucket *x = *(bucket *const *)a, *y = *(bucket *const *)b;
+    const grad_sync *s = x->items[x->count - 1], *t = y->items[y->count - 1];
+    uint32_t i = s->first, k = t->first;
     return i < k ? -1 : i > k;
 }
 
 static weft_status report(coalescer *n, size_t *out_nbuckets) {
     size_t count = 0, ngrads = 0, nbytes = 0;
-    for (size_t i = 0; i < n->ndone; i++) {
-        const grad_bucket *b = n->done[i];
+    for (size_t i = 0; i < n->former.ndone; i++) {
+        bucket *b = n->former.done[i];
         if (b->count < 2) {
             TRY(report_alone(n, b));
             continue;
         }
         TRY(weft_pass_did(n->pass, "bucket %zu: %zu gradients, %zu bytes, ring %lld", count, b->count, b->nbytes,
-                          (long long)b->members[0]->reduces[0].ring));
-        n->done[count++] = n->done[i];
+                          (long long)((const grad_sync *)b->items[0])->reduces[0].ring));
+        n->former.done[count++] = b;
         ngrads += b->count;
         nbytes += b->nbytes;
     }
@@ -236,29 +179,23 @@ static weft_status report(coalescer *n, size_t *out_nbuckets) {
     return weft_pass_count_add(n->pass, "bucket bytes", (int64_t)nbytes);
 }
 
-static weft_status read_limit(weft_pass_context *pass, const char *option, size_t *out) {
-    double mb = weft_pass_option_float(pass, option);
-    if (!(mb >= 0 && mb <= 1e9)) return weft_pass_refuse(pass, "%s: expected 0 to 1e9 MiB, found %g", option, mb);
-    *out = (size_t)ceil(mb * 1048576.0);
-    return NULL;
-}
-
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     coalescer n = {.pass = pass, .program = program, .scratch = pass_scratch(pass)};
-    TRY(read_limit(pass, "bucket_mb", &n.limit));
+    bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes};
+    TRY(bucket_limit(pass, "bucket_mb", &rules.limit));
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
-    TRY(read_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &n.first_limit));
-    n.cap = strcmp(weft_pass_option_string(pass, "limit"), "cap") == 0;
+    TRY(bucket_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &rules.first_limit));
+    rules.cap = strcmp(weft_pass_option_string(pass, "limit"), "cap") == 0;
     TRY(grad_syncs_find(pass, program, &n.syncs));
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
     bool has_streams = grad_syncs_have_streams(&n.syncs);
     TRY(refuse_sparse(&n));
-    TRY(make_buckets(&n));
-    qsort(n.done, n.ndone, sizeof *n.done, by_last_member);
+    TRY(make_buckets(&n, &rules));
+    qsort(n.former.done, n.former.ndone, sizeof *n.former.done, by_last_member);
     size_t nbuckets;
     TRY(report(&n, &nbuckets));
-    TRY(grad_buckets_write(program, n.scratch, n.done, nbuckets));
+    TRY(grad_buckets_write(program, n.scratch, n.former.done, nbuckets));
     size_t nevents;
     return has_streams && nbuckets ? grad_sync_write_events(pass, program, &nevents) : NULL;
 }

@@ -22,7 +22,10 @@ static const weft_option options[] = {
     {"replicate", WEFT_OPTION_STRINGS, "[]", NULL, "feeds that every rank gets whole, whatever their rows"},
 };
 
-const weft_pass pass_data_parallel = {.options = options, .noptions = sizeof options / sizeof options[0], .run = run};
+const weft_pass pass_data_parallel = {.options = options,
+                                      .noptions = sizeof options / sizeof options[0],
+                                      .run = run,
+                                      .changes_meaning = "it makes the program one rank's"};
 
 /* --- what may be made data-parallel ------------------------------------------------------------------------------ */
 

@@ -55,10 +55,6 @@ bool grad_syncs_have_streams(const grad_syncs *syncs);
 /* The mesh that a sync's collectives run on, NULL if the program does not say. */
 const mesh *grad_sync_mesh(const grad_sync *s);
 
-/* The stream that an executor runs `op` on: NULL is the compute stream. A c_allreduce_* that does not use the compute
- * stream runs on one of its ring's own, named in `buffer_of_ring`. */
-enum { RING_STREAM_NBYTES = 32 };
-const char *op_stream(const weft_op *op, char *buffer_of_ring);
 WEFT_MUST_USE weft_status op_set_stream(weft_op *op, const char *stream);
 
 /* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes,

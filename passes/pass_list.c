@@ -32,16 +32,26 @@ static weft_status read_short_form(weft_context *context, const char *yaml, size
     return status;
 }
 
+static weft_status read_prove(weft_context *context, const yaml_node *node, const char *place, weft_prove *out) {
+    static const char *const words[] = {[WEFT_PROVE_OFF] = "off", "report", "require"};
+    for (size_t i = WEFT_PROVE_OFF; i <= WEFT_PROVE_REQUIRE && node->kind == NODE_SCALAR; i++)
+        if (strcmp(node->bytes, words[i]) == 0) return *out = (weft_prove)i, NULL;
+    return yaml_error(context, node, place, "prove: expected off, report or require");
+}
+
 static weft_status read_long_form(weft_context *context, const char *yaml, size_t nbytes, const char *place, arena *a,
-                                  yaml_node **out_items) {
+                                  weft_prove *out_prove, yaml_node **out_items) {
     yaml_node *root = NULL;
     TRY(yaml_read(context, yaml, nbytes, place, NULL, a, &root));
     if (root->kind != NODE_MAPPING)
         return yaml_error(context, root, place, "expected a mapping with the key \"passes\"");
-    for (size_t i = 0; i < root->count; i++)
-        if (strcmp(root->items[2 * i]->bytes, "passes") != 0)
+    for (size_t i = 0; i < root->count; i++) {
+        if (strcmp(root->items[2 * i]->bytes, "prove") == 0)
+            TRY(read_prove(context, root->items[2 * i + 1], place, out_prove));
+        else if (strcmp(root->items[2 * i]->bytes, "passes") != 0)
             return yaml_error(context, root->items[2 * i], place, "expected the key \"passes\", found \"%s\"",
                               root->items[2 * i]->bytes);
+    }
     yaml_node *items = yaml_get(root, "passes");
     if (!items) return yaml_error(context, root, place, "expected the key \"passes\"");
     if (items->kind != NODE_SEQUENCE) return yaml_error(context, items, place, "passes: expected a sequence");
@@ -114,7 +124,7 @@ weft_status weft_pass_list_parse(weft_context *context, const char *yaml, size_t
     if (is_short_form(yaml, nbytes))
         TRY_DONE(read_short_form(context, yaml, nbytes, place, &scratch, &items));
     else
-        TRY_DONE(read_long_form(context, yaml, nbytes, place, &scratch, &items));
+        TRY_DONE(read_long_form(context, yaml, nbytes, place, &scratch, &list->prove, &items));
     TRY_DONE(read_entries(list, items, place));
     *out_list = list;
 done:
@@ -128,6 +138,14 @@ void weft_pass_list_destroy(weft_pass_list *list) {
     arena_fini(&list->arena);
     weft_context *context = list->context;
     base_free(&context->allocator, list, sizeof *list);
+}
+
+weft_prove weft_pass_list_prove(const weft_pass_list *list) {
+    return list->prove;
+}
+
+void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how) {
+    list->prove = how;
 }
 
 size_t weft_pass_list_count(const weft_pass_list *list) {

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include "passes/pass_manager.h"
+#include "passes/pass_proof.h"
+#include "passes/promises.h"
 
 arena *pass_scratch(weft_pass_context *pass) {
     return &pass->scratch;
@@ -11,6 +13,10 @@ arena *pass_scratch(weft_pass_context *pass) {
 
 pass_finding *pass_shared_finding(weft_pass_context *pass) {
     return pass->shared;
+}
+
+pass_finding *pass_promises_finding(weft_pass_context *pass) {
+    return pass->promises;
 }
 
 weft_context *pass_weft_context(weft_pass_context *pass) {
@@ -38,11 +44,34 @@ static weft_status keep_first(weft_status first, weft_status second) {
     return first;
 }
 
-static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared) {
+/* A pass may not make a program in which what collectives promise is waited for, once and in time, into one in which it
+ * is not. */
+static weft_status check_waits(weft_program *program, promise_check *waits) {
+    bool was_sound = waits->sound;
+    size_t nproblems;
+    TRY(promises_check(waits, program, &nproblems));
+    if (was_sound && nproblems)
+        return weft_status_create(WEFT_INVALID_PROGRAM, program->place, "%zu problem%s with waits for collectives",
+                                  nproblems, nproblems == 1 ? "" : "s");
+    return NULL;
+}
+
+static weft_status verify(weft_program *program, promise_check *waits) {
+    TRY(program_verify_changed(program, false));
+    return check_waits(program, waits);
+}
+
+static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared,
+                           promise_check *waits) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
-    weft_pass_context pass = {.context = context, .entry = entry, .report = report, .out = out, .shared = shared};
+    weft_pass_context pass = {.context = context,
+                              .entry = entry,
+                              .report = report,
+                              .out = out,
+                              .shared = shared,
+                              .promises = &waits->found};
     arena_init(&pass.scratch, &context->allocator);
     double start = now_seconds();
     weft_status status = entry->pass->run(&pass, program, entry->pass->user);
@@ -51,7 +80,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));
-    if (!status) status = word_problem(program_verify_changed(program, false), "after", entry->pass->name);
+    if (!status) status = word_problem(verify(program, waits), "after", entry->pass->name);
     if (status) {
         const char *message = weft_status_message(status);
         out->failure = arena_string(&report->arena, message, strlen(message));
@@ -65,9 +94,19 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};
     arena_init(&shared.arena, &list->context->allocator);
+    promise_check waits;
+    promise_check_init(&waits, list->context);
     if (list->count)
         status = word_problem(program_verify_changed(program, true), "before", list->entries[0].pass->name);
-    for (size_t i = 0; i < list->count && !status; i++) status = run_one(&list->entries[i], program, report, &shared);
+    if (list->count && !status) status = check_waits(program, &waits);
+    pass_proof proof = {.how = WEFT_PROVE_OFF};
+    if (!status) status = pass_proof_begin(&proof, list, program);
+    for (size_t i = 0; i < list->count && !status; i++) {
+        status = run_one(&list->entries[i], program, report, &shared, &waits);
+        if (!status) status = pass_proof_after(&proof, list->entries[i].pass, program, report, &report->passes[i]);
+    }
+    pass_proof_end(&proof);
+    promise_check_fini(&waits);
     arena_fini(&shared.arena);
     if (out_report)
         *out_report = report;

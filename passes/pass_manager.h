@@ -20,6 +20,8 @@ typedef struct pass_finding {
     uint64_t edits;
 } pass_finding;
 pass_finding *pass_shared_finding(weft_pass_context *pass);
+/* The one of promises.h. */
+pass_finding *pass_promises_finding(weft_pass_context *pass);
 
 #define PASS(name, summary) extern const weft_pass pass_##name;
 #include "passes/passes.def"
@@ -74,6 +76,7 @@ struct weft_pass_list {
     arena arena;
     pass_entry *entries;
     size_t count;
+    weft_prove prove;
 };
 
 /* --- reports ----------------------------------------------------------------------------------------------------- */
@@ -100,6 +103,9 @@ typedef struct pass_report {
     left_alone *left;
     size_t nleft, left_capacity;
     const char *failure; /* NULL: the pass succeeded */
+    weft_equivalence *proof; /* NULL: not compared with the program before, */
+    const char *not_proved;  /* and why not; NULL: nobody asked */
+    double proof_seconds;
 } pass_report;
 
 struct weft_report {
@@ -114,7 +120,7 @@ struct weft_pass_context {
     const pass_entry *entry;
     weft_report *report;
     pass_report *out;
-    pass_finding *shared;
+    pass_finding *shared, *promises;
     arena scratch;
 };
 

@@ -40,6 +40,7 @@ void weft_report_destroy(weft_report *report) {
         base_free(allocator, of->did, of->did_capacity * sizeof *of->did);
         base_free(allocator, of->counts, of->count_capacity * sizeof *of->counts);
         base_free(allocator, of->left, of->left_capacity * sizeof *of->left);
+        weft_equivalence_destroy(of->proof);
     }
     arena_fini(&report->arena);
     base_free(allocator, report, sizeof *report);
@@ -189,6 +190,10 @@ double weft_report_seconds(const weft_report *report, size_t pass_index) {
     return at_index(report, pass_index)->seconds;
 }
 
+const weft_equivalence *weft_report_equivalence(const weft_report *report, size_t pass_index) {
+    return at_index(report, pass_index)->proof;
+}
+
 size_t weft_report_nleft(const weft_report *report, size_t pass_index) {
     return at_index(report, pass_index)->nleft;
 }
@@ -216,6 +221,21 @@ static void print_left_counted(buffer *out, const pass_report *of) {
     }
 }
 
+/* How the program compares with the one before the pass; of values that are not proved, the first. */
+static void print_proof(buffer *out, const pass_report *of, bool verbose) {
+    if (of->not_proved) buffer_format(out, "    not checked: %s\n", of->not_proved);
+    if (!of->proof) return;
+    buffer_format(out, "    proved in %.1f ms: %s (%zu values, %zu not bit for bit)\n", 1e3 * of->proof_seconds,
+                  weft_grade_name(weft_equivalence_grade(of->proof)), weft_equivalence_nvalues(of->proof),
+                  weft_equivalence_nfindings(of->proof));
+    for (size_t i = 0; i < weft_equivalence_nfindings(of->proof); i++) {
+        weft_grade grade;
+        const char *words, *var = weft_equivalence_finding(of->proof, i, &grade, &words);
+        if (grade < WEFT_NOT_PROVED || (i && !verbose)) break;
+        buffer_format(out, "    %s \"%s\": %s\n", weft_grade_name(grade), var, words);
+    }
+}
+
 static void print_pass(buffer *out, const pass_report *of, bool verbose) {
     buffer_format(out, "%-20s %8.1f ms   ops %zu -> %zu\n", of->name, 1e3 * of->seconds, of->nops_before,
                   of->nops_after);
@@ -227,6 +247,7 @@ static void print_pass(buffer *out, const pass_report *of, bool verbose) {
     if (!verbose) print_left_counted(out, of);
     for (size_t i = 0; verbose && i < of->nleft; i++)
         buffer_format(out, "    left alone (%s): %s\n", weft_reason_name(of->left[i].reason), of->left[i].words);
+    print_proof(out, of, verbose);
     if (of->failure) buffer_format(out, "    failed: %s\n", of->failure);
 }
 

@@ -1,4 +1,4 @@
-/* Streams of ops, and the events that order gradient syncs between streams.
+/* Streams that passes give ops, and the events that order gradient syncs between streams.
  *
  * For every alias class that a sync touches, its accesses are walked in program order, remembering the last read and
  * the last write on each stream. An access must come after the last conflicting one on every other stream; where either
@@ -9,19 +9,9 @@
  *
  * Our events are named grad_sync/<n>, numbered in the order of the ops that record them. Running this again first takes
  * away all of that name, so it gives the same events again. */
-#include <stdio.h>
-
 #include "passes/grad_sync.h"
 
 #define EVENT_PREFIX "grad_sync/"
-
-const char *op_stream(const weft_op *op, char *buffer_of_ring) {
-    const char *s = op->dist ? op->dist->execution_stream : NULL;
-    if (s && *s && strcmp(s, "default") != 0 && strcmp(s, "DefaultStream") != 0 && strcmp(s, "compute") != 0) return s;
-    if (strncmp(op->type->bytes, "c_allreduce_", 12) != 0 || attr_bool(op, "use_calc_stream", false)) return NULL;
-    snprintf(buffer_of_ring, RING_STREAM_NBYTES, "ring_%lld", (long long)op_ring(op));
-    return buffer_of_ring;
-}
 
 weft_status op_set_stream(weft_op *op, const char *stream) {
     op_dist *d;

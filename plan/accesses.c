@@ -61,7 +61,7 @@ static bool is_covered(const plan_builder *b, const int32_t *written, int32_t va
 }
 
 /* A buffer whose first access is a read holds something from before the step: a parameter, or a feed. So does a
- * persistable value that is read where its writer may have been skipped. */
+ * persistable value that is read where its writer may have been skipped. What is read as a view is read of its base. */
 static weft_status mark_first_reads(plan_builder *b) {
     size_t n = b->nvalues ? b->nvalues : 1;
     uint8_t *root_written = ARENA_ARRAY(&b->scratch, uint8_t, n);
@@ -70,13 +70,14 @@ static weft_status mark_first_reads(plan_builder *b) {
     for (size_t v = 0; v < b->nvalues; v++) written[v] = UNWRITTEN;
     for (size_t i = 0; i < b->ninstrs; i++)
         for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
-            int32_t value = b->accesses[k].value, root = b->root_of[value];
-            plan_value *v = &b->values[value];
+            int32_t value = b->accesses[k].value, root = b->root_of[value], base = plan_base_of(b, value);
+            plan_value *v = &b->values[base];
             if (b->accesses[k].is_write) {
-                v->is_written = true;
+                b->values[value].is_written = true;
                 root_written[root] = 1;
-                if (written[value] != -1) written[value] = b->instrs[i].guard;
-            } else if (!root_written[root] || (v->persistable && !is_covered(b, written, value, &b->instrs[i]))) {
+                bool is_whole = b->values[value].nbytes == v->nbytes;
+                if (is_whole && written[base] != -1) written[base] = b->instrs[i].guard;
+            } else if (!root_written[root] || (v->persistable && !is_covered(b, written, base, &b->instrs[i]))) {
                 v->is_read_first = true;
                 v->is_feed |= !v->persistable;
             }
@@ -94,6 +95,8 @@ static weft_status spread_writes(plan_builder *b) {
             if (direct[v]) b->values[up].is_written = true;
             if (direct[up]) b->values[v].is_written = true;
         }
+    for (size_t v = 0; v < b->nvalues; v++) /* views of one base overlap, or may: what writes one writes all */
+        if (b->view_ops[v]) b->values[v].is_written |= b->values[plan_base_of(b, (int32_t)v)].is_written;
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PLAN_BUILDER_H
 #define PLAN_BUILDER_H
 
+#include "ops/view.h"
 #include "plan/plan.h"
 
 enum {
@@ -36,6 +37,7 @@ typedef struct plan_access {
 typedef struct plan_root {
     bool persistent;
     bool has_views;
+    bool has_members; /* slices that no view op made: a bucket */
     int64_t nbytes;
     uint32_t first_leaf, nleaves; /* ranges.c: its cuts */
     uint32_t nodes;               /* ranges.c: its first node */
@@ -65,6 +67,10 @@ typedef struct plan_builder {
     int32_t *value_of_var; /* by var id; -1: none yet */
     plan_value *values;    /* while planning, a view's offset is relative to its parent */
     size_t nvalues, value_capacity;
+    weft_op **view_ops; /* by value: the op that makes it a byte range of its input; NULL: none */
+    size_t view_op_capacity;
+    uint64_t *last_write; /* by root among the first nviewed values: the mark of the last op that writes any of it */
+    size_t nviewed;
     plan_instr *instrs;
     size_t ninstrs, instr_capacity;
     const char **streams;
@@ -86,7 +92,7 @@ typedef struct plan_builder {
 /* The steps of weft_plan_create, in order; one file each. */
 WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);   /* types.c */
 WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);       /* flatten.c */
-WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);    /* views.c: coalesce_tensor's outputs */
+WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);    /* views.c: slices of buckets and of inputs */
 WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);   /* instrs.c */
 WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);   /* values.c: persistables, feeds and fetches asked for */
 WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);    /* views.c */
@@ -113,11 +119,32 @@ static inline bool plan_is_empty_name(const weft_var *v) {
 bool plan_overlap(const plan_builder *b, int32_t x, int32_t y);
 int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin);
 
-/* instrs.c, copies.c. Appends an instruction; `args` are values in slot order, copied. */
+/* The arguments of one side of an instruction: values in slot order. */
 typedef struct plan_args {
     int32_t *values;
     uint32_t *first; /* nslots + 1 */
 } plan_args;
+
+/* op_views.c: outputs that are views of inputs. */
+typedef struct plan_view {
+    int32_t value, parent; /* value -1: the argument is empty */
+    bool is_range;         /* it is a byte range of the parent; else the op's kernel materialises it */
+    int64_t offset;        /* of that range, in bytes */
+} plan_view;
+/* Argument `index` of an output slot of which the schema says that it is a view. */
+WEFT_MUST_USE weft_status plan_find_view(plan_builder *b, weft_op *op, const op_schema *schema, size_t output,
+                                         size_t index, plan_view *out);
+WEFT_MUST_USE weft_status plan_make_op_views(plan_builder *b, bool *out_any_copies);
+/* What a value is a view of by view ops, or itself. */
+int32_t plan_base_of(const plan_builder *b, int32_t value);
+/* Takes views that are byte ranges out of an instruction's outputs: kernels write the others. */
+WEFT_MUST_USE weft_status plan_prune_views(plan_builder *b, weft_op *op, const op_schema *schema, plan_args *out);
+/* Fills last_write, once all views have their places. */
+WEFT_MUST_USE weft_status plan_note_last_writes(plan_builder *b);
+/* copied_views.c: an error where one could tell a materialised view from a view. */
+WEFT_MUST_USE weft_status plan_check_copied_views(plan_builder *b);
+
+/* instrs.c, copies.c. Appends an instruction; arguments are copied. */
 WEFT_MUST_USE weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, const op_schema *schema,
                                          int32_t stream, const plan_args *in, const plan_args *out);
 /* An instruction `to` = `from`, beside `step`'s op. */

@@ -40,6 +40,7 @@ static void end(plan_builder *b) {
     base_free(a, b->steps, b->step_capacity * sizeof *b->steps);
     base_free(a, b->frames, b->frame_capacity * sizeof *b->frames);
     base_free(a, b->values, b->value_capacity * sizeof *b->values);
+    base_free(a, b->view_ops, b->view_op_capacity * sizeof *b->view_ops);
     base_free(a, b->instrs, b->instr_capacity * sizeof *b->instrs);
     base_free(a, b->streams, b->stream_capacity * sizeof *b->streams);
     arena_fini(&b->scratch);

@@ -1,7 +1,8 @@
 /* instrs.c: ops become instructions, in program order.
  *
  * Ops that touch no bytes become none: orders between bytes are derived anew (hazards.c). A feed op names a value that
- * is fed, a fetch op one that is kept, a conditional_block a guard of the ops that it runs. */
+ * is fed, a fetch op one that is kept, a conditional_block a guard of the ops that it runs. Outputs that are byte
+ * ranges of inputs are nothing that an instruction writes; an op that has no others becomes none. */
 #include <stdio.h>
 
 #include "plan/builder.h"
@@ -112,6 +113,11 @@ static weft_status add_op(plan_builder *b, const plan_step *step, const op_schem
     TRY(plan_check_op_types(&b->env, step->op, &b->scratch));
     TRY(collect_args(b, step->op, false, schema->inputs, schema->ninputs, &in));
     TRY(collect_args(b, step->op, true, schema->outputs, schema->noutputs, &out));
+    if (schema->effects & OP_VIEWS) TRY(plan_prune_views(b, step->op, schema, &out));
+    if (schema->effects & OP_ONLY_VIEWS && !out.first[schema->noutputs]) {
+        b->plan->nremoved++;
+        return NULL;
+    }
     if (schema->effects & OP_COLLECTIVE) {
         TRY(check_dense(b, step->op, &in, schema->ninputs));
         TRY(check_dense(b, step->op, &out, schema->noutputs));
@@ -134,9 +140,15 @@ static weft_status take_feed(plan_builder *b, const plan_step *step) {
     return NULL;
 }
 
-/* Whether the bytes of `v` may change after `step`. */
+/* Whether the bytes of `v` may change after `step`, or are a part of something larger that would be kept for them. */
 static bool changes_later(const plan_builder *b, const plan_step *step, const weft_var *v, int32_t value) {
-    if (step->frame >= 0 || b->values[value].view_of >= 0) return true;
+    if (step->frame >= 0) return true;
+    if ((size_t)value < b->nviewed) {
+        int64_t begin;
+        int32_t root = plan_find_root(b, value, &begin);
+        bool is_slice = plan_base_of(b, value) != root || b->values[value].nbytes != b->values[root].nbytes;
+        if (is_slice || b->last_write[root] > step->op->mark) return true;
+    }
     FOR_EACH_USE(u, v) {
         if (!u->is_output || !u->op->mark || op_has_effect(u->op, OP_NO_BYTES)) continue;
         if (u->op->mark > step->op->mark || op_has_effect(u->op, OP_ALIASES)) return true;

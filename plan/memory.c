@@ -6,7 +6,8 @@
  * looks for a denser layout where there may be one.
  *
  * Before that, an output may take over the buffer of the input that its schema names, if it is as large, dies there,
- * and neither has slices: the two become one block with the accesses of both. */
+ * and neither is a bucket's or a part of something: the two become one block with the accesses of both. A view of all
+ * of an input stands for it. */
 #include "plan/memory.h"
 
 enum { NONE = -1 };
@@ -21,7 +22,7 @@ typedef struct layout {
     int32_t *block_of;    /* the block that a root belongs to */
     int32_t *tail;        /* by block: its newest root */
     int64_t *offset;      /* by block */
-    uint32_t *times_read; /* by value: how often the instruction at hand reads it */
+    uint32_t *times_read; /* by root: how often the instruction at hand reads of it */
     plan_block *blocks;
     size_t nblocks;
     int64_t top; /* bytes that they take up */
@@ -77,11 +78,13 @@ static weft_status find_lifetimes(layout *l) {
 
 /* --- in place --- */
 
-/* A temporary with a buffer to itself. */
-static bool is_plain(const plan_builder *b, int32_t value) {
-    if (value < 0 || b->root_of[value] != value) return false;
-    return !b->roots[value].has_views && !b->roots[value].persistent && b->values[value].rows < 0 &&
-           b->values[value].nbytes > 0;
+/* The temporary buffer that the value is all of; NONE where it is no such thing. */
+static int32_t whole_of(const plan_builder *b, int32_t value) {
+    if (value < 0) return NONE;
+    int32_t root = b->root_of[value];
+    const plan_root *r = &b->roots[root];
+    bool is_whole = b->begin_of[value] == 0 && b->values[value].nbytes == r->nbytes && r->nbytes > 0;
+    return is_whole && !r->has_members && !r->persistent && b->values[root].rows < 0 ? root : NONE;
 }
 
 static bool dies_at(const layout *l, int32_t value, int32_t instr) {
@@ -92,9 +95,10 @@ static bool dies_at(const layout *l, int32_t value, int32_t instr) {
     return true;
 }
 
+/* Roots. */
 static bool may_take_over(const layout *l, int32_t instr, int32_t from, int32_t to) {
     const plan_builder *b = l->b;
-    if (from == to || !is_plain(b, from) || !is_plain(b, to)) return false;
+    if (from == to || from == NONE || to == NONE) return false;
     if (b->values[from].nbytes != b->values[to].nbytes || l->first[to] != instr || l->block_of[to] != to) return false;
     if (l->tail[l->block_of[from]] != from || l->first[from] == instr) return false;
     return l->times_read[from] == 1 && dies_at(l, from, instr);
@@ -116,18 +120,19 @@ static void share_in_place(layout *l, int32_t instr) {
     const plan_instr *i = &l->b->instrs[instr];
     uint32_t nins = i->in_first[i->schema->ninputs];
     for (uint32_t k = 0; k < nins; k++)
-        if (i->in[k] >= 0) l->times_read[i->in[k]]++;
+        if (i->in[k] >= 0) l->times_read[l->b->root_of[i->in[k]]]++;
     for (size_t s = 0; s < i->schema->noutputs; s++) {
         int32_t in_slot = i->schema->outputs[s].in_place_of;
         if (in_slot < 0) continue;
         uint32_t nin = i->in_first[in_slot + 1] - i->in_first[in_slot];
         for (uint32_t k = 0; k < i->out_first[s + 1] - i->out_first[s] && k < nin; k++) {
-            int32_t from = i->in[i->in_first[in_slot] + k], to = i->out[i->out_first[s] + k];
+            int32_t from = whole_of(l->b, i->in[i->in_first[in_slot] + k]);
+            int32_t to = whole_of(l->b, i->out[i->out_first[s] + k]);
             if (may_take_over(l, instr, from, to)) take_over(l, from, to);
         }
     }
     for (uint32_t k = 0; k < nins; k++)
-        if (i->in[k] >= 0) l->times_read[i->in[k]] = 0;
+        if (i->in[k] >= 0) l->times_read[l->b->root_of[i->in[k]]] = 0;
 }
 
 /* --- the temporary space --- */

@@ -16,7 +16,7 @@ static const plan_key instr_keys[NKEYS] = {
 static weft_status check_arity(plan_reader *r, const yaml_node *at, const slot_schema *s, bool output, size_t nargs) {
     if (nargs > 1 && s->arity != SLOT_LIST)
         return yaml_error(r->context, at, r->place, "slot %s takes one argument, found %zu", s->name, nargs);
-    if (!nargs && s->arity == SLOT_ONE)
+    if (!nargs && s->arity == SLOT_ONE && s->view_of < 0) /* a view that is a byte range is nothing to write */
         return yaml_error(r->context, at, r->place, "%s slot %s is empty", output ? "output" : "input", s->name);
     return NULL;
 }

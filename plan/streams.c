@@ -1,12 +1,5 @@
-/* streams.c: which stream an op runs on: the one that a pass or Paddle named, a ring's own for an all-reduce that does
- * not use the compute stream, else compute. Names mean nothing beyond being equal or not. */
-#include <stdio.h>
-
+/* streams.c: the streams of a plan, numbered as ops name them (op_stream in ops/); 0 is compute. */
 #include "plan/builder.h"
-
-static bool is_compute(const char *stream) {
-    return !strcmp(stream, "default") || !strcmp(stream, "DefaultStream") || !strcmp(stream, "compute") || !*stream;
-}
 
 weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream) {
     for (size_t i = 0; i < b->nstreams; i++)
@@ -23,12 +16,7 @@ weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stre
     if (!b->nstreams) TRY(plan_find_stream(b, op, "compute", out_stream));
     *out_stream = 0;
     if (!op) return NULL;
-    const char *named = op->dist ? op->dist->execution_stream : NULL;
-    if (named && !is_compute(named)) return plan_find_stream(b, op, named, out_stream);
-    if (strncmp(op->type->bytes, "c_allreduce_", 12) == 0 && !attr_bool(op, "use_calc_stream", false)) {
-        char of_ring[32];
-        snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
-        return plan_find_stream(b, op, of_ring, out_stream);
-    }
-    return NULL;
+    char of_ring[RING_STREAM_NBYTES];
+    const char *stream = op_stream(op, of_ring);
+    return stream ? plan_find_stream(b, op, stream, out_stream) : NULL;
 }

@@ -38,10 +38,12 @@ static weft_status add_value(plan_builder *b, const char *n, const shape *s, int
     const weft_allocator *a = &b->context->allocator;
     shape type = *s; /* may be another value's: the array moves */
     TRY(vector_reserve(a, &b->values, &b->value_capacity, b->nvalues + 1, sizeof *b->values));
+    TRY(vector_reserve(a, &b->view_ops, &b->view_op_capacity, b->nvalues + 1, sizeof *b->view_ops));
     const char *kept = arena_string(&b->plan->arena, n, strlen(n));
     if (!kept || !interner_get(&b->names, n, strlen(n))) return base_out_of_memory();
     b->values[b->nvalues] =
         (plan_value){.name = kept, .shape = type, .space = PLAN_TEMPORARY, .nbytes = nbytes, .view_of = -1, .rows = -1};
+    b->view_ops[b->nvalues] = NULL;
     *out_value = (int32_t)b->nvalues++;
     return NULL;
 }

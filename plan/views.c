@@ -1,6 +1,7 @@
 /* views.c: values that are slices of others. coalesce_tensor's outputs lie one after another in its fused buffer, and
  * from then on byte ranges do all the work: a member that was used before the op, or through another name, is the same
- * bytes. Offsets follow the kernel (phi/kernels/coalesce_tensor_kernel.cc): each slice is padded to the alignment. */
+ * bytes. Offsets follow the kernel (phi/kernels/coalesce_tensor_kernel.cc): each slice is padded to the alignment.
+ * Views of inputs (op_views.c) are placed before: a member that is a view of all of its base stands for the base. */
 #include "plan/builder.h"
 
 enum { MAX_DEPTH = 8 };
@@ -57,6 +58,14 @@ static weft_status place_member(plan_builder *b, const weft_op *op, int32_t memb
     return NULL;
 }
 
+/* The value that becomes a slice when `v` does. */
+static weft_status member_of(plan_builder *b, const weft_op *op, const weft_var *v, int32_t *out_member) {
+    TRY(plan_value_of(b, op, v, out_member));
+    int32_t base = plan_base_of(b, *out_member);
+    if (b->values[base].nbytes == b->values[*out_member].nbytes) *out_member = base;
+    return NULL;
+}
+
 static weft_status check_dense(plan_builder *b, const weft_op *op, const slot *outputs) {
     for (size_t i = 0; i < outputs->nargs; i++) {
         int32_t member;
@@ -79,7 +88,7 @@ static weft_status make_views_of(plan_builder *b, weft_op *op) {
     TRY(plan_value_of(b, op, fused_var, &fused));
     int64_t offset = 0, step;
     for (size_t i = 0; i < outputs->nargs; i++) {
-        TRY(plan_value_of(b, op, outputs->args[i]->var, &member));
+        TRY(member_of(b, op, outputs->args[i]->var, &member));
         TRY(check_member(b, op, member, fused));
         TRY(place_member(b, op, member, fused, offset));
         int64_t element = (int64_t)weft_dtype_nbytes((weft_dtype)b->values[member].shape.dtype);
@@ -108,9 +117,13 @@ weft_status plan_make_views(plan_builder *b) {
     b->value_of_var = ARENA_ARRAY(&b->scratch, int32_t, nvars ? nvars : 1);
     if (!b->value_of_var) return base_out_of_memory();
     for (size_t i = 0; i < nvars; i++) b->value_of_var[i] = -1;
+    bool any_copies;
+    TRY(plan_make_op_views(b, &any_copies));
     for (size_t i = 0; i < b->nsteps; i++)
         if (op_has_effect(b->steps[i].op, OP_ALIASES)) TRY(make_views_of(b, b->steps[i].op));
-    return check_depth(b);
+    TRY(check_depth(b));
+    TRY(plan_note_last_writes(b));
+    return any_copies ? plan_check_copied_views(b) : NULL;
 }
 
 weft_status plan_find_roots(plan_builder *b) {
@@ -123,6 +136,7 @@ weft_status plan_find_roots(plan_builder *b) {
         int32_t v = (int32_t)i, root = plan_find_root(b, v, &b->begin_of[v]);
         b->root_of[v] = root;
         if (root != v) b->roots[root].has_views = true;
+        if (root != v && !b->view_ops[v]) b->roots[root].has_members = true;
         b->roots[v].nbytes = b->values[v].nbytes;
     }
     return NULL;

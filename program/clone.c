@@ -256,6 +256,7 @@ static weft_status copy_dist(const copier *c) {
     TRY(copy_array(c, from->params_grads, from->nparams_grads * 2, sizeof *from->params_grads, &to->params_grads));
     for (size_t i = 0; i < from->nparams_grads * 2; i++) to->params_grads[i] = name_of(c, from->params_grads[i]);
     to->nparams_grads = from->nparams_grads;
+    TRY(copy_string(c, from->fx_json, &to->fx_json));
     return copy_string(c, from->dist_extra_json, &to->dist_extra_json);
 }
 

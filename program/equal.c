@@ -188,7 +188,8 @@ static bool ring_same(const ring *a, const ring *b) {
 
 static bool program_dist_equal(const weft_program *a, const weft_program *b) {
     if (a->has_dist != b->has_dist || a->rank != b->rank || a->nmeshes != b->nmeshes || a->nrings != b->nrings ||
-        a->nparams_grads != b->nparams_grads || !string_equal(a->dist_extra_json, b->dist_extra_json))
+        a->nparams_grads != b->nparams_grads || !string_equal(a->dist_extra_json, b->dist_extra_json) ||
+        !string_equal(a->fx_json, b->fx_json))
         return false;
     for (size_t i = 0; i < a->nmeshes; i++)
         if (!mesh_same(a->meshes[i], b->meshes[i])) return false;

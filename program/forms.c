@@ -10,7 +10,21 @@ typedef struct form_row {
     weft_form form;
 } form_row;
 
-static const form_row form_rows[] = {{".pdmodel", WEFT_FORM_PDMODEL}, {".yaml", WEFT_FORM_YAML}};
+static const form_row form_rows[] = {
+    {".pdmodel", WEFT_FORM_PDMODEL}, {".yaml", WEFT_FORM_YAML}, {".fx.json", WEFT_FORM_FX}};
+
+/* By weft_form. */
+static const struct {
+    weft_status (*parse)(weft_program *p, const void *bytes, size_t nbytes);
+    weft_status (*print)(const weft_program *p, buffer *out);
+} forms[] = {[WEFT_FORM_PDMODEL] = {pdmodel_parse, pdmodel_print},
+             [WEFT_FORM_YAML] = {yaml_parse, yaml_print},
+             [WEFT_FORM_FX] = {fx_parse, fx_print}};
+
+static weft_status check_form(weft_form form, const char *place) {
+    if ((size_t)form < sizeof forms / sizeof *forms) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, place, "expected a form of weft_form, found %d", (int)form);
+}
 
 static bool ends_with(const char *s, size_t n, const char *tail) {
     size_t m = strlen(tail);
@@ -33,7 +47,7 @@ static weft_status form_of(const char *path, weft_form *out_form, size_t *out_st
         return NULL;
     }
     return weft_status_create(WEFT_INVALID_ARGUMENT, path,
-                              "expected a name that ends in .pdmodel or .yaml (also with .gz), or \"-\"");
+                              "expected a name that ends in .pdmodel, .yaml or .fx.json (also with .gz), or \"-\"");
 }
 
 /* The file, or the file with .gz: NULL in *out_found if neither is there. */
@@ -83,7 +97,7 @@ static weft_status parse_form(weft_context *context, weft_form form, const void 
         status = base_out_of_memory();
     } else {
         p->place = copy;
-        status = form == WEFT_FORM_YAML ? yaml_parse(p, bytes, nbytes) : pdmodel_parse(p, bytes, nbytes);
+        status = forms[form].parse(p, bytes, nbytes);
     }
     if (status)
         weft_program_destroy(p);
@@ -97,8 +111,7 @@ weft_status weft_program_parse(weft_context *context, weft_form form, const void
                                weft_program **out_program) {
     weft_program *p;
     if (!place || !*place) place = "program";
-    if (form != WEFT_FORM_PDMODEL && form != WEFT_FORM_YAML)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, place, "expected a form of weft_form, found %d", (int)form);
+    TRY(check_form(form, place));
     TRY(parse_form(context, form, bytes, nbytes, place, &p));
     weft_status status = sidecar ? sidecar_parse(p, sidecar, sidecar_nbytes, "sidecar", true) : NULL;
     if (status)
@@ -158,14 +171,11 @@ weft_status weft_program_load(weft_context *context, const char *path, const cha
 
 /* --- writing ----------------------------------------------------------------------------------------------------- */
 
-static weft_status print_form(const weft_program *p, weft_form form, buffer *out) {
-    return form == WEFT_FORM_YAML ? yaml_print(p, out) : pdmodel_print(p, out);
-}
-
 weft_status weft_program_print(const weft_program *program, weft_form form, char **out_bytes, size_t *out_nbytes) {
     buffer out;
+    TRY(check_form(form, program->place));
     buffer_init(&out, &program->context->allocator);
-    weft_status status = print_form(program, form, &out);
+    weft_status status = forms[form].print(program, &out);
     if (!status) status = buffer_take(&out, out_bytes, out_nbytes);
     buffer_fini(&out);
     return status;
@@ -204,7 +214,7 @@ weft_status weft_program_save(const weft_program *program, const char *path) {
     weft_status status = NULL;
     TRY(form_of(path, &form, &stem_n));
     buffer_init(&out, &program->context->allocator);
-    TRY_DONE(print_form(program, form, &out));
+    TRY_DONE(forms[form].print(program, &out));
     if (form == WEFT_FORM_PDMODEL && program_has_dist(program)) TRY_DONE(save_sidecar(program, path, stem_n));
     TRY_DONE(file_write(&program->context->allocator, path, out.bytes, out.nbytes));
 done:

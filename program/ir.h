@@ -204,6 +204,8 @@ struct weft_program {
     const name **params_grads;   /* pairs: param, grad */
     size_t nparams_grads;        /* pairs */
     const char *dist_extra_json; /* other top members of the sidecar as JSON object text, or NULL */
+
+    const char *fx_json; /* of an FX graph, what is not in its ops: the document without nodes, JSON text; or NULL */
 };
 
 enum { OP_MAX_ATTRS = (1 << 30) - 1 };
@@ -230,10 +232,12 @@ WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *s
 WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v);
 /* Room for `count` arguments in all. */
 WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, slot *s, size_t count);
+/* One argument becomes another var. Where uses of a var are renamed one by one, look up the next before. */
+void use_rename(use *u, weft_var *to);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
 WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these
- * functions alone: ops with equal lists share them. */
+ * functions alone: ops with equal lists share them, and the attr fx_node goes with a change of another. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
 WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n); /* no matter whether it is there */
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
@@ -305,6 +309,8 @@ WEFT_MUST_USE weft_status pdmodel_parse(weft_program *p, const void *bytes, size
 WEFT_MUST_USE weft_status pdmodel_print(const weft_program *p, buffer *out);
 WEFT_MUST_USE weft_status yaml_parse(weft_program *p, const void *bytes, size_t nbytes);
 WEFT_MUST_USE weft_status yaml_print(const weft_program *p, buffer *out);
+WEFT_MUST_USE weft_status fx_parse(weft_program *p, const void *bytes, size_t nbytes);
+WEFT_MUST_USE weft_status fx_print(const weft_program *p, buffer *out);
 WEFT_MUST_USE weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, const char *place,
                                         bool with_ops); /* with_ops false: only meshes, rings and vars hold */
 WEFT_MUST_USE weft_status sidecar_print(const weft_program *p, buffer *out);

@@ -95,7 +95,10 @@ weft_var *op_find_var(const weft_op *op, text name_text) {
     return block_find_text(op->block, name_text.bytes, name_text.nbytes);
 }
 
+static weft_status forget_node(weft_op *op);
+
 static weft_status add_arg(weft_op *op, bool output, const char *slot_name, weft_var *var) {
+    TRY(forget_node(op));
     slot_list *list = side(op, output);
     size_t at = 0;
     while (at < list->count && strcmp(list->slots[at].name->bytes, slot_name) < 0) at++;
@@ -116,14 +119,18 @@ weft_status weft_op_add_output(weft_op *op, const char *slot_name, weft_var *var
     return add_arg(op, true, slot_name, var);
 }
 
+void use_rename(use *u, weft_var *to) {
+    weft_op *op = u->op;
+    if (op->block) use_unlink(u);
+    u->var = to;
+    u->var_id = to->id;
+    op_changed(op);
+    if (op->block) use_link(u);
+}
+
 static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var *to) {
     FOR_EACH_ARG(op, output, u) {
-        if (u->var != from) continue;
-        if (op->block) use_unlink(u);
-        u->var = to;
-        u->var_id = to->id;
-        op_changed(op);
-        if (op->block) use_link(u);
+        if (u->var == from) use_rename(u, to);
     }
 }
 
@@ -215,8 +222,29 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
     return insert_attr(op, op->nattrs, n, out);
 }
 
+static weft_status remove_attr(weft_op *op, const char *n) {
+    const weft_attr *there = op_find_attr(op, n);
+    if (!there) return NULL;
+    size_t index = (size_t)(there - op->attrs);
+    TRY(own_attrs(op, 0));
+    memmove(op->attrs + index, op->attrs + index + 1, (op->nattrs - index - 1) * sizeof *op->attrs);
+    op->nattrs--;
+    op_changed(op);
+    return NULL;
+}
+
+/* The text of the node that an op was read as (fx_read_text.c) holds while attrs and the number of arguments do. */
+static weft_status forget_node(weft_op *op) {
+    return remove_attr(op, "fx_node");
+}
+
+static bool is_of_node(const char *n) {
+    return strcmp(n, "fx_node") == 0 || strcmp(n, "fx_name") == 0;
+}
+
 weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     op_changed(op); /* the caller writes the value */
+    if (!is_of_node(n)) TRY(forget_node(op));
     const weft_attr *there = op_find_attr(op, n);
     if (there) {
         size_t index = (size_t)(there - op->attrs);
@@ -232,14 +260,8 @@ weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
 }
 
 weft_status op_remove_attr(weft_op *op, const char *n) {
-    const weft_attr *there = op_find_attr(op, n);
-    if (!there) return NULL;
-    size_t index = (size_t)(there - op->attrs);
-    TRY(own_attrs(op, 0));
-    memmove(op->attrs + index, op->attrs + index + 1, (op->nattrs - index - 1) * sizeof *op->attrs);
-    op->nattrs--;
-    op_changed(op);
-    return NULL;
+    if (!is_of_node(n) && op_find_attr(op, n)) TRY(forget_node(op));
+    return remove_attr(op, n);
 }
 
 void op_share_attrs(weft_op *op, weft_op *from) {

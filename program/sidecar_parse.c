@@ -196,7 +196,7 @@ static weft_status read_params_grads(sidecar_reader *r, const json_t *pairs) {
 }
 
 static weft_status read_root(sidecar_reader *r, const json_t *root, bool with_ops) {
-    static const char *const known[] = {"rank", "process_groups", "meshes", "params_grads", "vars", "ops", NULL};
+    static const char *const known[] = {"rank", "process_groups", "meshes", "params_grads", "vars", "ops", "fx", NULL};
     weft_program *p = r->program;
     const json_t *rank = json_object_get(root, "rank");
     if (!json_is_object(root)) {
@@ -216,6 +216,7 @@ static weft_status read_root(sidecar_reader *r, const json_t *root, bool with_op
     TRY(read_params_grads(r, json_object_get(root, "params_grads")));
     TRY(read_vars(r, json_object_get(root, "vars")));
     if (!with_ops) return NULL;
+    if (json_object_get(root, "fx")) TRY(sidecar_string(r, json_object_get(root, "fx"), "fx", &p->fx_json));
     TRY(sidecar_read_ops(r, json_object_get(root, "ops")));
     return sidecar_extra(r, root, known, &p->dist_extra_json);
 }

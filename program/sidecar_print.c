@@ -285,6 +285,10 @@ static void put_root(writer *w, weft_var *const *by_name) {
     put_ops(w);
     buffer_text(out, "]");
     w->is_first = false;
+    if (w->program->fx_json) {
+        buffer_text(out, ",\n \"fx\": ");
+        put_string(w, w->program->fx_json);
+    }
     put_extra(w, w->program->dist_extra_json);
     buffer_text(out, "}\n");
 }

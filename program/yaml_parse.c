@@ -224,6 +224,7 @@ enum {
     KEY_MESHES,
     KEY_PARAMS_GRADS,
     KEY_DIST_EXTRA,
+    KEY_FX,
     KEY_BLOCKS,
     KEY_CALLSTACKS
 };
@@ -248,6 +249,7 @@ static weft_status get_small_member(yaml_reader *r, int key, const yaml_node *no
     case KEY_RINGS: return yaml_get_rings(r, node);
     case KEY_MESHES: return yaml_get_meshes(r, node);
     case KEY_PARAMS_GRADS: return yaml_get_params_grads(r, node);
+    case KEY_FX: return yaml_get_string(r, node, &p->fx_json);
     default: return yaml_get_string(r, node, &p->dist_extra_json);
     }
 }
@@ -264,10 +266,10 @@ static weft_status get_member(yaml_reader *r, int key) {
 static weft_status get_document(yaml_reader *r) {
     static const char *const words[] = {"weft",   "version",    "op_versions", "op_version_map", "unknown",
                                         "rank",   "rings",      "meshes",      "params_grads",   "dist_extra",
-                                        "blocks", "callstacks", NULL};
+                                        "fx",     "blocks",     "callstacks",  NULL};
     key_set keys = {words,
                     "weft, version, op_versions, op_version_map, unknown, rank, rings, meshes, params_grads, "
-                    "dist_extra, blocks or callstacks",
+                    "dist_extra, fx, blocks or callstacks",
                     0};
     yaml_node start, place;
     int key;

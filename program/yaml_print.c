@@ -132,6 +132,13 @@ static void put_params_grads(buffer *out, const weft_program *p) {
     }
 }
 
+static void put_json(buffer *out, const char *key, const char *json) {
+    if (!json) return;
+    buffer_format(out, "%s: ", key);
+    yaml_put_string(out, json, strlen(json));
+    buffer_text(out, "\n");
+}
+
 static void put_head(buffer *out, const weft_program *p) {
     buffer_format(out, "weft: %d\n", YAML_FORM_VERSION);
     if (p->has_version) buffer_format(out, "version: %" PRId64 "\n", p->version);
@@ -142,10 +149,8 @@ static void put_head(buffer *out, const weft_program *p) {
     put_rings(out, p);
     put_meshes(out, p);
     put_params_grads(out, p);
-    if (!p->dist_extra_json) return;
-    buffer_text(out, "dist_extra: ");
-    yaml_put_string(out, p->dist_extra_json, strlen(p->dist_extra_json));
-    buffer_text(out, "\n");
+    put_json(out, "dist_extra", p->dist_extra_json);
+    put_json(out, "fx", p->fx_json);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------ */

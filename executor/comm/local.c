@@ -197,11 +197,25 @@ static bool uses_reduce(comm_kind kind) {
     return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-static bool same_request(const comm_request *a, const comm_request *b) {
+static int64_t source_count(const comm_request *q, int64_t k) {
+    return q->src_counts ? q->src_counts[k] : q->count;
+}
+
+static int64_t result_count(const comm_request *q, int64_t k) {
+    return q->dst_counts ? q->dst_counts[k] : q->count;
+}
+
+/* Whether members ai and bi ask for the same, `a` and `b`. */
+static bool same_request(const comm_request *a, int ai, const comm_request *b, int bi) {
     if (a->kind != b->kind) return false;
     if (a->kind == COMM_BARRIER) return true;
-    return a->dtype == b->dtype && a->count == b->count && (!uses_reduce(a->kind) || a->reduce == b->reduce) &&
-           (!uses_root(a->kind) || a->root == b->root);
+    if (a->dtype != b->dtype || a->nparts != b->nparts) return false;
+    if ((uses_reduce(a->kind) && a->reduce != b->reduce) || (uses_root(a->kind) && a->root != b->root)) return false;
+    if (a->kind == COMM_ALL_TO_ALL)
+        return source_count(a, bi) == result_count(b, ai) && source_count(b, ai) == result_count(a, bi);
+    for (int64_t k = 0; k < a->nparts; k++)
+        if (source_count(a, k) != source_count(b, k)) return false;
+    return a->count == b->count;
 }
 
 /* "c_allreduce_sum: all_reduce sum of 12 float32" */
@@ -211,10 +225,11 @@ static void describe(const comm_request *q, char *out, size_t nbytes) {
         return;
     }
     const char *dtype = weft_dtype_name(q->dtype);
-    char root[32] = "";
+    char root[32] = "", parts[40] = "";
     if (uses_root(q->kind)) snprintf(root, sizeof root, ", root %d", q->root);
-    snprintf(out, nbytes, "%s: %s%s%s of %lld %s%s", q->op, comm_kind_name(q->kind), uses_reduce(q->kind) ? " " : "",
-             uses_reduce(q->kind) ? reduce_name(q->reduce) : "", (long long)q->count, dtype ? dtype : "?", root);
+    if (q->nparts) snprintf(parts, sizeof parts, ", %lld tensors", (long long)q->nparts);
+    snprintf(out, nbytes, "%s: %s%s%s of %lld %s%s%s", q->op, comm_kind_name(q->kind), uses_reduce(q->kind) ? " " : "",
+             uses_reduce(q->kind) ? reduce_name(q->reduce) : "", (long long)q->count, dtype ? dtype : "?", parts, root);
 }
 
 static weft_status disagreement(const local_ring *r, int a, int b) {
@@ -226,12 +241,32 @@ static weft_status disagreement(const local_ring *r, int a, int b) {
                               second);
 }
 
-/* Index of the first member that does not ask what member 0 asks, or 0. Equal for all members that look. */
-static int first_different(const local_ring *r) {
-    for (int i = 1; i < r->nranks; i++) {
-        if (!same_request(&r->members[0].request, &r->members[i].request)) return i;
+/* A pair of members that do not ask for the same; false if there is none. Equal for all members that look. */
+static bool find_different(const local_ring *r, int *out_a, int *out_b) {
+    bool each_pair = r->members[0].request.kind == COMM_ALL_TO_ALL;
+    for (int a = 0; a < (each_pair ? r->nranks : 1); a++) {
+        for (int b = each_pair ? a : 1; b < r->nranks; b++) {
+            if (same_request(&r->members[a].request, a, &r->members[b].request, b)) continue;
+            *out_a = a;
+            *out_b = b;
+            return true;
+        }
     }
-    return 0;
+    return false;
+}
+
+/* The same of buffers in parts: those that are needed are there, and tensors that are reduced are equal or apart. */
+static bool parts_fit(const local_ring *r, int self, const comm_request *q) {
+    bool is_all_reduce = q->kind == COMM_ALL_REDUCE, reads = q->kind != COMM_SCATTER || q->root == self;
+    size_t size = weft_dtype_nbytes(q->dtype);
+    int64_t nparts = is_all_reduce ? q->nparts : r->nranks;
+    for (int64_t k = 0; k < nparts; k++) {
+        const char *src = q->srcs ? q->srcs[k] : q->src, *dst = q->dsts ? q->dsts[k] : q->dst;
+        size_t read = (size_t)source_count(q, k) * size, written = (size_t)result_count(q, k) * size;
+        if ((reads && read && !src) || (written && !dst)) return false;
+        if (is_all_reduce && src != dst && src < dst + written && dst < src + read) return false;
+    }
+    return true;
 }
 
 /* Whether the bytes may be read and written as the kind does: the buffers that it needs are there, and they are equal,
@@ -243,6 +278,7 @@ static bool buffers_fit(const local_ring *r, int self, const comm_request *q) {
     bool is_root = !uses_root(q->kind) || q->root == self;
     bool reads = is_root || q->kind == COMM_REDUCE, writes = is_root || q->kind != COMM_REDUCE;
     const char *src = q->src, *dst = q->dst, *own = (size_t)self * part + (larger_dst ? dst : src);
+    if (q->srcs || q->dsts) return parts_fit(r, self, q);
     if (q->count == 0) return true;
     if ((reads && !src) || (writes && !dst)) return false;
     if (!reads || !writes || src == dst) return true;
@@ -250,11 +286,22 @@ static bool buffers_fit(const local_ring *r, int self, const comm_request *q) {
     return src + (larger_src ? whole : part) <= dst || dst + (larger_dst ? whole : part) <= src;
 }
 
+static bool counts_fit(const local_ring *r, const comm_request *q) {
+    int64_t most = INT64_MAX / 64 / r->nranks, nparts = q->kind == COMM_ALL_REDUCE ? q->nparts : r->nranks;
+    if (q->count < 0 || q->count > most || q->nparts < 0) return false;
+    for (int64_t k = 0; k < nparts; k++) {
+        int64_t read = source_count(q, k), written = result_count(q, k);
+        if (read < 0 || read > most || written < 0 || written > most) return false;
+        if (q->kind == COMM_ALL_REDUCE && read != written) return false;
+    }
+    return true;
+}
+
 /* What is wrong with a request in itself; looked at before it is posted. */
 static const char *find_fault(const local_ring *r, int self, const comm_request *q) {
     if (q->kind == COMM_BARRIER) return NULL;
     if (!weft_dtype_nbytes(q->dtype)) return "unknown dtype";
-    if (q->count < 0 || (size_t)q->count > SIZE_MAX / 64 / (size_t)r->nranks) return "count out of range";
+    if (!counts_fit(r, q)) return "count out of range";
     if (uses_root(q->kind) && (q->root < 0 || q->root >= r->nranks)) return "the root is not in the ring";
     if (uses_reduce(q->kind) && !reduce_supports(q->dtype, q->reduce)) return "no such reduction of this dtype";
     if (!buffers_fit(r, self, q)) return "source and result are missing or overlap in part";
@@ -275,12 +322,12 @@ static weft_status check_request(const local_ring *r, int self, const comm_reque
 static weft_status exchange(local_ring *r, int self, const comm_request *request) {
     r->members[self].request = *request;
     TRY(local_meet(r, self));
-    int other = first_different(r);
-    if (!other) {
+    int a, b;
+    if (!find_different(r, &a, &b)) {
         TRY(local_move(r, self));
         return local_meet(r, self);
     }
-    weft_status status = disagreement(r, 0, other);
+    weft_status status = disagreement(r, a, b);
     weft_status_free(local_meet(r, self));
     return status;
 }

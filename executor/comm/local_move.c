@@ -10,7 +10,7 @@
 #include "executor/comm/local.h"
 
 typedef struct span {
-    size_t first, end; /* bytes */
+    size_t first, end; /* blocks */
 } span;
 
 static const comm_request *asked(const local_ring *r, int index) {
@@ -30,45 +30,84 @@ static size_t part_nbytes(const local_ring *r) {
     return (size_t)asked(r, 0)->count * weft_dtype_nbytes(asked(r, 0)->dtype);
 }
 
+static size_t nbytes_of(const comm_request *q, int64_t count) {
+    return (size_t)count * weft_dtype_nbytes(q->dtype);
+}
+
+/* Part k of what a member gives, and of what it gets. */
+static const char *source_part(const local_ring *r, int index, int64_t k) {
+    const comm_request *q = asked(r, index);
+    return q->srcs ? q->srcs[k] : (const char *)q->src + (size_t)k * nbytes_of(q, q->count);
+}
+
+static char *result_part(const local_ring *r, int index, int64_t k) {
+    const comm_request *q = asked(r, index);
+    return q->dsts ? q->dsts[k] : (char *)q->dst + (size_t)k * nbytes_of(q, q->count);
+}
+
+static size_t source_nbytes(const local_ring *r, int index, int64_t k) {
+    const comm_request *q = asked(r, index);
+    return nbytes_of(q, q->src_counts ? q->src_counts[k] : q->count);
+}
+
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The bytes of [0, nbytes) that member `self` owns: whole blocks, as evenly as they go. */
-static span owned(size_t nbytes, int self, int nranks) {
-    size_t nblocks = (nbytes + REDUCE_BLOCK_NBYTES - 1) / REDUCE_BLOCK_NBYTES;
-    size_t first = nblocks * (size_t)self / (size_t)nranks, end = nblocks * ((size_t)self + 1) / (size_t)nranks;
-    return (span){least(first * REDUCE_BLOCK_NBYTES, nbytes), least(end * REDUCE_BLOCK_NBYTES, nbytes)};
+static size_t count_blocks(size_t nbytes) {
+    return (nbytes + REDUCE_BLOCK_NBYTES - 1) / REDUCE_BLOCK_NBYTES;
+}
+
+/* Of so many blocks those that member `self` owns, as evenly as they go. */
+static span owned(size_t nblocks, int self, int nranks) {
+    return (span){nblocks * (size_t)self / (size_t)nranks, nblocks * ((size_t)self + 1) / (size_t)nranks};
 }
 
 static void copy(void *dst, const void *src, size_t nbytes) {
     if (dst != src && nbytes) memcpy(dst, src, nbytes);
 }
 
-/* block = the reduction over all members of bytes [at, at + nbytes) of their sources. */
-static void reduce_at(const local_ring *r, size_t at, size_t nbytes, reduce_block *block) {
+/* block = the reduction over all members of bytes [at, at + nbytes) of part k of their sources. */
+static void reduce_at(const local_ring *r, int64_t k, size_t at, size_t nbytes, reduce_block *block) {
     const comm_request *q = asked(r, 0);
     const void *srcs[LOCAL_MAX_RANKS];
-    for (int i = 0; i < r->nranks; i++) srcs[i] = source(r, i) + at;
+    for (int i = 0; i < r->nranks; i++) srcs[i] = source_part(r, i, k) + at;
     reduce_sources(q->dtype, q->reduce, srcs, r->nranks, nbytes / weft_dtype_nbytes(q->dtype), block);
 }
 
-static void all_reduce(const local_ring *r, int self) {
+/* Blocks [first, end) of part k, reduced for every member. */
+static void all_reduce_blocks(const local_ring *r, int64_t k, span blocks) {
     reduce_block block;
-    span mine = owned(part_nbytes(r), self, r->nranks);
-    for (size_t at = mine.first; at < mine.end; at += REDUCE_BLOCK_NBYTES) {
-        size_t nbytes = least(mine.end - at, REDUCE_BLOCK_NBYTES);
-        reduce_at(r, at, nbytes, &block);
-        for (int i = 0; i < r->nranks; i++) memcpy(result(r, i) + at, block.bytes, nbytes);
+    size_t end = least(blocks.end * REDUCE_BLOCK_NBYTES, source_nbytes(r, 0, k));
+    for (size_t at = blocks.first * REDUCE_BLOCK_NBYTES; at < end; at += REDUCE_BLOCK_NBYTES) {
+        size_t nbytes = least(end - at, REDUCE_BLOCK_NBYTES);
+        reduce_at(r, k, at, nbytes, &block);
+        for (int i = 0; i < r->nranks; i++) memcpy(result_part(r, i, k) + at, block.bytes, nbytes);
+    }
+}
+
+/* The blocks of all parts are numbered through, so that many small tensors are shared out like a large one. */
+static void all_reduce(const local_ring *r, int self) {
+    int64_t nparts = asked(r, 0)->nparts ? asked(r, 0)->nparts : 1;
+    size_t nblocks = 0, before = 0;
+    for (int64_t k = 0; k < nparts; k++) nblocks += count_blocks(source_nbytes(r, 0, k));
+    span mine = owned(nblocks, self, r->nranks);
+    for (int64_t k = 0; k < nparts && before < mine.end; k++) {
+        size_t after = before + count_blocks(source_nbytes(r, 0, k));
+        size_t first = mine.first > before ? mine.first : before, end = least(mine.end, after);
+        if (first < end) all_reduce_blocks(r, k, (span){first - before, end - before});
+        before = after;
     }
 }
 
 static void reduce_to_root(const local_ring *r, int self) {
     reduce_block block;
-    span mine = owned(part_nbytes(r), self, r->nranks);
-    for (size_t at = mine.first; at < mine.end; at += REDUCE_BLOCK_NBYTES) {
-        size_t nbytes = least(mine.end - at, REDUCE_BLOCK_NBYTES);
-        reduce_at(r, at, nbytes, &block);
+    size_t total = part_nbytes(r);
+    span mine = owned(count_blocks(total), self, r->nranks);
+    size_t end = least(mine.end * REDUCE_BLOCK_NBYTES, total);
+    for (size_t at = mine.first * REDUCE_BLOCK_NBYTES; at < end; at += REDUCE_BLOCK_NBYTES) {
+        size_t nbytes = least(end - at, REDUCE_BLOCK_NBYTES);
+        reduce_at(r, 0, at, nbytes, &block);
         memcpy(result(r, asked(r, 0)->root) + at, block.bytes, nbytes);
     }
 }
@@ -80,19 +119,19 @@ static void broadcast(const local_ring *r, int self) {
 /* Exchanges what i has for j with what j has for i, through the stack: either may be in place. */
 static void exchange_parts(const local_ring *r, int i, int j) {
     reduce_block block;
-    size_t part = part_nbytes(r), from_i = (size_t)j * part, from_j = (size_t)i * part;
-    for (size_t at = 0; at < part; at += REDUCE_BLOCK_NBYTES) {
-        size_t nbytes = least(part - at, REDUCE_BLOCK_NBYTES);
-        memcpy(block.bytes, source(r, i) + from_i + at, nbytes);
-        copy(result(r, i) + from_i + at, source(r, j) + from_j + at, nbytes);
-        memcpy(result(r, j) + from_j + at, block.bytes, nbytes);
+    size_t of_i = source_nbytes(r, i, j), of_j = source_nbytes(r, j, i);
+    for (size_t at = 0; at < of_i || at < of_j; at += REDUCE_BLOCK_NBYTES) {
+        size_t from_i = at < of_i ? least(of_i - at, REDUCE_BLOCK_NBYTES) : 0;
+        size_t from_j = at < of_j ? least(of_j - at, REDUCE_BLOCK_NBYTES) : 0;
+        if (from_i) memcpy(block.bytes, source_part(r, i, j) + at, from_i);
+        if (from_j) copy(result_part(r, i, j) + at, source_part(r, j, i) + at, from_j);
+        if (from_i) memcpy(result_part(r, j, i) + at, block.bytes, from_i);
     }
 }
 
 /* Each pair of members has one owner, alternately the lower and the higher one. */
 static void all_to_all(const local_ring *r, int self) {
-    size_t part = part_nbytes(r), own = (size_t)self * part;
-    copy(result(r, self) + own, source(r, self) + own, part);
+    copy(result_part(r, self, self), source_part(r, self, self), source_nbytes(r, self, self));
     for (int other = 0; other < r->nranks; other++) {
         int low = other < self ? other : self, high = other < self ? self : other;
         bool low_owns = (low + high) % 2 != 0;
@@ -109,6 +148,7 @@ static bool needs_rounds(const local_ring *r) {
     size_t part = part_nbytes(r);
     for (int i = 0; i < r->nranks; i++) {
         if (kind == COMM_SCATTER && i != asked(r, 0)->root) continue;
+        if (asked(r, i)->srcs || asked(r, i)->dsts) continue; /* parts lie apart */
         size_t own = (size_t)i * part;
         const char *harmless = kind == COMM_ALL_GATHER ? result(r, i) + own : source(r, i) + own;
         const char *small = kind == COMM_ALL_GATHER ? source(r, i) : result(r, i);
@@ -118,8 +158,7 @@ static bool needs_rounds(const local_ring *r) {
 }
 
 static void gather(const local_ring *r, int self) {
-    size_t part = part_nbytes(r);
-    for (int i = 0; i < r->nranks; i++) copy(result(r, self) + (size_t)i * part, source(r, i), part);
+    for (int i = 0; i < r->nranks; i++) copy(result_part(r, self, i), source(r, i), part_nbytes(r));
 }
 
 static void gather_read(const local_ring *r, size_t at, size_t nbytes, reduce_block *block) {
@@ -127,19 +166,17 @@ static void gather_read(const local_ring *r, size_t at, size_t nbytes, reduce_bl
 }
 
 static void gather_write(const local_ring *r, int self, size_t at, size_t nbytes, const reduce_block *block) {
-    size_t part = part_nbytes(r);
     for (int i = 0; i < r->nranks; i++) {
-        memcpy(result(r, self) + (size_t)i * part + at, block->bytes + (size_t)i * nbytes, nbytes);
+        memcpy(result_part(r, self, i) + at, block->bytes + (size_t)i * nbytes, nbytes);
     }
 }
 
 /* Bytes [at, at + nbytes) of this member's part, reduced or taken from the root. */
 static void part_read(const local_ring *r, int self, size_t at, size_t nbytes, reduce_block *block) {
-    size_t from = (size_t)self * part_nbytes(r) + at;
     if (asked(r, 0)->kind == COMM_REDUCE_SCATTER) {
-        reduce_at(r, from, nbytes, block);
+        reduce_at(r, self, at, nbytes, block);
     } else {
-        memcpy(block->bytes, source(r, asked(r, 0)->root) + from, nbytes);
+        memcpy(block->bytes, source_part(r, asked(r, 0)->root, self) + at, nbytes);
     }
 }
 
@@ -176,8 +213,9 @@ static void own_part(const local_ring *r, int self) {
 }
 
 weft_status local_move(local_ring *r, int self) {
-    if (asked(r, 0)->kind == COMM_BARRIER || asked(r, 0)->count == 0) return NULL;
-    switch (asked(r, 0)->kind) {
+    const comm_request *q = asked(r, 0);
+    if (q->kind == COMM_BARRIER || (q->count == 0 && !q->src_counts)) return NULL;
+    switch (q->kind) {
     case COMM_ALL_REDUCE: all_reduce(r, self); break;
     case COMM_REDUCE: reduce_to_root(r, self); break;
     case COMM_BROADCAST: broadcast(r, self); break;

@@ -69,45 +69,47 @@ static convert_fn find_conversion(weft_dtype from, weft_dtype to) {
     }
 }
 
-typedef struct state {
-    convert_fn convert; /* between the full types: fp32 stands for a half type */
-} state;
-
 static weft_dtype full_type(weft_dtype d) {
     return dtype_is_half(d) ? WEFT_FP32 : d;
 }
 
+bool cast_exists(weft_dtype from, weft_dtype to) {
+    return find_conversion(full_type(from), full_type(to)) != NULL;
+}
+
+void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *src, void *dst) {
+    size_t size = weft_dtype_nbytes(from), out_size = weft_dtype_nbytes(to);
+    if (from == to) {
+        copy_bytes(dst, src, (size_t)count * size);
+        return;
+    }
+    convert_fn convert = find_conversion(full_type(from), full_type(to)); /* fp32 stands for a half type */
+    if (!convert) return;
+    if (!dtype_is_half(from) && !dtype_is_half(to)) {
+        convert(count, src, dst);
+        return;
+    }
+    float wide[BLOCK], result[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        int64_t n = block_size(count - i);
+        const void *s = (const char *)src + (size_t)i * size;
+        void *d = (char *)dst + (size_t)i * out_size;
+        if (dtype_is_half(from)) half_load(from, n, s, 1, wide);
+        convert(n, dtype_is_half(from) ? wide : s, dtype_is_half(to) ? result : d);
+        if (dtype_is_half(to)) half_store(to, n, result, d);
+    }
+}
+
 static weft_status prepare(kernel_prepare *p) {
-    state *s = KERNEL_STATE(p, state);
-    if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
-    s->convert = find_conversion(full_type(x->dtype), full_type(out->dtype));
-    if (s->convert && x->numel == out->numel) return NULL;
+    if (cast_exists(x->dtype, out->dtype) && x->numel == out->numel) return NULL;
     return kernel_unsupported(p, "no cast from %s to %s", dtype_text(x->dtype), dtype_text(out->dtype));
 }
 
 static weft_status run(const kernel_call *c) {
-    const state *s = c->state;
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
     if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
-    if (x->dtype == out->dtype) {
-        copy_bytes(out->data, x->data, tensor_nbytes(x));
-        return NULL;
-    }
-    if (!dtype_is_half(x->dtype) && !dtype_is_half(out->dtype)) {
-        s->convert(x->numel, x->data, out->data);
-        return NULL;
-    }
-    float from[BLOCK], to[BLOCK];
-    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(out->dtype);
-    for (int64_t i = 0; i < x->numel; i += BLOCK) {
-        int64_t n = block_size(x->numel - i);
-        const void *src = (const char *)x->data + (size_t)i * size;
-        void *dst = (char *)out->data + (size_t)i * out_size;
-        if (dtype_is_half(x->dtype)) half_load(x->dtype, n, src, 1, from);
-        s->convert(n, dtype_is_half(x->dtype) ? from : src, dtype_is_half(out->dtype) ? to : dst);
-        if (dtype_is_half(out->dtype)) half_store(out->dtype, n, to, dst);
-    }
+    cast_elements(x->dtype, out->dtype, x->numel, x->data, out->data);
     return NULL;
 }
 

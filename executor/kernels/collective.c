@@ -3,8 +3,9 @@
  * A ring of one rank sends nothing: its collectives copy. Paddle 2.6's ops name the reduction in their type
  * (c_allreduce_sum), those of 3 in reduce_type. After a reduce to one rank the others' outputs hold nothing of meaning
  * in Paddle; here, as with its Gloo backend, the part of the sum that the member worked out for the ring, and zeros. */
+#include "executor/kernels/collective.h"
+
 #include "executor/comm/comm.h"
-#include "executor/kernels/typed.h"
 
 typedef struct state {
     comm_kind kind;
@@ -12,7 +13,7 @@ typedef struct state {
     int root;
 } state;
 
-static weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
+weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
     if (x->height >= 0) return kernel_unsupported(p, "expected a dense tensor, found rows (SelectedRows)");
     if (dtype_is_float(x->dtype)) return NULL;
     switch ((int)x->dtype) {
@@ -26,16 +27,21 @@ static weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
     }
 }
 
+weft_status require_ring_attrs(const kernel_prepare *p, weft_reduce reduce, int64_t root) {
+    if ((int)reduce < WEFT_REDUCE_SUM || reduce > WEFT_REDUCE_ALL)
+        return kernel_unsupported(p, "expected reduce_type in [0, 6], found %d", (int)reduce);
+    if (root < 0 || root >= p->ring_nranks)
+        return kernel_unsupported(p, "expected a root in [0, %d), found %lld", p->ring_nranks, (long long)root);
+    return NULL;
+}
+
 static weft_status prepare(kernel_prepare *p, comm_kind kind, weft_reduce reduce, int64_t root) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(require_ring_type(p, x));
     TRY(require_same_dtype(p, x, out, "output"));
-    if ((int)reduce < WEFT_REDUCE_SUM || reduce > WEFT_REDUCE_ALL)
-        return kernel_unsupported(p, "expected reduce_type in [0, 6], found %d", (int)reduce);
-    if (root < 0 || root >= p->ring_nranks)
-        return kernel_unsupported(p, "expected a root in [0, %d), found %lld", p->ring_nranks, (long long)root);
+    TRY(require_ring_attrs(p, reduce, root));
     int64_t expected = x->numel;
     if (kind == COMM_ALL_GATHER) expected *= p->ring_nranks;
     if (kind == COMM_REDUCE_SCATTER) expected /= p->ring_nranks;
@@ -116,8 +122,7 @@ static weft_status run_reduce(const kernel_call *c) {
     T(all_gather, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, run)                                                            \
     T(c_reducescatter, COMM_REDUCE_SCATTER, WEFT_REDUCE_SUM, 0, run)                                                   \
     T(reduce_scatter, COMM_REDUCE_SCATTER, REDUCE_TYPE, 0, run)                                                        \
-    T(alltoall, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, run)                                                              \
-    T(all_to_all, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, run)
+    T(alltoall, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, run)
 
 #define DEFINE_KERNEL(type, kind, reduce, root, run_fn)                                                                \
     static weft_status prepare_##type(kernel_prepare *p) {                                                             \

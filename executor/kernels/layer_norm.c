@@ -6,7 +6,8 @@
  *   dx = r * (g - mean(g) - h * mean(g * h)),   dscale = sum over rows of dy * h,   dbias = sum over rows of dy
  *
  * Variance is the biased variance of two passes. Sums over rows are kept in blocks of ROWS_A_BLOCK, so that their error
- * does not grow with the number of rows. Paddle: phi/kernels/cpu/layer_norm_kernel.cc. */
+ * does not grow with the number of rows. Paddle: phi/kernels/cpu/layer_norm_kernel.cc. ATen's native_layer_norm is the
+ * same but that it keeps r where Paddle keeps the variance. */
 #include "executor/kernels/lanes.h"
 #include <math.h>
 
@@ -21,22 +22,36 @@ enum { ROWS_A_BLOCK = 64 };
 typedef struct layer_norm_state {
     int64_t nrows, width;
     double epsilon;
+    bool keeps_r; /* the second statistic is 1 / sqrt(variance + epsilon) */
 } layer_norm_state;
 
-static weft_status prepare_common(kernel_prepare *p, const tensor *x) {
+/* Dimensions from this one on are normalised. */
+static int64_t first_axis(const kernel_prepare *p, const tensor *x, bool aten) {
+    size_t count;
+    if (!aten) return attr_int(p->op, "begin_norm_axis", 1);
+    attr_ints(p->op, "normalized_shape", &count);
+    return count <= (size_t)x->ndim ? x->ndim - (int64_t)count : -1;
+}
+
+static weft_status prepare_common(kernel_prepare *p, const tensor *x, bool aten) {
     layer_norm_state *s = KERNEL_STATE(p, layer_norm_state);
     if (!s) return base_out_of_memory();
     TRY(require_real(p, x, "X"));
-    int64_t axis = attr_int(p->op, "begin_norm_axis", 1);
+    int64_t axis = first_axis(p, x, aten);
     if (axis < 0 || axis > x->ndim)
-        return kernel_unsupported(p, "expected begin_norm_axis of 0 to %d, found %lld", x->ndim, (long long)axis);
+        return kernel_unsupported(p, "expected to normalise from a dimension of 0 to %d on, found %lld", x->ndim,
+                                  (long long)axis);
+    s->keeps_r = aten;
     s->nrows = s->width = 1;
     for (int i = 0; i < x->ndim; i++) *(i < axis ? &s->nrows : &s->width) *= x->dims[i];
-    s->epsilon = attr_float(p->op, "epsilon", 1e-5);
+    s->epsilon = attr_float(p->op, aten ? "eps" : "epsilon", 1e-5);
     return NULL;
 }
 
 #define DEFINE_LAYER_NORM(dtype, suffix, real)                                                                         \
+    static inline real r_##suffix(const layer_norm_state *s, real kept) {                                              \
+        return s->keeps_r ? kept : (real)(1 / sqrt((double)kept + s->epsilon));                                        \
+    }                                                                                                                  \
     static void affine_##suffix(int64_t n, const real *x, real mean, real r, const real *scale, const real *bias,      \
                                 real *y) {                                                                             \
         if (scale && bias) {                                                                                           \
@@ -62,7 +77,7 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x) {
             real r = (real)(1 / sqrt((double)variance + s->epsilon));                                                  \
             affine_##suffix(s->width, x, mean, r, scale, bias, y);                                                     \
             if (means) means[row] = mean;                                                                              \
-            if (variances) variances[row] = variance;                                                                  \
+            if (variances) variances[row] = s->keeps_r ? r : variance;                                                 \
         }                                                                                                              \
     }                                                                                                                  \
     static void grad_row_##suffix(int64_t n, const real *x, real mean, real r, const real *scale, const real *dy,      \
@@ -96,7 +111,7 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x) {
             int64_t end = first + ROWS_A_BLOCK < to ? first + ROWS_A_BLOCK : to;                                       \
             memset(block, 0, 2 * (size_t)n * sizeof *block);                                                           \
             for (int64_t row = first; row < end; row++) {                                                              \
-                real mean = means[row], r = (real)(1 / sqrt((double)variances[row] + s->epsilon));                     \
+                real mean = means[row], r = r_##suffix(s, variances[row]);                                             \
                 const real *xr = x + row * n, *dyr = dy + row * n;                                                     \
                 if (dscale || dbias) add_params_##suffix(n, xr, mean, r, dyr, block, block + n);                       \
                 if (dx) grad_row_##suffix(n, xr, mean, r, scale, dyr, g, dx + row * n);                                \
@@ -131,9 +146,9 @@ static void split_grad(kernel_prepare *p, const layer_norm_state *s) {
     p->split.in_order = true;
 }
 
-static weft_status prepare(kernel_prepare *p) {
+static weft_status prepare_forward(kernel_prepare *p, bool aten) {
     const tensor *x = type_in(p, IN_X);
-    TRY(prepare_common(p, x));
+    TRY(prepare_common(p, x, aten));
     const layer_norm_state *s = p->state;
     TRY(require_present(p, type_out(p, OUT_Y), "Y"));
     TRY(require_like(p, x, type_in(p, IN_SCALE), s->width, "Scale"));
@@ -144,9 +159,9 @@ static weft_status prepare(kernel_prepare *p) {
     return require_like(p, x, type_out(p, OUT_VARIANCE), s->nrows, "Variance");
 }
 
-static weft_status prepare_grad(kernel_prepare *p) {
+static weft_status prepare_backward(kernel_prepare *p, bool aten) {
     const tensor *x = type_in(p, GRAD_IN_X);
-    TRY(prepare_common(p, x));
+    TRY(prepare_common(p, x, aten));
     const layer_norm_state *s = p->state;
     TRY(require_present(p, type_in(p, GRAD_IN_DY), "Y@GRAD"));
     TRY(require_like(p, x, type_in(p, GRAD_IN_SCALE), s->width, "Scale"));
@@ -164,5 +179,20 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return NULL;
 }
 
+static weft_status prepare(kernel_prepare *p) {
+    return prepare_forward(p, false);
+}
+static weft_status prepare_aten(kernel_prepare *p) {
+    return prepare_forward(p, true);
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    return prepare_backward(p, false);
+}
+static weft_status prepare_aten_grad(kernel_prepare *p) {
+    return prepare_backward(p, true);
+}
+
+const kernel kernel_aten_native_layer_norm = {prepare_aten, kernel_run_rows};
+const kernel kernel_aten_native_layer_norm_backward = {prepare_aten_grad, kernel_run_rows};
 const kernel kernel_layer_norm = {prepare, kernel_run_rows};
 const kernel kernel_layer_norm_grad = {prepare_grad, kernel_run_rows};

@@ -1,5 +1,6 @@
 /* nll_loss.c: negative log likelihood of log-probabilities [batch, classes, ...]: -weight[label] * x[label], whole,
- * summed, or divided by the sum of weights. Labels equal to ignore_index count for nothing. */
+ * summed, or divided by the sum of weights. Labels equal to ignore_index count for nothing; a mean of nothing is 0 in
+ * Paddle, NaN in ATen (which counts reductions: 0 none, 1 mean, 2 sum). */
 #include "executor/kernels/layout.h"
 
 enum { IN_X, IN_LABEL, IN_WEIGHT, GRAD_IN_TOTAL, GRAD_IN_OUT_GRAD, OUT = 0, OUT_TOTAL };
@@ -8,19 +9,32 @@ typedef struct nll_state {
     axis_split split; /* of X at the classes */
     int64_t ignore_index;
     bool whole, mean;
+    bool aten;
 } nll_state;
 
-static weft_status prepare_common(kernel_prepare *p, const tensor *loss) {
+/* [classes] of one label, [batch, classes, ...] else. */
+static axis_split split_of(const tensor *x) {
+    return axis_split_at(x, x->ndim == 1 ? 0 : 1);
+}
+
+static void read_reduction(const kernel_prepare *p, nll_state *s) {
+    const char *reduction = attr_string(p->op, "reduction", "mean");
+    int64_t number = attr_int(p->op, "reduction", 1);
+    s->whole = s->aten ? number == 0 : strcmp(reduction, "none") == 0;
+    s->mean = s->aten ? number == 1 : strcmp(reduction, "mean") == 0;
+}
+
+static weft_status prepare_common(kernel_prepare *p, const tensor *loss, bool aten) {
     nll_state *s = KERNEL_STATE(p, nll_state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, IN_X), *label = type_in(p, IN_LABEL), *weight = type_in(p, IN_WEIGHT);
-    const char *reduction = attr_string(p->op, "reduction", "mean");
+    int least = aten ? 1 : 2;
     TRY(require_real(p, x, "X"));
-    if (x->ndim < 2) return kernel_unsupported(p, "expected X of at least 2 dimensions, found %d", x->ndim);
-    s->split = axis_split_at(x, 1);
+    if (x->ndim < least) return kernel_unsupported(p, "expected X of at least %d dimensions, found %d", least, x->ndim);
+    s->split = split_of(x);
+    s->aten = aten;
+    read_reduction(p, s);
     s->ignore_index = attr_int(p->op, "ignore_index", -100);
-    s->whole = strcmp(reduction, "none") == 0;
-    s->mean = strcmp(reduction, "mean") == 0;
     int64_t n = s->split.outer * s->split.inner;
     TRY(require_numel(p, label, n, "Label"));
     if (dtype_is_float(label->dtype)) return kernel_unsupported(p, "expected Label of an integer type");
@@ -31,13 +45,22 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *loss) {
 }
 
 static weft_status prepare(kernel_prepare *p) {
-    return prepare_common(p, type_out(p, OUT));
+    return prepare_common(p, type_out(p, OUT), false);
 }
-static weft_status prepare_grad(kernel_prepare *p) {
-    TRY(prepare_common(p, type_in(p, GRAD_IN_OUT_GRAD)));
+static weft_status prepare_aten(kernel_prepare *p) {
+    return prepare_common(p, type_out(p, OUT), true);
+}
+static weft_status prepare_backward(kernel_prepare *p, bool aten) {
+    TRY(prepare_common(p, type_in(p, GRAD_IN_OUT_GRAD), aten));
     const nll_state *s = p->state;
     if (s->mean) TRY(require_numel(p, type_in(p, GRAD_IN_TOTAL), 1, "Total_weight"));
     return require_numel(p, type_out(p, OUT), type_in(p, IN_X)->numel, "X@GRAD");
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    return prepare_backward(p, false);
+}
+static weft_status prepare_aten_grad(kernel_prepare *p) {
+    return prepare_backward(p, true);
 }
 
 static double element(const tensor *t, int64_t i) {
@@ -78,7 +101,7 @@ static weft_status run(const kernel_call *c) {
         sum += loss;
         total += weight;
     }
-    if (!s->whole) set_element(arg_out(c, OUT), 0, s->mean && total != 0 ? sum / total : sum);
+    if (!s->whole) set_element(arg_out(c, OUT), 0, s->mean && (total != 0 || s->aten) ? sum / total : sum);
     if (arg_out(c, OUT_TOTAL)) set_element(arg_out(c, OUT_TOTAL), 0, s->whole ? 0 : total);
     return NULL;
 }
@@ -99,4 +122,6 @@ static weft_status run_grad(const kernel_call *c) {
 }
 
 const kernel kernel_nll_loss = {prepare, run};
+const kernel kernel_aten_nll_loss_forward = {prepare_aten, run};
+const kernel kernel_aten_nll_loss_backward = {prepare_aten_grad, run_grad};
 const kernel kernel_nll_loss_grad = {prepare_grad, run_grad};

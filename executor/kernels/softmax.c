@@ -1,9 +1,9 @@
 /* softmax.c: softmax and its gradient.
  *
  * exp(x - max) over its sum. Shifted logits are clamped at -64, as in Paddle (phi/kernels/funcs/softmax_impl.h): masked
- * elements become 1.6e-28, never 0, so that a logarithm that follows stays finite. Along the last axis a row is
- * contiguous and reduced in lanes; along another axis neighbouring columns are reduced side by side, their maxima and
- * sums in the workspace. */
+ * elements become 1.6e-28, never 0, so that a logarithm that follows stays finite. ATen's softmax clamps nothing
+ * (`least` is -inf): what is masked by -inf is 0. Along the last axis a row is contiguous and reduced in lanes; along
+ * another axis neighbouring columns are reduced side by side, their maxima and sums in the workspace. */
 #include "executor/kernels/softmax.h"
 #include "executor/kernels/lanes.h"
 #include "executor/kernels/rows.h"
@@ -19,17 +19,17 @@ static inline double exp_fp64(double x) {
 }
 
 #define DEFINE_SOFTMAX(dtype, suffix, real)                                                                            \
-    static inline real shifted_exp_##suffix(real x, real top) {                                                        \
-        real shifted = x - top, least = SMALLEST_SHIFTED_LOGIT;                                                        \
+    static inline real shifted_exp_##suffix(real x, real top, real least) {                                            \
+        real shifted = x - top;                                                                                        \
         return exp_##suffix(shifted < least ? least : shifted);                                                        \
     }                                                                                                                  \
     /* y = exp(x - top), and their sum in lanes. */                                                                    \
-    static inline real exp_sum_##suffix(int64_t n, const real *x, real top, real *y) {                                 \
+    static inline real exp_sum_##suffix(int64_t n, const real *x, real top, real least, real *y) {                     \
         real lane[LANES] = {0}, rest[LANES];                                                                           \
         int64_t i = 0;                                                                                                 \
         for (; i + LANES <= n; i += LANES) {                                                                           \
             INDEPENDENT for (int j = 0; j < LANES; j++) {                                                              \
-                real e = shifted_exp_##suffix(x[i + j], top);                                                          \
+                real e = shifted_exp_##suffix(x[i + j], top, least);                                                   \
                 y[i + j] = e;                                                                                          \
                 lane[j] += e;                                                                                          \
             }                                                                                                          \
@@ -37,19 +37,19 @@ static inline double exp_fp64(double x) {
         if (i < n) {                                                                                                   \
             for (int j = 0; j < LANES; j++) rest[j] = top;                                                             \
             memcpy(rest, x + i, (size_t)(n - i) * sizeof *rest);                                                       \
-            for (int j = 0; j < LANES; j++) rest[j] = shifted_exp_##suffix(rest[j], top);                              \
+            for (int j = 0; j < LANES; j++) rest[j] = shifted_exp_##suffix(rest[j], top, least);                       \
             for (int j = 0; j < n - i; j++) lane[j] += rest[j];                                                        \
             memcpy(y + i, rest, (size_t)(n - i) * sizeof *rest);                                                       \
         }                                                                                                              \
         return fold_sum_##suffix(lane);                                                                                \
     }                                                                                                                  \
-    static void rows_##suffix(axis_split s, const real *x, real *y) {                                                  \
+    static void rows_##suffix(axis_split s, real least, const real *x, real *y) {                                      \
         for (int64_t o = 0; o < s.outer; o++, x += s.extent, y += s.extent) {                                          \
-            real top = max_##suffix(s.extent, x), scale = 1 / exp_sum_##suffix(s.extent, x, top, y);                   \
+            real top = max_##suffix(s.extent, x), scale = 1 / exp_sum_##suffix(s.extent, x, top, least, y);            \
             for (int64_t i = 0; i < s.extent; i++) y[i] *= scale;                                                      \
         }                                                                                                              \
     }                                                                                                                  \
-    static void columns_##suffix(axis_split s, const real *x, real *y, real *top, real *total) {                       \
+    static void columns_##suffix(axis_split s, real least, const real *x, real *y, real *top, real *total) {           \
         int64_t n = s.inner, slab = s.extent * n;                                                                      \
         for (int64_t o = 0; o < s.outer; o++, x += slab, y += slab) {                                                  \
             memcpy(top, x, (size_t)n * sizeof *top);                                                                   \
@@ -58,7 +58,7 @@ static inline double exp_fp64(double x) {
             memset(total, 0, (size_t)n * sizeof *total);                                                               \
             for (int64_t a = 0; a < s.extent; a++) {                                                                   \
                 INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
-                    real e = shifted_exp_##suffix(x[a * n + i], top[i]);                                               \
+                    real e = shifted_exp_##suffix(x[a * n + i], top[i], least);                                        \
                     y[a * n + i] = e;                                                                                  \
                     total[i] += e;                                                                                     \
                 }                                                                                                      \
@@ -91,18 +91,27 @@ size_t softmax_workspace(axis_split s, weft_dtype dtype) {
     return s.inner == 1 ? 0 : 2 * (size_t)s.inner * weft_dtype_nbytes(dtype);
 }
 
-void softmax_apply(axis_split s, weft_dtype dtype, const void *x, void *y, void *workspace) {
+static void apply(axis_split s, weft_dtype dtype, double least, const void *x, void *y, void *workspace) {
     if (s.outer <= 0 || s.extent <= 0 || s.inner <= 0) return;
 #define CASE(dt, suffix, real)                                                                                         \
-    if (dtype == dt && s.inner == 1) rows_##suffix(s, x, y);                                                           \
-    if (dtype == dt && s.inner > 1) columns_##suffix(s, x, y, workspace, (real *)workspace + s.inner);
+    if (dtype == dt && s.inner == 1) rows_##suffix(s, (real)least, x, y);                                              \
+    if (dtype == dt && s.inner > 1) columns_##suffix(s, (real)least, x, y, workspace, (real *)workspace + s.inner);
     REAL_TYPES(CASE)
 #undef CASE
+}
+
+void softmax_apply(axis_split s, weft_dtype dtype, const void *x, void *y, void *workspace) {
+    apply(s, dtype, SMALLEST_SHIFTED_LOGIT, x, y, workspace);
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 enum { IN_X = 0, IN_OUT = 0, IN_OUT_GRAD = 1, OUT_Y = 0 };
+
+typedef struct softmax_state {
+    axis_split split;
+    double least; /* no shifted logit is below it */
+} softmax_state;
 
 /* Slabs [first, end) of a tensor's outer extent. */
 static axis_split some_of(axis_split s, int64_t first, int64_t end, size_t element_nbytes, size_t *out_offset) {
@@ -114,14 +123,15 @@ static axis_split some_of(axis_split s, int64_t first, int64_t end, size_t eleme
 static void forward_rows(const kernel_call *c, int64_t first, int64_t end) {
     const tensor *x = arg_in(c, IN_X);
     size_t at;
-    axis_split s = some_of(*(const axis_split *)c->state, first, end, weft_dtype_nbytes(x->dtype), &at);
-    softmax_apply(s, x->dtype, (const char *)x->data + at, (char *)arg_out(c, OUT_Y)->data + at, c->workspace);
+    const softmax_state *state = c->state;
+    axis_split s = some_of(state->split, first, end, weft_dtype_nbytes(x->dtype), &at);
+    apply(s, x->dtype, state->least, (const char *)x->data + at, (char *)arg_out(c, OUT_Y)->data + at, c->workspace);
 }
 
 static void grad_rows(const kernel_call *c, int64_t first, int64_t end) {
     const tensor *yt = arg_in(c, IN_OUT), *dyt = arg_in(c, IN_OUT_GRAD);
     size_t at;
-    axis_split s = some_of(*(const axis_split *)c->state, first, end, weft_dtype_nbytes(yt->dtype), &at);
+    axis_split s = some_of(((const softmax_state *)c->state)->split, first, end, weft_dtype_nbytes(yt->dtype), &at);
     const void *y = (const char *)yt->data + at, *dy = (const char *)dyt->data + at;
     void *dx = (char *)arg_out(c, OUT_Y)->data + at;
 #define CASE(dt, suffix, real)                                                                                         \
@@ -131,9 +141,11 @@ static void grad_rows(const kernel_call *c, int64_t first, int64_t end) {
 #undef CASE
 }
 
-static weft_status prepare(kernel_prepare *p, void (*rows)(const kernel_call *, int64_t, int64_t)) {
-    axis_split *s = KERNEL_STATE(p, axis_split);
+static weft_status prepare(kernel_prepare *p, const char *axis, double least,
+                           void (*rows)(const kernel_call *, int64_t, int64_t)) {
+    softmax_state *s = KERNEL_STATE(p, softmax_state);
     if (!s) return base_out_of_memory();
+    s->least = least;
     const tensor *x = type_in(p, IN_X);
     TRY(require_real(p, x, "input"));
     for (uint32_t i = 1; i < p->in_first[p->schema->ninputs]; i++) {
@@ -141,20 +153,24 @@ static weft_status prepare(kernel_prepare *p, void (*rows)(const kernel_call *, 
         TRY(require_numel(p, &p->in[i], x->numel, "gradient"));
     }
     TRY(require_numel(p, type_out(p, OUT_Y), x->numel, "output"));
-    TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", -1), s));
-    p->workspace_nbytes = softmax_workspace(*s, x->dtype);
+    TRY(axis_split_prepare(p, x, attr_int(p->op, axis, -1), &s->split));
+    p->workspace_nbytes = softmax_workspace(s->split, x->dtype);
     /* Columns share the workspace: one thread at a time. */
-    split_rows(p, rows, x->numel ? s->outer : 0);
-    p->split.in_order = s->inner > 1;
+    split_rows(p, rows, x->numel ? s->split.outer : 0);
+    p->split.in_order = s->split.inner > 1;
     return NULL;
 }
 
 static weft_status prepare_forward(kernel_prepare *p) {
-    return prepare(p, forward_rows);
+    return prepare(p, "axis", SMALLEST_SHIFTED_LOGIT, forward_rows);
+}
+static weft_status prepare_aten(kernel_prepare *p) {
+    return prepare(p, "dim", -INFINITY, forward_rows);
 }
 static weft_status prepare_grad(kernel_prepare *p) {
-    return prepare(p, grad_rows);
+    return prepare(p, "axis", SMALLEST_SHIFTED_LOGIT, grad_rows);
 }
 
 const kernel kernel_softmax = {prepare_forward, kernel_run_rows};
+const kernel kernel_aten_softmax = {prepare_aten, kernel_run_rows};
 const kernel kernel_softmax_grad = {prepare_grad, kernel_run_rows};

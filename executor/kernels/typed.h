@@ -52,6 +52,10 @@ int64_t tensor_integer(const tensor *t, int64_t index);
 void fill_elements(weft_dtype dtype, void *dst, int64_t n, double value);
 /* memmove that does nothing for equal pointers. */
 void copy_bytes(void *dst, const void *src, size_t nbytes);
+/* Whether elements of one type can become those of another, and that (cast.c); src and dst do not overlap, or are equal
+ * for types of one size. */
+bool cast_exists(weft_dtype from, weft_dtype to);
+void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *src, void *dst);
 /* prepare: every argument has the element type of the first; refuses otherwise. */
 WEFT_MUST_USE weft_status require_same_dtype(const kernel_prepare *p, const tensor *first, const tensor *other,
                                              const char *what);

@@ -2,6 +2,7 @@
 #ifndef WEFT_PASS_H
 #define WEFT_PASS_H
 
+#include "weft/equivalent.h"
 #include "weft/program.h"
 
 #ifdef __cplusplus
@@ -39,6 +40,7 @@ typedef struct weft_pass {
     size_t noptions;
     weft_status (*run)(weft_pass_context *pass, weft_program *program, void *user);
     void *user;
+    const char *changes_meaning; /* NULL: the program computes what it did, which can be proved; else how it does not */
 } weft_pass;
 
 /* Adds a host's pass to the context's table; the struct and its strings must outlive the context. */
@@ -88,6 +90,14 @@ WEFT_MUST_USE weft_status weft_pass_list_set(weft_pass_list *list, const char *a
 void weft_pass_list_destroy(weft_pass_list *list);
 size_t weft_pass_list_count(const weft_pass_list *list);
 
+/* Whether each pass's program is compared with the one before it (weft/equivalent.h): not at all; with the verdict in
+ * the report; or so that a list fails whose pass is not proved. The key `prove: off | report | require` of a pass list
+ * says it too. Comparing takes longer than the passes themselves: the library does it where it is asked to, the command
+ * unless it is told not to. */
+typedef enum weft_prove { WEFT_PROVE_UNSAID, WEFT_PROVE_OFF, WEFT_PROVE_REPORT, WEFT_PROVE_REQUIRE } weft_prove;
+weft_prove weft_pass_list_prove(const weft_pass_list *list);
+void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
+
 /* Runs the passes in order, the structural verifier after each. Stops at the first status; passes before it stay applied,
  * the refusing one left the program as it was. `out_report` (may be NULL) is set also then. */
 WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program,
@@ -105,6 +115,8 @@ const char *weft_report_pass_name(const weft_report *report, size_t pass_index);
 size_t weft_report_nops_before(const weft_report *report, size_t pass_index);
 size_t weft_report_nops_after(const weft_report *report, size_t pass_index);
 double weft_report_seconds(const weft_report *report, size_t pass_index);
+/* How that pass's program compares with the one before; NULL: not compared. Borrowed. */
+const weft_equivalence *weft_report_equivalence(const weft_report *report, size_t pass_index);
 /* Candidates that pass left alone: reason and words. */
 size_t weft_report_nleft(const weft_report *report, size_t pass_index);
 weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_words);

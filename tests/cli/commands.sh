@@ -18,6 +18,10 @@ ok $? '.gz is gzip'
 "$weft" opt "$case/serial.pdmodel" --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/dp.pdmodel" 2>"$folder/log"
 ok $? 'opt with a preset and --set'
 grep -q 'summary: ops 1[0-9] -> .*scale' "$folder/log"; ok $? 'the report ends with a summary'
+grep -q 'not checked: it makes the program one rank' "$folder/log" && [ "$(grep -c 'proved in .*: same' "$folder/log")" = 4 ]
+ok $? 'every pass but data_parallel is proved to keep what the program computes'
+"$weft" opt --no-prove "$case/serial.pdmodel" --passes 'prune_grad_scale' -o "$folder/b.pdmodel" 2>&1 | grep -q 'proved'
+[ $? = 1 ]; ok $? 'without proofs where it is told not to'
 "$weft" show "$folder/dp.pdmodel" --type c_allreduce_sum | grep -q 'stream gradient_sync'; ok $? 'show tells the stream'
 "$weft" show "$folder/dp.pdmodel" | grep -q c_wait_compute; [ $? = 1 ]; ok $? 'a finished program holds no c_wait_compute'
 "$weft" plan "$folder/dp.pdmodel" -o "$folder/dp.plan" && "$weft" plan "$folder/dp.plan" | cmp -s - "$folder/dp.plan"

@@ -15,6 +15,12 @@
 
 enum { MOST_RANKS = 16, MOST_COUNT = 9000 };
 
+#define REQUEST(kind_, dtype_, reduce_, root_, count_, src_, dst_, op_)                                                \
+    {                                                                                                                  \
+        .kind = kind_, .dtype = dtype_, .reduce = reduce_, .root = root_, .count = count_, .src = src_, .dst = dst_,   \
+        .op = op_                                                                                                      \
+    }
+
 /* --- elements as doubles ------------------------------------------------------------------------------------------ */
 
 static double load(weft_dtype dtype, const void *p, size_t i) {
@@ -133,7 +139,7 @@ static void run_case(member *m, const test_case *c) {
     if (c->place == OWN_PART && !small_src) dst += own;
     for (int64_t i = 0; i < source_count(c, m->nranks); i++) store(c->dtype, src, (size_t)i, element(c, m->rank, i));
     if (c->place == APART) memset(dst, 0x5a, (size_t)result_count(c, m->nranks) * es + 8);
-    comm_request q = {c->kind, c->dtype, c->reduce, c->root, c->count, src, dst, "test"};
+    comm_request q = REQUEST(c->kind, c->dtype, c->reduce, c->root, c->count, src, dst, "test");
     weft_status status = comm_run(m->ring, &q);
     const char *where = comm_kind_name(c->kind), *type = weft_dtype_name(c->dtype), *how = reduce_name(c->reduce);
     if (status || (c->kind == COMM_REDUCE && m->rank != c->root)) {
@@ -237,11 +243,11 @@ static void *sum_in_order(void *arg) {
     float *x = m->a, *y = m->b;
     int64_t count = 6001;
     for (int64_t i = 0; i < count; i++) x[i] = awkward(m->rank, i);
-    comm_request whole = {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, count, x, y, "whole"};
+    comm_request whole = REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, count, x, y, "whole");
     weft_status status = comm_run(m->ring, &whole);
     for (int64_t at = 0; at < count && !status; at += 97) { /* other buckets, in place */
         int64_t n = count - at < 97 ? count - at : 97;
-        comm_request part = {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, n, x + at, x + at, "part"};
+        comm_request part = REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, n, x + at, x + at, "part");
         if (m->rank == (int)(at % m->nranks)) usleep(100);
         status = comm_run(m->ring, &part);
     }
@@ -263,13 +269,14 @@ static void *nan_wins(void *arg) {
     member *m = arg;
     for (int i = 0; i < 2; i++) {
         float x = m->rank == 1 ? NAN : 1;
-        comm_request q = {COMM_ALL_REDUCE, WEFT_FP32, i ? WEFT_REDUCE_MAX : WEFT_REDUCE_MIN, 0, 1, &x, &x, "nan"};
+        comm_request q =
+            REQUEST(COMM_ALL_REDUCE, WEFT_FP32, i ? WEFT_REDUCE_MAX : WEFT_REDUCE_MIN, 0, 1, &x, &x, "nan");
         weft_status status = comm_run(m->ring, &q);
         check(!status && isnan(x), "max and min of a NaN");
         weft_status_free(status);
     }
     float z[4] = {1, 2, 3, 4};
-    comm_request q = {COMM_ALL_REDUCE, WEFT_COMPLEX64, WEFT_REDUCE_AVG, 0, 2, z, z, "complex"};
+    comm_request q = REQUEST(COMM_ALL_REDUCE, WEFT_COMPLEX64, WEFT_REDUCE_AVG, 0, 2, z, z, "complex");
     weft_status status = comm_run(m->ring, &q);
     check(!status && z[0] == 1 && z[3] == 4, "mean of complex numbers");
     weft_status_free(status);
@@ -287,15 +294,16 @@ static void *disagree(void *arg) {
     float x[64] = {0};
     int odd = m->rank == 2;
     comm_request variants[5][2] = {
-        {{COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"}, {COMM_BARRIER, 0, 0, 0, 0, x, x, "b"}},
-        {{COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"},
-         {COMM_ALL_REDUCE, WEFT_INT32, WEFT_REDUCE_SUM, 0, 12, x, x, "b"}},
-        {{COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"},
-         {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_MAX, 0, 12, x, x, "b"}},
-        {{COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"},
-         {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 13, x, x, "b"}},
-        {{COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"},
-         {COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 1, 12, x, x, "b"}},
+        {REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"),
+         REQUEST(COMM_BARRIER, 0, 0, 0, 0, x, x, "b")},
+        {REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"),
+         REQUEST(COMM_ALL_REDUCE, WEFT_INT32, WEFT_REDUCE_SUM, 0, 12, x, x, "b")},
+        {REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"),
+         REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_MAX, 0, 12, x, x, "b")},
+        {REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"),
+         REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 13, x, x, "b")},
+        {REQUEST(COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 0, 12, x, x, "a"),
+         REQUEST(COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 1, 12, x, x, "b")},
     };
     for (int v = 0; v < 5; v++) {
         weft_status status = comm_run(m->ring, &variants[v][odd]);
@@ -316,13 +324,13 @@ static void *refuse(void *arg) {
     member *m = arg;
     float x[64] = {0};
     comm_request bad[] = {
-        {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, x, x + 4, "overlap"},
-        {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, -1, x, x, "count"},
-        {COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 3, 8, x, x, "root"},
-        {COMM_ALL_REDUCE, WEFT_COMPLEX64, WEFT_REDUCE_MAX, 0, 8, x, x, "complex"},
-        {COMM_ALL_REDUCE, (weft_dtype)55, WEFT_REDUCE_SUM, 0, 8, x, x, "dtype"},
-        {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, NULL, x, "missing"},
-        {COMM_ALL_GATHER, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, x + 1, x, "shifted"},
+        REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, x, x + 4, "overlap"),
+        REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, -1, x, x, "count"),
+        REQUEST(COMM_BROADCAST, WEFT_FP32, WEFT_REDUCE_SUM, 3, 8, x, x, "root"),
+        REQUEST(COMM_ALL_REDUCE, WEFT_COMPLEX64, WEFT_REDUCE_MAX, 0, 8, x, x, "complex"),
+        REQUEST(COMM_ALL_REDUCE, (weft_dtype)55, WEFT_REDUCE_SUM, 0, 8, x, x, "dtype"),
+        REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, NULL, x, "missing"),
+        REQUEST(COMM_ALL_GATHER, WEFT_FP32, WEFT_REDUCE_SUM, 0, 8, x + 1, x, "shifted"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         weft_status status = comm_run(m->ring, &bad[i]);
@@ -359,7 +367,7 @@ static void *abort_at_nth(void *arg) {
             if (i % 2) usleep(20000); /* the others sleep already, or still spin */
             local_world_abort(m->world);
         }
-        comm_request q = {COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_AVG, 0, 4, x, x, "all_reduce"};
+        comm_request q = REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_AVG, 0, 4, x, x, "all_reduce");
         weft_status status = comm_run(m->ring, &q);
         check(status ? weft_status_code(status) == WEFT_CANCELLED && i >= abort_at - 1 : i <= abort_at,
               "abort at %d, collective %d: \"%s\"", abort_at, i, weft_status_message(status));

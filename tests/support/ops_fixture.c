@@ -31,6 +31,8 @@ typedef struct fixture_run {
     tensor *values; /* by var id; data NULL: not there yet */
     ops_mode mode;
     bool values_matter;
+    bool linear;     /* marks of linearity are checked */
+    size_t nlinear;  /* ops that have one */
     weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
     const char *op;
     char *why;
@@ -216,9 +218,12 @@ static bool ready_op(fixture_run *r, weft_op *op, op_args *out) {
     return true;
 }
 
+static bool check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+
 static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     op_args a;
     if (!ready_op(r, op, &a)) return false;
+    if (r->linear) return check_linear(r, op, &a, number);
     weft_status status = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
     return status ? fail_status(r, status) : true;
 }
@@ -281,6 +286,7 @@ static bool compare_rows(fixture_run *r, const weft_var *v, const npz_array *wan
 }
 
 static bool compare_outputs(fixture_run *r) {
+    if (r->linear) return true;
     for (size_t i = 0; i < r->program->nall_vars; i++) {
         const weft_var *v = r->program->all_vars[i];
         char rows[300];
@@ -336,6 +342,103 @@ ops_result ops_fixture_run(weft_context *context, const char *dir, const char *o
         npz_close(&r.npz);
         arena_fini(&r.arena);
         result = passed ? OPS_PASSED : OPS_FAILED;
+    }
+    weft_program_destroy(r.program);
+    return result;
+}
+
+/* --- marks of linearity --- */
+
+static bool is_linear_slot(const op_schema *s, size_t i) {
+    const char *n = s->inputs[i].name;
+    size_t nbytes = strlen(n);
+    bool grad = nbytes > 5 && strcmp(n + nbytes - 5, "@GRAD") == 0;
+    return !s->inputs[i].only_type && ((s->effects & OP_LINEAR) || ((s->effects & OP_LINEAR_X) && i == 0) ||
+                                       ((s->effects & OP_LINEAR_GRAD) && grad));
+}
+
+static void double_floats(const tensor *t) {
+    for (int64_t i = 0; i < t->numel; i++)
+        if (t->dtype == WEFT_FP32)
+            ((float *)t->data)[i] *= 2;
+        else if (t->dtype == WEFT_FP64)
+            ((double *)t->data)[i] *= 2;
+}
+
+/* Copies of tensors: of what they hold, or garbage. */
+static tensor *copies(fixture_run *r, const tensor *from, uint32_t count, bool filled) {
+    tensor *to = ARENA_ARRAY(&r->arena, tensor, count + 1);
+    for (uint32_t i = 0; to && i < count; i++) {
+        to[i] = from[i];
+        if (from[i].dtype == WEFT_DTYPE_NONE) continue;
+        size_t nbytes = tensor_nbytes(&from[i]), nrows = from[i].rows ? (size_t)from[i].dims[0] : 0;
+        if (!(to[i].data = garbage(r, nbytes))) return NULL;
+        if (filled && nbytes) memcpy(to[i].data, from[i].data, nbytes);
+        if (nrows && !(to[i].rows = garbage(r, nrows * sizeof *to->rows))) return NULL;
+        if (nrows && filled) memcpy(to[i].rows, from[i].rows, nrows * sizeof *to->rows);
+    }
+    return to;
+}
+
+static bool is_marked(weft_op *op) {
+    const op_schema *s = op_schema_of(op);
+    return (s->effects & (OP_LINEAR | OP_LINEAR_X | OP_LINEAR_GRAD)) && !(s->effects & OP_ALIASES) &&
+           !(op_is(op, "scale") && attr_float(op, "bias", 0.0) != 0.0);
+}
+
+/* Whether a linear input can be doubled and all that are not whole numbers are: marks are about floats. */
+static bool doubles(const op_schema *s, const op_args *a) {
+    bool some = false;
+    for (size_t i = 0; i < s->ninputs; i++) {
+        for (uint32_t k = a->in_first[i]; is_linear_slot(s, i) && k < a->in_first[i + 1]; k++) {
+            if (dtype_is_half(a->in[k].dtype)) return false;
+            some |= a->in[k].dtype == WEFT_FP32 || a->in[k].dtype == WEFT_FP64;
+        }
+    }
+    return some;
+}
+
+/* Runs the op, and again on twice its linear inputs: doubling is exact, so outputs double bit for bit. */
+static bool check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+    const op_schema *s = op_schema_of(op);
+    bool marked = is_marked(op);
+    tensor *in = marked ? copies(r, a->in, a->nin, true) : NULL,
+           *out = marked ? copies(r, a->out, a->nout, false) : NULL;
+    weft_status status = kernel_run_op(op, a->in, a->in_first, a->out, a->out_first, number, &r->arena);
+    if (status) return fail_status(r, status);
+    if (!marked || !doubles(s, a)) return true;
+    if (!in || !out) return fail(r, "out of memory");
+    for (size_t i = 0; i < s->ninputs; i++)
+        for (uint32_t k = a->in_first[i]; is_linear_slot(s, i) && k < a->in_first[i + 1]; k++) double_floats(&in[k]);
+    status = kernel_run_op(op, in, a->in_first, out, a->out_first, number, &r->arena);
+    if (status) return fail_status(r, status);
+    for (uint32_t k = 0; k < a->nout; k++) {
+        if (out[k].dtype != WEFT_FP32 && out[k].dtype != WEFT_FP64) continue;
+        tensor *once = copies(r, &a->out[k], 1, true);
+        if (!once) return fail(r, "out of memory");
+        double_floats(once);
+        if (memcmp(once->data, out[k].data, tensor_nbytes(once)) != 0)
+            return fail(r, "%s: output %u does not double with the inputs that are marked linear", op->type->bytes, k);
+    }
+    r->nlinear++;
+    return true;
+}
+
+ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const char *variant, char *why,
+                                  size_t why_nbytes) {
+    char path[600];
+    fixture_run r = {.context = context, .op = "", .linear = true, .why = why, .why_nbytes = why_nbytes};
+    snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
+    weft_status status = weft_program_load(context, path, NULL, &r.program);
+    if (status) return fail_status(&r, status) ? OPS_PASSED : OPS_FAILED;
+    ops_result result = OPS_SKIPPED;
+    if (has_kernels(r.program)) {
+        arena_init(&r.arena, &context->allocator);
+        snprintf(path, sizeof path, "%s/%s.npz", dir, variant);
+        bool passed = npz_open(&r.npz, &context->allocator, path, why, why_nbytes) && run_ops(&r);
+        npz_close(&r.npz);
+        arena_fini(&r.arena);
+        result = !passed ? OPS_FAILED : r.nlinear ? OPS_PASSED : OPS_SKIPPED;
     }
     weft_program_destroy(r.program);
     return result;

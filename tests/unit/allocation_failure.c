@@ -1,11 +1,13 @@
 /* Every allocation of load, pass list and plan fails once: a clean status each time, nothing leaked, and in the end
  * success. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/fixtures.h"
 #include "weft/pass.h"
 #include "weft/plan.h"
+#include "weft/verify.h"
 
 /* Fails its n-th allocation and counts the bytes that are alive. */
 typedef struct failing_allocator {
@@ -60,12 +62,30 @@ static weft_status optimize(weft_context *context, const char *path) {
     size_t ntext = 0;
     weft_status status = weft_program_load(context, path, NULL, &program);
     if (!status) status = weft_pass_list_parse(context, passes, sizeof passes - 1, "passes", &list);
+    if (!status) weft_pass_list_set_prove(list, WEFT_PROVE_REQUIRE);
     if (!status) status = weft_pass_list_run(list, program, &report);
     if (!status) status = weft_report_print(report, true, &text, &ntext);
     weft_bytes_free(context, text, ntext);
     weft_report_destroy(report);
     weft_pass_list_destroy(list);
     weft_program_destroy(program);
+    return status;
+}
+
+static weft_status compare_with_serial(weft_context *context, const char *path) {
+    weft_program *serial = NULL, *ranks[2] = {NULL, NULL};
+    char rank_path[512];
+    weft_equivalence *verdict = NULL;
+    weft_status status = weft_program_load(context, path, NULL, &serial);
+    for (int i = 0; i < 2 && !status; i++) {
+        int folder_nbytes = (int)(strrchr(path, '/') - path);
+        snprintf(rank_path, sizeof rank_path, "%.*s/rank%d.pdmodel", folder_nbytes, path, i);
+        status = weft_program_load(context, rank_path, NULL, &ranks[i]);
+    }
+    if (!status) status = weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, 2, NULL, &verdict);
+    weft_equivalence_destroy(verdict);
+    for (int i = 0; i < 2; i++) weft_program_destroy(ranks[i]);
+    weft_program_destroy(serial);
     return status;
 }
 
@@ -81,6 +101,20 @@ static weft_status plan(weft_context *context, const char *path) {
     weft_bytes_free(context, text, ntext);
     weft_plan_destroy(again);
     weft_plan_destroy(made);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status verify(weft_context *context, const char *path) {
+    weft_program *program = NULL;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    for (int i = WEFT_READING_IN_ORDER; i <= WEFT_READING_BY_BYTES + 1 && !status; i++) {
+        weft_verify_options any = {.reading = WEFT_READING_BY_NAME, .launch_any = true, .nranks = 2}, o = any;
+        weft_findings *findings = NULL;
+        if (i <= WEFT_READING_BY_BYTES) o = (weft_verify_options){.reading = (weft_reading)i, .nranks = 2};
+        status = weft_verify((const weft_program *const *)&program, 1, &o, &findings);
+        weft_findings_destroy(findings);
+    }
     weft_program_destroy(program);
     return status;
 }
@@ -120,6 +154,12 @@ Test(allocation_failure, yaml_round_trip, .timeout = 300) {
 }
 Test(allocation_failure, full_pass_list, .timeout = 300) {
     fail_each(optimize, "paddle26/mlp_sgd_dp2/serial.pdmodel");
+}
+Test(allocation_failure, ranks_and_serial, .timeout = 300) {
+    fail_each(compare_with_serial, "paddle26/mlp_sgd_dp2/serial.pdmodel");
+}
+Test(allocation_failure, verify, .timeout = 300) {
+    fail_each(verify, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");
 }
 Test(allocation_failure, plan, .timeout = 300) {
     fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");

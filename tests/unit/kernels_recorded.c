@@ -93,3 +93,35 @@ Test(kernels_recorded, every_kernel_with_a_recording_is_compared) {
     weft_context_destroy(context);
     cr_assert_gt(covered, 40, "only %zu kernels have recordings", covered);
 }
+
+static size_t check_marks(weft_context *context, const folder *f) {
+    char dir[600], pattern[640], why[400] = "";
+    size_t checked = 0;
+    glob_t found;
+    snprintf(dir, sizeof dir, "%s/%s/%s", fixture_root(), f->root, f->op);
+    snprintf(pattern, sizeof pattern, "%s/*.pdmodel", dir);
+    if (glob(pattern, 0, NULL, &found) != 0) return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *variant = strrchr(found.gl_pathv[i], '/') + 1;
+        variant[strlen(variant) - strlen(".pdmodel")] = 0;
+        if (ops_fixture_is_known(context, f->root, f->op, variant)) continue;
+        ops_result result = ops_fixture_run_linear(context, dir, variant, why, sizeof why);
+        checked += result == OPS_PASSED;
+        cr_expect_neq(result, OPS_FAILED, "%s/%s: %s", f->op, variant, why);
+    }
+    globfree(&found);
+    return checked;
+}
+
+/* The marks from which proofs move factors: each holds of the kernel, bit for bit. */
+Test(kernels_recorded, marks_of_linearity_hold) {
+    static folder folders[MAX_FOLDERS];
+    size_t count = list_folders(folders, MAX_FOLDERS), checked = 0;
+    weft_context *context;
+    if (count == 0) cr_skip_test("no recordings here");
+    cr_assert_null(weft_context_create(NULL, &context));
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(folders[i].root, "ops") == 0) checked += check_marks(context, &folders[i]);
+    weft_context_destroy(context);
+    cr_assert_gt(checked, 20, "only %zu recordings have ops that are marked linear", checked);
+}

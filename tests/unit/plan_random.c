@@ -1,5 +1,5 @@
-/* plan_random.c: random programs on several streams, with buckets, in-place ops and reused names, against brute force.
- */
+/* plan_random.c: random programs on several streams, with buckets, views, in-place ops and reused names, against brute
+ * force. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -85,6 +85,37 @@ static void add_bucket_op(maker *m) {
     place(m, op);
 }
 
+/* Another name of a var that ops take from now on; or half of one, changed in place, or turned and so copied. */
+static void add_view(maker *m) {
+    static const char *const types[] = {"wait_tensor", "aten_slice", "aten_slice", "aten_view"};
+    unsigned kind = draw(m, 4);
+    bool is_half = kind == 1 || kind == 2;
+    weft_block *outer = weft_program_block(m->program, 0);
+    int64_t dims[] = {kind == 3 ? 2 : is_half ? 4 : 8, 4};
+    weft_op *op = new_op(m, types[kind]);
+    weft_var *x = to_read(m), *view;
+    char n[24];
+    snprintf(n, sizeof n, "view_%zu", weft_block_nvars(outer));
+    must(weft_block_add_var(outer, n, WEFT_FP32, kind == 3 ? 2 : 1, dims, &view));
+    must(weft_op_add_input(op, kind ? "self" : "X", x));
+    must(weft_op_add_output(op, kind ? "out" : "Out", view));
+    if (is_half) must(weft_op_set_attr_int(op, "start", (int)(4 * draw(m, 2))));
+    if (is_half) must(weft_op_set_attr_int(op, "end", op_find_attr(op, "start")->u.i ? 8 : 4));
+    if (kind == 3) must(weft_op_set_attr_longs(op, "size", 2, dims));
+    weft_block_insert_before(m->block, NULL, op);
+    if (!kind) m->vars[draw(m, (unsigned)m->nvars)] = view;
+    if (!kind) return;
+    op = new_op(m, kind == 3 ? "aten_t" : "scale");
+    must(weft_op_add_input(op, kind == 3 ? "self" : "X", view));
+    if (kind == 3) {
+        dims[0] = 4, dims[1] = 2;
+        snprintf(n, sizeof n, "turned_%zu", weft_block_nvars(outer));
+        must(weft_block_add_var(outer, n, WEFT_FP32, 2, dims, &view));
+    }
+    must(weft_op_add_output(op, kind == 3 ? "out" : "Out", view));
+    place(m, op);
+}
+
 /* A bucket of the last few vars; sometimes one that moves bytes. */
 static void add_bucket(maker *m) {
     weft_op *op = new_op(m, "coalesce_tensor");
@@ -146,6 +177,8 @@ static void make_program(maker *m, weft_context *ctx, uint64_t seed) {
         if (i == conditional_at + 5) m->block = weft_program_block(m->program, 0);
         if (m->fused && !draw(m, 6))
             add_bucket_op(m);
+        else if (!draw(m, 6))
+            add_view(m);
         else
             add_op(m);
     }

@@ -1,0 +1,218 @@
+/* verify.c: weft verify: what is wrong with programs, in words or as JSON. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "weft/equivalent.h"
+#include "weft/verify.h"
+
+static const cli_option options[] = {
+    {"--ranks", 0, "N", "how many ranks run; default: what the programs say"},
+    {"--reading", 0, "R", "in_order, by_name or by_bytes; default: in_order, then by_name"},
+    {"--stream", 0, "W:S", "where no sidecar tells streams: ops W (dp_reduce, or a type) on stream S"},
+    {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
+    {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
+    {"--against", 0, "SERIAL", "also hold the ranks against the serial program: do they train the same?"},
+    {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
+    {"--json", 0, NULL, "findings as JSON"},
+    {"--output", 'o', "OUT", "where to write; default: stdout"},
+};
+
+/* --- reading programs --------------------------------------------------------------------------------------------- */
+
+typedef struct programs {
+    weft_program **items;
+    size_t count;
+} programs;
+
+static void destroy_programs(programs *p) {
+    for (size_t i = 0; i < p->count; i++) weft_program_destroy(p->items[i]);
+    free(p->items);
+}
+
+static weft_status load_programs(const cli_args *args, programs *out) {
+    out->items = calloc(args->npositional, sizeof *out->items);
+    if (!out->items) return cli_no_memory();
+    for (; out->count < args->npositional; out->count++) {
+        weft_status status = weft_program_load(args->context, args->positional[out->count], cli_value(args, "--dist"),
+                                               &out->items[out->count]);
+        if (status) return status;
+    }
+    return NULL;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static void print_finding(FILE *to, const weft_finding *f) {
+    fprintf(to, "%s: %s\n", weft_verdict_name(f->verdict), f->message);
+    if (f->remedy[0]) fprintf(to, "    mended by: %s\n", f->remedy);
+}
+
+static void print_findings(FILE *to, const weft_findings *found, weft_reading reading) {
+    size_t n = weft_findings_count(found);
+    for (size_t i = 0; i < n; i++) print_finding(to, weft_finding_at(found, i));
+    for (size_t i = 0; i < weft_findings_nnotes(found); i++) fprintf(to, "note: %s\n", weft_findings_note(found, i));
+    if (n)
+        fprintf(to, "%s: %zu finding%s\n", weft_reading_name(reading), n, n == 1 ? "" : "s");
+    else
+        fprintf(to, "%s: safe\n", weft_reading_name(reading));
+}
+
+static weft_status write_findings(const cli_args *args, FILE *to, const weft_findings *found, weft_reading reading) {
+    if (!cli_given(args, "--json")) {
+        print_findings(to, found, reading);
+        return NULL;
+    }
+    char *bytes;
+    size_t nbytes;
+    weft_status status = weft_findings_json(found, &bytes, &nbytes);
+    if (status) return status;
+    fprintf(to, "{\"reading\": \"%s\", \"result\": ", weft_reading_name(reading));
+    fwrite(bytes, 1, nbytes, to);
+    fprintf(to, "}\n");
+    weft_bytes_free(args->context, bytes, nbytes);
+    return NULL;
+}
+
+static weft_status verify(const cli_args *args, FILE *to, const programs *p, weft_verify_options *o, size_t *nfound) {
+    weft_findings *found;
+    weft_status status = weft_verify((const weft_program *const *)p->items, p->count, o, &found);
+    if (status) return status;
+    *nfound += weft_findings_count(found);
+    status = write_findings(args, to, found, o->reading);
+    weft_findings_destroy(found);
+    return status;
+}
+
+/* --- against the serial program ----------------------------------------------------------------------------------- */
+
+static void print_json_string(FILE *to, const char *text) {
+    putc('"', to);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fprintf(to, "\\%c", *c);
+        else if (*c < 0x20)
+            fprintf(to, "\\u%04x", *c);
+        else
+            putc(*c, to);
+    }
+    putc('"', to);
+}
+
+/* Terms that differ are a wrong value; what the rules cannot follow is not. */
+static const char *word_of(const char *words) {
+    return strncmp(words, "expected ", 9) == 0 ? weft_verdict_name(WEFT_VERDICT_WRONG_VALUE) : "not_proved";
+}
+
+static void print_equivalence(FILE *to, const weft_equivalence *e) {
+    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
+        weft_grade grade;
+        const char *words, *var = weft_equivalence_finding(e, i, &grade, &words);
+        if (grade == WEFT_NOT_PROVED)
+            fprintf(to, "%s: %s: %s\n", word_of(words), var, words);
+        else if (grade == WEFT_SAME_IF)
+            fprintf(to, "note: %s: %s: %s\n", var, weft_grade_name(grade), words);
+    }
+    fprintf(to, "against the serial program: %s (%zu values)\n", weft_grade_name(weft_equivalence_grade(e)),
+            weft_equivalence_nvalues(e));
+}
+
+static void print_equivalence_json(FILE *to, const weft_equivalence *e) {
+    fprintf(to, "{\"against\": \"serial\", \"grade\": \"%s\", \"values\": %zu, \"findings\": [",
+            weft_grade_name(weft_equivalence_grade(e)), weft_equivalence_nvalues(e));
+    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
+        weft_grade grade;
+        const char *words, *var = weft_equivalence_finding(e, i, &grade, &words);
+        fprintf(to, "%s{\"value\": ", i ? ", " : "");
+        print_json_string(to, var);
+        fprintf(to, ", \"grade\": \"%s\", \"message\": ", weft_grade_name(grade));
+        print_json_string(to, words);
+        putc('}', to);
+    }
+    fputs("]}\n", to);
+}
+
+static weft_status verify_against(const cli_args *args, FILE *to, const char *path, const programs *p, int64_t nranks,
+                                  size_t *nfound) {
+    weft_program *serial = NULL;
+    weft_equivalence *verdict = NULL;
+    weft_equivalence_options o = {.nranks = nranks};
+    weft_status status = weft_program_load(args->context, path, NULL, &serial);
+    if (!status)
+        status = weft_equivalent_to_serial(serial, (const weft_program *const *)p->items, p->count, &o, &verdict);
+    if (!status) {
+        (cli_given(args, "--json") ? print_equivalence_json : print_equivalence)(to, verdict);
+        if (weft_equivalence_grade(verdict) == WEFT_NOT_PROVED) ++*nfound;
+    }
+    weft_equivalence_destroy(verdict);
+    weft_program_destroy(serial);
+    return status;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static bool read_options(const cli_args *args, weft_verify_options *out, bool *both) {
+    const char *reading = cli_value(args, "--reading"), *launch = cli_value(args, "--launch");
+    long long nranks = 0, in_flight = 0;
+    *both = !reading;
+    if (reading && !weft_reading_parse(reading, &out->reading)) {
+        cli_usage_error(args->command, "--reading: expected in_order, by_name or by_bytes, found \"%s\"", reading);
+        return false;
+    }
+    if (launch && strcmp(launch, "any") != 0) {
+        cli_usage_error(args->command, "--launch: expected any, found \"%s\"", launch);
+        return false;
+    }
+    if (!cli_int(args, "--ranks", 1, 1 << 18, &nranks) || !cli_int(args, "--in-flight", 1, 1 << 20, &in_flight))
+        return false;
+    out->nranks = nranks;
+    out->max_in_flight = in_flight;
+    out->launch_any = launch != NULL;
+    out->stream = cli_value(args, "--stream");
+    return true;
+}
+
+/* The second reading of the two that nobody asked for by name: a program too large for it is no failure. */
+static weft_status verify_by_name(const cli_args *args, FILE *to, const programs *p, weft_verify_options o,
+                                  size_t *nfound) {
+    o.reading = WEFT_READING_BY_NAME;
+    weft_status status = verify(args, to, p, &o, nfound);
+    if (weft_status_code(status) != WEFT_LIMIT) return status;
+    fprintf(stderr, "weft verify: not judged: %s\n", weft_status_message(status));
+    weft_status_free(status);
+    return NULL;
+}
+
+static int run(cli_args *args) {
+    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    programs p = {0};
+    size_t nfound = 0;
+    bool both;
+    if (!read_options(args, &o, &both)) return EXIT_USAGE;
+    const char *path = cli_value(args, "--output");
+    FILE *to = path && strcmp(path, "-") != 0 ? fopen(path, "w") : stdout;
+    if (!to) return cli_fail(args, weft_status_create(WEFT_IO, path, "cannot write"));
+    weft_status status = load_programs(args, &p);
+    if (!status) status = verify(args, to, &p, &o, &nfound);
+    if (!status && both) status = verify_by_name(args, to, &p, o, &nfound);
+    const char *serial = cli_value(args, "--against");
+    if (!status && serial) status = verify_against(args, to, serial, &p, o.nranks, &nfound);
+    destroy_programs(&p);
+    if (to != stdout && fclose(to) != 0 && !status) status = weft_status_create(WEFT_IO, path, "cannot write");
+    if (status) return cli_fail(args, status);
+    return nfound ? EXIT_WORK_FAILED : EXIT_DONE;
+}
+
+const cli_command command_verify = {
+    .name = "verify",
+    .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL] [--json]",
+    .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or tells the ops that do.\n"
+               "One program is every rank's, several are one a rank. Exit status 0: safe, 1: findings.\n"
+               "Readings: in_order (explicit waits and events), by_name (Paddle's executor), by_bytes (Weft's plan).",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
+    .min_positional = 1,
+    .max_positional = -1,
+    .example = "weft verify rank0.pdmodel rank1.pdmodel --reading by_bytes",
+    .run = run,
+};

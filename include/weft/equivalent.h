@@ -1,0 +1,61 @@
+/* weft/equivalent.h: whether two programs compute the same.
+ *
+ * Everything that leaves a program (persistables after the step, fetched values, losses) is compared as a symbolic term
+ * over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md tells the rules.
+ */
+#ifndef WEFT_EQUIVALENT_H
+#define WEFT_EQUIVALENT_H
+
+#include "weft/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum weft_grade {
+    WEFT_SAME_BITS,   /* equal bit for bit */
+    WEFT_SAME_REALS,  /* equal over the real numbers: rounding may differ */
+    WEFT_SAME_RANGE,  /* the same, but numbers on the way have another size: fp16 may overflow or underflow where it did
+                         not, a check for infinities may find other ones */
+    WEFT_SAME_IF,     /* equal under a condition that the programs do not tell (weft_equivalent_to_serial) */
+    WEFT_NOT_PROVED,  /* they differ, or no rule shows that they do not */
+    WEFT_NOT_CHECKED, /* of a pass that changes the meaning on purpose, or a list that does not ask */
+    WEFT_GRADE_COUNT
+} weft_grade;
+/* "same bits", ...; static. */
+const char *weft_grade_name(weft_grade grade);
+
+typedef struct weft_equivalence_options {
+    const char *const *fetches; /* names of vars that leave the programs too */
+    size_t nfetches;
+    int64_t nranks; /* weft_equivalent_to_serial with one program: ranks that run it; 0: its data-parallel ring's */
+} weft_equivalence_options;
+
+/* A verdict: the worst grade, and every value that is not the same bit for bit. */
+typedef struct weft_equivalence weft_equivalence;
+
+/* Compares `after` with `before`. Programs are only read. `options` may be NULL. The caller destroys the verdict; a
+ * difference is no error. Linear in the programs. */
+WEFT_MUST_USE weft_status weft_equivalent(const weft_program *before, const weft_program *after,
+                                          const weft_equivalence_options *options, weft_equivalence **out_verdict);
+
+/* Compares ranks' programs, which split the rows of every batch evenly, with the serial program: program i is rank i's;
+ * one program is every rank's. State must be equal to the serial one on every rank that has it; of a fetched value or a
+ * loss the mean over the ranks, or their rows put together. At most 64 ranks. */
+WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs,
+                                                    size_t nprograms, const weft_equivalence_options *options,
+                                                    weft_equivalence **out_verdict);
+
+void weft_equivalence_destroy(weft_equivalence *verdict);
+weft_grade weft_equivalence_grade(const weft_equivalence *verdict);
+size_t weft_equivalence_nvalues(const weft_equivalence *verdict); /* how many were compared */
+/* Those that are not equal bit for bit, the worst first: which var, how it fares, and for WEFT_NOT_PROVED the smallest
+ * sub-terms that differ ("expected ..., found ..."). Borrowed. */
+size_t weft_equivalence_nfindings(const weft_equivalence *verdict);
+const char *weft_equivalence_finding(const weft_equivalence *verdict, size_t index, weft_grade *out_grade,
+                                     const char **out_words);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,94 @@
+/* weft/verify.h: whether programs can race, hang, reduce the wrong things or let replicas drift apart.
+ *
+ * The verdicts follow from programs alone; nothing is executed. docs/verify.md tells the rules. */
+#ifndef WEFT_VERIFY_H
+#define WEFT_VERIFY_H
+
+#include "weft/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What orders ops on different streams (docs/verify.md). */
+typedef enum weft_reading {
+    WEFT_READING_IN_ORDER, /* explicit waits and events only */
+    WEFT_READING_BY_NAME,  /* Paddle's executor: events that follow from equal names */
+    WEFT_READING_BY_BYTES  /* Weft's own plan */
+} weft_reading;
+
+/* What is wrong. */
+typedef enum weft_verdict {
+    WEFT_VERDICT_RACE,               /* two accesses to a byte, one a write, that nothing orders */
+    WEFT_VERDICT_DEADLOCK,           /* ranks wait for one another for ever, or issue different collectives on a ring */
+    WEFT_VERDICT_WRONG_DATA,         /* a collective pairs values that do not belong together */
+    WEFT_VERDICT_WRONG_VALUE,        /* a value differs from what it should be */
+    WEFT_VERDICT_MISSING_REDUCE,     /* a value that differs between ranks reaches state that must not */
+    WEFT_VERDICT_STALE_READ,         /* a value from before its update is read */
+    WEFT_VERDICT_UNINITIALISED_READ, /* bytes are read that nothing wrote */
+    WEFT_VERDICT_OUT_OF_BOUNDS,      /* an op writes beyond the bytes that are its output's */
+    WEFT_VERDICT_RESOURCE_DEADLOCK,  /* ranks hang because launches are queued or limited in number */
+    WEFT_VERDICT_INVALID_PROGRAM,    /* it cannot be read this way at all */
+    WEFT_VERDICT_COUNT
+} weft_verdict;
+
+typedef struct weft_verify_options {
+    weft_reading reading;
+    int64_t nranks; /* 0: as many as there are programs */
+    /* "dp_reduce:STREAM" puts data-parallel reduces on STREAM, "TYPE:STREAM" every op of that type, where the programs
+     * do not say; NULL: compute. */
+    const char *stream;
+    bool launch_any; /* by_name: also every order of launches that worker pools allow (a few thousand ops at most) */
+    /* How many collectives of one rank may be in flight, launched in order through one queue; 0: any number. */
+    int64_t max_in_flight;
+    size_t max_findings; /* 0: 1000 */
+} weft_verify_options;
+
+/* An op that a finding is about. Strings are the findings'. */
+typedef struct weft_finding_op {
+    const char *type;
+    int64_t index;      /* in block 0 */
+    const char *stream; /* "" where it does not matter */
+    const char *line;   /* of the model, from op_callstack; "" if the program does not say */
+    int64_t rank;
+    const char *role; /* what it does: "writes", "reads", ... */
+} weft_finding_op;
+
+typedef struct weft_finding {
+    weft_verdict verdict;
+    const char *message; /* one or more lines without a final line break */
+    const weft_finding_op *ops;
+    size_t nops;
+    const char *value;  /* the var or buffer concerned; "" if none */
+    int64_t begin, end; /* its bytes; both 0 if that says nothing */
+    int64_t ring;       /* -1: none */
+    const char *remedy; /* what would mend it; "" if that is not known */
+} weft_finding;
+
+typedef struct weft_findings weft_findings;
+
+/* Judges one program for all ranks (nprograms 1), or program i for rank i. Programs are only read. The caller destroys
+ * the findings; that there are some is no error. O(n S log n) for n ops on S streams, for each distinct program;
+ * by_name O(n^2) bits. */
+WEFT_MUST_USE weft_status weft_verify(const weft_program *const *programs, size_t nprograms,
+                                      const weft_verify_options *options, weft_findings **out_findings);
+void weft_findings_destroy(weft_findings *findings);
+size_t weft_findings_count(const weft_findings *findings);
+/* Borrowed; `index` < count. */
+const weft_finding *weft_finding_at(const weft_findings *findings, size_t index);
+/* What was assumed and counted, a line each: borrowed. */
+size_t weft_findings_nnotes(const weft_findings *findings);
+const char *weft_findings_note(const weft_findings *findings, size_t index);
+/* As JSON text, owned by the caller (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_findings_json(const weft_findings *findings, char **out_bytes, size_t *out_nbytes);
+
+/* "race", "wrong_data", ...; static. */
+const char *weft_verdict_name(weft_verdict verdict);
+/* "in_order", "by_name", "by_bytes"; static. False if there is no reading of that name. */
+const char *weft_reading_name(weft_reading reading);
+bool weft_reading_parse(const char *text, weft_reading *out_reading);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,301 @@
+/* aten.c: types of ATen ops (torch 2.4, aten/src/ATen/native): numpy's broadcasting, torch's promotion of element
+ * types.
+ *
+ * Promotion (c10/core/ScalarType.h, native/TypeProperties.cpp): a scalar tensor counts only where it is of a higher
+ * category (boolean < integer < float) than every tensor with dimensions. Where the element type depends on whether
+ * python wrote 1 or 1.0, the declared one tells. */
+#include "ops/infer.h"
+#include "ops/view.h"
+
+/* --- element types --- */
+
+static bool is_real(int32_t dtype) {
+    return dtype == WEFT_FP16 || dtype == WEFT_BF16 || dtype == WEFT_FP32 || dtype == WEFT_FP64;
+}
+
+static int category(int32_t dtype) {
+    return dtype == WEFT_BOOL ? 0 : is_real(dtype) ? 2 : 1;
+}
+
+static int32_t promote_types(int32_t a, int32_t b) {
+    if (a == b) return a;
+    if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+    if (category(a) == 2) return a == WEFT_FP64 || b == WEFT_FP64 ? WEFT_FP64 : WEFT_FP32;
+    size_t na = weft_dtype_nbytes((weft_dtype)a), nb = weft_dtype_nbytes((weft_dtype)b);
+    return na == nb ? WEFT_INT16 /* int8 and uint8 */ : na > nb ? a : b;
+}
+
+/* What tensors with dimensions have in common, and what scalars have. */
+typedef struct promotion {
+    int32_t dims, scalars; /* WEFT_DTYPE_NONE: there are none */
+} promotion;
+
+static void promote(promotion *p, const shape *x) {
+    int32_t *of = x->ndim ? &p->dims : &p->scalars;
+    *of = *of == WEFT_DTYPE_NONE ? x->dtype : promote_types(*of, x->dtype);
+}
+
+static int32_t promoted(const promotion *p) {
+    if (p->dims == WEFT_DTYPE_NONE) return p->scalars;
+    bool higher = p->scalars != WEFT_DTYPE_NONE && category(p->scalars) > category(p->dims);
+    return higher ? p->scalars : p->dims;
+}
+
+static const promotion nothing = {WEFT_DTYPE_NONE, WEFT_DTYPE_NONE};
+
+/* --- views --- */
+
+weft_status infer_aten_view(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    size_t nout = infer_nout(i, 0);
+    int64_t count = op_view_count(i->op, x);
+    if (count >= 0 && nout && (size_t)count != nout)
+        return infer_error(i, "expected %lld outputs, found %zu", (long long)count, nout);
+    for (size_t k = 0; k < nout; k++) {
+        op_view v;
+        TRY(op_view_of(i->op, x, k, &v));
+        shape_set(&i->out[k], x->dtype, (size_t)v.ndim, v.dims);
+    }
+    return NULL;
+}
+
+weft_status infer_aten_copy_(infer *i) {
+    const shape *x = infer_in(i, 0), *src = infer_in(i, 1);
+    if (!shape_known(x)) return NULL;
+    shape both;
+    shape_text tx, ts;
+    if (shape_known(src)) TRY(shape_broadcast(i, x, src, -1, &both));
+    for (int32_t d = 0; shape_known(src) && d < both.ndim; d++)
+        if (both.ndim != x->ndim || !extent_fits(both.dims[d], x->dims[d]))
+            return infer_error(i, "expected src that broadcasts to self %s, found %s", shape_print(x, &tx),
+                               shape_print(src, &ts));
+    for (int o = 0; o < 2; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = *x;
+    return NULL;
+}
+
+/* --- one element at a time --- */
+
+static weft_status infer_promoted(infer *i, bool quotient) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    promotion p = nothing;
+    shape out;
+    TRY(shape_broadcast(i, x, y, -1, &out));
+    promote(&p, x);
+    promote(&p, y);
+    out.dtype = promoted(&p);
+    if (quotient && !is_real(out.dtype)) out.dtype = WEFT_FP32;
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_aten_pair(infer *i) {
+    return infer_promoted(i, false);
+}
+weft_status infer_aten_quotient(infer *i) {
+    return infer_promoted(i, true);
+}
+
+/* Integers and a number: an integer, or a float where python's number was one. */
+static weft_status infer_with_number(infer *i, bool quotient) {
+    size_t nin = infer_nin(i, 0), nout = infer_nout(i, 0);
+    if (nout > nin) return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", nout, nin);
+    for (size_t k = 0; k < nout; k++) {
+        int32_t declared = i->out[k].dtype, own = i->in[k].dtype;
+        if (!is_real(own) && (is_real(declared) || (own == WEFT_BOOL && declared != WEFT_DTYPE_NONE)))
+            own = declared;
+        else if (!is_real(own) && quotient)
+            own = WEFT_FP32;
+        shape_copy_dims(&i->out[k], &i->in[k], own);
+    }
+    return NULL;
+}
+
+weft_status infer_aten_number(infer *i) {
+    return infer_with_number(i, false);
+}
+weft_status infer_aten_ratio(infer *i) {
+    return infer_with_number(i, true);
+}
+
+weft_status infer_aten_where(infer *i) {
+    const shape *condition = infer_in(i, 0), *x = infer_in(i, 1), *y = infer_in(i, 2);
+    if (!shape_known(condition) || !shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    promotion p = nothing;
+    shape pair, out;
+    TRY(shape_broadcast(i, x, y, -1, &pair));
+    TRY(shape_broadcast(i, &pair, condition, -1, &out));
+    promote(&p, x);
+    promote(&p, y);
+    out.dtype = promoted(&p);
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_aten_masked_fill(infer *i) {
+    const shape *x = infer_in(i, 0), *mask = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(mask) || !infer_out(i, 0)) return NULL;
+    shape out;
+    TRY(shape_broadcast(i, x, mask, -1, &out));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* --- cat, full --- */
+
+/* Vectors of no elements fit everything, as they did before tensors of other shapes could be empty. */
+static bool is_nothing(const shape *x) {
+    return x->ndim == 1 && x->dims[0] == 0;
+}
+
+static weft_status append(infer *i, shape *out, int32_t dim, const shape *x) {
+    for (int32_t d = 0; d < out->ndim; d++)
+        if (x->ndim != out->ndim || (d != dim && !extent_fits(x->dims[d], out->dims[d]))) {
+            shape_text a, b;
+            return infer_error(i, "expected tensors that differ in dimension %d alone, found %s and %s", dim,
+                               shape_print(out, &a), shape_print(x, &b));
+        }
+    out->dims[dim] = extent_add(out->dims[dim], x->dims[dim]);
+    return NULL;
+}
+
+weft_status infer_aten_cat(infer *i) {
+    size_t nin = infer_nin(i, 0);
+    promotion p = nothing;
+    shape out = {.ndim = -1, .height = -1};
+    int32_t dim = 0;
+    if (!nin) return infer_error(i, "expected tensors, found none");
+    for (size_t k = 0; k < nin; k++) {
+        const shape *x = &i->in[k];
+        if (!shape_known(x)) return NULL;
+        promote(&p, x);
+        if (is_nothing(x)) continue;
+        if (out.ndim < 0) {
+            TRY(infer_axis(i, "dim", attr_int(i->op, "dim", 0), x->ndim, &dim));
+            out = *x;
+        } else {
+            TRY(append(i, &out, dim, x));
+        }
+    }
+    if (out.ndim < 0) out = i->in[0];
+    shape_copy_dims(infer_out(i, 0), &out, promoted(&p));
+    return NULL;
+}
+
+weft_status infer_aten_full(infer *i) {
+    size_t count;
+    const int64_t *size = attr_ints(i->op, "size", &count);
+    int64_t dtype = attr_int(i->op, "dtype", -1);
+    if (!infer_out(i, 0)) return NULL;
+    for (size_t d = 0; d < count; d++)
+        if (size[d] < 0) return infer_error(i, "size: expected 0 or more, found %lld", (long long)size[d]);
+    shape_set(infer_out(i, 0), dtype < 0 ? infer_out(i, 0)->dtype : (int32_t)dtype, count, size);
+    return NULL;
+}
+
+/* --- addmm, layer norm --- */
+
+weft_status infer_aten_addmm(infer *i) {
+    const shape *a = infer_in(i, 1), *b = infer_in(i, 2), *self = infer_in(i, 0);
+    if (!shape_known(a) || !shape_known(b) || !infer_out(i, 0)) return NULL;
+    shape_text ta, tb;
+    if (a->ndim != 2 || b->ndim != 2 || !extent_fits(a->dims[1], b->dims[0]))
+        return infer_error(i, "expected matrices whose product exists, found %s and %s", shape_print(a, &ta),
+                           shape_print(b, &tb));
+    shape out, with_self;
+    shape_set(&out, a->dtype, 2, (const int64_t[]){a->dims[0], b->dims[1]});
+    if (shape_known(self)) {
+        TRY(shape_broadcast(i, &out, self, -1, &with_self));
+        if (with_self.ndim != 2 || !extent_fits(with_self.dims[0], out.dims[0]) ||
+            !extent_fits(with_self.dims[1], out.dims[1]))
+            return infer_error(i, "expected self that broadcasts to %s, found %s", shape_print(&out, &ta),
+                               shape_print(self, &tb));
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* How many dimensions come before those that are normalised. */
+static weft_status read_normalized(infer *i, const shape *x, int32_t *out_before) {
+    size_t count;
+    const int64_t *extents = attr_ints(i->op, "normalized_shape", &count);
+    bool fits = count > 0 && count <= (size_t)x->ndim;
+    *out_before = fits ? x->ndim - (int32_t)count : 0;
+    for (size_t k = 0; fits && k < count; k++) fits = extent_fits(extents[k], x->dims[*out_before + (int32_t)k]);
+    shape_text tx;
+    return fits ? NULL
+                : infer_error(i, "normalized_shape: expected the last extents of the input %s", shape_print(x, &tx));
+}
+
+/* Statistics keep the rank. They are of the input's type, or of float32 where the weight is, which is declared. */
+weft_status infer_aten_native_layer_norm(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t before = 0;
+    if (!shape_known(x)) return NULL;
+    TRY(read_normalized(i, x, &before));
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (int o = 1; o < 3; o++) {
+        shape *out = infer_out(i, o);
+        if (!out) continue;
+        shape_copy_dims(out, x, out->dtype == WEFT_FP32 ? WEFT_FP32 : x->dtype);
+        for (int32_t d = before; d < x->ndim; d++) out->dims[d] = 1;
+    }
+    return NULL;
+}
+
+weft_status infer_aten_native_layer_norm_backward(infer *i) {
+    const shape *x = infer_in(i, 0), *weight = infer_in(i, 1);
+    int32_t before = 0;
+    if (!shape_known(x)) return NULL;
+    TRY(read_normalized(i, x, &before));
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (int o = 1; o < 3; o++)
+        shape_set(infer_out(i, o), shape_known(weight) ? weight->dtype : x->dtype, (size_t)(x->ndim - before),
+                  x->dims + before);
+    return NULL;
+}
+
+/* --- losses, gradients that know sizes alone --- */
+
+weft_status infer_aten_nll_loss_forward(infer *i) {
+    const shape *x = infer_in(i, 0), *target = infer_in(i, 1);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim != 1 && x->ndim != 2) return infer_error(i, "expected self of 1 or 2 dimensions, found %d", x->ndim);
+    if (shape_known(target) &&
+        (target->ndim > 1 || (target->ndim && x->ndim == 2 && !extent_fits(target->dims[0], x->dims[0]))))
+        return infer_error(i, "expected a target for each row of self");
+    bool whole = attr_int(i->op, "reduction", 1) == 0 && x->ndim == 2;
+    shape_set(infer_out(i, 0), x->dtype, whole ? 1 : 0, x->dims);
+    shape_set(infer_out(i, 1), x->dtype, 0, NULL);
+    return NULL;
+}
+
+weft_status infer_aten_slice_backward(infer *i) {
+    const shape *grad = infer_in(i, 0);
+    size_t count;
+    const int64_t *sizes = attr_ints(i->op, "input_sizes", &count);
+    shape whole;
+    shape_set(&whole, grad->dtype, count, sizes);
+    if (!shape_known(&whole)) return infer_error(i, "input_sizes: expected at most %d extents", WEFT_MAX_RANK);
+    op_view v;
+    TRY(op_view_slice(i->op, &whole, &v));
+    bool fits = !shape_known(grad) || grad->ndim == v.ndim;
+    for (int32_t d = 0; fits && shape_known(grad) && d < v.ndim; d++) fits = extent_fits(grad->dims[d], v.dims[d]);
+    shape_text tw, tg;
+    if (!fits)
+        return infer_error(i, "expected grad_output of the slice of %s, found %s", shape_print(&whole, &tw),
+                           shape_print(grad, &tg));
+    if (infer_out(i, 0)) *infer_out(i, 0) = whole;
+    return NULL;
+}
+
+weft_status infer_aten_embedding_dense_backward(infer *i) {
+    const shape *grad = infer_in(i, 0);
+    if (!shape_known(grad)) return NULL;
+    if (!grad->ndim) return infer_error(i, "expected grad_output of at least one dimension, found none");
+    shape_set(infer_out(i, 0), grad->dtype, 2,
+              (const int64_t[]){attr_int(i->op, "num_weights", 0), grad->dims[grad->ndim - 1]});
+    return NULL;
+}

@@ -1,0 +1,186 @@
+/* insert_comm_wait: a wait for each promise of an asynchronous collective, directly before its first consumer.
+ *
+ * What counts are bytes: getitem, view, t, detach and the like are no consumers, and a consumer that reads through a
+ * view taken before, even before the collective, is one. The wait takes the value that the consumer itself reads, if
+ * that is the promise or a getitem of it, else the promise (its first getitem, if there is one). Whoever reads that
+ * value from the consumer on reads the wait's result instead, until an op makes the value anew. A promise that nothing
+ * consumes gets no wait: it is drained at the end of the step. Source: pytorch.md 2.4; unlike there one wait serves all
+ * later readers, whatever view they go through. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "passes/pass_manager.h"
+#include "passes/promises.h"
+
+#define WAIT_STEM "wait_tensor"
+
+/* A promise without a wait. */
+typedef struct open_wait {
+    const promise *promise;
+    const use *value;  /* what is waited for: the var may change its name before */
+    uint32_t argument; /* place among the consumer's arguments */
+} open_wait;
+
+typedef struct inserter {
+    weft_pass_context *pass;
+    weft_program *program;
+    promises found;
+    open_wait *waits;
+    size_t nwaits;
+    uint64_t name_number; /* of the name that was tried last */
+} inserter;
+
+/* --- deciding ------------------------------------------------------------------------------------------------------
+ */
+
+static bool makes(const weft_op *op, const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        if (u->is_output && u->op == op) return true;
+    }
+    return false;
+}
+
+/* Whether `v` is a promise of the collective under one of its names: an output, its alias, a getitem of it. */
+static bool names_promise(const weft_op *collective, const weft_var *v) {
+    if (makes(collective, v)) return true;
+    FOR_EACH_USE(u, v) {
+        if (!u->is_output || !op_is(u->op, "getitem")) continue;
+        const weft_var *of = op_x(u->op);
+        return of && makes(collective, of);
+    }
+    return false;
+}
+
+/* The name that later readers most likely use: the first getitem of the promise before its consumer, else the output.
+ */
+static const use *usual_name(const promise *p) {
+    const weft_op *first = NULL;
+    FOR_EACH_USE(u, p->var) {
+        bool names = !u->is_output && op_is(u->op, "getitem") && op_out(u->op) && u->op->order < p->consumer->order;
+        if (names && (!first || u->op->order < first->order)) first = u->op;
+    }
+    return first ? first->outputs.slots[0].args[0] : p->out;
+}
+
+/* What the wait takes: the consumer's own argument, if it is the promise or a getitem of it. */
+static void choose_value(const inserter *n, open_wait *w) {
+    const promise *p = w->promise;
+    uint32_t class = access_class(&n->found.index, p->var), argument = 0;
+    w->value = usual_name(p);
+    w->argument = UINT32_MAX;
+    FOR_EACH_ARG(p->consumer, false, u) {
+        bool touches_it = access_class(&n->found.index, u->var) == class;
+        if (touches_it && w->argument == UINT32_MAX) w->argument = argument;
+        argument++;
+        if (!touches_it || !names_promise(p->op, u->var)) continue;
+        w->value = u;
+        w->argument = argument - 1;
+        return;
+    }
+}
+
+static weft_status leave_late(inserter *n, const promise *p) {
+    return weft_pass_left(n->pass, p->consumer, WEFT_REASON_IN_USE, "touches \"%s\" before the wait for it, #%u",
+                          p->var->name->bytes, p->wait_position);
+}
+
+static weft_status decide(inserter *n) {
+    n->waits = ARENA_ARRAY(pass_scratch(n->pass), open_wait, n->found.count + 1);
+    if (!n->waits) return base_out_of_memory();
+    for (size_t i = 0; i < n->found.count; i++) {
+        const promise *p = &n->found.items[i];
+        if (p->wait && p->consumer && p->consumer_position < p->wait_position) TRY(leave_late(n, p));
+        if (p->wait || !p->consumer) continue;
+        open_wait *w = &n->waits[n->nwaits++];
+        w->promise = p;
+        choose_value(n, w);
+    }
+    return NULL;
+}
+
+/* Waits before one consumer in the order of its arguments. */
+static int by_consumer(const void *a, const void *b) {
+    const open_wait *x = a, *y = b;
+    uint32_t p = x->promise->consumer_position, q = y->promise->consumer_position;
+    if (p != q) return p < q ? -1 : 1;
+    if (x->argument != y->argument) return x->argument < y->argument ? -1 : 1;
+    return x->promise < y->promise ? -1 : x->promise > y->promise;
+}
+
+/* --- editing -------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status new_result(inserter *n, const weft_var *like, weft_var **out) {
+    char words[sizeof WAIT_STEM + 24] = WAIT_STEM;
+    while (interner_find(&n->program->names, words, strlen(words)))
+        snprintf(words, sizeof words, WAIT_STEM "_%llu", (unsigned long long)++n->name_number);
+    TRY(weft_block_add_var(n->program->blocks[0], words, (weft_dtype)like->dtype, like->ndim, like->dims, out));
+    (*out)->kind = like->kind;
+    (*out)->dist = like->dist;
+    return NULL;
+}
+
+/* Whether the op reads the value, so that what it writes to it is written in place. */
+static bool reads(const weft_op *op, const weft_var *v) {
+    FOR_EACH_ARG(op, false, u) {
+        if (u->var == v) return true;
+    }
+    return false;
+}
+
+/* The first op after `wait` that makes `v` anew, NULL if none does. */
+static const weft_op *next_maker(const weft_op *wait, const weft_var *v) {
+    const weft_op *first = NULL;
+    FOR_EACH_USE(u, v) {
+        const weft_op *op = u->op;
+        bool makes = u->is_output && op->block == wait->block && op->order > wait->order && !reads(op, v);
+        if (makes && (!first || op->order < first->order)) first = op;
+    }
+    return first;
+}
+
+static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from, weft_var *to) {
+    const weft_op *end = next_maker(wait, from);
+    weft_op **users = ARENA_ARRAY(pass_scratch(n->pass), weft_op *, from->nuses + 1);
+    size_t nusers = 0;
+    if (!users) return base_out_of_memory();
+    FOR_EACH_USE(u, from) {
+        bool is_later = u->op->block == wait->block && u->op->order > wait->order;
+        if (is_later && (!end || u->op->order < end->order)) users[nusers++] = u->op;
+    }
+    for (size_t i = 0; i < nusers; i++) {
+        weft_op_rename_input(users[i], from, to);
+        weft_op_rename_output(users[i], from, to);
+    }
+    return NULL;
+}
+
+static weft_status insert(inserter *n, const open_wait *w) {
+    weft_op *wait;
+    weft_var *value = w->value->var, *result;
+    TRY(new_result(n, value, &result));
+    TRY(weft_op_create(n->program, "wait_tensor", &wait));
+    TRY(weft_op_add_input(wait, "X", value));
+    TRY(weft_op_add_output(wait, "Out", result));
+    if (op_find_attr(w->promise->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->promise->op)));
+    weft_block_insert_before(n->program->blocks[0], w->promise->consumer, wait);
+    return rename_later(n, wait, value, result);
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    inserter n = {.pass = pass, .program = program};
+    TRY(promises_of(pass, program, &n.found));
+    if (!n.found.count) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no collective is asynchronous");
+    TRY(decide(&n));
+    if (n.nwaits > 1) qsort(n.waits, n.nwaits, sizeof *n.waits, by_consumer);
+    int64_t unused = 0;
+    for (size_t i = 0; i < n.found.count; i++) unused += !n.found.items[i].wait && !n.found.items[i].consumer;
+    TRY(weft_pass_count_add(pass, "waits inserted", (int64_t)n.nwaits));
+    if (unused) TRY(weft_pass_count_add(pass, "promises that nothing consumes", unused));
+    if (n.nwaits) TRY(weft_pass_did(pass, "%zu of %zu promises got a wait", n.nwaits, n.found.count));
+    for (size_t i = 0; i < n.nwaits; i++) TRY(insert(&n, &n.waits[i]));
+    return NULL;
+}
+
+const weft_pass pass_insert_comm_wait = {.run = run};

@@ -1,0 +1,202 @@
+/* classes.c: programs are equal to a proof if their ops, vars, streams and events are: rank numbers, rings and meshes
+ * may differ. Equality is that of 128 bits of hash; two programs that differ and have one hash are not to be expected.
+ */
+#include "proof/classes.h"
+#include "ops/ops.h"
+
+/* --- content ------------------------------------------------------------------------------------------------------ */
+
+typedef struct digest {
+    uint64_t a, b;
+} digest;
+
+static void mix(digest *d, uint64_t value) {
+    d->a = (d->a ^ value) * 0x9E3779B97F4A7C15u;
+    d->a ^= d->a >> 29;
+    d->b = (d->b + value) * 0xC2B2AE3D27D4EB4Fu;
+    d->b ^= d->b >> 31;
+}
+
+static void mix_bytes(digest *d, const void *bytes, size_t nbytes) {
+    const unsigned char *at = bytes;
+    mix(d, nbytes);
+    for (; nbytes >= 8; at += 8, nbytes -= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        mix(d, word);
+    }
+    uint64_t rest = 0;
+    if (nbytes) memcpy(&rest, at, nbytes);
+    mix(d, rest);
+}
+
+static void mix_text(digest *d, const char *bytes) {
+    mix_bytes(d, bytes ? bytes : "", bytes ? strlen(bytes) : 0);
+}
+
+static void mix_attr(digest *d, const weft_attr *a) {
+    mix_bytes(d, a->name->bytes, a->name->nbytes);
+    mix(d, (uint64_t)a->type << 32 | a->count);
+    switch (a->type) {
+    case ATTR_FLOAT:
+    case ATTR_FLOAT64: mix_bytes(d, &a->u.f, sizeof a->u.f); return;
+    case ATTR_STRING:
+    case ATTR_VAR: mix_bytes(d, a->u.s.bytes, a->u.s.nbytes); return;
+    case ATTR_INTS:
+    case ATTR_LONGS:
+    case ATTR_BLOCKS: mix_bytes(d, a->u.ints, a->count * sizeof *a->u.ints); return;
+    case ATTR_FLOATS:
+    case ATTR_FLOAT64S: mix_bytes(d, a->u.floats, a->count * sizeof *a->u.floats); return;
+    case ATTR_BOOLEAN: mix(d, a->u.b); return;
+    case ATTR_BOOLEANS: mix_bytes(d, a->u.bools, a->count); return;
+    case ATTR_STRINGS:
+    case ATTR_VARS:
+        for (size_t i = 0; i < a->count; i++) mix_bytes(d, a->u.strings[i].bytes, a->u.strings[i].nbytes);
+        return;
+    case ATTR_INT:
+    case ATTR_LONG:
+    case ATTR_BLOCK: mix(d, (uint64_t)a->u.i); return;
+    case ATTR_SCALAR:
+    case ATTR_SCALARS: return; /* no proof looks at them */
+    }
+}
+
+static void mix_op(digest *d, const weft_op *op) {
+    mix_bytes(d, op->type->bytes, op->type->nbytes);
+    for (int side = 0; side < 2; side++) {
+        const slot_list *slots = side ? &op->outputs : &op->inputs;
+        mix(d, slots->count);
+        for (uint32_t s = 0; s < slots->count; s++) {
+            mix_bytes(d, slots->slots[s].name->bytes, slots->slots[s].name->nbytes);
+            mix(d, slots->slots[s].nargs);
+            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(d, slots->slots[s].args[i]->var_id);
+        }
+    }
+    for (uint32_t i = 0; i < op->nattrs; i++)
+        if (!name_is(op->attrs[i].name, "op_callstack")) mix_attr(d, &op->attrs[i]);
+    if (!op->dist) return;
+    mix_text(d, op->dist->execution_stream);
+    mix_text(d, op->dist->event_to_record);
+    for (size_t i = 0; i < op->dist->nevents_to_wait; i++) mix_text(d, op->dist->events_to_wait[i]);
+}
+
+static void mix_placement(digest *d, const placement *p) {
+    mix(d, p ? 1 + (uint64_t)p->ndim : 0);
+    if (!p) return;
+    mix_bytes(d, p->dims_mapping, (size_t)p->ndim * sizeof *p->dims_mapping);
+    mix(d, p->partial_axes);
+    mix(d, p->mesh ? (uint64_t)p->mesh->ndim : 0);
+    if (p->mesh) mix_bytes(d, p->mesh->shape, (size_t)p->mesh->ndim * sizeof *p->mesh->shape);
+}
+
+static digest content_of(const weft_program *p) {
+    digest d = {1, 2};
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const weft_var *v = p->all_vars[i];
+        mix_bytes(&d, v->name->bytes, v->name->nbytes);
+        mix(&d, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);
+        mix(&d, (uint64_t)v->persistable << 1 | v->need_check_feed);
+        mix_bytes(&d, v->dims, v->ndim * sizeof *v->dims);
+        mix_placement(&d, v->dist);
+    }
+    for (size_t i = 0; i < p->nblocks; i++) {
+        mix(&d, p->blocks[i]->nops);
+        FOR_EACH_OP(op, p->blocks[i]) mix_op(&d, op);
+    }
+    return d;
+}
+
+/* --- ranks -------------------------------------------------------------------------------------------------------- */
+
+/* The largest rank that a program speaks of. */
+static int64_t last_rank(const weft_program *p) {
+    int64_t last = p->rank > 0 ? p->rank : 0;
+    for (size_t i = 0; i < p->nrings; i++)
+        for (int k = 0; k < p->rings[i].nranks; k++)
+            if (p->rings[i].ranks[k] > last) last = p->rings[i].ranks[k];
+    return last;
+}
+
+/* Whether the programs name their ranks, each another one. */
+static bool name_ranks(const weft_program *const *programs, size_t n, int64_t nranks, arena *a, bool *out_failed) {
+    uint8_t *seen = ARENA_ARRAY(a, uint8_t, nranks);
+    *out_failed = !seen;
+    for (size_t i = 0; seen && i < n; i++) {
+        int64_t rank = programs[i]->has_dist ? programs[i]->rank : -1;
+        if (rank < 0 || rank >= nranks || seen[rank]++) return false;
+    }
+    return seen != NULL;
+}
+
+static weft_status place_programs(const weft_program *const *programs, size_t n, int64_t nranks, arena *a,
+                                  rank_classes *out) {
+    bool one_for_all = n == 1 && (nranks > 0 || !programs[0]->has_dist || programs[0]->rank < 0), failed;
+    if (!nranks) {
+        nranks = (int64_t)n;
+        if (n == 1 && last_rank(programs[0]) + 1 > nranks) nranks = last_rank(programs[0]) + 1;
+    }
+    if (nranks < 1 || nranks > MAX_RANKS || (!one_for_all && (int64_t)n > nranks))
+        return weft_status_create(WEFT_INVALID_ARGUMENT, "verify",
+                                  "expected one program, or one for each of %lld ranks, found %zu", (long long)nranks,
+                                  n);
+    out->nranks = nranks;
+    out->by_rank = ARENA_ARRAY(a, const weft_program *, nranks);
+    if (!out->by_rank) return base_out_of_memory();
+    bool named = !one_for_all && name_ranks(programs, n, nranks, a, &failed);
+    if (!one_for_all && !named && n > 1 && (int64_t)n != nranks)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, "verify",
+                                  "expected one program, or one for each of %lld ranks, found %zu", (long long)nranks,
+                                  n);
+    for (int64_t r = 0; one_for_all && r < nranks; r++) out->by_rank[r] = programs[0];
+    for (size_t i = 0; !one_for_all && i < n; i++) out->by_rank[named ? programs[i]->rank : (int64_t)i] = programs[i];
+    return NULL;
+}
+
+/* Which class a program's was, by its address: ranks may share it. */
+typedef struct known {
+    const weft_program *program;
+    uint32_t class;
+} known;
+
+static known *find_known(known *table, size_t capacity, const weft_program *p) {
+    size_t i = (size_t)((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u & (capacity - 1);
+    while (table[i].program && table[i].program != p) i = (i + 1) & (capacity - 1);
+    return &table[i];
+}
+
+/* Few distinct contents are expected: a list is enough. */
+weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
+                         rank_classes *out) {
+    *out = (rank_classes){0};
+    TRY(place_programs(programs, nprograms, nranks, a, out));
+    size_t n = (size_t)out->nranks;
+    out->class_of = ARENA_ARRAY(a, uint32_t, n);
+    out->programs = ARENA_ARRAY(a, const weft_program *, n);
+    out->first_rank = ARENA_ARRAY(a, int64_t, n);
+    size_t capacity = 16;
+    while (capacity < 2 * n) capacity *= 2;
+    digest *digests = ARENA_ARRAY(a, digest, n);
+    known *table = ARENA_ARRAY(a, known, capacity);
+    if (!out->class_of || !out->programs || !out->first_rank || !digests || !table) return base_out_of_memory();
+    for (size_t r = 0; r < n; r++) {
+        out->class_of[r] = UINT32_MAX;
+        if (!out->by_rank[r]) continue;
+        known *k = find_known(table, capacity, out->by_rank[r]);
+        if (k->program) {
+            out->class_of[r] = k->class;
+            continue;
+        }
+        digest d = content_of(out->by_rank[r]);
+        uint32_t c = 0;
+        while (c < out->count && (digests[c].a != d.a || digests[c].b != d.b)) c++;
+        if (c == out->count) {
+            digests[c] = d;
+            out->programs[c] = out->by_rank[r];
+            out->first_rank[c] = (int64_t)r;
+            out->count++;
+        }
+        out->class_of[r] = c;
+        *k = (known){out->by_rank[r], c};
+    }
+    return NULL;
+}

@@ -1,0 +1,21 @@
+/* classes.h: which rank runs which program, and which programs are equal to a proof. */
+#ifndef PROOF_CLASSES_H
+#define PROOF_CLASSES_H
+
+#include "program/ir.h"
+
+typedef struct rank_classes {
+    int64_t nranks;
+    const weft_program **by_rank;  /* NULL: not given */
+    uint32_t *class_of;            /* by rank; UINT32_MAX: not given */
+    const weft_program **programs; /* by class: that of its first rank */
+    int64_t *first_rank;           /* by class */
+    size_t count;
+} rank_classes;
+
+/* One program is every rank's if it says so (rank -1) or `nranks` does; else programs go to the ranks that they name,
+ * or are in rank order. O(n) for n ops in all. */
+WEFT_MUST_USE weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
+                                       rank_classes *out);
+
+#endif

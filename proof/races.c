@@ -1,0 +1,237 @@
+/* races.c: of two launches that touch a byte, one of them writing, one is complete before the other starts, or they
+ * race.
+ *
+ * Launches are taken in order, over two steps. Of every byte range the last read and the last write of each stream are
+ * known (ranges.c); a stream runs in order, so if its last conflicting access is complete when this one starts, all of
+ * them are (order.c). Buffers that one stream alone touches cannot race. Each pair is told once. */
+#include <stdlib.h>
+
+#include "program/grow.h"
+#include "proof/checks.h"
+#include "proof/order.h"
+#include "proof/ranges.h"
+
+/* Streams that touch a buffer, in order of first touch. */
+typedef struct toucher {
+    struct toucher *next;
+    uint32_t stream, index;
+} toucher;
+
+typedef struct hunter {
+    const proof_schedule *s;
+    arena *arena;
+    order_walk walk;
+    toucher **touchers;   /* by buffer */
+    byte_ranges *ranges;  /* by buffer; nstreams 0: one stream alone touches it */
+    uint32_t *low, *high; /* by access: its parts */
+    uint64_t *told;       /* pairs of events: open addressing, 0 is free */
+    size_t ntold, told_capacity;
+    int64_t rank;
+    weft_findings *findings;
+} hunter;
+
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t index_of(const hunter *h, uint32_t touched, uint32_t stream) {
+    const toucher *t = h->touchers[touched];
+    while (t && t->stream != stream) t = t->next;
+    return t ? t->index : PROOF_NONE;
+}
+
+static weft_status list_touchers(hunter *h) {
+    const proof_schedule *s = h->s;
+    for (size_t i = 0; i < s->nevents; i++)
+        for (size_t k = 0; k < proof_naccesses(s, i); k++) {
+            uint32_t touched = s->accesses[s->events[i].first_access + k].buffer, stream = s->events[i].stream;
+            if (index_of(h, touched, stream) != PROOF_NONE) continue;
+            toucher *t = ARENA_NEW(h->arena, toucher);
+            if (!t) return base_out_of_memory();
+            *t = (toucher){h->touchers[touched], stream, h->touchers[touched] ? h->touchers[touched]->index + 1 : 0};
+            h->touchers[touched] = t;
+        }
+    return NULL;
+}
+
+static int compare_points(const void *x, const void *y) {
+    int64_t a, b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, y, sizeof b);
+    return (a > b) - (a < b);
+}
+
+/* Where accesses to each buffer begin and end, sorted, once each. */
+static weft_status list_points(hunter *h) {
+    const proof_schedule *s = h->s;
+    for (size_t k = 0; k < s->naccesses; k++) h->ranges[s->accesses[k].buffer].npoints += 2;
+    for (size_t i = 0; i < s->nbuffers; i++) {
+        byte_ranges *r = &h->ranges[i];
+        bool shared = h->touchers[i] && h->touchers[i]->index > 0;
+        r->nstreams = shared ? h->touchers[i]->index + 1 : 0;
+        if (shared && !(r->points = ARENA_ARRAY(h->arena, int64_t, r->npoints))) return base_out_of_memory();
+        r->npoints = 0;
+    }
+    for (size_t k = 0; k < s->naccesses; k++) {
+        byte_ranges *r = &h->ranges[s->accesses[k].buffer];
+        if (!r->nstreams) continue;
+        r->points[r->npoints++] = s->accesses[k].begin;
+        r->points[r->npoints++] = s->accesses[k].end;
+    }
+    return NULL;
+}
+
+static weft_status build_ranges(hunter *h) {
+    for (size_t i = 0; i < h->s->nbuffers; i++) {
+        byte_ranges *r = &h->ranges[i];
+        if (!r->nstreams) continue;
+        qsort(r->points, r->npoints, sizeof *r->points, compare_points);
+        size_t n = 0;
+        for (size_t k = 0; k < r->npoints; k++)
+            if (!n || r->points[k] != r->points[n - 1]) r->points[n++] = r->points[k];
+        r->npoints = n;
+        if (!(r->streams = ARENA_ARRAY(h->arena, uint32_t, r->nstreams))) return base_out_of_memory();
+        for (const toucher *t = h->touchers[i]; t; t = t->next) r->streams[t->index] = t->stream;
+        TRY(ranges_build(r, h->arena));
+    }
+    for (size_t k = 0; k < h->s->naccesses; k++) {
+        const proof_access *x = &h->s->accesses[k];
+        size_t low = 0, high = 0;
+        if (h->ranges[x->buffer].nstreams) ranges_find(&h->ranges[x->buffer], x->begin, x->end, &low, &high);
+        h->low[k] = (uint32_t)low;
+        h->high[k] = (uint32_t)high;
+    }
+    return NULL;
+}
+
+static weft_status prepare(hunter *h) {
+    const proof_schedule *s = h->s;
+    h->touchers = ARENA_ARRAY(h->arena, toucher *, s->nbuffers + 1);
+    h->ranges = ARENA_ARRAY(h->arena, byte_ranges, s->nbuffers + 1);
+    h->low = ARENA_ARRAY(h->arena, uint32_t, s->naccesses + 1);
+    h->high = ARENA_ARRAY(h->arena, uint32_t, s->naccesses + 1);
+    if (!h->touchers || !h->ranges || !h->low || !h->high) return base_out_of_memory();
+    TRY(list_touchers(h));
+    TRY(list_points(h));
+    TRY(build_ranges(h));
+    return order_begin(&h->walk, s, h->arena);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t *find_told(uint64_t *table, size_t capacity, uint64_t pair) {
+    size_t mask = capacity - 1, i = (size_t)(pair * 0x9E3779B97F4A7C15u >> 20) & mask;
+    while (table[i] && table[i] != pair) i = (i + 1) & mask;
+    return &table[i];
+}
+
+/* Whether the pair is new; it is told from here on. */
+static weft_status tell_once(hunter *h, size_t x, size_t y, bool *out_new) {
+    uint64_t pair = x < y ? (uint64_t)(x + 1) << 32 | (y + 1) : (uint64_t)(y + 1) << 32 | (x + 1);
+    if (2 * (h->ntold + 1) > h->told_capacity) {
+        size_t capacity = h->told_capacity ? 2 * h->told_capacity : 64;
+        uint64_t *table = ARENA_ARRAY(h->arena, uint64_t, capacity);
+        if (!table) return base_out_of_memory();
+        for (size_t i = 0; i < h->told_capacity; i++)
+            if (h->told[i]) *find_told(table, capacity, h->told[i]) = h->told[i];
+        h->told = table;
+        h->told_capacity = capacity;
+    }
+    uint64_t *cell = find_told(h->told, h->told_capacity, pair);
+    *out_new = *cell == 0;
+    if (*out_new) *cell = pair, h->ntold++;
+    return NULL;
+}
+
+/* The access of `event` that conflicts with `with`. */
+static const proof_access *partner(const proof_schedule *s, size_t event, const proof_access *with) {
+    for (size_t k = 0; k < proof_naccesses(s, event); k++) {
+        const proof_access *x = &s->accesses[s->events[event].first_access + k];
+        if (x->buffer == with->buffer && x->begin < with->end && with->begin < x->end &&
+            (x->is_write || with->is_write))
+            return x;
+    }
+    return with;
+}
+
+weft_status race_tell(const proof_schedule *s, int64_t rank, size_t earlier, bool of_step_before, size_t later,
+                      const proof_access *x, weft_findings *f) {
+    weft_finding *found;
+    TRY(finding_add(f, WEFT_VERDICT_RACE, &found));
+    if (!found) return NULL;
+    const proof_access *y = partner(s, earlier, x);
+    TRY(finding_op(f, found, s, earlier, rank, y->is_write ? "writes" : "reads"));
+    TRY(finding_op(f, found, s, later, rank, x->is_write ? "writes" : "reads"));
+    found->begin = x->begin > y->begin ? x->begin : y->begin;
+    found->end = x->end < y->end ? x->end : y->end;
+    TRY(finding_says(f, &found->value, "%s", s->buffers[x->buffer].name));
+    const weft_finding_op *a = &found->ops[0], *b = &found->ops[1];
+    char a_text[256], b_text[256];
+    finding_op_text(a, a_text, sizeof a_text);
+    finding_op_text(b, b_text, sizeof b_text);
+    TRY(finding_says(
+        f, &found->message,
+        "%s on stream %s %s \"%s\"%s, %s on stream %s %s \"%s\": bytes %lld to %lld of \"%s\", and nothing "
+        "orders the two (rank %lld)",
+        a_text, a->stream, a->role, y->name, of_step_before ? " in one step" : "", b_text, b->stream, b->role, x->name,
+        (long long)found->begin, (long long)found->end, found->value, (long long)rank));
+    return finding_says(f, &found->remedy, "%s #%lld waits for %s #%lld%s", b->type, (long long)b->index, a->type,
+                        (long long)a->index, of_step_before ? " of the step before" : "");
+}
+
+static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x) {
+    bool is_new;
+    TRY(tell_once(h, earlier, later, &is_new));
+    return is_new ? race_tell(h->s, h->rank, earlier, of_step_before, later, x, h->findings) : NULL;
+}
+
+/* --- hunting ------------------------------------------------------------------------------------------------------ */
+
+static weft_status check_access(hunter *h, size_t event, size_t k) {
+    const proof_access *x = &h->s->accesses[k];
+    const byte_ranges *r = &h->ranges[x->buffer];
+    for (uint32_t i = 0; i < r->nstreams; i++) {
+        uint32_t stream = r->streams[i];
+        if (stream == h->s->events[event].stream) continue;
+        uint32_t last = ranges_last(r, h->low[k], h->high[k], i, x->is_write);
+        if (last <= h->walk.clock[stream]) continue;
+        bool earlier_step;
+        uint32_t other = order_event_at(&h->walk, stream, last, &earlier_step);
+        if (h->walk.step == 0 || earlier_step) return tell(h, other, earlier_step, event, x);
+    }
+    return NULL;
+}
+
+static weft_status check_event(hunter *h, size_t event) {
+    const proof_event *e = &h->s->events[event];
+    size_t end = h->s->events[event + 1].first_access;
+    order_start(&h->walk, event);
+    for (size_t k = e->first_access; k < end; k++)
+        if (h->ranges[h->s->accesses[k].buffer].nstreams) TRY(check_access(h, event, k));
+    order_finish(&h->walk, event);
+    for (size_t k = e->first_access; k < end; k++) {
+        const proof_access *x = &h->s->accesses[k];
+        byte_ranges *r = &h->ranges[x->buffer];
+        if (r->nstreams)
+            ranges_note(r, h->low[k], h->high[k], index_of(h, x->buffer, e->stream), x->is_write,
+                        order_epoch(&h->walk, event));
+    }
+    return NULL;
+}
+
+static weft_status hunt(hunter *h) {
+    TRY(prepare(h));
+    for (int step = 0; step < 2; step++) {
+        for (size_t i = 0; i < h->s->nevents; i++) TRY(check_event(h, i));
+        order_next_step(&h->walk);
+    }
+    return NULL;
+}
+
+weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f) {
+    if (s->nstreams < 2) return NULL; /* one stream runs in order */
+    arena scratch;
+    arena_init(&scratch, &s->context->allocator);
+    hunter h = {.s = s, .arena = &scratch, .rank = rank, .findings = f};
+    weft_status status = hunt(&h);
+    arena_fini(&scratch);
+    return status;
+}

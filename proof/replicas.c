@@ -1,0 +1,437 @@
+/* replicas.c: values that differ between ranks, and where they must not arrive.
+ *
+ * Ranks lie on axes: those of the program's mesh, or its rings where it has no mesh. Of each value a set of axes is
+ * known along which it may differ: feeds and state as their dist attrs shard them, other feeds along all, what an op
+ * makes along those of its inputs and of the condition that it runs under. A collective that leaves one value on all
+ * members takes away the axes of its ring. State that an optimizer updates may differ along the axes that shard it, and
+ * no others. Where both branches of a doubt exist the answer is "does not differ": what is told is so. */
+#include <stdio.h>
+
+#include "plan/plan.h"
+#include "proof/checks.h"
+
+enum { MAX_AXES = 32, MAX_DEPTH = 16 };
+typedef uint32_t axes; /* bit i: axis i */
+
+/* Axis i has these ranks, as seen from `rank`. */
+typedef struct grid {
+    const mesh *mesh; /* NULL: axes are rings */
+    const ring *rings[MAX_AXES];
+    int naxes;
+    axes all;
+} grid;
+
+typedef struct flow {
+    const weft_program *program;
+    weft_findings *findings;
+    int64_t rank, nranks;
+    grid grid;
+    axes *of_ring;              /* by place of the ring in the program */
+    axes *of_var;               /* by var id */
+    const weft_var **alias_of;  /* by var id: whose value it shows, or NULL */
+    const slot **parts_of;      /* by var id: the members of a fused buffer, or NULL */
+    const weft_op **written_by; /* by var id */
+    uint32_t *written_at;       /* by var id: index of that op */
+    bool *entered;              /* by block */
+    bool *told;                 /* by var id */
+    axes guard;
+    proof_schedule *places; /* one event, to name ops with */
+} flow;
+
+/* --- axes --------------------------------------------------------------------------------------------------------- */
+
+static bool is_in(const ring *r, int64_t rank) {
+    return rank < 0 || ring_index(r, rank) >= 0;
+}
+
+/* The mesh of most ranks. */
+static const mesh *widest_mesh(const weft_program *p, int64_t rank) {
+    const mesh *found = NULL;
+    int64_t coordinates[MESH_MAX_NDIM];
+    for (size_t i = 0; i < p->nmeshes; i++) {
+        const mesh *m = p->meshes[i];
+        if (rank >= 0 && !mesh_coordinates(m, rank, coordinates)) continue;
+        if (!found || mesh_size(m) > mesh_size(found) || (mesh_size(m) == mesh_size(found) && m->ndim > found->ndim))
+            found = m;
+    }
+    return found && mesh_size(found) > 1 ? found : NULL;
+}
+
+static void set_members(uint8_t *set, const ring *r, uint8_t value) {
+    for (int n = 0; n < r->nranks; n++)
+        if (r->ranks[n] >= 0 && r->ranks[n] < MAX_RANKS) set[r->ranks[n]] = value;
+}
+
+static bool is_part(const ring *r, const uint8_t *of_set) {
+    for (int n = 0; n < r->nranks; n++)
+        if (r->ranks[n] < 0 || r->ranks[n] >= MAX_RANKS || !of_set[r->ranks[n]]) return false;
+    return true;
+}
+
+/* Without a mesh: rings that no smaller ring is part of. `set` has a flag for each rank, all off. */
+static void use_rings(grid *g, const weft_program *p, int64_t rank, uint8_t *set) {
+    for (size_t i = 0; i < p->nrings && g->naxes < MAX_AXES; i++) {
+        const ring *r = &p->rings[i];
+        if (r->nranks < 2 || !is_in(r, rank)) continue;
+        bool is_axis = true;
+        set_members(set, r, 1);
+        for (size_t k = 0; k < p->nrings && is_axis; k++) {
+            const ring *other = &p->rings[k];
+            if (other->nranks < 2 || !is_in(other, rank)) continue;
+            bool may = other->nranks < r->nranks || (k < i && other->nranks == r->nranks);
+            is_axis = !may || !is_part(other, set);
+        }
+        set_members(set, r, 0);
+        if (is_axis) g->rings[g->naxes++] = r;
+    }
+    g->all =
+        g->naxes ? (axes)((UINT64_C(1) << g->naxes) - 1) : 1; /* no ring at all: ranks differ, and nothing joins them */
+}
+
+static weft_status make_grid(grid *g, const weft_program *p, int64_t rank, arena *a) {
+    g->mesh = widest_mesh(p, rank);
+    if (!g->mesh) {
+        uint8_t *set = ARENA_ARRAY(a, uint8_t, MAX_RANKS);
+        if (!set) return base_out_of_memory();
+        use_rings(g, p, rank, set);
+        return NULL;
+    }
+    g->naxes = g->mesh->ndim;
+    for (int i = 0; i < g->naxes; i++)
+        if (g->mesh->shape[i] > 1) g->all |= (axes)1 << i;
+    return NULL;
+}
+
+/* The axes along which the ranks of a ring differ, if it has every rank along them. */
+static axes axes_of_mesh_ring(const mesh *m, const ring *r) {
+    int64_t first[MESH_MAX_NDIM], at[MESH_MAX_NDIM], size = 1;
+    axes found = 0;
+    if (!mesh_coordinates(m, r->ranks[0], first)) return 0;
+    for (int n = 1; n < r->nranks; n++) {
+        if (!mesh_coordinates(m, r->ranks[n], at)) return 0;
+        for (int i = 0; i < m->ndim; i++)
+            if (at[i] != first[i]) found |= (axes)1 << i;
+    }
+    for (int i = 0; i < m->ndim; i++)
+        if (found >> i & 1) size *= m->shape[i];
+    return size == r->nranks ? found : 0;
+}
+
+static axes axes_of_ring(const flow *f, int64_t ring_id) {
+    const ring *r = program_find_ring(f->program, ring_id);
+    return r ? f->of_ring[r - f->program->rings] : f->grid.all; /* not told: all ranks */
+}
+
+static weft_status find_axes_of_rings(flow *f, arena *a) {
+    const weft_program *p = f->program;
+    uint8_t *set = ARENA_ARRAY(a, uint8_t, MAX_RANKS);
+    f->of_ring = ARENA_ARRAY(a, axes, p->nrings + 1);
+    if (!set || !f->of_ring) return base_out_of_memory();
+    for (size_t k = 0; k < p->nrings; k++) {
+        const ring *r = &p->rings[k];
+        if (f->grid.mesh && r->nranks) f->of_ring[k] = axes_of_mesh_ring(f->grid.mesh, r);
+        if (f->grid.mesh) continue;
+        set_members(set, r, 1);
+        for (int i = 0; i < f->grid.naxes; i++)
+            if (is_part(f->grid.rings[i], set)) f->of_ring[k] |= (axes)1 << i;
+        set_members(set, r, 0);
+    }
+    return NULL;
+}
+
+/* The axes that shard a value. A placement on another mesh says nothing of these axes, save by size. */
+static axes shards_of(const flow *f, const placement *p) {
+    axes found = 0;
+    if (!p || !f->grid.mesh || !p->mesh) return 0;
+    for (int i = 0; i < p->ndim; i++) {
+        int64_t axis = p->dims_mapping[i];
+        if (axis < 0 || axis >= p->mesh->ndim) continue;
+        if (mesh_equal(p->mesh, f->grid.mesh))
+            found |= (axes)1 << axis;
+        else
+            found |= f->grid.all;
+    }
+    return found & f->grid.all;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+static const weft_var *shown_by(const flow *f, const weft_var *v) {
+    while (f->alias_of[v->id]) v = f->alias_of[v->id];
+    return v;
+}
+
+static axes get(const flow *f, const weft_var *v) {
+    v = shown_by(f, v);
+    axes found = f->of_var[v->id];
+    const slot *parts = f->parts_of[v->id];
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= f->of_var[parts->args[i]->var->id];
+    return found;
+}
+
+static void put(flow *f, const weft_var *v, axes value, const weft_op *op, uint32_t index) {
+    v = shown_by(f, v);
+    const slot *parts = f->parts_of[v->id];
+    f->of_var[v->id] = parts ? 0 : value;
+    f->written_by[v->id] = op;
+    f->written_at[v->id] = index;
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) {
+        const weft_var *part = parts->args[i]->var;
+        f->of_var[part->id] = value;
+        f->written_by[part->id] = op;
+        f->written_at[part->id] = index;
+    }
+}
+
+static bool is_written(const weft_var *v) {
+    FOR_EACH_USE(u, v) if (u->is_output && u->op->block && !op_has_effect(u->op, OP_ALIASES | OP_NO_BYTES)) return true;
+    return false;
+}
+
+static bool is_feed_op(const weft_op *op) {
+    return op_is(op, "feed") || op_is(op, "feed_v2");
+}
+
+static axes start_value(const flow *f, const weft_var *v) {
+    if (v->persistable) return shards_of(f, v->dist);
+    if (is_written(v) && !v->need_check_feed) return 0;
+    if (v->dist && v->dist->mesh && f->grid.mesh) return shards_of(f, v->dist);
+    return f->grid.all;
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+static axes inputs_of(const flow *f, const weft_op *op) {
+    const op_schema *schema = op_schema_of((weft_op *)op);
+    axes found = 0;
+    for (uint32_t k = 0; k < op->inputs.count; k++) {
+        const slot *s = &op->inputs.slots[k];
+        bool only_type = false;
+        for (size_t i = 0; schema && i < schema->ninputs; i++)
+            if (name_is(s->name, schema->inputs[i].name)) only_type = schema->inputs[i].only_type;
+        for (uint32_t i = 0; i < s->nargs && !only_type; i++) found |= get(f, s->args[i]->var);
+    }
+    return found;
+}
+
+/* What a collective leaves. On ranks other than the root a reduce leaves what was there. */
+static axes joined(const flow *f, const weft_op *op, axes in, axes ring_axes) {
+    const ring *r = program_find_ring(f->program, op_ring(op));
+    if (op_is_all_reduce(op, NULL)) return in & ~ring_axes;
+    bool reduces = strncmp(op->type->bytes, "c_reduce_", 9) == 0 || op_is(op, "reduce");
+    if (reduces && f->rank >= 0 && r && ring_index(r, f->rank) >= 0)
+        return ring_index(r, f->rank) == attr_int(op, "root_id", 0) ? in & ~ring_axes : in;
+    if (op_is(op, "c_reducescatter") || op_is(op, "reduce_scatter") || op_is(op, "alltoall") || op_is(op, "all_to_all"))
+        return in | ring_axes;
+    return in & ~ring_axes;
+}
+
+static axes made_of(const flow *f, const weft_op *op, axes in) {
+    in |= f->guard;
+    if (is_feed_op(op)) return f->grid.all;
+    if (op_is(op, "c_split")) return in | axes_of_ring(f, op_ring(op));
+    return schedule_communicates(op) ? joined(f, op, in, axes_of_ring(f, op_ring(op))) : in;
+}
+
+/* A fused buffer that an op reads and writes, such as a reduce: what goes on in one member stays in it. */
+static bool works_in_parts(const flow *f, const weft_op *op) {
+    const weft_var *in = op_x(op), *out = op_out(op);
+    return in && in == out && f->parts_of[in->id] && op->outputs.count == 1;
+}
+
+static void write_parts(flow *f, const weft_op *op, uint32_t index) {
+    const slot *parts = f->parts_of[op_out(op)->id];
+    for (uint32_t i = 0; i < parts->nargs; i++) {
+        const weft_var *part = parts->args[i]->var;
+        put(f, part, made_of(f, op, f->of_var[part->id]), op, index);
+    }
+}
+
+static void write_outputs(flow *f, const weft_op *op, uint32_t index, axes value) {
+    bool unknown = !op_schema_of((weft_op *)op) && schedule_communicates(op);
+    FOR_EACH_ARG(op, true, u) {
+        axes of_it = value;
+        if (is_feed_op(op) && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = shards_of(f, u->var->dist);
+        if (unknown) of_it = shards_of(f, u->var->dist);
+        put(f, u->var, of_it, op, index);
+    }
+}
+
+static void bind_names(flow *f, const weft_op *op) {
+    weft_var *fused = weft_op_output(op, "FusedOutput", 0);
+    if (fused) f->parts_of[fused->id] = op_find_slot(op, true, "Output");
+}
+
+/* An output that shows an input's bytes differs as that does, from here on. */
+static void bind_views(flow *f, const weft_op *op) {
+    const op_schema *schema = op_schema_of((weft_op *)op);
+    for (size_t k = 0; schema && k < schema->noutputs; k++) {
+        if (schema->outputs[k].view_of < 0) continue;
+        const slot *out = op_find_slot(op, true, schema->outputs[k].name);
+        const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
+        for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
+            const weft_var *shown = shown_by(f, in->args[i]->var);
+            if (shown != out->args[i]->var) f->alias_of[out->args[i]->var->id] = shown;
+        }
+    }
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static const char *axes_text(const flow *f, axes a, char *out, size_t room) {
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < f->grid.naxes && n < room; i++) {
+        if (!(a >> i & 1)) continue;
+        const char *axis = f->grid.mesh && f->grid.mesh->names ? f->grid.mesh->names[i] : NULL;
+        if (axis)
+            n += (size_t)snprintf(out + n, room - n, "%smesh axis %s", n ? ", " : "", axis);
+        else if (f->grid.mesh)
+            n += (size_t)snprintf(out + n, room - n, "%smesh axis %d", n ? ", " : "", i);
+        else
+            n += (size_t)snprintf(out + n, room - n, "%sring %lld", n ? ", " : "", (long long)f->grid.rings[i]->id);
+    }
+    if (!n) snprintf(out, room, "all ranks");
+    return out;
+}
+
+static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint32_t index, const char *role) {
+    f->places->events[0].op = op;
+    f->places->events[0].op_index = index;
+    TRY(finding_op(f->findings, found, f->places, 0, f->rank, role));
+    ((weft_finding_op *)found->ops)[found->nops - 1].stream = "";
+    return NULL;
+}
+
+static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
+    weft_finding *found;
+    char of_axes[256], words[256], maker[256] = "";
+    const weft_var *shown = shown_by(f, v);
+    if (f->told[v->id]) return NULL;
+    f->told[v->id] = true;
+    TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
+    if (!found) return NULL;
+    TRY(add_op(f, found, op, index, "reads"));
+    TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
+    finding_op_text(&found->ops[0], words, sizeof words);
+    if (f->written_by[shown->id]) {
+        TRY(add_op(f, found, f->written_by[shown->id], f->written_at[shown->id], "writes"));
+        char text_[256];
+        snprintf(maker, sizeof maker, ", written last by %s,", finding_op_text(&found->ops[1], text_, sizeof text_));
+    }
+    TRY(finding_says(
+        f->findings, &found->message,
+        "%s updates state that must be equal on all ranks from \"%s\"%s which differs over %s: no collective "
+        "joins it on the way",
+        words, found->value, maker, axes_text(f, differ, of_axes, sizeof of_axes)));
+    return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
+                        op->type->bytes, index);
+}
+
+static weft_status tell_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
+    weft_finding *found;
+    char of_axes[256], words[256];
+    TRY(finding_add(f->findings, WEFT_VERDICT_DEADLOCK, &found));
+    if (!found) return NULL;
+    found->ring = op_ring(op);
+    TRY(add_op(f, found, op, index, "communicates"));
+    return finding_says(
+        f->findings, &found->message,
+        "%s communicates on ring %lld under a condition that differs over %s: some of its ranks may run it "
+        "and others not",
+        finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring,
+        axes_text(f, differ, of_axes, sizeof of_axes));
+}
+
+/* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
+static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
+    weft_var *param = weft_op_output(op, "ParamOut", 0);
+    bool scaling = op_is(op, "update_loss_scaling");
+    if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
+    axes may = param ? shards_of(f, param->dist) : 0;
+    for (uint32_t k = 0; k < op->inputs.count; k++) {
+        const slot *s = &op->inputs.slots[k];
+        bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
+        for (uint32_t i = 0; counts && i < s->nargs; i++) {
+            axes differ = get(f, s->args[i]->var) & ~may;
+            /* State that is sharded otherwise than the parameter is its own business. */
+            if (s->args[i]->var->persistable) differ &= ~shards_of(f, s->args[i]->var->dist);
+            if (differ) TRY(tell(f, op, index, s->args[i]->var, differ));
+        }
+    }
+    axes differ = f->guard & ~may;
+    return differ && param ? tell(f, op, index, param, differ) : NULL;
+}
+
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
+
+static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth);
+
+static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, int depth) {
+    const weft_attr *body = op_find_attr(op, "sub_block");
+    if (!body || body->type != ATTR_BLOCK || body->u.i <= 0 || (uint64_t)body->u.i >= f->program->nblocks ||
+        depth >= MAX_DEPTH || f->entered[body->u.i])
+        return NULL;
+    f->entered[body->u.i] = true;
+    axes outer = f->guard;
+    const slot *condition = op_find_slot(op, false, "Cond");
+    if (!condition) condition = op_find_slot(op, false, "Condition");
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i]->var);
+    TRY(sweep_block(f, f->program->blocks[body->u.i], index, depth + 1));
+    f->guard = outer;
+    return NULL;
+}
+
+static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
+    if (op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
+    if (op_has_effect(op, OP_ALIASES)) bind_names(f, op);
+    bind_views(f, op);
+    if (op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return NULL;
+    if (schedule_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
+        TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(f, op_ring(op))));
+    TRY(check_update(f, op, index));
+    bool updates = op_has_effect(op, OP_OPTIMIZER); /* told already: what follows is not told again */
+    if (!updates && works_in_parts(f, op))
+        write_parts(f, op, index);
+    else if (!updates)
+        write_outputs(f, op, index, made_of(f, op, inputs_of(f, op)));
+    return NULL;
+}
+
+static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth) {
+    uint32_t index = 0;
+    FOR_EACH_OP(op, block) TRY(sweep_op(f, op, depth ? outer : index++, depth));
+    return NULL;
+}
+
+static weft_status sweep(flow *f, arena *a) {
+    const weft_program *p = f->program;
+    size_t n = p->nall_vars + 1;
+    TRY(make_grid(&f->grid, p, f->rank, a));
+    TRY(find_axes_of_rings(f, a));
+    f->of_var = ARENA_ARRAY(a, axes, n);
+    f->alias_of = ARENA_ARRAY(a, const weft_var *, n);
+    f->parts_of = ARENA_ARRAY(a, const slot *, n);
+    f->written_by = ARENA_ARRAY(a, const weft_op *, n);
+    f->written_at = ARENA_ARRAY(a, uint32_t, n);
+    f->told = ARENA_ARRAY(a, bool, n);
+    f->entered = ARENA_ARRAY(a, bool, p->nblocks);
+    if (!f->entered || !f->of_var || !f->alias_of || !f->parts_of || !f->written_by || !f->written_at || !f->told)
+        return base_out_of_memory();
+    for (size_t i = 0; i < p->nall_vars; i++) f->of_var[i] = start_value(f, p->all_vars[i]);
+    proof_schedule places;
+    TRY(schedule_init(&places, p->context, a));
+    TRY(schedule_event(&places, NULL, 0, 0, NULL));
+    f->places = &places;
+    return sweep_block(f, p->blocks[0], 0, 0);
+}
+
+weft_status check_replicas(const weft_program *p, int64_t rank, int64_t nranks, weft_findings *findings) {
+    if (nranks < 2) return NULL;
+    arena scratch;
+    arena_init(&scratch, &p->context->allocator);
+    flow f = {.program = p, .findings = findings, .rank = p->has_dist && p->rank < 0 ? -1 : rank, .nranks = nranks};
+    weft_status status = sweep(&f, &scratch);
+    arena_fini(&scratch);
+    return status;
+}

@@ -1,0 +1,155 @@
+/* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one question after another. */
+#include "plan/plan.h"
+#include "proof/checks.h"
+#include "proof/classes.h"
+
+enum { DEFAULT_MAX_FINDINGS = 1000 };
+
+typedef struct verifier {
+    weft_context *context;
+    const weft_verify_options *options;
+    weft_findings *findings;
+    arena arena;
+    rank_classes classes;
+    proof_schedule *schedules; /* by class, under the reading */
+    proof_schedule *programs;  /* by class: as the program stands, in order */
+    weft_plan **plans;         /* by class, where the reading is by_bytes */
+} verifier;
+
+static weft_status tell_problems(verifier *v, const proof_schedule *s, int64_t rank) {
+    for (size_t i = 0; i < s->nproblems; i++) {
+        const proof_problem *p = &s->problems[i];
+        weft_finding *found;
+        char words[256];
+        TRY(finding_add(v->findings, p->verdict, &found));
+        if (!found) return NULL;
+        if (p->event == PROOF_NONE) {
+            TRY(finding_says(v->findings, &found->message, "%s (rank %lld)", p->message, (long long)rank));
+            continue;
+        }
+        TRY(finding_op(v->findings, found, s, p->event, rank, ""));
+        finding_op_text(&found->ops[0], words, sizeof words);
+        TRY(finding_says(v->findings, &found->message, "%s: %s (rank %lld)", words, p->message, (long long)rank));
+    }
+    return NULL;
+}
+
+/* A program that cannot be planned is told, with the planner's words; running out of memory is an error. */
+static weft_status make_plan(verifier *v, size_t class, bool *out_made) {
+    weft_status status = weft_plan_create(v->classes.programs[class], NULL, &v->plans[class]);
+    *out_made = status == NULL;
+    if (!status) return schedule_from_plan(v->plans[class], &v->arena, &v->schedules[class]);
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    weft_finding *found;
+    weft_status told = finding_add(v->findings, WEFT_VERDICT_INVALID_PROGRAM, &found);
+    if (!told && found)
+        told = finding_says(v->findings, &found->message, "%s: %s (rank %lld)", weft_status_place(status),
+                            weft_status_message(status), (long long)v->classes.first_rank[class]);
+    weft_status_free(status);
+    return told;
+}
+
+static weft_status make_schedule(verifier *v, size_t class, bool *out_made) {
+    const weft_program *p = v->classes.programs[class];
+    proof_schedule *of_program = &v->programs[class];
+    TRY(schedule_from_program(p, v->options, &v->arena, of_program));
+    *out_made = true;
+    if (of_program->streams_unknown && of_program->ncollectives && v->options->reading != WEFT_READING_BY_BYTES)
+        TRY(v->options->stream ? findings_add_note(v->findings, "streams unknown: assumed %s", v->options->stream)
+                               : findings_add_note(v->findings, "streams unknown: assumed compute"));
+    TRY(tell_problems(v, of_program, v->classes.first_rank[class]));
+    if (v->options->reading == WEFT_READING_BY_BYTES) return make_plan(v, class, out_made);
+    v->schedules[class] = *of_program;
+    return v->options->reading == WEFT_READING_BY_NAME ? schedule_order_by_name(&v->schedules[class]) : NULL;
+}
+
+/* Questions about one rank of each class. */
+static weft_status judge_classes(verifier *v, bool *out_all_made) {
+    *out_all_made = true;
+    for (size_t c = 0; c < v->classes.count; c++) {
+        bool made;
+        int64_t rank = v->classes.first_rank[c];
+        TRY(make_schedule(v, c, &made));
+        if (!made) *out_all_made = false;
+        bool any_launch = v->options->launch_any && v->options->reading == WEFT_READING_BY_NAME;
+        if (made && any_launch)
+            TRY(check_any_launch(&v->schedules[c], rank, v->findings));
+        else if (made)
+            TRY(check_races(&v->schedules[c], rank, v->findings));
+        TRY(check_uninitialised(&v->programs[c], rank, v->findings));
+        TRY(check_stale(&v->programs[c], rank, v->findings));
+        TRY(check_shards(&v->programs[c], rank, v->findings));
+        if (v->options->reading == WEFT_READING_BY_NAME) TRY(check_communicators(&v->programs[c], rank, v->findings));
+        TRY(check_replicas(v->classes.programs[c], rank, v->classes.nranks, v->findings));
+    }
+    return NULL;
+}
+
+/* Questions about all ranks together. Where rings do not agree there is no saying what waits for what. */
+static weft_status judge_ranks(verifier *v) {
+    proof_ranks ranks = {.context = v->context,
+                         .programs = v->classes.by_rank,
+                         .class_of = v->classes.class_of,
+                         .nranks = v->classes.nranks,
+                         .nclasses = v->classes.count};
+    int64_t *all = ARENA_ARRAY(&v->arena, int64_t, ranks.nranks);
+    proof_class *classes = ARENA_ARRAY(&v->arena, proof_class, ranks.nclasses);
+    if (!all || !classes) return base_out_of_memory();
+    for (int64_t i = 0; i < ranks.nranks; i++) all[i] = i;
+    for (size_t c = 0; c < ranks.nclasses; c++) TRY(pairing_list(&v->schedules[c], &v->arena, &classes[c]));
+    ranks.all = all;
+    ranks.classes = classes;
+    size_t before = v->findings->count;
+    for (size_t c = 0; c < ranks.nclasses; c++)
+        TRY(check_ring_order(&classes[c], v->classes.first_rank[c], v->findings));
+    TRY(check_pairing(&ranks, v->findings));
+    if (v->findings->count > before) return NULL;
+    TRY(check_deadlock(&ranks, v->findings));
+    if (v->findings->count > before || !v->options->max_in_flight) return NULL;
+    return check_slots(&ranks, v->options->max_in_flight, v->findings);
+}
+
+static weft_status judge(verifier *v, const weft_program *const *programs, size_t nprograms) {
+    TRY(classes_find(programs, nprograms, v->options->nranks, &v->arena, &v->classes));
+    size_t n = v->classes.count;
+    v->schedules = ARENA_ARRAY(&v->arena, proof_schedule, n);
+    v->programs = ARENA_ARRAY(&v->arena, proof_schedule, n);
+    v->plans = ARENA_ARRAY(&v->arena, weft_plan *, n);
+    if (!v->schedules || !v->programs || !v->plans) return base_out_of_memory();
+    bool all_made;
+    TRY(judge_classes(v, &all_made));
+    TRY(check_owners(v->programs, n, v->classes.first_rank, v->findings));
+    if (all_made) TRY(judge_ranks(v));
+    if (v->findings->nleft_out)
+        TRY(findings_add_note(v->findings, "%zu more findings are not listed", v->findings->nleft_out));
+    return findings_add_note(v->findings, "%lld rank%s, %zu distinct program%s, read %s", (long long)v->classes.nranks,
+                             v->classes.nranks == 1 ? "" : "s", n, n == 1 ? "" : "s",
+                             weft_reading_name(v->options->reading));
+}
+
+static weft_status findings_create(weft_context *context, size_t max, weft_findings **out) {
+    weft_findings *f = base_alloc(&context->allocator, sizeof *f);
+    if (!f) return base_out_of_memory();
+    *f = (weft_findings){.context = context, .max = max ? max : DEFAULT_MAX_FINDINGS};
+    arena_init(&f->arena, &context->allocator);
+    *out = f;
+    return NULL;
+}
+
+weft_status weft_verify(const weft_program *const *programs, size_t nprograms, const weft_verify_options *options,
+                        weft_findings **out_findings) {
+    static const weft_verify_options otherwise = {.reading = WEFT_READING_IN_ORDER};
+    if (!nprograms)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, "verify", "expected one program or more, found none");
+    verifier v = {.context = programs[0]->context, .options = options ? options : &otherwise};
+    TRY(findings_create(v.context, v.options->max_findings, &v.findings));
+    arena_init(&v.arena, &v.context->allocator);
+    weft_status status = judge(&v, programs, nprograms);
+    for (size_t c = 0; v.plans && c < v.classes.count; c++) weft_plan_destroy(v.plans[c]);
+    arena_fini(&v.arena);
+    if (status)
+        weft_findings_destroy(v.findings);
+    else
+        *out_findings = v.findings;
+    return status;
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# weft verify: exit status, what is printed, JSON, options.
+. tests/support/shell.sh
+. tests/support/python.sh
+good=tests/golden/full_list/out.yaml
+sed 's/dist: {wait: \[grad_sync\/1\]}/dist: {}/' "$good" >"$folder/race.yaml"
+
+# The command ends with STATUS and prints PATTERN on stdout.
+prints() { # STATUS PATTERN WHAT COMMAND...
+    expected=$1 pattern=$2 what=$3
+    shift 3
+    "$@" >"$folder/out" 2>"$folder/err"
+    got=$?
+    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/out"
+    result=$?
+    [ $result = 0 ] || { echo "exit $got, expected $expected:"; head -n 5 "$folder/out" "$folder/err"; }
+    ok $result "$what"
+}
+
+prints 0 '^by_name: safe' 'a safe program: both readings, exit 0' "$weft" verify "$good"
+prints 0 '^by_bytes: safe' 'by bytes' "$weft" verify "$good" --reading by_bytes --ranks 2
+prints 1 '^race: c_allreduce_sum #9 on stream gradient_sync writes .* sgd #11 on stream compute reads' 'a race: the ops' \
+    "$weft" verify "$folder/race.yaml"
+grep -q 'mended by: sgd #11 waits for c_allreduce_sum #9' "$folder/out"; ok $? 'a race: what would mend it'
+prints 0 'streams unknown: assumed compute' 'streams unknown' "$weft" verify tests/golden/coalesce_two_gradients/out.yaml
+prints 1 '^race: ' 'streams assumed otherwise' \
+    "$weft" verify tests/golden/coalesce_two_gradients/out.yaml --reading in_order --stream c_allreduce_sum:sync
+"$weft" verify "$folder/race.yaml" --reading in_order --json >"$folder/found.json"
+ok $(($? != 1)) 'JSON: exit 1 too'
+"$PYTHON" - "$folder/found.json" <<'END'
+import json
+import sys
+found = json.load(open(sys.argv[1]))
+first = found['result']['findings'][0]
+assert found['reading'] == 'in_order' and first['verdict'] == 'race', found
+assert [op['type'] for op in first['ops']] == ['c_allreduce_sum', 'sgd'] and first['bytes'][0] < first['bytes'][1], first
+END
+ok $? 'JSON: reading, verdict, ops, bytes'
+says 2 'in_order, by_name or by_bytes' 'an unknown reading' "$weft" verify "$good" --reading sideways
+says 1 'WHICH:STREAM' 'half an assumption' "$weft" verify tests/golden/coalesce_two_gradients/out.yaml --stream sync
+says 1 'one program, or one for each of 3 ranks' 'two programs for three ranks' "$weft" verify "$good" "$good" --ranks 3
+says 2 'usage: weft verify' 'no program' "$weft" verify
+finish
