@@ -1,5 +1,9 @@
 #!/bin/sh
-# docs/differences.md tells the truth about every recorded program.
+# docs/differences.md tells the truth about every recorded program and graph.
 . tests/support/shell.sh
 . tests/support/python.sh
-exec "$PYTHON" tests/differences.py "$weft" "$fixtures" --check docs/differences.md
+"$PYTHON" tests/differences.py "$weft" "$fixtures" --check docs/differences.md; first=$?
+"$PYTHON" tests/differences_torch.py "$weft" "$fixtures" --check docs/differences.md; second=$?
+ok $first 'the rows of programs'
+ok $second 'the rows of traced graphs'
+finish
