@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/stats.h"
 #include "weft/pass.h"
 
 static const cli_option options[] = {
@@ -12,6 +13,7 @@ static const cli_option options[] = {
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--verbose", 'v', NULL, "list every candidate that a pass left alone"},
     {"--no-prove", 0, NULL, "do not compare the program after each pass with the one before it"},
+    {"--stats", 0, NULL, "collectives and bytes before and after, and the fingerprint of the buckets"},
     {"--quiet", 'q', NULL, "no report"},
 };
 
@@ -81,8 +83,10 @@ static int run(cli_args *args) {
     weft_program *program = NULL;
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
+    comm_stats before = {.rows = NULL}, after = {.rows = NULL};
     weft_status status = make_list(args, &list);
     if (!status) status = weft_program_load(args->context, args->positional[0], cli_value(args, "--dist"), &program);
+    if (!status) status = comm_stats_take(program, &before);
     if (!status) {
         status = weft_pass_list_run(list, program, &report);
         if (report && !cli_given(args, "--quiet")) {
@@ -93,7 +97,11 @@ static int run(cli_args *args) {
                 status = printing;
         }
     }
+    if (!status) status = comm_stats_take(program, &after);
+    if (!status && cli_given(args, "--stats")) comm_stats_print(stderr, &before, &after);
     if (!status) status = write_program(args, program);
+    comm_stats_fini(&before);
+    comm_stats_fini(&after);
     weft_report_destroy(report);
     weft_pass_list_destroy(list);
     weft_program_destroy(program);
