@@ -54,6 +54,8 @@ WEFT_MUST_USE weft_status check_deadlock(const proof_ranks *r, weft_findings *f)
 WEFT_MUST_USE weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, weft_findings *f);
 /* replicas.c: nothing that differs between ranks reaches state that must not. */
 WEFT_MUST_USE weft_status check_replicas(const weft_program *p, int64_t rank, int64_t nranks, weft_findings *f);
+/* overwritten.c: of a plan's schedule: a read finds what was written to its value, not to one laid over it. */
+WEFT_MUST_USE weft_status check_overwritten(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* uninitialised.c: no byte is read that nothing wrote. */
 WEFT_MUST_USE weft_status check_uninitialised(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* stale.c: no gathered state is read after its source was updated and before it is gathered again. */

@@ -4,10 +4,16 @@
 #include "plan/plan.h"
 #include "proof/schedule.h"
 
+static uint32_t owner_of(const weft_plan *plan, int32_t value) {
+    while (plan->values[value].view_of >= 0) value = plan->values[value].view_of;
+    return (uint32_t)value;
+}
+
 static weft_status touch_value(proof_schedule *s, const weft_plan *plan, int32_t value, bool is_write) {
     for (; value >= 0; value = plan->values[value].rows) {
         const plan_value *v = &plan->values[value];
         TRY(schedule_access(s, v->name, v->space == PLAN_TEMPORARY, v->offset, v->offset + v->nbytes, is_write));
+        if (v->nbytes > 0) s->accesses[s->naccesses - 1].owner = owner_of(plan, value);
     }
     return NULL;
 }
@@ -63,6 +69,7 @@ static weft_status add_collective(proof_schedule *s, const weft_plan *plan, cons
     for (size_t k = begin; k < end; k++) {
         const plan_value *part = &plan->values[parts->parts[k]];
         TRY(schedule_member(s, part->name, part->offset - v->offset));
+        s->members[s->nmembers - 1].nbytes = part->nbytes;
     }
     return begin == end ? schedule_member(s, v->name, 0) : NULL;
 }

@@ -146,7 +146,7 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
 
 weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset) {
     TRY(grow(s->arena, &s->members, &s->member_capacity, s->nmembers + 1, sizeof *s->members));
-    s->members[s->nmembers++] = (proof_member){member_name, offset};
+    s->members[s->nmembers++] = (proof_member){.name = member_name, .offset = offset};
     s->collectives[s->ncollectives - 1].nmembers++;
     return NULL;
 }

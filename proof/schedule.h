@@ -15,6 +15,7 @@ typedef struct proof_access {
     const char *name; /* the var that the op names */
     int64_t begin, end;
     uint32_t buffer;
+    uint32_t owner; /* of a plan: the value that these bytes belong to, views belonging to what they show */
     bool is_write;
 } proof_access;
 
@@ -33,6 +34,7 @@ typedef struct proof_event {
 typedef struct proof_member {
     const char *name;
     int64_t offset; /* bytes from the start of what is moved */
+    int64_t nbytes; /* of a plan: without padding */
 } proof_member;
 
 typedef struct proof_collective {

@@ -76,6 +76,8 @@ static weft_status judge_classes(verifier *v, bool *out_all_made) {
             TRY(check_any_launch(&v->schedules[c], rank, v->findings));
         else if (made)
             TRY(check_races(&v->schedules[c], rank, v->findings));
+        if (made && v->options->reading == WEFT_READING_BY_BYTES)
+            TRY(check_overwritten(&v->schedules[c], rank, v->findings));
         TRY(check_uninitialised(&v->programs[c], rank, v->findings));
         TRY(check_stale(&v->programs[c], rank, v->findings));
         TRY(check_shards(&v->programs[c], rank, v->findings));

@@ -3,6 +3,7 @@
  * two collectives of a ring in the other order: what they reduce does not meet. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "plan/plan.h"
 #include "proof/checks.h"
@@ -92,6 +93,71 @@ Test(proof_mutants, a_wait_less) {
     weft_context_destroy(context);
     if (!ncases) cr_skip_test("no fixtures");
     cr_expect_gt(nmutants, 3 * ncases, "only %zu waits to leave out", nmutants);
+}
+
+/* --- memory shared by mistake ------------------------------------------------------------------------------------- */
+
+/* The same question byte by byte: does a read find what its own value was last written? */
+static bool is_overwritten(const proof_schedule *s, uint32_t *owner, size_t nbytes) {
+    for (size_t b = 0; b < nbytes; b++) owner[b] = PROOF_NONE;
+    for (size_t i = 0; i < s->nevents; i++)
+        for (int writes = 0; writes < 2; writes++)
+            for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++) {
+                const proof_access *x = &s->accesses[k];
+                if (x->buffer != 1 || x->is_write != (writes == 1)) continue;
+                for (int64_t b = x->begin; b < x->end; b++) {
+                    bool is_scale = s->events[i].op && op_is(s->events[i].op, "scale");
+                    if (!writes && !is_scale && owner[b] != PROOF_NONE && owner[b] != x->owner) return true;
+                    if (writes) owner[b] = x->owner;
+                }
+            }
+    return false;
+}
+
+static bool finds_overwritten(const proof_schedule *s) {
+    weft_findings found = {.context = s->context, .max = 1};
+    arena_init(&found.arena, &s->context->allocator);
+    must(check_overwritten(s, 0, &found), "overwritten");
+    bool any = found.count > 0;
+    arena_fini(&found.arena);
+    return any;
+}
+
+Test(proof_mutants, two_values_laid_over_one_another) {
+    weft_context *context;
+    weft_plan *plan;
+    size_t nspoilt = 0, nharmless = 0;
+    must(weft_context_create(NULL, &context), "context");
+    weft_program *p = load(context, "paddle26/mlp_sgd_dp2", singly);
+    if (!p) {
+        weft_context_destroy(context);
+        cr_skip_test("no fixtures");
+    }
+    must(weft_plan_create(p, NULL, &plan), "plan");
+    size_t room = 2 * (size_t)plan->temporary_nbytes;
+    uint32_t *owner = calloc(room, sizeof *owner);
+    for (size_t u = 0; u < plan->nvalues; u++)
+        for (size_t v = 0; v < plan->nvalues; v++) {
+            plan_value *x = &plan->values[u], *y = &plan->values[v];
+            if (u == v || x->space != PLAN_TEMPORARY || y->space != PLAN_TEMPORARY) continue;
+            int64_t offset = x->offset;
+            arena a;
+            proof_schedule s;
+            arena_init(&a, &context->allocator);
+            x->offset = y->offset;
+            must(schedule_from_plan(plan, &a, &s), "schedule");
+            bool spoilt = is_overwritten(&s, owner, room);
+            cr_expect_eq(finds_overwritten(&s), spoilt, "\"%s\" laid over \"%s\": %s", x->name, y->name,
+                         spoilt ? "accepted" : "refused");
+            *(spoilt ? &nspoilt : &nharmless) += 1;
+            x->offset = offset;
+            arena_fini(&a);
+        }
+    cr_expect(nspoilt > 20 && nharmless > 20, "%zu spoil a value, %zu do not", nspoilt, nharmless);
+    free(owner);
+    weft_plan_destroy(plan);
+    weft_program_destroy(p);
+    weft_context_destroy(context);
 }
 
 /* --- collectives in another order --------------------------------------------------------------------------------- */
