@@ -1,8 +1,9 @@
-/* fuse.c: how fuse_allreduce_buckets grows with the number of gradients, in each of its modes.
+/* fuse.c: how the passes over traced backward graphs grow with the number of gradients.
  *
  * usage: fuse [GRADIENTS ...]     default 1000 10000 100000. Each size is measured three times; the least CPU time
- * counts. A traced backward graph: per gradient an op of the chain, a division, an all_reduce, its wait and a copy into
- * what the program keeps; 1 KiB a gradient, buckets of 1 MiB. CSV on stdout: gradients,mode,buckets,pass_seconds */
+ * counts. Per gradient an op of the chain, a division, an all_reduce, its wait and a copy into what the program keeps;
+ * 256 KiB a gradient. bench/peers/fusion.py sets the numbers beside those of PyTorch's own passes.
+ * CSV on stdout: gradients,pass,bucket_mb,collectives,cpu_seconds */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,21 @@
 
 #include "weft/pass.h"
 
-enum { repeats = 3, elements = 256 };
+enum { repeats = 3, elements = 256 * 256 };
+
+static const struct {
+    const char *name, *list;
+    double bucket_mb; /* 0: it has none */
+} passes[] = {
+    {"concat", "fuse_allreduce_buckets: {mode: concat, bucket_mb: 25}", 25},
+    {"concat", "fuse_allreduce_buckets: {mode: concat, bucket_mb: 1}", 1},
+    {"coalesced", "fuse_allreduce_buckets: {mode: coalesced, bucket_mb: 25}", 25},
+    {"coalesced", "fuse_allreduce_buckets: {mode: coalesced, bucket_mb: 1}", 1},
+    {"in_place", "fuse_allreduce_buckets: {mode: in_place, bucket_mb: 25}", 25},
+    {"in_place", "fuse_allreduce_buckets: {mode: in_place, bucket_mb: 1}", 1},
+    {"schedule_comm_wait", "schedule_comm_wait", 0},
+    {"in_place, schedule_comm_wait", "fuse_allreduce_buckets: {mode: in_place, bucket_mb: 25}, schedule_comm_wait", 25},
+};
 
 static double cpu_now(void) {
     struct timespec t;
@@ -69,36 +84,38 @@ static weft_status make_program(weft_context *context, size_t count, weft_progra
     return status;
 }
 
-static weft_status measure(weft_context *context, size_t count, const char *mode, double *out, long long *nbuckets) {
-    char text[128];
+static size_t count_reduces(const weft_program *p) {
+    size_t count = 0;
+    for (const weft_op *op = weft_block_first_op(weft_program_block(p, 0)); op; op = weft_op_next(op))
+        count += strncmp(weft_op_type(op), "all_reduce", strlen("all_reduce")) == 0;
+    return count;
+}
+
+static weft_status measure(weft_context *context, size_t count, const char *text, double *out, size_t *out_nreduces) {
     weft_program *p = NULL;
     weft_pass_list *list = NULL;
-    weft_report *report = NULL;
     weft_status status = make_program(context, count, &p);
-    snprintf(text, sizeof text, "fuse_allreduce_buckets: {mode: %s, bucket_mb: 1}", mode);
     if (!status) status = weft_pass_list_parse(context, text, strlen(text), "bench", &list);
     double start = cpu_now();
-    if (!status) status = weft_pass_list_run(list, p, &report);
+    if (!status) status = weft_pass_list_run(list, p, NULL);
     *out = cpu_now() - start;
-    if (report) *nbuckets = weft_report_count(report, 0, "buckets");
-    weft_report_destroy(report);
+    if (!status) *out_nreduces = count_reduces(p);
     weft_pass_list_destroy(list);
     weft_program_destroy(p);
     return status;
 }
 
 static weft_status measure_size(weft_context *context, size_t count) {
-    static const char *const modes[] = {"concat", "coalesced", "in_place"};
     weft_status status = NULL;
-    for (size_t m = 0; !status && m < sizeof modes / sizeof *modes; m++) {
+    for (size_t k = 0; !status && k < sizeof passes / sizeof *passes; k++) {
         double least = 1e9;
-        long long nbuckets = 0;
+        size_t nreduces = 0;
         for (int i = 0; !status && i < repeats; i++) {
             double seconds;
-            status = measure(context, count, modes[m], &seconds, &nbuckets);
+            status = measure(context, count, passes[k].list, &seconds, &nreduces);
             if (seconds < least) least = seconds;
         }
-        if (!status) printf("%zu,%s,%lld,%.6f\n", count, modes[m], nbuckets, least);
+        if (!status) printf("%zu,\"%s\",%g,%zu,%.6f\n", count, passes[k].name, passes[k].bucket_mb, nreduces, least);
         fflush(stdout);
     }
     return status;
@@ -108,7 +125,7 @@ int main(int argc, char **argv) {
     static const size_t sizes[] = {1000, 10000, 100000};
     weft_context *context;
     weft_status status = weft_context_create(NULL, &context);
-    printf("gradients,mode,buckets,pass_seconds\n");
+    printf("gradients,pass,bucket_mb,collectives,cpu_seconds\n");
     for (int i = 0; !status && i < (argc > 1 ? argc - 1 : 3); i++)
         status = measure_size(context, argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i]);
     if (status) fprintf(stderr, "fuse: %s: %s\n", weft_status_place(status), weft_status_message(status));

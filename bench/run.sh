@@ -16,7 +16,7 @@ show "$bench/scale" --prove 1000 10000 100000
 show "$bench/plan" 1000 10000 100000
 show "$bench/proof" 1000 10000 100000
 show "$bench/chain"
-show "$bench/fuse" 1000 10000 100000
+BENCH=$bench show python3 bench/peers/fusion.py
 if [ ! -d "$peers" ]; then
     echo
     echo "# no other frameworks in $peers: bench/peers/setup $peers"
