@@ -319,7 +319,7 @@ static weft_status compare_members(pairing *p, int64_t rank, const int64_t *memb
             TRY(tell_ranks_differ(p, rank, other));
             continue;
         }
-        bool is_new;
+        bool is_new = false;
         p->b = &r->classes[r->class_of[other]];
         TRY(is_first(p, r->class_of[rank], r->class_of[other], p->a_list, &is_new));
         if (!is_new || p->a == p->b) continue;

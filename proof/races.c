@@ -178,7 +178,7 @@ weft_status race_tell(const proof_schedule *s, int64_t rank, size_t earlier, boo
 }
 
 static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x) {
-    bool is_new;
+    bool is_new = false;
     TRY(tell_once(h, earlier, later, &is_new));
     return is_new ? race_tell(h->s, h->rank, earlier, of_step_before, later, x, h->findings) : NULL;
 }

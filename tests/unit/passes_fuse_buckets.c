@@ -107,7 +107,7 @@ Test(passes_fuse_buckets, defect_groups_reduces_and_divisors_are_not_mixed) {
     } kinds[] = {{2, 1, WEFT_REDUCE_SUM}, {2, 3, WEFT_REDUCE_SUM}, {2, 1, WEFT_REDUCE_MAX}, {4, 1, WEFT_REDUCE_SUM}};
     for (int i = 0; i < 8; i++) {
         sync_of("a", i, kinds[i % 4].divisor, kinds[i % 4].ring_id, kinds[i % 4].reduce);
-        char w[8];
+        char w[16];
         snprintf(w, sizeof w, "w%d", i);
         keep(w);
     }
