@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/stats.h"
-#include "weft/pass.h"
+#include "weft/certificate.h"
 
 static const cli_option options[] = {
     {"--output", 'o', "OUT", "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); default: YAML on stdout"},
@@ -13,6 +13,7 @@ static const cli_option options[] = {
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--verbose", 'v', NULL, "list every candidate that a pass left alone"},
     {"--no-prove", 0, NULL, "do not compare the program after each pass with the one before it"},
+    {"--certificate", 0, "FILE", "write what each pass claims, for weft verify --certificate"},
     {"--stats", 0, NULL, "collectives and bytes before and after, and the fingerprint of the buckets"},
     {"--quiet", 'q', NULL, "no report"},
 };
@@ -79,12 +80,22 @@ static weft_status write_program(const cli_args *args, const weft_program *progr
     return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
+static weft_status write_certificate(const cli_args *args, const weft_report *report) {
+    const char *path = cli_value(args, "--certificate");
+    char *bytes;
+    size_t nbytes;
+    if (!path) return NULL;
+    weft_status status = weft_report_certificate(report, &bytes, &nbytes);
+    return status ? status : cli_write_taken(args, path, bytes, nbytes);
+}
+
 static int run(cli_args *args) {
     weft_program *program = NULL;
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
     comm_stats before = {.rows = NULL}, after = {.rows = NULL};
     weft_status status = make_list(args, &list);
+    if (!status) weft_pass_list_set_certify(list, cli_given(args, "--certificate"));
     if (!status) status = weft_program_load(args->context, args->positional[0], cli_value(args, "--dist"), &program);
     if (!status) status = comm_stats_take(program, &before);
     if (!status) {
@@ -100,6 +111,7 @@ static int run(cli_args *args) {
     if (!status) status = comm_stats_take(program, &after);
     if (!status && cli_given(args, "--stats")) comm_stats_print(stderr, &before, &after);
     if (!status) status = write_program(args, program);
+    if (!status) status = write_certificate(args, report);
     comm_stats_fini(&before);
     comm_stats_fini(&after);
     weft_report_destroy(report);

@@ -12,6 +12,17 @@ static const cli_option options[] = {
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
 };
 
+/* What buckets take, and what they add to what is live: parts that are not written yet. */
+static void print_buckets(const weft_plan_summary *s) {
+    char all[32], largest[32], ahead[32], written[32];
+    printf("buckets       %zu of %s together, the largest %s\n", s->nbuckets,
+           cli_bytes((double)s->bucket_nbytes, all, sizeof all),
+           cli_bytes((double)s->largest_bucket_nbytes, largest, sizeof largest));
+    printf("ahead         %s of buckets at most are live before they are written; %s are live at most without these\n",
+           cli_bytes((double)s->ahead_nbytes, ahead, sizeof ahead),
+           cli_bytes((double)s->written_nbytes, written, sizeof written));
+}
+
 static void print_summary(const weft_plan *plan) {
     weft_plan_summary s;
     char persistent[32], temporary[32], live[32];
@@ -26,6 +37,7 @@ static void print_summary(const weft_plan *plan) {
     printf("live          %s at most at one instruction: the temporary space is %.3f of it\n",
            cli_bytes((double)s.live_nbytes, live, sizeof live),
            s.live_nbytes ? (double)s.temporary_nbytes / (double)s.live_nbytes : 1);
+    if (s.nbuckets) print_buckets(&s);
 }
 
 static weft_status print_plan(const cli_args *args, const weft_plan *plan) {

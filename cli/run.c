@@ -24,6 +24,9 @@ static const cli_option options[] = {
      "by_bytes: streams wait as bytes ask for (default); in_order: only as the program states, with --unsafe"},
     {"--unsafe", 0, NULL, "run although ops may race"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
+    {"--watchdog", 0, "S[:F]",
+     "end a run in which a collective takes S seconds, and 3 times what is usual; F in the first step; default 30:300"},
+    {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
@@ -49,6 +52,7 @@ typedef struct session {
     bool stated_waits;
     weft_delay *delays;
     size_t ndelays;
+    double watchdog, first_step; /* seconds; 0: the default */
 } session;
 
 static void session_fini(session *s) {
@@ -139,6 +143,21 @@ static bool parse_delay(const char *given, weft_delay *out) {
     return true;
 }
 
+/* "S[:F]" into seconds, 0 where nothing is given; false after printing a usage error. */
+static bool read_watchdog(const cli_args *args, double *out_least, double *out_first) {
+    const char *given = cli_value(args, "--watchdog");
+    int end = 0;
+    *out_least = *out_first = 0;
+    if (!given) return true;
+    bool good = sscanf(given, "%lf%n", out_least, &end) == 1 && *out_least > 0;
+    if (good && given[end]) {
+        int from = end;
+        good = sscanf(given + from, ":%lf%n", out_first, &end) == 1 && *out_first > 0 && !given[from + end];
+    }
+    if (!good) cli_usage_error(args->command, "--watchdog: expected seconds, S or S:F, found \"%s\"", given);
+    return good;
+}
+
 /* False after printing a usage error. */
 static bool read_delays(session *s) {
     const cli_args *args = s->args;
@@ -185,6 +204,9 @@ static weft_status make_trainer(session *s, const numbers *n) {
                      .profile = cli_given(args, "--profile"),
                      .no_fuse = cli_given(args, "--no-fuse"),
                      .unsafe = cli_given(args, "--unsafe"),
+                     .watchdog_seconds = s->watchdog,
+                     .first_step_seconds = s->first_step,
+                     .no_watchdog = cli_given(args, "--no-watchdog"),
                      .delays = s->delays,
                      .ndelays = s->ndelays},
     };
@@ -296,7 +318,8 @@ static int run(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
     session s = {.args = args, .nranks = (int)n.ranks};
-    if (!cli_stated_waits(args, &s.stated_waits) || !read_delays(&s)) {
+    if (!cli_stated_waits(args, &s.stated_waits) || !read_delays(&s) ||
+        !read_watchdog(args, &s.watchdog, &s.first_step)) {
         session_fini(&s);
         return EXIT_USAGE;
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "weft/certificate.h"
 #include "weft/equivalent.h"
 #include "weft/verify.h"
 
@@ -13,6 +14,7 @@ static const cli_option options[] = {
     {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
     {"--against", 0, "SERIAL", "also hold the ranks against the serial program: do they train the same?"},
+    {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
     {"--json", 0, NULL, "findings as JSON"},
     {"--output", 'o', "OUT", "where to write; default: stdout"},
@@ -149,6 +151,36 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
     return status;
 }
 
+/* --- certificates -------------------------------------------------------------------------------------------------- */
+
+static void print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *words) {
+    static const char *const names[] = {
+        [WEFT_CERTIFIED] = "holds", [WEFT_CERTIFICATE_BAD] = "does not hold", [WEFT_CERTIFICATE_NONE] = "no certificate"};
+    if (!cli_given(args, "--json")) {
+        fprintf(to, "certificate: %s: %s\n", names[verdict], words);
+        return;
+    }
+    fprintf(to, "{\"certificate\": \"%s\", \"message\": ", names[verdict]);
+    print_json_string(to, words);
+    fputs("}\n", to);
+}
+
+static weft_status check_certificate(const cli_args *args, FILE *to, const char *path, const programs *p,
+                                     size_t *nfound) {
+    char *bytes, *words;
+    size_t nbytes, nwords;
+    weft_certified verdict;
+    weft_status status = cli_read(path, &bytes, &nbytes);
+    if (status) return status;
+    status = weft_certificate_check(p->items[0], p->items[1], bytes, nbytes, path, &verdict, &words, &nwords);
+    free(bytes);
+    if (status) return status;
+    print_certified(args, to, verdict, words);
+    weft_bytes_free(args->context, words, nwords);
+    *nfound += verdict != WEFT_CERTIFIED;
+    return NULL;
+}
+
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
 static bool read_options(const cli_args *args, weft_verify_options *out, bool *both) {
@@ -189,12 +221,16 @@ static int run(cli_args *args) {
     size_t nfound = 0;
     bool both;
     if (!read_options(args, &o, &both)) return EXIT_USAGE;
+    if (cli_given(args, "--certificate") && (args->npositional != 2 || cli_given(args, "--against")))
+        return cli_usage_error(args->command, "--certificate: expected two programs, BEFORE and AFTER, and no --against");
     const char *path = cli_value(args, "--output");
     FILE *to = path && strcmp(path, "-") != 0 ? fopen(path, "w") : stdout;
     if (!to) return cli_fail(args, weft_status_create(WEFT_IO, path, "cannot write"));
     weft_status status = load_programs(args, &p);
-    if (!status) status = verify(args, to, &p, &o, &nfound);
-    if (!status && both) status = verify_by_name(args, to, &p, o, &nfound);
+    const char *certificate = cli_value(args, "--certificate");
+    if (!status && certificate) status = check_certificate(args, to, certificate, &p, &nfound);
+    if (!status && !certificate) status = verify(args, to, &p, &o, &nfound);
+    if (!status && !certificate && both) status = verify_by_name(args, to, &p, o, &nfound);
     const char *serial = cli_value(args, "--against");
     if (!status && serial) status = verify_against(args, to, serial, &p, o.nranks, &nfound);
     destroy_programs(&p);

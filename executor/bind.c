@@ -5,12 +5,11 @@
  *
  * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
-#include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "executor/group.h"
 #include "executor/state.h"
+#include "executor/watchdog.h"
 
 const char *instr_place(const plan_instr *instr, char *out, size_t nbytes) {
     snprintf(out, nbytes, "%s #%d", instr->schema ? instr->schema->type : instr->op->type->bytes, instr->op_index);
@@ -179,15 +178,18 @@ static weft_status check_waits(const rank_state *rank, const plan_instr *instr, 
 typedef struct late_kernel {
     kernel_run_fn run;
     void *state;
-    struct timespec by;
+    weft_executor *executor;
+    double seconds;
 } late_kernel;
 
 static weft_status run_late(const kernel_call *c) {
     const late_kernel *late = c->state;
     kernel_call call = *c;
+    weft_executor *x = late->executor;
     call.state = late->state;
-    nanosleep(&late->by, NULL);
-    return late->run(&call);
+    if (wait_until(&x->late, 1, local_world_abort_flag(x->world), late->seconds) == WAIT_TIMED_OUT)
+        return late->run(&call);
+    return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
 }
 
 static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
@@ -199,7 +201,7 @@ static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *
     if (!(seconds > 0)) return NULL;
     late_kernel *late = ARENA_NEW(&x->arena, late_kernel);
     if (!late) return base_out_of_memory();
-    *late = (late_kernel){b->run, b->call.state, {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)}};
+    *late = (late_kernel){b->run, b->call.state, x, seconds < 1e9 ? seconds : 1e9};
     b->run = run_late;
     b->call.state = late;
     return NULL;
@@ -255,8 +257,10 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
                               .nranks = x->nranks,
                               .seed = x->options.seed,
                               .op_seed = op_seed(rank->plan, instr, nout, writers),
+                              .step = &x->step,
                               .nthreads = x->options.nthreads};
     TRY(prepare(x, rank, instr, out));
+    TRY(watchdog_bind(x, rank, out));
     TRY(delay(x, rank, out));
     fill_addresses(rank, in, instr->in, nin);
     forget_unread(instr, in);

@@ -1,9 +1,10 @@
 /* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
  * worker.c runs steps, timeline.c and trace_*.c tell what happened. */
-#include "executor/executor.h"
+#include "executor/agree.h"
 #include "executor/pool.h"
 #include "executor/slice.h"
 #include "executor/state.h"
+#include "executor/watchdog.h"
 
 static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks, bool unsafe) {
     if (nranks < 1) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected at least 1", nranks);
@@ -22,10 +23,19 @@ static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int
     return NULL;
 }
 
+/* Some are so many that arithmetic in nanoseconds does not overflow. */
+static double seconds_or(double given, double otherwise) {
+    if (!(given > 0)) return otherwise;
+    return given < 1e9 ? given : 1e9;
+}
+
 static void set_options(weft_executor *x, const weft_executor_options *options) {
     if (options) x->options = *options;
     if (x->options.nthreads < 1) x->options.nthreads = 1;
-    if (!(x->options.timeout_seconds > 0)) x->options.timeout_seconds = 300;
+    x->options.watchdog_seconds = seconds_or(x->options.watchdog_seconds, 30);
+    x->options.first_step_seconds = seconds_or(x->options.first_step_seconds, 300);
+    if (x->options.first_step_seconds < x->options.watchdog_seconds)
+        x->options.first_step_seconds = x->options.watchdog_seconds;
     if (x->options.trace_steps < 0) x->options.trace_steps = 0;
     if (x->options.ndelays) x->options.no_fuse = true; /* so that each op has an instruction that can be late */
 }
@@ -43,7 +53,17 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
     }
     for (size_t p = 0; p < nplans; p++) TRY(value_index_init(&x->indices[p], plans[p], &x->arena));
     for (int r = 0; r < x->nranks; r++) TRY(bind_rank(x, &x->ranks[r]));
-    return rings_check(x);
+    return NULL;
+}
+
+/* All ranks are threads of this process, so one speaks for all. */
+static weft_status check_agreement(weft_executor *x) {
+    local_gather *shared = NULL;
+    TRY(local_gather_create(&x->context->allocator, x->nranks, x->options.first_step_seconds, &shared));
+    comm_gather all_ranks = local_gather_join(shared, 0, x->nranks);
+    weft_status status = agree_on_collectives(x, &all_ranks);
+    local_gather_destroy(shared);
+    return status;
 }
 
 static weft_status take_state(weft_executor *x, executor_state *state) {
@@ -71,10 +91,11 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     weft_status status = NULL;
     TRY_DONE(take_state(x, state));
     TRY_DONE(local_world_create(&context->allocator, nranks, &x->world));
-    local_world_set_timeout(x->world, x->options.timeout_seconds);
     TRY_DONE(bind_ranks(x, plans, nplans));
+    TRY_DONE(check_agreement(x));
     TRY_DONE(profile_init(x));
     TRY_DONE(workers_start(x));
+    TRY_DONE(watchdog_start(x));
     *out_executor = x;
     x = NULL;
 done:
@@ -91,7 +112,9 @@ static void free_rank(weft_executor *x, rank_state *rank) {
 
 void weft_executor_destroy(weft_executor *x) {
     if (!x) return;
+    watchdog_stop(x);
     workers_stop(x);
+    weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
     thread_pool_destroy(x->pool);
     timeline_free(x);
     for (int r = 0; x->ranks && r < x->nranks; r++) free_rank(x, &x->ranks[r]);

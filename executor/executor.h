@@ -49,6 +49,7 @@ typedef struct stream_state {
     struct weft_executor *executor;
     struct rank_state *rank;
     int stream;
+    _Atomic uint32_t at; /* the instruction that it has begun, or waits to begin; ninstrs: it has ended the step */
     bound_instr *instrs;
     size_t ninstrs;
     memory workspace;
@@ -66,6 +67,7 @@ typedef struct ring_use {
     const int64_t *ranks;
     const plan_instr **instrs;
     size_t ninstrs;
+    struct watch_beacon *beacon; /* watchdog.c */
 } ring_use;
 
 typedef struct rank_state {
@@ -114,6 +116,9 @@ struct weft_executor {
     _Atomic(weft_status) failure;      /* the first one; of this run */
     _Atomic(weft_status) cancellation; /* only if there is no failure that says why */
     bool has_failed;
+    wait_word late;            /* what delayed instructions sleep on; never published */
+    struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
+    size_t nwatched;           /* collectives with a beacon, over all ranks */
 
     size_t ntraced_steps; /* room in every stream's events */
     struct executor_profile *profile; /* NULL: nothing is profiled */
@@ -144,12 +149,12 @@ const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
 WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
 const ring_use *rings_find(const rank_state *rank, int64_t id);
-/* All members of every ring run the same collectives on it, in the same order. */
-WEFT_MUST_USE weft_status rings_check(const weft_executor *x);
 
 /* --- worker.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status workers_start(weft_executor *x);
 void workers_stop(weft_executor *x);
+/* Ends the step on all ranks with `status`, unless another one said why before. Any thread; takes ownership. */
+void workers_abort(weft_executor *x, weft_status status);
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */

@@ -54,7 +54,6 @@ static void run_parts(void *arg, int64_t first, int64_t end, int part) {
 static weft_status run_group(const kernel_call *c) {
     const bound_instr *head = (const bound_instr *)(const void *)((const char *)c - offsetof(bound_instr, call));
     bound_group *g = head->group;
-    for (size_t k = 0; k < g->count; k++) g->members[k].call.step = c->step;
     parallel_for(c, g->nparts, grain_of_bytes((int64_t)g->nbytes / g->nparts), run_parts, g);
     return NULL;
 }
@@ -70,10 +69,7 @@ size_t group_count(const bound_instr *b) {
 
 const int64_t *group_run_timed(bound_instr *head) {
     bound_group *g = head->group;
-    for (size_t k = 0; k < g->count; k++) {
-        g->members[k].call.step = head->call.step;
-        g->ns[k] = 0;
-    }
+    for (size_t k = 0; k < g->count; k++) g->ns[k] = 0;
     if (head->call.nthreads <= 1) {
         for (int64_t at = 0; at < g->nparts; at += g->turn)
             run_turn_timed(g, at, at + g->turn < g->nparts ? at + g->turn : g->nparts);

@@ -47,7 +47,7 @@ typedef struct kernel_call {
     int rank, nranks;
     uint64_t seed;       /* of the run */
     uint64_t op_seed;    /* distinct per op, equal on all ranks */
-    uint64_t step;       /* 0, 1, ... */
+    const uint64_t *step; /* the number of the step: 0, 1, ...; NULL: 0 */
     int nthreads;        /* intra-op threads this call may use */
     struct pool_seat *seat; /* where the stream asks for their help; NULL: there is none */
     row_split split;     /* as prepare set it */

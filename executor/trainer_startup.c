@@ -32,7 +32,9 @@ weft_status trainer_run_startup(weft_trainer *t) {
                                     .nsteps = 1,
                                     .executor = {.nthreads = o->executor.nthreads,
                                                  .seed = o->executor.seed,
-                                                 .timeout_seconds = o->executor.timeout_seconds}};
+                                                 .watchdog_seconds = o->executor.watchdog_seconds,
+                                                 .first_step_seconds = o->executor.first_step_seconds,
+                                                 .no_watchdog = o->executor.no_watchdog}};
     TRY(weft_trainer_create(t->context, &options, &t->startup));
     return weft_trainer_step(t->startup, 0);
 }

@@ -19,6 +19,7 @@
 #include "executor/executor.h"
 #include "executor/group.h"
 #include "executor/pool.h"
+#include "executor/watchdog.h"
 
 /* --- failures --------------------------------------------------------------------------------------------------------
  */
@@ -30,10 +31,16 @@ static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
 
 static void wake_everyone(weft_executor *x) {
     local_world_abort(x->world);
+    wait_wake(&x->late);
     for (int r = 0; r < x->nranks; r++) {
         rank_state *rank = &x->ranks[r];
         for (int s = 0; s < rank->plan->nstreams; s++) wait_wake(&rank->streams[s].done);
     }
+}
+
+void workers_abort(weft_executor *x, weft_status status) {
+    keep_first(&x->failure, status);
+    wake_everyone(x);
 }
 
 /* `status` with rank, op and ring in front of its words. */
@@ -125,10 +132,10 @@ static void run_step(stream_state *s) {
     const _Atomic bool *aborted = local_world_abort_flag(x->world);
     trace_event *events = s->events ? s->events + x->nsteps % x->ntraced_steps * s->ninstrs : NULL;
     bool timed = events || s->cells;
-    uint64_t step = x->step;
     int64_t now = s->cells ? wait_clock_ns() : NOW_UNKNOWN;
     for (size_t i = 0; i < s->ninstrs; i++) {
         bound_instr *b = &s->instrs[i];
+        atomic_store_explicit(&s->at, (uint32_t)i, memory_order_relaxed);
         if (atomic_load_explicit(aborted, memory_order_relaxed)) return;
         if (b->nwaits) {
             if (!wait_for_streams(s, b->instr, aborted)) return;
@@ -137,7 +144,6 @@ static void run_step(stream_state *s) {
         if (is_guarded_off(b)) {
             if (events) events[i] = (trace_event){-1, -1};
         } else {
-            b->call.step = step;
             weft_status status = timed ? run_timed(s, i, events, &now) : b->run(&b->call);
             if (status) {
                 fail(s, b, status);
@@ -146,6 +152,7 @@ static void run_step(stream_state *s) {
         }
         if (b->signals) publish(s, i, &now);
     }
+    atomic_store_explicit(&s->at, (uint32_t)s->ninstrs, memory_order_relaxed);
 }
 
 /* Runs the stream's part of a step. Whether it was the last to end. */
@@ -237,7 +244,10 @@ void workers_stop(weft_executor *x) {
 static void reset_streams(weft_executor *x) {
     for (int r = 0; r < x->nranks; r++) {
         rank_state *rank = &x->ranks[r];
-        for (int i = 0; i < rank->plan->nstreams; i++) atomic_store(&rank->streams[i].done.value, 0);
+        for (int i = 0; i < rank->plan->nstreams; i++) {
+            atomic_store(&rank->streams[i].done.value, 0);
+            atomic_store(&rank->streams[i].at, 0);
+        }
     }
 }
 
@@ -262,6 +272,7 @@ weft_status weft_executor_run(weft_executor *x) {
         x->nsteps++;
         x->step++;
         profile_count_step(x);
+        watchdog_end_step(x);
     }
     if (!failure) return cancelled;
     weft_status_free(cancelled);

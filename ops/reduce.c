@@ -100,6 +100,8 @@ weft_status infer_sum(infer *i) {
 weft_status infer_arg_max(infer *i) {
     TRY(reduce_axis(i, attr_bool(i->op, "flatten", false), "keepdims"));
     int64_t dtype = attr_int(i->op, "dtype", WEFT_INT64);
+    if (dtype >= 0 && dtype != WEFT_INT32 && dtype != WEFT_INT64)
+        return infer_error(i, "dtype: expected int32 or int64, found %lld", (long long)dtype);
     if (infer_out(i, 0)) infer_out(i, 0)->dtype = dtype < 0 ? WEFT_INT64 : (int32_t)dtype;
     return NULL;
 }

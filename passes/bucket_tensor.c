@@ -104,3 +104,17 @@ weft_status bucket_tensor_make(weft_program *p, const bucket_layout *l, arena *s
     *out = (bucket_tensor){op, fused};
     return NULL;
 }
+
+weft_status bucket_tensor_claim(weft_pass_context *pass, const bucket_layout *l, const bucket_tensor *of) {
+    size_t size = weft_dtype_nbytes((weft_dtype)l->views[0]->dtype), alignment = l->align ? ALIGNMENT : size, at = 0;
+    pass_claim claim = {.kind = CLAIM_SLICE, .op = of->op, .buffer = of->fused};
+    for (size_t i = 0; i < l->count && pass_certifies(pass); i++) {
+        size_t nbytes = numel(l->views[i]) * size;
+        claim.var = l->views[i];
+        claim.offset = (int64_t)at;
+        claim.nbytes = (int64_t)nbytes;
+        TRY(pass_claim_add(pass, claim));
+        at += (nbytes + alignment - 1) / alignment * alignment;
+    }
+    return NULL;
+}

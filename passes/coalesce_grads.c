@@ -195,7 +195,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     qsort(n.former.done, n.former.ndone, sizeof *n.former.done, by_last_member);
     size_t nbuckets;
     TRY(report(&n, &nbuckets));
-    TRY(grad_buckets_write(program, n.scratch, n.former.done, nbuckets));
+    TRY(grad_buckets_write(pass, program, n.former.done, nbuckets));
     size_t nevents;
     return has_streams && nbuckets ? grad_sync_write_events(pass, program, &nevents) : NULL;
 }

@@ -22,7 +22,8 @@ static weft_op *first_access(const bucket *b) {
     return first;
 }
 
-static weft_status make_ops(weft_program *p, const bucket *b, size_t index, arena *a, bucket_ops *out) {
+static weft_status make_ops(weft_pass_context *pass, weft_program *p, const bucket *b, size_t index, bucket_ops *out) {
+    arena *a = pass_scratch(pass);
     char stem[64];
     snprintf(stem, sizeof stem, "coalesce_grad_%zu", index);
     weft_var **members = ARENA_ARRAY(a, weft_var *, b->count);
@@ -30,11 +31,36 @@ static weft_status make_ops(weft_program *p, const bucket *b, size_t index, aren
     for (size_t i = 0; i < b->count; i++) members[i] = ((const grad_sync *)b->items[i])->var;
     bucket_layout layout = {stem, members, members, b->count, .align = true, .mesh = grad_sync_mesh(b->items[0])};
     out->before = first_access(b);
-    return bucket_tensor_make(p, &layout, a, &out->tensor);
+    TRY(bucket_tensor_make(p, &layout, a, &out->tensor));
+    return bucket_tensor_claim(pass, &layout, &out->tensor);
 }
 
 /* --- the syncs ------------------------------------------------------------------------------------------------------
  */
+
+/* The claims of one collective, or of one bucket's factors, stand together. */
+static weft_status claim_members(weft_pass_context *pass, const bucket *b) {
+    const grad_sync *last = b->items[b->count - 1];
+    for (size_t k = 0; k < last->nreduces && pass_certifies(pass); k++) {
+        for (size_t i = 0; i < b->count; i++) {
+            const grad_sync *s = b->items[i];
+            pass_claim claim = {.kind = CLAIM_MEMBER, .op = last->reduces[k].op, .other = s->reduces[k].op};
+            claim.var = claim.to = s->var;
+            TRY(pass_claim_add(pass, claim));
+        }
+    }
+    for (size_t i = 0; i < b->count && pass_certifies(pass); i++) {
+        const grad_sync *s = b->items[i];
+        pass_claim claim = {.kind = CLAIM_FACTOR, .var = s->var, .text = "bucket"};
+        for (size_t k = 0; k < s->nscales; k++) {
+            claim.op = s->scales[k];
+            claim.other = last->scales[last->nscales - 1];
+            claim.factor = attr_float(s->scales[k], "scale", 1.0);
+            TRY(pass_claim_add(pass, claim));
+        }
+    }
+    return NULL;
+}
 
 static void remove_sync(const grad_sync *s) {
     for (size_t i = 0; i < s->nreduces; i++) {
@@ -70,12 +96,13 @@ static weft_status fuse_sync(const grad_sync *s, weft_var *fused) {
     return rename_op(scale, s->var, fused);
 }
 
-weft_status grad_buckets_write(weft_program *p, arena *a, bucket *const *buckets, size_t count) {
-    bucket_ops *made = ARENA_ARRAY(a, bucket_ops, count + 1);
+weft_status grad_buckets_write(weft_pass_context *pass, weft_program *p, bucket *const *buckets, size_t count) {
+    bucket_ops *made = ARENA_ARRAY(pass_scratch(pass), bucket_ops, count + 1);
     if (!made) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) TRY(make_ops(p, buckets[i], i, a, &made[i]));
+    for (size_t i = 0; i < count; i++) TRY(make_ops(pass, p, buckets[i], i, &made[i]));
     for (size_t i = 0; i < count; i++) {
         const bucket *b = buckets[i];
+        TRY(claim_members(pass, b));
         weft_block_insert_before(p->blocks[0], made[i].before, made[i].tensor.op);
         for (size_t k = 0; k + 1 < b->count; k++) remove_sync(b->items[k]);
         TRY(fuse_sync(b->items[b->count - 1], made[i].tensor.fused));

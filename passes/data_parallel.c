@@ -10,6 +10,8 @@
  * Invariant: everything is decided into a dp_plan first; a refusal leaves the program as it was. */
 #include "passes/data_parallel.h"
 
+#include "passes/certificate.h"
+
 enum { DP_RING = 0, FIRST_ALL_REDUCE_VERSION = 3000000 };
 static const char namescope[] = "/auto_parallel/data_parallel";
 
@@ -120,6 +122,11 @@ static weft_status insert_reduces(dp_plan *plan) {
     for (size_t i = plan->ngradients; i-- > 0;) {
         weft_op *after = plan->gradients[i].last_writer;
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
+        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_REDUCE,
+                                                    .op = after,
+                                                    .other = plan->gradients[i].last_writer,
+                                                    .var = plan->gradients[i].grad,
+                                                    .factor = scale ? attr_float(scale, "scale", 1.0) : 1.0}));
         if (scale) TRY(insert_like(scale, plan->gradients[i].grad, &after));
     }
     return NULL;
@@ -197,6 +204,21 @@ static weft_status write_dist(dp_plan *plan) {
     return NULL;
 }
 
+/* What the ranks get: the claims beside those of insert_reduces. */
+static weft_status claim_ranks(dp_plan *plan) {
+    TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_RANKS,
+                                                .ring = DP_RING,
+                                                .count = plan->nranks,
+                                                .text = plan->mean ? "mean" : "sum"}));
+    for (size_t i = 0; i < plan->nfeeds; i++)
+        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FEED,
+                                                    .var = plan->feeds[i].var,
+                                                    .text = plan->feeds[i].split ? "rows" : "whole"}));
+    for (size_t i = 0; i < plan->nsparse_ops; i++)
+        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_DENSE, .op = plan->sparse_ops[i]}));
+    return NULL;
+}
+
 /* --- report ------------------------------------------------------------------------------------------------------ */
 
 static weft_status report_feeds(dp_plan *plan) {
@@ -259,6 +281,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
 
     TRY(report_feeds(&plan));
     TRY(report_rank_state(&plan));
+    TRY(claim_ranks(&plan));
     TRY(dp_make_dense(&plan));
     TRY(write_dist(&plan));
     if (plan.nranks == 1) return weft_pass_did(pass, "one rank: nothing to reduce");

@@ -7,11 +7,14 @@ static bool is_undone(const fused_bucket *b) {
     return b->items->tail && b->items->count + b->items->tail->count == 2;
 }
 
-/* An op may depend on several buckets: it moves behind the last that asked for it, which is the one placed last. */
+/* An op may depend on several buckets: it moves behind the one of them that is placed last. */
 static void settle_moves(fusion *f) {
     for (size_t i = 0; i < f->nbuckets; i++) {
         const fused_bucket *b = &f->buckets[i];
-        for (size_t k = 0; k < b->nmoved && !is_undone(b); k++) f->moved_by[b->moved[k]->mark] = (uint32_t)i + 1;
+        for (size_t k = 0; k < b->nmoved && !is_undone(b); k++) {
+            uint32_t *by = &f->moved_by[b->moved[k]->mark];
+            if (!*by || f->buckets[*by - 1].at < b->at) *by = (uint32_t)i + 1;
+        }
     }
     for (size_t i = 0; i < f->nbuckets; i++) {
         fused_bucket *b = &f->buckets[i];
@@ -87,6 +90,7 @@ static cause why_copied(const fusion *f, const fused_bucket *b, const reduce_ite
     if (c->first_reads) return (cause){WEFT_REASON_DEPENDENCY, "it is read before it is first written"};
     if (c->first_var != x->id) return (cause){WEFT_REASON_IN_USE, "a view of it is written first"};
     weft_op *first = f->index.ops[c->first - 1];
+    if (op_is(first, "feed") || op_is(first, "feed_v2")) return (cause){WEFT_REASON_IN_USE, "it is fed"};
     if (op_is_all_reduce(first, NULL) || op_is(first, "all_reduce_coalesced"))
         return (cause){WEFT_REASON_IN_USE, "it is what another all-reduce gave"};
     if (!part->in_place && f->places[c->last_access] > b->at)

@@ -70,9 +70,9 @@ static weft_status closed(void *user, bucket *b) {
     if (!(made.moved = ARENA_ARRAY(f->scratch, weft_op *, o->ntainted + 1))) return base_out_of_memory();
     for (size_t i = 0; i < o->ntainted; i++) {
         weft_op *op = o->tainted[i];
-        if (f->places[op->mark + 1] >= made.at) continue;
-        place_op(f, op, ((fuse_place)anchor << 32) + ++s->nplaced);
+        if (op->mark + 1 > anchor) continue;
         made.moved[made.nmoved++] = op;
+        if (f->places[op->mark + 1] < made.at) place_op(f, op, ((fuse_place)anchor << 32) + ++s->nplaced);
     }
     for (size_t i = 0; i < b->count; i++) place_item(f, b->items[i], made.at);
     TRY(grow(f->scratch, &f->buckets, &f->bucket_capacity, f->nbuckets + 1, sizeof *f->buckets));

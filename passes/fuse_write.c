@@ -167,12 +167,28 @@ static weft_status make_buffer(const writer *w, written *to, size_t index) {
     layout.copy = f->mode == FUSE_CONCAT;
     layout.align = f->mode == FUSE_IN_PLACE;
     TRY(bucket_tensor_make(f->program, &layout, f->scratch, &to->tensor));
+    TRY(bucket_tensor_claim(f->pass, &layout, &to->tensor));
     to->tensor.op->mark = to->mark;
     FOR_EACH_PART(b, item, part, k) {
         weft_var *out = reduce_part_out(item, part);
         if (!part->renames && out != to->slices[k]) TRY(make_copy(to, to->slices[k], out, item, &to->backs[k]));
     }
     return NULL;
+}
+
+static weft_status claim_members(const writer *w, const written *to) {
+    weft_pass_context *pass = w->f->pass;
+    FOR_EACH_PART(to->bucket, item, part, k) {
+        weft_var *out = reduce_part_out(item, part);
+        TRY(pass_claim_add(pass, (pass_claim){.kind = CLAIM_MEMBER,
+                                              .op = to->reduce,
+                                              .other = item->op,
+                                              .var = out,
+                                              .to = to->slices ? to->slices[k] : out}));
+    }
+    if (!to->wait) return NULL;
+    weft_var *promised = weft_op_input(to->wait, "X", 0);
+    return pass_claim_add(pass, (pass_claim){.kind = CLAIM_WAIT, .op = to->wait, .other = to->reduce, .var = promised});
 }
 
 static weft_status make_ops(writer *w, size_t index) {
@@ -185,6 +201,7 @@ static weft_status make_ops(writer *w, size_t index) {
         TRY(make_reduce(w, to, index));
     }
     to->reduce->mark = to->mark;
+    TRY(claim_members(w, to));
     return set_long(to->reduce, "bucket_fingerprint", to->bucket->fingerprint);
 }
 

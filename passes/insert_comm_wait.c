@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "passes/pass_manager.h"
+#include "passes/certificate.h"
 #include "passes/promises.h"
 
 #define WAIT_STEM "wait_tensor"
@@ -163,6 +163,7 @@ static weft_status insert(inserter *n, const open_wait *w) {
     TRY(weft_op_add_input(wait, "X", value));
     TRY(weft_op_add_output(wait, "Out", result));
     if (op_find_attr(w->promise->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->promise->op)));
+    TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_WAIT, .op = wait, .other = w->promise->op, .var = value}));
     weft_block_insert_before(n->program->blocks[0], w->promise->consumer, wait);
     return rename_later(n, wait, value, result);
 }

@@ -5,6 +5,7 @@
  * or writes them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that
  * Paddle's CPU executor cannot run: where Paddle's own overlap put a c_wait_compute right before such a reduce, the
  * events replace it; waits of other origin stay. Sources: paddle.md 11.9, 11.10, 11.12, 11.18. */
+#include "passes/certificate.h"
 #include "passes/grad_sync.h"
 
 static const weft_option options[] = {
@@ -35,13 +36,18 @@ static bool is_moved(const grad_sync *s, const char *stream) {
     return true;
 }
 
-static weft_status move_sync(const grad_sync *s, const char *stream) {
+static weft_status move_op(weft_pass_context *pass, weft_op *op, const char *stream) {
+    TRY(pass_claim_add(pass, (pass_claim){.kind = CLAIM_STREAM, .op = op, .text = stream}));
+    return op_set_stream(op, stream);
+}
+
+static weft_status move_sync(weft_pass_context *pass, const grad_sync *s, const char *stream) {
     for (size_t i = 0; i < s->nreduces; i++) {
-        TRY(op_set_stream(s->reduces[i].op, stream));
+        TRY(move_op(pass, s->reduces[i].op, stream));
         TRY(use_given_stream(s->reduces[i].op));
         if (s->reduces[i].wait) weft_op_remove(s->reduces[i].wait);
     }
-    for (size_t i = 0; i < s->nscales; i++) TRY(op_set_stream(s->scales[i], stream));
+    for (size_t i = 0; i < s->nscales; i++) TRY(move_op(pass, s->scales[i], stream));
     return NULL;
 }
 
@@ -60,7 +66,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     }
     TRY(weft_pass_count_add(pass, "collectives moved", moved));
     if (waits) TRY(weft_pass_did(pass, "replaced %lld c_wait_compute by events", (long long)waits));
-    for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(&syncs.items[i], stream));
+    for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(pass, &syncs.items[i], stream));
     grad_syncs_keep(pass, program);
     size_t nevents;
     TRY(grad_sync_write_events(pass, program, &nevents));

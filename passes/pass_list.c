@@ -1,6 +1,7 @@
 /* pass_list.c: pass lists from YAML: `passes: [name, {name: {options}}]`, or the short form "name, name: {options}" in
  * one line, which is a flow sequence without its brackets. Everything unknown is an error with its line and column. */
 #include "passes/pass_manager.h"
+#include "weft/certificate.h"
 
 /* --- the two forms ----------------------------------------------------------------------------------------------- */
 
@@ -146,6 +147,10 @@ weft_prove weft_pass_list_prove(const weft_pass_list *list) {
 
 void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how) {
     list->prove = how;
+}
+
+void weft_pass_list_set_certify(weft_pass_list *list, bool certify) {
+    list->certify = certify;
 }
 
 size_t weft_pass_list_count(const weft_pass_list *list) {

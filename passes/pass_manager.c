@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "passes/certificate.h"
 #include "passes/pass_manager.h"
 #include "passes/pass_proof.h"
 #include "passes/promises.h"
@@ -62,7 +63,7 @@ static weft_status verify(weft_program *program, promise_check *waits) {
 }
 
 static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared,
-                           promise_check *waits) {
+                           promise_check *waits, certifier *certify) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
@@ -72,6 +73,8 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
                               .out = out,
                               .shared = shared,
                               .promises = &waits->found};
+    TRY(certificate_begin(certify, entry->pass, report, out));
+    if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);
     double start = now_seconds();
     weft_status status = entry->pass->run(&pass, program, entry->pass->user);
@@ -81,6 +84,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));
     if (!status) status = word_problem(verify(program, waits), "after", entry->pass->name);
+    if (!status) status = certificate_end(certify, program, report, out);
     if (status) {
         const char *message = weft_status_message(status);
         out->failure = arena_string(&report->arena, message, strlen(message));
@@ -101,10 +105,13 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     if (list->count && !status) status = check_waits(program, &waits);
     pass_proof proof = {.how = WEFT_PROVE_OFF};
     if (!status) status = pass_proof_begin(&proof, list, program);
+    certifier certify = {.on = false};
+    if (!status) status = certifier_begin(&certify, list, program, report);
     for (size_t i = 0; i < list->count && !status; i++) {
-        status = run_one(&list->entries[i], program, report, &shared, &waits);
+        status = run_one(&list->entries[i], program, report, &shared, &waits, &certify);
         if (!status) status = pass_proof_after(&proof, list->entries[i].pass, program, report, &report->passes[i]);
     }
+    certifier_end(&certify);
     pass_proof_end(&proof);
     promise_check_fini(&waits);
     arena_fini(&shared.arena);

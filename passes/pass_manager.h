@@ -3,6 +3,7 @@
 #define PASSES_PASS_MANAGER_H
 
 #include "base/yaml.h"
+#include "program/digest.h"
 #include "program/ir.h"
 #include "weft/pass.h"
 
@@ -77,6 +78,7 @@ struct weft_pass_list {
     pass_entry *entries;
     size_t count;
     weft_prove prove;
+    bool certify;
 };
 
 /* --- reports ----------------------------------------------------------------------------------------------------- */
@@ -92,6 +94,8 @@ typedef struct left_alone {
     weft_reason reason;
 } left_alone;
 
+typedef struct pass_certificate pass_certificate;
+
 typedef struct pass_report {
     const char *name;
     double seconds;
@@ -106,6 +110,7 @@ typedef struct pass_report {
     weft_equivalence *proof; /* NULL: not compared with the program before, */
     const char *not_proved;  /* and why not; NULL: nobody asked */
     double proof_seconds;
+    pass_certificate *certificate; /* what the pass claims (certificate.h); NULL: nobody asked */
 } pass_report;
 
 struct weft_report {
@@ -113,6 +118,10 @@ struct weft_report {
     arena arena; /* all text */
     pass_report *passes;
     size_t npasses;
+    bool certified;                    /* claims were asked for: */
+    char digest[PROGRAM_DIGEST_NBYTES]; /* of the first program, */
+    int64_t *order;                    /* numbers of the last program's ops */
+    size_t norder;
 };
 
 struct weft_pass_context {
@@ -121,6 +130,7 @@ struct weft_pass_context {
     weft_report *report;
     pass_report *out;
     pass_finding *shared, *promises;
+    pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
     arena scratch;
 };
 

@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "passes/certificate.h"
 #include "passes/grad_sync.h"
 
 static const weft_option options[] = {
@@ -312,7 +313,24 @@ static weft_status fold_seeds(pruner *n) {
     }
     for (uint32_t i = 0; i < n->nseeds; i++) {
         const seed *g = &n->seeds[group(n, i)];
-        if (!g->words && g->nsyncs > 0) TRY(fold_into(n->seeds[i].op, g->factor));
+        if (g->words || g->nsyncs == 0) continue;
+        TRY(fold_into(n->seeds[i].op, g->factor));
+        TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_SEED,
+                                                 .op = n->seeds[i].op,
+                                                 .var = op_out(n->seeds[i].op),
+                                                 .factor = g->factor}));
+    }
+    return NULL;
+}
+
+/* Where the factors of a sync's scales go. */
+static weft_status claim_factors(pruner *n, size_t sync, const seed *to) {
+    const grad_sync *g = &n->syncs.items[sync];
+    pass_claim claim = {.kind = CLAIM_FACTOR, .other = to->op, .var = g->var, .text = "seed"};
+    for (size_t k = 0; k < g->nscales && pass_certifies(n->pass); k++) {
+        claim.op = g->scales[k];
+        claim.factor = attr_float(g->scales[k], "scale", 1.0);
+        TRY(pass_claim_add(n->pass, claim));
     }
     return NULL;
 }
@@ -330,7 +348,9 @@ static weft_status decide_and_do(pruner *n) {
     TRY(fold_seeds(n));
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *g = &n->syncs.items[i];
-        if (!folding_group(n, i)) continue;
+        const seed *to = folding_group(n, i);
+        if (!to) continue;
+        TRY(claim_factors(n, i, to));
         for (size_t k = 0; k < g->nscales; k++) weft_op_remove(g->scales[k]);
     }
     grad_syncs_keep(n->pass, n->program);

@@ -71,6 +71,7 @@ typedef struct plan_builder {
     size_t view_op_capacity;
     uint64_t *last_write; /* by root among the first nviewed values: the mark of the last op that writes any of it */
     size_t nviewed;
+    bool *is_kept; /* by root among these: a bucket that is kept because it is fetched */
     plan_instr *instrs;
     size_t ninstrs, instr_capacity;
     const char **streams;
@@ -107,6 +108,10 @@ WEFT_MUST_USE weft_status plan_check_op_types(shape_env *env, weft_op *op, arena
 WEFT_MUST_USE weft_status plan_value_of(plan_builder *b, const weft_op *op, const weft_var *v, int32_t *out_value);
 /* A value that is no var, typed like `like`, named STEM or, where that is taken, STEM_n. */
 WEFT_MUST_USE weft_status plan_new_value(plan_builder *b, const char *stem, const shape *like, int32_t *out_value);
+/* fetches.c: the value "fetch.COL" of a fetch op; before the first, which buckets are kept whole for them. */
+WEFT_MUST_USE weft_status plan_find_kept_buckets(plan_builder *b);
+WEFT_MUST_USE weft_status plan_take_fetch(plan_builder *b, const plan_step *step);
+
 /* The name that a view or extra value must have: an error if it is taken. */
 WEFT_MUST_USE weft_status plan_name_taken(plan_builder *b, const weft_op *op, const char *stem);
 /* Bytes of a tensor; false if an extent is unknown or the product overflows. */

@@ -99,7 +99,12 @@ void weft_plan_summarize(const weft_plan *plan, weft_plan_summary *out_summary) 
                                        .nstreams = (size_t)plan->nstreams,
                                        .persistent_nbytes = plan->persistent_nbytes,
                                        .temporary_nbytes = plan->temporary_nbytes,
-                                       .live_nbytes = plan->live_nbytes};
+                                       .live_nbytes = plan->live_nbytes,
+                                       .nbuckets = plan->nbuckets,
+                                       .bucket_nbytes = plan->bucket_nbytes,
+                                       .largest_bucket_nbytes = plan->largest_bucket_nbytes,
+                                       .ahead_nbytes = plan->ahead_nbytes,
+                                       .written_nbytes = plan->written_nbytes};
     for (size_t i = 0; i < plan->ninstrs; i++) {
         out_summary->nevents += plan->instrs[i].nwaits;
         out_summary->ncollectives += plan->instrs[i].ring_id >= 0;

@@ -140,52 +140,6 @@ static weft_status take_feed(plan_builder *b, const plan_step *step) {
     return NULL;
 }
 
-/* Whether the bytes of `v` may change after `step`, or are a part of something larger that would be kept for them. */
-static bool changes_later(const plan_builder *b, const plan_step *step, const weft_var *v, int32_t value) {
-    if (step->frame >= 0) return true;
-    if ((size_t)value < b->nviewed) {
-        int64_t begin;
-        int32_t root = plan_find_root(b, value, &begin);
-        bool is_slice = plan_base_of(b, value) != root || b->values[value].nbytes != b->values[root].nbytes;
-        if (is_slice || b->last_write[root] > step->op->mark) return true;
-    }
-    FOR_EACH_USE(u, v) {
-        if (!u->is_output || !u->op->mark || op_has_effect(u->op, OP_NO_BYTES)) continue;
-        if (u->op->mark > step->op->mark || op_has_effect(u->op, OP_ALIASES)) return true;
-    }
-    return false;
-}
-
-/* The value "fetch.COL": another name of the bytes, or a copy where they change later. */
-static weft_status take_fetch(plan_builder *b, const plan_step *step) {
-    weft_var *v = weft_op_input(step->op, "X", 0);
-    char stem[40];
-    int32_t value, kept;
-    if (!v) return plan_error(b, WEFT_INVALID_PROGRAM, step->op, "input slot X is empty");
-    TRY(plan_value_of(b, step->op, v, &value));
-    snprintf(stem, sizeof stem, "fetch.%lld", (long long)attr_int(step->op, "col", 0));
-    TRY(plan_name_taken(b, step->op, stem));
-    TRY(plan_new_value(b, stem, &b->values[value].shape, &kept));
-    b->values[kept].is_fetch = true;
-    b->values[kept].dist = b->values[value].dist;
-    int32_t rows = b->values[value].rows, kept_rows;
-    if (changes_later(b, step, v, value)) {
-        if (rows < 0) return plan_add_copy(b, step, 0, value, kept);
-        return plan_error(b, WEFT_UNSUPPORTED, step->op, "\"%s\" is SelectedRows and changes after it is fetched",
-                          v->name->bytes);
-    }
-    b->values[kept].view_of = value;
-    if (rows < 0) return NULL;
-    const char *rows_stem = arena_format(&b->scratch, "%s#rows", stem);
-    if (!rows_stem) return base_out_of_memory();
-    TRY(plan_name_taken(b, step->op, rows_stem));
-    TRY(plan_new_value(b, rows_stem, &b->values[rows].shape, &kept_rows));
-    b->values[kept_rows].is_fetch = true;
-    b->values[kept_rows].view_of = rows;
-    b->values[kept].rows = kept_rows;
-    return NULL;
-}
-
 /* Whether an op within the frame writes `v`. */
 static bool written_within(const plan_builder *b, int32_t frame, const weft_var *v) {
     FOR_EACH_USE(u, v) {
@@ -242,13 +196,14 @@ static weft_status take_step(plan_builder *b, const plan_step *step) {
     if (!is_feed && !is_fetch && !is_quiet && !(schema->effects & OP_CONTROL)) return add_op(b, step, schema);
     b->plan->nremoved++;
     if (is_feed) return take_feed(b, step);
-    if (is_fetch) return take_fetch(b, step);
+    if (is_fetch) return plan_take_fetch(b, step);
     return schema->effects & OP_CONTROL ? take_guard(b, step) : NULL;
 }
 
 weft_status plan_make_instrs(plan_builder *b) {
     int32_t compute;
     TRY(plan_stream_of(b, NULL, &compute));
+    TRY(plan_find_kept_buckets(b));
     for (size_t i = 0; i < b->nsteps; i++) {
         if (b->options->stated_waits) TRY(plan_stated_before(b, &b->steps[i]));
         TRY(take_step(b, &b->steps[i]));

@@ -81,6 +81,7 @@ weft_status plan_find_peak(weft_plan *plan) {
     plan->live_nbytes = 0;
     for (size_t i = 0; !status && i < plan->ninstrs; i++)
         if (live[i] > plan->live_nbytes) plan->live_nbytes = live[i];
+    if (!status) status = plan_find_buckets(plan, live, &scratch);
     arena_fini(&scratch);
     return status;
 }

@@ -60,13 +60,19 @@ struct weft_plan {
     size_t nvalues;
     int64_t persistent_nbytes, temporary_nbytes;
     int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction (live.c) */
+    /* What buckets cost (buckets.c): how many, bytes of all and of the largest; the largest sum of their bytes that are
+     * live before they are written; the largest sum of what is live without these. */
+    size_t nbuckets;
+    int64_t bucket_nbytes, largest_bucket_nbytes, ahead_nbytes, written_nbytes;
     size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
     bool stated_waits; /* waits are those that the program states: conflicting accesses may be unordered */
 };
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */
 WEFT_MUST_USE weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live);
-/* Sets live_nbytes of a plan that is otherwise complete. */
+/* Sets live_nbytes of a plan that is otherwise complete, and what is said of buckets. */
 WEFT_MUST_USE weft_status plan_find_peak(weft_plan *plan);
+/* buckets.c; `live` is from plan_live_bytes. */
+WEFT_MUST_USE weft_status plan_find_buckets(weft_plan *plan, const int64_t *live, arena *scratch);
 
 #endif

@@ -70,8 +70,6 @@ void local_world_destroy(local_world *world);
  * members, and equal ids with disjoint rank lists are different rings. */
 WEFT_MUST_USE weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                          comm_ring **out);
-/* A member that waits longer for the others fails and aborts the world; 300 unless set. Before the first collective. */
-void local_world_set_timeout(local_world *world, double seconds);
 /* Makes every waiting and future collective return WEFT_CANCELLED. Any thread. */
 void local_world_abort(local_world *world);
 bool local_world_aborted(const local_world *world);

@@ -7,7 +7,8 @@
  * named in one may be touched by any member; outside of them a member's buffers are its own. What a member writes
  * before a meeting is visible to all after it.
  *
- * A member that waits too long, and a world that is told to abort, end every wait of the world in bounded time. */
+ * Members wait for each other without a limit: the executor's watchdog has one. A world that is told to abort ends
+ * every wait in bounded time. */
 #include "executor/comm/local.h"
 
 #include <pthread.h>
@@ -15,7 +16,6 @@
 struct local_world {
     const weft_allocator *allocator;
     int nranks;
-    double timeout_seconds;
     pthread_mutex_t mutex; /* of `rings` */
     local_ring *rings;
     _Atomic bool aborted;
@@ -29,7 +29,7 @@ weft_status local_world_create(const weft_allocator *allocator, int nranks, loca
     }
     local_world *world = base_alloc(allocator, sizeof *world);
     if (!world) return base_out_of_memory();
-    *world = (local_world){.allocator = allocator, .nranks = nranks, .timeout_seconds = 300};
+    *world = (local_world){.allocator = allocator, .nranks = nranks};
     if (pthread_mutex_init(&world->mutex, NULL) != 0) {
         base_free(allocator, world, sizeof *world);
         return base_out_of_memory();
@@ -50,10 +50,6 @@ void local_world_destroy(local_world *world) {
     }
     pthread_mutex_destroy(&world->mutex);
     base_free(world->allocator, world, sizeof *world);
-}
-
-void local_world_set_timeout(local_world *world, double seconds) {
-    world->timeout_seconds = seconds;
 }
 
 bool local_world_aborted(const local_world *world) {
@@ -142,48 +138,21 @@ weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int
 /* --- meetings --------------------------------------------------------------------------------------------------------
  */
 
-/* The rank of a member that has not come to meeting `generation`, or -1. */
-static int64_t missing_rank(local_ring *r, uint32_t generation) {
-    for (int i = 0; i < r->nranks; i++) {
-        if (atomic_load(&r->members[i].meeting) != generation) return r->members[i].rank;
-    }
-    return -1;
-}
-
 static weft_status cancelled(const local_ring *r, int self) {
     return weft_status_create(WEFT_CANCELLED, NULL, "rank %lld left %s on ring %lld: the run was stopped",
                               (long long)r->members[self].rank, r->members[self].request.op, (long long)r->id);
 }
 
-static weft_status timed_out(local_ring *r, int self, uint32_t generation) {
-    const local_member *me = &r->members[self];
-    int64_t missing = missing_rank(r, generation);
-    weft_status status =
-        missing < 0
-            ? weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld", (long long)me->rank,
-                                 r->world->timeout_seconds, me->request.op, (long long)r->id)
-            : weft_status_create(WEFT_RUNTIME, NULL, "rank %lld waited %g s in %s on ring %lld for rank %lld",
-                                 (long long)me->rank, r->world->timeout_seconds, me->request.op, (long long)r->id,
-                                 (long long)missing);
-    local_world_abort(r->world);
-    return status;
-}
-
 weft_status local_meet(local_ring *r, int self) {
     if (local_world_aborted(r->world)) return cancelled(r, self);
     uint32_t next = atomic_load(&r->generation.value) + 1;
-    atomic_store(&r->members[self].meeting, next);
     if (atomic_fetch_add(&r->narrived, 1) + 1 == (uint32_t)r->nranks) {
         atomic_store(&r->narrived, 0);
         wait_publish(&r->generation, next);
         return NULL;
     }
-    switch (wait_until(&r->generation, next, &r->world->aborted, r->world->timeout_seconds)) {
-    case WAIT_REACHED: return NULL;
-    case WAIT_ABORTED: return cancelled(r, self);
-    case WAIT_TIMED_OUT: break;
-    }
-    return timed_out(r, self, next);
+    wait_result result = wait_until(&r->generation, next, &r->world->aborted, 0);
+    return result == WAIT_REACHED ? NULL : cancelled(r, self);
 }
 
 /* --- agreement -------------------------------------------------------------------------------------------------------

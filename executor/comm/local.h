@@ -15,8 +15,7 @@ enum { LOCAL_MAX_RANKS = 256 };
 typedef struct local_member {
     int64_t rank;
     comm_ring view;
-    _Atomic bool busy;        /* inside a collective: only one at a time */
-    _Atomic uint32_t meeting; /* the last one that it came to */
+    _Atomic bool busy; /* inside a collective: only one at a time */
     comm_request request;
     char padding[64];
 } local_member;

@@ -13,7 +13,7 @@ typedef struct random_key {
  * in Paddle: recomputed dropout relies on it. Others draw by the run's seed, the op and the step. */
 static inline random_key random_key_of(const kernel_call *c, int64_t own_seed) {
     if (own_seed) return (random_key){(uint64_t)own_seed, 0, 0};
-    return (random_key){c->seed, c->op_seed, c->step};
+    return (random_key){c->seed, c->op_seed, c->step ? *c->step : 0};
 }
 
 /* The words of blocks index .. index + PHILOX_BLOCKS, as philox gives them one by one. */

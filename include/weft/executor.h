@@ -26,7 +26,10 @@ typedef struct weft_executor_options {
     int trace_steps; /* how many steps from the last are kept; 0 means all */
     bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse;    /* every instruction alone, though the plan lets some take turns; results are the same */
-    double timeout_seconds; /* a collective that waits longer fails; 0 means 300 */
+    /* The watchdog ends a run in which a collective takes longer than watchdog_seconds, and longer than 3 times what it
+     * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
+    double watchdog_seconds, first_step_seconds;
+    bool no_watchdog;       /* collectives wait without a limit */
     bool unsafe;            /* takes plans with stated_waits, which may race */
     const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
@@ -49,8 +52,8 @@ WEFT_MUST_USE weft_status weft_executor_get(const weft_executor *executor, int r
 /* The number of the next step, counted on by each: random ops draw by it and the seed. 0 at first. A run that goes on
  * where another ended gives the same numbers if it starts with the other's next step. */
 void weft_executor_set_step(weft_executor *executor, uint64_t step);
-/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring; the executor can then only be
- * destroyed. */
+/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring, and of a collective that waits
+ * too long the ranks that are missing and what they do instead; the executor can then only be destroyed. */
 WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
 
 /* Seconds of the last step, from the first rank's start to the last rank's end. */

@@ -64,6 +64,11 @@ typedef struct weft_plan_summary {
     int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction; temporary_nbytes holds them,
                           * with padding to 64 bytes and what does not fit without gaps */
     size_t ncollectives;
+    /* Buckets: buffers that a collective takes whole and that are made of parts. Bytes of all, and of the largest. Of
+     * those among temporaries, the largest sum of bytes that are live before they are written; and the largest sum of
+     * what is live without these, as if no part of a bucket took room before its time. */
+    size_t nbuckets;
+    int64_t bucket_nbytes, largest_bucket_nbytes, ahead_nbytes, written_nbytes;
 } weft_plan_summary;
 void weft_plan_summarize(const weft_plan *plan, weft_plan_summary *out_summary);
 

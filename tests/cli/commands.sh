@@ -30,6 +30,8 @@ ok $? 'a printed plan reads back to the same text'
 "$weft" opt "$fixtures/torch/ddp/mlp6.w2/before.fx.json" --passes 'fuse_allreduce_buckets: {mode: concat}' --stats -o "$folder/f.fx.json" 2>"$folder/log"
 grep -q '12 all_reduce, ring 0, float32: 196.4 KiB' "$folder/log" && grep -q '  1 all_reduce, ring 0, float32: 196.4 KiB' "$folder/log" && grep -q 'bucket 0: fingerprint [0-9a-f]*$' "$folder/log"
 ok $? 'opt --stats tells collectives and bytes before and after, and fingerprints'
+"$weft" plan "$folder/f.fx.json" --summary | grep -q '^buckets       1 of 196.4 KiB together, the largest 196.4 KiB'
+ok $? 'plan --summary tells what buckets take'
 "$weft" info | grep -q oneDNN; ok $? 'info tells what the build found'
 "$weft" info "$case/rank0.pdmodel" | grep -q 'c_allreduce_sum'; ok $? 'info on a program counts op types'
 "$weft" ops | grep -q matmul_v2; ok $? 'ops lists the table'

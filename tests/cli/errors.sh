@@ -45,6 +45,14 @@ collective "$folder/a.yaml" c_allreduce_sum 0
 collective "$folder/b.yaml" c_allreduce_max 0
 says 1 'c_allreduce_(sum|max)' 'ranks whose collectives disagree are named' "$weft" run "$folder/a.yaml" "$folder/b.yaml"
 
+# A rank that hangs: named, with what it does, in bounded time.
+says 1 'c_allreduce_sum #1, ring 0: waited .* for rank 1 \(at fill_constant #0\)' 'a rank that never comes is named' \
+    "$weft" run "$folder/a.yaml" --ranks 2 --delay 0:1000000:1 --watchdog 0.2:0.2
+"$weft" run "$folder/a.yaml" --ranks 2 --delay 0:100:1 --watchdog 0.02:0.02 --no-watchdog 2>/dev/null
+ok $? 'without a watchdog ranks wait'
+says 2 'expected seconds, S or S:F' 'a malformed limit is a usage error' \
+    "$weft" run "$folder/a.yaml" --ranks 2 --watchdog 5:x
+
 # Pass lists are strict, with line and column.
 printf 'passes:\n  - prune_grad_scale\n  - coalesce_grads: {bucket_md: 3}\n' >"$folder/list.yaml"
 says 1 'list.yaml:3:[0-9]+.*bucket_md' 'an unknown option is an error with line and column' \

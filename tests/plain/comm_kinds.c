@@ -45,7 +45,7 @@ static weft_status start(session *s, int nranks, const char *const *sources, con
     *s = (session){.nranks = nranks};
     must(weft_context_create(NULL, &s->context));
     for (int r = 0; r < nranks; r++) s->plans[r] = plan_of(s->context, sources[r], fetches, nfetches);
-    weft_executor_options options = {.nthreads = 1, .timeout_seconds = 60};
+    weft_executor_options options = {.nthreads = 1, .watchdog_seconds = 60};
     return weft_executor_create(s->context, (const weft_plan *const *)s->plans, (size_t)nranks, nranks, &options,
                                 &s->executor);
 }
@@ -246,8 +246,10 @@ static void test_refusals(void) {
     const char *three = SEVERAL OP("all_reduce_coalesced", "x: [a, b, c]", "out: [d, e, f]", "");
     test_refused(three, SEVERAL OP("all_reduce_coalesced", "x: [b, a, c]", "out: [e, d, f]", ""),
                  "ranks disagree: rank 0 asks all_reduce_coalesced: all_reduce sum of 5008 float32, 3 tensors");
-    test_refused(three, SEVERAL OP("all_reduce_coalesced", "x: [a, b]", "out: [d, e]", ""),
-                 "ranks disagree on collective 0: rank 1 runs all_reduce_coalesced #0 of 5001 float32");
+    test_refused(
+        three, SEVERAL OP("all_reduce_coalesced", "x: [a, b]", "out: [d, e]", ""),
+        "ranks disagree on collective 0: rank 0 runs all_reduce_coalesced #0 of 5008 float32, sum, rank 1 runs "
+        "all_reduce_coalesced #0 of 5001 float32, sum");
     const char *mixed = "weft: 1\nblocks:\n- vars:\n    a: {float32: [2]}\n    b: {int32: [2]}\n  ops:\n" OP(
         "all_reduce_coalesced", "x: [a, b]", "out: [a, b]", "");
     test_refused(mixed, mixed, "expected one element type for all tensors, found float32 and int32");
@@ -255,7 +257,9 @@ static void test_refusals(void) {
     test_refused(few, few, "expected an argument of out for each of the 2 ranks, found 1");
     const char *uneven = "weft: 1\nblocks:\n- vars:\n    x: {float32: [4]}\n    z: {float32: [4]}\n  ops:\n" OP(
         "all_to_all", "x: [x]", "out: [z]", "in_splits: !longs [1, 3], out_splits: !longs [1, 3]");
-    test_refused(uneven, uneven, "ranks disagree: rank 0 asks all_to_all");
+    test_refused(uneven, uneven,
+                 "ring 0: ranks disagree on collective 0: rank 0 runs all_to_all #0 of float32 and sends 3 elements to "
+                 "rank 1, which runs all_to_all #0 of float32 and takes 1");
 }
 
 int main(void) {

@@ -1,302 +1,273 @@
-/* fuse_random.c: random traced backward graphs through fuse_allreduce_buckets with random options, executed on two
- * ranks before and after: every kept value is the same to the bit. Graphs reuse values, take views, write in place,
- * reduce in and out of place, on two rings, by sum and maximum, in two element types, and wait early, late or never. A
- * plain main, because ranks are threads. */
+/* fuse_random.c: random backward graphs through fuse_allreduce_buckets, schedule_comm_wait, insert_comm_wait and the
+ * gradient passes, with random options, executed on two or three ranks before and after: everything that is fetched or
+ * lives on is the same to the bit on every rank and proved to be, each promise is waited for once and in time, and no
+ * op races by the waits alone. A plain main, because ranks are threads.
+ *
+ *     fuse_random [FIRST_SEED [COUNT]]
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/ir.h"
+#include "passes/promises.h"
 #include "tests/support/plain.h"
+#include "tests/support/random_graph.h"
+#include "weft/equivalent.h"
 #include "weft/executor.h"
 #include "weft/pass.h"
 #include "weft/plan.h"
+#include "weft/verify.h"
 
-enum { MOST = 160, NKEPT = 4, NRANKS = 2 };
+enum { MOST_RANKS = 3 };
 
-/* A value that ops may use. Values of one group share bytes; those of a group with a promise that was not waited for
- * are left alone. */
-typedef struct value {
-    weft_var *var;
-    int kind; /* its type: shapes[kind % NSHAPES], dtypes[kind / NSHAPES] */
-    int group;
-    bool usable; /* false: a wait gave it another name */
-} value;
+typedef struct rank_programs {
+    weft_program *programs[MOST_RANKS]; /* by rank */
+    weft_plan *plans[MOST_RANKS];
+    weft_executor *executor;
+    int nranks;
+} rank_programs;
 
-typedef struct maker {
-    weft_program *p;
-    unsigned seed;
-    value values[MOST];
-    int count, ngroups, nvars, noutputs;
-    bool pending[MOST]; /* by group */
-    bool locked[MOST];  /* by group: a collective reads it, until its wait */
-    struct {
-        weft_var *var;
-        int kind, group, reads; /* reads: the group that it locks, -1: none */
-    } waits[MOST];
-    int nwaits;
-} maker;
+typedef struct random_case {
+    weft_context *context;
+    random_graph_options graph;
+    int nsteps;
+    char list[400];
+    rank_programs before, after;
+    int64_t nbuckets, nwaits;
+    char why[400]; /* what is wrong; "" if nothing is */
+} random_case;
 
-static const struct {
-    size_t ndim;
-    int64_t dims[2];
-} shapes[] = {{2, {4, 6}}, {1, {24}}, {1, {5}}};
-enum { NSHAPES = 3, NKINDS = 2 * NSHAPES };
-
-static int roll(maker *m, int n) {
-    return (int)((unsigned)rand_r(&m->seed) % (unsigned)n);
+WEFT_PRINTF(2, 3)
+static void blame(random_case *c, const char *format, ...) {
+    va_list args;
+    if (*c->why) return;
+    va_start(args, format);
+    vsnprintf(c->why, sizeof c->why, format, args);
+    va_end(args);
 }
 
-static weft_var *new_var(maker *m, int kind, const char *stem) {
-    char n[32];
-    weft_var *v;
-    snprintf(n, sizeof n, "%s%d", stem, m->nvars++);
-    must(weft_block_add_var(m->p->blocks[0], n, kind / NSHAPES ? WEFT_FP64 : WEFT_FP32, shapes[kind % NSHAPES].ndim,
-                            shapes[kind % NSHAPES].dims, &v));
-    return v;
+/* False, and the case is to blame, if there is a status. */
+static bool went_well(random_case *c, weft_status status, const char *what) {
+    if (status) blame(c, "%s: %s", what, weft_status_message(status));
+    weft_status_free(status);
+    return !*c->why;
 }
 
-static weft_op *add_op(maker *m, const char *type, const char *in, weft_var *x, const char *out, weft_var *y) {
-    weft_op *op;
-    must(weft_op_create(m->p, type, &op));
-    must(weft_op_add_input(op, in, x));
-    if (y) must(weft_op_add_output(op, out, y));
-    weft_block_insert_before(m->p->blocks[0], NULL, op);
-    return op;
+/* --- pass lists -----------------------------------------------------------------------------------------------------
+ */
+
+static int roll(random_case *c, uint64_t *counter, int n) {
+    return (int)(random_number(~c->graph.seed, (*counter)++) % (unsigned)n);
 }
 
-static int add_value(maker *m, weft_var *v, int kind, int group) {
-    if (m->count == MOST) return -1;
-    m->values[m->count] = (value){v, kind, group < 0 ? m->ngroups++ : group, true};
-    return m->count++;
+static void add_words(random_case *c, const char *words) {
+    size_t used = strlen(c->list);
+    snprintf(c->list + used, sizeof c->list - used, "%s%s", used ? ", " : "", words);
 }
 
-/* A value of that kind (-1: any) that may be read now. */
-static value *pick(maker *m, int kind) {
-    for (int tries = 0; tries < 30; tries++) {
-        value *v = &m->values[roll(m, m->count)];
-        if (v->usable && !m->pending[v->group] && (kind < 0 || v->kind == kind)) return v;
+static void add_pass(random_case *c, uint64_t *counter, char kind) {
+    static const char *const modes[] = {"concat", "coalesced", "in_place"};
+    static const char *const sizes[] = {"0.00005", "0.0001", "0.0003", "0.0006", "25"};
+    char words[200];
+    int mode = roll(c, counter, 3), size = roll(c, counter, 5), first = roll(c, counter, 5);
+    const char *last = roll(c, counter, 2) ? "0" : sizes[roll(c, counter, 3)];
+    const char *limit = roll(c, counter, 4) ? "flush" : "cap";
+    switch (kind) {
+    case 'f':
+        snprintf(words, sizeof words,
+                 "fuse_allreduce_buckets: {mode: %s, bucket_mb: %s, first_bucket_mb: %s, last_bucket_mb: %s, "
+                 "limit: %s}",
+                 modes[mode], sizes[size], sizes[first], last, limit);
+        break;
+    case 's':
+        snprintf(words, sizeof words, "schedule_comm_wait: {max_memory_growth_mb: %s}", first ? sizes[size] : "0");
+        break;
+    case 'g': snprintf(words, sizeof words, "coalesce_grads: {bucket_mb: %s, limit: %s}", sizes[size], limit); break;
+    case 'S': snprintf(words, sizeof words, "schedule_comm_wait"); break;
+    case 'p': snprintf(words, sizeof words, "prune_grad_scale"); break;
+    default: snprintf(words, sizeof words, "insert_comm_wait"); break;
     }
-    return NULL;
+    add_words(c, words);
 }
 
-static void add_unary(maker *m) {
-    value *x = pick(m, -1);
-    if (!x) return;
-    weft_var *y = new_var(m, x->kind, "v");
-    if (roll(m, 2))
-        must(weft_op_set_attr_float(add_op(m, "aten_div_scalar", "self", x->var, "out", y), "other", 1 << roll(m, 3)));
-    else
-        add_op(m, "relu", "X", x->var, "Out", y);
-    add_value(m, y, x->kind, -1);
+/* A letter a pass. */
+static void choose_list(random_case *c) {
+    static const char *const waited[] = {"f", "f", "f", "fS", "Sf", "sfs", "SfS", "fs", "S", "pf", "fg", "gf", "pgfS"};
+    static const char *const unwaited[] = {"i", "if", "ifS", "fi", "fiS", "iSf"};
+    uint64_t counter = 0;
+    const char *letters = c->graph.without_waits ? unwaited[roll(c, &counter, 6)] : waited[roll(c, &counter, 13)];
+    c->list[0] = 0;
+    for (const char *letter = letters; *letter; letter++) add_pass(c, &counter, *letter);
 }
 
-static void add_binary(maker *m) {
-    value *x = pick(m, -1), *z = x ? pick(m, x->kind) : NULL;
-    if (!z) return;
-    weft_var *y = new_var(m, x->kind, "v");
-    must(weft_op_add_input(add_op(m, "elementwise_sub", "X", x->var, "Out", y), "Y", z->var));
-    add_value(m, y, x->kind, -1);
-}
+/* --- programs -------------------------------------------------------------------------------------------------------
+ */
 
-static void add_view(maker *m) {
-    value *x = pick(m, -1);
-    if (!x || x->kind % NSHAPES == 2) return;
-    int kind = x->kind / NSHAPES * NSHAPES + !(x->kind % NSHAPES);
-    weft_var *y = new_var(m, kind, "v");
-    weft_op *op = add_op(m, "aten_view", "self", x->var, "out", y);
-    must(weft_op_set_attr_longs(op, "size", shapes[kind % NSHAPES].ndim, shapes[kind % NSHAPES].dims));
-    add_value(m, y, kind, x->group);
-}
-
-/* Writes a value in place: not one that a collective still reads. */
-static void add_copy(maker *m) {
-    value *x = pick(m, -1), *to = x ? pick(m, x->kind) : NULL;
-    if (!to || m->locked[to->group] || to->group == x->group) return;
-    weft_op *op = add_op(m, "aten_copy_", "self", to->var, "self_out", to->var);
-    must(weft_op_add_input(op, "src", x->var));
-    must(weft_op_add_output(op, "out", new_var(m, to->kind, "c")));
-}
-
-static void wait_for(maker *m, int i) {
-    weft_var *done = new_var(m, m->waits[i].kind, "w");
-    add_op(m, "wait_tensor", "X", m->waits[i].var, "Out", done);
-    m->pending[m->waits[i].group] = false;
-    if (m->waits[i].reads >= 0) m->locked[m->waits[i].reads] = false;
-    add_value(m, done, m->waits[i].kind, m->waits[i].group);
-    m->waits[i] = m->waits[--m->nwaits];
-}
-
-static void set_reduce(maker *m, weft_op *op, bool async) {
-    must(weft_op_set_attr_int(op, "ring_id", roll(m, 6) == 0));
-    must(weft_op_set_attr_int(op, "reduce_type", roll(m, 6) == 0 ? WEFT_REDUCE_MAX : WEFT_REDUCE_SUM));
-    if (async) must(weft_op_set_attr_bool(op, "async_op", true));
-}
-
-static void promise(maker *m, weft_var *v, int kind, int group, int reads) {
-    m->pending[group] = true;
-    if (reads >= 0) m->locked[reads] = true;
-    if (!roll(m, 30)) return; /* nobody waits */
-    m->waits[m->nwaits].var = v;
-    m->waits[m->nwaits].kind = kind;
-    m->waits[m->nwaits].group = group;
-    m->waits[m->nwaits++].reads = reads;
-    if (roll(m, 4)) wait_for(m, m->nwaits - 1);
-}
-
-static void reduce_in_place(maker *m, value *x) {
-    if (roll(m, 2)) {
-        weft_op *op = add_op(m, "c_allreduce_sum", "X", x->var, "Out", x->var);
-        must(weft_op_set_attr_bool(op, "use_calc_stream", true));
-        must(weft_op_set_attr_int(op, "ring_id", roll(m, 6) == 0));
-        return;
+static void make_programs(random_case *c) {
+    int n = c->before.nranks = c->after.nranks = c->graph.nranks;
+    c->before.programs[0] = random_graph(c->context, &c->graph, &c->nsteps);
+    for (int r = 0; r < n; r++) {
+        if (r) must(weft_program_clone(c->before.programs[0], &c->before.programs[r]));
+        random_graph_set_rank(c->before.programs[r], n, r);
+        must(weft_program_clone(c->before.programs[r], &c->after.programs[r]));
     }
-    weft_var *alias = new_var(m, x->kind, "r");
-    weft_op *op = add_op(m, "all_reduce", "x", x->var, "out", x->var);
-    must(weft_op_add_output(op, "alias", alias));
-    set_reduce(m, op, true);
-    promise(m, alias, x->kind, x->group, -1);
+    for (int r = 0; r < n && c->graph.without_waits; r++) FOR_EACH_OP(op, c->before.programs[r]->blocks[0])
+    if (op_find_attr(op, "async_op")) must(weft_op_set_attr_bool(op, "async_op", false));
 }
 
-static void add_reduce(maker *m) {
-    value *x = pick(m, -1);
-    if (!x || m->locked[x->group]) return;
-    int kind = x->kind;
-    weft_var *from = x->var;
-    if (!roll(m, 5)) {
-        reduce_in_place(m, x);
-        return;
+static void run_passes(random_case *c) {
+    weft_pass_list *list;
+    must(weft_pass_list_parse(c->context, c->list, strlen(c->list), "test", &list));
+    for (int r = 0; r < c->after.nranks; r++) {
+        weft_report *report = NULL;
+        bool good = went_well(c, weft_pass_list_run(list, c->after.programs[r], &report), "passes");
+        for (size_t i = 0; good && i < weft_report_npasses(report); i++) {
+            c->nbuckets += weft_report_count(report, i, "buckets");
+            c->nwaits += weft_report_count(report, i, "waits sunk") + weft_report_count(report, i, "waits inserted");
+        }
+        weft_report_destroy(report);
     }
-    if (roll(m, 4)) {
-        from = new_var(m, kind, "d");
-        must(weft_op_set_attr_float(add_op(m, "aten_div_scalar", "self", x->var, "out", from), "other", 2));
-        int at = add_value(m, from, kind, -1);
-        if (at < 0) return;
-        x = &m->values[at];
-    }
-    weft_var *y = new_var(m, kind, "r");
-    int at = add_value(m, y, kind, -1);
-    if (at < 0) return;
-    m->values[at].usable = false;
-    set_reduce(m, add_op(m, "all_reduce", "x", from, "out", y), true);
-    promise(m, y, kind, m->values[at].group, x->group);
+    weft_pass_list_destroy(list);
 }
 
-static void keep(maker *m, const value *v) {
-    weft_var *out = new_var(m, v->kind, "out");
-    weft_var_set_persistable(out, true, false);
-    add_op(m, "assign", "X", v->var, "Out", out);
+static void check_promises(random_case *c, weft_program *p) {
+    promise_check checked;
+    size_t nproblems = 0;
+    promise_check_init(&checked, c->context);
+    if (went_well(c, promises_check(&checked, p, &nproblems), "promises") && nproblems)
+        blame(c, "%zu promises are not waited for once and in time", nproblems);
+    promise_check_fini(&checked);
 }
 
-static void make_program(maker *m, weft_context *context, unsigned seed) {
-    *m = (maker){.seed = seed};
-    must(weft_program_create(context, &m->p));
-    for (int k = 0; k < 2; k++) must(weft_program_set_ring(m->p, k, NRANKS, (int64_t[]){0, 1}));
-    for (int i = 0; i < NKINDS * 2; i++) {
-        weft_var *v = new_var(m, i % NKINDS, "in");
-        weft_var_set_persistable(v, true, false);
-        add_value(m, v, i % NKINDS, -1);
-    }
-    int nsteps = 10 + roll(m, 50);
-    for (int i = 0; i < nsteps && m->count + 4 < MOST && m->nwaits + 1 < MOST; i++) {
-        static void (*const steps[])(maker *) = {add_unary,  add_unary,  add_reduce, add_reduce, add_reduce,
-                                                 add_reduce, add_binary, add_view,   add_copy};
-        steps[roll(m, 9)](m);
-        if (m->nwaits && !roll(m, 3)) wait_for(m, roll(m, m->nwaits));
-    }
-    while (m->nwaits && m->count < MOST) wait_for(m, 0);
-    for (int i = 0; i < m->count; i++)
-        if (m->values[i].usable && !m->pending[m->values[i].group] && roll(m, 2)) keep(m, &m->values[i]);
+/* The same by symbols too, without running them. */
+static void check_proof(random_case *c) {
+    weft_equivalence *verdict = NULL;
+    if (!went_well(c, weft_equivalent(c->before.programs[0], c->after.programs[0], NULL, &verdict), "proof")) return;
+    weft_grade grade = weft_equivalence_grade(verdict), of_first;
+    const char *words;
+    if (grade != WEFT_SAME_BITS)
+        blame(c, "%s: %s", weft_grade_name(grade), weft_equivalence_finding(verdict, 0, &of_first, &words));
+    weft_equivalence_destroy(verdict);
+}
+
+/* Nothing but the waits that the programs state orders streams. */
+static void check_races(random_case *c, const rank_programs *of, const char *which) {
+    weft_findings *found = NULL;
+    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = of->nranks};
+    const weft_program *const *programs = (const weft_program *const *)of->programs;
+    if (went_well(c, weft_verify(programs, (size_t)of->nranks, &options, &found), "verify") &&
+        weft_findings_count(found))
+        blame(c, "%s: %s", which, weft_finding_at(found, 0)->message);
+    weft_findings_destroy(found);
 }
 
 /* --- running --------------------------------------------------------------------------------------------------------
  */
 
-static void set_inputs(weft_executor *x, const weft_program *p) {
-    for (int r = 0; r < NRANKS; r++) {
-        for (size_t i = 0; i < p->nall_vars; i++) {
-            const weft_var *v = p->all_vars[i];
-            double f64[24];
-            float f32[24];
-            size_t n = 1;
-            if (!v->persistable) continue;
-            for (size_t k = 0; k < v->ndim; k++) n *= (size_t)v->dims[k];
-            for (size_t k = 0; k < n; k++)
-                f32[k] = (float)(f64[k] = (double)((i * 7 + k * 13 + (size_t)r * 29) % 101) / 37 - 1);
-            weft_tensor t = {
-                .dtype = (weft_dtype)v->dtype, .ndim = v->ndim, .data = v->dtype == WEFT_FP32 ? (void *)f32 : f64};
-            memcpy(t.dims, v->dims, v->ndim * sizeof *v->dims);
-            t.nbytes = n * weft_dtype_nbytes(t.dtype);
-            must(weft_executor_set(x, r, v->name->bytes, &t));
+static void set_input(weft_executor *x, const weft_plan_value *v, int rank) {
+    double f64[32];
+    float f32[32];
+    uint16_t bf16[32];
+    weft_tensor t = {.dtype = v->dtype, .ndim = v->ndim};
+    size_t n = 1;
+    for (size_t k = 0; k < v->ndim; k++) n *= (size_t)(t.dims[k] = v->dims[k]);
+    for (size_t k = 0; k < n; k++) {
+        uint64_t number = random_number(base_hash(v->name, strlen(v->name)) + (uint64_t)rank, k);
+        uint32_t bits;
+        f64[k] = f32[k] = (float)(number >> 40) / (1 << 22) - 2;
+        memcpy(&bits, &f32[k], sizeof bits);
+        bf16[k] = (uint16_t)(bits >> 16);
+    }
+    t.data = t.dtype == WEFT_FP64 ? (void *)f64 : t.dtype == WEFT_BF16 ? (void *)bf16 : f32;
+    t.nbytes = n * weft_dtype_nbytes(t.dtype);
+    must(weft_executor_set(x, rank, v->name, &t));
+}
+
+static bool execute(random_case *c, rank_programs *of, const char *which) {
+    for (int r = 0; r < of->nranks; r++)
+        if (!went_well(c, weft_plan_create(of->programs[r], NULL, &of->plans[r]), which)) return false;
+    const weft_plan *const *plans = (const weft_plan *const *)of->plans;
+    size_t nplans = (size_t)of->nranks;
+    weft_status status = weft_executor_create(c->context, plans, nplans, of->nranks, NULL, &of->executor);
+    if (!went_well(c, status, which)) return false;
+    for (int r = 0; r < of->nranks; r++) {
+        for (size_t i = 0; i < weft_plan_nvalues(of->plans[r]); i++) {
+            weft_plan_value v;
+            weft_plan_value_at(of->plans[r], i, &v);
+            if (v.is_read_first && !weft_block_find_var(c->before.programs[0]->blocks[0], v.name))
+                blame(c, "%s: \"%s\" is read before it is written", which, v.name);
+            else if (v.is_feed || v.persistable)
+                set_input(of->executor, &v, r);
         }
     }
+    return !*c->why && went_well(c, weft_executor_run(of->executor), which);
 }
 
-static weft_executor *execute(weft_context *context, const weft_program *p, weft_plan **plan) {
-    weft_executor *x = NULL;
-    must(weft_plan_create(p, NULL, plan));
-    must(weft_executor_create(context, (const weft_plan *const *)plan, 1, NRANKS, NULL, &x));
-    set_inputs(x, p);
-    must(weft_executor_run(x));
-    return x;
-}
-
-static const char *first_difference(const weft_program *p, const weft_executor *a, const weft_executor *b) {
-    for (int r = 0; r < NRANKS; r++) {
-        for (size_t i = 0; i < p->nall_vars; i++) {
+static void compare(random_case *c) {
+    for (int r = 0; r < c->before.nranks; r++) {
+        for (size_t i = 0; i < weft_plan_nvalues(c->before.plans[r]); i++) {
+            weft_plan_value v;
             weft_tensor s, t;
-            const weft_var *v = p->all_vars[i];
-            if (!v->persistable) continue;
-            must(weft_executor_get(a, r, v->name->bytes, &s));
-            must(weft_executor_get(b, r, v->name->bytes, &t));
-            if (s.nbytes != t.nbytes || memcmp(s.data, t.data, s.nbytes) != 0) return v->name->bytes;
+            weft_plan_value_at(c->before.plans[r], i, &v);
+            if (!v.is_fetch && !v.persistable) continue;
+            must(weft_executor_get(c->before.executor, r, v.name, &s));
+            if (!went_well(c, weft_executor_get(c->after.executor, r, v.name, &t), "after")) return;
+            if (!t.data || s.nbytes != t.nbytes || memcmp(s.data, t.data, s.nbytes) != 0)
+                blame(c, "\"%s\" of rank %d differs", v.name, r);
         }
     }
-    return NULL;
 }
 
-static void options_of(maker *m, char *out, size_t nbytes) {
-    static const char *const modes[] = {"concat", "coalesced", "in_place"};
-    static const char *const sizes[] = {"0.0001", "0.0003", "0.0006", "25"};
-    snprintf(out, nbytes,
-             "fuse_allreduce_buckets: {mode: %s, bucket_mb: %s, first_bucket_mb: %s, last_bucket_mb: %s, limit: %s}",
-             modes[roll(m, 3)], sizes[roll(m, 4)], sizes[roll(m, 4)], roll(m, 2) ? "0" : sizes[roll(m, 2)],
-             roll(m, 4) ? "flush" : "cap");
+/* --- cases ----------------------------------------------------------------------------------------------------------
+ */
+
+static void end(rank_programs *of) {
+    weft_executor_destroy(of->executor);
+    for (int r = 0; r < of->nranks; r++) {
+        weft_plan_destroy(of->plans[r]);
+        weft_program_destroy(of->programs[r]);
+    }
 }
 
-static void one_case(unsigned seed, size_t *nbuckets) {
-    weft_context *context;
-    weft_program *before;
-    weft_pass_list *list;
-    weft_report *report;
-    weft_plan *plans[2];
-    maker m;
-    char list_text[200];
-    must(weft_context_create(NULL, &context));
-    make_program(&m, context, seed);
-    options_of(&m, list_text, sizeof list_text);
-    must(weft_program_clone(m.p, &before));
-    must(weft_pass_list_parse(context, list_text, strlen(list_text), "test", &list));
-    must(weft_pass_list_run(list, m.p, &report));
-    *nbuckets += (size_t)weft_report_count(report, 0, "buckets");
-    weft_executor *a = execute(context, before, &plans[0]), *b = execute(context, m.p, &plans[1]);
-    const char *differs = first_difference(before, a, b);
-    check(!differs, "seed %u, %s: \"%s\" differs", seed, list_text, differs);
-    weft_executor_destroy(a);
-    weft_executor_destroy(b);
-    weft_plan_destroy(plans[0]);
-    weft_plan_destroy(plans[1]);
-    weft_report_destroy(report);
-    weft_pass_list_destroy(list);
-    weft_program_destroy(before);
-    weft_program_destroy(m.p);
-    weft_context_destroy(context);
+/* Runs a case of at most so many steps. */
+static void run_case(random_case *c, uint64_t seed, int max_steps) {
+    *c = (random_case){.graph = {.seed = seed, .nranks = 2 + (seed % 4 == 3), .max_steps = max_steps}};
+    c->graph.without_waits = seed % 5 == 4;
+    must(weft_context_create(NULL, &c->context));
+    make_programs(c);
+    choose_list(c);
+    check_races(c, &c->before, "unfused");
+    run_passes(c);
+    for (int r = 0; r < c->after.nranks && !*c->why; r++) check_promises(c, c->after.programs[r]);
+    if (!*c->why) check_races(c, &c->after, "fused");
+    if (!*c->why) check_proof(c);
+    if (!*c->why && execute(c, &c->before, "unfused") && execute(c, &c->after, "fused")) compare(c);
+    end(&c->before);
+    end(&c->after);
+    weft_context_destroy(c->context);
+}
+
+static void one_case(uint64_t seed, int64_t *nbuckets, int64_t *nwaits) {
+    random_case c, smaller;
+    run_case(&c, seed, 1000);
+    *nbuckets += c.nbuckets;
+    *nwaits += c.nwaits;
+    for (int n = 0; *c.why && n < c.nsteps; n++) {
+        run_case(&smaller, seed, n);
+        if (*smaller.why) c = smaller;
+    }
+    check(!*c.why, "seed %llu, %d steps, %d ranks, \"%s\": %s", (unsigned long long)seed, c.nsteps, c.graph.nranks,
+          c.list, c.why);
 }
 
 int main(int argc, char **argv) {
-    unsigned first = argc > 1 ? (unsigned)atoi(argv[1]) : 1, count = getenv("WEFT_LONG_TESTS") ? 5000 : 100;
-    size_t nbuckets = 0;
-    if (argc > 2) count = (unsigned)atoi(argv[2]);
-    for (unsigned seed = first; seed < first + count; seed++) one_case(seed, &nbuckets);
-    check(nbuckets > count / 4, "only %zu buckets in %u programs", nbuckets, count);
+    bool is_long = getenv("WEFT_LONG_TESTS") != NULL;
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = is_long ? 5000 : 300;
+    int64_t nbuckets = 0, nwaits = 0;
+    if (getenv("WEFT_SANITIZED")) count /= 5;
+    if (argc > 2) count = strtoull(argv[2], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) one_case(seed, &nbuckets, &nwaits);
+    check(count < 20 || (nbuckets > (int64_t)count && nwaits > (int64_t)count),
+          "only %lld buckets and %lld waits in %llu programs", (long long)nbuckets, (long long)nwaits,
+          (unsigned long long)count);
     return report_checks();
 }

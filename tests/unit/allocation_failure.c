@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/support/fixtures.h"
+#include "weft/certificate.h"
 #include "weft/pass.h"
 #include "weft/plan.h"
 #include "weft/verify.h"
@@ -69,6 +70,30 @@ static weft_status optimize(weft_context *context, const char *path) {
     weft_report_destroy(report);
     weft_pass_list_destroy(list);
     weft_program_destroy(program);
+    return status;
+}
+
+static weft_status certify(weft_context *context, const char *path) {
+    static const char passes[] = "data_parallel: {ranks: 2}, overlap_comm, coalesce_grads";
+    weft_program *before = NULL, *after = NULL;
+    weft_pass_list *list = NULL;
+    weft_report *report = NULL;
+    weft_certified verdict;
+    char *text = NULL, *words = NULL;
+    size_t ntext = 0, nwords = 0;
+    weft_status status = weft_program_load(context, path, NULL, &before);
+    if (!status) status = weft_program_clone(before, &after);
+    if (!status) status = weft_pass_list_parse(context, passes, sizeof passes - 1, "passes", &list);
+    if (!status) weft_pass_list_set_certify(list, true);
+    if (!status) status = weft_pass_list_run(list, after, &report);
+    if (!status) status = weft_report_certificate(report, &text, &ntext);
+    if (!status) status = weft_certificate_check(before, after, text, ntext, "text", &verdict, &words, &nwords);
+    weft_bytes_free(context, words, nwords);
+    weft_bytes_free(context, text, ntext);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(after);
+    weft_program_destroy(before);
     return status;
 }
 
@@ -154,6 +179,9 @@ Test(allocation_failure, yaml_round_trip, .timeout = 300) {
 }
 Test(allocation_failure, full_pass_list, .timeout = 300) {
     fail_each(optimize, "paddle26/mlp_sgd_dp2/serial.pdmodel");
+}
+Test(allocation_failure, certificate, .timeout = 300) {
+    fail_each(certify, "paddle26/mlp_sgd_dp2/serial.pdmodel");
 }
 Test(allocation_failure, ranks_and_serial, .timeout = 300) {
     fail_each(compare_with_serial, "paddle26/mlp_sgd_dp2/serial.pdmodel");

@@ -245,6 +245,34 @@ Test(passes_fuse_buckets, an_input_of_the_graph_is_copied_with_a_reason) {
     cr_assert(grads_left(report, 0, WEFT_REASON_DEPENDENCY, "no op writes it before its reduce"));
 }
 
+Test(passes_fuse_buckets, what_is_fed_is_copied_with_a_reason) {
+    for (int i = 0; i < 2; i++) {
+        grads_op(&g, i ? "feed -> Out=in1" : "feed -> Out=in0");
+        sync_of(i ? "in1" : "in0", i, 0, 1, WEFT_REDUCE_SUM);
+    }
+    run("mode: in_place");
+    cr_assert_eq(count("copies"), 2);
+    cr_assert(grads_left(report, 0, WEFT_REASON_IN_USE, "it is fed"));
+}
+
+/* `both` moves behind two buckets, of which the last limit splits one into two reduces as they were. */
+Test(passes_fuse_buckets, an_op_moves_behind_the_bucket_that_is_left) {
+    sync_plain(0);
+    g.dims[0] = 2;
+    sync_of("small", 1, 4, 1, WEFT_REDUCE_SUM);
+    grads_op(&g, "sum X=w0,w1 -> Out=both");
+    sync_of("small", 2, 4, 1, WEFT_REDUCE_SUM);
+    g.dims[0] = 4;
+    sync_plain(3);
+    keep("both");
+    run("mode: concat, last_bucket_mb: 0.0002");
+    cr_assert_eq(count("buckets"), 1);
+    cr_assert_str_eq(ops, "relu(g0) aten_div_scalar(d0) all_reduce(r0) wait_tensor(w0) aten_div_scalar(d1) "
+                          "aten_div_scalar(d2) coalesce_tensor(allreduce_bucket_0) "
+                          "all_reduce(allreduce_bucket_0_reduced) wait_tensor(allreduce_bucket_0_done) sum(both) "
+                          "relu(g3) aten_div_scalar(d3) all_reduce(r3) wait_tensor(w3) assign(kept_both)");
+}
+
 /* An op that may not move closes the bucket before it. */
 Test(passes_fuse_buckets, an_unknown_op_that_reads_a_result_closes_the_bucket) {
     for (int i = 0; i < 2; i++) sync_plain(i);

@@ -1,0 +1,40 @@
+#!/bin/sh
+# weft opt --certificate, then weft verify --certificate.
+. tests/support/shell.sh
+in=tests/golden/full_list/in.yaml
+out=$folder/out.yaml cert=$folder/cert.json
+
+# The command ends with STATUS and prints PATTERN on stdout.
+prints() { # STATUS PATTERN WHAT COMMAND...
+    expected=$1 pattern=$2 what=$3
+    shift 3
+    "$@" >"$folder/out" 2>"$folder/err"
+    got=$?
+    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/out"
+    result=$?
+    [ $result = 0 ] || { echo "exit $got, expected $expected:"; head -n 5 "$folder/out" "$folder/err"; }
+    ok $result "$what"
+}
+
+for case in tests/golden/*/; do
+    [ -f "$case/in.yaml" ] || continue
+    "$weft" opt -q "$case/in.yaml" --passes "$case/passes.yaml" -o "$out" --certificate "$cert" 2>"$folder/err" || {
+        ok 1 "$case: $(head -n 1 "$folder/err")"
+        continue
+    }
+    prints 0 '^certificate: holds: ' "$case" "$weft" verify --certificate "$cert" "$case/in.yaml" "$out"
+done
+
+"$weft" opt -q "$in" --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/out.pdmodel" \
+    --certificate "$cert"
+prints 0 '^certificate: holds: [0-9]+ claims of 5 passes' 'a .pdmodel and its sidecar' \
+    "$weft" verify --certificate "$cert" "$in" "$folder/out.pdmodel"
+prints 1 'does not hold: it is another program' 'another pair' "$weft" verify --certificate "$cert" "$in" "$in"
+prints 1 '"certificate": "does not hold"' 'as JSON' "$weft" verify --json --certificate "$cert" "$in" "$in"
+sed 's/"factor": 0.5/"factor": 0.25/' "$cert" >"$folder/wrong.json"
+prints 1 'does not hold: the ranks. .*0.25' 'a claim that is false' \
+    "$weft" verify --certificate "$folder/wrong.json" "$in" "$folder/out.pdmodel"
+echo '{' >"$folder/half.json"
+says 1 'expected JSON' 'no certificate at all' "$weft" verify --certificate "$folder/half.json" "$in" "$folder/out.pdmodel"
+says 2 'expected two programs' 'one program' "$weft" verify --certificate "$cert" "$in"
+finish
