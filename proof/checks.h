@@ -6,6 +6,9 @@
 
 /* races.c: two consecutive steps of one rank; `rank` is named in findings. O(n S log n). */
 WEFT_MUST_USE weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f);
+/* The same for the ranks of a class, which collectives with others may order too (across.h). */
+struct across;
+WEFT_MUST_USE weft_status check_races_among(struct across *others, uint32_t class, int64_t rank, weft_findings *f);
 
 /* any_launch.c: the same under every order of launches that Paddle's dependencies allow. O(n^2). */
 WEFT_MUST_USE weft_status check_any_launch(proof_schedule *s, int64_t rank, weft_findings *f);
@@ -67,5 +70,7 @@ WEFT_MUST_USE weft_status check_owners(const proof_schedule *programs, size_t nc
                                        weft_findings *f);
 /* communicators.c: by_name: no op communicates with the ranks of another ring than its own. */
 WEFT_MUST_USE weft_status check_communicators(const proof_schedule *s, int64_t rank, weft_findings *f);
+/* communicators.c: a collective that says how many ranks it is made for is on a ring of so many. */
+WEFT_MUST_USE weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_findings *f);
 
 #endif

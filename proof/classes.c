@@ -6,35 +6,7 @@
 
 /* --- content ------------------------------------------------------------------------------------------------------ */
 
-typedef struct digest {
-    uint64_t a, b;
-} digest;
-
-static void mix(digest *d, uint64_t value) {
-    d->a = (d->a ^ value) * 0x9E3779B97F4A7C15u;
-    d->a ^= d->a >> 29;
-    d->b = (d->b + value) * 0xC2B2AE3D27D4EB4Fu;
-    d->b ^= d->b >> 31;
-}
-
-static void mix_bytes(digest *d, const void *bytes, size_t nbytes) {
-    const unsigned char *at = bytes;
-    mix(d, nbytes);
-    for (; nbytes >= 8; at += 8, nbytes -= 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        mix(d, word);
-    }
-    uint64_t rest = 0;
-    if (nbytes) memcpy(&rest, at, nbytes);
-    mix(d, rest);
-}
-
-static void mix_text(digest *d, const char *bytes) {
-    mix_bytes(d, bytes ? bytes : "", bytes ? strlen(bytes) : 0);
-}
-
-static void mix_attr(digest *d, const weft_attr *a) {
+static void mix_attr(mixture *d, const weft_attr *a) {
     mix_bytes(d, a->name->bytes, a->name->nbytes);
     mix(d, (uint64_t)a->type << 32 | a->count);
     switch (a->type) {
@@ -61,26 +33,47 @@ static void mix_attr(digest *d, const weft_attr *a) {
     }
 }
 
-static void mix_op(digest *d, const weft_op *op) {
-    mix_bytes(d, op->type->bytes, op->type->nbytes);
+/* Of a program: all that proofs look at, and of that what says how values flow: no names, extents or streams. Also
+ * where a rank stands in its world. */
+typedef struct contents {
+    mixture all, flow, standing;
+} contents;
+
+/* Whether replicas.c looks at an attr. */
+static bool steers_flow(const weft_attr *a) {
+    static const char *const names[] = {"ring_id", "root_id", "root", "reduce_type", "sub_block"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (name_is(a->name, names[i])) return true;
+    return false;
+}
+
+/* Whether the rank is the root of a reduce. */
+static bool is_root(const weft_program *p, const weft_op *op, int64_t rank) {
+    const ring *r = program_find_ring(p, op_ring(op));
+    return r && ring_index(r, rank) == attr_int(op, "root_id", 0);
+}
+
+static void mix_op(contents *d, const weft_op *op) {
+    mix_bytes(&d->flow, op->type->bytes, op->type->nbytes);
     for (int side = 0; side < 2; side++) {
         const slot_list *slots = side ? &op->outputs : &op->inputs;
-        mix(d, slots->count);
+        mix(&d->flow, slots->count);
         for (uint32_t s = 0; s < slots->count; s++) {
-            mix_bytes(d, slots->slots[s].name->bytes, slots->slots[s].name->nbytes);
-            mix(d, slots->slots[s].nargs);
-            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(d, slots->slots[s].args[i]->var_id);
+            mix_bytes(&d->flow, slots->slots[s].name->bytes, slots->slots[s].name->nbytes);
+            mix(&d->flow, slots->slots[s].nargs);
+            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(&d->flow, slots->slots[s].args[i]->var_id);
         }
     }
     for (uint32_t i = 0; i < op->nattrs; i++)
-        if (!name_is(op->attrs[i].name, "op_callstack")) mix_attr(d, &op->attrs[i]);
+        if (!name_is(op->attrs[i].name, "op_callstack"))
+            mix_attr(steers_flow(&op->attrs[i]) ? &d->flow : &d->all, &op->attrs[i]);
     if (!op->dist) return;
-    mix_text(d, op->dist->execution_stream);
-    mix_text(d, op->dist->event_to_record);
-    for (size_t i = 0; i < op->dist->nevents_to_wait; i++) mix_text(d, op->dist->events_to_wait[i]);
+    mix_text(&d->all, op->dist->execution_stream);
+    mix_text(&d->all, op->dist->event_to_record);
+    for (size_t i = 0; i < op->dist->nevents_to_wait; i++) mix_text(&d->all, op->dist->events_to_wait[i]);
 }
 
-static void mix_placement(digest *d, const placement *p) {
+static void mix_placement(mixture *d, const placement *p) {
     mix(d, p ? 1 + (uint64_t)p->ndim : 0);
     if (!p) return;
     mix_bytes(d, p->dims_mapping, (size_t)p->ndim * sizeof *p->dims_mapping);
@@ -89,20 +82,38 @@ static void mix_placement(digest *d, const placement *p) {
     if (p->mesh) mix_bytes(d, p->mesh->shape, (size_t)p->mesh->ndim * sizeof *p->mesh->shape);
 }
 
-static digest content_of(const weft_program *p) {
-    digest d = {1, 2};
+/* Where a rank stands in the rings and meshes of its program: of its place in a ring only roots know. */
+static void mix_world(mixture *d, const weft_program *p, int64_t rank) {
+    mix(d, (uint64_t)p->has_dist << 1 | (p->rank < 0));
+    for (size_t i = 0; i < p->nrings; i++) {
+        mix(d, (uint64_t)p->rings[i].id);
+        mix(d, (uint64_t)p->rings[i].nranks << 1 | (ring_index(&p->rings[i], rank) >= 0));
+    }
+    for (size_t i = 0; i < p->nmeshes; i++)
+        mix_bytes(d, p->meshes[i]->shape, (size_t)p->meshes[i]->ndim * sizeof *p->meshes[i]->shape);
+}
+
+static contents contents_of(const weft_program *p, int64_t rank) {
+    contents d = {{1, 2}, {1, 2}, {1, 2}};
     for (size_t i = 0; i < p->nall_vars; i++) {
         const weft_var *v = p->all_vars[i];
-        mix_bytes(&d, v->name->bytes, v->name->nbytes);
-        mix(&d, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);
-        mix(&d, (uint64_t)v->persistable << 1 | v->need_check_feed);
-        mix_bytes(&d, v->dims, v->ndim * sizeof *v->dims);
-        mix_placement(&d, v->dist);
+        mix_bytes(&d.all, v->name->bytes, v->name->nbytes);
+        mix(&d.all, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);
+        mix(&d.flow, (uint64_t)v->persistable << 1 | v->need_check_feed);
+        mix_bytes(&d.all, v->dims, v->ndim * sizeof *v->dims);
+        mix_placement(&d.flow, v->dist);
     }
     for (size_t i = 0; i < p->nblocks; i++) {
-        mix(&d, p->blocks[i]->nops);
-        FOR_EACH_OP(op, p->blocks[i]) mix_op(&d, op);
+        mix(&d.flow, p->blocks[i]->nops);
+        FOR_EACH_OP(op, p->blocks[i]) {
+            mix_op(&d, op);
+            if (strncmp(op->type->bytes, "c_reduce_", 9) == 0 || op_is(op, "reduce"))
+                mix(&d.standing, is_root(p, op, rank));
+        }
     }
+    mix_world(&d.standing, p, rank);
+    mix(&d.all, d.flow.a);
+    mix(&d.all, d.flow.b);
     return d;
 }
 
@@ -175,9 +186,11 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
     out->first_rank = ARENA_ARRAY(a, int64_t, n);
     size_t capacity = 16;
     while (capacity < 2 * n) capacity *= 2;
-    digest *digests = ARENA_ARRAY(a, digest, n);
+    mixture *known_contents = ARENA_ARRAY(a, mixture, n);
+    out->flows = ARENA_ARRAY(a, mixture, n);
     known *table = ARENA_ARRAY(a, known, capacity);
-    if (!out->class_of || !out->programs || !out->first_rank || !digests || !table) return base_out_of_memory();
+    if (!out->class_of || !out->programs || !out->first_rank || !out->flows || !known_contents || !table)
+        return base_out_of_memory();
     for (size_t r = 0; r < n; r++) {
         out->class_of[r] = UINT32_MAX;
         if (!out->by_rank[r]) continue;
@@ -186,11 +199,14 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
             out->class_of[r] = k->class;
             continue;
         }
-        digest d = content_of(out->by_rank[r]);
+        contents d = contents_of(out->by_rank[r], (int64_t)r);
         uint32_t c = 0;
-        while (c < out->count && (digests[c].a != d.a || digests[c].b != d.b)) c++;
+        while (c < out->count && !mixture_equal(&known_contents[c], &d.all)) c++;
         if (c == out->count) {
-            digests[c] = d;
+            known_contents[c] = d.all;
+            out->flows[c] = d.flow;
+            mix(&out->flows[c], d.standing.a);
+            mix(&out->flows[c], d.standing.b);
             out->programs[c] = out->by_rank[r];
             out->first_rank[c] = (int64_t)r;
             out->count++;

@@ -3,6 +3,7 @@
 #define PROOF_CLASSES_H
 
 #include "program/ir.h"
+#include "proof/mixture.h"
 
 typedef struct rank_classes {
     int64_t nranks;
@@ -10,6 +11,7 @@ typedef struct rank_classes {
     uint32_t *class_of;            /* by rank; UINT32_MAX: not given */
     const weft_program **programs; /* by class: that of its first rank */
     int64_t *first_rank;           /* by class */
+    mixture *flows; /* by class: how values flow, and where the first rank stands in its rings and meshes */
     size_t count;
 } rank_classes;
 

@@ -42,6 +42,26 @@ static weft_status tell(const proof_schedule *s, const proof_collective *first, 
     return finding_says(f, &found->remedy, "a stream of its own for ring %lld", (long long)c->ring);
 }
 
+/* Some collectives say themselves how many ranks they expect: as many as their ring has. */
+weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_findings *f) {
+    for (size_t i = 0; i < s->ncollectives; i++) {
+        const proof_collective *c = &s->collectives[i];
+        const weft_op *op = s->events[c->event].op;
+        const ring *r = program_find_ring(s->program, c->ring);
+        if (!op || !r || !op_find_attr(op, "nranks") || attr_int(op, "nranks", r->nranks) == r->nranks) continue;
+        weft_finding *found;
+        char words[256];
+        TRY(finding_add(f, WEFT_VERDICT_INVALID_PROGRAM, &found));
+        if (!found) return NULL;
+        TRY(finding_op(f, found, s, c->event, rank, "communicates"));
+        found->ring = c->ring;
+        finding_op_text(&found->ops[0], words, sizeof words);
+        TRY(finding_says(f, &found->message, "%s is made for %lld ranks, ring %lld has %d (rank %lld)", words,
+                         (long long)attr_int(op, "nranks", 0), (long long)c->ring, (int)r->nranks, (long long)rank));
+    }
+    return NULL;
+}
+
 weft_status check_communicators(const proof_schedule *s, int64_t rank, weft_findings *f) {
     arena scratch;
     arena_init(&scratch, &s->context->allocator);

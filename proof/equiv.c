@@ -77,6 +77,7 @@ static int worst_first(const void *a, const void *b) {
 
 typedef struct pair {
     const output *before, *after;
+    bool is_loose; /* equal but for a factor: another rank has the result, and its program tells */
 } pair;
 
 static weft_status say_difference(prover *v, value before, value after, weft_equivalence *out, const char *var) {
@@ -111,9 +112,9 @@ static weft_status settle(prover *v, normal_mode mode, pair *pairs, size_t *coun
     for (size_t i = 0; i < n && !status; i++) {
         value x = normal_of(&v->normals[mode], pairs[i].before->term);
         value y = normal_of(&v->normals[mode], pairs[i].after->term);
-        if (x.term != y.term || x.factor != y.factor)
+        if (x.term != y.term || (x.factor != y.factor && !pairs[i].is_loose))
             pairs[kept++] = pairs[i];
-        else
+        else if (!pairs[i].is_loose)
             status =
                 equivalence_add(out, pairs[i].after->var, mode == NORMAL_REALS ? WEFT_SAME_REALS : WEFT_SAME_RANGE, "");
     }
@@ -133,13 +134,42 @@ static weft_status settle_all(prover *v, pair *pairs, size_t count, weft_equival
     return NULL;
 }
 
+/* What is reduced to one rank leaves the others' programs, though nothing in them uses it. */
+static bool is_sent(const collective *c) {
+    return op_is(c->op, "reduce") || strncmp(c->op->type->bytes, "c_reduce_", 9) == 0;
+}
+
+static size_t find_sent(const outputs *o, size_t from) {
+    while (from < o->ncollectives && !is_sent(&o->collectives[from])) from++;
+    return from;
+}
+
+static weft_status pair_sent(const outputs *before, const outputs *after, arena *a, pair *pairs, size_t *count,
+                             weft_equivalence *out) {
+    size_t i = find_sent(before, 0), k = find_sent(after, 0);
+    for (; i < before->ncollectives && k < after->ncollectives;
+         i = find_sent(before, i + 1), k = find_sent(after, k + 1)) {
+        const collective *x = &before->collectives[i], *y = &after->collectives[k];
+        if (x->argument == y->argument) continue;
+        output *both = ARENA_ARRAY(a, output, 2);
+        if (!both) return base_out_of_memory();
+        both[0] = (output){.var = "what is reduced to one rank", .term = x->argument};
+        both[1] = (output){.var = "what is reduced to one rank", .term = y->argument};
+        pairs[(*count)++] = (pair){&both[0], &both[1], true};
+    }
+    if (i < before->ncollectives || k < after->ncollectives)
+        return equivalence_add(out, "what is reduced to one rank", WEFT_NOT_PROVED,
+                               "expected as many reduces to one rank, found fewer or more");
+    return NULL;
+}
+
 weft_status outputs_compare(prover *v, const outputs *before, const outputs *after, weft_equivalence *out) {
     arena memory;
     arena_init(&memory, &v->terms.context->allocator);
     weft_status status = NULL;
     size_t count = 0;
     const output **by_key = ARENA_ARRAY(&memory, const output *, v->terms.symbols.count + 1);
-    pair *pairs = ARENA_ARRAY(&memory, pair, before->count + 1);
+    pair *pairs = ARENA_ARRAY(&memory, pair, before->count + before->ncollectives + 1);
     if (!by_key || !pairs) TRY_DONE(base_out_of_memory());
     for (size_t i = 0; i < after->count; i++) by_key[after->items[i].key->id] = &after->items[i];
     for (size_t i = 0; i < before->count; i++) {
@@ -148,8 +178,9 @@ weft_status outputs_compare(prover *v, const outputs *before, const outputs *aft
         if (!y)
             TRY_DONE(equivalence_add(out, x->var, WEFT_NOT_PROVED, "expected it to leave the program, found it gone"));
         else if (x->term != y->term)
-            pairs[count++] = (pair){x, y};
+            pairs[count++] = (pair){x, y, false};
     }
+    TRY_DONE(pair_sent(before, after, &memory, pairs, &count, out));
     TRY_DONE(settle_all(v, pairs, count, out));
 done:
     arena_fini(&memory);
@@ -164,7 +195,8 @@ weft_status outputs_compare_pairs(prover *v, const outputs *before, const output
     pair *pairs = ARENA_ARRAY(&memory, pair, before->count + 1);
     if (!pairs) TRY_DONE(base_out_of_memory());
     for (size_t i = 0; i < before->count; i++)
-        if (before->items[i].term != after->items[i].term) pairs[count++] = (pair){&before->items[i], &after->items[i]};
+        if (before->items[i].term != after->items[i].term)
+            pairs[count++] = (pair){&before->items[i], &after->items[i], false};
     TRY_DONE(settle_all(v, pairs, count, out));
 done:
     arena_fini(&memory);

@@ -58,6 +58,13 @@ static weft_status find_slices(const weft_plan *plan, arena *a, slices *out) {
     return NULL;
 }
 
+/* Of a bucket the members count, not other names of the whole, in which there is padding. */
+static bool has_members(const weft_plan *plan, const slices *parts, int32_t value) {
+    for (size_t k = parts->first[value]; k < parts->first[value + 1]; k++)
+        if (plan->values[parts->parts[k]].nbytes < plan->values[value].nbytes) return true;
+    return false;
+}
+
 static weft_status add_collective(proof_schedule *s, const weft_plan *plan, const slices *parts, const plan_instr *i) {
     proof_collective *c;
     int32_t moved = i->in_first[i->schema->ninputs] ? i->in[0] : i->out_first[i->schema->noutputs] ? i->out[0] : -1;
@@ -66,8 +73,10 @@ static weft_status add_collective(proof_schedule *s, const weft_plan *plan, cons
     c->is_guarded = i->guard >= 0;
     if (!v) return NULL;
     size_t begin = parts->first[moved], end = parts->first[moved + 1];
+    bool members = has_members(plan, parts, moved);
     for (size_t k = begin; k < end; k++) {
         const plan_value *part = &plan->values[parts->parts[k]];
+        if (members && part->nbytes == v->nbytes) continue;
         TRY(schedule_member(s, part->name, part->offset - v->offset));
         s->members[s->nmembers - 1].nbytes = part->nbytes;
     }

@@ -15,6 +15,13 @@ typedef struct late_wait {
     uint32_t event;
 } late_wait;
 
+/* Bytes that an asynchronous collective fills. */
+typedef struct filling {
+    int64_t begin, end;
+    uint32_t event;
+    uint32_t next; /* of the same buffer; PROOF_NONE */
+} filling;
+
 typedef struct maker {
     proof_schedule *s;
     binder names;
@@ -24,7 +31,9 @@ typedef struct maker {
     size_t recorded_capacity;
     late_wait *late;
     size_t nlate, late_capacity;
-    uint32_t *async_of; /* by buffer: the collective that fills it and that nobody waited for; PROOF_NONE */
+    filling *fillings;
+    size_t nfillings, filling_capacity;
+    uint32_t *async_of; /* by buffer: the latest filling; PROOF_NONE */
     size_t async_capacity;
     bool *entered;                             /* by block: blocks that several ops run would multiply */
     const char *assumed_type, *assumed_stream; /* of --stream; NULL */
@@ -202,18 +211,25 @@ static weft_status add_stream_wait(maker *m, const weft_op *op, uint32_t index, 
     return compute_waits ? join_streams(m, op, index, own, 0) : join_streams(m, op, index, 0, own);
 }
 
-/* wait_tensor: the stream waits for the asynchronous collective that fills the value. */
+static uint32_t filling_of(const maker *m, uint32_t filled) {
+    return filled < m->async_capacity ? m->async_of[filled] : PROOF_NONE;
+}
+
+/* wait_tensor: the stream waits for the asynchronous collectives that fill bytes of the value. */
 static weft_status add_value_wait(maker *m, const weft_op *op, uint32_t index) {
-    uint32_t stream;
+    uint32_t stream, event;
     TRY(stream_of(m, op, &stream));
-    TRY(schedule_event(m->s, op, index, stream, NULL));
+    TRY(schedule_event(m->s, op, index, stream, &event));
+    TRY(add_waits(m, op, event));
     FOR_EACH_ARG(op, false, u) {
         binding at;
         TRY(bind_get(&m->names, u->var, &at));
-        if (at.buffer < m->async_capacity && m->async_of[at.buffer] != PROOF_NONE)
-            TRY(schedule_wait(m->s, m->async_of[at.buffer]));
+        for (uint32_t i = filling_of(m, at.buffer); i != PROOF_NONE; i = m->fillings[i].next)
+            if (m->fillings[i].begin < at.begin + at.nbytes && at.begin < m->fillings[i].end)
+                TRY(schedule_wait(m->s, m->fillings[i].event));
     }
-    return bind_views(&m->names, op);
+    TRY(bind_views(&m->names, op));
+    return add_record(m, op, event);
 }
 
 /* An asynchronous collective starts on its ring's stream when what was launched on compute before it is complete. */
@@ -227,6 +243,19 @@ static weft_status begin_async(maker *m, const weft_op *op, uint32_t index, uint
     return schedule_wait(m->s, mark);
 }
 
+/* One that a later one on its stream covers is forgotten. */
+static void forget_covered(maker *m, const filling *by) {
+    for (uint32_t i = by->next, *to_it = &m->fillings[m->nfillings - 1].next; i != PROOF_NONE;
+         i = m->fillings[i].next) {
+        const filling *f = &m->fillings[i];
+        bool same_stream = m->s->events[f->event].stream == m->s->events[by->event].stream;
+        if (same_stream && by->begin <= f->begin && f->end <= by->end)
+            *to_it = f->next;
+        else
+            to_it = &m->fillings[i].next;
+    }
+}
+
 static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
     FOR_EACH_ARG(op, true, u) {
         binding at;
@@ -234,7 +263,11 @@ static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
         size_t had = m->async_capacity;
         TRY(grow(m->s->arena, &m->async_of, &m->async_capacity, (size_t)at.buffer + 1, sizeof *m->async_of));
         for (size_t i = had; i < m->async_capacity; i++) m->async_of[i] = PROOF_NONE;
-        m->async_of[at.buffer] = event;
+        TRY(grow(m->s->arena, &m->fillings, &m->filling_capacity, m->nfillings + 1, sizeof *m->fillings));
+        filling *f = &m->fillings[m->nfillings];
+        *f = (filling){at.begin, at.begin + at.nbytes, event, m->async_of[at.buffer]};
+        m->async_of[at.buffer] = (uint32_t)m->nfillings++;
+        forget_covered(m, f);
     }
     return NULL;
 }

@@ -128,6 +128,8 @@ static weft_status difference(pairing *p, const proof_collective *x, const proof
     *verdict = WEFT_VERDICT_WRONG_DATA;
     if (x->reduce != y->reduce)
         return finding_says(p->findings, out, "%s against %s", reduce_word(x->reduce), reduce_word(y->reduce));
+    if (x->history != y->history)
+        return finding_says(p->findings, out, "other collectives moved this value before on the one than on the other");
     return NULL;
 }
 
@@ -241,15 +243,19 @@ static weft_status compare_sequences(pairing *p) {
     if (!p->a_list) p->a_list = &none;
     if (!p->b_list) p->b_list = &none;
     uint32_t n = p->a_list->count < p->b_list->count ? p->a_list->count : p->b_list->count;
+    bool is_wrong = false; /* what moves wrong data goes on, and may hang later */
     for (uint32_t k = 0; k < n; k++) {
         const proof_collective *x = at(p->a, p->a_list, k), *y = at(p->b, p->b_list, k);
         weft_verdict verdict;
         const char *what;
         TRY(difference(p, x, y, &verdict, &what));
-        if (what) return tell_pair(p, verdict, x, y, k, what);
+        bool hangs = what && verdict == WEFT_VERDICT_DEADLOCK;
+        if (what && (hangs || !is_wrong)) TRY(tell_pair(p, verdict, x, y, k, what));
+        if (hangs) return NULL;
+        is_wrong |= what != NULL;
     }
     if (p->a_list->count != p->b_list->count) return tell_missing(p, p->a_list->count > n, n);
-    return compare_contents(p);
+    return is_wrong ? NULL : compare_contents(p);
 }
 
 static uint64_t *find_seen(uint64_t *table, size_t capacity, uint64_t key) {
@@ -301,9 +307,24 @@ static weft_status tell_stranger(pairing *p, int64_t rank) {
         finding_op_text(&found->ops[0], words, sizeof words), (long long)rank, (long long)p->ring, (long long)rank);
 }
 
+/* Lists of members that were found equal: ranks with one program have one list. */
+typedef struct equal_lists {
+    const int64_t *lists[16];
+    size_t count;
+} equal_lists;
+
+static bool is_equal_list(equal_lists *known, const int64_t *members, const int64_t *theirs, size_t count) {
+    for (size_t i = 0; i < known->count && i < 16; i++)
+        if (known->lists[i] == theirs) return true;
+    if (theirs != members && memcmp(theirs, members, count * sizeof *members) != 0) return false;
+    known->lists[known->count++ % 16] = theirs;
+    return true;
+}
+
 /* Compares `rank`, the first member of the ring, with the others. */
 static weft_status compare_members(pairing *p, int64_t rank, const int64_t *members, size_t count) {
     const proof_ranks *r = p->ranks;
+    equal_lists known = {.count = 0};
     for (size_t i = 0; i < count; i++) {
         int64_t other = members[i];
         if (other == rank) continue;
@@ -315,7 +336,7 @@ static weft_status compare_members(pairing *p, int64_t rank, const int64_t *memb
         }
         size_t ntheirs;
         const int64_t *theirs = pairing_members(r, other, p->ring, &ntheirs);
-        if (ntheirs != count || (theirs != members && memcmp(theirs, members, count * sizeof *members) != 0)) {
+        if (ntheirs != count || !is_equal_list(&known, members, theirs, count)) {
             TRY(tell_ranks_differ(p, rank, other));
             continue;
         }
@@ -334,6 +355,7 @@ static weft_status compare_members(pairing *p, int64_t rank, const int64_t *memb
 }
 
 static bool is_member(const int64_t *members, size_t count, int64_t rank) {
+    if ((size_t)rank < count && members[rank] == rank) return true; /* a ring of all ranks */
     for (size_t i = 0; i < count; i++)
         if (members[i] == rank) return true;
     return false;

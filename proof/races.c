@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "program/grow.h"
-#include "proof/checks.h"
+#include "proof/across.h"
 #include "proof/order.h"
 #include "proof/ranges.h"
 
@@ -17,6 +17,8 @@ typedef struct toucher {
     uint32_t stream, index;
 } toucher;
 
+#define ORDERED (UINT64_C(1) << 31) /* beyond any event */
+
 typedef struct hunter {
     const proof_schedule *s;
     arena *arena;
@@ -24,8 +26,10 @@ typedef struct hunter {
     toucher **touchers;   /* by buffer */
     byte_ranges *ranges;  /* by buffer; nstreams 0: one stream alone touches it */
     uint32_t *low, *high; /* by access: its parts */
-    uint64_t *told;       /* pairs of events: open addressing, 0 is free */
+    uint64_t *told;       /* pairs of events, and with ORDERED those that do not race: open addressing, 0 is free */
     size_t ntold, told_capacity;
+    across *across; /* order that comes from other ranks; NULL: there are none */
+    uint32_t class;
     int64_t rank;
     weft_findings *findings;
 } hunter;
@@ -123,9 +127,15 @@ static uint64_t *find_told(uint64_t *table, size_t capacity, uint64_t pair) {
     return &table[i];
 }
 
-/* Whether the pair is new; it is told from here on. */
-static weft_status tell_once(hunter *h, size_t x, size_t y, bool *out_new) {
-    uint64_t pair = x < y ? (uint64_t)(x + 1) << 32 | (y + 1) : (uint64_t)(y + 1) << 32 | (x + 1);
+static uint64_t pair_of(size_t x, size_t y) {
+    return x < y ? (uint64_t)(x + 1) << 32 | (y + 1) : (uint64_t)(y + 1) << 32 | (x + 1);
+}
+
+static bool is_noted(const hunter *h, uint64_t pair) {
+    return h->told_capacity && *find_told(h->told, h->told_capacity, pair) != 0;
+}
+
+static weft_status note(hunter *h, uint64_t pair) {
     if (2 * (h->ntold + 1) > h->told_capacity) {
         size_t capacity = h->told_capacity ? 2 * h->told_capacity : 64;
         uint64_t *table = ARENA_ARRAY(h->arena, uint64_t, capacity);
@@ -135,9 +145,8 @@ static weft_status tell_once(hunter *h, size_t x, size_t y, bool *out_new) {
         h->told = table;
         h->told_capacity = capacity;
     }
-    uint64_t *cell = find_told(h->told, h->told_capacity, pair);
-    *out_new = *cell == 0;
-    if (*out_new) *cell = pair, h->ntold++;
+    *find_told(h->told, h->told_capacity, pair) = pair;
+    h->ntold++;
     return NULL;
 }
 
@@ -177,10 +186,27 @@ weft_status race_tell(const proof_schedule *s, int64_t rank, size_t earlier, boo
                         (long long)a->index, of_step_before ? " of the step before" : "");
 }
 
-static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x) {
-    bool is_new = false;
-    TRY(tell_once(h, earlier, later, &is_new));
-    return is_new ? race_tell(h->s, h->rank, earlier, of_step_before, later, x, h->findings) : NULL;
+/* Whether other ranks order a pair of one step: asked once. */
+static weft_status is_ordered_across(hunter *h, size_t earlier, size_t later, bool *out) {
+    uint64_t ordered = pair_of(earlier, later) | ORDERED;
+    *out = is_noted(h, ordered);
+    if (*out || !h->across) return NULL;
+    TRY(across_orders(h->across, h->class, (uint32_t)earlier, (uint32_t)later, out));
+    return *out ? note(h, ordered) : NULL;
+}
+
+/* *out_races: false if other ranks order the two. */
+static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x,
+                        bool *out_races) {
+    uint64_t pair = pair_of(earlier, later);
+    bool is_ordered = false;
+    *out_races = true;
+    if (is_noted(h, pair)) return NULL;
+    if (!of_step_before) TRY(is_ordered_across(h, earlier, later, &is_ordered));
+    *out_races = !is_ordered;
+    if (is_ordered) return NULL;
+    TRY(note(h, pair));
+    return race_tell(h->s, h->rank, earlier, of_step_before, later, x, h->findings);
 }
 
 /* --- hunting ------------------------------------------------------------------------------------------------------ */
@@ -193,9 +219,10 @@ static weft_status check_access(hunter *h, size_t event, size_t k) {
         if (stream == h->s->events[event].stream) continue;
         uint32_t last = ranges_last(r, h->low[k], h->high[k], i, x->is_write);
         if (last <= h->walk.clock[stream]) continue;
-        bool earlier_step;
+        bool earlier_step, races = false;
         uint32_t other = order_event_at(&h->walk, stream, last, &earlier_step);
-        if (h->walk.step == 0 || earlier_step) return tell(h, other, earlier_step, event, x);
+        if (h->walk.step == 0 || earlier_step) TRY(tell(h, other, earlier_step, event, x, &races));
+        if (races) return NULL; /* the first of this access is enough */
     }
     return NULL;
 }
@@ -226,12 +253,21 @@ static weft_status hunt(hunter *h) {
     return NULL;
 }
 
-weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f) {
-    if (s->nstreams < 2) return NULL; /* one stream runs in order */
+static weft_status hunt_alone(hunter *h) {
+    if (h->s->nstreams < 2) return NULL; /* one stream runs in order */
     arena scratch;
-    arena_init(&scratch, &s->context->allocator);
-    hunter h = {.s = s, .arena = &scratch, .rank = rank, .findings = f};
-    weft_status status = hunt(&h);
+    arena_init(&scratch, &h->s->context->allocator);
+    h->arena = &scratch;
+    weft_status status = hunt(h);
     arena_fini(&scratch);
     return status;
+}
+
+weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f) {
+    return hunt_alone(&(hunter){.s = s, .rank = rank, .findings = f});
+}
+
+weft_status check_races_among(across *others, uint32_t class, int64_t rank, weft_findings *f) {
+    const proof_schedule *s = others->ranks->classes[class].schedule;
+    return hunt_alone(&(hunter){.s = s, .across = others, .class = class, .rank = rank, .findings = f});
 }

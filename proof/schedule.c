@@ -78,7 +78,7 @@ weft_status schedule_end(proof_schedule *s) {
     TRY(grow(s->arena, &s->events, &s->event_capacity, s->nevents + 1, sizeof *s->events));
     s->events[s->nevents] = (proof_event){
         .first_access = (uint32_t)s->naccesses, .first_wait = (uint32_t)s->nwaits, .collective = PROOF_NONE};
-    return NULL;
+    return schedule_histories(s);
 }
 
 void schedule_replace_waits(proof_schedule *s, uint32_t *list, const uint32_t *first) {

@@ -47,6 +47,7 @@ typedef struct proof_collective {
     int64_t count;   /* elements; -1: not known */
     int64_t root;    /* -1: none */
     int reduce;      /* a weft_reduce, or -1 */
+    uint64_t history; /* which collectives made what it moves: history.c */
     bool is_guarded; /* runs under a condition */
     uint32_t first_member, nmembers;
 } proof_collective;
@@ -116,6 +117,8 @@ WEFT_MUST_USE weft_status schedule_collective(proof_schedule *s, int64_t ring_id
 WEFT_MUST_USE weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset);
 WEFT_MUST_USE weft_status schedule_problem(proof_schedule *s, weft_verdict verdict, uint32_t event, const char *format,
                                            ...) WEFT_PRINTF(4, 5);
+/* history.c: what collectives move, as collectives before made it. Part of schedule_end. */
+WEFT_MUST_USE weft_status schedule_histories(proof_schedule *s);
 /* Closes the lists. Nothing may be added after it. */
 WEFT_MUST_USE weft_status schedule_end(proof_schedule *s);
 /* Gives events new waits: `waits` of event i are list[first[i] .. first[i + 1]). */

@@ -1,22 +1,32 @@
-/* slots.c: collectives with finite resources: a rank launches them in program order through one queue, and at most k of
- * its own are in flight; the next waits in the queue, and everything behind it too. A collective is complete when all
- * members have launched it. Launching as soon as possible is the best that can happen, so if it ends before everything
- * is complete, every order does. */
+/* slots.c: collectives with finite resources: a rank launches in program order through one queue, and at most k of its
+ * collectives are in flight; the next waits in the queue, and everything behind it too. A collective is complete when
+ * all members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is
+ * done ever keeps something else from being done, since a slot is taken by the next in the queue and no other. */
 #include "proof/checks.h"
+#include "proof/order.h"
 
 /* One collective of one ring over all its members. */
 typedef struct instance {
-    uint32_t nmembers, nlaunched;
+    uint32_t nmembers, nreached;
 } instance;
+
+/* What has happened on a rank. */
+typedef struct rank_state {
+    uint32_t *instance_of; /* by collective, or PROOF_NONE */
+    uint32_t *done;        /* by stream: how many are complete */
+    uint32_t launched;     /* all events before this one */
+    uint32_t blocker;      /* the host waits for it; PROOF_NONE */
+    bool *has_reached;     /* by stream: a collective that is next, and whose instance knows */
+    int64_t in_flight;
+} rank_state;
 
 typedef struct machine {
     const proof_ranks *r;
     arena *arena;
+    order_walk *walks; /* by class: events by stream */
     instance *instances;
     size_t ninstances;
-    uint32_t **instance_of; /* by rank: by collective, or PROOF_NONE */
-    uint32_t *next;         /* by rank: the collective to launch next */
-    uint32_t *done;         /* by rank: all before this one are complete */
+    rank_state *ranks;
     int64_t limit;
 } machine;
 
@@ -42,25 +52,35 @@ static weft_status number_rings(machine *m, int64_t rank) {
             const ring_sequence *list = pairing_find(d, c->sequences[i].ring);
             ngiven++;
             for (uint32_t n = 0; list && n < list->count; n++)
-                m->instance_of[members[k]][d->order[list->first + n]] = (uint32_t)m->ninstances + n;
+                m->ranks[members[k]].instance_of[d->order[list->first + n]] = (uint32_t)m->ninstances + n;
         }
         for (uint32_t n = 0; n < c->sequences[i].count; n++) m->instances[m->ninstances++].nmembers = (uint32_t)ngiven;
     }
     return NULL;
 }
 
+static weft_status prepare_rank(machine *m, int64_t rank) {
+    const proof_schedule *s = class_at(m, rank)->schedule;
+    rank_state *q = &m->ranks[rank];
+    q->blocker = PROOF_NONE;
+    q->instance_of = ARENA_ARRAY(m->arena, uint32_t, s->ncollectives + 1);
+    q->done = ARENA_ARRAY(m->arena, uint32_t, s->nstreams + 1);
+    q->has_reached = ARENA_ARRAY(m->arena, bool, s->nstreams + 1);
+    if (!q->instance_of || !q->done || !q->has_reached) return base_out_of_memory();
+    for (size_t i = 0; i < s->ncollectives; i++) q->instance_of[i] = PROOF_NONE;
+    return NULL;
+}
+
 static weft_status prepare(machine *m) {
     size_t total = 0, n = (size_t)m->r->nranks;
-    m->instance_of = ARENA_ARRAY(m->arena, uint32_t *, n);
-    m->next = ARENA_ARRAY(m->arena, uint32_t, n);
-    m->done = ARENA_ARRAY(m->arena, uint32_t, n);
-    if (!m->instance_of || !m->next || !m->done) return base_out_of_memory();
+    m->ranks = ARENA_ARRAY(m->arena, rank_state, n + 1);
+    m->walks = ARENA_ARRAY(m->arena, order_walk, m->r->nclasses + 1);
+    if (!m->ranks || !m->walks) return base_out_of_memory();
+    for (size_t c = 0; c < m->r->nclasses; c++) TRY(order_begin(&m->walks[c], m->r->classes[c].schedule, m->arena));
     for (int64_t rank = 0; rank < m->r->nranks; rank++) {
         if (!is_given(m->r, rank)) continue;
-        size_t count = class_at(m, rank)->schedule->ncollectives;
-        total += count;
-        if (!(m->instance_of[rank] = ARENA_ARRAY(m->arena, uint32_t, count + 1))) return base_out_of_memory();
-        for (size_t i = 0; i < count; i++) m->instance_of[rank][i] = PROOF_NONE;
+        total += class_at(m, rank)->schedule->ncollectives;
+        TRY(prepare_rank(m, rank));
     }
     if (!(m->instances = ARENA_ARRAY(m->arena, instance, total + 1))) return base_out_of_memory();
     for (int64_t rank = 0; rank < m->r->nranks; rank++)
@@ -68,47 +88,96 @@ static weft_status prepare(machine *m) {
     return NULL;
 }
 
-static bool is_complete(const machine *m, int64_t rank, uint32_t collective) {
-    uint32_t i = m->instance_of[rank][collective];
-    return i == PROOF_NONE || m->instances[i].nlaunched == m->instances[i].nmembers;
+/* --- an execution ------------------------------------------------------------------------------------------------- */
+
+static const order_walk *walk_at(const machine *m, int64_t rank) {
+    return &m->walks[m->r->class_of[rank]];
 }
 
-/* Launches what the rank's slots allow; whether it launched any. */
-static bool launch(machine *m, int64_t rank) {
-    const proof_schedule *s = class_at(m, rank)->schedule;
-    int64_t in_flight = 0;
+static bool is_done(const machine *m, int64_t rank, uint32_t event) {
+    const order_walk *w = walk_at(m, rank);
+    return m->ranks[rank].done[w->s->events[event].stream] >= w->position[event];
+}
+
+/* The instance that an event is a part of; NULL: it completes alone. */
+static instance *instance_at(const machine *m, int64_t rank, uint32_t event) {
+    uint32_t c = walk_at(m, rank)->s->events[event].collective;
+    uint32_t i = c == PROOF_NONE ? PROOF_NONE : m->ranks[rank].instance_of[c];
+    return i == PROOF_NONE ? NULL : &m->instances[i];
+}
+
+/* Launches what the rank's host and slots allow. */
+static bool launch(const machine *m, int64_t rank) {
+    const proof_schedule *s = walk_at(m, rank)->s;
+    rank_state *q = &m->ranks[rank];
     bool any = false;
-    while (m->done[rank] < m->next[rank] && is_complete(m, rank, m->done[rank])) m->done[rank]++;
-    for (uint32_t i = m->done[rank]; i < m->next[rank]; i++) in_flight += !is_complete(m, rank, i);
-    while (m->next[rank] < s->ncollectives && in_flight < m->limit) {
-        uint32_t i = m->next[rank]++;
-        if (m->instance_of[rank][i] != PROOF_NONE) m->instances[m->instance_of[rank][i]].nlaunched++;
-        in_flight += !is_complete(m, rank, i);
+    while (q->launched < s->nevents && (q->blocker == PROOF_NONE || is_done(m, rank, q->blocker))) {
+        bool takes_slot = instance_at(m, rank, q->launched) != NULL;
+        if (takes_slot && q->in_flight >= m->limit) break;
+        q->in_flight += takes_slot;
+        q->blocker = s->events[q->launched].blocks_host && !s->launches_freely ? q->launched : PROOF_NONE;
+        q->launched++;
         any = true;
     }
     return any;
 }
 
-static weft_status tell(machine *m, weft_findings *f) {
+static bool can_start(const machine *m, int64_t rank, uint32_t event) {
+    const proof_schedule *s = walk_at(m, rank)->s;
+    if (event >= m->ranks[rank].launched) return false;
+    for (size_t k = 0; k < proof_nwaits(s, event); k++) {
+        uint32_t wait = s->waits[s->events[event].first_wait + k];
+        if (wait < event && !is_done(m, rank, wait)) return false;
+    }
+    return true;
+}
+
+/* Does what can be done on a stream; a collective that all members have reached each member ends by itself. */
+static bool advance(const machine *m, int64_t rank, uint32_t stream) {
+    const order_walk *w = walk_at(m, rank);
+    rank_state *q = &m->ranks[rank];
+    bool any = false;
+    while (q->done[stream] < w->length[stream]) {
+        uint32_t event = w->by_position[w->first[stream] + q->done[stream]];
+        instance *i = instance_at(m, rank, event);
+        if (!q->has_reached[stream] && !can_start(m, rank, event)) break;
+        if (i && !q->has_reached[stream]) i->nreached++, any = true;
+        q->has_reached[stream] = i != NULL;
+        if (i && i->nreached < i->nmembers) break;
+        q->has_reached[stream] = false;
+        q->in_flight -= i != NULL;
+        q->done[stream]++;
+        any = true;
+    }
+    return any;
+}
+
+static bool go_on(const machine *m, int64_t rank) {
+    bool any = launch(m, rank);
+    for (uint32_t t = 0; t < walk_at(m, rank)->s->nstreams; t++) any |= advance(m, rank, t);
+    return any;
+}
+
+static weft_status tell(const machine *m, weft_findings *f) {
     weft_finding *found = NULL;
     for (int64_t rank = 0; rank < m->r->nranks; rank++) {
         if (!is_given(m->r, rank)) continue;
-        const proof_schedule *s = class_at(m, rank)->schedule;
-        if (m->next[rank] == s->ncollectives) continue;
+        const rank_state *q = &m->ranks[rank];
+        const proof_schedule *s = walk_at(m, rank)->s;
+        if (q->launched == s->nevents || q->in_flight < m->limit || !instance_at(m, rank, q->launched)) continue;
         if (!found) TRY(finding_add(f, WEFT_VERDICT_RESOURCE_DEADLOCK, &found));
         if (!found) return NULL;
-        TRY(finding_op(f, found, s, s->collectives[m->next[rank]].event, rank, "waits for a slot"));
+        if (!found->nops) found->ring = s->collectives[s->events[q->launched].collective].ring;
+        TRY(finding_op(f, found, s, q->launched, rank, "waits for a slot"));
         if (found->nops == 4) break; /* enough to see it */
     }
     if (!found) return NULL;
     char words[256];
-    int64_t rank = found->ops[0].rank;
-    found->ring = class_at(m, rank)->schedule->collectives[m->next[rank]].ring;
     return finding_says(f, &found->message,
                         "with %lld collectives in flight, rank %lld cannot launch %s (ring %lld): those in flight wait "
                         "for ranks that cannot launch either",
-                        (long long)m->limit, (long long)rank, finding_op_text(&found->ops[0], words, sizeof words),
-                        (long long)found->ring);
+                        (long long)m->limit, (long long)found->ops[0].rank,
+                        finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring);
 }
 
 weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, weft_findings *f) {
@@ -118,7 +187,7 @@ weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, weft_findin
     weft_status status = prepare(&m);
     for (bool any = !status; any;) {
         any = false;
-        for (int64_t rank = 0; rank < r->nranks; rank++) any |= is_given(r, rank) && launch(&m, rank);
+        for (int64_t rank = 0; rank < r->nranks; rank++) any |= is_given(r, rank) && go_on(&m, rank);
     }
     if (!status) status = tell(&m, f);
     arena_fini(&scratch);

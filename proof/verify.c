@@ -1,6 +1,7 @@
 /* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one question after another. */
 #include "plan/plan.h"
-#include "proof/checks.h"
+#include "proof/across.h"
+#include "proof/alike.h"
 #include "proof/classes.h"
 
 enum { DEFAULT_MAX_FINDINGS = 1000 };
@@ -14,6 +15,13 @@ typedef struct verifier {
     proof_schedule *schedules; /* by class, under the reading */
     proof_schedule *programs;  /* by class: as the program stands, in order */
     weft_plan **plans;         /* by class, where the reading is by_bytes */
+    bool *is_made;             /* by class: it could be planned */
+    proof_ranks ranks;
+    across across;
+    uint32_t *alike; /* by class: the first that moves alike */
+    bool *is_calm;   /* by class: no two launches seem to race */
+    bool *is_whole;  /* by class: no read of what is stale or was never written */
+    bool *is_joined; /* by class: nothing that differs between ranks reaches state */
 } verifier;
 
 static weft_status tell_problems(verifier *v, const proof_schedule *s, int64_t rank) {
@@ -63,64 +71,120 @@ static weft_status make_schedule(verifier *v, size_t class, bool *out_made) {
     return v->options->reading == WEFT_READING_BY_NAME ? schedule_order_by_name(&v->schedules[class]) : NULL;
 }
 
+static weft_status make_schedules(verifier *v) {
+    size_t n = v->classes.count;
+    v->schedules = ARENA_ARRAY(&v->arena, proof_schedule, n);
+    v->programs = ARENA_ARRAY(&v->arena, proof_schedule, n);
+    v->plans = ARENA_ARRAY(&v->arena, weft_plan *, n);
+    v->is_made = ARENA_ARRAY(&v->arena, bool, n);
+    if (!v->schedules || !v->programs || !v->plans || !v->is_made) return base_out_of_memory();
+    for (size_t c = 0; c < n; c++) TRY(make_schedule(v, c, &v->is_made[c]));
+    return NULL;
+}
+
+static weft_status list_ranks(verifier *v) {
+    proof_ranks *r = &v->ranks;
+    *r = (proof_ranks){.context = v->context,
+                       .programs = v->classes.by_rank,
+                       .class_of = v->classes.class_of,
+                       .nranks = v->classes.nranks,
+                       .nclasses = v->classes.count};
+    int64_t *all = ARENA_ARRAY(&v->arena, int64_t, r->nranks);
+    proof_class *classes = ARENA_ARRAY(&v->arena, proof_class, r->nclasses);
+    if (!all || !classes) return base_out_of_memory();
+    for (int64_t i = 0; i < r->nranks; i++) all[i] = i;
+    for (size_t c = 0; c < r->nclasses; c++) TRY(pairing_list(&v->schedules[c], &v->arena, &classes[c]));
+    r->all = all;
+    r->classes = classes;
+    TRY(alike_in_motion(v->schedules, r->nclasses, &v->arena, &v->alike));
+    v->is_calm = ARENA_ARRAY(&v->arena, bool, r->nclasses);
+    v->is_joined = ARENA_ARRAY(&v->arena, bool, r->nclasses);
+    v->is_whole = ARENA_ARRAY(&v->arena, bool, r->nclasses);
+    if (!v->is_calm || !v->is_whole || !v->is_joined) return base_out_of_memory();
+    return across_begin(&v->across, r, &v->arena);
+}
+
+/* Classes that move alike race alike; where the first seems to, each is looked at, for its own names and partners. */
+static weft_status judge_races(verifier *v, uint32_t class) {
+    size_t before = v->findings->count + v->findings->nleft_out + v->across.nasked;
+    if (v->alike[class] != class && v->is_calm[v->alike[class]]) return NULL;
+    TRY(check_races_among(&v->across, class, v->classes.first_rank[class], v->findings));
+    v->is_calm[class] = v->findings->count + v->findings->nleft_out + v->across.nasked == before;
+    return NULL;
+}
+
+/* Asked of the program as it stands, which a plan does not tell. */
+static weft_status judge_reads(verifier *v, uint32_t class) {
+    size_t before = v->findings->count + v->findings->nleft_out;
+    int64_t rank = v->classes.first_rank[class];
+    bool tells = v->options->reading != WEFT_READING_BY_BYTES && v->alike[class] != class;
+    if (tells && v->is_whole[v->alike[class]]) return NULL;
+    TRY(check_uninitialised(&v->programs[class], rank, v->findings));
+    TRY(check_stale(&v->programs[class], rank, v->findings));
+    v->is_whole[class] = v->findings->count + v->findings->nleft_out == before;
+    return NULL;
+}
+
+static weft_status judge_replicas(verifier *v, size_t class) {
+    const rank_classes *of = &v->classes;
+    size_t before = v->findings->count + v->findings->nleft_out, first = 0;
+    while (!mixture_equal(&of->flows[first], &of->flows[class])) first++;
+    if (first != class && v->is_joined[first]) return NULL;
+    TRY(check_replicas(of->programs[class], of->first_rank[class], of->nranks, v->findings));
+    v->is_joined[class] = v->findings->count + v->findings->nleft_out == before;
+    return NULL;
+}
+
 /* Questions about one rank of each class. */
-static weft_status judge_classes(verifier *v, bool *out_all_made) {
-    *out_all_made = true;
+static weft_status judge_classes(verifier *v) {
     for (size_t c = 0; c < v->classes.count; c++) {
-        bool made;
+        bool made = v->is_made[c], any_launch = v->options->launch_any && v->options->reading == WEFT_READING_BY_NAME;
         int64_t rank = v->classes.first_rank[c];
-        TRY(make_schedule(v, c, &made));
-        if (!made) *out_all_made = false;
-        bool any_launch = v->options->launch_any && v->options->reading == WEFT_READING_BY_NAME;
         if (made && any_launch)
             TRY(check_any_launch(&v->schedules[c], rank, v->findings));
         else if (made)
-            TRY(check_races(&v->schedules[c], rank, v->findings));
+            TRY(judge_races(v, (uint32_t)c));
         if (made && v->options->reading == WEFT_READING_BY_BYTES)
             TRY(check_overwritten(&v->schedules[c], rank, v->findings));
-        TRY(check_uninitialised(&v->programs[c], rank, v->findings));
-        TRY(check_stale(&v->programs[c], rank, v->findings));
+        TRY(judge_reads(v, (uint32_t)c));
         TRY(check_shards(&v->programs[c], rank, v->findings));
+        TRY(check_ring_sizes(&v->programs[c], rank, v->findings));
         if (v->options->reading == WEFT_READING_BY_NAME) TRY(check_communicators(&v->programs[c], rank, v->findings));
-        TRY(check_replicas(v->classes.programs[c], rank, v->classes.nranks, v->findings));
+        TRY(judge_replicas(v, c));
     }
     return NULL;
 }
 
-/* Questions about all ranks together. Where rings do not agree there is no saying what waits for what. */
+/* Whether rings do not agree, from finding number `first` on: then there is no saying what waits for what. */
+static bool is_stuck(const weft_findings *f, size_t first) {
+    bool stuck = f->nleft_out > 0;
+    for (size_t i = first; i < f->count; i++) stuck |= f->items[i].verdict != WEFT_VERDICT_WRONG_DATA;
+    return stuck;
+}
+
+/* Questions about all ranks together. */
 static weft_status judge_ranks(verifier *v) {
-    proof_ranks ranks = {.context = v->context,
-                         .programs = v->classes.by_rank,
-                         .class_of = v->classes.class_of,
-                         .nranks = v->classes.nranks,
-                         .nclasses = v->classes.count};
-    int64_t *all = ARENA_ARRAY(&v->arena, int64_t, ranks.nranks);
-    proof_class *classes = ARENA_ARRAY(&v->arena, proof_class, ranks.nclasses);
-    if (!all || !classes) return base_out_of_memory();
-    for (int64_t i = 0; i < ranks.nranks; i++) all[i] = i;
-    for (size_t c = 0; c < ranks.nclasses; c++) TRY(pairing_list(&v->schedules[c], &v->arena, &classes[c]));
-    ranks.all = all;
-    ranks.classes = classes;
+    proof_ranks ranks;
     size_t before = v->findings->count;
-    for (size_t c = 0; c < ranks.nclasses; c++)
-        TRY(check_ring_order(&classes[c], v->classes.first_rank[c], v->findings));
+    TRY(alike_ranks(&v->ranks, v->alike, &v->arena, &ranks));
+    for (uint32_t c = 0; c < v->ranks.nclasses; c++)
+        if (v->alike[c] == c) TRY(check_ring_order(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
     TRY(check_pairing(&ranks, v->findings));
-    if (v->findings->count > before) return NULL;
+    if (is_stuck(v->findings, before)) return NULL;
     TRY(check_deadlock(&ranks, v->findings));
-    if (v->findings->count > before || !v->options->max_in_flight) return NULL;
+    if (is_stuck(v->findings, before) || !v->options->max_in_flight) return NULL;
     return check_slots(&ranks, v->options->max_in_flight, v->findings);
 }
 
 static weft_status judge(verifier *v, const weft_program *const *programs, size_t nprograms) {
     TRY(classes_find(programs, nprograms, v->options->nranks, &v->arena, &v->classes));
     size_t n = v->classes.count;
-    v->schedules = ARENA_ARRAY(&v->arena, proof_schedule, n);
-    v->programs = ARENA_ARRAY(&v->arena, proof_schedule, n);
-    v->plans = ARENA_ARRAY(&v->arena, weft_plan *, n);
-    if (!v->schedules || !v->programs || !v->plans) return base_out_of_memory();
-    bool all_made;
-    TRY(judge_classes(v, &all_made));
+    TRY(make_schedules(v));
+    TRY(list_ranks(v));
+    TRY(judge_classes(v));
     TRY(check_owners(v->programs, n, v->classes.first_rank, v->findings));
+    bool all_made = true;
+    for (size_t c = 0; c < n; c++) all_made &= v->is_made[c];
     if (all_made) TRY(judge_ranks(v));
     if (v->findings->nleft_out)
         TRY(findings_add_note(v->findings, "%zu more findings are not listed", v->findings->nleft_out));

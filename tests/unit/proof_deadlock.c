@@ -62,6 +62,10 @@ static const struct {
              "0, peer: 0}}\n",
      "deadlock"},
     {"nobody receives", HEAD(0) "  - {send_v2: {X: g}, attrs: {ring_id: 0, peer: 1}}\n", HEAD(1), "deadlock"},
+    {"wrong data first, then one rank has one more", HEAD(0) ON(SUM, 0, "g") ON(SUM, 0, "h"),
+     HEAD(1) ON("c_allreduce_max", 0, "g"), "wrong_data deadlock"},
+    {"wrong data on one ring, a cycle over two", HEAD(0) ON("c_allreduce_max", 2, "w") ON(SUM, 0, "g") ON(SUM, 1, "h"),
+     HEAD(1) ON(SUM, 2, "w") ON(SUM, 1, "h") ON(SUM, 0, "g"), "wrong_data deadlock"},
 };
 
 Test(proof_deadlock, programs_by_hand) {
@@ -99,6 +103,24 @@ Test(proof_deadlock, launches_in_flight_are_limited) {
     cr_expect(strstr(two, "deadlock") == NULL, "%s", two);
     free(one);
     free(two);
+}
+
+/* What the host waits for keeps it from launching too: rank 0 launches nothing more before ring 0's first is complete,
+ * which rank 1 launches only when one of its two in flight is. */
+Test(proof_deadlock, a_host_that_waits_launches_nothing) {
+#define SYNC(stream) "  - {c_sync_comm_stream: {X: g}, out: {Out: g}, dist: {stream: " stream "}}\n"
+    static const char first[] =
+        HEAD(0) ON_STREAM(SUM, 0, "g", "s1") SYNC("s1") ON_STREAM(SUM, 1, "h", "s2") ON_STREAM(SUM, 2, "w", "s3"),
+                      second[] = HEAD(1) ON_STREAM(SUM, 1, "h", "s2") ON_STREAM(SUM, 2, "w", "s3")
+                          ON_STREAM(SUM, 0, "g", "s1");
+    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER, .max_in_flight = 2};
+    char *two = judge(first, second, &o);
+    o.max_in_flight = 3;
+    char *three = judge(first, second, &o);
+    cr_expect(strstr(two, "resource_deadlock") != NULL, "%s", two);
+    cr_expect(strstr(three, "deadlock") == NULL, "%s", three);
+    free(two);
+    free(three);
 }
 
 /* Streams that launch by themselves: two collectives of a ring need a wait between them. */

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proof/checks.h"
 #include "tests/support/judge.h"
@@ -103,6 +104,57 @@ Test(proof_races, a_race_is_told_with_ops_bytes_and_remedy) {
                      "scale #0 on stream compute writes \"g\", c_allreduce_sum #1 on stream s reads \"g\": bytes 0 to "
                      "16 of \"g\", and nothing orders the two (rank 0)");
     free(message);
+}
+
+#define BOTH MAKE("g", "") MAKE("h", ", dist: {record: e}")
+#define APART                                                                                                          \
+    BOTH REDUCE("g", ", dist: {stream: s, wait: [e]}") REDUCE("h", ", dist: {stream: t, wait: [e], record: r}")        \
+        USE("g", ", dist: {wait: [r]}")
+
+/* The reduce of h is complete only when rank 1 has reduced g. */
+Test(proof_races, other_ranks_order_too) {
+    static const char first[] = VARS APART, second[] = VARS BOTH REDUCE("g", "") REDUCE("h", "") USE("g", "");
+    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    char *in_order = judge(first, second, &o), *apart = judge(first, NULL, &o);
+    cr_expect_str_eq(in_order, "safe");
+    cr_expect_str_eq(apart, "race");
+    free(in_order);
+    free(apart);
+}
+
+/* Programs that differ in what no race depends on are looked at once, and told each. */
+Test(proof_races, ranks_that_move_alike) {
+    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    for (size_t i = 0; i < 2; i++) {
+        const char *expected = i ? "race race" : "safe";
+        char *other = strdup(cases[i].text);
+        for (char *at = other; (at = strstr(at, "scale: 2.0")) != NULL; at++) memcpy(at, "scale: 3.0", 10);
+        char *found = judge(cases[i].text, other, &o);
+        cr_expect_str_eq(found, expected, "expected %s, found %s", expected, found);
+        free(found);
+        free(other);
+    }
+}
+
+#define ASYNC(var, ring)                                                                                               \
+    "  - {all_reduce: {x: " var "}, out: {out: " var "}, attrs: {ring_id: " ring ", async_op: true}}\n"
+#define WAIT_FOR(var, dist) "  - {wait_tensor: {X: " var "}, out: {Out: " var "}" dist "}\n"
+
+/* Of a bucket's members each is waited for by itself, and a wait can record an event. */
+Test(proof_races, a_wait_for_a_value) {
+#define STARTED VARS COALESCE MAKE("a", "") MAKE("b", "") ASYNC("a", "0") ASYNC("b", "1")
+    static const struct {
+        const char *text, *expected;
+    } waits[] = {{STARTED WAIT_FOR("a", "") USE("a", ""), "safe"},
+                 {STARTED WAIT_FOR("b", "") USE("a", ""), "race"},
+                 {STARTED WAIT_FOR("f", "") USE("a", "") USE("b", ""), "safe"},
+                 {STARTED WAIT_FOR("a", ", dist: {stream: s, record: w}") USE("a", ", dist: {wait: [w]}"), "safe"},
+                 {STARTED WAIT_FOR("a", ", dist: {stream: s}") USE("a", ""), "race"}};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        char *found = judge(waits[i].text, NULL, &(weft_verify_options){.reading = WEFT_READING_IN_ORDER});
+        cr_expect_str_eq(found, waits[i].expected, "%zu: expected %s, found %s", i, waits[i].expected, found);
+        free(found);
+    }
 }
 
 /* Only one order of launches is usual; worker pools allow others. */

@@ -1,0 +1,16 @@
+/* alike.h: classes whose programs differ, but not in what a question looks at: it is asked of the first of them. */
+#ifndef PROOF_ALIKE_H
+#define PROOF_ALIKE_H
+
+#include "proof/checks.h"
+#include "proof/mixture.h"
+
+/* Out: by class, the first class whose launches move alike: the same streams, waits, collectives and what they move,
+ * and accesses. Names may differ, and the extents of buffers that one stream alone touches and nothing is a part of. */
+WEFT_MUST_USE weft_status alike_in_motion(const proof_schedule *schedules, size_t n, arena *a, uint32_t **out);
+
+/* `ranks` with classes that move alike as one. */
+WEFT_MUST_USE weft_status alike_ranks(const proof_ranks *ranks, const uint32_t *first_alike, arena *a,
+                                      proof_ranks *out);
+
+#endif

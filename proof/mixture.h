@@ -1,0 +1,41 @@
+/* mixture.h: 128 bits of hash. Two contents that differ and have one hash are not to be expected. */
+#ifndef PROOF_MIXTURE_H
+#define PROOF_MIXTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct mixture {
+    uint64_t a, b;
+} mixture;
+
+static inline void mix(mixture *d, uint64_t value) {
+    d->a = (d->a ^ value) * 0x9E3779B97F4A7C15u;
+    d->a ^= d->a >> 29;
+    d->b = (d->b + value) * 0xC2B2AE3D27D4EB4Fu;
+    d->b ^= d->b >> 31;
+}
+
+static inline void mix_bytes(mixture *d, const void *bytes, size_t nbytes) {
+    const unsigned char *at = bytes;
+    mix(d, nbytes);
+    for (; nbytes >= 8; at += 8, nbytes -= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        mix(d, word);
+    }
+    uint64_t rest = 0;
+    if (nbytes) memcpy(&rest, at, nbytes);
+    mix(d, rest);
+}
+
+static inline void mix_text(mixture *d, const char *bytes) {
+    mix_bytes(d, bytes ? bytes : "", bytes ? strlen(bytes) : 0);
+}
+
+static inline bool mixture_equal(const mixture *x, const mixture *y) {
+    return x->a == y->a && x->b == y->b;
+}
+
+#endif
