@@ -2,15 +2,55 @@
  *
  * The terms of all states lie in one table: what a pass leaves alone is the same term, so only what changed is looked
  * at twice, and the program before need not be kept. A pass that says that it changes the meaning is reported as not
- * checked; later passes are held against what it made. */
+ * checked; later passes are held against what it made.
+ *
+ * Where ops run on several streams, the waits that the program states (events, c_wait_*, wait_tensor) are looked at
+ * too: a pass may not bring the first race into a program that had none when read in order. */
 #include <time.h>
 
 #include "passes/pass_proof.h"
+#include "weft/verify.h"
 
 static double now_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool has_streams(weft_program *p) {
+    char of_ring[RING_STREAM_NBYTES];
+    FOR_EACH_OP(op, p->blocks[0]) {
+        if (op_stream(op, of_ring)) return true;
+    }
+    return false;
+}
+
+static int64_t count_ranks(const weft_program *p) {
+    int64_t most = 0;
+    for (size_t i = 0; i < p->nrings; i++)
+        for (int k = 0; k < p->rings[i].nranks; k++)
+            if (p->rings[i].ranks[k] > most) most = p->rings[i].ranks[k];
+    return most + 1;
+}
+
+/* Whether ops race where only stated waits order streams. After `pass` (else NULL) that is an error. */
+static weft_status find_race(weft_program *p, const weft_pass *pass, bool *out_races) {
+    *out_races = false;
+    if (!has_streams(p)) return NULL;
+    const weft_program *one = p;
+    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = count_ranks(p)};
+    weft_findings *findings;
+    TRY(weft_verify(&one, 1, &options, &findings));
+    weft_status status = NULL;
+    for (size_t i = 0; !*out_races && i < weft_findings_count(findings); i++) {
+        const weft_finding *f = weft_finding_at(findings, i);
+        *out_races = f->verdict == WEFT_VERDICT_RACE;
+        if (*out_races && pass)
+            status = weft_status_create(WEFT_INVALID_PROGRAM, p->place, "after pass %s, read in order: %s", pass->name,
+                                        f->message);
+    }
+    weft_findings_destroy(findings);
+    return status;
 }
 
 weft_status pass_proof_begin(pass_proof *proof, const weft_pass_list *list, weft_program *program) {
@@ -19,7 +59,7 @@ weft_status pass_proof_begin(pass_proof *proof, const weft_pass_list *list, weft
     TRY(prover_init(&proof->prover, list->context));
     TRY(prover_take(&proof->prover, program));
     proof->edits = program->edits;
-    return NULL;
+    return find_race(program, NULL, &proof->races);
 }
 
 void pass_proof_end(pass_proof *proof) {
@@ -34,21 +74,26 @@ static weft_status not_proved(const weft_pass *pass, const weft_program *program
                               var ? var : "", words);
 }
 
-weft_status pass_proof_after(pass_proof *proof, const weft_pass *pass, weft_program *program, weft_report *report,
-                             pass_report *out) {
-    if (proof->how < WEFT_PROVE_REPORT) return NULL;
+static weft_status compare(pass_proof *proof, const weft_pass *pass, weft_program *program, pass_report *out) {
     bool changed = program->edits != proof->edits;
-    double start = now_seconds();
     proof->edits = program->edits;
+    if (changed && !proof->races) TRY(find_race(program, pass, &proof->races));
     if (pass->changes_meaning) {
         out->not_proved = pass->changes_meaning;
         return changed ? prover_take(&proof->prover, program) : NULL;
     }
-    weft_status status =
-        changed ? prover_compare(&proof->prover, program, &out->proof) : prover_same(&proof->prover, &out->proof);
-    out->proof_seconds = now_seconds() - start;
-    if (!status && proof->how == WEFT_PROVE_REQUIRE && weft_equivalence_grade(out->proof) == WEFT_NOT_PROVED)
-        status = not_proved(pass, program, out->proof);
+    TRY(changed ? prover_compare(&proof->prover, program, &out->proof) : prover_same(&proof->prover, &out->proof));
+    if (proof->how == WEFT_PROVE_REQUIRE && weft_equivalence_grade(out->proof) == WEFT_NOT_PROVED)
+        return not_proved(pass, program, out->proof);
+    return NULL;
+}
+
+weft_status pass_proof_after(pass_proof *proof, const weft_pass *pass, weft_program *program, weft_report *report,
+                             pass_report *out) {
+    if (proof->how < WEFT_PROVE_REPORT) return NULL;
+    double start = now_seconds();
+    weft_status status = compare(proof, pass, program, out);
+    if (!pass->changes_meaning) out->proof_seconds = now_seconds() - start;
     if (status) {
         const char *message = weft_status_message(status);
         out->failure = arena_string(&report->arena, message, strlen(message));
