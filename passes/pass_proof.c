@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "passes/pass_proof.h"
+#include "proof/classes.h"
 #include "weft/verify.h"
 
 static double now_seconds(void) {
@@ -25,20 +26,12 @@ static bool has_streams(weft_program *p) {
     return false;
 }
 
-static int64_t count_ranks(const weft_program *p) {
-    int64_t most = 0;
-    for (size_t i = 0; i < p->nrings; i++)
-        for (int k = 0; k < p->rings[i].nranks; k++)
-            if (p->rings[i].ranks[k] > most) most = p->rings[i].ranks[k];
-    return most + 1;
-}
-
 /* Whether ops race where only stated waits order streams. After `pass` (else NULL) that is an error. */
 static weft_status find_race(weft_program *p, const weft_pass *pass, bool *out_races) {
     *out_races = false;
     if (!has_streams(p)) return NULL;
     const weft_program *one = p;
-    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = count_ranks(p)};
+    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = program_last_rank(p) + 1};
     weft_findings *findings;
     TRY(weft_verify(&one, 1, &options, &findings));
     weft_status status = NULL;

@@ -119,8 +119,7 @@ static contents contents_of(const weft_program *p, int64_t rank) {
 
 /* --- ranks -------------------------------------------------------------------------------------------------------- */
 
-/* The largest rank that a program speaks of. */
-static int64_t last_rank(const weft_program *p) {
+int64_t program_last_rank(const weft_program *p) {
     int64_t last = p->rank > 0 ? p->rank : 0;
     for (size_t i = 0; i < p->nrings; i++)
         for (int k = 0; k < p->rings[i].nranks; k++)
@@ -144,7 +143,7 @@ static weft_status place_programs(const weft_program *const *programs, size_t n,
     bool one_for_all = n == 1 && (nranks > 0 || !programs[0]->has_dist || programs[0]->rank < 0), failed;
     if (!nranks) {
         nranks = (int64_t)n;
-        if (n == 1 && last_rank(programs[0]) + 1 > nranks) nranks = last_rank(programs[0]) + 1;
+        if (n == 1 && program_last_rank(programs[0]) + 1 > nranks) nranks = program_last_rank(programs[0]) + 1;
     }
     if (nranks < 1 || nranks > MAX_RANKS || (!one_for_all && (int64_t)n > nranks))
         return weft_status_create(WEFT_INVALID_ARGUMENT, "verify",

@@ -19,5 +19,7 @@ typedef struct rank_classes {
  * or are in rank order. O(n) for n ops in all. */
 WEFT_MUST_USE weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
                                        rank_classes *out);
+/* The largest rank that a program speaks of. */
+int64_t program_last_rank(const weft_program *p);
 
 #endif

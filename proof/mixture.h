@@ -10,10 +10,10 @@ typedef struct mixture {
     uint64_t a, b;
 } mixture;
 
-static inline void mix(mixture *d, uint64_t value) {
-    d->a = (d->a ^ value) * 0x9E3779B97F4A7C15u;
+static inline void mix(mixture *d, uint64_t word) {
+    d->a = (d->a ^ word) * 0x9E3779B97F4A7C15u;
     d->a ^= d->a >> 29;
-    d->b = (d->b + value) * 0xC2B2AE3D27D4EB4Fu;
+    d->b = (d->b + word) * 0xC2B2AE3D27D4EB4Fu;
     d->b ^= d->b >> 31;
 }
 

@@ -4,9 +4,8 @@
  *
  * A segment tree over the end points of accesses knows the value that wrote each part last; where a whole subtree
  * agrees, its root says so. */
-#include <stdlib.h>
-
 #include "proof/checks.h"
+#include "proof/ranges.h"
 
 enum { TEMPORARY = 1 }; /* the buffer of temporary memory: schedule_from_plan */
 static const uint32_t UNWRITTEN = PROOF_NONE, MIXED = (uint32_t)PROOF_NONE - 1;
@@ -20,13 +19,6 @@ typedef struct layer {
     weft_findings *findings;
 } layer;
 
-static int compare_points(const void *x, const void *y) {
-    int64_t a, b;
-    memcpy(&a, x, sizeof a);
-    memcpy(&b, y, sizeof b);
-    return (a > b) - (a < b);
-}
-
 static weft_status build(layer *l, arena *a) {
     size_t n = 0;
     l->points = ARENA_ARRAY(a, int64_t, 2 * l->s->naccesses + 1);
@@ -36,25 +28,11 @@ static weft_status build(layer *l, arena *a) {
         l->points[n++] = l->s->accesses[k].begin;
         l->points[n++] = l->s->accesses[k].end;
     }
-    if (n) qsort(l->points, n, sizeof *l->points, compare_points);
-    for (size_t i = 0; i < n; i++)
-        if (!i || l->points[i] != l->points[l->npoints - 1]) l->points[l->npoints++] = l->points[i];
+    l->npoints = points_sort(l->points, n);
     for (l->nleaves = 1; l->nleaves < l->npoints;) l->nleaves *= 2;
     if (!(l->owner = ARENA_ARRAY(a, uint32_t, 2 * l->nleaves))) return base_out_of_memory();
     for (size_t i = 0; i < 2 * l->nleaves; i++) l->owner[i] = UNWRITTEN;
     return NULL;
-}
-
-static size_t find_point(const layer *l, int64_t point) {
-    size_t low = 0, high = l->npoints;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (l->points[middle] < point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* Node `node` has the parts [begin, begin + size). */
@@ -105,7 +83,7 @@ static weft_status tell(layer *l, size_t event, const proof_access *x, uint32_t 
 }
 
 static uint32_t other_in(const layer *l, int64_t begin, int64_t end, uint32_t value) {
-    return find_other(l, 1, 0, l->nleaves, find_point(l, begin), find_point(l, end), value);
+    return find_other(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, begin), points_find(l->points, l->npoints, end), value);
 }
 
 /* Of a bucket that is reduced or scaled as a whole the members count: what becomes of padding is nobody's business. */
@@ -133,7 +111,7 @@ static weft_status sweep_event(layer *l, size_t event) {
     for (size_t k = e->first_access; k < s->events[event + 1].first_access; k++) {
         const proof_access *x = &s->accesses[k];
         if (x->buffer == TEMPORARY && x->is_write)
-            put(l, 1, 0, l->nleaves, find_point(l, x->begin), find_point(l, x->end), x->owner);
+            put(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, x->begin), points_find(l->points, l->npoints, x->end), x->owner);
     }
     return NULL;
 }

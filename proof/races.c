@@ -4,8 +4,6 @@
  * Launches are taken in order, over two steps. Of every byte range the last read and the last write of each stream are
  * known (ranges.c); a stream runs in order, so if its last conflicting access is complete when this one starts, all of
  * them are (order.c). Buffers that one stream alone touches cannot race. Each pair is told once. */
-#include <stdlib.h>
-
 #include "program/grow.h"
 #include "proof/across.h"
 #include "proof/order.h"
@@ -56,13 +54,6 @@ static weft_status list_touchers(hunter *h) {
     return NULL;
 }
 
-static int compare_points(const void *x, const void *y) {
-    int64_t a, b;
-    memcpy(&a, x, sizeof a);
-    memcpy(&b, y, sizeof b);
-    return (a > b) - (a < b);
-}
-
 /* Where accesses to each buffer begin and end, sorted, once each. */
 static weft_status list_points(hunter *h) {
     const proof_schedule *s = h->s;
@@ -87,11 +78,7 @@ static weft_status build_ranges(hunter *h) {
     for (size_t i = 0; i < h->s->nbuffers; i++) {
         byte_ranges *r = &h->ranges[i];
         if (!r->nstreams) continue;
-        qsort(r->points, r->npoints, sizeof *r->points, compare_points);
-        size_t n = 0;
-        for (size_t k = 0; k < r->npoints; k++)
-            if (!n || r->points[k] != r->points[n - 1]) r->points[n++] = r->points[k];
-        r->npoints = n;
+        r->npoints = points_sort(r->points, r->npoints);
         if (!(r->streams = ARENA_ARRAY(h->arena, uint32_t, r->nstreams))) return base_out_of_memory();
         for (const toucher *t = h->touchers[i]; t; t = t->next) r->streams[t->index] = t->stream;
         TRY(ranges_build(r, h->arena));

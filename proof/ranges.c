@@ -3,6 +3,35 @@
  * stream only grow, so marking is assigning. */
 #include "proof/ranges.h"
 
+#include <stdlib.h>
+
+static int compare_points(const void *x, const void *y) {
+    int64_t a, b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, y, sizeof b);
+    return (a > b) - (a < b);
+}
+
+size_t points_sort(int64_t *points, size_t npoints) {
+    size_t n = 0;
+    if (npoints) qsort(points, npoints, sizeof *points, compare_points);
+    for (size_t i = 0; i < npoints; i++)
+        if (!n || points[i] != points[n - 1]) points[n++] = points[i];
+    return n;
+}
+
+size_t points_find(const int64_t *points, size_t npoints, int64_t point) {
+    size_t low = 0, high = npoints;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (points[middle] < point)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 weft_status ranges_build(byte_ranges *r, arena *a) {
     r->nleaves = r->npoints > 1 ? r->npoints - 1 : 1;
     size_t count;
@@ -12,21 +41,9 @@ weft_status ranges_build(byte_ranges *r, arena *a) {
     return r->whole && r->any ? NULL : base_out_of_memory();
 }
 
-static size_t find_point(const byte_ranges *r, int64_t point) {
-    size_t low = 0, high = r->npoints;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (r->points[middle] < point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 void ranges_find(const byte_ranges *r, int64_t begin, int64_t end, size_t *out_low, size_t *out_high) {
-    *out_low = find_point(r, begin);
-    *out_high = find_point(r, end);
+    *out_low = points_find(r->points, r->npoints, begin);
+    *out_high = points_find(r->points, r->npoints, end);
 }
 
 /* The later of what conflicts with a read or a write. */

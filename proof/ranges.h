@@ -19,6 +19,11 @@ typedef struct byte_ranges {
     epochs *whole, *any; /* node * nstreams + index of the stream */
 } byte_ranges;
 
+/* Sorts end points and drops those that are there twice; how many are left. */
+size_t points_sort(int64_t *points, size_t npoints);
+/* The first point that is not before `point`. */
+size_t points_find(const int64_t *points, size_t npoints, int64_t point);
+
 WEFT_MUST_USE weft_status ranges_build(byte_ranges *r, arena *a);
 /* Parts [*out_low, *out_high) of an access whose ends are points. */
 void ranges_find(const byte_ranges *r, int64_t begin, int64_t end, size_t *out_low, size_t *out_high);
