@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "weft/verify.h"
 
 const char *cli_value(const cli_args *args, const char *name) {
     for (size_t i = args->ngiven; i-- > 0;)
@@ -46,11 +47,12 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
 }
 
 bool cli_stated_waits(const cli_args *args, bool *out) {
-    const char *reading = cli_value(args, "--reading");
-    *out = reading && strcmp(reading, "in_order") == 0;
-    if (!reading || *out || strcmp(reading, "by_bytes") == 0) return true;
-    cli_usage_error(args->command, "--reading: expected by_bytes or in_order, found \"%s\"", reading);
-    return false;
+    const char *given = cli_value(args, "--reading");
+    weft_reading reading = WEFT_READING_BY_BYTES;
+    bool is_known = !given || (weft_reading_parse(given, &reading) && reading != WEFT_READING_BY_NAME);
+    *out = reading == WEFT_READING_IN_ORDER;
+    if (!is_known) cli_usage_error(args->command, "--reading: expected by_bytes or in_order, found \"%s\"", given);
+    return is_known;
 }
 
 int cli_fail(const cli_args *args, weft_status status) {
