@@ -86,8 +86,6 @@ static bool put_special(buffer *b, double value) {
     return true;
 }
 
-/* %g drops trailing zeros, so the first precision that reads back is the shortest; 6 (15) digits always survive a
- * normal float (double), so shorter ones need no trial except among subnormals. */
 void buffer_integer(buffer *b, int64_t value) {
     char digits[20], *at = digits + sizeof digits;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -97,6 +95,8 @@ void buffer_integer(buffer *b, int64_t value) {
     buffer_append(b, at, (size_t)(digits + sizeof digits - at));
 }
 
+/* %g drops trailing zeros, so the first precision that reads back is the shortest; 6 (15) digits always survive a
+ * normal float (double), so shorter ones need no trial except among subnormals. */
 void buffer_float(buffer *b, float value) {
     if (put_special(b, (double)value)) return;
     char digits[64];

@@ -1,7 +1,6 @@
 /* json.c: jansson with Weft's errors. jansson caps nesting at 2048 levels itself, on which printing recurses; names may
  * hold NUL. A long document is walked here and only its entries become trees, one at a time: a tree takes some thirty
  * times its text. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -82,7 +81,7 @@ void json_put_value(buffer *out, const json_t *value) {
     case JSON_OBJECT: put_members(out, value); return;
     case JSON_ARRAY: put_items(out, value); return;
     case JSON_STRING: json_put_string(out, json_string_value(value), json_string_length(value)); return;
-    case JSON_INTEGER: buffer_format(out, "%" PRId64, (int64_t)json_integer_value(value)); return;
+    case JSON_INTEGER: buffer_integer(out, json_integer_value(value)); return;
     case JSON_REAL: buffer_double(out, json_real_value(value)); return;
     case JSON_TRUE: buffer_text(out, "true"); return;
     case JSON_FALSE: buffer_text(out, "false"); return;

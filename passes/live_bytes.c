@@ -27,10 +27,6 @@ void live_bytes_add(live_bytes *l, size_t first, size_t end, int64_t nbytes) {
     if (first < end) add(l, 1, 0, l->nleaves, first, end, nbytes);
 }
 
-int64_t live_bytes_peak(const live_bytes *l) {
-    return l->most[1];
-}
-
 /* The outermost position above `limit`, from the left or from the right; nleaves: there is none. `limit` is less what
  * the ancestors add. */
 static size_t find(const live_bytes *l, size_t node, size_t low, size_t high, size_t first, size_t end, int64_t limit,

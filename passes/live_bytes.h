@@ -14,7 +14,6 @@ typedef struct live_bytes {
 WEFT_MUST_USE weft_status live_bytes_create(live_bytes *l, arena *a, size_t npositions);
 /* Adds to every position of [first, end). O(log n), as the others. */
 void live_bytes_add(live_bytes *l, size_t first, size_t end, int64_t nbytes);
-int64_t live_bytes_peak(const live_bytes *l);
 /* The first position of [first, end) with more than `limit`, or `end`. */
 size_t live_bytes_first_above(const live_bytes *l, size_t first, size_t end, int64_t limit);
 /* One past the last position of [first, end) with more than `limit`, or `first`. */
