@@ -59,7 +59,7 @@ ifneq ($(DNNL),0)
   endif
 endif
 
-LIB_DIRS := base dist_attr program ops plan proof passes executor executor/kernels executor/comm executor/devices
+LIB_DIRS := base dist_attr program ops plan proof proof/schedule proof/equivalence proof/certificate passes executor executor/kernels executor/comm executor/devices
 LIB_SRCS := $(sort $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))

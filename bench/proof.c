@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "proof/classes.h"
-#include "proof/schedule.h"
+#include "proof/schedule/schedule.h"
 #include "weft/verify.h"
 
 enum {

@@ -3,7 +3,7 @@
 #define PASSES_PASS_PROOF_H
 
 #include "passes/pass_manager.h"
-#include "proof/equiv.h"
+#include "proof/equivalence/equiv.h"
 
 typedef struct pass_proof {
     prover prover;

@@ -4,8 +4,8 @@
  * ordered that depend on one another. Events order as before: who waits depends on who records. An op that the host
  * runs is complete before all that depends on it. Steps are launched one after another. What follows from these, closed
  * under transitivity, is all that every order of launches keeps; a search over pairs finds what it leaves open. */
-#include "proof/by_name.h"
 #include "proof/checks.h"
+#include "proof/schedule/by_name.h"
 
 typedef struct closure {
     by_name z;

@@ -2,7 +2,7 @@
 #ifndef PROOF_FINDINGS_H
 #define PROOF_FINDINGS_H
 
-#include "proof/schedule.h"
+#include "proof/schedule/schedule.h"
 
 struct weft_findings {
     weft_context *context;

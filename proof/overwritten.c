@@ -5,7 +5,7 @@
  * A segment tree over the end points of accesses knows the value that wrote each part last; where a whole subtree
  * agrees, its root says so. */
 #include "proof/checks.h"
-#include "proof/ranges.h"
+#include "proof/schedule/ranges.h"
 
 enum { TEMPORARY = 1 }; /* the buffer of temporary memory: schedule_from_plan */
 static const uint32_t UNWRITTEN = PROOF_NONE, MIXED = (uint32_t)PROOF_NONE - 1;
@@ -83,7 +83,8 @@ static weft_status tell(layer *l, size_t event, const proof_access *x, uint32_t 
 }
 
 static uint32_t other_in(const layer *l, int64_t begin, int64_t end, uint32_t value) {
-    return find_other(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, begin), points_find(l->points, l->npoints, end), value);
+    return find_other(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, begin),
+                      points_find(l->points, l->npoints, end), value);
 }
 
 /* Of a bucket that is reduced or scaled as a whole the members count: what becomes of padding is nobody's business. */
@@ -111,7 +112,8 @@ static weft_status sweep_event(layer *l, size_t event) {
     for (size_t k = e->first_access; k < s->events[event + 1].first_access; k++) {
         const proof_access *x = &s->accesses[k];
         if (x->buffer == TEMPORARY && x->is_write)
-            put(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, x->begin), points_find(l->points, l->npoints, x->end), x->owner);
+            put(l, 1, 0, l->nleaves, points_find(l->points, l->npoints, x->begin),
+                points_find(l->points, l->npoints, x->end), x->owner);
     }
     return NULL;
 }

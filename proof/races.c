@@ -6,8 +6,8 @@
  * them are (order.c). Buffers that one stream alone touches cannot race. Each pair is told once. */
 #include "program/grow.h"
 #include "proof/across.h"
-#include "proof/order.h"
-#include "proof/ranges.h"
+#include "proof/schedule/order.h"
+#include "proof/schedule/ranges.h"
 
 /* Streams that touch a buffer, in order of first touch. */
 typedef struct toucher {

@@ -1,7 +1,7 @@
 /* ring_order.c: where each stream launches by itself, nothing but streams and waits keeps the collectives of one ring
  * in order; on two streams of a rank they could go either way, and other than on the next rank. */
 #include "proof/checks.h"
-#include "proof/order.h"
+#include "proof/schedule/order.h"
 
 typedef struct ring_tracker {
     const proof_class *class;

@@ -3,7 +3,7 @@
  * all members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is
  * done ever keeps something else from being done, since a slot is taken by the next in the queue and no other. */
 #include "proof/checks.h"
-#include "proof/order.h"
+#include "proof/schedule/order.h"
 
 /* One collective of one ring over all its members. */
 typedef struct instance {

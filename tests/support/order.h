@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_ORDER_H
 
 #include "plan/plan.h"
-#include "proof/schedule.h"
+#include "proof/schedule/schedule.h"
 
 /* Ops by index in block 0 (of a plan: by number of instruction) that touch a byte, one writing, and are not ordered. */
 typedef struct order_pair {

@@ -1,0 +1,247 @@
+/* certificate.h: what the files of the certificate checker share. They include base/, dist_attr/ and program/ alone:
+ * what they know of ops they know by themselves (rules.c). */
+#ifndef PROOF_CERTIFICATE_CERTIFICATE_H
+#define PROOF_CERTIFICATE_CERTIFICATE_H
+
+#include "base/json.h"
+#include "program/ir.h"
+#include "weft/certificate.h"
+
+#define CERT_NONE UINT32_MAX
+
+/* --- the document (read.c) ------------------------------------------------------------------------------
+ */
+
+typedef enum cert_kind {
+    CERT_RANKS,
+    CERT_FEED,
+    CERT_REDUCE,
+    CERT_DENSE,
+    CERT_SEED,
+    CERT_FACTOR,
+    CERT_SLICE,
+    CERT_MEMBER,
+    CERT_STREAM,
+    CERT_WAIT,
+    CERT_KIND_COUNT
+} cert_kind;
+
+/* Members as in the document; those that a kind does not have are 0 or NULL. Texts are the document's. */
+typedef struct cert_claim {
+    cert_kind kind;
+    size_t pass;
+    int64_t op, other, offset, nbytes, ring, count;
+    const char *var, *to, *buffer, *text;
+    double factor;
+} cert_claim;
+
+typedef struct cert_numbers {
+    int64_t *items;
+    size_t count;
+} cert_numbers;
+
+typedef struct cert_pass {
+    const char *name, *before, *after;
+    cert_numbers inserted, removed, moved;
+    const char **types; /* of the inserted */
+    bool claims_all;    /* false: the pass gives no certificate */
+} cert_pass;
+
+typedef struct cert_document {
+    json_t *root;
+    const char *before, *after;
+    cert_numbers order; /* numbers of the last program's ops */
+    cert_pass *passes;
+    size_t npasses;
+    cert_claim *claims; /* of all passes */
+    size_t nclaims, claim_capacity;
+} cert_document;
+
+/* The caller frees root with json_decref, also where this fails. */
+WEFT_MUST_USE weft_status cert_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
+                                    arena *a, cert_document *out);
+
+/* --- rules of ops (rules.c) -----------------------------------------------------------------------------
+ */
+
+typedef enum cert_rule {
+    CERT_OPAQUE,  /* a function of its inputs and attrs: must be there before and after */
+    CERT_COPY,    /* out holds what x held */
+    CERT_NAME,    /* out is another name of x */
+    CERT_SCALE,   /* out is x times a number */
+    CERT_JOIN,    /* out is the all-reduce of x, argument by argument */
+    CERT_BUCKET,  /* coalesce_tensor */
+    CERT_NOTHING, /* touches no bytes */
+    CERT_VIEW     /* opaque, and the outputs share their bytes with the input */
+} cert_rule;
+
+cert_rule cert_rule_of(const weft_op *op);
+double cert_scale_of(const weft_op *op); /* CERT_SCALE: the number */
+/* CERT_JOIN: its ring, and how it joins. */
+int64_t cert_ring_of(const weft_op *op);
+weft_reduce cert_reduce_of(const weft_op *op);
+/* Whether the outputs are linear, jointly, in all inputs of such slots, the others held fixed. */
+bool cert_is_linear(const weft_op *op, const name *slot_name);
+/* Draws random numbers, or acts on the host: such ops keep their order. */
+bool cert_keeps_order(const weft_op *op);
+/* Slot X or x or self; Out or out. NULL: none. */
+const slot *cert_x(const weft_op *op);
+const slot *cert_out(const weft_op *op);
+/* Bytes of the next output of a coalesce_tensor; goes on behind it and its padding. False: not known. */
+typedef struct cert_cursor {
+    size_t k, extent;
+    int64_t at;
+} cert_cursor;
+bool cert_slice(const weft_op *op, cert_cursor *at, int64_t *out_offset, int64_t *out_nbytes);
+bool cert_is_float(int32_t dtype);
+
+/* --- values (values.c) ----------------------------------------------------------------------------------
+ *
+ * A value is factor * joins(base): base is what an opaque op of the program before made (or a feed, or state), joins
+ * the collectives that it went through. Buckets are lists of such parts.
+ */
+
+typedef struct cert_part {
+    uint32_t base, chain;
+    double factor;
+    int64_t offset, nbytes; /* in a bucket */
+} cert_part;
+
+typedef struct cert_value {
+    const cert_part *parts;
+    size_t count;
+} cert_value;
+
+typedef struct cert_base {
+    uint32_t op;      /* position in the program before; CERT_NONE: nobody made it */
+    const char *name; /* of the var */
+    bool varies;      /* ranks hold different values: it comes from their rows */
+} cert_base;
+
+typedef struct cert_join {
+    uint32_t parent;
+    int64_t ring;
+    weft_reduce reduce;
+} cert_join;
+
+typedef struct cert_bucket {
+    weft_var *fused;
+    weft_var **members; /* NULL: bound to other bytes since */
+    cert_part *places;  /* offset and nbytes of each */
+    size_t count;
+    uint32_t maker; /* position in the program before of its op; CERT_NONE: inserted */
+} cert_bucket;
+
+typedef struct cert_place {
+    uint64_t op, where;
+    uint32_t base_plus_1;
+} cert_place;
+
+struct cert_checker;
+
+/* One of the two programs while its ops are followed. Arrays by var id. */
+typedef struct cert_world {
+    struct cert_checker *c;
+    weft_program *p;
+    bool is_after;
+    cert_value *values; /* count 0: nothing touched it yet */
+    uint32_t *name_of;  /* the var that it is another name of, or itself */
+    bool *has_names;    /* others may be names of it */
+    uint32_t *root;     /* the var whose bytes it is a view of, or itself */
+    uint64_t *view;     /* which view of it: op and output; 0: all */
+    uint32_t *next_view;
+    cert_bucket **bucket;    /* of the whole */
+    cert_bucket **member_of; /* of a member */
+    uint32_t *member_index;
+    uint32_t *pending; /* by root: 1 + position of the collective that still fills it */
+    uint32_t position; /* of the op at hand */
+    const char *early; /* what was touched before its wait first; NULL: nothing */
+} cert_world;
+
+typedef struct cert_checker {
+    weft_context *context;
+    arena *arena;
+    const char *words; /* the first thing that does not hold */
+    cert_document doc;
+    cert_world before, after;
+
+    cert_base *bases;
+    size_t nbases, base_capacity;
+    cert_join *joins; /* from 1 */
+    size_t njoins, join_capacity;
+    cert_place *places; /* bytes that an op wrote through another view: open addressing */
+    size_t nplaces, place_capacity;
+
+    weft_op **old_ops, **new_ops; /* by position */
+    size_t nold, nnew;
+    cert_value **old_inputs, **new_inputs; /* by position: what each op read, argument by argument */
+    uint32_t *first_base;                  /* by old position: of its outputs */
+    uint32_t *new_position;                /* by number: position after, or CERT_NONE */
+    uint32_t *removed_by, *inserted_by;    /* by number: index of the pass, or CERT_NONE */
+    const char **inserted_type;            /* by number */
+    double *seed;                          /* by old position: product of claimed factors; 0: none */
+    bool *dense;                           /* by old position */
+    cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
+    uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */
+    size_t nnumbers;
+    const cert_claim *ranks; /* NULL: none */
+    bool *is_split_feed;     /* by var id of the program before */
+    bool *is_feed;
+    size_t nchecked; /* values that were held against each other */
+} cert_checker;
+
+/* Keeps the first words; always NULL or out of memory. */
+WEFT_MUST_USE weft_status cert_refuse(cert_checker *c, const char *format, ...) WEFT_PRINTF(2, 3);
+/* "adam #41 (41 before)" and the like; in the arena, "" when out of memory. */
+const char *cert_op_words(cert_checker *c, const weft_op *op, uint32_t position);
+const char *cert_value_words(cert_checker *c, cert_value v);
+
+/* The nearest fraction where one is within the rounding of a float, so that equal factors have equal bits. */
+double cert_snap(double factor);
+WEFT_MUST_USE weft_status cert_world_begin(cert_checker *c, const weft_program *p, bool is_after, cert_world *out);
+WEFT_MUST_USE weft_status cert_read_var(cert_world *w, weft_var *v, cert_value *out);
+/* Writes through op (`old` its position in the program before, or CERT_NONE). */
+WEFT_MUST_USE weft_status cert_write_var(cert_world *w, weft_var *v, cert_value value, uint32_t old);
+/* Follows an op that is not opaque. */
+WEFT_MUST_USE weft_status cert_follow(cert_world *w, weft_op *op, cert_rule rule, uint32_t old);
+/* Joins and scales in place, as data parallelism does. */
+WEFT_MUST_USE weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring, weft_reduce reduce,
+                                          double factor, cert_value *out);
+WEFT_MUST_USE weft_status cert_new_base(cert_checker *c, uint32_t op, const char *var, uint32_t *out);
+WEFT_MUST_USE weft_status cert_simple(cert_checker *c, uint32_t base, double factor, cert_value *out);
+void cert_touch(cert_world *w, const weft_var *v);
+/* Outputs are views of what the input's bytes are. */
+/* `v` becomes another name of `of`. */
+WEFT_MUST_USE weft_status cert_name(cert_world *w, const weft_var *v, const weft_var *of);
+WEFT_MUST_USE weft_status cert_bind_view(cert_world *w, weft_var *x, weft_var *out, uint32_t old, size_t index);
+
+/* --- comparing (compare.c) ------------------------------------------------------------------------------
+ */
+
+static inline size_t cert_count_args(const slot_list *list) {
+    size_t n = 0;
+    for (size_t i = 0; i < list->count; i++) n += list->slots[i].nargs;
+    return n;
+}
+/* The op at `at` has the attrs, or the slots, of op k before; but for attrs that a claim allows to change. */
+WEFT_MUST_USE weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
+WEFT_MUST_USE weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
+/* The slot of op that is named like s and has as many arguments; NULL: none. */
+const slot *cert_same_slot(const weft_op *op, bool output, const slot *s);
+/* Blocks below block 0 are as they were. */
+WEFT_MUST_USE weft_status cert_check_blocks(cert_checker *c);
+/* now / before; 0: they differ by more than a factor. */
+double cert_ratio(cert_value before, cert_value now);
+
+/* --- walking (walk.c), claims (claims.c) ----------------------------------------------------
+ */
+
+WEFT_MUST_USE weft_status cert_walk_before(cert_checker *c);
+WEFT_MUST_USE weft_status cert_walk_after(cert_checker *c);
+/* The lists of ops add up (numbers.c). */
+WEFT_MUST_USE weft_status cert_number_ops(cert_checker *c);
+/* What must be known of claims before the programs are followed. */
+WEFT_MUST_USE weft_status cert_prepare_claims(cert_checker *c);
+WEFT_MUST_USE weft_status cert_check_claims(cert_checker *c);
+
+#endif

@@ -1,0 +1,96 @@
+/* compare.c: ops, blocks and values of the two programs, held against each other. */
+#include "proof/certificate/certificate.h"
+
+static bool is_licensed(const cert_checker *c, uint32_t k, const name *n) {
+    if (name_is(n, "is_sparse")) return c->dense[k];
+    return c->seed[k] != 0 && (name_is(n, "value") || name_is(n, "str_value"));
+}
+
+static const weft_attr *find_attr(const weft_op *op, const name *n) {
+    for (size_t i = 0; i < op->nattrs; i++)
+        if (op->attrs[i].name->nbytes == n->nbytes && memcmp(op->attrs[i].name->bytes, n->bytes, n->nbytes) == 0)
+            return &op->attrs[i];
+    return NULL;
+}
+
+/* The name of the first attr of `a` that `b` has not, or has otherwise; NULL: none. */
+static const name *first_difference(const cert_checker *c, const weft_op *a, const weft_op *b, uint32_t k) {
+    for (size_t i = 0; i < a->nattrs; i++) {
+        const name *n = a->attrs[i].name;
+        if (strncmp(n->bytes, "fx_", 3) == 0 || (k != CERT_NONE && is_licensed(c, k, n))) continue;
+        const weft_attr *there = find_attr(b, n);
+        if (!there || !attr_equal(&a->attrs[i], there)) return n;
+    }
+    return NULL;
+}
+
+weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k) {
+    const name *n = first_difference(c, c->old_ops[k], op, k);
+    if (!n) n = first_difference(c, op, c->old_ops[k], k);
+    if (!n) return NULL;
+    return cert_refuse(c, "%s: attr \"%s\" is not what it was in #%u before", cert_op_words(c, op, at), n->bytes, k);
+}
+
+const slot *cert_same_slot(const weft_op *op, bool output, const slot *s) {
+    const slot *there = op_find_slot(op, output, s->name->bytes);
+    return there && there->nargs == s->nargs ? there : NULL;
+}
+
+weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k) {
+    const weft_op *old = c->old_ops[k];
+    for (int output = 0; output < 2; output++) {
+        const slot_list *list = output ? &old->outputs : &old->inputs, *now = output ? &op->outputs : &op->inputs;
+        for (size_t i = 0; i < list->count; i++)
+            if (list->slots[i].nargs && !cert_same_slot(op, output, &list->slots[i]))
+                return cert_refuse(c, "%s: slot \"%s\" has not the arguments that it had in #%u before",
+                                   cert_op_words(c, op, at), list->slots[i].name->bytes, k);
+        if (cert_count_args(list) != cert_count_args(now))
+            return cert_refuse(c, "%s has other arguments than #%u before", cert_op_words(c, op, at), k);
+    }
+    return NULL;
+}
+
+static bool same_parts(cert_value a, cert_value b) {
+    if (a.count != b.count) return false;
+    for (size_t i = 0; i < a.count; i++)
+        if (a.parts[i].base != b.parts[i].base || a.parts[i].chain != b.parts[i].chain ||
+            a.parts[i].nbytes != b.parts[i].nbytes || a.parts[i].offset != b.parts[i].offset)
+            return false;
+    return true;
+}
+
+/* now / before; 0: they differ by more than a factor. */
+double cert_ratio(cert_value before, cert_value now) {
+    if (!same_parts(before, now)) return 0;
+    double ratio = before.count ? cert_snap(now.parts[0].factor / before.parts[0].factor) : 1;
+    for (size_t i = 1; i < before.count; i++)
+        if (cert_snap(now.parts[i].factor / before.parts[i].factor) != ratio) return 0;
+    return ratio;
+}
+
+/* Blocks below block 0 are as they were. */
+weft_status cert_check_blocks(cert_checker *c) {
+    const weft_program *p = c->before.p, *q = c->after.p;
+    if (p->nblocks != q->nblocks) return cert_refuse(c, "there are %zu blocks, and were %zu", q->nblocks, p->nblocks);
+    for (size_t i = 1; i < p->nblocks; i++) {
+        const weft_op *b = q->blocks[i]->first;
+        if (p->blocks[i]->nops != q->blocks[i]->nops) return cert_refuse(c, "block %zu is not what it was", i);
+        FOR_EACH_OP(a, p->blocks[i]) {
+            bool same = op_is(b, a->type->bytes) && !first_difference(c, a, b, CERT_NONE) &&
+                        !first_difference(c, b, a, CERT_NONE);
+            for (int output = 0; output < 2 && same; output++) {
+                const slot_list *list = output ? &a->outputs : &a->inputs;
+                for (size_t s = 0; s < list->count && same; s++) {
+                    const slot *there = list->slots[s].nargs ? cert_same_slot(b, output, &list->slots[s]) : NULL;
+                    same = there || !list->slots[s].nargs;
+                    for (size_t k = 0; there && k < there->nargs; k++)
+                        same = same &&
+                               strcmp(there->args[k]->var->name->bytes, list->slots[s].args[k]->var->name->bytes) == 0;
+                }
+            }
+            if (!same) return cert_refuse(c, "block %zu: %s is not what it was", i, a->type->bytes);
+            b = b->next;
+        }
+    }
+    return NULL;
+}

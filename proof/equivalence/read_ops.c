@@ -1,0 +1,469 @@
+/* read_ops.c: the terms of an op's outputs.
+ *
+ * One table says which ops are more than "some function of the inputs": those that only move elements (copies, shapes,
+ * concatenations, slices), and those of which normal forms know a rule (scales, fills, sums, casts, all-reduces). They
+ * are taken as that only where attrs and extents say all that must be known; otherwise they are functions like others.
+ */
+#include "proof/equivalence/read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef enum rule {
+    RULE_NONE, /* not looked up yet */
+    RULE_FUNCTION,
+    RULE_NOTHING,
+    RULE_SAME, /* argument k of each output is argument k of X, or of the first input slot that has any */
+    RULE_COPY, /* into the first input */
+    RULE_FEED,
+    RULE_RESHAPE,
+    RULE_CONCAT,
+    RULE_SPLIT,
+    RULE_SLICE,
+    RULE_CAST,
+    RULE_SCALE,
+    RULE_FILL,
+    RULE_LIKE,
+    RULE_SUM,
+    RULE_ADD,
+    RULE_REDUCE
+} rule;
+
+static const struct {
+    const char *type;
+    rule rule;
+} rules[] = {
+    {"nop", RULE_NOTHING},
+    {"assign", RULE_SAME},
+    {"share_data", RULE_SAME},
+    {"share_buffer", RULE_SAME},
+    {"memcpy", RULE_SAME},
+    {"memcpy_d2h", RULE_SAME},
+    {"memcpy_h2d", RULE_SAME},
+    {"c_identity", RULE_SAME},
+    {"depend", RULE_SAME},
+    {"barrier", RULE_SAME},
+    {"c_sync_calc_stream", RULE_SAME},
+    {"c_sync_comm_stream", RULE_SAME},
+    {"c_wait_compute", RULE_SAME},
+    {"c_wait_comm", RULE_SAME},
+    {"feed", RULE_FEED},
+    {"feed_v2", RULE_FEED},
+    {"reshape2", RULE_RESHAPE},
+    {"reshape", RULE_RESHAPE},
+    {"squeeze2", RULE_RESHAPE},
+    {"unsqueeze2", RULE_RESHAPE},
+    {"flatten2", RULE_RESHAPE},
+    {"flatten_contiguous_range", RULE_RESHAPE},
+    {"reshape2_grad", RULE_RESHAPE},
+    {"reshape_grad", RULE_RESHAPE},
+    {"squeeze2_grad", RULE_RESHAPE},
+    {"unsqueeze2_grad", RULE_RESHAPE},
+    {"flatten2_grad", RULE_RESHAPE},
+    {"flatten_contiguous_range_grad", RULE_RESHAPE},
+    {"concat", RULE_CONCAT},
+    {"split", RULE_SPLIT},
+    {"slice", RULE_SLICE},
+    {"cast", RULE_CAST},
+    {"scale", RULE_SCALE},
+    {"fill_constant", RULE_FILL},
+    {"fill_any_like", RULE_LIKE},
+    {"fill_zeros_like", RULE_LIKE},
+    {"sum", RULE_SUM},
+    {"elementwise_add", RULE_ADD},
+    {"all_reduce_coalesced", RULE_REDUCE},
+    {"aten_copy_", RULE_COPY},
+    {"aten_cat", RULE_CONCAT},
+    {"aten_add", RULE_ADD},
+    {"aten_mul_scalar", RULE_SCALE},
+    {"aten_div_scalar", RULE_SCALE},
+    {"aten_foreach_mul_scalar", RULE_SCALE},
+    {"aten_foreach_div_scalar", RULE_SCALE},
+    {"aten_full", RULE_LIKE},
+    {"aten_full_like", RULE_LIKE},
+};
+
+static rule find_rule(weft_op *op) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (op_is(op, rules[i].type)) return rules[i].rule;
+    return op_is_all_reduce(op, NULL) ? RULE_REDUCE : RULE_FUNCTION;
+}
+
+static rule rule_of(reader *r, weft_op *op, const op_schema *s) {
+    if (!s) return find_rule(op);
+    uint8_t *at = &r->rules[s->index];
+    if (*at == RULE_NONE) *at = (uint8_t)find_rule(op);
+    return (rule)*at;
+}
+
+size_t op_noutputs(const weft_op *op) {
+    size_t n = 0;
+    for (size_t i = 0; i < op->outputs.count; i++) n += op->outputs.slots[i].nargs;
+    return n;
+}
+
+/* --- inputs ----------------------------------------------------------------------------------------------------------
+ */
+
+/* The only argument of the one input slot that has any; NULL if there are others. */
+static const weft_var *only_input(const weft_op *op) {
+    const weft_var *found = NULL;
+    FOR_EACH_ARG(op, false, u) {
+        if (found) return NULL;
+        found = u->var;
+    }
+    return found;
+}
+
+/* The one output argument that is neither a view nor an XShape; NULL if there are others. */
+static const weft_var *only_output(weft_op *op) {
+    const weft_var *found = NULL;
+    for (size_t i = 0; i < op->outputs.count; i++) {
+        const slot *s = &op->outputs.slots[i];
+        if (s->nargs == 0 || name_is(s->name, "XShape") || view_base(op, s, 0)) continue;
+        if (s->nargs > 1 || found) return NULL;
+        found = s->args[0]->var;
+    }
+    return found;
+}
+
+static bool is_dense(const weft_var *v) {
+    return v->kind == WEFT_DENSE_TENSOR && v->has_tensor && v->block;
+}
+
+static bool same_dims(const weft_var *a, const weft_var *b) {
+    return is_dense(a) && is_dense(b) && a->ndim == b->ndim &&
+           (a->ndim == 0 || memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) == 0);
+}
+
+static weft_status read_value(reader *r, const weft_var *v, value *out) {
+    out->factor = FACTOR_ONE;
+    return read_var(r, v, &out->term);
+}
+
+/* The result of `v`; others keep what is there. */
+static void set_result(const weft_op *op, uint32_t *results, const weft_var *v, value x) {
+    size_t at = 0;
+    FOR_EACH_ARG(op, true, u) {
+        if (u->var == v) results[at] = x.term;
+        at++;
+    }
+}
+
+static void no_results(const weft_op *op, uint32_t *results) {
+    for (size_t i = 0, n = op_noutputs(op); i < n; i++) results[i] = TERM_NONE;
+}
+
+/* --- a function ------------------------------------------------------------------------------------------------------
+ */
+
+/* Random numbers are an input of their own: those of the op's seed, as the executor makes it. */
+static weft_status random_input(reader *r, weft_op *op, uint32_t *out) {
+    const weft_var *first = random_var(op);
+    const char *n = first ? first->name->bytes : "";
+    buffer *b = head_begin(r->t, HEAD_RANDOM);
+    int64_t count = first ? r->cells[first->id].nrandom : 0;
+    head_put_text(b, op->type->bytes, op->type->nbytes);
+    head_put_text(b, n, strlen(n));
+    head_put_int(b, count);
+    uint32_t id;
+    TRY(head_finish(r->t, &(head){.kind = HEAD_RANDOM, .label = n, .dtype = WEFT_DTYPE_NONE}, &id));
+    return term_make(r->t, id, NULL, 0, WEFT_DTYPE_NONE, 0, NULL, out);
+}
+
+static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
+    size_t nargs = 1, at = 0;
+    for (size_t i = 0; i < op->inputs.count; i++) nargs += op->inputs.slots[i].nargs;
+    value small[32], *args = small;
+    if (nargs > sizeof small / sizeof *small && !(args = ARENA_ARRAY(&r->memory, value, nargs)))
+        return base_out_of_memory();
+    uint32_t head_id, op_id;
+    FOR_EACH_ARG(op, false, u) {
+        TRY(read_value(r, u->var, &args[at]));
+        at++;
+    }
+    if (op_has_effect(op, OP_RANDOM)) {
+        args[at].factor = FACTOR_ONE;
+        TRY(random_input(r, op, &args[at++].term));
+    }
+    TRY(op_head(r, op, &head_id));
+    TRY(term_make(r->t, head_id, args, at, WEFT_DTYPE_NONE, 0, NULL, &op_id));
+    at = 0;
+    for (size_t i = 0; i < op->outputs.count; i++) {
+        const slot *s = &op->outputs.slots[i];
+        bool is_view = s->nargs && view_base(op, s, 0);
+        for (size_t k = 0; k < s->nargs; k++, at++) {
+            results[at] = TERM_NONE;
+            if (!is_view) TRY(out_term(r, op_id, s, k, &results[at]));
+        }
+    }
+    return NULL;
+}
+
+/* --- moves -----------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status same_results(reader *r, const weft_op *op, uint32_t *results) {
+    const slot *from = op_find_slot(op, false, "X");
+    for (size_t i = 0; !from && i < op->inputs.count; i++)
+        if (op->inputs.slots[i].nargs) from = &op->inputs.slots[i];
+    size_t at = 0;
+    for (size_t i = 0; i < op->outputs.count; i++) {
+        for (size_t k = 0; k < op->outputs.slots[i].nargs; k++, at++) {
+            results[at] = TERM_NONE;
+            if (from && k < from->nargs) TRY(read_var(r, from->args[k]->var, &results[at]));
+        }
+    }
+    return NULL;
+}
+
+static weft_status reshape_results(reader *r, weft_op *op, uint32_t *results) {
+    const weft_var *out = only_output(op);
+    const slot *from = op_find_slot(op, false, "Out@GRAD");
+    if (!from || !from->nargs) from = op_find_slot(op, false, "X");
+    TRY(function_results(r, op, results));
+    if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(from->args[0]->var)) return NULL;
+    value x;
+    TRY(read_value(r, from->args[0]->var, &x));
+    TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+/* Along dimension 0 the arguments' elements are one after another. */
+static weft_status concat_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *in = op_find_slot(op, false, "X"), *axis = op_find_slot(op, false, "AxisTensor");
+    if (!in) in = op_find_slot(op, false, "tensors");
+    const weft_var *out = only_output(op);
+    bool good = in && in->nargs && out && var_knows_dims(out) && !(axis && axis->nargs) &&
+                attr_int(op, "axis", 0) == 0 && attr_int(op, "dim", 0) == 0;
+    for (size_t i = 0; good && i < in->nargs; i++)
+        good = var_knows_dims(in->args[i]->var) && in->args[i]->var->dtype == out->dtype;
+    if (!good) return function_results(r, op, results);
+    value *args = ARENA_ARRAY(&r->memory, value, in->nargs), x;
+    int64_t *ranges = ARENA_ARRAY(&r->memory, int64_t, 2 * (size_t)in->nargs), at = 0;
+    if (!args || !ranges) return base_out_of_memory();
+    for (size_t i = 0; i < in->nargs; i++) {
+        TRY(read_value(r, in->args[i]->var, &args[i]));
+        ranges[2 * i] = at;
+        ranges[2 * i + 1] = var_numel_from(in->args[i]->var, 0);
+        at += ranges[2 * i + 1];
+    }
+    if (at != var_numel_from(out, 0)) return function_results(r, op, results);
+    no_results(op, results);
+    TRY(term_flat(r->t, args, ranges, in->nargs, at, &x));
+    TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+static weft_status split_results(reader *r, weft_op *op, uint32_t *results) {
+    const weft_var *in = only_input(op);
+    const slot *outs = op_find_slot(op, true, "Out");
+    bool good = in && var_knows_dims(in) && in->ndim && outs && outs->nargs && attr_int(op, "axis", 0) == 0;
+    int64_t at = 0;
+    for (size_t i = 0; good && i < outs->nargs; i++) {
+        good = var_knows_dims(outs->args[i]->var);
+        if (good) at += var_numel_from(outs->args[i]->var, 0);
+    }
+    if (!good || at != var_numel_from(in, 0) || op_noutputs(op) != outs->nargs) return function_results(r, op, results);
+    value x, part;
+    TRY(read_value(r, in, &x));
+    at = 0;
+    for (size_t i = 0; i < outs->nargs; i++) {
+        const weft_var *v = outs->args[i]->var;
+        TRY(term_part(r->t, x, at, var_numel_from(v, 0), &part));
+        TRY(term_reshape(r->t, part, v->ndim, v->dims, &part));
+        results[i] = part.term;
+        at += var_numel_from(v, 0);
+    }
+    return NULL;
+}
+
+static weft_status slice_results(reader *r, weft_op *op, uint32_t *results) {
+    const weft_var *in = only_input(op), *out = only_output(op);
+    size_t naxes = 0, nstarts = 0, nends = 0;
+    const int64_t *axes = attr_ints(op, "axes", &naxes), *starts = attr_ints(op, "starts", &nstarts);
+    const int64_t *ends = attr_ints(op, "ends", &nends);
+    bool good = in && out && var_knows_dims(in) && var_knows_dims(out) && in->ndim && naxes == 1 && nstarts == 1 &&
+                nends == 1 && axes[0] == 0;
+    if (!good) return function_results(r, op, results);
+    int64_t extent = in->dims[0], start = starts[0] < 0 ? starts[0] + extent : starts[0];
+    int64_t end = ends[0] < 0 ? ends[0] + extent : ends[0], row = var_numel_from(in, 1);
+    if (end > extent) end = extent;
+    if (start < 0 || end <= start || (end - start) * row != var_numel_from(out, 0))
+        return function_results(r, op, results);
+    value x;
+    TRY(read_value(r, in, &x));
+    no_results(op, results);
+    TRY(term_part(r->t, x, start * row, (end - start) * row, &x));
+    TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+/* --- what normal forms know ------------------------------------------------------------------------------------------
+ */
+
+static weft_status cast_results(reader *r, weft_op *op, uint32_t *results) {
+    const weft_var *in = only_input(op), *out = only_output(op);
+    if (!in || !out || !is_dense(in) || !is_dense(out) || attr_int(op, "out_dtype", WEFT_FP32) != out->dtype)
+        return function_results(r, op, results);
+    value x;
+    TRY(read_value(r, in, &x));
+    no_results(op, results);
+    TRY(term_cast(r->t, x, out->dtype, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+/* Argument k of both slots is a tensor, or rows of one, of one element type. */
+static bool alike(const slot *in, const slot *out, size_t k) {
+    const weft_var *x = in->args[k]->var, *y = out->args[k]->var;
+    bool tensors = is_dense(x) || (x->kind == WEFT_SELECTED_ROWS && x->block);
+    return tensors && x->kind == y->kind && y->block && x->dtype == y->dtype;
+}
+
+/* The first input and output slots that have arguments, if these are alike and there are no others. */
+static bool lists_alike(weft_op *op, const slot **out_in, const slot **out_out) {
+    const slot *in = NULL, *out = NULL;
+    for (size_t i = 0; i < op->inputs.count; i++) {
+        const slot *s = &op->inputs.slots[i];
+        if (s->nargs && in) return false;
+        if (s->nargs) in = s;
+    }
+    for (size_t i = 0; i < op->outputs.count; i++) {
+        const slot *s = &op->outputs.slots[i];
+        if (!s->nargs || view_base(op, s, 0)) continue;
+        if (out) return false;
+        out = s;
+    }
+    if (!in || !out || in->nargs != out->nargs) return false;
+    for (size_t k = 0; k < in->nargs; k++)
+        if (!alike(in, out, k)) return false;
+    *out_in = in;
+    *out_out = out;
+    return true;
+}
+
+static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *in, *out;
+    if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 || !dtype_is_float(in->args[0]->var->dtype))
+        return function_results(r, op, results);
+    bool aten = strncmp(op->type->bytes, "aten_", 5) == 0, divides = aten && strstr(op->type->bytes, "_div_");
+    bool each = aten && strstr(op->type->bytes, "_foreach_");
+    double number = attr_float(op, !aten ? "scale" : each ? "scalar" : "other", 1.0);
+    no_results(op, results);
+    for (size_t k = 0; k < in->nargs; k++) {
+        value x;
+        TRY(read_value(r, in->args[k]->var, &x));
+        TRY(term_scale(r->t, x, number, divides, &x));
+        set_result(op, results, out->args[k]->var, x);
+    }
+    return NULL;
+}
+
+static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *results) {
+    const weft_var *out = only_output(op);
+    const char *words = like ? "" : attr_string(op, "str_value", "");
+    char *end = NULL;
+    double number = *words ? strtod(words, &end) : attr_float(op, "value", attr_float(op, "fill_value", 0.0));
+    if (!out || !var_knows_dims(out) || !dtype_is_float(out->dtype) || (*words && *end) || (!like && only_input(op)) ||
+        (!like && attr_int(op, "dtype", WEFT_FP32) != out->dtype))
+        return function_results(r, op, results);
+    shape type = shape_of_var(out);
+    value x;
+    no_results(op, results);
+    TRY(term_fill(r->t, number, &type, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *results) {
+    const weft_var *out = only_output(op);
+    size_t n = 0;
+    bool good = out && is_dense(out) && dtype_is_float(out->dtype);
+    FOR_EACH_ARG(op, false, u) {
+        good = good && same_dims(u->var, out) && u->var->dtype == out->dtype;
+        n++;
+    }
+    if (!good || n == 0 || (pair && n != 2) || attr_float(op, "alpha", 1.0) != 1.0)
+        return function_results(r, op, results);
+    value *args = ARENA_ARRAY(&r->memory, value, n), x;
+    if (!args) return base_out_of_memory();
+    n = 0;
+    FOR_EACH_ARG(op, false, u) {
+        TRY(read_value(r, u->var, &args[n]));
+        n++;
+    }
+    no_results(op, results);
+    TRY(term_sum(r->t, args, n, out->dtype, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
+static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *in, *out;
+    weft_reduce kind = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+    static const char *const kinds[] = {"sum", "max", "min", "prod", "mean"};
+    (void)op_is_all_reduce(op, &kind);
+    if (!lists_alike(op, &in, &out) || (size_t)kind >= 5) return function_results(r, op, results);
+    char label[128], where[96];
+    const ring *of = op_ring_of(r->p, op, where, sizeof where);
+    snprintf(label, sizeof label, "all_reduce %s over %s", kinds[kind], where);
+    no_results(op, results);
+    for (size_t k = 0; k < in->nargs; k++) {
+        value x;
+        TRY(read_value(r, in->args[k]->var, &x));
+        TRY(term_reduce(r->t, x, kind, label, of ? of->ranks : NULL, of ? (size_t)of->nranks : 0, &x));
+        set_result(op, results, out->args[k]->var, x);
+    }
+    return NULL;
+}
+
+/* What is written into the first input; the output of the same bytes gets it. */
+static weft_status copy_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *to = op_find_slot(op, true, "self_out"), *from = op_find_slot(op, false, "src");
+    bool good = to && to->nargs == 1 && from && from->nargs == 1 && var_knows_dims(to->args[0]->var) &&
+                same_dims(to->args[0]->var, from->args[0]->var);
+    if (!good) return function_results(r, op, results);
+    value x;
+    TRY(read_value(r, from->args[0]->var, &x));
+    TRY(term_cast(r->t, x, to->args[0]->var->dtype, &x));
+    no_results(op, results);
+    set_result(op, results, to->args[0]->var, x);
+    return NULL;
+}
+
+static weft_status feed_results(reader *r, const weft_op *op, uint32_t *results) {
+    size_t at = 0;
+    FOR_EACH_ARG(op, true, u) {
+        shape type = shape_of_var(u->var);
+        TRY(term_leaf(r->t, HEAD_INPUT, u->var->name->bytes, &type, &results[at++]));
+    }
+    return NULL;
+}
+
+weft_status op_results(reader *r, weft_op *op, uint32_t *results) {
+    const op_schema *s = op_schema_of(op);
+    switch (rule_of(r, op, s)) {
+    case RULE_NONE:
+    case RULE_FUNCTION: break;
+    case RULE_NOTHING: no_results(op, results); return NULL;
+    case RULE_SAME: return same_results(r, op, results);
+    case RULE_COPY: return copy_results(r, op, results);
+    case RULE_FEED: return feed_results(r, op, results);
+    case RULE_RESHAPE: return reshape_results(r, op, results);
+    case RULE_CONCAT: return concat_results(r, op, results);
+    case RULE_SPLIT: return split_results(r, op, results);
+    case RULE_SLICE: return slice_results(r, op, results);
+    case RULE_CAST: return cast_results(r, op, results);
+    case RULE_SCALE: return scale_results(r, op, results);
+    case RULE_FILL: return fill_results(r, op, false, results);
+    case RULE_LIKE: return fill_results(r, op, true, results);
+    case RULE_SUM: return sum_results(r, op, false, results);
+    case RULE_ADD: return sum_results(r, op, true, results);
+    case RULE_REDUCE: return reduce_results(r, op, results);
+    }
+    return function_results(r, op, results);
+}

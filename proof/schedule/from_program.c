@@ -1,0 +1,362 @@
+/* from_program.c: a program read in order. The host launches ops in program order; an op starts when the one before it
+ * on its stream is complete and the events that it names are. c_wait_compute and c_wait_comm keep Paddle's meaning:
+ * they join the compute stream and the ring's own stream, whatever streams other ops were moved to. */
+#include <stdio.h>
+
+#include "program/grow.h"
+#include "proof/schedule/bind.h"
+
+enum { MAX_DEPTH = 16 };
+
+/* A wait for an event of a name: resolved when it is met, or at the end if it is recorded later only. */
+typedef struct late_wait {
+    uint32_t wait; /* into schedule->waits */
+    uint32_t name_id;
+    uint32_t event;
+} late_wait;
+
+/* Bytes that an asynchronous collective fills. */
+typedef struct filling {
+    int64_t begin, end;
+    uint32_t event;
+    uint32_t next; /* of the same buffer; PROOF_NONE */
+} filling;
+
+typedef struct maker {
+    proof_schedule *s;
+    binder names;
+    const weft_program *program;
+    interner events;       /* names of events */
+    uint32_t *recorded_by; /* by name id: the last launch that recorded it; PROOF_NONE */
+    size_t recorded_capacity;
+    late_wait *late;
+    size_t nlate, late_capacity;
+    filling *fillings;
+    size_t nfillings, filling_capacity;
+    uint32_t *async_of; /* by buffer: the latest filling; PROOF_NONE */
+    size_t async_capacity;
+    bool *entered;                             /* by block: blocks that several ops run would multiply */
+    const char *assumed_type, *assumed_stream; /* of --stream; NULL */
+    bool is_guarded;
+} maker;
+
+/* --- streams ------------------------------------------------------------------------------------------------------ */
+
+static bool is_assumed(const maker *m, const weft_op *op) {
+    if (!m->assumed_type) return false;
+    if (strcmp(m->assumed_type, "dp_reduce") != 0) return op_is(op, m->assumed_type);
+    bool may = op_is_all_reduce(op, NULL) || op_is(op, "nop");
+    return may && op_in_namescope(op, "data_parallel");
+}
+
+static weft_status stream_of(maker *m, const weft_op *op, uint32_t *out) {
+    char of_ring[RING_STREAM_ROOM];
+    const char *stream = is_assumed(m, op) ? m->assumed_stream : schedule_stream_of(op, of_ring);
+    return schedule_stream(m->s, stream, out);
+}
+
+static bool tells_streams(const weft_program *p) {
+    for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) if (op->dist) return true;
+    return false;
+}
+
+static weft_status read_assumption(maker *m, const char *option) {
+    if (!option || !m->s->streams_unknown) return NULL;
+    const char *colon = strchr(option, ':');
+    if (!colon || colon == option || !colon[1])
+        return weft_status_create(WEFT_INVALID_ARGUMENT, "stream", "expected WHICH:STREAM, found \"%s\"", option);
+    m->assumed_type = arena_string(m->s->arena, option, (size_t)(colon - option));
+    m->assumed_stream = arena_string(m->s->arena, colon + 1, strlen(colon + 1));
+    return m->assumed_type && m->assumed_stream ? NULL : base_out_of_memory();
+}
+
+/* --- events of the sidecar ---------------------------------------------------------------------------------------- */
+
+static weft_status event_id(maker *m, const char *event, uint32_t *out) {
+    const name *n = interner_get(&m->events, event, strlen(event));
+    if (!n) return base_out_of_memory();
+    size_t had = m->recorded_capacity;
+    TRY(grow(m->s->arena, &m->recorded_by, &m->recorded_capacity, (size_t)n->id + 1, sizeof *m->recorded_by));
+    for (size_t i = had; i < m->recorded_capacity; i++) m->recorded_by[i] = PROOF_NONE;
+    *out = n->id;
+    return NULL;
+}
+
+static weft_status add_waits(maker *m, const weft_op *op, uint32_t event) {
+    for (size_t i = 0; op->dist && i < op->dist->nevents_to_wait; i++) {
+        uint32_t id;
+        TRY(event_id(m, op->dist->events_to_wait[i], &id));
+        if (m->recorded_by[id] == PROOF_NONE) {
+            TRY(grow(m->s->arena, &m->late, &m->late_capacity, m->nlate + 1, sizeof *m->late));
+            m->late[m->nlate++] = (late_wait){(uint32_t)m->s->nwaits, id, event};
+        }
+        TRY(schedule_wait(m->s, m->recorded_by[id]));
+    }
+    return NULL;
+}
+
+static weft_status add_record(maker *m, const weft_op *op, uint32_t event) {
+    uint32_t id;
+    if (!op->dist || !op->dist->event_to_record) return NULL;
+    TRY(event_id(m, op->dist->event_to_record, &id));
+    m->recorded_by[id] = event;
+    return NULL;
+}
+
+/* An event that is recorded later only means that of the step before. One that nobody records orders nothing. */
+static weft_status resolve_late_waits(maker *m) {
+    for (size_t i = 0; i < m->nlate; i++) {
+        late_wait *w = &m->late[i];
+        uint32_t by = m->recorded_by[w->name_id];
+        if (by == PROOF_NONE) {
+            TRY(schedule_problem(m->s, WEFT_VERDICT_INVALID_PROGRAM, w->event,
+                                 "it waits for the event \"%s\", which no op records",
+                                 m->events.names[w->name_id]->bytes));
+            by = w->event; /* its own launch of the step before, which its stream orders anyway */
+        }
+        m->s->waits[w->wait] = by;
+    }
+    return NULL;
+}
+
+/* --- accesses ----------------------------------------------------------------------------------------------------- */
+
+static bool looks_at_type_only(const op_schema *schema, const slot *s) {
+    for (size_t k = 0; schema && k < schema->ninputs; k++)
+        if (name_is(s->name, schema->inputs[k].name)) return schema->inputs[k].only_type;
+    return false;
+}
+
+static weft_status touch(maker *m, const weft_var *v, bool is_write) {
+    binding at;
+    if (!bind_is_named(v)) return NULL;
+    TRY(bind_get(&m->names, v, &at));
+    return schedule_access(m->s, v->name->bytes, at.buffer, at.begin, at.begin + at.nbytes, is_write);
+}
+
+static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema) {
+    const slot *of;
+    for (uint32_t k = 0; k < op->inputs.count; k++) {
+        const slot *s = &op->inputs.slots[k];
+        bool viewed = false; /* a view looks at no bytes of what it shows */
+        for (uint32_t o = 0; o < op->outputs.count && !viewed; o++)
+            viewed = bind_is_view(op, schema, &op->outputs.slots[o], &of) && of == s;
+        if (viewed || looks_at_type_only(schema, s)) continue;
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i]->var, false));
+    }
+    for (uint32_t k = 0; k < op->outputs.count; k++) {
+        const slot *s = &op->outputs.slots[k];
+        if (bind_is_view(op, schema, s, &of)) continue;
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i]->var, true));
+    }
+    return NULL;
+}
+
+/* coalesce_tensor reads what it copies and writes the whole buffer, or touches nothing. */
+static weft_status touch_coalesce(maker *m, const weft_op *op, uint32_t event) {
+    const slot *inputs = op_find_slot(op, false, "Input"), *outputs = op_find_slot(op, true, "Output");
+    bool copies = attr_bool(op, "copy_data", false), sets = !copies && attr_bool(op, "set_constant", false);
+    for (uint32_t i = 0; copies && inputs && i < inputs->nargs; i++) TRY(touch(m, inputs->args[i]->var, false));
+    TRY(bind_coalesce(&m->names, op, event));
+    for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, outputs->args[i]->var, true));
+    weft_var *fused = weft_op_output(op, "FusedOutput", 0);
+    return sets && fused ? touch(m, fused, true) : NULL;
+}
+
+/* --- collectives -------------------------------------------------------------------------------------------------- */
+
+static int64_t numel_of(const weft_var *v) {
+    int64_t nbytes = bind_nbytes(v);
+    size_t element = weft_dtype_nbytes((weft_dtype)v->dtype);
+    return nbytes < 0 || !element ? -1 : nbytes / (int64_t)element;
+}
+
+static weft_status add_collective(maker *m, const weft_op *op) {
+    const weft_var *v = op_x(op);
+    proof_collective *c;
+    if (!v) v = op_out(op);
+    TRY(schedule_collective(m->s, op_ring(op), v ? v->dtype : WEFT_DTYPE_NONE, v ? numel_of(v) : 0, &c));
+    c->is_guarded = m->is_guarded;
+    if (!v || !bind_is_named(v)) return NULL;
+    if (v->kind == WEFT_SELECTED_ROWS)
+        TRY(schedule_problem(m->s, WEFT_VERDICT_INVALID_PROGRAM, (uint32_t)m->s->nevents - 1,
+                             "\"%s\" is SelectedRows (a sparse gradient): collectives take dense tensors only",
+                             v->name->bytes));
+    binding at;
+    TRY(bind_get(&m->names, v, &at));
+    size_t element = weft_dtype_nbytes((weft_dtype)v->dtype);
+    if (m->s->buffers[at.buffer].parts && element) c->count = at.nbytes / (int64_t)element;
+    const proof_buffer *whole = &m->s->buffers[at.buffer];
+    for (size_t i = 0; i < whole->nparts; i++)
+        if (whole->parts[i].begin < at.begin + at.nbytes && at.begin < whole->parts[i].end)
+            TRY(schedule_member(m->s, whole->parts[i].name, whole->parts[i].begin - at.begin));
+    return whole->nparts ? NULL : schedule_member(m->s, v->name->bytes, 0);
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+/* `later` waits for all that was launched on `earlier` before: a mark on the one, a wait on the other. */
+static weft_status join_streams(maker *m, const weft_op *op, uint32_t index, uint32_t earlier, uint32_t later) {
+    uint32_t mark;
+    TRY(schedule_event(m->s, op, index, earlier, &mark));
+    TRY(schedule_event(m->s, op, index, later, NULL));
+    return schedule_wait(m->s, mark);
+}
+
+static weft_status add_stream_wait(maker *m, const weft_op *op, uint32_t index, bool compute_waits) {
+    char of_ring[RING_STREAM_ROOM];
+    uint32_t own;
+    snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
+    TRY(schedule_stream(m->s, of_ring, &own));
+    return compute_waits ? join_streams(m, op, index, own, 0) : join_streams(m, op, index, 0, own);
+}
+
+static uint32_t filling_of(const maker *m, uint32_t filled) {
+    return filled < m->async_capacity ? m->async_of[filled] : PROOF_NONE;
+}
+
+/* wait_tensor: the stream waits for the asynchronous collectives that fill bytes of the value. */
+static weft_status add_value_wait(maker *m, const weft_op *op, uint32_t index) {
+    uint32_t stream, event;
+    TRY(stream_of(m, op, &stream));
+    TRY(schedule_event(m->s, op, index, stream, &event));
+    TRY(add_waits(m, op, event));
+    FOR_EACH_ARG(op, false, u) {
+        binding at;
+        TRY(bind_get(&m->names, u->var, &at));
+        for (uint32_t i = filling_of(m, at.buffer); i != PROOF_NONE; i = m->fillings[i].next)
+            if (m->fillings[i].begin < at.begin + at.nbytes && at.begin < m->fillings[i].end)
+                TRY(schedule_wait(m->s, m->fillings[i].event));
+    }
+    TRY(bind_views(&m->names, op));
+    return add_record(m, op, event);
+}
+
+/* An asynchronous collective starts on its ring's stream when what was launched on compute before it is complete. */
+static weft_status begin_async(maker *m, const weft_op *op, uint32_t index, uint32_t *out_event) {
+    char of_ring[RING_STREAM_ROOM];
+    uint32_t own, mark;
+    snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
+    TRY(schedule_stream(m->s, of_ring, &own));
+    TRY(schedule_event(m->s, op, index, 0, &mark));
+    TRY(schedule_event(m->s, op, index, own, out_event));
+    return schedule_wait(m->s, mark);
+}
+
+/* One that a later one on its stream covers is forgotten. */
+static void forget_covered(maker *m, const filling *by) {
+    for (uint32_t i = by->next, *to_it = &m->fillings[m->nfillings - 1].next; i != PROOF_NONE;
+         i = m->fillings[i].next) {
+        const filling *f = &m->fillings[i];
+        bool same_stream = m->s->events[f->event].stream == m->s->events[by->event].stream;
+        if (same_stream && by->begin <= f->begin && f->end <= by->end)
+            *to_it = f->next;
+        else
+            to_it = &m->fillings[i].next;
+    }
+}
+
+static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
+    FOR_EACH_ARG(op, true, u) {
+        binding at;
+        TRY(bind_get(&m->names, u->var, &at));
+        size_t had = m->async_capacity;
+        TRY(grow(m->s->arena, &m->async_of, &m->async_capacity, (size_t)at.buffer + 1, sizeof *m->async_of));
+        for (size_t i = had; i < m->async_capacity; i++) m->async_of[i] = PROOF_NONE;
+        TRY(grow(m->s->arena, &m->fillings, &m->filling_capacity, m->nfillings + 1, sizeof *m->fillings));
+        filling *f = &m->fillings[m->nfillings];
+        *f = (filling){at.begin, at.begin + at.nbytes, event, m->async_of[at.buffer]};
+        m->async_of[at.buffer] = (uint32_t)m->nfillings++;
+        forget_covered(m, f);
+    }
+    return NULL;
+}
+
+static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
+    const op_schema *schema = op_schema_of(op);
+    uint32_t effects = schema ? schema->effects : 0, stream, event;
+    bool communicates = schedule_communicates(op), is_async = communicates && attr_bool(op, "async_op", false);
+    if (is_async) {
+        TRY(begin_async(m, op, index, &event));
+    } else {
+        TRY(stream_of(m, op, &stream));
+        TRY(schedule_event(m->s, op, index, stream, &event));
+    }
+    TRY(add_waits(m, op, event));
+    m->s->events[event].blocks_host = (effects & OP_HOST) != 0;
+    m->s->events[event].is_guarded = m->is_guarded;
+    if (effects & OP_ALIASES)
+        TRY(touch_coalesce(m, op, event));
+    else if (!(effects & OP_NO_BYTES))
+        TRY(touch_args(m, op, schema));
+    if (communicates) TRY(add_collective(m, op));
+    TRY(bind_views(&m->names, op));
+    if (is_async) TRY(note_async(m, op, event));
+    return add_record(m, op, event);
+}
+
+static weft_status add_block(maker *m, const weft_block *block, uint32_t outer_index, int depth);
+
+/* The ops of a block that an op runs stand behind the first op that does. */
+static weft_status add_sub_blocks(maker *m, const weft_op *op, uint32_t index, int depth) {
+    for (uint32_t i = 0; i < op->nattrs; i++) {
+        const weft_attr *a = &op->attrs[i];
+        if (a->type != ATTR_BLOCK || !name_is(a->name, "sub_block") || a->u.i <= 0 ||
+            (uint64_t)a->u.i >= m->program->nblocks || m->entered[a->u.i])
+            continue;
+        m->entered[a->u.i] = true;
+        bool outer = m->is_guarded;
+        m->is_guarded = true;
+        TRY(add_block(m, m->program->blocks[a->u.i], index, depth + 1));
+        m->is_guarded = outer;
+    }
+    return NULL;
+}
+
+/* What the op that runs a block touches itself: its condition. What is inside speaks for itself. */
+static weft_status add_control(maker *m, const weft_op *op, uint32_t index, int depth) {
+    uint32_t stream, event;
+    TRY(stream_of(m, op, &stream));
+    TRY(schedule_event(m->s, op, index, stream, &event));
+    TRY(add_waits(m, op, event));
+    const slot *condition = op_find_slot(op, false, "Cond");
+    if (!condition) condition = op_find_slot(op, false, "Condition");
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, condition->args[i]->var, false));
+    TRY(add_record(m, op, event));
+    return add_sub_blocks(m, op, index, depth);
+}
+
+static weft_status add_op(maker *m, weft_op *op, uint32_t index, int depth) {
+    if (op_is(op, "c_wait_compute")) return add_stream_wait(m, op, index, false);
+    if (op_is(op, "c_wait_comm")) return add_stream_wait(m, op, index, true);
+    if (op_is(op, "wait_tensor")) return add_value_wait(m, op, index);
+    const weft_attr *body = op_find_attr(op, "sub_block");
+    if (body && body->type == ATTR_BLOCK) return add_control(m, op, index, depth);
+    return add_launch(m, op, index);
+}
+
+static weft_status add_block(maker *m, const weft_block *block, uint32_t outer_index, int depth) {
+    if (depth > MAX_DEPTH)
+        return weft_status_create(WEFT_LIMIT, m->program->place, "blocks run one another deeper than %d", MAX_DEPTH);
+    uint32_t index = 0;
+    FOR_EACH_OP(op, block) TRY(add_op(m, op, depth ? outer_index : index++, depth));
+    return NULL;
+}
+
+weft_status schedule_from_program(const weft_program *p, const weft_verify_options *options, arena *a,
+                                  proof_schedule *out) {
+    TRY(schedule_init(out, p->context, a));
+    out->program = p;
+    out->joins_steps = true;
+    out->streams_unknown = !tells_streams(p);
+    if (weft_program_nops(p) > UINT32_MAX / 8)
+        return weft_status_create(WEFT_LIMIT, p->place, "expected at most %u ops", UINT32_MAX / 8);
+    maker m = {.s = out, .program = p};
+    if (!(m.entered = ARENA_ARRAY(a, bool, p->nblocks))) return base_out_of_memory();
+    TRY(bind_init(&m.names, out, p));
+    interner_init(&m.events, a);
+    TRY(read_assumption(&m, options->stream));
+    TRY(add_block(&m, p->blocks[0], 0, 0));
+    TRY(resolve_late_waits(&m));
+    return schedule_end(out);
+}

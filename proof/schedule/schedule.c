@@ -1,0 +1,174 @@
+/* schedule.c: growing a schedule, launch by launch; what collectives of either era are called. */
+#include <stdio.h>
+
+#include "program/grow.h"
+#include "proof/schedule/schedule.h"
+
+weft_status schedule_init(proof_schedule *s, weft_context *context, arena *a) {
+    *s = (proof_schedule){.context = context, .arena = a};
+    uint32_t compute;
+    return schedule_stream(s, "compute", &compute);
+}
+
+static weft_status add_name(arena *a, const char ***list, size_t *count, size_t *capacity, const char *text_) {
+    TRY(grow(a, list, capacity, *count + 1, sizeof **list));
+    if (!((*list)[*count] = arena_string(a, text_, strlen(text_)))) return base_out_of_memory();
+    ++*count;
+    return NULL;
+}
+
+weft_status schedule_stream(proof_schedule *s, const char *stream, uint32_t *out) {
+    for (size_t i = 0; i < s->nstreams; i++)
+        if (strcmp(s->streams[i], stream) == 0) return *out = (uint32_t)i, NULL;
+    TRY(add_name(s->arena, &s->streams, &s->nstreams, &s->stream_capacity, stream));
+    *out = (uint32_t)s->nstreams - 1;
+    return NULL;
+}
+
+weft_status schedule_buffer(proof_schedule *s, const char *buffer_name, bool is_given, uint32_t *out) {
+    TRY(grow(s->arena, &s->buffers, &s->buffer_capacity, s->nbuffers + 1, sizeof *s->buffers));
+    /* The name is the program's, which outlives the schedule. */
+    s->buffers[s->nbuffers] = (proof_buffer){.name = buffer_name, .is_given = is_given};
+    *out = (uint32_t)s->nbuffers++;
+    return NULL;
+}
+
+weft_status schedule_event(proof_schedule *s, const weft_op *op, uint32_t op_index, uint32_t stream, uint32_t *out) {
+    TRY(grow(s->arena, &s->events, &s->event_capacity, s->nevents + 2, sizeof *s->events));
+    s->events[s->nevents] = (proof_event){.op = op,
+                                          .op_index = op_index,
+                                          .stream = stream,
+                                          .first_access = (uint32_t)s->naccesses,
+                                          .first_wait = (uint32_t)s->nwaits,
+                                          .collective = PROOF_NONE};
+    if (out) *out = (uint32_t)s->nevents;
+    s->nevents++;
+    return NULL;
+}
+
+weft_status schedule_access(proof_schedule *s, const char *var_name, uint32_t buffer_id, int64_t begin, int64_t end,
+                            bool is_write) {
+    if (end <= begin) return NULL;
+    TRY(grow(s->arena, &s->accesses, &s->access_capacity, s->naccesses + 1, sizeof *s->accesses));
+    s->accesses[s->naccesses++] =
+        (proof_access){.name = var_name, .begin = begin, .end = end, .buffer = buffer_id, .is_write = is_write};
+    return NULL;
+}
+
+weft_status schedule_wait(proof_schedule *s, uint32_t event) {
+    TRY(grow(s->arena, &s->waits, &s->wait_capacity, s->nwaits + 1, sizeof *s->waits));
+    s->waits[s->nwaits++] = event;
+    return NULL;
+}
+
+weft_status schedule_problem(proof_schedule *s, weft_verdict verdict, uint32_t event, const char *format, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    TRY(grow(s->arena, &s->problems, &s->problem_capacity, s->nproblems + 1, sizeof *s->problems));
+    const char *kept = arena_string(s->arena, message, strlen(message));
+    if (!kept) return base_out_of_memory();
+    s->problems[s->nproblems++] = (proof_problem){verdict, event, kept};
+    return NULL;
+}
+
+weft_status schedule_end(proof_schedule *s) {
+    TRY(grow(s->arena, &s->events, &s->event_capacity, s->nevents + 1, sizeof *s->events));
+    s->events[s->nevents] = (proof_event){
+        .first_access = (uint32_t)s->naccesses, .first_wait = (uint32_t)s->nwaits, .collective = PROOF_NONE};
+    return schedule_histories(s);
+}
+
+void schedule_replace_waits(proof_schedule *s, uint32_t *list, const uint32_t *first) {
+    s->waits = list;
+    s->nwaits = s->wait_capacity = first[s->nevents];
+    for (size_t i = 0; i <= s->nevents; i++) s->events[i].first_wait = first[i];
+}
+
+/* --- collectives -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *type, *kind;
+} kinds[] = {{"c_reduce_sum", "reduce"},   {"c_reduce_max", "reduce"},
+             {"c_reduce_min", "reduce"},   {"c_reduce_prod", "reduce"},
+             {"c_broadcast", "broadcast"}, {"c_allgather", "all_gather"},
+             {"c_concat", "all_gather"},   {"c_reducescatter", "reduce_scatter"},
+             {"alltoall", "all_to_all"},   {"mp_allreduce_sum", "all_reduce"},
+             {"send_v2", "send"},          {"recv_v2", "recv"},
+             {"partial_send", "send"},     {"partial_recv", "recv"},
+             {"p_send", "send"},           {"p_recv", "recv"}};
+
+static const char *kind_of(const weft_op *op) {
+    if (op_is_all_reduce(op, NULL)) return "all_reduce";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (op_is(op, kinds[i].type)) return kinds[i].kind;
+    return op->type->bytes;
+}
+
+/* What a reduction adds up with; -1: it does not reduce. */
+static int reduce_of(const weft_op *op, const char *kind) {
+    weft_reduce r;
+    if (op_is_all_reduce(op, &r)) return (int)r;
+    if (strncmp(kind, "reduce", 6) != 0) return -1;
+    static const char *const words[] = {"sum", "max", "min", "prod", "avg"};
+    for (int i = 0; i < 5; i++) {
+        size_t n = strlen(words[i]);
+        if (op->type->nbytes > n && strcmp(op->type->bytes + op->type->nbytes - n, words[i]) == 0) return i;
+    }
+    return (int)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+}
+
+weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtype, int64_t count,
+                                proof_collective **out) {
+    TRY(grow(s->arena, &s->collectives, &s->collective_capacity, s->ncollectives + 1, sizeof *s->collectives));
+    proof_collective *c = &s->collectives[s->ncollectives];
+    proof_event *e = &s->events[s->nevents - 1];
+    const char *kind = e->op ? kind_of(e->op) : "all_reduce";
+    bool is_send = strcmp(kind, "send") == 0, is_p2p = is_send || strcmp(kind, "recv") == 0;
+    *c = (proof_collective){.event = (uint32_t)s->nevents - 1,
+                            .kind = kind,
+                            .ring = ring_id,
+                            .peer = is_p2p ? attr_int(e->op, "peer", 0) : -1,
+                            .is_send = is_send,
+                            .dtype = dtype,
+                            .count = count,
+                            .root = -1,
+                            .reduce = e->op ? reduce_of(e->op, kind) : 0,
+                            .first_member = (uint32_t)s->nmembers};
+    if (strcmp(kind, "reduce") == 0) c->root = attr_int(e->op, "root_id", 0);
+    if (strcmp(kind, "broadcast") == 0) c->root = attr_int(e->op, "root", 0);
+    e->collective = (uint32_t)s->ncollectives++;
+    *out = c;
+    return NULL;
+}
+
+weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset) {
+    TRY(grow(s->arena, &s->members, &s->member_capacity, s->nmembers + 1, sizeof *s->members));
+    s->members[s->nmembers++] = (proof_member){.name = member_name, .offset = offset};
+    s->collectives[s->ncollectives - 1].nmembers++;
+    return NULL;
+}
+
+static bool is_compute(const char *stream) {
+    return !stream || !*stream || !strcmp(stream, "default") || !strcmp(stream, "DefaultStream") ||
+           !strcmp(stream, "compute");
+}
+
+const char *schedule_stream_of(const weft_op *op, char *of_ring) {
+    const char *named = op->dist ? op->dist->execution_stream : NULL;
+    if (!is_compute(named)) return named;
+    if (op_is(op, "c_allreduce_sum") && !attr_bool(op, "use_calc_stream", false)) {
+        snprintf(of_ring, RING_STREAM_ROOM, "ring_%lld", (long long)op_ring(op));
+        return of_ring;
+    }
+    return "compute";
+}
+
+bool schedule_communicates(const weft_op *op) {
+    const op_schema *schema = op_schema_of((weft_op *)op); /* only the cached row changes */
+    if (schema) return (schema->effects & OP_COLLECTIVE) != 0;
+    return op_find_attr(op, "ring_id") != NULL && op->inputs.count + op->outputs.count > 0 &&
+           strncmp(op->type->bytes, "c_sync", 6) != 0 && strncmp(op->type->bytes, "c_wait", 6) != 0;
+}

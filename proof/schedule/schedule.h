@@ -1,0 +1,151 @@
+/* schedule.h: one step of one rank, as proofs see it: launches in order, the bytes that each touches, its stream, what
+ * it waits for, what it communicates. Made from a program under a reading, or from a plan; knows nothing of how a
+ * planner orders anything. */
+#ifndef PROOF_SCHEDULE_SCHEDULE_H
+#define PROOF_SCHEDULE_SCHEDULE_H
+
+#include "ops/ops.h"
+#include "weft/plan.h"
+#include "weft/verify.h"
+
+enum { PROOF_NONE = UINT32_MAX };
+
+/* Bytes [begin, end) of a buffer. */
+typedef struct proof_access {
+    const char *name; /* the var that the op names */
+    int64_t begin, end;
+    uint32_t buffer;
+    uint32_t owner; /* of a plan: the value that these bytes belong to, views belonging to what they show */
+    bool is_write;
+} proof_access;
+
+/* One launch. Its accesses are schedule->accesses[first_access .. of the next event), and so on. */
+typedef struct proof_event {
+    const weft_op *op; /* NULL: none */
+    uint32_t op_index; /* in block 0 */
+    uint32_t stream;
+    uint32_t first_access, first_wait;
+    uint32_t collective; /* into schedule->collectives, or PROOF_NONE */
+    bool blocks_host;    /* later launches happen after it is complete */
+    bool is_guarded;     /* runs under a condition */
+} proof_event;
+
+/* A part of what a collective moves, under the name that all ranks know. */
+typedef struct proof_member {
+    const char *name;
+    int64_t offset; /* bytes from the start of what is moved */
+    int64_t nbytes; /* of a plan: without padding */
+} proof_member;
+
+typedef struct proof_collective {
+    uint32_t event;
+    const char *kind; /* "all_reduce", ...: equal on all ranks whatever the era's spelling */
+    int64_t ring;
+    int64_t peer; /* point to point: index of the other rank in the ring; else -1 */
+    bool is_send;
+    int32_t dtype;
+    int64_t count;    /* elements; -1: not known */
+    int64_t root;     /* -1: none */
+    int reduce;       /* a weft_reduce, or -1 */
+    uint64_t history; /* which collectives made what it moves: history.c */
+    bool is_guarded;  /* runs under a condition */
+    uint32_t first_member, nmembers;
+} proof_collective;
+
+/* A part of a fused buffer, as its coalesce_tensor lays it out; padding is left out. */
+typedef struct proof_part {
+    const char *name;
+    int64_t begin, end;
+} proof_part;
+
+typedef struct proof_buffer {
+    const char *name;
+    bool is_given;     /* it holds something before the step: state, a feed */
+    proof_part *parts; /* in order; NULL: no fused buffer */
+    size_t nparts;
+} proof_buffer;
+
+/* What is wrong with the program as such: found while the schedule is made. */
+typedef struct proof_problem {
+    weft_verdict verdict;
+    uint32_t event; /* PROOF_NONE: no particular one */
+    const char *message;
+} proof_problem;
+
+typedef struct proof_schedule {
+    weft_context *context;
+    arena *arena; /* of everything here */
+    const weft_program *program;
+    proof_event *events; /* in launch order; one more that ends the last one's lists */
+    size_t nevents, event_capacity;
+    proof_access *accesses;
+    size_t naccesses, access_capacity;
+    /* An event waits until the latest launch of each of these before its own is complete: of this step, or of the one
+     * before where the other is launched after it. (An event of CUDA: what was recorded last when the wait is issued.)
+     */
+    uint32_t *waits;
+    size_t nwaits, wait_capacity;
+    proof_collective *collectives; /* in launch order */
+    size_t ncollectives, collective_capacity;
+    proof_member *members;
+    size_t nmembers, member_capacity;
+    proof_problem *problems;
+    size_t nproblems, problem_capacity;
+    proof_buffer *buffers;
+    size_t nbuffers, buffer_capacity;
+    const char **streams; /* [0] is "compute" */
+    size_t nstreams, stream_capacity;
+    bool joins_steps;     /* all streams are idle before the next step begins */
+    bool launches_freely; /* each stream launches by itself: host order orders nothing */
+    bool streams_unknown; /* the program does not tell streams */
+} proof_schedule;
+
+/* --- building: schedule.c ----------------------------------------------------------------------------------------- */
+
+WEFT_MUST_USE weft_status schedule_init(proof_schedule *s, weft_context *context, arena *a);
+WEFT_MUST_USE weft_status schedule_stream(proof_schedule *s, const char *stream, uint32_t *out);
+WEFT_MUST_USE weft_status schedule_buffer(proof_schedule *s, const char *buffer_name, bool is_given, uint32_t *out);
+/* Begins a launch; accesses, waits and a collective that are added next are its own. */
+WEFT_MUST_USE weft_status schedule_event(proof_schedule *s, const weft_op *op, uint32_t op_index, uint32_t stream,
+                                         uint32_t *out);
+WEFT_MUST_USE weft_status schedule_access(proof_schedule *s, const char *var_name, uint32_t buffer, int64_t begin,
+                                          int64_t end, bool is_write);
+WEFT_MUST_USE weft_status schedule_wait(proof_schedule *s, uint32_t event);
+/* The signature of the op of the event that was begun last; `var` is what it moves, `count` its elements. */
+WEFT_MUST_USE weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtype, int64_t count,
+                                              proof_collective **out);
+WEFT_MUST_USE weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset);
+WEFT_MUST_USE weft_status schedule_problem(proof_schedule *s, weft_verdict verdict, uint32_t event, const char *format,
+                                           ...) WEFT_PRINTF(4, 5);
+/* history.c: what collectives move, as collectives before made it. Part of schedule_end. */
+WEFT_MUST_USE weft_status schedule_histories(proof_schedule *s);
+/* Closes the lists. Nothing may be added after it. */
+WEFT_MUST_USE weft_status schedule_end(proof_schedule *s);
+/* Gives events new waits: `waits` of event i are list[first[i] .. first[i + 1]). */
+void schedule_replace_waits(proof_schedule *s, uint32_t *list, const uint32_t *first);
+
+static inline size_t proof_naccesses(const proof_schedule *s, size_t event) {
+    return s->events[event + 1].first_access - s->events[event].first_access;
+}
+static inline size_t proof_nwaits(const proof_schedule *s, size_t event) {
+    return s->events[event + 1].first_wait - s->events[event].first_wait;
+}
+
+/* --- making ------------------------------------------------------------------------------------------------------- */
+
+/* in_order: explicit waits and events alone. */
+WEFT_MUST_USE weft_status schedule_from_program(const weft_program *p, const weft_verify_options *options, arena *a,
+                                                proof_schedule *out);
+/* by_name: replaces the waits of an in_order schedule by those that Paddle's executor derives. O(n^2) bits. */
+WEFT_MUST_USE weft_status schedule_order_by_name(proof_schedule *s);
+/* by_bytes: Weft's plan of the program. */
+WEFT_MUST_USE weft_status schedule_from_plan(const weft_plan *plan, arena *a, proof_schedule *out);
+
+/* The stream of an op: the one that its dist attr names, its ring's own for a c_allreduce_sum that does not use the
+ * compute stream, else compute. `of_ring` holds the name of a ring's. */
+enum { RING_STREAM_ROOM = 32 };
+const char *schedule_stream_of(const weft_op *op, char *of_ring);
+/* Whether an op communicates: the table says so, or it has a ring and is not in the table. */
+bool schedule_communicates(const weft_op *op);
+
+#endif
