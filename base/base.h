@@ -44,13 +44,17 @@ static inline void base_free(const weft_allocator *allocator, void *ptr, size_t 
 weft_allocator base_libc_allocator(void);
 
 /* a*b and a+b; false on overflow. */
-static inline bool base_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
-static inline bool base_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
+static inline bool base_mul(size_t a, size_t b, size_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool base_add(size_t a, size_t b, size_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
 
 /* --- arena -------------------------------------------------------------------------------------------------------- */
 
-/* Bump allocation; everything is freed at once. Under AddressSanitizer each object is allocated singly, so that overruns
- * are seen. Memory is zeroed. Returns NULL when the allocator does. */
+/* Bump allocation; everything is freed at once. Under AddressSanitizer each object is allocated singly, so that
+ * overruns are seen. Memory is zeroed. Returns NULL when the allocator does. */
 typedef struct arena_chunk arena_chunk;
 typedef struct arena {
     const weft_allocator *allocator;
@@ -92,6 +96,7 @@ typedef struct interner {
 } interner;
 
 void interner_init(interner *in, arena *a);
+WEFT_MUST_USE bool interner_reserve(interner *in, size_t count); /* room for so many names in all; false: no memory */
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
 /* interner_find where base_hash of the bytes is known. */
@@ -167,7 +172,8 @@ WEFT_MUST_USE weft_status file_read(const weft_allocator *allocator, const char 
                                     char **out_bytes, size_t *out_nbytes);
 /* Writes to a temporary beside `path` and renames, so that nothing is ever half written; gzip by extension; "-" is
  * stdout. */
-WEFT_MUST_USE weft_status file_write(const weft_allocator *allocator, const char *path, const void *bytes, size_t nbytes);
+WEFT_MUST_USE weft_status file_write(const weft_allocator *allocator, const char *path, const void *bytes,
+                                     size_t nbytes);
 bool file_exists(const char *path);
 
 #endif

@@ -37,9 +37,7 @@ static interner_entry *find_place(const interner *in, const char *bytes, size_t 
     }
 }
 
-/* At most three quarters of the places are taken. */
-static bool grow(interner *in) {
-    size_t capacity = in->capacity ? in->capacity * 2 : 64;
+static bool resize(interner *in, size_t capacity) {
     interner_entry *table = ARENA_ARRAY(in->arena, interner_entry, capacity);
     const name **names = ARENA_ARRAY(in->arena, const name *, capacity / 4 * 3);
     if (!table || !names) return false;
@@ -56,9 +54,17 @@ static bool grow(interner *in) {
     return true;
 }
 
+/* At most three quarters of the places are taken. */
+bool interner_reserve(interner *in, size_t count) {
+    size_t capacity = in->capacity ? in->capacity : 64;
+    while (count > capacity / 4 * 3)
+        if (!base_mul(capacity, 2, &capacity)) return false;
+    return capacity == in->capacity || resize(in, capacity);
+}
+
 const name *interner_get(interner *in, const char *bytes, size_t nbytes) {
     if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX - 1) return NULL;
-    if (in->count >= in->capacity / 4 * 3 && !grow(in)) return NULL;
+    if (!interner_reserve(in, in->count + 1)) return NULL;
     uint32_t hash = base_hash(bytes, nbytes);
     interner_entry *e = find_place(in, bytes, nbytes, hash);
     if (e->id_plus_1) return in->names[e->id_plus_1 - 1];

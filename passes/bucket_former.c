@@ -16,19 +16,39 @@ weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *ou
 }
 
 weft_status bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch, size_t max_items) {
-    *f = (bucket_former){.rules = *rules, .scratch = scratch, .capacity = 2};
-    while (f->capacity < max_items * 2) f->capacity *= 2;
-    f->open = ARENA_ARRAY(scratch, bucket, f->capacity);
+    *f = (bucket_former){.rules = *rules, .scratch = scratch};
     f->done = ARENA_ARRAY(scratch, bucket *, max_items + 1);
-    return f->open && f->done ? NULL : base_out_of_memory();
+    return f->done ? NULL : base_out_of_memory();
 }
 
-/* Open addressing on the kind. */
-bucket *bucket_former_find(bucket_former *f, const void *item) {
+/* Open addressing on the kind: where the bucket of the item's kind is, or would go. */
+static bucket **place_of(bucket_former *f, const void *item) {
     size_t at = f->rules.hash(item) & (f->capacity - 1);
-    while (f->open[at].key && !f->rules.same_kind(f->open[at].key, item)) at = (at + 1) & (f->capacity - 1);
-    if (!f->open[at].key) f->open[at] = (bucket){.key = item, .deadline = UINT32_MAX};
+    while (f->open[at] && !f->rules.same_kind(f->open[at]->key, item)) at = (at + 1) & (f->capacity - 1);
     return &f->open[at];
+}
+
+static weft_status grow_open(bucket_former *f) {
+    bucket **had = f->open;
+    size_t capacity = f->capacity;
+    f->capacity = capacity ? capacity * 2 : 16;
+    f->open = ARENA_ARRAY(f->scratch, bucket *, f->capacity);
+    if (!f->open) return base_out_of_memory();
+    for (size_t i = 0; i < capacity; i++)
+        if (had[i]) *place_of(f, had[i]->key) = had[i];
+    return NULL;
+}
+
+weft_status bucket_former_find(bucket_former *f, const void *item, bucket **out) {
+    if (f->nopen * 2 >= f->capacity) TRY(grow_open(f));
+    bucket **place = place_of(f, item);
+    if (!*place) {
+        if (!(*place = ARENA_NEW(f->scratch, bucket))) return base_out_of_memory();
+        **place = (bucket){.key = item, .deadline = UINT32_MAX};
+        f->nopen++;
+    }
+    *out = *place;
+    return NULL;
 }
 
 weft_status bucket_former_close(bucket_former *f, bucket *b) {
@@ -66,7 +86,8 @@ static size_t limit_of(const bucket_former *f, const bucket *b) {
 
 /* Under a cap, an item that fills a bucket alone does so beside the open one, which goes on. */
 weft_status bucket_former_put(bucket_former *f, const void *item, uint32_t position, uint32_t deadline) {
-    bucket *b = bucket_former_find(f, item);
+    bucket *b;
+    TRY(bucket_former_find(f, item, &b));
     size_t nbytes = f->rules.nbytes(item), limit = limit_of(f, b), sum;
     if (b->deadline <= position) TRY(bucket_former_close(f, b));
     bool fits = base_add(b->nbytes, nbytes, &sum) && (!f->rules.cap || sum <= limit);
@@ -81,7 +102,8 @@ weft_status bucket_former_put(bucket_former *f, const void *item, uint32_t posit
 }
 
 weft_status bucket_former_close_all(bucket_former *f) {
-    for (size_t i = 0; i < f->capacity; i++) TRY(bucket_former_close(f, &f->open[i]));
+    for (size_t i = 0; i < f->capacity; i++)
+        if (f->open[i]) TRY(bucket_former_close(f, f->open[i]));
     return NULL;
 }
 
@@ -106,7 +128,7 @@ static weft_status split(bucket_former *f, bucket *b, size_t limit) {
 
 weft_status bucket_former_split(bucket_former *f, size_t limit) {
     for (size_t i = 0; i < f->capacity; i++) {
-        bucket *b = f->open[i].last;
+        bucket *b = f->open[i] ? f->open[i]->last : NULL;
         if (b && b->nbytes > limit) TRY(split(f, b, limit));
     }
     return NULL;

@@ -7,7 +7,7 @@
 
 /* Reduces of one kind, in the order in which they were put. */
 typedef struct bucket {
-    const void *key;    /* the item that opened the first bucket of this kind; NULL: a free place in the table */
+    const void *key;    /* the item that opened the first bucket of this kind */
     const void **items; /* what the pass put */
     size_t count, capacity;
     size_t nbytes;       /* of the items, without padding */
@@ -32,8 +32,8 @@ typedef struct bucket_rules {
 typedef struct bucket_former {
     bucket_rules rules;
     arena *scratch;
-    bucket *open; /* by kind, open or empty */
-    size_t capacity;
+    bucket **open; /* by kind, open or empty; NULL: a free place */
+    size_t nopen, capacity;
     bucket **done; /* in the order of closing */
     size_t ndone;
 } bucket_former;
@@ -44,7 +44,7 @@ WEFT_MUST_USE weft_status bucket_limit(weft_pass_context *pass, const char *opti
 WEFT_MUST_USE weft_status bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch,
                                              size_t max_items);
 /* The bucket of the item's kind, which may be empty. It stays where it is. */
-bucket *bucket_former_find(bucket_former *f, const void *item);
+WEFT_MUST_USE weft_status bucket_former_find(bucket_former *f, const void *item, bucket **out);
 /* Lets the item join the bucket of its kind, and closes that as need be. The bucket must be reduced before position
  * `deadline`, so it takes in no item at or beyond it; `position` is the item's. */
 WEFT_MUST_USE weft_status bucket_former_put(bucket_former *f, const void *item, uint32_t position, uint32_t deadline);

@@ -338,7 +338,8 @@ static weft_status sweep_candidate(fuse_sweep *s, reduce_item *item) {
     }
     TRY(close_among(s, before));
     find_anchor(s, item);
-    bucket *b = bucket_former_find(&f->former, item);
+    bucket *b;
+    TRY(bucket_former_find(&f->former, item, &b));
     if (b->count == 0 && !~s->in_use) TRY(close_oldest(s, s->in_use));
     TRY(bucket_former_put(&f->former, item, item->position, UINT32_MAX));
     bool is_open = b->count && b->items[b->count - 1] == item;

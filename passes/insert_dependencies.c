@@ -41,21 +41,28 @@ static bool is_dependency(const weft_op *op, const char *side, bool output, cons
     return s && s->nargs == 1 && s->args[0]->var == fused;
 }
 
-/* How many members the slot does not name; its var marks make this linear. */
-static size_t count_missing(const weft_op *op, bool output, const slot *members, uint64_t stamp) {
+/* Which vars a slot names: those whose stamp is the latest. */
+typedef struct var_marks {
+    uint32_t *stamps; /* by var id */
+    uint32_t latest;
+} var_marks;
+
+/* How many members the slot does not name; in linear time, by marks. */
+static size_t count_missing(const weft_op *op, bool output, const slot *members, var_marks *marks) {
     const slot *s = op_find_slot(op, output, output ? "Out" : "X");
-    for (size_t i = 0; s && i < s->nargs; i++) s->args[i]->var->mark = stamp;
+    marks->latest++;
+    for (size_t i = 0; s && i < s->nargs; i++) marks->stamps[s->args[i]->var_id] = marks->latest;
     size_t missing = 0;
-    for (size_t i = 0; i < members->nargs; i++) missing += members->args[i]->var->mark != stamp;
+    for (size_t i = 0; i < members->nargs; i++) missing += marks->stamps[members->args[i]->var_id] != marks->latest;
     return missing;
 }
 
-static weft_status add_missing(weft_op *op, bool output, const slot *members, uint64_t stamp) {
+static weft_status add_missing(weft_op *op, bool output, const slot *members, var_marks *marks) {
     const char *side = output ? "Out" : "X";
-    if (count_missing(op, output, members, stamp) == 0) return NULL;
+    if (count_missing(op, output, members, marks) == 0) return NULL;
     for (size_t i = 0; i < members->nargs; i++) {
         weft_var *v = members->args[i]->var;
-        if (v->mark == stamp) continue;
+        if (marks->stamps[v->id] == marks->latest) continue;
         TRY(output ? weft_op_add_output(op, side, v) : weft_op_add_input(op, side, v));
     }
     return NULL;
@@ -90,28 +97,28 @@ static weft_status make_nop(weft_program *p, const slot *members, weft_var *fuse
 }
 
 /* Completes or makes one of the two; *out is to be inserted, or NULL. */
-static weft_status provide(bucket *b, bool after, uint64_t *stamp, weft_op **out) {
+static weft_status provide(bucket *b, bool after, var_marks *marks, weft_op **out) {
     const slot *members = op_find_slot(b->coalesce, true, "Output");
     weft_op *there = after ? b->after : b->before;
     *out = NULL;
-    if (there) return add_missing(there, after, members, ++*stamp);
+    if (there) return add_missing(there, after, members, marks);
     return make_nop(b->coalesce->program, members, b->sync->var, after, first_op(b->sync), out);
 }
 
-static weft_status provide_both(bucket *b, uint64_t *stamp) {
+static weft_status provide_both(bucket *b, var_marks *marks) {
     weft_op *before, *after;
-    TRY(provide(b, false, stamp, &before));
-    TRY(provide(b, true, stamp, &after));
+    TRY(provide(b, false, marks, &before));
+    TRY(provide(b, true, marks, &after));
     weft_op *first = b->sync->reduces[0].wait ? b->sync->reduces[0].wait : first_op(b->sync);
     if (before) weft_block_insert_before(first->block, first, before);
     if (after) weft_block_insert_after(first->block, last_op(b->sync), after);
     return NULL;
 }
 
-static bool is_complete(const bucket *b, uint64_t *stamp) {
+static bool is_complete(const bucket *b, var_marks *marks) {
     const slot *members = op_find_slot(b->coalesce, true, "Output");
-    return b->before && b->after && count_missing(b->before, false, members, ++*stamp) == 0 &&
-           count_missing(b->after, true, members, ++*stamp) == 0;
+    return b->before && b->after && count_missing(b->before, false, members, marks) == 0 &&
+           count_missing(b->after, true, members, marks) == 0;
 }
 
 static bool find_bucket(const grad_sync *s, bucket *out) {
@@ -131,21 +138,20 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(grad_syncs_find(pass, program, &syncs));
     if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
     bucket *buckets = ARENA_ARRAY(scratch, bucket, syncs.count);
-    if (!buckets) return base_out_of_memory();
-    for (size_t i = 0; i < program->nall_vars; i++) program->all_vars[i]->mark = 0;
+    var_marks marks = {.stamps = ARENA_ARRAY(scratch, uint32_t, program->nall_vars)};
+    if (!buckets || !marks.stamps) return base_out_of_memory();
     size_t count = 0;
-    uint64_t stamp = 0;
     int64_t inserted = 0;
     for (size_t i = 0; i < syncs.count; i++) {
         bucket b;
-        if (!find_bucket(&syncs.items[i], &b) || is_complete(&b, &stamp)) continue;
+        if (!find_bucket(&syncs.items[i], &b) || is_complete(&b, &marks)) continue;
         inserted += (b.before == NULL) + (b.after == NULL);
         buckets[count++] = b;
     }
     TRY(weft_pass_count_add(pass, "dependencies", inserted));
     if (count == 0)
         return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "names already order every gradient's reduce");
-    for (size_t i = 0; i < count; i++) TRY(provide_both(&buckets[i], &stamp));
+    for (size_t i = 0; i < count; i++) TRY(provide_both(&buckets[i], &marks));
     return weft_pass_did(pass, "ordered %zu bucket%s after all producers and before all consumers", count,
                          count == 1 ? "" : "s");
 }

@@ -2,9 +2,9 @@
  *
  * A program finds the first var of a name by the name's id; where several blocks declare one name, each but the first
  * finds its own in a table on the name's hash. A name that a block does not declare is looked for breadth first in its
- * forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block indices come from files and may form
- * cycles: a search visits at most NESTING_LIMIT different blocks. A name that no block declares gets one placeholder var
- * per program, so that its uses are kept too. */
+ * forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block indices come from files and may
+ * form cycles: a search visits at most NESTING_LIMIT different blocks. A name that no block declares gets one
+ * placeholder var per program, so that its uses are kept too. */
 #include "program/grow.h"
 #include "program/ir.h"
 
@@ -138,7 +138,7 @@ weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out) {
 static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     if (p->nall_vars >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
     TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + 1, sizeof *p->all_vars));
-    weft_var *v = ARENA_NEW(&p->arena, weft_var);
+    weft_var *v = ARENA_NEW(&p->var_arena, weft_var);
     if (!v) return base_out_of_memory();
     *v = (weft_var){.name = n,
                     .kind = WEFT_DENSE_TENSOR,
@@ -150,6 +150,15 @@ static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     p->edits++;
     *out = v;
     return NULL;
+}
+
+weft_status block_reserve_vars(weft_block *b, size_t count) {
+    weft_program *p = b->program;
+    size_t names = p->names.count + count;
+    TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + count, sizeof *b->vars));
+    TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + count, sizeof *p->all_vars));
+    TRY(grow(&p->arena, &p->declared, &p->declared_capacity, names, sizeof *p->declared));
+    return interner_reserve(&p->names, names) ? NULL : base_out_of_memory();
 }
 
 /* A second var of the same name in one block is kept for the verifier to report; lookups find the first. */

@@ -196,7 +196,6 @@ static weft_status copy_var_fields(const copier *c, const weft_var *from, weft_v
     to->rest = made.rest;
     to->first_use = to->last_use = NULL;
     to->nuses = 0;
-    to->mark = 0;
     TRY(copy_array(c, from->dims, from->ndim, sizeof *from->dims, &to->dims));
     if (from->dist) TRY(placement_clone(c->to, from->dist, &to->dist));
     return has_rest(from->rest) ? copy_rest(c, from->rest, to) : NULL;

@@ -214,8 +214,8 @@ weft_status weft_program_save(const weft_program *program, const char *path) {
     weft_status status = NULL;
     TRY(form_of(path, &form, &stem_n));
     buffer_init(&out, &program->context->allocator);
-    TRY_DONE(forms[form].print(program, &out));
     if (form == WEFT_FORM_PDMODEL && program_has_dist(program)) TRY_DONE(save_sidecar(program, path, stem_n));
+    TRY_DONE(forms[form].print(program, &out)); /* later, so that never both are in memory */
     TRY_DONE(file_write(&program->context->allocator, path, out.bytes, out.nbytes));
 done:
     buffer_fini(&out);

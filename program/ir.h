@@ -75,7 +75,7 @@ typedef struct use {
 
 typedef struct slot {
     const name *name;
-    use **args; /* in argument order; a use never moves in memory */
+    use **args;               /* in argument order; a use never moves in memory */
     uint32_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
 } slot;
 
@@ -105,8 +105,8 @@ typedef struct op_dist {
     const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
 } op_dist;
 
-/* An op takes two cache lines of 64 bytes, the first of which is what a sweep looks at. Nothing of an op or of a slot is
- * so large that 32 bits do not count it: files are smaller than 4 GiB. */
+/* An op takes two cache lines of 64 bytes, the first of which is what a sweep looks at. Nothing of an op or of a slot
+ * is so large that 32 bits do not count it: files are smaller than 4 GiB. */
 struct weft_op {
     weft_block *block; /* NULL: created but not inserted, or removed */
     weft_program *program;
@@ -120,8 +120,8 @@ struct weft_op {
     weft_attr *attrs; /* in file order */
     uint32_t nattrs;
     uint32_t attr_capacity : 30, has_is_target : 1, is_target : 1; /* attr_capacity 0: other ops share the list */
-    op_dist *dist;              /* NULL: none */
-    const text *unknown_fields; /* wire bytes to keep; NULL: none */
+    op_dist *dist;                                                 /* NULL: none */
+    const text *unknown_fields;                                    /* wire bytes to keep; NULL: none */
 };
 
 /* What few vars have. */
@@ -133,6 +133,7 @@ typedef struct var_rest {
     const char *dist_extra_json; /* members of the sidecar's entry that Weft does not model ("annotated"), or NULL */
 } var_rest;
 
+/* Vars are looked at in any order: what most looks want is in the first 64 bytes. */
 struct weft_var {
     weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
     const name *name;
@@ -142,20 +143,19 @@ struct weft_var {
     uint32_t id;         /* dense over the program: index for side tables */
     int32_t kind;        /* weft_var_kind, or any VarType.Type */
     int32_t dtype;       /* WEFT_DTYPE_NONE if the kind has no tensor */
-    bool has_tensor;     /* a TensorDesc is present */
-    bool shares_name;    /* the first of its name, and another block declares that name too */
-    bool persistable, has_persistable;
-    int64_t *dims;
     uint32_t ndim;
     int32_t lod_level;
-    bool has_lod_level;
-    bool need_check_feed, has_need_check_feed;
-    bool is_parameter, has_is_parameter;
-    bool stop_gradient, has_stop_gradient;
-    bool dist_is_null;    /* the sidecar says null for it */
+    bool has_tensor : 1;  /* a TensorDesc is present */
+    bool shares_name : 1; /* the first of its name, and another block declares that name too */
+    bool has_lod_level : 1;
+    bool persistable : 1, has_persistable : 1;
+    bool need_check_feed : 1, has_need_check_feed : 1;
+    bool is_parameter : 1, has_is_parameter : 1;
+    bool stop_gradient : 1, has_stop_gradient : 1;
+    bool dist_is_null : 1; /* the sidecar says null for it */
+    int64_t *dims;
     placement *dist;      /* NULL: none */
     const var_rest *rest; /* never NULL; to change it: var_rest_get */
-    uint64_t mark;
 };
 
 struct weft_block {
@@ -174,7 +174,7 @@ struct weft_block {
 struct weft_program {
     weft_context *context;
     arena arena;
-    arena op_arena; /* of weft_op alone: a sweep over ops reads memory in order */
+    arena op_arena, var_arena; /* of weft_op alone, of weft_var alone: a sweep over ops reads memory in order */
     interner names;
     weft_block **blocks;
     size_t nblocks, block_capacity;
@@ -216,6 +216,8 @@ enum { OP_MAX_ATTRS = (1 << 30) - 1 };
 WEFT_MUST_USE weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
+/* Room for so many more vars, which will have names of their own. */
+WEFT_MUST_USE weft_status block_reserve_vars(weft_block *b, size_t count);
 /* Finds by block, forward block, parents; NULL if undeclared. */
 weft_var *block_find(const weft_block *b, const name *n);
 /* The same for the bytes of a name, which need not be interned. */
@@ -239,10 +241,10 @@ WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr *
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these
  * functions alone: ops with equal lists share them, and the attr fx_node goes with a change of another. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
-WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n); /* no matter whether it is there */
+WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n);     /* no matter whether it is there */
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
 WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */
-WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out);    /* makes an empty one if there is none */
+WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out); /* makes an empty one if there is none */
 /* An op like `pattern` that has `var` for each of its arguments; both share the list of attrs. Not inserted. */
 WEFT_MUST_USE weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out);
 /* Lets `op` have the list of attrs of `from`, of the same program, until one of them changes it. */
@@ -269,7 +271,7 @@ WEFT_MUST_USE weft_status program_verify_changed(weft_program *p, bool all);
 
 /* Memory that a program holds. */
 static inline size_t program_nbytes(const weft_program *p) {
-    return p->arena.total_nbytes + p->op_arena.total_nbytes;
+    return p->arena.total_nbytes + p->op_arena.total_nbytes + p->var_arena.total_nbytes;
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------------

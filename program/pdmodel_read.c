@@ -246,8 +246,20 @@ static weft_status read_block_field(pdmodel_reader *r, weft_block *b, const wire
     }
 }
 
+/* Makes room for the vars that stand before the block's ops, where Paddle writes all of them, and for some more. */
+static weft_status reserve_vars(pdmodel_reader *r, weft_block *b, wire_cursor c) {
+    enum { ROOM_NBYTES = 4 * sizeof(void *) + sizeof(interner_entry) }; /* of a var: its places in arrays */
+    size_t count = 0;
+    wire_field f;
+    while (wire_take(&c, &f) && f.number != BLOCK_OPS) count += f.number == BLOCK_VARS;
+    count += count / 16;
+    TRY(form_charge(r->program, r->budget, count * ROOM_NBYTES)); /* fewer than there are bytes in the file */
+    return block_reserve_vars(b, count);
+}
+
 static weft_status read_block_head(pdmodel_reader *r, weft_block *b, wire_cursor c) {
     block_head head = {0};
+    TRY(reserve_vars(r, b, c));
     buffer_init(&head.unknown, r->allocator);
     weft_status status = NULL;
     const size_t start = (size_t)(c.at - c.origin);

@@ -13,6 +13,7 @@ weft_status weft_program_create(weft_context *context, weft_program **out_progra
     *p = (weft_program){.context = context, .rank = -1, .place = "program"};
     arena_init(&p->arena, &context->allocator);
     arena_init(&p->op_arena, &context->allocator);
+    arena_init(&p->var_arena, &context->allocator);
     interner_init(&p->names, &p->arena);
     weft_block *b;
     weft_status status = program_add_block(p, -1, &b);
@@ -28,6 +29,7 @@ void weft_program_destroy(weft_program *program) {
     if (!program) return;
     weft_context *context = program->context;
     arena_fini(&program->op_arena);
+    arena_fini(&program->var_arena);
     arena_fini(&program->arena);
     base_free(&context->allocator, program, sizeof *program);
 }

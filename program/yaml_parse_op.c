@@ -31,9 +31,13 @@ static weft_status get_int32(yaml_reader *r, const yaml_node *node, const char *
     return NULL;
 }
 
-static weft_status get_flag(yaml_reader *r, const yaml_node *key, const yaml_node *node, bool *out_has, bool *out) {
-    *out_has = true;
-    return yaml_get_bool(r, node, key->bytes, out);
+/* False: not the name of a flag. */
+static bool set_flag(weft_var *v, const yaml_node *key, bool on) {
+    if (yaml_is(key, "persistable")) return v->persistable = on, v->has_persistable = true;
+    if (yaml_is(key, "need_check_feed")) return v->need_check_feed = on, v->has_need_check_feed = true;
+    if (yaml_is(key, "parameter")) return v->is_parameter = on, v->has_is_parameter = true;
+    if (yaml_is(key, "stop_gradient")) return v->stop_gradient = on, v->has_stop_gradient = true;
+    return false;
 }
 
 static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *key, const yaml_node *node) {
@@ -50,10 +54,12 @@ static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *
         v->has_lod_level = true;
         return get_int32(r, node, "lod", &v->lod_level);
     }
-    if (yaml_is(key, "persistable")) return get_flag(r, key, node, &v->has_persistable, &v->persistable);
-    if (yaml_is(key, "need_check_feed")) return get_flag(r, key, node, &v->has_need_check_feed, &v->need_check_feed);
-    if (yaml_is(key, "parameter")) return get_flag(r, key, node, &v->has_is_parameter, &v->is_parameter);
-    if (yaml_is(key, "stop_gradient")) return get_flag(r, key, node, &v->has_stop_gradient, &v->stop_gradient);
+    if (set_flag(v, key, false)) {
+        bool on;
+        TRY(yaml_get_bool(r, node, key->bytes, &on));
+        set_flag(v, key, on);
+        return NULL;
+    }
     if (yaml_is(key, "dist")) return yaml_get_var_dist(r, v, node);
     if (yaml_is(key, "type_bytes") || yaml_is(key, "attrs") || yaml_is(key, "unknown")) {
         var_rest *rest;
@@ -131,9 +137,9 @@ static weft_status get_op_member(yaml_reader *r, weft_block *b, weft_op *op, con
     if (yaml_is(key, "in") && op->inputs.slots == NULL) return get_slots(r, b, op, false, node);
     if (yaml_is(key, "out")) return get_slots(r, b, op, true, node);
     if (yaml_is(key, "target")) {
-        bool has = false, target = false;
-        TRY(get_flag(r, key, node, &has, &target));
-        op->has_is_target = has;
+        bool target;
+        TRY(yaml_get_bool(r, node, key->bytes, &target));
+        op->has_is_target = true;
         op->is_target = target;
         return NULL;
     }
