@@ -23,7 +23,7 @@ enum { LANES = 16 }; /* independent partial sums of a run: what two vector regis
         for (int j = 0; j < LANES; j++) total += lane[j];                                                              \
         return total;                                                                                                  \
     }                                                                                                                  \
-    void accumulate_##suffix(int64_t n, const type *src, int64_t stride, double *acc) {                                \
+    static void accumulate_##suffix(int64_t n, const type *src, int64_t stride, double *acc) {                         \
         if (stride == 0) {                                                                                             \
             *acc += sum_run_##suffix(n, src);                                                                          \
         } else {                                                                                                       \

@@ -7,10 +7,7 @@
 
 #include "executor/kernels/loops.h"
 
-/* Adds n elements to acc[0 .. n) where stride is 1, all to acc[0] where it is 0. */
-void accumulate_fp32(int64_t n, const float *src, int64_t stride, double *acc);
-void accumulate_fp64(int64_t n, const double *src, int64_t stride, double *acc);
-/* The same for any float type. */
+/* Adds n elements of a float type to acc[0 .. n) where stride is 1, all to acc[0] where it is 0. */
 void accumulate(weft_dtype dtype, int64_t n, const void *src, int64_t stride, double *acc);
 /* acc[offsets of operand 1] += src[offsets of operand 0], over all of `l`. */
 void accumulate_loops(const loops *l, weft_dtype dtype, const void *src, double *acc);

@@ -30,45 +30,40 @@ void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, c
 /* Multiplications below which ours is faster; from which a product is cut into 2 and more pieces. */
 enum { FEW_PRODUCTS = 48 * 1024, MANY_PRODUCTS = 1024 * 1024, MOST_PIECES = 16 };
 
-typedef struct product {
-    char ta, tb;
-    int64_t m, n, k, lda, ldb, ldc;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
+/* A product of two matrices in pieces. */
+typedef struct pieces {
+    const gemm *of;
+    bool b_transposed;
     bool by_rows;      /* pieces are rows of C, else columns */
     int64_t per_piece; /* rows or columns */
-} product;
+} pieces;
 
 static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
-    const product *p = arg;
+    const pieces *p = arg;
+    const gemm *g = p->of;
+    char ta = g->a_transposed ? 'T' : 'N', tb = p->b_transposed ? 'T' : 'N';
     (void)part;
     omp_set_num_threads(1); /* a property of the calling thread */
     for (int64_t i = first; i < end; i++) {
-        int64_t at = i * p->per_piece, extent = p->by_rows ? p->m : p->n;
+        int64_t at = i * p->per_piece, extent = p->by_rows ? g->m : g->n;
         int64_t length = extent - at < p->per_piece ? extent - at : p->per_piece;
         if (length <= 0) return;
-        const float *a = !p->by_rows ? p->a : p->ta == 'T' ? p->a + at : p->a + at * p->lda;
-        const float *b = p->by_rows ? p->b : p->tb == 'T' ? p->b + at * p->ldb : p->b + at;
-        float *c = p->by_rows ? p->c + at * p->ldc : p->c + at;
-        dnnl_sgemm(p->ta, p->tb, p->by_rows ? length : p->m, p->by_rows ? p->n : length, p->k, p->alpha, a, p->lda, b,
-                   p->ldb, p->beta, c, p->ldc);
+        const float *a = !p->by_rows ? g->a : g->a_transposed ? g->a + at : g->a + at * g->lda;
+        const float *b = p->by_rows ? g->b.data : p->b_transposed ? g->b.data + at * g->b.ld : g->b.data + at;
+        float *c = p->by_rows ? g->c + at * g->ldc : g->c + at;
+        dnnl_sgemm(ta, tb, p->by_rows ? length : g->m, p->by_rows ? g->n : length, g->k, g->alpha, a, g->lda, b,
+                   g->b.ld, g->beta, c, g->ldc);
     }
 }
 
 /* Pieces are multiples of oneDNN's register tile: 48 columns, 8 rows. */
-static int64_t count_pieces(product *p) {
-    int64_t products = p->m * p->n * p->k, npieces = 1;
+static int64_t cut(const gemm *g, bool b_transposed, pieces *out) {
+    int64_t products = g->m * g->n * g->k, npieces = 1;
     while (npieces < MOST_PIECES && products / npieces > 4 * (int64_t)MANY_PRODUCTS * npieces) npieces *= 2;
-    p->by_rows = p->m > p->n;
-    int64_t extent = p->by_rows ? p->m : p->n, unit = p->by_rows ? 8 : 48;
-    p->per_piece = (extent + npieces * unit - 1) / (npieces * unit) * unit;
-    return (extent + p->per_piece - 1) / p->per_piece;
-}
-
-static void multiply_by_dnnl(const kernel_call *call, product *p) {
-    int64_t npieces = count_pieces(p);
-    parallel_for(call, npieces, 1, multiply_pieces, p);
+    *out = (pieces){.of = g, .b_transposed = b_transposed, .by_rows = g->m > g->n};
+    int64_t extent = out->by_rows ? g->m : g->n, unit = out->by_rows ? 8 : 48;
+    out->per_piece = (extent + npieces * unit - 1) / (npieces * unit) * unit;
+    return (extent + out->per_piece - 1) / out->per_piece;
 }
 
 #endif
@@ -76,25 +71,6 @@ static void multiply_by_dnnl(const kernel_call *call, product *p) {
 void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
               int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
     if (m == 0 || n == 0) return;
-#ifdef WEFT_HAVE_DNNL
-    if (k > 0 && m * n >= FEW_PRODUCTS / k) {
-        product p = {.ta = ta ? 'T' : 'N',
-                     .tb = tb ? 'T' : 'N',
-                     .m = m,
-                     .n = n,
-                     .k = k,
-                     .lda = lda,
-                     .ldb = ldb,
-                     .ldc = ldc,
-                     .alpha = alpha,
-                     .beta = beta,
-                     .a = a,
-                     .b = b,
-                     .c = c};
-        multiply_by_dnnl(call, &p);
-        return;
-    }
-#endif
     gemm g = {.m = m,
               .n = n,
               .k = k,
@@ -106,6 +82,14 @@ void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, i
               .b = gemm_matrix(b, ldb, tb),
               .c = c,
               .ldc = ldc};
+#ifdef WEFT_HAVE_DNNL
+    if (k > 0 && m * n >= FEW_PRODUCTS / k) {
+        pieces p;
+        int64_t npieces = cut(&g, tb, &p);
+        parallel_for(call, npieces, 1, multiply_pieces, &p);
+        return;
+    }
+#endif
     gemm_run(call, &g);
 }
 

@@ -118,17 +118,6 @@ static weft_status prepare_loss(kernel_prepare *p, loss_fn f, const char *parame
     return require_numel(p, type_out(p, 0), gradient >= 0 ? a->numel : nlosses, "the output");
 }
 
-static double element(const tensor *t, int64_t i) {
-    return t->dtype == WEFT_FP64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
-}
-
-static void set_element(tensor *t, int64_t i, double value) {
-    if (t->dtype == WEFT_FP64)
-        ((double *)t->data)[i] = value;
-    else
-        ((float *)t->data)[i] = (float)value;
-}
-
 static bool ignored(const loss_rule *r, double label) {
     return r->ignores && fabs(label - r->ignore_index) < 1e-6;
 }
@@ -139,7 +128,7 @@ static double divisor(const loss_rule *r, const tensor *a, const tensor *b) {
     if (r->reduction == BATCH_MEAN) return a->ndim ? (double)a->dims[0] : 1;
     if (!r->normalize) return 1;
     double counted = 0;
-    for (int64_t i = 0; i < b->numel; i++) counted += !ignored(r, element(b, i));
+    for (int64_t i = 0; i < b->numel; i++) counted += !ignored(r, tensor_real(b, i));
     return counted > 1e-6 ? counted : 1e-6;
 }
 
@@ -152,17 +141,17 @@ static weft_status run_loss(const kernel_call *c) {
     double sum = 0, by = divisor(r, a, b);
     bool reduces = r->reduction != WHOLE;
     for (int64_t i = 0; i < a->numel; i++) {
-        double label = element(b, i), weight = w ? element(w, i % w->numel) : 1;
-        double value = ignored(r, label) ? 0 : s->f(r, element(a, i), label, weight);
+        double label = tensor_real(b, i), weight = w ? tensor_real(w, i % w->numel) : 1;
+        double value = ignored(r, label) ? 0 : s->f(r, tensor_real(a, i), label, weight);
         if (g)
-            value = value * element(g, reduces ? 0 : i) / by;
+            value = value * tensor_real(g, reduces ? 0 : i) / by;
         else if (!reduces)
             value /= by;
         else
             sum += value;
-        if (g || !reduces) set_element(out, i, value);
+        if (g || !reduces) tensor_set_real(out, i, value);
     }
-    if (!g && reduces) set_element(out, 0, sum / by);
+    if (!g && reduces) tensor_set_real(out, 0, sum / by);
     return NULL;
 }
 
@@ -234,9 +223,9 @@ static weft_status run_huber(const kernel_call *c) {
     const tensor *x = arg_in(c, HUBER_IN_X), *y = arg_in(c, HUBER_IN_Y);
     tensor *residuals = arg_out(c, HUBER_OUT_RESIDUAL);
     for (int64_t i = 0; i < x->numel; i++) {
-        double residual = element(y, i) - element(x, i);
-        if (residuals) set_element(residuals, i, residual);
-        set_element(arg_out(c, HUBER_OUT), i, huber(&s->rule, residual, 0, 1));
+        double residual = tensor_real(y, i) - tensor_real(x, i);
+        if (residuals) tensor_set_real(residuals, i, residual);
+        tensor_set_real(arg_out(c, HUBER_OUT), i, huber(&s->rule, residual, 0, 1));
     }
     return NULL;
 }
@@ -245,9 +234,9 @@ static weft_status run_huber_grad(const kernel_call *c) {
     const loss_state *s = c->state;
     const tensor *residual = arg_in(c, HUBER_GRAD_IN_RESIDUAL), *dy = arg_in(c, HUBER_GRAD_IN_OUT_GRAD);
     for (int64_t i = 0; i < residual->numel; i++) {
-        double slope = huber_slope(&s->rule, element(residual, i), 0, 1) * element(dy, i);
-        if (arg_out(c, HUBER_OUT_X_GRAD)) set_element(arg_out(c, HUBER_OUT_X_GRAD), i, -slope);
-        if (arg_out(c, HUBER_OUT_Y_GRAD)) set_element(arg_out(c, HUBER_OUT_Y_GRAD), i, slope);
+        double slope = huber_slope(&s->rule, tensor_real(residual, i), 0, 1) * tensor_real(dy, i);
+        if (arg_out(c, HUBER_OUT_X_GRAD)) tensor_set_real(arg_out(c, HUBER_OUT_X_GRAD), i, -slope);
+        if (arg_out(c, HUBER_OUT_Y_GRAD)) tensor_set_real(arg_out(c, HUBER_OUT_Y_GRAD), i, slope);
     }
     return NULL;
 }
@@ -284,8 +273,8 @@ static weft_status run_smooth(const kernel_call *c) {
     const tensor *x = arg_in(c, SMOOTH_IN_X), *prior = arg_in(c, SMOOTH_IN_PRIOR);
     int64_t classes = x->dims[x->ndim - 1];
     for (int64_t i = 0; i < x->numel; i++) {
-        double share = prior ? element(prior, i % classes) : 1 / (double)classes;
-        set_element(arg_out(c, 0), i, (1 - r->parameter) * element(x, i) + r->parameter * share);
+        double share = prior ? tensor_real(prior, i % classes) : 1 / (double)classes;
+        tensor_set_real(arg_out(c, 0), i, (1 - r->parameter) * tensor_real(x, i) + r->parameter * share);
     }
     return NULL;
 }
@@ -293,7 +282,7 @@ static weft_status run_smooth(const kernel_call *c) {
 static weft_status run_smooth_grad(const kernel_call *c) {
     const loss_rule *r = &((const loss_state *)c->state)->rule;
     const tensor *dy = arg_in(c, 0);
-    for (int64_t i = 0; i < dy->numel; i++) set_element(arg_out(c, 0), i, (1 - r->parameter) * element(dy, i));
+    for (int64_t i = 0; i < dy->numel; i++) tensor_set_real(arg_out(c, 0), i, (1 - r->parameter) * tensor_real(dy, i));
     return NULL;
 }
 

@@ -63,17 +63,6 @@ static weft_status prepare_aten_grad(kernel_prepare *p) {
     return prepare_backward(p, true);
 }
 
-static double element(const tensor *t, int64_t i) {
-    return t->dtype == WEFT_FP64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
-}
-
-static void set_element(tensor *t, int64_t i, double value) {
-    if (t->dtype == WEFT_FP64)
-        ((double *)t->data)[i] = value;
-    else
-        ((float *)t->data)[i] = (float)value;
-}
-
 /* The weight of label i, 0 where it is ignored, and the element of X that it names. */
 static weft_status weigh(const kernel_call *c, const nll_state *s, int64_t i, double *out_weight, int64_t *out_at) {
     int64_t label = tensor_integer(arg_in(c, IN_LABEL), i), n = s->split.inner;
@@ -84,7 +73,7 @@ static weft_status weigh(const kernel_call *c, const nll_state *s, int64_t i, do
     if (label < 0 || label >= s->split.extent)
         return kernel_failed(c, "expected labels of 0 to %lld, found %lld", (long long)s->split.extent - 1,
                              (long long)label);
-    *out_weight = weight ? element(weight, label) : 1;
+    *out_weight = weight ? tensor_real(weight, label) : 1;
     *out_at = (i / n * s->split.extent + label) * n + i % n;
     return NULL;
 }
@@ -96,13 +85,13 @@ static weft_status run(const kernel_call *c) {
         double weight = 0;
         int64_t at = 0;
         TRY(weigh(c, s, i, &weight, &at));
-        double loss = weight == 0 ? 0 : -weight * element(arg_in(c, IN_X), at);
-        if (s->whole) set_element(arg_out(c, OUT), i, loss);
+        double loss = weight == 0 ? 0 : -weight * tensor_real(arg_in(c, IN_X), at);
+        if (s->whole) tensor_set_real(arg_out(c, OUT), i, loss);
         sum += loss;
         total += weight;
     }
-    if (!s->whole) set_element(arg_out(c, OUT), 0, s->mean && (total != 0 || s->aten) ? sum / total : sum);
-    if (arg_out(c, OUT_TOTAL)) set_element(arg_out(c, OUT_TOTAL), 0, s->whole ? 0 : total);
+    if (!s->whole) tensor_set_real(arg_out(c, OUT), 0, s->mean && (total != 0 || s->aten) ? sum / total : sum);
+    if (arg_out(c, OUT_TOTAL)) tensor_set_real(arg_out(c, OUT_TOTAL), 0, s->whole ? 0 : total);
     return NULL;
 }
 
@@ -110,13 +99,13 @@ static weft_status run_grad(const kernel_call *c) {
     const nll_state *s = c->state;
     const tensor *dloss = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
-    double by = s->mean ? element(arg_in(c, GRAD_IN_TOTAL), 0) : 1;
+    double by = s->mean ? tensor_real(arg_in(c, GRAD_IN_TOTAL), 0) : 1;
     memset(dx->data, 0, tensor_nbytes(dx));
     for (int64_t i = 0; i < s->split.outer * s->split.inner; i++) {
         double weight = 0;
         int64_t at = 0;
         TRY(weigh(c, s, i, &weight, &at));
-        if (weight != 0) set_element(dx, at, -weight * element(dloss, s->whole ? i : 0) / by);
+        if (weight != 0) tensor_set_real(dx, at, -weight * tensor_real(dloss, s->whole ? i : 0) / by);
     }
     return NULL;
 }

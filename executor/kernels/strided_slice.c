@@ -1,6 +1,7 @@
 /* strided_slice.c: every stride-th element of a box, backwards where the stride is negative, and flip, which is the
  * same of a whole tensor. Both are copies between strided arrays whose source strides may be negative. */
 #include "executor/kernels/layout.h"
+#include "ops/part.h"
 
 enum { IN_X, IN_STARTS, IN_ENDS, IN_STRIDES, IN_STARTS_LIST, IN_ENDS_LIST, IN_STRIDES_LIST, IN_OUT_GRAD, OUT = 0 };
 enum { BOUNDS = 3 }; /* starts, ends, strides */
@@ -14,18 +15,6 @@ typedef struct strided_state {
     loops box; /* operand 0 is written, operand 1 read */
     int64_t offset;
 } strided_state;
-
-/* The first element and the number of elements of start : end : stride. */
-static int64_t strided_extent(int64_t extent, int64_t start, int64_t end, int64_t stride, int64_t *out_first) {
-    int64_t lowest = stride < 0 ? -1 : 0, highest = stride < 0 ? extent - 1 : extent;
-    if (start < 0) start += extent;
-    if (end < 0) end = end < -extent ? lowest : end + extent;
-    start = start < lowest ? lowest : start > highest ? highest : start;
-    end = end < lowest ? lowest : end > highest ? highest : end;
-    *out_first = start < 0 ? 0 : start;
-    int64_t room = stride < 0 ? start - end : end - start, step = stride < 0 ? -stride : stride;
-    return room <= 0 ? 0 : (room + step - 1) / step;
-}
 
 static void place_box(const strided_state *s, const tensor *whole, int64_t bounds[BOUNDS][WEFT_MAX_RANK], loops *box,
                       int64_t *out_offset) {

@@ -48,6 +48,16 @@ void half_store(weft_dtype dtype, int64_t n, const float *src, void *dst);
 /* The first element as double or int64, for scalars that come as tensors. */
 double tensor_scalar(const tensor *t);
 int64_t tensor_integer(const tensor *t, int64_t index);
+/* One element of a tensor of fp32 or fp64. */
+static inline double tensor_real(const tensor *t, int64_t i) {
+    return t->dtype == WEFT_FP64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
+static inline void tensor_set_real(tensor *t, int64_t i, double value) {
+    if (t->dtype == WEFT_FP64)
+        ((double *)t->data)[i] = value;
+    else
+        ((float *)t->data)[i] = (float)value;
+}
 /* Sets n elements to a value of the tensor's type; integers are truncated towards zero. */
 void fill_elements(weft_dtype dtype, void *dst, int64_t n, double value);
 /* memmove that does nothing for equal pointers. */
