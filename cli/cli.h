@@ -54,20 +54,14 @@ bool cli_given(const cli_args *args, const char *name);
 bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out);
 bool cli_double(const cli_args *args, const char *name, double *out);
 
-/* Whether --reading is in_order; false after printing a usage error. */
-bool cli_stated_waits(const cli_args *args, bool *out);
-
 /* Prints "weft COMMAND: place: message" to stderr, frees the status, returns EXIT_WORK_FAILED. */
 int cli_fail(const cli_args *args, weft_status status);
 /* A usage error: the message and the usage line; returns EXIT_USAGE. */
 int cli_usage_error(const cli_command *command, const char *format, ...) WEFT_PRINTF(2, 3);
-void cli_print_usage(FILE *to, const cli_command *command);
 void cli_print_help(FILE *to, const cli_command *command);
 void cli_print_overview(FILE *to);
 
-/* Writes bytes to a file ("-": stdout) through a temporary. */
-WEFT_MUST_USE weft_status cli_write(const char *path, const char *bytes, size_t nbytes);
-/* The same with bytes that the library gave away: frees them. */
+/* Writes bytes that the library gave away to a file ("-": stdout) through a temporary, and frees them. */
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
 /* Reads a whole text file. The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "weft/verify.h"
 
 const char *cli_value(const cli_args *args, const char *name) {
     for (size_t i = args->ngiven; i-- > 0;)
@@ -46,20 +45,15 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
     return true;
 }
 
-bool cli_stated_waits(const cli_args *args, bool *out) {
-    const char *given = cli_value(args, "--reading");
-    weft_reading reading = WEFT_READING_BY_BYTES;
-    bool is_known = !given || (weft_reading_parse(given, &reading) && reading != WEFT_READING_BY_NAME);
-    *out = reading == WEFT_READING_IN_ORDER;
-    if (!is_known) cli_usage_error(args->command, "--reading: expected by_bytes or in_order, found \"%s\"", given);
-    return is_known;
-}
-
 int cli_fail(const cli_args *args, weft_status status) {
     const char *place = weft_status_place(status);
     fprintf(stderr, "weft %s: %s%s%s\n", args->command->name, place, place[0] ? ": " : "", weft_status_message(status));
     weft_status_free(status);
     return EXIT_WORK_FAILED;
+}
+
+static void print_usage(FILE *to, const cli_command *command) {
+    fprintf(to, "usage: weft %s %s\n", command->name, command->arguments);
 }
 
 int cli_usage_error(const cli_command *command, const char *format, ...) {
@@ -69,16 +63,12 @@ int cli_usage_error(const cli_command *command, const char *format, ...) {
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
-    cli_print_usage(stderr, command);
+    print_usage(stderr, command);
     return EXIT_USAGE;
 }
 
-void cli_print_usage(FILE *to, const cli_command *command) {
-    fprintf(to, "usage: weft %s %s\n", command->name, command->arguments);
-}
-
 void cli_print_help(FILE *to, const cli_command *command) {
-    cli_print_usage(to, command);
+    print_usage(to, command);
     fprintf(to, "\n%s\n", command->summary);
     if (command->noptions) fprintf(to, "\noptions\n");
     for (size_t i = 0; i < command->noptions; i++) {
@@ -107,7 +97,7 @@ static weft_status io_error(const char *path, const char *doing) {
     return weft_status_create(WEFT_IO, path, "cannot %s: %s", doing, strerror(errno));
 }
 
-weft_status cli_write(const char *path, const char *bytes, size_t nbytes) {
+static weft_status write_file(const char *path, const char *bytes, size_t nbytes) {
     if (strcmp(path, "-") == 0)
         return fwrite(bytes, 1, nbytes, stdout) == nbytes ? NULL : io_error("standard output", "write");
     size_t room = strlen(path) + 16;
@@ -128,7 +118,7 @@ weft_status cli_write(const char *path, const char *bytes, size_t nbytes) {
 }
 
 weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes) {
-    weft_status status = cli_write(path, bytes, nbytes);
+    weft_status status = write_file(path, bytes, nbytes);
     weft_bytes_free(args->context, bytes, nbytes);
     return status;
 }

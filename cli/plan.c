@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "weft/plan.h"
+#include "cli/reading.h"
 
 static const cli_option options[] = {
     {"--output", 'o', "OUT", "where to write the plan; default: stdout"},
-    {"--reading", 0, "R", "by_bytes: waits follow from bytes (default); in_order: only those that the program states"},
+    {"--reading", 0, "R", READING_HELP},
+    {"--late", 0, "OP", LATE_HELP},
     {"--summary", 0, NULL, "only counts and sizes"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
 };
@@ -49,7 +49,7 @@ static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
 }
 
 /* A plan that was printed earlier (NAME.plan), or one made from a program. */
-static weft_status get_plan(const cli_args *args, const char *path, bool stated_waits, weft_plan **out) {
+static weft_status get_plan(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
     size_t n = strlen(path);
     if (n > 5 && strcmp(path + n - 5, ".plan") == 0) {
         char *bytes;
@@ -63,16 +63,21 @@ static weft_status get_plan(const cli_args *args, const char *path, bool stated_
     weft_program *program;
     weft_status status = weft_program_load(args->context, path, cli_value(args, "--dist"), &program);
     if (status) return status;
-    status = weft_plan_create(program, &(weft_plan_options){.stated_waits = stated_waits}, out);
+    weft_plan_order *order = NULL;
+    status = weft_plan_order_create(program, how, &order);
+    if (!status) status = weft_plan_create(program, &(weft_plan_options){.order = order}, out);
+    weft_plan_order_destroy(order);
     weft_program_destroy(program);
     return status;
 }
 
 static int run(cli_args *args) {
     weft_plan *plan = NULL;
-    bool stated_waits = false;
-    if (!cli_stated_waits(args, &stated_waits)) return EXIT_USAGE;
-    weft_status status = get_plan(args, args->positional[0], stated_waits, &plan);
+    cli_reading reading;
+    bool is_usable = cli_reading_init(&reading, args);
+    weft_status status = is_usable ? get_plan(args, args->positional[0], &reading.options, &plan) : NULL;
+    cli_reading_fini(&reading);
+    if (!is_usable) return EXIT_USAGE;
     if (!status && cli_given(args, "--summary"))
         print_summary(plan);
     else if (!status)
@@ -83,7 +88,7 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary] [--reading R]",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary] [--reading R [--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
                "A file NAME.plan is a plan printed earlier: it is read back.",
     .options = options,

@@ -20,9 +20,9 @@ static const cli_option options[] = {
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
     {"--no-fuse", 0, NULL,
      "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
-    {"--reading", 0, "R",
-     "by_bytes: streams wait as bytes ask for (default); in_order: only as the program states, with --unsafe"},
-    {"--unsafe", 0, NULL, "run although ops may race"},
+    {"--reading", 0, "R", READING_HELP},
+    {"--late", 0, "OP", LATE_HELP},
+    {"--unsafe", 0, NULL, "run although ops may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--watchdog", 0, "S[:F]",
      "end a run in which a collective takes S seconds, and 3 times what is usual; F in the first step; default 30:300"},
@@ -49,7 +49,8 @@ typedef struct session {
     size_t nfetches;
     weft_trainer *trainer;
     double *seconds; /* per step */
-    bool stated_waits;
+    cli_reading reading;
+    weft_plan_order **orders; /* by program; NULL: by_bytes */
     weft_delay *delays;
     size_t ndelays;
     double watchdog, first_step; /* seconds; 0: the default */
@@ -67,6 +68,9 @@ static void session_fini(session *s) {
     free(s->fetches);
     free(s->seconds);
     free(s->delays);
+    for (size_t i = 0; s->orders && i < s->args->npositional; i++) weft_plan_order_destroy(s->orders[i]);
+    free(s->orders);
+    cli_reading_fini(&s->reading);
 }
 
 char *rank_path(const char *path, int rank) {
@@ -98,6 +102,16 @@ static weft_status load_programs(session *s) {
     weft_status status = NULL;
     for (size_t i = 0; !status && i < args->npositional; i++)
         status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
+    return status;
+}
+
+static weft_status make_orders(session *s) {
+    if (s->reading.options.reading == WEFT_READING_BY_BYTES) return NULL;
+    s->orders = calloc(s->args->npositional, sizeof *s->orders);
+    if (!s->orders) return cli_no_memory();
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < s->args->npositional; i++)
+        status = weft_plan_order_create(s->programs[i], &s->reading.options, &s->orders[i]);
     return status;
 }
 
@@ -197,7 +211,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .first_step = (size_t)s->state.step,
         .nsteps = (size_t)n->steps,
         .plan_capacity = (size_t)n->plans,
-        .stated_waits = s->stated_waits,
+        .orders = (const weft_plan_order *const *)s->orders,
         .executor = {.nthreads = (int)n->threads,
                      .seed = (uint64_t)s->state.seed,
                      .trace = cli_given(args, "--trace"),
@@ -227,6 +241,7 @@ static weft_status open_session(session *s, const numbers *n) {
     const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"),
                *fetch = cli_value(args, "--fetch");
     weft_status status = load_programs(s);
+    if (!status) status = make_orders(s);
     if (!status && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
     if (!status) status = run_state_load(&s->state, args, s->nranks, s->programs);
     if (cli_given(args, "--first-step")) s->state.step = n->first_step;
@@ -318,8 +333,7 @@ static int run(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
     session s = {.args = args, .nranks = (int)n.ranks};
-    if (!cli_stated_waits(args, &s.stated_waits) || !read_delays(&s) ||
-        !read_watchdog(args, &s.watchdog, &s.first_step)) {
+    if (!cli_reading_init(&s.reading, args) || !read_delays(&s) || !read_watchdog(args, &s.watchdog, &s.first_step)) {
         session_fini(&s);
         return EXIT_USAGE;
     }

@@ -2,7 +2,7 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
-#include "cli/cli.h"
+#include "cli/reading.h"
 #include "weft/trainer.h"
 
 /* Recorded losses to compare with (--expect). */

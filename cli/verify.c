@@ -13,6 +13,7 @@ static const cli_option options[] = {
     {"--stream", 0, "W:S", "where no sidecar tells streams: ops W (dp_reduce, or a type) on stream S"},
     {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
+    {"--queued", 0, "N", "a stream takes at most N launches that are not done; then the host waits"},
     {"--against", 0, "SERIAL", "also hold the ranks against the serial program: do they train the same?"},
     {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
@@ -185,7 +186,7 @@ static weft_status check_certificate(const cli_args *args, FILE *to, const char 
 
 static bool read_options(const cli_args *args, weft_verify_options *out, bool *both) {
     const char *reading = cli_value(args, "--reading"), *launch = cli_value(args, "--launch");
-    long long nranks = 0, in_flight = 0;
+    long long nranks = 0, in_flight = 0, queued = 0;
     *both = !reading;
     if (reading && !weft_reading_parse(reading, &out->reading)) {
         cli_usage_error(args->command, "--reading: expected in_order, by_name or by_bytes, found \"%s\"", reading);
@@ -195,10 +196,12 @@ static bool read_options(const cli_args *args, weft_verify_options *out, bool *b
         cli_usage_error(args->command, "--launch: expected any, found \"%s\"", launch);
         return false;
     }
-    if (!cli_int(args, "--ranks", 1, 1 << 18, &nranks) || !cli_int(args, "--in-flight", 1, 1 << 20, &in_flight))
+    if (!cli_int(args, "--ranks", 1, 1 << 18, &nranks) || !cli_int(args, "--in-flight", 1, 1 << 20, &in_flight) ||
+        !cli_int(args, "--queued", 1, 1 << 20, &queued))
         return false;
     out->nranks = nranks;
     out->max_in_flight = in_flight;
+    out->max_queued = queued;
     out->launch_any = launch != NULL;
     out->stream = cli_value(args, "--stream");
     return true;

@@ -48,7 +48,6 @@ bool mesh_coordinates(const mesh *m, int64_t rank, int64_t *out_coordinates);
 /* Shape, ids and names are consistent: expected and found, at `place`. */
 WEFT_MUST_USE weft_status mesh_check(const mesh *m, const char *place);
 
-bool placement_equal(const placement *a, const placement *b);
 /* Entries in [-1, mesh ndim), no mesh axis used twice, none both sharded and partial; one entry per tensor axis where
  * tensor_ndim >= 0. */
 WEFT_MUST_USE weft_status placement_check(const placement *p, int tensor_ndim, const char *place);

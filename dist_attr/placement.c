@@ -2,25 +2,6 @@
  * equal parts, in the order of the mesh coordinate; a mesh axis that shards nothing holds copies. */
 #include "dist_attr/dist_attr.h"
 
-/* dims_mapping and dynamic_dims entries that say nothing are equal to none at all. */
-static bool same_dynamic_dims(const placement *a, const placement *b) {
-    for (int i = 0; i < a->ndim; i++)
-        if ((a->dynamic_dims ? a->dynamic_dims[i] : 0) != (b->dynamic_dims ? b->dynamic_dims[i] : 0)) return false;
-    return true;
-}
-
-bool placement_equal(const placement *a, const placement *b) {
-    if (a == b) return true;
-    if (!a || !b || a->ndim != b->ndim || a->partial_axes != b->partial_axes) return false;
-    if (a->batch_dim != b->batch_dim || a->chunk_id != b->chunk_id) return false;
-    if (!mesh_equal(a->mesh, b->mesh)) return false;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->dims_mapping[i] != b->dims_mapping[i]) return false;
-    for (int i = 0; i < MESH_MAX_NDIM; i++)
-        if ((a->partial_axes >> i & 1) && a->partial_reduce[i] != b->partial_reduce[i]) return false;
-    return same_dynamic_dims(a, b);
-}
-
 static weft_status check_partial(const placement *p, uint32_t sharded_axes, const char *place) {
     for (int i = 0; i < MESH_MAX_NDIM && p->partial_axes >> i; i++) {
         if (!(p->partial_axes >> i & 1)) continue;

@@ -14,9 +14,9 @@ static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int
     }
     for (size_t i = 0; i < nplans; i++) {
         if (!plans[i]) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "plan %zu is NULL", i);
-        if (plans[i]->stated_waits && !unsafe) {
+        if (plans[i]->given_waits && !unsafe) {
             return weft_status_create(WEFT_INVALID_ARGUMENT, plans[i]->program->place,
-                                      "its plan has only the waits that the program states: it may race, and is run "
+                                      "its plan has only the waits that were given with it: it may race, and is run "
                                       "only if that is asked for (unsafe)");
         }
     }

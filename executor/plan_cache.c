@@ -151,7 +151,7 @@ static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
                                      .nfeeds = feeds->count,
                                      .fetches = c->fetches[program],
                                      .nfetches = c->nfetches[program],
-                                     .stated_waits = o->stated_waits};
+                                     .order = o->orders ? o->orders[program] : NULL};
         TRY(weft_plan_create(o->programs[program], &options, &e->plans[e->nplans]));
     }
     return NULL;

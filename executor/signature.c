@@ -37,6 +37,10 @@ static const plan_value *payload(const weft_plan *plan, const plan_instr *instr)
     return NULL;
 }
 
+static bool is_exchange(const plan_instr *instr) {
+    return strcmp(instr->schema->type, "all_to_all") == 0 || strcmp(instr->schema->type, "all_to_all_list") == 0;
+}
+
 static int64_t count_elements(const weft_plan *plan, const int32_t *values, uint32_t n) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -48,7 +52,7 @@ static int64_t count_elements(const weft_plan *plan, const int32_t *values, uint
  * members may send each other parts of different sizes. */
 static int64_t agreed_count(const weft_plan *plan, const plan_instr *instr) {
     const op_schema *s = instr->schema;
-    if (signature_is_exchange(instr)) return -1;
+    if (is_exchange(instr)) return -1;
     uint32_t nin = instr->in_first[s->ninputs], nout = instr->out_first[s->noutputs];
     bool by_output = !nin || strcmp(s->type, "scatter_list") == 0;
     return by_output ? count_elements(plan, instr->out, nout) : count_elements(plan, instr->in, nin);
@@ -82,10 +86,6 @@ uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_
 /* --- exchanges -------------------------------------------------------------------------------------------------------
  */
 
-bool signature_is_exchange(const plan_instr *instr) {
-    return strcmp(instr->schema->type, "all_to_all") == 0 || strcmp(instr->schema->type, "all_to_all_list") == 0;
-}
-
 /* Argument `peer` of a list; else part `peer` of the one tensor, as its splits say. */
 static int64_t part(const weft_plan *plan, const plan_instr *instr, const int32_t *values, uint32_t n,
                     const char *splits_attr, int nranks, int peer) {
@@ -114,7 +114,7 @@ static uint64_t transfer(int from, int to, int64_t count) {
 
 uint64_t signature_balance(const weft_plan *plan, const plan_instr *instr, int self, int nranks) {
     uint64_t sum = 0;
-    if (!signature_is_exchange(instr)) return 0;
+    if (!is_exchange(instr)) return 0;
     for (int peer = 0; peer < nranks; peer++) {
         sum += transfer(self, peer, signature_sent(plan, instr, nranks, peer));
         sum -= transfer(peer, self, signature_taken(plan, instr, nranks, peer));

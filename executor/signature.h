@@ -13,7 +13,6 @@ uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_
 
 /* An all_to_all may send every member another number of elements: what index `self` of `nranks` sends to index `peer`,
  * or takes from it. */
-bool signature_is_exchange(const plan_instr *instr);
 int64_t signature_sent(const weft_plan *plan, const plan_instr *instr, int nranks, int peer);
 int64_t signature_taken(const weft_plan *plan, const plan_instr *instr, int nranks, int peer);
 /* Adds up to 0 (mod 2^64) over the members of a ring if each takes what the others send; 0 of any other collective. */

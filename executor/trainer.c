@@ -56,7 +56,7 @@ static weft_status make_cache(weft_trainer *t) {
                                        .fetches = o->fetches,
                                        .nfetches = o->nfetches,
                                        .capacity = o->plan_capacity,
-                                       .stated_waits = o->stated_waits,
+                                       .orders = o->orders,
                                        .executor = o->executor};
     if (options.executor.trace && options.executor.trace_steps <= 0)
         options.executor.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;

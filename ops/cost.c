@@ -196,38 +196,3 @@ op_cost op_cost_of(const op_cost_call *c) {
     if (grad && grad->height >= 0) cost.bytes = count_sparse_update(c, grad);
     return cost;
 }
-
-/* --- ops of programs --- */
-
-/* The types of one side's arguments, by schema slot. */
-static weft_status gather(const shape_env *env, weft_op *op, bool output, const slot_schema *slots, size_t nslots,
-                          arena *scratch, const shape **out_shapes, const uint32_t **out_first) {
-    size_t n = 0, at = 0;
-    for (size_t s = 0; s < nslots; s++) {
-        const slot *given = op_find_slot(op, output, slots[s].name);
-        n += given ? given->nargs : 0;
-    }
-    shape *shapes = ARENA_ARRAY(scratch, shape, n + 1);
-    uint32_t *first = ARENA_ARRAY(scratch, uint32_t, nslots + 1);
-    if (!shapes || !first) return base_out_of_memory();
-    for (size_t s = 0; s < nslots; s++) {
-        const slot *given = op_find_slot(op, output, slots[s].name);
-        first[s] = (uint32_t)at;
-        for (size_t i = 0; given && i < given->nargs; i++)
-            if (!name_is(given->args[i]->var->name, "@EMPTY@")) shapes[at++] = shape_env_get(env, given->args[i]->var);
-    }
-    first[nslots] = (uint32_t)at;
-    *out_shapes = shapes;
-    *out_first = first;
-    return NULL;
-}
-
-weft_status op_cost_in(const shape_env *env, weft_op *op, arena *scratch, op_cost *out_cost) {
-    op_cost_call c = {.op = op, .schema = op_schema_of(op)};
-    *out_cost = (op_cost){0, 0};
-    if (!c.schema) return NULL;
-    TRY(gather(env, op, false, c.schema->inputs, c.schema->ninputs, scratch, &c.in, &c.in_first));
-    TRY(gather(env, op, true, c.schema->outputs, c.schema->noutputs, scratch, &c.out, &c.out_first));
-    *out_cost = op_cost_of(&c);
-    return NULL;
-}

@@ -1,7 +1,7 @@
 /* cost.h: what one op costs to compute: arithmetic and bytes, from its row, attrs and shapes.
  *
  * A count, not a time: it says what any implementation must do, so that a measured time can be set against what the
- * machine could do at best (executor/profile.h), and so that passes can weigh ops before anything ran. */
+ * machine could do at best (executor/profile.h). */
 #ifndef OPS_COST_H
 #define OPS_COST_H
 
@@ -25,8 +25,5 @@ typedef struct op_cost_call {
 
 /* Cost: O(number of arguments). */
 op_cost op_cost_of(const op_cost_call *call);
-
-/* The same for an op of a program whose types are in `env`; {0, 0} for a type without a row. */
-WEFT_MUST_USE weft_status op_cost_in(const shape_env *env, weft_op *op, arena *scratch, op_cost *out_cost);
 
 #endif

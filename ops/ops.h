@@ -151,11 +151,22 @@ int64_t shape_numel(const shape *s); /* -1 if any extent is unknown */
 /* The ring of a collective. */
 static inline int64_t op_ring(const weft_op *op) { return attr_int(op, "ring_id", 0); }
 static inline int op_role(const weft_op *op) { return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED); }
+/* Whether an op communicates: the table says so, or it has a ring and is not in the table. */
+bool op_communicates(const weft_op *op);
+/* A collective that only begins (async_op): its outputs are promises, which hold nothing before the wait_tensor for
+ * them, and until then its inputs may not be written either. All-reduces that leave the compute stream because they do
+ * not use_calc_stream are none: what orders them are streams, op_stream. */
+bool op_is_async(const weft_op *op);
 /* An op that reduces a tensor over a ring in place, whatever its era's name: c_allreduce_*, all_reduce. */
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce);
-/* The stream that an op runs on: the one that a pass or Paddle named; a ring's own ("ring_ID", in `buffer_of_ring`) for
- * an asynchronous collective without a name; NULL: the compute stream. Names mean nothing beyond being equal or not. */
+/* The stream that a pass or Paddle named for an op; NULL: none, or the compute stream under one of its names. */
+const char *op_named_stream(const weft_op *op);
+/* The own stream of an op's ring: "ring_ID", in `buffer_of_ring`. */
 enum { RING_STREAM_NBYTES = 32 };
+const char *op_ring_stream(const weft_op *op, char *buffer_of_ring);
+/* The stream that an op runs on in a plan: the one that a pass or Paddle named; without a name its ring's own for a
+ * collective that leaves the compute stream (async_op, or not use_calc_stream); NULL: the compute stream. Names mean
+ * nothing beyond being equal or not. */
 const char *op_stream(const weft_op *op, char *buffer_of_ring);
 /* coalesce_tensor: each output starts at a multiple of so many bytes in the fused buffer. */
 int64_t coalesce_alignment(const weft_op *op);

@@ -1,5 +1,7 @@
 /* part.c: types of parts of tensors and of tensors put together: slice, concat, split
  * (paddle/phi/infermeta/{unary,multiary}.cc, paddle/phi/kernels/funcs/slice_utils.h). */
+#include "ops/part.h"
+
 #include "ops/infer.h"
 
 /* --- slice ---------------------------------------------------------------------------------------------------------
@@ -65,14 +67,13 @@ weft_status infer_slice(infer *i) {
     return NULL;
 }
 
-/* Every stride-th element from start towards end, backwards where stride is negative. */
-static int64_t strided_extent(int64_t extent, int64_t start, int64_t end, int64_t stride) {
-    if (extent < 0) return -1;
+int64_t strided_extent(int64_t extent, int64_t start, int64_t end, int64_t stride, int64_t *out_first) {
     int64_t lowest = stride < 0 ? -1 : 0, highest = stride < 0 ? extent - 1 : extent;
     if (start < 0) start += extent;
     if (end < 0) end = end < -extent ? lowest : end + extent;
     start = start < lowest ? lowest : start > highest ? highest : start;
     end = end < lowest ? lowest : end > highest ? highest : end;
+    *out_first = start < 0 ? 0 : start;
     int64_t room = stride < 0 ? start - end : end - start, step = stride < 0 ? -stride : stride;
     return room <= 0 ? 0 : (room + step - 1) / step;
 }
@@ -92,11 +93,14 @@ weft_status infer_strided_slice(infer *i) {
     shape out = *x;
     for (size_t k = 0; k < naxes; k++) {
         int32_t d;
+        int64_t first;
         bool known = starts.known && ends.known && strides.known;
         TRY(infer_axis(i, "axes", axes[k], out.ndim, &d));
         if (known && (!strides.values[k] || strides.values[k] < -INT32_MAX || strides.values[k] > INT32_MAX))
             return infer_error(i, "strides: expected 32 bits, not 0, found %lld", (long long)strides.values[k]);
-        out.dims[d] = known ? strided_extent(x->dims[d], starts.values[k], ends.values[k], strides.values[k]) : -1;
+        known = known && x->dims[d] >= 0;
+        out.dims[d] =
+            known ? strided_extent(x->dims[d], starts.values[k], ends.values[k], strides.values[k], &first) : -1;
     }
     TRY(drop_axes(i, &out));
     *infer_out(i, 0) = out;

@@ -83,8 +83,7 @@ static uint64_t mix(uint64_t h, uint64_t value) {
 }
 
 static const char *sync_stream(const grad_sync *s) {
-    const op_dist *d = s->reduces[0].op->dist;
-    return d && d->execution_stream ? d->execution_stream : "";
+    return weft_op_stream(s->reduces[0].op);
 }
 
 static uint64_t key_hash(const void *item) {

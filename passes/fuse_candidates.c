@@ -92,11 +92,6 @@ weft_status reduce_item_parts(const access_index *index, arena *a, reduce_item *
 /* --- the key --------------------------------------------------------------------------------------------------------
  */
 
-static const char *stream_of(const reduce_item *item) {
-    const op_dist *d = item->op->dist;
-    return d && d->execution_stream ? d->execution_stream : "";
-}
-
 static int32_t dtype_of(const reduce_item *item) {
     return reduce_part_x(item, &item->parts[0])->dtype;
 }
@@ -119,14 +114,15 @@ uint64_t reduce_item_hash(const void *of) {
     const reduce_item *item = of;
     uint64_t h = mix(mix((uint64_t)item->ring, (uint64_t)item->reduce), (uint64_t)dtype_of(item));
     h = mix_text(mix(mix_text(h, item->scale), double_bits(item->factor)), item->op->type->bytes);
-    return mix_text(mix_text(h, attr_string(item->op, "op_device", "")), stream_of(item));
+    return mix_text(mix_text(h, attr_string(item->op, "op_device", "")), weft_op_stream(item->op));
 }
 
 bool reduce_item_same_kind(const void *x, const void *y) {
     const reduce_item *a = x, *b = y;
     return a->op->type == b->op->type && a->ring == b->ring && a->reduce == b->reduce && dtype_of(a) == dtype_of(b) &&
            a->async == b->async && strcmp(a->scale, b->scale) == 0 &&
-           double_bits(a->factor) == double_bits(b->factor) && strcmp(stream_of(a), stream_of(b)) == 0 &&
+           double_bits(a->factor) == double_bits(b->factor) &&
+           strcmp(weft_op_stream(a->op), weft_op_stream(b->op)) == 0 &&
            strcmp(attr_string(a->op, "op_device", ""), attr_string(b->op, "op_device", "")) == 0 &&
            attr_bool(a->op, "use_calc_stream", false) == attr_bool(b->op, "use_calc_stream", false) &&
            attr_bool(a->op, "use_model_parallel", false) == attr_bool(b->op, "use_model_parallel", false);

@@ -20,10 +20,6 @@ pass_finding *pass_promises_finding(weft_pass_context *pass) {
     return pass->promises;
 }
 
-weft_context *pass_weft_context(weft_pass_context *pass) {
-    return pass->context;
-}
-
 static double now_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -11,7 +11,6 @@
 
 /* Scratch memory of the running pass, freed when it returns. */
 arena *pass_scratch(weft_pass_context *pass);
-weft_context *pass_weft_context(weft_pass_context *pass);
 
 /* What the passes of one run hand on to each other: a finding about the program as it is while its `edits` are these.
  */

@@ -15,10 +15,6 @@ enum { MOST_TOLD = 20 }; /* diagnostics of one check */
 /* --- what ops are --------------------------------------------------------------------------------------------------
  */
 
-bool op_is_async(weft_op *op) {
-    return op_has_effect(op, OP_COLLECTIVE) && attr_bool(op, "async_op", false);
-}
-
 bool op_is_wait(const weft_op *op) {
     return op_is(op, "wait_tensor");
 }
@@ -216,7 +212,7 @@ static bool may_have_promises(const weft_program *p) {
     return interner_find(&p->names, "async_op", strlen("async_op")) != NULL;
 }
 
-weft_status promises_find(weft_program *p, arena *a, promises *out) {
+static weft_status find_promises(weft_program *p, arena *a, promises *out) {
     *out = (promises){.count = 0};
     TRY(access_index_begin(p, a, &out->index));
     if (!may_have_promises(p)) return NULL;
@@ -236,7 +232,7 @@ static weft_status share(pass_finding *shared, weft_program *p, promises *out) {
         shared->value = NULL;
         promises *found = ARENA_NEW(&shared->arena, promises);
         if (!found) return base_out_of_memory();
-        TRY(promises_find(p, &shared->arena, found));
+        TRY(find_promises(p, &shared->arena, found));
         shared->value = found;
         shared->edits = p->edits;
     }

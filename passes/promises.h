@@ -33,11 +33,8 @@ typedef struct promises {
     size_t nextras;
 } promises;
 
-/* Finds all promises of block 0. Linear in the program. */
-WEFT_MUST_USE weft_status promises_find(weft_program *p, arena *a, promises *out);
-
-/* The same for a pass; only positions anew if nothing was edited since it was asked last. Holds until it is asked after
- * an edit. */
+/* Finds all promises of block 0: linear in the program; only positions anew if nothing was edited since it was asked
+ * last. Holds until it is asked after an edit. */
 WEFT_MUST_USE weft_status promises_of(weft_pass_context *pass, weft_program *p, promises *out);
 
 /* What is known of a program's promises while passes run over it. */
@@ -51,8 +48,6 @@ void promise_check_fini(promise_check *check);
  * found none, each becomes a diagnostic that names the ops. Costs next to nothing where no op is asynchronous. */
 WEFT_MUST_USE weft_status promises_check(promise_check *check, weft_program *p, size_t *out_nproblems);
 
-/* A collective whose outputs are promises that wait_tensor waits for. */
-bool op_is_async(weft_op *op);
 bool op_is_wait(const weft_op *op);
 /* An op that touches no bytes and makes views alone. */
 bool op_makes_views_only(weft_op *op);

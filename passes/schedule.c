@@ -58,7 +58,8 @@ static void raise_bounds(const schedule *s, bounds *b, uint32_t op, uint32_t bou
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
 
-weft_status schedule_lifetimes(const schedule *s, uint32_t **out_first, uint32_t **out_last) {
+/* The first and last positions that touch each class in this order; UINT32_MAX where none does. */
+static weft_status lifetimes(const schedule *s, uint32_t **out_first, uint32_t **out_last) {
     uint32_t *first = ARENA_ARRAY(s->arena, uint32_t, s->nclasses + 1);
     uint32_t *last = ARENA_ARRAY(s->arena, uint32_t, s->nclasses + 1);
     if (!first || !last) return base_out_of_memory();
@@ -81,7 +82,7 @@ weft_status schedule_peak(const schedule *s, int64_t *out_nbytes) {
     uint32_t *first, *last;
     int64_t *change = ARENA_ARRAY(s->arena, int64_t, s->nops + 1), live = 0, peak = 0;
     if (!change) return base_out_of_memory();
-    TRY(schedule_lifetimes(s, &first, &last));
+    TRY(lifetimes(s, &first, &last));
     for (size_t class = 0; class < s->nclasses; class ++) {
         if (first[class] == UINT32_MAX) continue;
         change[first[class]] += s->nbytes[class];
@@ -103,7 +104,7 @@ typedef struct room {
 static weft_status room_create(const schedule *s, room *out) {
     *out = (room){.s = s};
     if (s->limit == INT64_MAX) return NULL;
-    TRY(schedule_lifetimes(s, &out->first, &out->last));
+    TRY(lifetimes(s, &out->first, &out->last));
     TRY(live_bytes_create(&out->live, s->arena, s->nops));
     for (size_t class = 0; class < s->nclasses; class ++)
         if (out->first[class] != UINT32_MAX)

@@ -45,7 +45,5 @@ WEFT_MUST_USE weft_status schedule_sink(schedule *s);
 WEFT_MUST_USE weft_status schedule_rise(schedule *s);
 /* The largest sum of temporaries that are live at once in this order. Linear. */
 WEFT_MUST_USE weft_status schedule_peak(const schedule *s, int64_t *out_nbytes);
-/* The first and last positions that touch each class in this order; UINT32_MAX where none does. */
-WEFT_MUST_USE weft_status schedule_lifetimes(const schedule *s, uint32_t **out_first, uint32_t **out_last);
 
 #endif

@@ -43,12 +43,7 @@ typedef struct plan_root {
     uint32_t nodes;               /* ranges.c: its first node */
 } plan_root;
 
-/* The program states that instructions of `stream` from number `from` on (-1: of any stream) wait until stream `on` has
- * completed `count`. */
-typedef struct stated_wait {
-    size_t from;
-    int32_t stream, on, count;
-} stated_wait;
+typedef struct given_order given_order; /* given.c */
 
 typedef struct plan_builder {
     weft_plan *plan;
@@ -85,7 +80,7 @@ typedef struct plan_builder {
     plan_access *accesses;  /* accesses.c */
     uint32_t *first_access; /* ninstrs + 1 */
 
-    struct stated *stated; /* stated.c; NULL: waits are derived from accesses */
+    given_order *given; /* the order that options ask for; NULL: waits are derived from accesses */
 
     int32_t *clocks; /* hazards.c: ninstrs x nstreams: instructions of each stream completed before this one starts */
 } plan_builder;
@@ -93,6 +88,7 @@ typedef struct plan_builder {
 /* The steps of weft_plan_create, in order; one file each. */
 WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);   /* types.c */
 WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);       /* flatten.c */
+WEFT_MUST_USE weft_status plan_take_order(plan_builder *b);    /* given.c: steps as a given order has them */
 WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);    /* views.c: slices of buckets and of inputs */
 WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);   /* instrs.c */
 WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);   /* values.c: persistables, feeds and fetches asked for */
@@ -120,8 +116,7 @@ static inline bool plan_is_empty_name(const weft_var *v) {
     return name_is(v->name, "@EMPTY@");
 }
 
-/* views.c. Whether two values share a byte, and where a value is found, following its parents. */
-bool plan_overlap(const plan_builder *b, int32_t x, int32_t y);
+/* views.c. Where a value is found, following its parents. */
 int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin);
 
 /* The arguments of one side of an instruction: values in slot order. */
@@ -168,11 +163,12 @@ WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int
 WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream,
                                            int32_t *out_stream);
 
-/* stated.c: what the program itself says of order: to be told of each step before and after it becomes instructions. */
-WEFT_MUST_USE weft_status plan_stated_before(plan_builder *b, const plan_step *step);
-WEFT_MUST_USE weft_status plan_stated_after(plan_builder *b, const plan_step *step);
-/* need[s] = what instruction i must wait for by what was stated. Ask for each, in order. */
-void plan_stated_needs(plan_builder *b, size_t i, int32_t *need);
+/* given.c: a given order: it is to be told of each step before and after it becomes instructions. */
+WEFT_MUST_USE weft_status plan_given_before(plan_builder *b, const plan_step *step);
+WEFT_MUST_USE weft_status plan_given_after(plan_builder *b, const plan_step *step);
+int32_t plan_given_stream(const plan_builder *b, const weft_op *op);
+/* need[s] = what instruction i must wait for. */
+void plan_given_needs(const plan_builder *b, size_t i, int32_t *need);
 
 /* ranges.c: the last accesses to each byte range of each root, by stream. */
 typedef struct plan_ranges plan_ranges;

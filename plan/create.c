@@ -15,7 +15,7 @@ static weft_status begin(plan_builder *b, const weft_program *program, const wef
     interner_init(&b->names, &b->scratch);
     b->plan = base_alloc(&b->context->allocator, sizeof *b->plan);
     if (!b->plan) return base_out_of_memory();
-    *b->plan = (weft_plan){.context = b->context, .stated_waits = b->options->stated_waits};
+    *b->plan = (weft_plan){.context = b->context, .given_waits = b->options->order != NULL};
     arena_init(&b->plan->arena, &b->context->allocator);
     TRY(weft_program_clone(program, &b->program));
     b->plan->program = b->program;
@@ -53,6 +53,7 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     TRY_DONE(begin(&b, program, options));
     TRY_DONE(plan_infer_types(&b));
     TRY_DONE(plan_flatten(&b));
+    TRY_DONE(plan_take_order(&b));
     TRY_DONE(plan_make_views(&b));
     TRY_DONE(plan_make_instrs(&b));
     TRY_DONE(plan_keep_values(&b));

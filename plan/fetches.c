@@ -64,7 +64,7 @@ weft_status plan_take_fetch(plan_builder *b, const plan_step *step) {
     b->values[kept].dist = b->values[value].dist;
     int32_t rows = b->values[value].rows, kept_rows;
     if (changes_later(b, step, v, value)) {
-        if (rows < 0) return plan_add_copy(b, step, 0, value, kept);
+        if (rows < 0) return plan_add_copy(b, step, b->given ? plan_given_stream(b, step->op) : 0, value, kept);
         return plan_error(b, WEFT_UNSUPPORTED, step->op, "\"%s\" is SelectedRows and changes after it is fetched",
                           v->name->bytes);
     }

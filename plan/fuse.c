@@ -79,7 +79,8 @@ static bool agree(const weft_plan *plan, const plan_instr *a, const plan_instr *
     return true;
 }
 
-bool plan_may_join(const weft_plan *plan, const plan_instr *const *members, size_t count, const plan_instr *next) {
+/* Whether `next`, the next instruction of their stream, may take turns with all of a group. */
+static bool may_join(const weft_plan *plan, const plan_instr *const *members, size_t count, const plan_instr *next) {
     const plan_instr *head = members[0];
     bool shares = false;
     if (count >= PLAN_GROUP_INSTRS || !(head->schema->effects & OP_ROWS) || !(next->schema->effects & OP_ROWS))
@@ -104,7 +105,7 @@ weft_status plan_fuse(weft_plan *plan) {
     for (size_t i = 0; groups && i < plan->ninstrs; i++) {
         plan_instr *instr = &plan->instrs[i];
         group *g = &groups[instr->stream];
-        if (g->count && plan_may_join(plan, (const plan_instr *const *)g->members, g->count, instr)) {
+        if (g->count && may_join(plan, (const plan_instr *const *)g->members, g->count, instr)) {
             g->members[g->count++] = instr;
             g->members[0]->nfused++;
         } else {
@@ -124,7 +125,7 @@ weft_status plan_check_fused(const weft_plan *plan) {
         bool legal = head->nfused < PLAN_GROUP_INSTRS;
         for (size_t k = i + 1; legal && count <= head->nfused && k < plan->ninstrs; k++) {
             if (plan->instrs[k].stream != head->stream) continue;
-            legal = !plan->instrs[k].nfused && plan_may_join(plan, members, count, &plan->instrs[k]);
+            legal = !plan->instrs[k].nfused && may_join(plan, members, count, &plan->instrs[k]);
             members[count++] = &plan->instrs[k];
         }
         if (!legal || count <= head->nfused)

@@ -5,8 +5,8 @@
  * what its predecessor's clock tells, joined with the clocks of the instructions that it waits for. An access that
  * conflicts with an earlier one on another stream needs a wait unless the clock covers it already, or another wait of
  * the same instruction brings a clock that does (vector clocks: Fidge 1988, Mattern 1989). Collectives of one ring
- * follow one another in program order on whatever streams they are, since all ranks must issue them in one order. With
- * the option stated_waits only what the program states (stated.c) is waited for, beside that order of collectives. */
+ * follow one another in plan order on whatever streams they are, since all ranks must issue them in one order. Where an
+ * order is given (given.c) only what it asks for is waited for, beside that order of collectives. */
 #include <stdlib.h>
 
 #include "plan/builder.h"
@@ -57,8 +57,8 @@ static const int32_t **clock_at(const orderer *o, size_t stream, int32_t positio
 static void gather_needs(orderer *o, size_t i) {
     const plan_builder *b = o->b;
     memset(o->need, 0, o->nstreams * sizeof *o->need);
-    if (b->stated) plan_stated_needs(o->b, i, o->need);
-    for (uint32_t k = b->first_access[i]; !b->stated && k < b->first_access[i + 1]; k++)
+    if (b->given) plan_given_needs(b, i, o->need);
+    for (uint32_t k = b->first_access[i]; !b->given && k < b->first_access[i + 1]; k++)
         plan_ranges_conflicts(o->ranges, b->accesses[k], o->need);
     if (o->previous_on_ring[i] >= 0) {
         const plan_instr *before = &b->instrs[o->previous_on_ring[i]];

@@ -205,9 +205,9 @@ weft_status plan_make_instrs(plan_builder *b) {
     TRY(plan_stream_of(b, NULL, &compute));
     TRY(plan_find_kept_buckets(b));
     for (size_t i = 0; i < b->nsteps; i++) {
-        if (b->options->stated_waits) TRY(plan_stated_before(b, &b->steps[i]));
+        if (b->given) TRY(plan_given_before(b, &b->steps[i]));
         TRY(take_step(b, &b->steps[i]));
-        if (b->options->stated_waits) TRY(plan_stated_after(b, &b->steps[i]));
+        if (b->given) TRY(plan_given_after(b, &b->steps[i]));
     }
     return NULL;
 }

@@ -197,7 +197,7 @@ enum {
     PERSISTENT,
     TEMPORARY,
     REMOVED,
-    STATED_WAITS,
+    GIVEN_WAITS,
     RINGS,
     MESHES,
     VALUES,
@@ -212,7 +212,7 @@ static const plan_key parts[NPARTS] = {
     [PERSISTENT] = {"persistent_nbytes", true, NULL},
     [TEMPORARY] = {"temporary_nbytes", true, NULL},
     [REMOVED] = {"removed_ops", true, NULL},
-    [STATED_WAITS] = {"stated_waits", false, NULL},
+    [GIVEN_WAITS] = {"given_waits", false, NULL},
     [RINGS] = {"rings", false, NULL},
     [MESHES] = {"meshes", false, NULL},
     [VALUES] = {"values", true, NULL},
@@ -232,11 +232,11 @@ static weft_status parse_part(plan_reader *r, int part) {
         TRY(parse_number(r, "removed_ops", 0, INT32_MAX, &number));
         r->plan->nremoved = (size_t)number;
         return NULL;
-    case STATED_WAITS:
+    case GIVEN_WAITS:
         TRY(take(r, &node));
         if (node->kind != NODE_SCALAR || strcmp(node->bytes, "true") != 0)
-            return yaml_error(r->context, node, r->place, "stated_waits: expected true");
-        r->plan->stated_waits = true;
+            return yaml_error(r->context, node, r->place, "given_waits: expected true");
+        r->plan->given_waits = true;
         return NULL;
     case RINGS: return parse_items(r, "a list of rings", parse_ring);
     case MESHES: return parse_items(r, "a list of meshes", parse_mesh);

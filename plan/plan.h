@@ -65,7 +65,28 @@ struct weft_plan {
     size_t nbuckets;
     int64_t bucket_nbytes, largest_bucket_nbytes, ahead_nbytes, written_nbytes;
     size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
-    bool stated_waits; /* waits are those that the program states: conflicting accesses may be unordered */
+    bool given_waits; /* waits are those of a given order: conflicting accesses may be unordered */
+};
+
+/* A launch of an op. An op may have several, one behind the other: its instructions run on the last one's stream. */
+typedef struct plan_launch {
+    uint32_t op;         /* its number: ops of block 0, then of block 1, ... */
+    uint32_t stream;     /* of the order's */
+    uint32_t first_wait; /* into the order's waits, which end where those of the next launch begin */
+    bool blocks_host;    /* what is launched later starts when it is complete */
+} plan_launch;
+
+/* In what order ops are launched, on which streams, and what is complete when each starts: instead of what the planner
+ * derives from bytes. It is of one program. */
+struct weft_plan_order {
+    weft_context *context;
+    arena arena;                /* of everything here */
+    uint32_t nops;              /* of the program */
+    const char *const *streams; /* [0] is "compute" */
+    size_t nstreams;
+    plan_launch *launches; /* in order; one more that ends the last one's waits */
+    size_t nlaunches;
+    uint32_t *waits; /* launches, by number. One that comes later means that of the step before */
 };
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */

@@ -112,7 +112,7 @@ static void put_header(const printer *p) {
     }
     buffer_format(p->out, "]\npersistent_nbytes: %lld\ntemporary_nbytes: %lld\nremoved_ops: %zu\n",
                   (long long)plan->persistent_nbytes, (long long)plan->temporary_nbytes, plan->nremoved);
-    if (plan->stated_waits) buffer_text(p->out, "stated_waits: true\n");
+    if (plan->given_waits) buffer_text(p->out, "given_waits: true\n");
     put_rings(p->out, plan->program);
     put_meshes(p);
 }

@@ -1,4 +1,5 @@
-/* streams.c: the streams of a plan, numbered as ops name them (op_stream in ops/); 0 is compute. */
+/* streams.c: the streams of a plan, numbered as ops name them (op_stream in ops/) or a given order does; 0 is
+ * compute. */
 #include "plan/builder.h"
 
 weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream) {
@@ -16,6 +17,7 @@ weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stre
     if (!b->nstreams) TRY(plan_find_stream(b, op, "compute", out_stream));
     *out_stream = 0;
     if (!op) return NULL;
+    if (b->given) return *out_stream = plan_given_stream(b, op), NULL;
     char of_ring[RING_STREAM_NBYTES];
     const char *stream = op_stream(op, of_ring);
     return stream ? plan_find_stream(b, op, stream, out_stream) : NULL;

@@ -13,12 +13,6 @@ int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin)
     return value;
 }
 
-bool plan_overlap(const plan_builder *b, int32_t x, int32_t y) {
-    int64_t x_begin, y_begin;
-    if (plan_find_root(b, x, &x_begin) != plan_find_root(b, y, &y_begin)) return false;
-    return x_begin < y_begin + b->values[y].nbytes && y_begin < x_begin + b->values[x].nbytes;
-}
-
 /* Bytes that one member takes in the buffer, as infer_coalesce_tensor counts them. */
 static bool slice_nbytes(const weft_op *op, int64_t nbytes, int64_t element, int64_t *out) {
     int64_t alignment = coalesce_alignment(op);

@@ -1,19 +1,45 @@
 /* alike.c: see alike.h. */
 #include "proof/alike.h"
 
-/* Whether several streams touch each buffer. */
-static weft_status find_shared(const proof_schedule *s, arena *a, bool **out) {
-    uint32_t *stream_of = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
-    bool *shared = ARENA_ARRAY(a, bool, s->nbuffers + 1);
-    if (!stream_of || !shared) return base_out_of_memory();
+/* What of a schedule others can notice: launches that wait, are waited for, communicate, block the host or touch what
+ * another stream touches; buffers that several streams touch. */
+typedef struct motion {
+    const proof_schedule *s;
+    uint32_t *stream_of; /* by buffer: plus one; SHARED */
+    uint32_t *number_of; /* by buffer: plus one, in order of first touch by a launch that counts; 0: none yet */
+    uint32_t *place_of;  /* by event: among those that count; PROOF_NONE */
+    uint32_t nbuffers;
+    bool with_ops;
+    mixture contents;
+} motion;
+
+enum { SHARED = UINT32_MAX };
+
+static void find_shared(motion *m) {
+    const proof_schedule *s = m->s;
     for (size_t i = 0; i < s->nevents; i++)
         for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++) {
-            uint32_t touched = s->accesses[k].buffer, stream = s->events[i].stream + 1;
-            shared[touched] |= stream_of[touched] && stream_of[touched] != stream;
-            stream_of[touched] = stream;
+            uint32_t *of = &m->stream_of[s->accesses[k].buffer], stream = s->events[i].stream + 1;
+            *of = *of && *of != stream ? SHARED : stream;
         }
-    *out = shared;
-    return NULL;
+}
+
+static bool is_shared(const motion *m, const proof_access *x) {
+    return m->stream_of[x->buffer] == SHARED;
+}
+
+/* Numbers the launches that count. */
+static void find_places(motion *m) {
+    const proof_schedule *s = m->s;
+    uint32_t n = 0;
+    for (size_t k = 0; k < s->nwaits; k++) m->place_of[s->waits[k]] = 1;
+    for (size_t i = 0; i < s->nevents; i++) {
+        const proof_event *e = &s->events[i], *end = e + 1;
+        bool counts =
+            m->place_of[i] || e->collective != PROOF_NONE || e->blocks_host || end->first_wait > e->first_wait;
+        for (size_t k = e->first_access; k < end->first_access && !counts; k++) counts = is_shared(m, &s->accesses[k]);
+        m->place_of[i] = counts ? n++ : PROOF_NONE;
+    }
 }
 
 static void mix_collective(mixture *d, const proof_schedule *s, const proof_collective *c) {
@@ -33,44 +59,45 @@ static void mix_collective(mixture *d, const proof_schedule *s, const proof_coll
     }
 }
 
-static void mix_event(mixture *d, const proof_schedule *s, size_t i, const bool *shared) {
+static void mix_access(motion *m, const proof_access *x) {
+    uint32_t *number = &m->number_of[x->buffer];
+    if (!*number) *number = ++m->nbuffers;
+    mix(&m->contents, (uint64_t)*number << 1 | x->is_write);
+    mix(&m->contents, (uint64_t)x->begin);
+    mix(&m->contents, (uint64_t)x->end);
+}
+
+static void mix_event(motion *m, size_t i) {
+    const proof_schedule *s = m->s;
     const proof_event *e = &s->events[i], *end = e + 1;
-    uint64_t flags = (uint64_t)e->blocks_host << 1 | e->is_guarded | (uint64_t)(e->collective != PROOF_NONE) << 2;
-    if (e->op) mix_bytes(d, e->op->type->bytes, e->op->type->nbytes);
-    mix(d, (uint64_t)e->op_index << 32 | e->stream);
-    mix(d, (uint64_t)(end->first_wait - e->first_wait) << 8 | flags);
-    for (size_t k = e->first_wait; k < end->first_wait; k++) mix(d, s->waits[k]);
-    for (size_t k = e->first_access; k < end->first_access; k++) {
-        const proof_access *x = &s->accesses[k];
-        mix(d, (uint64_t)x->buffer << 1 | x->is_write);
-        if (!shared[x->buffer] && !s->buffers[x->buffer].parts) continue; /* all of it, as far as anyone asks */
-        mix(d, (uint64_t)x->begin);
-        mix(d, (uint64_t)x->end);
-    }
+    mixture *d = &m->contents;
+    uint64_t flags = (uint64_t)e->blocks_host << 1 | (uint64_t)(e->collective != PROOF_NONE) << 2;
+    if (m->with_ops && e->op) mix_bytes(d, e->op->type->bytes, e->op->type->nbytes);
+    if (m->with_ops) mix(d, e->op_index);
+    mix(d, (uint64_t)(end->first_wait - e->first_wait) << 32 | (uint64_t)e->stream << 8 | flags);
+    for (size_t k = e->first_wait; k < end->first_wait; k++) mix(d, m->place_of[s->waits[k]]);
+    for (size_t k = e->first_access; k < end->first_access; k++)
+        if (is_shared(m, &s->accesses[k])) mix_access(m, &s->accesses[k]);
     if (e->collective != PROOF_NONE) mix_collective(d, s, &s->collectives[e->collective]);
 }
 
-static void mix_buffer(mixture *d, const proof_buffer *b) {
-    mix(d, (uint64_t)b->nparts << 1 | b->is_given);
-    for (size_t i = 0; i < b->nparts; i++) {
-        mix(d, (uint64_t)b->parts[i].begin);
-        mix(d, (uint64_t)b->parts[i].end);
-    }
-}
-
-static weft_status motion_of(const proof_schedule *s, arena *a, mixture *out) {
-    mixture d = {1, 2};
-    bool *shared = NULL;
-    TRY(find_shared(s, a, &shared));
-    mix(&d, (uint64_t)s->nevents << 2 | (uint64_t)s->joins_steps << 1 | s->launches_freely);
-    for (size_t t = 0; t < s->nstreams; t++) mix_text(&d, s->streams[t]);
-    for (size_t i = 0; i < s->nbuffers; i++) mix_buffer(&d, &s->buffers[i]);
-    for (size_t i = 0; i < s->nevents; i++) mix_event(&d, s, i, shared);
-    *out = d;
+static weft_status motion_of(const proof_schedule *s, bool with_ops, arena *a, mixture *out) {
+    motion m = {.s = s, .with_ops = with_ops, .contents = {1, 2}};
+    m.stream_of = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
+    m.number_of = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
+    m.place_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
+    if (!m.stream_of || !m.number_of || !m.place_of) return base_out_of_memory();
+    find_shared(&m);
+    find_places(&m);
+    mix(&m.contents, (uint64_t)s->joins_steps << 1 | s->launches_freely);
+    for (size_t t = 0; t < s->nstreams; t++) mix_text(&m.contents, s->streams[t]);
+    for (size_t i = 0; i < s->nevents; i++)
+        if (m.place_of[i] != PROOF_NONE) mix_event(&m, i);
+    *out = m.contents;
     return NULL;
 }
 
-weft_status alike_in_motion(const proof_schedule *schedules, size_t n, arena *a, uint32_t **out) {
+weft_status alike_in_motion(const proof_schedule *schedules, size_t n, bool with_ops, arena *a, uint32_t **out) {
     uint32_t *first = ARENA_ARRAY(a, uint32_t, n + 1);
     mixture *motions = ARENA_ARRAY(a, mixture, n + 1);
     if (!first || !motions) return base_out_of_memory();
@@ -80,7 +107,7 @@ weft_status alike_in_motion(const proof_schedule *schedules, size_t n, arena *a,
         if (!schedules[c].context) continue;
         first[c] = 0;
         arena_init(&scratch, &schedules[c].context->allocator);
-        weft_status status = motion_of(&schedules[c], &scratch, &motions[c]);
+        weft_status status = motion_of(&schedules[c], with_ops, &scratch, &motions[c]);
         arena_fini(&scratch);
         if (status) return status;
         while (!mixture_equal(&motions[first[c]], &motions[c])) first[c]++;

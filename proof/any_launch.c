@@ -7,22 +7,35 @@
 #include "proof/checks.h"
 #include "proof/schedule/by_name.h"
 
+enum { MAX_INSTRS = 40000 }; /* a matrix takes a bit for each pair */
+
 typedef struct closure {
     by_name z;
+    size_t nwords;
+    uint64_t *launched; /* n rows of bits: which instructions are launched before it */
     uint64_t *done;     /* n rows of bits: which instructions are complete before it starts */
     uint32_t *instr_of; /* by event: of the first step, or PROOF_NONE */
     list *touching;     /* by buffer: accesses */
     uint32_t *owner;    /* by access: its event */
 } closure;
 
+static bool has(const closure *c, const uint64_t *rows, uint32_t x, uint32_t y) {
+    return rows[(size_t)y * c->nwords + x / 64] >> (x % 64) & 1;
+}
+
+/* x, and what comes before it, comes before y. */
+static void add(const closure *c, uint64_t *rows, uint32_t x, uint32_t y) {
+    uint64_t *row = rows + (size_t)y * c->nwords, *of_x = rows + (size_t)x * c->nwords;
+    for (size_t w = 0; w < c->nwords; w++) row[w] |= of_x[w];
+    row[x / 64] |= UINT64_C(1) << (x % 64);
+}
+
 static bool is_done(const closure *c, uint32_t x, uint32_t y) {
-    return c->done[(size_t)y * c->z.nwords + x / 64] >> (x % 64) & 1;
+    return has(c, c->done, x, y);
 }
 
 static void add_done(closure *c, uint32_t x, uint32_t y) {
-    uint64_t *row = c->done + (size_t)y * c->z.nwords, *of_x = c->done + (size_t)x * c->z.nwords;
-    for (size_t w = 0; w < c->z.nwords; w++) row[w] |= of_x[w];
-    row[x / 64] |= UINT64_C(1) << (x % 64);
+    add(c, c->done, x, y);
 }
 
 /* Instructions come in an order that dependencies keep, so what is complete before x is known when y asks. */
@@ -30,9 +43,10 @@ static void close_over(closure *c) {
     const by_name *z = &c->z;
     uint32_t half = (uint32_t)z->n / 2;
     for (uint32_t y = 0; y < z->n; y++) {
+        for (size_t i = 0; i < z->before[y].count; i++) add(c, c->launched, z->before[y].items[i], y);
         for (uint32_t x = y; x-- > 0;) {
             if (is_done(c, x, y)) continue;
-            bool depends = by_name_before(z, x, y) || (x < half && y >= half);
+            bool depends = has(c, c->launched, x, y) || (x < half && y >= half);
             if (depends && (z->instrs[x].context == z->instrs[y].context || !z->instrs[x].is_async)) add_done(c, x, y);
         }
         const list *waits = &z->waits[z->instrs[y].event];
@@ -86,11 +100,16 @@ static weft_status check_buffer(closure *c, const list *accesses, int64_t rank, 
 static weft_status prepare(closure *c, proof_schedule *s, arena *a) {
     TRY(by_name_depend(&c->z, s, a));
     TRY(by_name_wait(&c->z));
-    c->done = ARENA_ARRAY(a, uint64_t, c->z.n * c->z.nwords + 1);
+    if (c->z.n > MAX_INSTRS)
+        return weft_status_create(WEFT_LIMIT, s->program->place, "any launch: expected at most %d ops, found %zu",
+                                  MAX_INSTRS / 2, c->z.n / 2);
+    c->nwords = c->z.n / 64 + 1;
+    c->launched = ARENA_ARRAY(a, uint64_t, c->z.n * c->nwords + 1);
+    c->done = ARENA_ARRAY(a, uint64_t, c->z.n * c->nwords + 1);
     c->instr_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
     c->touching = ARENA_ARRAY(a, list, s->nbuffers + 1);
     c->owner = ARENA_ARRAY(a, uint32_t, s->naccesses + 1);
-    if (!c->done || !c->instr_of || !c->touching || !c->owner) return base_out_of_memory();
+    if (!c->launched || !c->done || !c->instr_of || !c->touching || !c->owner) return base_out_of_memory();
     for (size_t i = 0; i < s->nevents; i++) c->instr_of[i] = PROOF_NONE;
     for (uint32_t i = 0; i < c->z.n / 2; i++) c->instr_of[c->z.instrs[i].event] = i;
     close_over(c);

@@ -3,6 +3,7 @@
 #define PROOF_CHECKS_H
 
 #include "proof/findings.h"
+#include "proof/members.h"
 
 /* races.c: two consecutive steps of one rank; `rank` is named in findings. O(n S log n). */
 WEFT_MUST_USE weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f);
@@ -41,6 +42,7 @@ typedef struct proof_ranks {
     const uint32_t *class_of;            /* by rank; PROOF_NONE: not given */
     const int64_t *all;                  /* 0, 1, ... */
     int64_t nranks;
+    rank_parties *parties; /* NULL: not looked for; each rank is asked */
 } proof_ranks;
 
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
@@ -53,10 +55,13 @@ const int64_t *pairing_members(const proof_ranks *r, int64_t rank, int64_t ring,
 WEFT_MUST_USE weft_status check_ring_order(const proof_class *class, int64_t rank, weft_findings *f);
 /* deadlock.c: no cycle of waits over ranks, streams and host order. */
 WEFT_MUST_USE weft_status check_deadlock(const proof_ranks *r, weft_findings *f);
-/* slots.c: no rank's queue of launches is stopped for ever by collectives in flight. */
-WEFT_MUST_USE weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, weft_findings *f);
+/* slots.c: no rank's queue of launches is stopped for ever by collectives in flight, or by a stream that takes no more.
+ * A limit of 0: none. */
+WEFT_MUST_USE weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, int64_t max_queued,
+                                      weft_findings *f);
 /* replicas.c: nothing that differs between ranks reaches state that must not. */
-WEFT_MUST_USE weft_status check_replicas(const weft_program *p, int64_t rank, int64_t nranks, weft_findings *f);
+WEFT_MUST_USE weft_status check_replicas(const weft_program *p, const program_rings *rings, int64_t rank,
+                                         int64_t nranks, weft_findings *f);
 /* overwritten.c: of a plan's schedule: a read finds what was written to its value, not to one laid over it. */
 WEFT_MUST_USE weft_status check_overwritten(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* uninitialised.c: no byte is read that nothing wrote. */
@@ -68,6 +73,8 @@ WEFT_MUST_USE weft_status check_shards(const proof_schedule *s, int64_t rank, we
 /* owners.c: what one class of ranks updates, those that read the same part of it are sent. Schedules by class. */
 WEFT_MUST_USE weft_status check_owners(const proof_schedule *programs, size_t nclasses, const int64_t *first_rank,
                                        weft_findings *f);
+/* reused.c: by_name: memory that is handed on, or filled again, is not in use on a stream that nobody asked. */
+WEFT_MUST_USE weft_status check_reused(struct across *others, uint32_t class, int64_t rank, weft_findings *f);
 /* communicators.c: by_name: no op communicates with the ranks of another ring than its own. */
 WEFT_MUST_USE weft_status check_communicators(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* communicators.c: a collective that says how many ranks it is made for is on a ring of so many. */

@@ -162,10 +162,11 @@ static weft_status place_programs(const weft_program *const *programs, size_t n,
     return NULL;
 }
 
-/* Which class a program's was, by its address: ranks may share it. */
+/* Which class a program's was and what its rings are, by its address: ranks may share it. */
 typedef struct known {
     const weft_program *program;
     uint32_t class;
+    program_rings rings;
 } known;
 
 static known *find_known(known *table, size_t capacity, const weft_program *p) {
@@ -183,12 +184,15 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
     out->class_of = ARENA_ARRAY(a, uint32_t, n);
     out->programs = ARENA_ARRAY(a, const weft_program *, n);
     out->first_rank = ARENA_ARRAY(a, int64_t, n);
+    out->rings_of = ARENA_ARRAY(a, program_rings, n);
+    member_lists_init(&out->lists, a);
     size_t capacity = 16;
     while (capacity < 2 * n) capacity *= 2;
     mixture *known_contents = ARENA_ARRAY(a, mixture, n);
     out->flows = ARENA_ARRAY(a, mixture, n);
     known *table = ARENA_ARRAY(a, known, capacity);
-    if (!out->class_of || !out->programs || !out->first_rank || !out->flows || !known_contents || !table)
+    if (!out->class_of || !out->programs || !out->first_rank || !out->rings_of || !out->flows || !known_contents ||
+        !table)
         return base_out_of_memory();
     for (size_t r = 0; r < n; r++) {
         out->class_of[r] = UINT32_MAX;
@@ -196,6 +200,7 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
         known *k = find_known(table, capacity, out->by_rank[r]);
         if (k->program) {
             out->class_of[r] = k->class;
+            out->rings_of[r] = k->rings;
             continue;
         }
         contents d = contents_of(out->by_rank[r], (int64_t)r);
@@ -211,7 +216,8 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
             out->count++;
         }
         out->class_of[r] = c;
-        *k = (known){out->by_rank[r], c};
+        TRY(member_lists_add(&out->lists, out->by_rank[r], &out->rings_of[r]));
+        *k = (known){out->by_rank[r], c, out->rings_of[r]};
     }
     return NULL;
 }

@@ -3,7 +3,7 @@
 #define PROOF_CLASSES_H
 
 #include "program/ir.h"
-#include "proof/mixture.h"
+#include "proof/members.h"
 
 typedef struct rank_classes {
     int64_t nranks;
@@ -13,6 +13,8 @@ typedef struct rank_classes {
     int64_t *first_rank;           /* by class */
     mixture *flows; /* by class: how values flow, and where the first rank stands in its rings and meshes */
     size_t count;
+    member_lists lists;
+    program_rings *rings_of; /* by rank */
 } rank_classes;
 
 /* One program is every rank's if it says so (rank -1) or `nranks` does; else programs go to the ranks that they name,

@@ -110,6 +110,58 @@ static weft_status unite_rings(waits_graph *g, int64_t rank, meetings *met) {
     return NULL;
 }
 
+/* The same for the ranks of a party at once, where classes stand for their ranks. */
+static weft_status unite_party(waits_graph *g, uint32_t of_party, meetings *met) {
+    const proof_ranks *r = g->ranks;
+    uint32_t class = r->parties->items[of_party].class;
+    const proof_class *c = &r->classes[class];
+    for (size_t i = 0; i < c->nsequences; i++) {
+        member_list *members;
+        TRY(parties_at(r->parties, of_party, c->sequences[i].ring, &members));
+        if (!members->nparties || members->parties[0].party != of_party) continue; /* another begins */
+        for (size_t k = 1; k < members->nparties; k++) {
+            uint32_t theirs = r->parties->items[members->parties[k].party].class;
+            const ring_sequence *list = pairing_find(&r->classes[theirs], c->sequences[i].ring);
+            bool is_new;
+            TRY(meet_once(g->arena, met, (uint64_t) class << 42 | (uint64_t)theirs << 22 | i, &is_new));
+            if (list && is_new)
+                unite_sequences(g, members->parties[0].first, members->parties[k].first, &c->sequences[i], list);
+        }
+    }
+    return NULL;
+}
+
+/* Whether the program of a party says who is on its rings. */
+static weft_status knows_members(const proof_ranks *r, uint32_t of_party, bool *out) {
+    const proof_class *c = &r->classes[r->parties->items[of_party].class];
+    *out = true;
+    for (size_t i = 0; i < c->nsequences && *out; i++) {
+        member_list *members;
+        TRY(parties_at(r->parties, of_party, c->sequences[i].ring, &members));
+        *out = members != NULL;
+    }
+    return NULL;
+}
+
+static weft_status unite_all_rings(waits_graph *g) {
+    const proof_ranks *r = g->ranks;
+    rank_parties *parties = g->by_rank ? NULL : r->parties;
+    bool *known = ARENA_ARRAY(g->arena, bool, (parties ? parties->count : 0) + 1);
+    meetings met = {0};
+    if (!known) return base_out_of_memory();
+    for (int64_t rank = 0; rank < r->nranks; rank++) {
+        if (!is_given(r, rank)) continue;
+        uint32_t of_party = parties ? parties->party_of[rank] : 0;
+        bool is_first = parties && parties->items[of_party].first_rank == rank;
+        if (is_first) TRY(knows_members(r, of_party, &known[of_party]));
+        if (!parties || !known[of_party])
+            TRY(unite_rings(g, rank, &met));
+        else if (is_first)
+            TRY(unite_party(g, of_party, &met));
+    }
+    return NULL;
+}
+
 /* --- point to point ----------------------------------------------------------------------------------------------- */
 
 /* Whether two sends or receives are between the same ranks in the same direction. */
@@ -251,12 +303,9 @@ static weft_status build(waits_graph *g, weft_findings *f) {
     g->group = ARENA_ARRAY(g->arena, uint32_t, g->nnodes + 1);
     if (!g->group) return base_out_of_memory();
     for (uint32_t n = 0; n < g->nnodes; n++) g->group[n] = n;
-    meetings met = {0};
-    for (int64_t rank = 0; rank < r->nranks; rank++) {
-        if (!is_given(r, rank)) continue;
-        TRY(unite_rings(g, rank, &met));
-        TRY(unite_peers(g, rank, f));
-    }
+    TRY(unite_all_rings(g));
+    for (int64_t rank = 0; rank < r->nranks; rank++)
+        if (is_given(r, rank)) TRY(unite_peers(g, rank, f));
     for (size_t i = 0; i < g->nactors; i++)
         if (g->actors[i].class) TRY(add_edges(g, i));
     return index_edges(g);
@@ -276,9 +325,9 @@ static weft_status add_classes(waits_graph *g) {
     for (size_t c = 0; c < r->nclasses; c++) {
         g->actors[c] = (actor){.class = &r->classes[c], .index_of = same, .first = (uint32_t)g->nnodes};
         g->nnodes += r->classes[c].schedule->nevents;
-        for (int64_t rank = r->nranks; rank-- > 0;)
-            if (r->class_of[rank] == c) g->actors[c].rank = rank;
     }
+    for (int64_t rank = r->nranks; rank-- > 0;)
+        if (is_given(r, rank)) g->actors[r->class_of[rank]].rank = rank;
     return g->nnodes < UINT32_MAX / 4 ? NULL : weft_status_create(WEFT_LIMIT, "verify", "more than 2^30 ops in all");
 }
 

@@ -217,6 +217,15 @@ static weft_status tell_parts(pairing *p, const part *x, const part *y) {
     return tell_pair(p, WEFT_VERDICT_WRONG_DATA, mine, theirs, x->k, what);
 }
 
+/* Whether two collectives move the same parts in one order. */
+static bool same_members(const pairing *p, const proof_collective *x, const proof_collective *y) {
+    const proof_member *a = p->a->schedule->members + x->first_member, *b = p->b->schedule->members + y->first_member;
+    if (x->nmembers != y->nmembers) return false;
+    for (uint32_t i = 0; i < x->nmembers; i++)
+        if (a[i].offset != b[i].offset || strcmp(a[i].name, b[i].name) != 0) return false;
+    return true;
+}
+
 static weft_status compare_contents(pairing *p) {
     part *x, *y;
     size_t nx, ny, i = 0, k = 0;
@@ -243,7 +252,7 @@ static weft_status compare_sequences(pairing *p) {
     if (!p->a_list) p->a_list = &none;
     if (!p->b_list) p->b_list = &none;
     uint32_t n = p->a_list->count < p->b_list->count ? p->a_list->count : p->b_list->count;
-    bool is_wrong = false; /* what moves wrong data goes on, and may hang later */
+    bool is_wrong = false, is_same = true; /* what moves wrong data goes on, and may hang later */
     for (uint32_t k = 0; k < n; k++) {
         const proof_collective *x = at(p->a, p->a_list, k), *y = at(p->b, p->b_list, k);
         weft_verdict verdict;
@@ -253,9 +262,10 @@ static weft_status compare_sequences(pairing *p) {
         if (what && (hangs || !is_wrong)) TRY(tell_pair(p, verdict, x, y, k, what));
         if (hangs) return NULL;
         is_wrong |= what != NULL;
+        is_same &= same_members(p, x, y);
     }
     if (p->a_list->count != p->b_list->count) return tell_missing(p, p->a_list->count > n, n);
-    return is_wrong ? NULL : compare_contents(p);
+    return is_wrong || is_same ? NULL : compare_contents(p);
 }
 
 static uint64_t *find_seen(uint64_t *table, size_t capacity, uint64_t key) {
@@ -354,6 +364,26 @@ static weft_status compare_members(pairing *p, int64_t rank, const int64_t *memb
     return NULL;
 }
 
+/* The same where all members were given and agree on the list: the first of each party speaks for it. */
+static weft_status compare_parties(pairing *p, int64_t rank, const member_list *members) {
+    const proof_ranks *r = p->ranks;
+    for (size_t i = 0; i < members->nparties; i++) {
+        uint32_t class = r->parties->items[members->parties[i].party].class;
+        bool is_new = false;
+        p->b = &r->classes[class];
+        if (p->a == p->b) continue;
+        TRY(is_first(p, r->class_of[rank], class, p->a_list, &is_new));
+        if (!is_new) continue;
+        const ring_sequence *list = p->a_list;
+        p->a_rank = rank;
+        p->b_rank = members->parties[i].first;
+        p->b_list = pairing_find(p->b, p->ring);
+        TRY(compare_sequences(p));
+        p->a_list = list;
+    }
+    return NULL;
+}
+
 static bool is_member(const int64_t *members, size_t count, int64_t rank) {
     if ((size_t)rank < count && members[rank] == rank) return true; /* a ring of all ranks */
     for (size_t i = 0; i < count; i++)
@@ -362,11 +392,31 @@ static bool is_member(const int64_t *members, size_t count, int64_t rank) {
 }
 
 /* The first member that was given compares; a ring that only later members use is compared by the first of those. */
+static int64_t find_speaker(const proof_ranks *r, int64_t rank, int64_t ring_id, const int64_t *members, size_t count) {
+    size_t first = 0;
+    while (first < count && members[first] != rank &&
+           (members[first] < 0 || members[first] >= r->nranks || r->class_of[members[first]] == PROOF_NONE ||
+            !pairing_find(&r->classes[r->class_of[members[first]]], ring_id)))
+        first++;
+    return first < count ? members[first] : -1;
+}
+
+/* Whether `rank` knows other members than the one that speaks for them, which does not speak to it: two ranks may each
+ * take the other for the first. */
+static bool is_unheard(const pairing *p, int64_t rank, int64_t speaker, const int64_t *members, size_t count) {
+    const proof_ranks *r = p->ranks;
+    size_t ntheirs;
+    if (speaker < 0 || speaker == rank) return false;
+    const int64_t *theirs = pairing_members(r, speaker, p->ring, &ntheirs);
+    if (ntheirs == count && (theirs == members || memcmp(theirs, members, count * sizeof *members) == 0)) return false;
+    return !is_member(theirs, ntheirs, rank) || find_speaker(r, speaker, p->ring, theirs, ntheirs) != speaker;
+}
+
 static weft_status compare_rank(pairing *p, int64_t rank) {
     const proof_ranks *r = p->ranks;
     p->a = &r->classes[r->class_of[rank]];
     for (size_t i = 0; i < p->a->nsequences; i++) {
-        size_t count, first = 0;
+        size_t count;
         p->a_list = &p->a->sequences[i];
         p->ring = p->a_list->ring;
         const int64_t *members = pairing_members(r, rank, p->ring, &count);
@@ -374,11 +424,63 @@ static weft_status compare_rank(pairing *p, int64_t rank) {
             TRY(tell_stranger(p, rank));
             continue;
         }
-        while (first < count && members[first] != rank &&
-               (members[first] < 0 || members[first] >= r->nranks || r->class_of[members[first]] == PROOF_NONE ||
-                !pairing_find(&r->classes[r->class_of[members[first]]], p->ring)))
-            first++;
-        if (members[first] == rank) TRY(compare_members(p, rank, members, count));
+        int64_t speaker = find_speaker(r, rank, p->ring, members, count);
+        if (speaker == rank) TRY(compare_members(p, rank, members, count));
+        if (is_unheard(p, rank, speaker, members, count)) TRY(tell_ranks_differ(p, rank, speaker));
+    }
+    return NULL;
+}
+
+/* Whether nothing is to be told of a party's rings but what its sequences say: all that is on a ring of it knows the
+ * same members, and each of its ranks is one. */
+static weft_status is_plain(pairing *p, uint32_t of_party, bool *out) {
+    rank_parties *parties = p->ranks->parties;
+    const proof_class *c = &p->ranks->classes[parties->items[of_party].class];
+    const member_list *looked_at = NULL;
+    *out = true;
+    for (size_t i = 0; i < c->nsequences && *out; i++) {
+        member_list *members;
+        uint32_t nmine = 0;
+        TRY(parties_at(parties, of_party, c->sequences[i].ring, &members));
+        *out = members && parties_agree(parties, members, c->sequences[i].ring);
+        if (!*out || members == looked_at) continue;
+        for (size_t k = 0; k < members->nparties; k++)
+            if (members->parties[k].party == of_party) nmine = members->parties[k].count;
+        *out = nmine == parties->items[of_party].nranks;
+        looked_at = members;
+    }
+    return NULL;
+}
+
+static weft_status compare_party(pairing *p, uint32_t of_party) {
+    const proof_ranks *r = p->ranks;
+    int64_t rank = r->parties->items[of_party].first_rank;
+    uint32_t class = r->class_of[rank];
+    for (size_t i = 0; i < r->classes[class].nsequences; i++) {
+        member_list *members;
+        p->a = &r->classes[class];
+        p->a_list = &p->a->sequences[i];
+        p->ring = p->a_list->ring;
+        TRY(parties_at(r->parties, of_party, p->ring, &members));
+        int64_t speaker = find_speaker(r, -1, p->ring, members->ranks, members->count);
+        if (speaker >= 0 && r->parties->party_of[speaker] == of_party) TRY(compare_parties(p, speaker, members));
+    }
+    return NULL;
+}
+
+static weft_status compare_ranks(pairing *p) {
+    const proof_ranks *r = p->ranks;
+    rank_parties *parties = r->parties;
+    bool *plain = ARENA_ARRAY(p->arena, bool, (parties ? parties->count : 0) + 1);
+    if (!plain) return base_out_of_memory();
+    for (uint32_t i = 0; parties && i < parties->count; i++) TRY(is_plain(p, i, &plain[i]));
+    for (int64_t rank = 0; rank < r->nranks; rank++) {
+        if (r->class_of[rank] == PROOF_NONE) continue;
+        uint32_t of_party = parties ? parties->party_of[rank] : 0;
+        if (!plain[of_party])
+            TRY(compare_rank(p, rank));
+        else if (parties->items[of_party].first_rank == rank)
+            TRY(compare_party(p, of_party));
     }
     return NULL;
 }
@@ -387,9 +489,7 @@ weft_status check_pairing(const proof_ranks *r, weft_findings *f) {
     arena scratch;
     arena_init(&scratch, &r->context->allocator);
     pairing p = {.ranks = r, .findings = f, .arena = &scratch};
-    weft_status status = NULL;
-    for (int64_t rank = 0; rank < r->nranks && !status; rank++)
-        if (r->class_of[rank] != PROOF_NONE) status = compare_rank(&p, rank);
+    weft_status status = compare_ranks(&p);
     arena_fini(&scratch);
     return status;
 }

@@ -16,24 +16,32 @@ typedef uint32_t axes; /* bit i: axis i */
 /* Axis i has these ranks, as seen from `rank`. */
 typedef struct grid {
     const mesh *mesh; /* NULL: axes are rings */
+    uint32_t *same;   /* by place of a ring in the program: the first with the same members */
+    uint8_t *set;     /* a flag for each rank that a ring speaks of, all off */
+    int64_t nflags;
     const ring *rings[MAX_AXES];
     int naxes;
     axes all;
 } grid;
+
+/* What is known of a var. */
+typedef struct var_state {
+    const slot *parts;         /* the members of a fused buffer, or NULL */
+    const weft_op *written_by; /* NULL: nobody yet */
+    uint32_t written_at;       /* index of that op */
+    uint32_t alias_of;         /* id of the var whose value it shows, plus one; 0: its own */
+    axes differs;              /* where it is known: written, or looked at */
+    bool is_known, is_told;
+} var_state;
 
 typedef struct flow {
     const weft_program *program;
     weft_findings *findings;
     int64_t rank, nranks;
     grid grid;
-    axes *of_ring;              /* by place of the ring in the program */
-    axes *of_var;               /* by var id */
-    const weft_var **alias_of;  /* by var id: whose value it shows, or NULL */
-    const slot **parts_of;      /* by var id: the members of a fused buffer, or NULL */
-    const weft_op **written_by; /* by var id */
-    uint32_t *written_at;       /* by var id: index of that op */
-    bool *entered;              /* by block */
-    bool *told;                 /* by var id */
+    axes *of_ring;   /* by place of the ring in the program */
+    var_state *vars; /* by var id */
+    bool *entered;   /* by block */
     axes guard;
     proof_schedule *places; /* one event, to name ops with */
 } flow;
@@ -57,49 +65,59 @@ static const mesh *widest_mesh(const weft_program *p, int64_t rank) {
     return found && mesh_size(found) > 1 ? found : NULL;
 }
 
-static void set_members(uint8_t *set, const ring *r, uint8_t value) {
+static void set_members(grid *g, const ring *r, uint8_t value) {
     for (int n = 0; n < r->nranks; n++)
-        if (r->ranks[n] >= 0 && r->ranks[n] < MAX_RANKS) set[r->ranks[n]] = value;
+        if (r->ranks[n] >= 0 && r->ranks[n] < g->nflags) g->set[r->ranks[n]] = value;
 }
 
-static bool is_part(const ring *r, const uint8_t *of_set) {
+static bool is_part(const ring *r, const grid *of) {
     for (int n = 0; n < r->nranks; n++)
-        if (r->ranks[n] < 0 || r->ranks[n] >= MAX_RANKS || !of_set[r->ranks[n]]) return false;
+        if (r->ranks[n] < 0 || r->ranks[n] >= of->nflags || !of->set[r->ranks[n]]) return false;
     return true;
 }
 
-/* Without a mesh: rings that no smaller ring is part of. `set` has a flag for each rank, all off. */
-static void use_rings(grid *g, const weft_program *p, int64_t rank, uint8_t *set) {
+static weft_status find_same(grid *g, const weft_program *p, const program_rings *rings, arena *a) {
+    g->same = ARENA_ARRAY(a, uint32_t, p->nrings + 1);
+    if (!g->same) return base_out_of_memory();
+    for (uint32_t i = 0; i < p->nrings; i++)
+        while (rings->list_of[g->same[i]] != rings->list_of[i]) g->same[i]++;
+    for (uint32_t i = 0; i < p->nrings; i++)
+        for (int n = 0; g->same[i] == i && n < p->rings[i].nranks; n++)
+            if (p->rings[i].ranks[n] >= g->nflags && p->rings[i].ranks[n] < MAX_RANKS)
+                g->nflags = p->rings[i].ranks[n] + 1;
+    g->set = ARENA_ARRAY(a, uint8_t, g->nflags + 1);
+    return g->set ? NULL : base_out_of_memory();
+}
+
+/* Without a mesh: rings that no smaller ring is part of. */
+static void use_rings(grid *g, const weft_program *p, int64_t rank) {
     for (size_t i = 0; i < p->nrings && g->naxes < MAX_AXES; i++) {
         const ring *r = &p->rings[i];
-        if (r->nranks < 2 || !is_in(r, rank)) continue;
+        if (g->same[i] != i || r->nranks < 2 || !is_in(r, rank)) continue;
         bool is_axis = true;
-        set_members(set, r, 1);
+        set_members(g, r, 1);
         for (size_t k = 0; k < p->nrings && is_axis; k++) {
             const ring *other = &p->rings[k];
-            if (other->nranks < 2 || !is_in(other, rank)) continue;
+            if (g->same[k] != k || other->nranks < 2 || !is_in(other, rank)) continue;
             bool may = other->nranks < r->nranks || (k < i && other->nranks == r->nranks);
-            is_axis = !may || !is_part(other, set);
+            is_axis = !may || !is_part(other, g);
         }
-        set_members(set, r, 0);
+        set_members(g, r, 0);
         if (is_axis) g->rings[g->naxes++] = r;
     }
     g->all =
         g->naxes ? (axes)((UINT64_C(1) << g->naxes) - 1) : 1; /* no ring at all: ranks differ, and nothing joins them */
 }
 
-static weft_status make_grid(grid *g, const weft_program *p, int64_t rank, arena *a) {
+static void make_grid(grid *g, const weft_program *p, int64_t rank) {
     g->mesh = widest_mesh(p, rank);
     if (!g->mesh) {
-        uint8_t *set = ARENA_ARRAY(a, uint8_t, MAX_RANKS);
-        if (!set) return base_out_of_memory();
-        use_rings(g, p, rank, set);
-        return NULL;
+        use_rings(g, p, rank);
+        return;
     }
     g->naxes = g->mesh->ndim;
     for (int i = 0; i < g->naxes; i++)
         if (g->mesh->shape[i] > 1) g->all |= (axes)1 << i;
-    return NULL;
 }
 
 /* The axes along which the ranks of a ring differ, if it has every rank along them. */
@@ -124,17 +142,18 @@ static axes axes_of_ring(const flow *f, int64_t ring_id) {
 
 static weft_status find_axes_of_rings(flow *f, arena *a) {
     const weft_program *p = f->program;
-    uint8_t *set = ARENA_ARRAY(a, uint8_t, MAX_RANKS);
     f->of_ring = ARENA_ARRAY(a, axes, p->nrings + 1);
-    if (!set || !f->of_ring) return base_out_of_memory();
+    if (!f->of_ring) return base_out_of_memory();
     for (size_t k = 0; k < p->nrings; k++) {
         const ring *r = &p->rings[k];
+        f->of_ring[k] = f->of_ring[f->grid.same[k]];
+        if (f->grid.same[k] != k) continue;
         if (f->grid.mesh && r->nranks) f->of_ring[k] = axes_of_mesh_ring(f->grid.mesh, r);
         if (f->grid.mesh) continue;
-        set_members(set, r, 1);
+        set_members(&f->grid, r, 1);
         for (int i = 0; i < f->grid.naxes; i++)
-            if (is_part(f->grid.rings[i], set)) f->of_ring[k] |= (axes)1 << i;
-        set_members(set, r, 0);
+            if (is_part(f->grid.rings[i], &f->grid)) f->of_ring[k] |= (axes)1 << i;
+        set_members(&f->grid, r, 0);
     }
     return NULL;
 }
@@ -156,31 +175,9 @@ static axes shards_of(const flow *f, const placement *p) {
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-static const weft_var *shown_by(const flow *f, const weft_var *v) {
-    while (f->alias_of[v->id]) v = f->alias_of[v->id];
-    return v;
-}
-
-static axes get(const flow *f, const weft_var *v) {
-    v = shown_by(f, v);
-    axes found = f->of_var[v->id];
-    const slot *parts = f->parts_of[v->id];
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= f->of_var[parts->args[i]->var->id];
-    return found;
-}
-
-static void put(flow *f, const weft_var *v, axes value, const weft_op *op, uint32_t index) {
-    v = shown_by(f, v);
-    const slot *parts = f->parts_of[v->id];
-    f->of_var[v->id] = parts ? 0 : value;
-    f->written_by[v->id] = op;
-    f->written_at[v->id] = index;
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) {
-        const weft_var *part = parts->args[i]->var;
-        f->of_var[part->id] = value;
-        f->written_by[part->id] = op;
-        f->written_at[part->id] = index;
-    }
+static uint32_t shown_by(const flow *f, uint32_t id) {
+    while (f->vars[id].alias_of) id = f->vars[id].alias_of - 1;
+    return id;
 }
 
 static bool is_written(const weft_var *v) {
@@ -194,22 +191,56 @@ static bool is_feed_op(const weft_op *op) {
 
 static axes start_value(const flow *f, const weft_var *v) {
     if (v->persistable) return shards_of(f, v->dist);
-    if (is_written(v) && !v->need_check_feed) return 0;
+    if (!v->need_check_feed && is_written(v)) return 0;
     if (v->dist && v->dist->mesh && f->grid.mesh) return shards_of(f, v->dist);
     return f->grid.all;
 }
 
+static axes get_alone(flow *f, uint32_t id) {
+    var_state *v = &f->vars[id];
+    if (!v->is_known) v->differs = start_value(f, f->program->all_vars[id]);
+    v->is_known = true;
+    return v->differs;
+}
+
+static axes get(flow *f, uint32_t id) {
+    id = shown_by(f, id);
+    axes found = get_alone(f, id);
+    const slot *parts = f->vars[id].parts;
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= get_alone(f, parts->args[i]->var_id);
+    return found;
+}
+
+static void put_alone(flow *f, uint32_t id, axes differs, const weft_op *op, uint32_t index) {
+    var_state *v = &f->vars[id];
+    v->differs = differs;
+    v->is_known = true;
+    v->written_by = op;
+    v->written_at = index;
+}
+
+static void put(flow *f, uint32_t id, axes differs, const weft_op *op, uint32_t index) {
+    id = shown_by(f, id);
+    const slot *parts = f->vars[id].parts;
+    put_alone(f, id, parts ? 0 : differs, op, index);
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) put_alone(f, parts->args[i]->var_id, differs, op, index);
+}
+
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static axes inputs_of(const flow *f, const weft_op *op) {
-    const op_schema *schema = op_schema_of((weft_op *)op);
+static bool looks_at_type_only(const op_schema *schema, const slot *s) {
+    for (size_t i = 0; schema && i < schema->ninputs; i++)
+        if (schema->inputs[i].only_type && name_is(s->name, schema->inputs[i].name)) return true;
+    return false;
+}
+
+static axes inputs_of(flow *f, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
     axes found = 0;
     for (uint32_t k = 0; k < op->inputs.count; k++) {
         const slot *s = &op->inputs.slots[k];
-        bool only_type = false;
-        for (size_t i = 0; schema && i < schema->ninputs; i++)
-            if (name_is(s->name, schema->inputs[i].name)) only_type = schema->inputs[i].only_type;
-        for (uint32_t i = 0; i < s->nargs && !only_type; i++) found |= get(f, s->args[i]->var);
+        if (looks_at_type_only(schema, s)) continue;
+        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, s->args[i]->var_id);
     }
     return found;
 }
@@ -230,48 +261,49 @@ static axes made_of(const flow *f, const weft_op *op, axes in) {
     in |= f->guard;
     if (is_feed_op(op)) return f->grid.all;
     if (op_is(op, "c_split")) return in | axes_of_ring(f, op_ring(op));
-    return schedule_communicates(op) ? joined(f, op, in, axes_of_ring(f, op_ring(op))) : in;
+    return op_communicates(op) ? joined(f, op, in, axes_of_ring(f, op_ring(op))) : in;
 }
 
 /* A fused buffer that an op reads and writes, such as a reduce: what goes on in one member stays in it. */
 static bool works_in_parts(const flow *f, const weft_op *op) {
-    const weft_var *in = op_x(op), *out = op_out(op);
-    return in && in == out && f->parts_of[in->id] && op->outputs.count == 1;
+    const slot *out = op->outputs.slots;
+    if (op->outputs.count != 1 || !out->nargs || !f->vars[out->args[0]->var_id].parts) return false;
+    return op_x(op) && op_x(op) == op_out(op);
 }
 
 static void write_parts(flow *f, const weft_op *op, uint32_t index) {
-    const slot *parts = f->parts_of[op_out(op)->id];
+    const slot *parts = f->vars[op_out(op)->id].parts;
     for (uint32_t i = 0; i < parts->nargs; i++) {
-        const weft_var *part = parts->args[i]->var;
-        put(f, part, made_of(f, op, f->of_var[part->id]), op, index);
+        uint32_t part = parts->args[i]->var_id;
+        put(f, part, made_of(f, op, get_alone(f, part)), op, index);
     }
 }
 
-static void write_outputs(flow *f, const weft_op *op, uint32_t index, axes value) {
-    bool unknown = !op_schema_of((weft_op *)op) && schedule_communicates(op);
+static void write_outputs(flow *f, weft_op *op, uint32_t index, axes differs) {
+    bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
     FOR_EACH_ARG(op, true, u) {
-        axes of_it = value;
-        if (is_feed_op(op) && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = shards_of(f, u->var->dist);
+        axes of_it = differs;
+        if (feeds && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = shards_of(f, u->var->dist);
         if (unknown) of_it = shards_of(f, u->var->dist);
-        put(f, u->var, of_it, op, index);
+        put(f, u->var_id, of_it, op, index);
     }
 }
 
 static void bind_names(flow *f, const weft_op *op) {
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
-    if (fused) f->parts_of[fused->id] = op_find_slot(op, true, "Output");
+    if (fused) f->vars[fused->id].parts = op_find_slot(op, true, "Output");
 }
 
 /* An output that shows an input's bytes differs as that does, from here on. */
-static void bind_views(flow *f, const weft_op *op) {
-    const op_schema *schema = op_schema_of((weft_op *)op);
+static void bind_views(flow *f, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
     for (size_t k = 0; schema && k < schema->noutputs; k++) {
         if (schema->outputs[k].view_of < 0) continue;
         const slot *out = op_find_slot(op, true, schema->outputs[k].name);
         const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
         for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
-            const weft_var *shown = shown_by(f, in->args[i]->var);
-            if (shown != out->args[i]->var) f->alias_of[out->args[i]->var->id] = shown;
+            uint32_t shown = shown_by(f, in->args[i]->var_id);
+            if (shown != out->args[i]->var_id) f->vars[out->args[i]->var_id].alias_of = shown + 1;
         }
     }
 }
@@ -306,16 +338,16 @@ static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint3
 static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
     weft_finding *found;
     char of_axes[256], words[256], maker[256] = "";
-    const weft_var *shown = shown_by(f, v);
-    if (f->told[v->id]) return NULL;
-    f->told[v->id] = true;
+    const var_state *shown = &f->vars[shown_by(f, v->id)];
+    if (f->vars[v->id].is_told) return NULL;
+    f->vars[v->id].is_told = true;
     TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
     if (!found) return NULL;
     TRY(add_op(f, found, op, index, "reads"));
     TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
     finding_op_text(&found->ops[0], words, sizeof words);
-    if (f->written_by[shown->id]) {
-        TRY(add_op(f, found, f->written_by[shown->id], f->written_at[shown->id], "writes"));
+    if (shown->written_by) {
+        TRY(add_op(f, found, shown->written_by, shown->written_at, "writes"));
         char text_[256];
         snprintf(maker, sizeof maker, ", written last by %s,", finding_op_text(&found->ops[1], text_, sizeof text_));
     }
@@ -353,7 +385,7 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
         const slot *s = &op->inputs.slots[k];
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
         for (uint32_t i = 0; counts && i < s->nargs; i++) {
-            axes differ = get(f, s->args[i]->var) & ~may;
+            axes differ = get(f, s->args[i]->var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
             if (s->args[i]->var->persistable) differ &= ~shards_of(f, s->args[i]->var->dist);
             if (differ) TRY(tell(f, op, index, s->args[i]->var, differ));
@@ -376,18 +408,18 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
     axes outer = f->guard;
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i]->var);
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i]->var_id);
     TRY(sweep_block(f, f->program->blocks[body->u.i], index, depth + 1));
     f->guard = outer;
     return NULL;
 }
 
 static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
-    if (op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
+    if (f->program->nblocks > 1 && op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
     if (op_has_effect(op, OP_ALIASES)) bind_names(f, op);
     bind_views(f, op);
     if (op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return NULL;
-    if (schedule_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
+    if (op_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
         TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(f, op_ring(op))));
     TRY(check_update(f, op, index));
     bool updates = op_has_effect(op, OP_OPTIMIZER); /* told already: what follows is not told again */
@@ -404,21 +436,15 @@ static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer,
     return NULL;
 }
 
-static weft_status sweep(flow *f, arena *a) {
+static weft_status sweep(flow *f, const program_rings *rings, arena *a) {
     const weft_program *p = f->program;
     size_t n = p->nall_vars + 1;
-    TRY(make_grid(&f->grid, p, f->rank, a));
+    TRY(find_same(&f->grid, p, rings, a));
+    make_grid(&f->grid, p, f->rank);
     TRY(find_axes_of_rings(f, a));
-    f->of_var = ARENA_ARRAY(a, axes, n);
-    f->alias_of = ARENA_ARRAY(a, const weft_var *, n);
-    f->parts_of = ARENA_ARRAY(a, const slot *, n);
-    f->written_by = ARENA_ARRAY(a, const weft_op *, n);
-    f->written_at = ARENA_ARRAY(a, uint32_t, n);
-    f->told = ARENA_ARRAY(a, bool, n);
+    f->vars = ARENA_ARRAY(a, var_state, n);
     f->entered = ARENA_ARRAY(a, bool, p->nblocks);
-    if (!f->entered || !f->of_var || !f->alias_of || !f->parts_of || !f->written_by || !f->written_at || !f->told)
-        return base_out_of_memory();
-    for (size_t i = 0; i < p->nall_vars; i++) f->of_var[i] = start_value(f, p->all_vars[i]);
+    if (!f->vars || !f->entered) return base_out_of_memory();
     proof_schedule places;
     TRY(schedule_init(&places, p->context, a));
     TRY(schedule_event(&places, NULL, 0, 0, NULL));
@@ -426,12 +452,13 @@ static weft_status sweep(flow *f, arena *a) {
     return sweep_block(f, p->blocks[0], 0, 0);
 }
 
-weft_status check_replicas(const weft_program *p, int64_t rank, int64_t nranks, weft_findings *findings) {
+weft_status check_replicas(const weft_program *p, const program_rings *rings, int64_t rank, int64_t nranks,
+                           weft_findings *findings) {
     if (nranks < 2) return NULL;
     arena scratch;
     arena_init(&scratch, &p->context->allocator);
     flow f = {.program = p, .findings = findings, .rank = p->has_dist && p->rank < 0 ? -1 : rank, .nranks = nranks};
-    weft_status status = sweep(&f, &scratch);
+    weft_status status = sweep(&f, rings, &scratch);
     arena_fini(&scratch);
     return status;
 }

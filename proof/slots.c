@@ -1,7 +1,9 @@
 /* slots.c: collectives with finite resources: a rank launches in program order through one queue, and at most k of its
- * collectives are in flight; the next waits in the queue, and everything behind it too. A collective is complete when
- * all members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is
- * done ever keeps something else from being done, since a slot is taken by the next in the queue and no other. */
+ * collectives are in flight; the next waits in the queue, and everything behind it too. Or a stream takes so many
+ * launches and no more: the host waits with the next until one of them is done. A collective is complete when all
+ * members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is
+ * done ever keeps something else from being done, since a slot, or a place on a stream, is taken by the next in the
+ * queue and no other. */
 #include "proof/checks.h"
 #include "proof/schedule/order.h"
 
@@ -27,7 +29,8 @@ typedef struct machine {
     instance *instances;
     size_t ninstances;
     rank_state *ranks;
-    int64_t limit;
+    int64_t limit; /* collectives in flight */
+    uint32_t room; /* launches that a stream takes */
 } machine;
 
 static bool is_given(const proof_ranks *r, int64_t rank) {
@@ -106,15 +109,25 @@ static instance *instance_at(const machine *m, int64_t rank, uint32_t event) {
     return i == PROOF_NONE ? NULL : &m->instances[i];
 }
 
-/* Launches what the rank's host and slots allow. */
+/* Whether the stream of the next launch takes no more: as many are before it there, and not done. */
+static bool is_full(const machine *m, int64_t rank) {
+    const order_walk *w = walk_at(m, rank);
+    const rank_state *q = &m->ranks[rank];
+    return w->position[q->launched] - 1 - q->done[w->s->events[q->launched].stream] >= m->room;
+}
+
+static bool lacks_slot(const machine *m, int64_t rank) {
+    return m->ranks[rank].in_flight >= m->limit && instance_at(m, rank, m->ranks[rank].launched);
+}
+
+/* Launches what the rank's host, slots and streams allow. */
 static bool launch(const machine *m, int64_t rank) {
     const proof_schedule *s = walk_at(m, rank)->s;
     rank_state *q = &m->ranks[rank];
     bool any = false;
     while (q->launched < s->nevents && (q->blocker == PROOF_NONE || is_done(m, rank, q->blocker))) {
-        bool takes_slot = instance_at(m, rank, q->launched) != NULL;
-        if (takes_slot && q->in_flight >= m->limit) break;
-        q->in_flight += takes_slot;
+        if (lacks_slot(m, rank) || is_full(m, rank)) break;
+        q->in_flight += instance_at(m, rank, q->launched) != NULL;
         q->blocker = s->events[q->launched].blocks_host && !s->launches_freely ? q->launched : PROOF_NONE;
         q->launched++;
         any = true;
@@ -160,30 +173,40 @@ static bool go_on(const machine *m, int64_t rank) {
 
 static weft_status tell(const machine *m, weft_findings *f) {
     weft_finding *found = NULL;
+    char words[256];
+    bool is_slot = false;
     for (int64_t rank = 0; rank < m->r->nranks; rank++) {
         if (!is_given(m->r, rank)) continue;
-        const rank_state *q = &m->ranks[rank];
         const proof_schedule *s = walk_at(m, rank)->s;
-        if (q->launched == s->nevents || q->in_flight < m->limit || !instance_at(m, rank, q->launched)) continue;
+        uint32_t next = m->ranks[rank].launched;
+        if (next == s->nevents || !(lacks_slot(m, rank) || is_full(m, rank))) continue;
         if (!found) TRY(finding_add(f, WEFT_VERDICT_RESOURCE_DEADLOCK, &found));
         if (!found) return NULL;
-        if (!found->nops) found->ring = s->collectives[s->events[q->launched].collective].ring;
-        TRY(finding_op(f, found, s, q->launched, rank, "waits for a slot"));
+        if (!found->nops) is_slot = lacks_slot(m, rank);
+        if (!found->nops && s->events[next].collective != PROOF_NONE)
+            found->ring = s->collectives[s->events[next].collective].ring;
+        TRY(finding_op(f, found, s, next, rank, is_slot ? "waits for a slot" : "waits for its stream"));
         if (found->nops == 4) break; /* enough to see it */
     }
     if (!found) return NULL;
-    char words[256];
+    finding_op_text(&found->ops[0], words, sizeof words);
+    if (!is_slot)
+        return finding_says(f, &found->message,
+                            "with room for %lld launches on a stream, rank %lld cannot launch %s on stream %s: those "
+                            "before it there wait for ranks that cannot launch either",
+                            (long long)m->room, (long long)found->ops[0].rank, words, found->ops[0].stream);
     return finding_says(f, &found->message,
                         "with %lld collectives in flight, rank %lld cannot launch %s (ring %lld): those in flight wait "
                         "for ranks that cannot launch either",
-                        (long long)m->limit, (long long)found->ops[0].rank,
-                        finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring);
+                        (long long)m->limit, (long long)found->ops[0].rank, words, (long long)found->ring);
 }
 
-weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, weft_findings *f) {
+weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, int64_t max_queued, weft_findings *f) {
     arena scratch;
     arena_init(&scratch, &r->context->allocator);
-    machine m = {.r = r, .arena = &scratch, .limit = max_in_flight};
+    machine m = {.r = r, .arena = &scratch};
+    m.limit = max_in_flight ? max_in_flight : INT64_MAX;
+    m.room = max_queued && max_queued < UINT32_MAX ? (uint32_t)max_queued : UINT32_MAX;
     weft_status status = prepare(&m);
     for (bool any = !status; any;) {
         any = false;

@@ -116,6 +116,9 @@ static weft_status sweep(freshness *f, arena *a) {
 
 weft_status check_stale(const proof_schedule *s, int64_t rank, weft_findings *findings) {
     arena scratch;
+    bool any = false;
+    for (size_t i = 0; i < s->ncollectives && !any; i++) any = gathers(s, &s->events[s->collectives[i].event]);
+    if (!any) return NULL;
     arena_init(&scratch, &s->context->allocator);
     freshness f = {.s = s, .rank = rank, .findings = findings};
     weft_status status = sweep(&f, &scratch);

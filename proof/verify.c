@@ -20,7 +20,6 @@ typedef struct verifier {
     across across;
     uint32_t *alike; /* by class: the first that moves alike */
     bool *is_calm;   /* by class: no two launches seem to race */
-    bool *is_whole;  /* by class: no read of what is stale or was never written */
     bool *is_joined; /* by class: nothing that differs between ranks reaches state */
 } verifier;
 
@@ -96,11 +95,10 @@ static weft_status list_ranks(verifier *v) {
     for (size_t c = 0; c < r->nclasses; c++) TRY(pairing_list(&v->schedules[c], &v->arena, &classes[c]));
     r->all = all;
     r->classes = classes;
-    TRY(alike_in_motion(v->schedules, r->nclasses, &v->arena, &v->alike));
+    TRY(alike_in_motion(v->schedules, r->nclasses, false, &v->arena, &v->alike));
     v->is_calm = ARENA_ARRAY(&v->arena, bool, r->nclasses);
     v->is_joined = ARENA_ARRAY(&v->arena, bool, r->nclasses);
-    v->is_whole = ARENA_ARRAY(&v->arena, bool, r->nclasses);
-    if (!v->is_calm || !v->is_whole || !v->is_joined) return base_out_of_memory();
+    if (!v->is_calm || !v->is_joined) return base_out_of_memory();
     return across_begin(&v->across, r, &v->arena);
 }
 
@@ -113,24 +111,13 @@ static weft_status judge_races(verifier *v, uint32_t class) {
     return NULL;
 }
 
-/* Asked of the program as it stands, which a plan does not tell. */
-static weft_status judge_reads(verifier *v, uint32_t class) {
-    size_t before = v->findings->count + v->findings->nleft_out;
-    int64_t rank = v->classes.first_rank[class];
-    bool tells = v->options->reading != WEFT_READING_BY_BYTES && v->alike[class] != class;
-    if (tells && v->is_whole[v->alike[class]]) return NULL;
-    TRY(check_uninitialised(&v->programs[class], rank, v->findings));
-    TRY(check_stale(&v->programs[class], rank, v->findings));
-    v->is_whole[class] = v->findings->count + v->findings->nleft_out == before;
-    return NULL;
-}
-
 static weft_status judge_replicas(verifier *v, size_t class) {
     const rank_classes *of = &v->classes;
     size_t before = v->findings->count + v->findings->nleft_out, first = 0;
     while (!mixture_equal(&of->flows[first], &of->flows[class])) first++;
     if (first != class && v->is_joined[first]) return NULL;
-    TRY(check_replicas(of->programs[class], of->first_rank[class], of->nranks, v->findings));
+    TRY(check_replicas(of->programs[class], &of->rings_of[of->first_rank[class]], of->first_rank[class], of->nranks,
+                       v->findings));
     v->is_joined[class] = v->findings->count + v->findings->nleft_out == before;
     return NULL;
 }
@@ -146,10 +133,14 @@ static weft_status judge_classes(verifier *v) {
             TRY(judge_races(v, (uint32_t)c));
         if (made && v->options->reading == WEFT_READING_BY_BYTES)
             TRY(check_overwritten(&v->schedules[c], rank, v->findings));
-        TRY(judge_reads(v, (uint32_t)c));
+        TRY(check_uninitialised(&v->programs[c], rank, v->findings));
+        TRY(check_stale(&v->programs[c], rank, v->findings));
         TRY(check_shards(&v->programs[c], rank, v->findings));
         TRY(check_ring_sizes(&v->programs[c], rank, v->findings));
-        if (v->options->reading == WEFT_READING_BY_NAME) TRY(check_communicators(&v->programs[c], rank, v->findings));
+        if (v->options->reading == WEFT_READING_BY_NAME) {
+            TRY(check_communicators(&v->programs[c], rank, v->findings));
+            TRY(check_reused(&v->across, (uint32_t)c, rank, v->findings));
+        }
         TRY(judge_replicas(v, c));
     }
     return NULL;
@@ -162,18 +153,39 @@ static bool is_stuck(const weft_findings *f, size_t first) {
     return stuck;
 }
 
-/* Questions about all ranks together. */
-static weft_status judge_ranks(verifier *v) {
+/* Asked of classes, those that are alike as one. */
+static weft_status ask_ranks(verifier *v, const uint32_t *alike) {
     proof_ranks ranks;
+    rank_parties parties;
     size_t before = v->findings->count;
-    TRY(alike_ranks(&v->ranks, v->alike, &v->arena, &ranks));
+    TRY(alike_ranks(&v->ranks, alike, &v->arena, &ranks));
+    TRY(parties_find(&v->classes.lists, ranks.programs, ranks.class_of, v->classes.rings_of, ranks.nranks, &v->arena,
+                     &parties));
+    ranks.parties = &parties;
     for (uint32_t c = 0; c < v->ranks.nclasses; c++)
-        if (v->alike[c] == c) TRY(check_ring_order(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
+        if (alike[c] == c) TRY(check_ring_order(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
     TRY(check_pairing(&ranks, v->findings));
     if (is_stuck(v->findings, before)) return NULL;
     TRY(check_deadlock(&ranks, v->findings));
-    if (is_stuck(v->findings, before) || !v->options->max_in_flight) return NULL;
-    return check_slots(&ranks, v->options->max_in_flight, v->findings);
+    bool limited = v->options->max_in_flight || v->options->max_queued;
+    if (is_stuck(v->findings, before) || !limited) return NULL;
+    /* A launch that nobody else can notice takes its place in a queue. */
+    return check_slots(&v->ranks, v->options->max_in_flight, v->options->max_queued, v->findings);
+}
+
+/* Questions about all ranks together. What is found is told once more of classes that are alike in their ops too: a
+ * finding names an op as the programs of its ranks have it. */
+static weft_status judge_ranks(verifier *v) {
+    weft_findings *f = v->findings;
+    size_t count = f->count, nnotes = f->nnotes, nleft_out = f->nleft_out;
+    uint32_t *alike;
+    TRY(ask_ranks(v, v->alike));
+    if (v->ranks.nclasses < 2 || (f->count == count && f->nleft_out == nleft_out)) return NULL;
+    f->count = count;
+    f->nnotes = nnotes;
+    f->nleft_out = nleft_out;
+    TRY(alike_in_motion(v->schedules, v->ranks.nclasses, true, &v->arena, &alike));
+    return ask_ranks(v, alike);
 }
 
 static weft_status judge(verifier *v, const weft_program *const *programs, size_t nprograms) {

@@ -21,11 +21,15 @@ they are safe while worker threads launch in the usual order. Where any order of
 only the last gradient, so another producer of the bucket may be launched behind the event that the reduce waits for. By bytes all that can be planned
 is safe but for the missing reduces of biases, which no reading mends.
 
+`shown`: of these races, how many change the losses of two steps when a plan by name launches the one op as late as it may and starts it 20 ms
+late (`weft run --reading by_name --unsafe --late OP --delay OP:20`), against a plan by bytes. Without `--late` and `--delay` the losses are those
+of the plan by bytes, to the bit; where one is not it says so.
+
 `streams unknown`: the program has no sidecar of its own, so all is on the compute stream and safe; the last column assumes that its data-parallel
 reduces are on a stream of their own (`--stream dp_reduce:gradient_sync`, in order).
 
-| program | variant | in_order | by_name | by_name, any launch | by_bytes | streams unknown |
-| --- | --- | --- | --- | --- | --- | --- |"""
+| program | variant | in_order | by_name | by_name, any launch | shown | by_bytes | streams unknown |
+| --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def verify(programs, *options):
@@ -45,6 +49,28 @@ def pair(finding):
     return ' and '.join(names) + (f': `{finding["value"]}`' if 'value' in finding else '')
 
 
+def losses(case, programs, *options):
+    """What two steps print; None where the program cannot be run."""
+    try:
+        loss = json.load(open(case + 'case.json'))['loss']
+    except (OSError, KeyError):
+        return None
+    run = subprocess.run([weft, 'run', *programs, '--params', case + 'params.npz', '--feed', case + 'feeds.npz', '--fetch', loss,
+                          '--steps', '2', *options], capture_output=True, text=True)
+    return run.stdout if run.returncode == 0 else None
+
+
+def show_races(case, programs, races):
+    by_name, right = ('--reading', 'by_name', '--unsafe'), losses(case, programs)
+    if right is None:
+        return ''
+    if losses(case, programs, *by_name) != right:
+        return 'other losses'
+    late = [str(race['ops'][0]['index']) for race in races]
+    found = [losses(case, programs, *by_name, '--late', op, '--delay', op + ':20') for op in late]
+    return f'{sum(f not in (None, right) for f in found)} of {len(races)}' if races else ''
+
+
 print(HEAD)
 details = []
 for case in sorted(glob.glob(f'{root}/paddle26/*/') + glob.glob(f'{root}/paddle3/*/')):
@@ -58,7 +84,9 @@ for case in sorted(glob.glob(f'{root}/paddle26/*/') + glob.glob(f'{root}/paddle3
         results = [verify(programs, *options) for options in COLUMNS]
         unknown = any('unknown' in note for note in results[0]['notes'])
         assumed = count(verify(programs, '--reading', 'in_order', '--stream', 'dp_reduce:gradient_sync')['findings']) if unknown else ''
-        print('| ' + ' | '.join([name, match[1], *(count(r['findings']) for r in results), assumed]) + ' |')
+        shown = show_races(case, programs, [f for f in results[2]['findings'] if f['verdict'] == 'race'])
+        counts = [count(r['findings']) for r in results]
+        print('| ' + ' | '.join([name, match[1], *counts[:3], shown, counts[3], assumed]) + ' |', flush=True)
         for column, result in ((0, results[0]), (2, results[2])):
             races = [f for f in result['findings'] if f['verdict'] == 'race']
             if races and (column == 2 or match[1] in ('default', 'overlap')):

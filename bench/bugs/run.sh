@@ -23,6 +23,7 @@ read_case() { # CASE
         ranks) options="$options --ranks $value" ;;
         launch) options="$options --launch $value" ;;
         in_flight) options="$options --in-flight $value" ;;
+        queued) options="$options --queued $value" ;;
         against) options="$options --against $1/$value" ;;
         esac
     done <"$1/case.yaml"

@@ -30,7 +30,7 @@ typedef struct weft_executor_options {
      * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
     double watchdog_seconds, first_step_seconds;
     bool no_watchdog;       /* collectives wait without a limit */
-    bool unsafe;            /* takes plans with stated_waits, which may race */
+    bool unsafe;            /* takes plans with a given order, which may race */
     const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
 } weft_executor_options;

@@ -9,6 +9,8 @@ extern "C" {
 #endif
 
 typedef struct weft_plan weft_plan;
+/* Order between streams that a reading gives a program, to plan it so: weft_plan_order_create in weft/verify.h. */
+typedef struct weft_plan_order weft_plan_order;
 
 /* The type of a value that is fed, where it differs from what the program declares (or is -1 there). */
 typedef struct weft_feed_type {
@@ -26,10 +28,10 @@ typedef struct weft_plan_options {
     size_t nfeeds;
     const char *const *fetches; /* vars to keep until the end of the step */
     size_t nfetches;
-    /* Only the waits that the program states order streams (events of its ops, c_wait_*, c_sync_*, wait_tensor): the
-     * reading in_order of `weft verify`. Such a plan races where the program does, and an executor takes it only with
-     * its option `unsafe`: it is for showing a race. */
-    bool stated_waits;
+    /* Made of this program: ops are launched so, and streams wait for nothing else. Such a plan races where the program
+     * does under that reading, and an executor takes it only with its option `unsafe`: it is for showing a race. NULL:
+     * program order, and streams wait for what their bytes ask for. */
+    const weft_plan_order *order;
 } weft_plan_options;
 
 /* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are
@@ -38,6 +40,7 @@ typedef struct weft_plan_options {
 WEFT_MUST_USE weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options,
                                            weft_plan **out_plan);
 void weft_plan_destroy(weft_plan *plan);
+void weft_plan_order_destroy(weft_plan_order *order); /* NULL is fine */
 /* The text form; parse(print(p)) prints the same bytes. The caller owns the bytes (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_plan_print(const weft_plan *plan, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,

@@ -56,7 +56,8 @@ typedef struct weft_trainer_options {
     size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
     /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the default. */
     size_t plan_capacity;
-    bool stated_waits; /* plans as in weft_plan_options: needs executor.unsafe */
+    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the trainer. */
+    const weft_plan_order *const *orders;
     weft_executor_options executor; /* trace_steps 0: all steps */
 } weft_trainer_options;
 

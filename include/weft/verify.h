@@ -4,7 +4,7 @@
 #ifndef WEFT_VERIFY_H
 #define WEFT_VERIFY_H
 
-#include "weft/program.h"
+#include "weft/plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,6 +41,8 @@ typedef struct weft_verify_options {
     bool launch_any; /* by_name: also every order of launches that worker pools allow (a few thousand ops at most) */
     /* How many collectives of one rank may be in flight, launched in order through one queue; 0: any number. */
     int64_t max_in_flight;
+    /* How many launches of one stream may wait to be done, before the host waits with the next; 0: any number. */
+    int64_t max_queued;
     size_t max_findings; /* 0: 1000 */
 } weft_verify_options;
 
@@ -69,7 +71,7 @@ typedef struct weft_findings weft_findings;
 
 /* Judges one program for all ranks (nprograms 1), or program i for rank i. Programs are only read. The caller destroys
  * the findings; that there are some is no error. O(n S log n) for n ops on S streams, for each distinct program;
- * by_name O(n^2) bits. */
+ * by_name O(n^2 / 512) for n arguments, launch_any O(n^2) bits. */
 WEFT_MUST_USE weft_status weft_verify(const weft_program *const *programs, size_t nprograms,
                                       const weft_verify_options *options, weft_findings **out_findings);
 void weft_findings_destroy(weft_findings *findings);
@@ -81,6 +83,20 @@ size_t weft_findings_nnotes(const weft_findings *findings);
 const char *weft_findings_note(const weft_findings *findings, size_t index);
 /* As JSON text, owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_findings_json(const weft_findings *findings, char **out_bytes, size_t *out_nbytes);
+
+typedef struct weft_order_options {
+    weft_reading reading;
+    /* by_name: ops of block 0, by number, each of which is launched as late as what depends on it allows, one after
+     * another: an order that Paddle's worker pools may take. NULL: program order. */
+    const int64_t *late;
+    size_t nlate;
+} weft_order_options;
+
+/* What a reading makes of a program, for weft_plan_options: launches in order, streams, and what each launch waits for,
+ * so that a race that is told can be shown. by_bytes: NULL, which is what the planner derives itself. The caller
+ * destroys it (weft_plan_order_destroy). It does not refer to the program. */
+WEFT_MUST_USE weft_status weft_plan_order_create(const weft_program *program, const weft_order_options *options,
+                                                 weft_plan_order **out_order);
 
 /* "race", "wrong_data", ...; static. */
 const char *weft_verdict_name(weft_verdict verdict);

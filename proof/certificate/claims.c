@@ -325,19 +325,15 @@ static weft_status check_factors(cert_checker *c, size_t first, size_t count, bo
 /* --- streams and waits ----------------------------------------------------------------------------------------------
  */
 
-static const char *stream_of(const weft_op *op) {
-    return op->dist && op->dist->execution_stream ? op->dist->execution_stream : "";
-}
-
 static weft_status check_stream(cert_checker *c, const cert_claim *claim, bool *streamed) {
     weft_op *op;
     TRY(claimed_op(c, claim, claim->op, &op));
     if (!op || c->words) return NULL;
     uint32_t at = c->new_position[claim->op];
     streamed[at] = true;
-    if (strcmp(stream_of(op), claim->text) == 0) return NULL;
+    if (strcmp(weft_op_stream(op), claim->text) == 0) return NULL;
     return cert_refuse(c, "%s is claimed to be on stream \"%s\", found \"%s\"", cert_op_words(c, op, at), claim->text,
-                       stream_of(op));
+                       weft_op_stream(op));
 }
 
 static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *waits) {
@@ -395,7 +391,7 @@ static weft_status check_op_claimed(cert_checker *c, const covered *has, uint32_
     int64_t n = c->doc.order.items[at];
     bool is_new = (size_t)n >= c->nold;
     const cert_bucket *b;
-    const char *stream_before = is_new ? "" : stream_of(c->old_ops[n]), *what = NULL;
+    const char *stream_before = is_new ? "" : weft_op_stream(c->old_ops[n]), *what = NULL;
     if (cert_rule_of(op) == CERT_JOIN) {
         size_t count = merged_count(c, op, &b);
         if (count > 1 && count != joined_before(c, n) && !has->merged[at]) what = "reduces several values together";
@@ -404,7 +400,7 @@ static weft_status check_op_claimed(cert_checker *c, const covered *has, uint32_
         what = "takes the factors of a bucket's members";
     if (op_is(op, "coalesce_tensor") && is_new && !has->sliced[at]) what = "makes a bucket";
     if (op_is(op, "wait_tensor") && is_new && !has->waits[at]) what = "waits";
-    if (!op_is(op, "nop") && strcmp(stream_of(op), stream_before) != 0 && !is_new && !has->streamed[at])
+    if (!op_is(op, "nop") && strcmp(weft_op_stream(op), stream_before) != 0 && !is_new && !has->streamed[at])
         what = "is on another stream";
     return what ? cert_refuse(c, "%s %s, and no claim says so", cert_op_words(c, op, at), what) : NULL;
 }

@@ -163,7 +163,8 @@ static weft_status pair_sent(const outputs *before, const outputs *after, arena 
     return NULL;
 }
 
-weft_status outputs_compare(prover *v, const outputs *before, const outputs *after, weft_equivalence *out) {
+/* Compares two lists of outputs of one table. */
+static weft_status compare_outputs(prover *v, const outputs *before, const outputs *after, weft_equivalence *out) {
     arena memory;
     arena_init(&memory, &v->terms.context->allocator);
     weft_status status = NULL;
@@ -229,7 +230,7 @@ weft_status prover_compare(prover *v, weft_program *p, weft_equivalence **out) {
     TRY(program_read(&v->terms, p, NULL, 0, &after));
     weft_equivalence *e = NULL;
     weft_status status = equivalence_create(v->terms.context, &e);
-    if (!status) status = outputs_compare(v, &v->before, &after, e);
+    if (!status) status = compare_outputs(v, &v->before, &after, e);
     outputs_fini(&v->terms, &v->before);
     v->before = after;
     if (status)
@@ -258,7 +259,7 @@ weft_status weft_equivalent(const weft_program *before, const weft_program *afte
     if (!status) status = program_read(&v.terms, (weft_program *)before, o->fetches, o->nfetches, &a);
     if (!status) status = program_read(&v.terms, (weft_program *)after, o->fetches, o->nfetches, &b);
     if (!status) status = equivalence_create(context, &e);
-    if (!status) status = outputs_compare(&v, &a, &b, e);
+    if (!status) status = compare_outputs(&v, &a, &b, e);
     outputs_fini(&v.terms, &a);
     outputs_fini(&v.terms, &b);
     prover_fini(&v);

@@ -41,8 +41,5 @@ WEFT_MUST_USE weft_status prover_same(const prover *v, weft_equivalence **out);
 /* Compares what stands at the same place of two lists of one table; adds no values to the verdict's count. */
 WEFT_MUST_USE weft_status outputs_compare_pairs(prover *v, const outputs *before, const outputs *after,
                                                 weft_equivalence *out);
-/* Compares two lists of outputs of one table. */
-WEFT_MUST_USE weft_status outputs_compare(prover *v, const outputs *before, const outputs *after,
-                                          weft_equivalence *out);
 
 #endif

@@ -16,9 +16,6 @@ static inline factor factor_one(void) {
 static inline bool factor_equal(factor a, factor b) {
     return a.num == b.num && a.den == b.den && a.exp2 == b.exp2;
 }
-static inline bool factor_is_one(factor a) {
-    return factor_equal(a, factor_one());
-}
 static inline bool factor_is_zero(factor a) {
     return a.num == 0;
 }

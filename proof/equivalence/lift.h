@@ -4,11 +4,15 @@
 
 #include "proof/equivalence/read.h"
 
+enum { LIFT_AXES = 4 }; /* of the ranks' grid */
+
+/* Along an axis of the grid a value is the same on all ranks, or a share (they add up), or cut evenly along a dimension
+ * (the number), each rank with the part of its coordinate. */
+enum { ALONG_SAME = -1, ALONG_SHARE = -2 };
+
 typedef enum lift_state {
     LIFT_PENDING, /* waits for what another rank sends */
-    LIFT_WHOLE,   /* the serial value itself */
-    LIFT_ROWS,    /* this rank's equal part of the serial value's rows */
-    LIFT_SHARE,   /* the ranks' values add up to the serial value */
+    LIFT_KNOWN,
     LIFT_UNKNOWN
 } lift_state;
 
@@ -16,8 +20,16 @@ typedef struct lifted {
     lift_state state;
     uint32_t term;     /* the serial value; LIFT_UNKNOWN: where it began */
     const char *words; /* LIFT_UNKNOWN: why */
-    uint32_t axes;     /* LIFT_SHARE: axes of the ranks' mesh along which all have the same share */
+    uint64_t family;   /* of shares: how they were made; only those of one family add up */
+    int8_t along[LIFT_AXES];
 } lifted;
+
+/* The ranks as a row-major array: the mesh of all of them with the most axes, or a line. */
+typedef struct grid {
+    size_t naxes;
+    int64_t extent[LIFT_AXES];
+    int64_t (*at)[LIFT_AXES]; /* by rank */
+} grid;
 
 typedef struct lifter {
     terms *t;
@@ -25,35 +37,96 @@ typedef struct lifter {
     const weft_program *const *programs; /* by rank */
     const outputs *outputs;              /* by rank */
     size_t nranks;
+    grid grid;
     lifted **known;    /* by rank and term */
+    uint8_t **wanted;  /* by rank and term: some output or collective needs it */
     uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
+    uint32_t **turn;   /* by rank and collective: how many of its ring come before */
     size_t nterms;     /* of the programs; lifted terms are more */
     bool uniform;      /* all ranks have the same collectives of the same values */
     bool pending;      /* some value waits */
-    bool random_rows;  /* some op drew random numbers for its rows: the serial masks, if the ranks draw their parts */
+    bool moved;        /* some value became known in this round */
+    bool random_rows;  /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
 /* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
 WEFT_MUST_USE weft_status lift_rank(lifter *l, size_t rank);
 
-/* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
-const collective *lift_partner(const lifter *l, size_t self, size_t at, size_t rank);
-/* lift_groups.c: number `at` of `rank`, an all-reduce of shares over some of the ranks, with the value `id`. */
-WEFT_MUST_USE weft_status lift_part_sum(lifter *l, size_t rank, uint32_t id, size_t at, lifted *out);
+static inline lifted lift_unknown(uint32_t where, const char *words) {
+    return (lifted){.state = LIFT_UNKNOWN, .term = where, .words = words};
+}
+static inline lifted lift_same(uint32_t term_id) {
+    return (lifted){.state = LIFT_KNOWN, .term = term_id, .along = {ALONG_SAME, ALONG_SAME, ALONG_SAME, ALONG_SAME}};
+}
+/* Of extents that a program declares; -1: too large. */
+static inline int64_t lift_product(int64_t a, int64_t b) {
+    int64_t n;
+    return __builtin_mul_overflow(a, b, &n) ? -1 : n;
+}
+static inline bool lift_is_open(const lifted *x) {
+    return x->state != LIFT_KNOWN;
+}
 
-/* lift_rows.c. What is known of an op whose inputs are not all whole. */
-typedef struct row_inputs {
-    weft_op *op;        /* or one with the same attrs and slots, over other values */
-    const lifted *args; /* in the order of FOR_EACH_ARG */
+/* lift_grid.c */
+WEFT_MUST_USE weft_status lift_grid_init(lifter *l, arena *memory);
+int64_t lift_extent(const lifter *l, uint32_t axes); /* ranks along these axes */
+bool lift_is_same(const lifter *l, const lifted *x); /* along all axes: the serial value itself */
+bool lift_has(const lifter *l, const lifted *x, int along);
+uint32_t lift_axes_with(const lifter *l, const lifted *x, int along);
+/* Which part along `axes` the rank holds. */
+int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
+/* The axes that the placement of a var says cut dimension `d` of it; 0: none. */
+uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d);
+/* How a rank holds a var from outside: *out says along what; NULL, or words where that is not known. */
+const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out);
+/* The axes along which the ring of `rank` for that op lies, which must be all ranks along these; false: it does not. */
+bool lift_ring_axes(const lifter *l, size_t rank, const weft_op *op, uint32_t *out_axes);
+/* Whether that ring lists its ranks in the order of the parts that they hold. */
+bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_t axes);
+/* Extents of the serial value of something of which the rank's are `own`. */
+void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out);
+/* The parts of `x` along its dimensions, as those of the same elements under other extents; false: no such. */
+bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, size_t new_ndim,
+                  const int64_t *new_dims, lifted *out);
+
+/* lift.c */
+WEFT_MUST_USE weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool divide, uint32_t *out);
+/* Names the family of what is made of these: equal ones were made alike. */
+void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *made);
+
+/* lift_collectives.c */
+WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* An op that the schema calls a collective; false: it is not followed. */
+WEFT_MUST_USE weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out);
+/* Which terms come from which collectives. */
+WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
+
+/* lift_boxes.c: an all-gather of parts along any dimensions; a concatenation of such, over serial values; a slice that
+ * is the rank's part of what all have. */
+WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
+                                            bool *out_is, lifted *out);
+WEFT_MUST_USE weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is,
+                                          uint32_t *out);
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out);
+
+/* lift_table.c: c_embedding and its gradient. */
+WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
+                                     size_t n, lifted *out);
+
+/* lift_ops.c: the op behind output `id`. */
+WEFT_MUST_USE weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out);
+
+/* lift_dims.c. An op whose inputs are cut along some axis. */
+typedef struct cut_inputs {
+    weft_op *op; /* or one with the same attrs and slots, over other values */
     const terms *t;
-    const value *own; /* the rank's terms of them */
-} row_inputs;
-/* The state of the first argument of a slot; LIFT_PENDING: it has none. */
-lift_state row_slot_state(const row_inputs *in, const char *slot_name);
-/* Whether each row of the outputs comes from the same row of the inputs that are LIFT_ROWS, and from whole ones; of a
- * gradient op, whether that holds for the op that it is the gradient of. */
-bool acts_on_rows(const row_inputs *in, const char *type, size_t type_nbytes);
-/* Whether it reduces over rows, by a mean or a sum, and nothing else of the result depends on how many there are. */
-bool reduces_rows(const row_inputs *in, const char *type, size_t type_nbytes, bool *out_mean);
+    const lifted *args; /* in the order of FOR_EACH_ARG */
+    const value *own;   /* the rank's terms of them */
+    size_t nargs;
+    size_t axis;
+} cut_inputs;
+/* What output `id` of the op is along the axis; false: it is not known. *out_mean: a mean over fewer elements than the
+ * serial program's is in it, by the axis's extent. */
+bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean);
 
 #endif

@@ -80,6 +80,8 @@ static weft_block *sub_block(const reader *r, const weft_op *op) {
     return NULL;
 }
 
+static weft_status read_block(reader *r, weft_block *block);
+
 static weft_status read_condition(reader *r, const weft_op *op, weft_block *body) {
     uint32_t condition = TERM_NONE, next;
     const slot *conditions = op_find_slot(op, false, "Cond");
@@ -280,7 +282,7 @@ static weft_status read_op(reader *r, weft_op *op) {
     return write_results(r, op, results);
 }
 
-weft_status read_block(reader *r, weft_block *block) {
+static weft_status read_block(reader *r, weft_block *block) {
     enum { MOST_NESTED = 64, MOST_READINGS = 16, FEW = 100000 };
     size_t nops = weft_program_nops(r->p);
     if (r->depth > MOST_NESTED)

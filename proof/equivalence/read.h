@@ -116,7 +116,4 @@ size_t view_part(const weft_op *op, size_t index);
 /* What that view shows now. */
 WEFT_MUST_USE weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base,
                                       uint32_t *out);
-/* read.c */
-WEFT_MUST_USE weft_status read_block(reader *r, weft_block *block);
-
 #endif

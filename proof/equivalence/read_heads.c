@@ -232,5 +232,7 @@ weft_status out_term(reader *r, uint32_t op_term, const slot *s, size_t index, u
     head h = {.kind = HEAD_OUT, .label = s->name->bytes, .dtype = v->dtype, .ints = where, .nints = 2};
     TRY(head_finish(r->t, &h, &id));
     value x = value_of(op_term);
-    return term_make(r->t, id, &x, 1, v->dtype, v->ndim, v->has_tensor && !rows ? v->dims : NULL, out);
+    static const int64_t none[1] = {0}; /* a scalar has no extents, but they are known */
+    const int64_t *dims = v->ndim ? v->dims : none;
+    return term_make(r->t, id, &x, 1, v->dtype, v->ndim, v->has_tensor && !rows ? dims : NULL, out);
 }

@@ -26,6 +26,7 @@ typedef enum rule {
     RULE_LIKE,
     RULE_SUM,
     RULE_ADD,
+    RULE_ADD_GRAD,
     RULE_REDUCE
 } rule;
 
@@ -71,6 +72,7 @@ static const struct {
     {"fill_zeros_like", RULE_LIKE},
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
+    {"elementwise_add_grad", RULE_ADD_GRAD},
     {"all_reduce_coalesced", RULE_REDUCE},
     {"aten_copy_", RULE_COPY},
     {"aten_cat", RULE_CONCAT},
@@ -402,6 +404,21 @@ static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *resu
     return NULL;
 }
 
+/* An argument of the extents of the sum was not repeated: its gradient is that of the sum. */
+static weft_status add_grad_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *of_sum = op_find_slot(op, false, "Out@GRAD");
+    TRY(function_results(r, op, results));
+    if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(of_sum->args[0]->var)) return NULL;
+    const weft_var *from = of_sum->args[0]->var;
+    FOR_EACH_ARG(op, true, u) {
+        value x;
+        if (!same_dims(u->var, from) || u->var->dtype != from->dtype) continue;
+        TRY(read_value(r, from, &x));
+        set_result(op, results, u->var, x);
+    }
+    return NULL;
+}
+
 static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *in, *out;
     weft_reduce kind = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
@@ -463,6 +480,7 @@ weft_status op_results(reader *r, weft_op *op, uint32_t *results) {
     case RULE_LIKE: return fill_results(r, op, true, results);
     case RULE_SUM: return sum_results(r, op, false, results);
     case RULE_ADD: return sum_results(r, op, true, results);
+    case RULE_ADD_GRAD: return add_grad_results(r, op, results);
     case RULE_REDUCE: return reduce_results(r, op, results);
     }
     return function_results(r, op, results);

@@ -17,7 +17,7 @@ typedef struct judge {
     weft_equivalence *out;
 } judge;
 
-enum { MOST_RANKS = 64, MOST_ROUNDS = 16 };
+enum { MOST_RANKS = 64 };
 
 /* --- reading ---------------------------------------------------------------------------------------------------------
  */
@@ -45,22 +45,35 @@ static weft_status index_outputs(judge *j, size_t nranks) {
     return j->by_key ? NULL : base_out_of_memory();
 }
 
+static void mark_wanted(lifter *l, size_t rank) {
+    const outputs *o = &l->outputs[rank];
+    uint8_t *wanted = l->wanted[rank];
+    for (size_t i = 0; i < o->count; i++) wanted[o->items[i].term] = 1;
+    for (size_t i = 0; i < o->ncollectives; i++) wanted[o->collectives[i].argument] = 1;
+    for (size_t i = l->nterms; i-- > 0;)
+        for (size_t k = 0; wanted[i] && k < l->t->items[i].nargs; k++) wanted[term_args(l->t, (uint32_t)i)[k].term] = 1;
+}
+
 static weft_status prepare(judge *j, const weft_program *const *programs, size_t nranks) {
     lifter *l = &j->lifter;
     l->nterms = l->t->count;
     l->known = ARENA_ARRAY(&j->memory, lifted *, nranks);
+    l->wanted = ARENA_ARRAY(&j->memory, uint8_t *, nranks);
+    l->turn = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->record = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->programs = programs;
     l->outputs = j->ranks;
     l->uniform = are_uniform(j->ranks, nranks);
     TRY(index_outputs(j, nranks));
-    if (!l->known || !l->record) return base_out_of_memory();
+    TRY(lift_grid_init(l, &j->memory));
+    if (!l->known || !l->wanted || !l->record || !l->turn) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
         l->record[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
-        if (!l->known[i] || !l->record[i]) return base_out_of_memory();
-        for (size_t k = 0; k < j->ranks[i].ncollectives; k++)
-            l->record[i][j->ranks[i].collectives[k].result] = (uint32_t)k + 1;
+        l->wanted[i] = ARENA_ARRAY(&j->memory, uint8_t, l->nterms + 1);
+        if (!l->known[i] || !l->record[i] || !l->wanted[i]) return base_out_of_memory();
+        mark_wanted(l, i);
+        TRY(lift_record(l, i, &j->memory));
     }
     return NULL;
 }
@@ -77,11 +90,10 @@ static weft_status read_all(judge *j, const weft_program *serial, const weft_pro
 
 static weft_status lift_all(judge *j) {
     lifter *l = &j->lifter;
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        l->pending = false;
+    do {
+        l->pending = l->moved = false;
         for (size_t i = 0; i < l->nranks; i++) TRY(lift_rank(l, i));
-        if (!l->pending) break;
-    }
+    } while (l->pending && l->moved);
     return NULL;
 }
 
@@ -101,42 +113,54 @@ static weft_status add_words(judge *j, const char *var, size_t rank, const char 
     return status;
 }
 
+/* Why state that is held as `x` is not what the serial program leaves there; NULL: it is. */
+static const char *state_words(const lifter *l, size_t rank, const char *var, const lifted *x) {
+    const weft_var *serial = weft_block_find_var(l->serial->blocks[0], var);
+    const weft_var *own = weft_block_find_var(l->programs[rank]->blocks[0], var);
+    lifted expected = lift_same(TERM_NONE);
+    if (lift_has(l, x, ALONG_SHARE)) return "it keeps a share of a sum over the ranks: a reduce is missing";
+    if (serial && own && lift_declared(l, serial, own, &expected)) return "it keeps something of another shape";
+    for (size_t i = 0; i < l->grid.naxes; i++) {
+        if (x->along[i] == expected.along[i]) continue;
+        return expected.along[i] == ALONG_SAME ? "it keeps what comes from the rank's rows alone"
+                                               : "it keeps another part than it began with";
+    }
+    return NULL;
+}
+
 /* The serial value that one output of a rank stands for; TERM_NONE where a finding says why there is none. */
 static weft_status serial_value(judge *j, size_t rank, const output *x, bool is_state, uint32_t *out) {
-    lifted v = j->lifter.known[rank][x->term];
-    value mean;
+    lifter *l = &j->lifter;
+    lifted v = l->known[rank][x->term];
     *out = TERM_NONE;
-    switch (v.state) {
-    case LIFT_WHOLE: *out = v.term; return NULL;
-    case LIFT_SHARE:
-        if (is_state)
-            return add_words(j, x->var, rank, "it keeps a share of a sum over the ranks: a reduce is missing", x->term);
-        TRY(term_scale(j->lifter.t, value_of(v.term), (double)j->lifter.nranks, true, &mean));
-        *out = mean.term;
-        return NULL;
-    case LIFT_ROWS:
-        if (is_state) return add_words(j, x->var, rank, "it keeps what comes from the rank's rows alone", x->term);
-        *out = v.term;
-        return NULL;
-    case LIFT_PENDING: return add_words(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
-    case LIFT_UNKNOWN: break;
-    }
-    return add_words(j, x->var, rank, v.words, v.term);
+    if (v.state == LIFT_PENDING)
+        return add_words(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
+    if (v.state == LIFT_UNKNOWN) return add_words(j, x->var, rank, v.words, v.term);
+    const char *words = is_state ? state_words(l, rank, x->var, &v) : NULL;
+    if (words) return add_words(j, x->var, rank, words, x->term);
+    return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, ALONG_SHARE)), true, out); /* the mean */
 }
 
 /* Compares one value of the serial program with that of every rank that has it. */
 static weft_status judge_output(judge *j, const output *x, outputs *found, outputs *expected) {
-    bool there = false;
+    bool there = false, everywhere = true, needs_all = false;
     bool is_state = x->key->bytes[0] == 'p';
     uint32_t last = TERM_NONE;
+    const lifted *first = NULL;
     for (size_t i = 0; i < j->lifter.nranks; i++) {
         const output *own = j->by_key[i][x->key->id];
         uint32_t lifted_term;
+        if (!own) everywhere = false;
         if (!own) continue;
         there = true;
         size_t before = j->out->count;
         TRY(serial_value(j, i, own, is_state, &lifted_term));
         if (j->out->count > before) return NULL; /* one finding a value */
+        const lifted *held = &j->lifter.known[i][own->term];
+        needs_all |= !lift_is_same(&j->lifter, held);
+        if (first && first->family != held->family)
+            return add_words(j, x->var, i, "other ranks make their shares of it in another way", own->term);
+        first = held;
         if (lifted_term == last) continue;
         last = lifted_term;
         output pair = *x;
@@ -147,8 +171,10 @@ static weft_status judge_output(judge *j, const output *x, outputs *found, outpu
         TRY(vector_reserve(a, &expected->items, &expected->capacity, expected->count + 1, sizeof pair));
         expected->items[expected->count++] = *x;
     }
-    return there ? NULL
-                 : equivalence_add(j->out, x->var, WEFT_NOT_PROVED, "expected it on some rank, found it on none");
+    if (there && (everywhere || !needs_all)) return NULL;
+    return equivalence_add(j->out, x->var, WEFT_NOT_PROVED,
+                           there ? "expected parts of it on all ranks, found some have none"
+                                 : "expected it on some rank, found it on none");
 }
 
 static weft_status judge_all(judge *j) {

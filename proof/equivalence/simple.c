@@ -386,12 +386,16 @@ weft_status term_fill(terms *t, double number, const shape *type, value *out) {
     return term_make(t, id, NULL, 0, type->dtype, (size_t)type->ndim, type->dims, &out->term);
 }
 
+/* Of two ranks it does not matter which is first: a + b and b + a are one number. */
 weft_status term_reduce(terms *t, value x, weft_reduce reduce, const char *label, const int64_t *ranks, size_t nranks,
                         value *out) {
     buffer *b = head_begin(t, HEAD_REDUCE);
     uint32_t id;
     head_put_int(b, reduce);
-    if (nranks)
+    bool is_reversed = nranks == 2 && ranks[0] > ranks[1];
+    if (is_reversed)
+        buffer_append(b, (int64_t[]){ranks[1], ranks[0]}, 2 * sizeof *ranks);
+    else if (nranks)
         buffer_append(b, ranks, nranks * sizeof *ranks);
     else
         head_put_text(b, label, strlen(label));

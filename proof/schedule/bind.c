@@ -30,6 +30,7 @@ weft_status bind_get(binder *b, const weft_var *v, binding *out) {
     if (found->buffer == PROOF_NONE) {
         int64_t nbytes = bind_nbytes(v);
         TRY(schedule_buffer(b->schedule, v->name->bytes, v->persistable || v->need_check_feed, &found->buffer));
+        b->schedule->buffers[found->buffer].is_fed = v->need_check_feed && !v->persistable;
         found->nbytes = nbytes < 0 ? 1 : nbytes; /* one part: all of it */
     }
     *out = *found;

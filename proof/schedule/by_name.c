@@ -1,6 +1,9 @@
 /* by_name.c: dependencies between launches as Paddle's executor derives them (new_executor:
  * interpreter/dependency_builder.cc, legacy programs): hazards by name, those left out that others imply; the coalesce
- * rule; the chains of communication ops and of random ops. They order launches, not completions. */
+ * rule; the chains of communication ops and of random ops. They order launches, not completions.
+ *
+ * Paddle keeps a matrix of what happens before what. Here every question is put so that a part of it is enough: a strip
+ * of columns (by_name_reach.c), or a search over what lies between two instructions. */
 #include "proof/schedule/by_name.h"
 #include "program/grow.h"
 
@@ -10,9 +13,14 @@ weft_status by_name_push(by_name *z, list *l, uint32_t item) {
     return NULL;
 }
 
+weft_status by_name_add(by_name *z, uint32_t from, uint32_t to) {
+    TRY(by_name_push(z, &z->after[from], to));
+    return by_name_push(z, &z->before[to], from);
+}
+
 /* --- what is what ------------------------------------------------------------------------------------------------- */
 
-static bool is_communication(const weft_op *op) {
+bool by_name_communicates(const weft_op *op) {
     return op_is(op, "send") || op_is(op, "recv") || op_is(op, "send_v2") || op_is(op, "recv_v2") ||
            op_find_attr(op, "ring_id") || strstr(op->type->bytes, "c_");
 }
@@ -47,42 +55,34 @@ static bool needs_no_bytes(const weft_op *op, const slot *s) {
     return false;
 }
 
-bool by_name_names(const weft_op *op, bool output, const weft_var *v, bool with_bytes) {
-    const slot_list *slots = output ? &op->outputs : &op->inputs;
-    for (uint32_t k = 0; k < slots->count; k++) {
-        if (with_bytes && !output && needs_no_bytes(op, &slots->slots[k])) continue;
-        for (uint32_t i = 0; i < slots->slots[k].nargs; i++)
-            if (slots->slots[k].args[i]->var == v) return true;
-    }
-    return false;
-}
-
-/* --- dependencies ------------------------------------------------------------------------------------------------- */
+/* --- hazards ------------------------------------------------------------------------------------------------------ */
 
 /* The last writer of a var and who used it since. */
 typedef struct use_record {
     list since; /* the last writer, or readers after it */
     uint32_t writer;
+    uint32_t written_by; /* the instruction at hand + 1, if it writes it */
 } use_record;
 
 static weft_status add_hazard(by_name *z, uint32_t from, uint32_t to) {
-    if (from == to) return NULL;
-    for (size_t i = 0; i < z->before[to].count; i++)
-        if (z->before[to].items[i] == from) return NULL;
+    if (from == to || z->visited[from] == z->stamp) return NULL;
+    z->visited[from] = z->stamp;
     return by_name_push(z, &z->before[to], from);
 }
 
 static weft_status add_hazards_of(by_name *z, use_record *of_var, uint32_t at) {
-    const weft_op *op = z->instrs[at].op;
-    FOR_EACH_ARG(op, false, u) {
-        use_record *r = &of_var[u->var->id];
-        if (!bind_is_named(u->var)) continue;
+    z->stamp++;
+    FOR_EACH_INSTR_ARG(z, at, a)
+    if (a->is & ARG_OUT) of_var[a->var].written_by = at + 1;
+    FOR_EACH_INSTR_ARG(z, at, a) {
+        use_record *r = &of_var[a->var];
+        if (!(a->is & ARG_NAMED) || a->is & ARG_OUT) continue;
         if (r->writer != PROOF_NONE) TRY(add_hazard(z, r->writer, at));
-        if (!by_name_names(op, true, u->var, false)) TRY(by_name_push(z, &r->since, at));
+        if (r->written_by != at + 1) TRY(by_name_push(z, &r->since, at));
     }
-    FOR_EACH_ARG(op, true, u) {
-        use_record *r = &of_var[u->var->id];
-        if (!bind_is_named(u->var)) continue;
+    FOR_EACH_INSTR_ARG(z, at, a) {
+        use_record *r = &of_var[a->var];
+        if (!(a->is & ARG_NAMED) || !(a->is & ARG_OUT)) continue;
         for (size_t i = 0; i < r->since.count; i++) TRY(add_hazard(z, r->since.items[i], at));
         if (r->writer != PROOF_NONE) TRY(add_hazard(z, r->writer, at));
         r->since.count = 0;
@@ -91,77 +91,64 @@ static weft_status add_hazards_of(by_name *z, use_record *of_var, uint32_t at) {
     return NULL;
 }
 
-static void note_earlier(by_name *z, uint32_t from, uint32_t to) {
-    uint64_t *row = z->earlier + (size_t)to * z->nwords;
-    const uint64_t *of_from = z->earlier + (size_t)from * z->nwords;
-    for (size_t w = 0; w < z->nwords; w++) row[w] |= of_from[w];
-    row[from / 64] |= UINT64_C(1) << (from % 64);
+static weft_status add_hazards(by_name *z) {
+    use_record *of_var = ARENA_ARRAY(z->arena, use_record, z->s->program->nall_vars + 1);
+    if (!of_var) return base_out_of_memory();
+    for (size_t i = 0; i < z->s->program->nall_vars; i++) of_var[i].writer = PROOF_NONE;
+    for (uint32_t i = 0; i < z->n; i++) TRY(add_hazards_of(z, of_var, i));
+    return NULL;
 }
 
-/* Keeps of the hazards those that no other implies. */
-static weft_status shrink(by_name *z) {
-    for (uint32_t b = 0; b < z->n; b++) {
-        list *l = &z->before[b];
-        for (size_t i = 0; i < l->count; i++) note_earlier(z, l->items[i], b);
-        size_t kept = 0;
-        for (size_t i = 0; i < l->count; i++) {
-            bool implied = false;
-            for (size_t k = 0; k < l->count && !implied; k++)
-                implied = k != i && by_name_before(z, l->items[i], l->items[k]);
-            if (!implied) l->items[kept++] = l->items[i];
+/* --- chains ------------------------------------------------------------------------------------------------------- */
+
+weft_status by_name_leads(by_name *z, uint32_t from, uint32_t to, bool *out) {
+    z->stamp++;
+    z->stack.count = 0;
+    *out = false;
+    TRY(by_name_push(z, &z->stack, to));
+    while (z->stack.count && !*out) {
+        const list *l = &z->before[z->stack.items[--z->stack.count]];
+        for (size_t i = 0; i < l->count && !*out; i++) {
+            uint32_t x = l->items[i];
+            *out = x == from;
+            if (x < from || z->visited[x] == z->stamp) continue;
+            z->visited[x] = z->stamp;
+            TRY(by_name_push(z, &z->stack, x));
         }
-        /* The order of the rest is untouched, so what was overwritten was looked at already. */
-        l->count = kept;
-        for (size_t i = 0; i < kept; i++) TRY(by_name_push(z, &z->after[l->items[i]], b));
     }
     return NULL;
 }
 
-/* An edge that a rule adds: not where a successor of `from` comes before `to` already. */
+weft_status by_name_behind(by_name *z, uint32_t from, bool **out) {
+    bool *behind = *out = ARENA_ARRAY(z->arena, bool, z->n + 1);
+    if (!behind) return base_out_of_memory();
+    for (uint32_t y = from; y < z->n; y++)
+        for (size_t i = 0; (y == from || behind[y]) && i < z->after[y].count; i++) behind[z->after[y].items[i]] = true;
+    return NULL;
+}
+
+/* An edge that a rule adds: not where a path leads there already. */
 static weft_status add_edge(by_name *z, uint32_t from, uint32_t to) {
-    for (size_t i = 0; i < z->after[from].count; i++) {
-        uint32_t next = z->after[from].items[i];
-        if (next == to || by_name_before(z, next, to)) return NULL;
-    }
-    TRY(by_name_push(z, &z->after[from], to));
-    TRY(by_name_push(z, &z->before[to], from));
-    if (by_name_before(z, from, to)) return NULL;
-    note_earlier(z, from, to);
-    for (uint32_t x = to + 1; x < z->n; x++)
-        if (by_name_before(z, to, x)) note_earlier(z, to, x);
-    return NULL;
+    bool leads;
+    TRY(by_name_leads(z, from, to, &leads));
+    return leads ? NULL : by_name_add(z, from, to);
 }
 
-static bool reads_any(const weft_op *op, const slot *members, bool output) {
-    for (uint32_t i = 0; i < members->nargs; i++)
-        if (by_name_names(op, output, members->args[i]->var, false)) return true;
-    return false;
-}
-
-/* The reader of a fused buffer comes after all producers of members, and readers of members after it. */
-static weft_status add_coalesce_rule(by_name *z, uint32_t at) {
-    const weft_var *fused = weft_op_output(z->instrs[at].op, "FusedOutput", 0);
-    const slot *members = op_find_slot(z->instrs[at].op, true, "Output");
-    uint32_t reader = at + 1;
-    if (!fused || !members) return NULL;
-    while (reader < z->n && !by_name_names(z->instrs[reader].op, false, fused, false)) reader++;
-    if (reader == z->n) return NULL;
-    for (uint32_t i = at + 1; i < reader; i++)
-        if (reads_any(z->instrs[i].op, members, true)) TRY(add_edge(z, i, reader));
-    while (reader + 1 < z->n && is_communication(z->instrs[reader].op) && is_communication(z->instrs[reader + 1].op))
-        reader++;
-    for (uint32_t i = reader + 1; i < z->n; i++)
-        if (reads_any(z->instrs[i].op, members, false)) TRY(add_edge(z, reader, i));
-    return NULL;
+/* A sync comes before all that follows it: behind it, only what has no predecessor there lacks an edge. */
+static weft_status add_sync_edge(by_name *z, uint32_t sync, uint32_t to) {
+    const list *l = &z->before[to];
+    for (size_t i = 0; i < l->count; i++)
+        if (l->items[i] >= sync) return NULL;
+    return by_name_add(z, sync, to);
 }
 
 static weft_status add_chains(by_name *z) {
     uint32_t communication = PROOF_NONE, random = PROOF_NONE, sync = PROOF_NONE;
     for (uint32_t i = 0; i < z->n; i++) {
         const weft_op *op = z->instrs[i].op;
-        if (sync != PROOF_NONE) TRY(add_edge(z, sync, i));
+        if (sync != PROOF_NONE) TRY(add_sync_edge(z, sync, i));
         if (op_is(op, "c_sync_comm_stream") || op_is(op, "sync_comm_stream")) sync = i;
-        if (is_communication(op)) {
+        if (by_name_communicates(op)) {
             if (communication != PROOF_NONE) TRY(add_edge(z, communication, i));
             communication = i;
         }
@@ -174,18 +161,37 @@ static weft_status add_chains(by_name *z) {
     return NULL;
 }
 
-static weft_status add_dependencies(by_name *z) {
-    use_record *of_var = ARENA_ARRAY(z->arena, use_record, z->s->program->nall_vars + 1);
-    if (!of_var) return base_out_of_memory();
-    for (size_t i = 0; i < z->s->program->nall_vars; i++) of_var[i].writer = PROOF_NONE;
-    for (uint32_t i = 0; i < z->n; i++) TRY(add_hazards_of(z, of_var, i));
-    TRY(shrink(z));
-    for (uint32_t i = 0; i < z->n; i++)
-        if (op_is(z->instrs[i].op, "coalesce_tensor")) TRY(add_coalesce_rule(z, i));
-    return add_chains(z);
-}
-
 /* --- instructions ------------------------------------------------------------------------------------------------- */
+
+static weft_status list_args(by_name *z) {
+    size_t nargs = 0, at = 0, half = z->n / 2;
+    for (size_t i = 0; i < half; i++) {
+        const weft_op *op = z->instrs[i].op;
+        for (uint32_t k = 0; k < op->inputs.count; k++) nargs += op->inputs.slots[k].nargs;
+        for (uint32_t k = 0; k < op->outputs.count; k++) nargs += op->outputs.slots[k].nargs;
+    }
+    if (nargs > UINT32_MAX / 2)
+        return weft_status_create(WEFT_LIMIT, z->s->program->place, "expected fewer arguments than %zu", nargs);
+    z->args = ARENA_ARRAY(z->arena, instr_arg, nargs + 1);
+    z->first_arg = ARENA_ARRAY(z->arena, uint32_t, half + 1);
+    if (!z->args || !z->first_arg) return base_out_of_memory();
+    for (size_t i = 0; i < half; i++) {
+        const weft_op *op = z->instrs[i].op;
+        for (int out = 0; out < 2; out++) {
+            const slot_list *slots = out ? &op->outputs : &op->inputs;
+            for (uint32_t k = 0; k < slots->count; k++) {
+                uint32_t is = out ? ARG_OUT : needs_no_bytes(op, &slots->slots[k]) ? ARG_IN : ARG_IN | ARG_BYTES;
+                for (uint32_t a = 0; a < slots->slots[k].nargs; a++) {
+                    const weft_var *v = slots->slots[k].args[a]->var;
+                    if (name_is(v->name, "@EMPTY@")) continue;
+                    z->args[at++] = (instr_arg){v->id, bind_is_named(v) ? is | ARG_NAMED : is};
+                }
+            }
+        }
+        z->first_arg[i + 1] = (uint32_t)at;
+    }
+    return NULL;
+}
 
 /* Ops of block 0, twice. A launch that is a mark of a stream wait is no instruction of its own. */
 static weft_status list_instrs(by_name *z) {
@@ -197,22 +203,20 @@ static weft_status list_instrs(by_name *z) {
         if (z->n && z->instrs[z->n - 1].op == e->op) z->n--; /* the launch itself comes last */
         z->instrs[z->n++] = (instr){e->op, i, e->stream, is_async(e->op)};
     }
-    if (2 * z->n > BY_NAME_MAX_INSTRS)
-        return weft_status_create(WEFT_LIMIT, z->s->program->place, "by_name: expected at most %d ops, found %zu",
-                                  BY_NAME_MAX_INSTRS / 2, z->n);
     memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
     z->n *= 2;
-    z->nwords = z->n / 64 + 1;
     z->after = ARENA_ARRAY(z->arena, list, z->n + 1);
     z->before = ARENA_ARRAY(z->arena, list, z->n + 1);
     z->visited = ARENA_ARRAY(z->arena, uint32_t, z->n + 1);
-    z->earlier = ARENA_ARRAY(z->arena, uint64_t, z->n * z->nwords + 1);
     z->waits = ARENA_ARRAY(z->arena, list, z->s->nevents + 1);
-    return z->after && z->before && z->visited && z->earlier && z->waits ? NULL : base_out_of_memory();
+    return z->after && z->before && z->visited && z->waits ? list_args(z) : base_out_of_memory();
 }
 
 weft_status by_name_depend(by_name *z, proof_schedule *s, arena *a) {
     *z = (by_name){.s = s, .arena = a};
     TRY(list_instrs(z));
-    return add_dependencies(z);
+    TRY(add_hazards(z));
+    TRY(by_name_shrink(z));
+    TRY(by_name_coalesce(z));
+    return add_chains(z);
 }

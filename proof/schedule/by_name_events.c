@@ -1,16 +1,36 @@
 /* by_name_events.c: events as Paddle's executor derives them (new_executor: interpreter/stream_analyzer.cc): what is
  * complete before a launch on another stream starts. They stand only where an output of the one is an argument of the
  * other, or a little later; the names decide, not the bytes. */
+#include <stdlib.h>
+
+#include "program/grow.h"
 #include "proof/schedule/by_name.h"
 
-/* An output of `a` is an input of `b` whose bytes it needs; or `b` writes what `a` reads or writes. */
-static bool shares_data(const weft_op *a, const weft_op *b) {
-    FOR_EACH_ARG(a, true, u) {
-        if (name_is(u->var->name, "@EMPTY@")) continue;
-        if (by_name_names(b, false, u->var, true) || by_name_names(b, true, u->var, false)) return true;
+typedef struct waiter {
+    by_name *z;
+    uint32_t *made, *used; /* by var: the instruction at hand + 1, if it writes it, or needs its bytes */
+    uint32_t of;           /* the instruction at hand */
+    list waiters;
+    reach reach; /* from what the host runs */
+} waiter;
+
+/* --- shared names ------------------------------------------------------------------------------------------------- */
+
+static void take_instr(waiter *w, uint32_t a) {
+    w->of = a;
+    FOR_EACH_INSTR_ARG(w->z, a, x) {
+        if (x->is & ARG_OUT) w->made[x->var] = a + 1;
+        if (x->is & ARG_BYTES) w->used[x->var] = a + 1;
     }
-    FOR_EACH_ARG(b, true, u) {
-        if (!name_is(u->var->name, "@EMPTY@") && by_name_names(a, false, u->var, true)) return true;
+}
+
+/* An output of the instruction at hand is an input of `b` whose bytes it needs; or `b` writes what that reads or
+ * writes.
+ */
+static bool shares_data(const waiter *w, uint32_t b) {
+    FOR_EACH_INSTR_ARG(w->z, b, x) {
+        bool made = w->made[x->var] == w->of + 1, used = w->used[x->var] == w->of + 1;
+        if ((x->is & ARG_BYTES && made) || (x->is & ARG_OUT && (made || used))) return true;
     }
     return false;
 }
@@ -22,54 +42,86 @@ static bool is_event_run(const by_name *z, uint32_t a, uint32_t b) {
     return z->instrs[a].is_async && z->instrs[a].context != z->instrs[b].context;
 }
 
-/* Who waits for `a` on the way through its successor `b`: b if it shares data with a; else, where b leads on to other
- * streams, b only if one of those shares data with a; else the first that does behind b. */
-static weft_status find_waiters(by_name *z, uint32_t a, uint32_t b, list *out) {
-    if (z->visited[b] == z->stamp) return NULL;
-    z->visited[b] = z->stamp;
-    const weft_op *of_a = z->instrs[a].op;
-    if (shares_data(of_a, z->instrs[b].op) || op_is(z->instrs[b].op, "depend")) return by_name_push(z, out, b);
+static weft_status follow(waiter *w, const list *next) {
+    by_name *z = w->z;
+    for (size_t i = 0; i < next->count; i++) {
+        if (z->visited[next->items[i]] == z->stamp) continue;
+        z->visited[next->items[i]] = z->stamp;
+        TRY(by_name_push(z, &z->stack, next->items[i]));
+    }
+    return NULL;
+}
+
+/* Who waits on the way through a successor `b`: b if it shares data with the instruction at hand; else, where b leads
+ * on to other streams, b only if one of those shares data; else the first that does behind b. */
+static weft_status find_waiters(waiter *w, uint32_t b) {
+    by_name *z = w->z;
     bool leads_on = false;
+    if (shares_data(w, b) || op_is(z->instrs[b].op, "depend")) return by_name_push(z, &w->waiters, b);
     for (size_t i = 0; i < z->after[b].count; i++) {
         uint32_t next = z->after[b].items[i];
         if (!is_event_run(z, b, next)) continue;
         leads_on = true;
-        if (shares_data(of_a, z->instrs[next].op)) return by_name_push(z, out, b);
+        if (shares_data(w, next)) return by_name_push(z, &w->waiters, b);
     }
-    for (size_t i = 0; i < z->after[b].count && !leads_on; i++) TRY(find_waiters(z, a, z->after[b].items[i], out));
+    return leads_on ? NULL : follow(w, &z->after[b]);
+}
+
+static weft_status add_wait(by_name *z, uint32_t waiting, uint32_t recorder) {
+    if (recorder >= z->n / 2) return NULL; /* of the second copy: the first one's stands for it */
+    return by_name_push(z, &z->waits[z->instrs[waiting % (z->n / 2)].event], z->instrs[recorder].event);
+}
+
+/* Successors on other streams one after another: what was visited on the way of one is not visited again. */
+static weft_status add_waits_for(waiter *w, uint32_t a) {
+    by_name *z = w->z;
+    w->waiters.count = z->stack.count = 0;
+    z->stamp++;
+    take_instr(w, a);
+    for (size_t i = 0; i < z->after[a].count; i++) {
+        uint32_t b = z->after[a].items[i];
+        if (!is_event_run(z, a, b)) continue;
+        TRY(follow(w, &(list){&b, 1, 1}));
+        while (z->stack.count) TRY(find_waiters(w, z->stack.items[--z->stack.count]));
+    }
+    for (size_t i = 0; i < w->waiters.count; i++) TRY(add_wait(z, w->waiters.items[i], a));
     return NULL;
 }
 
-static weft_status add_wait(by_name *z, uint32_t waiter, uint32_t recorder) {
-    if (recorder >= z->n / 2) return NULL; /* of the second copy: the first one's stands for it */
-    uint32_t event = z->instrs[waiter % (z->n / 2)].event, of = z->instrs[recorder].event;
-    for (size_t i = 0; i < z->waits[event].count; i++)
-        if (z->waits[event].items[i] == of) return NULL;
-    return by_name_push(z, &z->waits[event], of);
-}
+/* --- what the host runs ------------------------------------------------------------------------------------------- */
 
 /* What depends on an instruction that the host runs is launched when it has run: so is all that comes after that. The
  * first launch on each stream is enough. */
-static weft_status add_waits_for_host(by_name *z, uint32_t a) {
-    z->stamp++;
-    for (uint32_t b = a + 1; b < z->n; b++) {
-        uint32_t *seen = &z->visited[z->instrs[b].context]; /* there are no more streams than instructions */
-        if (*seen == z->stamp || z->instrs[b].context == z->instrs[a].context || !by_name_before(z, a, b)) continue;
-        *seen = z->stamp;
-        TRY(add_wait(z, b, a));
+static weft_status add_waits_for_hosts(waiter *w) {
+    by_name *z = w->z;
+    const reach *r = &w->reach;
+    uint64_t *seen = ARENA_ARRAY(z->arena, uint64_t, z->s->nstreams * REACH_WORDS); /* by stream */
+    if (!seen) return base_out_of_memory();
+    for (uint32_t y = r->first + 1; y < z->n; y++) {
+        uint64_t *row = reach_row(r, y), *of_stream = seen + (size_t)z->instrs[y].context * REACH_WORDS;
+        for (uint32_t i = 0; i < REACH_WORDS; i++) {
+            for (uint64_t fresh = row[i] & ~of_stream[i]; fresh; fresh &= fresh - 1) {
+                uint32_t a = r->sources[64 * i + (uint32_t)__builtin_ctzll(fresh)];
+                if (z->instrs[a].context != z->instrs[y].context) TRY(add_wait(z, y, a));
+            }
+            of_stream[i] |= row[i];
+        }
     }
     return NULL;
 }
 
-static weft_status add_waits_for(by_name *z, uint32_t a) {
-    list waiters = {0};
-    if (!z->instrs[a].is_async) return add_waits_for_host(z, a);
-    z->stamp++;
-    for (size_t i = 0; i < z->after[a].count; i++) {
-        uint32_t b = z->after[a].items[i];
-        if (is_event_run(z, a, b)) TRY(find_waiters(z, a, b, &waiters));
+static weft_status wait_for_hosts(waiter *w) {
+    by_name *z = w->z;
+    list hosts = {0};
+    for (uint32_t i = 0; i < z->n / 2; i++)
+        if (!z->instrs[i].is_async) TRY(by_name_push(z, &hosts, i));
+    if (!hosts.count || z->s->nstreams < 2) return NULL;
+    TRY(reach_begin(&w->reach, z, z->n));
+    for (size_t i = 0; i < hosts.count; i += REACH_SOURCES) {
+        reach_take(&w->reach, hosts.items + i, hosts.count - i < REACH_SOURCES ? hosts.count - i : REACH_SOURCES);
+        reach_fill(&w->reach);
+        TRY(add_waits_for_hosts(w));
     }
-    for (size_t i = 0; i < waiters.count; i++) TRY(add_wait(z, waiters.items[i], a));
     return NULL;
 }
 
@@ -98,9 +150,33 @@ static weft_status write_waits(by_name *z) {
     return NULL;
 }
 
+static int compare_events(const void *x, const void *y) {
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return (a > b) - (a < b);
+}
+
+static void sort_waits(by_name *z) {
+    for (size_t i = 0; i < z->s->nevents; i++) {
+        list *l = &z->waits[i];
+        size_t kept = 0;
+        if (l->count > 1) qsort(l->items, l->count, sizeof *l->items, compare_events);
+        for (size_t k = 0; k < l->count; k++)
+            if (!kept || l->items[kept - 1] != l->items[k]) l->items[kept++] = l->items[k];
+        l->count = kept;
+    }
+}
+
 weft_status by_name_wait(by_name *z) {
+    size_t nvars = z->s->program->nall_vars + 1;
+    waiter w = {.z = z};
+    w.made = ARENA_ARRAY(z->arena, uint32_t, nvars);
+    w.used = ARENA_ARRAY(z->arena, uint32_t, nvars);
+    if (!w.made || !w.used) return base_out_of_memory();
     TRY(keep_stream_waits(z));
-    for (uint32_t a = 0; a < z->n; a++) TRY(add_waits_for(z, a));
+    for (uint32_t a = 0; a < z->n / 2; a++)
+        if (z->instrs[a].is_async) TRY(add_waits_for(&w, a));
+    TRY(wait_for_hosts(&w));
+    sort_waits(z);
     return NULL;
 }
 
@@ -111,6 +187,7 @@ weft_status schedule_order_by_name(proof_schedule *s) {
     weft_status status = by_name_depend(&z, s, &scratch);
     if (!status) status = by_name_wait(&z);
     if (!status) status = write_waits(&z);
+    if (!status) status = by_name_free(&z);
     s->joins_steps = false;
     arena_fini(&scratch);
     return status;

@@ -1,8 +1,6 @@
 /* from_program.c: a program read in order. The host launches ops in program order; an op starts when the one before it
  * on its stream is complete and the events that it names are. c_wait_compute and c_wait_comm keep Paddle's meaning:
  * they join the compute stream and the ring's own stream, whatever streams other ops were moved to. */
-#include <stdio.h>
-
 #include "program/grow.h"
 #include "proof/schedule/bind.h"
 
@@ -49,10 +47,18 @@ static bool is_assumed(const maker *m, const weft_op *op) {
     return may && op_in_namescope(op, "data_parallel");
 }
 
+static weft_status ring_stream_of(maker *m, const weft_op *op, uint32_t *out) {
+    char of_ring[RING_STREAM_NBYTES];
+    return schedule_stream(m->s, op_ring_stream(op, of_ring), out);
+}
+
+/* The stream that its dist attr names; its ring's own for the one collective that Paddle's executor moves there
+ * (op_stream, which is the plan's, moves more); else compute. */
 static weft_status stream_of(maker *m, const weft_op *op, uint32_t *out) {
-    char of_ring[RING_STREAM_ROOM];
-    const char *stream = is_assumed(m, op) ? m->assumed_stream : schedule_stream_of(op, of_ring);
-    return schedule_stream(m->s, stream, out);
+    const char *named = is_assumed(m, op) ? m->assumed_stream : op_named_stream(op);
+    if (!named && op_is(op, "c_allreduce_sum") && !attr_bool(op, "use_calc_stream", false))
+        return ring_stream_of(m, op, out);
+    return schedule_stream(m->s, named ? named : "compute", out);
 }
 
 static bool tells_streams(const weft_program *p) {
@@ -204,10 +210,8 @@ static weft_status join_streams(maker *m, const weft_op *op, uint32_t index, uin
 }
 
 static weft_status add_stream_wait(maker *m, const weft_op *op, uint32_t index, bool compute_waits) {
-    char of_ring[RING_STREAM_ROOM];
     uint32_t own;
-    snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
-    TRY(schedule_stream(m->s, of_ring, &own));
+    TRY(ring_stream_of(m, op, &own));
     return compute_waits ? join_streams(m, op, index, own, 0) : join_streams(m, op, index, 0, own);
 }
 
@@ -234,10 +238,8 @@ static weft_status add_value_wait(maker *m, const weft_op *op, uint32_t index) {
 
 /* An asynchronous collective starts on its ring's stream when what was launched on compute before it is complete. */
 static weft_status begin_async(maker *m, const weft_op *op, uint32_t index, uint32_t *out_event) {
-    char of_ring[RING_STREAM_ROOM];
     uint32_t own, mark;
-    snprintf(of_ring, sizeof of_ring, "ring_%lld", (long long)op_ring(op));
-    TRY(schedule_stream(m->s, of_ring, &own));
+    TRY(ring_stream_of(m, op, &own));
     TRY(schedule_event(m->s, op, index, 0, &mark));
     TRY(schedule_event(m->s, op, index, own, out_event));
     return schedule_wait(m->s, mark);
@@ -275,7 +277,7 @@ static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
 static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
     const op_schema *schema = op_schema_of(op);
     uint32_t effects = schema ? schema->effects : 0, stream, event;
-    bool communicates = schedule_communicates(op), is_async = communicates && attr_bool(op, "async_op", false);
+    bool is_async = op_is_async(op);
     if (is_async) {
         TRY(begin_async(m, op, index, &event));
     } else {
@@ -289,7 +291,7 @@ static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
         TRY(touch_coalesce(m, op, event));
     else if (!(effects & OP_NO_BYTES))
         TRY(touch_args(m, op, schema));
-    if (communicates) TRY(add_collective(m, op));
+    if (op_communicates(op)) TRY(add_collective(m, op));
     TRY(bind_views(&m->names, op));
     if (is_async) TRY(note_async(m, op, event));
     return add_record(m, op, event);
@@ -343,6 +345,14 @@ static weft_status add_block(maker *m, const weft_block *block, uint32_t outer_i
     return NULL;
 }
 
+static weft_status keep_bindings(const maker *m) {
+    size_t n = m->program->nall_vars;
+    m->s->bound = ARENA_ARRAY(m->s->arena, uint32_t, n + 1);
+    if (!m->s->bound) return base_out_of_memory();
+    for (size_t i = 0; i < n; i++) m->s->bound[i] = m->names.of_var[i].buffer;
+    return NULL;
+}
+
 weft_status schedule_from_program(const weft_program *p, const weft_verify_options *options, arena *a,
                                   proof_schedule *out) {
     TRY(schedule_init(out, p->context, a));
@@ -358,5 +368,6 @@ weft_status schedule_from_program(const weft_program *p, const weft_verify_optio
     TRY(read_assumption(&m, options->stream));
     TRY(add_block(&m, p->blocks[0], 0, 0));
     TRY(resolve_late_waits(&m));
+    TRY(keep_bindings(&m));
     return schedule_end(out);
 }

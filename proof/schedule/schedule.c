@@ -150,25 +150,3 @@ weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t 
     s->collectives[s->ncollectives - 1].nmembers++;
     return NULL;
 }
-
-static bool is_compute(const char *stream) {
-    return !stream || !*stream || !strcmp(stream, "default") || !strcmp(stream, "DefaultStream") ||
-           !strcmp(stream, "compute");
-}
-
-const char *schedule_stream_of(const weft_op *op, char *of_ring) {
-    const char *named = op->dist ? op->dist->execution_stream : NULL;
-    if (!is_compute(named)) return named;
-    if (op_is(op, "c_allreduce_sum") && !attr_bool(op, "use_calc_stream", false)) {
-        snprintf(of_ring, RING_STREAM_ROOM, "ring_%lld", (long long)op_ring(op));
-        return of_ring;
-    }
-    return "compute";
-}
-
-bool schedule_communicates(const weft_op *op) {
-    const op_schema *schema = op_schema_of((weft_op *)op); /* only the cached row changes */
-    if (schema) return (schema->effects & OP_COLLECTIVE) != 0;
-    return op_find_attr(op, "ring_id") != NULL && op->inputs.count + op->outputs.count > 0 &&
-           strncmp(op->type->bytes, "c_sync", 6) != 0 && strncmp(op->type->bytes, "c_wait", 6) != 0;
-}

@@ -61,9 +61,24 @@ typedef struct proof_part {
 typedef struct proof_buffer {
     const char *name;
     bool is_given;     /* it holds something before the step: state, a feed */
+    bool is_fed;       /* a feed: filled before every step */
     proof_part *parts; /* in order; NULL: no fused buffer */
     size_t nparts;
 } proof_buffer;
+
+/* by_name: what Paddle's garbage collector does with a buffer's memory. */
+typedef struct proof_memory {
+    uint32_t owner;    /* the stream that it is allocated on, and handed on to; PROOF_NONE: nobody allocates it */
+    uint32_t made_by;  /* the launch that allocates it */
+    uint32_t freed_by; /* the launch behind which no name holds it any more; PROOF_NONE: it is not freed */
+    uint32_t notes;    /* into schedule->notes; PROOF_NONE */
+} proof_memory;
+
+/* A launch that lets go of memory and has its stream noted: nobody gets the memory before that is complete. */
+typedef struct proof_note {
+    uint32_t event;
+    uint32_t next; /* of the same memory; PROOF_NONE */
+} proof_note;
 
 /* What is wrong with the program as such: found while the schedule is made. */
 typedef struct proof_problem {
@@ -95,6 +110,10 @@ typedef struct proof_schedule {
     size_t nbuffers, buffer_capacity;
     const char **streams; /* [0] is "compute" */
     size_t nstreams, stream_capacity;
+    uint32_t *bound;      /* by var id: the buffer that its name means at the end; PROOF_NONE. NULL: of a plan */
+    proof_memory *memory; /* by_name: by buffer */
+    proof_note *notes;
+    size_t nnotes, note_capacity;
     bool joins_steps;     /* all streams are idle before the next step begins */
     bool launches_freely; /* each stream launches by itself: host order orders nothing */
     bool streams_unknown; /* the program does not tell streams */
@@ -140,12 +159,5 @@ WEFT_MUST_USE weft_status schedule_from_program(const weft_program *p, const wef
 WEFT_MUST_USE weft_status schedule_order_by_name(proof_schedule *s);
 /* by_bytes: Weft's plan of the program. */
 WEFT_MUST_USE weft_status schedule_from_plan(const weft_plan *plan, arena *a, proof_schedule *out);
-
-/* The stream of an op: the one that its dist attr names, its ring's own for a c_allreduce_sum that does not use the
- * compute stream, else compute. `of_ring` holds the name of a ring's. */
-enum { RING_STREAM_ROOM = 32 };
-const char *schedule_stream_of(const weft_op *op, char *of_ring);
-/* Whether an op communicates: the table says so, or it has a ring and is not in the table. */
-bool schedule_communicates(const weft_op *op);
 
 #endif

@@ -4,18 +4,6 @@
 in=tests/golden/full_list/in.yaml
 out=$folder/out.yaml cert=$folder/cert.json
 
-# The command ends with STATUS and prints PATTERN on stdout.
-prints() { # STATUS PATTERN WHAT COMMAND...
-    expected=$1 pattern=$2 what=$3
-    shift 3
-    "$@" >"$folder/out" 2>"$folder/err"
-    got=$?
-    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/out"
-    result=$?
-    [ $result = 0 ] || { echo "exit $got, expected $expected:"; head -n 5 "$folder/out" "$folder/err"; }
-    ok $result "$what"
-}
-
 for case in tests/golden/*/; do
     [ -f "$case/in.yaml" ] || continue
     "$weft" opt -q "$case/in.yaml" --passes "$case/passes.yaml" -o "$out" --certificate "$cert" 2>"$folder/err" || {

@@ -5,18 +5,6 @@
 good=tests/golden/full_list/out.yaml
 sed 's/dist: {wait: \[grad_sync\/1\]}/dist: {}/' "$good" >"$folder/race.yaml"
 
-# The command ends with STATUS and prints PATTERN on stdout.
-prints() { # STATUS PATTERN WHAT COMMAND...
-    expected=$1 pattern=$2 what=$3
-    shift 3
-    "$@" >"$folder/out" 2>"$folder/err"
-    got=$?
-    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/out"
-    result=$?
-    [ $result = 0 ] || { echo "exit $got, expected $expected:"; head -n 5 "$folder/out" "$folder/err"; }
-    ok $result "$what"
-}
-
 prints 0 '^by_name: safe' 'a safe program: both readings, exit 0' "$weft" verify "$good"
 prints 0 '^by_bytes: safe' 'by bytes' "$weft" verify "$good" --reading by_bytes --ranks 2
 prints 1 '^race: c_allreduce_sum #9 on stream gradient_sync writes .* sgd #11 on stream compute reads' 'a race: the ops' \

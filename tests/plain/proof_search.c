@@ -1,5 +1,6 @@
 /* proof_search.c: random programs of two or three ranks, judged by weft_verify and by a search over all states of an
- * abstract machine that shares nothing with it: equal verdicts, and equal ops.
+ * abstract machine that shares nothing with it: equal verdicts, and equal ops. And their plans in order race where they
+ * do: closures over all pairs of the program and of the plan are compared (tests/support/order.h).
  *
  *     proof_search [FIRST_SEED [COUNT]]     of a failing case the programs are printed
  */
@@ -8,6 +9,7 @@
 
 #include "program/ir.h"
 #include "tests/support/abstract_machine.h"
+#include "tests/support/order.h"
 #include "tests/support/plain.h"
 #include "weft/verify.h"
 
@@ -271,6 +273,72 @@ static void compare_races(random_case *c) {
     }
 }
 
+/* Ops whose instructions touch the same bytes unordered: bit y of [x], x the smaller. */
+static void list_plan_races(const weft_plan *plan, uint16_t *out) {
+    order_verdict v;
+    order_of_plan(plan, &v);
+    for (size_t i = 0; i < v.npairs; i++) {
+        int x = plan->instrs[v.pairs[i].earlier].op_index, y = plan->instrs[v.pairs[i].later].op_index;
+        out[x < y ? x : y] |= (uint16_t)(1u << (x < y ? y : x));
+    }
+    order_free(&v);
+}
+
+/* Collectives of a ring follow one another in a plan. */
+static bool has_ring_order(const weft_plan *plan) {
+    for (size_t i = 0; i < plan->ninstrs; i++)
+        for (size_t k = 0; k < i && plan->instrs[i].ring_id >= 0; k++)
+            if (plan->instrs[k].ring_id == plan->instrs[i].ring_id && plan->instrs[k].stream != plan->instrs[i].stream)
+                return true;
+    return false;
+}
+
+/* Whether a name gets other bytes on the way: in a plan they are those from the start. */
+static bool binds_names(const toy_program *toy) {
+    bool binds = false;
+    for (int i = 0; i < toy->nops; i++)
+        binds |=
+            (toy->ops[i].kind >= TOY_COALESCE && toy->ops[i].kind <= TOY_SHARE) || toy->ops[i].kind == TOY_WAIT_VALUE;
+    return binds;
+}
+
+static void compare_pairs(random_case *c, int rank, const weft_plan *plan) {
+    uint16_t planned[TOY_OPS] = {0}, stated[TOY_OPS] = {0}, present = 0;
+    order_verdict v;
+    list_plan_races(plan, planned);
+    for (size_t i = 0; i < plan->ninstrs; i++) present |= (uint16_t)(1u << plan->instrs[i].op_index);
+    order_of_program(c->programs[rank], &v);
+    for (size_t i = 0; i < v.npairs; i++) stated[v.pairs[i].earlier] |= (uint16_t)(1u << v.pairs[i].later);
+    order_free(&v);
+    for (int x = 0; x < c->world.ranks[rank].nops; x++) {
+        uint16_t only_in_plan = planned[x] & (uint16_t)~stated[x], only_in_program = stated[x] & (uint16_t)~planned[x];
+        only_in_program &= present >> x & 1 ? present : 0;
+        if (only_in_plan) blame(c, "rank %d: races of #%d only in the plan: %#x", rank, x, only_in_plan);
+        if (only_in_program && !has_ring_order(plan))
+            blame(c, "rank %d: races of #%d only in the program: %#x", rank, x, only_in_program);
+    }
+}
+
+/* How many plans are looked at. */
+static int compare_plans(random_case *c) {
+    int nplans = 0;
+    for (int rank = 0; rank < c->world.nranks; rank++) {
+        weft_plan_order *order;
+        weft_plan *plan;
+        if (c->first_like[rank] != rank || binds_names(&c->world.ranks[rank])) continue;
+        must(
+            weft_plan_order_create(c->programs[rank], &(weft_order_options){.reading = WEFT_READING_IN_ORDER}, &order));
+        weft_status status = weft_plan_create(c->programs[rank], &(weft_plan_options){.order = order}, &plan);
+        weft_plan_order_destroy(order);
+        weft_status_free(status);
+        if (status) continue;
+        compare_pairs(c, rank, plan);
+        weft_plan_destroy(plan);
+        nplans++;
+    }
+    return nplans;
+}
+
 static void compare(random_case *c) {
     if (count_of(c, WEFT_VERDICT_INVALID_PROGRAM)) blame(c, "an invalid program");
     compare_races(c);
@@ -297,7 +365,7 @@ static void tell(const random_case *c) {
 /* --- cases -------------------------------------------------------------------------------------------------------- */
 
 typedef struct tally {
-    int64_t nraces, nstuck, nlimited, nsafe, nstates, ntoo_large;
+    int64_t nraces, nstuck, nlimited, nsafe, nstates, ntoo_large, nplans;
 } tally;
 
 static void one_case(uint64_t seed, tally *t) {
@@ -318,6 +386,7 @@ static void one_case(uint64_t seed, tally *t) {
         .reading = WEFT_READING_IN_ORDER, .nranks = c.world.nranks, .max_in_flight = c.max_in_flight};
     must(weft_verify((const weft_program *const *)c.programs, (size_t)c.world.nranks, &o, &c.found));
     compare(&c);
+    t->nplans += compare_plans(&c);
     if (*c.why)
         tell(&c);
     else
@@ -339,10 +408,12 @@ int main(int argc, char **argv) {
     if (argc > 2) count = strtoull(argv[2], NULL, 10);
     tally t = {0};
     for (uint64_t seed = first; seed < first + count; seed++) one_case(seed, &t);
-    printf("%lld race, %lld get stuck, %lld with few in flight alone, %lld neither; %lld states, %lld drawn again\n",
+    printf("%lld race, %lld get stuck, %lld with few in flight alone, %lld neither; %lld states, %lld drawn again; "
+           "%lld plans\n",
            (long long)t.nraces, (long long)t.nstuck, (long long)t.nlimited, (long long)t.nsafe, (long long)t.nstates,
-           (long long)t.ntoo_large);
+           (long long)t.ntoo_large, (long long)t.nplans);
     int64_t few = (int64_t)count / 50;
+    check(count < 100 || t.nplans > few, "too few plans");
     check(count < 100 || (t.nraces > few && t.nstuck > few && t.nsafe > few && t.nlimited > 0), "too few of a kind");
     return report_checks();
 }

@@ -9,6 +9,7 @@
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
 #include "weft/pass.h"
+#include "weft/verify.h"
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
@@ -343,12 +344,25 @@ void world_run_plans(const exact_world *w, weft_plan *const *plans, const weft_d
     keep_reason(run_plans(w, plans, delay, out), out);
 }
 
+static weft_status plan_as(const exact_world *w, int rank, weft_reading reading, weft_plan **out) {
+    weft_order_options how = {.reading = reading};
+    weft_plan_order *order = NULL;
+    weft_status status = weft_plan_order_create(w->programs[rank], &how, &order);
+    if (!status) status = weft_plan_create(w->programs[rank], &(weft_plan_options){.order = order}, out);
+    weft_plan_order_destroy(order);
+    return status;
+}
+
+weft_status world_plan_in_order(const exact_world *w, int rank, weft_plan **out) {
+    return plan_as(w, rank, WEFT_READING_IN_ORDER, out);
+}
+
 void world_run(const exact_world *w, const weft_delay *delay, exact_result *out) {
     weft_plan *plans[EXACT_MOST_RANKS] = {NULL};
-    weft_plan_options o = {.stated_waits = delay != NULL};
     weft_status status = NULL;
     *out = (exact_result){.nranks = 0};
-    for (int r = 0; r < w->nranks && !status; r++) status = weft_plan_create(w->programs[r], &o, &plans[r]);
+    for (int r = 0; r < w->nranks && !status; r++)
+        status = plan_as(w, r, delay ? WEFT_READING_IN_ORDER : WEFT_READING_BY_BYTES, &plans[r]);
     if (!status) status = run_plans(w, plans, delay, out);
     keep_reason(status, out);
     for (int r = 0; r < w->nranks; r++) weft_plan_destroy(plans[r]);

@@ -37,6 +37,8 @@ typedef struct exact_result {
 
 /* With a delay the plans have the stated waits only. */
 void world_run(const exact_world *w, const weft_delay *delay, exact_result *out);
+/* The plan that such a run has of a rank. */
+WEFT_MUST_USE weft_status world_plan_in_order(const exact_world *w, int rank, weft_plan **out);
 /* The same with plans by rank. */
 void world_run_plans(const exact_world *w, weft_plan *const *plans, const weft_delay *delay, exact_result *out);
 /* Whether all numbers are finite: what overflowed says nothing. */

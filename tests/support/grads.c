@@ -92,16 +92,15 @@ weft_op *grads_reduce(grads *g, const char *n, int64_t ring_id) {
     return op;
 }
 
-weft_op *grads_scale(grads *g, const char *n, double factor) {
+static void add_scale(grads *g, const char *n, double factor) {
     weft_op *op = op_on(g, "scale", n);
     must_succeed(weft_op_set_attr_float(op, "scale", factor));
     must_succeed(weft_op_set_attr_string(op, "op_namescope", "/auto_parallel/data_parallel"));
-    return op;
 }
 
 void grads_sync(grads *g, const char *n, int64_t ring_id, double factor) {
     grads_reduce(g, n, ring_id);
-    grads_scale(g, n, factor);
+    add_scale(g, n, factor);
 }
 
 weft_op *grads_sgd(grads *g, const char *w, const char *n) {

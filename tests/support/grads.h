@@ -25,7 +25,6 @@ weft_var *grads_var(grads *g, const char *n);
 weft_op *grads_op(grads *g, const char *line);
 weft_op *grads_seed(grads *g, const char *n, double value);
 weft_op *grads_reduce(grads *g, const char *n, int64_t ring_id);
-weft_op *grads_scale(grads *g, const char *n, double factor);
 /* reduce + scale */
 void grads_sync(grads *g, const char *n, int64_t ring_id, double factor);
 /* sgd of a parameter "w" by gradient n; role optimize. */
@@ -35,6 +34,10 @@ weft_op *grads_sgd(grads *g, const char *w, const char *n);
 weft_report *grads_passes(grads *g, const char *yaml);
 /* The same, and nothing but what it does to the program. */
 void grads_run(grads *g, const char *yaml);
+/* Runs the list on what `make` makes, with the n-th allocation of the run failing, for every n: it ends with a status,
+ * the program can still be looked at, and nothing leaks. Fails the test otherwise. */
+typedef void (*grads_make_fn)(grads *g, const weft_context_options *options, unsigned seed);
+void grads_run_without_memory(grads_make_fn make, unsigned seed, const char *yaml);
 /* How many ops of a type block 0 has. */
 size_t grads_count(const grads *g, const char *type);
 /* The types of block 0's ops in order, with the first output in brackets: "relu_grad(c) sgd(w)". Caller's buffer. */

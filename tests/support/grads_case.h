@@ -12,7 +12,7 @@
 static grads g;
 static weft_program *before;
 static weft_report *report;
-static char why[256], ops[2048]; /* ops: grads_text after `run` */
+static char why[256], ops[4096]; /* ops: grads_text of the program after them */
 
 static void set_up(void) {
     grads_create(&g);
@@ -26,11 +26,21 @@ static void tear_down(void) {
 }
 
 /* Runs the list and checks that the program computes what it computed. */
-static void run(const char *list) {
+static inline void run(const char *list) {
     cr_assert_null(weft_program_clone(g.p, &before));
     report = grads_passes(&g, list);
     cr_assert(grads_same(before, g.p, why, sizeof why), "%s", why);
     grads_text(&g, ops, sizeof ops);
+}
+
+/* Appends sgd of parameters p0, p1, ... by gradients w0, w1, ... */
+static inline void optimizers(int count) {
+    char n[16], p[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(n, sizeof n, "w%d", i);
+        snprintf(p, sizeof p, "p%d", i);
+        grads_sgd(&g, p, n);
+    }
 }
 
 /* The op of that type that `index` others of it come before. */

@@ -34,14 +34,9 @@ static tensor *readable(const op_schema *schema, const tensor *in, const uint32_
     return copy;
 }
 
-weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_first, tensor *out,
-                          const uint32_t *out_first, uint64_t op_seed, arena *a) {
-    return kernel_run_op_on(1, NULL, op, in, in_first, out, out_first, op_seed, a);
-}
-
-weft_status kernel_run_op_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in,
-                             const uint32_t *in_first, tensor *out, const uint32_t *out_first, uint64_t op_seed,
-                             arena *a) {
+/* On `nthreads` threads: helpers of a pool, asked at `seat`. */
+static weft_status run_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in, const uint32_t *in_first,
+                          tensor *out, const uint32_t *out_first, uint64_t op_seed, arena *a) {
     const op_schema *schema = op_schema_of(op);
     const kernel *k = kernel_find(schema);
     if (!k) return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s has no kernel", op->type->bytes);
@@ -65,6 +60,11 @@ weft_status kernel_run_op_on(int nthreads, struct pool_seat *seat, weft_op *op, 
     c.op_seed = op_seed;
     c.workspace = garbage(a, p.workspace_nbytes);
     return c.workspace ? run(&c) : base_out_of_memory();
+}
+
+weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_first, tensor *out,
+                          const uint32_t *out_first, uint64_t op_seed, arena *a) {
+    return run_on(1, NULL, op, in, in_first, out, out_first, op_seed, a);
 }
 
 /* --- ops made by hand --- */
@@ -108,6 +108,22 @@ tensor *kernel_test_out(kernel_test *t, const char *slot_name, weft_dtype dtype,
     return &t->out[t->nout++].tensor;
 }
 
+void kernel_put_longs(kernel_test *t, const char *attr, size_t count, const int64_t *values) {
+    require(weft_op_set_attr_longs(t->op, attr, count, values));
+}
+void kernel_put_int(kernel_test *t, const char *attr, int64_t value) {
+    require(weft_op_set_attr_int(t->op, attr, value));
+}
+void kernel_put_float(kernel_test *t, const char *attr, double value) {
+    require(weft_op_set_attr_float(t->op, attr, value));
+}
+void kernel_put_bool(kernel_test *t, const char *attr, bool value) {
+    require(weft_op_set_attr_bool(t->op, attr, value));
+}
+void kernel_put_string(kernel_test *t, const char *attr, const char *value) {
+    require(weft_op_set_attr_string(t->op, attr, value));
+}
+
 weft_status kernel_test_run(kernel_test *t) {
     const op_schema *schema = op_schema_of(t->op);
     tensor in[KERNEL_TEST_ARGS], out[KERNEL_TEST_ARGS];
@@ -125,8 +141,7 @@ weft_status kernel_test_run(kernel_test *t) {
     }
     arena a;
     arena_init(&a, &t->context->allocator);
-    weft_status status =
-        kernel_run_op_on(t->nthreads, t->seat, t->op, in, in_first, out, out_first, t->op_seed, &a);
+    weft_status status = run_on(t->nthreads, t->seat, t->op, in, in_first, out, out_first, t->op_seed, &a);
     arena_fini(&a);
     return status;
 }

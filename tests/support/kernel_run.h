@@ -7,10 +7,6 @@
 /* prepare and run of `op`'s kernel. The workspace starts as garbage. WEFT_UNSUPPORTED for an op without a kernel. */
 WEFT_MUST_USE weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_first, tensor *out,
                                         const uint32_t *out_first, uint64_t op_seed, arena *a);
-/* The same on `nthreads` threads: helpers of a pool, asked at `seat`. */
-WEFT_MUST_USE weft_status kernel_run_op_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in,
-                                           const uint32_t *in_first, tensor *out, const uint32_t *out_first,
-                                           uint64_t op_seed, arena *a);
 
 enum { KERNEL_TEST_ARGS = 16 };
 
@@ -36,6 +32,12 @@ tensor *kernel_test_in(kernel_test *t, const char *slot_name, weft_dtype dtype, 
                        int64_t d1, int64_t d2);
 tensor *kernel_test_out(kernel_test *t, const char *slot_name, weft_dtype dtype, void *data, int64_t d0, int64_t d1,
                         int64_t d2);
+/* Attrs of the op. */
+void kernel_put_longs(kernel_test *t, const char *attr, size_t count, const int64_t *values);
+void kernel_put_int(kernel_test *t, const char *attr, int64_t value);
+void kernel_put_float(kernel_test *t, const char *attr, double value);
+void kernel_put_bool(kernel_test *t, const char *attr, bool value);
+void kernel_put_string(kernel_test *t, const char *attr, const char *value);
 WEFT_MUST_USE weft_status kernel_test_run(kernel_test *t);
 /* The code of a run, freeing its status. */
 weft_code kernel_test_code(kernel_test *t);

@@ -14,6 +14,7 @@ typedef struct mutant_count {
     size_t nharmless;          /* nothing wrong, and accepted */
     size_t nmissed;            /* wrong, and accepted */
     size_t nconfirmed, ntried; /* schedules: a run with a delay differs, of those that were run */
+    size_t nkept;              /* those that were not, since any run keeps the pairs in order */
 } mutant_count;
 
 typedef struct mutant_table {

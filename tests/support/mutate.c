@@ -269,14 +269,10 @@ static bool other_input(weft_op *op) {
 
 /* --- streams and events ------------------------------------------------------------------------------------------- */
 
-static const char *stream_name(const weft_op *op) {
-    return op->dist && op->dist->execution_stream ? op->dist->execution_stream : "";
-}
-
 /* The next (or previous) op of block 0 on the same stream. */
 static weft_op *neighbour(weft_op *op, bool later) {
     weft_op *n = later ? op->next : op->prev;
-    while (n && strcmp(stream_name(n), stream_name(op)) != 0) n = later ? n->next : n->prev;
+    while (n && strcmp(weft_op_stream(n), weft_op_stream(op)) != 0) n = later ? n->next : n->prev;
     return n;
 }
 
@@ -331,7 +327,7 @@ static bool drop_wait_tensor(weft_op *op) {
 }
 
 static bool change_stream(weft_op *op) {
-    if (!*stream_name(op)) return false;
+    if (!*weft_op_stream(op)) return false;
     op->dist->execution_stream = "elsewhere";
     op_changed(op);
     return true;

@@ -1,4 +1,4 @@
-#include "tests/support/ops_fixture.h"
+#include "tests/support/ops_fixture_run.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -9,7 +9,6 @@
 #include "executor/kernels/typed.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/kernel_run.h"
-#include "tests/support/npz.h"
 
 /* Loops over the words of `list` that occur in `op`. */
 static bool contains_any(const char *op, const char *const *list, size_t count) {
@@ -20,27 +19,7 @@ static bool contains_any(const char *op, const char *const *list, size_t count) 
 
 #define CONTAINS_ANY(op, list) contains_any((op), (list), sizeof(list) / sizeof *(list))
 
-/* --- one run --- */
-
-typedef struct fixture_run {
-    weft_context *context;
-    weft_program *program;
-    npz npz;
-    arena arena;
-    shape_env env;
-    tensor *values; /* by var id; data NULL: not there yet */
-    ops_mode mode;
-    bool values_matter;
-    bool linear;     /* marks of linearity are checked */
-    size_t nlinear;  /* ops that have one */
-    weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
-    const char *op;
-    char *why;
-    size_t why_nbytes;
-} fixture_run;
-
-static bool fail(fixture_run *r, const char *format, ...) WEFT_PRINTF(2, 3);
-static bool fail(fixture_run *r, const char *format, ...) {
+bool fixture_fail(fixture_run *r, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(r->why, r->why_nbytes, format, args);
@@ -48,8 +27,8 @@ static bool fail(fixture_run *r, const char *format, ...) {
     return false;
 }
 
-static bool fail_status(fixture_run *r, weft_status status) {
-    fail(r, "%s: %s", weft_status_place(status), weft_status_message(status));
+bool fixture_fail_status(fixture_run *r, weft_status status) {
+    fixture_fail(r, "%s: %s", weft_status_place(status), weft_status_message(status));
     weft_status_free(status);
     return false;
 }
@@ -61,6 +40,26 @@ static void *garbage(fixture_run *r, size_t nbytes) {
     bytes += 64 - (uintptr_t)bytes % 64;
     memset(bytes, 0xff, nbytes);
     return bytes;
+}
+
+tensor *fixture_copies(fixture_run *r, const tensor *from, uint32_t count, bool filled, bool widens) {
+    tensor *to = ARENA_ARRAY(&r->arena, tensor, count + 1);
+    for (uint32_t i = 0; to && i < count; i++) {
+        to[i] = from[i];
+        if (from[i].dtype == WEFT_DTYPE_NONE) continue;
+        bool half = widens && dtype_is_half(from[i].dtype);
+        size_t nrows = from[i].rows ? (size_t)from[i].dims[0] : 0;
+        if (half) to[i].dtype = WEFT_FP32;
+        if (!(to[i].data = garbage(r, tensor_nbytes(&to[i])))) return NULL;
+        if (nrows && !(to[i].rows = garbage(r, nrows * sizeof *to->rows))) return NULL;
+        if (!filled) continue;
+        if (half)
+            half_load(from[i].dtype, from[i].numel, from[i].data, 1, to[i].data);
+        else if (from[i].numel)
+            memcpy(to[i].data, from[i].data, tensor_nbytes(&from[i]));
+        if (nrows) memcpy(to[i].rows, from[i].rows, nrows * sizeof *to->rows);
+    }
+    return to;
 }
 
 static bool is_empty(const weft_var *v) {
@@ -85,19 +84,13 @@ static bool allocate(fixture_run *r, const weft_var *v) {
     tensor *t = &r->values[v->id];
     shape *s = &r->env.shapes[v->id];
     complete_shape(r, v, s);
-    if (s->ndim < 0 || shape_numel(s) < 0) return fail(r, "shape of %s is not known", v->name->bytes);
+    if (s->ndim < 0 || shape_numel(s) < 0) return fixture_fail(r, "shape of %s is not known", v->name->bytes);
     void *old = t->data;
     *t = tensor_of(s);
     t->data = old ? old : garbage(r, (size_t)t->numel * weft_dtype_nbytes(t->dtype));
     if (t->height >= 0) t->rows = garbage(r, (size_t)t->dims[0] * sizeof *t->rows);
-    return t->data ? true : fail(r, "out of memory");
+    return t->data ? true : fixture_fail(r, "out of memory");
 }
-
-/* An op's arguments, in schema order. */
-typedef struct op_args {
-    tensor *in, *out;
-    uint32_t *in_first, *out_first, nin, nout;
-} op_args;
 
 /* The recorded inputs become the shapes and values of their vars. */
 static bool load_inputs(fixture_run *r) {
@@ -111,7 +104,7 @@ static bool load_inputs(fixture_run *r) {
         tensor t = tensor_of(s);
         bool halved = r->half != WEFT_DTYPE_NONE && t.dtype == r->half && strcmp(a->dtype, "<f4") == 0;
         if ((size_t)t.numel * (halved ? sizeof(float) : weft_dtype_nbytes(t.dtype)) != a->nbytes)
-            return fail(r, "%s is recorded as %s", v->name->bytes, a->dtype);
+            return fixture_fail(r, "%s is recorded as %s", v->name->bytes, a->dtype);
         if (!allocate(r, v)) return false;
         if (halved)
             half_store(t.dtype, t.numel, a->data, r->values[v->id].data);
@@ -124,7 +117,7 @@ static bool load_inputs(fixture_run *r) {
 /* The members of a coalesced buffer move to their places in it, with what they hold. */
 static bool place_members(fixture_run *r, weft_op *op) {
     const slot *members = op_find_slot(op, true, "Output"), *fused = op_find_slot(op, true, "FusedOutput");
-    if (!members || !fused || fused->nargs != 1) return fail(r, "coalesce_tensor without its slots");
+    if (!members || !fused || fused->nargs != 1) return fixture_fail(r, "coalesce_tensor without its slots");
     if (!allocate(r, fused->args[0]->var)) return false;
     char *at = r->values[fused->args[0]->var->id].data;
     size_t alignment = (size_t)coalesce_alignment(op);
@@ -185,7 +178,7 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
     }
     tensor *tensors = ARENA_ARRAY(&r->arena, tensor, total + 1);
     uint32_t *first = ARENA_ARRAY(&r->arena, uint32_t, nslots + 1), n = 0;
-    if (!tensors || !first) return fail(r, "out of memory");
+    if (!tensors || !first) return fixture_fail(r, "out of memory");
     for (size_t s = 0; s < nslots; s++) {
         first[s] = n;
         weft_var *v;
@@ -193,7 +186,7 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
             tensors[n] = (tensor){.dtype = WEFT_DTYPE_NONE, .height = -1};
             bool without_elements = shape_numel(&r->env.shapes[v->id]) == 0; /* XShape: not fed */
             if (!is_empty(v) && (output || without_elements) && !allocate(r, v)) return false;
-            if (!is_empty(v) && !r->values[v->id].data) return fail(r, "%s has no value", v->name->bytes);
+            if (!is_empty(v) && !r->values[v->id].data) return fixture_fail(r, "%s has no value", v->name->bytes);
             if (!is_empty(v)) tensors[n] = r->values[v->id];
             if (!is_empty(v) || slots[s].arity == SLOT_LIST) n++;
         }
@@ -204,11 +197,10 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
     return true;
 }
 
-/* Infers an op's outputs and gathers its arguments. */
-static bool ready_op(fixture_run *r, weft_op *op, op_args *out) {
+bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out) {
     const op_schema *schema = op_schema_of(op);
     weft_status status = shape_infer_op(&r->env, op, &r->arena);
-    if (status) return fail_status(r, status);
+    if (status) return fixture_fail_status(r, status);
     if ((schema->effects & OP_ALIASES) && !place_members(r, op)) return false;
     if (r->mode == OPS_IN_PLACE && !share_memory(r, op, schema)) return false;
     if (!collect(r, op, schema, false, &out->in, &out->in_first)) return false;
@@ -218,14 +210,13 @@ static bool ready_op(fixture_run *r, weft_op *op, op_args *out) {
     return true;
 }
 
-static bool check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
-
 static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     op_args a;
-    if (!ready_op(r, op, &a)) return false;
-    if (r->linear) return check_linear(r, op, &a, number);
+    if (!fixture_ready_op(r, op, &a)) return false;
+    if (r->linear) return fixture_check_linear(r, op, &a, number);
+    if (r->cuts) return fixture_check_cuts(r, op, &a, number);
     weft_status status = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
-    return status ? fail_status(r, status) : true;
+    return status ? fixture_fail_status(r, status) : true;
 }
 
 /* --- comparing --- */
@@ -255,25 +246,26 @@ static bool compare_floats(fixture_run *r, const weft_var *v, const tensor *t, c
             largest = fmax(largest, fabs(b));
             off = fmax(off, isnan(a) ? INFINITY : fabs(a - b));
         } else if (!(a == b || (isnan(a) && isnan(b)))) {
-            return fail(r, "%s[%lld] is %g, not %g", v->name->bytes, (long long)i, a, b);
+            return fixture_fail(r, "%s[%lld] is %g, not %g", v->name->bytes, (long long)i, a, b);
         }
     }
     double limit = tolerance(r->op, t->dtype) * fmax(largest, 1e-6);
     if (off <= limit) return true;
-    return fail(r, "%s is off by %g of %g (limit %g)", v->name->bytes, off, largest, limit);
+    return fixture_fail(r, "%s is off by %g of %g (limit %g)", v->name->bytes, off, largest, limit);
 }
 
 static bool compare(fixture_run *r, const weft_var *v, const npz_array *want) {
     const tensor *t = &r->values[v->id];
-    if (!t->data) return fail(r, "%s was not computed", v->name->bytes);
+    if (!t->data) return fixture_fail(r, "%s was not computed", v->name->bytes);
     bool same = t->ndim == want->ndim && memcmp(t->dims, want->dims, (size_t)t->ndim * sizeof *t->dims) == 0;
-    if (!same) return fail(r, "%s has another shape", v->name->bytes);
+    if (!same) return fixture_fail(r, "%s has another shape", v->name->bytes);
     if ((size_t)t->numel * weft_dtype_nbytes(t->dtype) != want->nbytes)
-        return fail(r, "%s is %s, recorded as %s", v->name->bytes, weft_dtype_name(t->dtype), want->dtype);
+        return fixture_fail(r, "%s is %s, recorded as %s", v->name->bytes, weft_dtype_name(t->dtype), want->dtype);
     if (!r->values_matter) return true;
     bool floats = t->dtype == WEFT_FP32 || t->dtype == WEFT_FP64 || t->dtype == WEFT_FP16 || t->dtype == WEFT_BF16;
     if (floats) return compare_floats(r, v, t, want);
-    if (want->nbytes && memcmp(t->data, want->data, want->nbytes) != 0) return fail(r, "%s differs", v->name->bytes);
+    if (want->nbytes && memcmp(t->data, want->data, want->nbytes) != 0)
+        return fixture_fail(r, "%s differs", v->name->bytes);
     return true;
 }
 
@@ -282,11 +274,11 @@ static bool compare_rows(fixture_run *r, const weft_var *v, const npz_array *wan
     if (t->rows && want->nbytes == (size_t)t->dims[0] * sizeof *t->rows &&
         memcmp(t->rows, want->data, want->nbytes) == 0)
         return true;
-    return fail(r, "%s has other rows", v->name->bytes);
+    return fixture_fail(r, "%s has other rows", v->name->bytes);
 }
 
 static bool compare_outputs(fixture_run *r) {
-    if (r->linear) return true;
+    if (r->linear || r->cuts) return true;
     for (size_t i = 0; i < r->program->nall_vars; i++) {
         const weft_var *v = r->program->all_vars[i];
         char rows[300];
@@ -300,7 +292,7 @@ static bool compare_outputs(fixture_run *r) {
 
 /* --- whole recordings --- */
 
-static bool has_kernels(const weft_program *p) {
+bool fixture_has_kernels(const weft_program *p) {
     FOR_EACH_OP(op, p->blocks[0]) {
         const op_schema *schema = op_schema_of(op);
         if (!schema || !kernel_find(schema) || (schema->effects & OP_COLLECTIVE)) return false;
@@ -308,256 +300,62 @@ static bool has_kernels(const weft_program *p) {
     return true;
 }
 
+bool fixture_begin(fixture_run *r) {
+    weft_status status = shape_env_init(&r->env, r->program, &r->arena);
+    if (status) return fixture_fail_status(r, status);
+    r->values = ARENA_ARRAY(&r->arena, tensor, r->program->nall_vars + 1);
+    return r->values ? load_inputs(r) : fixture_fail(r, "out of memory");
+}
+
 static bool run_ops(fixture_run *r) {
     uint64_t number = 0;
-    weft_status status = shape_env_init(&r->env, r->program, &r->arena);
-    if (status) return fail_status(r, status);
-    r->values = ARENA_ARRAY(&r->arena, tensor, r->program->nall_vars + 1);
-    if (!r->values) return fail(r, "out of memory");
-    if (!load_inputs(r)) return false;
+    if (!fixture_begin(r)) return false;
     FOR_EACH_OP(op, r->program->blocks[0]) {
         if (!run_op(r, op, ++number)) return false;
     }
     return compare_outputs(r);
 }
 
-ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
-                           char *why, size_t why_nbytes) {
-    static const char *const random_words[] = {"random", "randint"};
+static ops_result run_recording(fixture_run *r, const char *dir, const char *variant) {
     char path[600];
-    fixture_run r = {.context = context, .mode = mode, .op = op, .why = why, .why_nbytes = why_nbytes};
-    r.values_matter = !CONTAINS_ANY(op, random_words);
-    *why = 0;
+    *r->why = 0;
     snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
-    weft_status status = weft_program_load(context, path, NULL, &r.program);
-    if (status) {
-        fail_status(&r, status);
-        return OPS_FAILED;
-    }
+    weft_status status = weft_program_load(r->context, path, NULL, &r->program);
+    if (status) fixture_fail_status(r, status);
+    if (status) return OPS_FAILED;
     ops_result result = OPS_SKIPPED;
-    if (has_kernels(r.program)) {
-        arena_init(&r.arena, &context->allocator);
+    if (fixture_has_kernels(r->program)) {
+        arena_init(&r->arena, &r->context->allocator);
         snprintf(path, sizeof path, "%s/%s.npz", dir, variant);
-        bool passed = npz_open(&r.npz, &context->allocator, path, why, why_nbytes) && run_ops(&r);
-        npz_close(&r.npz);
-        arena_fini(&r.arena);
+        bool passed = npz_open(&r->npz, &r->context->allocator, path, r->why, r->why_nbytes) && run_ops(r);
+        npz_close(&r->npz);
+        arena_fini(&r->arena);
         result = passed ? OPS_PASSED : OPS_FAILED;
     }
-    weft_program_destroy(r.program);
+    weft_program_destroy(r->program);
     return result;
 }
 
-/* --- marks of linearity --- */
-
-static bool is_linear_slot(const op_schema *s, size_t i) {
-    const char *n = s->inputs[i].name;
-    size_t nbytes = strlen(n);
-    bool grad = nbytes > 5 && strcmp(n + nbytes - 5, "@GRAD") == 0;
-    return !s->inputs[i].only_type && ((s->effects & OP_LINEAR) || ((s->effects & OP_LINEAR_X) && i == 0) ||
-                                       ((s->effects & OP_LINEAR_GRAD) && grad));
-}
-
-static void double_floats(const tensor *t) {
-    for (int64_t i = 0; i < t->numel; i++)
-        if (t->dtype == WEFT_FP32)
-            ((float *)t->data)[i] *= 2;
-        else if (t->dtype == WEFT_FP64)
-            ((double *)t->data)[i] *= 2;
-}
-
-/* Copies of tensors: of what they hold, or garbage. */
-static tensor *copies(fixture_run *r, const tensor *from, uint32_t count, bool filled) {
-    tensor *to = ARENA_ARRAY(&r->arena, tensor, count + 1);
-    for (uint32_t i = 0; to && i < count; i++) {
-        to[i] = from[i];
-        if (from[i].dtype == WEFT_DTYPE_NONE) continue;
-        size_t nbytes = tensor_nbytes(&from[i]), nrows = from[i].rows ? (size_t)from[i].dims[0] : 0;
-        if (!(to[i].data = garbage(r, nbytes))) return NULL;
-        if (filled && nbytes) memcpy(to[i].data, from[i].data, nbytes);
-        if (nrows && !(to[i].rows = garbage(r, nrows * sizeof *to->rows))) return NULL;
-        if (nrows && filled) memcpy(to[i].rows, from[i].rows, nrows * sizeof *to->rows);
-    }
-    return to;
-}
-
-static bool is_marked(weft_op *op) {
-    const op_schema *s = op_schema_of(op);
-    return (s->effects & (OP_LINEAR | OP_LINEAR_X | OP_LINEAR_GRAD)) && !(s->effects & OP_ALIASES) &&
-           !(op_is(op, "scale") && attr_float(op, "bias", 0.0) != 0.0);
-}
-
-/* Whether a linear input can be doubled and all that are not whole numbers are: marks are about floats. */
-static bool doubles(const op_schema *s, const op_args *a) {
-    bool some = false;
-    for (size_t i = 0; i < s->ninputs; i++) {
-        for (uint32_t k = a->in_first[i]; is_linear_slot(s, i) && k < a->in_first[i + 1]; k++) {
-            if (dtype_is_half(a->in[k].dtype)) return false;
-            some |= a->in[k].dtype == WEFT_FP32 || a->in[k].dtype == WEFT_FP64;
-        }
-    }
-    return some;
-}
-
-/* Runs the op, and again on twice its linear inputs: doubling is exact, so outputs double bit for bit. */
-static bool check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
-    const op_schema *s = op_schema_of(op);
-    bool marked = is_marked(op);
-    tensor *in = marked ? copies(r, a->in, a->nin, true) : NULL,
-           *out = marked ? copies(r, a->out, a->nout, false) : NULL;
-    weft_status status = kernel_run_op(op, a->in, a->in_first, a->out, a->out_first, number, &r->arena);
-    if (status) return fail_status(r, status);
-    if (!marked || !doubles(s, a)) return true;
-    if (!in || !out) return fail(r, "out of memory");
-    for (size_t i = 0; i < s->ninputs; i++)
-        for (uint32_t k = a->in_first[i]; is_linear_slot(s, i) && k < a->in_first[i + 1]; k++) double_floats(&in[k]);
-    status = kernel_run_op(op, in, a->in_first, out, a->out_first, number, &r->arena);
-    if (status) return fail_status(r, status);
-    for (uint32_t k = 0; k < a->nout; k++) {
-        if (out[k].dtype != WEFT_FP32 && out[k].dtype != WEFT_FP64) continue;
-        tensor *once = copies(r, &a->out[k], 1, true);
-        if (!once) return fail(r, "out of memory");
-        double_floats(once);
-        if (memcmp(once->data, out[k].data, tensor_nbytes(once)) != 0)
-            return fail(r, "%s: output %u does not double with the inputs that are marked linear", op->type->bytes, k);
-    }
-    r->nlinear++;
-    return true;
+ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
+                           char *why, size_t why_nbytes) {
+    static const char *const random_words[] = {"random", "randint"};
+    fixture_run r = {.context = context, .mode = mode, .op = op, .why = why, .why_nbytes = why_nbytes};
+    r.values_matter = !CONTAINS_ANY(op, random_words);
+    return run_recording(&r, dir, variant);
 }
 
 ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const char *variant, char *why,
                                   size_t why_nbytes) {
-    char path[600];
     fixture_run r = {.context = context, .op = "", .linear = true, .why = why, .why_nbytes = why_nbytes};
-    snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
-    weft_status status = weft_program_load(context, path, NULL, &r.program);
-    if (status) return fail_status(&r, status) ? OPS_PASSED : OPS_FAILED;
-    ops_result result = OPS_SKIPPED;
-    if (has_kernels(r.program)) {
-        arena_init(&r.arena, &context->allocator);
-        snprintf(path, sizeof path, "%s/%s.npz", dir, variant);
-        bool passed = npz_open(&r.npz, &context->allocator, path, why, why_nbytes) && run_ops(&r);
-        npz_close(&r.npz);
-        arena_fini(&r.arena);
-        result = !passed ? OPS_FAILED : r.nlinear ? OPS_PASSED : OPS_SKIPPED;
-    }
-    weft_program_destroy(r.program);
-    return result;
+    ops_result result = run_recording(&r, dir, variant);
+    return result == OPS_PASSED && !r.nlinear ? OPS_SKIPPED : result;
 }
 
-/* --- the same in half precision --- */
-
-/* Vars of fp32 become vars of the half type, and attrs that name fp32 name it. */
-static bool halve_program(fixture_run *r) {
-    static const char *const attrs[] = {"dtype", "in_dtype", "out_dtype"};
-    for (size_t i = 0; i < r->program->nall_vars; i++) {
-        weft_var *v = r->program->all_vars[i];
-        if (v->dtype == WEFT_FP32) v->dtype = (int32_t)r->half;
-    }
-    FOR_EACH_OP(op, r->program->blocks[0]) {
-        for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
-            if (attr_int(op, attrs[i], -1) != WEFT_FP32) continue;
-            weft_status status = weft_op_set_attr_int(op, attrs[i], r->half);
-            if (status) return fail_status(r, status);
-        }
-    }
-    return true;
-}
-
-/* Copies of tensors with fp32 for half: of what they hold, or garbage. */
-static tensor *widened(fixture_run *r, const tensor *from, uint32_t count, bool filled) {
-    tensor *to = ARENA_ARRAY(&r->arena, tensor, count + 1);
-    for (uint32_t i = 0; to && i < count; i++) {
-        to[i] = from[i];
-        if (from[i].dtype == WEFT_DTYPE_NONE) continue;
-        bool half = dtype_is_half(from[i].dtype);
-        size_t nrows = from[i].rows ? (size_t)from[i].dims[0] : 0;
-        if (half) to[i].dtype = WEFT_FP32;
-        if (!(to[i].data = garbage(r, tensor_nbytes(&to[i])))) return NULL;
-        if (from[i].rows && !(to[i].rows = garbage(r, nrows * sizeof *to->rows))) return NULL;
-        if (!filled) continue;
-        if (half) half_load(from[i].dtype, from[i].numel, from[i].data, 1, to[i].data);
-        if (!half) memcpy(to[i].data, from[i].data, tensor_nbytes(&to[i]));
-        if (from[i].rows) memcpy(to[i].rows, from[i].rows, nrows * sizeof *to->rows);
-    }
-    return to;
-}
-
-/* Whether `got` is `want` rounded once; a NaN is as good as another. */
-static bool is_rounded(fixture_run *r, const tensor *got, const tensor *want) {
-    if (got->rows && memcmp(got->rows, want->rows, (size_t)got->dims[0] * sizeof *got->rows) != 0) return false;
-    if (!dtype_is_half(got->dtype)) return memcmp(got->data, want->data, tensor_nbytes(got)) == 0;
-    for (int64_t i = 0; i < got->numel; i++) {
-        float exact = ((const float *)want->data)[i], wide;
-        uint16_t rounded, found = ((const uint16_t *)got->data)[i];
-        half_store(got->dtype, 1, &exact, &rounded);
-        half_load(got->dtype, 1, &found, 1, &wide);
-        if (found == rounded || (isnan(exact) && isnan(wide))) continue;
-        return fail(r, "element %lld is %g, not %g rounded", (long long)i, (double)wide, (double)exact);
-    }
-    return true;
-}
-
-/* Runs `op` on half types, and `full` of the recorded program on their exact widening. */
-static ops_result run_op_halved(fixture_run *r, weft_op *op, weft_op *full, uint64_t number) {
-    op_args a;
-    if (op_has_effect(op, OP_ALIASES)) return OPS_SKIPPED; /* its outputs are where its inputs are */
-    if (!ready_op(r, op, &a)) return OPS_FAILED;
-    tensor *in = widened(r, a.in, a.nin, true), *out = widened(r, a.out, a.nout, false);
-    if (!in || !out) return fail(r, "out of memory") ? OPS_PASSED : OPS_FAILED;
-    weft_status wide = kernel_run_op(full, in, a.in_first, out, a.out_first, number, &r->arena);
-    weft_status half = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
-    bool refused = wide && half;
-    weft_status_free(wide);
-    if (half) fail_status(r, half);
-    if (half) return refused ? OPS_SKIPPED : OPS_FAILED;
-    for (uint32_t i = 0; i < a.nout; i++)
-        if (a.out[i].dtype != WEFT_DTYPE_NONE && !is_rounded(r, &a.out[i], &out[i])) return OPS_FAILED;
-    return OPS_PASSED;
-}
-
-static ops_result run_ops_halved(fixture_run *r, const weft_program *recorded) {
-    weft_op *full[64];
-    size_t count = 0, i = 0;
-    ops_result result = OPS_SKIPPED;
-    weft_status status = shape_env_init(&r->env, r->program, &r->arena);
-    if (status) return fail_status(r, status) ? OPS_PASSED : OPS_FAILED;
-    r->values = ARENA_ARRAY(&r->arena, tensor, r->program->nall_vars + 1);
-    if (!r->values || !load_inputs(r)) return OPS_FAILED;
-    FOR_EACH_OP(op, recorded->blocks[0]) {
-        if (count < sizeof full / sizeof *full) full[count++] = op;
-    }
-    FOR_EACH_OP(op, r->program->blocks[0]) {
-        if (i == count) return OPS_FAILED;
-        result = run_op_halved(r, op, full[i], i + 1);
-        if (result != OPS_PASSED) return result;
-        i++;
-    }
-    return result;
-}
-
-ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const char *variant, weft_dtype half,
-                                  ops_mode mode, char *why, size_t why_nbytes) {
-    char path[600];
-    weft_program *recorded = NULL;
-    fixture_run r = {.context = context, .mode = mode, .half = half, .why = why, .why_nbytes = why_nbytes};
-    ops_result result = OPS_FAILED;
-    *why = 0;
-    arena_init(&r.arena, &context->allocator);
-    snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
-    weft_status status = weft_program_load(context, path, NULL, &recorded);
-    if (!status) status = weft_program_load(context, path, NULL, &r.program);
-    if (status) {
-        fail_status(&r, status);
-    } else if (!has_kernels(recorded)) {
-        result = OPS_SKIPPED;
-    } else if (halve_program(&r)) {
-        snprintf(path, sizeof path, "%s/%s.npz", dir, variant);
-        if (npz_open(&r.npz, &context->allocator, path, why, why_nbytes)) result = run_ops_halved(&r, recorded);
-        npz_close(&r.npz);
-    }
-    arena_fini(&r.arena);
-    weft_program_destroy(r.program);
-    weft_program_destroy(recorded);
+ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const char *variant, size_t *nways, char *why,
+                                size_t why_nbytes) {
+    fixture_run r = {.context = context, .op = "", .cuts = true, .why = why, .why_nbytes = why_nbytes};
+    ops_result result = run_recording(&r, dir, variant);
+    *nways = r.nlinear;
     return result;
 }
 

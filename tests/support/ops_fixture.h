@@ -33,10 +33,15 @@ ops_result ops_fixture_run(weft_context *context, const char *dir, const char *o
 ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const char *variant, weft_dtype half,
                                   ops_mode mode, char *why, size_t why_nbytes);
 
-/* Runs every op of the recording, and those with a mark of linearity (OP_LINEAR and its kind) again on twice their linear
- * inputs: fp32 and fp64 outputs must double bit for bit. OPS_SKIPPED where no op has a mark. */
+/* Runs every op of the recording, and those with a mark of linearity (OP_LINEAR and its kind) again on twice their
+ * linear inputs: fp32 and fp64 outputs must double bit for bit. OPS_SKIPPED where no op has a mark. */
 ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const char *variant, char *why,
                                   size_t why_nbytes);
+
+/* Runs every op of the recording, and again on parts of its inputs as 2 to 5 ranks hold them, cut in all ways that the
+ * proof against a serial program follows: outputs must be the parts or shares that it says. *nways: how many. */
+ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const char *variant, size_t *nways, char *why,
+                                size_t why_nbytes);
 
 /* Recordings whose numbers mean nothing (random ops), or that Paddle 3 contradicts: compared by shape and type only. */
 bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);

@@ -229,7 +229,7 @@ static void coalesce(reader *r, uint32_t node, const weft_op *op) {
     for (uint32_t i = 0; i < members->nargs; i++) {
         int64_t n = nbytes_of(members->args[i]->var);
         if (n < 0) n = 1;
-        r->means[members->args[i]->var->id] = (meaning){whole.place, at, n};
+        r->means[members->args[i]->var->id] = (meaning){whole.place, whole.begin + at, n};
         at += (n + step - 1) / step * step;
     }
     if (r->means[fused->id].nbytes < at) r->means[fused->id].nbytes = at;
@@ -275,11 +275,13 @@ static void join(reader *r, size_t op, size_t earlier, size_t later) {
 
 static void read_wait_tensor(reader *r, weft_op *op, size_t index) {
     uint32_t node = launch(r, index, stream_of(r, op));
+    wait_for_events(r, op, node);
     FOR_EACH_ARG(op, false, u) {
         int64_t by = r->filled_by[meaning_of(r, u->var)->place];
         if (by >= 0) put_before(&r->c, (uint32_t)by, node);
     }
     name_views(r, op, op_schema_of(op));
+    record_event(r, op, node);
 }
 
 static void read_launch(reader *r, weft_op *op, size_t index) {

@@ -13,17 +13,19 @@ ok() { # STATUS WHAT
         echo "FAIL $2"
     fi
 }
-# The command ends with STATUS and says PATTERN on stderr.
-says() { # STATUS PATTERN WHAT COMMAND...
-    expected=$1 pattern=$2 what=$3
-    shift 3
+run_and_find() { # FILE STATUS PATTERN WHAT COMMAND...
+    where=$1 expected=$2 pattern=$3 what=$4
+    shift 4
     "$@" >"$folder/out" 2>"$folder/err"
     got=$?
-    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/err"
+    [ $got = "$expected" ] && grep -q -E -- "$pattern" "$folder/$where"
     result=$?
-    [ $result = 0 ] || { echo "exit $got, expected $expected; stderr:"; head -n 5 "$folder/err"; }
+    [ $result = 0 ] || { echo "exit $got, expected $expected:"; head -n 5 "$folder/out" "$folder/err"; }
     ok $result "$what"
 }
+# The command ends with STATUS and says PATTERN on stderr, or prints it on stdout.
+says() { run_and_find err "$@"; } # STATUS PATTERN WHAT COMMAND...
+prints() { run_and_find out "$@"; }
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]

@@ -144,6 +144,21 @@ static weft_status verify(weft_context *context, const char *path) {
     return status;
 }
 
+static weft_status plan_by_name(weft_context *context, const char *path) {
+    static const int64_t late = 12;
+    weft_order_options how = {.reading = WEFT_READING_BY_NAME, .late = &late, .nlate = 1};
+    weft_program *program = NULL;
+    weft_plan_order *order = NULL;
+    weft_plan *made = NULL;
+    weft_status status = weft_program_load(context, path, NULL, &program);
+    if (!status) status = weft_plan_order_create(program, &how, &order);
+    if (!status) status = weft_plan_create(program, &(weft_plan_options){.order = order}, &made);
+    weft_plan_destroy(made);
+    weft_plan_order_destroy(order);
+    weft_program_destroy(program);
+    return status;
+}
+
 /* Runs `work` with its n-th allocation failing, for n = 1, 2, ... until none fails. */
 static void fail_each(work_fn work, const char *relative) {
     char path[512];
@@ -188,6 +203,9 @@ Test(allocation_failure, ranks_and_serial, .timeout = 300) {
 }
 Test(allocation_failure, verify, .timeout = 300) {
     fail_each(verify, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");
+}
+Test(allocation_failure, plan_by_name, .timeout = 300) {
+    fail_each(plan_by_name, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");
 }
 Test(allocation_failure, plan, .timeout = 300) {
     fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");

@@ -99,26 +99,14 @@ ParameterizedTest(size_t *row, placement, check) {
         cr_assert_null(status, "%s", weft_status_message(status));
 }
 
-Test(placement, equality_and_sharding) {
+Test(placement, sharding) {
     static const int64_t split[] = {0, -1}, whole[] = {-1, -1}, one[] = {1}, zero[] = {0};
-    static const uint8_t fixed[] = {0, 0}, moving[] = {1, 0};
     static const mesh single = {1, one, zero, NULL};
     placement a = {.mesh = &line, .ndim = 2, .dims_mapping = split}, b = a;
-    cr_assert(placement_equal(&a, &b));
-    b.dynamic_dims = fixed;
-    cr_assert(placement_equal(&a, &b), "flags that are all unset say nothing");
-    b.dynamic_dims = moving;
-    cr_assert_not(placement_equal(&a, &b));
-    b = a;
     b.dims_mapping = whole;
-    cr_assert_not(placement_equal(&a, &b));
     cr_assert_not(placement_is_sharded(&b));
     cr_assert(placement_is_sharded(&a));
     a.mesh = &single;
     cr_assert_not(placement_is_sharded(&a), "one part is the whole");
     cr_assert_not(placement_is_sharded(NULL));
-    b.partial_axes = 1;
-    placement c = b;
-    c.partial_reduce[0] = WEFT_REDUCE_MAX;
-    cr_assert_not(placement_equal(&b, &c));
 }

@@ -4,23 +4,6 @@
 
 #include "tests/support/kernel_run.h"
 
-static void put_longs(kernel_test *t, const char *n, size_t count, const int64_t *values) {
-    weft_status status = weft_op_set_attr_longs(t->op, n, count, values);
-    cr_assert_null(status);
-}
-static void put_int(kernel_test *t, const char *n, int64_t value) {
-    weft_status status = weft_op_set_attr_int(t->op, n, value);
-    cr_assert_null(status);
-}
-static void put_float(kernel_test *t, const char *n, double value) {
-    weft_status status = weft_op_set_attr_float(t->op, n, value);
-    cr_assert_null(status);
-}
-static void put_bool(kernel_test *t, const char *n, bool value) {
-    weft_status status = weft_op_set_attr_bool(t->op, n, value);
-    cr_assert_null(status);
-}
-
 /* --- rows --- */
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {
@@ -62,7 +45,7 @@ Test(kernels_cases, scale_of_rows_keeps_the_rows) {
     float x[] = {1, 2}, out[2];
     int64_t rows[] = {7}, out_rows[] = {0};
     kernel_test_init(&t, "scale");
-    put_float(&t, "scale", 0.5);
+    kernel_put_float(&t, "scale", 0.5);
     make_rows(kernel_test_in(&t, "X", WEFT_FP32, x, 1, 2, -1), rows, 9);
     make_rows(kernel_test_out(&t, "Out", WEFT_FP32, out, 1, 2, -1), out_rows, 9);
     cr_assert_eq(kernel_test_code(&t), WEFT_OK);
@@ -170,7 +153,7 @@ enum { MANY = 40001 };
 static void draw(const char *op_type, int64_t seed, uint64_t op_seed, float *out) {
     kernel_test t;
     kernel_test_init(&t, op_type);
-    put_int(&t, "seed", seed);
+    kernel_put_int(&t, "seed", seed);
     t.op_seed = op_seed;
     kernel_test_out(&t, "Out", WEFT_FP32, out, MANY, -1, -1);
     cr_assert_eq(kernel_test_code(&t), WEFT_OK);
@@ -206,7 +189,7 @@ Test(kernels_cases, dropout_keeps_the_expected_share) {
     int kept = 0;
     for (int i = 0; i < MANY; i++) x[i] = i == 3 ? INFINITY : 2;
     kernel_test_init(&t, "dropout");
-    put_float(&t, "dropout_prob", 0.25);
+    kernel_put_float(&t, "dropout_prob", 0.25);
     cr_assert_null(weft_op_set_attr_string(t.op, "dropout_implementation", "upscale_in_train"));
     kernel_test_in(&t, "X", WEFT_FP32, x, MANY, -1, -1);
     kernel_test_out(&t, "Out", WEFT_FP32, out, MANY, -1, -1);
@@ -227,10 +210,10 @@ Test(kernels_cases, set_value_writes_backwards_and_broadcasts) {
     float in[12] = {0}, value[] = {1, 2}, out[12];
     /* rows 3 and 1 (a step of -2), columns 0 and 2; the value has no row axis */
     kernel_test_init(&t, "set_value");
-    put_longs(&t, "axes", 2, (int64_t[]){0, 1});
-    put_longs(&t, "starts", 2, (int64_t[]){-1, 0});
-    put_longs(&t, "ends", 2, (int64_t[]){-100, 3});
-    put_longs(&t, "steps", 2, (int64_t[]){-2, 2});
+    kernel_put_longs(&t, "axes", 2, (int64_t[]){0, 1});
+    kernel_put_longs(&t, "starts", 2, (int64_t[]){-1, 0});
+    kernel_put_longs(&t, "ends", 2, (int64_t[]){-100, 3});
+    kernel_put_longs(&t, "steps", 2, (int64_t[]){-2, 2});
     kernel_test_in(&t, "Input", WEFT_FP32, in, 4, 3, -1);
     kernel_test_in(&t, "ValueTensor", WEFT_FP32, value, 2, -1, -1);
     kernel_test_out(&t, "Out", WEFT_FP32, out, 4, 3, -1);
@@ -244,8 +227,8 @@ Test(kernels_cases, set_value_drops_decreased_axes) {
     float x[6] = {0}, value[] = {5, 6, 7};
     int64_t start = 1, end = 2, step = 1;
     kernel_test_init(&t, "set_value");
-    put_longs(&t, "axes", 1, (int64_t[]){0});
-    put_longs(&t, "decrease_axes", 1, (int64_t[]){0});
+    kernel_put_longs(&t, "axes", 1, (int64_t[]){0});
+    kernel_put_longs(&t, "decrease_axes", 1, (int64_t[]){0});
     kernel_test_in(&t, "Input", WEFT_FP32, x, 2, 3, -1);
     kernel_test_in(&t, "ValueTensor", WEFT_FP32, value, 3, -1, -1);
     kernel_test_in(&t, "StartsTensorList", WEFT_INT64, &start, 1, -1, -1);
@@ -265,7 +248,7 @@ Test(kernels_cases, coalesce_zeroes_what_lies_between_members) {
     kernel_test t;
     float fused[8] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}, a[] = {1, 2, 3}, b[] = {4};
     kernel_test_init(&t, "coalesce_tensor");
-    put_bool(&t, "copy_data", true);
+    kernel_put_bool(&t, "copy_data", true);
     kernel_test_in(&t, "Input", WEFT_FP32, a, 3, -1, -1);
     kernel_test_in(&t, "Input", WEFT_FP32, b, 1, -1, -1);
     kernel_test_out(&t, "Output", WEFT_FP32, fused, 3, -1, -1);
@@ -280,8 +263,8 @@ Test(kernels_cases, c_split_takes_this_ranks_columns) {
     kernel_test t;
     float x[] = {1, 2, 3, 4, 5, 6, 7, 8}, out[4];
     kernel_test_init(&t, "c_split");
-    put_int(&t, "nranks", 2);
-    put_int(&t, "rank", 1);
+    kernel_put_int(&t, "nranks", 2);
+    kernel_put_int(&t, "rank", 1);
     kernel_test_in(&t, "X", WEFT_FP32, x, 2, 4, -1);
     kernel_test_out(&t, "Out", WEFT_FP32, out, 2, 2, -1);
     cr_assert_eq(kernel_test_code(&t), WEFT_OK);
@@ -365,8 +348,8 @@ Test(kernels_cases, adadelta_scales_by_past_steps) {
     kernel_test t;
     float param = 1, grad = 2, square = 1, step = 3, rate = 0.5f;
     kernel_test_init(&t, "adadelta");
-    put_float(&t, "rho", 0.5);
-    put_float(&t, "epsilon", 1.0);
+    kernel_put_float(&t, "rho", 0.5);
+    kernel_put_float(&t, "epsilon", 1.0);
     kernel_test_in(&t, "Param", WEFT_FP32, &param, 1, -1, -1);
     kernel_test_in(&t, "Grad", WEFT_FP32, &grad, 1, -1, -1);
     kernel_test_in(&t, "AvgSquaredGrad", WEFT_FP32, &square, 1, -1, -1);
@@ -387,9 +370,9 @@ Test(kernels_cases, adamax_divides_by_the_largest_gradient) {
     kernel_test t;
     float param = 1, grad = -2, moment = 1, norm = 5, power = 0.5f, rate = 0.1f;
     kernel_test_init(&t, "adamax");
-    put_float(&t, "beta1", 0.5);
-    put_float(&t, "beta2", 0.5);
-    put_float(&t, "epsilon", 0.25);
+    kernel_put_float(&t, "beta1", 0.5);
+    kernel_put_float(&t, "beta2", 0.5);
+    kernel_put_float(&t, "epsilon", 0.25);
     kernel_test_in(&t, "Param", WEFT_FP32, &param, 1, -1, -1);
     kernel_test_in(&t, "Grad", WEFT_FP32, &grad, 1, -1, -1);
     kernel_test_in(&t, "LearningRate", WEFT_FP32, &rate, 1, -1, -1);

@@ -7,23 +7,6 @@
 
 #include "tests/support/kernel_run.h"
 
-static void put_ints(kernel_test *t, const char *n, size_t count, const int64_t *values) {
-    weft_status status = weft_op_set_attr_longs(t->op, n, count, values);
-    cr_assert_null(status);
-}
-static void put_int(kernel_test *t, const char *n, int64_t value) {
-    weft_status status = weft_op_set_attr_int(t->op, n, value);
-    cr_assert_null(status);
-}
-static void put_bool(kernel_test *t, const char *n, bool value) {
-    weft_status status = weft_op_set_attr_bool(t->op, n, value);
-    cr_assert_null(status);
-}
-static void put_string(kernel_test *t, const char *n, const char *value) {
-    weft_status status = weft_op_set_attr_string(t->op, n, value);
-    cr_assert_null(status);
-}
-
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {
     t->rows = rows;
     t->height = height;
@@ -97,11 +80,11 @@ static void image_dims(const conv_case *k, int64_t c, int64_t h, int64_t w, int6
 }
 
 static void put_conv_attrs(kernel_test *t, const conv_case *k) {
-    put_ints(t, "strides", 2, (int64_t[]){k->stride, k->stride});
-    put_ints(t, "paddings", 2, (int64_t[]){k->pad, k->pad});
-    put_ints(t, "dilations", 2, (int64_t[]){k->dilation, k->dilation});
-    put_int(t, "groups", k->groups);
-    put_string(t, "data_format", k->channels_last ? "NHWC" : "NCHW");
+    kernel_put_longs(t, "strides", 2, (int64_t[]){k->stride, k->stride});
+    kernel_put_longs(t, "paddings", 2, (int64_t[]){k->pad, k->pad});
+    kernel_put_longs(t, "dilations", 2, (int64_t[]){k->dilation, k->dilation});
+    kernel_put_int(t, "groups", k->groups);
+    kernel_put_string(t, "data_format", k->channels_last ? "NHWC" : "NCHW");
 }
 
 ParameterizedTestParameters(kernels_training, convolution) {
@@ -161,7 +144,7 @@ Test(kernels_training, transpose_of_odd_matrices) {
     kernel_test t;
     float *x = numbers(B * R * C, 9), *y = numbers(B * R * C, 10);
     kernel_test_init(&t, "transpose2");
-    put_ints(&t, "axis", 3, (int64_t[]){0, 2, 1});
+    kernel_put_longs(&t, "axis", 3, (int64_t[]){0, 2, 1});
     kernel_test_in(&t, "X", WEFT_FP32, x, B, R, C);
     kernel_test_out(&t, "Out", WEFT_FP32, y, B, C, R);
     cr_assert_eq(kernel_test_code(&t), WEFT_OK);
@@ -291,7 +274,7 @@ static void adam_step(const float *grad, int64_t *rows, int64_t nrows, bool lazy
     float rate = 0.1f, pow1 = 0.9f, pow2 = 0.999f;
     for (int i = 0; i < 6; i++) param[i] = (float)i, m[i] = 1, v[i] = 2;
     kernel_test_init(&t, "adam");
-    put_bool(&t, "lazy_mode", lazy);
+    kernel_put_bool(&t, "lazy_mode", lazy);
     kernel_test_in(&t, "Param", WEFT_FP32, param, 3, 2, -1);
     tensor *g = kernel_test_in(&t, "Grad", WEFT_FP32, grad, rows ? nrows : 3, 2, -1);
     if (rows) make_rows(g, rows, 3);
@@ -334,7 +317,7 @@ Test(kernels_training, momentum_updates_the_master_copy) {
         velocity[i] = 0;
     }
     kernel_test_init(&t, "momentum");
-    put_bool(&t, "multi_precision", true);
+    kernel_put_bool(&t, "multi_precision", true);
     kernel_test_in(&t, "Param", WEFT_BF16, param, N, -1, -1);
     kernel_test_in(&t, "Grad", WEFT_BF16, grad, N, -1, -1);
     kernel_test_in(&t, "Velocity", WEFT_FP32, velocity, N, -1, -1);

@@ -31,15 +31,6 @@ static void net(int count, const int64_t *rings) {
     }
 }
 
-static void optimizers(int count) {
-    char n[16], p[16];
-    for (int i = 0; i < count; i++) {
-        snprintf(n, sizeof n, "w%d", i);
-        snprintf(p, sizeof p, "p%d", i);
-        grads_sgd(&g, p, n);
-    }
-}
-
 Test(passes_defects_buckets, the_normal_case_is_one_bucket) {
     net(2, NULL);
     optimizers(2);

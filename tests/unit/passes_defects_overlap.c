@@ -24,8 +24,7 @@ static bool waits_for(const weft_op *waiter, const weft_op *recorder) {
 }
 
 static bool is_on(const weft_op *op, const char *stream) {
-    const char *s = op->dist && op->dist->execution_stream ? op->dist->execution_stream : "";
-    return strcmp(s, stream) == 0;
+    return strcmp(weft_op_stream(op), stream) == 0;
 }
 
 static void net(int count) {
@@ -36,15 +35,6 @@ static void net(int count) {
         snprintf(line, sizeof line, "matmul_v2_grad Out@GRAD=a%d X=x -> X@GRAD=a%d Y@GRAD=%s", i, i + 1, n);
         grads_op(&g, line);
         grads_sync(&g, n, 1, 0.25);
-    }
-}
-
-static void optimizers(int count) {
-    char n[16], p[16];
-    for (int i = 0; i < count; i++) {
-        snprintf(n, sizeof n, "w%d", i);
-        snprintf(p, sizeof p, "p%d", i);
-        grads_sgd(&g, p, n);
     }
 }
 

@@ -1,26 +1,9 @@
 /* fuse_allreduce_buckets: each test is one behaviour, most of them one that the original gets wrong (named "defect").
  * Graphs are a line an op; a gradient of 4 x 8 fp32 has 128 bytes. That values stay the same is
  * tests/plain/fuse_random. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "tests/support/failing_allocator.h"
-#include "tests/support/grads.h"
+#include "tests/support/grads_case.h"
 #include "tests/support/must.h"
 
-static grads g;
-static weft_report *report;
-static char ops[4096];
-
-static void set_up(void) {
-    grads_create(&g);
-    report = NULL;
-}
-static void tear_down(void) {
-    weft_report_destroy(report);
-    grads_destroy(&g);
-}
 TestSuite(passes_fuse_buckets, .init = set_up, .fini = tear_down);
 
 /* As DDP traces it, with number i behind each name: d = grad / divisor (0: no division); r = all_reduce(d); w =
@@ -56,7 +39,7 @@ static void keep(const char *value) {
     grads_op(&g, line);
 }
 
-static void run(const char *options) {
+static void fuse(const char *options) {
     char list[160];
     snprintf(list, sizeof list, "fuse_allreduce_buckets: {%s}", options);
     report = grads_passes(&g, list);
@@ -70,7 +53,7 @@ static size_t count(const char *what) {
 Test(passes_fuse_buckets, concat_copies_reduces_and_waits_once) {
     for (int i = 0; i < 2; i++) sync_plain(i);
     for (int i = 0; i < 2; i++) keep(i ? "w1" : "w0");
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_str_eq(ops,
                      "relu(g0) aten_div_scalar(d0) relu(g1) aten_div_scalar(d1) coalesce_tensor(allreduce_bucket_0) "
                      "all_reduce(allreduce_bucket_0_reduced) wait_tensor(allreduce_bucket_0_done) "
@@ -82,7 +65,7 @@ Test(passes_fuse_buckets, concat_copies_reduces_and_waits_once) {
 Test(passes_fuse_buckets, coalesced_keeps_a_wait_for_each) {
     for (int i = 0; i < 2; i++) sync_plain(i);
     for (int i = 0; i < 2; i++) keep(i ? "w1" : "w0");
-    run("mode: coalesced");
+    fuse("mode: coalesced");
     cr_assert_str_eq(ops, "relu(g0) aten_div_scalar(d0) relu(g1) aten_div_scalar(d1) all_reduce_coalesced(r0) "
                           "wait_tensor(w0) wait_tensor(w1) assign(kept_w0) assign(kept_w1)");
 }
@@ -90,7 +73,7 @@ Test(passes_fuse_buckets, coalesced_keeps_a_wait_for_each) {
 Test(passes_fuse_buckets, in_place_lets_producers_write_the_bucket) {
     for (int i = 0; i < 2; i++) sync_plain(i);
     for (int i = 0; i < 2; i++) keep(i ? "w1" : "w0");
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_str_eq(ops,
                      "relu(g0) coalesce_tensor(allreduce_bucket_0) aten_div_scalar(d0) relu(g1) aten_div_scalar(d1) "
                      "all_reduce(allreduce_bucket_0_reduced) wait_tensor(allreduce_bucket_0_done) "
@@ -111,7 +94,7 @@ Test(passes_fuse_buckets, defect_groups_reduces_and_divisors_are_not_mixed) {
         snprintf(w, sizeof w, "w%d", i);
         keep(w);
     }
-    run("mode: coalesced");
+    fuse("mode: coalesced");
     cr_assert_eq(count("buckets"), 4);
     cr_assert_eq(count("gradients bucketed"), 8);
     FOR_EACH_OP(op, g.b) {
@@ -130,7 +113,7 @@ Test(passes_fuse_buckets, defect_element_types_are_not_mixed) {
         grads_op(&g, line);
         sync_of(i == 0 ? "x0" : i == 1 ? "x1" : i == 2 ? "x2" : "x3", i, 2, 1, WEFT_REDUCE_SUM);
     }
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_eq(count("buckets"), 2);
     FOR_EACH_OP(op, g.b) {
         if (op_is(op, "coalesce_tensor"))
@@ -146,7 +129,7 @@ Test(passes_fuse_buckets, defect_one_value_reduced_twice) {
     grads_op(&g, "wait_tensor X=again -> Out=again_done");
     keep("w0");
     keep("again_done");
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_eq(count("buckets"), 1);
     cr_assert_eq(count("copies"), 2);
     cr_assert(grads_left(report, 0, WEFT_REASON_IN_USE, "it is reduced more than once"));
@@ -161,7 +144,7 @@ Test(passes_fuse_buckets, defect_no_user_of_a_wait_or_of_a_collective) {
         break;
     }
     keep("w2"); /* w0 is waited for and read by nobody; nobody waits for r1 */
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_eq(count("gradients bucketed"), 3);
     cr_assert_eq(grads_count(&g, "wait_tensor"), 1);
 }
@@ -175,7 +158,7 @@ Test(passes_fuse_buckets, defect_scales_after_and_means_are_matched) {
                  i);
         grads_op(&g, line);
     }
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_eq(count("buckets"), 2);
     cr_assert_eq(count("gradients bucketed"), 4);
 }
@@ -188,7 +171,7 @@ Test(passes_fuse_buckets, defect_copy_then_read_stays_two_collectives) {
     grads_op(&g, "elementwise_add X=a Y=c -> Out=sum");
     sync_of("sum", 1, 2, 1, WEFT_REDUCE_SUM);
     keep("w1");
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_eq(count("buckets"), 0);
     cr_assert_eq(grads_count(&g, "all_reduce"), 2);
 }
@@ -203,7 +186,7 @@ Test(passes_fuse_buckets, readers_of_an_early_gradient_move_behind_the_reduce) {
     sync_plain(1);
     keep("norm");
     keep("w1");
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_str_eq(ops, "relu(g0) aten_div_scalar(d0) relu(other) relu(g1) aten_div_scalar(d1) "
                           "coalesce_tensor(allreduce_bucket_0) all_reduce(allreduce_bucket_0_reduced) "
                           "wait_tensor(allreduce_bucket_0_done) aten_copy_(c) elementwise_mul(norm) assign(kept_norm) "
@@ -217,7 +200,7 @@ Test(passes_fuse_buckets, a_write_of_a_members_input_moves_too) {
     sync_plain(1);
     keep("w0");
     keep("w1");
-    run("mode: concat");
+    fuse("mode: concat");
     const weft_op *copy = NULL, *coalesce = NULL;
     FOR_EACH_OP(op, g.b) {
         if (op_is(op, "aten_copy_")) copy = op;
@@ -232,7 +215,7 @@ Test(passes_fuse_buckets, a_value_read_later_is_copied_with_a_reason) {
     grads_op(&g, "relu X=d0 -> Out=later");
     for (int i = 0; i < 2; i++) keep(i ? "w1" : "w0");
     keep("later");
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_eq(count("copies"), 1);
     cr_assert(grads_left(report, 0, WEFT_REASON_IN_USE, "its own value is used after its reduce"));
 }
@@ -240,7 +223,7 @@ Test(passes_fuse_buckets, a_value_read_later_is_copied_with_a_reason) {
 Test(passes_fuse_buckets, an_input_of_the_graph_is_copied_with_a_reason) {
     sync_of("in0", 0, 0, 1, WEFT_REDUCE_SUM);
     sync_of("in1", 1, 0, 1, WEFT_REDUCE_SUM);
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_eq(count("copies"), 2);
     cr_assert(grads_left(report, 0, WEFT_REASON_DEPENDENCY, "no op writes it before its reduce"));
 }
@@ -250,7 +233,7 @@ Test(passes_fuse_buckets, what_is_fed_is_copied_with_a_reason) {
         grads_op(&g, i ? "feed -> Out=in1" : "feed -> Out=in0");
         sync_of(i ? "in1" : "in0", i, 0, 1, WEFT_REDUCE_SUM);
     }
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert_eq(count("copies"), 2);
     cr_assert(grads_left(report, 0, WEFT_REASON_IN_USE, "it is fed"));
 }
@@ -265,7 +248,7 @@ Test(passes_fuse_buckets, an_op_moves_behind_the_bucket_that_is_left) {
     g.dims[0] = 4;
     sync_plain(3);
     keep("both");
-    run("mode: concat, last_bucket_mb: 0.0002");
+    fuse("mode: concat, last_bucket_mb: 0.0002");
     cr_assert_eq(count("buckets"), 1);
     cr_assert_str_eq(ops, "relu(g0) aten_div_scalar(d0) all_reduce(r0) wait_tensor(w0) aten_div_scalar(d1) "
                           "aten_div_scalar(d2) coalesce_tensor(allreduce_bucket_0) "
@@ -278,7 +261,7 @@ Test(passes_fuse_buckets, an_unknown_op_that_reads_a_result_closes_the_bucket) {
     for (int i = 0; i < 2; i++) sync_plain(i);
     grads_op(&g, "somebody_elses X=w0 -> Out=out0");
     for (int i = 2; i < 4; i++) sync_plain(i);
-    run("mode: concat");
+    fuse("mode: concat");
     cr_assert_eq(count("buckets"), 2);
 }
 
@@ -297,7 +280,7 @@ Test(passes_fuse_buckets, limits) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (i) tear_down(), set_up();
         for (int k = 0; k < 6; k++) sync_plain(k);
-        run(cases[i].options);
+        fuse(cases[i].options);
         cr_assert_eq(count("buckets"), cases[i].nbuckets, "%s: %zu buckets", cases[i].options, count("buckets"));
         cr_assert_eq(grads_count(&g, "all_reduce"), cases[i].nreduces, "%s: %zu reduces", cases[i].options,
                      grads_count(&g, "all_reduce"));
@@ -306,11 +289,11 @@ Test(passes_fuse_buckets, limits) {
 
 Test(passes_fuse_buckets, running_it_again_changes_nothing) {
     for (int i = 0; i < 6; i++) sync_plain(i);
-    run("mode: in_place, first_bucket_mb: 0.0002, bucket_mb: 0.0002");
+    fuse("mode: in_place, first_bucket_mb: 0.0002, bucket_mb: 0.0002");
     weft_program *once;
     must(weft_program_clone(g.p, &once));
     weft_report_destroy(report);
-    run("mode: in_place");
+    fuse("mode: in_place");
     cr_assert(weft_program_equal(once, g.p));
     weft_program_destroy(once);
 }
@@ -321,7 +304,7 @@ Test(passes_fuse_buckets, the_fingerprint_tells_which_gradients_a_bucket_has) {
     for (int run_index = 0; run_index < 3; run_index++) {
         if (run_index) tear_down(), set_up();
         for (int i = 0; i < 2; i++) sync_plain(run_index == 2 ? 5 - i : i);
-        run("mode: concat");
+        fuse("mode: concat");
         FOR_EACH_OP(op, g.b) {
             if (op_is(op, "all_reduce")) seen[run_index] = weft_op_attr_int(op, "bucket_fingerprint", 0);
         }
@@ -330,31 +313,17 @@ Test(passes_fuse_buckets, the_fingerprint_tells_which_gradients_a_bucket_has) {
     cr_assert_neq(seen[0], seen[2]);
 }
 
-/* Memory may run out anywhere: a clean status, a program that can still be looked at, no leak. */
+static void make_three(grads *out, const weft_context_options *options, unsigned seed) {
+    (void)seed;
+    grads_create_with(&g, options);
+    for (int i = 0; i < 3; i++) sync_plain(i);
+    grads_op(&g, "relu X=d0 -> Out=later");
+    *out = g;
+}
+
 Test(passes_fuse_memory, every_allocation_may_fail) {
     static const char *const lists[] = {"fuse_allreduce_buckets: {mode: concat}",
                                         "fuse_allreduce_buckets: {mode: coalesced, last_bucket_mb: 0.0002}",
                                         "fuse_allreduce_buckets: {mode: in_place}"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        bool done = false;
-        for (size_t n = 1; !done; n++) {
-            failing_allocator state = {0};
-            weft_context_options options = {.allocator = failing_allocator_on(&state)};
-            grads_create_with(&g, &options);
-            for (int k = 0; k < 3; k++) sync_plain(k);
-            grads_op(&g, "relu X=d0 -> Out=later");
-            weft_pass_list *list = NULL;
-            must(weft_pass_list_parse(g.context, lists[i], strlen(lists[i]), "test", &list));
-            state.fail_at = state.nrequests + n;
-            weft_status status = weft_pass_list_run(list, g.p, NULL);
-            done = !state.failed;
-            cr_assert_eq(weft_status_code(status), done ? WEFT_OK : WEFT_OUT_OF_MEMORY);
-            weft_status_free(status);
-            state.fail_at = 0;
-            must(weft_program_verify(g.p));
-            weft_pass_list_destroy(list);
-            grads_destroy(&g);
-            cr_assert_eq(state.held, 0, "%s: leak when request %zu fails", lists[i], n);
-        }
-    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) grads_run_without_memory(make_three, 0, lists[i]);
 }

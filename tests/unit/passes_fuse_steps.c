@@ -1,24 +1,9 @@
 /* fuse_allreduce_buckets where gradients are not simply reduced once each: micro-steps without a collective, weights
  * that are used twice or not at all, a norm in the middle of backward. Each list is proved to compute what the graph
  * did. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-
-#include "tests/support/grads.h"
+#include "tests/support/grads_case.h"
 #include "tests/support/must.h"
 
-static grads g;
-static weft_report *report;
-static char ops[4096];
-
-static void set_up(void) {
-    grads_create(&g);
-    report = NULL;
-}
-static void tear_down(void) {
-    weft_report_destroy(report);
-    grads_destroy(&g);
-}
 TestSuite(passes_fuse_steps, .init = set_up, .fini = tear_down);
 
 static void op(const char *format, int i) {

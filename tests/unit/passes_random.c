@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/failing_allocator.h"
 #include "tests/support/grads.h"
 
 enum { MAX_GRADS = 24 };
@@ -134,30 +133,14 @@ Test(passes_random, every_subset_preserves_what_random_programs_compute, .timeou
     cr_assert_gt(nbuckets, 100);
 }
 
-/* Memory may run out anywhere in the passes: a clean status, a program that can still be looked at, no leak. */
+static void make_grads(grads *out, const weft_context_options *options, unsigned seed) {
+    maker m;
+    make_program_in(&m, seed, options);
+    *out = m.g;
+}
+
 Test(passes_random, every_allocation_of_the_passes_may_fail, .timeout = 300) {
-    static const char list_text[] = "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies";
-    for (unsigned seed = 1; seed <= 3; seed++) {
-        bool done = false;
-        for (size_t n = 1; !done; n++) {
-            failing_allocator state = {0};
-            weft_context_options options = {.allocator = failing_allocator_on(&state)};
-            maker m;
-            make_program_in(&m, seed, &options);
-            weft_pass_list *list = NULL;
-            cr_assert_null(weft_pass_list_parse(m.g.context, list_text, strlen(list_text), "test", &list));
-            state.fail_at = state.nrequests + n;
-            weft_report *report = NULL;
-            weft_status status = weft_pass_list_run(list, m.g.p, &report);
-            done = !state.failed;
-            cr_assert_eq(weft_status_code(status), done ? WEFT_OK : WEFT_OUT_OF_MEMORY);
-            weft_status_free(status);
-            state.fail_at = 0;
-            cr_assert_null(weft_program_verify(m.g.p));
-            weft_report_destroy(report);
-            weft_pass_list_destroy(list);
-            grads_destroy(&m.g);
-            cr_assert_eq(state.held, 0, "seed %u: leak when request %zu fails", seed, n);
-        }
-    }
+    for (unsigned seed = 1; seed <= 3; seed++)
+        grads_run_without_memory(make_grads, seed,
+                                 "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
 }

@@ -10,7 +10,6 @@
 
 #include "ops/ops.h"
 #include "passes/promises.h"
-#include "tests/support/failing_allocator.h"
 #include "tests/support/grads.h"
 #include "tests/support/must.h"
 
@@ -203,26 +202,11 @@ Test(passes_waits_random, waits_are_placed_without_a_race_and_results_stay) {
     cr_assert_gt(moved, 400, "programs in which nothing moves show nothing");
 }
 
+static void make_of(grads *out, const weft_context_options *options, unsigned of) {
+    seed = of;
+    make(out, options);
+}
+
 Test(passes_waits_random, without_memory_there_is_a_status_and_no_leak) {
-    static const char list_text[] = "insert_comm_wait, schedule_comm_wait: {max_memory_growth_mb: 0}";
-    bool done = false;
-    for (size_t n = 1; !done; n++) {
-        failing_allocator state = {0};
-        weft_context_options options = {.allocator = failing_allocator_on(&state)};
-        grads g;
-        weft_pass_list *list = NULL;
-        seed = 7;
-        make(&g, &options);
-        must(weft_pass_list_parse(g.context, list_text, strlen(list_text), "test", &list));
-        state.fail_at = state.nrequests + n;
-        weft_status status = weft_pass_list_run(list, g.p, NULL);
-        done = !state.failed;
-        cr_assert_eq(weft_status_code(status), done ? WEFT_OK : WEFT_OUT_OF_MEMORY);
-        weft_status_free(status);
-        state.fail_at = 0;
-        must(weft_program_verify(g.p));
-        weft_pass_list_destroy(list);
-        grads_destroy(&g);
-        cr_assert_eq(state.held, 0, "leak when request %zu fails", n);
-    }
+    grads_run_without_memory(make_of, 7, "insert_comm_wait, schedule_comm_wait: {max_memory_growth_mb: 0}");
 }

@@ -105,6 +105,25 @@ Test(proof_deadlock, launches_in_flight_are_limited) {
     free(two);
 }
 
+/* Each rank fills the stream of the ring that the other comes to last: the host waits with the second op there. */
+Test(proof_deadlock, streams_that_take_no_more) {
+    static const char first[] =
+        HEAD(0) ON_STREAM(SUM, 0, "g", "s1") ON_STREAM(SUM, 0, "h", "s1") ON_STREAM(SUM, 1, "w", "s2"),
+                      second[] = HEAD(1) ON_STREAM(SUM, 1, "w", "s2") "  - {relu: {X: w}, out: {Out: w}, dist: "
+                                                                      "{stream: s2}}\n" ON_STREAM(SUM, 0, "g", "s1")
+                                                                          ON_STREAM(SUM, 0, "h", "s1");
+    weft_verify_options o = {.reading = WEFT_READING_BY_NAME, .max_queued = 1};
+    char *one = judge(first, second, &o), *message = judge_message(first, second, &o);
+    o.max_queued = 2;
+    char *two = judge(first, second, &o);
+    cr_expect_str_eq(one, "resource_deadlock", "%s", one);
+    cr_expect(strstr(message, "rank 0 cannot launch c_allreduce_sum #"), "%s", message);
+    cr_expect_str_eq(two, "safe", "%s", two);
+    free(one);
+    free(message);
+    free(two);
+}
+
 /* What the host waits for keeps it from launching too: rank 0 launches nothing more before ring 0's first is complete,
  * which rank 1 launches only when one of its two in flight is. */
 Test(proof_deadlock, a_host_that_waits_launches_nothing) {

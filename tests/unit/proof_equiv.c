@@ -52,7 +52,8 @@ TestSuite(proof_equiv, .init = set_up, .fini = tear_down);
 static void set_rings(weft_program *p) {
     static const struct {
         int64_t id, n, ranks[4];
-    } rings[] = {{1, 4, {0, 1, 2, 3}}, {2, 2, {0, 1}}, {3, 2, {0, 2}}, {4, 3, {0, 1, 2}}, {6, 2, {2, 3}}};
+    } rings[] = {{1, 4, {0, 1, 2, 3}}, {2, 2, {0, 1}}, {3, 2, {0, 2}},   {4, 3, {0, 1, 2}},
+                 {6, 2, {2, 3}},       {7, 2, {1, 0}}, {8, 3, {2, 1, 0}}};
     for (size_t i = 0; i < sizeof rings / sizeof *rings; i++)
         must(weft_program_set_ring(p, rings[i].id, (size_t)rings[i].n, rings[i].ranks));
     const mesh *m;
@@ -202,6 +203,14 @@ static const row rows[] = {
      "elementwise_add X=x Y=y -> Out=g;elementwise_add X=t Y=g -> Out=g;" SGD, WEFT_SAME_REALS, NULL},
     {"twice the same is two of it", "sum X=x,y,x -> Out=g;" SGD, SCALE("x", "2.0") "sum X=x,y -> Out=g;" SGD,
      WEFT_SAME_REALS, NULL},
+    {"the gradient of a sum", "elementwise_add_grad X=x Y=y Out@GRAD=s -> X@GRAD=g Y@GRAD=h;" SGD,
+     "assign X=s -> Out=g;assign X=s -> Out=h;" SGD, WEFT_SAME_BITS, NULL},
+    {"the gradient of what a sum repeats", "elementwise_add_grad X=x Y=lr Out@GRAD=s -> X@GRAD=g Y@GRAD=k;" SGD,
+     "assign X=s -> Out=g;assign X=lr -> Out=k;" SGD, WEFT_NOT_PROVED, NULL},
+    {"which of two ranks is first", "c_allreduce_sum X=x -> Out=g | ring_id=2;" SGD,
+     "c_allreduce_sum X=x -> Out=g | ring_id=7;" SGD, WEFT_SAME_BITS, NULL},
+    {"which of three ranks is first", "c_allreduce_sum X=x -> Out=g | ring_id=4;" SGD,
+     "c_allreduce_sum X=x -> Out=g | ring_id=8;" SGD, WEFT_NOT_PROVED, NULL},
     {"an argument less", "sum X=x,y,t -> Out=g;" SGD, "sum X=x,y -> Out=g;" SGD, WEFT_NOT_PROVED, NULL},
 
     /* what changes nothing, and what is not a function of its inputs alone */

@@ -77,6 +77,21 @@ static const struct {
          "a", ", dist: {record: e}") "  - {assign: {X: a}, out: {Out: h}, dist: {stream: s, wait: [e]}}\n" MAKE("b",
                                                                                                                 ""),
      "safe", "safe"},
+    {"fetched before the reduce is complete",
+     VARS MAKE("g", ", dist: {record: e}") REDUCE("g", ", dist: {stream: s, wait: [e]}") "  - {fetch: {X: g}}\n",
+     "race", "safe"},
+    {"fetched behind it",
+     VARS MAKE("g", ", dist: {record: e}")
+         REDUCE("g", ", dist: {stream: s, wait: [e], record: r}") "  - {fetch: {X: g}, dist: {wait: [r]}}\n",
+     "safe", "safe"},
+    {"an event recorded again before it is waited for",
+     VARS MAKE("g", ", dist: {stream: t, record: e}") MAKE("h", ", dist: {record: e}")
+         REDUCE("g", ", dist: {stream: s, wait: [e], record: r}") USE("g", ", dist: {wait: [r]}"),
+     "race race", "safe"},
+    {"an event each",
+     VARS MAKE("g", ", dist: {stream: t, record: e}") MAKE("h", ", dist: {record: k}")
+         REDUCE("g", ", dist: {stream: s, wait: [e], record: r}") USE("g", ", dist: {wait: [r]}"),
+     "safe", "safe"},
     {"an event that nobody records", VARS MAKE("g", "") REDUCE("g", ", dist: {wait: [e]}"), "invalid_program",
      "invalid_program"},
 };

@@ -116,6 +116,22 @@ static bool only_moves(const weft_op *op) {
     return op_is(op, "assign") || op_is(op, "concat") || op_is(op, "split");
 }
 
+static bool writes(const weft_op *op, const weft_var *v) {
+    FOR_EACH_ARG(op, true, u) if (u->var == v) return true;
+    return false;
+}
+
+/* What `v` holds before `op` may be the gradient of a sum, which is handed on to arguments of its extents. */
+static const weft_var *handed_on(const weft_op *op, const weft_var *v) {
+    for (const weft_op *before = op->prev; before; before = before->prev) {
+        if (!writes(before, v)) continue;
+        const weft_var *from = op_is(before, "elementwise_add_grad") ? weft_op_input(before, "Out@GRAD", 0) : NULL;
+        if (!from || from->ndim != v->ndim || memcmp(from->dims, v->dims, v->ndim * sizeof *v->dims) != 0) return v;
+        v = from;
+    }
+    return v;
+}
+
 /* The first input that is no state becomes another var of that type which an op before wrote. */
 static bool other_input(weft_op *op) {
     FOR_EACH_ARG(op, false, u) {
@@ -127,7 +143,7 @@ static bool other_input(weft_op *op) {
                 weft_var *other = w->var;
                 bool same_type = other->dtype == v->dtype && other->ndim == v->ndim && other->kind == v->kind &&
                                  (v->ndim == 0 || memcmp(other->dims, v->dims, v->ndim * sizeof *v->dims) == 0);
-                if (other == v || !same_type || !other->block) continue;
+                if (other == v || !same_type || !other->block || handed_on(op, other) == handed_on(op, v)) continue;
                 weft_op_rename_input(op, v, other);
                 return true;
             }

@@ -1,0 +1,184 @@
+/* lift_boxes.c: parts that are put together by hand, and taken out again.
+ *
+ * A gather of parts that are no slices of the first dimension (a batch and its sequence are cut, each by an axis) gives
+ * boxes of the serial value one after another; concatenations along other dimensions put them together. The box of a
+ * whole dimension is a slice, which terms know how to join, and the box of all is the value. A slice of what all ranks
+ * have is the rank's part where its placement says so, and its bounds are those of the part. */
+#include "proof/equivalence/lift.h"
+
+/* A box of `of`, whose extents are known: offset and extent of each dimension. */
+typedef struct box {
+    uint32_t of;
+    size_t ndim;
+    int64_t whole[WEFT_MAX_RANK], offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
+} box;
+
+static bool is_cut_at(const box *b, size_t d) {
+    return b->extent[d] != b->whole[d];
+}
+
+static weft_status make_box(terms *t, const box *b, value *out) {
+    bool inner = false;
+    int64_t row = 1;
+    for (size_t d = 1; d < b->ndim; d++) inner |= is_cut_at(b, d), row = lift_product(row, b->whole[d]);
+    *out = value_of(b->of);
+    if (!inner && (b->ndim == 0 || !is_cut_at(b, 0))) return NULL;
+    if (!inner) {
+        TRY(term_part(t, *out, b->offset[0] * row, b->extent[0] * row, out));
+        return term_reshape(t, *out, b->ndim, b->extent, out);
+    }
+    buffer *key = head_begin(t, HEAD_BOX);
+    int64_t ints[2 * WEFT_MAX_RANK];
+    for (size_t d = 0; d < b->ndim; d++) {
+        ints[2 * d] = b->offset[d], ints[2 * d + 1] = b->extent[d];
+        head_put_int(key, b->offset[d]), head_put_int(key, b->extent[d]);
+    }
+    uint32_t head_id;
+    head h = {.kind = HEAD_BOX, .label = "box", .ints = ints, .nints = (uint32_t)(2 * b->ndim)};
+    TRY(head_finish(t, &h, &head_id));
+    value of = value_of(b->of);
+    return term_make(t, head_id, &of, 1, t->items[b->of].dtype, b->ndim, b->extent, &out->term);
+}
+
+/* The term as a box that is cut along some inner dimension; false: it is none. */
+static bool as_box(const terms *t, uint32_t id, box *out) {
+    const head *h = term_head(t, id);
+    size_t ndim;
+    if (h->kind != HEAD_BOX) return false;
+    out->of = term_args(t, id)[0].term;
+    const int64_t *dims = term_dims(t, out->of, &ndim);
+    if (!dims || ndim != h->nints / 2) return false;
+    out->ndim = ndim;
+    for (size_t d = 0; d < ndim; d++) {
+        out->whole[d] = dims[d];
+        out->offset[d] = h->ints[2 * d], out->extent[d] = h->ints[2 * d + 1];
+    }
+    return true;
+}
+
+/* The part of the value `x` that the rank holds, whose own extents are `dims`. */
+static bool part_box(const lifter *l, size_t rank, const lifted *x, size_t ndim, const int64_t *dims, box *out) {
+    size_t known;
+    const int64_t *whole = term_dims(l->t, x->term, &known);
+    if (!whole || known != ndim || term_numel(l->t, x->term) < 0) return false;
+    out->of = x->term;
+    out->ndim = ndim;
+    for (size_t d = 0; d < ndim; d++) {
+        uint32_t axes = lift_axes_with(l, x, (int)d);
+        out->whole[d] = whole[d];
+        out->extent[d] = dims[d];
+        if (lift_product(dims[d], lift_extent(l, axes)) != whole[d]) return false;
+        out->offset[d] = axes ? lift_part(l, rank, axes) * dims[d] : 0;
+    }
+    return true;
+}
+
+weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, bool *out_is,
+                              lifted *out) {
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term, axes;
+    size_t ndim = 0, nout = 0;
+    const int64_t *dims = term_dims(l->t, argument, &ndim), *own = term_dims(l->t, id, &nout);
+    *out_is = false;
+    if (!r || !dims || !own || ndim == 0 || ndim > WEFT_MAX_RANK || nout != ndim || !lift_ring_axes(l, rank, op, &axes))
+        return NULL;
+    if ((lift_axes_with(l, x, ALONG_SAME) & ~axes) != (~axes & ((UINT32_C(1) << l->grid.naxes) - 1))) return NULL;
+    if (lift_has(l, x, ALONG_SHARE)) return NULL;
+    int64_t numel = term_numel(l->t, argument);
+    if (numel < 0 || term_numel(l->t, id) != lift_product(numel, r->nranks)) return NULL;
+    int64_t local[WEFT_MAX_RANK], result[WEFT_MAX_RANK], n = 1;
+    for (size_t d = 0; d < ndim; d++) local[d] = dims[d], result[d] = own[d], n *= dims[d];
+    arena memory;
+    arena_init(&memory, &l->t->context->allocator);
+    weft_status status = NULL;
+    value *parts = ARENA_ARRAY(&memory, value, (size_t)r->nranks), all;
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * (size_t)r->nranks);
+    if (!parts || !ranges) TRY_DONE(base_out_of_memory());
+    for (int i = 0; i < r->nranks; i++) {
+        box b;
+        if (!part_box(l, (size_t)r->ranks[i], x, ndim, local, &b)) goto done;
+        TRY_DONE(make_box(l->t, &b, &parts[i]));
+        ranges[2 * i] = i * n, ranges[2 * i + 1] = n;
+    }
+    TRY_DONE(term_flat(l->t, parts, ranges, (size_t)r->nranks, n * r->nranks, &all));
+    TRY_DONE(term_reshape(l->t, all, ndim, result, &all));
+    *out = lift_same(all.term);
+    *out_is = true;
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+/* Whether `b` follows right after `a` along dimension `axis`. */
+static bool follows(const box *a, const box *b, size_t axis) {
+    if (a->of != b->of || a->offset[axis] + a->extent[axis] != b->offset[axis]) return false;
+    for (size_t d = 0; d < a->ndim; d++)
+        if (d != axis && (a->offset[d] != b->offset[d] || a->extent[d] != b->extent[d])) return false;
+    return true;
+}
+
+weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is, uint32_t *out) {
+    box all, next;
+    *out_is = false;
+    if (!op_is(op, "concat") || n == 0 || !as_box(l->t, args[0].term, &all)) return NULL;
+    int64_t axis = attr_int(op, "axis", 0);
+    if (axis < 0) axis += (int64_t)all.ndim;
+    const slot *tensor = op_find_slot(op, false, "AxisTensor");
+    if (axis < 0 || axis >= (int64_t)all.ndim || (tensor && tensor->nargs)) return NULL;
+    for (size_t i = 1; i < n; i++) {
+        if (!as_box(l->t, args[i].term, &next) || !follows(&all, &next, (size_t)axis)) return NULL;
+        all.extent[axis] += next.extent[axis];
+    }
+    value v;
+    TRY(make_box(l->t, &all, &v));
+    *out = v.term;
+    *out_is = true;
+    return NULL;
+}
+
+/* The bounds of a slice, clamped; false: they are not known, or dimensions go away. */
+static bool slice_bounds(const weft_op *op, box *b) {
+    size_t n, nstarts, nends, ndropped;
+    const int64_t *axes = attr_ints(op, "axes", &n), *starts = attr_ints(op, "starts", &nstarts);
+    const int64_t *ends = attr_ints(op, "ends", &nends);
+    (void)attr_ints(op, "decrease_axis", &ndropped);
+    if (n != nstarts || n != nends || ndropped) return false;
+    for (size_t d = 0; d < b->ndim; d++) b->offset[d] = 0, b->extent[d] = b->whole[d];
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = axes[i] < 0 ? axes[i] + (int64_t)b->ndim : axes[i];
+        if (d < 0 || d >= (int64_t)b->ndim) return false;
+        int64_t extent = b->whole[d], from = starts[i] < 0 ? starts[i] + extent : starts[i];
+        int64_t to = ends[i] < 0 ? ends[i] + extent : ends[i] > extent ? extent : ends[i];
+        if (from < 0 || to <= from) return false;
+        b->offset[d] = from, b->extent[d] = to - from;
+    }
+    return true;
+}
+
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {
+    const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
+    size_t ndim = 0, nargs = 0;
+    const int64_t *whole = term_dims(l->t, x->term, &ndim);
+    for (size_t i = 0; i < op->inputs.count; i++) nargs += op->inputs.slots[i].nargs;
+    if (ndim > WEFT_MAX_RANK) whole = NULL;
+    if (!to || to->nargs != 1 || nargs != 1 || !whole || !lift_is_same(l, x)) return false;
+    box b = {.of = x->term, .ndim = ndim};
+    memcpy(b.whole, whole, ndim * sizeof *whole);
+    const weft_var *v = to->args[0]->var;
+    if (!slice_bounds(op, &b) || v->ndim != ndim) return false;
+    *out = *x;
+    bool any = false;
+    for (size_t d = 0; d < ndim; d++) {
+        if (!is_cut_at(&b, d)) continue;
+        uint32_t axes = lift_placed_axes(l, v, d);
+        if (!axes || lift_product(b.extent[d], lift_extent(l, axes)) != b.whole[d]) return false;
+        if (lift_part(l, rank, axes) * b.extent[d] != b.offset[d]) return false;
+        for (size_t i = 0; i < l->grid.naxes; i++)
+            if (axes >> i & 1) {
+                if (out->along[i] != ALONG_SAME) return false;
+                out->along[i] = (int8_t)d;
+            }
+        any = true;
+    }
+    return any;
+}

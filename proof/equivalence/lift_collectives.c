@@ -1,0 +1,295 @@
+/* lift_collectives.c: what collectives make of what ranks have.
+ *
+ * A sum over the ranks of a ring, which must be all that differ along some axes of the grid, turns shares along these
+ * into the value itself, and values that all of them have into as many times the value; a gather does so with parts.
+ * All members must have the same value, as parts or shares of one family: else their sum is a sum of different values,
+ * which is followed only where each is the same on all ranks. */
+#include "proof/equivalence/lift.h"
+
+/* --- which collectives belong together -------------------------------------------------------------------------------
+ */
+
+/* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
+static const collective *partner_of(const lifter *l, size_t self, size_t at, size_t rank) {
+    const collective *own = l->outputs[self].collectives;
+    if (l->uniform) return &l->outputs[rank].collectives[at];
+    int64_t ring_id = op_ring(own[at].op);
+    const outputs *o = &l->outputs[rank];
+    for (size_t i = 0, k = at; i < o->ncollectives; i++, k++) { /* mostly at the same place */
+        if (k >= o->ncollectives) k = 0;
+        if (l->turn[rank][k] == l->turn[self][at] && op_ring(o->collectives[k].op) == ring_id)
+            return &o->collectives[k];
+    }
+    return NULL;
+}
+
+static bool is_structure(head_kind kind) {
+    return kind == HEAD_FLAT || kind == HEAD_RESHAPE || kind == HEAD_CAST || kind == HEAD_SCALE || kind == HEAD_PART;
+}
+
+/* The reduces that the result of a collective of a bucket consists of. */
+static void record_below(lifter *l, size_t rank, uint32_t id, uint32_t number) {
+    l->record[rank][id] = number;
+    if (!is_structure(term_head(l->t, id)->kind)) return;
+    for (size_t i = 0; i < l->t->items[id].nargs; i++) record_below(l, rank, term_args(l->t, id)[i].term, number);
+}
+
+weft_status lift_record(lifter *l, size_t rank, arena *memory) {
+    const outputs *o = &l->outputs[rank];
+    if (!(l->turn[rank] = ARENA_ARRAY(memory, uint32_t, o->ncollectives + 1))) return base_out_of_memory();
+    for (size_t k = 0; k < o->ncollectives; k++) {
+        record_below(l, rank, o->collectives[k].result, (uint32_t)k + 1);
+        size_t last = k;
+        while (last-- > 0 && op_ring(o->collectives[last].op) != op_ring(o->collectives[k].op)) continue;
+        l->turn[rank][k] = last < k ? l->turn[rank][last] + 1 : 0;
+    }
+    return NULL;
+}
+
+/* Where `id` is in `own`, what is in the like-built `other`; TERM_NONE: nothing. */
+static uint32_t counterpart(const terms *t, uint32_t own, uint32_t other, uint32_t id) {
+    if (own == id) return other;
+    const term *a = &t->items[own], *b = &t->items[other];
+    if (!is_structure(term_head(t, own)->kind) || a->head != b->head || a->nargs != b->nargs) return TERM_NONE;
+    for (size_t i = 0; i < a->nargs; i++) {
+        uint32_t found = counterpart(t, term_args(t, own)[i].term, term_args(t, other)[i].term, id);
+        if (found != TERM_NONE) return found;
+    }
+    return TERM_NONE;
+}
+
+/* What the rank gives to the collective that made `id` on `self`; TERM_NONE: nothing that goes with it. */
+static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t rank) {
+    uint32_t at = l->record[self][id];
+    const collective *own = &l->outputs[self].collectives[at - 1], *other = partner_of(l, self, at - 1, rank);
+    if (!other || strcmp(own->op->type->bytes, other->op->type->bytes) != 0) return TERM_NONE;
+    if (own->result == id && term_is(l->t, id, HEAD_OUT)) return other->argument;
+    uint32_t found = counterpart(l->t, own->result, other->result, id);
+    bool alike = found != TERM_NONE && term_is(l->t, found, HEAD_REDUCE) &&
+                 term_head(l->t, found)->reduce == term_head(l->t, id)->reduce;
+    return alike ? term_args(l->t, found)[0].term : TERM_NONE;
+}
+
+/* --- whether members have the same -----------------------------------------------------------------------------------
+ */
+
+typedef enum agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } agreement;
+
+static bool is_member(const lifter *l, size_t self, size_t rank, uint32_t axes) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!(axes >> i & 1) && l->grid.at[self][i] != l->grid.at[rank][i]) return false;
+    return true;
+}
+
+/* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
+static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x) {
+    uint32_t at = l->record[self][id];
+    for (size_t i = 0; i < l->nranks; i++) {
+        uint32_t theirs;
+        if (i == self || !is_member(l, self, i, axes)) continue;
+        const collective *c = partner_of(l, self, at - 1, i);
+        uint32_t argument = c ? argument_of(l, self, id, i) : TERM_NONE;
+        if (argument == TERM_NONE || !lift_ring_axes(l, i, c->op, &theirs) || theirs != axes) return MEMBERS_DIFFER;
+        const lifted *y = &l->known[i][argument];
+        if (y->state == LIFT_PENDING) return MEMBERS_WAIT;
+        if (y->state != x->state || y->term != x->term || y->family != x->family ||
+            memcmp(y->along, x->along, sizeof x->along) != 0)
+            return MEMBERS_DIFFER;
+    }
+    return MEMBERS_AGREE;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------------
+ */
+
+/* What a reduce over `axes` makes of what all members have. */
+static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint32_t axes, const lifted *x,
+                                lifted *out) {
+    bool adds = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG;
+    uint32_t shares = axes & lift_axes_with(l, x, ALONG_SHARE), same = axes & lift_axes_with(l, x, ALONG_SAME);
+    *out = lift_unknown(id, shares ? "it is no sum" : "it multiplies what is equal on all ranks");
+    if ((shares | same) != axes) {
+        *out = lift_unknown(id, "it combines the parts of different ranks");
+        return NULL;
+    }
+    if (!adds && (shares || (reduce == WEFT_REDUCE_PROD && axes))) return NULL;
+    *out = *x;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (shares >> i & 1) out->along[i] = ALONG_SAME;
+    if (reduce == WEFT_REDUCE_SUM) TRY(lift_times(l, out->term, lift_extent(l, same), false, &out->term));
+    if (reduce == WEFT_REDUCE_AVG) TRY(lift_times(l, out->term, lift_extent(l, shares), true, &out->term));
+    lift_name_family(l, x, 1, out);
+    return NULL;
+}
+
+/* A sum over all ranks of what different programs give: each must be the same on all ranks, of its rank's own. */
+static weft_status sum_of_different(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    value *args = base_alloc(&l->t->context->allocator, l->nranks * sizeof *args);
+    if (!args) return base_out_of_memory();
+    weft_status status = NULL;
+    *out = lift_same(TERM_NONE);
+    for (size_t i = 0; i < l->nranks && out->state == LIFT_KNOWN; i++) {
+        uint32_t argument = argument_of(l, rank, id, i);
+        lifted x = argument == TERM_NONE ? lift_unknown(id, "another rank has no collective to go with it")
+                                         : l->known[i][argument];
+        if (lift_is_open(&x))
+            *out = x;
+        else if (!lift_is_same(l, &x))
+            *out = lift_unknown(id, "ranks give it different values that are parts or shares");
+        else
+            args[i] = value_of(x.term);
+    }
+    value sum;
+    int32_t dtype = l->t->items[id].dtype;
+    if (out->state == LIFT_KNOWN) status = term_sum(l->t, args, l->nranks, dtype, &sum);
+    if (!status && out->state == LIFT_KNOWN) out->term = sum.term;
+    base_free(&l->t->context->allocator, args, l->nranks * sizeof *args);
+    return status;
+}
+
+/* Whether no other rank gives it anything else, as far as terms tell. */
+static bool all_give_same_term(const lifter *l, size_t rank, uint32_t id) {
+    for (size_t i = 0; i < l->nranks; i++)
+        if (argument_of(l, rank, id, i) != term_args(l->t, id)[0].term) return false;
+    return true;
+}
+
+weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    const head *h = term_head(l->t, id);
+    weft_reduce reduce = h->reduce;
+    uint32_t own = term_args(l->t, id)[0].term, at = l->record[rank][id], axes;
+    uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
+    const lifted x = l->known[rank][own];
+    const weft_op *op = at ? l->outputs[rank].collectives[at - 1].op : NULL;
+    bool full = h->ints && h->nints == l->nranks;
+    if (op && full && reduce == WEFT_REDUCE_SUM && !l->uniform && !all_give_same_term(l, rank, id)) {
+        if (lift_is_open(&x) || members_agree(l, rank, id, all, &x) == MEMBERS_DIFFER)
+            return sum_of_different(l, rank, id, out);
+    }
+    if (lift_is_open(&x)) return *out = x, NULL;
+    if (full)
+        axes = all;
+    else if (!op || !lift_ring_axes(l, rank, op, &axes)) {
+        *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh");
+        return NULL;
+    }
+    agreement found = op ? members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER) {
+        *out = lift_unknown(id, "ranks give it different values");
+        return NULL;
+    }
+    return reduce_along(l, id, reduce, axes, &x, out);
+}
+
+/* --- from and to a root ----------------------------------------------------------------------------------------------
+ */
+
+static bool is_one_of(const weft_op *op, const char *a, const char *b) {
+    return op_is(op, a) || op_is(op, b);
+}
+
+static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
+    const ring *of = program_find_ring(l->programs[rank], op_ring(op));
+    uint32_t at = l->record[rank][id], axes = 0;
+    bool sends = is_one_of(op, "c_broadcast", "broadcast");
+    int64_t root = attr_int(op, sends ? "root" : "root_id", 0);
+    *out = lift_unknown(id, "a collective whose ring is not known");
+    if (!of || !at || root < 0 || root >= of->nranks || of->ranks[root] >= (int64_t)l->nranks) return NULL;
+    size_t root_rank = (size_t)of->ranks[root];
+    const collective *c = partner_of(l, rank, at - 1, sends ? root_rank : rank);
+    if (!c || strcmp(op->type->bytes, c->op->type->bytes) != 0) return NULL;
+    lifted x = l->known[sends ? root_rank : rank][c->argument];
+    bool lies = lift_ring_axes(l, rank, op, &axes);
+    if (lift_is_open(&x)) return *out = x, NULL;
+    if (sends) {
+        bool is_own = lies ? (lift_axes_with(l, &x, ALONG_SAME) & axes) != axes : !lift_is_same(l, &x);
+        *out = is_own ? lift_unknown(id, "the root sends what is only its own") : x;
+        return NULL;
+    }
+    bool is_sum = op_is(op, "c_reduce_sum") || attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM;
+    bool shares = lies && (lift_axes_with(l, &x, ALONG_SHARE) & axes) == axes;
+    if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
+    if (!is_sum || !shares) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
+    agreement found = members_agree(l, rank, id, axes, &x);
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
+    return reduce_along(l, id, WEFT_REDUCE_SUM, axes, &x, out);
+}
+
+/* --- parts -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether parts along `axes` are the innermost ones of dimension `d`: they lie next to one another in what the rest of
+ * the axes leaves. */
+static bool is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!(axes >> i & 1) && x->along[i] == d && axes & ((UINT32_C(1) << i) - 1)) return false;
+    return true;
+}
+
+/* Whether dimension `d` of one is n times as long as that of the other; true too where that is not known. */
+static bool is_times_as_long(const terms *t, uint32_t longer, uint32_t shorter, int d, int64_t n) {
+    size_t nlong, nshort;
+    const int64_t *a = term_dims(t, longer, &nlong), *b = term_dims(t, shorter, &nshort);
+    return !a || !b || ((size_t)d < nlong && (size_t)d < nshort && a[d] == lift_product(b[d], n));
+}
+
+/* Parts along the axes of the ring put together along dimension `d`, or cut, or the shares' sum cut. */
+static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op *op, int from, int to, const lifted *x,
+                              lifted *out) {
+    uint32_t axes;
+    int d = from >= 0 ? from : to;
+    *out = lift_unknown(id, "its ring is no line of the mesh, or in another order than the parts");
+    if (d < 0 || !lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
+    *out = lift_unknown(id, from >= 0            ? "it gathers what are no parts along that dimension"
+                            : from == ALONG_SAME ? "it cuts what ranks do not have alike"
+                                                 : "it adds up what are no shares");
+    if ((lift_axes_with(l, x, from) & axes) != axes || !is_innermost(l, x, axes, d)) return NULL;
+    uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
+    *out = lift_unknown(id, "what it makes has other extents than the ring says");
+    if (!is_times_as_long(l->t, from >= 0 ? id : argument, from >= 0 ? argument : id, d, lift_extent(l, axes)))
+        return NULL;
+    agreement found = l->record[rank][id] ? members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
+    *out = *x;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (axes >> i & 1) out->along[i] = (int8_t)to;
+    lift_name_family(l, x, 1, out);
+    return NULL;
+}
+
+static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
+    uint32_t axes;
+    bool is_boxes = false;
+    TRY(move_parts(l, rank, id, op, 0, ALONG_SAME, x, out));
+    if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
+    agreement found = members_agree(l, rank, id, axes, x);
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    return found == MEMBERS_AGREE ? lift_gather_boxes(l, rank, id, op, x, &is_boxes, out) : NULL;
+}
+
+weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
+    uint32_t of = term_args(l->t, id)[0].term;
+    if (is_one_of(op, "c_broadcast", "broadcast") || is_one_of(op, "c_reduce_sum", "reduce"))
+        return lift_rooted(l, rank, id, op, out);
+    *out = lift_unknown(id, "this collective is not followed");
+    if (l->t->items[of].nargs != 1) return NULL;
+    uint32_t argument = term_args(l->t, of)[0].term;
+    const lifted x = l->known[rank][argument];
+    int last = l->t->items[argument].ndim - 1;
+    if (lift_is_open(&x)) return *out = x, NULL;
+    bool cuts = op_is(op, "c_split");
+    if (!cuts && !l->record[rank][id]) return NULL;
+    if (is_one_of(op, "c_allgather", "all_gather")) return lift_gather(l, rank, id, op, &x, out);
+    if (op_is(op, "c_concat") && last >= 0) return move_parts(l, rank, id, op, last, ALONG_SAME, &x, out);
+    if (is_one_of(op, "c_reducescatter", "reduce_scatter") &&
+        attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM)
+        return move_parts(l, rank, id, op, ALONG_SHARE, 0, &x, out);
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    bool own_part =
+        cuts && r && attr_int(op, "nranks", 1) == r->nranks && attr_int(op, "rank", 0) == ring_index(r, (int64_t)rank);
+    if (own_part && last >= 0) return move_parts(l, rank, id, op, ALONG_SAME, last, &x, out);
+    return NULL;
+}

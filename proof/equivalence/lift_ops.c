@@ -1,0 +1,175 @@
+/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are the same on all ranks,
+ * and shares, in which it must be linear, or parts, which lift_dims.c follows to its outputs. */
+#include "proof/equivalence/lift.h"
+
+typedef struct function {
+    lifter *l;
+    uint32_t id;   /* the output */
+    const head *h; /* of the op */
+    size_t nargs;
+    lifted *args;
+    value *scratch;
+    int64_t times; /* what the output must be multiplied by: means over fewer elements */
+} function;
+
+/* --- what an output depends on ---------------------------------------------------------------------------------------
+ */
+
+static bool is_type_only(const head *h, size_t i) {
+    return h->roles && i < h->nargs && h->roles[i] == ROLE_TYPE_ONLY;
+}
+
+static bool is_linear(const head *h, size_t i) {
+    return h->pulls && h->roles && i < h->nargs && h->roles[i] == ROLE_LINEAR;
+}
+
+/* The gradient of one factor of a product needs the other factor alone. */
+static bool is_product_grad(const head *h) {
+    static const char *const types[] = {"elementwise_mul_grad", "matmul_v2_grad", "bmm_grad", "mul_grad"};
+    for (size_t i = 0; h->schema && i < sizeof types / sizeof *types; i++)
+        if (strcmp(h->schema->type, types[i]) == 0) return true;
+    return false;
+}
+
+static void drop_share(const lifter *l, lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (x->along[i] == ALONG_SHARE) x->along[i] = ALONG_SAME;
+    x->family = 0;
+    if (term_is(l->t, x->term, HEAD_SCALE)) x->term = term_args(l->t, x->term)[0].term;
+}
+
+/* Arguments whose numbers output `slot_text` does not depend on: any of that type will do, so a share's factor is left
+ * out, as the serial program has none there. */
+static void drop_unused(const function *f, const char *slot_text) {
+    size_t at = 0;
+    const head *h = f->h;
+    bool product = is_product_grad(h);
+    for (size_t i = 0; i < h->op->inputs.count; i++) {
+        const slot *s = &h->op->inputs.slots[i];
+        bool own =
+            product && s->name->nbytes == 1 && slot_text[0] == s->name->bytes[0] && strcmp(slot_text + 1, "@GRAD") == 0;
+        for (size_t k = 0; k < s->nargs; k++, at++) {
+            lifted *x = &f->args[at];
+            if (x->state == LIFT_KNOWN && lift_has(f->l, x, ALONG_SHARE) && (own || is_type_only(h, at)))
+                drop_share(f->l, x);
+        }
+    }
+}
+
+/* The first argument that is not known, or waits; NULL: all are. */
+static const lifted *first_open(const function *f) {
+    for (size_t i = 0; i < f->nargs; i++) {
+        const lifted *x = &f->args[i];
+        if (x->state == LIFT_PENDING || (x->state == LIFT_UNKNOWN && !is_type_only(f->h, i))) return x;
+    }
+    return NULL;
+}
+
+/* --- along an axis ---------------------------------------------------------------------------------------------------
+ */
+
+static bool is_cut(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && x->along[axis] >= 0;
+}
+
+static bool is_share(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && x->along[axis] == ALONG_SHARE;
+}
+
+/* What the output is along the axis; words: why that is not known. */
+static const char *along_axis(function *f, size_t axis, int8_t *out) {
+    bool cut = false, share = false, linear = true;
+    for (size_t i = 0; i < f->nargs; i++) {
+        cut |= is_cut(&f->args[i], axis);
+        share |= is_share(&f->args[i], axis);
+        linear = linear && (!is_share(&f->args[i], axis) || is_linear(f->h, i));
+    }
+    *out = share ? ALONG_SHARE : ALONG_SAME;
+    if (share && (cut || !linear))
+        return "it uses a share of a sum over ranks as if it were the sum: a reduce is missing";
+    if (!cut) return NULL;
+    const terms *t = f->l->t;
+    cut_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};
+    bool mean = false;
+    if (!cut_output(&in, f->id, out, &mean)) return "it is not known to treat each row for itself";
+    if (mean) f->times *= f->l->grid.extent[axis];
+    if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
+    return NULL;
+}
+
+/* --- over serial values ----------------------------------------------------------------------------------------------
+ */
+
+/* Along axes on which others are shares, the same value counts once a rank. */
+static weft_status fill_arguments(function *f, const lifted *made) {
+    for (size_t i = 0; i < f->nargs; i++) {
+        const lifted *x = &f->args[i];
+        f->scratch[i] = value_of(x->term);
+        if (x->state != LIFT_KNOWN || !is_linear(f->h, i) || !dtype_is_float(f->l->t->items[x->term].dtype)) continue;
+        uint32_t once = 0;
+        for (size_t k = 0; k < f->l->grid.naxes; k++) {
+            bool others = false;
+            for (size_t j = 0; j < f->nargs; j++) others |= is_share(&f->args[j], k);
+            if (others && made->along[k] == ALONG_SHARE && x->along[k] == ALONG_SAME) once |= UINT32_C(1) << k;
+        }
+        TRY(lift_times(f->l, x->term, lift_extent(f->l, once), false, &f->scratch[i].term));
+    }
+    return NULL;
+}
+
+/* The output of the op over the serial values. */
+static weft_status apply(function *f, lifted *made) {
+    terms *t = f->l->t;
+    uint32_t op = term_args(t, f->id)[0].term, inner_id;
+    bool is_joined;
+    TRY(fill_arguments(f, made));
+    TRY(lift_join_boxes(f->l, f->h->op, f->scratch, f->nargs, &is_joined, &made->term));
+    if (is_joined) return NULL;
+    TRY(term_make(t, t->items[op].head, f->scratch, f->nargs, WEFT_DTYPE_NONE, 0, NULL, &inner_id));
+    size_t ndim = 0;
+    const int64_t *own = term_dims(t, f->id, &ndim);
+    if (ndim > WEFT_MAX_RANK) own = NULL;
+    int64_t dims[WEFT_MAX_RANK];
+    if (own) lift_extents(f->l, made, ndim, own, dims);
+    value inner = value_of(inner_id);
+    int32_t dtype = t->items[f->id].dtype;
+    TRY(term_make(t, t->items[f->id].head, &inner, 1, dtype, ndim, own ? dims : NULL, &made->term));
+    return lift_times(f->l, made->term, f->times, false, &made->term);
+}
+
+static weft_status follow(function *f, lifted *out) {
+    lifted made = lift_same(TERM_NONE);
+    for (size_t k = 0; k < f->l->grid.naxes; k++) {
+        const char *words = along_axis(f, k, &made.along[k]);
+        if (words) return *out = lift_unknown(f->id, words), NULL;
+    }
+    TRY(apply(f, &made));
+    lift_name_family(f->l, f->args, f->nargs, &made);
+    *out = made;
+    return NULL;
+}
+
+weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    uint32_t op = term_args(l->t, id)[0].term;
+    size_t n = l->t->items[op].nargs;
+    head own = *term_head(l->t, op); /* the table of heads may move */
+    arena memory;
+    arena_init(&memory, &l->t->context->allocator);
+    weft_status status = NULL;
+    function f = {.l = l, .id = id, .h = &own, .nargs = n, .times = 1};
+    f.args = ARENA_ARRAY(&memory, lifted, n + 1);
+    f.scratch = ARENA_ARRAY(&memory, value, n + 1);
+    if (!f.args || !f.scratch) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < n; i++) f.args[i] = l->known[rank][term_args(l->t, op)[i].term];
+    drop_unused(&f, term_head(l->t, id)->label);
+    const lifted *open = first_open(&f);
+    if (open)
+        *out = *open;
+    else if (op_is(own.op, "c_embedding") || op_is(own.op, "c_embedding_grad"))
+        TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
+    else if (n != 1 || !lift_takes_part(l, rank, own.op, &f.args[0], out))
+        TRY_DONE(follow(&f, out));
+done:
+    arena_fini(&memory);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* ops_fixture_cuts.c: whether ops of ranks that hold parts give parts, or shares, as the proof against a serial
+ * program says (proof/equivalence/lift_dims.c).
+ *
+ * Inputs are cut in all ways. Where all outputs are said to be known, the kernel runs on every rank's. */
+#include <math.h>
+#include <string.h>
+
+#include "proof/equivalence/lift.h"
+#include "tests/support/kernel_run.h"
+#include "tests/support/ops_fixture_run.h"
+
+enum { MOST_ARGS = 10, MOST_WAYS = 3000, MOST_RANKS = 5 };
+
+typedef struct cutting {
+    fixture_run *r;
+    weft_op *op;
+    const op_args *a;
+    const tensor *in; /* before it ran: outputs may be inputs */
+    uint64_t number;
+    int64_t nranks;
+    terms t;
+    size_t nargs, nout;
+    uint32_t in_at[MOST_ARGS], out_at[MOST_ARGS]; /* of an argument of the op: its tensor */
+    lifted args[MOST_ARGS];
+    value own[MOST_ARGS];
+    uint32_t out_id[MOST_ARGS];
+    int8_t out_along[MOST_ARGS];
+    bool out_mean[MOST_ARGS];
+} cutting;
+
+/* --- parts -----------------------------------------------------------------------------------------------------------
+ */
+
+/* What a rank holds of the tensor, or room for it. */
+static bool take_part(const cutting *c, const tensor *from, int d, int64_t rank, bool filled, tensor *to) {
+    *to = *from;
+    if (d < 0) {
+        tensor *copy = fixture_copies(c->r, from, 1, filled, false);
+        if (copy) *to = *copy;
+        return copy != NULL;
+    }
+    to->dims[d] /= c->nranks;
+    to->numel /= c->nranks;
+    size_t inner = weft_dtype_nbytes(from->dtype), nbytes = (size_t)to->numel * inner;
+    if (!(to->data = arena_alloc(&c->r->arena, nbytes + 1))) return false;
+    for (int i = d + 1; i < from->ndim; i++) inner *= (size_t)from->dims[i];
+    inner *= (size_t)to->dims[d];
+    for (size_t at = 0, k = (size_t)rank; filled && at < nbytes; at += inner, k += (size_t)c->nranks)
+        memcpy((char *)to->data + at, (char *)from->data + k * inner, inner);
+    return true;
+}
+
+static double element(const tensor *t, int64_t i) {
+    switch (t->dtype) {
+    case WEFT_FP32: return (double)((float *)t->data)[i];
+    case WEFT_FP64: return ((double *)t->data)[i];
+    case WEFT_INT64: return (double)((int64_t *)t->data)[i];
+    case WEFT_INT32: return (double)((int32_t *)t->data)[i];
+    default: return (double)((uint8_t *)t->data)[i];
+    }
+}
+
+static bool is_close(double found, double wanted) {
+    return found == wanted || fabs(found - wanted) <= 2e-4 * (1.0 + fabs(wanted)) || (isnan(found) && isnan(wanted));
+}
+
+/* Whether the ranks' outputs are what is said of them. */
+static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const tensor *out) {
+    double times = c->out_mean[k] ? (double)c->nranks : 1.0;
+    tensor want;
+    for (int64_t rank = 0; rank < c->nranks; rank++) {
+        if (!take_part(c, whole, c->out_along[k] < 0 ? -1 : c->out_along[k], rank, true, &want)) return false;
+        for (int64_t i = 0; i < want.numel; i++) {
+            double found = element(&out[rank], i);
+            for (int64_t j = 0; c->out_along[k] == ALONG_SHARE && j < c->nranks; j++)
+                if (j != rank) found += element(&out[j], i);
+            if (!is_close(found, times * element(&want, i))) return false;
+        }
+    }
+    return true;
+}
+
+/* --- one way to cut --------------------------------------------------------------------------------------------------
+ */
+
+static bool knows_outputs(cutting *c) {
+    cut_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0};
+    for (size_t k = 0; k < c->nout; k++)
+        if (!cut_output(&in, c->out_id[k], &c->out_along[k], &c->out_mean[k])) return false;
+    return c->nout > 0;
+}
+
+static bool check_way(cutting *c) {
+    tensor *in[MOST_RANKS], *out[MOST_RANKS];
+    if (!knows_outputs(c)) return true;
+    for (int64_t rank = 0; rank < c->nranks; rank++) {
+        in[rank] = fixture_copies(c->r, c->in, c->a->nin, true, false);
+        out[rank] = fixture_copies(c->r, c->a->out, c->a->nout, false, false);
+        if (!in[rank] || !out[rank]) return fixture_fail(c->r, "out of memory");
+        for (size_t i = 0; i < c->nargs; i++)
+            if (!take_part(c, &c->in[c->in_at[i]], c->args[i].along[0], rank, true, &in[rank][c->in_at[i]]))
+                return fixture_fail(c->r, "out of memory");
+        for (size_t k = 0; k < c->nout; k++)
+            if (!take_part(c, &c->a->out[c->out_at[k]], c->out_along[k], rank, false, &out[rank][c->out_at[k]]))
+                return fixture_fail(c->r, "out of memory");
+        weft_status status =
+            kernel_run_op(c->op, in[rank], c->a->in_first, out[rank], c->a->out_first, c->number, &c->r->arena);
+        if (status) return fixture_fail_status(c->r, status);
+    }
+    for (size_t k = 0; k < c->nout; k++) {
+        tensor all[MOST_RANKS];
+        for (int64_t rank = 0; rank < c->nranks; rank++) all[rank] = out[rank][c->out_at[k]];
+        if (!is_as_said(c, k, &c->a->out[c->out_at[k]], all))
+            return fixture_fail(c->r, "%s: output %zu of ranks that hold parts is not %d, of inputs %d %d %d",
+                                c->op->type->bytes, k, c->out_along[k], c->args[0].along[0],
+                                c->nargs > 1 ? c->args[1].along[0] : -1, c->nargs > 2 ? c->args[2].along[0] : -1);
+    }
+    c->r->nlinear++;
+    return true;
+}
+
+static bool check_all_ways(cutting *c, size_t from, bool any) {
+    if (from == c->nargs) return !any || check_way(c);
+    const tensor *x = &c->in[c->in_at[from]];
+    for (int d = -1; d < x->ndim; d++) {
+        if (d >= 0 && (x->dims[d] < c->nranks || x->dims[d] % c->nranks)) continue;
+        c->args[from].along[0] = (int8_t)d;
+        if (!check_all_ways(c, from + 1, any || d >= 0)) return false;
+    }
+    return true;
+}
+
+/* --- an op -----------------------------------------------------------------------------------------------------------
+ */
+
+static bool add_place(cutting *c, const char *slot_text, const tensor *x, uint32_t *out) {
+    shape s = {.dtype = (int32_t)x->dtype, .ndim = x->ndim, .height = -1};
+    memcpy(s.dims, x->dims, sizeof s.dims);
+    weft_status status = term_leaf(&c->t, HEAD_INPUT, slot_text, &s, out);
+    return status ? fixture_fail_status(c->r, status) : true;
+}
+
+/* The arguments in the op's order; false: it cannot be cut, or that failed. */
+static bool gather(cutting *c, bool is_output, bool *out_fits) {
+    const op_schema *s = op_schema_of(c->op);
+    const slot_list *list = is_output ? &c->op->outputs : &c->op->inputs;
+    size_t n = 0, ways = 1;
+    *out_fits = false;
+    for (size_t i = 0; i < list->count; i++) {
+        size_t at = 0, count = is_output ? s->noutputs : s->ninputs;
+        while (at < count && !name_is(list->slots[i].name, is_output ? s->outputs[at].name : s->inputs[at].name)) at++;
+        if (list->slots[i].nargs && at == count) return true;
+        for (uint32_t k = 0; k < list->slots[i].nargs; k++, n++) {
+            uint32_t to = (is_output ? c->a->out_first : c->a->in_first)[at] + k;
+            const tensor *x = is_output ? &c->a->out[to] : &c->in[to];
+            if (n == MOST_ARGS || x->dtype == WEFT_DTYPE_NONE || x->rows || x->dtype == WEFT_FP16 ||
+                x->dtype == WEFT_BF16)
+                return true;
+            if ((ways *= (size_t)x->ndim + 1) > MOST_WAYS) return true;
+            (is_output ? c->out_at : c->in_at)[n] = to;
+            uint32_t id;
+            if (!add_place(c, list->slots[i].name->bytes, x, &id)) return false;
+            if (is_output)
+                c->out_id[n] = id;
+            else
+                c->own[n] = value_of(id), c->args[n] = lift_same(id);
+        }
+    }
+    *(is_output ? &c->nout : &c->nargs) = n;
+    *out_fits = true;
+    return true;
+}
+
+bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+    cutting c = {.r = r, .op = op, .a = a, .number = number, .in = fixture_copies(r, a->in, a->nin, true, false)};
+    if (!c.in) return fixture_fail(r, "out of memory");
+    weft_status status = kernel_run_op(op, a->in, a->in_first, a->out, a->out_first, number, &r->arena);
+    if (status) return fixture_fail_status(r, status);
+    if (op_has_effect(op, OP_RANDOM) || op_has_effect(op, OP_ALIASES)) return true;
+    status = terms_init(&c.t, r->context);
+    if (status) return fixture_fail_status(r, status);
+    bool fits = false, good = gather(&c, false, &fits);
+    if (good && fits) good = gather(&c, true, &fits);
+    for (c.nranks = 2; good && fits && c.nranks <= MOST_RANKS; c.nranks++) good = check_all_ways(&c, 0, false);
+    terms_fini(&c.t);
+    return good;
+}

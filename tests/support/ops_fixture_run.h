@@ -1,0 +1,50 @@
+/* ops_fixture_run.h: one run of a recording, for the files that run it each in their way: as it is (ops_fixture.c),
+ * twice where ops are marked linear (ops_fixture_marks.c), by parts (ops_fixture_cuts.c), in half precision
+ * (ops_fixture_half.c). */
+#ifndef TESTS_SUPPORT_OPS_FIXTURE_RUN_H
+#define TESTS_SUPPORT_OPS_FIXTURE_RUN_H
+
+#include "executor/kernel.h"
+#include "tests/support/npz.h"
+#include "tests/support/ops_fixture.h"
+
+typedef struct fixture_run {
+    weft_context *context;
+    weft_program *program;
+    npz npz;
+    arena arena;
+    shape_env env;
+    tensor *values; /* by var id; data NULL: not there yet */
+    ops_mode mode;
+    bool values_matter;
+    bool linear;     /* marks of linearity are checked */
+    bool cuts;       /* parts of ranks are checked */
+    size_t nlinear;  /* ops that have a mark; ways to cut that were checked */
+    weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
+    const char *op;
+    char *why;
+    size_t why_nbytes;
+} fixture_run;
+
+/* An op's arguments, in schema order. */
+typedef struct op_args {
+    tensor *in, *out;
+    uint32_t *in_first, *out_first, nin, nout;
+} op_args;
+
+/* Say what is wrong; false. */
+bool fixture_fail(fixture_run *r, const char *format, ...) WEFT_PRINTF(2, 3);
+bool fixture_fail_status(fixture_run *r, weft_status status);
+/* Copies of tensors: of what they hold, or garbage; `widens`: with fp32 for half. NULL: out of memory. */
+tensor *fixture_copies(fixture_run *r, const tensor *from, uint32_t count, bool filled, bool widens);
+bool fixture_has_kernels(const weft_program *p);
+/* Shapes and values of what was recorded; program, npz and arena are there. */
+bool fixture_begin(fixture_run *r);
+/* Infers an op's outputs and gathers its arguments. */
+bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out);
+/* Runs the op, and again on twice its linear inputs: doubling is exact, so outputs double bit for bit. */
+bool fixture_check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+/* Runs the op, and again on parts of its inputs, cut in all ways that the proof against a serial program follows. */
+bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+
+#endif
