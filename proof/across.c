@@ -102,7 +102,7 @@ static weft_status meet_before(across *x, int64_t rank, uint32_t event) {
 static uint32_t event_in_turn(const proof_ranks *r, int64_t rank, int64_t ring_id, uint32_t turn) {
     if (rank < 0 || rank >= r->nranks || r->class_of[rank] == PROOF_NONE) return PROOF_NONE;
     const proof_class *c = &r->classes[r->class_of[rank]];
-    const ring_sequence *list = pairing_find(c, ring_id);
+    const ring_sequence *list = sequences_find(c, ring_id);
     if (!list || turn >= list->count) return PROOF_NONE;
     return c->schedule->collectives[c->order[list->first + turn]].event;
 }
@@ -111,7 +111,7 @@ static uint32_t event_in_turn(const proof_ranks *r, int64_t rank, int64_t ring_i
 static weft_status meet_members(across *x, int64_t rank, int64_t ring_id, uint32_t turn) {
     size_t count;
     bool is_first = true;
-    const int64_t *members = pairing_members(x->ranks, rank, ring_id, &count);
+    const int64_t *members = ring_members(x->ranks, rank, ring_id, &count);
     for (size_t i = 0, nmet = 0; i < count && is_first && x->nsteps < MOST_STEPS; i++) {
         uint32_t event = event_in_turn(x->ranks, members[i], ring_id, turn);
         if (event == PROOF_NONE) continue;

@@ -45,12 +45,13 @@ typedef struct proof_ranks {
     rank_parties *parties; /* NULL: not looked for; each rank is asked */
 } proof_ranks;
 
+/* The members of a ring as `rank` knows it; all ranks where its program does not say. */
+const int64_t *ring_members(const proof_ranks *r, int64_t rank, int64_t ring, size_t *out_count);
+/* sequences.c: fills in the class's schedule, order, sequences and peers. */
+WEFT_MUST_USE weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out);
+const ring_sequence *sequences_find(const proof_class *c, int64_t ring); /* NULL: issues nothing there */
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
 WEFT_MUST_USE weft_status check_pairing(const proof_ranks *r, weft_findings *f);
-WEFT_MUST_USE weft_status pairing_list(const proof_schedule *s, arena *a, proof_class *out);
-const ring_sequence *pairing_find(const proof_class *c, int64_t ring);
-/* The members of a ring as `rank` knows it; all ranks where its program does not say. */
-const int64_t *pairing_members(const proof_ranks *r, int64_t rank, int64_t ring, size_t *out_count);
 /* ring_order.c: where streams launch by themselves, the collectives of a ring are ordered. */
 WEFT_MUST_USE weft_status check_ring_order(const proof_class *class, int64_t rank, weft_findings *f);
 /* deadlock.c: no cycle of waits over ranks, streams and host order. */

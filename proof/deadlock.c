@@ -95,12 +95,12 @@ static weft_status unite_rings(waits_graph *g, int64_t rank, meetings *met) {
     const proof_class *c = &r->classes[r->class_of[rank]];
     for (size_t i = 0; i < c->nsequences; i++) {
         size_t count, k = 0;
-        const int64_t *members = pairing_members(r, rank, c->sequences[i].ring, &count);
+        const int64_t *members = ring_members(r, rank, c->sequences[i].ring, &count);
         while (k < count && members[k] != rank && !is_given(r, members[k])) k++;
         if (k == count || members[k] != rank) continue; /* another member begins */
         for (; k < count; k++) {
             if (!is_given(r, members[k]) || members[k] == rank) continue;
-            const ring_sequence *theirs = pairing_find(&r->classes[r->class_of[members[k]]], c->sequences[i].ring);
+            const ring_sequence *theirs = sequences_find(&r->classes[r->class_of[members[k]]], c->sequences[i].ring);
             bool is_new = true;
             uint64_t key = (uint64_t)r->class_of[rank] << 42 | (uint64_t)r->class_of[members[k]] << 22 | i;
             if (!g->by_rank) TRY(meet_once(g->arena, met, key, &is_new));
@@ -121,7 +121,7 @@ static weft_status unite_party(waits_graph *g, uint32_t of_party, meetings *met)
         if (!members->nparties || members->parties[0].party != of_party) continue; /* another begins */
         for (size_t k = 1; k < members->nparties; k++) {
             uint32_t theirs = r->parties->items[members->parties[k].party].class;
-            const ring_sequence *list = pairing_find(&r->classes[theirs], c->sequences[i].ring);
+            const ring_sequence *list = sequences_find(&r->classes[theirs], c->sequences[i].ring);
             bool is_new;
             TRY(meet_once(g->arena, met, (uint64_t) class << 42 | (uint64_t)theirs << 22 | i, &is_new));
             if (list && is_new)
@@ -218,7 +218,7 @@ static weft_status unite_peers(waits_graph *g, int64_t rank, weft_findings *f) {
         const proof_collective *c = &s->collectives[mine->peers[i]], *run = &s->collectives[mine->peers[first]];
         if (!is_same_pair(run, c->ring, c->peer, c->is_send)) first = i;
         size_t count;
-        const int64_t *members = pairing_members(r, rank, c->ring, &count);
+        const int64_t *members = ring_members(r, rank, c->ring, &count);
         int64_t me = index_in(members, count, rank), other = c->peer < (int64_t)count ? members[c->peer] : -1;
         if (me < 0 || !is_given(r, other)) continue;
         const proof_class *theirs = &r->classes[r->class_of[other]];

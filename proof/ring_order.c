@@ -33,7 +33,7 @@ static weft_status check_event(ring_tracker *t, uint32_t event) {
     const proof_event *e = &s->events[event];
     const ring_sequence *on = NULL;
     if (e->collective != PROOF_NONE && s->collectives[e->collective].peer < 0)
-        on = pairing_find(t->class, s->collectives[e->collective].ring);
+        on = sequences_find(t->class, s->collectives[e->collective].ring);
     order_start(&t->walk, event);
     size_t i = on ? (size_t)(on - t->class->sequences) : 0;
     if (on && t->last[i] != PROOF_NONE && !t->told[i]) {

@@ -46,13 +46,13 @@ static weft_status number_rings(machine *m, int64_t rank) {
     const proof_class *c = class_at(m, rank);
     for (size_t i = 0; i < c->nsequences; i++) {
         size_t count, first = 0, ngiven = 0;
-        const int64_t *members = pairing_members(m->r, rank, c->sequences[i].ring, &count);
+        const int64_t *members = ring_members(m->r, rank, c->sequences[i].ring, &count);
         while (first < count && !is_given(m->r, members[first])) first++;
         if (first == count || members[first] != rank) continue;
         for (size_t k = first; k < count; k++) {
             if (!is_given(m->r, members[k])) continue;
             const proof_class *d = class_at(m, members[k]);
-            const ring_sequence *list = pairing_find(d, c->sequences[i].ring);
+            const ring_sequence *list = sequences_find(d, c->sequences[i].ring);
             ngiven++;
             for (uint32_t n = 0; list && n < list->count; n++)
                 m->ranks[members[k]].instance_of[d->order[list->first + n]] = (uint32_t)m->ninstances + n;

@@ -92,7 +92,7 @@ static weft_status list_ranks(verifier *v) {
     proof_class *classes = ARENA_ARRAY(&v->arena, proof_class, r->nclasses);
     if (!all || !classes) return base_out_of_memory();
     for (int64_t i = 0; i < r->nranks; i++) all[i] = i;
-    for (size_t c = 0; c < r->nclasses; c++) TRY(pairing_list(&v->schedules[c], &v->arena, &classes[c]));
+    for (size_t c = 0; c < r->nclasses; c++) TRY(sequences_list(&v->schedules[c], &v->arena, &classes[c]));
     r->all = all;
     r->classes = classes;
     TRY(alike_in_motion(v->schedules, r->nclasses, false, &v->arena, &v->alike));

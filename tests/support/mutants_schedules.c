@@ -216,7 +216,7 @@ static void prove_plan(const weft_plan *plan, bool *out_races, bool *out_overwri
     arena_init(&found.arena, &plan->context->allocator);
     must(schedule_from_plan(plan, &a, &s));
     must(check_races(&s, 0, &found));
-    must(pairing_list(&s, &a, &class));
+    must(sequences_list(&s, &a, &class));
     must(check_ring_order(&class, 0, &found));
     *out_races = found.count > 0;
     found.count = 0;

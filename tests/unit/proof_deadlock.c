@@ -164,7 +164,7 @@ Test(proof_deadlock, a_ring_on_two_streams) {
             cr_assert_null(schedule_collective(&s, 0, WEFT_FP32, 4, &c));
         }
         cr_assert_null(schedule_end(&s));
-        cr_assert_null(pairing_list(&s, &a, &class));
+        cr_assert_null(sequences_list(&s, &a, &class));
         cr_assert_null(check_ring_order(&class, 0, &found));
         cr_expect_eq(found.count, 1 - with_wait);
         arena_fini(&found.arena);
@@ -314,7 +314,7 @@ static bool is_found(weft_context *context, const proof_schedule *s, const weft_
     proof_class classes[MOST_RANKS];
     weft_findings found = {.context = context, .max = 10};
     arena_init(&found.arena, &context->allocator);
-    for (int64_t r = 0; r < nranks; r++) must_not_fail(pairing_list(&s[r], a, &classes[r]));
+    for (int64_t r = 0; r < nranks; r++) must_not_fail(sequences_list(&s[r], a, &classes[r]));
     proof_ranks ranks = {.context = context,
                          .classes = classes,
                          .nclasses = (size_t)nranks,

@@ -1,0 +1,82 @@
+/* sequences.c: what a program issues on each of its rings, in order, and with each of its peers. */
+#include <stdlib.h>
+
+#include "program/grow.h"
+#include "proof/checks.h"
+
+typedef struct ring_key {
+    int64_t ring;
+    uint32_t index;
+} ring_key;
+
+static int compare_keys(const void *x, const void *y) {
+    const ring_key *a = x, *b = y;
+    if (a->ring != b->ring) return a->ring < b->ring ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+typedef struct peer_key {
+    int64_t ring, peer;
+    bool is_send;
+    uint32_t index;
+} peer_key;
+
+static int compare_peers(const void *x, const void *y) {
+    const peer_key *a = x, *b = y;
+    if (a->ring != b->ring) return a->ring < b->ring ? -1 : 1;
+    if (a->peer != b->peer) return a->peer < b->peer ? -1 : 1;
+    if (a->is_send != b->is_send) return a->is_send ? 1 : -1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static weft_status list_peers(const proof_schedule *s, arena *a, proof_class *out) {
+    peer_key *keys = ARENA_ARRAY(a, peer_key, s->ncollectives + 1);
+    out->npeers = 0;
+    out->peers = ARENA_ARRAY(a, uint32_t, s->ncollectives + 1);
+    if (!keys || !out->peers) return base_out_of_memory();
+    for (size_t i = 0; i < s->ncollectives; i++) {
+        const proof_collective *c = &s->collectives[i];
+        if (c->peer >= 0) keys[out->npeers++] = (peer_key){c->ring, c->peer, c->is_send, (uint32_t)i};
+    }
+    if (out->npeers > 1) qsort(keys, out->npeers, sizeof *keys, compare_peers);
+    for (size_t i = 0; i < out->npeers; i++) out->peers[i] = keys[i].index;
+    return NULL;
+}
+
+weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out) {
+    size_t n = 0;
+    ring_key *keys = ARENA_ARRAY(a, ring_key, s->ncollectives + 1);
+    out->schedule = s;
+    out->order = ARENA_ARRAY(a, uint32_t, s->ncollectives + 1);
+    out->sequences = ARENA_ARRAY(a, ring_sequence, s->ncollectives + 1);
+    if (!keys || !out->order || !out->sequences) return base_out_of_memory();
+    for (size_t i = 0; i < s->ncollectives; i++)
+        if (s->collectives[i].peer < 0) keys[n++] = (ring_key){s->collectives[i].ring, (uint32_t)i};
+    if (n > 1) qsort(keys, n, sizeof *keys, compare_keys);
+    out->nsequences = 0;
+    for (size_t i = 0; i < n; i++) {
+        out->order[i] = keys[i].index;
+        if (!i || keys[i].ring != keys[i - 1].ring)
+            out->sequences[out->nsequences++] = (ring_sequence){.ring = keys[i].ring, .first = (uint32_t)i};
+        out->sequences[out->nsequences - 1].count++;
+    }
+    return list_peers(s, a, out);
+}
+
+const ring_sequence *sequences_find(const proof_class *c, int64_t ring_id) {
+    size_t low = 0, high = c->nsequences;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (c->sequences[middle].ring < ring_id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->nsequences && c->sequences[low].ring == ring_id ? &c->sequences[low] : NULL;
+}
+
+const int64_t *ring_members(const proof_ranks *r, int64_t rank, int64_t ring_id, size_t *out_count) {
+    const ring *found = r->programs[rank] ? program_find_ring(r->programs[rank], ring_id) : NULL;
+    *out_count = found ? (size_t)found->nranks : (size_t)r->nranks;
+    return found ? found->ranks : r->all;
+}
