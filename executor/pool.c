@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "executor/comm/wait.h"
+#include "executor/denormals.h"
 
 enum { PART_BITS = 16, MOST_PARTS = (1 << PART_BITS) - 1, HELPER_SPINS = 4000 };
 
@@ -95,6 +96,7 @@ static void spin_for_job(thread_pool *pool, uint32_t seen) {
 
 static void *work(void *arg) {
     thread_pool *pool = ((helper *)arg)->pool;
+    denormals_flush(); /* as the threads that it helps */
     for (;;) {
         uint32_t seen = atomic_load(&pool->posted.value);
         if (atomic_load(&pool->stopping)) return NULL;

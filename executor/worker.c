@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "executor/executor.h"
+#include "executor/denormals.h"
 #include "executor/group.h"
 #include "executor/pool.h"
 #include "executor/watchdog.h"
@@ -157,7 +158,9 @@ static void run_step(stream_state *s) {
 
 /* Runs the stream's part of a step. Whether it was the last to end. */
 static bool run_part(stream_state *s) {
+    uint64_t host_mode = denormals_flush();
     run_step(s);
+    denormals_restore(host_mode);
     return atomic_fetch_sub(&s->executor->nrunning, 1) == 1;
 }
 

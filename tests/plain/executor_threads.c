@@ -126,6 +126,29 @@ static void test_results(int nranks) {
     finish(&f);
 }
 
+static void set_param(weft_executor *x, int rank, float value) {
+    float values[NELEMENTS];
+    weft_tensor t;
+    for (int i = 0; i < NELEMENTS; i++) values[i] = value;
+    must(weft_executor_get(x, rank, "w_0", &t));
+    t.data = values;
+    must(weft_executor_set(x, rank, "w_0", &t));
+}
+
+/* On every thread that runs ops, and on none of the host's. */
+static void test_subnormals_are_zero(void) {
+    static const volatile float smallest = 1.5e-38f;
+    fixture f;
+    open_fixture(&f, 2, NULL);
+    for (int r = 0; r < 2; r++) set_param(f.executor, r, 1e-39f);
+    must(weft_executor_run(f.executor));
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < NELEMENTS; i++)
+            check(param(f.executor, r, 0)[i] == 0, "rank %d: w_0[%d] is %g", r, i, (double)param(f.executor, r, 0)[i]);
+    check(smallest * 0.25f > 0, "the host's thread flushes subnormals now");
+    finish(&f);
+}
+
 static void test_timing_does_not_show(int nranks) {
     static float first[NPARAMS][NELEMENTS];
     for (int turn = 0; turn < 4; turn++) {
@@ -401,6 +424,7 @@ static void test_overlap_arithmetic(void) {
 int main(void) {
     static const int sizes[] = {1, 2, 3, 4, 8, 16};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) test_results(sizes[i]);
+    test_subnormals_are_zero();
     test_timing_does_not_show(4);
     test_no_allocation();
     test_nth_collective_fails(3);

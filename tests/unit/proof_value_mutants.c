@@ -126,7 +126,9 @@ static const weft_var *handed_on(const weft_op *op, const weft_var *v) {
     for (const weft_op *before = op->prev; before; before = before->prev) {
         if (!writes(before, v)) continue;
         const weft_var *from = op_is(before, "elementwise_add_grad") ? weft_op_input(before, "Out@GRAD", 0) : NULL;
-        if (!from || from->ndim != v->ndim || memcmp(from->dims, v->dims, v->ndim * sizeof *v->dims) != 0) return v;
+        if (!from || from->ndim != v->ndim) return v;
+        for (uint32_t i = 0; i < v->ndim; i++)
+            if (from->dims[i] != v->dims[i]) return v;
         v = from;
     }
     return v;
