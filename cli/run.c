@@ -24,6 +24,13 @@ static const cli_option options[] = {
     {"--late", 0, "OP", LATE_HELP},
     {"--unsafe", 0, NULL, "run although ops may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
+    {"--device", 0, "D", "cpu (default); null: compute nothing, play the plan on virtual clocks"},
+    {"--fault", 0, "OP[:RANK]", "null: a rank dies before op number OP of block 0; may be repeated"},
+    {"--rate-flops", 0, "N", "null: flops a second; default 1e14"},
+    {"--rate-bytes", 0, "N", "null: bytes a second, read or written; default 2e12"},
+    {"--op-time", 0, "US", "null: microseconds that every op takes beside that; default 2"},
+    {"--link-bytes", 0, "N", "null: bytes a second from one member of a ring to the next; default 5e10"},
+    {"--link-latency", 0, "US", "null: microseconds that each of their messages takes beside that; default 5"},
     {"--watchdog", 0, "S[:F]",
      "end a run in which a collective takes S seconds, and 3 times what is usual; F in the first step; default 30:300"},
     {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
@@ -54,6 +61,7 @@ typedef struct session {
     weft_delay *delays;
     size_t ndelays;
     double watchdog, first_step; /* seconds; 0: the default */
+    null_run null_device;
 } session;
 
 static void session_fini(session *s) {
@@ -71,6 +79,7 @@ static void session_fini(session *s) {
     for (size_t i = 0; s->orders && i < s->args->npositional; i++) weft_plan_order_destroy(s->orders[i]);
     free(s->orders);
     cli_reading_fini(&s->reading);
+    null_run_fini(&s->null_device);
 }
 
 char *rank_path(const char *path, int rank) {
@@ -212,7 +221,9 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .nsteps = (size_t)n->steps,
         .plan_capacity = (size_t)n->plans,
         .orders = (const weft_plan_order *const *)s->orders,
-        .executor = {.nthreads = (int)n->threads,
+        .executor = {.device = s->null_device.is_given ? WEFT_DEVICE_NULL : WEFT_DEVICE_CPU,
+                     .null_device = &s->null_device.options,
+                     .nthreads = (int)n->threads,
                      .seed = (uint64_t)s->state.seed,
                      .trace = cli_given(args, "--trace"),
                      .profile = cli_given(args, "--profile"),
@@ -242,8 +253,9 @@ static weft_status open_session(session *s, const numbers *n) {
                *fetch = cli_value(args, "--fetch");
     weft_status status = load_programs(s);
     if (!status) status = make_orders(s);
-    if (!status && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
-    if (!status) status = run_state_load(&s->state, args, s->nranks, s->programs);
+    bool computes = !s->null_device.is_given; /* else only programs and the types of feeds are looked at */
+    if (!status && computes && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
+    if (!status && computes) status = run_state_load(&s->state, args, s->nranks, s->programs);
     if (cli_given(args, "--first-step")) s->state.step = n->first_step;
     if (cli_given(args, "--seed")) s->state.seed = n->seed;
     if (!status && feed) status = load_feeds(s, feed);
@@ -282,6 +294,7 @@ static weft_status train(session *s, expectation *expected) {
     for (size_t step = first; step < end; step++) {
         weft_status status = weft_trainer_step(s->trainer, step);
         if (status) return status;
+        null_run_print_races(&s->null_device, weft_trainer_executor(s->trainer), step);
         s->state.step = (int64_t)step + 1;
         s->seconds[step - first] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
         double loss = print_fetches(s->trainer, step);
@@ -333,7 +346,8 @@ static int run(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     if (!cli_double(args, "--tolerance", &expected.tolerance)) return EXIT_USAGE;
     session s = {.args = args, .nranks = (int)n.ranks};
-    if (!cli_reading_init(&s.reading, args) || !read_delays(&s) || !read_watchdog(args, &s.watchdog, &s.first_step)) {
+    if (!cli_reading_init(&s.reading, args) || !read_delays(&s) || !read_watchdog(args, &s.watchdog, &s.first_step) ||
+        !null_run_init(&s.null_device, args)) {
         session_fini(&s);
         return EXIT_USAGE;
     }
@@ -341,10 +355,17 @@ static int run(cli_args *args) {
     if (!status) status = open_session(&s, &n);
     if (!status) status = train(&s, &expected);
     if (!status) status = save_results(args, s.trainer, &s.state, s.programs);
+    bool shows_failures = s.null_device.is_given && s.trainer;
+    if (status && shows_failures) weft_status_free(save_traces(args, s.trainer)); /* the first failure is told */
     if (!status) status = save_traces(args, s.trainer);
     if (!status) print_summary(&s);
     if (!status) status = save_profiles(args, s.trainer);
-    int result = status ? cli_fail(args, status) : expectation_held(&expected) ? EXIT_DONE : EXIT_WORK_FAILED;
+    if (!status && s.null_device.is_given) status = null_run_report(&s.null_device, s.trainer);
+    int result = EXIT_DONE;
+    if (status)
+        result = cli_fail(args, status);
+    else if (!expectation_held(&expected) || s.null_device.nraces)
+        result = EXIT_WORK_FAILED;
     session_fini(&s);
     expectation_fini(&expected);
     return result;
@@ -355,8 +376,11 @@ const cli_command command_run = {
     .arguments =
         "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
         "[--save F]",
-    .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
-               "Prints step,rank,name,value for every fetched var of one element.",
+    .summary =
+        "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
+        "Prints step,rank,name,value for every fetched var of one element.\n"
+        "--device null computes nothing: it tells how long a step takes by a model, which ops race in it, and who\n"
+        "waits for a rank that dies.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

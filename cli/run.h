@@ -3,6 +3,7 @@
 #define CLI_RUN_H
 
 #include "cli/reading.h"
+#include "weft/null_device.h"
 #include "weft/trainer.h"
 
 /* Recorded losses to compare with (--expect). */
@@ -42,6 +43,22 @@ WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
                                        weft_program *const *programs);
 WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer);
+
+/* run_null.c: --device null and its options. */
+typedef struct null_run {
+    bool is_given;
+    weft_null_options options;
+    weft_fault *faults; /* what options.faults is */
+    size_t nraces;      /* printed */
+} null_run;
+
+/* False after printing a usage error. */
+bool null_run_init(null_run *n, const cli_args *args);
+void null_run_fini(null_run *n);
+/* Prints the races that a step was the first to show. */
+void null_run_print_races(null_run *n, const weft_executor *executor, size_t step);
+/* Prints where the last step's time went. */
+WEFT_MUST_USE weft_status null_run_report(const null_run *n, const weft_trainer *trainer);
 
 /* run_profile.c: the summary's line of what is reserved and what is live; every --profile. */
 void print_memory(const weft_trainer *trainer);

@@ -156,8 +156,7 @@ static uint64_t op_seed(const weft_plan *plan, const plan_instr *instr, size_t n
     return (seed ^ base_hash(n, strlen(n))) + ((uint64_t)writers[instr->out[0]]++ << 48);
 }
 
-static weft_status check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index,
-                               const size_t *ndone) {
+weft_status bind_check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index, const size_t *ndone) {
     if (instr->stream < 0 || instr->stream >= rank->plan->nstreams || (size_t)instr->position != ndone[instr->stream]) {
         return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: instruction %zu is not at its place of a stream",
                           instr_index);
@@ -192,16 +191,21 @@ static weft_status run_late(const kernel_call *c) {
     return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
 }
 
-static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
+double bind_delay(const weft_executor *x, int rank, const plan_instr *instr) {
     double seconds = 0;
     for (size_t i = 0; i < x->options.ndelays; i++) {
         const weft_delay *d = &x->options.delays[i];
-        if (d->op_index == b->instr->op_index && (d->rank < 0 || d->rank == rank->rank)) seconds += d->seconds;
+        if (d->op_index == instr->op_index && (d->rank < 0 || d->rank == rank)) seconds += d->seconds;
     }
+    return seconds < 1e9 ? seconds : 1e9;
+}
+
+static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
+    double seconds = bind_delay(x, rank->rank, b->instr);
     if (!(seconds > 0)) return NULL;
     late_kernel *late = ARENA_NEW(&x->arena, late_kernel);
     if (!late) return base_out_of_memory();
-    *late = (late_kernel){b->run, b->call.state, x, seconds < 1e9 ? seconds : 1e9};
+    *late = (late_kernel){b->run, b->call.state, x, seconds};
     b->run = run_late;
     b->call.state = late;
     return NULL;
@@ -272,7 +276,7 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
 /* --- streams ---------------------------------------------------------------------------------------------------------
  */
 
-static weft_status make_streams(weft_executor *x, rank_state *rank) {
+weft_status bind_streams(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
     rank->streams = ARENA_ARRAY(&x->arena, stream_state, plan->nstreams);
     if (!rank->streams) return base_out_of_memory();
@@ -330,7 +334,7 @@ static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
     if (!ndone || !writers) return base_out_of_memory();
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
-        TRY(check_waits(rank, instr, i, ndone));
+        TRY(bind_check_waits(rank, instr, i, ndone));
         bound_instr *bound = &rank->streams[instr->stream].instrs[ndone[instr->stream]++];
         TRY(bind_instr(x, rank, instr, writers, bound));
         mark_signals(rank, instr);
@@ -343,6 +347,6 @@ static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
 weft_status bind_rank(weft_executor *x, rank_state *rank) {
     TRY(bind_memory(x, rank));
     TRY(rings_resolve(x, rank));
-    TRY(make_streams(x, rank));
+    TRY(bind_streams(x, rank));
     return bind_instrs(x, rank);
 }

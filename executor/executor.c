@@ -1,6 +1,7 @@
 /* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
  * worker.c runs steps, timeline.c and trace_*.c tell what happened. */
 #include "executor/agree.h"
+#include "executor/devices/null.h"
 #include "executor/pool.h"
 #include "executor/slice.h"
 #include "executor/state.h"
@@ -37,6 +38,10 @@ static void set_options(weft_executor *x, const weft_executor_options *options) 
     if (x->options.first_step_seconds < x->options.watchdog_seconds)
         x->options.first_step_seconds = x->options.watchdog_seconds;
     if (x->options.trace_steps < 0) x->options.trace_steps = 0;
+    if (x->options.device == WEFT_DEVICE_NULL && !x->options.trace) { /* the last step's times are always there */
+        x->options.trace = true;
+        x->options.trace_steps = 1;
+    }
     if (x->options.ndelays) x->options.no_fuse = true; /* so that each op has an instruction that can be late */
 }
 
@@ -52,8 +57,8 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
         x->ranks[r].index = &x->indices[p];
     }
     for (size_t p = 0; p < nplans; p++) TRY(value_index_init(&x->indices[p], plans[p], &x->arena));
-    for (int r = 0; r < x->nranks; r++) TRY(bind_rank(x, &x->ranks[r]));
-    return NULL;
+    for (int r = 0; r < x->nranks; r++) TRY(x->null ? null_bind_rank(x, &x->ranks[r]) : bind_rank(x, &x->ranks[r]));
+    return x->null ? null_bind(x) : NULL;
 }
 
 /* All ranks are threads of this process, so one speaks for all. */
@@ -64,6 +69,20 @@ static weft_status check_agreement(weft_executor *x) {
     weft_status status = agree_on_collectives(x, &all_ranks);
     local_gather_destroy(shared);
     return status;
+}
+
+/* What ranks meet in. */
+static weft_status make_world(weft_executor *x) {
+    if (x->options.device == WEFT_DEVICE_NULL) return null_create(x);
+    return local_world_create(&x->context->allocator, x->nranks, &x->world);
+}
+
+/* What runs steps; the null device needs nothing of it. */
+static weft_status start(weft_executor *x) {
+    if (x->null) return NULL;
+    TRY(profile_init(x));
+    TRY(workers_start(x));
+    return watchdog_start(x);
 }
 
 static weft_status take_state(weft_executor *x, executor_state *state) {
@@ -90,12 +109,10 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     set_options(x, options);
     weft_status status = NULL;
     TRY_DONE(take_state(x, state));
-    TRY_DONE(local_world_create(&context->allocator, nranks, &x->world));
+    TRY_DONE(make_world(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
     TRY_DONE(check_agreement(x));
-    TRY_DONE(profile_init(x));
-    TRY_DONE(workers_start(x));
-    TRY_DONE(watchdog_start(x));
+    TRY_DONE(start(x));
     *out_executor = x;
     x = NULL;
 done:
@@ -156,6 +173,7 @@ static bool same_type(const tensor *t, const weft_tensor *u) {
 
 weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const weft_tensor *from) {
     TRY(check_rank(x, rank));
+    if (x->null) return weft_status_create(WEFT_UNSUPPORTED, NULL, "\"%s\": the null device holds no values", n);
     rank_state *state = &x->ranks[rank];
     int32_t v = value_index_find(state->index, n);
     if (v < 0) return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\": rank %d has no such value", n, rank);
@@ -171,7 +189,7 @@ weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, w
     const rank_state *state = &x->ranks[rank];
     int32_t v = value_index_find(state->index, n);
     *out_tensor = (weft_tensor){.name = n, .dtype = WEFT_DTYPE_NONE};
-    if (v < 0) return NULL;
+    if (v < 0 || x->null) return NULL;
     const plan_value *value = &state->plan->values[v];
     const tensor *t = &state->values[v];
     if (value->space != PLAN_PERSISTENT && !value->is_fetch) return NULL; /* its bytes may be another's by now */

@@ -11,6 +11,7 @@
 #include "executor/comm/comm.h"
 #include "executor/comm/wait.h"
 #include "executor/kernel.h"
+#include "ops/cost.h"
 #include "plan/plan.h"
 #include "weft/executor.h"
 
@@ -122,6 +123,7 @@ struct weft_executor {
 
     size_t ntraced_steps; /* room in every stream's events */
     struct executor_profile *profile; /* NULL: nothing is profiled */
+    struct null_device *null; /* devices/null.h; NULL: instructions are run */
 };
 
 /* --- executor.c --------------------------------------------------------------------------------------------------- */
@@ -139,6 +141,13 @@ void memory_fini(memory *m, const weft_allocator *allocator);
 /* --- bind.c: plan and rank become instructions that only have to be run ------------------------------------------- */
 WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
 WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
+/* The streams of a rank, with room for their instructions. */
+WEFT_MUST_USE weft_status bind_streams(weft_executor *x, rank_state *rank);
+/* Whether an instruction is at its place and waits for earlier ones only; ndone: those before it, by stream. */
+WEFT_MUST_USE weft_status bind_check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index,
+                                           const size_t *ndone);
+/* Seconds by which options.delays make it late on a rank. */
+double bind_delay(const weft_executor *x, int rank, const plan_instr *instr);
 /* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
 int32_t value_index_find(const value_index *index, const char *n);
 /* "matmul_v2 #12" */
@@ -158,6 +167,9 @@ void workers_abort(weft_executor *x, weft_status status);
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */
+/* Flops and bytes of an instruction. */
+WEFT_MUST_USE weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch,
+                                          op_cost *out_cost);
 void profile_begin_step(weft_executor *x);
 void profile_count_step(weft_executor *x); /* the one that has just ended */
 

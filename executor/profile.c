@@ -73,7 +73,7 @@ static bool is_in_place(const weft_plan *plan, const plan_instr *i) {
     return false;
 }
 
-static weft_status cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch, op_cost *out_cost) {
+weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch, op_cost *out_cost) {
     op_cost_call c = {.op = i->op, .schema = i->schema, .in_first = i->in_first, .out_first = i->out_first};
     TRY(shapes_of(plan, i->in, i->in_first[i->schema->ninputs], scratch, &c.in));
     TRY(shapes_of(plan, i->out, i->out_first[i->schema->noutputs], scratch, &c.out));
@@ -120,7 +120,7 @@ static weft_status make_ops(const profile_report *r, profile_group *g, arena *sc
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
         op_cost cost;
-        TRY(cost_of(plan, instr, scratch, &cost));
+        TRY(profile_cost_of(plan, instr, scratch, &cost));
         g->ops[i] = (profile_row){.type = instr->schema->type,
                                   .instr = instr,
                                   .stream = plan->stream_names[instr->stream],

@@ -2,6 +2,7 @@
  * run, in order. */
 #include <stdio.h>
 
+#include "executor/devices/null.h"
 #include "executor/watchdog.h"
 
 static weft_status ring_ranks(weft_executor *x, const rank_state *rank, int64_t id, int *out_nranks,
@@ -38,7 +39,8 @@ static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_instr
     *u = (ring_use){.id = instr->ring_id, .beacon = ARENA_NEW(&x->arena, watch_beacon)};
     if (!u->beacon) return base_out_of_memory();
     TRY(ring_ranks(x, rank, u->id, &nranks, &u->ranks));
-    weft_status status = local_ring_get(x->world, u->id, nranks, u->ranks, rank->rank, &u->comm);
+    weft_status status = x->null ? null_ring_get(x, u->id, nranks, u->ranks, rank->rank, &u->comm)
+                                 : local_ring_get(x->world, u->id, nranks, u->ranks, rank->rank, &u->comm);
     if (status) {
         weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s: %s", rank->rank,
                                                 instr_place(instr, op, sizeof op), weft_status_message(status));

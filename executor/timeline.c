@@ -3,6 +3,8 @@
  * The last `ntraced_steps` steps lie in a ring of slots per stream, made before the step so that workers only write
  * into them. With trace_steps 0 all steps are kept and the room doubles when it is used up: the one allocation between
  * steps. */
+#include <stdlib.h>
+
 #include "executor/executor.h"
 
 #define FOR_EACH_STREAM(s, x)                                                                                          \
@@ -136,4 +138,63 @@ void weft_executor_hidden(const weft_executor *x, size_t *out_ncollectives, size
     overlap sum = measure(x);
     *out_ncollectives = sum.ncollectives;
     *out_nhidden = sum.nhidden;
+}
+
+/* --- one rank --------------------------------------------------------------------------------------------------------
+ */
+
+static int by_start(const void *a, const void *b) {
+    const trace_event *x = a, *y = b;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* Instructions of a stream that are collectives, or that are not. */
+static size_t pick(const weft_executor *x, const stream_state *s, bool collectives, trace_event *out) {
+    const trace_event *events = timeline_events(x, s, x->nsteps - 1);
+    size_t n = 0;
+    for (size_t i = 0; i < s->ninstrs; i++)
+        if (events[i].start_ns >= 0 && (s->instrs[i].instr->ring_id >= 0) == collectives) out[n++] = events[i];
+    return n;
+}
+
+static int64_t sum_of(const trace_event *events, size_t n) {
+    int64_t ns = 0;
+    for (size_t i = 0; i < n; i++) ns += events[i].end_ns - events[i].start_ns;
+    return ns;
+}
+
+/* Makes one of events that overlap; they are sorted. */
+static size_t merge(trace_event *events, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept && events[i].start_ns <= events[kept - 1].end_ns) {
+            if (events[i].end_ns > events[kept - 1].end_ns) events[kept - 1].end_ns = events[i].end_ns;
+        } else {
+            events[kept++] = events[i];
+        }
+    }
+    return kept;
+}
+
+weft_status weft_executor_rank_times(const weft_executor *x, int rank, weft_rank_times *out_times) {
+    TRY(trace_check(x));
+    if (rank < 0 || rank >= x->nranks)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank,
+                                  x->nranks - 1);
+    const rank_state *r = &x->ranks[rank];
+    size_t n = 0, from = 0, ncompute, nbytes;
+    if (!base_mul(2 * r->plan->ninstrs + 1, sizeof(trace_event), &nbytes)) return base_out_of_memory();
+    trace_event *collectives = base_alloc(&x->context->allocator, nbytes);
+    if (!collectives) return base_out_of_memory();
+    trace_event *compute = collectives + r->plan->ninstrs;
+    for (int s = 0; s < r->plan->nstreams; s++) n += pick(x, &r->streams[s], true, collectives + n);
+    ncompute = pick(x, &r->streams[0], false, compute);
+    if (n > 1) qsort(collectives, n, sizeof *collectives, by_start);
+    n = merge(collectives, n);
+    int64_t total = sum_of(collectives, n), hidden = 0;
+    for (size_t i = 0; i < n; i++) hidden += covered(compute, ncompute, collectives[i], &from);
+    *out_times = (weft_rank_times){(double)sum_of(compute, ncompute) * 1e-9, (double)total * 1e-9,
+                                   (double)(total - hidden) * 1e-9};
+    base_free(&x->context->allocator, collectives, nbytes);
+    return NULL;
 }

@@ -63,6 +63,11 @@ static weft_status make_cache(weft_trainer *t) {
     return weft_plan_cache_create(t->context, &options, &t->cache);
 }
 
+/* The null device takes the shapes of feeds, and nothing else. */
+static bool computes_nothing(const weft_trainer *t) {
+    return t->options.executor.device == WEFT_DEVICE_NULL;
+}
+
 /* Everything that refers to an executor now refers to that of this shape. After a failure nothing is bound, and the
  * executor of before is still there to be asked. */
 static weft_status bind_shape(weft_trainer *t, size_t number) {
@@ -73,10 +78,12 @@ static weft_status bind_shape(weft_trainer *t, size_t number) {
     t->nplans = e->nplans;
     t->executor = e->executor;
     trainer_set_batch(t, t->shapes[number].step);
-    TRY(trainer_bind_feeds(t, t->shapes[number].step));
-    if (!e->is_set) TRY(trainer_set_params(t));
-    e->is_set = true;
-    TRY(trainer_bind_fetches(t));
+    if (!computes_nothing(t)) {
+        TRY(trainer_bind_feeds(t, t->shapes[number].step));
+        if (!e->is_set) TRY(trainer_set_params(t));
+        e->is_set = true;
+        TRY(trainer_bind_fetches(t));
+    }
     t->bound_shape = number;
     return NULL;
 }
@@ -102,7 +109,7 @@ weft_status weft_trainer_create(weft_context *context, const weft_trainer_option
     weft_status status = NULL;
     TRY_DONE(begin(t));
     TRY_DONE(make_cache(t));
-    TRY_DONE(trainer_run_startup(t));
+    if (!computes_nothing(t)) TRY_DONE(trainer_run_startup(t));
     TRY_DONE(bind_shape(t, shape_of(t, t->first_step)));
     forget_sources(t);
     *out_trainer = t;
@@ -127,7 +134,7 @@ weft_status weft_trainer_step(weft_trainer *t, size_t step) {
     }
     size_t number = shape_of(t, step);
     if (number != t->bound_shape) TRY(bind_shape(t, number));
-    trainer_feed_step(t, step);
+    if (!computes_nothing(t)) trainer_feed_step(t, step);
     weft_executor_set_step(t->executor, step);
     return weft_executor_run(t->executor);
 }

@@ -16,8 +16,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "executor/executor.h"
 #include "executor/denormals.h"
+#include "executor/devices/null.h"
 #include "executor/group.h"
 #include "executor/pool.h"
 #include "executor/watchdog.h"
@@ -259,6 +259,7 @@ weft_status weft_executor_run(weft_executor *x) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "the executor failed in an earlier step: destroy it");
     }
     if (x->options.trace) TRY(timeline_reserve(x));
+    if (x->null) return null_run(x);
     profile_begin_step(x);
     reset_streams(x);
     x->start_ns = wait_clock_ns();
