@@ -25,7 +25,7 @@ bool by_name_communicates(const weft_op *op) {
            op_find_attr(op, "ring_id") || strstr(op->type->bytes, "c_");
 }
 
-static bool is_random(const weft_op *op) {
+bool by_name_draws(const weft_op *op) {
     static const char *const types[] = {"bernoulli",
                                         "poisson",
                                         "multinomial",
@@ -43,12 +43,12 @@ static bool is_random(const weft_op *op) {
     return false;
 }
 
-static bool is_async(const weft_op *op) {
+bool by_name_is_async(const weft_op *op) {
     if (op_is(op, "coalesce_tensor")) return attr_bool(op, "copy_data", false) || attr_bool(op, "set_constant", false);
     return !op_is(op, "memcpy_d2h") && !op_is(op, "shape");
 }
 
-static bool needs_no_bytes(const weft_op *op, const slot *s) {
+bool by_name_needs_no_bytes(const weft_op *op, const slot *s) {
     const op_schema *schema = op_schema_of((weft_op *)op);
     for (size_t i = 0; schema && i < schema->ninputs; i++)
         if (name_is(s->name, schema->inputs[i].name)) return schema->inputs[i].only_type;
@@ -154,7 +154,7 @@ static weft_status add_chains(by_name *z) {
         }
     }
     for (uint32_t i = 0; i < z->n; i++) {
-        if (!is_random(z->instrs[i].op)) continue;
+        if (!by_name_draws(z->instrs[i].op)) continue;
         if (random != PROOF_NONE) TRY(add_edge(z, random, i));
         random = i;
     }
@@ -180,7 +180,9 @@ static weft_status list_args(by_name *z) {
         for (int out = 0; out < 2; out++) {
             const slot_list *slots = out ? &op->outputs : &op->inputs;
             for (uint32_t k = 0; k < slots->count; k++) {
-                uint32_t is = out ? ARG_OUT : needs_no_bytes(op, &slots->slots[k]) ? ARG_IN : ARG_IN | ARG_BYTES;
+                uint32_t is = out                                            ? ARG_OUT
+                              : by_name_needs_no_bytes(op, &slots->slots[k]) ? ARG_IN
+                                                                             : ARG_IN | ARG_BYTES;
                 for (uint32_t a = 0; a < slots->slots[k].nargs; a++) {
                     const weft_var *v = slots->slots[k].args[a]->var;
                     if (name_is(v->name, "@EMPTY@")) continue;
@@ -201,7 +203,7 @@ static weft_status list_instrs(by_name *z) {
         const proof_event *e = &z->s->events[i];
         if (!e->op || e->op->block != z->s->program->blocks[0]) continue;
         if (z->n && z->instrs[z->n - 1].op == e->op) z->n--; /* the launch itself comes last */
-        z->instrs[z->n++] = (instr){e->op, i, e->stream, is_async(e->op)};
+        z->instrs[z->n++] = (instr){e->op, i, e->stream, by_name_is_async(e->op)};
     }
     memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
     z->n *= 2;

@@ -3,6 +3,7 @@
 
 #include "program/grow.h"
 #include "proof/schedule/bind.h"
+#include "proof/schedule/by_name.h"
 
 static bool before(const dense_by_name *z, uint32_t x, uint32_t y) {
     return z->earlier[(size_t)y * z->nwords + x / 64] >> (x % 64) & 1;
@@ -14,47 +15,10 @@ static weft_status push(dense_by_name *z, dense_list *l, uint32_t item) {
     return NULL;
 }
 
-/* --- what is what ------------------------------------------------------------------------------------------------- */
-
-static bool is_communication(const weft_op *op) {
-    return op_is(op, "send") || op_is(op, "recv") || op_is(op, "send_v2") || op_is(op, "recv_v2") ||
-           op_find_attr(op, "ring_id") || strstr(op->type->bytes, "c_");
-}
-
-static bool is_random(const weft_op *op) {
-    static const char *const types[] = {"bernoulli",
-                                        "poisson",
-                                        "multinomial",
-                                        "gaussian_random",
-                                        "truncated_gaussian_random",
-                                        "uniform_random",
-                                        "randint",
-                                        "randperm",
-                                        "exponential",
-                                        "sampling_id",
-                                        "dropout",
-                                        "class_center_sample"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (op_is(op, types[i])) return true;
-    return false;
-}
-
-static bool is_async(const weft_op *op) {
-    if (op_is(op, "coalesce_tensor")) return attr_bool(op, "copy_data", false) || attr_bool(op, "set_constant", false);
-    return !op_is(op, "memcpy_d2h") && !op_is(op, "shape");
-}
-
-static bool needs_no_bytes(const weft_op *op, const slot *s) {
-    const op_schema *schema = op_schema_of((weft_op *)op);
-    for (size_t i = 0; schema && i < schema->ninputs; i++)
-        if (name_is(s->name, schema->inputs[i].name)) return schema->inputs[i].only_type;
-    return false;
-}
-
 static bool names(const weft_op *op, bool output, const weft_var *v, bool with_bytes) {
     const slot_list *slots = output ? &op->outputs : &op->inputs;
     for (uint32_t k = 0; k < slots->count; k++) {
-        if (with_bytes && !output && needs_no_bytes(op, &slots->slots[k])) continue;
+        if (with_bytes && !output && by_name_needs_no_bytes(op, &slots->slots[k])) continue;
         for (uint32_t i = 0; i < slots->slots[k].nargs; i++)
             if (slots->slots[k].args[i]->var == v) return true;
     }
@@ -151,7 +115,8 @@ static weft_status add_coalesce_rule(dense_by_name *z, uint32_t at) {
     if (reader == z->n) return NULL;
     for (uint32_t i = at + 1; i < reader; i++)
         if (reads_any(z->instrs[i].op, members, true)) TRY(add_edge(z, i, reader));
-    while (reader + 1 < z->n && is_communication(z->instrs[reader].op) && is_communication(z->instrs[reader + 1].op))
+    while (reader + 1 < z->n && by_name_communicates(z->instrs[reader].op) &&
+           by_name_communicates(z->instrs[reader + 1].op))
         reader++;
     for (uint32_t i = reader + 1; i < z->n; i++)
         if (reads_any(z->instrs[i].op, members, false)) TRY(add_edge(z, reader, i));
@@ -164,13 +129,13 @@ static weft_status add_chains(dense_by_name *z) {
         const weft_op *op = z->instrs[i].op;
         if (sync != PROOF_NONE) TRY(add_edge(z, sync, i));
         if (op_is(op, "c_sync_comm_stream") || op_is(op, "sync_comm_stream")) sync = i;
-        if (is_communication(op)) {
+        if (by_name_communicates(op)) {
             if (communication != PROOF_NONE) TRY(add_edge(z, communication, i));
             communication = i;
         }
     }
     for (uint32_t i = 0; i < z->n; i++) {
-        if (!is_random(z->instrs[i].op)) continue;
+        if (!by_name_draws(z->instrs[i].op)) continue;
         if (random != PROOF_NONE) TRY(add_edge(z, random, i));
         random = i;
     }
@@ -198,7 +163,7 @@ static weft_status list_instrs(dense_by_name *z) {
         const proof_event *e = &z->s->events[i];
         if (!e->op || e->op->block != z->s->program->blocks[0]) continue;
         if (z->n && z->instrs[z->n - 1].op == e->op) z->n--; /* the launch itself comes last */
-        z->instrs[z->n++] = (dense_instr){e->op, i, e->stream, is_async(e->op)};
+        z->instrs[z->n++] = (dense_instr){e->op, i, e->stream, by_name_is_async(e->op)};
     }
     memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
     z->n *= 2;

@@ -1,5 +1,6 @@
 /* by_name_dense.h: what Paddle's executor derives, told as Paddle does: with a matrix of what happens before what, and
- * lists that are searched from end to end. It shares nothing with proof/schedule/by_name*.c. O(n^2) bits. */
+ * lists that are searched from end to end. It shares with proof/schedule/by_name*.c what tells kinds of ops apart, and
+ * nothing of how edges and waits are found. O(n^2) bits. */
 #ifndef TESTS_SUPPORT_BY_NAME_DENSE_H
 #define TESTS_SUPPORT_BY_NAME_DENSE_H
 
