@@ -27,7 +27,7 @@ static bool is_gzip_name(const char *path) {
     return n > 3 && strcmp(path + n - 3, ".gz") == 0;
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Everything that `fd` gives, at most `max_nbytes`. */
 static weft_status read_all(int fd, const char *path, size_t max_nbytes, buffer *out) {
@@ -74,7 +74,7 @@ done:
     return status;
 }
 
-/* --- writing ----------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static weft_status write_all(int fd, const char *path, const char *bytes, size_t nbytes) {
     while (nbytes) {

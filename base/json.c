@@ -89,7 +89,7 @@ void json_put_value(buffer *out, const json_t *value) {
     }
 }
 
-/* --- value by value ---------------------------------------------------------------------------------------------- */
+/* --- value by value ----------------------------------------------------------------------------------------------- */
 
 weft_status json_error(const json_cursor *c, size_t at, const char *format, ...) {
     int line = 1, column = 1;

@@ -88,7 +88,7 @@ static weft_status syntax_error(reader *r) {
     return error_at_mark(r, WEFT_PARSE, p->problem_mark, message);
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static weft_status add_node(reader *r, const yaml_event_t *event, node_kind kind, const yaml_char_t *anchor,
                             const yaml_char_t *tag, yaml_node **out) {
@@ -133,7 +133,7 @@ static weft_status open_collection(reader *r, const yaml_event_t *event, node_ki
     return NULL;
 }
 
-/* --- keys -------------------------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static bool same_key(const yaml_node *a, const yaml_node *b) {
     return a->nbytes == b->nbytes && memcmp(a->bytes, b->bytes, a->nbytes) == 0;
@@ -196,7 +196,7 @@ static weft_status close_collection(reader *r) {
     return check_keys(r, f.node->items, f.node->count);
 }
 
-/* --- events ------------------------------------------------------------------------------------------------------ */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 static weft_status take_event(reader *r, const yaml_event_t *event) {
     switch (event->type) {
@@ -273,7 +273,7 @@ weft_status yaml_read(weft_context *context, const char *bytes, size_t nbytes, c
     return status;
 }
 
-/* --- piece by piece ---------------------------------------------------------------------------------------------- */
+/* --- piece by piece ----------------------------------------------------------------------------------------------- */
 
 struct yaml_stream {
     reader reader;

@@ -21,19 +21,20 @@ typedef struct yaml_node {
 
 /* Caps on hostile input. */
 typedef struct yaml_limits {
-    int max_depth;         /* 0: 64 */
-    size_t max_nodes;      /* 0: 20,000,000 */
-    size_t max_nbytes;     /* 0: 1 GiB */
-    int line_offset;       /* added to every line: for a text that the caller wrapped */
+    int max_depth;     /* 0: 64 */
+    size_t max_nodes;  /* 0: 20,000,000 */
+    size_t max_nbytes; /* 0: 1 GiB */
+    int line_offset;   /* added to every line: for a text that the caller wrapped */
 } yaml_limits;
 
-/* Reads exactly one document. Aliases, merge keys, duplicate keys and anything over a cap are errors. Every problem goes
- * to the sink with line and column; the status repeats the first. The tree lives in `a`. */
+/* Reads exactly one document. Aliases, merge keys, duplicate keys and anything over a cap are errors. Every problem
+ * goes to the sink with line and column; the status repeats the first. The tree lives in `a`. */
 WEFT_MUST_USE weft_status yaml_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
                                     const yaml_limits *limits, arena *a, yaml_node **out_root);
 
-/* A document too large to hold, piece by piece: a collection is entered, or taken whole as a tree. `limits` hold for each
- * tree that is taken. In a mapping a key and then its value are next; whether keys repeat is the caller's to check. */
+/* A document too large to hold, piece by piece: a collection is entered, or taken whole as a tree. `limits` hold for
+ * each tree that is taken. In a mapping a key and then its value are next; whether keys repeat is the caller's to
+ * check. */
 typedef struct yaml_stream yaml_stream;
 WEFT_MUST_USE weft_status yaml_stream_open(weft_context *context, const char *bytes, size_t nbytes, const char *place,
                                            const yaml_limits *limits, yaml_stream **out_stream);

@@ -90,7 +90,7 @@ bool yaml_as_double(const yaml_node *node, double *out) {
     return true;
 }
 
-/* --- UTF-8 ------------------------------------------------------------------------------------------------------- */
+/* --- UTF-8 -------------------------------------------------------------------------------------------------------- */
 
 /* Decodes one code point; the length of its sequence, 0 if it is malformed. */
 static size_t decode(const unsigned char *at, size_t left, uint32_t *out) {
@@ -115,7 +115,7 @@ static bool is_utf8(const char *bytes, size_t nbytes) {
     return true;
 }
 
-/* --- writing ----------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

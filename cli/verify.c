@@ -152,11 +152,12 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
     return status;
 }
 
-/* --- certificates -------------------------------------------------------------------------------------------------- */
+/* --- certificates ------------------------------------------------------------------------------------------------- */
 
 static void print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *words) {
-    static const char *const names[] = {
-        [WEFT_CERTIFIED] = "holds", [WEFT_CERTIFICATE_BAD] = "does not hold", [WEFT_CERTIFICATE_NONE] = "no certificate"};
+    static const char *const names[] = {[WEFT_CERTIFIED] = "holds",
+                                        [WEFT_CERTIFICATE_BAD] = "does not hold",
+                                        [WEFT_CERTIFICATE_NONE] = "no certificate"};
     if (!cli_given(args, "--json")) {
         fprintf(to, "certificate: %s: %s\n", names[verdict], words);
         return;
@@ -225,7 +226,8 @@ static int run(cli_args *args) {
     bool both;
     if (!read_options(args, &o, &both)) return EXIT_USAGE;
     if (cli_given(args, "--certificate") && (args->npositional != 2 || cli_given(args, "--against")))
-        return cli_usage_error(args->command, "--certificate: expected two programs, BEFORE and AFTER, and no --against");
+        return cli_usage_error(args->command,
+                               "--certificate: expected two programs, BEFORE and AFTER, and no --against");
     const char *path = cli_value(args, "--output");
     FILE *to = path && strcmp(path, "-") != 0 ? fopen(path, "w") : stdout;
     if (!to) return cli_fail(args, weft_status_create(WEFT_IO, path, "cannot write"));

@@ -20,8 +20,8 @@ typedef struct mesh {
     const char *const *names; /* ndim names; NULL if none were given */
 } mesh;
 
-/* How one tensor lies on a mesh: dims_mapping[i] is the mesh axis that shards tensor axis i, or -1. A partial axis holds
- * values still to be reduced over it. */
+/* How one tensor lies on a mesh: dims_mapping[i] is the mesh axis that shards tensor axis i, or -1. A partial axis
+ * holds values still to be reduced over it. */
 typedef struct placement {
     const mesh *mesh; /* NULL: no placement known */
     int ndim;

@@ -47,8 +47,7 @@ typedef struct agreement {
     int64_t *members;
 } agreement;
 
-/* --- what this participant's ranks have -----------------------------------------------------------------------------
- */
+/* --- what this participant's ranks have --------------------------------------------------------------------------- */
 
 static const rank_state *own_rank(const agreement *a, int i) {
     return &a->x->ranks[a->gather->first + i];
@@ -75,8 +74,7 @@ static const prefix *own_prefixes(const agreement *a, int i, int64_t id, const r
     return *out_use ? a->prefixes[(size_t)i * a->nrings + (size_t)(*out_use - rank->rings)] : NULL;
 }
 
-/* --- exchanges ------------------------------------------------------------------------------------------------------
- */
+/* --- exchanges ---------------------------------------------------------------------------------------------------- */
 
 /* Room for `nbytes` of each own rank and of each rank of the world. */
 static weft_status make_room(agreement *a, size_t nbytes, void *out_mine, void *out_all) {
@@ -172,8 +170,7 @@ static weft_status find_difference(agreement *a, bool *out_differ) {
     return NULL;
 }
 
-/* --- the place ------------------------------------------------------------------------------------------------------
- */
+/* --- the place ---------------------------------------------------------------------------------------------------- */
 
 /* Every rank's prefix of `count` collectives of the ring; zeros where it has not so many. */
 static weft_status exchange_prefixes(agreement *a, int64_t count, prefix *mine, prefix *all) {
@@ -243,8 +240,7 @@ static void find_pair(const agreement *a, int64_t at, const prefix *all, int64_t
     }
 }
 
-/* --- words ----------------------------------------------------------------------------------------------------------
- */
+/* --- words -------------------------------------------------------------------------------------------------------- */
 
 static void list_ranks(const ring_use *u, char *out, size_t nbytes) {
     size_t n = (size_t)snprintf(out, nbytes, "[");

@@ -28,8 +28,7 @@ static weft_status bind_error(const rank_state *rank, weft_code code, const plan
     return weft_status_create(code, NULL, "rank %d, %s: %s", rank->rank, instr_place(instr, op, sizeof op), words);
 }
 
-/* --- values by name --------------------------------------------------------------------------------------------------
- */
+/* --- values by name ----------------------------------------------------------------------------------------------- */
 
 static size_t index_slot(const value_index *index, const char *n) {
     size_t mask = index->capacity - 1, at = base_hash(n, strlen(n)) & mask;
@@ -54,8 +53,7 @@ int32_t value_index_find(const value_index *index, const char *n) {
     return index->table[index_slot(index, n)] - 1;
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------------
- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static tensor tensor_of_shape(const shape *s) {
     tensor t = {.dtype = (weft_dtype)s->dtype, .ndim = s->ndim, .height = s->height, .numel = 1};
@@ -102,8 +100,7 @@ static weft_status bind_memory(weft_executor *x, rank_state *rank) {
     return NULL;
 }
 
-/* --- instructions ----------------------------------------------------------------------------------------------------
- */
+/* --- instructions ------------------------------------------------------------------------------------------------- */
 
 /* The arguments of one side as tensors; their addresses are filled in after prepare, which may look at types only. */
 static weft_status bind_args(weft_executor *x, const rank_state *rank, const plan_instr *instr, const int32_t *args,
@@ -170,8 +167,7 @@ weft_status bind_check_waits(const rank_state *rank, const plan_instr *instr, si
     return NULL;
 }
 
-/* --- delays ----------------------------------------------------------------------------------------------------------
- */
+/* --- delays ------------------------------------------------------------------------------------------------------- */
 
 /* The kernel that a late instruction runs in the end. */
 typedef struct late_kernel {
@@ -273,8 +269,7 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
     return bind_guard(rank, instr, instr->outer_guard, &out->outer_guard);
 }
 
-/* --- streams ---------------------------------------------------------------------------------------------------------
- */
+/* --- streams ------------------------------------------------------------------------------------------------------ */
 
 weft_status bind_streams(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;

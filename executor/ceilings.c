@@ -64,7 +64,7 @@ static loops_of best_loops(void) {
     return (loops_of){4, multiply_add_plain, triad_plain};
 }
 
-/* --- one thread --- */
+/* --- one thread --------------------------------------------------------------------------------------------------- */
 
 typedef struct prober {
     loops_of loops;
@@ -112,7 +112,7 @@ static void *probe(void *arg) {
     return NULL;
 }
 
-/* --- all of them --- */
+/* --- all of them -------------------------------------------------------------------------------------------------- */
 
 static size_t level2_nbytes(void) {
 #ifdef _SC_LEVEL2_CACHE_SIZE

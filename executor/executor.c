@@ -97,8 +97,7 @@ weft_status weft_executor_create(weft_context *context, const weft_plan *const *
 }
 
 weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
-                            const weft_executor_options *options, executor_state *state,
-                            weft_executor **out_executor) {
+                            const weft_executor_options *options, executor_state *state, weft_executor **out_executor) {
     TRY(check_plans(plans, nplans, nranks, options && options->unsafe));
     weft_executor *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
@@ -151,8 +150,7 @@ int64_t executor_own_nbytes(const weft_executor *x) {
     return (int64_t)nbytes;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------------
- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static weft_status check_rank(const weft_executor *x, int rank) {
     if (rank >= 0 && rank < x->nranks) return NULL;

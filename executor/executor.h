@@ -76,8 +76,8 @@ typedef struct rank_state {
     const weft_plan *plan;
     const struct value_index *index;
     memory persistent, temporary; /* this executor's own: feeds and fetches; what lives within a step */
-    tensor *values;     /* by value of the plan: type and address */
-    bool *is_inherited; /* by value: an executor that was made before holds it in the same state */
+    tensor *values;               /* by value of the plan: type and address */
+    bool *is_inherited;           /* by value: an executor that was made before holds it in the same state */
     ring_use *rings;
     size_t nrings;
     stream_state *streams; /* plan->nstreams of them */
@@ -105,9 +105,9 @@ struct weft_executor {
     /* Steps: the caller publishes `go`, workers count down `nrunning`, the last one publishes `finished`. */
     wait_word go, finished;
     _Atomic uint32_t nrunning;
-    uint32_t nworkers;     /* streams with instructions: that many threads run, one of them the caller */
-    stream_state *callers; /* the stream that the caller's thread runs; NULL without instructions */
-    bool shares_cores; /* more workers than cores */
+    uint32_t nworkers;        /* streams with instructions: that many threads run, one of them the caller */
+    stream_state *callers;    /* the stream that the caller's thread runs; NULL without instructions */
+    bool shares_cores;        /* more workers than cores */
     struct thread_pool *pool; /* helps kernels; NULL where each call has one thread */
     _Atomic bool stopping;
     uint64_t nsteps;          /* run so far */
@@ -121,9 +121,9 @@ struct weft_executor {
     struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
     size_t nwatched;           /* collectives with a beacon, over all ranks */
 
-    size_t ntraced_steps; /* room in every stream's events */
+    size_t ntraced_steps;             /* room in every stream's events */
     struct executor_profile *profile; /* NULL: nothing is profiled */
-    struct null_device *null; /* devices/null.h; NULL: instructions are run */
+    struct null_device *null;         /* devices/null.h; NULL: instructions are run */
 };
 
 /* --- executor.c --------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,9 @@
 
 enum { MATRIX_PRODUCTS, CUDA, NCCL, MPI, NFEATURES };
 
-size_t weft_feature_count(void) { return NFEATURES; }
+size_t weft_feature_count(void) {
+    return NFEATURES;
+}
 
 weft_feature weft_feature_at(size_t index) {
     static const char absent[] = "not part of this version";

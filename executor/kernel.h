@@ -2,8 +2,8 @@
  *
  * A kernel has two halves. `prepare` runs once when an executor is created: it reads attrs, checks what it can compute,
  * makes its state and says how much scratch it needs. `run` runs every step: it may not allocate, look anything up, or
- * read an attr. Each op type's kernel is one `const kernel kernel_<name>` named in ops/ops.def; families of kernels share a
- * file in executor/kernels/. */
+ * read an attr. Each op type's kernel is one `const kernel kernel_<name>` named in ops/ops.def; families of kernels
+ * share a file in executor/kernels/. */
 #ifndef EXECUTOR_KERNEL_H
 #define EXECUTOR_KERNEL_H
 
@@ -25,8 +25,8 @@ typedef struct tensor {
 struct comm_ring; /* executor/comm/comm.h */
 
 /* Of a kernel that works row by row, so that several may take turns at a few rows while these are in the cache
- * (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in order; any
- * other is read or written as the kernel likes. */
+ * (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in order;
+ * any other is read or written as the kernel likes. */
 struct kernel_call;
 typedef struct row_split {
     void (*rows)(const struct kernel_call *c, int64_t first, int64_t end); /* of nrows; NULL: it has none */
@@ -41,22 +41,22 @@ typedef struct kernel_call {
     const tensor *in;
     tensor *out;
     const uint32_t *in_first, *out_first;
-    void *state;     /* made by prepare */
-    void *workspace; /* the stream's scratch, 64-byte aligned, at least what prepare asked for */
+    void *state;            /* made by prepare */
+    void *workspace;        /* the stream's scratch, 64-byte aligned, at least what prepare asked for */
     struct comm_ring *ring; /* collectives: the communicator of the op's ring, at this rank */
     int rank, nranks;
-    uint64_t seed;       /* of the run */
-    uint64_t op_seed;    /* distinct per op, equal on all ranks */
-    const uint64_t *step; /* the number of the step: 0, 1, ...; NULL: 0 */
-    int nthreads;        /* intra-op threads this call may use */
+    uint64_t seed;          /* of the run */
+    uint64_t op_seed;       /* distinct per op, equal on all ranks */
+    const uint64_t *step;   /* the number of the step: 0, 1, ...; NULL: 0 */
+    int nthreads;           /* intra-op threads this call may use */
     struct pool_seat *seat; /* where the stream asks for their help; NULL: there is none */
-    row_split split;     /* as prepare set it */
+    row_split split;        /* as prepare set it */
 } kernel_call;
 
 typedef struct kernel_prepare {
     const weft_op *op; /* attrs; arguments by name */
     const op_schema *schema;
-    const tensor *in;  /* types and extents; data is NULL */
+    const tensor *in; /* types and extents; data is NULL */
     const tensor *out;
     const uint32_t *in_first, *out_first;
     arena *arena;            /* for state; lives as long as the executor */
@@ -66,7 +66,7 @@ typedef struct kernel_prepare {
     int ring_nranks;         /* of the op's ring; 1 if it has none */
     int ring_index;          /* of this rank in it */
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
-    row_split split;      /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
+    row_split split;         /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
 } kernel_prepare;
 
 typedef weft_status (*kernel_run_fn)(const kernel_call *);
@@ -78,8 +78,8 @@ typedef struct kernel {
 
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
-/* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the kernel
- * refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
+/* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the
+ * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
 WEFT_MUST_USE weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run);
 
 /* Runs all rows of a call that has them, on as many threads as it may use. */
@@ -110,7 +110,7 @@ WEFT_MUST_USE weft_status kernel_failed(const kernel_call *c, const char *format
 /* State of one struct type, zeroed. */
 #define KERNEL_STATE(p, type) ((type *)((p)->state = ARENA_NEW((p)->arena, type)))
 
-/* --- intra-op threads (executor/pool.c) ----------------------------------------------------------------------------- */
+/* --- intra-op threads (executor/pool.c) --------------------------------------------------------------------------- */
 
 /* Items [first, end) of a job; parts of one job are numbered from 0. */
 typedef void (*parallel_part)(void *arg, int64_t first, int64_t end, int part);
@@ -126,8 +126,12 @@ int parallel_parts(const kernel_call *c, int64_t count, int64_t grain);
 static inline int64_t parallel_grain(int64_t cost, int64_t enough) {
     return cost >= enough ? 1 : (enough + cost - 1) / (cost > 0 ? cost : 1);
 }
-static inline int64_t grain_of_bytes(int64_t item_nbytes) { return parallel_grain(item_nbytes, 64 * 1024); }
-static inline int64_t grain_of_products(int64_t item_products) { return parallel_grain(item_products, 256 * 1024); }
+static inline int64_t grain_of_bytes(int64_t item_nbytes) {
+    return parallel_grain(item_nbytes, 64 * 1024);
+}
+static inline int64_t grain_of_products(int64_t item_products) {
+    return parallel_grain(item_products, 256 * 1024);
+}
 
 /* --- shared maths ------------------------------------------------------------------------------------------------- */
 

@@ -72,8 +72,7 @@ weft_status weft_plan_cache_create(weft_context *context, const weft_plan_cache_
     return NULL;
 }
 
-/* --- entries ---------------------------------------------------------------------------------------------------------
- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 static void entry_destroy(const weft_plan_cache *c, cache_entry *e) {
     if (!e) return;
@@ -157,8 +156,7 @@ static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
     return NULL;
 }
 
-/* --- limits ----------------------------------------------------------------------------------------------------------
- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static void evict(weft_plan_cache *c) {
     size_t oldest = 0;

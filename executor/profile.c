@@ -11,7 +11,7 @@
 #include "executor/trace.h"
 #include "ops/cost.h"
 
-/* --- keeping --- */
+/* --- keeping ------------------------------------------------------------------------------------------------------ */
 
 weft_status profile_init(weft_executor *x) {
     if (!x->options.profile) return NULL;
@@ -45,7 +45,7 @@ void profile_begin_step(weft_executor *x) {
         }
 }
 
-/* --- what an instruction does --- */
+/* --- what an instruction does ------------------------------------------------------------------------------------- */
 
 static weft_status shapes_of(const weft_plan *plan, const int32_t *values, uint32_t n, arena *scratch,
                              const shape **out_shapes) {
@@ -82,7 +82,7 @@ weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *s
     return NULL;
 }
 
-/* --- rows --- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void finish_row(const profile_report *r, profile_row *row) {
     double floor = ceilings_floor(&r->profile->ceilings, row->flops, row->nbytes);

@@ -29,8 +29,7 @@ struct executor_profile {
 };
 typedef struct executor_profile executor_profile;
 
-/* --- the report: computed once, printed in several forms ------------------------------------------------------------
- */
+/* --- the report: computed once, printed in several forms ---------------------------------------------------------- */
 
 /* One instruction, or all of a type, or (instr NULL) a stream's time waiting for others; of the mean step of one rank.
  */

@@ -6,7 +6,7 @@ static double per_second(double amount, const profile_row *row) {
     return row->seconds > 0 ? amount / row->seconds : 0;
 }
 
-/* --- CSV --- */
+/* --- CSV ---------------------------------------------------------------------------------------------------------- */
 
 /* Quoted where a comma or a quote asks for it. */
 static void put_field(buffer *out, const char *s) {
@@ -39,7 +39,7 @@ void profile_print_csv(const profile_report *r, buffer *out) {
     }
 }
 
-/* --- JSON --- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void put_string(buffer *out, const char *key, const char *s) {
     buffer_format(out, "\"%s\":", key);

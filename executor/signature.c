@@ -83,8 +83,7 @@ uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_
     return with_bucket ? signature_mix(h, fingerprint(instr)) : h;
 }
 
-/* --- exchanges -------------------------------------------------------------------------------------------------------
- */
+/* --- exchanges ---------------------------------------------------------------------------------------------------- */
 
 /* Argument `peer` of a list; else part `peer` of the one tensor, as its splits say. */
 static int64_t part(const weft_plan *plan, const plan_instr *instr, const int32_t *values, uint32_t n,
@@ -122,8 +121,7 @@ uint64_t signature_balance(const weft_plan *plan, const plan_instr *instr, int s
     return sum;
 }
 
-/* --- words -----------------------------------------------------------------------------------------------------------
- */
+/* --- words -------------------------------------------------------------------------------------------------------- */
 
 static void append(char *out, size_t nbytes, const char *format, ...) WEFT_PRINTF(3, 4);
 static void append(char *out, size_t nbytes, const char *format, ...) {

@@ -80,8 +80,7 @@ int64_t executor_state_nbytes(const executor_state *s) {
     return nbytes;
 }
 
-/* --- blocks of a plan ------------------------------------------------------------------------------------------------
- */
+/* --- blocks of a plan --------------------------------------------------------------------------------------------- */
 
 /* Values [first, end) of the sorted ones; bytes [offset, offset + nbytes) of the plan's persistent space. */
 typedef struct space_block {
@@ -131,8 +130,7 @@ static weft_status find_blocks(binding *b) {
     return NULL;
 }
 
-/* --- the state -------------------------------------------------------------------------------------------------------
- */
+/* --- the state ---------------------------------------------------------------------------------------------------- */
 
 static kept_value *find_kept(const rank_store *store, const char *n) {
     const name *known = interner_find(&store->names, n, strlen(n));

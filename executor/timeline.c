@@ -80,8 +80,7 @@ weft_status trace_check(const weft_executor *x) {
     return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "no timeline: run a step of an executor with options.trace");
 }
 
-/* --- overlap ---------------------------------------------------------------------------------------------------------
- */
+/* --- overlap ------------------------------------------------------------------------------------------------------ */
 
 typedef struct overlap {
     int64_t collective_ns, hidden_ns;
@@ -140,8 +139,7 @@ void weft_executor_hidden(const weft_executor *x, size_t *out_ncollectives, size
     *out_nhidden = sum.nhidden;
 }
 
-/* --- one rank --------------------------------------------------------------------------------------------------------
- */
+/* --- one rank ----------------------------------------------------------------------------------------------------- */
 
 static int by_start(const void *a, const void *b) {
     const trace_event *x = a, *y = b;

@@ -45,8 +45,7 @@ static weft_status begin(weft_trainer *t) {
     return trainer_find_shapes(t);
 }
 
-/* --- plans -----------------------------------------------------------------------------------------------------------
- */
+/* --- plans -------------------------------------------------------------------------------------------------------- */
 
 static weft_status make_cache(weft_trainer *t) {
     const weft_trainer_options *o = &t->options;

@@ -33,8 +33,7 @@ static bool any_program_has(weft_trainer *t, int first, int end, const char *n, 
     return false;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------
- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 enum { MAX_STEPS = 1 << 24 };
 
@@ -155,8 +154,7 @@ bool trainer_is_fed(const weft_trainer *t, int rank, const char *n) {
     return false;
 }
 
-/* --- parts -----------------------------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 /* Whether rows are split though no dist attr says so. */
 static bool splits_rows(const weft_trainer *t, const trainer_feeds *set, const weft_var *v, const weft_tensor *fed) {
@@ -248,8 +246,7 @@ weft_status trainer_feed_types(weft_trainer *t, int rank, size_t step, weft_feed
     return NULL;
 }
 
-/* --- steps -----------------------------------------------------------------------------------------------------------
- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static weft_status bind_feed(weft_trainer *t, int rank, const trainer_feed *f, size_t step) {
     const rank_state *state = &t->executor->ranks[rank];

@@ -9,8 +9,7 @@
 
 static const char *const fetch_prefix = "fetch.";
 
-/* --- names -----------------------------------------------------------------------------------------------------------
- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static const value_index *index_of(const weft_trainer *t, int rank) {
     return t->executor->ranks[rank].index;
@@ -82,8 +81,7 @@ weft_status trainer_bind_fetches(weft_trainer *t) {
     return NULL;
 }
 
-/* --- one rank's values -----------------------------------------------------------------------------------------------
- */
+/* --- one rank's values -------------------------------------------------------------------------------------------- */
 
 size_t weft_trainer_nfetches(const weft_trainer *t) {
     return t->nfetches;
@@ -136,8 +134,7 @@ bool weft_trainer_fetch_scalar(const weft_trainer *t, int rank, size_t index, do
     return as_number(&v, out_value);
 }
 
-/* --- joining ---------------------------------------------------------------------------------------------------------
- */
+/* --- joining ------------------------------------------------------------------------------------------------------ */
 
 static const plan_value *value_at(const weft_trainer *t, int rank, int32_t value) {
     return &t->executor->ranks[rank].plan->values[value];

@@ -49,8 +49,7 @@ static void store(_Atomic int64_t *at, int64_t value) {
     atomic_store_explicit(at, value, memory_order_relaxed);
 }
 
-/* --- limits ----------------------------------------------------------------------------------------------------------
- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -80,8 +79,7 @@ void watch_end_step(watch_history *h) {
     atomic_store(&h->nsteps, nsteps + 1);
 }
 
-/* --- beacons ---------------------------------------------------------------------------------------------------------
- */
+/* --- beacons ------------------------------------------------------------------------------------------------------ */
 
 static weft_status run_watched(const kernel_call *c) {
     const watched_kernel *w = c->state;
@@ -132,8 +130,7 @@ void watchdog_end_step(weft_executor *x) {
             for (watch_history *h = x->ranks[r].rings[i].beacon->histories; h; h = h->next) watch_end_step(h);
 }
 
-/* --- who is missing --------------------------------------------------------------------------------------------------
- */
+/* --- who is missing ----------------------------------------------------------------------------------------------- */
 
 enum { MOST_LISTED = 4, MOST_HOPS = 4 };
 
@@ -237,8 +234,7 @@ static weft_status word(const weft_executor *x, const overdue *o) {
                               seconds, (double)o->limit_ns * 1e-9, w.text);
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------------
- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 /* Looks at one beacon: overdue before any found so far it becomes *worst; else *next is when it may become so. */
 static void look(const struct watchdog *d, const rank_state *rank, const ring_use *u, int64_t now, overdue *worst,

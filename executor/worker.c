@@ -22,8 +22,7 @@
 #include "executor/pool.h"
 #include "executor/watchdog.h"
 
-/* --- failures --------------------------------------------------------------------------------------------------------
- */
+/* --- failures ----------------------------------------------------------------------------------------------------- */
 
 static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
     weft_status none = NULL;
@@ -62,8 +61,7 @@ static void fail(stream_state *s, const bound_instr *b, weft_status status) {
     wake_everyone(x);
 }
 
-/* --- a step ----------------------------------------------------------------------------------------------------------
- */
+/* --- a step ------------------------------------------------------------------------------------------------------- */
 
 /* False if the run was aborted meanwhile. */
 static bool wait_for_streams(const stream_state *s, const plan_instr *instr, const _Atomic bool *aborted) {
@@ -174,8 +172,7 @@ static void *work(void *arg) {
     }
 }
 
-/* --- threads ---------------------------------------------------------------------------------------------------------
- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static int count_workers(const weft_executor *x) {
     int count = 0;

@@ -7,7 +7,7 @@
 #include "ops/infer.h"
 #include "ops/view.h"
 
-/* --- element types --- */
+/* --- element types ------------------------------------------------------------------------------------------------ */
 
 static bool is_real(int32_t dtype) {
     return dtype == WEFT_FP16 || dtype == WEFT_BF16 || dtype == WEFT_FP32 || dtype == WEFT_FP64;
@@ -43,7 +43,7 @@ static int32_t promoted(const promotion *p) {
 
 static const promotion nothing = {WEFT_DTYPE_NONE, WEFT_DTYPE_NONE};
 
-/* --- views --- */
+/* --- views -------------------------------------------------------------------------------------------------------- */
 
 weft_status infer_aten_view(infer *i) {
     const shape *x = infer_in(i, 0);
@@ -75,7 +75,7 @@ weft_status infer_aten_copy_(infer *i) {
     return NULL;
 }
 
-/* --- one element at a time --- */
+/* --- one element at a time ---------------------------------------------------------------------------------------- */
 
 static weft_status infer_promoted(infer *i, bool quotient) {
     const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
@@ -143,7 +143,7 @@ weft_status infer_aten_masked_fill(infer *i) {
     return NULL;
 }
 
-/* --- cat, full --- */
+/* --- cat, full ---------------------------------------------------------------------------------------------------- */
 
 /* Vectors of no elements fit everything, as they did before tensors of other shapes could be empty. */
 static bool is_nothing(const shape *x) {
@@ -195,7 +195,7 @@ weft_status infer_aten_full(infer *i) {
     return NULL;
 }
 
-/* --- addmm, layer norm --- */
+/* --- addmm, layer norm -------------------------------------------------------------------------------------------- */
 
 weft_status infer_aten_addmm(infer *i) {
     const shape *a = infer_in(i, 1), *b = infer_in(i, 2), *self = infer_in(i, 0);
@@ -257,7 +257,7 @@ weft_status infer_aten_native_layer_norm_backward(infer *i) {
     return NULL;
 }
 
-/* --- losses, gradients that know sizes alone --- */
+/* --- losses, gradients that know sizes alone ---------------------------------------------------------------------- */
 
 weft_status infer_aten_nll_loss_forward(infer *i) {
     const shape *x = infer_in(i, 0), *target = infer_in(i, 1);

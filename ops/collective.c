@@ -42,8 +42,7 @@ weft_status infer_reduce_scatter(infer *i) {
     return divide(i, &infer_out(i, 0)->dims[0], nranks);
 }
 
-/* --- lists: an argument for each rank ------------------------------------------------------------------------------
- */
+/* --- lists: an argument for each rank ----------------------------------------------------------------------------- */
 
 /* All arguments are of one type, as far as known. */
 static weft_status check_alike(const infer *i, const shape *x) {
@@ -114,8 +113,7 @@ weft_status infer_all_to_all(infer *i) {
     return NULL;
 }
 
-/* --- along the last dimension --------------------------------------------------------------------------------------
- */
+/* --- along the last dimension ------------------------------------------------------------------------------------- */
 
 weft_status infer_c_concat(infer *i) {
     const shape *x = infer_in(i, 0);

@@ -6,7 +6,7 @@
  * with 10 for a transcendental function: what a vectorised polynomial takes. */
 #include "ops/cost.h"
 
-/* --- sizes --- */
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
 
 static double numel(const shape *s) {
     double n = s->dtype == WEFT_DTYPE_NONE ? 0 : 1; /* an empty argument has no type */
@@ -50,7 +50,7 @@ static bool is_grad(const op_cost_call *c) {
     return strstr(c->schema->type, "_grad") != NULL;
 }
 
-/* --- kinds of work: flops; `weight` is the rule's --- */
+/* --- kinds of work: flops; `weight` is the rule's ----------------------------------------------------------------- */
 
 static double count_largest(const op_cost_call *c, double weight) {
     return weight * largest(c);
@@ -128,7 +128,7 @@ static double count_update(const op_cost_call *c, double weight) {
     return grad && grad->height >= 0 ? weight * numel(grad) : count_first_slot(c, weight);
 }
 
-/* --- rules --- */
+/* --- rules -------------------------------------------------------------------------------------------------------- */
 
 typedef struct rule {
     double (*flops)(const op_cost_call *, double weight);

@@ -39,8 +39,7 @@ shape shape_env_get(const shape_env *env, const weft_var *v) {
     return v->id < env->nshapes ? env->shapes[v->id] : shape_of_var(v);
 }
 
-/* --- one op --------------------------------------------------------------------------------------------------------
- */
+/* --- one op ------------------------------------------------------------------------------------------------------- */
 
 /* The arguments of one op on one side, flattened in schema order. */
 typedef struct side {
@@ -135,8 +134,7 @@ weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     return NULL;
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 enum { MAX_DEPTH = 64 }; /* of blocks that run blocks */
 
@@ -181,8 +179,7 @@ weft_status shape_infer_block(shape_env *env, weft_block *block, arena *scratch)
     return w.seen ? infer_block(&w, block) : base_out_of_memory();
 }
 
-/* --- for inference functions -----------------------------------------------------------------------------------------
- */
+/* --- for inference functions -------------------------------------------------------------------------------------- */
 
 weft_status infer_error(const infer *i, const char *format, ...) {
     char place[160], message[512];

@@ -65,8 +65,7 @@ size_t weft_op_effects_print(uint32_t bits, char *out_text, size_t nbytes) {
     return n;
 }
 
-/* --- Markdown ------------------------------------------------------------------------------------------------------
- */
+/* --- Markdown ----------------------------------------------------------------------------------------------------- */
 
 static void print_head(buffer *b) {
     buffer_text(

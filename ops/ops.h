@@ -1,15 +1,16 @@
 /* ops.h: the op table: schema, shape inference and effects of every op type that Weft knows.
  *
- * ops.def is the only list; each layer expands it into its own table. Slot and attr lists are written as text in ops.def
- * and parsed once when a context is created:
+ * ops.def is the only list; each layer expands it into its own table. Slot and attr lists are written as text in
+ * ops.def and parsed once when a context is created:
  *
  *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
- *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element before
- *                                        it writes it, or handles equal pointers
- *           "Out&X"                      (outputs) is a view of that input's bytes: the op touches none through this pair
- *   attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale: float = 1.0, str_value: string = ''"
+ *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element
+ * before it writes it, or handles equal pointers "Out&X"                      (outputs) is a view of that input's
+ * bytes: the op touches none through this pair attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale:
+ * float = 1.0, str_value: string = ''"
  *
- * An op type that is not in the table is legal everywhere except in execution: it reads its inputs, writes its outputs. */
+ * An op type that is not in the table is legal everywhere except in execution: it reads its inputs, writes its outputs.
+ */
 #ifndef OPS_OPS_H
 #define OPS_OPS_H
 
@@ -28,9 +29,9 @@ enum {
     OP_LINEAR = 1 << 8,      /* the same, in all inputs (sum, reshape, cast, concat, ...) */
     OP_LINEAR_X = 1 << 9,    /* the same, in its first input slot (scale without bias; other inputs are fixed) */
     OP_PADDLE_GPU = 1 << 10, /* Paddle's CPU executor cannot run it (c_wait_compute) */
-    OP_ROWS = 1 << 11,       /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
-    OP_VIEWS = 1 << 12,      /* some outputs are views of inputs ("Out&X"); the table sets it itself */
-    OP_ONLY_VIEWS = 1 << 13  /* all are: it touches no bytes, and only names them; the table sets it itself */
+    OP_ROWS = 1 << 11,  /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
+    OP_VIEWS = 1 << 12, /* some outputs are views of inputs ("Out&X"); the table sets it itself */
+    OP_ONLY_VIEWS = 1 << 13 /* all are: it touches no bytes, and only names them; the table sets it itself */
 };
 
 typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;
@@ -58,8 +59,9 @@ typedef struct shape {
     int64_t height;
 } shape;
 
-/* What an inference function sees: inputs and outputs flattened in schema slot order. in_first[i] .. in_first[i + 1] are
- * the arguments of input slot i. Functions read `in`, write `out`; outputs start as ndim -1, dtype of the declared var. */
+/* What an inference function sees: inputs and outputs flattened in schema slot order. in_first[i] .. in_first[i + 1]
+ * are the arguments of input slot i. Functions read `in`, write `out`; outputs start as ndim -1, dtype of the declared
+ * var. */
 typedef struct infer {
     const weft_op *op;
     const struct op_schema *schema;
@@ -110,13 +112,13 @@ const int64_t *attr_ints(const weft_op *op, const char *n, size_t *out_count);
 const double *attr_floats(const weft_op *op, const char *n, size_t *out_count);
 const char *attr_string(const weft_op *op, const char *n, const char *otherwise);
 
-/* --- shape inference -------------------------------------------------------------------------------------------------- */
+/* --- shape inference ---------------------------------------------------------------------------------------------- */
 
 /* Types of every var, by var id; start from declared types or from feeds. */
 typedef struct shape_env {
     weft_program *program;
-    shape *shapes; /* by var id */
-    size_t nshapes; /* vars made after shape_env_init have larger ids: their declared types hold */
+    shape *shapes;          /* by var id */
+    size_t nshapes;         /* vars made after shape_env_init have larger ids: their declared types hold */
     const int64_t **values; /* by var id: elements of small integer tensors, NULL: not known */
     arena *memory;          /* of shapes and values */
 } shape_env;
@@ -125,8 +127,8 @@ typedef struct shape_env {
 WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
 /* The type of a var: env's, or the declared one. */
 shape shape_env_get(const shape_env *env, const weft_var *v);
-/* Says that an integer var (a shape, an axis, a count) holds these elements, as many as its type in `env` says. They are
- * the caller's and must outlive env. */
+/* Says that an integer var (a shape, an axis, a count) holds these elements, as many as its type in `env` says. They
+ * are the caller's and must outlive env. */
 void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *values);
 /* The declared type of a var. */
 shape shape_of_var(const weft_var *v);
@@ -146,11 +148,15 @@ static inline shape *infer_out(const infer *i, int s) {
 WEFT_MUST_USE weft_status infer_error(const infer *i, const char *format, ...) WEFT_PRINTF(2, 3);
 int64_t shape_numel(const shape *s); /* -1 if any extent is unknown */
 
-/* --- reading effects ---------------------------------------------------------------------------------------------------- */
+/* --- reading effects ---------------------------------------------------------------------------------------------- */
 
 /* The ring of a collective. */
-static inline int64_t op_ring(const weft_op *op) { return attr_int(op, "ring_id", 0); }
-static inline int op_role(const weft_op *op) { return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED); }
+static inline int64_t op_ring(const weft_op *op) {
+    return attr_int(op, "ring_id", 0);
+}
+static inline int op_role(const weft_op *op) {
+    return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED);
+}
 /* Whether an op communicates: the table says so, or it has a ring and is not in the table. */
 bool op_communicates(const weft_op *op);
 /* A collective that only begins (async_op): its outputs are promises, which hold nothing before the wait_tensor for

@@ -4,8 +4,7 @@
 
 #include "ops/infer.h"
 
-/* --- slice ---------------------------------------------------------------------------------------------------------
- */
+/* --- slice -------------------------------------------------------------------------------------------------------- */
 
 /* Number of elements of start .. end in a dimension; negative bounds count from its end, both are clamped to it. */
 static int64_t slice_extent(int64_t extent, int64_t start, int64_t end) {
@@ -107,8 +106,7 @@ weft_status infer_strided_slice(infer *i) {
     return NULL;
 }
 
-/* --- concat, split -------------------------------------------------------------------------------------------------
- */
+/* --- concat, split ------------------------------------------------------------------------------------------------ */
 
 /* Attr `axis`, or what AxisTensor holds; -1 where only a run can tell. */
 static weft_status read_axis(const infer *i, int32_t ndim, int32_t *out) {
@@ -198,8 +196,7 @@ weft_status infer_split(infer *i) {
     return num > 0 ? split_evenly(i, x, axis, num) : split_sections(i, x, axis, sections, nsections);
 }
 
-/* --- stack, unstack ------------------------------------------------------------------------------------------------
- */
+/* --- stack, unstack ----------------------------------------------------------------------------------------------- */
 
 weft_status infer_stack(infer *i) {
     int32_t axis;

@@ -20,8 +20,7 @@ weft_status infer_same(infer *i) {
     return NULL;
 }
 
-/* --- gradients -----------------------------------------------------------------------------------------------------
- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 /* The input slot that is called `stem` of `nbytes` bytes followed by `tail`; -1 if there is none with arguments. */
 static int find_present(const infer *i, const char *stem, size_t nbytes, const char *tail) {

@@ -57,8 +57,7 @@ static weft_status read_word(reader *r, const char *expected, const char **out) 
     return NULL;
 }
 
-/* --- slots ---------------------------------------------------------------------------------------------------------
- */
+/* --- slots -------------------------------------------------------------------------------------------------------- */
 
 static int slot_index(const slot_schema *slots, size_t count, const char *slot_name) {
     for (size_t i = 0; i < count; i++)
@@ -109,8 +108,7 @@ static weft_status parse_slots(arena *a, const op_row *row, const char *s, const
     return NULL;
 }
 
-/* --- attrs ---------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *word;

@@ -1,8 +1,7 @@
 /* shape.c: types of ops that rearrange dimensions and keep every element (paddle/phi/infermeta/unary.cc). */
 #include "ops/infer.h"
 
-/* --- reshape2: 0 keeps an extent, one -1 follows from the number of elements ---------------------------------------
- */
+/* --- reshape2: 0 keeps an extent, one -1 follows from the number of elements -------------------------------------- */
 
 /* Extents that only a run can tell are -1 too: only where all are known must they be consistent. */
 static weft_status reshape_extents(infer *i, const shape *x, const numbers *target, shape *out, int32_t *out_free) {
@@ -48,8 +47,7 @@ weft_status infer_reshape2(infer *i) {
     return NULL;
 }
 
-/* --- transpose2 ----------------------------------------------------------------------------------------------------
- */
+/* --- transpose2 --------------------------------------------------------------------------------------------------- */
 
 static weft_status read_permutation(const infer *i, int32_t ndim, int32_t axis[WEFT_MAX_RANK]) {
     size_t count;
@@ -87,8 +85,7 @@ weft_status infer_transpose2_grad(infer *i) {
     return NULL;
 }
 
-/* --- squeeze2, unsqueeze2, flatten_contiguous_range ------------------------------------------------------------------
- */
+/* --- squeeze2, unsqueeze2, flatten_contiguous_range --------------------------------------------------------------- */
 
 /* Extents of -1 that are named in `axes` count as 1, as Paddle's compile time has it. */
 weft_status infer_squeeze2(infer *i) {

@@ -40,8 +40,7 @@ static void move_by(op_view *v, int64_t steps, int32_t dim) {
     v->offset = steps ? extent_add(v->offset, extent_mul(steps, v->strides[dim])) : v->offset;
 }
 
-/* --- the same elements in another shape ----------------------------------------------------------------------------
- */
+/* --- the same elements in another shape --------------------------------------------------------------------------- */
 
 static weft_status view_shape(const weft_op *op, const shape *x, size_t part, op_view *v) {
     size_t count;
@@ -113,8 +112,7 @@ static weft_status view_squeeze(const weft_op *op, const shape *x, size_t part, 
     return NULL;
 }
 
-/* --- dimensions in another order, or repeated ----------------------------------------------------------------------
- */
+/* --- dimensions in another order, or repeated --------------------------------------------------------------------- */
 
 static void swap_dims(op_view *v, int32_t a, int32_t b) {
     int64_t extent = v->dims[a], stride = v->strides[a];
@@ -178,8 +176,7 @@ static weft_status view_expand(const weft_op *op, const shape *x, size_t part, o
     return NULL;
 }
 
-/* --- parts ---------------------------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 static int64_t clamp_bound(int64_t bound, int64_t extent) {
     if (bound < 0) bound += extent;
@@ -249,8 +246,7 @@ static weft_status view_split(const weft_op *op, const shape *x, size_t part, op
     return NULL;
 }
 
-/* --- which rule ----------------------------------------------------------------------------------------------------
- */
+/* --- which rule --------------------------------------------------------------------------------------------------- */
 
 typedef struct view_rule {
     const char *type;

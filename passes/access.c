@@ -1,16 +1,15 @@
 /* Who touches which bytes, in program order.
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
- * share_buffer, output slots "Out&X"); all that is asked of a var is asked of its class. What a sub-block reads and writes counts as done by
- * the op that runs it. One sweep of the ops gives them positions; then only the uses of what is asked for are visited,
- * gathered by class, and sorted by position within one. */
+ * share_buffer, output slots "Out&X"); all that is asked of a var is asked of its class. What a sub-block reads and
+ * writes counts as done by the op that runs it. One sweep of the ops gives them positions; then only the uses of what
+ * is asked for are visited, gathered by class, and sorted by position within one. */
 #include <stdlib.h>
 
 #include "passes/access.h"
 #include "program/grow.h"
 
-/* --- visiting the arguments of an op, sub-blocks included ----------------------------------------------------------
- */
+/* --- visiting the arguments of an op, sub-blocks included --------------------------------------------------------- */
 
 typedef struct block_list {
     weft_block **blocks;
@@ -65,8 +64,7 @@ weft_status access_visit(weft_op *op, arena *scratch, visit_use_fn visit, void *
     return NULL;
 }
 
-/* --- alias classes -------------------------------------------------------------------------------------------------
- */
+/* --- alias classes ------------------------------------------------------------------------------------------------ */
 
 static bool makes_aliases(weft_op *op) {
     return op_has_effect(op, OP_ALIASES) || op_is(op, "share_data") || op_is(op, "share_buffer");
@@ -140,8 +138,7 @@ static weft_status build_classes(access_index *x, arena *a) {
     return NULL;
 }
 
-/* --- positions -----------------------------------------------------------------------------------------------------
- */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 static bool has_views_below(const weft_program *p) {
     for (size_t i = 1; i < p->nblocks; i++) {
@@ -168,8 +165,7 @@ weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
     return NULL;
 }
 
-/* --- gathering -----------------------------------------------------------------------------------------------------
- */
+/* --- gathering ---------------------------------------------------------------------------------------------------- */
 
 /* An access that is not in its class yet. */
 typedef struct note {
@@ -231,8 +227,7 @@ static weft_status gather(gatherer *g) {
     return NULL;
 }
 
-/* --- sorting -------------------------------------------------------------------------------------------------------
- */
+/* --- sorting ------------------------------------------------------------------------------------------------------ */
 
 static int by_position(const void *a, const void *b) {
     const access *x = a, *y = b;

@@ -39,8 +39,7 @@ struct pass_certificate {
     const char **types; /* of the inserted */
 };
 
-/* --- claims ---------------------------------------------------------------------------------------------------------
- */
+/* --- claims ------------------------------------------------------------------------------------------------------- */
 
 static weft_status keep_name(arena *a, const weft_var *v, const char **out) {
     if (!v) return NULL;
@@ -63,8 +62,7 @@ weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim) {
     return NULL;
 }
 
-/* --- numbers of ops -------------------------------------------------------------------------------------------------
- */
+/* --- numbers of ops ----------------------------------------------------------------------------------------------- */
 
 static size_t place_of(const certifier *c, const weft_op *op) {
     size_t at = ((uintptr_t)op >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
@@ -133,8 +131,7 @@ weft_status certificate_begin(const certifier *c, const weft_pass *pass, weft_re
     return NULL;
 }
 
-/* --- what changed ---------------------------------------------------------------------------------------------------
- */
+/* --- what changed ------------------------------------------------------------------------------------------------- */
 
 /* The longest part of `items` that is in ascending order of `rank` is marked in `stays`: patience sorting. */
 static weft_status longest_in_order(arena *a, const size_t *ranks, size_t count, bool *stays) {
@@ -225,8 +222,7 @@ weft_status certificate_end(certifier *c, const weft_program *p, weft_report *re
     return report->order || !c->nops ? NULL : base_out_of_memory();
 }
 
-/* --- printing -------------------------------------------------------------------------------------------------------
- */
+/* --- printing ----------------------------------------------------------------------------------------------------- */
 
 enum {
     HAS_OP = 1,

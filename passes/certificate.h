@@ -38,8 +38,7 @@ static inline bool pass_certifies(const weft_pass_context *pass) {
 /* Writes a claim down; nothing where nobody asked. Ops may be inserted or removed later in the same pass. */
 WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim);
 
-/* --- for the manager ------------------------------------------------------------------------------------------------
- */
+/* --- for the manager ---------------------------------------------------------------------------------------------- */
 
 typedef struct op_number op_number;
 

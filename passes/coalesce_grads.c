@@ -30,8 +30,7 @@ typedef struct coalescer {
     uint32_t *nsyncs_of;  /* by class: how many syncs there are */
 } coalescer;
 
-/* --- who may be a member --------------------------------------------------------------------------------------------
- */
+/* --- who may be a member ------------------------------------------------------------------------------------------ */
 
 static size_t sync_nbytes(const void *item) {
     const grad_sync *s = item;
@@ -75,8 +74,7 @@ static refusal check_member(const coalescer *n, const grad_sync *s) {
     return check_producers(s);
 }
 
-/* --- buckets --------------------------------------------------------------------------------------------------------
- */
+/* --- buckets ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t mix(uint64_t h, uint64_t value) {
     return (h ^ value) * UINT64_C(0x9E3779B97F4A7C15) ^ (h >> 29);
@@ -139,8 +137,7 @@ static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
     return bucket_former_close_all(&n->former);
 }
 
-/* --- reporting and doing --------------------------------------------------------------------------------------------
- */
+/* --- reporting and doing ------------------------------------------------------------------------------------------ */
 
 static weft_status report_alone(coalescer *n, const bucket *b) {
     const grad_sync *s = b->items[0];

@@ -35,8 +35,7 @@ static weft_status make_ops(weft_pass_context *pass, weft_program *p, const buck
     return bucket_tensor_claim(pass, &layout, &out->tensor);
 }
 
-/* --- the syncs ------------------------------------------------------------------------------------------------------
- */
+/* --- the syncs ---------------------------------------------------------------------------------------------------- */
 
 /* The claims of one collective, or of one bucket's factors, stand together. */
 static weft_status claim_members(weft_pass_context *pass, const bucket *b) {

@@ -29,7 +29,7 @@ const weft_pass pass_data_parallel = {.options = options,
                                       .run = run,
                                       .changes_meaning = "it makes the program one rank's"};
 
-/* --- what may be made data-parallel ------------------------------------------------------------------------------ */
+/* --- what may be made data-parallel ------------------------------------------------------------------------------- */
 
 static weft_status read_options(dp_plan *plan) {
     plan->nranks = weft_pass_option_int(plan->pass, "ranks");
@@ -68,7 +68,7 @@ static weft_status check_ring(dp_plan *plan) {
                             DP_RING, (long long)plan->nranks - 1);
 }
 
-/* --- edits ------------------------------------------------------------------------------------------------------- */
+/* --- edits -------------------------------------------------------------------------------------------------------- */
 
 /* What every op of a data-parallel reduce carries. */
 static weft_status mark_as_ours(weft_op *op) {
@@ -219,7 +219,7 @@ static weft_status claim_ranks(dp_plan *plan) {
     return NULL;
 }
 
-/* --- report ------------------------------------------------------------------------------------------------------ */
+/* --- report ------------------------------------------------------------------------------------------------------- */
 
 static weft_status report_feeds(dp_plan *plan) {
     size_t nsplit = 0;

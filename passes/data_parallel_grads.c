@@ -78,7 +78,7 @@ static weft_status collect_gradients(dp_plan *plan) {
     return NULL;
 }
 
-/* --- every parameter must be covered ----------------------------------------------------------------------------- */
+/* --- every parameter must be covered ------------------------------------------------------------------------------ */
 
 /* A parameter is covered through a pair that names it, or a cast of it. */
 static void mark_covered(const weft_var *param, bool *covered) {

@@ -26,7 +26,7 @@ int dp_split_axis(const dp_plan *plan, const weft_var *var) {
     return -1;
 }
 
-/* --- finding the op to blame ------------------------------------------------------------------------------------- */
+/* --- finding the op to blame -------------------------------------------------------------------------------------- */
 
 enum { BLAME_DEPTH = 8 };
 
@@ -73,7 +73,7 @@ static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status
     return status;
 }
 
-/* --- inference --------------------------------------------------------------------------------------------------- */
+/* --- inference ---------------------------------------------------------------------------------------------------- */
 
 static bool same_shape(const shape *a, const shape *b) {
     if (a->dtype != b->dtype || a->ndim != b->ndim || a->height != b->height) return false;

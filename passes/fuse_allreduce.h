@@ -68,8 +68,7 @@ typedef struct fusion {
     size_t nbuckets, bucket_capacity;
 } fusion;
 
-/* --- candidates (fuse_candidates.c) ---------------------------------------------------------------------------------
- */
+/* --- candidates (fuse_candidates.c) ------------------------------------------------------------------------------- */
 
 /* Fills in what the op says of itself; false: it is no all-reduce. NULL words: it is a candidate; else why not. */
 bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_words);
@@ -85,8 +84,7 @@ size_t reduce_item_nbytes(const void *item);
  * different things together. */
 uint64_t fused_bucket_fingerprint(const fused_bucket *b);
 
-/* --- forming (fuse_sweep.c) and writing (fuse_write.c) --------------------------------------------------------------
- */
+/* --- forming (fuse_sweep.c) and writing (fuse_write.c) ------------------------------------------------------------ */
 
 /* Fills in f->buckets. */
 WEFT_MUST_USE weft_status fuse_form(fusion *f, const bucket_rules *limits);

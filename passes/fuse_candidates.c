@@ -89,8 +89,7 @@ weft_status reduce_item_parts(const access_index *index, arena *a, reduce_item *
     return NULL;
 }
 
-/* --- the key --------------------------------------------------------------------------------------------------------
- */
+/* --- the key ------------------------------------------------------------------------------------------------------ */
 
 static int32_t dtype_of(const reduce_item *item) {
     return reduce_part_x(item, &item->parts[0])->dtype;

@@ -67,8 +67,7 @@ static weft_status split_buckets(fusion *f) {
     return NULL;
 }
 
-/* --- members that cannot be produced in the bucket ------------------------------------------------------------------
- */
+/* --- members that cannot be produced in the bucket ---------------------------------------------------------------- */
 
 typedef struct cause {
     weft_reason reason;

@@ -16,8 +16,7 @@
 
 #include "program/grow.h"
 
-/* --- closing --------------------------------------------------------------------------------------------------------
- */
+/* --- closing ------------------------------------------------------------------------------------------------------ */
 
 static void note_place(fusion *f, uint32_t *latest, uint32_t at) {
     if (f->places[at] >= f->places[*latest]) *latest = at;
@@ -94,8 +93,7 @@ static weft_status close_among(fuse_sweep *s, uint64_t among) {
     return NULL;
 }
 
-/* --- taint ----------------------------------------------------------------------------------------------------------
- */
+/* --- taint -------------------------------------------------------------------------------------------------------- */
 
 static weft_status mark_class(fuse_sweep *s, uint32_t class, uint64_t bits, bool written) {
     fuse_class *c = &s->f->classes[class];
@@ -186,8 +184,7 @@ static void note_other_views(fuse_sweep *s, weft_op *op) {
     }
 }
 
-/* --- other ops ------------------------------------------------------------------------------------------------------
- */
+/* --- other ops ---------------------------------------------------------------------------------------------------- */
 
 static bool runs_sub_block(const weft_op *op) {
     for (size_t i = 0; op->program->nblocks > 1 && i < op->nattrs; i++)
@@ -244,8 +241,7 @@ static weft_status sweep_op(fuse_sweep *s, weft_op *op) {
     return touches_visit(op, s->f->scratch, note_touch, s);
 }
 
-/* --- candidates -----------------------------------------------------------------------------------------------------
- */
+/* --- candidates --------------------------------------------------------------------------------------------------- */
 
 /* Whether what used out from the reduce on can use another var: nothing else knows these bytes. */
 static bool can_rename(const fusion *f, const reduce_item *item, const reduce_part *part) {
@@ -348,8 +344,7 @@ static weft_status sweep_candidate(fuse_sweep *s, reduce_item *item) {
     return note_reduce(s, item, is_open ? ((open_bucket *)b->own)->bit : 0);
 }
 
-/* --- the sweep ------------------------------------------------------------------------------------------------------
- */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 static weft_status note_nested(void *user, const use *u, bool nested) {
     fusion *f = user;

@@ -38,8 +38,7 @@ typedef struct writer {
         for (const reduce_item *item = (b)->items->items[k##_i]; item; item = NULL)                                    \
             for (reduce_part *part = item->parts; part < item->parts + item->nparts; part++, k++)
 
-/* --- making ops -----------------------------------------------------------------------------------------------------
- */
+/* --- making ops --------------------------------------------------------------------------------------------------- */
 
 /* What the members' collectives say of role, ring, stream; not what a file says of one node. */
 static weft_status copy_attrs(weft_op *op, const weft_op *from, bool all) {
@@ -205,8 +204,7 @@ static weft_status make_ops(writer *w, size_t index) {
     return set_long(to->reduce, "bucket_fingerprint", to->bucket->fingerprint);
 }
 
-/* --- renaming -------------------------------------------------------------------------------------------------------
- */
+/* --- renaming ----------------------------------------------------------------------------------------------------- */
 
 static void rename_placements(const op_placement *list, size_t count, const weft_var *from, const weft_var *to) {
     for (size_t i = 0; i < count; i++)
@@ -238,8 +236,7 @@ static void rename_results(const written *b) {
     }
 }
 
-/* --- edits ----------------------------------------------------------------------------------------------------------
- */
+/* --- edits -------------------------------------------------------------------------------------------------------- */
 
 static void put(writer *w, uint32_t anchor, weft_op *op) {
     weft_block_insert_after(w->f->program->blocks[0], w->behind[anchor], op);

@@ -40,8 +40,7 @@ const mesh *grad_sync_mesh(const grad_sync *s) {
     return s->var->dist ? s->var->dist->mesh : NULL;
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------------------------------ */
 
 static size_t count_args(const weft_op *op) {
     size_t n = 0;

@@ -30,8 +30,7 @@ typedef struct inserter {
     uint64_t name_number; /* of the name that was tried last */
 } inserter;
 
-/* --- deciding ------------------------------------------------------------------------------------------------------
- */
+/* --- deciding ----------------------------------------------------------------------------------------------------- */
 
 static bool makes(const weft_op *op, const weft_var *v) {
     FOR_EACH_USE(u, v) {
@@ -107,8 +106,7 @@ static int by_consumer(const void *a, const void *b) {
     return x->promise < y->promise ? -1 : x->promise > y->promise;
 }
 
-/* --- editing -------------------------------------------------------------------------------------------------------
- */
+/* --- editing ------------------------------------------------------------------------------------------------------ */
 
 static weft_status new_result(inserter *n, const weft_var *like, weft_var **out) {
     char words[sizeof WAIT_STEM + 24] = WAIT_STEM;

@@ -52,8 +52,7 @@ weft_status option_unknown(weft_context *context, const weft_pass *pass, const y
     return status;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Text that YAML reads as a string: quoted, or plain and nothing else. */
 static bool is_string(const yaml_node *node) {
@@ -122,7 +121,7 @@ weft_status option_read(weft_context *context, const weft_pass *pass, const weft
     return NULL;
 }
 
-/* --- for passes -------------------------------------------------------------------------------------------------- */
+/* --- for passes --------------------------------------------------------------------------------------------------- */
 
 static const option_value *value_of(const weft_pass_context *pass, const char *option, weft_option_type type) {
     static const option_value none = {.s = ""};

@@ -3,7 +3,7 @@
 #include "passes/pass_manager.h"
 #include "weft/certificate.h"
 
-/* --- the two forms ----------------------------------------------------------------------------------------------- */
+/* --- the two forms ------------------------------------------------------------------------------------------------ */
 
 /* The long form has a mapping at its top: it starts with `passes:` or a brace, or has more than one line. */
 static bool is_short_form(const char *yaml, size_t nbytes) {
@@ -60,7 +60,7 @@ static weft_status read_long_form(weft_context *context, const char *yaml, size_
     return NULL;
 }
 
-/* --- entries ----------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 static weft_status find_pass(weft_context *context, const yaml_node *key, const char *place,
                              const registered_pass **out) {
@@ -109,7 +109,7 @@ static weft_status read_entries(weft_pass_list *list, const yaml_node *items, co
     return NULL;
 }
 
-/* --- lists ------------------------------------------------------------------------------------------------------- */
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 weft_status weft_pass_list_parse(weft_context *context, const char *yaml, size_t nbytes, const char *place,
                                  weft_pass_list **out_list) {
@@ -157,7 +157,7 @@ size_t weft_pass_list_count(const weft_pass_list *list) {
     return list->count;
 }
 
-/* --- overrides --------------------------------------------------------------------------------------------------- */
+/* --- overrides ---------------------------------------------------------------------------------------------------- */
 
 /* Gives `value` to option `key` of every entry of that pass. */
 static weft_status set_everywhere(weft_pass_list *list, const char *pass_name, const yaml_node *key,

@@ -63,12 +63,8 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
-    weft_pass_context pass = {.context = context,
-                              .entry = entry,
-                              .report = report,
-                              .out = out,
-                              .shared = shared,
-                              .promises = &waits->found};
+    weft_pass_context pass = {
+        .context = context, .entry = entry, .report = report, .out = out, .shared = shared, .promises = &waits->found};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);

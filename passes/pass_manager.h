@@ -7,7 +7,7 @@
 #include "program/ir.h"
 #include "weft/pass.h"
 
-/* --- for passes -------------------------------------------------------------------------------------------------- */
+/* --- for passes --------------------------------------------------------------------------------------------------- */
 
 /* Scratch memory of the running pass, freed when it returns. */
 arena *pass_scratch(weft_pass_context *pass);
@@ -27,7 +27,7 @@ pass_finding *pass_promises_finding(weft_pass_context *pass);
 #include "passes/passes.def"
 #undef PASS
 
-/* --- the table of passes, in the context's slot ------------------------------------------------------------------ */
+/* --- the table of passes, in the context's slot ------------------------------------------------------------------- */
 
 /* The value of one option. Strings are NUL-terminated copies. */
 typedef struct option_value {
@@ -51,7 +51,7 @@ const registered_pass *passes_find(weft_context *context, const char *name);
 /* The registered name nearest to `name`, NULL if none is near. */
 const char *passes_suggest(weft_context *context, const char *name);
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 /* Index of the option, or SIZE_MAX. */
 size_t option_find(const weft_pass *pass, const char *name);
@@ -64,7 +64,7 @@ WEFT_MUST_USE weft_status option_unknown(weft_context *context, const weft_pass 
 /* Number of edits between two names, no more than `limit` + 1. */
 size_t edit_distance(const char *a, const char *b, size_t limit);
 
-/* --- pass lists -------------------------------------------------------------------------------------------------- */
+/* --- pass lists --------------------------------------------------------------------------------------------------- */
 
 typedef struct pass_entry {
     const weft_pass *pass;
@@ -80,7 +80,7 @@ struct weft_pass_list {
     bool certify;
 };
 
-/* --- reports ----------------------------------------------------------------------------------------------------- */
+/* --- reports ------------------------------------------------------------------------------------------------------ */
 
 typedef struct named_count {
     const char *what;
@@ -105,7 +105,7 @@ typedef struct pass_report {
     size_t ncounts, count_capacity;
     left_alone *left;
     size_t nleft, left_capacity;
-    const char *failure; /* NULL: the pass succeeded */
+    const char *failure;     /* NULL: the pass succeeded */
     weft_equivalence *proof; /* NULL: not compared with the program before, */
     const char *not_proved;  /* and why not; NULL: nobody asked */
     double proof_seconds;
@@ -117,9 +117,9 @@ struct weft_report {
     arena arena; /* all text */
     pass_report *passes;
     size_t npasses;
-    bool certified;                    /* claims were asked for: */
+    bool certified;                     /* claims were asked for: */
     char digest[PROGRAM_DIGEST_NBYTES]; /* of the first program, */
-    int64_t *order;                    /* numbers of the last program's ops */
+    int64_t *order;                     /* numbers of the last program's ops */
     size_t norder;
 };
 

@@ -8,8 +8,8 @@
 typedef struct pass_proof {
     prover prover;
     weft_prove how;
-    uint64_t edits;   /* the program's when it was read last */
-    bool races;       /* it does, read in order */
+    uint64_t edits; /* the program's when it was read last */
+    bool races;     /* it does, read in order */
 } pass_proof;
 
 /* Reads the program as it is before the first pass, if the list asks for proofs. */

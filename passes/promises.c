@@ -12,8 +12,7 @@
 
 enum { MOST_TOLD = 20 }; /* diagnostics of one check */
 
-/* --- what ops are --------------------------------------------------------------------------------------------------
- */
+/* --- what ops are ------------------------------------------------------------------------------------------------- */
 
 bool op_is_wait(const weft_op *op) {
     return op_is(op, "wait_tensor");
@@ -39,8 +38,7 @@ bool op_makes_views_only(weft_op *op) {
     return any;
 }
 
-/* --- touches -------------------------------------------------------------------------------------------------------
- */
+/* --- touches ------------------------------------------------------------------------------------------------------ */
 
 typedef struct touches {
     visit_touch_fn visit;
@@ -87,8 +85,7 @@ weft_status touches_visit(weft_op *op, arena *scratch, visit_touch_fn visit, voi
     return access_visit(op, scratch, visit_nested, &t);
 }
 
-/* --- the sweep -----------------------------------------------------------------------------------------------------
- */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 enum { NONE = UINT32_MAX };
 
@@ -245,8 +242,7 @@ weft_status promises_of(weft_pass_context *pass, weft_program *p, promises *out)
     return share(pass_promises_finding(pass), p, out);
 }
 
-/* --- the check -----------------------------------------------------------------------------------------------------
- */
+/* --- the check ---------------------------------------------------------------------------------------------------- */
 
 typedef struct teller {
     const weft_program *program;

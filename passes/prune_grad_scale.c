@@ -52,8 +52,7 @@ typedef struct pruner {
     bool *is_gradient;        /* by var id: the program names it as a parameter's gradient */
 } pruner;
 
-/* --- groups of seeds ------------------------------------------------------------------------------------------------
- */
+/* --- groups of seeds ---------------------------------------------------------------------------------------------- */
 
 static uint32_t group(pruner *n, uint32_t s) {
     while (n->seeds[s].parent != s) s = n->seeds[s].parent = n->seeds[n->seeds[s].parent].parent;
@@ -82,8 +81,7 @@ static uint32_t join(pruner *n, uint32_t a, uint32_t b, const weft_op *op) {
     return a;
 }
 
-/* --- seeds ----------------------------------------------------------------------------------------------------------
- */
+/* --- seeds -------------------------------------------------------------------------------------------------------- */
 
 static bool is_seed(const weft_op *op) {
     enum { ROLES = WEFT_ROLE_BACKWARD | WEFT_ROLE_LOSS };
@@ -124,8 +122,7 @@ static void start_seed(pruner *n, weft_op *op) {
     change(n, op_out(op), s, op);
 }
 
-/* --- one op ---------------------------------------------------------------------------------------------------------
- */
+/* --- one op ------------------------------------------------------------------------------------------------------- */
 
 static bool is_grad_slot(const name *slot_name) {
     static const char suffix[] = "@GRAD";
@@ -221,8 +218,7 @@ static void check_end(pruner *n) {
             spoil(n, n->seed_of[i], WEFT_REASON_SCALE, NULL, "a parameter's gradient has no scale to delete");
 }
 
-/* --- what the program says about gradients --------------------------------------------------------------------------
- */
+/* --- what the program says about gradients ------------------------------------------------------------------------ */
 
 static void mark_gradient(pruner *n, const weft_var *v) {
     if (v) n->is_gradient[v->id] = true;
@@ -261,8 +257,7 @@ static weft_status prepare(pruner *n) {
     return NULL;
 }
 
-/* --- deciding and doing ---------------------------------------------------------------------------------------------
- */
+/* --- deciding and doing ------------------------------------------------------------------------------------------- */
 
 /* The group whose factor takes this sync's scales, or NULL; *out_left says why not. */
 static const seed *folding_group(pruner *n, size_t sync) {

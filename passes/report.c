@@ -46,7 +46,7 @@ void weft_report_destroy(weft_report *report) {
     base_free(allocator, report, sizeof *report);
 }
 
-/* --- what passes tell -------------------------------------------------------------------------------------------- */
+/* --- what passes tell --------------------------------------------------------------------------------------------- */
 
 static char *format_words(arena *a, const char *format, va_list args) {
     va_list again;
@@ -105,7 +105,7 @@ weft_status weft_pass_refuse(weft_pass_context *pass, const char *format, ...) {
     return status;
 }
 
-/* --- places of ops ----------------------------------------------------------------------------------------------- */
+/* --- places of ops ------------------------------------------------------------------------------------------------ */
 
 static int by_block_and_order(const void *a, const void *b) {
     const weft_op *x = (*(left_alone *const *)a)->op, *y = (*(left_alone *const *)b)->op;
@@ -156,7 +156,7 @@ done:
     return status;
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 size_t weft_report_npasses(const weft_report *report) {
     return report->npasses;
@@ -205,7 +205,7 @@ weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_
     return there ? of->left[index].reason : WEFT_REASON_NOTHING;
 }
 
-/* --- printing ---------------------------------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------------------------------------- */
 
 static void print_left_counted(buffer *out, const pass_report *of) {
     for (int reason = 0; reason < WEFT_REASON_COUNT; reason++) {

@@ -55,8 +55,7 @@ static void raise_bounds(const schedule *s, bounds *b, uint32_t op, uint32_t bou
     }
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------
- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 /* The first and last positions that touch each class in this order; UINT32_MAX where none does. */
 static weft_status lifetimes(const schedule *s, uint32_t **out_first, uint32_t **out_last) {
@@ -157,8 +156,7 @@ static uint32_t take_room_above(room *r, uint32_t op, uint32_t at, uint32_t boun
     return bound;
 }
 
-/* --- the new order -------------------------------------------------------------------------------------------------
- */
+/* --- the new order ------------------------------------------------------------------------------------------------ */
 
 /* Puts each op that moves right before the op that stays at its bound; of equal bounds they keep their order. */
 static weft_status reorder(schedule *s, const uint32_t *bound, const bool *moves) {
@@ -238,8 +236,7 @@ static weft_status finish(sweep *w) {
     return reorder(w->s, w->bound, w->moves);
 }
 
-/* --- sinking -------------------------------------------------------------------------------------------------------
- */
+/* --- sinking ------------------------------------------------------------------------------------------------------ */
 
 /* Waits, copies, and views of what a wait gives. */
 static void choose_sinking(sweep *w) {
@@ -290,8 +287,7 @@ weft_status schedule_sink(schedule *s) {
     return finish(&w);
 }
 
-/* --- rising --------------------------------------------------------------------------------------------------------
- */
+/* --- rising ------------------------------------------------------------------------------------------------------- */
 
 /* Collectives, and views that they read. */
 static void choose_rising(sweep *w) {

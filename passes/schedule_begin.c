@@ -7,8 +7,7 @@
 #include "passes/schedule.h"
 #include "program/grow.h"
 
-/* --- touches -------------------------------------------------------------------------------------------------------
- */
+/* --- touches ------------------------------------------------------------------------------------------------------ */
 
 static weft_status add_touch(schedule *s, uint32_t place, bool writes) {
     TRY(grow(s->arena, &s->touches, &s->touch_capacity, s->ntouches + 1, sizeof *s->touches));
@@ -63,8 +62,7 @@ static weft_status touch_op(schedule *s, weft_op *op, const promise *waited) {
     return touch_names(s, op);
 }
 
-/* --- motions -------------------------------------------------------------------------------------------------------
- */
+/* --- motions ------------------------------------------------------------------------------------------------------ */
 
 static bool runs_block(const weft_op *op) {
     for (size_t i = 0; op->program->nblocks > 1 && i < op->nattrs; i++)
@@ -118,8 +116,7 @@ static weft_status choose_copies(schedule *s) {
     return NULL;
 }
 
-/* --- sizes ---------------------------------------------------------------------------------------------------------
- */
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
 
 static int64_t var_nbytes(const weft_var *v) {
     size_t count = weft_dtype_nbytes((weft_dtype)v->dtype);
@@ -169,8 +166,7 @@ static weft_status drop_feeds(schedule *s) {
     return NULL;
 }
 
-/* --- all of it -----------------------------------------------------------------------------------------------------
- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 /* The promise that each op waits for, by op. */
 static const promise **waited_by(const schedule *s) {

@@ -22,8 +22,7 @@ weft_status op_set_stream(weft_op *op, const char *stream) {
     return NULL;
 }
 
-/* --- taking our old events away ------------------------------------------------------------------------------------
- */
+/* --- taking our old events away ----------------------------------------------------------------------------------- */
 
 static bool is_ours(const char *event) {
     return event && strncmp(event, EVENT_PREFIX, strlen(EVENT_PREFIX)) == 0;
@@ -59,8 +58,7 @@ static weft_status forget_events(weft_op *op, arena *a) {
     return NULL;
 }
 
-/* --- what must wait for what ---------------------------------------------------------------------------------------
- */
+/* --- what must wait for what -------------------------------------------------------------------------------------- */
 
 /* The op that the list hangs on needs the op at `source`, which is on another stream. */
 typedef struct edge {
@@ -175,8 +173,7 @@ static weft_status analyse(analysis *n, const grad_syncs *syncs) {
     return NULL;
 }
 
-/* --- fewest waits ---------------------------------------------------------------------------------------------------
- */
+/* --- fewest waits ------------------------------------------------------------------------------------------------- */
 
 /* Stream `waiter` has waited for all of `source` up to `position` (from 1). */
 typedef struct waited {
@@ -220,8 +217,7 @@ static weft_status reduce_needs(analysis *n) {
     return NULL;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* An op that already records an event of other origin keeps it. */
 static weft_status name_events(analysis *n, size_t *out_nevents) {

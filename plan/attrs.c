@@ -5,7 +5,7 @@
  * says float is tagged !double. */
 #include "plan/text.h"
 
-/* --- printing --- */
+/* --- printing ----------------------------------------------------------------------------------------------------- */
 
 static bool put_int(buffer *out, const weft_attr *a) {
     switch (a->type) {
@@ -145,7 +145,7 @@ bool plan_print_attr(buffer *out, const weft_attr *a, attr_type type) {
     return false;
 }
 
-/* --- parsing --- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 static weft_status wrong(plan_reader *r, const yaml_node *node, const char *expected) {
     return yaml_error(r->context, node, r->place, "expected %s", expected);

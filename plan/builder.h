@@ -160,8 +160,7 @@ WEFT_MUST_USE weft_status plan_split_overlaps(plan_builder *b, const plan_step *
 WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stream);
 
 /* The stream of that name, found or made. `op` is for messages. */
-WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream,
-                                           int32_t *out_stream);
+WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream);
 
 /* given.c: a given order: it is to be told of each step before and after it becomes instructions. */
 WEFT_MUST_USE weft_status plan_given_before(plan_builder *b, const plan_step *step);

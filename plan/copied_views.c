@@ -41,8 +41,7 @@ static bool meet(const span *a, const span *b) {
     return a->root == b->root && a->begin < b->end && b->begin < a->end;
 }
 
-/* --- the three things that happen to bytes --------------------------------------------------------------------------
- */
+/* --- the three things that happen to bytes ------------------------------------------------------------------------ */
 
 static weft_status read_bytes(const checker *c, weft_op *op, const char *reader, int32_t value) {
     const plan_builder *b = c->b;
@@ -114,8 +113,7 @@ static weft_status make_copy(checker *c, weft_op *op, const plan_view *view) {
     return NULL;
 }
 
-/* --- ops ------------------------------------------------------------------------------------------------------------
- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* The value of a var, if it can have anything to do with a view. */
 static int32_t known_value(const plan_builder *b, const weft_var *v) {

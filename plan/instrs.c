@@ -7,7 +7,7 @@
 
 #include "plan/builder.h"
 
-/* --- one instruction --- */
+/* --- one instruction ---------------------------------------------------------------------------------------------- */
 
 static weft_status keep_args(plan_builder *b, const plan_args *args, size_t nslots, const int32_t **out_values,
                              const uint32_t **out_first) {
@@ -44,7 +44,7 @@ weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, 
     return NULL;
 }
 
-/* --- arguments --- */
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
 
 /* The arguments of one slot, into args->values from *at on. */
 static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_schema *s, const slot *given,
@@ -129,7 +129,7 @@ static weft_status add_op(plan_builder *b, const plan_step *step, const op_schem
     return NULL;
 }
 
-/* --- ops that are no instruction --- */
+/* --- ops that are no instruction ---------------------------------------------------------------------------------- */
 
 static weft_status take_feed(plan_builder *b, const plan_step *step) {
     weft_var *v = weft_op_output(step->op, "Out", 0);

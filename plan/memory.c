@@ -38,7 +38,7 @@ static const int32_t *clock_of(const layout *l, int32_t instr) {
     return l->b->clocks + (size_t)instr * l->nstreams;
 }
 
-/* --- lifetimes --- */
+/* --- lifetimes ---------------------------------------------------------------------------------------------------- */
 
 static void touch(layout *l, int32_t root, int32_t instr) {
     const plan_instr *i = &l->b->instrs[instr];
@@ -76,7 +76,7 @@ static weft_status find_lifetimes(layout *l) {
     return NULL;
 }
 
-/* --- in place --- */
+/* --- in place ----------------------------------------------------------------------------------------------------- */
 
 /* The temporary buffer that the value is all of; NONE where it is no such thing. */
 static int32_t whole_of(const plan_builder *b, int32_t value) {
@@ -135,7 +135,7 @@ static void share_in_place(layout *l, int32_t instr) {
         if (i->in[k] >= 0) l->times_read[l->b->root_of[i->in[k]]] = 0;
 }
 
-/* --- the temporary space --- */
+/* --- the temporary space ------------------------------------------------------------------------------------------ */
 
 /* The blocks in order of first access; several that an instruction begins, in order of its arguments. */
 static weft_status list_blocks(layout *l) {
@@ -186,7 +186,7 @@ static weft_status place_temporaries(layout *l) {
     return NULL;
 }
 
-/* --- both spaces --- */
+/* --- both spaces -------------------------------------------------------------------------------------------------- */
 
 static weft_status place_persistents(layout *l) {
     plan_builder *b = l->b;

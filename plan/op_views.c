@@ -41,8 +41,7 @@ weft_status plan_find_view(plan_builder *b, weft_op *op, const op_schema *schema
     return plan_error(b, WEFT_UNSUPPORTED, op, "\"%s\" is no byte range of \"%s\"", v->name, p->name);
 }
 
-/* --- places ---------------------------------------------------------------------------------------------------------
- */
+/* --- places ------------------------------------------------------------------------------------------------------- */
 
 typedef struct maker {
     plan_builder *b;
@@ -122,8 +121,7 @@ weft_status plan_make_op_views(plan_builder *b, bool *out_any_copies) {
     return NULL;
 }
 
-/* --- instructions ---------------------------------------------------------------------------------------------------
- */
+/* --- instructions ------------------------------------------------------------------------------------------------- */
 
 weft_status plan_prune_views(plan_builder *b, weft_op *op, const op_schema *schema, plan_args *out) {
     uint32_t at = 0, next = 0;
@@ -145,8 +143,7 @@ weft_status plan_prune_views(plan_builder *b, weft_op *op, const op_schema *sche
     return NULL;
 }
 
-/* --- later writes ---------------------------------------------------------------------------------------------------
- */
+/* --- later writes ------------------------------------------------------------------------------------------------- */
 
 static weft_status note_write(plan_builder *b, weft_op *op, const op_schema *schema, size_t output, size_t k,
                               const weft_var *v) {

@@ -84,7 +84,7 @@ weft_status plan_read_stream(plan_reader *r, const yaml_node *node, int32_t *out
     return yaml_error(r->context, node, r->place, "no stream is named \"%s\"", bytes);
 }
 
-/* --- header --- */
+/* --- header ------------------------------------------------------------------------------------------------------- */
 
 static weft_status parse_streams(plan_reader *r, const yaml_node *node) {
     TRY(plan_read_sequence(r, node, "streams"));
@@ -165,7 +165,7 @@ static weft_status parse_mesh(plan_reader *r, const yaml_node *node) {
     return NULL;
 }
 
-/* --- the whole --- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 /* Takes what is next as a tree, in place of the one before. */
 static weft_status take(plan_reader *r, yaml_node **out) {

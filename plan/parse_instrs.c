@@ -11,7 +11,7 @@ static const plan_key instr_keys[NKEYS] = {
     [ROLE] = {"role", false, NULL},
 };
 
-/* --- arguments --- */
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
 
 static weft_status check_arity(plan_reader *r, const yaml_node *at, const slot_schema *s, bool output, size_t nargs) {
     if (nargs > 1 && s->arity != SLOT_LIST)
@@ -68,7 +68,7 @@ static weft_status parse_args(plan_reader *r, const yaml_node *node, weft_op *op
     return NULL;
 }
 
-/* --- the rest of an instruction --- */
+/* --- the rest of an instruction ----------------------------------------------------------------------------------- */
 
 static weft_status parse_attrs(plan_reader *r, const yaml_node *node, weft_op *op, const op_schema *schema) {
     if (!node) return NULL;

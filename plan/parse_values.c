@@ -144,7 +144,7 @@ weft_status plan_parse_value(plan_reader *r, const yaml_node *node) {
     return NULL;
 }
 
-/* --- once all values have names --- */
+/* --- once all values have names ----------------------------------------------------------------------------------- */
 
 static weft_status find_named(plan_reader *r, const plan_reference *ref, const char *n, int32_t *out_value) {
     const name *found = interner_find(&r->names, n, strlen(n));

@@ -27,7 +27,7 @@ static int64_t aligned(int64_t nbytes) {
     return (nbytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
 }
 
-/* --- heaps --- */
+/* --- heaps -------------------------------------------------------------------------------------------------------- */
 
 static bool before(const entry *x, const entry *y) {
     return x->count != y->count ? x->count < y->count : x->block < y->block;
@@ -59,7 +59,7 @@ static int32_t pop(heap *h) {
     return block;
 }
 
-/* --- blocks --- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* Frees a block of part `part`, or files it under a stream that has yet to complete accesses of it. */
 static weft_status release(online *o, size_t part, int32_t block, const int32_t *clock) {

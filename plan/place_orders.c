@@ -89,7 +89,7 @@ static bool attempt(search *s) {
     return true;
 }
 
-/* --- orders --- */
+/* --- orders ------------------------------------------------------------------------------------------------------- */
 
 static double by_size(const plan_block *k) {
     return (double)k->nbytes;

@@ -20,8 +20,8 @@ typedef struct plan_value {
     int32_t view_of; /* the value that it is a slice of (a coalesced buffer; what a fetch op fetches), or -1 */
     int32_t rows;    /* SELECTED_ROWS: the value that holds row indices (int64), or -1 */
     bool persistable, is_feed, is_fetch;
-    bool is_written;    /* by any instruction, through whatever name */
-    bool is_read_first; /* a step reads bytes that it did not write: they must be there before it */
+    bool is_written;       /* by any instruction, through whatever name */
+    bool is_read_first;    /* a step reads bytes that it did not write: they must be there before it */
     const placement *dist; /* how the whole tensor is split over ranks, or NULL */
 } plan_value;
 
@@ -45,7 +45,7 @@ typedef struct plan_instr {
     int32_t guard;       /* run only if the first byte of this bool value is not 0; -1: always. A skipped instruction */
     int32_t outer_guard; /* counts as completed. outer_guard: guard of the enclosing conditional, tested first, or -1 */
     int64_t ring_id;     /* collectives; else -1 */
-    uint32_t nfused;     /* so many next ones of the stream may take turns with this one, a few rows at a time (fuse.c) */
+    uint32_t nfused; /* so many next ones of the stream may take turns with this one, a few rows at a time (fuse.c) */
 } plan_instr;
 
 struct weft_plan {
@@ -64,7 +64,7 @@ struct weft_plan {
      * live before they are written; the largest sum of what is live without these. */
     size_t nbuckets;
     int64_t bucket_nbytes, largest_bucket_nbytes, ahead_nbytes, written_nbytes;
-    size_t nremoved; /* ops that need no instruction (nop, depend, waits) */
+    size_t nremoved;  /* ops that need no instruction (nop, depend, waits) */
     bool given_waits; /* waits are those of a given order: conflicting accesses may be unordered */
 };
 

@@ -33,7 +33,7 @@ static void put_ints(buffer *out, const int64_t *values, size_t count) {
     buffer_text(out, "]");
 }
 
-/* --- meshes: numbered in the program's order, those that no value has left out --- */
+/* --- meshes: numbered in the program's order, those that no value has left out ------------------------------------ */
 
 static int compare_meshes(const void *x, const void *y) {
     const numbered_mesh *a = x, *b = y;
@@ -87,7 +87,7 @@ static void put_meshes(const printer *p) {
     }
 }
 
-/* --- header --- */
+/* --- header ------------------------------------------------------------------------------------------------------- */
 
 static void put_rings(buffer *out, const weft_program *program) {
     if (program->nrings) buffer_text(out, "rings:\n");
@@ -117,7 +117,7 @@ static void put_header(const printer *p) {
     put_meshes(p);
 }
 
-/* --- values --- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static void put_dist(const printer *p, const placement *dist) {
     const numbered_mesh *m = dist && dist->mesh ? find_mesh(p, dist->mesh) : NULL;
@@ -165,7 +165,7 @@ static void put_value(const printer *p, const plan_value *v) {
     buffer_text(out, "}\n");
 }
 
-/* --- instructions --- */
+/* --- instructions ------------------------------------------------------------------------------------------------- */
 
 static void put_value_name(const printer *p, int32_t value) {
     if (value < 0)

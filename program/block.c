@@ -53,8 +53,7 @@ size_t weft_var_nuses(const weft_var *var) {
     return var->nuses;
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------------------------------ */
 
 static weft_var *find_shared(const weft_block *b, const name *n) {
     if (!b->shared_capacity) return NULL;
@@ -103,8 +102,7 @@ weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes)
     return n ? block_find(b, n) : NULL;
 }
 
-/* --- adding --------------------------------------------------------------------------------------------------------
- */
+/* --- adding ------------------------------------------------------------------------------------------------------- */
 
 static void table_put(weft_var **table, size_t capacity, weft_var *v) {
     size_t at = v->name->hash & (capacity - 1);

@@ -44,8 +44,7 @@ static weft_status copy_string(const copier *c, const char *from, const char **o
     return NULL;
 }
 
-/* --- attrs ---------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static weft_status copy_texts(const copier *c, const text *from, size_t count, const text **out) {
     text *copy = ARENA_ARRAY(&c->to->arena, text, count ? count : 1);
@@ -89,8 +88,7 @@ static weft_status copy_attrs(const copier *c, const weft_attr *from, size_t cou
     return NULL;
 }
 
-/* --- dist attrs ----------------------------------------------------------------------------------------------------
- */
+/* --- dist attrs --------------------------------------------------------------------------------------------------- */
 
 static weft_status copy_op_placements(const copier *c, const op_placement *from, size_t count, op_placement **out) {
     op_placement *copy = ARENA_ARRAY(&c->to->arena, op_placement, count ? count : 1);
@@ -123,8 +121,7 @@ static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **
     return NULL;
 }
 
-/* --- ops, vars, blocks ---------------------------------------------------------------------------------------------
- */
+/* --- ops, vars, blocks -------------------------------------------------------------------------------------------- */
 
 static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to, bool output) {
     const slot_list *list = output ? &from->outputs : &from->inputs;
@@ -232,8 +229,7 @@ static weft_status copy_block_ops(const copier *c, const weft_block *from, weft_
     return NULL;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static weft_status copy_names(copier *c, arena *scratch) {
     const interner *in = &c->from->names;

@@ -95,8 +95,7 @@ weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out) {
     return NULL;
 }
 
-/* --- placements ----------------------------------------------------------------------------------------------------
- */
+/* --- placements --------------------------------------------------------------------------------------------------- */
 
 weft_status placement_clone(weft_program *p, const placement *from, placement **out) {
     placement *copy = ARENA_NEW(&p->arena, placement);
@@ -111,8 +110,7 @@ weft_status placement_clone(weft_program *p, const placement *from, placement **
     return NULL;
 }
 
-/* --- rings ---------------------------------------------------------------------------------------------------------
- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 /* The index of the first ring whose id is not below `id`. */
 static size_t ring_position(const weft_program *p, int64_t id) {

@@ -20,8 +20,7 @@ static bool array_equal(const void *a, const void *b, size_t count, size_t size)
     return count == 0 || memcmp(a, b, count * size) == 0;
 }
 
-/* --- attrs ---------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static bool scalar_equal(const scalar *a, const scalar *b) {
     if (a->type != b->type) return false;
@@ -79,8 +78,7 @@ static bool attrs_equal(const weft_attr *a, size_t na, const weft_attr *b, size_
     return true;
 }
 
-/* --- dist attrs ----------------------------------------------------------------------------------------------------
- */
+/* --- dist attrs --------------------------------------------------------------------------------------------------- */
 
 /* mesh_equal leaves out the names of dims, which are printed. */
 static bool mesh_same(const mesh *a, const mesh *b) {
@@ -123,8 +121,7 @@ static bool op_dist_equal(const op_dist *a, const op_dist *b) {
            op_placements_equal(a->outputs, a->noutputs, b->outputs, b->noutputs);
 }
 
-/* --- vars, ops, blocks ---------------------------------------------------------------------------------------------
- */
+/* --- vars, ops, blocks -------------------------------------------------------------------------------------------- */
 
 static bool flag_equal(bool has_a, bool a, bool has_b, bool b) {
     return has_a == has_b && a == b;
@@ -178,8 +175,7 @@ static bool block_equal(const weft_block *a, const weft_block *b) {
     return true;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static bool ring_same(const ring *a, const ring *b) {
     return a->id == b->id && a->nranks == b->nranks && string_equal(a->type, b->type) &&

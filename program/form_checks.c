@@ -15,7 +15,7 @@ weft_status form_over_budget(const weft_program *p, size_t budget) {
     return weft_status_create(WEFT_LIMIT, p->place, "reading it would take more than %zu bytes of memory", budget);
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* Sends a problem to the sink; the status tells the first. */
 static void report(const weft_program *p, weft_status *first, weft_status found) {

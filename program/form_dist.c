@@ -3,7 +3,7 @@
 
 #include "program/forms.h"
 
-/* --- reduce kinds ------------------------------------------------------------------------------------------------ */
+/* --- reduce kinds ------------------------------------------------------------------------------------------------- */
 
 static const char *const reduce_names[] = {
     [WEFT_REDUCE_SUM] = "sum", [WEFT_REDUCE_MAX] = "max", [WEFT_REDUCE_MIN] = "min", [WEFT_REDUCE_PROD] = "prod",
@@ -20,7 +20,7 @@ int form_reduce_parse(const char *bytes, size_t nbytes) {
     return -1;
 }
 
-/* --- meshes ------------------------------------------------------------------------------------------------------ */
+/* --- meshes ------------------------------------------------------------------------------------------------------- */
 
 static int compare_addresses(const void *a, const void *b) {
     uintptr_t x = (uintptr_t)((const mesh_index *)a)->mesh, y = (uintptr_t)((const mesh_index *)b)->mesh;
@@ -42,7 +42,7 @@ int64_t mesh_index_find(const mesh_index *indices, size_t count, const mesh *m) 
     return found ? (int64_t)found->index : -1;
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out) {
     weft_var **vars = ARENA_ARRAY(a, weft_var *, p->names.count + 1);

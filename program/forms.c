@@ -3,7 +3,7 @@
 
 #include "program/forms.h"
 
-/* --- names of files ---------------------------------------------------------------------------------------------- */
+/* --- names of files ----------------------------------------------------------------------------------------------- */
 
 typedef struct form_row {
     const char *extension;
@@ -85,7 +85,7 @@ static weft_status find_sidecar(arena *a, const char *path, size_t stem_n, const
     }
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static weft_status parse_form(weft_context *context, weft_form form, const void *bytes, size_t nbytes,
                               const char *place, weft_program **out) {
@@ -169,7 +169,7 @@ weft_status weft_program_load(weft_context *context, const char *path, const cha
     return status;
 }
 
-/* --- writing ----------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 weft_status weft_program_print(const weft_program *program, weft_form form, char **out_bytes, size_t *out_nbytes) {
     buffer out;

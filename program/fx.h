@@ -5,8 +5,7 @@
 #include "base/json.h"
 #include "program/forms.h"
 
-/* --- the table of targets -------------------------------------------------------------------------------------------
- */
+/* --- the table of targets ----------------------------------------------------------------------------------------- */
 
 typedef enum fx_type {
     FX_INT,
@@ -73,8 +72,7 @@ const fx_row *fx_table_find(const fx_table *t, const char *target, size_t nbytes
 int fx_reduce_parse(const char *word, size_t nbytes);
 const char *fx_reduce_name(int64_t reduce);
 
-/* --- what both sides know of a graph ---------------------------------------------------------------------------------
- */
+/* --- what both sides know of a graph ------------------------------------------------------------------------------ */
 
 /* Attrs that keep what an op cannot say otherwise (docs/fx-form.md). */
 #define FX_NODE "fx_node"

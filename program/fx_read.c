@@ -20,7 +20,7 @@ weft_status fx_keep_problem(fx_reader *r, weft_status found) {
     return NULL;
 }
 
-/* --- names and vars ---------------------------------------------------------------------------------------------- */
+/* --- names and vars ----------------------------------------------------------------------------------------------- */
 
 weft_status fx_name_of(fx_reader *r, const json_t *entry, const char *what, const name **out) {
     const json_t *n = json_object_get(entry, "name");
@@ -137,7 +137,7 @@ bool fx_number(const json_t *value, double *out) {
     return true;
 }
 
-/* --- the document ------------------------------------------------------------------------------------------------ */
+/* --- the document ------------------------------------------------------------------------------------------------- */
 
 typedef struct member {
     const char *key;

@@ -9,7 +9,7 @@ const json_t *fx_arg_of(const fx_node *n, const fx_row *row, uint32_t index) {
     return index < npositional ? json_array_get(n->args, index) : json_object_get(n->kwargs, row->args[index].name);
 }
 
-/* --- whether they fit -------------------------------------------------------------------------------------------- */
+/* --- whether they fit --------------------------------------------------------------------------------------------- */
 
 static const fx_value *value_of(const fx_reader *r, const json_t *arg) {
     const json_t *ref = fx_ref(arg);
@@ -163,7 +163,7 @@ static bool row_fits(const fx_reader *r, const fx_node *n, const fx_row *row, co
     return nkwargs == n->nkwargs;
 }
 
-/* --- the op ------------------------------------------------------------------------------------------------------ */
+/* --- the op ------------------------------------------------------------------------------------------------------- */
 
 weft_status fx_append_tensors(weft_op *op, bool output, slot *s, const fx_value *value) {
     if (value->var) return op_append_arg(op, output, s, value->var);

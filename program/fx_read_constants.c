@@ -70,7 +70,7 @@ static weft_status read_data(fx_reader *r, constant *c) {
     return NULL;
 }
 
-/* --- the op that fills it ---------------------------------------------------------------------------------------- */
+/* --- the op that fills it ----------------------------------------------------------------------------------------- */
 
 static weft_status append_attr(weft_op *op, const char *attr, attr_type type, weft_attr **out) {
     const name *n;
@@ -119,7 +119,7 @@ static weft_status add_op(fx_reader *r, const constant *c) {
     return NULL;
 }
 
-/* --- entries ----------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------------------------ */
 
 /* Goes through the members of an entry: what is not data is gathered in `fields`, with `data` NULL for what is. */
 static weft_status read_fields(fx_reader *r, json_t *fields) {

@@ -2,7 +2,7 @@
 #include "program/fx.h"
 #include "program/grow.h"
 
-/* --- groups ------------------------------------------------------------------------------------------------------ */
+/* --- groups ------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_ranks(fx_reader *r, const char *group, const json_t *list, ring *out) {
     size_t count = json_array_size(list);
@@ -65,7 +65,7 @@ done:
     return status;
 }
 
-/* --- inputs ------------------------------------------------------------------------------------------------------ */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 static bool has_role(const json_t *entry, const char *role) {
     const json_t *found = json_object_get(entry, "role");
@@ -112,7 +112,7 @@ weft_status fx_read_inputs(fx_reader *r) {
     return read_list(r, read_input);
 }
 
-/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 static weft_status add_fetch(fx_reader *r, weft_var *v, int64_t column) {
     const name *type, *x, *col;

@@ -54,7 +54,7 @@ static weft_status get_node(fx_reader *r, const json_t *entry, fx_node *n) {
     return get_own_keys(r, n);
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 /* The form of a value: lists where dtype has them. No vars yet. */
 static weft_status get_form(fx_reader *r, const fx_node *n, const json_t *shape, const json_t *dtype, fx_value *out) {
@@ -139,7 +139,7 @@ static weft_status make_value(fx_reader *r, const fx_node *n, bool drops_nulls, 
     return status;
 }
 
-/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 static weft_status append_slot(weft_op *op, bool output, const char *slot_name, slot **out) {
     const name *n;
@@ -236,7 +236,7 @@ static bool is_in_place(text target) {
     return end - start > 1 && end[-1] == '_' && end[-2] != '_';
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static weft_status append_refs_of(fx_reader *r, const fx_node *n, weft_op *op, slot *s) {
     TRY(fx_append_refs(r, n, op, false, s, n->args));

@@ -17,7 +17,7 @@ const char *fx_type_word(attr_type type) {
     return NULL;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static weft_status bad(fx_reader *r, const fx_node *n, const char *attr) {
     return json_error(&r->text, r->at, "node \"%s\": \"%.100s\" is neither refs nor a value of an attribute",
@@ -129,7 +129,7 @@ static weft_status get_one(weft_op *op, weft_attr *a, const json_t *value, bool 
     }
 }
 
-/* --- attrs ------------------------------------------------------------------------------------------------------- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static bool is_list_type(attr_type type) {
     return element_nbytes(type) &&
@@ -187,7 +187,7 @@ weft_status fx_read_attrs(fx_reader *r, const fx_node *n, weft_op *op, const jso
     return NULL;
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* {"out": k}: the node's own k-th output, which coalesce_tensor names among its inputs too. */
 static const json_t *own_output(const json_t *value) {

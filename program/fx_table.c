@@ -19,7 +19,7 @@ static const row_text texts[] = {
 };
 enum { NROWS = sizeof texts / sizeof *texts };
 
-/* --- words ------------------------------------------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------------------------------------- */
 
 static const char *const type_words[] = {[FX_INT] = "int",         [FX_FLOAT] = "float",
                                          [FX_FLOAT64] = "float64", [FX_BOOL] = "bool",
@@ -57,8 +57,7 @@ uint32_t fx_ntensors(const fx_value *value) {
     return count;
 }
 
-/* --- items of a list ------------------------------------------------------------------------------------------------
- */
+/* --- items of a list ---------------------------------------------------------------------------------------------- */
 
 typedef struct row_parser {
     arena *arena;
@@ -117,7 +116,7 @@ static weft_status parse_type(const row_parser *p, const char *item, const char 
     return row_error(p, item, "expected a type");
 }
 
-/* --- arguments --------------------------------------------------------------------------------------------------- */
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
 
 static weft_status parse_value(const row_parser *p, const char *item, char *attr, fx_arg *arg) {
     char *type = cut(attr, ':'), *otherwise = type ? cut(type, '=') : NULL;
@@ -180,7 +179,7 @@ static weft_status parse_args(const row_parser *p) {
     }
 }
 
-/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 static weft_status find_arg(const row_parser *p, const char *item, const char *n, int *out) {
     *out = -1;
@@ -209,7 +208,7 @@ static weft_status parse_outs(const row_parser *p) {
     }
 }
 
-/* --- the table --------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static fx_row **find_place(const fx_table *t, const char *target, size_t nbytes) {
     size_t mask = t->capacity - 1, at = base_hash(target, nbytes) & mask;

@@ -23,7 +23,7 @@ weft_status fx_op_error(const weft_op *op, const char *format, ...) {
                               message);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------------------------------------- */
 
 static bool is_taken(const fx_writer *w, const char *bytes, size_t nbytes, bool may_be_vars) {
     if (interner_find(&w->names, bytes, nbytes)) return true;
@@ -125,7 +125,7 @@ weft_status fx_put_ref(fx_writer *w, buffer *out, const weft_op *op, const weft_
     return NULL;
 }
 
-/* --- groups ------------------------------------------------------------------------------------------------------ */
+/* --- groups ------------------------------------------------------------------------------------------------------- */
 
 static bool same_ranks(const ring *r, const json_t *ranks) {
     if (json_array_size(ranks) != (size_t)r->nranks) return false;
@@ -183,7 +183,7 @@ static weft_status put_groups(fx_writer *w, buffer *out) {
     return NULL;
 }
 
-/* --- inputs and constants ---------------------------------------------------------------------------------------- */
+/* --- inputs and constants ----------------------------------------------------------------------------------------- */
 
 static weft_var *var_of(const fx_writer *w, const json_t *entry) {
     const json_t *n = json_object_get(entry, "name");
@@ -292,7 +292,7 @@ static weft_status begin_inputs(fx_writer *w) {
     return find_inputs(w);
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static bool is_fetch(const weft_op *op) {
     return (op_is(op, "fetch") || op_is(op, "fetch_v2")) && weft_op_ninputs(op, "X") == 1;
@@ -327,7 +327,7 @@ static weft_status write_ops(fx_writer *w) {
     return NULL;
 }
 
-/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 /* An output as it was, of the name that its value has now. */
 static void put_output(fx_writer *w, buffer *out, size_t column, const json_t *entry) {
@@ -365,7 +365,7 @@ static void put_outputs(fx_writer *w, buffer *out) {
     buffer_text(out, count ? "\n]" : "]");
 }
 
-/* --- the document ------------------------------------------------------------------------------------------------ */
+/* --- the document ------------------------------------------------------------------------------------------------- */
 
 static void put_section(buffer *out, const buffer *entries) {
     buffer_text(out, "[");

@@ -29,7 +29,7 @@ bool fx_outputs_agree(const weft_op *op, const fx_row *row) {
     return nfound == op->outputs.count;
 }
 
-/* --- which row --------------------------------------------------------------------------------------------------- */
+/* --- which row ---------------------------------------------------------------------------------------------------- */
 
 static const name *group_of(const fx_writer *w, int64_t ring_id) {
     const ring *r = program_find_ring(w->program, ring_id);
@@ -87,7 +87,7 @@ const fx_row *fx_find_collective(const fx_writer *w, const weft_op *op) {
     return found;
 }
 
-/* --- its arguments ----------------------------------------------------------------------------------------------- */
+/* --- its arguments ------------------------------------------------------------------------------------------------ */
 
 static void put_value(fx_writer *w, const fx_arg *arg, const weft_attr *a) {
     buffer *out = &w->line;

@@ -15,7 +15,7 @@ typedef struct node {
     uint32_t ninputs, noutputs;
 } node;
 
-/* --- outputs of the value ---------------------------------------------------------------------------------------- */
+/* --- outputs of the value ----------------------------------------------------------------------------------------- */
 
 static void take_slot(node *n, const slot *s) {
     for (uint32_t i = 0; s && i < s->nargs; i++) n->outputs[n->noutputs++] = s->args[i]->var;
@@ -76,7 +76,7 @@ static weft_status text_value(fx_writer *w, node *n, bool *out_ok) {
     return NULL;
 }
 
-/* --- which node -------------------------------------------------------------------------------------------------- */
+/* --- which node --------------------------------------------------------------------------------------------------- */
 
 /* Whether the tensors of a value are `vars`, one by one. */
 static bool are_leaves(const fx_value *value, weft_var *const *vars, uint32_t *at) {
@@ -216,7 +216,7 @@ static weft_status choose(fx_writer *w, node *n) {
     return flat_value(w, n, n->noutputs != 1);
 }
 
-/* --- its text ---------------------------------------------------------------------------------------------------- */
+/* --- its text ----------------------------------------------------------------------------------------------------- */
 
 static bool is_defined(const fx_writer *w, const weft_var *v) {
     return w->current[v->id].name || w->current[v->id].list;

@@ -4,7 +4,7 @@
 
 #include "program/fx.h"
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static void put_number(buffer *out, double value, bool is_float) {
     if (isnan(value)) {
@@ -103,7 +103,7 @@ weft_status fx_put_attr(buffer *out, const weft_op *op, const weft_attr *a) {
     return NULL;
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* What has no value yet is the op's own output (fx_write.c, is_own_output). */
 static weft_status put_input(fx_writer *w, const weft_op *op, const weft_var *v) {

@@ -1,9 +1,13 @@
 /* inspect.c: slots, streams and positions of ops for hosts and printers that do not see the structs. */
 #include "program/ir.h"
 
-static const slot_list *slots_of(const weft_op *op, bool output) { return output ? &op->outputs : &op->inputs; }
+static const slot_list *slots_of(const weft_op *op, bool output) {
+    return output ? &op->outputs : &op->inputs;
+}
 
-size_t weft_op_nslots(const weft_op *op, bool output) { return slots_of(op, output)->count; }
+size_t weft_op_nslots(const weft_op *op, bool output) {
+    return slots_of(op, output)->count;
+}
 
 const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size_t *out_nargs) {
     const slot_list *list = slots_of(op, output);

@@ -210,8 +210,7 @@ struct weft_program {
 
 enum { OP_MAX_ATTRS = (1 << 30) - 1 };
 
-/* --- building: used by readers and passes; all memory is the program's ----------------------------------------------
- */
+/* --- building: used by readers and passes; all memory is the program's -------------------------------------------- */
 
 WEFT_MUST_USE weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
@@ -274,8 +273,7 @@ static inline size_t program_nbytes(const weft_program *p) {
     return p->arena.total_nbytes + p->op_arena.total_nbytes + p->var_arena.total_nbytes;
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The var that the name means at `op`: its argument of that name, if it has one, which costs no look-up. NULL: none. */
 weft_var *op_find_var(const weft_op *op, text name_text);

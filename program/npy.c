@@ -1,4 +1,5 @@
-/* npy.c: NumPy's array format, versions 1 to 3: a magic string, a Python dict that tells dtype, order and shape, the bytes.
+/* npy.c: NumPy's array format, versions 1 to 3: a magic string, a Python dict that tells dtype, order and shape, the
+ * bytes.
  *
  * What a shape claims is held against the bytes that there are before anything is allocated. Source: NumPy enhancement
  * proposal 1. */
@@ -21,9 +22,9 @@ static const struct {
     const char *text;
     weft_dtype dtype;
 } descrs[] = {
-    {"b1", WEFT_BOOL}, {"i1", WEFT_INT8}, {"u1", WEFT_UINT8}, {"i2", WEFT_INT16}, {"i4", WEFT_INT32}, {"i8", WEFT_INT64},
-    {"f2", WEFT_FP16}, {"f4", WEFT_FP32}, {"f8", WEFT_FP64}, {"u2", WEFT_BF16}, {"c8", WEFT_COMPLEX64},
-    {"c16", WEFT_COMPLEX128},
+    {"b1", WEFT_BOOL},  {"i1", WEFT_INT8},  {"u1", WEFT_UINT8},     {"i2", WEFT_INT16},
+    {"i4", WEFT_INT32}, {"i8", WEFT_INT64}, {"f2", WEFT_FP16},      {"f4", WEFT_FP32},
+    {"f8", WEFT_FP64},  {"u2", WEFT_BF16},  {"c8", WEFT_COMPLEX64}, {"c16", WEFT_COMPLEX128},
 };
 
 /* The text after `'key':` in the header's dict; NULL if the key is not there. */
@@ -55,7 +56,8 @@ static weft_status parse_descr(const char *header, const char *place, weft_dtype
 
 static weft_status parse_shape(const char *header, const char *place, npy_type *t) {
     const char *at = dict_value(header, "shape");
-    if (!at || *at++ != '(') return weft_status_create(WEFT_PARSE, place, "expected 'shape': (...) in the array's header");
+    if (!at || *at++ != '(')
+        return weft_status_create(WEFT_PARSE, place, "expected 'shape': (...) in the array's header");
     for (;;) {
         while (*at == ' ' || *at == ',') at++;
         if (*at == ')') return NULL;
@@ -64,7 +66,8 @@ static weft_status parse_shape(const char *header, const char *place, npy_type *
         for (; *at >= '0' && *at <= '9'; at++)
             if (__builtin_mul_overflow(extent, 10, &extent) || __builtin_add_overflow(extent, *at - '0', &extent))
                 return weft_status_create(WEFT_LIMIT, place, "an extent of the array does not fit 64 bits");
-        if (at == digits) return weft_status_create(WEFT_PARSE, place, "expected an extent in 'shape', found \"%.8s\"", at);
+        if (at == digits)
+            return weft_status_create(WEFT_PARSE, place, "expected an extent in 'shape', found \"%.8s\"", at);
         if (t->ndim == WEFT_MAX_RANK)
             return weft_status_create(WEFT_LIMIT, place, "expected at most %d axes", WEFT_MAX_RANK);
         t->dims[t->ndim++] = extent;
@@ -81,7 +84,8 @@ static weft_status parse_header(const char *header, const char *place, npy_type 
 }
 
 /* Magic, version and header; *out_used is how many bytes they took. */
-static weft_status read_header(byte_source *source, const weft_allocator *allocator, npy_type *out, uint64_t *out_used) {
+static weft_status read_header(byte_source *source, const weft_allocator *allocator, npy_type *out,
+                               uint64_t *out_used) {
     unsigned char fixed[12];
     TRY(source->read(source->user, fixed, 10));
     if (memcmp(fixed, magic, magic_nbytes) != 0)
@@ -93,9 +97,10 @@ static weft_status read_header(byte_source *source, const weft_allocator *alloca
         length |= (size_t)fixed[10] << 16 | (size_t)fixed[11] << 24;
     }
     if (fixed[6] < 1 || fixed[6] > 3 || length > max_header_nbytes)
-        return weft_status_create(WEFT_PARSE, source->place,
-                                  "expected format version 1 to 3 and a header of at most %d bytes, found version %d and %zu",
-                                  max_header_nbytes, fixed[6], length);
+        return weft_status_create(
+            WEFT_PARSE, source->place,
+            "expected format version 1 to 3 and a header of at most %d bytes, found version %d and %zu",
+            max_header_nbytes, fixed[6], length);
     char *header = base_alloc(allocator, length + 1);
     if (!header) return base_out_of_memory();
     weft_status status = source->read(source->user, header, length);
@@ -144,8 +149,8 @@ weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor
     bool fits = true;
     for (size_t i = 0; fits && i < type.ndim; i++) fits = base_mul(nbytes, (size_t)type.dims[i], &nbytes);
     if (!fits || used > source->nbytes || nbytes != source->nbytes - used)
-        return weft_status_create(WEFT_PARSE, source->place, "the array \"%s\" claims %s%zu bytes, found %llu", tensor_name,
-                                  fits ? "" : "more than ", fits ? nbytes : SIZE_MAX,
+        return weft_status_create(WEFT_PARSE, source->place, "the array \"%s\" claims %s%zu bytes, found %llu",
+                                  tensor_name, fits ? "" : "more than ", fits ? nbytes : SIZE_MAX,
                                   (unsigned long long)(source->nbytes > used ? source->nbytes - used : 0));
     weft_tensor *t;
     TRY(weft_tensors_add(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
@@ -157,14 +162,14 @@ weft_status npy_header(const weft_tensor *t, buffer *out) {
     const char *descr = NULL;
     for (size_t i = 0; i < sizeof descrs / sizeof *descrs; i++)
         if (descrs[i].dtype == t->dtype) descr = descrs[i].text;
-    if (!descr)
-        return weft_status_create(WEFT_UNSUPPORTED, t->name, "dtype %d has no NumPy form", (int)t->dtype);
+    if (!descr) return weft_status_create(WEFT_UNSUPPORTED, t->name, "dtype %d has no NumPy form", (int)t->dtype);
     size_t start = out->nbytes;
     buffer_append(out, magic, magic_nbytes);
     buffer_append(out, "\x01\x00\x00\x00", 4);
-    buffer_format(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", weft_dtype_nbytes(t->dtype) == 1 ? '|' : '<',
-                  descr);
-    for (size_t i = 0; i < t->ndim; i++) buffer_format(out, "%lld,%s", (long long)t->dims[i], i + 1 < t->ndim ? " " : "");
+    buffer_format(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                  weft_dtype_nbytes(t->dtype) == 1 ? '|' : '<', descr);
+    for (size_t i = 0; i < t->ndim; i++)
+        buffer_format(out, "%lld,%s", (long long)t->dims[i], i + 1 < t->ndim ? " " : "");
     buffer_text(out, "), }");
     while ((out->nbytes - start + 1) % 64 != 0 && !out->failed) buffer_text(out, " ");
     buffer_text(out, "\n");

@@ -67,15 +67,16 @@ static weft_status add_members(weft_tensors *into, zip_t *archive, size_t nbytes
         if (!(about.valid & ZIP_STAT_NAME) || !(about.valid & ZIP_STAT_SIZE))
             return zip_problem(place, "list", "a member without name or size");
         if (about.size > limit - inflated)
-            return weft_status_create(WEFT_LIMIT, place, "member \"%s\" claims %llu bytes in an archive of %zu", about.name,
-                                      (unsigned long long)about.size, nbytes);
+            return weft_status_create(WEFT_LIMIT, place, "member \"%s\" claims %llu bytes in an archive of %zu",
+                                      about.name, (unsigned long long)about.size, nbytes);
         inflated += about.size;
         TRY(add_member(into, archive, (zip_uint64_t)i, &about, place, program));
     }
     return NULL;
 }
 
-weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place, const weft_program *program) {
+weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
+                     const weft_program *program) {
     zip_error_t error;
     zip_error_init(&error);
     zip_source_t *source = zip_source_buffer_create(bytes, nbytes, 0, &error);
@@ -92,7 +93,7 @@ weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const
     return status;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* Adds one member, stored, with a fixed date, so that equal tensors give equal files. `bytes` live until the close. */
 static weft_status put_member(zip_t *archive, const weft_tensor *t, buffer *bytes, buffer *member_name) {

@@ -24,8 +24,7 @@ weft_status weft_op_create(weft_program *program, const char *type, weft_op **ou
     return op_create(program, n, out_op);
 }
 
-/* --- slots and arguments -------------------------------------------------------------------------------------------
- */
+/* --- slots and arguments ------------------------------------------------------------------------------------------ */
 
 static slot_list *side(weft_op *op, bool output) {
     return output ? &op->outputs : &op->inputs;
@@ -183,8 +182,7 @@ int weft_op_role(const weft_op *op) {
     return (int)weft_op_attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED);
 }
 
-/* --- attrs ---------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 const weft_attr *op_find_attr(const weft_op *op, const char *n) {
     for (size_t i = 0; i < op->nattrs; i++)
@@ -367,8 +365,7 @@ weft_status weft_op_set_attr_longs(weft_op *op, const char *n, size_t count, con
     return NULL;
 }
 
-/* --- the rest ------------------------------------------------------------------------------------------------------
- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 weft_status op_dist_get(weft_op *op, op_dist **out) {
     if (!op->dist && !(op->dist = ARENA_NEW(&op->program->arena, op_dist))) return base_out_of_memory();

@@ -1,7 +1,8 @@
 /* pdiparams.c: Paddle's combined parameter files: one record a persistable var, in lexicographic order of their names,
  * which stand only in the program.
  *
- * A record: version, LoD levels, version, TensorDesc, raw elements (paddle/phi/core/framework/dense_tensor_serialize). */
+ * A record: version, LoD levels, version, TensorDesc, raw elements (paddle/phi/core/framework/dense_tensor_serialize).
+ */
 #include <stdlib.h>
 
 #include "program/tensors.h"
@@ -39,8 +40,8 @@ static weft_status take_varint(record_reader *r, uint64_t *out) {
         *out |= (uint64_t)(byte & 127) << shift;
         if (byte < 128) return NULL;
     }
-    return weft_status_create(WEFT_PARSE, r->place, "TensorDesc of \"%s\" at byte %zu: a varint of over 10 bytes", r->var,
-                              r->at);
+    return weft_status_create(WEFT_PARSE, r->place, "TensorDesc of \"%s\" at byte %zu: a varint of over 10 bytes",
+                              r->var, r->at);
 }
 
 /* TensorDesc: data_type = 1, dims = 2, both varints (dims unpacked, or packed as any protobuf reader accepts). */
@@ -48,8 +49,8 @@ static weft_status take_desc(record_reader *r, weft_dtype *out_dtype, size_t *ou
     int32_t length;
     TRY(take(r, &length, sizeof length, "TensorDesc length"));
     if (length < 0 || (size_t)length > r->nbytes - r->at)
-        return weft_status_create(WEFT_PARSE, r->place, "TensorDesc length of \"%s\" at byte %zu: found %d", r->var, r->at,
-                                  length);
+        return weft_status_create(WEFT_PARSE, r->place, "TensorDesc length of \"%s\" at byte %zu: found %d", r->var,
+                                  r->at, length);
     size_t end = r->at + (size_t)length, packed_end = 0;
     *out_dtype = WEFT_DTYPE_NONE;
     *out_ndim = 0;
@@ -64,7 +65,8 @@ static weft_status take_desc(record_reader *r, weft_dtype *out_dtype, size_t *ou
         } else if (key == 2 << 3 && *out_ndim < WEFT_MAX_RANK) {
             dims[(*out_ndim)++] = (int64_t)value;
         } else {
-            return weft_status_create(WEFT_PARSE, r->place, "TensorDesc of \"%s\" at byte %zu: unexpected field", r->var, r->at);
+            return weft_status_create(WEFT_PARSE, r->place, "TensorDesc of \"%s\" at byte %zu: unexpected field",
+                                      r->var, r->at);
         }
     }
     return r->at == end ? NULL
@@ -93,8 +95,9 @@ static weft_status take_record(record_reader *r, weft_tensors *into) {
     bool good = nbytes > 0;
     for (size_t i = 0; good && i < ndim; i++) good = dims[i] >= 0 && base_mul(nbytes, (size_t)dims[i], &nbytes);
     if (!good || nbytes > r->nbytes - r->at)
-        return weft_status_create(WEFT_PARSE, r->place, "\"%s\" at byte %zu claims more elements than there are bytes (%zu)",
-                                  r->var, r->at, r->nbytes - r->at);
+        return weft_status_create(WEFT_PARSE, r->place,
+                                  "\"%s\" at byte %zu claims more elements than there are bytes (%zu)", r->var, r->at,
+                                  r->nbytes - r->at);
     weft_tensor *t;
     TRY(weft_tensors_add(into, r->var, dtype, ndim, dims, &t));
     return take(r, t->data, nbytes, "elements");
@@ -124,7 +127,8 @@ static weft_status sorted_persistables(const weft_program *program, const weft_a
 weft_status pdiparams_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
                            const weft_program *program) {
     if (!program || program->nblocks == 0)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, place, "a .pdiparams file holds no names: the program is needed");
+        return weft_status_create(WEFT_INVALID_ARGUMENT, place,
+                                  "a .pdiparams file holds no names: the program is needed");
     const weft_allocator *allocator = &into->context->allocator;
     weft_var **vars = NULL;
     size_t nvars = 0, capacity = 0;
@@ -136,8 +140,8 @@ weft_status pdiparams_read(weft_tensors *into, const char *bytes, size_t nbytes,
         TRY_DONE(take_record(&r, into));
     }
     if (r.at != nbytes)
-        status = weft_status_create(WEFT_PARSE, place, "expected the end after %zu records, found %zu bytes more", nvars,
-                                    nbytes - r.at);
+        status = weft_status_create(WEFT_PARSE, place, "expected the end after %zu records, found %zu bytes more",
+                                    nvars, nbytes - r.at);
 done:
     base_free(allocator, vars, capacity * sizeof(weft_var *));
     return status;

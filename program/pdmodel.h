@@ -21,8 +21,8 @@ typedef struct pdmodel_reader {
     weft_program *program;
     const weft_allocator *allocator;
     size_t budget;
-    bump bump;        /* the message that is being read */
-    interner strings; /* values of attrs: lines of call stacks repeat in nearly every op */
+    bump bump;          /* the message that is being read */
+    interner strings;   /* values of attrs: lines of call stacks repeat in nearly every op */
     known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
 } pdmodel_reader;
 

@@ -6,7 +6,7 @@
  * there is read again. */
 #include "program/pdmodel.h"
 
-/* --- one attr ---------------------------------------------------------------------------------------------------- */
+/* --- one attr ----------------------------------------------------------------------------------------------------- */
 
 /* The field that holds the value of each AttrType; number 0 where the value is a message. */
 static const struct {
@@ -124,8 +124,7 @@ static weft_status read_value(pdmodel_reader *r, const attr_head *head, weft_att
     return NULL;
 }
 
-/* --- lists ---------------------------------------------------------------------------------------------------------
- */
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 bool pdmodel_note_attr(pdmodel_attrs *attrs, const uint8_t *from, const uint8_t *end) {
     if (!attrs->count)

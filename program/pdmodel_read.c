@@ -7,7 +7,7 @@
 #include "program/grow.h"
 #include "program/pdmodel.h"
 
-/* --- shared with the reader of ops ------------------------------------------------------------------------------- */
+/* --- shared with the reader of ops -------------------------------------------------------------------------------- */
 
 static weft_status refusal(const pdmodel_reader *r, const wire_cursor *c, const ProtobufCMessageDescriptor *kind) {
     if (r->bump.over_budget) return form_over_budget(r->program, r->budget);
@@ -90,7 +90,7 @@ done:
     return status;
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_tensor(pdmodel_reader *r, const Weft__Wire__VarType__TensorDesc *desc, weft_var *v) {
     v->has_tensor = true;
@@ -139,7 +139,7 @@ static weft_status read_type(pdmodel_reader *r, const wire_cursor *c, ProtobufCB
     return read_tensor(r, t->dense_tensor->tensor, v);
 }
 
-/* --- attrs of vars ----------------------------------------------------------------------------------------------- */
+/* --- attrs of vars ------------------------------------------------------------------------------------------------ */
 
 /* False for an attr that weft_attr cannot hold exactly. */
 static bool is_plain_attr(const Weft__Wire__VarDesc__Attr *a) {
@@ -178,7 +178,7 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__VarDesc *desc
     return NULL;
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c) {
     Weft__Wire__VarDesc *desc;
@@ -213,7 +213,7 @@ static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor 
     return NULL;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_index(const wire_cursor *c, const wire_field *f, const char *what, int32_t *out) {
     TRY(wire_expect(c, f, WIRE_VARINT, what));
@@ -292,7 +292,7 @@ static weft_status read_block_ops(pdmodel_reader *r, weft_block *b, wire_cursor 
     }
 }
 
-/* --- the program ------------------------------------------------------------------------------------------------- */
+/* --- the program -------------------------------------------------------------------------------------------------- */
 
 /* A Version message that weft_program cannot hold exactly is kept as an unknown field. */
 static weft_status read_version(pdmodel_reader *r, const wire_cursor *c, const wire_field *f, buffer *unknown) {

@@ -6,7 +6,7 @@
 
 typedef Weft__Wire__OpDesc__Attr attr_desc;
 
-/* --- scalars ----------------------------------------------------------------------------------------------------- */
+/* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 static bool is_plain_scalar(const Weft__Wire__Scalar *s) {
     unsigned has = (unsigned)(s->has_b != 0) << SCALAR_BOOLEAN | (unsigned)(s->has_i != 0) << SCALAR_LONG |
@@ -29,7 +29,7 @@ static scalar read_scalar(const Weft__Wire__Scalar *s) {
     return value;
 }
 
-/* --- attrs ------------------------------------------------------------------------------------------------------- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 /* One bit for each AttrType whose member is there. */
 static unsigned members(const attr_desc *a) {
@@ -169,7 +169,7 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__OpDesc *desc,
     return NULL;
 }
 
-/* --- slots ------------------------------------------------------------------------------------------------------- */
+/* --- slots -------------------------------------------------------------------------------------------------------- */
 
 static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryData from, weft_var **out) {
     const name *n;

@@ -8,7 +8,7 @@
 #include "program/pdmodel.h"
 #include "program/uses.h"
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* A plain op's parts. */
 typedef struct op_parts {
@@ -162,7 +162,7 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     return NULL;
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* A plain var of kind dense tensor; flags by field number. */
 typedef struct var_parts {

@@ -4,7 +4,7 @@
 #include "program/attr_memo.h"
 #include "program/pdmodel.h"
 
-/* --- attrs ------------------------------------------------------------------------------------------------------- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static void put_float(buffer *out, uint32_t number, float value) {
     wire_put_tag(out, number, WIRE_32BIT);
@@ -88,7 +88,7 @@ static void put_attr(buffer *out, const weft_attr *a) {
     wire_end(out, start);
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static void put_slots(buffer *out, uint32_t number, const slot_list *list) {
     for (size_t i = 0; i < list->count; i++) {
@@ -126,7 +126,7 @@ static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
         *entry = (attr_memo_entry){op->attrs, out->nbytes - tail_nbytes - (end - from), end - from, NULL};
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static void put_tensor(buffer *out, uint32_t number, const weft_var *v) {
     size_t start = wire_begin(out, number);
@@ -182,7 +182,7 @@ static void put_var(buffer *out, const weft_var *v) {
     wire_end(out, start);
 }
 
-/* --- blocks and the program -------------------------------------------------------------------------------------- */
+/* --- blocks and the program --------------------------------------------------------------------------------------- */
 
 static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
     enum { usual_op_nbytes = 256, usual_var_nbytes = 32 };

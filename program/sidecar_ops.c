@@ -4,7 +4,7 @@
 
 #include "program/sidecar.h"
 
-/* --- finding ops ------------------------------------------------------------------------------------------------- */
+/* --- finding ops -------------------------------------------------------------------------------------------------- */
 
 typedef struct op_table {
     weft_op ***blocks; /* ops by block and index */
@@ -36,7 +36,7 @@ static weft_op *find_op(const weft_program *p, const op_table *table, const json
     return agrees ? op : NULL;
 }
 
-/* --- one entry --------------------------------------------------------------------------------------------------- */
+/* --- one entry ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_partials(sidecar_reader *r, const json_t *partials, const char *what, op_placement *list,
                                  size_t count) {
@@ -147,7 +147,7 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
     return NULL;
 }
 
-/* --- all entries ------------------------------------------------------------------------------------------------- */
+/* --- all entries -------------------------------------------------------------------------------------------------- */
 
 static void warn_of_strangers(sidecar_reader *r, const json_t *ops, const op_table *table) {
     enum { WARNINGS = 10 };

@@ -8,7 +8,7 @@
 #include "program/grow.h"
 #include "program/sidecar.h"
 
-/* --- rings ------------------------------------------------------------------------------------------------------- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_ring(sidecar_reader *r, const char *key, const json_t *group) {
     char what[64], *end;
@@ -44,7 +44,7 @@ static weft_status read_rings(sidecar_reader *r, const json_t *groups) {
     return NULL;
 }
 
-/* --- meshes ------------------------------------------------------------------------------------------------------ */
+/* --- meshes ------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_dim_names(sidecar_reader *r, const json_t *list, const char *what, mesh *m, bool *out_ok) {
     *out_ok = true;
@@ -117,7 +117,7 @@ static weft_status read_meshes(sidecar_reader *r, const json_t *meshes) {
     return NULL;
 }
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry) {
     static const char *const known[] = {"mesh",         "dims_mapping", "batch_dim", "chunk_id",
@@ -164,7 +164,7 @@ static weft_status read_vars(sidecar_reader *r, const json_t *vars) {
     return NULL;
 }
 
-/* --- the rest ---------------------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 static weft_status read_params_grads(sidecar_reader *r, const json_t *pairs) {
     weft_program *p = r->program;

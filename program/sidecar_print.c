@@ -63,7 +63,7 @@ static void put_extra(writer *w, const char *json) {
     w->is_first = false;
 }
 
-/* --- placements -------------------------------------------------------------------------------------------------- */
+/* --- placements --------------------------------------------------------------------------------------------------- */
 
 /* A list of axes where all are sums, else an object of reduce kinds by axis. */
 static void put_partial(writer *w, const placement *p) {
@@ -108,7 +108,7 @@ static void put_placement_members(writer *w, const placement *p, bool with_parti
     }
 }
 
-/* --- head -------------------------------------------------------------------------------------------------------- */
+/* --- head --------------------------------------------------------------------------------------------------------- */
 
 static void put_rings(writer *w) {
     const weft_program *p = w->program;
@@ -153,7 +153,7 @@ static void put_params_grads(writer *w) {
     }
 }
 
-/* --- vars and ops ------------------------------------------------------------------------------------------------ */
+/* --- vars and ops ------------------------------------------------------------------------------------------------- */
 
 static void start_line(writer *w, const char *comma) {
     buffer_text(w->out, comma);

@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-/* --- placements -------------------------------------------------------------------------------------------------- */
+/* --- placements --------------------------------------------------------------------------------------------------- */
 
 bool sidecar_mesh(sidecar_reader *r, const json_t *value, const char *what, const mesh **out) {
     int64_t index;

@@ -23,7 +23,9 @@ void weft_tensors_destroy(weft_tensors *tensors) {
     base_free(allocator, tensors, sizeof *tensors);
 }
 
-size_t weft_tensors_count(const weft_tensors *tensors) { return tensors->count; }
+size_t weft_tensors_count(const weft_tensors *tensors) {
+    return tensors->count;
+}
 
 const weft_tensor *weft_tensors_at(const weft_tensors *tensors, size_t index) {
     return index < tensors->count ? &tensors->items[index] : NULL;
@@ -108,7 +110,7 @@ weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, wef
     return NULL;
 }
 
-/* --- files --------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *path, const char *tail) {
     size_t n = strlen(path), m = strlen(tail);
@@ -185,7 +187,8 @@ static weft_status save_buffer(const weft_tensors *tensors, const char *path) {
     if (ends_with(path, ".pdiparams")) {
         status = pdiparams_print(tensors, &b);
     } else if (tensors->count != 1) {
-        status = weft_status_create(WEFT_INVALID_ARGUMENT, path, "a .npy file holds one tensor, found %zu", tensors->count);
+        status =
+            weft_status_create(WEFT_INVALID_ARGUMENT, path, "a .npy file holds one tensor, found %zu", tensors->count);
     } else {
         status = npy_header(&tensors->items[0], &b);
         buffer_append(&b, tensors->items[0].data, tensors->items[0].nbytes);

@@ -90,8 +90,7 @@ static bool is_due(const verifier *v, uint32_t generation) {
     return v->all || v->any_undeclared || generation == v->program->generation;
 }
 
-/* --- repeats -------------------------------------------------------------------------------------------------------
- */
+/* --- repeats ------------------------------------------------------------------------------------------------------ */
 
 /* Tells `seen` that a list of so many names follows. */
 static weft_status begin_list(verifier *v, size_t count) {
@@ -112,8 +111,7 @@ static bool seen(verifier *v, const name *n, uint32_t *index) {
     return false;
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* Depth of each block below block 0 by parents, 0 while unknown; a block on the current path is -1. */
 static weft_status check_nesting(verifier *v) {
@@ -161,8 +159,7 @@ static void check_block_indices(verifier *v, size_t index) {
         problem(v, "expected a forward block below %zu, found %d", nblocks, b->forward_block_idx);
 }
 
-/* --- vars ----------------------------------------------------------------------------------------------------------
- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static void check_shape(verifier *v, const weft_var *var) {
     if (var->ndim > WEFT_MAX_RANK) {
@@ -200,8 +197,7 @@ static weft_status check_vars(verifier *v) {
     return NULL;
 }
 
-/* --- ops -----------------------------------------------------------------------------------------------------------
- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static bool is_undeclared(const weft_var *var) {
     return !var->block && !name_is(var->name, "@EMPTY@");
@@ -339,8 +335,7 @@ static weft_status check_ops(verifier *v) {
     return NULL;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static weft_status check_dist(verifier *v) {
     const weft_program *p = v->program;

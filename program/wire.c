@@ -81,7 +81,7 @@ weft_status wire_enter(const wire_cursor *c, const wire_field *f, const char *wh
     return NULL;
 }
 
-/* --- explaining -------------------------------------------------------------------------------------------------- */
+/* --- explaining --------------------------------------------------------------------------------------------------- */
 
 static int wire_type_of(const ProtobufCFieldDescriptor *field) {
     switch (field->type) {
@@ -147,7 +147,7 @@ weft_status wire_explain(const wire_cursor *c, const ProtobufCMessageDescriptor 
                               kind->short_name);
 }
 
-/* --- writing ----------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static size_t encode_varint(uint64_t value, uint8_t *out) {
     size_t n = 0;

@@ -7,7 +7,7 @@
 
 enum { YAML_FORM_VERSION = 1 };
 
-/* --- printing ---------------------------------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct yaml_writer {
     const weft_program *program;
@@ -50,7 +50,7 @@ bool op_versions_print(text map, buffer *out);
 /* The bytes of one pair, appended. */
 void op_versions_put(buffer *out, const char *op, size_t nbytes, int64_t version);
 
-/* --- parsing ----------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 /* An attr that named a call stack before the list of them was read. */
 typedef struct callstack_use {

@@ -46,7 +46,7 @@ static weft_status next_key(yaml_reader *r, key_set *keys, int *out_index, yaml_
     YAML_FAIL(r, key, "expected %s, found \"%s\"", keys->expected, key->bytes);
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_index(yaml_reader *r, const char *what, int32_t *out) {
     yaml_node *node;
@@ -154,7 +154,7 @@ static weft_status get_blocks(yaml_reader *r) {
     }
 }
 
-/* --- the document ------------------------------------------------------------------------------------------------ */
+/* --- the document ------------------------------------------------------------------------------------------------- */
 
 static weft_status get_callstacks(yaml_reader *r) {
     size_t capacity = 0;
@@ -264,9 +264,9 @@ static weft_status get_member(yaml_reader *r, int key) {
 }
 
 static weft_status get_document(yaml_reader *r) {
-    static const char *const words[] = {"weft",   "version",    "op_versions", "op_version_map", "unknown",
-                                        "rank",   "rings",      "meshes",      "params_grads",   "dist_extra",
-                                        "fx",     "blocks",     "callstacks",  NULL};
+    static const char *const words[] = {"weft",       "version", "op_versions",  "op_version_map", "unknown", "rank",
+                                        "rings",      "meshes",  "params_grads", "dist_extra",     "fx",      "blocks",
+                                        "callstacks", NULL};
     key_set keys = {words,
                     "weft, version, op_versions, op_version_map, unknown, rank, rings, meshes, params_grads, "
                     "dist_extra, fx, blocks or callstacks",

@@ -9,7 +9,7 @@
 #include "program/grow.h"
 #include "program/yaml_form.h"
 
-/* --- types ------------------------------------------------------------------------------------------------------- */
+/* --- types -------------------------------------------------------------------------------------------------------- */
 
 static bool is_bits(const yaml_node *node) {
     return node->tag && strcmp(node->tag, "!bits") == 0;
@@ -68,7 +68,7 @@ static weft_status find_type(yaml_reader *r, const yaml_node *node, attr_type *o
     return NULL;
 }
 
-/* --- numbers ----------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static weft_status get_bits(yaml_reader *r, const yaml_node *node, unsigned ndigits, uint64_t *out) {
     char *end = NULL;
@@ -121,7 +121,7 @@ static weft_status get_int32(yaml_reader *r, const yaml_node *node, int64_t *out
     return NULL;
 }
 
-/* --- scalars ----------------------------------------------------------------------------------------------------- */
+/* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 static weft_status get_scalar(yaml_reader *r, const yaml_node *node, scalar *out) {
     *out = (scalar){0};
@@ -142,7 +142,7 @@ static weft_status get_scalar(yaml_reader *r, const yaml_node *node, scalar *out
     YAML_FAIL(r, node, "expected an integer, a number, true, false or [real, imaginary]");
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a) {
     if (list->kind != NODE_SEQUENCE) YAML_FAIL(r, list, "expected a list after %s", yaml_type_tag(a->type));
@@ -212,7 +212,7 @@ static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a
     }
 }
 
-/* --- abbreviations ----------------------------------------------------------------------------------------------- */
+/* --- abbreviations ------------------------------------------------------------------------------------------------ */
 
 static weft_status named(yaml_reader *r, const char *attr_name, attr_type type, weft_attr *a) {
     *a = (weft_attr){.type = type};

@@ -12,7 +12,7 @@ static weft_status at_node(yaml_reader *r, const yaml_node *node, weft_status fo
     return status;
 }
 
-/* --- rings and meshes -------------------------------------------------------------------------------------------- */
+/* --- rings and meshes --------------------------------------------------------------------------------------------- */
 
 static weft_status get_ring(yaml_reader *r, const yaml_node *key, const yaml_node *node) {
     ring found = {0};
@@ -99,7 +99,7 @@ weft_status yaml_get_params_grads(yaml_reader *r, const yaml_node *node) {
     return NULL;
 }
 
-/* --- placements -------------------------------------------------------------------------------------------------- */
+/* --- placements --------------------------------------------------------------------------------------------------- */
 
 static weft_status get_mesh_index(yaml_reader *r, const yaml_node *node, const mesh **out) {
     int64_t index;
@@ -194,7 +194,7 @@ weft_status yaml_get_var_dist(yaml_reader *r, weft_var *v, const yaml_node *node
     return NULL;
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_op_placements(yaml_reader *r, const yaml_node *node, const mesh *op_mesh, op_placement **out,
                                      size_t *out_count) {

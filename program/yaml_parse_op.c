@@ -4,7 +4,7 @@
 #include "program/grow.h"
 #include "program/yaml_form.h"
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_kind(yaml_reader *r, const yaml_node *node, weft_var *v) {
     int64_t kind;
@@ -95,7 +95,7 @@ weft_status yaml_get_var(yaml_reader *r, weft_block *b, const yaml_node *key, co
     return check_var_attrs(r, v, value);
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool output, slot *s, const yaml_node *node) {
     bool is_list = node->kind == NODE_SEQUENCE && !node->tag;

@@ -4,7 +4,7 @@
 
 #include "program/yaml_form.h"
 
-/* --- call stacks ------------------------------------------------------------------------------------------------- */
+/* --- call stacks -------------------------------------------------------------------------------------------------- */
 
 /* The different call stacks of a program, in order of first use: most ops share theirs with neighbours. */
 typedef struct callstack_list {
@@ -68,7 +68,7 @@ static weft_status number_callstacks(yaml_writer *w, callstack_list *list) {
     return NULL;
 }
 
-/* --- head -------------------------------------------------------------------------------------------------------- */
+/* --- head --------------------------------------------------------------------------------------------------------- */
 
 static void put_bytes_member(buffer *out, const char *before, const char *key, text value) {
     if (!value.nbytes) return;
@@ -153,7 +153,7 @@ static void put_head(buffer *out, const weft_program *p) {
     put_json(out, "fx", p->fx_json);
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* Vars as a mapping; as a list of flow mappings where a name is declared twice or is too long for a plain key. */
 static void put_vars(yaml_writer *w, const weft_block *b) {

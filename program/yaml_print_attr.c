@@ -6,7 +6,7 @@
 
 #include "program/yaml_form.h"
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
 const char *yaml_type_tag(attr_type type) {
     static const char *const tags[] = {
@@ -158,7 +158,7 @@ static void put_value(buffer *out, const weft_attr *a) {
     }
 }
 
-/* --- abbreviations ----------------------------------------------------------------------------------------------- */
+/* --- abbreviations ------------------------------------------------------------------------------------------------ */
 
 typedef struct word_row {
     int64_t value;
@@ -237,7 +237,7 @@ static bool is_usual_role(const weft_attr *a, size_t left) {
            a[3].type == ATTR_STRINGS && a[3].count == 0 && name_is(a[3].name, "op_role_var");
 }
 
-/* --- lists of attrs ---------------------------------------------------------------------------------------------- */
+/* --- lists of attrs ----------------------------------------------------------------------------------------------- */
 
 bool yaml_is_long_key(const name *n) {
     enum { LONGEST_SIMPLE_KEY = 200 }; /* libyaml reads 1024 characters; each byte takes at most four */

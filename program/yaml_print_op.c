@@ -3,7 +3,7 @@
 
 #include "program/yaml_form.h"
 
-/* --- vars -------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* Starts a member of the flow mapping that is open. */
 static void put_member(buffer *out, bool *first, const char *key) {
@@ -68,7 +68,7 @@ void yaml_put_var(yaml_writer *w, const weft_var *v) {
     buffer_text(out, "}");
 }
 
-/* --- dist attrs -------------------------------------------------------------------------------------------------- */
+/* --- dist attrs --------------------------------------------------------------------------------------------------- */
 
 static void put_mesh(yaml_writer *w, bool *first, const mesh *m) {
     int64_t index = mesh_index_find(w->meshes, w->program->nmeshes, m);
@@ -190,7 +190,7 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
     buffer_text(w->out, "}");
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static void put_slots(yaml_writer *w, const slot_list *list) {
     bool repeats = false;

@@ -44,7 +44,7 @@ weft_status yaml_array(yaml_reader *r, size_t count, size_t size, void *out_arra
     return NULL;
 }
 
-/* --- numbers ----------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 weft_status yaml_get_int(yaml_reader *r, const yaml_node *node, const char *what, int64_t min, int64_t max,
                          int64_t *out) {
@@ -79,7 +79,7 @@ weft_status yaml_get_ints(yaml_reader *r, const yaml_node *node, const char *wha
     return NULL;
 }
 
-/* --- strings ----------------------------------------------------------------------------------------------------- */
+/* --- strings ------------------------------------------------------------------------------------------------------ */
 
 weft_status yaml_get_name(yaml_reader *r, const yaml_node *node, const name **out) {
     const char *bytes;

@@ -18,9 +18,9 @@ typedef enum comm_kind {
 
 /* What one member asks for. All members of the ring must ask for the same, in the same order.
  *
- * Buffers may be given in parts, in place of src and dst: an all_reduce of several tensors at once, or a buffer for each
- * member of the ring where a kind has larger buffers than `count` elements. Parts lie apart from one another and from
- * the other side, but for part k of an all_reduce, whose result may be where its source is. */
+ * Buffers may be given in parts, in place of src and dst: an all_reduce of several tensors at once, or a buffer for
+ * each member of the ring where a kind has larger buffers than `count` elements. Parts lie apart from one another and
+ * from the other side, but for part k of an all_reduce, whose result may be where its source is. */
 typedef struct comm_request {
     comm_kind kind;
     weft_dtype dtype;
@@ -30,10 +30,11 @@ typedef struct comm_request {
     const void *src;
     void *dst;      /* may equal src */
     const char *op; /* for messages: type of the op */
-    const void *const *srcs; /* parts of the source, or NULL: all_reduce, reduce_scatter, all_to_all, the root's scatter */
-    void *const *dsts;       /* parts of the result, or NULL: all_reduce, all_gather, all_to_all */
-    /* Elements of each part where they differ, else NULL; both where srcs and dsts are given. Of an all_reduce, and of an
-     * all_to_all: what i sends to j must be as much as what j receives from i. */
+    const void *const
+        *srcs;         /* parts of the source, or NULL: all_reduce, reduce_scatter, all_to_all, the root's scatter */
+    void *const *dsts; /* parts of the result, or NULL: all_reduce, all_gather, all_to_all */
+    /* Elements of each part where they differ, else NULL; both where srcs and dsts are given. Of an all_reduce, and of
+     * an all_to_all: what i sends to j must be as much as what j receives from i. */
     const int64_t *src_counts, *dst_counts;
     int64_t nparts; /* all_reduce: of srcs; else 0 */
 } comm_request;
@@ -58,8 +59,7 @@ static inline weft_status comm_run(comm_ring *r, const comm_request *request) {
 }
 const char *comm_kind_name(comm_kind kind); /* "all_reduce", ... */
 
-/* --- local engine: ranks are threads of this process ----------------------------------------------------------------
- */
+/* --- local engine: ranks are threads of this process -------------------------------------------------------------- */
 
 typedef struct local_world local_world;
 

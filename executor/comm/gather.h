@@ -28,8 +28,7 @@ static inline weft_status comm_gather_all(comm_gather *g, const void *mine, size
     return g->engine->run(g, mine, nbytes, all);
 }
 
-/* --- local: participants are threads of this process, or one that speaks for all ------------------------------------
- */
+/* --- local: participants are threads of this process, or one that speaks for all ---------------------------------- */
 
 typedef struct local_gather local_gather;
 

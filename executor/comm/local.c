@@ -67,8 +67,7 @@ void local_world_abort(local_world *world) {
     pthread_mutex_unlock(&world->mutex);
 }
 
-/* --- rings -----------------------------------------------------------------------------------------------------------
- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 static weft_status check_ranks(const local_world *world, int64_t id, int nranks, const int64_t *ranks) {
     if (nranks < 1 || nranks > world->nranks) {
@@ -135,8 +134,7 @@ weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int
     return NULL;
 }
 
-/* --- meetings --------------------------------------------------------------------------------------------------------
- */
+/* --- meetings ----------------------------------------------------------------------------------------------------- */
 
 static weft_status cancelled(const local_ring *r, int self) {
     return weft_status_create(WEFT_CANCELLED, NULL, "rank %lld left %s on ring %lld: the run was stopped",
@@ -155,8 +153,7 @@ weft_status local_meet(local_ring *r, int self) {
     return result == WAIT_REACHED ? NULL : cancelled(r, self);
 }
 
-/* --- agreement -------------------------------------------------------------------------------------------------------
- */
+/* --- agreement ---------------------------------------------------------------------------------------------------- */
 
 static bool uses_root(comm_kind kind) {
     return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER;

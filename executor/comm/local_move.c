@@ -139,8 +139,7 @@ static void all_to_all(const local_ring *r, int self) {
     }
 }
 
-/* --- results that each member makes itself ---------------------------------------------------------------------------
- */
+/* --- results that each member makes itself ------------------------------------------------------------------------ */
 
 /* Whether some member's result lies over the source that others read (its own part of the larger buffer does not). */
 static bool needs_rounds(const local_ring *r) {

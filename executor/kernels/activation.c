@@ -105,7 +105,7 @@ BACKWARD(DEFINE_BACKWARD)
 DEFINE_BACKWARD(gelu, g *gelu_slope_fp32(x), g *gelu_slope_fp64(x))
 DEFINE_BACKWARD(gelu_tanh, g *gelu_tanh_slope_fp32(x), g *gelu_tanh_slope_fp64(x))
 
-/* --- forward --- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 
 typedef struct unary {
     unary_fn fp32, fp64, int32, int64;
@@ -175,7 +175,7 @@ static weft_status prepare_gelu(kernel_prepare *p) {
 }
 const kernel kernel_gelu = {prepare_gelu, kernel_run_rows};
 
-/* --- gradients --- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 enum { SOURCE, DOUT }; /* X or Out, then Out@GRAD */
 

@@ -4,8 +4,7 @@
 #include "executor/kernels/layout.h"
 #include "ops/view.h"
 
-/* --- slice_backward -------------------------------------------------------------------------------------------------
- */
+/* --- slice_backward ----------------------------------------------------------------------------------------------- */
 
 typedef struct slice_state {
     loops loops; /* operands: the whole, the slice */
@@ -42,8 +41,7 @@ static weft_status run_slice(const kernel_call *c) {
 
 const kernel kernel_aten_slice_backward = {prepare_slice, run_slice};
 
-/* --- embedding_dense_backward ---------------------------------------------------------------------------------------
- */
+/* --- embedding_dense_backward ------------------------------------------------------------------------------------- */
 
 enum { IN_GRAD, IN_INDICES };
 

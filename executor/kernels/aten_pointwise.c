@@ -105,8 +105,7 @@ typedef struct pair_state {
     loops loops;
 } pair_state;
 
-/* --- runs -----------------------------------------------------------------------------------------------------------
- */
+/* --- runs --------------------------------------------------------------------------------------------------------- */
 
 /* Elements of the computing type: the operand's own, or converted into `room`. */
 static const void *computable(weft_dtype from, weft_dtype to, int64_t n, const void *src, void *room) {
@@ -175,8 +174,7 @@ static weft_status run_each(const kernel_call *c) {
     return NULL;
 }
 
-/* --- preparing ------------------------------------------------------------------------------------------------------
- */
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
 
 static weft_dtype computing_type(const function *f, const tensor *x, const tensor *out, double number) {
     weft_dtype of = f->compares ? x->dtype : out->dtype;
@@ -246,8 +244,7 @@ static weft_status prepare_pair(kernel_prepare *p, const function *f, const char
     return NULL;
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------------
- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 #define ALL(name, compares)                                                                                            \
     { name##_fp32, name##_fp64, name##_int64, compares }

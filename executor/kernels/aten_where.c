@@ -9,8 +9,7 @@ typedef struct one_element {
     uint64_t bytes;
 } one_element;
 
-/* --- where, masked_fill --------------------------------------------------------------------------------------------
- */
+/* --- where, masked_fill ------------------------------------------------------------------------------------------- */
 
 enum { CONDITION, WHEN_TRUE, WHEN_FALSE }; /* operands of the loops */
 
@@ -117,8 +116,7 @@ static weft_status run_where(const kernel_call *c) {
 const kernel kernel_aten_where = {prepare_where, run_where};
 const kernel kernel_aten_masked_fill = {prepare_masked_fill, run_where};
 
-/* --- cat ------------------------------------------------------------------------------------------------------------
- */
+/* --- cat ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_cat(kernel_prepare *p) {
     axis_split *s = KERNEL_STATE(p, axis_split);
@@ -160,8 +158,7 @@ static weft_status run_cat(const kernel_call *c) {
 
 const kernel kernel_aten_cat = {prepare_cat, run_cat};
 
-/* --- full -----------------------------------------------------------------------------------------------------------
- */
+/* --- full --------------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_full(kernel_prepare *p) {
     double *value = KERNEL_STATE(p, double);

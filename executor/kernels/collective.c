@@ -132,7 +132,7 @@ static weft_status run_reduce(const kernel_call *c) {
 COLLECTIVES(DEFINE_KERNEL)
 #undef DEFINE_KERNEL
 
-/* --- barrier --- */
+/* --- barrier ------------------------------------------------------------------------------------------------------ */
 
 static weft_status run_barrier(const kernel_call *c) {
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
@@ -144,7 +144,7 @@ static weft_status run_barrier(const kernel_call *c) {
 
 const kernel kernel_barrier = {NULL, run_barrier};
 
-/* --- the last dimension: c_concat, c_split --- */
+/* --- the last dimension: c_concat, c_split ------------------------------------------------------------------------ */
 
 typedef struct split_state {
     int nranks, rank;

@@ -19,8 +19,7 @@ struct conv_direct {
     int32_t *offsets;         /* of each tap of a patch */
 };
 
-/* --- preparation ----------------------------------------------------------------------------------------------------
- */
+/* --- preparation -------------------------------------------------------------------------------------------------- */
 
 /* Lanes of vectors that cover a row of windows. */
 static int64_t lanes_of_row(const conv *c) {
@@ -86,8 +85,7 @@ size_t conv_direct_workspace(const conv *c) {
     return (size_t)count * sizeof(float);
 }
 
-/* --- the padded copy ------------------------------------------------------------------------------------------------
- */
+/* --- the padded copy ---------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     const conv *c;
@@ -133,8 +131,7 @@ static void copy_channels(void *arg, int64_t first, int64_t end, int part) {
     }
 }
 
-/* --- the register tile ----------------------------------------------------------------------------------------------
- */
+/* --- the register tile -------------------------------------------------------------------------------------------- */
 
 /* Two vectors of windows: where they begin in the copy and in the output, and how many windows they have. */
 typedef struct pair {

@@ -58,8 +58,7 @@ size_t conv_winograd_workspace(const conv *c) {
     return (size_t)(strips_count(c) + panels_count(c) + products_count(c)) * sizeof(float);
 }
 
-/* --- filters ---------------------------------------------------------------------------------------------------------
- */
+/* --- filters ------------------------------------------------------------------------------------------------------ */
 
 /* G g of a column of 3. */
 static inline void widen(const vec g[3], vec out[EDGE]) {
@@ -105,8 +104,7 @@ static void transform_filters(void *arg, int64_t first, int64_t end, int part) {
     }
 }
 
-/* --- inputs ----------------------------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 /* Where VEC tiles are: offsets of their first inputs and outputs, and which of their rows and columns exist. */
 typedef struct places {
@@ -176,8 +174,7 @@ static void transform_inputs(void *arg, int64_t first, int64_t end, int part) {
     }
 }
 
-/* --- products --------------------------------------------------------------------------------------------------------
- */
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* Items are elements of the transform. */
 static void multiply_elements(void *arg, int64_t first, int64_t end, int part) {
@@ -197,8 +194,7 @@ static void multiply_elements(void *arg, int64_t first, int64_t end, int part) {
             }
 }
 
-/* --- outputs ---------------------------------------------------------------------------------------------------------
- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 /* A^T m of a column of 6. */
 static inline void join(const vec m[EDGE], vec out[STEP]) {

@@ -71,7 +71,7 @@ const kernel kernel_fill_any = {prepare_fill_any, run_fill_any_like};
 const kernel kernel_fill_any_grad = {prepare_zeros, run_fill_any_like};
 const kernel kernel_fill_zeros_like = {prepare_zeros, run_fill_any_like};
 
-/* --- eye, linspace, range --- */
+/* --- eye, linspace, range ----------------------------------------------------------------------------------------- */
 
 static weft_status prepare_eye(kernel_prepare *p) {
     const tensor *out = type_out(p, 0);
@@ -133,7 +133,7 @@ static weft_status run_range(const kernel_call *c) {
 
 const kernel kernel_range = {prepare_range, run_range};
 
-/* --- assign_value --- */
+/* --- assign_value ------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_assign_value(kernel_prepare *p) {
     fill_state *s = KERNEL_STATE(p, fill_state);
@@ -155,7 +155,7 @@ static weft_status run_assign_value(const kernel_call *c) {
 
 const kernel kernel_assign_value = {prepare_assign_value, run_assign_value};
 
-/* --- copies --- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_copy(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);

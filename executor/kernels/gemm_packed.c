@@ -18,8 +18,7 @@ enum {
     AHEAD = 6
 };
 
-/* --- packing ---------------------------------------------------------------------------------------------------------
- */
+/* --- packing ------------------------------------------------------------------------------------------------------ */
 
 /* A's rows [row, row + rows), at most GEMM_ROWS, in depth [depth, depth + count). */
 static void pack_strip(const gemm *g, int64_t row, int64_t rows, int64_t depth, int64_t count, float *out) {
@@ -79,8 +78,7 @@ gemm_source gemm_matrix(const float *b, int64_t ldb, bool transposed) {
     return (gemm_source){.pack = transposed ? pack_transposed : pack_straight, .data = b, .ld = ldb};
 }
 
-/* --- the register tile -----------------------------------------------------------------------------------------------
- */
+/* --- the register tile -------------------------------------------------------------------------------------------- */
 
 typedef struct tile_target {
     float *c;
@@ -148,8 +146,7 @@ GEMM_EACH_ROWS(DEFINE_TILE)
 /* By rows - 1, whether A is transposed, vectors across - 1. */
 static const tile_fn tiles[GEMM_ROWS][2][2] = {GEMM_EACH_ROWS(TILE_ENTRY)};
 
-/* --- blocks ----------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* A rectangle of C, for one thread. */
 typedef struct region {
@@ -201,8 +198,7 @@ static void multiply_region(const gemm *g, const region *r) {
     }
 }
 
-/* --- threads ---------------------------------------------------------------------------------------------------------
- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static void multiply_rows(void *arg, int64_t first, int64_t end, int part) {
     const gemm *g = arg;

@@ -241,7 +241,7 @@ const kernel kernel_matmul = {prepare_matmul, run};
 const kernel kernel_bmm = {prepare_bmm, run};
 const kernel kernel_mul = {prepare_mul, run};
 
-/* --- gradients --- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 typedef struct gradient_state {
     state forward;

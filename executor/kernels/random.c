@@ -156,7 +156,7 @@ static weft_status run_uniform(const kernel_call *c) {
 const kernel kernel_gaussian_random = {prepare_gaussian, run_gaussian};
 const kernel kernel_uniform_random = {prepare_uniform, run_uniform};
 
-/* --- integers, truncated normals --- */
+/* --- integers, truncated normals ---------------------------------------------------------------------------------- */
 
 typedef struct bounded_state {
     int64_t seed, low, high; /* randint: [low, high) */

@@ -122,7 +122,7 @@ const kernel kernel_reduce_sum = {prepare_sum, run_forward};
 const kernel kernel_reduce_mean = {prepare_mean, run_forward};
 const kernel kernel_mean = {prepare_mean_of_all, run_forward};
 
-/* --- gradients --- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_gradient(kernel_prepare *p, bool is_mean, bool everything) {
     const tensor *dx = type_out(p, 0), *dout = type_in(p, DOUT);
@@ -179,7 +179,7 @@ const kernel kernel_reduce_sum_grad = {prepare_sum_grad, run_gradient};
 const kernel kernel_reduce_mean_grad = {prepare_mean_grad, run_gradient};
 const kernel kernel_mean_grad = {prepare_mean_of_all_grad, run_gradient};
 
-/* --- squared_l2_norm --- */
+/* --- squared_l2_norm ---------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_squared_norm(kernel_prepare *p) {
     const tensor *x = type_in(p, X), *out = type_out(p, 0);

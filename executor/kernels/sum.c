@@ -9,7 +9,7 @@ static bool is_rows(const tensor *t) {
     return t->height >= 0;
 }
 
-/* --- adding n elements --- */
+/* --- adding n elements -------------------------------------------------------------------------------------------- */
 
 #define DEFINE_ADD(dtype, suffix, type)                                                                                \
     static void add_##suffix(int64_t n, const type *a, const type *b, type *out) {                                     \
@@ -45,7 +45,7 @@ static void add_elements(weft_dtype dtype, int64_t n, const void *a, const void 
     }
 }
 
-/* --- dense --- */
+/* --- dense -------------------------------------------------------------------------------------------------------- */
 
 /* One block of all arguments, in order. Every argument's block is read before the result's is written, because the
  * result may be any of them. */
@@ -116,7 +116,7 @@ static weft_status run_dense(const kernel_call *c, const tensor *out) {
     return NULL;
 }
 
-/* --- rows --- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static weft_status run_rows(const kernel_call *c, const tensor *out) {
     int64_t row = 0;
@@ -136,7 +136,7 @@ static weft_status run(const kernel_call *c) {
     return is_rows(out) ? run_rows(c, out) : run_dense(c, out);
 }
 
-/* --- the kernel --- */
+/* --- the kernel --------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare(kernel_prepare *p) {
     const tensor *out = type_out(p, 0);

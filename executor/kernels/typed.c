@@ -6,11 +6,10 @@ double tensor_scalar(const tensor *t) {
 #define CASE(dtype, suffix, type)                                                                                      \
     case dtype: return (double)*(const type *)t->data;
         REAL_TYPES(CASE)
-            WIDE_INT_TYPES(CASE) NARROW_INT_TYPES(CASE)
+        WIDE_INT_TYPES(CASE)
+        NARROW_INT_TYPES(CASE)
 #undef CASE
-                case WEFT_BOOL : return *(const uint8_t *)t->data
-            ? 1
-            : 0;
+    case WEFT_BOOL: return *(const uint8_t *)t->data ? 1 : 0;
     case WEFT_BF16: return (double)bf16_to_f32(*(const uint16_t *)t->data);
     case WEFT_FP16: return (double)fp16_to_f32(*(const uint16_t *)t->data);
     default: return 0;

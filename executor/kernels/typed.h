@@ -12,8 +12,8 @@
 #define WIDE_INT_TYPES(T) T(WEFT_INT32, int32, int32_t) T(WEFT_INT64, int64, int64_t)
 #define NARROW_INT_TYPES(T) T(WEFT_INT8, int8, int8_t) T(WEFT_INT16, int16, int16_t) T(WEFT_UINT8, uint8, uint8_t)
 
-/* Before a loop whose iterations do not depend on each other, even when an output is the same array as an input. clang's
- * pragma for it warns of every loop that calls libm; there the compiler's own check at run time has to do. */
+/* Before a loop whose iterations do not depend on each other, even when an output is the same array as an input.
+ * clang's pragma for it warns of every loop that calls libm; there the compiler's own check at run time has to do. */
 #if defined(__clang__)
 #define INDEPENDENT
 #else

@@ -15,9 +15,9 @@ extern "C" {
 
 typedef struct weft_context weft_context;
 
-/* The one allocation function (as Lua's): grow, shrink, allocate (ptr NULL, old_nbytes 0) or free (new_nbytes 0, returns
- * NULL). Returns NULL when it cannot: the old block then stays valid. Memory is aligned for any type. Must be callable
- * from several threads. */
+/* The one allocation function (as Lua's): grow, shrink, allocate (ptr NULL, old_nbytes 0) or free (new_nbytes 0,
+ * returns NULL). Returns NULL when it cannot: the old block then stays valid. Memory is aligned for any type. Must be
+ * callable from several threads. */
 typedef struct weft_allocator {
     void *(*resize)(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes);
     void *user;

@@ -39,10 +39,10 @@ typedef struct weft_equivalence weft_equivalence;
 WEFT_MUST_USE weft_status weft_equivalent(const weft_program *before, const weft_program *after,
                                           const weft_equivalence_options *options, weft_equivalence **out_verdict);
 
-/* Compares ranks' programs, which split batches, sequences or parameters evenly along axes of their mesh, with the serial
- * program: program i is rank i's; one program is every rank's. State must be equal to the serial one, or its part where
- * it began as a part, on every rank that has it; of a fetched value or a loss the mean over the ranks, or their parts put
- * together. At most 64 ranks. */
+/* Compares ranks' programs, which split batches, sequences or parameters evenly along axes of their mesh, with the
+ * serial program: program i is rank i's; one program is every rank's. State must be equal to the serial one, or its
+ * part where it began as a part, on every rank that has it; of a fetched value or a loss the mean over the ranks, or
+ * their parts put together. At most 64 ranks. */
 WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs,
                                                     size_t nprograms, const weft_equivalence_options *options,
                                                     weft_equivalence **out_verdict);

@@ -11,8 +11,8 @@ extern "C" {
 
 typedef struct weft_executor weft_executor;
 
-/* Makes an op slow, to see what depends on its being fast: each instruction of op number `op_index` of block 0 starts so
- * much later than it could, on that rank (-1: on all). */
+/* Makes an op slow, to see what depends on its being fast: each instruction of op number `op_index` of block 0 starts
+ * so much later than it could, on that rank (-1: on all). */
 typedef struct weft_delay {
     int rank;
     int64_t op_index;
@@ -25,17 +25,17 @@ typedef enum weft_device { WEFT_DEVICE_CPU, WEFT_DEVICE_NULL } weft_device;
 typedef struct weft_executor_options {
     weft_device device;
     const struct weft_null_options *null_device; /* of WEFT_DEVICE_NULL; borrowed like delays; NULL: defaults */
-    int nthreads;  /* intra-op threads a stream may use; 0 means 1 */
-    uint64_t seed; /* of random ops */
-    bool trace;    /* keep start and end of every instruction */
-    int trace_steps; /* how many steps from the last are kept; 0 means all */
-    bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
-    bool no_fuse;    /* every instruction alone, though the plan lets some take turns; results are the same */
+    int nthreads;                                /* intra-op threads a stream may use; 0 means 1 */
+    uint64_t seed;                               /* of random ops */
+    bool trace;                                  /* keep start and end of every instruction */
+    int trace_steps;                             /* how many steps from the last are kept; 0 means all */
+    bool profile; /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
+    bool no_fuse; /* every instruction alone, though the plan lets some take turns; results are the same */
     /* The watchdog ends a run in which a collective takes longer than watchdog_seconds, and longer than 3 times what it
      * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
     double watchdog_seconds, first_step_seconds;
-    bool no_watchdog;       /* collectives wait without a limit */
-    bool unsafe;            /* takes plans with a given order, which may race */
+    bool no_watchdog;         /* collectives wait without a limit */
+    bool unsafe;              /* takes plans with a given order, which may race */
     const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
 } weft_executor_options;
@@ -50,15 +50,15 @@ void weft_executor_destroy(weft_executor *executor);
 /* Copies `tensor` (this rank's part: dims and dtype must match) into the value of that name on `rank`. */
 WEFT_MUST_USE weft_status weft_executor_set(weft_executor *executor, int rank, const char *name,
                                             const weft_tensor *tensor);
-/* Type and bytes of a persistable, feed or fetch on `rank`; borrowed until the next run. NULL data in `out_tensor` means
- * the rank has no such value. "NAME#rows" are the row indices of a SelectedRows value. */
+/* Type and bytes of a persistable, feed or fetch on `rank`; borrowed until the next run. NULL data in `out_tensor`
+ * means the rank has no such value. "NAME#rows" are the row indices of a SelectedRows value. */
 WEFT_MUST_USE weft_status weft_executor_get(const weft_executor *executor, int rank, const char *name,
                                             weft_tensor *out_tensor);
 /* The number of the next step, counted on by each: random ops draw by it and the seed. 0 at first. A run that goes on
  * where another ended gives the same numbers if it starts with the other's next step. */
 void weft_executor_set_step(weft_executor *executor, uint64_t step);
-/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring, and of a collective that waits
- * too long the ranks that are missing and what they do instead; the executor can then only be destroyed. */
+/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring, and of a collective that
+ * waits too long the ranks that are missing and what they do instead; the executor can then only be destroyed. */
 WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
 
 /* Seconds of the last step, from the first rank's start to the last rank's end. */
@@ -67,8 +67,8 @@ double weft_executor_step_seconds(const weft_executor *executor);
  * compute stream was running an instruction. */
 void weft_executor_overlap(const weft_executor *executor, double *out_collective_seconds, double *out_hidden_seconds);
 /* Of one rank in the last step: seconds in which its compute stream ran other instructions than collectives; in which
- * any of its streams was in a collective, waiting for other ranks included; and of the latter those in which its compute
- * stream ran nothing else. Needs options.trace, or the null device. */
+ * any of its streams was in a collective, waiting for other ranks included; and of the latter those in which its
+ * compute stream ran nothing else. Needs options.trace, or the null device. */
 typedef struct weft_rank_times {
     double compute_seconds, collective_seconds, exposed_seconds;
 } weft_rank_times;

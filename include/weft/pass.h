@@ -54,7 +54,7 @@ typedef enum weft_reason {
     WEFT_REASON_DEPENDENCY, /* another access stands between */
     WEFT_REASON_DTYPE,
     WEFT_REASON_RING,
-    WEFT_REASON_LIMIT,  /* a size limit or cap */
+    WEFT_REASON_LIMIT, /* a size limit or cap */
     WEFT_REASON_ROLE,
     WEFT_REASON_IN_USE, /* the value is read, written or aliased otherwise */
     WEFT_REASON_SHAPE,  /* shape or container not known or not dense */
@@ -81,10 +81,10 @@ WEFT_MUST_USE weft_status weft_pass_left(weft_pass_context *pass, const weft_op 
 /* A refusal to be returned from run; names the pass. */
 WEFT_MUST_USE weft_status weft_pass_refuse(weft_pass_context *pass, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/* Parses a pass list: YAML text ("passes: [...]", or the short form "a, b: {k: v}"). Unknown passes, unknown or repeated
- * options and values of the wrong type are errors with line and column. */
-WEFT_MUST_USE weft_status weft_pass_list_parse(weft_context *context, const char *yaml, size_t nbytes, const char *place,
-                                               weft_pass_list **out_list);
+/* Parses a pass list: YAML text ("passes: [...]", or the short form "a, b: {k: v}"). Unknown passes, unknown or
+ * repeated options and values of the wrong type are errors with line and column. */
+WEFT_MUST_USE weft_status weft_pass_list_parse(weft_context *context, const char *yaml, size_t nbytes,
+                                               const char *place, weft_pass_list **out_list);
 /* Overrides one option: "PASS.KEY=VALUE". */
 WEFT_MUST_USE weft_status weft_pass_list_set(weft_pass_list *list, const char *assignment);
 void weft_pass_list_destroy(weft_pass_list *list);
@@ -98,14 +98,14 @@ typedef enum weft_prove { WEFT_PROVE_UNSAID, WEFT_PROVE_OFF, WEFT_PROVE_REPORT, 
 weft_prove weft_pass_list_prove(const weft_pass_list *list);
 void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
 
-/* Runs the passes in order, the structural verifier after each. Stops at the first status; passes before it stay applied,
- * the refusing one left the program as it was. `out_report` (may be NULL) is set also then. */
+/* Runs the passes in order, the structural verifier after each. Stops at the first status; passes before it stay
+ * applied, the refusing one left the program as it was. `out_report` (may be NULL) is set also then. */
 WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program,
                                              weft_report **out_report);
 
 void weft_report_destroy(weft_report *report);
-/* Text for people: per pass time, ops before and after, counts, what it did, what it left alone and why. `verbose` lists
- * every candidate left alone; otherwise equal reasons are counted. The caller owns the bytes. */
+/* Text for people: per pass time, ops before and after, counts, what it did, what it left alone and why. `verbose`
+ * lists every candidate left alone; otherwise equal reasons are counted. The caller owns the bytes. */
 WEFT_MUST_USE weft_status weft_report_print(const weft_report *report, bool verbose, char **out_bytes,
                                             size_t *out_nbytes);
 size_t weft_report_npasses(const weft_report *report);

@@ -35,8 +35,8 @@ typedef struct weft_plan_options {
 } weft_plan_options;
 
 /* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are
- * ordered by events wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops. `options`
- * may be NULL. Errors name the op: an unknown type, a type without kernel inputs, shapes that contradict. */
+ * ordered by events wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops.
+ * `options` may be NULL. Errors name the op: an unknown type, a type without kernel inputs, shapes that contradict. */
 WEFT_MUST_USE weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options,
                                            weft_plan **out_plan);
 void weft_plan_destroy(weft_plan *plan);
@@ -46,8 +46,8 @@ WEFT_MUST_USE weft_status weft_plan_print(const weft_plan *plan, char **out_byte
 WEFT_MUST_USE weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
                                           weft_plan **out_plan);
 
-/* One value of a plan: a tensor that an executor of it holds, under the name that weft_executor_set and _get take. Fetch
- * ops make values "fetch.COL"; the row indices of a SelectedRows value V are "V#rows". */
+/* One value of a plan: a tensor that an executor of it holds, under the name that weft_executor_set and _get take.
+ * Fetch ops make values "fetch.COL"; the row indices of a SelectedRows value V are "V#rows". */
 typedef struct weft_plan_value {
     const char *name; /* borrowed from the plan */
     weft_dtype dtype;
@@ -64,8 +64,8 @@ void weft_plan_value_at(const weft_plan *plan, size_t index, weft_plan_value *ou
 typedef struct weft_plan_summary {
     size_t ninstructions, nremoved_ops, nstreams, nevents;
     int64_t persistent_nbytes, temporary_nbytes;
-    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction; temporary_nbytes holds them,
-                          * with padding to 64 bytes and what does not fit without gaps */
+    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction; temporary_nbytes holds
+                          * them, with padding to 64 bytes and what does not fit without gaps */
     size_t ncollectives;
     /* Buckets: buffers that a collective takes whole and that are made of parts. Bytes of all, and of the largest. Of
      * those among temporaries, the largest sum of bytes that are live before they are written; and the largest sum of

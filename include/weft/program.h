@@ -1,9 +1,9 @@
 /* weft/program.h: a static training program: blocks of ops over vars, with distributed attributes and rings.
  *
  * The model is Paddle's ProgramDesc (paddle/fluid/framework/framework.proto). A program owns all its blocks, vars, ops
- * and attrs; pointers to them stay valid until the program is destroyed, also across edits (a removed op may not be used
- * again). A program is used from one thread at a time. Ops of a block are a linked list with order numbers: insertion,
- * removal and "is a before b" cost O(1) amortised. Every var knows its readers and writers.
+ * and attrs; pointers to them stay valid until the program is destroyed, also across edits (a removed op may not be
+ * used again). A program is used from one thread at a time. Ops of a block are a linked list with order numbers:
+ * insertion, removal and "is a before b" cost O(1) amortised. Every var knows its readers and writers.
  */
 #ifndef WEFT_PROGRAM_H
 #define WEFT_PROGRAM_H
@@ -30,7 +30,7 @@ typedef enum weft_form {
     WEFT_FORM_FX       /* .fx.json: a traced PyTorch graph, one node a line; holds ops, dense tensors and rings */
 } weft_form;
 
-/* --- whole programs ------------------------------------------------------------------------------------------------ */
+/* --- whole programs ----------------------------------------------------------------------------------------------- */
 
 /* An empty program with block 0. */
 WEFT_MUST_USE weft_status weft_program_create(weft_context *context, weft_program **out_program);
@@ -39,9 +39,9 @@ void weft_program_destroy(weft_program *program);
 /* A deep copy that shares nothing with `program`. */
 WEFT_MUST_USE weft_status weft_program_clone(const weft_program *program, weft_program **out_program);
 
-/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML on stdin). The sidecar of a
- * .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL; a missing one is fine
- * only in the second case. Every problem goes to the diagnostic sink. */
+/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML on stdin). The sidecar
+ * of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL; a missing one is
+ * fine only in the second case. Every problem goes to the diagnostic sink. */
 WEFT_MUST_USE weft_status weft_program_load(weft_context *context, const char *path, const char *dist_path,
                                             weft_program **out_program);
 /* Writes a program, form by extension, and beside a .pdmodel its sidecar NAME.dist.json. Nothing is half written. */
@@ -73,7 +73,7 @@ bool weft_program_ring(const weft_program *program, int64_t ring_id, size_t *out
 WEFT_MUST_USE weft_status weft_program_set_ring(weft_program *program, int64_t ring_id, size_t nranks,
                                                 const int64_t *ranks);
 
-/* --- blocks -------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 weft_op *weft_block_first_op(const weft_block *block);
 weft_op *weft_block_last_op(const weft_block *block);
@@ -91,7 +91,7 @@ void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter
 /* Sets the program's version (major * 1000000 + minor * 1000 + patch of the Paddle that it is for). */
 void weft_program_set_version(weft_program *program, int64_t version);
 
-/* --- vars ---------------------------------------------------------------------------------------------------------- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 const char *weft_var_name(const weft_var *var);
 weft_var_kind weft_var_kind_of(const weft_var *var);
@@ -103,7 +103,7 @@ bool weft_var_persistable(const weft_var *var);
 /* Readers and writers in program order are found through uses: each is one argument of one op. */
 size_t weft_var_nuses(const weft_var *var);
 
-/* --- ops ----------------------------------------------------------------------------------------------------------- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 const char *weft_op_type(const weft_op *op);
 weft_op *weft_op_next(const weft_op *op);
@@ -138,7 +138,7 @@ double weft_op_attr_float(const weft_op *op, const char *name, double otherwise)
 bool weft_op_attr_bool(const weft_op *op, const char *name, bool otherwise);
 const char *weft_op_attr_string(const weft_op *op, const char *name, const char *otherwise);
 
-/* --- edits --------------------------------------------------------------------------------------------------------- */
+/* --- edits -------------------------------------------------------------------------------------------------------- */
 
 /* A new op of `type`, not yet in a block. Give it arguments and attrs, then insert it. */
 WEFT_MUST_USE weft_status weft_op_create(weft_program *program, const char *type, weft_op **out_op);
@@ -148,9 +148,9 @@ WEFT_MUST_USE weft_status weft_op_add_output(weft_op *op, const char *slot, weft
 /* Replaces every argument `from` of `op` (inputs, outputs or both) by `to`. */
 void weft_op_rename_input(weft_op *op, const weft_var *from, weft_var *to);
 void weft_op_rename_output(weft_op *op, const weft_var *from, weft_var *to);
-WEFT_MUST_USE weft_status weft_op_set_attr_int(weft_op *op, const char *name, int64_t value);   /* INT */
-WEFT_MUST_USE weft_status weft_op_set_attr_float(weft_op *op, const char *name, double value);  /* FLOAT */
-WEFT_MUST_USE weft_status weft_op_set_attr_bool(weft_op *op, const char *name, bool value);     /* BOOLEAN */
+WEFT_MUST_USE weft_status weft_op_set_attr_int(weft_op *op, const char *name, int64_t value);  /* INT */
+WEFT_MUST_USE weft_status weft_op_set_attr_float(weft_op *op, const char *name, double value); /* FLOAT */
+WEFT_MUST_USE weft_status weft_op_set_attr_bool(weft_op *op, const char *name, bool value);    /* BOOLEAN */
 WEFT_MUST_USE weft_status weft_op_set_attr_string(weft_op *op, const char *name, const char *value);
 WEFT_MUST_USE weft_status weft_op_set_attr_longs(weft_op *op, const char *name, size_t count, const int64_t *values);
 WEFT_MUST_USE weft_status weft_op_set_attr_ints(weft_op *op, const char *name, size_t count, const int64_t *values);

@@ -1,8 +1,8 @@
 /* weft/status.h: how every Weft function reports failure.
  *
  * A function that can fail returns a weft_status. NULL is success. Anything else is owned by the caller, who reads it
- * and passes it to weft_status_free. Statuses are plain values: they may be read and freed on any thread. Running out of
- * memory is reported by a status that needs no memory itself.
+ * and passes it to weft_status_free. Statuses are plain values: they may be read and freed on any thread. Running out
+ * of memory is reported by a status that needs no memory itself.
  */
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H

@@ -33,8 +33,8 @@ WEFT_MUST_USE weft_status weft_tensors_add(weft_tensors *tensors, const char *na
                                            const int64_t *dims, weft_tensor **out_tensor);
 
 /* Reads .npz (a tensor per member), .npy (one tensor named by the file's stem) or, for a program's persistable vars in
- * order of name, .pdiparams. `program` is needed for .pdiparams only. bf16 is stored in .npz as uint16 bits; such members
- * arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
+ * order of name, .pdiparams. `program` is needed for .pdiparams only. bf16 is stored in .npz as uint16 bits; such
+ * members arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
 WEFT_MUST_USE weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
                                             weft_tensors **out_tensors);
 /* Writes the same forms; nothing is half written. */

@@ -20,14 +20,14 @@ typedef struct weft_trainer_options {
     size_t nprograms;
     int nranks; /* 0: as many as programs */
 
-    /* What persistables hold before the first step: from `state`, else `params`, else what a startup program writes. One
-     * that a step reads before it writes it must be in one of them, or fed; more than is needed is fine.
+    /* What persistables hold before the first step: from `state`, else `params`, else what a startup program writes.
+     * One that a step reads before it writes it must be in one of them, or fed; more than is needed is fine.
      *
-     * startups: programs that initialise. One that does not communicate runs on a rank of its own and makes whole tensors;
-     * one that does runs on all ranks, as do several, one each, and then each rank keeps what it made. They run once,
-     * when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on all ranks.
-     * params: whole tensors by name; a rank's slice follows from the var's dist attr.
-     * state: what weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
+     * startups: programs that initialise. One that does not communicate runs on a rank of its own and makes whole
+     * tensors; one that does runs on all ranks, as do several, one each, and then each rank keeps what it made. They
+     * run once, when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on
+     * all ranks. params: whole tensors by name; a rank's slice follows from the var's dist attr. state: what
+     * weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
      * weft_trainer_rank_state gave it, taken as it is.
      * Any may be NULL; they are not used any more once the first plan has been made. */
     const weft_program *const *startups;
@@ -50,13 +50,15 @@ typedef struct weft_trainer_options {
     const char *const *fetches;
     size_t nfetches;
 
-    /* Steps are first_step, first_step + 1, ...: the STEP of feeds, and what random ops draw by. To go on where a run of
-     * k steps ended, give its state and first_step k: the result is that of one run, to the bit. */
+    /* Steps are first_step, first_step + 1, ...: the STEP of feeds, and what random ops draw by. To go on where a run
+     * of k steps ended, give its state and first_step k: the result is that of one run, to the bit. */
     size_t first_step;
     size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
-    /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the default. */
+    /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the default.
+     */
     size_t plan_capacity;
-    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the trainer. */
+    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the trainer.
+     */
     const weft_plan_order *const *orders;
     weft_executor_options executor; /* trace_steps 0: all steps */
 } weft_trainer_options;
@@ -97,9 +99,9 @@ bool weft_trainer_fetch_scalar(const weft_trainer *trainer, int rank, size_t ind
 WEFT_MUST_USE weft_status weft_trainer_result(const weft_trainer *trainer, weft_tensors **out_tensors);
 /* The same of one rank, as that rank holds it. */
 WEFT_MUST_USE weft_status weft_trainer_rank_result(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
-/* The persistables alone: parameters, optimizer state and whatever else lives across steps; of all ranks, or of one. What
- * options.state takes. A persistable that is no replica and has no sharded dist attr (gradients that ranks add up for
- * themselves, statistics of a rank's batch) is only kept by a state per rank. */
+/* The persistables alone: parameters, optimizer state and whatever else lives across steps; of all ranks, or of one.
+ * What options.state takes. A persistable that is no replica and has no sharded dist attr (gradients that ranks add up
+ * for themselves, statistics of a rank's batch) is only kept by a state per rank. */
 WEFT_MUST_USE weft_status weft_trainer_state(const weft_trainer *trainer, weft_tensors **out_tensors);
 WEFT_MUST_USE weft_status weft_trainer_rank_state(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
 

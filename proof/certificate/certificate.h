@@ -9,8 +9,7 @@
 
 #define CERT_NONE UINT32_MAX
 
-/* --- the document (read.c) ------------------------------------------------------------------------------
- */
+/* --- the document (read.c) ---------------------------------------------------------------------------------------- */
 
 typedef enum cert_kind {
     CERT_RANKS,
@@ -61,8 +60,7 @@ typedef struct cert_document {
 WEFT_MUST_USE weft_status cert_read(weft_context *context, const char *bytes, size_t nbytes, const char *place,
                                     arena *a, cert_document *out);
 
-/* --- rules of ops (rules.c) -----------------------------------------------------------------------------
- */
+/* --- rules of ops (rules.c) --------------------------------------------------------------------------------------- */
 
 typedef enum cert_rule {
     CERT_OPAQUE,  /* a function of its inputs and attrs: must be there before and after */
@@ -215,8 +213,7 @@ void cert_touch(cert_world *w, const weft_var *v);
 WEFT_MUST_USE weft_status cert_name(cert_world *w, const weft_var *v, const weft_var *of);
 WEFT_MUST_USE weft_status cert_bind_view(cert_world *w, weft_var *x, weft_var *out, uint32_t old, size_t index);
 
-/* --- comparing (compare.c) ------------------------------------------------------------------------------
- */
+/* --- comparing (compare.c) ---------------------------------------------------------------------------------------- */
 
 static inline size_t cert_count_args(const slot_list *list) {
     size_t n = 0;
@@ -233,8 +230,7 @@ WEFT_MUST_USE weft_status cert_check_blocks(cert_checker *c);
 /* now / before; 0: they differ by more than a factor. */
 double cert_ratio(cert_value before, cert_value now);
 
-/* --- walking (walk.c), claims (claims.c) ----------------------------------------------------
- */
+/* --- walking (walk.c), claims (claims.c) -------------------------------------------------------------------------- */
 
 WEFT_MUST_USE weft_status cert_walk_before(cert_checker *c);
 WEFT_MUST_USE weft_status cert_walk_after(cert_checker *c);

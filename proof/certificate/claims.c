@@ -6,8 +6,7 @@
 
 #include "proof/certificate/certificate.h"
 
-/* --- numbers --------------------------------------------------------------------------------------------------------
- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static bool is_number(const cert_checker *c, int64_t number) {
     return number >= 0 && (uint64_t)number < c->nnumbers;
@@ -33,8 +32,7 @@ static bool is_scale_type(const char *type) {
     return strcmp(type, "scale") == 0 || strcmp(type, "aten_mul_scalar") == 0 || strcmp(type, "aten_div_scalar") == 0;
 }
 
-/* --- before the programs are followed -------------------------------------------------------------------------------
- */
+/* --- before the programs are followed ----------------------------------------------------------------------------- */
 
 static weft_status bad_claim(cert_checker *c, const cert_claim *claim, const char *why) {
     return cert_refuse(c, "pass %s: %s", c->doc.passes[claim->pass].name, why);
@@ -130,8 +128,7 @@ weft_status cert_prepare_claims(cert_checker *c) {
     return NULL;
 }
 
-/* --- claims of what is there ----------------------------------------------------------------------------------------
- */
+/* --- claims of what is there -------------------------------------------------------------------------------------- */
 
 /* An op that a claim speaks of is there, or a later pass removed it. Sets *out_op to NULL for the second. */
 static weft_status claimed_op(cert_checker *c, const cert_claim *claim, int64_t number, weft_op **out_op) {
@@ -256,8 +253,7 @@ static weft_status check_members(cert_checker *c, group g, bool *merged) {
     return NULL;
 }
 
-/* --- factors --------------------------------------------------------------------------------------------------------
- */
+/* --- factors ------------------------------------------------------------------------------------------------------ */
 
 static double factor_before(const cert_checker *c, int64_t number) {
     return (size_t)number < c->nold && cert_rule_of(c->old_ops[number]) == CERT_SCALE
@@ -322,8 +318,7 @@ static weft_status check_factors(cert_checker *c, size_t first, size_t count, bo
     return check_bucket_factor(c, first, count);
 }
 
-/* --- streams and waits ----------------------------------------------------------------------------------------------
- */
+/* --- streams and waits -------------------------------------------------------------------------------------------- */
 
 static weft_status check_stream(cert_checker *c, const cert_claim *claim, bool *streamed) {
     weft_op *op;
@@ -350,8 +345,7 @@ static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *wa
                        (long long)claim->other);
 }
 
-/* --- what changed must be claimed -----------------------------------------------------------------------------------
- */
+/* --- what changed must be claimed --------------------------------------------------------------------------------- */
 
 typedef struct covered {
     bool *merged, *sliced, *streamed, *waits; /* by position after */

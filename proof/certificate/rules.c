@@ -106,8 +106,7 @@ weft_reduce cert_reduce_of(const weft_op *op) {
     return (weft_reduce)weft_op_attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
 }
 
-/* --- linear ops -----------------------------------------------------------------------------------------------------
- */
+/* --- linear ops --------------------------------------------------------------------------------------------------- */
 
 /* A derivative is linear in what it is applied to. These are derivatives, by the name of the function: the gradient op
  * of each takes the outer gradient in slots @GRAD, and nothing else of it. */
@@ -300,8 +299,7 @@ bool cert_keeps_order(const weft_op *op) {
     return false;
 }
 
-/* --- buckets --------------------------------------------------------------------------------------------------------
- */
+/* --- buckets ------------------------------------------------------------------------------------------------------ */
 
 /* Elements of the next member, as the attrs say it or else the var; -1: not known. */
 static int64_t member_numel(const weft_op *op, const weft_var *v, cert_cursor *c) {

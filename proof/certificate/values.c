@@ -9,8 +9,7 @@
 #include "program/grow.h"
 #include "proof/certificate/certificate.h"
 
-/* --- factors --------------------------------------------------------------------------------------------------------
- */
+/* --- factors ------------------------------------------------------------------------------------------------------ */
 
 enum { MAX_DENOMINATOR = 65536 };
 #define FLOAT_ROUNDING 1.2e-7
@@ -30,8 +29,7 @@ double cert_snap(double factor) {
     return factor;
 }
 
-/* --- bases and joins ------------------------------------------------------------------------------------------------
- */
+/* --- bases and joins ---------------------------------------------------------------------------------------------- */
 
 weft_status cert_new_base(cert_checker *c, uint32_t op, const char *var, uint32_t *out) {
     TRY(grow(c->arena, &c->bases, &c->base_capacity, c->nbases + 1, sizeof *c->bases));
@@ -93,8 +91,7 @@ weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring_id, weft
     return NULL;
 }
 
-/* --- bytes that are written through another view --------------------------------------------------------------------
- */
+/* --- bytes that are written through another view ------------------------------------------------------------------ */
 
 static size_t place_index(const cert_checker *c, uint64_t op, uint64_t where) {
     size_t at = ((op * UINT64_C(0x9E3779B97F4A7C15)) ^ (where * UINT64_C(0xBF58476D1CE4E5B9))) >> 17;
@@ -129,8 +126,7 @@ static weft_status shared_value(cert_checker *c, uint32_t old, uint64_t where, c
     return cert_simple(c, p->base_plus_1 - 1, 1, out);
 }
 
-/* --- worlds ---------------------------------------------------------------------------------------------------------
- */
+/* --- worlds ------------------------------------------------------------------------------------------------------- */
 
 weft_status cert_world_begin(cert_checker *c, const weft_program *p, bool is_after, cert_world *w) {
     size_t n = p->nall_vars + 1;
@@ -214,8 +210,7 @@ void cert_touch(cert_world *w, const weft_var *v) {
                                 v->name->bytes, by - 1);
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 /* What else knows the bytes of `v`. */
 static weft_status write_shared(cert_world *w, const weft_var *v, uint32_t old) {
@@ -279,8 +274,7 @@ static weft_status write_elementwise(cert_world *w, weft_var *v, cert_value valu
     return NULL;
 }
 
-/* --- binding names --------------------------------------------------------------------------------------------------
- */
+/* --- binding names ------------------------------------------------------------------------------------------------ */
 
 /* What else named the bytes that `id` leaves goes on naming them, under the first such name. */
 static weft_status hand_over(cert_world *w, uint32_t id) {
@@ -325,8 +319,7 @@ weft_status cert_name(cert_world *w, const weft_var *v, const weft_var *of) {
     return NULL;
 }
 
-/* --- ops that are followed ------------------------------------------------------------------------------------------
- */
+/* --- ops that are followed ---------------------------------------------------------------------------------------- */
 
 static weft_status follow_scale(cert_world *w, weft_op *op, uint32_t old) {
     weft_var *x = cert_x(op)->args[0]->var, *out = cert_out(op)->args[0]->var;

@@ -13,8 +13,7 @@
 
 enum { MAX_DEPTH = 16 };
 
-/* --- what sub-blocks touch ------------------------------------------------------------------------------------------
- */
+/* --- what sub-blocks touch ---------------------------------------------------------------------------------------- */
 
 typedef struct nested_uses {
     arena *arena;
@@ -53,8 +52,7 @@ static weft_status nested_of(cert_checker *c, const weft_op *op, nested_uses *ou
     return op->program->nblocks > 1 ? add_blocks_of(out, op, 0) : NULL;
 }
 
-/* --- the program before ---------------------------------------------------------------------------------------------
- */
+/* --- the program before ------------------------------------------------------------------------------------------- */
 
 /* What op reads, in the order of its slots, then of its sub-blocks. */
 static weft_status read_inputs(cert_world *w, weft_op *op, const nested_uses *nested, cert_value **out) {
@@ -175,8 +173,7 @@ weft_status cert_walk_before(cert_checker *c) {
     return NULL;
 }
 
-/* --- the program after: one op against the one before ---------------------------------------------------------------
- */
+/* --- the program after: one op against the one before ------------------------------------------------------------- */
 
 typedef struct comparison {
     cert_checker *c;
@@ -353,8 +350,7 @@ static weft_status step_after(cert_checker *c, weft_op *op, uint32_t at, uint32_
     return opaque_after(c, op, at, k, rule);
 }
 
-/* --- what leaves a step ---------------------------------------------------------------------------------------------
- */
+/* --- what leaves a step ------------------------------------------------------------------------------------------- */
 
 static weft_status compare_end(cert_checker *c, weft_var *old, const char *what) {
     weft_var *now = block_find_text(c->after.p->blocks[0], old->name->bytes, old->name->nbytes);

@@ -17,8 +17,7 @@ const char *weft_grade_name(weft_grade grade) {
     return (unsigned)grade < WEFT_GRADE_COUNT ? grade_names[grade] : "unknown";
 }
 
-/* --- verdicts --------------------------------------------------------------------------------------------------------
- */
+/* --- verdicts ----------------------------------------------------------------------------------------------------- */
 
 weft_status equivalence_create(weft_context *context, weft_equivalence **out) {
     weft_equivalence *e = base_alloc(&context->allocator, sizeof *e);
@@ -72,8 +71,7 @@ static int worst_first(const void *a, const void *b) {
     return strcmp(x->var, y->var);
 }
 
-/* --- comparing -------------------------------------------------------------------------------------------------------
- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct pair {
     const output *before, *after;
@@ -204,8 +202,7 @@ done:
     return status;
 }
 
-/* --- a program's states ----------------------------------------------------------------------------------------------
- */
+/* --- a program's states ------------------------------------------------------------------------------------------- */
 
 weft_status prover_init(prover *v, weft_context *context) {
     *v = (prover){.before = {.items = NULL}};

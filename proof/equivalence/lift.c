@@ -34,8 +34,7 @@ void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *mad
     made->family = hash;
 }
 
-/* --- inputs ----------------------------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 static weft_status lift_input(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const char *label = term_head(l->t, id)->label;
@@ -50,8 +49,7 @@ static weft_status lift_input(lifter *l, size_t rank, uint32_t id, lifted *out) 
     return term_leaf(l->t, HEAD_INPUT, label, &type, &out->term);
 }
 
-/* --- moves and sums --------------------------------------------------------------------------------------------------
- */
+/* --- moves and sums ----------------------------------------------------------------------------------------------- */
 
 static weft_status lift_reshaped(lifter *l, uint32_t id, const lifted *x, lifted *out) {
     const head *h = term_head(l->t, id);
@@ -138,8 +136,7 @@ static weft_status lift_select(lifter *l, uint32_t id, const lifted args[3], lif
     return NULL;
 }
 
-/* --- all -------------------------------------------------------------------------------------------------------------
- */
+/* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status lift_out(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const head *h = term_head(l->t, term_args(l->t, id)[0].term);

@@ -6,8 +6,7 @@
  * which is followed only where each is the same on all ranks. */
 #include "proof/equivalence/lift.h"
 
-/* --- which collectives belong together -------------------------------------------------------------------------------
- */
+/* --- which collectives belong together ---------------------------------------------------------------------------- */
 
 /* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
 static const collective *partner_of(const lifter *l, size_t self, size_t at, size_t rank) {
@@ -70,8 +69,7 @@ static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t ra
     return alike ? term_args(l->t, found)[0].term : TERM_NONE;
 }
 
-/* --- whether members have the same -----------------------------------------------------------------------------------
- */
+/* --- whether members have the same -------------------------------------------------------------------------------- */
 
 typedef enum agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } agreement;
 
@@ -99,8 +97,7 @@ static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32
     return MEMBERS_AGREE;
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------------------------------------------------- */
 
 /* What a reduce over `axes` makes of what all members have. */
 static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint32_t axes, const lifted *x,
@@ -182,8 +179,7 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     return reduce_along(l, id, reduce, axes, &x, out);
 }
 
-/* --- from and to a root ----------------------------------------------------------------------------------------------
- */
+/* --- from and to a root ------------------------------------------------------------------------------------------- */
 
 static bool is_one_of(const weft_op *op, const char *a, const char *b) {
     return op_is(op, a) || op_is(op, b);
@@ -217,8 +213,7 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
     return reduce_along(l, id, WEFT_REDUCE_SUM, axes, &x, out);
 }
 
-/* --- parts -----------------------------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 /* Whether parts along `axes` are the innermost ones of dimension `d`: they lie next to one another in what the rest of
  * the axes leaves. */

@@ -97,8 +97,7 @@ static const rule table[] = {
     {"adamw", RULE_EACH, IS_STEP},
 };
 
-/* --- which rule ------------------------------------------------------------------------------------------------------
- */
+/* --- which rule --------------------------------------------------------------------------------------------------- */
 
 typedef struct letters {
     const cut_inputs *in;
@@ -140,8 +139,7 @@ static bool find_rule(weft_op *op, letters *out) {
     return is_activation(op, type, nbytes);
 }
 
-/* --- arguments and results -------------------------------------------------------------------------------------------
- */
+/* --- arguments and results ---------------------------------------------------------------------------------------- */
 
 /* An argument or a result of the op: its slot without "@GRAD", and what is known of its extents. */
 typedef struct place {
@@ -366,8 +364,7 @@ static int letter_of(const letters *of, const place *p, int d) {
     return NONE;
 }
 
-/* --- from arguments to an output -------------------------------------------------------------------------------------
- */
+/* --- from arguments to an output ---------------------------------------------------------------------------------- */
 
 /* The letter that is cut, *letter NONE so far: whether this argument agrees with it. */
 static bool agrees(const letters *of, const place *p, int *letter) {

@@ -4,8 +4,7 @@
  * of the axes. Vars are cut where their extents say so, along the axes that their placement names. */
 #include "proof/equivalence/lift.h"
 
-/* --- the grid --------------------------------------------------------------------------------------------------------
- */
+/* --- the grid ----------------------------------------------------------------------------------------------------- */
 
 static bool has_all_ranks(const lifter *l, const mesh *m) {
     int64_t at[MESH_MAX_NDIM];
@@ -63,8 +62,7 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
     return at;
 }
 
-/* --- vars ------------------------------------------------------------------------------------------------------------
- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* The axes of the grid that are axis `of` of another mesh; 0: none are. */
 static uint32_t axes_of_mesh(const lifter *l, const mesh *m, int64_t of) {
@@ -114,8 +112,7 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
     return NULL;
 }
 
-/* --- rings -----------------------------------------------------------------------------------------------------------
- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 bool lift_ring_axes(const lifter *l, size_t rank, const weft_op *op, uint32_t *out_axes) {
     const ring *r = program_find_ring(l->programs[rank], op_ring(op));
@@ -137,8 +134,7 @@ bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_
     return true;
 }
 
-/* --- extents ---------------------------------------------------------------------------------------------------------
- */
+/* --- extents ------------------------------------------------------------------------------------------------------ */
 
 void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out) {
     if (ndim) memcpy(out, own, ndim * sizeof *own);

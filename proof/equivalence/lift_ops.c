@@ -12,8 +12,7 @@ typedef struct function {
     int64_t times; /* what the output must be multiplied by: means over fewer elements */
 } function;
 
-/* --- what an output depends on ---------------------------------------------------------------------------------------
- */
+/* --- what an output depends on ------------------------------------------------------------------------------------ */
 
 static bool is_type_only(const head *h, size_t i) {
     return h->roles && i < h->nargs && h->roles[i] == ROLE_TYPE_ONLY;
@@ -65,8 +64,7 @@ static const lifted *first_open(const function *f) {
     return NULL;
 }
 
-/* --- along an axis ---------------------------------------------------------------------------------------------------
- */
+/* --- along an axis ------------------------------------------------------------------------------------------------ */
 
 static bool is_cut(const lifted *x, size_t axis) {
     return x->state == LIFT_KNOWN && x->along[axis] >= 0;
@@ -97,8 +95,7 @@ static const char *along_axis(function *f, size_t axis, int8_t *out) {
     return NULL;
 }
 
-/* --- over serial values ----------------------------------------------------------------------------------------------
- */
+/* --- over serial values ------------------------------------------------------------------------------------------- */
 
 /* Along axes on which others are shares, the same value counts once a rank. */
 static weft_status fill_arguments(function *f, const lifted *made) {

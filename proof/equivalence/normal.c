@@ -22,8 +22,7 @@ void normal_fini(normal *n) {
     *n = (normal){.terms = NULL};
 }
 
-/* --- factors ---------------------------------------------------------------------------------------------------------
- */
+/* --- factors ------------------------------------------------------------------------------------------------------ */
 
 static bool may_pull(const normal *n, int32_t dtype) {
     return dtype_is_float(dtype) && !(n->mode == NORMAL_REALS && dtype == WEFT_FP16);
@@ -73,8 +72,7 @@ static weft_status multiply_by(terms *t, value x, uint32_t common, value *out) {
     return term_unknown(t, "a factor too large to be exact", &out->term);
 }
 
-/* --- rings -----------------------------------------------------------------------------------------------------------
- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 bool grid_axes(const mesh *m, const int64_t *ranks, size_t nranks, uint32_t *out_axes) {
     int64_t first[MESH_MAX_NDIM], at[MESH_MAX_NDIM];
@@ -139,8 +137,7 @@ static weft_status name_ring(char *label, size_t nbytes, const int64_t *ranks, s
     return NULL;
 }
 
-/* --- forms of single kinds -------------------------------------------------------------------------------------------
- */
+/* --- forms of single kinds ---------------------------------------------------------------------------------------- */
 
 static weft_status scale_form(normal *n, uint32_t id, value x, value *out) {
     terms *t = n->terms;
@@ -231,8 +228,7 @@ static weft_status cast_form(normal *n, uint32_t id, value x, value *out) {
     return multiply_by(t, *out, x.factor, out);
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------------------------------------------------- */
 
 enum { MOST_MERGED = 256 }; /* sums of larger sums stay sums of sums */
 
@@ -305,8 +301,7 @@ done:
     return status;
 }
 
-/* --- functions -------------------------------------------------------------------------------------------------------
- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 static bool is_type(const head *h, const char *type) {
     return h->kind == HEAD_OP && h->schema && strcmp(h->schema->type, type) == 0;
@@ -425,8 +420,7 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
     return type_only ? NULL : multiply_by(t, *out, from.factor, out);
 }
 
-/* --- all -------------------------------------------------------------------------------------------------------------
- */
+/* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status list_form(normal *n, uint32_t id, value *args, size_t nargs, bool *linear, value *out) {
     terms *t = n->terms;

@@ -69,8 +69,7 @@ static weft_status read_state(reader *r) {
     return NULL;
 }
 
-/* --- blocks ----------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* The block of an op's BLOCK attr, NULL: it has none. */
 static weft_block *sub_block(const reader *r, const weft_op *op) {
@@ -202,8 +201,7 @@ static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
     return NULL;
 }
 
-/* --- ops -------------------------------------------------------------------------------------------------------------
- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status write_unknown(reader *r, const weft_op *op, const char *words) {
     FOR_EACH_ARG(op, true, u) {
@@ -295,8 +293,7 @@ static weft_status read_block(reader *r, weft_block *block) {
     return NULL;
 }
 
-/* --- a program -------------------------------------------------------------------------------------------------------
- */
+/* --- a program ---------------------------------------------------------------------------------------------------- */
 
 static int64_t odd_part(int64_t n) {
     while (n > 1 && n % 2 == 0) n /= 2;

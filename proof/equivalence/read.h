@@ -29,8 +29,7 @@ WEFT_MUST_USE weft_status program_read(terms *t, weft_program *p, const char *co
                                        outputs *out);
 void outputs_fini(const terms *t, outputs *o);
 
-/* --- between the files of reading ------------------------------------------------------------------------------------
- */
+/* --- between the files of reading --------------------------------------------------------------------------------- */
 
 typedef enum binding { BOUND_NONE, BOUND_SLOT, BOUND_WHOLE, BOUND_VIEW } binding;
 

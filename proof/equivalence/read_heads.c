@@ -89,8 +89,7 @@ static bool is_bookkeeping(const char *n) {
     return false;
 }
 
-/* --- rings -----------------------------------------------------------------------------------------------------------
- */
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 const ring *op_ring_of(const weft_program *p, const weft_op *op, char *label, size_t nbytes) {
     int64_t id = op_ring(op);
@@ -116,8 +115,7 @@ static void put_ring(reader *r, const weft_op *op, buffer *b) {
         head_put_int(b, op_ring(op));
 }
 
-/* --- attrs -----------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 /* The program's names of a schema's attrs: then attrs are found by pointer. */
 static weft_status names_of(reader *r, const op_schema *s, const name ***out) {
@@ -157,8 +155,7 @@ static void put_all_attrs(const weft_op *op, buffer *b) {
     }
 }
 
-/* --- slots -----------------------------------------------------------------------------------------------------------
- */
+/* --- slots -------------------------------------------------------------------------------------------------------- */
 
 static bool is_grad_slot(const char *n) {
     size_t nbytes = strlen(n);

@@ -104,8 +104,7 @@ size_t op_noutputs(const weft_op *op) {
     return n;
 }
 
-/* --- inputs ----------------------------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 /* The only argument of the one input slot that has any; NULL if there are others. */
 static const weft_var *only_input(const weft_op *op) {
@@ -156,8 +155,7 @@ static void no_results(const weft_op *op, uint32_t *results) {
     for (size_t i = 0, n = op_noutputs(op); i < n; i++) results[i] = TERM_NONE;
 }
 
-/* --- a function ------------------------------------------------------------------------------------------------------
- */
+/* --- a function --------------------------------------------------------------------------------------------------- */
 
 /* Random numbers are an input of their own: those of the op's seed, as the executor makes it. */
 static weft_status random_input(reader *r, weft_op *op, uint32_t *out) {
@@ -202,8 +200,7 @@ static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
     return NULL;
 }
 
-/* --- moves -----------------------------------------------------------------------------------------------------------
- */
+/* --- moves -------------------------------------------------------------------------------------------------------- */
 
 static weft_status same_results(reader *r, const weft_op *op, uint32_t *results) {
     const slot *from = op_find_slot(op, false, "X");
@@ -304,8 +301,7 @@ static weft_status slice_results(reader *r, weft_op *op, uint32_t *results) {
     return NULL;
 }
 
-/* --- what normal forms know ------------------------------------------------------------------------------------------
- */
+/* --- what normal forms know --------------------------------------------------------------------------------------- */
 
 static weft_status cast_results(reader *r, weft_op *op, uint32_t *results) {
     const weft_var *in = only_input(op), *out = only_output(op);

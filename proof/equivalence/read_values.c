@@ -8,8 +8,7 @@
 
 #include "ops/view.h"
 
-/* --- places ----------------------------------------------------------------------------------------------------------
- */
+/* --- places ------------------------------------------------------------------------------------------------------- */
 
 static weft_status note_change(reader *r, uint32_t at, uint32_t slot_index, uint32_t old) {
     if (r->depth == 0) return NULL;
@@ -31,8 +30,7 @@ static weft_status note_outer(reader *r, const weft_var *v, uint32_t *out) {
     return term_leaf(r->t, HEAD_OUTER, v->name->bytes, NULL, out);
 }
 
-/* --- stores ----------------------------------------------------------------------------------------------------------
- */
+/* --- stores ------------------------------------------------------------------------------------------------------- */
 
 static int64_t var_numel(const weft_var *v) {
     int64_t n = 1;
@@ -172,8 +170,7 @@ static weft_status write_whole(reader *r, uint32_t store_index, uint32_t term_id
     return NULL;
 }
 
-/* --- views -----------------------------------------------------------------------------------------------------------
- */
+/* --- views -------------------------------------------------------------------------------------------------------- */
 
 enum { MOST_NESTED_VIEWS = 200 };
 
@@ -241,8 +238,7 @@ static weft_status write_view(reader *r, const cell *c, uint32_t term_id) {
     return write_var(r, base, id);
 }
 
-/* --- vars ------------------------------------------------------------------------------------------------------------
- */
+/* --- vars --------------------------------------------------------------------------------------------------------- */
 
 weft_status read_var(reader *r, const weft_var *v, uint32_t *out) {
     cell *c = &r->cells[v->id];
@@ -278,8 +274,7 @@ weft_status write_var(reader *r, const weft_var *v, uint32_t term_id) {
     return NULL;
 }
 
-/* --- conditions ------------------------------------------------------------------------------------------------------
- */
+/* --- conditions --------------------------------------------------------------------------------------------------- */
 
 weft_status merge_changes(reader *r, uint32_t condition, size_t mark) {
     uint32_t stamp = ++r->nconditions;

@@ -19,8 +19,7 @@ typedef struct judge {
 
 enum { MOST_RANKS = 64 };
 
-/* --- reading ---------------------------------------------------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the ranks' collectives are equal one by one. */
 static bool are_uniform(const outputs *ranks, size_t nranks) {
@@ -97,8 +96,7 @@ static weft_status lift_all(judge *j) {
     return NULL;
 }
 
-/* --- judging ---------------------------------------------------------------------------------------------------------
- */
+/* --- judging ------------------------------------------------------------------------------------------------------ */
 
 static weft_status add_words(judge *j, const char *var, size_t rank, const char *words, uint32_t where) {
     const terms *t = j->lifter.t;

@@ -26,8 +26,7 @@ static weft_status copy_args(terms *t, arena *a, uint32_t id, value **out) {
     return NULL;
 }
 
-/* --- leaves ----------------------------------------------------------------------------------------------------------
- */
+/* --- leaves ------------------------------------------------------------------------------------------------------- */
 
 weft_status term_leaf(terms *t, head_kind kind, const char *label, const shape *type, uint32_t *out) {
     buffer *b = head_begin(t, kind);
@@ -51,8 +50,7 @@ weft_status term_unknown(terms *t, const char *label, uint32_t *out) {
     return term_make(t, id, NULL, 0, WEFT_DTYPE_NONE, 0, NULL, out);
 }
 
-/* --- shapes ----------------------------------------------------------------------------------------------------------
- */
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t without_shape(const terms *t, uint32_t id) {
     return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
@@ -75,8 +73,7 @@ weft_status term_reshape(terms *t, value x, size_t ndim, const int64_t *dims, va
     return term_make(t, id, &inner, 1, t->items[x.term].dtype, ndim, own, &out->term);
 }
 
-/* --- concatenation ---------------------------------------------------------------------------------------------------
- */
+/* --- concatenation ------------------------------------------------------------------------------------------------ */
 
 /* The list of pieces while a concatenation is made. */
 typedef struct pieces {
@@ -172,8 +169,7 @@ done:
     return status;
 }
 
-/* --- slices ----------------------------------------------------------------------------------------------------------
- */
+/* --- slices ------------------------------------------------------------------------------------------------------- */
 
 /* The piece of a concatenation that holds `offset`: the last that starts no later. Offsets grow. */
 static size_t find_piece(const head *h, int64_t offset) {
@@ -259,8 +255,7 @@ weft_status term_part(terms *t, value x, int64_t offset, int64_t numel, value *o
     return part_of_one(t, x, offset, numel, out);
 }
 
-/* --- what works on each element --------------------------------------------------------------------------------------
- */
+/* --- what works on each element ----------------------------------------------------------------------------------- */
 
 /* Makes the term of a head of one argument, or of an argument's pieces. */
 static weft_status map(terms *t, uint32_t head_id, value x, int32_t dtype, value *out);
@@ -405,8 +400,7 @@ weft_status term_reduce(terms *t, value x, weft_reduce reduce, const char *label
     return map(t, id, x, t->items[x.term].dtype, out);
 }
 
-/* --- sums ------------------------------------------------------------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------------------------------------------------- */
 
 /* Whether all arguments are concatenations alike, without factors. */
 static bool all_flat(const terms *t, const value *args, size_t nargs) {

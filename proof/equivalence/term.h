@@ -113,22 +113,19 @@ static inline value value_of(uint32_t id) {
 const int64_t *term_dims(const terms *t, uint32_t id, size_t *out_ndim);
 int64_t term_numel(const terms *t, uint32_t id); /* -1: not known */
 
-/* --- heads: fill in the struct but for `key`, write what tells it apart to t->key, finish ----------------------------
- */
+/* --- heads: fill in the struct but for `key`, write what tells it apart to t->key, finish ------------------------- */
 buffer *head_begin(terms *t, head_kind kind);
 void head_put_int(buffer *b, int64_t i);
 void head_put_text(buffer *b, const char *bytes, size_t nbytes);
 /* Copies what `h` points to when the head is new. */
 WEFT_MUST_USE weft_status head_finish(terms *t, const head *h, uint32_t *out);
 
-/* --- terms as they are written ---------------------------------------------------------------------------------------
- */
+/* --- terms as they are written ------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status term_make(terms *t, uint32_t head_id, const value *args, size_t nargs, int32_t dtype,
                                     size_t ndim, const int64_t *dims, uint32_t *out);
 WEFT_MUST_USE weft_status factor_id(terms *t, factor f, uint32_t *out);
 
-/* --- terms with what holds bit for bit (simple.c) --------------------------------------------------------------------
- */
+/* --- terms with what holds bit for bit (simple.c) ----------------------------------------------------------------- */
 /* Of the label's name and whatever else, with nothing below. */
 WEFT_MUST_USE weft_status term_leaf(terms *t, head_kind kind, const char *label, const shape *type, uint32_t *out);
 WEFT_MUST_USE weft_status term_unknown(terms *t, const char *label, uint32_t *out);
@@ -150,8 +147,7 @@ bool dtype_is_float(int32_t dtype);
 /* The axes of `m` along which the ranks vary; false if they are not all ranks that vary along these. */
 bool grid_axes(const mesh *m, const int64_t *ranks, size_t nranks, uint32_t *out_axes);
 
-/* --- normal forms (normal.c) -----------------------------------------------------------------------------------------
- */
+/* --- normal forms (normal.c) -------------------------------------------------------------------------------------- */
 
 /* REALS: equal over the real numbers, the same ranges met on the way. RANGE: factors move also past sums in fp16 and
  * past checks for infinities. */
@@ -171,8 +167,7 @@ static inline value normal_of(const normal *n, uint32_t id) {
     return n->forms[id];
 }
 
-/* --- printing (print.c) ----------------------------------------------------------------------------------------------
- */
+/* --- printing (print.c) ------------------------------------------------------------------------------------------- */
 
 /* The term as text, cut to a few levels and a few hundred bytes. */
 void value_print(const terms *t, value v, buffer *out);

@@ -12,8 +12,7 @@
 
 enum { MOST_RANKS = 4, LENGTH = 40, MOST_WORDS = 600 };
 
-/* --- programs --------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 #define REDUCE(type, v, ring)                                                                                          \
     "  - {" type ": {X: [" v "]}, out: {Out: [" v "]}, attrs: {ring_id: " ring ", use_calc_stream: true}}\n"
@@ -50,8 +49,7 @@ static weft_plan *plan_of(weft_context *context, const char *words) {
     return plan;
 }
 
-/* --- one participant for all ranks: what creating an executor does --------------------------------------------------
- */
+/* --- one participant for all ranks: what creating an executor does ------------------------------------------------ */
 
 /* Of the ranks' programs; rank `odd_rank` has `odd`, the others `usual`. */
 static weft_status create(int nranks, int odd_rank, const char *usual, const char *odd) {
@@ -140,8 +138,7 @@ static void test_lists_of_ranks(void) {
            "ring 0: ranks disagree on its ranks: rank 1 runs");
 }
 
-/* --- exchanges -------------------------------------------------------------------------------------------------------
- */
+/* --- exchanges ---------------------------------------------------------------------------------------------------- */
 
 #define EXCHANGE(attrs)                                                                                                \
     "weft: 1\nblocks:\n- vars:\n    x: {float32: [4, 2]}\n    z: {float32: [-1, 2]}\n  ops:\n"                         \
@@ -162,8 +159,7 @@ static void test_exchanges(void) {
         "which runs all_to_all #0 of float32 and takes 4");
 }
 
-/* --- a participant for each rank ------------------------------------------------------------------------------------
- */
+/* --- a participant for each rank ---------------------------------------------------------------------------------- */
 
 typedef struct participant {
     const weft_executor *x;

@@ -19,8 +19,7 @@ enum { MOST_RANKS = 4 };
 #define SPLIT OP("aten_split", "self: [y]", "out: [p, q]", "split_size: !longs [2]")
 #define ASYNC "async_op: %s"
 
-/* --- a run ----------------------------------------------------------------------------------------------------------
- */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 typedef struct session {
     weft_context *context;
@@ -63,8 +62,7 @@ static float *values_of(const session *s, int rank, const char *n, size_t *out_c
     return t.data;
 }
 
-/* --- what was recorded ----------------------------------------------------------------------------------------------
- */
+/* --- what was recorded -------------------------------------------------------------------------------------------- */
 
 #define VARS                                                                                                           \
     "weft: 1\nblocks:\n- vars:\n    x: {float32: [4, 6]}\n    y: {float32: [4, 6]}\n    p: {float32: [2, 6]}\n"        \
@@ -146,8 +144,7 @@ static void test_recorded(void) {
     }
 }
 
-/* --- parts of different sizes ---------------------------------------------------------------------------------------
- */
+/* --- parts of different sizes ------------------------------------------------------------------------------------- */
 
 /* Rank i sends (i + j) % 3 rows to rank j: row r of what it has is 100 * i + r. */
 static int sent(int i, int j) {
@@ -196,8 +193,7 @@ static void test_uneven(bool as_lists) {
     stop(&s);
 }
 
-/* --- several at once -------------------------------------------------------------------------------------------------
- */
+/* --- several at once ---------------------------------------------------------------------------------------------- */
 
 #define SEVERAL                                                                                                        \
     "weft: 1\nblocks:\n- vars:\n    a: {float32: [1]}\n    b: {float32: [5000]}\n    c: {float32: [7]}\n"              \
@@ -229,8 +225,7 @@ static void test_coalesced(void) {
     stop(&s);
 }
 
-/* --- refusals --------------------------------------------------------------------------------------------------------
- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void test_refused(const char *one, const char *other, const char *expected) {
     session s;

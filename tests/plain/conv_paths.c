@@ -60,7 +60,7 @@ static float *noise(size_t count, uint32_t seed) {
     return x;
 }
 
-/* --- the reference --- */
+/* --- the reference ------------------------------------------------------------------------------------------------ */
 
 typedef struct problem {
     shape2d s;
@@ -111,7 +111,7 @@ static void free_problem(problem *p) {
     free(p->x), free(p->w), free(p->dy), free(p->y), free(p->dx), free(p->dw);
 }
 
-/* --- kernels --- */
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
 
 static void reshape(tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
     t->ndim = 4;
@@ -186,7 +186,7 @@ static void try_shape(int number, pool_seat *seat) {
     free_problem(&p);
 }
 
-/* --- the largest of 2 x 2 --- */
+/* --- the largest of 2 x 2 ----------------------------------------------------------------------------------------- */
 
 /* Windows side by side, with an odd row and column left over, and ties: the first largest gets the gradient. */
 static void try_pool(pool_seat *seat) {
@@ -227,7 +227,7 @@ static void try_pool(pool_seat *seat) {
     free(x), free(dy);
 }
 
-/* --- products --- */
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* Small ones by panels, large ones in pieces. */
 static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_seat *seat) {

@@ -52,8 +52,7 @@ static bool went_well(random_case *c, weft_status status, const char *what) {
     return !*c->why;
 }
 
-/* --- pass lists -----------------------------------------------------------------------------------------------------
- */
+/* --- pass lists --------------------------------------------------------------------------------------------------- */
 
 static int roll(random_case *c, uint64_t *counter, int n) {
     return (int)(random_number(~c->graph.seed, (*counter)++) % (unsigned)n);
@@ -99,8 +98,7 @@ static void choose_list(random_case *c) {
     for (const char *letter = letters; *letter; letter++) add_pass(c, &counter, *letter);
 }
 
-/* --- programs -------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static void make_programs(random_case *c) {
     int n = c->before.nranks = c->after.nranks = c->graph.nranks;
@@ -160,8 +158,7 @@ static void check_races(random_case *c, const rank_programs *of, const char *whi
     weft_findings_destroy(found);
 }
 
-/* --- running --------------------------------------------------------------------------------------------------------
- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static void set_input(weft_executor *x, const weft_plan_value *v, int rank) {
     double f64[32];
@@ -217,8 +214,7 @@ static void compare(random_case *c) {
     }
 }
 
-/* --- cases ----------------------------------------------------------------------------------------------------------
- */
+/* --- cases -------------------------------------------------------------------------------------------------------- */
 
 static void end(rank_programs *of) {
     weft_executor_destroy(of->executor);

@@ -70,8 +70,7 @@ static void expect_alarm(session *s, const char *what, double least, const char 
     expect_alarm(s, what, least, (const char *const[]){__VA_ARGS__},                                                   \
                  sizeof(const char *const[]){__VA_ARGS__} / sizeof(char *))
 
-/* --- limits ----------------------------------------------------------------------------------------------------------
- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static void note_step(watch_history *h, int64_t ns) {
     watch_note(h, ns / 2); /* the longest of a step counts */
@@ -111,8 +110,7 @@ static void test_jitter_is_within_limits(void) {
     check(5000000 < 3 * watch_limit(&h, 1, 1), "a limit that says nothing");
 }
 
-/* --- kernels that are late -------------------------------------------------------------------------------------------
- */
+/* --- kernels that are late ---------------------------------------------------------------------------------------- */
 
 static kernel_run_fn real_scale;
 static weft_executor *running;
@@ -159,8 +157,7 @@ static void test_no_false_alarm(void) {
     stop(&s);
 }
 
-/* --- alarms ----------------------------------------------------------------------------------------------------------
- */
+/* --- alarms ------------------------------------------------------------------------------------------------------- */
 
 static void test_hung_rank(void) {
     session s;

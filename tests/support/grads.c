@@ -43,8 +43,7 @@ weft_var *grads_var(grads *g, const char *n) {
     return v;
 }
 
-/* --- building -------------------------------------------------------------------------------------------------------
- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 weft_op *grads_op(grads *g, const char *line) {
     char copy[512], *save = NULL, *inner = NULL;
@@ -113,8 +112,7 @@ weft_op *grads_sgd(grads *g, const char *w, const char *n) {
     return op;
 }
 
-/* --- passes ---------------------------------------------------------------------------------------------------------
- */
+/* --- passes ------------------------------------------------------------------------------------------------------- */
 
 weft_report *grads_passes(grads *g, const char *yaml) {
     weft_pass_list *list = NULL;
@@ -158,8 +156,7 @@ bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, con
     return false;
 }
 
-/* --- imagined ranks --------------------------------------------------------------------------------------------------
- */
+/* --- imagined ranks ----------------------------------------------------------------------------------------------- */
 
 /* One number for each rank and variable. A fused variable stands for its members, which hold the numbers. */
 typedef struct world {

@@ -67,7 +67,7 @@ weft_status kernel_run_op(weft_op *op, const tensor *in, const uint32_t *in_firs
     return run_on(1, NULL, op, in, in_first, out, out_first, op_seed, a);
 }
 
-/* --- ops made by hand --- */
+/* --- ops made by hand --------------------------------------------------------------------------------------------- */
 
 static void require(weft_status status) {
     if (!status) return;

@@ -219,7 +219,7 @@ static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     return status ? fixture_fail_status(r, status) : true;
 }
 
-/* --- comparing --- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static double element(weft_dtype dtype, const void *data, int64_t i) {
     switch ((int)dtype) {
@@ -290,7 +290,7 @@ static bool compare_outputs(fixture_run *r) {
     return true;
 }
 
-/* --- whole recordings --- */
+/* --- whole recordings --------------------------------------------------------------------------------------------- */
 
 bool fixture_has_kernels(const weft_program *p) {
     FOR_EACH_OP(op, p->blocks[0]) {

@@ -28,8 +28,7 @@ typedef struct cutting {
     bool out_mean[MOST_ARGS];
 } cutting;
 
-/* --- parts -----------------------------------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 /* What a rank holds of the tensor, or room for it. */
 static bool take_part(const cutting *c, const tensor *from, int d, int64_t rank, bool filled, tensor *to) {
@@ -80,8 +79,7 @@ static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const te
     return true;
 }
 
-/* --- one way to cut --------------------------------------------------------------------------------------------------
- */
+/* --- one way to cut ----------------------------------------------------------------------------------------------- */
 
 static bool knows_outputs(cutting *c) {
     cut_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0};
@@ -130,8 +128,7 @@ static bool check_all_ways(cutting *c, size_t from, bool any) {
     return true;
 }
 
-/* --- an op -----------------------------------------------------------------------------------------------------------
- */
+/* --- an op -------------------------------------------------------------------------------------------------------- */
 
 static bool add_place(cutting *c, const char *slot_text, const tensor *x, uint32_t *out) {
     shape s = {.dtype = (int32_t)x->dtype, .ndim = x->ndim, .height = -1};

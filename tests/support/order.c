@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- launches, and what comes before them --------------------------------------------------------------------------
- */
+/* --- launches, and what comes before them ------------------------------------------------------------------------- */
 
 typedef struct touch {
     int64_t begin, end;
@@ -97,8 +96,7 @@ void order_free(order_verdict *v) {
     *v = (order_verdict){0};
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 enum { MOST_STREAMS = 32, MOST_EVENTS = 8192 };
 
@@ -364,8 +362,7 @@ void order_of_program(const weft_program *p, order_verdict *out) {
     free(r);
 }
 
-/* --- plans ---------------------------------------------------------------------------------------------------------
- */
+/* --- plans -------------------------------------------------------------------------------------------------------- */
 
 static void touch_value(closure *c, const weft_plan *plan, uint32_t node, int32_t value, bool is_write) {
     if (value < 0) return;
@@ -413,8 +410,7 @@ void order_of_plan(const weft_plan *plan, order_verdict *out) {
     closure_fini(&c);
 }
 
-/* --- schedules -----------------------------------------------------------------------------------------------------
- */
+/* --- schedules ---------------------------------------------------------------------------------------------------- */
 
 static void order_event(closure *c, const proof_schedule *s, uint32_t y) {
     size_t n = s->nevents;

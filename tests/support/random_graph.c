@@ -102,8 +102,7 @@ static void note_write(maker *m, int of_group) {
         if (m->values[i].group == of_group && m->values[i].strided) m->values[i].usable = false;
 }
 
-/* --- ops without communication --------------------------------------------------------------------------------------
- */
+/* --- ops without communication ------------------------------------------------------------------------------------ */
 
 /* Mostly in the way of this graph: reduces of gradients that were scaled otherwise share no bucket. */
 static weft_var *scaled(maker *m, weft_var *x, int kind, const char *stem) {
@@ -188,8 +187,7 @@ static void add_copy(maker *m) {
     note_write(m, to->group);
 }
 
-/* --- collectives ----------------------------------------------------------------------------------------------------
- */
+/* --- collectives -------------------------------------------------------------------------------------------------- */
 
 static int64_t random_ring(maker *m) {
     static const int64_t rings[] = {0, 0, 0, 0, 0, 0, 1, PARTIAL_RING};
@@ -317,8 +315,7 @@ static void add_coalesced(maker *m) {
     for (int i = 0; i < n; i++) promise(m, ys[i], kinds[i], first + i, reads[i]);
 }
 
-/* --- graphs ---------------------------------------------------------------------------------------------------------
- */
+/* --- graphs ------------------------------------------------------------------------------------------------------- */
 
 /* By an op, or because the var says so. */
 static void feed(maker *m, weft_var *v, int col) {

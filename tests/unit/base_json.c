@@ -18,9 +18,12 @@ struct bad_text {
 };
 
 static const struct bad_text errors_cases[] = {
-    {"", "t.json:1:1", "expected JSON"},    {"{\n \"a\": 1,\n \"a\": 2}", "t.json:3:", "duplicate"},
-    {"[1] x", "t.json:1:5", "end of file"}, {"[1,", "t.json:1:3", "near end of file"},
-    {"[\"\xff\"]", "t.json:1:", "unable to decode byte 0xff"},   {"5", "t.json:1:1", "'['"},
+    {"", "t.json:1:1", "expected JSON"},
+    {"{\n \"a\": 1,\n \"a\": 2}", "t.json:3:", "duplicate"},
+    {"[1] x", "t.json:1:5", "end of file"},
+    {"[1,", "t.json:1:3", "near end of file"},
+    {"[\"\xff\"]", "t.json:1:", "unable to decode byte 0xff"},
+    {"5", "t.json:1:1", "'['"},
 };
 TABLE_ROWS(json, errors, errors_cases);
 

@@ -28,8 +28,7 @@ typedef struct side {
     int count;
 } side;
 
-/* --- cases as text -------------------------------------------------------------------------------------------------
- */
+/* --- cases as text ------------------------------------------------------------------------------------------------ */
 
 static weft_dtype dtype_of(char tag) {
     static const struct {
@@ -124,8 +123,7 @@ static void set_attrs(weft_op *op, const char *s) {
     }
 }
 
-/* --- running them --------------------------------------------------------------------------------------------------
- */
+/* --- running them ------------------------------------------------------------------------------------------------- */
 
 typedef struct fixture {
     weft_context *context;
@@ -230,8 +228,7 @@ Test(kernels_aten, torch_computes_the_same) {
     weft_context_destroy(context);
 }
 
-/* --- by hand --------------------------------------------------------------------------------------------------------
- */
+/* --- by hand ------------------------------------------------------------------------------------------------------ */
 
 static void set_number(weft_op *op, const char *n, double value) {
     weft_attr *a;
@@ -357,8 +354,7 @@ Test(kernels_aten, types_that_no_loop_fits_are_refused) {
     kernel_test_fini(&t);
 }
 
-/* --- views ----------------------------------------------------------------------------------------------------------
- */
+/* --- views -------------------------------------------------------------------------------------------------------- */
 
 /* Byte ranges need no instruction: which views are ranges of [2, 3, 4], and where they begin. */
 Test(kernels_aten, contiguous_views_are_ranges) {

@@ -4,7 +4,7 @@
 
 #include "tests/support/kernel_run.h"
 
-/* --- rows --- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {
     t->rows = rows;
@@ -67,7 +67,7 @@ Test(kernels_cases, collectives_refuse_rows) {
     kernel_test_fini(&t);
 }
 
-/* --- half types --- */
+/* --- half types --------------------------------------------------------------------------------------------------- */
 
 Test(kernels_cases, bf16_matmul_rounds_once) {
     enum { K = 300 };
@@ -105,7 +105,7 @@ Test(kernels_cases, fp16_bias_gradient_adds_up_in_double) {
     kernel_test_fini(&t);
 }
 
-/* --- refusals and failures --- */
+/* --- refusals and failures ---------------------------------------------------------------------------------------- */
 
 Test(kernels_cases, integer_division_by_zero_fails) {
     kernel_test t;
@@ -146,7 +146,7 @@ Test(kernels_cases, mixed_types_are_refused) {
     kernel_test_fini(&t);
 }
 
-/* --- random numbers --- */
+/* --- random numbers ----------------------------------------------------------------------------------------------- */
 
 enum { MANY = 40001 };
 
@@ -203,7 +203,7 @@ Test(kernels_cases, dropout_keeps_the_expected_share) {
     kernel_test_fini(&t);
 }
 
-/* --- set_value --- */
+/* --- set_value ---------------------------------------------------------------------------------------------------- */
 
 Test(kernels_cases, set_value_writes_backwards_and_broadcasts) {
     kernel_test t;
@@ -242,7 +242,7 @@ Test(kernels_cases, set_value_drops_decreased_axes) {
     kernel_test_fini(&t);
 }
 
-/* --- memory and rings of one --- */
+/* --- memory and rings of one -------------------------------------------------------------------------------------- */
 
 Test(kernels_cases, coalesce_zeroes_what_lies_between_members) {
     kernel_test t;
@@ -287,7 +287,7 @@ Test(kernels_cases, a_ring_of_one_copies) {
     }
 }
 
-/* --- what nobody asked for, branches, counting --- */
+/* --- what nobody asked for, branches, counting -------------------------------------------------------------------- */
 
 Test(kernels_cases, gradients_of_parts_skip_those_not_wanted) {
     kernel_test t;
@@ -342,7 +342,7 @@ Test(kernels_cases, range_counts_by_its_step) {
     kernel_test_fini(&t);
 }
 
-/* --- adadelta and adamax: a step by hand --- */
+/* --- adadelta and adamax: a step by hand -------------------------------------------------------------------------- */
 
 Test(kernels_cases, adadelta_scales_by_past_steps) {
     kernel_test t;

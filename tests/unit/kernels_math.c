@@ -8,7 +8,7 @@
 #include "executor/kernels/vector_math.h"
 #include "tests/support/table.h"
 
-/* --- half types --- */
+/* --- half types --------------------------------------------------------------------------------------------------- */
 
 Test(kernels_math, every_fp16_survives_fp32) {
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -53,7 +53,7 @@ ParameterizedTest(size_t *row, kernels_math, halves_round_to_nearest_even) {
     cr_expect_eq(f32_to_fp16(r->value), r->fp16, "fp16 of %a is %04x", (double)r->value, f32_to_fp16(r->value));
 }
 
-/* --- functions --- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 
 typedef struct approximation {
     const char *name;
@@ -100,7 +100,7 @@ Test(kernels_math, exp_has_its_limits) {
     cr_expect_eq(vm_exp(-100.0f), 0.0f); /* e^-87 is the least */
 }
 
-/* --- random bits: the vectors that the authors of Philox publish (Random123, kat_vectors) --- */
+/* --- random bits: the vectors that the authors of Philox publish (Random123, kat_vectors) ------------------------- */
 
 static uint64_t inverse(uint64_t odd) { /* modulo 2^64, by Newton's iteration */
     uint64_t x = odd;
@@ -130,7 +130,7 @@ Test(kernels_math, philox_gives_the_published_words) {
     cr_expect_arr_eq(words, digits_of_pi, sizeof words);
 }
 
-/* --- matrix products --- */
+/* --- matrix products ---------------------------------------------------------------------------------------------- */
 
 typedef struct product {
     int m, n, k;
@@ -176,7 +176,7 @@ ParameterizedTest(size_t *row, kernels_math, products_are_right) {
     free(a), free(b), free(c), free(want), free(fa), free(fb), free(fc);
 }
 
-/* --- loops --- */
+/* --- loops -------------------------------------------------------------------------------------------------------- */
 
 static tensor dims_only(int ndim, const int64_t *dims) {
     tensor t = {.ndim = ndim, .numel = 1};

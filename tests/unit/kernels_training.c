@@ -38,7 +38,7 @@ static void expect_near(const float *got, const double *want, int64_t count, dou
     cr_expect(worst <= tolerance * largest, "%s: off by %g of %g", what, worst, largest);
 }
 
-/* --- convolution against its definition -------------------------------------------------------------------------- */
+/* --- convolution against its definition --------------------------------------------------------------------------- */
 
 typedef struct conv_case {
     int64_t n, c, h, w, oc, kh, kw, stride, pad, dilation, groups;
@@ -136,8 +136,7 @@ ParameterizedTest(conv_case *k, kernels_training, convolution) {
     free(x), free(f), free(dy), free(y), free(dx), free(df), free(want);
 }
 
-/* --- transposition: tiles and their remainders ----------------------------------------------------------------------
- */
+/* --- transposition: tiles and their remainders -------------------------------------------------------------------- */
 
 Test(kernels_training, transpose_of_odd_matrices) {
     enum { B = 3, R = 37, C = 50 };

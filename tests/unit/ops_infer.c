@@ -142,8 +142,7 @@ ParameterizedTest(struct rule *c, ops_infer, rules) {
     arena_fini(&scratch);
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 Test(ops_infer, an_unknown_op_keeps_declared_types) {
     weft_op *op;
@@ -230,8 +229,7 @@ Test(ops_infer, a_cycle_of_blocks_ends) {
     arena_fini(&scratch);
 }
 
-/* --- recorded programs ---------------------------------------------------------------------------------------------
- */
+/* --- recorded programs -------------------------------------------------------------------------------------------- */
 
 /* Whether the first op that names `v` makes it, by a rule: then inference can and must find its type. */
 static bool is_made(const weft_var *v) {

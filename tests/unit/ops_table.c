@@ -109,8 +109,7 @@ Test(ops_table, every_allocation_may_fail) {
     }
 }
 
-/* --- the language of rows ------------------------------------------------------------------------------------------
- */
+/* --- the language of rows ----------------------------------------------------------------------------------------- */
 
 Test(ops_table, reads_slots_and_attrs) {
     op_row row = {.type = "t",
@@ -148,7 +147,9 @@ Test(ops_table, view_slots_are_read_and_marked) {
         const char *outputs;
         int view_of;
         uint32_t effects;
-    } rows[] = {{"Out&B", 1, OP_VIEWS | OP_ONLY_VIEWS}, {"Out*&A", 0, OP_VIEWS | OP_ONLY_VIEWS}, {"Out=A", -1, 0},
+    } rows[] = {{"Out&B", 1, OP_VIEWS | OP_ONLY_VIEWS},
+                {"Out*&A", 0, OP_VIEWS | OP_ONLY_VIEWS},
+                {"Out=A", -1, 0},
                 {"Out&A, Other", 0, OP_VIEWS}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         op_row row = {.type = "t", .inputs = "A, B", .outputs = rows[i].outputs, .attrs = ""};
@@ -206,8 +207,7 @@ ParameterizedTest(struct bad_row *c, ops_table, refuses_malformed_rows) {
     weft_status_free(status);
 }
 
-/* --- attrs ---------------------------------------------------------------------------------------------------------
- */
+/* --- attrs -------------------------------------------------------------------------------------------------------- */
 
 static weft_op *new_op(const char *type) {
     weft_op *op;
@@ -260,8 +260,7 @@ Test(ops_table, types_that_hold_the_same_value_are_one) {
     cr_expect_eq(*one, 1);
 }
 
-/* --- collectives -----------------------------------------------------------------------------------------------------
- */
+/* --- collectives -------------------------------------------------------------------------------------------------- */
 
 Test(ops_table, all_reduces_of_both_eras) {
     weft_reduce reduce;

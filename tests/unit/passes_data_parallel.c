@@ -86,7 +86,7 @@ static weft_op *op_at(size_t index) {
 #define SGD "op sgd Param=w Grad=w@GRAD LearningRate=lr -> ParamOut=w | op_role=2"
 static const char *const linear[] = {LINEAR_VARS, FORWARD, BACKWARD, SGD};
 
-/* --- what it does ------------------------------------------------------------------------------------------------ */
+/* --- what it does ------------------------------------------------------------------------------------------------- */
 
 Test(data_parallel, averages_each_gradient_right_after_its_writer) {
     USE(linear);
@@ -218,7 +218,7 @@ Test(data_parallel, a_parameter_is_covered_through_its_cast_copy) {
     cr_assert_eq(weft_op_input(op_at(6), "X", 0), var("c@GRAD"));
 }
 
-/* --- feeds ------------------------------------------------------------------------------------------------------- */
+/* --- feeds -------------------------------------------------------------------------------------------------------- */
 
 static const char *const several_feeds[] = {"var x float32 8,4",
                                             "var table float32 3,4",
@@ -323,7 +323,7 @@ Test(data_parallel, state_that_comes_from_a_ranks_rows_is_reported) {
     cr_assert_str_eq(words, "my_norm #0: m is each rank's own: it comes from its rows alone");
 }
 
-/* --- rows -------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 #define LOOKUP_VARS                                                                                                    \
     "var ids int64 8,1", "var w float32 10,3 persist", "var lr float32 - persist", "var h float32 8,1,3",              \
@@ -372,7 +372,7 @@ Test(data_parallel, one_rank_keeps_rows) {
     cr_assert_eq(var("w@GRAD")->kind, WEFT_SELECTED_ROWS);
 }
 
-/* --- refusals ---------------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static const char *const uncovered[] = {
     LINEAR_VARS, FORWARD, SEED, MEAN_GRAD, "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1",
@@ -518,7 +518,7 @@ Test(data_parallel, twice_is_refused) {
     weft_status_free(status);
 }
 
-/* --- recorded programs ------------------------------------------------------------------------------------------- */
+/* --- recorded programs -------------------------------------------------------------------------------------------- */
 
 Test(data_parallel, gradients_are_reduced_before_they_are_merged) {
     char path[512];

@@ -15,7 +15,7 @@ static void count_finding(void *user, const weft_diagnostic *d) {
     nfindings += d->severity == WEFT_ERROR;
 }
 
-/* --- passes of a host -------------------------------------------------------------------------------------------- */
+/* --- passes of a host --------------------------------------------------------------------------------------------- */
 
 /* Counts ops, reports its options, leaves each op alone. */
 static weft_status run_look(weft_pass_context *pass, weft_program *p, void *user) {
@@ -68,7 +68,7 @@ static const weft_pass refusing = {"refusing", "refuses", NULL, 0, run_refuse, N
 static const weft_pass breaking = {"breaking", "breaks", NULL, 0, run_break, NULL, NULL};
 static const weft_pass dropping = {"dropping", "drops the last op", NULL, 0, run_drop_last, NULL, NULL};
 
-/* --- set-up ------------------------------------------------------------------------------------------------------ */
+/* --- set-up ------------------------------------------------------------------------------------------------------- */
 
 /* x -> relu -> y -> relu -> z */
 static void make_program(void) {
@@ -128,7 +128,7 @@ static void assert_status(weft_status status, weft_code code, const char *place,
     weft_status_free(status);
 }
 
-/* --- the table --------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 Test(manager, the_table_holds_own_and_host_passes) {
     static const char *const own[] = {"data_parallel", "prune_grad_scale", "overlap_comm", "coalesce_grads",
@@ -154,7 +154,7 @@ Test(manager, passes_that_cannot_be_are_not_registered) {
                   "bad.a: expected an integer, found \"many\"");
 }
 
-/* --- strict lists ------------------------------------------------------------------------------------------------ */
+/* --- strict lists ------------------------------------------------------------------------------------------------- */
 
 static const struct list_case {
     const char *yaml, *place, *words;
@@ -241,7 +241,7 @@ ParameterizedTest(size_t *row, manager, presets) {
     weft_bytes_free(context, bytes, nbytes);
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------------ */
 
 static void assert_did(weft_pass_list *list, const char *first, const char *second) {
     weft_report *report = NULL;
@@ -300,7 +300,7 @@ ParameterizedTest(size_t *row, manager, set) {
     weft_pass_list_destroy(list);
 }
 
-/* --- runs and reports -------------------------------------------------------------------------------------------- */
+/* --- runs and reports --------------------------------------------------------------------------------------------- */
 
 Test(manager, the_report_tells_what_was_done_and_left) {
     weft_pass_list *list = parse("look, dropping");

@@ -135,8 +135,7 @@ static void expect(const char *program, const char *list, const char *wanted) {
         expect(program, "schedule_comm_wait", wanted);                                                                 \
     }
 
-/* --- insert_comm_wait ----------------------------------------------------------------------------------------------
- */
+/* --- insert_comm_wait --------------------------------------------------------------------------------------------- */
 
 INSERT(before_the_first_consumer_and_once, "r=all_reduce(a); b=relu(a); c=sum(r,b); d=relu(r)",
        "r=all_reduce(a); b=relu(a); wait_tensor=wait_tensor(r); c=sum(wait_tensor,b); d=relu(wait_tensor)")
@@ -199,8 +198,7 @@ Test(passes_waits, insert_before_the_op_whose_block_consumes) {
     weft_program_destroy(p);
 }
 
-/* --- schedule_comm_wait --------------------------------------------------------------------------------------------
- */
+/* --- schedule_comm_wait ------------------------------------------------------------------------------------------- */
 
 SCHEDULE(sinks_to_the_first_consumer, "r=all_reduce(a); w=wait_tensor(r); b=relu(a); c=relu(b); d=sum(w,c)",
          "r=all_reduce(a); b=relu(a); c=relu(b); w=wait_tensor(r); d=sum(w,c)")
@@ -285,8 +283,7 @@ Test(passes_waits, schedule_keeps_within_the_bound) {
     buffer_fini(&got);
 }
 
-/* --- the pass manager ----------------------------------------------------------------------------------------------
- */
+/* --- the pass manager --------------------------------------------------------------------------------------------- */
 
 static weft_op *find(const weft_program *p, const char *type) {
     FOR_EACH_OP(op, p->blocks[0]) {

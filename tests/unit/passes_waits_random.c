@@ -21,8 +21,7 @@ static int roll(int n) {
     return (int)((unsigned)rand_r(&seed) % (unsigned)n);
 }
 
-/* --- the interpreter ------------------------------------------------------------------------------------------------
- */
+/* --- the interpreter ---------------------------------------------------------------------------------------------- */
 
 typedef struct machine {
     uint64_t bytes[MOST_VARS];    /* by storage */
@@ -109,8 +108,7 @@ static void interpret(machine *m, const weft_program *p, bool at_once) {
     for (int i = 0; i < MOST_VARS; i++) arrive(m, i);
 }
 
-/* --- programs -------------------------------------------------------------------------------------------------------
- */
+/* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static void use_ring(weft_op *op, int ring_id) {
     must(weft_op_set_attr_int(op, "ring_id", ring_id));

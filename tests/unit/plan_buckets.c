@@ -78,8 +78,7 @@ Test(plan_buckets, add_what_is_not_written_yet) {
     }
 }
 
-/* --- numbers that can be counted by hand ----------------------------------------------------------------------------
- */
+/* --- numbers that can be counted by hand -------------------------------------------------------------------------- */
 
 #define HEAD                                                                                                           \
     "weft: 1\nblocks:\n- vars:\n    a: {float32: [4, 8]}\n    b: {float32: [4, 8]}\n    c: {float32: [4, 8]}\n"        \

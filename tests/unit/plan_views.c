@@ -170,8 +170,7 @@ ParameterizedTest(size_t *index, plan_views, are_as_expected) {
     weft_context_destroy(ctx);
 }
 
-/* --- memory: a program with views takes what it takes without -------------------------------------------------------
- */
+/* --- memory: a program with views takes what it takes without ----------------------------------------------------- */
 
 Test(plan_views, take_no_memory) {
     weft_context *ctx;
@@ -194,8 +193,7 @@ Test(plan_views, take_no_memory) {
     weft_context_destroy(ctx);
 }
 
-/* --- refusals -------------------------------------------------------------------------------------------------------
- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *program, *expected[3];
@@ -230,8 +228,7 @@ Test(plan_views, are_refused_in_words) {
     weft_context_destroy(ctx);
 }
 
-/* --- memory that is not there ---------------------------------------------------------------------------------------
- */
+/* --- memory that is not there ------------------------------------------------------------------------------------- */
 
 /* Each allocation fails once, in a program with views, a bucket and a materialised view. */
 Test(plan_views, end_cleanly_without_memory) {

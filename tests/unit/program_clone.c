@@ -238,8 +238,7 @@ Test(program_clone, an_op_clone_is_not_inserted) {
     cr_assert_str_eq(op->dist->event_to_record, "done");
 }
 
-/* --- running out of memory -----------------------------------------------------------------------------------------
- */
+/* --- running out of memory ---------------------------------------------------------------------------------------- */
 
 typedef struct failing {
     long left;    /* allocations that still succeed */

@@ -33,8 +33,7 @@ static weft_var *new_var(const char *n) {
     return v;
 }
 
-/* --- against the model ---------------------------------------------------------------------------------------------
- */
+/* --- against the model -------------------------------------------------------------------------------------------- */
 
 enum { NVARS = 5, MODEL_CAPACITY = 4096 };
 static weft_op *model[MODEL_CAPACITY];
@@ -130,8 +129,7 @@ Test(program_edit, random_edits_agree_with_an_array) {
     }
 }
 
-/* --- order numbers under pressure ----------------------------------------------------------------------------------
- */
+/* --- order numbers under pressure --------------------------------------------------------------------------------- */
 
 static void check_order(size_t count) {
     size_t found = 0;
@@ -178,8 +176,7 @@ Test(program_edit, a_hundred_thousand_inserts_at_one_place_are_fast, .timeout = 
     cr_expect_lt(seconds_now() - start, 8.0, "quadratic insertion would take minutes");
 }
 
-/* --- uses of ops that are not in a block ---------------------------------------------------------------------------
- */
+/* --- uses of ops that are not in a block -------------------------------------------------------------------------- */
 
 Test(program_edit, an_op_that_is_not_inserted_has_no_uses) {
     weft_var *a = new_var("a"), *c = new_var("c");

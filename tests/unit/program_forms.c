@@ -20,7 +20,7 @@ static void end(void) {
 }
 TestSuite(program_forms, .init = begin, .fini = end, .timeout = 600);
 
-/* --- every recorded program -------------------------------------------------------------------------------------- */
+/* --- every recorded program --------------------------------------------------------------------------------------- */
 
 typedef struct printed {
     char *bytes;
@@ -110,7 +110,7 @@ ParameterizedTest(size_t *row, program_forms, recorded_programs_come_back) {
     cr_assert_gt(seen, 0, "no program below %s", fixture_root());
 }
 
-/* --- what is not modelled ---------------------------------------------------------------------------------------- */
+/* --- what is not modelled ----------------------------------------------------------------------------------------- */
 
 /* Bytes of a program, put together by hand. */
 static void put_number(buffer *out, uint32_t field, uint64_t value) {
@@ -181,7 +181,7 @@ Test(program_forms, what_is_not_modelled_is_kept) {
     buffer_fini(&bytes);
 }
 
-/* --- what is wrong ----------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 typedef struct wrong_row {
     const char *what;

@@ -62,7 +62,7 @@ static void expect_same(const char *json, const char *where) {
     weft_program_destroy(p);
 }
 
-/* --- what was recorded comes back byte for byte ------------------------------------------------------------------ */
+/* --- what was recorded comes back byte for byte ------------------------------------------------------------------- */
 
 Test(program_fx, recorded_graphs) {
     static const char *const patterns[] = {"ddp/bugs/*.fx.json", "ddp/mlp6.w2/before.fx.json",
@@ -128,7 +128,7 @@ Test(program_fx, members_in_any_order) {
     weft_program_destroy(p);
 }
 
-/* --- what it means ----------------------------------------------------------------------------------------------- */
+/* --- what it means ------------------------------------------------------------------------------------------------ */
 
 #define HEAD                                                                                                           \
     "{\"schema\": \"fx.json/1\", \"groups\": {\"0\": {\"size\": 2, \"ranks\": [0, 1]}, \"g\": {\"size\": 1, "          \
@@ -204,7 +204,7 @@ Test(program_fx, constants_are_assigned) {
     weft_program_destroy(p);
 }
 
-/* --- what passes make -------------------------------------------------------------------------------------------- */
+/* --- what passes make --------------------------------------------------------------------------------------------- */
 
 static weft_var *add_var(weft_program *p, const char *n, int64_t rows) {
     weft_var *v;
@@ -354,7 +354,7 @@ Test(program_fx, changes_drop_the_text_of_a_node) {
     weft_program_destroy(p);
 }
 
-/* --- what is wrong ----------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *json, *place, *message;
@@ -422,7 +422,7 @@ Test(program_fx, one_problem_each) {
     weft_status_free(status);
 }
 
-/* --- hostile ----------------------------------------------------------------------------------------------------- */
+/* --- hostile ------------------------------------------------------------------------------------------------------ */
 
 static void read_any(const char *json, size_t nbytes) {
     weft_program *p = NULL;

@@ -29,7 +29,7 @@ static void end(void) {
 }
 TestSuite(program_hostile, .init = begin, .fini = end, .timeout = 300);
 
-/* --- small files of each form ------------------------------------------------------------------------------------ */
+/* --- small files of each form ------------------------------------------------------------------------------------- */
 
 static const char with_everything[] =
     "weft: 1\n"
@@ -138,7 +138,7 @@ static bool take_file(const file_row *row, char **out_bytes, size_t *out_nbytes)
     return true;
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* What a file is read with: the program that a sidecar or parameters belong to. */
 static weft_status read_into(const file_row *row, weft_program *with, const char *bytes, size_t nbytes) {
@@ -245,7 +245,7 @@ ParameterizedTest(size_t *index, program_hostile, any_bytes_end_in_a_status) {
     weft_program_destroy(with);
 }
 
-/* --- no memory --------------------------------------------------------------------------------------------------- */
+/* --- no memory ---------------------------------------------------------------------------------------------------- */
 
 TABLE_ROWS(program_hostile, memory_may_run_out_anywhere, file_rows);
 ParameterizedTest(size_t *index, program_hostile, memory_may_run_out_anywhere) {
@@ -275,7 +275,7 @@ ParameterizedTest(size_t *index, program_hostile, memory_may_run_out_anywhere) {
     weft_program_destroy(with);
 }
 
-/* --- bombs ------------------------------------------------------------------------------------------------------- */
+/* --- bombs -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bomb_row {
     file_form form;

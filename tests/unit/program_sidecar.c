@@ -58,7 +58,7 @@ static weft_program *with_sidecar(const char *json) {
     return p;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static const char *path_of(const char *file) {
     static char path[200];
@@ -173,7 +173,7 @@ ParameterizedTest(size_t *index, program_sidecar, other_names_are_refused) {
     weft_program_destroy(p);
 }
 
-/* --- contents ---------------------------------------------------------------------------------------------------- */
+/* --- contents ----------------------------------------------------------------------------------------------------- */
 
 static const char full[] =
     "{\"rank\": 1,\n"
@@ -258,7 +258,7 @@ Test(program_sidecar, placements_on_another_mesh_lose_their_mesh) {
     weft_program_destroy(p);
 }
 
-/* --- what is wrong ----------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 typedef struct wrong_row {
     const char *json, *message;

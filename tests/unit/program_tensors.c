@@ -63,7 +63,7 @@ static void expect_same_bytes(const char *path_a, const char *path_b) {
     base_free(&context->allocator, b, nb + 1);
 }
 
-/* --- sets -------------------------------------------------------------------------------------------------------- */
+/* --- sets --------------------------------------------------------------------------------------------------------- */
 
 Test(program_tensors, a_set_finds_by_name_and_replaces) {
     enum { MANY = 1000 };
@@ -165,7 +165,7 @@ Test(program_tensors, other_names_are_refused) {
     weft_tensors_destroy(set);
 }
 
-/* --- arrays of NumPy --------------------------------------------------------------------------------------------- */
+/* --- arrays of NumPy ---------------------------------------------------------------------------------------------- */
 
 typedef struct array_row {
     int version;
@@ -305,7 +305,7 @@ ParameterizedTest(size_t *index, program_tensors, arrays_of_numpy) {
     weft_tensors_destroy(set);
 }
 
-/* --- parameters of Paddle ---------------------------------------------------------------------------------------- */
+/* --- parameters of Paddle ----------------------------------------------------------------------------------------- */
 
 static weft_program *serial(const char *folder_name, char *out_params, char *out_npz, size_t room) {
     char program_path[400], relative[200];

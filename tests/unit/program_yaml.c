@@ -55,7 +55,7 @@ static void free_printed(char *bytes, size_t nbytes) {
     weft_bytes_free(context, bytes, nbytes);
 }
 
-/* --- values of attrs --------------------------------------------------------------------------------------------- */
+/* --- values of attrs ---------------------------------------------------------------------------------------------- */
 
 /* What is written, what is printed (NULL: the same), and the type. */
 typedef struct value_row {
@@ -144,7 +144,7 @@ Test(program_yaml, floats_are_rounded_once) {
     weft_program_destroy(p);
 }
 
-/* --- whole programs ---------------------------------------------------------------------------------------------- */
+/* --- whole programs ----------------------------------------------------------------------------------------------- */
 
 /* Everything that the form knows, as it is printed. */
 static const char whole[] =
@@ -291,7 +291,7 @@ Test(program_yaml, long_and_hostile_names_survive) {
     }
 }
 
-/* --- what is wrong ----------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
 typedef struct wrong_row {
     const char *yaml;

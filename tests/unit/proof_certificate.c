@@ -108,8 +108,7 @@ static void claim_digest(pair *p) {
         memcpy(there, digest, strlen(digest));
 }
 
-/* --- that hold -----------------------------------------------------------------------------------------------------
- */
+/* --- that hold ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *file, *list;
@@ -165,8 +164,7 @@ Test(proof_certificate, holds_once_printed_and_read) {
     destroy(&p);
 }
 
-/* --- claims that are not true --------------------------------------------------------------------------------------
- */
+/* --- claims that are not true ------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *what, *from, *to, *words;
@@ -246,8 +244,7 @@ Test(proof_certificate, every_claim_is_needed) {
     destroy(&p);
 }
 
-/* --- programs that are not what is claimed -------------------------------------------------------------------------
- */
+/* --- programs that are not what is claimed ------------------------------------------------------------------------ */
 
 static const struct {
     const char *what, *from, *to, *words;
@@ -371,8 +368,7 @@ Test(proof_certificate, every_argument_is_seen) {
     destroy(&p);
 }
 
-/* --- others --------------------------------------------------------------------------------------------------------
- */
+/* --- others ------------------------------------------------------------------------------------------------------- */
 
 Test(proof_certificate, belongs_to_one_pair) {
     pair p, q;

@@ -281,8 +281,7 @@ ParameterizedTest(size_t *row_index, proof_equiv, rules) {
     weft_program_destroy(after);
 }
 
-/* --- with the pass manager -------------------------------------------------------------------------------------------
- */
+/* --- with the pass manager ---------------------------------------------------------------------------------------- */
 
 static weft_status drop_scale(weft_pass_context *pass, weft_program *p, void *user) {
     (void)pass;
@@ -348,8 +347,7 @@ Test(proof_equiv, a_pass_that_says_so_may_change_the_meaning) {
     weft_report_destroy(r);
 }
 
-/* --- programs of Paddle's pass ---------------------------------------------------------------------------------------
- */
+/* --- programs of Paddle's pass ------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *folder, *variant;

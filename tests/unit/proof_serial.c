@@ -20,8 +20,7 @@ static void tear_down(void) {
 }
 TestSuite(proof_serial, .init = set_up, .fini = tear_down);
 
-/* --- recorded programs -----------------------------------------------------------------------------------------------
- */
+/* --- recorded programs -------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *folder, *suffix;
@@ -45,7 +44,8 @@ static const struct {
     {"paddle26/gpt_tiny_dp2_mp2", "", 4, WEFT_SAME_REALS, NULL}, /* parameters in parts */
     {"paddle26/gpt_tiny_dp2_mp2", ".after.default", 4, WEFT_SAME_REALS, NULL},
     {"paddle3/gpt_tiny_dp2_mp2", ".after.group4k", 4, WEFT_SAME_REALS, NULL},
-    {"paddle26/mlp_dp2_sp2_tworings", "", 4, WEFT_NOT_PROVED, "found 1/4 * "}, /* sequences in parts; the loss is global */
+    {"paddle26/mlp_dp2_sp2_tworings", "", 4, WEFT_NOT_PROVED,
+     "found 1/4 * "}, /* sequences in parts; the loss is global */
     {"paddle26/mlp_dp2_sp2_tworings", ".after.prune", 4, WEFT_NOT_PROVED, "found 1/2 * "},
     {"paddle26/resnet18_momentum_dp2", "", 2, WEFT_NOT_PROVED, "each row for itself: batch_norm"},
 };
@@ -90,8 +90,7 @@ ParameterizedTest(size_t *row, proof_serial, recorded_programs) {
     if (!there) cr_skip("no fixture %s", folder);
 }
 
-/* --- a small one -----------------------------------------------------------------------------------------------------
- */
+/* --- a small one -------------------------------------------------------------------------------------------------- */
 
 static const char *const serial_lines[] = {
     "var x float32 8,4",

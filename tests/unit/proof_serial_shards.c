@@ -21,8 +21,7 @@ static void tear_down(void) {
 }
 TestSuite(proof_serial_shards, .init = set_up, .fini = tear_down);
 
-/* --- parts of parameters ---------------------------------------------------------------------------------------------
- */
+/* --- parts of parameters ------------------------------------------------------------------------------------------ */
 
 #define PLACED(mapping) "dist: {mesh: 0, dims_mapping: " mapping "}"
 
@@ -253,8 +252,7 @@ ParameterizedTest(size_t *row, proof_serial_shards, rows_of_a_table) {
     try_change(serial_lookup, rank_lookup, &lookups[*row]);
 }
 
-/* --- recorded programs -----------------------------------------------------------------------------------------------
- */
+/* --- recorded programs -------------------------------------------------------------------------------------------- */
 
 /* All ranks of a case; false: it is not there. */
 static bool load(const char *folder, const char *suffix, weft_program **serial, weft_program **ranks) {

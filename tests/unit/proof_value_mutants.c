@@ -43,8 +43,7 @@ static weft_program *optimized(const char *folder) {
     return p;
 }
 
-/* --- what matters ----------------------------------------------------------------------------------------------------
- */
+/* --- what matters ------------------------------------------------------------------------------------------------- */
 
 /* Vars of one buffer are one class. */
 static void classes_of(const weft_program *p, uint32_t *class) {
@@ -91,8 +90,7 @@ static bool matters(const weft_program *p, const weft_op *changed) {
     return found;
 }
 
-/* --- mutations -------------------------------------------------------------------------------------------------------
- */
+/* --- mutations ---------------------------------------------------------------------------------------------------- */
 
 typedef enum mutation { DOUBLE_FACTOR, BYPASS, OTHER_INPUT, OTHER_RING, DROP_MEMBER, MUTATIONS } mutation;
 static const char *const names[] = {"factor doubled", "op bypassed", "another input", "another ring", "member dropped"};
