@@ -5,12 +5,13 @@
  *
  *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
  *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element
- * before it writes it, or handles equal pointers "Out&X"                      (outputs) is a view of that input's
- * bytes: the op touches none through this pair attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale:
- * float = 1.0, str_value: string = ''"
+ *                                        before it writes it, or handles equal pointers
+ *           "Out&X"                      (outputs) is a view of that input's bytes: the op touches none through
+ *                                        this pair
+ *   attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale: float = 1.0, str_value: string = ''"
  *
- * An op type that is not in the table is legal everywhere except in execution: it reads its inputs, writes its outputs.
- */
+ * An op type that is not in the table is legal everywhere except in execution: it reads its inputs and writes its
+ * outputs. */
 #ifndef OPS_OPS_H
 #define OPS_OPS_H
 

@@ -1,8 +1,8 @@
 /* pdiparams.c: Paddle's combined parameter files: one record a persistable var, in lexicographic order of their names,
  * which stand only in the program.
  *
- * A record: version, LoD levels, version, TensorDesc, raw elements (paddle/phi/core/framework/dense_tensor_serialize).
- */
+ * A record: version, LoD levels, version, TensorDesc, raw elements
+ * (paddle/phi/core/framework/dense_tensor_serialize). */
 #include <stdlib.h>
 
 #include "program/tensors.h"

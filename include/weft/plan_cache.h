@@ -27,8 +27,8 @@ typedef struct weft_plan_cache_options {
     const char *const *fetches;
     size_t nfetches;
 
-    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. Borrowed while the cache lives.
-     */
+    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. Borrowed while the cache
+     * lives. */
     const weft_plan_order *const *orders;
     size_t capacity; /* how many plans are kept; 0 means WEFT_PLAN_CACHE_CAPACITY */
     /* Bytes that kept plans' executors may hold together beside parameters and state; 0: no limit. The one in use stays

@@ -26,8 +26,9 @@ typedef struct weft_trainer_options {
      * startups: programs that initialise. One that does not communicate runs on a rank of its own and makes whole
      * tensors; one that does runs on all ranks, as do several, one each, and then each rank keeps what it made. They
      * run once, when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on
-     * all ranks. params: whole tensors by name; a rank's slice follows from the var's dist attr. state: what
-     * weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
+     * all ranks.
+     * params: whole tensors by name; a rank's slice follows from the var's dist attr.
+     * state: what weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
      * weft_trainer_rank_state gave it, taken as it is.
      * Any may be NULL; they are not used any more once the first plan has been made. */
     const weft_program *const *startups;
@@ -54,11 +55,11 @@ typedef struct weft_trainer_options {
      * of k steps ended, give its state and first_step k: the result is that of one run, to the bit. */
     size_t first_step;
     size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
-    /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the default.
-     */
+    /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the
+     * default. */
     size_t plan_capacity;
-    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the trainer.
-     */
+    /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the
+     * trainer. */
     const weft_plan_order *const *orders;
     weft_executor_options executor; /* trace_steps 0: all steps */
 } weft_trainer_options;
