@@ -11,6 +11,7 @@
  * values are different bytes, and only the program's order is looked at. */
 #include <stdlib.h>
 
+#include "base/points.h"
 #include "executor/devices/null.h"
 
 /* --- who touches what --------------------------------------------------------------------------------------------- */
@@ -51,11 +52,6 @@ static void list_accesses(access_list *l, uint32_t *first_access) {
 
 /* --- where -------------------------------------------------------------------------------------------------------- */
 
-static int compare_numbers(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static bool is_in_program_order(const weft_plan *plan) {
     for (size_t i = 1; i < plan->ninstrs; i++)
         if (plan->instrs[i].op_index < plan->instrs[i - 1].op_index) return false;
@@ -82,37 +78,23 @@ static int64_t *find_places(const weft_plan *plan, bool by_value, arena *scratch
     return at;
 }
 
-static uint32_t leaf_at(const int64_t *cuts, size_t ncuts, int64_t at) {
-    size_t low = 0, high = ncuts;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (cuts[middle] < at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (uint32_t)low;
-}
-
 static weft_status find_leaves(null_plan *p, size_t naccesses, bool by_value, arena *scratch) {
     const int64_t *places = find_places(p->plan, by_value, scratch);
     int64_t *cuts = ARENA_ARRAY(scratch, int64_t, 2 * naccesses + 1);
-    size_t n = 0, kept = 0;
+    size_t n = 0;
     if (!places || !cuts) return base_out_of_memory();
     for (size_t k = 0; k < naccesses; k++) {
         int32_t v = p->accesses[k].value;
         cuts[n++] = places[v];
         cuts[n++] = places[v] + p->plan->values[v].nbytes;
     }
-    if (n > 1) qsort(cuts, n, sizeof *cuts, compare_numbers);
-    for (size_t k = 0; k < n; k++)
-        if (!k || cuts[k] != cuts[k - 1]) cuts[kept++] = cuts[k];
+    n = points_sort(cuts, n);
     for (size_t k = 0; k < naccesses; k++) {
         null_access *a = &p->accesses[k];
-        a->first = leaf_at(cuts, kept, places[a->value]);
-        a->end = leaf_at(cuts, kept, places[a->value] + p->plan->values[a->value].nbytes);
+        a->first = (uint32_t)points_find(cuts, n, places[a->value]);
+        a->end = (uint32_t)points_find(cuts, n, places[a->value] + p->plan->values[a->value].nbytes);
     }
-    p->nleaves = (uint32_t)kept;
+    p->nleaves = (uint32_t)n;
     return NULL;
 }
 

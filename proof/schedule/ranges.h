@@ -2,6 +2,7 @@
 #ifndef PROOF_SCHEDULE_RANGES_H
 #define PROOF_SCHEDULE_RANGES_H
 
+#include "base/points.h"
 #include "proof/schedule/schedule.h"
 
 typedef struct epochs {
@@ -18,11 +19,6 @@ typedef struct byte_ranges {
     size_t nstreams;
     epochs *whole, *any; /* node * nstreams + index of the stream */
 } byte_ranges;
-
-/* Sorts end points and drops those that are there twice; how many are left. */
-size_t points_sort(int64_t *points, size_t npoints);
-/* The first point that is not before `point`. */
-size_t points_find(const int64_t *points, size_t npoints, int64_t point);
 
 WEFT_MUST_USE weft_status ranges_build(byte_ranges *r, arena *a);
 /* Parts [*out_low, *out_high) of an access whose ends are points. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "program/ir.h"
+#include "tests/support/equivalence.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
 #include "tests/support/small_program.h"
@@ -50,15 +51,6 @@ static const struct {
     {"paddle26/resnet18_momentum_dp2", "", 2, WEFT_NOT_PROVED, "each row for itself: batch_norm"},
 };
 TABLE_ROWS(proof_serial, recorded_programs, recorded);
-
-static bool any_words(const weft_equivalence *e, const char *wanted) {
-    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
-        const char *words;
-        (void)weft_equivalence_finding(e, i, NULL, &words);
-        if (strstr(words, wanted)) return true;
-    }
-    return false;
-}
 
 static weft_program *load(const char *folder, const char *file) {
     char relative[200], path[512];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "program/ir.h"
+#include "tests/support/equivalence.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
 #include "tests/support/table.h"
@@ -213,15 +214,6 @@ static weft_program *parse(const char *program_text) {
     weft_program *p;
     must(weft_program_parse(context, WEFT_FORM_YAML, program_text, strlen(program_text), NULL, 0, "test", &p));
     return p;
-}
-
-static bool any_words(const weft_equivalence *e, const char *wanted) {
-    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
-        const char *words;
-        (void)weft_equivalence_finding(e, i, NULL, &words);
-        if (strstr(words, wanted)) return true;
-    }
-    return false;
 }
 
 static void try_change(const char *serial_program, const char *rank_program, const change *x) {
