@@ -1,5 +1,6 @@
-/* arena.c: bump allocation in chunks that double up to 1 MiB. A large object gets a chunk of its own behind the newest
- * one, so that the room left there is not lost. Under AddressSanitizer every object is a chunk: overruns are seen. */
+/* arena.c: bump allocation in chunks that double up to 1 MiB; further ones are an eighth of the whole, up to 8 MiB. A
+ * large object gets a chunk of its own behind the newest one, so that the room left there is not lost. Under
+ * AddressSanitizer every object is a chunk: overruns are seen. */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -15,7 +16,7 @@
 #define SINGLE_OBJECTS false
 #endif
 
-enum { ALIGNMENT = 16, CACHE_LINE = 64, FIRST_CHUNK = 1024, LARGEST_CHUNK = 1 << 20 };
+enum { ALIGNMENT = 16, CACHE_LINE = 64, FIRST_CHUNK = 1024, LAST_DOUBLED = 1 << 20, LARGEST_CHUNK = 8 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -27,21 +28,50 @@ void arena_init(arena *a, const weft_allocator *allocator) {
     *a = (arena){.allocator = allocator};
 }
 
-void arena_fini(arena *a) {
-    for (arena_chunk *chunk = a->chunks, *next; chunk; chunk = next) {
+static void free_chunks(const arena *a, arena_chunk *chunk) {
+    for (arena_chunk *next; chunk; chunk = next) {
         next = chunk->next;
         base_free(a->allocator, chunk, chunk->nbytes);
     }
+}
+
+void arena_fini(arena *a) {
+    free_chunks(a, a->chunks);
+    free_chunks(a, a->spare);
     *a = (arena){.allocator = a->allocator};
+}
+
+void arena_reset(arena *a) {
+    if (SINGLE_OBJECTS) {
+        arena_fini(a);
+        return;
+    }
+    arena_chunk **end = &a->chunks;
+    while (*end) end = &(*end)->next;
+    *end = a->spare;
+    *a = (arena){.allocator = a->allocator, .spare = a->chunks};
+}
+
+/* A spare chunk that is large enough and not much too large, or NULL. */
+static arena_chunk *take_spare(arena *a, size_t nbytes) {
+    for (arena_chunk **link = &a->spare; *link; link = &(*link)->next) {
+        arena_chunk *chunk = *link;
+        if (chunk->nbytes < nbytes || chunk->nbytes / 2 > nbytes) continue;
+        *link = chunk->next;
+        return chunk;
+    }
+    return NULL;
 }
 
 static arena_chunk *new_chunk(arena *a, size_t room) {
     size_t nbytes;
     if (!base_add(room, sizeof(arena_chunk), &nbytes)) return NULL;
-    arena_chunk *chunk = base_alloc(a->allocator, nbytes);
-    if (!chunk) return NULL;
-    chunk->nbytes = nbytes;
-    a->total_nbytes += nbytes;
+    arena_chunk *chunk = take_spare(a, nbytes);
+    if (!chunk) {
+        if (!(chunk = base_alloc(a->allocator, nbytes))) return NULL;
+        chunk->nbytes = nbytes;
+    }
+    a->total_nbytes += chunk->nbytes;
     return chunk;
 }
 
@@ -56,14 +86,15 @@ static void *alloc_alone(arena *a, size_t nbytes) {
 }
 
 static bool open_chunk(arena *a, size_t nbytes) {
-    size_t room = a->capacity ? a->capacity * 2 : FIRST_CHUNK;
+    size_t room = a->capacity ? a->capacity * 2 : FIRST_CHUNK, share = a->total_nbytes / 8;
+    if (room > LAST_DOUBLED) room = share < LAST_DOUBLED ? LAST_DOUBLED : share;
     if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
     while (room < nbytes + CACHE_LINE) room *= 2;
     arena_chunk *chunk = new_chunk(a, room);
     if (!chunk) return false;
     chunk->next = a->chunks;
     a->chunks = chunk;
-    a->capacity = room;
+    a->capacity = chunk->nbytes - sizeof *chunk;
     a->used = (CACHE_LINE - (uintptr_t)chunk->bytes % CACHE_LINE) % CACHE_LINE; /* so that objects of whole lines are */
     return true;
 }
@@ -74,7 +105,7 @@ void *arena_alloc(arena *a, size_t nbytes) {
     if (!base_add(nbytes ? nbytes : 1, ALIGNMENT - 1, &rounded)) return NULL;
     rounded &= ~(size_t)(ALIGNMENT - 1);
     if (rounded > a->capacity - a->used) {
-        if (rounded > LARGEST_CHUNK / 4 && a->chunks) return alloc_alone(a, rounded);
+        if (rounded > LAST_DOUBLED / 4 && a->chunks) return alloc_alone(a, rounded);
         if (!open_chunk(a, rounded)) return NULL;
     }
     void *object = a->chunks->bytes + a->used;

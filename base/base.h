@@ -51,6 +51,13 @@ static inline bool base_add(size_t a, size_t b, size_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* Asks for the memory at `ptr` ahead of its use. The empty asm counts as an effect: gcc takes a function that only
+ * prefetches for one without any, and drops calls of it. */
+static inline void base_prefetch(const void *ptr) {
+    __builtin_prefetch(ptr);
+    __asm__ volatile("");
+}
+
 /* --- arena -------------------------------------------------------------------------------------------------------- */
 
 /* Bump allocation; everything is freed at once. Under AddressSanitizer each object is allocated singly, so that
@@ -59,12 +66,15 @@ typedef struct arena_chunk arena_chunk;
 typedef struct arena {
     const weft_allocator *allocator;
     arena_chunk *chunks;
+    arena_chunk *spare;    /* of objects that arena_reset forgot: taken before new ones */
     size_t used, capacity; /* of the newest chunk */
-    size_t total_nbytes;   /* over all chunks */
+    size_t total_nbytes;   /* over all chunks in use */
 } arena;
 
 void arena_init(arena *a, const weft_allocator *allocator);
 void arena_fini(arena *a);
+/* Frees all objects as arena_fini does, and keeps the memory for those to come: the system need not clear pages anew. */
+void arena_reset(arena *a);
 void *arena_alloc(arena *a, size_t nbytes);
 void *arena_array(arena *a, size_t count, size_t size); /* checked count * size */
 void *arena_copy(arena *a, const void *bytes, size_t nbytes);
@@ -99,7 +109,8 @@ void interner_init(interner *in, arena *a);
 WEFT_MUST_USE bool interner_reserve(interner *in, size_t count); /* room for so many names in all; false: no memory */
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
-/* interner_find where base_hash of the bytes is known. */
+/* Those two where base_hash of the bytes is known. */
+const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, uint32_t hash);
 const name *interner_find_hashed(const interner *in, const char *bytes, size_t nbytes, uint32_t hash);
 uint32_t base_hash(const void *bytes, size_t nbytes);
 /* Where a lookup of that hash begins: asking for it ahead of the lookup lets cache misses overlap. */
@@ -156,6 +167,7 @@ struct weft_context {
     weft_diagnostic_fn on_diagnostic;
     void *diagnostic_user;
     size_t max_file_nbytes;
+    struct kept_blocks *kept; /* behind `allocator`; NULL: the host gave one */
     arena arena; /* lives as long as the context; filled only by create and register functions */
     context_slot slots[CONTEXT_SLOT_COUNT];
 };

@@ -2,16 +2,26 @@
 #include <stdio.h>
 
 #include "base/context.h"
+#include "base/kept_blocks.h"
 
-enum { DEFAULT_MAX_FILE_GIB = 4 };
+enum { DEFAULT_MAX_FILE_GIB = 4, DEFAULT_MAX_KEPT = 256 << 20 };
 
 weft_status context_create_bare(const weft_context_options *options, weft_context **out_context) {
     static const weft_context_options none;
     if (!options) options = &none;
-    weft_allocator allocator = options->allocator.resize ? options->allocator : base_libc_allocator();
+    weft_allocator allocator = options->allocator;
+    kept_blocks *kept = NULL;
+    if (!allocator.resize) {
+        size_t max_nbytes = options->max_kept_nbytes ? options->max_kept_nbytes : DEFAULT_MAX_KEPT;
+        if (!(kept = kept_blocks_create(max_nbytes, &allocator))) return base_out_of_memory();
+    }
     weft_context *context = base_alloc(&allocator, sizeof *context);
-    if (!context) return base_out_of_memory();
+    if (!context) {
+        kept_blocks_destroy(kept);
+        return base_out_of_memory();
+    }
     *context = (weft_context){.allocator = allocator,
+                              .kept = kept,
                               .on_diagnostic = options->on_diagnostic,
                               .diagnostic_user = options->diagnostic_user,
                               .max_file_nbytes = options->max_file_nbytes};
@@ -26,7 +36,13 @@ void context_destroy(weft_context *context) {
         if (context->slots[i].destroy) context->slots[i].destroy(context->slots[i].value);
     arena_fini(&context->arena);
     weft_allocator allocator = context->allocator;
+    kept_blocks *kept = context->kept;
     base_free(&allocator, context, sizeof *context);
+    kept_blocks_destroy(kept);
+}
+
+void weft_context_trim(weft_context *context) {
+    if (context->kept) kept_blocks_trim(context->kept);
 }
 
 void context_diagnose(weft_context *context, weft_severity severity, const char *place, int line, int column,

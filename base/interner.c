@@ -63,9 +63,12 @@ bool interner_reserve(interner *in, size_t count) {
 }
 
 const name *interner_get(interner *in, const char *bytes, size_t nbytes) {
+    return interner_get_hashed(in, bytes, nbytes, base_hash(bytes, nbytes));
+}
+
+const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
     if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX - 1) return NULL;
     if (!interner_reserve(in, in->count + 1)) return NULL;
-    uint32_t hash = base_hash(bytes, nbytes);
     interner_entry *e = find_place(in, bytes, nbytes, hash);
     if (e->id_plus_1) return in->names[e->id_plus_1 - 1];
     name *n = arena_alloc(in->arena, sizeof *n + nbytes + 1);

@@ -95,7 +95,7 @@ static int run_command(const cli_command *command, int nwords, char **words) {
         goto done;
     }
     if ((result = parse_words(&args, nwords, words)) != EXIT_DONE) goto done;
-    weft_context_options options = {.on_diagnostic = print_diagnostic};
+    weft_context_options options = {.on_diagnostic = print_diagnostic, .max_kept_nbytes = 1};
     weft_status status = weft_context_create(&options, &args.context);
     result = status ? cli_fail(&args, status) : command->run(&args);
 done:

@@ -21,22 +21,68 @@ shape shape_of_var(const weft_var *v) {
     return s;
 }
 
+/* --- the environment ---------------------------------------------------------------------------------------------- */
+
+static bool is_kept(const kept_shape *kept, const shape *s) {
+    return kept->dtype == s->dtype && kept->ndim == s->ndim && kept->height == s->height &&
+           (s->ndim <= 0 || memcmp(kept->dims, s->dims, (size_t)s->ndim * sizeof *s->dims) == 0);
+}
+
+static weft_status keep(shape_env *env, kept_shape *kept, const shape *s) {
+    const int64_t *dims = NULL;
+    if (s->ndim > 0 && !(dims = arena_copy(env->memory, s->dims, (size_t)s->ndim * sizeof *dims)))
+        return base_out_of_memory();
+    *kept = (kept_shape){.dims = dims, .height = s->height, .dtype = s->dtype, .ndim = s->ndim};
+    return NULL;
+}
+
+static bool is_declared_as_used(const weft_var *v) {
+    if (!v->has_tensor || v->ndim > WEFT_MAX_RANK || v->kind == WEFT_SELECTED_ROWS) return false;
+    for (size_t i = 0; i < v->ndim; i++)
+        if (v->dims[i] < -1) return false;
+    return true;
+}
+
+static weft_status keep_declared(shape_env *env, const weft_var *v, kept_shape *kept) {
+    *kept = (kept_shape){.dims = v->dims, .height = -1, .dtype = v->dtype, .ndim = (int32_t)v->ndim};
+    if (is_declared_as_used(v)) return NULL;
+    shape s = shape_of_var(v);
+    return keep(env, kept, &s);
+}
+
 weft_status shape_env_init(shape_env *env, weft_program *p, arena *a) {
     size_t n = p->nall_vars ? p->nall_vars : 1;
-    shape *shapes = ARENA_ARRAY(a, shape, n);
-    const int64_t **values = ARENA_ARRAY(a, const int64_t *, n);
-    if (!shapes || !values) return base_out_of_memory();
-    for (size_t i = 0; i < p->nall_vars; i++) shapes[i] = shape_of_var(p->all_vars[i]);
-    *env = (shape_env){.program = p, .shapes = shapes, .nshapes = p->nall_vars, .values = values, .memory = a};
+    *env = (shape_env){.program = p, .nkept = p->nall_vars, .memory = a};
+    env->kept = ARENA_ARRAY(a, kept_shape, n);
+    env->values = ARENA_ARRAY(a, const int64_t *, n);
+    if (!env->kept || !env->values) return base_out_of_memory();
+    for (size_t i = 0; i < p->nall_vars; i++) TRY(keep_declared(env, p->all_vars[i], &env->kept[i]));
     return NULL;
 }
 
 void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *values) {
-    if (v->id < env->nshapes) env->values[v->id] = values;
+    if (v->id < env->nkept) env->values[v->id] = values;
+}
+
+static shape shape_of_kept(const kept_shape *kept) {
+    shape s = {.dtype = kept->dtype, .ndim = kept->ndim, .height = kept->height};
+    for (int32_t i = 0; i < s.ndim; i++) s.dims[i] = kept->dims[i];
+    return s;
 }
 
 shape shape_env_get(const shape_env *env, const weft_var *v) {
-    return v->id < env->nshapes ? env->shapes[v->id] : shape_of_var(v);
+    return v->id < env->nkept ? shape_of_kept(&env->kept[v->id]) : shape_of_var(v);
+}
+
+weft_status shape_env_set(shape_env *env, const weft_var *v, const shape *type) {
+    kept_shape *kept = &env->kept[v->id];
+    return is_kept(kept, type) ? NULL : keep(env, kept, type);
+}
+
+bool shape_env_same(const shape_env *a, const shape_env *b, const weft_var *v) {
+    const kept_shape *x = &a->kept[v->id], *y = &b->kept[v->id];
+    return x->dtype == y->dtype && x->ndim == y->ndim && x->height == y->height &&
+           (x->dims == y->dims || x->ndim <= 0 || memcmp(x->dims, y->dims, (size_t)x->ndim * sizeof *x->dims) == 0);
 }
 
 /* --- one op ------------------------------------------------------------------------------------------------------- */
@@ -89,10 +135,14 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
             return wrong_count(op, output, &slots[i], nargs);
         s->first[i] = n;
         for (size_t k = 0; k < nargs; k++, n++) {
-            s->vars[n] = found->args[k]->var;
-            s->shapes[n] =
-                output ? (shape){.dtype = s->vars[n]->dtype, .ndim = -1, .height = -1} : shape_env_get(env, s->vars[n]);
-            s->values[n] = output || s->vars[n]->id >= env->nshapes ? NULL : env->values[s->vars[n]->id];
+            const use *u = found->args[k];
+            bool is_kept_type = u->var_id < env->nkept;
+            s->vars[n] = u->var;
+            if (output)
+                s->shapes[n] = (shape){.dtype = u->var->dtype, .ndim = -1, .height = -1};
+            else /* by the use's own number: the var need not be fetched */
+                s->shapes[n] = is_kept_type ? shape_of_kept(&env->kept[u->var_id]) : shape_of_var(u->var);
+            s->values[n] = output || !is_kept_type ? NULL : env->values[u->var_id];
         }
     }
     s->first[nslots] = n;
@@ -100,19 +150,20 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
     return NULL;
 }
 
-static void store_outputs(shape_env *env, const side *out) {
+static weft_status store_outputs(shape_env *env, const side *out) {
     for (size_t i = 0; i < out->count; i++) {
         const weft_var *v = out->vars[i];
         bool placeholder = !v->block && name_is(v->name, "@EMPTY@");
-        if (out->shapes[i].ndim < 0 || v->id >= env->nshapes || placeholder) continue;
-        env->shapes[v->id] = out->shapes[i];
+        if (out->shapes[i].ndim < 0 || v->id >= env->nkept || placeholder) continue;
+        TRY(shape_env_set(env, v, &out->shapes[i]));
         env->values[v->id] = out->values[i];
     }
+    return NULL;
 }
 
 static void forget_values(shape_env *env, const weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
-        if (u->var_id < env->nshapes) env->values[u->var_id] = NULL;
+        if (u->var_id < env->nkept) env->values[u->var_id] = NULL;
     }
 }
 
@@ -130,8 +181,7 @@ weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     forget_values(env, op);
     infer i = {op, schema, in.shapes, in.first, out.shapes, out.first, in.values, out.values, env->memory};
     TRY(schema->infer(&i));
-    store_outputs(env, &out);
-    return NULL;
+    return store_outputs(env, &out);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */

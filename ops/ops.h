@@ -115,19 +115,31 @@ const char *attr_string(const weft_op *op, const char *n, const char *otherwise)
 
 /* --- shape inference ---------------------------------------------------------------------------------------------- */
 
-/* Types of every var, by var id; start from declared types or from feeds. */
+/* A type as the environment keeps it: a quarter of a shape, since there is one for every var. */
+typedef struct kept_shape {
+    const int64_t *dims; /* the var's declared extents, or the environment's memory; never changed in place */
+    int64_t height;
+    int32_t dtype, ndim;
+} kept_shape;
+
+/* Types of every var, by var id; start from declared types or from feeds. While it is in use, a var's declared extents
+ * may be replaced, not overwritten. */
 typedef struct shape_env {
     weft_program *program;
-    shape *shapes;          /* by var id */
-    size_t nshapes;         /* vars made after shape_env_init have larger ids: their declared types hold */
+    kept_shape *kept;       /* by var id */
+    size_t nkept;           /* vars made after shape_env_init have larger ids: their declared types hold */
     const int64_t **values; /* by var id: elements of small integer tensors, NULL: not known */
-    arena *memory;          /* of shapes and values */
+    arena *memory;          /* of types and values */
 } shape_env;
 
-/* Fills `env` with declared types. The array is the caller's arena's. */
+/* Fills `env` with declared types. All its memory is the caller's arena's. */
 WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
 /* The type of a var: env's, or the declared one. */
 shape shape_env_get(const shape_env *env, const weft_var *v);
+/* Gives a var that env knows another type. */
+WEFT_MUST_USE weft_status shape_env_set(shape_env *env, const weft_var *v, const shape *type);
+/* Whether both environments, of one program, have the same type for a var that they know. */
+bool shape_env_same(const shape_env *a, const shape_env *b, const weft_var *v);
 /* Says that an integer var (a shape, an axis, a count) holds these elements, as many as its type in `env` says. They
  * are the caller's and must outlive env. */
 void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *values);

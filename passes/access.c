@@ -2,8 +2,8 @@
  *
  * Two vars are in one alias class if an op makes one a view of the other's buffer (coalesce_tensor, share_data,
  * share_buffer, output slots "Out&X"); all that is asked of a var is asked of its class. What a sub-block reads and
- * writes counts as done by the op that runs it. One sweep of the ops gives them positions; then only the uses of what
- * is asked for are visited, gathered by class, and sorted by position within one. */
+ * writes counts as done by the op that runs it. One sweep of the ops gives them positions; another notes the accesses
+ * of what is asked for, which are then put together by class. */
 #include <stdlib.h>
 
 #include "passes/access.h"
@@ -178,14 +178,8 @@ typedef struct gatherer {
     arena *arena;
     note *notes;
     size_t count, capacity;
-    uint32_t runner; /* position of the op whose sub-blocks are being visited */
+    uint32_t position; /* of the op that is being visited */
 } gatherer;
-
-static weft_status add_note(gatherer *g, uint32_t class, uint32_t position, uint32_t flags) {
-    TRY(grow(g->arena, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
-    g->notes[g->count++] = (note){class, position, flags};
-    return NULL;
-}
 
 static uint32_t class_of_id(const access_index *x, uint32_t id) {
     return x->class_of ? x->class_of[id] : id;
@@ -196,34 +190,24 @@ static uint32_t access_flags(const use *u) {
     return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(u->op) ? ACCESS_ALIAS : 0u);
 }
 
-static weft_status note_uses(gatherer *g, const weft_var *v, uint32_t class) {
-    const weft_block *b = g->x->program->blocks[0];
-    FOR_EACH_USE(u, v) {
-        if (u->op->block != b || op_has_effect(u->op, OP_NO_BYTES)) continue;
-        TRY(add_note(g, class, (uint32_t)u->op->mark, access_flags(u)));
-    }
+static weft_status note_arg(void *user, const use *u, bool nested) {
+    gatherer *g = user;
+    uint32_t class = class_of_id(g->x, u->var_id);
+    if (g->wanted && !g->wanted[class]) return NULL;
+    TRY(grow(g->arena, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
+    uint32_t flags = nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(u);
+    g->notes[g->count++] = (note){class, g->position, flags};
     return NULL;
 }
 
-static weft_status note_nested(void *user, const use *u, bool nested) {
-    gatherer *g = user;
-    uint32_t class = class_of_id(g->x, u->var_id);
-    if (!nested || (g->wanted && !g->wanted[class])) return NULL;
-    return add_note(g, class, g->runner, (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED);
-}
-
+/* By ops rather than by the wanted vars' uses, which are all over the memory: this reads it once and in order. */
 static weft_status gather(gatherer *g) {
     const access_index *x = g->x;
-    const weft_program *p = x->program;
-    for (uint32_t id = 0; id < p->nall_vars; id++) {
-        uint32_t class = class_of_id(x, id);
-        if (!g->wanted || g->wanted[class]) TRY(note_uses(g, p->all_vars[id], class));
+    for (size_t i = 0; i < x->nops; i++) {
+        g->position = (uint32_t)i;
+        if (!op_has_effect(x->ops[i], OP_NO_BYTES)) TRY(access_visit(x->ops[i], g->arena, note_arg, g));
     }
-    for (size_t i = 0; p->nblocks > 1 && i < x->nops; i++) {
-        g->runner = (uint32_t)i;
-        if (!op_has_effect(x->ops[i], OP_NO_BYTES)) TRY(access_visit(x->ops[i], g->arena, note_nested, g));
-    }
-    if (g->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many arguments");
+    if (g->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many arguments");
     return NULL;
 }
 
@@ -234,7 +218,6 @@ static int by_position(const void *a, const void *b) {
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* Uses are mostly found in program order, but for ops that a pass put in. */
 static void sort_class(access *list, size_t count) {
     enum { FEW = 32 };
     for (size_t i = 1; i < count; i++) {

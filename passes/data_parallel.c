@@ -133,13 +133,17 @@ static weft_status insert_reduces(dp_plan *plan) {
 }
 
 /* A rank's extents where they differ; what is declared as unknown stays so. */
-static void write_shape(dp_plan *plan, weft_var *var) {
-    if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return;
+static weft_status write_shape(dp_plan *plan, weft_var *var) {
+    if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return NULL;
     var_changed(var);
-    const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
-    if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim) return;
+    const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
+    if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim || !var->ndim) return NULL;
+    int64_t *dims = arena_copy(&plan->program->arena, var->dims, var->ndim * sizeof *dims);
+    if (!dims) return base_out_of_memory();
     for (size_t i = 0; i < var->ndim; i++)
-        if (var->dims[i] >= 0 && whole->dims[i] != part->dims[i]) var->dims[i] = part->dims[i];
+        if (dims[i] >= 0 && whole->dims[i] != part->dims[i]) dims[i] = part->dims[i];
+    var->dims = dims;
+    return NULL;
 }
 
 /* Vars of one rank and split axis share a placement: what is written is never changed, only replaced. */
@@ -168,7 +172,7 @@ static weft_status write_vars(dp_plan *plan, const mesh *m) {
             weft_var *var = p->blocks[b]->vars[i];
             if (!var->has_tensor) continue;
             TRY(write_placement(plan, var, m, dp_split_axis(plan, var)));
-            write_shape(plan, var);
+            TRY(write_shape(plan, var));
         }
     }
     for (size_t i = 0; i < plan->nfeeds; i++)
@@ -258,7 +262,8 @@ static weft_status report_reduces(dp_plan *plan) {
     int64_t nbytes = 0;
     for (size_t i = 0; i < plan->ngradients; i++) {
         const weft_var *grad = plan->gradients[i].grad;
-        int64_t numel = shape_numel(&plan->part[plan->gradients[i].param->id]);
+        shape param = shape_env_get(&plan->part, plan->gradients[i].param);
+        int64_t numel = shape_numel(&param);
         if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)grad->dtype);
     }
     TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",

@@ -26,7 +26,7 @@ typedef struct dp_plan {
     dp_feed *feeds;
     size_t nfeeds;
     int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
-    shape *whole, *part;       /* types by var id: of the serial program, of one rank's */
+    shape_env whole, part;     /* types of the serial program, and of one rank's */
     bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
 
     weft_op **state_ops; /* that read what differs and write a persistable, in program order */

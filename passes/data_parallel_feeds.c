@@ -26,6 +26,7 @@ static weft_status collect_feeds(dp_plan *plan) {
     size_t capacity = 0;
     FOR_EACH_OP(op, plan->block) {
         if (op_has_effect(op, OP_NO_BYTES)) continue;
+        op_ask_for_vars(op->next);
         bool is_feed_op = op_is(op, "feed"); /* hands over one column of what the host fed */
         FOR_EACH_ARG(op, is_feed_op, u) {
             if (known[u->var_id] || !is_feedable(u->var)) continue;

@@ -19,7 +19,7 @@ static bool is_split(const dp_plan *plan, const weft_var *var) {
 
 int dp_split_axis(const dp_plan *plan, const weft_var *var) {
     if (!plan->differs[var->id] || var->persistable || var->kind == WEFT_SELECTED_ROWS) return -1;
-    const shape *whole = &plan->whole[var->id], *part = &plan->part[var->id];
+    const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
     if (whole->ndim != part->ndim) return -1;
     for (int i = 0; i < whole->ndim; i++)
         if (whole->dims[i] != part->dims[i]) return i;
@@ -33,7 +33,7 @@ enum { BLAME_DEPTH = 8 };
 /* The op that makes `var` from a shape attr alone, if one does and its rows are the global batch; or that makes what
  * `var` comes from, such as the first state of a recurrent net. */
 static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var, int depth) {
-    const shape *whole = &plan->whole[var->id];
+    const kept_shape *whole = &plan->whole.kept[var->id];
     if (plan->batch < 0 || var->persistable || whole->ndim < 1 || whole->dims[0] != plan->batch || is_split(plan, var))
         return NULL;
     FOR_EACH_USE(u, var) {
@@ -75,41 +75,33 @@ static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status
 
 /* --- inference ---------------------------------------------------------------------------------------------------- */
 
-static bool same_shape(const shape *a, const shape *b) {
-    if (a->dtype != b->dtype || a->ndim != b->ndim || a->height != b->height) return false;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
+static weft_status set_rows(shape_env *env, const weft_var *var, int64_t rows) {
+    shape s = shape_env_get(env, var);
+    s.dims[0] = rows;
+    return shape_env_set(env, var, &s);
 }
 
-/* The two environments that inference fills side by side. */
-typedef struct both {
-    shape_env whole, part;
-} both;
-
-static void start_from_feeds(dp_plan *plan) {
+static weft_status start_from_feeds(dp_plan *plan) {
     int64_t rows = plan->batch < 0 ? STAND_IN_ROWS : plan->rank_batch;
     for (size_t i = 0; i < plan->nfeeds; i++) {
-        uint32_t id = plan->feeds[i].var->id;
+        const weft_var *fed = plan->feeds[i].var;
         if (!plan->feeds[i].split) continue;
-        plan->whole[id].dims[0] = rows * plan->nranks;
-        plan->part[id].dims[0] = rows;
-        plan->differs[id] = plan->nranks > 1;
+        TRY(set_rows(&plan->whole, fed, rows * plan->nranks));
+        TRY(set_rows(&plan->part, fed, rows));
+        plan->differs[fed->id] = plan->nranks > 1;
     }
+    return NULL;
 }
 
-static weft_status start(dp_plan *plan, both *env) {
-    weft_program *p = plan->program;
-    TRY(shape_env_init(&env->whole, p, plan->scratch));
-    env->part = env->whole;
-    env->part.shapes = arena_copy(plan->scratch, env->whole.shapes, p->nall_vars * sizeof(shape));
-    env->part.values = arena_copy(plan->scratch, env->whole.values, p->nall_vars * sizeof *env->whole.values);
-    plan->differs = ARENA_ARRAY(plan->scratch, bool, p->nall_vars);
-    if (!env->part.shapes || !env->part.values || !plan->differs) return base_out_of_memory();
-    plan->whole = env->whole.shapes;
-    plan->part = env->part.shapes;
-    start_from_feeds(plan);
-    return NULL;
+static weft_status start(dp_plan *plan) {
+    size_t n = plan->program->nall_vars;
+    TRY(shape_env_init(&plan->whole, plan->program, plan->scratch));
+    plan->part = plan->whole;
+    plan->part.kept = arena_copy(plan->scratch, plan->whole.kept, n * sizeof *plan->whole.kept);
+    plan->part.values = arena_copy(plan->scratch, plan->whole.values, n * sizeof *plan->whole.values);
+    plan->differs = ARENA_ARRAY(plan->scratch, bool, n);
+    if (!plan->part.kept || !plan->part.values || !plan->differs) return base_out_of_memory();
+    return start_from_feeds(plan);
 }
 
 /* The block that `op` runs; only blocks below its own, so that a cycle of blocks cannot be endless. */
@@ -130,23 +122,23 @@ static bool has_inference(weft_op *op) {
     return schema && schema->infer != infer_none;
 }
 
-/* An op without inference keeps declared types, which are the serial program's: rows that came in as a part leave so.
- */
-static void follow_rows(dp_plan *plan, weft_op *op) {
-    if (has_inference(op)) return;
+/* An op without inference keeps declared types, the serial program's: rows that came in as a part leave so. */
+static weft_status follow_rows(dp_plan *plan, weft_op *op) {
+    if (has_inference(op)) return NULL;
     FOR_EACH_ARG(op, false, in) {
         if (dp_split_axis(plan, in->var) != 0) continue;
-        const shape *from = &plan->whole[in->var_id];
+        const kept_shape *from = &plan->whole.kept[in->var_id];
         FOR_EACH_ARG(op, true, out) {
-            shape *whole = &plan->whole[out->var_id], *part = &plan->part[out->var_id];
+            const kept_shape *whole = &plan->whole.kept[out->var_id], *part = &plan->part.kept[out->var_id];
             if (out->var->persistable || whole->ndim < 1 || part->ndim < 1 || whole->dims[0] != from->dims[0]) continue;
-            part->dims[0] = plan->part[in->var_id].dims[0];
+            TRY(set_rows(&plan->part, out->var, plan->part.kept[in->var_id].dims[0]));
             plan->differs[out->var_id] = true;
         }
     }
+    return NULL;
 }
 
-static int64_t product_before(const shape *s, int axis) {
+static int64_t product_before(const kept_shape *s, int axis) {
     int64_t product = 1;
     for (int i = 0; i < axis; i++) product = extent_mul(product, s->dims[i]);
     return product;
@@ -161,12 +153,13 @@ static weft_status check_reshape(const dp_plan *plan, weft_op *op) {
     if (!x || !out || from_tensor) return NULL;
     int from = dp_split_axis(plan, x), to = dp_split_axis(plan, out);
     if (from < 0) return NULL;
-    const shape *whole_x = &plan->whole[x->id], *whole_out = &plan->whole[out->id];
+    const kept_shape *whole_x = &plan->whole.kept[x->id], *whole_out = &plan->whole.kept[out->id];
     if (to >= 0 && product_before(whole_x, from) == product_before(whole_out, to)) return NULL;
+    shape part_x = shape_env_get(&plan->part, x), part_out = shape_env_get(&plan->part, out);
     shape_text a, b;
     char words[400];
-    snprintf(words, sizeof words, "shape turns a rank's %s into %s", shape_print(&plan->part[x->id], &a),
-             shape_print(&plan->part[out->id], &b));
+    snprintf(words, sizeof words, "shape turns a rank's %s into %s", shape_print(&part_x, &a),
+             shape_print(&part_out, &b));
     return blame(plan, op, words);
 }
 
@@ -185,16 +178,16 @@ static weft_status check_seed(const dp_plan *plan, weft_op *op) {
     return NULL;
 }
 
-static void note_difference(dp_plan *plan, const both *env, const weft_var *var) {
-    plan->differs[var->id] = !same_shape(&env->whole.shapes[var->id], &env->part.shapes[var->id]) ||
-                             env->whole.values[var->id] != env->part.values[var->id];
+static void note_difference(dp_plan *plan, const weft_var *var) {
+    plan->differs[var->id] =
+        !shape_env_same(&plan->whole, &plan->part, var) || plan->whole.values[var->id] != plan->part.values[var->id];
 }
 
 /* What reads nothing that differs makes nothing that differs. */
-static void copy_outputs(dp_plan *plan, both *env, weft_op *op) {
+static void copy_outputs(dp_plan *plan, weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
-        env->part.shapes[u->var_id] = env->whole.shapes[u->var_id];
-        env->part.values[u->var_id] = env->whole.values[u->var_id];
+        plan->part.kept[u->var_id] = plan->whole.kept[u->var_id];
+        plan->part.values[u->var_id] = plan->whole.values[u->var_id];
         plan->differs[u->var_id] = false;
     }
 }
@@ -206,42 +199,41 @@ static weft_status add_state_op(dp_plan *plan, weft_op *op) {
     return NULL;
 }
 
-static weft_status infer_part(dp_plan *plan, both *env, weft_op *op, weft_block *sub) {
-    weft_status problem = infer_with_block(&env->part, op, sub, plan->scratch);
+static weft_status infer_part(dp_plan *plan, weft_op *op, weft_block *sub) {
+    weft_status problem = infer_with_block(&plan->part, op, sub, plan->scratch);
     if (problem) return blame_for(plan, op, problem);
     bool writes_state = false;
     FOR_EACH_ARG(op, true, u) {
-        note_difference(plan, env, u->var);
+        note_difference(plan, u->var);
         writes_state |= u->var->persistable;
     }
     if (writes_state) TRY(add_state_op(plan, op));
-    follow_rows(plan, op);
+    TRY(follow_rows(plan, op));
     return check_reshape(plan, op);
 }
 
-static weft_status infer_both(dp_plan *plan, both *env, weft_op *op) {
+static weft_status infer_both(dp_plan *plan, weft_op *op) {
     /* A feed op's outputs are the feeds themselves; an op that only orders others leaves what it names as it was. */
     if (op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
     weft_block *sub = block_run_by(op);
-    TRY(infer_with_block(&env->whole, op, sub, plan->scratch));
+    TRY(infer_with_block(&plan->whole, op, sub, plan->scratch));
     bool reads_part = sub != NULL;
     FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
-    if (reads_part) return infer_part(plan, env, op, sub);
-    if (has_inference(op)) copy_outputs(plan, env, op);
+    if (reads_part) return infer_part(plan, op, sub);
+    if (has_inference(op)) copy_outputs(plan, op);
     return check_seed(plan, op);
 }
 
 /* Vars of sub-blocks are written by ops that are not looked at singly. */
-static void note_sub_blocks(dp_plan *plan, const both *env) {
+static void note_sub_blocks(dp_plan *plan) {
     for (size_t b = 1; b < plan->program->nblocks; b++)
         for (size_t i = 0; i < plan->program->blocks[b]->nvars; i++)
-            note_difference(plan, env, plan->program->blocks[b]->vars[i]);
+            note_difference(plan, plan->program->blocks[b]->vars[i]);
 }
 
 weft_status dp_infer_shapes(dp_plan *plan) {
-    both env;
-    TRY(start(plan, &env));
-    FOR_EACH_OP(op, plan->block) TRY(infer_both(plan, &env, op));
-    note_sub_blocks(plan, &env);
+    TRY(start(plan));
+    FOR_EACH_OP(op, plan->block) TRY(infer_both(plan, op));
+    note_sub_blocks(plan);
     return NULL;
 }

@@ -188,6 +188,6 @@ weft_status plan_end_values(plan_reader *r) {
     }
     for (size_t i = 0; i < r->nreferences; i++) TRY(check_view_depth(r, &r->references[i]));
     TRY(shape_env_init(&r->env, r->program, &r->scratch));
-    for (size_t i = 0; i < r->nvalues; i++) r->env.shapes[r->vars[i]->id] = r->values[i].shape;
+    for (size_t i = 0; i < r->nvalues; i++) TRY(shape_env_set(&r->env, r->vars[i], &r->values[i].shape));
     return NULL;
 }

@@ -11,16 +11,16 @@ static weft_status take_feed_type(plan_builder *b, const weft_feed_type *f) {
     if (f->ndim > WEFT_MAX_RANK)
         return weft_status_create(WEFT_INVALID_ARGUMENT, b->program->place, "feed \"%s\": %zu axes, at most %d",
                                   f->name, f->ndim, WEFT_MAX_RANK);
-    shape *s = &b->env.shapes[v->id];
-    *s = (shape){.dtype = f->dtype, .ndim = (int32_t)f->ndim, .height = -1};
-    memcpy(s->dims, f->dims, f->ndim * sizeof *f->dims);
+    shape s = {.dtype = f->dtype, .ndim = (int32_t)f->ndim, .height = -1};
+    memcpy(s.dims, f->dims, f->ndim * sizeof *f->dims);
+    TRY(shape_env_set(&b->env, v, &s));
     if (f->values) shape_env_set_values(&b->env, v, f->values);
     return NULL;
 }
 
 /* Whether what was inferred says nothing else than the type that is known: an extent may depend on elements of a tensor
  * (-1). */
-static bool agrees(const shape *known, const shape *inferred) {
+static bool agrees(const kept_shape *known, const kept_shape *inferred) {
     if (known->dtype != inferred->dtype || known->ndim != inferred->ndim || known->height != inferred->height)
         return false;
     for (int32_t i = 0; i < known->ndim; i++)
@@ -33,16 +33,16 @@ weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch) {
     FOR_EACH_ARG(op, true, u) {
         nouts += u != NULL;
     }
-    shape few[8], *before = nouts <= 8 ? few : ARENA_ARRAY(scratch, shape, nouts);
+    kept_shape few[8], *before = nouts <= 8 ? few : ARENA_ARRAY(scratch, kept_shape, nouts);
     if (!before) return base_out_of_memory();
     FOR_EACH_ARG(op, true, u) {
-        before[i++] = env->shapes[u->var->id];
+        before[i++] = env->kept[u->var_id];
     }
     TRY(shape_infer_op(env, op, scratch));
     i = 0;
     FOR_EACH_ARG(op, true, u) {
-        const shape *was = &before[i++];
-        shape *is = &env->shapes[u->var->id];
+        const kept_shape *was = &before[i++];
+        kept_shape *is = &env->kept[u->var_id];
         if (plan_is_empty_name(u->var)) continue;
         if (agrees(was, is)) {
             *is = *was;

@@ -74,19 +74,19 @@ weft_status plan_value_of(plan_builder *b, const weft_op *op, const weft_var *v,
         *out_value = b->value_of_var[v->id];
         return NULL;
     }
-    const shape *s = &b->env.shapes[v->id];
+    shape s = shape_env_get(&b->env, v);
     int64_t nbytes;
     int32_t value;
-    TRY(check_type(b, op, v, s, &nbytes));
+    TRY(check_type(b, op, v, &s, &nbytes));
     if (interner_find(&b->names, v->name->bytes, strlen(v->name->bytes))) {
-        TRY(plan_new_value(b, v->name->bytes, s, &value)); /* a sub-block's var hides one of its parents' */
+        TRY(plan_new_value(b, v->name->bytes, &s, &value)); /* a sub-block's var hides one of its parents' */
     } else {
-        TRY(add_value(b, v->name->bytes, s, nbytes, &value));
+        TRY(add_value(b, v->name->bytes, &s, nbytes, &value));
     }
     b->values[value].persistable = v->persistable;
     b->values[value].dist = v->dist;
     b->value_of_var[v->id] = value;
-    if (s->height >= 0 && s->ndim > 0) TRY(add_rows(b, value));
+    if (s.height >= 0 && s.ndim > 0) TRY(add_rows(b, value));
     *out_value = value;
     return NULL;
 }
@@ -101,9 +101,9 @@ static weft_status value_named(plan_builder *b, const char *what, const char *n,
     const weft_var *v = weft_block_find_var(b->program->blocks[0], n);
     if (!v) return weft_status_create(WEFT_NOT_FOUND, b->program->place, "%s \"%s\": block 0 has no such var", what, n);
     if (b->value_of_var[v->id] < 0) {
-        const shape *s = &b->env.shapes[v->id];
+        shape s = shape_env_get(&b->env, v);
         int64_t nbytes;
-        if (!plan_nbytes(s, &nbytes))
+        if (!plan_nbytes(&s, &nbytes))
             return weft_status_create(WEFT_INVALID_PROGRAM, b->program->place,
                                       "%s \"%s\": no instruction touches it and its type is not known", what, n);
     }
@@ -117,7 +117,8 @@ static weft_status keep_persistables(plan_builder *b) {
         const weft_var *v = block->vars[i];
         int64_t nbytes;
         int32_t value;
-        bool is_tensor = v->kind == WEFT_DENSE_TENSOR && plan_nbytes(&b->env.shapes[v->id], &nbytes);
+        shape s = shape_env_get(&b->env, v);
+        bool is_tensor = v->kind == WEFT_DENSE_TENSOR && plan_nbytes(&s, &nbytes);
         if (v->persistable && is_tensor && b->value_of_var[v->id] < 0) TRY(plan_value_of(b, NULL, v, &value));
     }
     return NULL;

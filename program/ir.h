@@ -304,6 +304,14 @@ WEFT_MUST_USE weft_status program_unique_name(weft_program *p, const char *stem,
                  **u##_e = u##_p + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs, *u = NULL;         \
              u##_p < u##_e && (u = *u##_p, true); u##_p++)
 
+/* Asks for the vars of an op's arguments, which are all over the memory of a large program, ahead of a sweep that looks
+ * at them. `op` may be NULL. */
+static inline void op_ask_for_vars(const weft_op *op) {
+    for (int output = 0; op && output < 2; output++) {
+        FOR_EACH_ARG(op, output, u) base_prefetch(u->var);
+    }
+}
+
 /* Forms, one file each. */
 WEFT_MUST_USE weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes);
 WEFT_MUST_USE weft_status pdmodel_print(const weft_program *p, buffer *out);

@@ -17,6 +17,23 @@ typedef struct known_attrs {
 
 enum { PDMODEL_KNOWN_ATTRS = 4096 };
 
+/* An argument that the reader has not come to yet. */
+typedef struct ahead_arg {
+    const uint8_t *bytes; /* its name in the file */
+    const weft_var *var;  /* a guess, as the id is; NULL, 0: not looked up, or not there */
+    uint32_t hash, id_plus_1;
+} ahead_arg;
+
+enum { PDMODEL_AHEAD = 64 }; /* arguments; a power of two */
+
+/* The walk ahead of the reader of a block's ops or vars; counts of names that passed each stage (pdmodel_ahead.c). */
+typedef struct pdmodel_ahead {
+    wire_cursor block, op, slot;
+    ahead_arg args[PDMODEL_AHEAD];
+    size_t ngathered, nplaces, nvars, nuses, ntaken;
+    bool of_vars, is_over;
+} pdmodel_ahead;
+
 typedef struct pdmodel_reader {
     weft_program *program;
     const weft_allocator *allocator;
@@ -24,6 +41,7 @@ typedef struct pdmodel_reader {
     bump bump;          /* the message that is being read */
     interner strings;   /* values of attrs: lines of call stacks repeat in nearly every op */
     known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
+    pdmodel_ahead ahead;
 } pdmodel_reader;
 
 /* Unpacks the message at the cursor with protobuf-c; it stays valid until the next call. */
@@ -36,6 +54,8 @@ WEFT_MUST_USE weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData fr
 /* The same where equal bytes share memory. */
 WEFT_MUST_USE weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
 WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
+/* The same for the name of a var or of an argument, which are read in the order of the file. */
+WEFT_MUST_USE weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out);
 /* The bytes of `extra` and the unknown fields of `message`, kept in the program's arena. */
 WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,
                                           text *out);
@@ -46,6 +66,8 @@ WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
 /* Read one op or var into `b` if it is plain; *out_done tells. Else the functions below do it. */
 WEFT_MUST_USE weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 WEFT_MUST_USE weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
+/* Begins to look ahead from the first field of a block on: at arguments of its ops, or at names of its vars. */
+void pdmodel_ahead_init(pdmodel_ahead *a, const wire_cursor *block, bool of_vars);
 /* Where the attrs of an op stand in the file; one after another, else the op is not plain. */
 typedef struct pdmodel_attrs {
     const uint8_t *from, *end;

@@ -260,6 +260,7 @@ static weft_status reserve_vars(pdmodel_reader *r, weft_block *b, wire_cursor c)
 static weft_status read_block_head(pdmodel_reader *r, weft_block *b, wire_cursor c) {
     block_head head = {0};
     TRY(reserve_vars(r, b, c));
+    pdmodel_ahead_init(&r->ahead, &c, true);
     buffer_init(&head.unknown, r->allocator);
     weft_status status = NULL;
     const size_t start = (size_t)(c.at - c.origin);
@@ -283,6 +284,7 @@ done:
 static weft_status read_block_ops(pdmodel_reader *r, weft_block *b, wire_cursor c) {
     wire_field f;
     wire_cursor inner;
+    pdmodel_ahead_init(&r->ahead, &c, false);
     for (bool more;;) {
         TRY(wire_next(&c, &f, &more));
         if (!more) return NULL;

@@ -53,39 +53,9 @@ static bool scan_op(wire_cursor c, op_parts *parts) {
     return c.at == c.end && parts->has_type;
 }
 
-/* The name of an argument. */
-typedef struct arg_name {
-    const uint8_t *bytes;
-    size_t nbytes;
-    uint32_t hash;
-} arg_name;
-
-/* The names of all arguments, in the order of the file. In a large program each lookup of a var misses the cache three
- * times: the table of names, the name, the var. Asking for those of all arguments first lets the misses overlap. */
-static void gather_args(const weft_program *p, wire_cursor c, arg_name *names) {
-    const interner *in = &p->names;
-    size_t n = 0;
-    wire_field f, arg;
-    while (wire_take(&c, &f)) {
-        if (f.number != OP_INPUTS && f.number != OP_OUTPUTS) continue;
-        wire_cursor slot_cursor = wire_inside(&c, &f);
-        while (wire_take(&slot_cursor, &arg)) {
-            if (arg.number != SLOT_ARGUMENTS) continue;
-            names[n] = (arg_name){arg.bytes, arg.nbytes, base_hash(arg.bytes, arg.nbytes)};
-            __builtin_prefetch(interner_first(in, names[n++].hash));
-        }
-    }
-    for (size_t i = 0; i < n && in->capacity; i++) {
-        const interner_entry *e = interner_first(in, names[i].hash);
-        if (!e->id_plus_1 || e->id_plus_1 > p->declared_capacity) continue;
-        __builtin_prefetch(in->names[e->id_plus_1 - 1]);
-        __builtin_prefetch(p->declared[e->id_plus_1 - 1], 1);
-    }
-}
-
-static weft_status find_var(pdmodel_reader *r, weft_block *b, const arg_name *from, weft_var **out) {
-    const name *n = interner_find_hashed(&r->program->names, (const char *)from->bytes, from->nbytes, from->hash);
-    if (!n) TRY(pdmodel_name(r, (ProtobufCBinaryData){from->nbytes, (uint8_t *)from->bytes}, &n));
+static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *f, weft_var **out) {
+    const name *n;
+    TRY(pdmodel_next_name(r, f, &n));
     return block_resolve(b, n, out);
 }
 
@@ -109,8 +79,7 @@ static weft_status take_memory(pdmodel_reader *r, const op_parts *parts, op_memo
     return NULL;
 }
 
-static weft_status read_slot(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, wire_cursor c, op_memory *m,
-                             const arg_name **names) {
+static weft_status read_slot(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, wire_cursor c, op_memory *m) {
     slot *s = m->slots[output]++;
     slot_list *list = output ? &op->outputs : &op->inputs;
     wire_field f;
@@ -119,19 +88,18 @@ static weft_status read_slot(pdmodel_reader *r, weft_block *b, weft_op *op, bool
     if (wire_take(&c, &f)) TRY(pdmodel_name(r, wire_data(&f), &s->name));
     for (s->args = m->args; wire_take(&c, &f); s->capacity = ++s->nargs) {
         weft_var *v;
-        TRY(find_var(r, b, (*names)++, &v));
+        TRY(find_var(r, b, &f, &v));
         use *u = *m->args++ = m->uses++;
         *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
     }
     return NULL;
 }
 
-static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, wire_cursor c, op_memory *m,
-                              const arg_name *names) {
+static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, wire_cursor c, op_memory *m) {
     wire_field f;
     while (wire_take(&c, &f))
         if (f.number == OP_INPUTS || f.number == OP_OUTPUTS)
-            TRY(read_slot(r, b, op, f.number == OP_OUTPUTS, wire_inside(&c, &f), m, &names));
+            TRY(read_slot(r, b, op, f.number == OP_OUTPUTS, wire_inside(&c, &f), m));
     return NULL;
 }
 
@@ -146,9 +114,6 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     pdmodel_attr_list attrs;
     TRY(pdmodel_find_attrs(r, c, &parts.attrs, &attrs));
     if (!attrs.is_plain) return NULL;
-    arg_name *names = bump_array(&r->bump, parts.nargs, sizeof *names);
-    if (!names) return r->bump.over_budget ? NULL : base_out_of_memory();
-    gather_args(r->program, *c, names);
     TRY(pdmodel_name(r, wire_data(&parts.type), &type));
     TRY(op_create(r->program, type, &op));
     TRY(take_memory(r, &parts, &memory));
@@ -156,7 +121,7 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     op->nattrs = attrs.count;
     op->has_is_target = parts.has_is_target;
     op->is_target = parts.has_is_target && parts.is_target.value != 0;
-    TRY(read_slots(r, b, op, *c, &memory, names));
+    TRY(read_slots(r, b, op, *c, &memory));
     weft_block_insert_before(b, NULL, op);
     *out_done = true;
     return NULL;
@@ -166,7 +131,7 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
 
 /* A plain var of kind dense tensor; flags by field number. */
 typedef struct var_parts {
-    ProtobufCBinaryData name;
+    wire_field name;
     bool has[VAR_STOP_GRADIENT + 1], value[VAR_STOP_GRADIENT + 1];
     bool has_lod_level;
     int32_t dtype, lod_level;
@@ -202,7 +167,7 @@ static bool scan_type(wire_cursor c, var_parts *parts) {
 static bool scan_var(wire_cursor c, var_parts *parts) {
     wire_field f;
     if (!wire_take(&c, &f) || f.number != VAR_NAME || f.type != WIRE_BYTES) return false;
-    parts->name = wire_data(&f);
+    parts->name = f;
     if (!wire_take(&c, &f) || f.number != VAR_TYPE || f.type != WIRE_BYTES) return false;
     if (!scan_type(wire_inside(&c, &f), parts)) return false;
     while (wire_take(&c, &f)) {
@@ -224,7 +189,7 @@ weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor
     int64_t *dims;
     TRY(pdmodel_array(r, parts.ndim, sizeof *dims, &dims));
     for (size_t i = 0; wire_take(&parts.dims, &f); i++) dims[i] = (int64_t)f.value;
-    TRY(pdmodel_name(r, parts.name, &n));
+    TRY(pdmodel_next_name(r, &parts.name, &n));
     TRY(block_add_var(b, n, &v));
     v->kind = WEFT_DENSE_TENSOR;
     v->has_tensor = true;

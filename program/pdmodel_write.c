@@ -103,6 +103,20 @@ static void put_slots(buffer *out, uint32_t number, const slot_list *list) {
     }
 }
 
+/* In a large program neither the var of an argument nor its name is in the cache: both are asked for some ops ahead. */
+enum { AHEAD_VARS = 8, AHEAD_NAMES = 4 };
+
+static void ask_for_names(const weft_op *op) {
+    for (int output = 0; op && output < 2; output++) {
+        FOR_EACH_ARG(op, output, u) base_prefetch(u->var->name);
+    }
+}
+
+static const weft_op *op_after(const weft_op *op, size_t count) {
+    for (; op && count; count--) op = op->next;
+    return op;
+}
+
 /* Attrs are put once for all ops of a block that share their list, and then repeated. */
 static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     attr_memo_entry *entry = attr_memo_find(memo, op);
@@ -192,7 +206,13 @@ static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
     wire_put_integer(out, BLOCK_IDX, b->idx);
     wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
     for (size_t i = 0; i < b->nvars; i++) put_var(out, b->vars[i]);
-    FOR_EACH_OP(op, b) put_op(out, op, memo);
+    const weft_op *vars = op_after(b->first, AHEAD_VARS), *names = op_after(b->first, AHEAD_NAMES);
+    FOR_EACH_OP(op, b) {
+        op_ask_for_vars(vars);
+        ask_for_names(names);
+        vars = op_after(vars, 1), names = op_after(names, 1);
+        put_op(out, op, memo);
+    }
     if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
     buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
     wire_end_room(out, start, length_nbytes);

@@ -17,11 +17,11 @@ typedef struct wire_cursor {
 
 typedef struct wire_field {
     uint32_t number;
-    int type;             /* WIRE_* */
     uint64_t value;       /* of a varint */
     const uint8_t *bytes; /* of WIRE_BYTES */
     size_t nbytes;
     const uint8_t *start; /* of the whole field, tag included; it ends where the cursor stands */
+    int type; /* WIRE_*; not beside `number`: compared with it as one word, it would wait for two stores to end */
 } wire_field;
 
 static inline bool wire_take_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {

@@ -41,6 +41,8 @@ typedef struct weft_context_options {
     weft_diagnostic_fn on_diagnostic; /* called on the thread that found the problem */
     void *diagnostic_user;
     size_t max_file_nbytes; /* larger inputs are refused; 0 means 4 GiB */
+    size_t
+        max_kept_nbytes; /* of freed memory that libc's allocator does not get back yet; 0 means 256 MiB, 1 nothing */
 } weft_context_options;
 
 /* Creates a context. `options` may be NULL. The caller destroys it after everything made from it. */
@@ -48,6 +50,9 @@ WEFT_MUST_USE weft_status weft_context_create(const weft_context_options *option
 
 /* Destroys `context`; NULL is fine. */
 void weft_context_destroy(weft_context *context);
+
+/* Gives freed memory that the context keeps for later back to the system. Any thread may call it. */
+void weft_context_trim(weft_context *context);
 
 /* Frees bytes that a function of this library returned (weft_program_print and the like); NULL is fine. `nbytes` is the
  * size that came with them (for text: without the terminating NUL). */

@@ -82,11 +82,12 @@ static void complete_shape(fixture_run *r, const weft_var *v, shape *s) {
 
 static bool allocate(fixture_run *r, const weft_var *v) {
     tensor *t = &r->values[v->id];
-    shape *s = &r->env.shapes[v->id];
-    complete_shape(r, v, s);
-    if (s->ndim < 0 || shape_numel(s) < 0) return fixture_fail(r, "shape of %s is not known", v->name->bytes);
+    shape s = shape_env_get(&r->env, v);
+    complete_shape(r, v, &s);
+    if (shape_env_set(&r->env, v, &s)) return fixture_fail(r, "out of memory");
+    if (s.ndim < 0 || shape_numel(&s) < 0) return fixture_fail(r, "shape of %s is not known", v->name->bytes);
     void *old = t->data;
-    *t = tensor_of(s);
+    *t = tensor_of(&s);
     t->data = old ? old : garbage(r, (size_t)t->numel * weft_dtype_nbytes(t->dtype));
     if (t->height >= 0) t->rows = garbage(r, (size_t)t->dims[0] * sizeof *t->rows);
     return t->data ? true : fixture_fail(r, "out of memory");
@@ -97,11 +98,12 @@ static bool load_inputs(fixture_run *r) {
     for (size_t i = 0; i < r->program->nall_vars; i++) {
         const weft_var *v = r->program->all_vars[i];
         const npz_array *a = npz_find(&r->npz, "in/", v->name->bytes);
-        shape *s = &r->env.shapes[v->id];
+        shape s = shape_env_get(&r->env, v);
         if (!a) continue;
-        s->ndim = a->ndim;
-        memcpy(s->dims, a->dims, sizeof s->dims);
-        tensor t = tensor_of(s);
+        s.ndim = a->ndim;
+        memcpy(s.dims, a->dims, sizeof s.dims);
+        if (shape_env_set(&r->env, v, &s)) return fixture_fail(r, "out of memory");
+        tensor t = tensor_of(&s);
         bool halved = r->half != WEFT_DTYPE_NONE && t.dtype == r->half && strcmp(a->dtype, "<f4") == 0;
         if ((size_t)t.numel * (halved ? sizeof(float) : weft_dtype_nbytes(t.dtype)) != a->nbytes)
             return fixture_fail(r, "%s is recorded as %s", v->name->bytes, a->dtype);
@@ -159,7 +161,8 @@ static bool share_memory(fixture_run *r, const weft_op *op, const op_schema *sch
             weft_var *from = argument(op, false, schema->inputs[from_slot].name, i);
             if (!to || !from) break;
             if (to == from || is_empty(to) || r->values[to->id].data || count_uses(op, from) != 1) continue;
-            tensor a = tensor_of(&r->env.shapes[to->id]), b = r->values[from->id];
+            shape of_to = shape_env_get(&r->env, to);
+            tensor a = tensor_of(&of_to), b = r->values[from->id];
             if ((size_t)a.numel * weft_dtype_nbytes(a.dtype) == (size_t)b.numel * weft_dtype_nbytes(b.dtype))
                 r->values[to->id].data = b.data;
         }
@@ -184,7 +187,8 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
         weft_var *v;
         for (size_t i = 0; (v = argument(op, output, slots[s].name, i)); i++) {
             tensors[n] = (tensor){.dtype = WEFT_DTYPE_NONE, .height = -1};
-            bool without_elements = shape_numel(&r->env.shapes[v->id]) == 0; /* XShape: not fed */
+            shape type = shape_env_get(&r->env, v);
+            bool without_elements = shape_numel(&type) == 0; /* XShape: not fed */
             if (!is_empty(v) && (output || without_elements) && !allocate(r, v)) return false;
             if (!is_empty(v) && !r->values[v->id].data) return fixture_fail(r, "%s has no value", v->name->bytes);
             if (!is_empty(v)) tensors[n] = r->values[v->id];

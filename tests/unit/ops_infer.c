@@ -271,8 +271,8 @@ static void compare_var(const shape_env *env, const weft_var *v, buffer *out) {
 
 /* Forgets what Paddle declared for what ops make, so that inference has to find it. */
 static void forget_outputs(shape_env *env) {
-    for (size_t i = 0; i < env->nshapes; i++)
-        if (is_made(env->program->all_vars[i])) env->shapes[i].ndim = -1;
+    for (size_t i = 0; i < env->nkept; i++)
+        if (is_made(env->program->all_vars[i])) env->kept[i].ndim = -1;
 }
 
 static weft_status infer_program(weft_program *p, buffer *out) {
@@ -372,7 +372,9 @@ static void give_inputs(shape_env *env, const weft_program *p, const npz *record
         const weft_var *v = find_var(p, t, "in/");
         if (!v) continue;
         int32_t dtype = dtype_of(t, v);
-        shape_set(&env->shapes[v->id], dtype, (size_t)t->ndim, t->dims);
+        shape given;
+        shape_set(&given, dtype, (size_t)t->ndim, t->dims);
+        cr_assert_null(shape_env_set(env, v, &given));
         if (t->numel > 16 || (dtype != WEFT_INT32 && dtype != WEFT_INT64)) continue;
         int64_t *values = ARENA_ARRAY(env->memory, int64_t, t->numel ? t->numel : 1);
         for (int64_t k = 0; k < t->numel; k++)

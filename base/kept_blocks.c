@@ -1,0 +1,196 @@
+/* kept_blocks.c: large blocks that are freed are kept, up to a bound, and serve later requests.
+ *
+ * Programs, the memory of passes and files of 100,000 ops are tens of megabytes each, made of blocks that libc asks the
+ * system for one by one and gives back at once: clearing fresh pages then takes longer than a pass. Blocks lie on huge
+ * pages for the same reason. A request that no kept block serves gives back as many bytes before it asks for new ones,
+ * so that what is kept never adds to the peak for long. Small requests go to libc. */
+#include "base/kept_blocks.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HEADER_NBYTES = 64 };
+
+/* In front of every large block, in use or kept. */
+struct kept_block {
+    struct kept_block *next;
+    size_t nbytes; /* with this header */
+};
+
+static bool is_large(size_t nbytes) {
+    return nbytes >= KEPT_BLOCKS_LARGE;
+}
+
+/* --- what is kept ------------------------------------------------------------------------------------------------- */
+
+static kept_block *unlink_block(kept_blocks *k, kept_block **link) {
+    kept_block *b = *link;
+    *link = b->next;
+    k->nbytes -= b->nbytes;
+    return b;
+}
+
+static void link_block(kept_blocks *k, kept_block *b, size_t nbytes) {
+    *b = (kept_block){k->first, nbytes};
+    k->first = b;
+    k->nbytes += nbytes;
+}
+
+/* The smallest block that is large enough; what is left of it stays, if that is a block. */
+static kept_block *take(kept_blocks *k, size_t nbytes) {
+    kept_block **best = NULL;
+    for (kept_block **link = &k->first; *link; link = &(*link)->next)
+        if ((*link)->nbytes >= nbytes && (!best || (*link)->nbytes < (*best)->nbytes)) best = link;
+    if (!best) return NULL;
+    kept_block *b = unlink_block(k, best);
+    size_t cut = nbytes < 2 * HUGE_PAGE ? nbytes : (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    if (b->nbytes < cut + KEPT_BLOCKS_LARGE) return b;
+    link_block(k, (kept_block *)(void *)((char *)b + cut), b->nbytes - cut);
+    b->nbytes = cut;
+    return b;
+}
+
+/* Takes out blocks of `nbytes` in all, if there are as many, to be given back without the lock. */
+static kept_block *take_any(kept_blocks *k, size_t nbytes) {
+    kept_block *taken = NULL;
+    for (size_t sum = 0; sum < nbytes && k->first;) {
+        kept_block *b = unlink_block(k, &k->first);
+        sum += b->nbytes;
+        b->next = taken;
+        taken = b;
+    }
+    return taken;
+}
+
+static void give_back(kept_block *b) {
+    for (kept_block *next; b; b = next) {
+        next = b->next;
+        (void)munmap(b, b->nbytes);
+    }
+}
+
+/* --- large blocks ------------------------------------------------------------------------------------------------- */
+
+/* Whole pages; of two huge ones or more, on their boundaries: what lies in front of the first and behind is unmapped.
+ */
+static kept_block *new_block(size_t nbytes) {
+    const size_t slack = nbytes < 2 * HUGE_PAGE ? 0 : HUGE_PAGE;
+    size_t mapped_nbytes;
+    if (!base_add(nbytes, slack, &mapped_nbytes)) return NULL;
+    char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return NULL;
+    size_t front = slack ? (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE) % HUGE_PAGE : 0;
+    if (front) (void)munmap(mapped, front);
+    if (slack > front) (void)munmap(mapped + front + nbytes, slack - front);
+    kept_block *b = (kept_block *)(void *)(mapped + front);
+#ifdef MADV_HUGEPAGE
+    if (slack) (void)madvise(b, nbytes, MADV_HUGEPAGE); /* all of it: mremap takes one kind of pages */
+#endif
+    b->nbytes = nbytes;
+    return b;
+}
+
+/* With the header, in whole pages. */
+static bool block_nbytes(size_t nbytes, size_t *out) {
+    if (!base_add(nbytes, HEADER_NBYTES + PAGE - 1, out)) return false;
+    *out = *out / PAGE * PAGE;
+    return true;
+}
+
+static void *alloc_large(kept_blocks *k, size_t nbytes) {
+    size_t whole;
+    if (!block_nbytes(nbytes, &whole)) return NULL;
+    pthread_mutex_lock(&k->lock);
+    kept_block *b = take(k, whole), *unfit = b ? NULL : take_any(k, whole);
+    pthread_mutex_unlock(&k->lock);
+    give_back(unfit);
+    if (!b) b = new_block(whole);
+    return b ? (char *)b + HEADER_NBYTES : NULL;
+}
+
+static kept_block *block_of(void *ptr) {
+    return (kept_block *)(void *)((char *)ptr - HEADER_NBYTES);
+}
+
+static void free_large(kept_blocks *k, void *ptr) {
+    kept_block *b = block_of(ptr);
+    pthread_mutex_lock(&k->lock);
+    bool keep = b->nbytes <= k->max_nbytes && k->nbytes <= k->max_nbytes - b->nbytes;
+    if (keep) link_block(k, b, b->nbytes);
+    pthread_mutex_unlock(&k->lock);
+    if (!keep) (void)munmap(b, b->nbytes);
+}
+
+/* Of a large block to another large size: into a kept block, else pages are moved rather than bytes. */
+static void *resize_large(kept_blocks *k, void *ptr, size_t nbytes) {
+    kept_block *b = block_of(ptr);
+    size_t whole;
+    if (!block_nbytes(nbytes, &whole)) return NULL;
+    if (whole <= b->nbytes) return ptr;
+    pthread_mutex_lock(&k->lock);
+    kept_block *kept = take(k, whole);
+    pthread_mutex_unlock(&k->lock);
+    if (kept) {
+        memcpy((char *)kept + HEADER_NBYTES, ptr, b->nbytes - HEADER_NBYTES);
+        free_large(k, ptr);
+        return (char *)kept + HEADER_NBYTES;
+    }
+    void *moved = mremap(b, b->nbytes, whole, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) return NULL;
+    b = moved;
+    b->nbytes = whole;
+    return (char *)b + HEADER_NBYTES;
+}
+
+/* From small to large or back. */
+static void *change_kind(kept_blocks *k, void *ptr, size_t old_nbytes, size_t new_nbytes) {
+    bool was_large = is_large(old_nbytes);
+    void *moved = was_large ? malloc(new_nbytes) : alloc_large(k, new_nbytes);
+    if (!moved) return NULL;
+    memcpy(moved, ptr, was_large ? new_nbytes : old_nbytes);
+    if (was_large)
+        free_large(k, ptr);
+    else
+        free(ptr);
+    return moved;
+}
+
+/* --- the allocator ------------------------------------------------------------------------------------------------ */
+
+static void *resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
+    kept_blocks *k = user;
+    if (!new_nbytes && is_large(old_nbytes)) {
+        free_large(k, ptr);
+        return NULL;
+    }
+    if (!new_nbytes) {
+        free(ptr);
+        return NULL;
+    }
+    if (!ptr) return is_large(new_nbytes) ? alloc_large(k, new_nbytes) : malloc(new_nbytes);
+    if (is_large(old_nbytes) != is_large(new_nbytes)) return change_kind(k, ptr, old_nbytes, new_nbytes);
+    return is_large(new_nbytes) ? resize_large(k, ptr, new_nbytes) : realloc(ptr, new_nbytes);
+}
+
+kept_blocks *kept_blocks_create(size_t max_nbytes, weft_allocator *out) {
+    kept_blocks *k = malloc(sizeof *k);
+    if (!k) return NULL;
+    *k = (kept_blocks){.max_nbytes = max_nbytes};
+    pthread_mutex_init(&k->lock, NULL);
+    *out = (weft_allocator){resize, k};
+    return k;
+}
+
+void kept_blocks_trim(kept_blocks *k) {
+    pthread_mutex_lock(&k->lock);
+    kept_block *all = take_any(k, SIZE_MAX);
+    pthread_mutex_unlock(&k->lock);
+    give_back(all);
+}
+
+void kept_blocks_destroy(kept_blocks *k) {
+    if (!k) return;
+    kept_blocks_trim(k);
+    pthread_mutex_destroy(&k->lock);
+    free(k);
+}
