@@ -1,13 +1,15 @@
 /* steps.c: the time of training steps of a serialized program, on command, so that runs can alternate with those of
  * other frameworks.
  *
- * usage: steps PROGRAM PARAMS.npz FEED.npz LOSS [THREADS [RANKS]]      default 1 1
+ * usage: steps PROGRAM PARAMS.npz FEED.npz LOSS [THREADS [RANKS [profile]]]      default 1 1
  * Reads a number of steps from each line of stdin. For each it puts the parameters back, runs so many steps and prints
- * a line of JSON: {"seconds": [...], "losses": [...]}, a number a step; a loss is the mean over ranks. A step is what a
- * user waits for: feeds are copied in, the ranks run, the loss is read. Starting and planning do not count. */
+ * a line of JSON: {"seconds": [...], "cpu": [...], "losses": [...]}, a number a step; cpu is what all threads of the
+ * process took, a loss the mean over ranks. A step is what a user waits for: feeds are copied in, the ranks run, the
+ * loss is read. Starting and planning do not count. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "weft/trainer.h"
@@ -19,13 +21,13 @@ typedef struct bench {
     weft_trainer *trainer;
 } bench;
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static weft_status open_bench(bench *b, char **argv, int nthreads, int nranks) {
+static weft_status open_bench(bench *b, char **argv, int nthreads, int nranks, bool profile) {
     weft_status status = weft_context_create(NULL, &b->context);
     if (!status) status = weft_program_load(b->context, argv[1], NULL, &b->program);
     if (!status) status = weft_tensors_load(b->context, argv[2], b->program, &b->params);
@@ -43,7 +45,7 @@ static weft_status open_bench(bench *b, char **argv, int nthreads, int nranks) {
         .feeds = feeds,
         .fetches = fetches,
         .nfetches = 1,
-        .executor = {.nthreads = nthreads},
+        .executor = {.nthreads = nthreads, .profile = profile},
     };
     return weft_trainer_create(b->context, &options, &b->trainer);
 }
@@ -86,33 +88,34 @@ static void print_row(const char *head, const double *values, size_t count, cons
 }
 
 static weft_status run(bench *b, size_t nsteps) {
-    double *seconds = calloc(nsteps, sizeof *seconds), *losses = calloc(nsteps, sizeof *losses);
-    weft_status status =
-        !seconds || !losses ? weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "%zu steps", nsteps) : restore(b);
+    double *seconds = calloc(3 * nsteps, sizeof *seconds), *cpu = seconds + nsteps, *losses = cpu + nsteps;
+    weft_status status = seconds ? restore(b) : weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "%zu steps", nsteps);
     for (size_t i = 0; !status && i < nsteps; i++) {
-        double start = now();
+        double cpu_start = now(CLOCK_PROCESS_CPUTIME_ID), start = now(CLOCK_MONOTONIC);
         status = weft_trainer_step(b->trainer, 0);
         losses[i] = status ? 0 : mean_loss(b);
-        seconds[i] = now() - start;
+        seconds[i] = now(CLOCK_MONOTONIC) - start;
+        cpu[i] = now(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
     }
     if (!status) {
         print_row("{\"seconds\": ", seconds, nsteps, ", ");
+        print_row("\"cpu\": ", cpu, nsteps, ", ");
         print_row("\"losses\": ", losses, nsteps, "}\n");
         fflush(stdout);
     }
     free(seconds);
-    free(losses);
     return status;
 }
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fputs("usage: steps PROGRAM PARAMS.npz FEED.npz LOSS [THREADS [RANKS]]\n", stderr);
+        fputs("usage: steps PROGRAM PARAMS.npz FEED.npz LOSS [THREADS [RANKS [profile]]]\n", stderr);
         return 2;
     }
     bench b = {0};
     char line[32];
-    weft_status status = open_bench(&b, argv, argc > 5 ? atoi(argv[5]) : 1, argc > 6 ? atoi(argv[6]) : 1);
+    bool profile = argc > 7 && strcmp(argv[7], "profile") == 0;
+    weft_status status = open_bench(&b, argv, argc > 5 ? atoi(argv[5]) : 1, argc > 6 ? atoi(argv[6]) : 1, profile);
     while (!status && fgets(line, sizeof line, stdin)) {
         size_t nsteps = strtoumax(line, NULL, 10);
         if (nsteps) status = run(&b, nsteps);

@@ -12,11 +12,12 @@
 
 #include "executor/profile.h"
 
-enum { CHAINS = 12, ROUNDS = 12, FMA_TURNS = 20000, MOST_NBYTES = 3 * (16 << 20), NSIZES = 3 };
+enum { CHAINS = 12, ROUNDS = 12, FMA_TURNS = 20000, MOST_NBYTES = 3 * (16 << 20), NSIZES = 3, MOST_LANES = 16 };
 
 typedef struct loops_of {
     int nlanes;
-    void (*multiply_add)(int64_t turns, float *sink);                   /* CHAINS vectors, `turns` times */
+    /* CHAINS vectors, `turns` times; all are stored, or a compiler would compute the last alone. */
+    void (*multiply_add)(int64_t turns, float *sink);
     void (*triad)(int64_t n, float *a, const float *b, const float *c); /* n a multiple of 16 */
 } loops_of;
 
@@ -28,7 +29,7 @@ typedef struct loops_of {
         for (int64_t t = 0; t < turns; t++) {                                                                          \
             _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) chain[i] = fma(chain[i], factor, addend);        \
         }                                                                                                              \
-        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) store(sink, chain[i]);                               \
+        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) store(sink + i * lanes, chain[i]);                   \
     }                                                                                                                  \
     __attribute__((target(isa))) static void triad_##suffix(int64_t n, float *a, const float *b, const float *c) {     \
         type factor = splat(0.5F);                                                                                     \
@@ -48,7 +49,7 @@ static void multiply_add_plain(int64_t turns, float *sink) {
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) chain[i] = chain[i] * factor + addend;
     }
-    for (int i = 0; i < CHAINS; i++) *(four *)sink = chain[i];
+    for (int i = 0; i < CHAINS; i++) ((four *)sink)[i] = chain[i];
 }
 
 static void triad_plain(int64_t n, float *a, const float *b, const float *c) {
@@ -98,7 +99,7 @@ static double probe_triad(const prober *p, size_t nbytes, int rounds, int repeat
 
 static void *probe(void *arg) {
     prober *p = arg;
-    float sink[16];
+    float sink[CHAINS * MOST_LANES];
     double flops = 2.0 * FMA_TURNS * CHAINS * p->loops.nlanes;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start = wait_clock_ns();

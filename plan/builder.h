@@ -135,6 +135,10 @@ typedef struct plan_view {
 WEFT_MUST_USE weft_status plan_find_view(plan_builder *b, weft_op *op, const op_schema *schema, size_t output,
                                          size_t index, plan_view *out);
 WEFT_MUST_USE weft_status plan_make_op_views(plan_builder *b, bool *out_any_copies);
+/* parts.c: tensors that are stacked or taken apart along the outermost axis, as parts of one buffer where nobody can
+ * tell; and whether those of `op` are, so that it is no instruction. */
+WEFT_MUST_USE weft_status plan_place_parts(plan_builder *b);
+bool plan_parts_are_placed(const plan_builder *b, const weft_op *op);
 /* What a value is a view of by view ops, or itself. */
 int32_t plan_base_of(const plan_builder *b, int32_t value);
 /* Takes views that are byte ranges out of an instruction's outputs: kernels write the others. */

@@ -111,6 +111,10 @@ static weft_status add_op(plan_builder *b, const plan_step *step, const op_schem
     int32_t stream, *copies;
     size_t ncopies;
     TRY(plan_check_op_types(&b->env, step->op, &b->scratch));
+    if (plan_parts_are_placed(b, step->op)) {
+        b->plan->nremoved++;
+        return NULL;
+    }
     TRY(collect_args(b, step->op, false, schema->inputs, schema->ninputs, &in));
     TRY(collect_args(b, step->op, true, schema->outputs, schema->noutputs, &out));
     if (schema->effects & OP_VIEWS) TRY(plan_prune_views(b, step->op, schema, &out));

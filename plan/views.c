@@ -116,6 +116,7 @@ weft_status plan_make_views(plan_builder *b) {
     for (size_t i = 0; i < b->nsteps; i++)
         if (op_has_effect(b->steps[i].op, OP_ALIASES)) TRY(make_views_of(b, b->steps[i].op));
     TRY(check_depth(b));
+    if (!any_copies) TRY(plan_place_parts(b));
     TRY(plan_note_last_writes(b));
     return any_copies ? plan_check_copied_views(b) : NULL;
 }

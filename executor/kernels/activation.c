@@ -4,6 +4,7 @@
  * Outputs may be the same memory as inputs. */
 #include <math.h>
 
+#include "executor/kernels/normal_table.h"
 #include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
 #include "executor/kernels/vector_math.h"
@@ -35,15 +36,8 @@ typedef void (*gradient_fn)(int64_t n, const void *x, const void *g, void *out);
 #define INVERSE_SQRT_2PI 0.39894228040143267794
 #define SQRT_2_OVER_PI 0.79788456080286535588
 
-static inline float gelu_fp32(float x) {
-    return x * vm_normal_below(x, vm_exp(-0.5f * x * x));
-}
 static inline double gelu_fp64(double x) {
     return 0.5 * x * erfc(-x * SQRT_HALF);
-}
-static inline float gelu_slope_fp32(float x) {
-    float e = vm_exp(-0.5f * x * x);
-    return vm_normal_below(x, e) + x * e * (float)INVERSE_SQRT_2PI;
 }
 static inline double gelu_slope_fp64(double x) {
     return 0.5 * erfc(-x * SQRT_HALF) + x * exp(-0.5 * x * x) * INVERSE_SQRT_2PI;
@@ -89,7 +83,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
     DEFINE_UNARY(name##_run_fp32, float, fp32)                                                                         \
     DEFINE_UNARY(name##_run_fp64, double, fp64)
 FORWARD(DEFINE_FORWARD)
-DEFINE_FORWARD(gelu, gelu_fp32(x), gelu_fp64(x))
+DEFINE_UNARY(gelu_run_fp64, double, gelu_fp64(x))
 DEFINE_FORWARD(gelu_tanh, gelu_tanh_fp32(x), gelu_tanh_fp64(x))
 DEFINE_UNARY(relu_run_int32, int32_t, x > 0 ? x : 0)
 DEFINE_UNARY(relu_run_int64, int64_t, x > 0 ? x : 0)
@@ -102,8 +96,38 @@ DEFINE_UNARY(abs_run_int64, int64_t, (int64_t)(x < 0 ? 0 - (uint64_t)x : (uint64
     DEFINE_GRADIENT(name##_grad_fp32, float, fp32)                                                                     \
     DEFINE_GRADIENT(name##_grad_fp64, double, fp64)
 BACKWARD(DEFINE_BACKWARD)
-DEFINE_BACKWARD(gelu, g *gelu_slope_fp32(x), g *gelu_slope_fp64(x))
+DEFINE_GRADIENT(gelu_grad_fp64, double, g *gelu_slope_fp64(x))
 DEFINE_BACKWARD(gelu_tanh, g *gelu_tanh_slope_fp32(x), g *gelu_tanh_slope_fp64(x))
+
+#if defined(__AVX512F__)
+static inline vec gelu_lanes(vec x) {
+    return x * (vec)normal_look_up(&normal_below_table, (__m512)x);
+}
+static inline vec gelu_grad_lanes(vec x, vec g) {
+    return g * (vec)normal_look_up(&gelu_slope_table, (__m512)x);
+}
+static void gelu_run_fp32(int64_t n, const void *xv, void *outv) {
+    const float *x = xv;
+    float *out = outv;
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vec_store(out + i, gelu_lanes(vec_load(x + i)));
+    vec_store_first(out + i, gelu_lanes(vec_load_first(x + i, n - i)), n - i);
+}
+static void gelu_grad_fp32(int64_t n, const void *xv, const void *gv, void *outv) {
+    const float *x = xv, *g = gv;
+    float *out = outv;
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) vec_store(out + i, gelu_grad_lanes(vec_load(x + i), vec_load(g + i)));
+    vec_store_first(out + i, gelu_grad_lanes(vec_load_first(x + i, n - i), vec_load_first(g + i, n - i)), n - i);
+}
+#else
+static inline float gelu_slope_fp32(float x) {
+    float e = vm_exp(-0.5f * x * x);
+    return vm_normal_below(x, e) + x * e * (float)INVERSE_SQRT_2PI;
+}
+DEFINE_UNARY(gelu_run_fp32, float, x *vm_normal_below(x, vm_exp(-0.5f * x * x)))
+DEFINE_GRADIENT(gelu_grad_fp32, float, g *gelu_slope_fp32(x))
+#endif
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 

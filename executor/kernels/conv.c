@@ -2,11 +2,14 @@
  *
  * For each group, W [out_channels, patch] and columns P [patch, windows]:
  *   y = W P,   dW = sum over images of dy P^T,   dP = W^T dy, added back into dx
- * With channels first P is packed from the images while it is multiplied (conv_panels.c). Where windows move by one
- * element and there are more of them than output channels, dx is a convolution too: of dy, with the filter turned
- * around and its channels exchanged; else dP is stored and added into dx. NHWC computes the transposed products over
- * stored columns, so that no image is ever transposed. Where an image has few windows several images share a product,
- * so that it stays wide enough to be fast; NCHW then goes through a block [out_channels, images * windows]. */
+ * With channels first P is packed from a padded copy of the images while it is multiplied (conv_panels.c), and dP is
+ * added into dx piece by piece (conv_input.c), unless dx is faster as a convolution of its own: of dy, with the filter
+ * turned around and its channels exchanged. NHWC computes the transposed products over stored columns, so that no image
+ * is ever transposed. Where an image has few windows several images share a product, so that it stays wide enough to be
+ * fast; NCHW then goes through a block [out_channels, images * windows].
+ *
+ * Without such a matrix go filters of 3 x 3 (conv_winograd.c, conv_winograd_filter.c) and convolutions with few
+ * channels (conv_lanes.c, conv_direct.c), where these are faster: a rule of the shape. */
 #include "executor/kernels/conv.h"
 
 enum {
@@ -38,8 +41,7 @@ static int64_t choose_batch(const conv *c) {
  * ...) by tap i, that is with taps turned around, from y - (reach - before) on. */
 static weft_status choose_by_input(const kernel_prepare *p, conv *c) {
     const window *w = &c->w;
-    bool fits = c->panels && w->stride[0] == 1 && w->stride[1] == 1 && c->out_channels <= c->in.count * c->positions;
-    if (!fits) return NULL;
+    if (!c->copy || w->stride[0] != 1 || w->stride[1] != 1) return NULL;
     conv *b = ARENA_NEW(p->arena, conv);
     if (!b) return base_out_of_memory();
     *b = *c;
@@ -51,11 +53,16 @@ static weft_status choose_by_input(const kernel_prepare *p, conv *c) {
     b->positions = b->out.height * b->out.width;
     for (int d = 0; d < 2; d++) b->w.before[d] = (w->size[d] - 1) * w->dilation[d] - w->before[d];
     b->batch = choose_batch(b);
-    c->by_input = b;
+    b->copy = NULL;
+    b->lanes = NULL;
     b->direct = NULL;
-    b->direct_forward = b->direct_filter = false;
+    b->direct_forward = b->direct_filter = b->winograd_filter = false;
+    TRY(conv_copy_prepare(p, b));
+    TRY(conv_lanes_prepare(p, b));
+    TRY(conv_direct_prepare(p, b));
     conv_winograd_prepare(b);
-    return conv_direct_prepare(p, b);
+    if (b->winograd || b->direct_forward || b->lanes) c->by_input = b;
+    return NULL;
 }
 
 weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor *filter, const tensor *y, conv *out) {
@@ -84,34 +91,48 @@ weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor 
     out->pointwise = !out->channels_last && w->size[0] * w->size[1] == 1 && w->stride[0] * w->stride[1] == 1 &&
                      out->in.height == out->out.height && out->in.width == out->out.width && w->before[0] == 0 &&
                      w->before[1] == 0;
-    out->panels = !out->channels_last && !out->pointwise;
     out->batch = choose_batch(out);
+    TRY(conv_copy_prepare(p, out));
+    TRY(conv_lanes_prepare(p, out));
     TRY(conv_direct_prepare(p, out));
     conv_winograd_prepare(out);
+    conv_winograd_filter_prepare(out);
     return choose_by_input(p, out);
 }
 
-/* Scratch: the column matrix, [patch, batch * positions], or the filter turned around; after it comes one group's
- * output for `batch` images. */
-static size_t columns_count(const conv *c) {
-    return (size_t)(c->patch * c->batch * c->positions);
+/* Scratch: the column matrix, [patch, batch * positions], or the padded copy, or the filter turned around; after it one
+ * group's output for `batch` images, and what products need. */
+static int64_t columns_count(const conv *c) {
+    int64_t count = c->copy ? conv_copy_count(c, c->batch) : c->pointwise ? 0 : c->patch * c->batch * c->positions;
+    return (count + 15) / 16 * 16;
 }
-static size_t block_count(const conv *c) {
-    return (size_t)(c->out_channels * c->batch * c->positions);
+static int64_t block_count(const conv *c) {
+    return (c->out_channels * c->batch * c->positions + 15) / 16 * 16;
 }
 static size_t filter_count(const conv *c) {
-    return (size_t)(c->groups * c->out_channels * c->patch);
+    return (size_t)(c->groups * c->out_channels * c->patch + 15) / 16 * 16;
 }
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-size_t conv_workspace(const conv *c) {
-    size_t nbytes = (columns_count(c) + block_count(c)) * sizeof(float);
+/* Floats for the products over the padded copy. */
+static size_t products_count(const conv *c, int nthreads) {
+    int64_t windows = c->batch * c->positions;
+    size_t count = larger((size_t)conv_product_count(windows, c->patch), (size_t)conv_product_count(c->patch, windows));
+    return larger(count, (size_t)conv_input_count(c, nthreads));
+}
+
+size_t conv_workspace(const conv *c, int nthreads) {
+    size_t count = (size_t)(columns_count(c) + block_count(c));
+    if (c->copy) count += products_count(c, nthreads);
+    size_t nbytes = count * sizeof(float);
+    if (c->lanes) nbytes = larger(nbytes, conv_lanes_workspace(c, nthreads));
     if (c->direct) nbytes = larger(nbytes, conv_direct_workspace(c));
-    if (c->winograd) nbytes = larger(nbytes, conv_winograd_workspace(c));
-    if (c->by_input) nbytes = larger(nbytes, filter_count(c) * sizeof(float) + conv_workspace(c->by_input));
+    if (c->winograd_filter) nbytes = larger(nbytes, conv_winograd_filter_workspace(c, nthreads));
+    if (c->winograd) nbytes = larger(nbytes, conv_winograd_workspace(c, nthreads));
+    if (c->by_input) nbytes = larger(nbytes, filter_count(c) * sizeof(float) + conv_workspace(c->by_input, nthreads));
     return nbytes;
 }
 
@@ -159,6 +180,12 @@ static const float *patches_of(const conv *c, const slab *s, const float *x, flo
     return columns;
 }
 
+/* The padded copy of the slab's images, made for the first group, from the slab's first channel on. */
+static const float *copy_of(const kernel_call *call, const conv *c, const slab *s, const float *x, float *columns) {
+    if (s->group == 0) conv_copy_images(call, c, s->count, x + s->first * c->in.image, columns);
+    return columns + s->group * c->in_channels * c->copy->channel;
+}
+
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
 static weft_status prepare(kernel_prepare *p) {
@@ -170,7 +197,7 @@ static weft_status prepare(kernel_prepare *p) {
         TRY(require_fp32(p, type_in(p, IN_BIAS), "Bias"));
         TRY(require_numel(p, type_in(p, IN_BIAS), c->out.channels, "Bias"));
     }
-    p->workspace_nbytes = conv_workspace(c);
+    p->workspace_nbytes = conv_workspace(c, p->nthreads);
     return NULL;
 }
 
@@ -178,18 +205,17 @@ static void forward_slab(const kernel_call *call, const conv *c, const slab *s, 
                          float *y, float *columns) {
     const float *w = filter + s->group * c->out_channels * c->patch;
     float *to = y + slab_offset(c, s), *block = columns + columns_count(c), *result = s->direct ? to : block;
-    if (c->panels) {
-        conv_patches p = {c, x + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step};
-        gemm g = {.m = c->out_channels,
-                  .n = s->windows,
-                  .k = c->patch,
-                  .a = w,
-                  .lda = c->patch,
-                  .alpha = 1,
-                  .b = conv_taps_by_windows(&p),
-                  .c = result,
-                  .ldc = s->ld};
-        gemm_run(call, &g);
+    if (c->copy) {
+        conv_product p = {.conv = c,
+                          .m = c->out_channels,
+                          .n = s->windows,
+                          .k = c->patch,
+                          .a = w,
+                          .lda = c->patch,
+                          .copy = copy_of(call, c, s, x, columns),
+                          .c = result,
+                          .ldc = s->ld};
+        conv_product_run(call, &p, block + block_count(c));
     } else if (c->channels_last) {
         gemm_f32(call, true, true, s->windows, c->out_channels, c->patch, 1, patches_of(c, s, x, columns), s->windows,
                  w, c->patch, 0, result, s->ld);
@@ -213,6 +239,10 @@ void conv_forward(const conv *c, const float *x, const float *filter, float *y, 
     if (c->winograd) {
         conv_filter_order order = {c->out_channels * c->patch, c->patch, c->w.size[0] * c->w.size[1], false};
         conv_winograd_forward(call, c, x, filter, order, y, workspace);
+        return;
+    }
+    if (c->lanes) {
+        conv_lanes_forward(call, c, x, filter, y, workspace);
         return;
     }
     if (c->direct_forward) {
@@ -244,36 +274,42 @@ static weft_status prepare_grad(kernel_prepare *p) {
     TRY(conv_prepare(p, x, filter, type_in(p, IN_OUTPUT_GRAD), c));
     if (type_out(p, OUT_INPUT_GRAD)) TRY(require_numel(p, type_out(p, OUT_INPUT_GRAD), x->numel, "Input@GRAD"));
     if (type_out(p, OUT_FILTER_GRAD)) TRY(require_numel(p, type_out(p, OUT_FILTER_GRAD), filter->numel, "Filter@GRAD"));
-    p->workspace_nbytes = conv_workspace(c);
+    p->workspace_nbytes = conv_workspace(c, p->nthreads);
     return NULL;
 }
 
 /* dW of the slab's group: set by the first images, added to by later ones. */
 static void filter_slab(const kernel_call *call, const conv *c, const slab *s, const float *x, const float *dy,
                         float *dfilter, float *columns) {
-    float *dw = dfilter + s->group * c->out_channels * c->patch, beta = s->first == 0 ? 0 : 1;
-    if (c->panels) {
-        conv_patches p = {c, x + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step};
-        gemm g = {.m = c->out_channels,
-                  .n = c->patch,
-                  .k = s->windows,
-                  .a = dy,
-                  .lda = s->ld,
-                  .alpha = 1,
-                  .beta = beta,
-                  .b = conv_windows_by_taps(&p),
-                  .c = dw,
-                  .ldc = c->patch};
-        gemm_run(call, &g);
+    float *dw = dfilter + s->group * c->out_channels * c->patch;
+    if (c->copy) {
+        conv_product p = {.conv = c,
+                          .m = c->out_channels,
+                          .n = c->patch,
+                          .k = s->windows,
+                          .a = dy,
+                          .lda = s->ld,
+                          .copy = copy_of(call, c, s, x, columns),
+                          .windows_inside = true,
+                          .c = dw,
+                          .ldc = c->patch,
+                          .add = s->first > 0};
+        conv_product_run(call, &p, columns + columns_count(c) + block_count(c));
         return;
     }
     gemm_f32(call, c->channels_last, true, c->out_channels, c->patch, s->windows, 1, dy, s->ld,
-             patches_of(c, s, x, columns), s->windows, beta, dw, c->patch);
+             patches_of(c, s, x, columns), s->windows, s->first == 0 ? 0 : 1, dw, c->patch);
 }
 
 static void input_slab(const kernel_call *call, const conv *c, const slab *s, const float *filter, const float *dy,
                        float *dx, float *columns) {
     const float *w = filter + s->group * c->out_channels * c->patch;
+    if (c->copy) {
+        conv_input_add(call, c, w, dy, s->ld, s->count,
+                       dx + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step,
+                       columns + columns_count(c) + block_count(c));
+        return;
+    }
     float *into = c->pointwise ? dx + s->first * c->in.image + s->group * c->in_channels * c->in.channel_step : columns;
     gemm_f32(call, true, c->channels_last, c->patch, s->windows, c->out_channels, 1, w, c->patch, dy, s->ld, 0, into,
              s->windows);
@@ -320,6 +356,14 @@ void conv_backward(const conv *c, const float *x, const float *filter, const flo
     if (dx && c->by_input) {
         input_by_convolution(call, c, filter, dy, dx, workspace);
         dx = NULL;
+    }
+    if (dfilter && c->winograd_filter) {
+        conv_winograd_filter(call, c, x, dy, dfilter, workspace);
+        dfilter = NULL;
+    }
+    if (dfilter && c->lanes) {
+        conv_lanes_backward(call, c, x, dy, dfilter, workspace);
+        dfilter = NULL;
     }
     if (dfilter && c->direct_filter) {
         conv_direct_backward(call, c, x, dy, dfilter, workspace);

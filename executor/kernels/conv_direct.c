@@ -12,11 +12,8 @@
 enum { ROW_STRIDE = GEMM_DEPTH + VEC, BLOCK_STRIPS = 16, MANY_FLOATS = 1 << 20 };
 
 struct conv_direct {
-    int64_t rows, row_length; /* of a channel of the copy; a row has stride[1] parts of that length */
-    int64_t image;            /* floats of the copy of one image, all groups */
-    int64_t group;            /* images that are copied at once */
-    int64_t plane;            /* floats of a channel of dy's copy: rows of row_length, up to a whole vector */
-    int32_t *offsets;         /* of each tap of a patch */
+    int64_t group; /* images that are copied at once */
+    int64_t plane; /* floats of a channel of dy's copy: rows of row_length, up to a whole vector */
 };
 
 /* --- preparation -------------------------------------------------------------------------------------------------- */
@@ -42,50 +39,26 @@ static bool filter_pays(const conv *c) {
 }
 
 weft_status conv_direct_prepare(const kernel_prepare *p, conv *c) {
-    if (!c->panels || c->positions < 1 || c->in.count < 1) return NULL;
+    if (!c->copy) return NULL;
     c->direct_forward = forward_pays(c);
     c->direct_filter = filter_pays(c);
     if (!c->direct_forward && !c->direct_filter) return NULL;
-    const window *w = &c->w;
-    conv_direct d = {.rows = (c->out.height - 1) * w->stride[0] + (w->size[0] - 1) * w->dilation[0] + 1,
-                     .row_length = c->out.width + (w->size[1] - 1) * w->dilation[1] / w->stride[1]};
-    int64_t channel = d.rows * w->stride[1] * d.row_length;
-    d.image = c->in.channels * channel;
-    if (d.image > INT32_MAX || c->patch > INT32_MAX) {
-        c->direct_forward = c->direct_filter = false;
-        return NULL;
-    }
-    d.plane = (c->out.height * d.row_length + VEC - 1) / VEC * VEC;
-    d.group = MANY_FLOATS / d.image;
+    conv_direct d = {.group = MANY_FLOATS / c->copy->image,
+                     .plane = (c->out.height * c->copy->row_length + VEC - 1) / VEC * VEC};
     if (d.group > c->in.count) d.group = c->in.count;
     if (d.group < 1) d.group = 1;
     c->direct = ARENA_NEW(p->arena, conv_direct);
-    d.offsets = ARENA_ARRAY(p->arena, int32_t, c->patch);
-    if (!c->direct || !d.offsets) return base_out_of_memory();
-    int32_t *offset = d.offsets;
-    for (int64_t ch = 0; ch < c->in_channels; ch++)
-        for (int64_t i = 0; i < w->size[0]; i++)
-            for (int64_t j = 0; j < w->size[1]; j++) {
-                int64_t shift = j * w->dilation[1], row = i * w->dilation[0] * w->stride[1] + shift % w->stride[1];
-                *offset++ = (int32_t)(ch * channel + row * d.row_length + shift / w->stride[1]);
-            }
+    if (!c->direct) return base_out_of_memory();
     *c->direct = d;
     return NULL;
 }
 
-/* Behind the copy of the last image lie zeros, as far as a vector may reach. */
-static int64_t slack(const conv *c) {
-    return c->direct->row_length + 2 * VEC;
-}
-
 size_t conv_direct_workspace(const conv *c) {
     const conv_direct *d = c->direct;
-    int64_t count = d->group * d->image + slack(c);
+    int64_t count = conv_copy_count(c, d->group);
     if (c->direct_filter) count += d->group * c->out.channels * d->plane;
     return (size_t)count * sizeof(float);
 }
-
-/* --- the padded copy ---------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     const conv *c;
@@ -96,40 +69,6 @@ typedef struct job {
     float *dy_copy, *dfilter;
     bool add; /* to dfilter: images of an earlier turn are in there */
 } job;
-
-/* Columns first, first + step, ... of an image row, from `shift` on; zero outside. */
-static void copy_row(const conv *c, const float *row, int64_t shift, int64_t n, float *out) {
-    int64_t step = c->w.stride[1];
-    span inside = span_inside(n, step, shift, c->in.width);
-    for (int64_t q = 0; q < inside.first; q++) out[q] = 0;
-    if (step == 1)
-        vec_copy(out + inside.first, row + inside.first + shift, inside.end - inside.first);
-    else
-        for (int64_t q = inside.first; q < inside.end; q++) out[q] = row[q * step + shift];
-    for (int64_t q = inside.end; q < n; q++) out[q] = 0;
-}
-
-/* Items are channels of images. */
-static void copy_channels(void *arg, int64_t first, int64_t end, int part) {
-    const job *j = arg;
-    const conv *c = j->c;
-    const conv_direct *d = c->direct;
-    int64_t step = c->w.stride[1], channel = d->rows * step * d->row_length;
-    (void)part;
-    for (int64_t item = first; item < end; item++) {
-        const float *from = j->x + item * c->in.channel_step;
-        float *to = j->copy + item * channel;
-        for (int64_t r = 0; r < d->rows; r++) {
-            int64_t y = r - c->w.before[0];
-            for (int64_t q = 0; q < step; q++, to += d->row_length) {
-                if (y < 0 || y >= c->in.height)
-                    memset(to, 0, (size_t)d->row_length * sizeof *to);
-                else
-                    copy_row(c, from + y * c->in.row_step, q - c->w.before[1], d->row_length, to);
-            }
-        }
-    }
-}
 
 /* --- the register tile -------------------------------------------------------------------------------------------- */
 
@@ -178,9 +117,7 @@ typedef void (*tile_fn)(int64_t count, const float *w, const int32_t *offset, co
 GEMM_EACH_ROWS(DEFINE_TILE)
 static const tile_fn tiles[GEMM_ROWS] = {GEMM_EACH_ROWS(TILE_ENTRY)};
 
-/* --- windows
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
 /* Vectors of windows of one group, one row of one image after another. */
 typedef struct cursor {
@@ -190,15 +127,15 @@ typedef struct cursor {
 /* The next vector as side `side` of the pair; none left: one without windows, which reads where the other one does. */
 static void next_vector(const job *j, int64_t g, int64_t o, cursor *at, int side, pair *p) {
     const conv *c = j->c;
-    const conv_direct *d = c->direct;
+    const conv_copy *d = c->copy;
     if (at->row == at->end) {
         p->from[side] = p->from[0];
         p->count[side] = 0;
         return;
     }
     int64_t n = at->row / c->out.height, y = at->row % c->out.height;
-    int64_t channel = d->rows * c->w.stride[1] * d->row_length, left = c->out.width - at->column;
-    p->from[side] = j->copy + n * d->image + g * c->in_channels * channel +
+    int64_t left = c->out.width - at->column;
+    p->from[side] = j->copy + n * d->image + g * c->in_channels * d->channel +
                     y * c->w.stride[0] * c->w.stride[1] * d->row_length + at->column;
     p->to[side] =
         j->y + n * c->out.image + (g * c->out_channels + o) * c->out.channel_step + y * c->out.row_step + at->column;
@@ -226,7 +163,7 @@ static void convolve_block(const job *j, int64_t g, int64_t o, int64_t channels,
             pair strip = p;
             strip.to[0] += first * c->out.channel_step;
             if (p.count[1]) strip.to[1] += first * c->out.channel_step;
-            tiles[end - first - 1](count, packed + first * ROW_STRIDE, c->direct->offsets + depth, &strip);
+            tiles[end - first - 1](count, packed + first * ROW_STRIDE, c->copy->taps + depth, &strip);
         }
     }
 }
@@ -246,11 +183,11 @@ static void convolve_rows(void *arg, int64_t first, int64_t end, int part) {
             }
 }
 
-/* --- the gradient of the filter
- * --------------------------------------------------------------------------------------- For windows that move by one.
- * dy is copied into rows as long as those of the images' copy, with zeros in between, so that an image is one long row
- * to both. A tile of output channels and taps of one input channel walks along it: every channel's dy times every tap's
- * inputs, vector after vector. Lanes are added up at the end.
+/* --- the gradient of the filter ----------------------------------------------------------------------------------- */
+
+/* For windows that move by one. dy is copied into rows as long as those of the images' copy, with zeros in between, so
+ * that an image is one long row to both. A tile of output channels and taps of one input channel walks along it: every
+ * channel's dy times every tap's inputs, vector after vector. Lanes are added up at the end.
  */
 
 #if defined(__AVX512F__)
@@ -277,7 +214,7 @@ static inline __attribute__((always_inline)) void correlate(int channels, int ta
     const float *from[TILE_TAPS];
     for (int64_t n = 0; n < j->images; n++) {
         const float *dy = r->dy + n * c->out.channels * plane;
-        for (int t = 0; t < taps; t++) from[t] = r->from + n * c->direct->image + r->offset[t];
+        for (int t = 0; t < taps; t++) from[t] = r->from + n * c->copy->image + r->offset[t];
         for (int64_t q = 0; q < plane; q += VEC) {
             vec d[TILE_CHANNELS];
 #pragma GCC unroll 3
@@ -332,17 +269,14 @@ static void correlate_tiles(void *arg, int64_t first, int64_t end, int part) {
         int64_t t = gemm_strip_start(area, ntaps, item / nchannels % ntaps);
         int64_t taps = gemm_strip_start(area, ntaps, item / nchannels % ntaps + 1) - t;
         int64_t g = in / c->in_channels, tap = in % c->in_channels * area + t;
-        int64_t channel = d->rows * c->w.stride[1] * d->row_length, out = g * c->out_channels + o;
-        correlation r = {j->dy_copy + out * d->plane, j->copy + g * c->in_channels * channel, d->offsets + tap,
-                         j->dfilter + out * c->patch + tap};
+        int64_t out = g * c->out_channels + o;
+        correlation r = {j->dy_copy + out * d->plane, j->copy + g * c->in_channels * c->copy->channel,
+                         c->copy->taps + tap, j->dfilter + out * c->patch + tap};
         correlations[taps - 1][channels - 1](j, &r);
     }
 }
 
-/* --- turns
- * ------------------------------------------------------------------------------------------------------------ Images
- * go through the copy a few at a time.
- */
+/* --- turns: images go through the copy a few at a time ------------------------------------------------------------ */
 
 /* Items are channels of dy. */
 static void copy_gradients(void *arg, int64_t first, int64_t end, int part) {
@@ -355,7 +289,7 @@ static void copy_gradients(void *arg, int64_t first, int64_t end, int part) {
         float *to = j->dy_copy + item * d->plane;
         memset(to, 0, (size_t)d->plane * sizeof *to);
         for (int64_t y = 0; y < c->out.height; y++)
-            vec_copy(to + y * d->row_length, from + y * c->out.row_step, c->out.width);
+            vec_copy(to + y * c->copy->row_length, from + y * c->out.row_step, c->out.width);
     }
 }
 
@@ -367,13 +301,6 @@ static job turn_of(const conv *c, int64_t first, const float *x, float *copy) {
                  .copy = copy};
 }
 
-static void copy_images(const kernel_call *call, job *j) {
-    const conv *c = j->c;
-    int64_t channel_nbytes = c->direct->image / c->in.channels * (int64_t)sizeof(float);
-    parallel_for(call, j->images * c->in.channels, grain_of_bytes(channel_nbytes), copy_channels, j);
-    memset(j->copy + j->images * c->direct->image, 0, (size_t)slack(c) * sizeof *j->copy);
-}
-
 void conv_direct_forward(const kernel_call *call, const conv *c, const float *x, const float *filter, float *y,
                          float *workspace) {
     int64_t row_products = c->out.width * c->out.channels * c->patch;
@@ -381,7 +308,7 @@ void conv_direct_forward(const kernel_call *call, const conv *c, const float *x,
         job j = turn_of(c, first, x, workspace);
         j.filter = filter;
         j.y = y + first * c->out.image;
-        copy_images(call, &j);
+        conv_copy_images(call, c, j.images, j.x, j.copy);
         parallel_for(call, j.images * c->out.height, grain_of_products(row_products), convolve_rows, &j);
     }
 }
@@ -395,8 +322,8 @@ void conv_direct_backward(const kernel_call *call, const conv *c, const float *x
         j.dy = dy + first * c->out.image;
         j.dfilter = dfilter;
         j.add = first > 0;
-        j.dy_copy = workspace + c->direct->group * c->direct->image + slack(c);
-        copy_images(call, &j);
+        j.dy_copy = workspace + conv_copy_count(c, c->direct->group);
+        conv_copy_images(call, c, j.images, j.x, j.copy);
         parallel_for(call, j.images * c->out.channels, grain_of_bytes(c->direct->plane * 4), copy_gradients, &j);
         parallel_for(call, ntiles, grain_of_products(j.images * c->positions * TILE_TAPS * TILE_CHANNELS),
                      correlate_tiles, &j);

@@ -10,7 +10,7 @@ static weft_status prepare_transposed(kernel_prepare *p, const tensor *large) {
     if (!c) return base_out_of_memory();
     TRY(conv_prepare(p, large, type_in(p, IN_FILTER), type_in(p, IN_INPUT), c));
     if (type_in(p, IN_BIAS)) return kernel_unsupported(p, "expected no Bias, found one");
-    p->workspace_nbytes = conv_workspace(c);
+    p->workspace_nbytes = conv_workspace(c, p->nthreads);
     return NULL;
 }
 

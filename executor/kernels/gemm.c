@@ -1,15 +1,18 @@
 /* gemm.c: which code multiplies matrices, and on how many threads.
  *
- * oneDNN where it was found, except for small products, where checking its arguments and choosing a kernel costs more
- * than packed panels of ours. Which of the two is a rule of the shape, never of a clock: a measurement at every start
- * could fall out differently from run to run and from rank to rank, and with it the last bits. The
- * limit comes from an AVX-512 core: ours is twice as fast at 16,000 multiplications, and 3 to 15% behind above 200,000.
+ * With AVX-512 ours (gemm_matrices.c): in a training step operands come from far caches, and there oneDNN's products in
+ * pieces (below) are up to 30% slower, most of all the gradients', and at best 6% faster; small products take half the
+ * time, since oneDNN checks its arguments and chooses a kernel at every call. With AVX2 oneDNN's kernels are up to a
+ * quarter faster than ours, so large products are oneDNN's where it was found. Which of the two is a rule of the
+ * shape, never of a clock: a measurement at every start could fall out differently from run to run and from rank to
+ * rank, and with it the last bits.
  *
  * oneDNN is asked for one thread's work at a time. Large products are cut into pieces that depend on the shape alone,
  * whatever the number of threads: oneDNN chooses its blocks, and so its order of addition, by the shape it is given. */
 #include "executor/kernels/gemm.h"
 
-#ifdef WEFT_HAVE_DNNL
+#if defined(WEFT_HAVE_DNNL) && !defined(__AVX512F__)
+#define USE_DNNL
 #include <dnnl.h>
 extern void omp_set_num_threads(int nthreads); /* libgomp; its header may belong to another compiler */
 #endif
@@ -25,7 +28,7 @@ void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, c
     f64_gemm_plain(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-#ifdef WEFT_HAVE_DNNL
+#ifdef USE_DNNL
 
 /* Multiplications below which ours is faster; from which a product is cut into 2 and more pieces. */
 enum { FEW_PRODUCTS = 48 * 1024, MANY_PRODUCTS = 1024 * 1024, MOST_PIECES = 16 };
@@ -33,7 +36,6 @@ enum { FEW_PRODUCTS = 48 * 1024, MANY_PRODUCTS = 1024 * 1024, MOST_PIECES = 16 }
 /* A product of two matrices in pieces. */
 typedef struct pieces {
     const gemm *of;
-    bool b_transposed;
     bool by_rows;      /* pieces are rows of C, else columns */
     int64_t per_piece; /* rows or columns */
 } pieces;
@@ -41,7 +43,7 @@ typedef struct pieces {
 static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
     const pieces *p = arg;
     const gemm *g = p->of;
-    char ta = g->a_transposed ? 'T' : 'N', tb = p->b_transposed ? 'T' : 'N';
+    char ta = g->a_transposed ? 'T' : 'N', tb = g->b.transposed ? 'T' : 'N';
     (void)part;
     omp_set_num_threads(1); /* a property of the calling thread */
     for (int64_t i = first; i < end; i++) {
@@ -49,7 +51,7 @@ static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
         int64_t length = extent - at < p->per_piece ? extent - at : p->per_piece;
         if (length <= 0) return;
         const float *a = !p->by_rows ? g->a : g->a_transposed ? g->a + at : g->a + at * g->lda;
-        const float *b = p->by_rows ? g->b.data : p->b_transposed ? g->b.data + at * g->b.ld : g->b.data + at;
+        const float *b = p->by_rows ? g->b.data : g->b.transposed ? g->b.data + at * g->b.ld : g->b.data + at;
         float *c = p->by_rows ? g->c + at * g->ldc : g->c + at;
         dnnl_sgemm(ta, tb, p->by_rows ? length : g->m, p->by_rows ? g->n : length, g->k, g->alpha, a, g->lda, b,
                    g->b.ld, g->beta, c, g->ldc);
@@ -57,10 +59,10 @@ static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
 }
 
 /* Pieces are multiples of oneDNN's register tile: 48 columns, 8 rows. */
-static int64_t cut(const gemm *g, bool b_transposed, pieces *out) {
+static int64_t cut(const gemm *g, pieces *out) {
     int64_t products = g->m * g->n * g->k, npieces = 1;
     while (npieces < MOST_PIECES && products / npieces > 4 * (int64_t)MANY_PRODUCTS * npieces) npieces *= 2;
-    *out = (pieces){.of = g, .b_transposed = b_transposed, .by_rows = g->m > g->n};
+    *out = (pieces){.of = g, .by_rows = g->m > g->n};
     int64_t extent = out->by_rows ? g->m : g->n, unit = out->by_rows ? 8 : 48;
     out->per_piece = (extent + npieces * unit - 1) / (npieces * unit) * unit;
     return (extent + out->per_piece - 1) / out->per_piece;
@@ -68,9 +70,25 @@ static int64_t cut(const gemm *g, bool b_transposed, pieces *out) {
 
 #endif
 
+void gemm_multiply(const kernel_call *call, const gemm *g) {
+    if (g->m == 0 || g->n == 0) return;
+    if (g->k == 0) {
+        gemm_run(call, g);
+        return;
+    }
+#ifdef USE_DNNL
+    if (g->m * g->n >= FEW_PRODUCTS / g->k) {
+        pieces p;
+        int64_t npieces = cut(g, &p);
+        parallel_for(call, npieces, 1, multiply_pieces, &p);
+        return;
+    }
+#endif
+    gemm_matrices(call, g);
+}
+
 void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
               int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    if (m == 0 || n == 0) return;
     gemm g = {.m = m,
               .n = n,
               .k = k,
@@ -79,23 +97,15 @@ void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, i
               .a_transposed = ta,
               .alpha = alpha,
               .beta = beta,
-              .b = gemm_matrix(b, ldb, tb),
+              .b = {.data = b, .ld = ldb, .transposed = tb},
               .c = c,
               .ldc = ldc};
-#ifdef WEFT_HAVE_DNNL
-    if (k > 0 && m * n >= FEW_PRODUCTS / k) {
-        pieces p;
-        int64_t npieces = cut(&g, tb, &p);
-        parallel_for(call, npieces, 1, multiply_pieces, &p);
-        return;
-    }
-#endif
-    gemm_run(call, &g);
+    gemm_multiply(call, &g);
 }
 
 const char *gemm_library(void) {
 #ifdef WEFT_HAVE_DNNL
-    return "oneDNN";
+    return "for large products, where there is no AVX-512";
 #else
     return "packed panels";
 #endif

@@ -1,4 +1,4 @@
-/* gemm_packed.c: fp32 matrix products by packed panels.
+/* gemm_packed.c: fp32 matrix products by packed panels, of a right factor that is a matrix only in the mind.
  *
  * After Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008): a block of A lies packed in
  * the second-level cache, a panel of B of the width of the register tile in the first, and a tile of C in registers
@@ -14,8 +14,7 @@ enum {
     ROW_STRIDE = GEMM_DEPTH + VEC,
     COLUMN_STRIDE = GEMM_STRIP,
     BLOCK_ROWS = 16 * GEMM_ROWS,
-    BLOCK_COLUMNS = 4 * GEMM_COLUMNS,
-    AHEAD = 6
+    BLOCK_COLUMNS = 4 * GEMM_COLUMNS
 };
 
 /* --- packing ------------------------------------------------------------------------------------------------------ */
@@ -32,50 +31,22 @@ static void pack_strip(const gemm *g, int64_t row, int64_t rows, int64_t depth, 
         }
 }
 
-/* Row by row over all panels: what is read lies together. */
-static void pack_straight(const gemm_source *s, int64_t depth, int64_t count, int64_t column, int64_t columns,
-                          float *out) {
-    const float *from = s->data + depth * s->ld + column;
-    for (int64_t k = 0; k < count; k++, from += s->ld, out += GEMM_COLUMNS) {
-        float *to = out;
-        int64_t j = 0;
-        for (int64_t i = 0; i < columns; i += 16) __builtin_prefetch(from + AHEAD * s->ld + i);
-        for (; j + GEMM_COLUMNS <= columns; j += GEMM_COLUMNS, to += count * GEMM_COLUMNS) {
-            vec_store(to, vec_load(from + j));
-            vec_store(to + VEC, vec_load(from + j + VEC));
-        }
-        if (j == columns) continue;
-        int64_t left = columns - j;
-        vec_store(to, left >= VEC ? vec_load(from + j) : vec_load_first(from + j, left));
-        vec_store(to + VEC, left > VEC ? vec_load_first(from + j + VEC, left - VEC) : (vec){0});
-    }
-}
-
-/* VEC rows (those from `rows` on are zero) of VEC floats (those from `count` on are not there). */
-static void transpose_square(const float *from, int64_t stride, int64_t rows, int64_t count, float *out) {
+void gemm_transpose(const float *from, int64_t ld, int64_t rows, int64_t count, int64_t step, float *out) {
     vec v[VEC];
-    for (int i = 0; i < VEC; i++) {
-        v[i] = (vec){0};
-        if (i < rows) v[i] = count >= VEC ? vec_load(from + i * stride) : vec_load_first(from + i * stride, count);
-    }
+    if (rows >= VEC && count >= VEC)
+        for (int i = 0; i < VEC; i++) v[i] = vec_load(from + i * ld);
+    else
+        for (int i = 0; i < VEC; i++)
+            v[i] = i < rows ? vec_load_first(from + i * ld, count < VEC ? count : VEC) : (vec){0};
     vec_transpose(v);
-    for (int i = 0; i < VEC && i < count; i++) vec_store(out + i * GEMM_COLUMNS, v[i]);
+    for (int i = 0; i < VEC && i < count; i++) vec_store(out + i * step, v[i]);
 }
 
 void gemm_pack_rows(const float *from, int64_t stride, int64_t rows, int64_t count, float *out) {
     for (int64_t k = 0; k < count; k += VEC)
         for (int64_t i = 0; i < GEMM_COLUMNS; i += VEC)
-            transpose_square(from + i * stride + k, stride, rows - i, count - k, out + k * GEMM_COLUMNS + i);
-}
-
-static void pack_transposed(const gemm_source *s, int64_t depth, int64_t count, int64_t column, int64_t columns,
-                            float *out) {
-    for (int64_t j = 0; j < columns; j += GEMM_COLUMNS, out += count * GEMM_COLUMNS)
-        gemm_pack_rows(s->data + (column + j) * s->ld + depth, s->ld, columns - j, count, out);
-}
-
-gemm_source gemm_matrix(const float *b, int64_t ldb, bool transposed) {
-    return (gemm_source){.pack = transposed ? pack_transposed : pack_straight, .data = b, .ld = ldb};
+            gemm_transpose(from + i * stride + k, stride, rows - i, count - k, GEMM_COLUMNS,
+                           out + k * GEMM_COLUMNS + i);
 }
 
 /* --- the register tile -------------------------------------------------------------------------------------------- */

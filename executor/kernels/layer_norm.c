@@ -48,6 +48,56 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, bool aten)
     return NULL;
 }
 
+/* Of `count` rows, n elements each: means and biased variances; sums of g = dy * scale (NULL: dy) and of (x - mean) *
+ * g. */
+static void row_means_fp64(int64_t n, int64_t count, const double *x, double *mean, double *variance) {
+    for (int64_t k = 0; k < count; k++, x += n) {
+        mean[k] = sum_fp64(n, x) / (double)n;
+        variance[k] = sum_squares_fp64(n, x, mean[k]) / (double)n;
+    }
+}
+static void row_means_fp32(int64_t n, int64_t count, const float *x, float *mean, float *variance) {
+    lanes16 sums[SIDE_BY_SIDE];
+    for (int64_t k = 0; k < count; k++) sums[k] = sum_lanes(n, x + k * n);
+    fold_rows(sums, count, mean);
+    for (int64_t k = 0; k < count; k++) mean[k] /= (float)n;
+    for (int64_t k = 0; k < count; k++) sums[k] = sum_squares_lanes(n, x + k * n, mean[k]);
+    fold_rows(sums, count, variance);
+    for (int64_t k = 0; k < count; k++) variance[k] /= (float)n;
+}
+static void row_sums_fp64(int64_t n, int64_t count, const double *x, const double *mean, const double *scale,
+                          const double *dy, double *out_sum, double *out_dot) {
+    for (int64_t k = 0; k < count; k++, x += n, dy += n) {
+        double sum[LANES] = {0}, dot[LANES] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            double g = scale ? dy[i] * scale[i] : dy[i];
+            sum[i % LANES] += g;
+            dot[i % LANES] += (x[i] - mean[k]) * g;
+        }
+        out_sum[k] = fold_sum_fp64(sum);
+        out_dot[k] = fold_sum_fp64(dot);
+    }
+}
+static void row_sums_fp32(int64_t n, int64_t count, const float *x, const float *mean, const float *scale,
+                          const float *dy, float *out_sum, float *out_dot) {
+    lanes16 sums[SIDE_BY_SIDE], dots[SIDE_BY_SIDE];
+    for (int64_t k = 0; k < count; k++, x += n, dy += n) {
+        lanes16 sum[2] = {{0}, {0}}, dot[2] = {{0}, {0}};
+        for (int64_t i = 0; i < n; i += LANES)
+            for (int half = 0; half < 2; half++) {
+                int64_t at = i + half * (LANES / 2);
+                lanes16 g = lanes_load(dy + at, n - at, 0);
+                if (scale) g *= lanes_load(scale + at, n - at, 0);
+                sum[half] += g;
+                dot[half] += (lanes_load(x + at, n - at, mean[k]) - mean[k]) * g;
+            }
+        sums[k] = sum[0] + sum[1];
+        dots[k] = dot[0] + dot[1];
+    }
+    fold_rows(sums, count, out_sum);
+    fold_rows(dots, count, out_dot);
+}
+
 #define DEFINE_LAYER_NORM(dtype, suffix, real)                                                                         \
     static inline real r_##suffix(const layer_norm_state *s, real kept) {                                              \
         return s->keeps_r ? kept : (real)(1 / sqrt((double)kept + s->epsilon));                                        \
@@ -71,29 +121,59 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, bool aten)
         real *variances = data_or_null(arg_out(c, OUT_VARIANCE));                                                      \
         x += first * s->width;                                                                                         \
         y += first * s->width;                                                                                         \
-        for (int64_t row = first; row < end; row++, x += s->width, y += s->width) {                                    \
-            real mean = sum_##suffix(s->width, x) / (real)s->width;                                                    \
-            real variance = sum_squares_##suffix(s->width, x, mean) / (real)s->width;                                  \
-            real r = (real)(1 / sqrt((double)variance + s->epsilon));                                                  \
-            affine_##suffix(s->width, x, mean, r, scale, bias, y);                                                     \
-            if (means) means[row] = mean;                                                                              \
-            if (variances) variances[row] = s->keeps_r ? r : variance;                                                 \
+        int64_t n = s->width, count;                                                                                   \
+        for (int64_t row = first; row < end; row += count, x += count * n, y += count * n) {                           \
+            real mean[SIDE_BY_SIDE], variance[SIDE_BY_SIDE], r[SIDE_BY_SIDE];                                          \
+            count = rows_at_a_time(n, end - row);                                                                      \
+            row_means_##suffix(n, count, x, mean, variance);                                                           \
+            for (int64_t k = 0; k < count; k++) r[k] = (real)(1 / sqrt((double)variance[k] + s->epsilon));             \
+            for (int64_t k = 0; k < count; k++) affine_##suffix(n, x + k * n, mean[k], r[k], scale, bias, y + k * n);  \
+            for (int64_t k = 0; means && k < count; k++) means[row + k] = mean[k];                                     \
+            for (int64_t k = 0; variances && k < count; k++) variances[row + k] = s->keeps_r ? r[k] : variance[k];     \
         }                                                                                                              \
     }                                                                                                                  \
-    static void grad_row_##suffix(int64_t n, const real *x, real mean, real r, const real *scale, const real *dy,      \
-                                  real *g, real *dx) {                                                                 \
-        if (scale)                                                                                                     \
-            for (int64_t i = 0; i < n; i++) g[i] = dy[i] * scale[i];                                                   \
-        const real *from = scale ? g : dy;                                                                             \
-        real mean_g = sum_##suffix(n, from) / (real)n, mean_gh = dot_##suffix(n, x, mean, from) * r / (real)n;         \
-        INDEPENDENT for (int64_t i = 0; i < n; i++) dx[i] = r * (from[i] - mean_g - (x[i] - mean) * r * mean_gh);      \
-    }                                                                                                                  \
-    static void add_params_##suffix(int64_t n, const real *x, real mean, real r, const real *dy, real *dscale,         \
-                                    real *dbias) {                                                                     \
-        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
-            dscale[i] += dy[i] * ((x[i] - mean) * r);                                                                  \
-            dbias[i] += dy[i];                                                                                         \
+    static void grad_rows_##suffix(int64_t n, int64_t count, const real *x, const real *mean, const real *r,           \
+                                   const real *scale, const real *dy, real *dx) {                                      \
+        real mean_g[SIDE_BY_SIDE], mean_gh[SIDE_BY_SIDE];                                                              \
+        row_sums_##suffix(n, count, x, mean, scale, dy, mean_g, mean_gh);                                              \
+        for (int64_t k = 0; k < count; k++, x += n, dy += n, dx += n) {                                                \
+            real of_g = mean_g[k] / (real)n, of_gh = mean_gh[k] * r[k] / (real)n, m = mean[k], rk = r[k];              \
+            if (scale) {                                                                                               \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) dx[i] =                                                    \
+                    rk * (dy[i] * scale[i] - of_g - (x[i] - m) * rk * of_gh);                                          \
+            } else {                                                                                                   \
+                INDEPENDENT for (int64_t i = 0; i < n; i++) dx[i] = rk * (dy[i] - of_g - (x[i] - m) * rk * of_gh);     \
+            }                                                                                                          \
         }                                                                                                              \
+    }                                                                                                                  \
+    static void add_params_##suffix(int64_t n, int64_t count, const real *x, const real *mean, const real *r,          \
+                                    const real *dy, real *dscale, real *dbias) {                                       \
+        enum { EACH = 64 / sizeof(real), WIDE = 4 };                                                                   \
+        typedef real some __attribute__((vector_size(64)));                                                            \
+        int64_t i = 0;                                                                                                 \
+        for (; i + WIDE * EACH <= n; i += WIDE * EACH) {                                                               \
+            some of_scale[WIDE], of_bias[WIDE], a, d;                                                                  \
+            for (int j = 0; j < WIDE; j++) {                                                                           \
+                memcpy(&of_scale[j], dscale + i + j * EACH, sizeof a);                                                 \
+                memcpy(&of_bias[j], dbias + i + j * EACH, sizeof a);                                                   \
+            }                                                                                                          \
+            for (int64_t k = 0; k < count; k++)                                                                        \
+                for (int j = 0; j < WIDE; j++) {                                                                       \
+                    memcpy(&a, x + k * n + i + j * EACH, sizeof a);                                                    \
+                    memcpy(&d, dy + k * n + i + j * EACH, sizeof d);                                                   \
+                    of_scale[j] += d * ((a - mean[k]) * r[k]);                                                         \
+                    of_bias[j] += d;                                                                                   \
+                }                                                                                                      \
+            for (int j = 0; j < WIDE; j++) {                                                                           \
+                memcpy(dscale + i + j * EACH, &of_scale[j], sizeof a);                                                 \
+                memcpy(dbias + i + j * EACH, &of_bias[j], sizeof a);                                                   \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int64_t k = 0; k < count && i < n; k++)                                                                   \
+            for (int64_t j = i; j < n; j++) {                                                                          \
+                dscale[j] += dy[k * n + j] * ((x[k * n + j] - mean[k]) * r[k]);                                        \
+                dbias[j] += dy[k * n + j];                                                                             \
+            }                                                                                                          \
     }                                                                                                                  \
     static void add_##suffix(int64_t n, const real *x, real *y) {                                                      \
         for (int64_t i = 0; i < n; i++) y[i] += x[i];                                                                  \
@@ -104,17 +184,19 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, bool aten)
         const real *means = arg_in(c, GRAD_IN_MEAN)->data, *variances = arg_in(c, GRAD_IN_VARIANCE)->data;             \
         const real *dy = arg_in(c, GRAD_IN_DY)->data;                                                                  \
         real *dx = data_or_null(arg_out(c, GRAD_OUT_DX)), *dscale = data_or_null(arg_out(c, GRAD_OUT_DSCALE));         \
-        real *dbias = data_or_null(arg_out(c, GRAD_OUT_DBIAS)), *g = c->workspace, *block = g + n;                     \
+        real *dbias = data_or_null(arg_out(c, GRAD_OUT_DBIAS)), *block = c->workspace;                                 \
         if (dscale && from == 0) memset(dscale, 0, (size_t)n * sizeof *dscale);                                        \
         if (dbias && from == 0) memset(dbias, 0, (size_t)n * sizeof *dbias);                                           \
         for (int64_t first = from; first < to; first += ROWS_A_BLOCK) {                                                \
             int64_t end = first + ROWS_A_BLOCK < to ? first + ROWS_A_BLOCK : to;                                       \
             memset(block, 0, 2 * (size_t)n * sizeof *block);                                                           \
-            for (int64_t row = first; row < end; row++) {                                                              \
-                real mean = means[row], r = r_##suffix(s, variances[row]);                                             \
-                const real *xr = x + row * n, *dyr = dy + row * n;                                                     \
-                if (dscale || dbias) add_params_##suffix(n, xr, mean, r, dyr, block, block + n);                       \
-                if (dx) grad_row_##suffix(n, xr, mean, r, scale, dyr, g, dx + row * n);                                \
+            for (int64_t row = first, count; row < end; row += count) {                                                \
+                real r[SIDE_BY_SIDE];                                                                                  \
+                const real *mean = means + row, *xr = x + row * n, *dyr = dy + row * n;                                \
+                count = rows_at_a_time(n, end - row);                                                                  \
+                for (int64_t k = 0; k < count; k++) r[k] = r_##suffix(s, variances[row + k]);                          \
+                if (dscale || dbias) add_params_##suffix(n, count, xr, mean, r, dyr, block, block + n);                \
+                if (dx) grad_rows_##suffix(n, count, xr, mean, r, scale, dyr, dx + row * n);                           \
             }                                                                                                          \
             if (dscale) add_##suffix(n, block, dscale);                                                                \
             if (dbias) add_##suffix(n, block + n, dbias);                                                              \
@@ -173,8 +255,9 @@ static weft_status prepare_backward(kernel_prepare *p, bool aten) {
     TRY(require_like(p, x, type_out(p, GRAD_OUT_DX), x->numel, "X@GRAD"));
     TRY(require_like(p, x, type_out(p, GRAD_OUT_DSCALE), s->width, "Scale@GRAD"));
     TRY(require_like(p, x, type_out(p, GRAD_OUT_DBIAS), s->width, "Bias@GRAD"));
-    /* g of one row, and one block of rows of dscale and dbias. */
-    p->workspace_nbytes = 3 * (size_t)s->width * weft_dtype_nbytes(x->dtype);
+    /* One block of rows of dscale and dbias, and g of rows side by side. */
+    p->workspace_nbytes =
+        (2 + (size_t)rows_at_a_time(s->width, SIDE_BY_SIDE)) * (size_t)s->width * weft_dtype_nbytes(x->dtype);
     split_grad(p, s);
     return NULL;
 }

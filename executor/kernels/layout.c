@@ -97,14 +97,20 @@ static void copy_rows(size_t nbytes, char *dst, int64_t dst_row, const char *src
     }
 }
 
-/* Contiguous runs: the two innermost axes at a time. */
+/* Contiguous runs: the innermost axis and two around it at a time. */
 static void copy_planes(const loops *l, int64_t size, char *dst, const char *src) {
-    loops planes = *l;
-    planes.naxes--;
-    int64_t n = loops_run(l), rows = loops_run(&planes);
-    for (walk w = walk_start(&planes); w.left; walk_next(&planes, &w))
-        copy_rows((size_t)(n * size), dst + w.at[0] * size, loops_stride(&planes, 0) * size, src + w.at[1] * size,
-                  loops_stride(&planes, 1) * size, rows);
+    loops outer = *l;
+    int rows = l->naxes - 2, planes = l->naxes - 3;
+    outer.naxes = planes >= 0 ? rows : 1;
+    int64_t count = planes >= 0 ? l->extent[planes] : 1, run_nbytes = loops_run(l) * size;
+    for (walk w = walk_start(&outer); w.left; walk_next(&outer, &w)) {
+        char *d = dst + w.at[0] * size;
+        const char *x = src + w.at[1] * size;
+        for (int64_t k = 0; k < count; k++) {
+            copy_rows((size_t)run_nbytes, d, l->stride[0][rows] * size, x, l->stride[1][rows] * size, l->extent[rows]);
+            if (planes >= 0) d += l->stride[0][planes] * size, x += l->stride[1][planes] * size;
+        }
+    }
 }
 
 void copy_loops(const loops *l, size_t nbytes, void *dst, const void *src) {

@@ -4,6 +4,7 @@
  * nothing. Batch dimensions broadcast. Where Y is one matrix for all of X's, the whole batch is one product of tall
  * matrices. Gradients of broadcast operands are added up batch after batch, in order, by the product itself (beta 1).
  */
+#include "executor/kernels/gemm.h"
 #include "executor/kernels/loops.h"
 #include "executor/kernels/typed.h"
 
@@ -166,21 +167,25 @@ static const void *matrix_at(const batch_job *j, const matrices *m, int64_t item
     return (const char *)m->base + (size_t)index * (j->g.fp64 ? sizeof(double) : sizeof(float));
 }
 
-static void multiply(const kernel_call *call, const batch_job *j, int64_t item) {
-    const product *g = &j->g;
+/* Item `item` of a batch; `goes_on`: the next one follows. */
+static void multiply(const kernel_call *call, const batch_job *j, int64_t item, bool goes_on) {
+    const product *p = &j->g;
     const void *a = matrix_at(j, &j->a, item), *b = matrix_at(j, &j->b, item);
     void *c = (void *)(uintptr_t)matrix_at(j, &j->c, item);
-    if (g->fp64) {
-        gemm_f64(g->ta, g->tb, g->m, g->n, g->k, g->alpha, a, g->lda, b, g->ldb, g->beta, c, g->ldc);
-    } else {
-        gemm_f32(call, g->ta, g->tb, g->m, g->n, g->k, (float)g->alpha, a, g->lda, b, g->ldb, (float)g->beta, c,
-                 g->ldc);
+    if (p->fp64) {
+        gemm_f64(p->ta, p->tb, p->m, p->n, p->k, p->alpha, a, p->lda, b, p->ldb, p->beta, c, p->ldc);
+        return;
     }
+    gemm g = {.m = p->m, .n = p->n, .k = p->k, .a = a, .lda = p->lda, .a_transposed = p->ta, .c = c, .ldc = p->ldc};
+    g.b = (gemm_source){.data = b, .ld = p->ldb, .transposed = p->tb};
+    g.alpha = (float)p->alpha, g.beta = (float)p->beta;
+    if (goes_on) g.next_a = matrix_at(j, &j->a, item + 1), g.next_b = matrix_at(j, &j->b, item + 1);
+    gemm_multiply(call, &g);
 }
 
 static void multiply_items(void *arg, int64_t first, int64_t end, int part) {
     (void)part;
-    for (int64_t i = first; i < end; i++) multiply(NULL, arg, i);
+    for (int64_t i = first; i < end; i++) multiply(NULL, arg, i, i + 1 < end);
 }
 
 /* The products of a batch side by side, or, where there are few or they add into each other, one after another, each on
@@ -191,7 +196,7 @@ static void multiply_batch(const kernel_call *call, batch_job *j) {
         parallel_for(call, j->batch->numel, grain_of_products(g->m * g->n * g->k), multiply_items, j);
         return;
     }
-    for (int64_t i = 0; i < j->batch->numel; i++) multiply(call, j, i);
+    for (int64_t i = 0; i < j->batch->numel; i++) multiply(call, j, i, i + 1 < j->batch->numel);
 }
 
 static weft_status run(const kernel_call *c) {

@@ -7,6 +7,7 @@
  * element of a window, in row-major order. */
 #include <float.h>
 
+#include "executor/kernels/vec.h"
 #include "executor/kernels/window.h"
 
 enum { IN_X, GRAD_IN_OUT, GRAD_IN_OUT_GRAD, OUT = 0 };
@@ -15,8 +16,9 @@ typedef struct pool_state {
     images in, out;
     window w;
     bool max, adaptive, exclusive;
-    bool by_rows; /* windows of a row lie side by side, and share their taps */
-    bool in_twos; /* the largest of 2 x 2, windows side by side, all inside: the usual case, without a branch */
+    bool by_rows;     /* windows of a row lie side by side, and share their taps */
+    bool in_twos;     /* the largest of 2 x 2, windows side by side, all inside: the usual case, without a branch */
+    bool all_in_twos; /* and they leave nothing out */
 } pool_state;
 
 static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
@@ -50,6 +52,7 @@ static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
     s->in_twos = s->max && s->by_rows && w->size[0] == 2 && w->size[1] == 2 && w->stride[0] == 2 && w->stride[1] == 2 &&
                  w->before[0] == 0 && w->before[1] == 0 && 2 * s->out.height <= s->in.height &&
                  2 * s->out.width <= s->in.width;
+    s->all_in_twos = s->in_twos && 2 * s->out.height == s->in.height && 2 * s->out.width == s->in.width;
     return NULL;
 }
 
@@ -88,6 +91,80 @@ typedef struct pool_job {
 /* Where channel `item` of all images begins. */
 static int64_t offset_of(const pool_state *s, const images *in, int64_t item) {
     return item / s->in.channels * in->image + item % s->in.channels * in->channel_step;
+}
+
+/* Of up to VEC windows of 2 x 2: the first, second, third and fourth elements. `inside`: of VEC elements of a row and
+ * of the next VEC. */
+typedef struct twos {
+    vec_lanes inside[2], windows;
+    vec x[4];
+} twos;
+
+static inline twos load_twos(int64_t n, const float *x, const float *below) {
+    int64_t windows = n < VEC ? n : VEC, lower = 2 * windows < VEC ? 2 * windows : VEC;
+    twos t = {.inside = {vec_first_lanes(lower), vec_first_lanes(2 * windows - lower)},
+              .windows = vec_first_lanes(windows)};
+    vec a = vec_load_lanes(x, t.inside[0]), b = vec_load_lanes(x + VEC, t.inside[1]);
+    vec c = vec_load_lanes(below, t.inside[0]), d = vec_load_lanes(below + VEC, t.inside[1]);
+    t.x[0] = vec_even(a, b);
+    t.x[1] = vec_odd(a, b);
+    t.x[2] = vec_even(c, d);
+    t.x[3] = vec_odd(c, d);
+    return t;
+}
+
+/* A row of windows of 2 x 2: x and below are its two rows. Comparisons and their order as elsewhere. */
+static void pool_twos_fp32(int64_t n, const float *x, const float *below, float *y) {
+    for (int64_t j = 0; j < n; j += VEC) {
+        twos t = load_twos(n - j, x + 2 * j, below + 2 * j);
+        vec best = vec_all(-FLT_MAX);
+        for (int i = 0; i < 4; i++) best = vec_larger(t.x[i], best);
+        vec_store_lanes(y + j, best, t.windows);
+    }
+}
+
+static void spread_twos_fp32(int64_t n, const float *x, const float *below, const float *y, const float *dy, float *dx,
+                             float *dbelow) {
+    for (int64_t j = 0; j < n; j += VEC) {
+        twos t = load_twos(n - j, x + 2 * j, below + 2 * j);
+        vec best = vec_load_lanes(y + j, t.windows), share = vec_load_lanes(dy + j, t.windows), part[4];
+        for (int i = 0; i < 4; i++) {
+            part[i] = vec_where_equal(t.x[i], best, share);
+            share = vec_where_unequal(t.x[i], best, share); /* what nobody has taken */
+        }
+        vec_store_lanes(dx + 2 * j, vec_lower(part[0], part[1]), t.inside[0]);
+        vec_store_lanes(dx + 2 * j + VEC, vec_upper(part[0], part[1]), t.inside[1]);
+        vec_store_lanes(dbelow + 2 * j, vec_lower(part[2], part[3]), t.inside[0]);
+        vec_store_lanes(dbelow + 2 * j + VEC, vec_upper(part[2], part[3]), t.inside[1]);
+    }
+}
+
+static void pool_twos_fp64(int64_t n, const double *restrict x, const double *restrict below, double *restrict y) {
+    for (int64_t j = 0; j < n; j++) {
+        double best = -(double)FLT_MAX;
+        best = best < x[2 * j] ? x[2 * j] : best;
+        best = best < x[2 * j + 1] ? x[2 * j + 1] : best;
+        best = best < below[2 * j] ? below[2 * j] : best;
+        y[j] = best < below[2 * j + 1] ? below[2 * j + 1] : best;
+    }
+}
+static void spread_twos_fp64(int64_t n, const double *restrict x, const double *restrict below,
+                             const double *restrict y, const double *restrict dy, double *restrict dx,
+                             double *restrict dbelow) {
+    for (int64_t j = 0; j < n; j++) {
+        double best = y[j], share = dy[j]; /* what nobody has taken */
+        double first = x[2 * j] == best ? share : 0;
+        share = x[2 * j] == best ? 0 : share;
+        double second = x[2 * j + 1] == best ? share : 0;
+        share = x[2 * j + 1] == best ? 0 : share;
+        double third = below[2 * j] == best ? share : 0;
+        share = below[2 * j] == best ? 0 : share;
+        double fourth = below[2 * j + 1] == best ? share : 0;
+        dx[2 * j] = first;
+        dx[2 * j + 1] = second;
+        dbelow[2 * j] = third;
+        dbelow[2 * j + 1] = fourth;
+    }
 }
 
 #define DEFINE_POOL(dtype, suffix, real)                                                                               \
@@ -141,34 +218,6 @@ static int64_t offset_of(const pool_state *s, const images *in, int64_t item) {
                 dx[at] += share;                                                                                       \
                 if (s->max) return;                                                                                    \
             }                                                                                                          \
-    }                                                                                                                  \
-    /* A row of windows of 2 x 2: x and below are its two rows. Comparisons and their order as elsewhere. */           \
-    static void pool_twos_##suffix(int64_t n, const real *restrict x, const real *restrict below, real *restrict y) {  \
-        for (int64_t j = 0; j < n; j++) {                                                                              \
-            real best = -(real)FLT_MAX;                                                                                \
-            best = best < x[2 * j] ? x[2 * j] : best;                                                                  \
-            best = best < x[2 * j + 1] ? x[2 * j + 1] : best;                                                          \
-            best = best < below[2 * j] ? below[2 * j] : best;                                                          \
-            y[j] = best < below[2 * j + 1] ? below[2 * j + 1] : best;                                                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void spread_twos_##suffix(int64_t n, const real *restrict x, const real *restrict below,                    \
-                                     const real *restrict y, const real *restrict dy, real *restrict dx,               \
-                                     real *restrict dbelow) {                                                          \
-        for (int64_t j = 0; j < n; j++) {                                                                              \
-            real best = y[j], share = dy[j]; /* what nobody has taken */                                               \
-            real first = x[2 * j] == best ? share : 0;                                                                 \
-            share = x[2 * j] == best ? 0 : share;                                                                      \
-            real second = x[2 * j + 1] == best ? share : 0;                                                            \
-            share = x[2 * j + 1] == best ? 0 : share;                                                                  \
-            real third = below[2 * j] == best ? share : 0;                                                             \
-            share = below[2 * j] == best ? 0 : share;                                                                  \
-            real fourth = below[2 * j + 1] == best ? share : 0;                                                        \
-            dx[2 * j] = first;                                                                                         \
-            dx[2 * j + 1] = second;                                                                                    \
-            dbelow[2 * j] = third;                                                                                     \
-            dbelow[2 * j + 1] = fourth;                                                                                \
-        }                                                                                                              \
     }                                                                                                                  \
     /* One channel of one image: windows in row-major order. */                                                        \
     static void pool_channel_##suffix(const pool_state *s, const real *x, real *y) {                                   \
@@ -245,7 +294,7 @@ static weft_status run_grad(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X), *y = arg_in(c, GRAD_IN_OUT), *dy = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
     pool_job job = {.s = c->state, .x = x->data, .y = y->data, .dy = dy->data, .to = dx->data};
-    memset(dx->data, 0, tensor_nbytes(dx));
+    if (!job.s->all_in_twos) memset(dx->data, 0, tensor_nbytes(dx));
     run_channels(c, x->dtype == WEFT_FP64 ? spread_fp64 : spread_fp32, &job, x);
     return NULL;
 }

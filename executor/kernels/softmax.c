@@ -11,42 +11,93 @@
 
 enum { SMALLEST_SHIFTED_LOGIT = -64 };
 
-static inline float exp_fp32(float x) {
-    return vm_exp(x);
+static inline float shifted_exp_fp32(float x, float top, float least) {
+    return vm_exp(x - top < least ? least : x - top);
 }
-static inline double exp_fp64(double x) {
-    return exp(x);
+static inline double shifted_exp_fp64(double x, double top, double least) {
+    return exp(x - top < least ? least : x - top);
+}
+
+/* y = exp(x - top), and their sum in lanes. */
+static double exp_sum_fp64(int64_t n, const double *x, double top, double least, double *y) {
+    double lane[LANES] = {0};
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int64_t j = i; j < i + LANES && j < n; j++) {
+            y[j] = shifted_exp_fp64(x[j], top, least);
+            lane[j - i] += y[j];
+        }
+    return fold_sum_fp64(lane);
+}
+
+/* vm_exp of 16 elements, for -87 <= x <= 88 and NaN. */
+static inline __attribute__((always_inline)) lanes16 exp_lanes(lanes16 x) {
+    const float magic = 12582912.0f;
+    lanes16 shifted = x * 1.44269504f + magic, n = shifted - magic;
+    lanes16 r = (x - n * 0.693359375f) + n * 2.12194440e-4f, p = r * 0.00138130854f + 0.00836941879f;
+    p = p * r + 0.041668456f;
+    p = p * r + 0.166665152f;
+    p = p * r + 0.49999994f;
+    p = p * (r * r) + r + 1.0f;
+    return (lanes16)((lanes16_bits)p + ((lanes16_bits)shifted << 23));
+}
+
+/* No shifted logit is above 0, so vm_exp's limit on that side is not asked for; that on the other alone without clamp.
+ */
+static inline __attribute__((always_inline)) lanes16 shifted_exp_lanes(lanes16 x, float top, float least, bool clamps) {
+    lanes16 shifted = x - top, lowest = (clamps ? least : -87.0f) - (lanes16){0};
+    lanes16 e = exp_lanes(LANES_MAX(shifted, lowest));
+    return clamps ? e : (lanes16)((lanes16_bits)e & (lanes16_bits)((shifted >= -87.0f) | (shifted != shifted)));
+}
+static inline __attribute__((always_inline)) lanes16 exp_sum_lanes(int64_t n, const float *x, float top, float least,
+                                                                   bool clamps, float *y) {
+    lanes16 low = {0}, high = {0}, v;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        memcpy(&v, x + i, sizeof v);
+        v = shifted_exp_lanes(v, top, least, clamps);
+        memcpy(y + i, &v, sizeof v);
+        low += v;
+        memcpy(&v, x + i + 16, sizeof v);
+        v = shifted_exp_lanes(v, top, least, clamps);
+        memcpy(y + i + 16, &v, sizeof v);
+        high += v;
+    }
+    if (i < n) {
+        v = shifted_exp_lanes(lanes_load(x + i, n - i, top), top, least, clamps);
+        lanes_store(y + i, v, n - i);
+        low += lanes_keep(v, n - i);
+        v = shifted_exp_lanes(lanes_load(x + i + 16, n - i - 16, top), top, least, clamps);
+        lanes_store(y + i + 16, v, n - i - 16);
+        high += lanes_keep(v, n - i - 16);
+    }
+    return low + high;
+}
+
+/* Of `count` rows: y = exp(x - top), and its sum in lanes. */
+static void exp_rows_fp64(int64_t n, int64_t count, const double *x, const double *top, double least, double *y,
+                          double *out_sum) {
+    for (int64_t k = 0; k < count; k++, x += n, y += n) out_sum[k] = exp_sum_fp64(n, x, top[k], least, y);
+}
+static void exp_rows_fp32(int64_t n, int64_t count, const float *x, const float *top, float least, float *y,
+                          float *out_sum) {
+    lanes16 sums[SIDE_BY_SIDE];
+    for (int64_t k = 0; k < count; k++, x += n, y += n)
+        sums[k] = least >= -87.0f ? exp_sum_lanes(n, x, top[k], least, true, y)
+                                  : exp_sum_lanes(n, x, top[k], least, false, y);
+    fold_rows(sums, count, out_sum);
 }
 
 #define DEFINE_SOFTMAX(dtype, suffix, real)                                                                            \
-    static inline real shifted_exp_##suffix(real x, real top, real least) {                                            \
-        real shifted = x - top;                                                                                        \
-        return exp_##suffix(shifted < least ? least : shifted);                                                        \
-    }                                                                                                                  \
-    /* y = exp(x - top), and their sum in lanes. */                                                                    \
-    static inline real exp_sum_##suffix(int64_t n, const real *x, real top, real least, real *y) {                     \
-        real lane[LANES] = {0}, rest[LANES];                                                                           \
-        int64_t i = 0;                                                                                                 \
-        for (; i + LANES <= n; i += LANES) {                                                                           \
-            INDEPENDENT for (int j = 0; j < LANES; j++) {                                                              \
-                real e = shifted_exp_##suffix(x[i + j], top, least);                                                   \
-                y[i + j] = e;                                                                                          \
-                lane[j] += e;                                                                                          \
-            }                                                                                                          \
-        }                                                                                                              \
-        if (i < n) {                                                                                                   \
-            for (int j = 0; j < LANES; j++) rest[j] = top;                                                             \
-            memcpy(rest, x + i, (size_t)(n - i) * sizeof *rest);                                                       \
-            for (int j = 0; j < LANES; j++) rest[j] = shifted_exp_##suffix(rest[j], top, least);                       \
-            for (int j = 0; j < n - i; j++) lane[j] += rest[j];                                                        \
-            memcpy(y + i, rest, (size_t)(n - i) * sizeof *rest);                                                       \
-        }                                                                                                              \
-        return fold_sum_##suffix(lane);                                                                                \
-    }                                                                                                                  \
     static void rows_##suffix(axis_split s, real least, const real *x, real *y) {                                      \
-        for (int64_t o = 0; o < s.outer; o++, x += s.extent, y += s.extent) {                                          \
-            real top = max_##suffix(s.extent, x), scale = 1 / exp_sum_##suffix(s.extent, x, top, least, y);            \
-            for (int64_t i = 0; i < s.extent; i++) y[i] *= scale;                                                      \
+        real top[SIDE_BY_SIDE], scale[SIDE_BY_SIDE];                                                                   \
+        int64_t n = s.extent, count;                                                                                   \
+        for (int64_t o = 0; o < s.outer; o += count, x += count * n, y += count * n) {                                 \
+            count = rows_at_a_time(n, s.outer - o);                                                                    \
+            for (int64_t r = 0; r < count; r++) top[r] = max_##suffix(n, x + r * n);                                   \
+            exp_rows_##suffix(n, count, x, top, least, y, scale);                                                      \
+            for (int64_t r = 0; r < count; r++) scale[r] = 1 / scale[r];                                               \
+            for (int64_t r = 0; r < count; r++)                                                                        \
+                for (int64_t i = 0; i < n; i++) y[r * n + i] *= scale[r];                                              \
         }                                                                                                              \
     }                                                                                                                  \
     static void columns_##suffix(axis_split s, real least, const real *x, real *y, real *top, real *total) {           \

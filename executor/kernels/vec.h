@@ -80,6 +80,35 @@ static inline void vec_store_lanes(float *p, vec v, vec_lanes lanes) {
     memcpy(p, &v, (size_t)lanes * sizeof *p);
 #endif
 }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+static inline __m256i vec_lanes_of_bits(uint32_t bits) {
+    __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), each), each);
+}
+#endif
+/* Lanes whose bit is set. */
+static inline vec vec_load_bits(const float *p, uint32_t bits) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)bits, p);
+#elif defined(__AVX2__)
+    return (vec)_mm256_maskload_ps(p, vec_lanes_of_bits(bits));
+#else
+    vec v = {0};
+    for (int i = 0; i < VEC; i++)
+        if (bits >> i & 1) v[i] = p[i];
+    return v;
+#endif
+}
+static inline void vec_store_bits(float *p, vec v, uint32_t bits) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)bits, (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_maskstore_ps(p, vec_lanes_of_bits(bits), v);
+#else
+    for (int i = 0; i < VEC; i++)
+        if (bits >> i & 1) p[i] = v[i];
+#endif
+}
 /* The first n lanes, 0 <= n <= VEC. */
 static inline vec vec_load_first(const float *p, int64_t n) {
     return vec_load_lanes(p, vec_first_lanes(n));
@@ -126,6 +155,9 @@ static inline vec vec_load_range(const float *p, int64_t first, int64_t end) {
 static inline vec vec_gather_at(const float *p, const int32_t at[VEC], uint32_t lanes) {
 #if defined(__AVX512F__)
     return (vec)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)lanes, _mm512_loadu_si512(at), p, 4);
+#elif defined(__AVX2__)
+    return (vec)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, _mm256_loadu_si256((const __m256i *)at),
+                                         _mm256_castsi256_ps(vec_lanes_of_bits(lanes)), 4);
 #else
     vec v = {0};
     for (int i = 0; i < VEC; i++)
@@ -174,13 +206,65 @@ static inline void vec_copy(float *to, const float *from, int64_t n) {
 #else
 #define VEC_LANES VEC_LANES_4
 #endif
-#define VEC_EXCHANGE(step)                                                                                             \
-    for (int i = 0; i < VEC; i++)                                                                                      \
+#define VEC_EXCHANGE(step) VEC_EXCHANGE_OF(VEC, step)
+#define VEC_EXCHANGE_OF(count, step)                                                                                   \
+    for (int i = 0; i < (count); i++)                                                                                  \
         if (!(i & (step))) {                                                                                           \
             vec a = v[i], b = v[i + (step)];                                                                           \
             v[i] = __builtin_shufflevector(a, b, VEC_LANES(VEC_FIRST, step));                                          \
             v[i + (step)] = __builtin_shufflevector(a, b, VEC_LANES(VEC_SECOND, step));                                \
         }
+/* Four rows of VEC / 4 blocks of four: block b of row q, element k becomes block b of row k, element q; its own
+ * reverse. */
+static inline __attribute__((always_inline)) void vec_transpose_blocks(vec v[4]) {
+    VEC_EXCHANGE_OF(4, 1)
+    VEC_EXCHANGE_OF(4, 2)
+}
+/* Lanes with an even and an odd number of a and b together, and the reverse: the lower and the upper half of the lanes
+ * taken in turns. */
+#define VEC_EVEN(i, unused) (2 * (i))
+#define VEC_ODD(i, unused) (2 * (i) + 1)
+#define VEC_LOWER(i, unused) ((i) / 2 + ((i)&1) * VEC)
+#define VEC_UPPER(i, unused) (VEC / 2 + VEC_LOWER(i, unused))
+static inline vec vec_even(vec a, vec b) {
+    return __builtin_shufflevector(a, b, VEC_LANES(VEC_EVEN, 0));
+}
+static inline vec vec_odd(vec a, vec b) {
+    return __builtin_shufflevector(a, b, VEC_LANES(VEC_ODD, 0));
+}
+static inline vec vec_lower(vec a, vec b) {
+    return __builtin_shufflevector(a, b, VEC_LANES(VEC_LOWER, 0));
+}
+static inline vec vec_upper(vec a, vec b) {
+    return __builtin_shufflevector(a, b, VEC_LANES(VEC_UPPER, 0));
+}
+/* Lane by lane: a > b ? a : b; and a == b ? c : 0, a == b ? 0 : c. */
+typedef int32_t vec_bits __attribute__((vector_size(4 * VEC)));
+static inline vec vec_larger(vec a, vec b) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    vec_bits larger = a > b;
+    return (vec)((larger & (vec_bits)a) | (~larger & (vec_bits)b));
+#endif
+}
+static inline vec vec_where_equal(vec a, vec b, vec c) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ), (__m512)c);
+#else
+    return (vec)((a == b) & (vec_bits)c);
+#endif
+}
+static inline vec vec_where_unequal(vec a, vec b, vec c) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_NEQ_UQ), (__m512)c);
+#else
+    return (vec)(~(a == b) & (vec_bits)c);
+#endif
+}
+
 /* Rows become columns. */
 static inline __attribute__((always_inline)) void vec_transpose(vec v[VEC]) {
     VEC_EXCHANGE(1)

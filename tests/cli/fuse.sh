@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ops that take turns at rows, and threads that share them, change nothing in the results.
+# Ops that take turns at rows, threads that share them, and parts that lie in the whole change nothing in the results.
 . tests/support/shell.sh
 model=examples/gpt_tiny
 run() {
@@ -16,4 +16,34 @@ sed 's/fused: 2/fused: 9/' "$folder/gpt.plan" >"$folder/wrong.plan"
 run fused && run alone --no-fuse && run shared --threads 2; ok $? 'it runs fused, op by op, and on 2 threads'
 cmp -s "$folder/fused.npz" "$folder/alone.npz"; ok $? 'fused or not, the same bytes'
 cmp -s "$folder/fused.npz" "$folder/shared.npz"; ok $? 'on 2 threads, the same bytes'
+
+# Fetched parts are values of their own: the ops that take apart and stack run.
+cat >"$folder/parts.yaml" <<'END'
+weft: 1
+blocks:
+- vars:
+    a: {float32: [2, 4, 16]}
+    b: {float32: [2, 4, 16]}
+    c: {float32: [4, 16]}
+    d: {float32: [4, 16]}
+    e: {float32: [4, 16]}
+    f: {float32: [4, 16]}
+    g: {float32: [2, 4, 16]}
+    h: {float32: [2, 4, 16]}
+    i: {float32: []}
+  ops:
+  - {gaussian_random: {}, out: {Out: [a]}, attrs: {shape: !longs [2, 4, 16], dtype: 5, seed: 3, mean: 0.0, std: 1.0}}
+  - {tanh: {X: [a]}, out: {Out: [b]}}
+  - {unstack: {X: [b]}, out: {"Y": [c, d]}, attrs: {axis: 0, num: 2}}
+  - {scale: {X: [c]}, out: {Out: [e]}, attrs: {scale: 3.0, bias: 0.5, bias_after_scale: true}}
+  - {elementwise_mul: {X: [e], "Y": [d]}, out: {Out: [f]}, attrs: {axis: -1}}
+  - {stack: {X: [f, e]}, out: {"Y": [g]}, attrs: {axis: 0}}
+  - {tanh: {X: [g]}, out: {Out: [h]}}
+  - {reduce_mean: {X: [h]}, out: {Out: [i]}, attrs: {dim: !ints [], keep_dim: false, reduce_all: true}}
+END
+"$weft" plan "$folder/parts.yaml" >"$folder/parts.plan"
+grep -q 'removed_ops: 1' "$folder/parts.plan"; ok $? 'a tensor taken apart has its parts in it'
+"$weft" run "$folder/parts.yaml" --steps 2 --fetch i >"$folder/placed" 2>/dev/null; ok $? 'it runs with parts in place'
+"$weft" run "$folder/parts.yaml" --steps 2 --fetch i,c,d >"$folder/apart" 2>/dev/null; ok $? 'and apart'
+[ -s "$folder/placed" ] && cmp -s "$folder/placed" "$folder/apart"; ok $? 'in place or apart, the same numbers'
 finish

@@ -29,7 +29,15 @@ static const shape2d shapes[] = {
     {1, 64, 5, 5, 64, 3, 3, 1, 1, 1, 2, false, 0},      /* groups in panels */
     {2, 5, 8, 7, 6, 3, 3, 2, 1, 1, 1, true, 0},         /* channels last */
     {1, 2, 40, 40, 3, 7, 7, 1, 3, 1, 1, false, 0},      /* 49 taps */
+    {16, 1, 12, 12, 6, 5, 5, 1, 2, 1, 1, false, 0},     /* an image in each lane */
+    {30, 3, 9, 11, 17, 3, 2, 2, 1, 2, 1, false, 0},     /* two images missing, strides and dilations */
+    {16, 4, 6, 7, 6, 3, 3, 1, 0, 1, 2, false, 0},       /* groups in lanes */
+    {4, 3, 9, 17, 300, 3, 3, 2, 1, 1, 1, false, 0},     /* dx over more than one block of depth */
+    {2, 100, 7, 9, 20, 1, 1, 2, 0, 1, 1, false, 0},     /* single taps apart, many channels */
     {2, 35, 17, 19, 37, 3, 3, 1, 1, 1, 1, false, 1e-4}, /* by tiles, cut off at the border */
+    {3, 36, 16, 16, 40, 3, 3, 1, 1, 1, 1, false, 1e-4}, /* by tiles side by side */
+    {4, 33, 8, 12, 36, 3, 3, 1, 1, 1, 1, false, 1e-4},  /* by tiles, three in a row */
+    {6, 32, 16, 16, 33, 3, 3, 1, 1, 1, 1, false, 1e-4}, /* by tiles in two turns */
     {1, 64, 24, 22, 64, 3, 3, 1, 2, 1, 2, false, 1e-4}, /* by tiles, two groups */
 };
 enum { NSHAPES = sizeof shapes / sizeof *shapes };
@@ -188,20 +196,22 @@ static void try_shape(int number, pool_seat *seat) {
 
 /* --- the largest of 2 x 2 ----------------------------------------------------------------------------------------- */
 
-/* Windows side by side, with an odd row and column left over, and ties: the first largest gets the gradient. */
-static void try_pool(pool_seat *seat) {
-    enum { CHANNELS = 5, H = 7, W = 35, OH = 3, OW = 17 };
-    float *x = noise((size_t)CHANNELS * H * W, 11), *dy = noise((size_t)CHANNELS * OH * OW, 12);
-    double want[CHANNELS * H * W] = {0}, want_y[CHANNELS * OH * OW];
-    float y[2][CHANNELS * OH * OW], dx[2][CHANNELS * H * W];
-    for (int i = 0; i < CHANNELS * H * W; i++) x[i] = roundf(x[i] * 4) / 4;
-    for (int o = 0; o < CHANNELS * OH * OW; o++) {
-        int first = o / (OH * OW) * H * W + o / OW % OH * 2 * W + o % OW * 2, best = first;
+/* Windows side by side, with ties: the first largest gets the gradient. */
+static void try_pool(int h, int w, pool_seat *seat) {
+    enum { CHANNELS = 5, MOST_X = CHANNELS * 7 * 35, MOST_Y = CHANNELS * 3 * 17 };
+    int oh = h / 2, ow = w / 2, nx = CHANNELS * h * w, ny = CHANNELS * oh * ow;
+    float *x = noise((size_t)nx, 11), *dy = noise((size_t)ny, 12);
+    double want[MOST_X] = {0}, want_y[MOST_Y];
+    float y[2][MOST_Y], dx[2][MOST_X];
+    for (int i = 0; i < nx; i++) x[i] = roundf(x[i] * 4) / 4;
+    for (int o = 0; o < ny; o++) {
+        int first = o / (oh * ow) * h * w + o / ow % oh * 2 * w + o % ow * 2, best = first;
         for (int k = 1; k < 4; k++)
-            if (x[first + k / 2 * W + k % 2] > x[best]) best = first + k / 2 * W + k % 2;
+            if (x[first + k / 2 * w + k % 2] > x[best]) best = first + k / 2 * w + k % 2;
         want_y[o] = (double)x[best];
         want[best] += (double)dy[o];
     }
+    memset(dx, 0xff, sizeof dx);
     for (int i = 0; i < 4; i++) {
         kernel_test t;
         kernel_test_init(&t, i < 2 ? "pool2d" : "pool2d_grad");
@@ -211,19 +221,19 @@ static void try_pool(pool_seat *seat) {
         set_longs(&t, "ksize", 2, 2);
         set_longs(&t, "strides", 2, 2);
         set_longs(&t, "paddings", 0, 0);
-        reshape(kernel_test_in(&t, "X", WEFT_FP32, x, 0, -1, -1), 1, CHANNELS, H, W);
+        reshape(kernel_test_in(&t, "X", WEFT_FP32, x, 0, -1, -1), 1, CHANNELS, h, w);
         if (i >= 2) {
-            reshape(kernel_test_in(&t, "Out", WEFT_FP32, y[0], 0, -1, -1), 1, CHANNELS, OH, OW);
-            reshape(kernel_test_in(&t, "Out@GRAD", WEFT_FP32, dy, 0, -1, -1), 1, CHANNELS, OH, OW);
-            reshape(kernel_test_out(&t, "X@GRAD", WEFT_FP32, dx[i % 2], 0, -1, -1), 1, CHANNELS, H, W);
+            reshape(kernel_test_in(&t, "Out", WEFT_FP32, y[0], 0, -1, -1), 1, CHANNELS, oh, ow);
+            reshape(kernel_test_in(&t, "Out@GRAD", WEFT_FP32, dy, 0, -1, -1), 1, CHANNELS, oh, ow);
+            reshape(kernel_test_out(&t, "X@GRAD", WEFT_FP32, dx[i % 2], 0, -1, -1), 1, CHANNELS, h, w);
         } else {
-            reshape(kernel_test_out(&t, "Out", WEFT_FP32, y[i % 2], 0, -1, -1), 1, CHANNELS, OH, OW);
+            reshape(kernel_test_out(&t, "Out", WEFT_FP32, y[i % 2], 0, -1, -1), 1, CHANNELS, oh, ow);
         }
         require(kernel_test_run(&t));
         kernel_test_fini(&t);
     }
-    check("pool2d", -1, CHANNELS * OH * OW, y[0], y[1], want_y);
-    check("pool2d_grad", -1, CHANNELS * H * W, dx[0], dx[1], want);
+    check("pool2d", -1, (size_t)ny, y[0], y[1], want_y);
+    check("pool2d_grad", -1, (size_t)nx, dx[0], dx[1], want);
     free(x), free(dy);
 }
 
@@ -252,7 +262,8 @@ int main(void) {
     thread_pool *pool;
     require(thread_pool_create(&allocator, 2, 1, false, &pool));
     for (int i = 0; i < NSHAPES; i++) try_shape(i, thread_pool_seat(pool, 0));
-    try_pool(thread_pool_seat(pool, 0));
+    try_pool(7, 35, thread_pool_seat(pool, 0)); /* a row and a column are left over */
+    try_pool(6, 28, thread_pool_seat(pool, 0));
     for (int i = 0; i < 4; i++) {
         try_product(29, 37, 41, i & 1, i & 2, thread_pool_seat(pool, 0));
         try_product(130, 211, 300, i & 1, i & 2, thread_pool_seat(pool, 0));

@@ -6,6 +6,7 @@
 #include "executor/kernels/accumulate.h"
 #include "executor/kernels/random.h"
 #include "executor/kernels/vector_math.h"
+#include "tests/support/kernel_run.h"
 #include "tests/support/table.h"
 
 /* --- half types --------------------------------------------------------------------------------------------------- */
@@ -98,6 +99,39 @@ Test(kernels_math, exp_has_its_limits) {
     cr_expect(isnan(vm_tanh(NAN)));
     cr_expect_eq(vm_tanh(-INFINITY), -1.0f);
     cr_expect_eq(vm_exp(-100.0f), 0.0f); /* e^-87 is the least */
+}
+
+static double exact_gelu_slope(double x) {
+    return exact_normal_below(x) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
+}
+
+/* gelu and its gradient as kernels, which take another way where there are wide vectors. */
+Test(kernels_math, gelu_is_close) {
+    enum { N = 20011 };
+    static float x[N], one[N], y[N], slope[N];
+    for (int i = 0; i < N; i++) x[i] = -9.0f + 18.0f * (float)i / (N - 1), one[i] = 1;
+    const float special[] = {NAN, INFINITY, 100.0f, -100.0f, 0.0f, 1e-30f, -1e-30f};
+    memcpy(x, special, sizeof special);
+    kernel_test t;
+    kernel_test_init(&t, "gelu");
+    kernel_test_in(&t, "X", WEFT_FP32, x, N, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, y, N, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    kernel_test_fini(&t);
+    kernel_test_init(&t, "gelu_grad");
+    kernel_test_in(&t, "X", WEFT_FP32, x, N, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP32, one, N, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, slope, N, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    kernel_test_fini(&t);
+    cr_expect(isnan(y[0]) && isnan(slope[0]) && y[1] == INFINITY && fabsf(slope[2] - 1) < 1e-6f && y[2] == 100.0f);
+    for (int i = 2; i < N; i++) {
+        double a = (double)x[i], share = exact_normal_below(a), want = a * share, want_slope = exact_gelu_slope(a);
+        double error = fabs(a) * (a > -4 && a < 0 ? 6e-6 * share : 1e-7) + 6e-7 * fabs(want);
+        cr_assert(fabs((double)y[i] - want) <= error, "gelu(%g) is %.9g, not %.9g", a, (double)y[i], want);
+        cr_assert(fabs((double)slope[i] - want_slope) <= 3e-7, "gelu'(%g) is %.9g, not %.9g", a, (double)slope[i],
+                  want_slope);
+    }
 }
 
 /* --- random bits: the vectors that the authors of Philox publish (Random123, kat_vectors) ------------------------- */

@@ -118,3 +118,51 @@ Test(kernels_tables, rows_do_not_depend_on_their_neighbours) {
         kernel_test_fini(&t);
     }
 }
+
+enum { SOME = 11, WIDEST = 96 };
+typedef struct rows_of {
+    float x[SOME * WIDEST], dy[SOME * WIDEST], out[SOME * WIDEST], mean[SOME], variance[SOME];
+} rows_of;
+
+/* One op on `nrows` rows from row `first` on. */
+static void run_rows(const char *op, rows_of *r, int first, int nrows, int width) {
+    kernel_test t;
+    int at = first * width;
+    bool is_grad = strcmp(op, "layer_norm_grad") == 0, is_norm = strcmp(op, "layer_norm") == 0;
+    const char *from = strcmp(op, "softmax_grad") == 0 ? "Out" : "X";
+    kernel_test_init(&t, op);
+    kernel_test_in(&t, from, WEFT_FP32, r->x + at, nrows, width, -1);
+    if (strstr(op, "_grad"))
+        kernel_test_in(&t, is_grad ? "Y@GRAD" : "Out@GRAD", WEFT_FP32, r->dy + at, nrows, width, -1);
+    if (is_grad) kernel_test_in(&t, "Mean", WEFT_FP32, r->mean + first, nrows, -1, -1);
+    if (is_grad) kernel_test_in(&t, "Variance", WEFT_FP32, r->variance + first, nrows, -1, -1);
+    kernel_test_out(&t,
+                    strstr(op, "_grad") ? "X@GRAD"
+                    : is_norm           ? "Y"
+                                        : "Out",
+                    WEFT_FP32, r->out + at, nrows, width, -1);
+    if (is_norm) kernel_test_out(&t, "Mean", WEFT_FP32, r->mean + first, nrows, -1, -1);
+    if (is_norm) kernel_test_out(&t, "Variance", WEFT_FP32, r->variance + first, nrows, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", op);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_tables, rows_that_are_taken_side_by_side_are_what_they_are_alone) {
+    static const char *const ops[] = {"softmax", "softmax_grad", "layer_norm", "layer_norm_grad"};
+    static const int widths[] = {1, 10, 32, 67, 96};
+    static rows_of together, apart;
+    for (int i = 0; i < SOME * WIDEST; i++) {
+        together.x[i] = (float)(i * 7919 % 1001) / 100 - 5;
+        together.dy[i] = (float)(i * 31 % 97) / 10 - 4;
+    }
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+            memcpy(apart.x, together.x, sizeof apart.x);
+            memcpy(apart.dy, together.dy, sizeof apart.dy);
+            run_rows(ops[o], &together, 0, SOME, widths[w]);
+            for (int row = 0; row < SOME; row++) run_rows(ops[o], &apart, row, 1, widths[w]);
+            size_t nbytes = (size_t)(SOME * widths[w]) * sizeof(float);
+            cr_expect_arr_eq(together.out, apart.out, nbytes, "%s, rows of %d", ops[o], widths[w]);
+            cr_expect_arr_eq(together.mean, apart.mean, sizeof apart.mean, "%s, rows of %d", ops[o], widths[w]);
+        }
+}

@@ -14,6 +14,7 @@
     "    d: {float32: [4, 8]}\n    w: {float32: [4, 8]}\n    g: {float32: [4, 8], persistable: true}\n"                \
     "    v: {float32: [32]}\n    u: {float32: [32]}\n    p: {float32: [2, 8]}\n    q: {float32: [2, 8]}\n"             \
     "    r: {float32: [8]}\n    s: {float32: [8]}\n    t: {float32: [8, 4]}\n    m: {float32: [8, 4]}\n"               \
+    "    k: {float32: [2, 4, 8]}\n    l: {float32: [2, 4, 8]}\n    n: {float32: [2, 4, 8]}\n"                          \
     "    i: {float32: [4, 4]}\n    j: {float32: [4, 4]}\n    x: {float32: [4, 4]}\n    f: {float32: [-1]}\n    o: "    \
     "{kind: fetch_list}\n  ops:\n"
 #define OP(type, in, out, attrs) "  - {" type ": {" in "}, out: {" out "}, attrs: {" attrs "}}\n"
@@ -21,6 +22,8 @@
 #define WAIT(x, y) OP("wait_tensor", "X: [" x "]", "Out: [" y "]", "")
 #define FLAT(x, y) OP("aten_view", "self: [" x "]", "out: [" y "]", "size: !longs [-1]")
 #define TURN(x, y) OP("aten_t", "self: [" x "]", "out: [" y "]", "")
+#define APART(x, y) OP("unstack", "X: [" x "]", "\"Y\": " y, "axis: 0, num: 2")
+#define STACK(x, y) OP("stack", "X: " x, "\"Y\": [" y "]", "axis: 0")
 #define FETCH(x) OP("fetch", "X: [" x "]", "Out: [o]", "col: 0")
 #define BUCKET(args)                                                                                                   \
     OP("coalesce_tensor", "Input: " args, "Output: " args ", FusedOutput: [f]", "dtype: 5, use_align: false")
@@ -83,6 +86,28 @@ static const golden cases[] = {
      "relu(b)@compute\nassign(fetch.0)@compute\nrelu(b)@compute\n", NULL},
     {"or where they are a small part", VARS RELU("a", "b") OP("aten_select", "self: [b]", "out: [r]", "") FETCH("r"),
      "relu(b)@compute\nassign(fetch.0)@compute\n", NULL},
+    {"tensors taken apart are parts of the whole where nobody can tell, and what is made of one alone lies there",
+     VARS RELU("k", "l") APART("l", "[b, c]") RELU("b", "d") RELU("c", "c"),
+     "relu(l)@compute\nrelu(d)@compute\nrelu(c)@compute\n", "l: T 0\nb: T 0\nc: T 128\nd: T 0\n"},
+    {"they are not where the whole is touched later", VARS RELU("k", "l") APART("l", "[b, c]") RELU("l", "n"),
+     "relu(l)@compute\nunstack(b, c)@compute\nrelu(n)@compute\n", NULL},
+    {"nor of what is fed", VARS APART("k", "[b, c]") RELU("b", "d"), "unstack(b, c)@compute\nrelu(d)@compute\n", NULL},
+    {"nor where a part was something before", VARS RELU("a", "b") RELU("k", "l") APART("l", "[b, c]") RELU("b", "d"),
+     "relu(b)@compute\nrelu(l)@compute\nunstack(b, c)@compute\nrelu(d)@compute\n", NULL},
+    {"a part that is read twice is not written over",
+     VARS RELU("k", "l") APART("l", "[b, c]") RELU("b", "d") RELU("b", "w"),
+     "relu(l)@compute\nrelu(d)@compute\nrelu(w)@compute\n", "b: T 0\nc: T 128\nd: T 256\n"},
+    {"what is stacked is written where it will be",
+     VARS RELU("a", "b") RELU("a", "c") STACK("[b, c]", "l") RELU("l", "n"),
+     "relu(b)@compute\nrelu(c)@compute\nrelu(n)@compute\n", "b: T 0\nc: T 128\nl: T 0\nn: T 0\n"},
+    {"but not twice", VARS RELU("a", "b") STACK("[b, b]", "l") RELU("l", "n"),
+     "relu(b)@compute\nstack(l)@compute\nrelu(n)@compute\n", NULL},
+    {"nor where a part lives on", VARS RELU("a", "b") RELU("a", "c") STACK("[b, c]", "l") RELU("l", "n") RELU("c", "d"),
+     "relu(b)@compute\nrelu(c)@compute\nstack(l)@compute\nrelu(n)@compute\nrelu(d)@compute\n", NULL},
+    {"nor what is a parameter", VARS RELU("a", "b") STACK("[b, g]", "l") RELU("l", "n"),
+     "relu(b)@compute\nstack(l)@compute\nrelu(n)@compute\n", NULL},
+    {"a part that is fetched is copied, not the whole kept", VARS RELU("k", "l") APART("l", "[b, c]") FETCH("b"),
+     "relu(l)@compute\nassign(fetch.0)@compute\n", NULL},
     {"a transposed matrix is made", VARS RELU("a", "b") TURN("b", "t") RELU("t", "m"),
      "relu(b)@compute\naten_t(t)@compute\nrelu(m)@compute\n", NULL},
     {"what is read of it before the bytes change is right",
