@@ -26,6 +26,8 @@ static const cli_option options[] = {
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--device", 0, "D", "cpu (default); null: compute nothing, play the plan on virtual clocks"},
     {"--fault", 0, "OP[:RANK]", "null: a rank dies before op number OP of block 0; may be repeated"},
+    {"--steps-in-flight", 0, "N",
+     "null: N steps of the program one right after the other, as one; with --reading by_name"},
     {"--rate-flops", 0, "N", "null: flops a second; default 1e14"},
     {"--rate-bytes", 0, "N", "null: bytes a second, read or written; default 2e12"},
     {"--op-time", 0, "US", "null: microseconds that every op takes beside that; default 2"},
@@ -252,6 +254,7 @@ static weft_status open_session(session *s, const numbers *n) {
     const char *params = cli_value(args, "--params"), *feed = cli_value(args, "--feed"),
                *fetch = cli_value(args, "--fetch");
     weft_status status = load_programs(s);
+    if (!status) status = null_run_repeat(&s->null_device, s->programs, args->npositional);
     if (!status) status = make_orders(s);
     bool computes = !s->null_device.is_given; /* else only programs and the types of feeds are looked at */
     if (!status && computes && params) status = weft_tensors_load(args->context, params, s->programs[0], &s->params);
@@ -350,6 +353,11 @@ static int run(cli_args *args) {
         !null_run_init(&s.null_device, args)) {
         session_fini(&s);
         return EXIT_USAGE;
+    }
+    if (s.null_device.nsteps > 1 && s.reading.options.reading != WEFT_READING_BY_NAME) {
+        session_fini(&s);
+        return cli_usage_error(args->command,
+                               "--steps-in-flight: expected --reading by_name: by others steps never overlap");
     }
     weft_status status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);

@@ -50,11 +50,16 @@ typedef struct null_run {
     weft_null_options options;
     weft_fault *faults; /* what options.faults is */
     size_t nraces;      /* printed */
+    size_t nsteps;      /* in flight together: a run's step is so many of the program's */
+    size_t *nops;       /* by program: of block 0, in one of these; NULL: nsteps is 1 */
+    size_t nprograms;
 } null_run;
 
 /* False after printing a usage error. */
 bool null_run_init(null_run *n, const cli_args *args);
 void null_run_fini(null_run *n);
+/* Makes a step of each program as many of it as are in flight. */
+WEFT_MUST_USE weft_status null_run_repeat(null_run *n, weft_program *const *programs, size_t nprograms);
 /* Prints the races that a step was the first to show. */
 void null_run_print_races(null_run *n, const weft_executor *executor, size_t step);
 /* Prints where the last step's time went. */

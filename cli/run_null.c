@@ -30,8 +30,8 @@ static bool read_faults(null_run *n, const cli_args *args) {
     return n->faults != NULL;
 }
 
-static const char *const of_null[] = {"--fault",   "--rate-flops", "--rate-bytes",
-                                      "--op-time", "--link-bytes", "--link-latency"};
+static const char *const of_null[] = {"--fault",      "--rate-flops",   "--rate-bytes",     "--op-time",
+                                      "--link-bytes", "--link-latency", "--steps-in-flight"};
 static const char *const not_of_null[] = {"--save", "--expect", "--profile"};
 
 /* The first of the options that was given; NULL: none. */
@@ -62,6 +62,9 @@ bool null_run_init(null_run *n, const cli_args *args) {
         !cli_double(args, "--link-bytes", &r->link_bytes) || !cli_double(args, "--op-time", &op_us) ||
         !cli_double(args, "--link-latency", &link_us))
         return false;
+    long long nsteps = 1;
+    if (!cli_int(args, "--steps-in-flight", 1, 64, &nsteps)) return false;
+    n->nsteps = (size_t)nsteps;
     r->op_seconds = op_us * 1e-6;
     r->link_seconds = link_us * 1e-6;
     return true;
@@ -69,6 +72,19 @@ bool null_run_init(null_run *n, const cli_args *args) {
 
 void null_run_fini(null_run *n) {
     free(n->faults);
+    free(n->nops);
+}
+
+weft_status null_run_repeat(null_run *n, weft_program *const *programs, size_t nprograms) {
+    if (n->nsteps < 2) return NULL;
+    n->nprograms = nprograms;
+    if (!(n->nops = calloc(nprograms, sizeof *n->nops))) return cli_no_memory();
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < nprograms; i++) {
+        n->nops[i] = weft_block_nops(weft_program_block(programs[i], 0));
+        status = weft_program_repeat(programs[i], n->nsteps);
+    }
+    return status;
 }
 
 static void print_rank(const char *whose, const weft_rank_times *t) {
@@ -97,16 +113,20 @@ static weft_status print_ranks(const weft_executor *executor, int nranks) {
     return NULL;
 }
 
-static void print_access(const weft_seen_access *a) {
-    printf("%s #%lld on %s %s \"%s\" from %.6f to %.6f ms", a->type, (long long)a->op_index, a->stream,
-           a->is_write ? "writes" : "reads", a->value, 1e3 * a->start_seconds, 1e3 * a->end_seconds);
+/* Which of the steps in flight an op is of, and its number there. */
+static void print_access(const null_run *n, int rank, const weft_seen_access *a) {
+    long long nops = n->nops ? (long long)n->nops[n->nprograms > 1 ? (size_t)rank : 0] : 0, index = a->op_index;
+    printf("%s #%lld", a->type, nops ? index % nops : index);
+    if (nops) printf(" (step %lld of those in flight)", index / nops);
+    printf(" on %s %s \"%s\" from %.6f to %.6f ms", a->stream, a->is_write ? "writes" : "reads", a->value,
+           1e3 * a->start_seconds, 1e3 * a->end_seconds);
 }
 
-static void print_race(const weft_seen_race *race) {
+static void print_race(const null_run *n, const weft_seen_race *race) {
     printf("race: ");
-    print_access(&race->first);
+    print_access(n, race->rank, &race->first);
     printf(", and after it in the program ");
-    print_access(&race->second);
+    print_access(n, race->rank, &race->second);
     printf(" (rank %d", race->rank);
     if (race->count > 1) printf(" and %zu more", race->count - 1);
     printf(", step %llu)\n", (unsigned long long)race->step);
@@ -117,7 +137,7 @@ void null_run_print_races(null_run *n, const weft_executor *executor, size_t ste
         weft_seen_race race;
         weft_executor_race_at(executor, i, &race);
         if (race.step != step) continue;
-        print_race(&race);
+        print_race(n, &race);
         n->nraces++;
     }
 }

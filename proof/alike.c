@@ -5,44 +5,43 @@
  * another stream touches; buffers that several streams touch. */
 typedef struct motion {
     const proof_schedule *s;
-    uint32_t *stream_of; /* by buffer: plus one; SHARED */
-    uint32_t *number_of; /* by buffer: plus one, in order of first touch by a launch that counts; 0: none yet */
-    uint32_t *place_of;  /* by event: among those that count; PROOF_NONE */
-    uint32_t nbuffers;
+    const proof_class *class;
+    uint32_t *buffers; /* of those that several streams touch SHARED and their number, from 1 in order of first touch by
+                        * a launch that counts, 0 before; of others the stream plus one */
+    uint32_t *place_of; /* by event: among those that count; before that whether it is waited for */
+    uint32_t nbuffers, nplaces;
+    size_t next; /* the first event that was not looked at */
     bool with_ops;
     mixture contents;
 } motion;
 
-enum { SHARED = UINT32_MAX };
+enum { FIRST_LOOK = 16, MORE = 16 }; /* so many launches that count, then so many times as many */
+
+#define SHARED (UINT32_C(1) << 31) /* beyond any stream */
 
 static void find_shared(motion *m) {
     const proof_schedule *s = m->s;
     for (size_t i = 0; i < s->nevents; i++)
         for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++) {
-            uint32_t *of = &m->stream_of[s->accesses[k].buffer], stream = s->events[i].stream + 1;
+            uint32_t *of = &m->buffers[s->accesses[k].buffer], stream = s->events[i].stream + 1;
             *of = *of && *of != stream ? SHARED : stream;
         }
 }
 
 static bool is_shared(const motion *m, const proof_access *x) {
-    return m->stream_of[x->buffer] == SHARED;
+    return m->buffers[x->buffer] >= SHARED;
 }
 
-/* Numbers the launches that count. */
-static void find_places(motion *m) {
+static bool counts(const motion *m, size_t i) {
     const proof_schedule *s = m->s;
-    uint32_t n = 0;
-    for (size_t k = 0; k < s->nwaits; k++) m->place_of[s->waits[k]] = 1;
-    for (size_t i = 0; i < s->nevents; i++) {
-        const proof_event *e = &s->events[i], *end = e + 1;
-        bool counts =
-            m->place_of[i] || e->collective != PROOF_NONE || e->blocks_host || end->first_wait > e->first_wait;
-        for (size_t k = e->first_access; k < end->first_access && !counts; k++) counts = is_shared(m, &s->accesses[k]);
-        m->place_of[i] = counts ? n++ : PROOF_NONE;
-    }
+    const proof_event *e = &s->events[i], *end = e + 1;
+    if (m->place_of[i] || e->collective != PROOF_NONE || e->blocks_host || end->first_wait > e->first_wait) return true;
+    for (size_t k = e->first_access; k < end->first_access; k++)
+        if (is_shared(m, &s->accesses[k])) return true;
+    return false;
 }
 
-static void mix_collective(mixture *d, const proof_schedule *s, const proof_collective *c) {
+static void mix_collective(mixture *d, const proof_collective *c, const mixture *moved) {
     mix_text(d, c->kind);
     mix(d, (uint64_t)c->ring);
     mix(d, (uint64_t)c->peer << 1 | c->is_send);
@@ -50,21 +49,14 @@ static void mix_collective(mixture *d, const proof_schedule *s, const proof_coll
     mix(d, (uint64_t)c->count);
     mix(d, c->history);
     mix(d, (uint64_t)c->root << 1 | c->is_guarded);
-    mix(d, c->nmembers);
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        const proof_member *m = &s->members[c->first_member + i];
-        mix_text(d, m->name);
-        mix(d, (uint64_t)m->offset);
-        mix(d, (uint64_t)m->nbytes);
-    }
+    mix(d, moved->a);
+    mix(d, moved->b);
 }
 
 static void mix_access(motion *m, const proof_access *x) {
-    uint32_t *number = &m->number_of[x->buffer];
-    if (!*number) *number = ++m->nbuffers;
-    mix(&m->contents, (uint64_t)*number << 1 | x->is_write);
-    mix(&m->contents, (uint64_t)x->begin);
-    mix(&m->contents, (uint64_t)x->end);
+    uint32_t *of = &m->buffers[x->buffer];
+    if (*of == SHARED) *of |= ++m->nbuffers;
+    mix_three(&m->contents, (uint64_t)*of << 1 | x->is_write, (uint64_t)x->begin, (uint64_t)x->end);
 }
 
 static void mix_event(motion *m, size_t i) {
@@ -75,45 +67,95 @@ static void mix_event(motion *m, size_t i) {
     if (m->with_ops && e->op) mix_bytes(d, e->op->type->bytes, e->op->type->nbytes);
     if (m->with_ops) mix(d, e->op_index);
     mix(d, (uint64_t)(end->first_wait - e->first_wait) << 32 | (uint64_t)e->stream << 8 | flags);
-    for (size_t k = e->first_wait; k < end->first_wait; k++) mix(d, m->place_of[s->waits[k]]);
     for (size_t k = e->first_access; k < end->first_access; k++)
         if (is_shared(m, &s->accesses[k])) mix_access(m, &s->accesses[k]);
-    if (e->collective != PROOF_NONE) mix_collective(d, s, &s->collectives[e->collective]);
+    if (e->collective == PROOF_NONE) return;
+    mixture moved =
+        m->class->moved ? m->class->moved[e->collective] : sequences_moved(s, &s->collectives[e->collective]);
+    mix_collective(d, &s->collectives[e->collective], &moved);
 }
 
-static weft_status motion_of(const proof_schedule *s, bool with_ops, arena *a, mixture *out) {
-    motion m = {.s = s, .with_ops = with_ops, .contents = {1, 2}};
-    m.stream_of = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
-    m.number_of = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
-    m.place_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
-    if (!m.stream_of || !m.number_of || !m.place_of) return base_out_of_memory();
-    find_shared(&m);
-    find_places(&m);
-    mix(&m.contents, (uint64_t)s->joins_steps << 1 | s->launches_freely);
-    for (size_t t = 0; t < s->nstreams; t++) mix_text(&m.contents, s->streams[t]);
-    for (size_t i = 0; i < s->nevents; i++)
-        if (m.place_of[i] != PROOF_NONE) mix_event(&m, i);
-    *out = m.contents;
+static weft_status begin(motion *m, const proof_class *c, bool with_ops, arena *a) {
+    const proof_schedule *s = c->schedule;
+    *m = (motion){.s = s, .class = c, .with_ops = with_ops, .contents = {1, 2}};
+    m->buffers = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
+    m->place_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
+    if (!m->buffers || !m->place_of) return base_out_of_memory();
+    find_shared(m);
+    mix(&m->contents, (uint64_t)s->joins_steps << 1 | s->launches_freely);
+    for (size_t t = 0; t < s->nstreams; t++) mix_text(&m->contents, s->streams[t]);
+    for (size_t k = 0; k < s->nwaits; k++) m->place_of[s->waits[k]] = 1;
     return NULL;
 }
 
-weft_status alike_in_motion(const proof_schedule *schedules, size_t n, bool with_ops, arena *a, uint32_t **out) {
-    uint32_t *first = ARENA_ARRAY(a, uint32_t, n + 1);
-    mixture *motions = ARENA_ARRAY(a, mixture, n + 1);
-    if (!first || !motions) return base_out_of_memory();
-    for (size_t c = 0; c < n && n > 1; c++) {
-        arena scratch;
-        first[c] = (uint32_t)c; /* one that could not be made is like no other */
-        if (!schedules[c].context) continue;
-        first[c] = 0;
-        arena_init(&scratch, &schedules[c].context->allocator);
-        weft_status status = motion_of(&schedules[c], with_ops, &scratch, &motions[c]);
-        arena_fini(&scratch);
-        if (status) return status;
-        while (!mixture_equal(&motions[first[c]], &motions[c])) first[c]++;
+static void go_on(motion *m, uint32_t nplaces) {
+    for (; m->next < m->s->nevents && m->nplaces < nplaces; m->next++) {
+        if (!counts(m, m->next)) continue;
+        m->place_of[m->next] = m->nplaces++;
+        mix_event(m, m->next);
     }
-    *out = first;
+}
+
+/* Waits are mixed last: an event may wait for a later one. */
+static void end(motion *m) {
+    go_on(m, UINT32_MAX);
+    for (size_t k = 0; k < m->s->nwaits; k++) mix(&m->contents, m->place_of[m->s->waits[k]]);
+}
+
+/* Whether there is so much of everything in both that they may be. */
+static bool may_be_alike(const proof_schedule *x, const proof_schedule *y) {
+    return x->context && y->context && x->nstreams == y->nstreams && x->nwaits == y->nwaits &&
+           x->ncollectives == y->ncollectives && x->nmembers == y->nmembers;
+}
+
+/* The classes that another one seems to be like so far. */
+static void find_likely(const proof_class *classes, const mixture *so_far, size_t n, bool *out) {
+    for (size_t c = 0; c < n; c++) {
+        out[c] = false;
+        for (size_t d = 0; d < n && !out[c]; d++)
+            out[c] = d != c && mixture_equal(&so_far[c], &so_far[d]) &&
+                     may_be_alike(classes[c].schedule, classes[d].schedule);
+    }
+}
+
+static weft_status compare(const proof_class *classes, size_t n, bool with_ops, uint32_t *first, arena *a) {
+    motion *motions = ARENA_ARRAY(a, motion, n + 1);
+    mixture *so_far = ARENA_ARRAY(a, mixture, n + 1);
+    bool *likely = ARENA_ARRAY(a, bool, n + 1);
+    if (!motions || !so_far || !likely) return base_out_of_memory();
+    find_likely(classes, so_far, n, likely);
+    for (size_t c = 0; c < n; c++)
+        if (likely[c]) TRY(begin(&motions[c], &classes[c], with_ops, a));
+    bool is_more = true; /* what differs early is not followed to its end */
+    for (uint32_t nplaces = FIRST_LOOK; is_more && nplaces < UINT32_MAX / MORE; nplaces *= MORE) {
+        is_more = false;
+        for (size_t c = 0; c < n; c++) {
+            if (!likely[c]) continue;
+            go_on(&motions[c], nplaces);
+            so_far[c] = motions[c].contents;
+            is_more |= motions[c].next < motions[c].s->nevents;
+        }
+        find_likely(classes, so_far, n, likely);
+    }
+    for (size_t c = 0; c < n; c++) {
+        first[c] = (uint32_t)c; /* one that could not be made is like no other */
+        if (!likely[c]) continue;
+        end(&motions[c]);
+        first[c] = 0;
+        while (!likely[first[c]] || !mixture_equal(&motions[first[c]].contents, &motions[c].contents)) first[c]++;
+    }
     return NULL;
+}
+
+weft_status alike_in_motion(const proof_class *classes, size_t n, bool with_ops, arena *a, uint32_t **out) {
+    uint32_t *first = ARENA_ARRAY(a, uint32_t, n + 1);
+    arena scratch;
+    if (!first) return base_out_of_memory();
+    arena_init(&scratch, a->allocator);
+    weft_status status = n > 1 ? compare(classes, n, with_ops, first, &scratch) : NULL;
+    arena_fini(&scratch);
+    *out = first;
+    return status;
 }
 
 weft_status alike_ranks(const proof_ranks *ranks, const uint32_t *first_alike, arena *a, proof_ranks *out) {

@@ -15,6 +15,7 @@ typedef struct closure {
     uint64_t *launched; /* n rows of bits: which instructions are launched before it */
     uint64_t *done;     /* n rows of bits: which instructions are complete before it starts */
     uint32_t *instr_of; /* by event: of the first step, or PROOF_NONE */
+    uint32_t *records;  /* by event that others wait for: the same; of an op that runs a block it is in the block */
     list *touching;     /* by buffer: accesses */
     uint32_t *owner;    /* by access: its event */
 } closure;
@@ -51,7 +52,7 @@ static void close_over(closure *c) {
         }
         const list *waits = &z->waits[z->instrs[y].event];
         for (size_t i = 0; i < waits->count; i++) {
-            uint32_t x = c->instr_of[waits->items[i]];
+            uint32_t x = c->records[waits->items[i]];
             if (x == PROOF_NONE) continue;
             if (y >= half) add_done(c, x, y);
             if (x + (y >= half ? half : 0) < y) add_done(c, x + (y >= half ? half : 0), y);
@@ -107,11 +108,16 @@ static weft_status prepare(closure *c, proof_schedule *s, arena *a) {
     c->launched = ARENA_ARRAY(a, uint64_t, c->z.n * c->nwords + 1);
     c->done = ARENA_ARRAY(a, uint64_t, c->z.n * c->nwords + 1);
     c->instr_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
+    c->records = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
     c->touching = ARENA_ARRAY(a, list, s->nbuffers + 1);
     c->owner = ARENA_ARRAY(a, uint32_t, s->naccesses + 1);
-    if (!c->launched || !c->done || !c->instr_of || !c->touching || !c->owner) return base_out_of_memory();
-    for (size_t i = 0; i < s->nevents; i++) c->instr_of[i] = PROOF_NONE;
-    for (uint32_t i = 0; i < c->z.n / 2; i++) c->instr_of[c->z.instrs[i].event] = i;
+    if (!c->launched || !c->done || !c->instr_of || !c->records || !c->touching || !c->owner)
+        return base_out_of_memory();
+    for (size_t i = 0; i < s->nevents; i++) c->instr_of[i] = c->records[i] = PROOF_NONE;
+    for (uint32_t i = 0; i < c->z.n / 2; i++) {
+        c->instr_of[c->z.instrs[i].event] = i;
+        c->records[c->z.instrs[i].event] = c->records[c->z.instrs[i].covered] = i;
+    }
     close_over(c);
     return list_touching(c);
 }

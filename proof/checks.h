@@ -4,6 +4,7 @@
 
 #include "proof/findings.h"
 #include "proof/members.h"
+#include "proof/mixture.h"
 
 /* races.c: two consecutive steps of one rank; `rank` is named in findings. O(n S log n). */
 WEFT_MUST_USE weft_status check_races(const proof_schedule *s, int64_t rank, weft_findings *f);
@@ -32,6 +33,7 @@ typedef struct proof_class {
     uint32_t *order;
     uint32_t *peers; /* sends and receives by ring, peer and direction, in launch order */
     size_t npeers;
+    const mixture *moved; /* by collective: what it moves, by name and place; NULL: not looked at */
 } proof_class;
 
 typedef struct proof_ranks {
@@ -49,7 +51,10 @@ typedef struct proof_ranks {
 const int64_t *ring_members(const proof_ranks *r, int64_t rank, int64_t ring, size_t *out_count);
 /* sequences.c: fills in the class's schedule, order, sequences and peers. */
 WEFT_MUST_USE weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out);
-const ring_sequence *sequences_find(const proof_class *c, int64_t ring); /* NULL: issues nothing there */
+/* What a collective moves. */
+mixture sequences_moved(const proof_schedule *s, const proof_collective *c);
+WEFT_MUST_USE weft_status sequences_look_at_moved(proof_class *c, arena *a); /* of all that the class issues */
+const ring_sequence *sequences_find(const proof_class *c, int64_t ring);     /* NULL: issues nothing there */
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
 WEFT_MUST_USE weft_status check_pairing(const proof_ranks *r, weft_findings *f);
 /* ring_order.c: where streams launch by themselves, the collectives of a ring are ordered. */
@@ -61,7 +66,7 @@ WEFT_MUST_USE weft_status check_deadlock(const proof_ranks *r, weft_findings *f)
 WEFT_MUST_USE weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, int64_t max_queued,
                                       weft_findings *f);
 /* replicas.c: nothing that differs between ranks reaches state that must not. */
-WEFT_MUST_USE weft_status check_replicas(const weft_program *p, const program_rings *rings, int64_t rank,
+WEFT_MUST_USE weft_status check_replicas(const proof_schedule *s, const program_rings *rings, int64_t rank,
                                          int64_t nranks, weft_findings *f);
 /* overwritten.c: of a plan's schedule: a read finds what was written to its value, not to one laid over it. */
 WEFT_MUST_USE weft_status check_overwritten(const proof_schedule *s, int64_t rank, weft_findings *f);

@@ -46,9 +46,8 @@ static weft_status tell(const proof_schedule *s, const proof_collective *first, 
 weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_findings *f) {
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];
-        const weft_op *op = s->events[c->event].op;
-        const ring *r = program_find_ring(s->program, c->ring);
-        if (!op || !r || !op_find_attr(op, "nranks") || attr_int(op, "nranks", r->nranks) == r->nranks) continue;
+        const ring *r = c->made_for == PROOF_UNSAID ? NULL : program_find_ring(s->program, c->ring);
+        if (!r || c->made_for == r->nranks) continue;
         weft_finding *found;
         char words[256];
         TRY(finding_add(f, WEFT_VERDICT_INVALID_PROGRAM, &found));
@@ -57,7 +56,7 @@ weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_finding
         found->ring = c->ring;
         finding_op_text(&found->ops[0], words, sizeof words);
         TRY(finding_says(f, &found->message, "%s is made for %lld ranks, ring %lld has %d (rank %lld)", words,
-                         (long long)attr_int(op, "nranks", 0), (long long)c->ring, (int)r->nranks, (long long)rank));
+                         (long long)c->made_for, (long long)c->ring, (int)r->nranks, (long long)rank));
     }
     return NULL;
 }

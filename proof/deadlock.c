@@ -3,7 +3,11 @@
  * Nodes are launches; those that form one collective are one node, since none of them completes alone. An edge leads
  * from what must be complete to what cannot start before. Ranks of one class are looked at as one first: a cycle of the
  * whole is a cycle there too, so without one there nothing can hang. With one, what is left of the graph is taken apart
- * into ranks and looked at again. Cycles are found by taking away nodes that nothing left precedes (Kahn 1962). */
+ * into ranks and looked at again. Cycles are found by taking away nodes that nothing left precedes (Kahn 1962).
+ *
+ * Edges within a rank lead from a launch to a later one. So before all that, classes are looked at as if each ran its
+ * collectives one after another, and had no other launches: a cycle of the whole leads from collective to collective
+ * within a rank, each launched later than the one before, and is a cycle there too. */
 #include "program/grow.h"
 #include "proof/checks.h"
 
@@ -30,6 +34,7 @@ typedef struct waits_graph {
     uint32_t *npreceding;      /* by root: edges from what is left */
     uint32_t *first, *by_from; /* edges by the root that they leave */
     bool by_rank;
+    bool in_order; /* collectives alone, each waits for the one launched before it */
 } waits_graph;
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
@@ -41,7 +46,8 @@ static uint32_t find_root(waits_graph *g, uint32_t node) {
 
 static uint32_t node_of(const waits_graph *g, size_t actor_index, uint32_t event) {
     const actor *a = &g->actors[actor_index];
-    return a->index_of[event] == PROOF_NONE ? PROOF_NONE : a->first + a->index_of[event];
+    uint32_t index = g->in_order ? a->class->schedule->events[event].collective : a->index_of[event];
+    return index == PROOF_NONE ? PROOF_NONE : a->first + index;
 }
 
 static void unite(waits_graph *g, uint32_t x, uint32_t y) {
@@ -261,6 +267,12 @@ static weft_status add_edges(waits_graph *g, size_t actor_index) {
     return NULL;
 }
 
+static weft_status add_order(waits_graph *g, size_t actor_index) {
+    const actor *a = &g->actors[actor_index];
+    for (uint32_t i = 1; i < a->class->schedule->ncollectives; i++) TRY(add_edge(g, a->first + i - 1, a->first + i));
+    return NULL;
+}
+
 static weft_status index_edges(waits_graph *g) {
     g->npreceding = ARENA_ARRAY(g->arena, uint32_t, g->nnodes + 1);
     g->first = ARENA_ARRAY(g->arena, uint32_t, g->nnodes + 2);
@@ -296,7 +308,7 @@ static weft_status take_away(waits_graph *g, size_t *out_left) {
     return NULL;
 }
 
-/* --- the two looks ------------------------------------------------------------------------------------------------ */
+/* --- the looks ---------------------------------------------------------------------------------------------------- */
 
 static weft_status build(waits_graph *g, weft_findings *f) {
     const proof_ranks *r = g->ranks;
@@ -307,7 +319,7 @@ static weft_status build(waits_graph *g, weft_findings *f) {
     for (int64_t rank = 0; rank < r->nranks; rank++)
         if (is_given(r, rank)) TRY(unite_peers(g, rank, f));
     for (size_t i = 0; i < g->nactors; i++)
-        if (g->actors[i].class) TRY(add_edges(g, i));
+        if (g->actors[i].class) TRY(g->in_order ? add_order(g, i) : add_edges(g, i));
     return index_edges(g);
 }
 
@@ -317,14 +329,14 @@ static weft_status add_classes(waits_graph *g) {
     g->actors = ARENA_ARRAY(g->arena, actor, g->nactors + 1);
     if (!g->actors) return base_out_of_memory();
     size_t most = 0;
-    for (size_t c = 0; c < r->nclasses; c++)
+    for (size_t c = 0; c < r->nclasses && !g->in_order; c++)
         if (r->classes[c].schedule->nevents > most) most = r->classes[c].schedule->nevents;
     uint32_t *same = ARENA_ARRAY(g->arena, uint32_t, most + 1);
     if (!same) return base_out_of_memory();
     for (uint32_t i = 0; i < most; i++) same[i] = i;
     for (size_t c = 0; c < r->nclasses; c++) {
         g->actors[c] = (actor){.class = &r->classes[c], .index_of = same, .first = (uint32_t)g->nnodes};
-        g->nnodes += r->classes[c].schedule->nevents;
+        g->nnodes += g->in_order ? r->classes[c].schedule->ncollectives : r->classes[c].schedule->nevents;
     }
     for (int64_t rank = r->nranks; rank-- > 0;)
         if (is_given(r, rank)) g->actors[r->class_of[rank]].rank = rank;
@@ -449,10 +461,15 @@ static weft_status tell_cycle(waits_graph *g, weft_findings *f) {
 }
 
 static weft_status look(const proof_ranks *r, arena *a, weft_findings *f) {
-    waits_graph g = {.ranks = r, .arena = a}, apart = {.ranks = r, .arena = a};
+    waits_graph first = {.ranks = r, .arena = a, .in_order = true}, g = {.ranks = r, .arena = a};
+    waits_graph apart = {.ranks = r, .arena = a};
     size_t left;
+    TRY(add_classes(&first));
+    TRY(build(&first, f));
+    TRY(take_away(&first, &left));
+    if (!left) return NULL;
     TRY(add_classes(&g));
-    TRY(build(&g, f));
+    TRY(build(&g, NULL));
     TRY(take_away(&g, &left));
     if (!left) return NULL;
     TRY(add_ranks(&apart, &g));

@@ -17,6 +17,15 @@ static inline void mix(mixture *d, uint64_t word) {
     d->b ^= d->b >> 31;
 }
 
+/* Three words as one: what adds up to the same in both sums is not to be expected either. */
+static inline void mix_three(mixture *d, uint64_t x, uint64_t y, uint64_t z) {
+    d->a = (d->a ^ (x * 0xA24BAED4963EE407u + y * 0x9FB21C651E98DF25u + z)) * 0x9E3779B97F4A7C15u;
+    d->a ^= d->a >> 29;
+    d->b =
+        (d->b + (x * 0xD6E8FEB86659FD93u ^ (y * 0xE7037ED1A0B428DBu + z * 0x8EBC6AF09C88C6E3u))) * 0xC2B2AE3D27D4EB4Fu;
+    d->b ^= d->b >> 31;
+}
+
 static inline void mix_bytes(mixture *d, const void *bytes, size_t nbytes) {
     const unsigned char *at = bytes;
     mix(d, nbytes);

@@ -43,8 +43,11 @@ static bool same_part(const weft_var *v, int64_t x, int64_t y) {
 }
 
 static weft_status note_updates(ownership *o, uint32_t class, arena *a) {
-    FOR_EACH_OP(op, o->programs[class].program->blocks[0]) {
-        weft_var *param = op_has_effect(op, OP_OPTIMIZER) ? weft_op_output(op, "ParamOut", 0) : NULL;
+    const proof_schedule *s = &o->programs[class];
+    for (size_t i = 0; i < s->nupdates; i++) {
+        const weft_op *op = s->events[s->updates[i]].op;
+        bool counts = op->block == s->program->blocks[0] && op_has_effect((weft_op *)op, OP_OPTIMIZER);
+        weft_var *param = counts ? weft_op_output(op, "ParamOut", 0) : NULL;
         if (!param || !param->persistable) continue;
         const name *n = interner_get(&o->names, param->name->bytes, param->name->nbytes);
         if (!n) return base_out_of_memory();
@@ -93,6 +96,14 @@ static weft_status check_class(ownership *o, uint32_t class) {
     return NULL;
 }
 
+/* Whether each class updates what every other does. A name that only a sub-block declares is another var. */
+static bool update_the_same(const proof_schedule *programs, size_t nclasses) {
+    for (size_t c = 0; c < nclasses; c++)
+        if (programs[c].program->nblocks > 1 || !mixture_equal(&programs[c].updated, &programs[0].updated))
+            return false;
+    return true;
+}
+
 static weft_status compare(ownership *o, size_t nclasses, arena *a) {
     interner_init(&o->names, a);
     for (uint32_t c = 0; c < nclasses; c++) TRY(note_updates(o, c, a));
@@ -105,7 +116,7 @@ weft_status check_owners(const proof_schedule *programs, size_t nclasses, const 
     arena scratch;
     arena_init(&scratch, &f->context->allocator);
     ownership o = {.programs = programs, .first_rank = first_rank, .findings = f};
-    weft_status status = nclasses > 1 ? compare(&o, nclasses, &scratch) : NULL;
+    weft_status status = update_the_same(programs, nclasses) ? NULL : compare(&o, nclasses, &scratch);
     arena_fini(&scratch);
     return status;
 }

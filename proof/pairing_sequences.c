@@ -127,6 +127,9 @@ static weft_status tell_parts(pairing *p, const part *x, const part *y) {
 static bool same_members(const pairing *p, const proof_collective *x, const proof_collective *y) {
     const proof_member *a = p->a->schedule->members + x->first_member, *b = p->b->schedule->members + y->first_member;
     if (x->nmembers != y->nmembers) return false;
+    if (p->a->moved && p->b->moved &&
+        mixture_equal(&p->a->moved[x - p->a->schedule->collectives], &p->b->moved[y - p->b->schedule->collectives]))
+        return true;
     for (uint32_t i = 0; i < x->nmembers; i++)
         if (a[i].offset != b[i].offset || strcmp(a[i].name, b[i].name) != 0) return false;
     return true;

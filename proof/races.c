@@ -3,11 +3,21 @@
  *
  * Launches are taken in order, over two steps where they overlap. Of every byte range the last read and the last write
  * of each stream are known (ranges.c); a stream runs in order, so if its last conflicting access is complete when this
- * one starts, all of them are (order.c). Buffers that one stream alone touches cannot race. Each pair is told once. */
+ * one starts, all of them are (order.c). Each pair is told once.
+ *
+ * Most programs order all that touches a buffer, whatever the bytes. So a first look takes buffers as wholes, and byte
+ * ranges are made only of those where that is not enough. */
 #include "program/grow.h"
 #include "proof/across.h"
 #include "proof/schedule/order.h"
 #include "proof/schedule/ranges.h"
+
+/* The last accesses of a stream to a buffer, as a whole. */
+typedef struct whole_touch {
+    uint32_t stream_plus_1; /* 0: none */
+    uint32_t read, write;   /* epochs; 0: none */
+    uint32_t next;          /* of the same buffer; 0: none */
+} whole_touch;
 
 /* Streams that touch a buffer, in order of first touch. */
 typedef struct toucher {
@@ -21,16 +31,74 @@ typedef struct hunter {
     const proof_schedule *s;
     arena *arena;
     order_walk walk;
-    toucher **touchers;   /* by buffer */
-    byte_ranges *ranges;  /* by buffer; nstreams 0: one stream alone touches it */
+    whole_touch *touches; /* by buffer, then those that are next of others */
+    size_t ntouches, touch_capacity;
+    bool *doubtful;       /* by buffer: accesses to it are unordered, if not to the same bytes */
+    toucher **touchers;   /* by buffer, where it is doubtful */
+    byte_ranges *ranges;  /* by buffer; nstreams 0: none are needed */
     uint32_t *low, *high; /* by access: its parts */
     uint64_t *told;       /* pairs of events, and with ORDERED those that do not race: open addressing, 0 is free */
     size_t ntold, told_capacity;
     across *across; /* order that comes from other ranks; NULL: there are none */
     uint32_t class;
     int64_t rank;
+    int nsteps; /* where all streams are idle between steps, a second one shows nothing that the first does not */
     weft_findings *findings;
 } hunter;
+
+/* --- a first look ------------------------------------------------------------------------------------------------- */
+
+static weft_status begin_look(hunter *h) {
+    size_t n = h->s->nbuffers + 1;
+    h->doubtful = ARENA_ARRAY(h->arena, bool, n);
+    TRY(grow(h->arena, &h->touches, &h->touch_capacity, n, sizeof *h->touches));
+    h->ntouches = n;
+    return h->doubtful ? order_begin_clocks(&h->walk, h->s, h->arena) : base_out_of_memory();
+}
+
+static weft_status add_touch(hunter *h, size_t last, uint32_t stream, size_t *out) {
+    *out = last;
+    if (h->touches[last].stream_plus_1) {
+        TRY(grow(h->arena, &h->touches, &h->touch_capacity, h->ntouches + 1, sizeof *h->touches));
+        h->touches[last].next = (uint32_t)(*out = h->ntouches++);
+    }
+    h->touches[*out] = (whole_touch){.stream_plus_1 = stream + 1};
+    return NULL;
+}
+
+/* Whether an access of the launch at hand is behind all that conflicts with it on other streams; takes note of it. */
+static weft_status look_at(hunter *h, const proof_access *x, uint32_t stream, uint32_t epoch, bool *doubts) {
+    const uint32_t *clock = h->walk.clock;
+    size_t mine = SIZE_MAX, last = x->buffer;
+    for (size_t i = last; h->touches[i].stream_plus_1; i = h->touches[i].next) {
+        const whole_touch *t = &h->touches[i];
+        last = i;
+        if (t->stream_plus_1 == stream + 1)
+            mine = i;
+        else if (t->write > clock[t->stream_plus_1 - 1] || (x->is_write && t->read > clock[t->stream_plus_1 - 1]))
+            *doubts = h->doubtful[x->buffer] = true;
+        if (!t->next) break;
+    }
+    if (mine == SIZE_MAX) TRY(add_touch(h, last, stream, &mine));
+    *(x->is_write ? &h->touches[mine].write : &h->touches[mine].read) = epoch;
+    return NULL;
+}
+
+static weft_status look(hunter *h, bool *doubts) {
+    const proof_schedule *s = h->s;
+    TRY(begin_look(h));
+    for (int step = 0; step < h->nsteps; step++) {
+        for (size_t i = 0; i < s->nevents; i++) {
+            order_start(&h->walk, i);
+            uint32_t epoch = order_epoch_at_hand(&h->walk, i);
+            for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++)
+                TRY(look_at(h, &s->accesses[k], s->events[i].stream, epoch, doubts));
+            order_finish(&h->walk, i);
+        }
+        order_next_step(&h->walk);
+    }
+    return NULL;
+}
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
@@ -45,7 +113,7 @@ static weft_status list_touchers(hunter *h) {
     for (size_t i = 0; i < s->nevents; i++)
         for (size_t k = 0; k < proof_naccesses(s, i); k++) {
             uint32_t touched = s->accesses[s->events[i].first_access + k].buffer, stream = s->events[i].stream;
-            if (index_of(h, touched, stream) != PROOF_NONE) continue;
+            if (!h->doubtful[touched] || index_of(h, touched, stream) != PROOF_NONE) continue;
             toucher *t = ARENA_NEW(h->arena, toucher);
             if (!t) return base_out_of_memory();
             *t = (toucher){h->touchers[touched], stream, h->touchers[touched] ? h->touchers[touched]->index + 1 : 0};
@@ -231,10 +299,13 @@ static weft_status check_event(hunter *h, size_t event) {
     return NULL;
 }
 
-/* Where all streams are idle between steps, a second one shows nothing that the first does not. */
 static weft_status hunt(hunter *h) {
+    bool doubts = false;
+    h->nsteps = h->s->joins_steps ? 1 : 2;
+    TRY(look(h, &doubts));
+    if (!doubts) return NULL;
     TRY(prepare(h));
-    for (int step = 0; step < (h->s->joins_steps ? 1 : 2); step++) {
+    for (int step = 0; step < h->nsteps; step++) {
         for (size_t i = 0; i < h->s->nevents; i++) TRY(check_event(h, i));
         order_next_step(&h->walk);
     }

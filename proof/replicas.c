@@ -10,7 +10,7 @@
 #include "plan/plan.h"
 #include "proof/checks.h"
 
-enum { MAX_AXES = 32, MAX_DEPTH = 16 };
+enum { MAX_AXES = 32, MAX_DEPTH = 16, IS_PLAIN = 1, NOT_PLAIN };
 typedef uint32_t axes; /* bit i: axis i */
 
 /* Axis i has these ranks, as seen from `rank`. */
@@ -42,6 +42,7 @@ typedef struct flow {
     axes *of_ring;   /* by place of the ring in the program */
     var_state *vars; /* by var id */
     bool *entered;   /* by block */
+    uint8_t *plain;  /* by row of the op table: IS_PLAIN, NOT_PLAIN; 0: not looked at */
     axes guard;
     proof_schedule *places; /* one event, to name ops with */
 } flow;
@@ -285,6 +286,8 @@ static void write_outputs(flow *f, weft_op *op, uint32_t index, axes differs) {
         axes of_it = differs;
         if (feeds && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = shards_of(f, u->var->dist);
         if (unknown) of_it = shards_of(f, u->var->dist);
+        if (op_is(op, "c_softmax_with_cross_entropy") && name_is(op->outputs.slots[u_s].name, "Softmax"))
+            of_it |= axes_of_ring(f, op_ring(op)); /* the rank's classes */
         put(f, u->var_id, of_it, op, index);
     }
 }
@@ -414,12 +417,40 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
     return NULL;
 }
 
+/* Whether what ops of a type make differs as their inputs do, whatever the op. */
+static uint8_t look_at_type(const weft_op *op, const op_schema *s) {
+    bool plain = !(s->effects & (OP_ALIASES | OP_NO_BYTES | OP_COLLECTIVE | OP_OPTIMIZER)) && !is_feed_op(op) &&
+                 !op_is(op, "c_split") && !op_is(op, "update_loss_scaling");
+    for (size_t i = 0; i < s->ninputs; i++) plain &= !s->inputs[i].only_type;
+    for (size_t i = 0; i < s->noutputs; i++) plain &= s->outputs[i].view_of < 0;
+    return plain ? IS_PLAIN : NOT_PLAIN;
+}
+
+/* Most ops of most programs; false: not this one. */
+static bool sweep_plain(flow *f, weft_op *op, uint32_t index) {
+    const op_schema *s = op_schema_of(op);
+    axes differs = f->guard;
+    if (s && !f->plain[s->index]) f->plain[s->index] = look_at_type(op, s);
+    if (!s || f->plain[s->index] != IS_PLAIN) return false;
+    FOR_EACH_ARG(op, true, u) {
+        if (f->vars[u->var_id].parts) return false;
+    }
+    FOR_EACH_ARG(op, false, u) {
+        differs |= get(f, u->var_id);
+    }
+    FOR_EACH_ARG(op, true, u) {
+        put(f, u->var_id, differs, op, index);
+    }
+    return true;
+}
+
 static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     if (f->program->nblocks > 1 && op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
+    if (sweep_plain(f, op, index)) return NULL;
     if (op_has_effect(op, OP_ALIASES)) bind_names(f, op);
     bind_views(f, op);
     if (op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return NULL;
-    if (op_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
+    if (f->guard && op_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
         TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(f, op_ring(op))));
     TRY(check_update(f, op, index));
     bool updates = op_has_effect(op, OP_OPTIMIZER); /* told already: what follows is not told again */
@@ -444,7 +475,8 @@ static weft_status sweep(flow *f, const program_rings *rings, arena *a) {
     TRY(find_axes_of_rings(f, a));
     f->vars = ARENA_ARRAY(a, var_state, n);
     f->entered = ARENA_ARRAY(a, bool, p->nblocks);
-    if (!f->vars || !f->entered) return base_out_of_memory();
+    f->plain = ARENA_ARRAY(a, uint8_t, ops_count(p->context) + 1);
+    if (!f->vars || !f->entered || !f->plain) return base_out_of_memory();
     proof_schedule places;
     TRY(schedule_init(&places, p->context, a));
     TRY(schedule_event(&places, NULL, 0, 0, NULL));
@@ -452,9 +484,11 @@ static weft_status sweep(flow *f, const program_rings *rings, arena *a) {
     return sweep_block(f, p->blocks[0], 0, 0);
 }
 
-weft_status check_replicas(const weft_program *p, const program_rings *rings, int64_t rank, int64_t nranks,
+weft_status check_replicas(const proof_schedule *s, const program_rings *rings, int64_t rank, int64_t nranks,
                            weft_findings *findings) {
-    if (nranks < 2) return NULL;
+    const weft_program *p = s->program;
+    bool may_tell = s->nupdates > 0 || p->nblocks > 1; /* of an update, of a collective under a condition */
+    if (nranks < 2 || !may_tell) return NULL;
     arena scratch;
     arena_init(&scratch, &p->context->allocator);
     flow f = {.program = p, .findings = findings, .rank = p->has_dist && p->rank < 0 ? -1 : rank, .nranks = nranks};

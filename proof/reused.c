@@ -44,12 +44,10 @@ static bool is_freed(const proof_schedule *s, uint32_t buffer_id) {
     return s->memory[buffer_id].freed_by != PROOF_NONE && s->memory[buffer_id].owner != PROOF_NONE;
 }
 
-/* Accesses of other blocks are left out: the executor of such a block frees what is its own. */
 static weft_status find_uses(reuse *r) {
     const proof_schedule *s = r->s;
     for (uint32_t i = 0; i < s->nevents; i++) {
         const proof_event *e = &s->events[i];
-        if (!e->op || e->op->block != s->program->blocks[0]) continue;
         for (uint32_t k = e->first_access; k < s->events[i + 1].first_access; k++) {
             uint32_t of = s->accesses[k].buffer;
             uint32_t master = s->buffers[of].is_fed ? 0 : s->memory[of].owner;
@@ -104,7 +102,7 @@ static weft_status tell_handed_on(reuse *r, uint32_t buffer_id, const last_use *
     TRY(finding_add(r->findings, WEFT_VERDICT_RACE, &found));
     if (!found) return NULL;
     TRY(finding_op(r->findings, found, s, u->event, r->rank, x->is_write ? "writes" : "reads"));
-    TRY(finding_op(r->findings, found, s, s->memory[buffer_id].freed_by, r->rank, "lets go"));
+    TRY(finding_op(r->findings, found, s, s->memory[buffer_id].last, r->rank, "lets go"));
     TRY(finding_op(r->findings, found, s, taker, r->rank, "may get the memory"));
     found->begin = x->begin;
     found->end = x->end;
@@ -143,7 +141,8 @@ static uint32_t taken_by(const proof_schedule *s, size_t event) {
     return taken;
 }
 
-/* The first that may get memory that is free: if uses are complete for it, they are for all behind it. */
+/* The first that may get memory that is free: if uses are complete for it, they are for all behind it. What stands
+ * under a condition may not run, and leaves it to the next. */
 static weft_status hand_on(reuse *r, uint32_t event) {
     const proof_schedule *s = r->s;
     freed **f = &r->waiting[s->events[event].stream];

@@ -7,8 +7,11 @@
 
 typedef struct coverage {
     const proof_schedule *s;
-    bool *written;        /* by buffer, where it has no parts */
-    bool **parts_written; /* by buffer, where it has */
+    arena *arena;
+    bool *written;        /* by buffer: all of it */
+    bool *parts_written;  /* of all buffers that have parts */
+    uint32_t *first_part; /* by buffer: into parts_written */
+    bool *is_made;        /* by buffer: some op writes it; NULL: nobody asked yet */
     bool *told;           /* by buffer: one finding is enough */
     int64_t rank;
     weft_findings *findings;
@@ -19,7 +22,7 @@ static bool overlaps(const proof_part *p, const proof_access *x) {
 }
 
 /* The first part that ends behind `begin`. */
-static size_t first_part(const proof_buffer *b, int64_t begin) {
+static size_t part_behind(const proof_buffer *b, int64_t begin) {
     size_t low = 0, high = b->nparts;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -56,13 +59,13 @@ static bool keeps_padding_apart(const proof_event *e) {
 static weft_status read_parts(coverage *c, size_t event, const proof_access *x) {
     const proof_buffer *b = &c->s->buffers[x->buffer];
     char what[512];
-    size_t i = first_part(b, x->begin);
+    size_t i = part_behind(b, x->begin);
     int64_t covered = x->begin;
     for (; i < b->nparts && b->parts[i].begin < x->end; i++) {
         if (b->parts[i].begin > covered && !keeps_padding_apart(&c->s->events[event]))
             return tell(c, event, x, covered, b->parts[i].begin, "which are padding that nothing wrote");
         covered = b->parts[i].end;
-        if (c->parts_written[x->buffer][i]) continue;
+        if (c->parts_written[c->first_part[x->buffer] + i]) continue;
         snprintf(what, sizeof what, "where \"%s\" lies, which nothing wrote there before", b->parts[i].name);
         return tell(c, event, x, b->parts[i].begin, b->parts[i].end, what);
     }
@@ -71,11 +74,23 @@ static weft_status read_parts(coverage *c, size_t event, const proof_access *x) 
     return NULL;
 }
 
+/* What no op writes was there before: a feed, if its var does not say so. */
+static weft_status is_made(coverage *c, uint32_t buffer_id, bool *out) {
+    const proof_schedule *s = c->s;
+    bool ask = !c->is_made;
+    if (ask && !(c->is_made = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1))) return base_out_of_memory();
+    for (size_t k = 0; ask && k < s->naccesses; k++) c->is_made[s->accesses[k].buffer] |= s->accesses[k].is_write;
+    *out = c->is_made[buffer_id];
+    return NULL;
+}
+
 static weft_status read_bytes(coverage *c, size_t event, const proof_access *x) {
     const proof_buffer *b = &c->s->buffers[x->buffer];
-    if (b->is_given || c->s->events[event].is_guarded) return NULL;
-    if (b->parts) return c->written[x->buffer] ? NULL : read_parts(c, event, x);
-    return c->written[x->buffer] ? NULL : tell(c, event, x, x->begin, x->end, "which nothing wrote before");
+    bool made = false;
+    if (c->written[x->buffer] || b->is_given || c->s->events[event].is_guarded) return NULL;
+    if (b->parts) return read_parts(c, event, x);
+    TRY(is_made(c, x->buffer, &made));
+    return made ? tell(c, event, x, x->begin, x->end, "which nothing wrote before") : NULL;
 }
 
 /* Whether an op writes a buffer from its own bytes, so that padding holds what it held. */
@@ -89,32 +104,31 @@ static bool works_in_place(const coverage *c, size_t event, uint32_t written_buf
 
 /* `written` of a fused buffer: all of it at once, padding included. */
 static void write_bytes(coverage *c, size_t event, const proof_access *x) {
+    if (c->written[x->buffer]) return; /* and its parts are asked for no more */
     const proof_buffer *b = &c->s->buffers[x->buffer];
-    bool is_whole = !b->parts || (x->begin <= b->parts[0].begin && x->end > b->parts[b->nparts - 1].end);
+    bool is_whole = !b->nparts || (x->begin <= b->parts[0].begin && x->end > b->parts[b->nparts - 1].end);
     if (!b->parts || (is_whole && !works_in_place(c, event, x->buffer))) c->written[x->buffer] = true;
-    for (size_t i = b->parts ? first_part(b, x->begin) : 0; i < b->nparts && overlaps(&b->parts[i], x); i++)
-        c->parts_written[x->buffer][i] = true;
+    for (size_t i = b->parts ? part_behind(b, x->begin) : 0; i < b->nparts && overlaps(&b->parts[i], x); i++)
+        c->parts_written[c->first_part[x->buffer] + i] = true;
 }
 
-/* What no op writes was there before: a feed, if its var does not say so. */
-static weft_status start(coverage *c, arena *a) {
+static weft_status start(coverage *c) {
     const proof_schedule *s = c->s;
-    bool *is_written = ARENA_ARRAY(a, bool, s->nbuffers + 1);
-    c->written = ARENA_ARRAY(a, bool, s->nbuffers + 1);
-    c->told = ARENA_ARRAY(a, bool, s->nbuffers + 1);
-    c->parts_written = ARENA_ARRAY(a, bool *, s->nbuffers + 1);
-    if (!is_written || !c->written || !c->told || !c->parts_written) return base_out_of_memory();
-    for (size_t k = 0; k < s->naccesses; k++) is_written[s->accesses[k].buffer] |= s->accesses[k].is_write;
+    size_t nparts = 0;
+    c->written = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1);
+    c->told = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1);
+    c->first_part = ARENA_ARRAY(c->arena, uint32_t, s->nbuffers + 1);
+    if (!c->written || !c->told || !c->first_part) return base_out_of_memory();
     for (size_t i = 0; i < s->nbuffers; i++) {
-        c->written[i] = !is_written[i] && !s->buffers[i].parts;
-        if (s->buffers[i].parts && !(c->parts_written[i] = ARENA_ARRAY(a, bool, s->buffers[i].nparts + 1)))
-            return base_out_of_memory();
+        c->first_part[i] = (uint32_t)nparts;
+        nparts += s->buffers[i].nparts;
     }
-    return NULL;
+    c->parts_written = ARENA_ARRAY(c->arena, bool, nparts + 1);
+    return c->parts_written ? NULL : base_out_of_memory();
 }
 
-static weft_status sweep(coverage *c, arena *a) {
-    TRY(start(c, a));
+static weft_status sweep(coverage *c) {
+    TRY(start(c));
     for (size_t i = 0; i < c->s->nevents; i++) {
         const proof_access *first = c->s->accesses + c->s->events[i].first_access;
         size_t n = proof_naccesses(c->s, i);
@@ -129,8 +143,8 @@ static weft_status sweep(coverage *c, arena *a) {
 weft_status check_uninitialised(const proof_schedule *s, int64_t rank, weft_findings *f) {
     arena scratch;
     arena_init(&scratch, &s->context->allocator);
-    coverage c = {.s = s, .rank = rank, .findings = f};
-    weft_status status = sweep(&c, &scratch);
+    coverage c = {.s = s, .arena = &scratch, .rank = rank, .findings = f};
+    weft_status status = sweep(&c);
     arena_fini(&scratch);
     return status;
 }

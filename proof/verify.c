@@ -93,9 +93,10 @@ static weft_status list_ranks(verifier *v) {
     if (!all || !classes) return base_out_of_memory();
     for (int64_t i = 0; i < r->nranks; i++) all[i] = i;
     for (size_t c = 0; c < r->nclasses; c++) TRY(sequences_list(&v->schedules[c], &v->arena, &classes[c]));
+    for (size_t c = 0; c < r->nclasses && r->nclasses > 1; c++) TRY(sequences_look_at_moved(&classes[c], &v->arena));
     r->all = all;
     r->classes = classes;
-    TRY(alike_in_motion(v->schedules, r->nclasses, false, &v->arena, &v->alike));
+    TRY(alike_in_motion(classes, r->nclasses, false, &v->arena, &v->alike));
     v->is_calm = ARENA_ARRAY(&v->arena, bool, r->nclasses);
     v->is_joined = ARENA_ARRAY(&v->arena, bool, r->nclasses);
     if (!v->is_calm || !v->is_joined) return base_out_of_memory();
@@ -116,7 +117,7 @@ static weft_status judge_replicas(verifier *v, size_t class) {
     size_t before = v->findings->count + v->findings->nleft_out, first = 0;
     while (!mixture_equal(&of->flows[first], &of->flows[class])) first++;
     if (first != class && v->is_joined[first]) return NULL;
-    TRY(check_replicas(of->programs[class], &of->rings_of[of->first_rank[class]], of->first_rank[class], of->nranks,
+    TRY(check_replicas(&v->programs[class], &of->rings_of[of->first_rank[class]], of->first_rank[class], of->nranks,
                        v->findings));
     v->is_joined[class] = v->findings->count + v->findings->nleft_out == before;
     return NULL;
@@ -184,7 +185,7 @@ static weft_status judge_ranks(verifier *v) {
     f->count = count;
     f->nnotes = nnotes;
     f->nleft_out = nleft_out;
-    TRY(alike_in_motion(v->schedules, v->ranks.nclasses, true, &v->arena, &alike));
+    TRY(alike_in_motion(v->ranks.classes, v->ranks.nclasses, true, &v->arena, &alike));
     return ask_ranks(v, alike);
 }
 

@@ -78,6 +78,7 @@ static weft_status check(cert_checker *c) {
     TRY(check_pair(c));
     if (!c->words) TRY(check_rings(c));
     if (!c->words) TRY(cert_prepare_claims(c));
+    if (!c->words) TRY(cert_check_losses(c));
     if (!c->words) TRY(cert_walk_before(c));
     if (!c->words) TRY(cert_walk_after(c));
     return c->words ? NULL : cert_check_claims(c);
@@ -95,6 +96,8 @@ static weft_status word_verdict(const cert_checker *c, const char *without, weft
     else
         buffer_format(&words, "%zu claims of %zu pass%s, %zu values", c->doc.nclaims, c->doc.npasses,
                       c->doc.npasses == 1 ? "" : "es", c->nchecked);
+    if (*out_verdict == WEFT_CERTIFIED && c->underived)
+        buffer_format(&words, "; how ranks' losses combine is not derived of %s", c->underived);
     return buffer_take(&words, out_words, out_nwords);
 }
 

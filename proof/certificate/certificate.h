@@ -185,7 +185,8 @@ typedef struct cert_checker {
     const cert_claim *ranks; /* NULL: none */
     bool *is_split_feed;     /* by var id of the program before */
     bool *is_feed;
-    size_t nchecked; /* values that were held against each other */
+    size_t nchecked;       /* values that were held against each other */
+    const char *underived; /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
 } cert_checker;
 
 /* Keeps the first words; always NULL or out of memory. */
@@ -239,5 +240,7 @@ WEFT_MUST_USE weft_status cert_number_ops(cert_checker *c);
 /* What must be known of claims before the programs are followed. */
 WEFT_MUST_USE weft_status cert_prepare_claims(cert_checker *c);
 WEFT_MUST_USE weft_status cert_check_claims(cert_checker *c);
+/* How losses of ranks combine, from the program before (losses.c). */
+WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);
 
 #endif

@@ -78,7 +78,7 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
                (!dtype_is_float(h->dtype) || !dtype_is_float(l->t->items[x->term].dtype))) {
         *out = lift_unknown(id, "a share of a sum over ranks loses its fraction: a reduce is missing");
     } else if (h->kind == HEAD_PART && cut) {
-        *out = lift_unknown(id, "a slice of a rank's part");
+        TRY(lift_slice(l, id, x, out));
     } else {
         value v = value_of(x->term);
         TRY(term_again(l->t, id, &v, &v));
@@ -172,6 +172,7 @@ done:
 
 static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     lifted x;
+    bool is_slice = false;
     switch (term_head(l->t, id)->kind) {
     case HEAD_INPUT: return lift_input(l, rank, id, out);
     case HEAD_RANDOM:
@@ -186,7 +187,8 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     case HEAD_RESHAPE:
         x = l->known[rank][term_args(l->t, id)[0].term];
         if (lift_is_open(&x)) return *out = x, NULL;
-        return lift_unary(l, id, &x, out);
+        if (term_is(l->t, id, HEAD_RESHAPE)) TRY(lift_shaped_slice(l, rank, id, &is_slice, out));
+        return is_slice ? NULL : lift_unary(l, id, &x, out);
     case HEAD_SUM:
     case HEAD_FLAT:
     case HEAD_SELECT: return lift_several(l, rank, id, out);

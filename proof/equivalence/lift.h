@@ -95,23 +95,61 @@ WEFT_MUST_USE weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool
 void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *made);
 
 /* lift_collectives.c */
+/* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;
+ * TERM_NONE: nothing that goes with it. */
+uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes); /* they differ along `axes` only */
 WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* An op that the schema calls a collective; false: it is not followed. */
 WEFT_MUST_USE weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out);
+/* lift_sums.c: a sum over the ranks along `axes` of what is not the like of one another. */
+WEFT_MUST_USE weft_status lift_sum_of_different(lifter *l, size_t rank, uint32_t id, uint32_t axes, lifted *out);
 /* Which terms come from which collectives. */
 WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
 
-/* lift_boxes.c: an all-gather of parts along any dimensions; a concatenation of such, over serial values; a slice that
- * is the rank's part of what all have. */
+/* lift_boxes.c. A box of `of`, whose extents are known: offset and extent of each dimension. */
+typedef struct box {
+    uint32_t of;
+    size_t ndim;
+    int64_t whole[WEFT_MAX_RANK], offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
+} box;
+WEFT_MUST_USE weft_status lift_make_box(terms *t, const box *b, value *out);
+/* The term as a box of another, of which it may be a slice, rows, or one of the equal parts of a split. */
+bool lift_as_box(const terms *t, uint32_t id, box *out);
+/* Boxes that lie one after another along `axis`, as one; false: they do not. */
+bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
+/* An all-gather of parts along any dimensions; a concatenation of such, over serial values; a slice that is the rank's
+ * part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
 WEFT_MUST_USE weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is,
                                           uint32_t *out);
 bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out);
 
-/* lift_table.c: c_embedding and its gradient. */
+/* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
+WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+WEFT_MUST_USE weft_status lift_slice(lifter *l, uint32_t id, const lifted *x, lifted *out);
+/* The same under other extents, where these make the slices of ranks those of one value along any dimension. */
+WEFT_MUST_USE weft_status lift_shaped_slice(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out);
+
+/* lift_table.c. The value of a slot's argument; NULL: it has none. */
+const lifted *lift_argument(const weft_op *op, const lifted *args, const char *slot_text);
+/* The output `id` of an op over these values, as the serial program's op computes it that does the same with all of
+ * what ranks have parts of; of *made the term, TERM_NONE: there is none. */
+typedef struct serial_op {
+    const char *type;
+    bool (*fits)(const weft_op *serial, const weft_op *own); /* whether its attrs are those that belong to `own` */
+} serial_op;
+WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
+                                         const serial_op *like, lifted *made);
+/* c_embedding and its gradient. */
 WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                      size_t n, lifted *out);
+
+/* lift_classes.c: c_softmax_with_cross_entropy, which communicates, and its gradient. */
+WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
+                                            size_t n, lifted *out);
 
 /* lift_ops.c: the op behind output `id`. */
 WEFT_MUST_USE weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out);

@@ -6,18 +6,11 @@
  * have is the rank's part where its placement says so, and its bounds are those of the part. */
 #include "proof/equivalence/lift.h"
 
-/* A box of `of`, whose extents are known: offset and extent of each dimension. */
-typedef struct box {
-    uint32_t of;
-    size_t ndim;
-    int64_t whole[WEFT_MAX_RANK], offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
-} box;
-
 static bool is_cut_at(const box *b, size_t d) {
     return b->extent[d] != b->whole[d];
 }
 
-static weft_status make_box(terms *t, const box *b, value *out) {
+weft_status lift_make_box(terms *t, const box *b, value *out) {
     bool inner = false;
     int64_t row = 1;
     for (size_t d = 1; d < b->ndim; d++) inner |= is_cut_at(b, d), row = lift_product(row, b->whole[d]);
@@ -40,20 +33,85 @@ static weft_status make_box(terms *t, const box *b, value *out) {
     return term_make(t, head_id, &of, 1, t->items[b->of].dtype, b->ndim, b->extent, &out->term);
 }
 
-/* The term as a box that is cut along some inner dimension; false: it is none. */
-static bool as_box(const terms *t, uint32_t id, box *out) {
-    const head *h = term_head(t, id);
-    size_t ndim;
-    if (h->kind != HEAD_BOX) return false;
-    out->of = term_args(t, id)[0].term;
-    const int64_t *dims = term_dims(t, out->of, &ndim);
-    if (!dims || ndim != h->nints / 2) return false;
-    out->ndim = ndim;
-    for (size_t d = 0; d < ndim; d++) {
-        out->whole[d] = dims[d];
-        out->offset[d] = h->ints[2 * d], out->extent[d] = h->ints[2 * d + 1];
+/* All of a term; false: its extents are not known. */
+static bool box_whole(const terms *t, uint32_t id, box *out) {
+    const int64_t *dims = term_dims(t, id, &out->ndim);
+    if (!dims || out->ndim > WEFT_MAX_RANK || term_numel(t, id) < 0) return false;
+    out->of = id;
+    for (size_t d = 0; d < out->ndim; d++) out->whole[d] = out->extent[d] = dims[d], out->offset[d] = 0;
+    return true;
+}
+
+/* The bounds of a slice, clamped; false: they are not known, or dimensions go away. */
+static bool slice_bounds(const weft_op *op, box *b) {
+    size_t n, nstarts, nends, ndropped;
+    const int64_t *axes = attr_ints(op, "axes", &n), *starts = attr_ints(op, "starts", &nstarts);
+    const int64_t *ends = attr_ints(op, "ends", &nends);
+    (void)attr_ints(op, "decrease_axis", &ndropped);
+    if (n != nstarts || n != nends || ndropped) return false;
+    for (size_t d = 0; d < b->ndim; d++) b->offset[d] = 0, b->extent[d] = b->whole[d];
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = axes[i] < 0 ? axes[i] + (int64_t)b->ndim : axes[i];
+        if (d < 0 || d >= (int64_t)b->ndim) return false;
+        int64_t extent = b->whole[d], from = starts[i] < 0 ? starts[i] + extent : starts[i];
+        int64_t to = ends[i] < 0 ? ends[i] + extent : ends[i] > extent ? extent : ends[i];
+        if (from < 0 || to <= from) return false;
+        b->offset[d] = from, b->extent[d] = to - from;
     }
     return true;
+}
+
+/* The term as a box that is cut along some inner dimension; false: it is none. */
+static bool is_box(const terms *t, uint32_t id, box *out) {
+    const head *h = term_head(t, id);
+    if (h->kind != HEAD_BOX || !box_whole(t, term_args(t, id)[0].term, out) || out->ndim != h->nints / 2) return false;
+    for (size_t d = 0; d < out->ndim; d++) out->offset[d] = h->ints[2 * d], out->extent[d] = h->ints[2 * d + 1];
+    return true;
+}
+
+/* Rows of a term under its own extents. */
+static bool is_rows(const terms *t, uint32_t id, box *out) {
+    size_t ndim;
+    const int64_t *dims = term_dims(t, id, &ndim);
+    uint32_t part = term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
+    if (!dims || ndim == 0 || !term_is(t, part, HEAD_PART) || term_args(t, part)[0].factor != FACTOR_ONE) return false;
+    const head *h = term_head(t, part);
+    if (!box_whole(t, term_args(t, part)[0].term, out) || out->ndim != ndim) return false;
+    int64_t row = 1;
+    for (size_t d = 1; d < ndim; d++) {
+        if (dims[d] != out->whole[d]) return false;
+        row = lift_product(row, dims[d]);
+    }
+    if (row <= 0 || h->ints[0] < 0 || h->ints[0] % row || h->ints[1] != lift_product(row, dims[0])) return false;
+    out->offset[0] = h->ints[0] / row, out->extent[0] = dims[0];
+    return true;
+}
+
+/* An output of a split into equal parts, or of a slice. */
+static bool is_op_box(const terms *t, uint32_t id, box *out) {
+    if (!term_is(t, id, HEAD_OUT)) return false;
+    uint32_t from = term_args(t, id)[0].term;
+    const head *h = term_head(t, from);
+    size_t ndim, index = (size_t)term_head(t, id)->ints[1];
+    const int64_t *dims = term_dims(t, id, &ndim);
+    if (h->kind != HEAD_OP || !h->op || t->items[from].nargs != 1 || !dims) return false;
+    if (term_args(t, from)[0].factor != FACTOR_ONE || !box_whole(t, term_args(t, from)[0].term, out)) return false;
+    if (out->ndim != ndim) return false;
+    if (op_is(h->op, "slice")) return slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
+    const slot *outs = op_is(h->op, "split") ? op_find_slot(h->op, true, "Out") : NULL;
+    int64_t axis = attr_int(h->op, "axis", 0);
+    if (!outs || axis < 0 || axis >= (int64_t)ndim) return false;
+    size_t nsections;
+    const int64_t *sections = attr_ints(h->op, "sections", &nsections);
+    for (size_t i = 0; i < nsections; i++)
+        if (sections[i] != dims[axis]) return false;
+    if (lift_product(dims[axis], outs->nargs) != out->whole[axis]) return false;
+    out->offset[axis] = lift_product(dims[axis], (int64_t)index), out->extent[axis] = dims[axis];
+    return true;
+}
+
+bool lift_as_box(const terms *t, uint32_t id, box *out) {
+    return is_box(t, id, out) || is_op_box(t, id, out) || is_rows(t, id, out);
 }
 
 /* The part of the value `x` that the rank holds, whose own extents are `dims`. */
@@ -97,7 +155,7 @@ weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op
     for (int i = 0; i < r->nranks; i++) {
         box b;
         if (!part_box(l, (size_t)r->ranks[i], x, ndim, local, &b)) goto done;
-        TRY_DONE(make_box(l->t, &b, &parts[i]));
+        TRY_DONE(lift_make_box(l->t, &b, &parts[i]));
         ranges[2 * i] = i * n, ranges[2 * i + 1] = n;
     }
     TRY_DONE(term_flat(l->t, parts, ranges, (size_t)r->nranks, n * r->nranks, &all));
@@ -117,42 +175,36 @@ static bool follows(const box *a, const box *b, size_t axis) {
     return true;
 }
 
-weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is, uint32_t *out) {
-    box all, next;
-    *out_is = false;
-    if (!op_is(op, "concat") || n == 0 || !as_box(l->t, args[0].term, &all)) return NULL;
-    int64_t axis = attr_int(op, "axis", 0);
-    if (axis < 0) axis += (int64_t)all.ndim;
-    const slot *tensor = op_find_slot(op, false, "AxisTensor");
-    if (axis < 0 || axis >= (int64_t)all.ndim || (tensor && tensor->nargs)) return NULL;
+bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
+    *out = boxes[0];
     for (size_t i = 1; i < n; i++) {
-        if (!as_box(l->t, args[i].term, &next) || !follows(&all, &next, (size_t)axis)) return NULL;
-        all.extent[axis] += next.extent[axis];
-    }
-    value v;
-    TRY(make_box(l->t, &all, &v));
-    *out = v.term;
-    *out_is = true;
-    return NULL;
-}
-
-/* The bounds of a slice, clamped; false: they are not known, or dimensions go away. */
-static bool slice_bounds(const weft_op *op, box *b) {
-    size_t n, nstarts, nends, ndropped;
-    const int64_t *axes = attr_ints(op, "axes", &n), *starts = attr_ints(op, "starts", &nstarts);
-    const int64_t *ends = attr_ints(op, "ends", &nends);
-    (void)attr_ints(op, "decrease_axis", &ndropped);
-    if (n != nstarts || n != nends || ndropped) return false;
-    for (size_t d = 0; d < b->ndim; d++) b->offset[d] = 0, b->extent[d] = b->whole[d];
-    for (size_t i = 0; i < n; i++) {
-        int64_t d = axes[i] < 0 ? axes[i] + (int64_t)b->ndim : axes[i];
-        if (d < 0 || d >= (int64_t)b->ndim) return false;
-        int64_t extent = b->whole[d], from = starts[i] < 0 ? starts[i] + extent : starts[i];
-        int64_t to = ends[i] < 0 ? ends[i] + extent : ends[i] > extent ? extent : ends[i];
-        if (from < 0 || to <= from) return false;
-        b->offset[d] = from, b->extent[d] = to - from;
+        if (axis >= out->ndim || !follows(out, &boxes[i], axis)) return false;
+        out->extent[axis] += boxes[i].extent[axis];
     }
     return true;
+}
+
+weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is, uint32_t *out) {
+    const slot *tensor = op_find_slot(op, false, "AxisTensor");
+    *out_is = false;
+    if (!op_is(op, "concat") || n == 0 || (tensor && tensor->nargs)) return NULL;
+    arena memory;
+    arena_init(&memory, &l->t->context->allocator);
+    weft_status status = NULL;
+    box *boxes = ARENA_ARRAY(&memory, box, n), all;
+    if (!boxes) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < n; i++)
+        if (args[i].factor != FACTOR_ONE || !is_box(l->t, args[i].term, &boxes[i])) goto done;
+    int64_t axis = attr_int(op, "axis", 0);
+    if (axis < 0) axis += (int64_t)boxes[0].ndim;
+    if (axis < 0 || axis >= (int64_t)boxes[0].ndim || !lift_join(boxes, n, (size_t)axis, &all)) goto done;
+    value v;
+    TRY_DONE(lift_make_box(l->t, &all, &v));
+    *out = v.term;
+    *out_is = true;
+done:
+    arena_fini(&memory);
+    return status;
 }
 
 bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {

@@ -73,21 +73,25 @@ static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t ra
 
 typedef enum agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } agreement;
 
-static bool is_member(const lifter *l, size_t self, size_t rank, uint32_t axes) {
+bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes) {
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (!(axes >> i & 1) && l->grid.at[self][i] != l->grid.at[rank][i]) return false;
     return true;
 }
 
+uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    uint32_t at = l->record[self][id], theirs;
+    const collective *c = at ? partner_of(l, self, at - 1, rank) : NULL;
+    uint32_t argument = c ? argument_of(l, self, id, rank) : TERM_NONE;
+    return argument != TERM_NONE && lift_ring_axes(l, rank, c->op, &theirs) && theirs == axes ? argument : TERM_NONE;
+}
+
 /* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
 static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x) {
-    uint32_t at = l->record[self][id];
     for (size_t i = 0; i < l->nranks; i++) {
-        uint32_t theirs;
-        if (i == self || !is_member(l, self, i, axes)) continue;
-        const collective *c = partner_of(l, self, at - 1, i);
-        uint32_t argument = c ? argument_of(l, self, id, i) : TERM_NONE;
-        if (argument == TERM_NONE || !lift_ring_axes(l, i, c->op, &theirs) || theirs != axes) return MEMBERS_DIFFER;
+        if (i == self || !lift_is_member(l, self, i, axes)) continue;
+        uint32_t argument = lift_members_argument(l, self, id, axes, i);
+        if (argument == TERM_NONE) return MEMBERS_DIFFER;
         const lifted *y = &l->known[i][argument];
         if (y->state == LIFT_PENDING) return MEMBERS_WAIT;
         if (y->state != x->state || y->term != x->term || y->family != x->family ||
@@ -119,38 +123,6 @@ static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint
     return NULL;
 }
 
-/* A sum over all ranks of what different programs give: each must be the same on all ranks, of its rank's own. */
-static weft_status sum_of_different(lifter *l, size_t rank, uint32_t id, lifted *out) {
-    value *args = base_alloc(&l->t->context->allocator, l->nranks * sizeof *args);
-    if (!args) return base_out_of_memory();
-    weft_status status = NULL;
-    *out = lift_same(TERM_NONE);
-    for (size_t i = 0; i < l->nranks && out->state == LIFT_KNOWN; i++) {
-        uint32_t argument = argument_of(l, rank, id, i);
-        lifted x = argument == TERM_NONE ? lift_unknown(id, "another rank has no collective to go with it")
-                                         : l->known[i][argument];
-        if (lift_is_open(&x))
-            *out = x;
-        else if (!lift_is_same(l, &x))
-            *out = lift_unknown(id, "ranks give it different values that are parts or shares");
-        else
-            args[i] = value_of(x.term);
-    }
-    value sum;
-    int32_t dtype = l->t->items[id].dtype;
-    if (out->state == LIFT_KNOWN) status = term_sum(l->t, args, l->nranks, dtype, &sum);
-    if (!status && out->state == LIFT_KNOWN) out->term = sum.term;
-    base_free(&l->t->context->allocator, args, l->nranks * sizeof *args);
-    return status;
-}
-
-/* Whether no other rank gives it anything else, as far as terms tell. */
-static bool all_give_same_term(const lifter *l, size_t rank, uint32_t id) {
-    for (size_t i = 0; i < l->nranks; i++)
-        if (argument_of(l, rank, id, i) != term_args(l->t, id)[0].term) return false;
-    return true;
-}
-
 weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const head *h = term_head(l->t, id);
     weft_reduce reduce = h->reduce;
@@ -159,10 +131,6 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const lifted x = l->known[rank][own];
     const weft_op *op = at ? l->outputs[rank].collectives[at - 1].op : NULL;
     bool full = h->ints && h->nints == l->nranks;
-    if (op && full && reduce == WEFT_REDUCE_SUM && !l->uniform && !all_give_same_term(l, rank, id)) {
-        if (lift_is_open(&x) || members_agree(l, rank, id, all, &x) == MEMBERS_DIFFER)
-            return sum_of_different(l, rank, id, out);
-    }
     if (lift_is_open(&x)) return *out = x, NULL;
     if (full)
         axes = all;
@@ -172,6 +140,7 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     }
     agreement found = op ? members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER && reduce == WEFT_REDUCE_SUM) return lift_sum_of_different(l, rank, id, axes, out);
     if (found == MEMBERS_DIFFER) {
         *out = lift_unknown(id, "ranks give it different values");
         return NULL;
@@ -269,11 +238,13 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     uint32_t of = term_args(l->t, id)[0].term;
     if (is_one_of(op, "c_broadcast", "broadcast") || is_one_of(op, "c_reduce_sum", "reduce"))
         return lift_rooted(l, rank, id, op, out);
+    if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
     *out = lift_unknown(id, "this collective is not followed");
     if (l->t->items[of].nargs != 1) return NULL;
     uint32_t argument = term_args(l->t, of)[0].term;
     const lifted x = l->known[rank][argument];
     int last = l->t->items[argument].ndim - 1;
+    if (is_one_of(op, "alltoall", "all_to_all")) return lift_all_to_all(l, rank, id, op, out);
     if (lift_is_open(&x)) return *out = x, NULL;
     bool cuts = op_is(op, "c_split");
     if (!cuts && !l->record[rank][id]) return NULL;

@@ -164,6 +164,8 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
         *out = *open;
     else if (op_is(own.op, "c_embedding") || op_is(own.op, "c_embedding_grad"))
         TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
+    else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))
+        TRY_DONE(lift_classes_grad(l, rank, id, own.op, f.args, n, out));
     else if (n != 1 || !lift_takes_part(l, rank, own.op, &f.args[0], out))
         TRY_DONE(follow(&f, out));
 done:

@@ -2,7 +2,8 @@
  * zeros for the rest: a share of the serial program's lookup_table_v2. The gradient of its rows is their part of the
  * serial one.
  *
- * The serial op has other attrs, so its head is taken from the serial program: the lookup in the same table. */
+ * The serial op has other attrs, so its head is taken from the serial program: that of any op that does the same, and
+ * best of one with the same arguments, if it has such attrs in more than one way. */
 #include "proof/equivalence/lift.h"
 
 typedef struct lookup {
@@ -15,60 +16,82 @@ typedef struct lookup {
 } lookup;
 
 /* The value of a slot's argument; NULL: it has none. */
-static const lifted *argument(const weft_op *op, const lifted *args, const char *slot_text) {
+const lifted *lift_argument(const weft_op *op, const lifted *args, const char *slot_text) {
     for (size_t i = 0, at = 0; i < op->inputs.count; at += op->inputs.slots[i++].nargs)
         if (op->inputs.slots[i].nargs && name_is(op->inputs.slots[i].name, slot_text)) return &args[at];
     return NULL;
 }
 
-/* An op of the programs that looks up in the table, without a row for padding; TERM_NONE: there is none. */
-static uint32_t find_serial_op(const lookup *k, const char *type) {
-    const terms *t = k->l->t;
-    for (size_t i = 0; i < k->l->nterms; i++) {
-        const head *h = term_head(t, (uint32_t)i);
-        if (h->kind != HEAD_OP || !h->op || !op_is(h->op, type) || attr_int(h->op, "padding_idx", -1) != -1) continue;
-        for (size_t s = 0, at = 0; s < h->op->inputs.count; at += h->op->inputs.slots[s++].nargs)
-            if (h->op->inputs.slots[s].nargs && name_is(h->op->inputs.slots[s].name, "W") &&
-                term_args(t, (uint32_t)i)[at].term == k->w->term)
-                return (uint32_t)i;
+/* --- the serial program's op -------------------------------------------------------------------------------------- */
+
+/* How many of its arguments are what `op` has in the slots of the same names. */
+static size_t count_alike(const terms *t, uint32_t id, const weft_op *op, const lifted *args) {
+    const weft_op *like = term_head(t, id)->op;
+    size_t n = 0;
+    for (size_t s = 0, at = 0; s < like->inputs.count; at += like->inputs.slots[s++].nargs) {
+        const lifted *x =
+            like->inputs.slots[s].nargs ? lift_argument(op, args, like->inputs.slots[s].name->bytes) : NULL;
+        n += x && term_args(t, id)[at].term == x->term;
     }
-    return TERM_NONE;
+    return n;
+}
+
+/* The op of that type that fits, with the most arguments alike; TERM_NONE: there is none. */
+static uint32_t find_serial_op(const lifter *l, const weft_op *op, const lifted *args, const serial_op *like) {
+    const terms *t = l->t;
+    uint32_t best = TERM_NONE;
+    size_t most = 0;
+    for (size_t i = 0; i < l->nterms; i++) {
+        const head *h = term_head(t, (uint32_t)i);
+        if (h->kind != HEAD_OP || !h->op || !op_is(h->op, like->type) || !like->fits(h->op, op)) continue;
+        size_t alike = count_alike(t, (uint32_t)i, op, args);
+        if (best == TERM_NONE || alike > most) best = (uint32_t)i, most = alike;
+    }
+    return best;
 }
 
 /* The head of that op's output; TERM_NONE: nothing uses it. */
-static uint32_t find_output_head(const lookup *k, uint32_t op, const char *slot_text) {
-    const terms *t = k->l->t;
-    for (size_t i = op; i < k->l->nterms; i++)
+static uint32_t find_output_head(const lifter *l, uint32_t op, const char *slot_text) {
+    const terms *t = l->t;
+    for (size_t i = op; i < l->nterms; i++)
         if (term_is(t, (uint32_t)i, HEAD_OUT) && term_args(t, (uint32_t)i)[0].term == op &&
             strcmp(term_head(t, (uint32_t)i)->label, slot_text) == 0)
             return t->items[i].head;
     return TERM_NONE;
 }
 
-/* The serial program's lookup over these values. */
-static weft_status look_up(lookup *k, const char *type, const char *slot_text, lifted *made) {
-    terms *t = k->l->t;
-    uint32_t op = find_serial_op(k, type), made_op;
-    uint32_t head_id = op == TERM_NONE ? TERM_NONE : find_output_head(k, op, slot_text);
+weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args, const serial_op *like,
+                           lifted *made) {
+    terms *t = l->t;
+    uint32_t found = find_serial_op(l, op, args, like), made_op;
+    uint32_t head_id = found == TERM_NONE ? TERM_NONE : find_output_head(l, found, term_head(t, id)->label);
     made->term = TERM_NONE;
     if (head_id == TERM_NONE) return NULL;
-    const weft_op *like = term_head(t, op)->op;
-    value args[3];
+    const weft_op *serial = term_head(t, found)->op;
+    value values[3];
     size_t n = 0, ndim = 0;
-    for (size_t i = 0; i < like->inputs.count; i++) {
-        const slot *s = &like->inputs.slots[i];
+    for (size_t i = 0; i < serial->inputs.count; i++) {
+        const slot *s = &serial->inputs.slots[i];
         if (!s->nargs) continue;
-        const lifted *x = argument(k->op, k->args, s->name->bytes);
+        const lifted *x = lift_argument(op, args, s->name->bytes);
         if (!x || s->nargs != 1 || n == 3) return NULL;
-        args[n++] = value_of(x->term);
+        values[n++] = value_of(x->term);
     }
-    TRY(term_make(t, t->items[op].head, args, n, WEFT_DTYPE_NONE, 0, NULL, &made_op));
-    const int64_t *own = term_dims(t, k->id, &ndim);
+    TRY(term_make(t, t->items[found].head, values, n, WEFT_DTYPE_NONE, 0, NULL, &made_op));
+    const int64_t *own = term_dims(t, id, &ndim);
     if (ndim > WEFT_MAX_RANK) own = NULL;
     int64_t dims[WEFT_MAX_RANK];
-    if (own) lift_extents(k->l, made, ndim, own, dims);
+    if (own) lift_extents(l, made, ndim, own, dims);
     value inner = value_of(made_op);
-    return term_make(t, head_id, &inner, 1, t->items[k->id].dtype, ndim, own ? dims : NULL, &made->term);
+    return term_make(t, head_id, &inner, 1, t->items[id].dtype, ndim, own ? dims : NULL, &made->term);
+}
+
+/* --- tables ------------------------------------------------------------------------------------------------------- */
+
+/* Without a row for padding. */
+static bool looks_up_all(const weft_op *serial, const weft_op *own) {
+    (void)own;
+    return attr_int(serial, "padding_idx", -1) == -1;
 }
 
 /* Whether the rows that the rank holds begin where the op says. */
@@ -100,9 +123,9 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
     lookup k = {.l = l, .id = id, .op = op, .args = args};
     bool is_grad = op_is(op, "c_embedding_grad");
     lifted made = lift_same(TERM_NONE);
-    k.w = argument(op, args, "W");
-    k.ids = argument(op, args, "Ids");
-    k.grad = is_grad ? argument(op, args, "Out@GRAD") : NULL;
+    k.w = lift_argument(op, args, "W");
+    k.ids = lift_argument(op, args, "Ids");
+    k.grad = is_grad ? lift_argument(op, args, "Out@GRAD") : NULL;
     *out = lift_unknown(id, "a table whose rows are not the part that the rank holds");
     for (size_t i = 0; i < n; i++)
         if (args[i].state != LIFT_KNOWN) return NULL;
@@ -112,8 +135,9 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
     bool known = begins_right(&k, rank, own_w);
     for (size_t i = 0; i < l->grid.naxes && known; i++) known = along_axis(&k, i, &made.along[i]);
     if (!known) return NULL;
-    TRY(look_up(&k, is_grad ? "lookup_table_v2_grad" : "lookup_table_v2", is_grad ? "W@GRAD" : "Out", &made));
-    *out = lift_unknown(id, "the serial program does not look up in that table");
+    serial_op like = {is_grad ? "lookup_table_v2_grad" : "lookup_table_v2", looks_up_all};
+    TRY(lift_as_serial(l, id, op, args, &like, &made));
+    *out = lift_unknown(id, "the serial program does not look up in any table");
     if (made.term == TERM_NONE) return NULL;
     lift_name_family(l, args, n, &made);
     *out = made;

@@ -255,7 +255,8 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
 /* Ranks are later compared collective by collective. */
 static weft_status note_collective(reader *r, weft_op *op, const uint32_t *results) {
     outputs *o = r->out;
-    const weft_var *x = op_x(op);
+    const weft_var *x = op_x(op), *logits = weft_op_input(op, "Logits", 0);
+    if (!x) x = logits;
     collective c = {.op = op, .result = op_noutputs(op) ? results[0] : TERM_NONE};
     if (!x || c.result == TERM_NONE) return NULL;
     TRY(read_var(r, x, &c.argument));

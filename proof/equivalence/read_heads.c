@@ -131,6 +131,19 @@ static weft_status names_of(reader *r, const op_schema *s, const name ***out) {
     return NULL;
 }
 
+/* in_dtype and out_dtype of reductions: that of all that the op reads and writes is what they are by default. */
+static bool says_own_dtype(const weft_op *op, const weft_attr *a, const weft_attr *otherwise) {
+    bool is_dtype = name_is(a->name, "in_dtype") || name_is(a->name, "out_dtype");
+    if (!is_dtype || (a->type != ATTR_INT && a->type != ATTR_LONG) || otherwise->u.i != -1) return false;
+    FOR_EACH_ARG(op, false, in) {
+        if (in->var->dtype != a->u.i) return false;
+    }
+    FOR_EACH_ARG(op, true, out) {
+        if (out->var->dtype != a->u.i) return false;
+    }
+    return true;
+}
+
 static weft_status put_known_attrs(reader *r, const weft_op *op, const op_schema *s, buffer *b) {
     const name **names = NULL;
     TRY(names_of(r, s, &names));
@@ -138,7 +151,7 @@ static weft_status put_known_attrs(reader *r, const weft_op *op, const op_schema
         const weft_attr *a = NULL;
         for (size_t k = 0; k < op->nattrs && names[i] && !a; k++)
             if (op->attrs[k].name == names[i]) a = &op->attrs[k];
-        if (!a || is_default(a, &s->attrs[i].otherwise)) continue;
+        if (!a || is_default(a, &s->attrs[i].otherwise) || says_own_dtype(op, a, &s->attrs[i].otherwise)) continue;
         if (name_is(names[i], "ring_id")) continue;
         head_put_int(b, (int64_t)i);
         put_attr(b, a);

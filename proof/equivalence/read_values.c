@@ -40,42 +40,58 @@ static int64_t var_numel(const weft_var *v) {
     return n;
 }
 
-/* Offsets and extents in elements; where one is not known, slots are told apart by number alone. */
-static void lay_out(store *s, const weft_op *op, const slot *outs, size_t nbytes_of_one) {
-    int64_t alignment = coalesce_alignment(op), at = 0;
+/* Elements that the op lays out for member i: what concated_shapes says, else what it has. -1: not known. */
+typedef struct recorded {
+    const int64_t *ranks, *dims;
+    size_t nranks, ndims, at;
+} recorded;
+
+static int64_t recorded_numel(recorded *r, size_t i, const weft_var *v) {
+    int64_t n = 1;
+    if (!r->nranks) return var_numel(v);
+    if (i >= r->nranks || r->ranks[i] < 0 || (size_t)r->ranks[i] > r->ndims - r->at) return -1;
+    for (int64_t k = 0; k < r->ranks[i]; k++) {
+        int64_t extent = r->dims[r->at++];
+        if (n >= 0 && (extent < 0 || __builtin_mul_overflow(n, extent, &n))) n = -1;
+    }
+    return n;
+}
+
+/* Elements from one member to the next, if it has so many; -1: not known. */
+static int64_t step_of(int64_t numel, int64_t alignment, int64_t nbytes_of_one) {
+    int64_t nbytes;
+    if (numel < 0 || __builtin_mul_overflow(numel, nbytes_of_one, &nbytes) ||
+        __builtin_add_overflow(nbytes, alignment - 1, &nbytes))
+        return -1;
+    return nbytes / alignment * alignment / nbytes_of_one;
+}
+
+/* Offsets and extents in elements; where one is not known, slots are told apart by number alone. A member of another
+ * shape than the op says, or another size, fits as long as it ends before the next begins. */
+static void lay_out(store *s, const weft_op *op, const slot *outs) {
+    int64_t alignment = coalesce_alignment(op), at = 0, dtype = attr_int(op, "dtype", WEFT_FP32);
+    int64_t nbytes_of_one = (int64_t)weft_dtype_nbytes((weft_dtype)dtype);
+    recorded r = {0};
+    r.ranks = attr_ints(op, "concated_ranks", &r.nranks);
+    r.dims = attr_ints(op, "concated_shapes", &r.ndims);
     bool known = alignment > 0 && nbytes_of_one > 0;
-    for (size_t i = 0; i < s->nslots && known; i++) {
-        int64_t numel = var_numel(outs->args[i]->var), nbytes = 0;
-        known = numel >= 0 && !__builtin_mul_overflow(numel, (int64_t)nbytes_of_one, &nbytes) &&
-                !__builtin_add_overflow(nbytes, alignment - 1, &nbytes);
-        if (!known) break;
+    s->misfit = r.nranks && r.nranks != s->nslots;
+    for (size_t i = 0; i < s->nslots; i++) {
+        const weft_var *v = outs->args[i]->var;
+        int64_t numel = var_numel(v), place = known ? recorded_numel(&r, i, v) : -1;
+        int64_t step = known ? step_of(place, alignment, nbytes_of_one) : -1;
+        s->misfit |= v->dtype != dtype || (step >= 0 ? numel > step || numel < 0 : r.nranks && place < 0);
+        known = known && numel >= 0 && step >= 0;
+        if (!known) continue;
         s->ranges[2 * i] = at;
         s->ranges[2 * i + 1] = numel;
-        known = !__builtin_add_overflow(at, nbytes / alignment * alignment / (int64_t)nbytes_of_one, &at);
+        known = !__builtin_add_overflow(at, step, &at);
     }
     s->total = known ? at : -1;
     for (size_t i = 0; i < s->nslots && !known; i++) {
         s->ranges[2 * i] = -1 - (int64_t)i;
         s->ranges[2 * i + 1] = -1;
     }
-}
-
-/* Whether the op lays out other members than those it is given. */
-static bool misfits(const weft_op *op, const slot *outs) {
-    size_t nshapes, nranks, at = 0;
-    int64_t dtype = attr_int(op, "dtype", WEFT_FP32);
-    const int64_t *shapes = attr_ints(op, "concated_shapes", &nshapes);
-    const int64_t *ranks = attr_ints(op, "concated_ranks", &nranks);
-    for (size_t i = 0; i < outs->nargs; i++) {
-        const weft_var *v = outs->args[i]->var;
-        if (v->dtype != dtype) return true;
-        if (!nranks) continue;
-        if (i >= nranks || ranks[i] != (int64_t)v->ndim || at + v->ndim > nshapes) return true;
-        for (size_t k = 0; k < v->ndim; k++)
-            if (v->dims[k] >= 0 && shapes[at + k] != v->dims[k]) return true;
-        at += v->ndim;
-    }
-    return nranks && nranks != outs->nargs;
 }
 
 /* What a slot holds at first: nothing, a copy, or a constant. */
@@ -114,8 +130,7 @@ weft_status make_store(reader *r, const weft_op *op) {
     s.merged = ARENA_ARRAY(&r->memory, uint32_t, n + 1);
     s.ranges = ARENA_ARRAY(&r->memory, int64_t, 2 * n + 2);
     if (!s.values || !s.merged || !s.ranges) return base_out_of_memory();
-    s.misfit = outs && misfits(op, outs);
-    lay_out(&s, op, outs, weft_dtype_nbytes((weft_dtype)attr_int(op, "dtype", WEFT_FP32)));
+    lay_out(&s, op, outs);
     for (size_t i = 0; i < n; i++) TRY(first_value(r, op, ins, outs, i, &s.values[i]));
     TRY(vector_reserve(&r->t->context->allocator, &r->stores, &r->stores_capacity, r->nstores + 1, sizeof s));
     uint32_t id = (uint32_t)r->nstores;

@@ -195,17 +195,34 @@ static weft_status list_args(by_name *z) {
     return NULL;
 }
 
-/* Ops of block 0, twice. A launch that is a mark of a stream wait is no instruction of its own. */
-static weft_status list_instrs(by_name *z) {
-    z->instrs = ARENA_ARRAY(z->arena, instr, 2 * z->s->nevents + 2);
-    if (!z->instrs) return base_out_of_memory();
-    for (uint32_t i = 0; i < z->s->nevents; i++) {
-        const proof_event *e = &z->s->events[i];
-        if (!e->op || e->op->block != z->s->program->blocks[0]) continue;
-        if (z->n && z->instrs[z->n - 1].op == e->op) z->n--; /* the launch itself comes last */
-        z->instrs[z->n++] = (instr){e->op, i, e->stream, by_name_is_async(e->op)};
+/* Whether a block is run by an op of another, or by what that runs. */
+static bool is_below(const weft_program *p, const weft_block *block, const weft_block *other) {
+    for (int32_t at = block->parent_idx, depth = 0; at >= 0 && (size_t)at < p->nblocks && depth < 64; depth++) {
+        if (p->blocks[at] == other) return true;
+        at = p->blocks[at]->parent_idx;
     }
-    memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
+    return false;
+}
+
+/* Ops of the block, twice. A launch that is a mark of a stream wait is no instruction of its own. */
+static weft_status list_instrs(by_name *z, size_t first, size_t end) {
+    z->instrs = ARENA_ARRAY(z->arena, instr, 2 * (end - first) + 2);
+    if (!z->instrs) return base_out_of_memory();
+    for (size_t i = first; i < end; i++) {
+        const proof_event *e = &z->s->events[i];
+        if (!e->op) continue;
+        instr *last = z->n ? &z->instrs[z->n - 1] : NULL;
+        if (e->op->block != z->block) {
+            if (!last || !is_below(z->s->program, e->op->block, z->block)) continue;
+            last->end = (uint32_t)i;
+            if (e->stream == last->context) last->covered = (uint32_t)i;
+            continue;
+        }
+        if (last && last->op == e->op) z->n--; /* the launch itself comes last */
+        uint32_t at = (uint32_t)i;
+        z->instrs[z->n++] = (instr){e->op, at, at, at, e->stream, by_name_is_async(e->op)};
+    }
+    if (z->n) memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
     z->n *= 2;
     z->after = ARENA_ARRAY(z->arena, list, z->n + 1);
     z->before = ARENA_ARRAY(z->arena, list, z->n + 1);
@@ -214,11 +231,16 @@ static weft_status list_instrs(by_name *z) {
     return z->after && z->before && z->visited && z->waits ? list_args(z) : base_out_of_memory();
 }
 
-weft_status by_name_depend(by_name *z, proof_schedule *s, arena *a) {
-    *z = (by_name){.s = s, .arena = a};
-    TRY(list_instrs(z));
+weft_status by_name_depend_in(by_name *z, proof_schedule *s, arena *a, const weft_block *block, size_t first,
+                              size_t end) {
+    *z = (by_name){.s = s, .arena = a, .block = block};
+    TRY(list_instrs(z, first, end));
     TRY(add_hazards(z));
     TRY(by_name_shrink(z));
     TRY(by_name_coalesce(z));
     return add_chains(z);
+}
+
+weft_status by_name_depend(by_name *z, proof_schedule *s, arena *a) {
+    return by_name_depend_in(z, s, a, s->program->blocks[0], 0, s->nevents);
 }

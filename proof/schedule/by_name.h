@@ -9,6 +9,8 @@
 typedef struct instr {
     const weft_op *op;
     uint32_t event;   /* its launch, of the step */
+    uint32_t end;     /* the last launch of what it runs: its own, or in a block below */
+    uint32_t covered; /* the last of these on its stream */
     uint32_t context; /* its stream */
     bool is_async;    /* a device kernel; else what depends on it is launched when it has run */
 } instr;
@@ -33,6 +35,7 @@ typedef struct list {
 typedef struct by_name {
     proof_schedule *s;
     arena *arena;
+    const weft_block *block; /* whose ops; each block that an op runs has an executor of its own */
     instr *instrs;
     size_t n;
     instr_arg *args;          /* of the first copy: instruction i's are first_arg[i] .. first_arg[i + 1] */
@@ -66,16 +69,18 @@ WEFT_MUST_USE weft_status by_name_leads(by_name *z, uint32_t from, uint32_t to, 
 /* Marks all that comes after `from`: n flags. */
 WEFT_MUST_USE weft_status by_name_behind(by_name *z, uint32_t from, bool **out);
 
-/* by_name.c: instructions, and `after`, `before`. */
+/* by_name.c: instructions, and `after`, `before`: of block 0; of a block of which launches [first, end) are. */
 WEFT_MUST_USE weft_status by_name_depend(by_name *z, proof_schedule *s, arena *a);
+WEFT_MUST_USE weft_status by_name_depend_in(by_name *z, proof_schedule *s, arena *a, const weft_block *block,
+                                            size_t first, size_t end);
 /* by_name_reach.c: takes away hazards that others imply, and sets `after`. */
 WEFT_MUST_USE weft_status by_name_shrink(by_name *z);
 /* by_name_coalesce.c: the dependencies of fused buffers. */
 WEFT_MUST_USE weft_status by_name_coalesce(by_name *z);
 /* by_name_events.c: `waits`. */
 WEFT_MUST_USE weft_status by_name_wait(by_name *z);
-/* by_name_memory.c: who lets go of what memory, and behind which launch. */
-WEFT_MUST_USE weft_status by_name_free(by_name *z);
+/* by_name_memory.c: who lets go of what memory, and behind which launch: in each of the n blocks. */
+WEFT_MUST_USE weft_status by_name_free(by_name *z, size_t n);
 
 /* --- what comes before: by_name_reach.c --------------------------------------------------------------------------- */
 

@@ -67,9 +67,10 @@ static weft_status find_waiters(waiter *w, uint32_t b) {
     return leads_on ? NULL : follow(w, &z->after[b]);
 }
 
+/* An event is recorded when the op has run, and with it the block that it runs. */
 static weft_status add_wait(by_name *z, uint32_t waiting, uint32_t recorder) {
     if (recorder >= z->n / 2) return NULL; /* of the second copy: the first one's stands for it */
-    return by_name_push(z, &z->waits[z->instrs[waiting % (z->n / 2)].event], z->instrs[recorder].event);
+    return by_name_push(z, &z->waits[z->instrs[waiting % (z->n / 2)].event], z->instrs[recorder].covered);
 }
 
 /* Successors on other streams one after another: what was visited on the way of one is not visited again. */
@@ -129,8 +130,8 @@ static weft_status wait_for_hosts(waiter *w) {
 static weft_status keep_stream_waits(by_name *z) {
     for (uint32_t i = 0; i < z->s->nevents; i++) {
         const proof_event *e = &z->s->events[i];
-        bool own =
-            e->op && (op_is(e->op, "c_wait_compute") || op_is(e->op, "c_wait_comm") || op_is(e->op, "wait_tensor"));
+        bool own = e->op && e->op->block == z->block &&
+                   (op_is(e->op, "c_wait_compute") || op_is(e->op, "c_wait_comm") || op_is(e->op, "wait_tensor"));
         for (size_t k = 0; own && k < proof_nwaits(z->s, i); k++)
             TRY(by_name_push(z, &z->waits[i], z->s->waits[e->first_wait + k]));
     }
@@ -180,14 +181,66 @@ weft_status by_name_wait(by_name *z) {
     return NULL;
 }
 
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
+
+/* The launches of a block, and of those that it runs: they follow one another. */
+typedef struct stretch {
+    size_t first, end;
+    uint32_t stream;
+    bool several; /* streams */
+} stretch;
+
+/* By block. A block is run by the first op that does. */
+static weft_status find_stretches(proof_schedule *s, arena *a, stretch **out) {
+    const weft_program *p = s->program;
+    stretch *all = *out = ARENA_ARRAY(a, stretch, p->nblocks + 1);
+    if (!all) return base_out_of_memory();
+    for (size_t i = 0; i < s->nevents; i++) {
+        const proof_event *e = &s->events[i];
+        if (!e->op) continue;
+        int32_t at = e->op->block->idx;
+        for (int depth = 0; at > 0 && (size_t)at < p->nblocks && depth < 64; depth++) {
+            stretch *b = &all[at];
+            if (!b->end) b->first = i, b->stream = e->stream;
+            b->several |= e->stream != b->stream;
+            b->end = i + 1;
+            at = p->blocks[at]->parent_idx;
+        }
+    }
+    return NULL;
+}
+
+/* A block below block 0 has an executor of its own, which knows its ops alone: what waits for what outside of it is
+ * not its affair. On one stream nothing is. */
+static weft_status order_blocks(proof_schedule *s, arena *a, by_name **out, size_t *out_n) {
+    const weft_program *p = s->program;
+    stretch *stretches;
+    by_name *z = *out = ARENA_ARRAY(a, by_name, p->nblocks + 1);
+    size_t n = 1;
+    if (!z) return base_out_of_memory();
+    TRY(by_name_depend(&z[0], s, a));
+    TRY(by_name_wait(&z[0]));
+    TRY(find_stretches(s, a, &stretches));
+    for (size_t i = 1; i < p->nblocks; i++) {
+        if (!stretches[i].several) continue;
+        TRY(by_name_depend_in(&z[n], s, a, p->blocks[i], stretches[i].first, stretches[i].end));
+        TRY(by_name_wait(&z[n]));
+        for (size_t k = stretches[i].first; k < stretches[i].end; k++)
+            if (z[n].waits[k].count) z[0].waits[k] = z[n].waits[k];
+        n++;
+    }
+    *out_n = n;
+    return NULL;
+}
+
 weft_status schedule_order_by_name(proof_schedule *s) {
-    by_name z;
+    by_name *z;
+    size_t n = 0;
     arena scratch;
     arena_init(&scratch, &s->context->allocator);
-    weft_status status = by_name_depend(&z, s, &scratch);
-    if (!status) status = by_name_wait(&z);
-    if (!status) status = write_waits(&z);
-    if (!status) status = by_name_free(&z);
+    weft_status status = order_blocks(s, &scratch, &z, &n);
+    if (!status) status = write_waits(&z[0]);
+    if (!status) status = by_name_free(z, n);
     s->joins_steps = false;
     arena_fini(&scratch);
     return status;

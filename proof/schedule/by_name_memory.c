@@ -5,7 +5,11 @@
  * is a device kernel, has its own stream noted with the memory, up to itself. The memory of a bucket is freed when the
  * last name in it is. An allocation of the stream that it was allocated on gets it next, once what was noted is
  * complete; what other streams do with it that nobody noted is not asked for. A `depend` is never launched and lets go
- * of nothing. */
+ * of nothing.
+ *
+ * A block that an op runs has an executor of its own, which lets go of the block's own names, but for those that the op
+ * says to keep (skip_eager_deletion_vars). To the executor outside that op is one user of what it names, on its own
+ * stream, up to the last launch within: what the block does on other streams nobody notes. */
 #include "program/grow.h"
 #include "proof/schedule/by_name.h"
 
@@ -21,7 +25,8 @@ static weft_status add_note(by_name *z, proof_memory *m, uint32_t event) {
 
 static void note_maker(by_name *z, uint32_t buffer_id, uint32_t event) {
     proof_memory *m = &z->s->memory[buffer_id];
-    if (m->owner == PROOF_NONE) *m = (proof_memory){z->s->events[event].stream, event, PROOF_NONE, PROOF_NONE};
+    if (m->owner == PROOF_NONE)
+        *m = (proof_memory){z->s->events[event].stream, event, PROOF_NONE, PROOF_NONE, PROOF_NONE};
 }
 
 /* A bucket is allocated by coalesce_tensor, anything else by the first that writes it. `shared`: by buffer, whether
@@ -52,8 +57,10 @@ typedef struct user {
 
 typedef struct release {
     by_name *z;
-    bool *shared, *kept; /* by buffer */
-    user *users;         /* in order of instructions */
+    const bool *shared; /* by buffer */
+    bool *kept;
+    bool *exempt; /* by var id; NULL: none is */
+    user *users;  /* in order of instructions */
     size_t nusers, user_capacity;
     list *of_var; /* into users */
 } release;
@@ -61,9 +68,27 @@ typedef struct release {
 /* Whether a name is let go of at all. One that is not keeps its memory. */
 static bool is_collected(release *r, const weft_var *v) {
     uint32_t bound = r->z->s->bound[v->id];
-    bool stays = v->persistable || v->need_check_feed || !v->block || v->block->idx != 0;
+    bool stays = v->persistable || v->need_check_feed || !v->block || (r->exempt && r->exempt[v->id]);
     if (bound != PROOF_NONE) r->kept[bound] |= stays;
-    return bound != PROOF_NONE && !stays && r->shared[bound];
+    return bound != PROOF_NONE && !stays && v->block == r->z->block && r->shared[bound];
+}
+
+/* Names that the op which runs the block says to keep. */
+static weft_status find_exempt(release *r) {
+    const weft_program *p = r->z->s->program;
+    if (r->z->block == p->blocks[0]) return NULL;
+    if (!(r->exempt = ARENA_ARRAY(r->z->arena, bool, p->nall_vars + 1))) return base_out_of_memory();
+    for (size_t i = 0; i < r->z->s->nevents; i++) {
+        const weft_op *op = r->z->s->events[i].op;
+        const weft_attr *body = op ? op_find_attr(op, "sub_block") : NULL;
+        const weft_attr *names = op ? op_find_attr(op, "skip_eager_deletion_vars") : NULL;
+        bool runs = body && body->type == ATTR_BLOCK && body->u.i == r->z->block->idx;
+        for (size_t k = 0; runs && names && names->type == ATTR_STRINGS && k < names->count; k++) {
+            const weft_var *v = block_find_text(r->z->block, names->u.strings[k].bytes, names->u.strings[k].nbytes);
+            if (v && v->block == r->z->block) r->exempt[v->id] = true;
+        }
+    }
+    return NULL;
 }
 
 static weft_status list_users(release *r) {
@@ -117,8 +142,8 @@ static weft_status find_all_last(release *r) {
     return NULL;
 }
 
-/* Behind which launch the last user of a name lets go of it; PROOF_NONE: never. */
-static weft_status let_go(release *r, const weft_var *v, uint32_t *out) {
+/* Behind which launch the last user of a name lets go of it, and which that is; PROOF_NONE: never. */
+static weft_status let_go(release *r, const weft_var *v, uint32_t *out, uint32_t *out_last) {
     by_name *z = r->z;
     const list *l = &r->of_var[v->id];
     *out = PROOF_NONE;
@@ -126,8 +151,8 @@ static weft_status let_go(release *r, const weft_var *v, uint32_t *out) {
         const instr *at = &z->instrs[r->users[l->items[i]].instr];
         if (!r->users[l->items[i]].is_last) continue;
         if (op_is(at->op, "depend")) return *out = PROOF_NONE, NULL;
-        if (at->is_async) TRY(add_note(z, &z->s->memory[z->s->bound[v->id]], at->event));
-        if (*out == PROOF_NONE || at->event > *out) *out = at->event;
+        if (at->is_async) TRY(add_note(z, &z->s->memory[z->s->bound[v->id]], at->covered));
+        if (*out == PROOF_NONE || at->end > *out) *out = at->end, *out_last = at->event;
     }
     return NULL;
 }
@@ -135,30 +160,37 @@ static weft_status let_go(release *r, const weft_var *v, uint32_t *out) {
 static weft_status free_names(release *r) {
     proof_schedule *s = r->z->s;
     for (size_t v = 0; v < s->program->nall_vars; v++) {
-        uint32_t behind, of = s->bound[v];
+        uint32_t behind, last, of = s->bound[v];
         if (!r->of_var[v].count) continue;
-        TRY(let_go(r, s->program->all_vars[v], &behind));
+        TRY(let_go(r, s->program->all_vars[v], &behind, &last));
         r->kept[of] |= behind == PROOF_NONE;
         proof_memory *m = &s->memory[of];
-        if (behind != PROOF_NONE && (m->freed_by == PROOF_NONE || behind > m->freed_by)) m->freed_by = behind;
+        if (behind != PROOF_NONE && (m->freed_by == PROOF_NONE || behind > m->freed_by))
+            m->freed_by = behind, m->last = last;
     }
-    for (size_t i = 0; i < s->nbuffers; i++)
-        if (r->kept[i]) s->memory[i].freed_by = PROOF_NONE;
     return NULL;
 }
 
-weft_status by_name_free(by_name *z) {
-    proof_schedule *s = z->s;
-    release r = {.z = z};
-    s->memory = ARENA_ARRAY(s->arena, proof_memory, s->nbuffers + 1);
-    r.shared = ARENA_ARRAY(z->arena, bool, s->nbuffers + 1);
-    r.kept = ARENA_ARRAY(z->arena, bool, s->nbuffers + 1);
-    r.of_var = ARENA_ARRAY(z->arena, list, s->program->nall_vars + 1);
-    if (!s->memory || !r.shared || !r.kept || !r.of_var) return base_out_of_memory();
-    for (size_t i = 0; i < s->nbuffers; i++)
-        s->memory[i] = (proof_memory){PROOF_NONE, PROOF_NONE, PROOF_NONE, PROOF_NONE};
-    find_makers(z, r.shared);
+static weft_status free_block(by_name *z, const bool *shared, bool *kept) {
+    release r = {.z = z, .shared = shared, .kept = kept};
+    r.of_var = ARENA_ARRAY(z->arena, list, z->s->program->nall_vars + 1);
+    if (!r.of_var) return base_out_of_memory();
+    TRY(find_exempt(&r));
     TRY(list_users(&r));
     TRY(find_all_last(&r));
     return free_names(&r);
+}
+
+weft_status by_name_free(by_name *z, size_t n) {
+    proof_schedule *s = z->s;
+    s->memory = ARENA_ARRAY(s->arena, proof_memory, s->nbuffers + 1);
+    bool *shared = ARENA_ARRAY(z->arena, bool, s->nbuffers + 1), *kept = ARENA_ARRAY(z->arena, bool, s->nbuffers + 1);
+    if (!s->memory || !shared || !kept) return base_out_of_memory();
+    for (size_t i = 0; i < s->nbuffers; i++)
+        s->memory[i] = (proof_memory){PROOF_NONE, PROOF_NONE, PROOF_NONE, PROOF_NONE, PROOF_NONE};
+    find_makers(z, shared);
+    for (size_t i = 0; i < n; i++) TRY(free_block(&z[i], shared, kept));
+    for (size_t i = 0; i < s->nbuffers; i++)
+        if (kept[i]) s->memory[i].freed_by = PROOF_NONE;
+    return NULL;
 }

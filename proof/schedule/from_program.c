@@ -274,6 +274,17 @@ static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
     return NULL;
 }
 
+static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
+    proof_schedule *s = m->s;
+    bool optimizes = op_has_effect(op, OP_OPTIMIZER);
+    if (!optimizes && !op_is(op, "update_loss_scaling")) return NULL;
+    const weft_var *param = optimizes && op->block == m->program->blocks[0] ? weft_op_output(op, "ParamOut", 0) : NULL;
+    if (param && param->persistable) mix_bytes(&s->updated, param->name->bytes, param->name->nbytes);
+    TRY(grow(s->arena, &s->updates, &s->update_capacity, s->nupdates + 1, sizeof *s->updates));
+    s->updates[s->nupdates++] = event;
+    return NULL;
+}
+
 static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
     const op_schema *schema = op_schema_of(op);
     uint32_t effects = schema ? schema->effects : 0, stream, event;
@@ -293,6 +304,7 @@ static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
         TRY(touch_args(m, op, schema));
     if (op_communicates(op)) TRY(add_collective(m, op));
     TRY(bind_views(&m->names, op));
+    TRY(note_update(m, op, event));
     if (is_async) TRY(note_async(m, op, event));
     return add_record(m, op, event);
 }
@@ -316,7 +328,7 @@ static weft_status add_sub_blocks(maker *m, const weft_op *op, uint32_t index, i
 }
 
 /* What the op that runs a block touches itself: its condition. What is inside speaks for itself. */
-static weft_status add_control(maker *m, const weft_op *op, uint32_t index, int depth) {
+static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth) {
     uint32_t stream, event;
     TRY(stream_of(m, op, &stream));
     TRY(schedule_event(m->s, op, index, stream, &event));
@@ -324,6 +336,7 @@ static weft_status add_control(maker *m, const weft_op *op, uint32_t index, int 
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
     for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, condition->args[i]->var, false));
+    TRY(note_update(m, op, event));
     TRY(add_record(m, op, event));
     return add_sub_blocks(m, op, index, depth);
 }

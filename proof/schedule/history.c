@@ -25,14 +25,14 @@ static uint32_t buffer_of(const proof_schedule *s, const proof_access *x) {
     return s->launches_freely ? x->owner : x->buffer;
 }
 
-static uint64_t mix(uint64_t x, uint64_t y) {
+static uint64_t blend(uint64_t x, uint64_t y) {
     x = (x ^ y) * UINT64_C(0x9e3779b97f4a7c15);
     return x ^ (x >> 29);
 }
 
 static past *find(const histories *h, const proof_access *x) {
     uint32_t id = buffer_of(h->s, x);
-    uint64_t key = mix(mix(id + 1, (uint64_t)x->begin), (uint64_t)x->end);
+    uint64_t key = blend(blend(id + 1, (uint64_t)x->begin), (uint64_t)x->end);
     size_t i = (size_t)key & (h->capacity - 1);
     while (h->table[i].history &&
            (h->table[i].buffer != id || h->table[i].begin != x->begin || h->table[i].end != x->end))
@@ -55,9 +55,9 @@ static void read_collective(histories *h, size_t event, proof_collective *c) {
     const proof_schedule *s = h->s;
     size_t begin = s->events[event].first_access, end = s->events[event + 1].first_access;
     for (size_t k = begin; k < end; k++)
-        if (!s->accesses[k].is_write) c->history = mix(c->history, history_of(h, &s->accesses[k]));
+        if (!s->accesses[k].is_write) c->history = blend(c->history, history_of(h, &s->accesses[k]));
     if (is_alone(s, c)) return;
-    uint64_t after = mix(mix(c->history + 1, base_hash(c->kind, strlen(c->kind))), (uint64_t)c->reduce + 2) | 1;
+    uint64_t after = blend(blend(c->history + 1, base_hash(c->kind, strlen(c->kind))), (uint64_t)c->reduce + 2) | 1;
     for (size_t k = begin; k < end; k++) {
         const proof_access *x = &s->accesses[k];
         if (x->is_write) *find(h, x) = (past){buffer_of(s, x), x->begin, x->end, after, event + 1};

@@ -10,8 +10,11 @@ typedef struct order_walk {
     const proof_schedule *s;
     uint32_t *of_stream;   /* nstreams clocks: what a stream's next launch knows from the stream itself */
     uint32_t *host;        /* what the host has waited for */
-    uint32_t *clock;       /* of the launch at hand, before it starts */
-    uint32_t **kept;       /* by event: its clock when complete, where another waits for it; of its latest launch */
+    uint32_t nhost;        /* how often that has grown */
+    uint32_t *host_known;  /* by stream: nhost when its clock took it over */
+    uint32_t *clock;       /* of the launch at hand, before it starts: its stream's, in of_stream */
+    uint32_t *kept_at;     /* by event: where its clock is kept when complete, plus one; 0: nobody waits for it */
+    uint32_t *kept;        /* clocks: of the latest launch */
     uint32_t *position;    /* by event: epoch in step 0 */
     uint32_t *length;      /* by stream: launches a step */
     uint32_t *first;       /* by stream, nstreams + 1: into by_position */
@@ -20,12 +23,18 @@ typedef struct order_walk {
 } order_walk;
 
 WEFT_MUST_USE weft_status order_begin(order_walk *w, const proof_schedule *s, arena *a);
+/* The same for one who asks for clocks alone: no positions, lengths or events of epochs. */
+WEFT_MUST_USE weft_status order_begin_clocks(order_walk *w, const proof_schedule *s, arena *a);
 /* Sets w->clock to what is complete when `event` starts in the step at hand; events come in launch order. */
 void order_start(order_walk *w, size_t event);
 /* Then takes it as launched. */
 void order_finish(order_walk *w, size_t event);
 void order_next_step(order_walk *w);
 
+/* Of the launch at hand: one more than are known of its stream. */
+static inline uint32_t order_epoch_at_hand(const order_walk *w, size_t event) {
+    return w->clock[w->s->events[event].stream] + 1;
+}
 static inline uint32_t order_epoch(const order_walk *w, size_t event) {
     return w->position[event] + w->step * w->length[w->s->events[event].stream];
 }

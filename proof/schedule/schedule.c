@@ -135,8 +135,10 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
                             .dtype = dtype,
                             .count = count,
                             .root = -1,
+                            .made_for = PROOF_UNSAID,
                             .reduce = e->op ? reduce_of(e->op, kind) : 0,
                             .first_member = (uint32_t)s->nmembers};
+    if (e->op && op_find_attr(e->op, "nranks")) c->made_for = attr_int(e->op, "nranks", PROOF_UNSAID);
     if (strcmp(kind, "reduce") == 0) c->root = attr_int(e->op, "root_id", 0);
     if (strcmp(kind, "broadcast") == 0) c->root = attr_int(e->op, "root", 0);
     e->collective = (uint32_t)s->ncollectives++;

@@ -5,10 +5,12 @@
 #define PROOF_SCHEDULE_SCHEDULE_H
 
 #include "ops/ops.h"
+#include "proof/mixture.h"
 #include "weft/plan.h"
 #include "weft/verify.h"
 
 enum { PROOF_NONE = UINT32_MAX };
+#define PROOF_UNSAID INT64_MIN
 
 /* Bytes [begin, end) of a buffer. */
 typedef struct proof_access {
@@ -48,6 +50,7 @@ typedef struct proof_collective {
     int64_t root;     /* -1: none */
     int reduce;       /* a weft_reduce, or -1 */
     uint64_t history; /* which collectives made what it moves: history.c */
+    int64_t made_for; /* how many ranks the op says it is for; PROOF_UNSAID */
     bool is_guarded;  /* runs under a condition */
     uint32_t first_member, nmembers;
 } proof_collective;
@@ -72,6 +75,7 @@ typedef struct proof_memory {
     uint32_t made_by;  /* the launch that allocates it */
     uint32_t freed_by; /* the launch behind which no name holds it any more; PROOF_NONE: it is not freed */
     uint32_t notes;    /* into schedule->notes; PROOF_NONE */
+    uint32_t last;     /* the launch of the op that lets go: freed_by, or what runs the block that this is in */
 } proof_memory;
 
 /* A launch that lets go of memory and has its stream noted: nobody gets the memory before that is complete. */
@@ -110,6 +114,9 @@ typedef struct proof_schedule {
     size_t nbuffers, buffer_capacity;
     const char **streams; /* [0] is "compute" */
     size_t nstreams, stream_capacity;
+    uint32_t *updates; /* events of ops that update state; not of a plan */
+    size_t nupdates, update_capacity;
+    mixture updated;      /* names of the parameters that ops of block 0 update, in order */
     uint32_t *bound;      /* by var id: the buffer that its name means at the end; PROOF_NONE. NULL: of a plan */
     proof_memory *memory; /* by_name: by buffer */
     proof_note *notes;

@@ -35,6 +35,30 @@ says 0 '0 races seen' 'by bytes it is not' "$weft" run "$folder/racy.yaml" --ran
 says 0 '0 races seen' 'nor in the program with the wait' null --reading in_order --unsafe --delay "$reduce:1"
 says 1 'unsafe' 'a plan with given waits is refused without --unsafe' null --reading in_order
 
+# A race between steps: nobody outside of a block waits for what it does on a stream of its own.
+cat >"$folder/block.yaml" <<'END'
+weft: 1
+blocks:
+- vars: {x: {float32: [4], need_check_feed: true}, g: {float32: [4]}, kept: {float32: [4], persistable: true}, c: {bool: [1], persistable: true}}
+  ops:
+  - {relu: {X: x}, out: {Out: g}}
+  - {c_sync_calc_stream: {X: g}, out: {Out: g}}
+  - {conditional_block: {Cond: c, Input: g}, out: {Out: kept}, attrs: {sub_block: !block 1, is_scalar_condition: true}}
+- parent: 0
+  vars: {i: {float32: [4]}}
+  ops:
+  - {relu: {X: g}, out: {Out: i}, dist: {stream: s}}
+END
+block() { # OPTION...
+    "$weft" run "$folder/block.yaml" --device null --unsafe --delay 2:1 "$@"
+}
+"$weft" verify "$folder/block.yaml" --reading by_name 2>/dev/null | grep -q 'race: relu #2 on stream s reads "g" in one step, relu #0'
+ok $? 'verify claims a race between steps'
+says 0 '0 races seen' 'one step shows none' block --reading by_name
+prints 1 '^race: relu #2 \(step 0 of those in flight\) on s reads "g" .* relu #0 \(step 1 of those in flight\) on compute writes' \
+    'two steps in flight show it' block --reading by_name --steps-in-flight 2
+says 2 'expected --reading by_name' 'by others steps never overlap' block --reading in_order --steps-in-flight 2
+
 # A rank that dies.
 says 1 "rank 0, c_allreduce_sum #$reduce, ring 0: waits for ever, since .* ms, for rank 1 \(died before c_allreduce_sum #$reduce at" \
     'who waits for whom' null --fault "$reduce:1" --trace "$folder/hang.json"

@@ -16,6 +16,16 @@ typedef struct suite {
     size_t nfindings; /* of the world as it is */
 } suite;
 
+/* Whether an earlier finding says the same of another rank. */
+static bool is_told(const weft_findings *found, size_t index) {
+    const char *words = weft_finding_at(found, index)->message, *rank = strstr(words, " (rank ");
+    size_t n = rank ? (size_t)(rank - words) : strlen(words);
+    for (size_t i = 0; i < index; i++)
+        if (strncmp(weft_finding_at(found, i)->message, words, n) == 0) return true;
+    return false;
+}
+
+/* Ranks with one program are judged once, so what all have counts once wherever programs differ. */
 static size_t count_findings(const exact_world *w) {
     weft_findings *found;
     weft_verify_options o = {.reading = WEFT_READING_BY_BYTES, .nranks = w->nranks};
@@ -24,7 +34,8 @@ static size_t count_findings(const exact_world *w) {
         weft_status_free(status);
         return SIZE_MAX;
     }
-    size_t n = weft_findings_count(found);
+    size_t n = 0;
+    for (size_t i = 0; i < weft_findings_count(found); i++) n += !is_told(found, i);
     weft_findings_destroy(found);
     return n;
 }
@@ -52,6 +63,7 @@ static void judge_mutant(suite *s, const exact_world *mutant, const bool *is_cha
     bool refused = is_refused(s, mutant, is_changed);
     world_run(mutant, NULL, &found);
     bool equal = result_equal(&s->expected, &found, difference, sizeof difference);
+    if (found.is_unsupported) refused = true; /* by the executor, which tells the op: it never gets to run */
     count->nmutants++;
     *(equal ? refused ? &count->nnot_proved : &count->nharmless : refused ? &count->ncaught : &count->nmissed) += 1;
     if (!equal && !refused) {

@@ -128,7 +128,7 @@ static void compare(uint32_t seed, uint32_t nops, uint32_t nvars, uint32_t nbuck
     must(schedule_from_program(p, &o, &a, &s));
     must(by_name_depend(&z, &s, &a));
     must(by_name_wait(&z));
-    must(by_name_free(&z));
+    must(by_name_free(&z, 1));
     must(dense_make(&d, &s, &a));
     cr_assert_eq(z.n, d.n);
     for (size_t i = 0; i < z.n; i++) {

@@ -114,7 +114,6 @@ static const struct {
     const char *file, *list;
 } cases[] = {
     {"paddle26/mlp_sgd_dp2/serial.pdmodel", DATA_PARALLEL},
-    {"paddle26/mlp_sgd_dp2/serial.pdmodel", "data_parallel: {ranks: 2, reduce: sum}, coalesce_grads"},
     {"paddle26/mlp_sgd_dp2/rank0.pdmodel", RANK},
     {"paddle26/mlp_sgd_dp2/rank0.pdmodel", "fuse_allreduce_buckets: {mode: concat}"},
     {"paddle26/gpt_tiny_adamw_dp2/serial.pdmodel", DATA_PARALLEL},
@@ -202,6 +201,80 @@ Test(proof_certificate, false_claims_are_refused) {
         make_golden(&p, DATA_PARALLEL);
         p.text = replace(p.text, claim_mutants[i].from, claim_mutants[i].to);
         expect(&p, WEFT_CERTIFICATE_BAD, claim_mutants[i].words, claim_mutants[i].what);
+        destroy(&p);
+    }
+}
+
+/* --- how losses of ranks combine ---------------------------------------------------------------------------------- */
+
+/* `s` has a row for each of the batch: [8, 2]. Ops that make the loss of it, and what is claimed of ranks' losses. */
+static const struct {
+    const char *ops, *reduce;
+    weft_certified verdict;
+    const char *words;
+} losses[] = {
+#define MADE(type, in, out, attrs) "  - {" type ": {" in "}, out: {Out: [" out "]}, attrs: {op_role: 0" attrs "}}\n"
+#define LOSS(type, in, attrs) "  - {" type ": {" in "}, out: {Out: [loss]}, attrs: {op_role: 256" attrs "}}\n"
+#define ALL ", reduce_all: true"
+    {LOSS("reduce_mean", "X: [s]", ALL), "mean", WEFT_CERTIFIED, NULL},
+    {LOSS("reduce_mean", "X: [s]", ALL), "sum", WEFT_CERTIFICATE_BAD, "is the mean of what ranks compute"},
+    {LOSS("reduce_sum", "X: [s]", ALL), "sum", WEFT_CERTIFIED, NULL},
+    {LOSS("reduce_sum", "X: [s]", ALL), "mean", WEFT_CERTIFICATE_BAD, "is the sum of what ranks compute"},
+    {MADE("reduce_sum", "X: [s]", "each", ", dim: [1]") LOSS("mean", "X: [each]", ""), "mean", WEFT_CERTIFIED, NULL},
+    {MADE("reduce_sum", "X: [s]", "each", ", dim: [1]") LOSS("mean", "X: [each]", ""), "sum", WEFT_CERTIFICATE_BAD, ""},
+    {MADE("reduce_mean", "X: [s]", "each", ", dim: [-1]") LOSS("reduce_sum", "X: [each]", ALL), "mean",
+     WEFT_CERTIFICATE_BAD, "is the sum"},
+    {MADE("mean", "X: [s]", "one", "") LOSS("scale", "X: [one]", ", scale: 3.0, bias: 1.0"), "mean", WEFT_CERTIFIED,
+     NULL},
+    {MADE("mean", "X: [s]", "one", "") LOSS("scale", "X: [one]", ", scale: 3.0, bias: 1.0"), "sum",
+     WEFT_CERTIFICATE_BAD, ""},
+    {MADE("mean", "X: [s]", "one", "") LOSS("elementwise_add", "X: [one], \"Y\": [rate]", ""), "mean", WEFT_CERTIFIED,
+     NULL},
+    {MADE("mean", "X: [s]", "one", "") LOSS("elementwise_mul", "X: [one], \"Y\": [one]", ""), "mean", WEFT_CERTIFIED,
+     "not derived of \"loss\" (elementwise_mul #3)"},
+    {MADE("softmax", "X: [s]", "t", ", axis: 0") LOSS("mean", "X: [t]", ""), "mean", WEFT_CERTIFIED,
+     "not derived of \"loss\" (softmax #2)"},
+    {MADE("softmax", "X: [s]", "t", ", axis: 1") LOSS("mean", "X: [t]", ""), "sum", WEFT_CERTIFICATE_BAD, ""},
+    {MADE("reduce_sum", "X: [s]", "one", ALL) LOSS("scale", "X: [one]", ", scale: 3.0, bias: 1.0"), "sum",
+     WEFT_CERTIFIED, "not derived of \"loss\" (scale #3)"},
+    {MADE("reduce_sum", "X: [s]", "one", ALL) LOSS("scale", "X: [one]", ", scale: 3.0"), "sum", WEFT_CERTIFIED, NULL},
+    {MADE("mean", "X: [s]", "one", "") MADE("reduce_sum", "X: [s]", "two", ALL)
+         LOSS("elementwise_add", "X: [one], \"Y\": [two]", ""),
+     "sum", WEFT_CERTIFIED, "not derived of \"loss\" (elementwise_add #4)"},
+    {MADE("mean", "X: [w]", "one", "") MADE("mean", "X: [s]", "two", "")
+         LOSS("elementwise_add", "X: [one], \"Y\": [two]", ""),
+     "sum", WEFT_CERTIFICATE_BAD, "is the mean"},
+};
+
+static char *read_text(const char *path) {
+    FILE *f = fopen(path, "r");
+    char *bytes = calloc(1, 20000);
+    cr_assert_not_null(f, "%s", path);
+    cr_assert_gt(fread(bytes, 1, 19999, f), 0);
+    fclose(f);
+    return bytes;
+}
+
+Test(proof_certificate, how_losses_combine_is_derived) {
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        pair p;
+        char list[100];
+        char *yaml = read_text("tests/golden/full_list/in.yaml");
+        yaml = replace(yaml, "    h: {",
+                       "    each: {float32: [8]}\n    one: {float32: []}\n    two: {float32: []}\n"
+                       "    t: {float32: [8, 2]}\n    h: {");
+        yaml = replace(yaml, LOSS("reduce_mean", "X: [s]", ALL), losses[i].ops);
+        must(weft_program_parse(context, WEFT_FORM_YAML, yaml, strlen(yaml), NULL, 0, "losses", &p.before));
+        free(yaml);
+        snprintf(list, sizeof list, "data_parallel: {ranks: 2, reduce: %s}", losses[i].reduce);
+        certify(&p, list);
+        expect(&p, losses[i].verdict, losses[i].words, losses[i].ops);
+        if (!losses[i].words) {
+            char *words;
+            (void)check_words(&p, &words);
+            cr_expect_null(strstr(words, "not derived"), "%s: %s", losses[i].ops, words);
+            free(words);
+        }
         destroy(&p);
     }
 }

@@ -87,6 +87,9 @@ static weft_program *make(const char *ops) {
 #define SGD "sgd Param=w Grad=g LearningRate=lr -> ParamOut=w;sgd Param=v Grad=h LearningRate=lr -> ParamOut=v;"
 #define BOTH(f) REDUCE("g", "1") REDUCE("h", "1") SCALE("g", f) SCALE("h", f)
 #define COALESCE "coalesce_tensor Input=g,h -> FusedOutput=F Output=g,h | dtype=5 align_size=256;"
+#define COALESCED(align, shapes, ranks)                                                                                \
+    "coalesce_tensor Input=g,h -> FusedOutput=F Output=g,h | dtype=5 align_size=" align " concated_shapes=" shapes     \
+    " concated_ranks=" ranks ";"
 #define PLAIN SEED("1.0") GRADS BOTH("0.25") SGD
 #define FLATTEN(from, to) "reshape2 X=" from " -> Out=" to " | shape=[-1];"
 #define UNFLATTEN(from, to) "reshape2 X=" from " -> Out=" to " | shape=[4,8];"
@@ -139,6 +142,11 @@ static const row rows[] = {
      SEED("1.0") GRADS "c_allreduce_max X=g -> Out=g | ring_id=1;" SCALE("g", "0.5") SCALE("h", "0.5") SGD,
      WEFT_NOT_PROVED, "all_reduce max"},
 
+    {"an element type that says what is so by default", "reduce_sum X=x -> Out=g | dim=[0] in_dtype=5 out_dtype=5;" SGD,
+     "reduce_sum X=x -> Out=g | dim=[0];" SGD, WEFT_SAME_BITS, NULL},
+    {"an element type that says otherwise", "reduce_sum X=x -> Out=g | dim=[0] out_dtype=6;" SGD,
+     "reduce_sum X=x -> Out=g | dim=[0];" SGD, WEFT_NOT_PROVED, NULL},
+
     /* buckets */
     {"a bucket", PLAIN, SEED("1.0") COALESCE GRADS REDUCE("F", "1") SCALE("F", "0.25") SGD, WEFT_SAME_BITS, NULL},
     {"a bucket and its members' scales", PLAIN,
@@ -147,6 +155,18 @@ static const row rows[] = {
      SEED("1.0") "coalesce_tensor Input=g,h -> FusedOutput=F Output=g,h | dtype=4 align_size=256;" GRADS REDUCE(
          "F", "1") SCALE("F", "0.25") SGD,
      WEFT_NOT_PROVED, NULL},
+    {"a bucket of members under other extents", PLAIN,
+     SEED("1.0") COALESCED("256", "[32,8,4]", "[1,2]") GRADS REDUCE("F", "1") SCALE("F", "0.25") SGD, WEFT_SAME_BITS,
+     NULL},
+    {"a member that is larger than said, within its padding", PLAIN,
+     SEED("1.0") COALESCED("256", "[8,32]", "[1,1]") GRADS REDUCE("F", "1") SCALE("F", "0.25") SGD, WEFT_SAME_BITS,
+     NULL},
+    {"a member that runs into the next", PLAIN,
+     SEED("1.0") COALESCED("64", "[8,32]", "[1,1]") GRADS REDUCE("F", "1") SCALE("F", "0.25") SGD, WEFT_NOT_PROVED,
+     "a buffer of other elements"},
+    {"a member that runs out of the buffer", PLAIN,
+     SEED("1.0") COALESCED("64", "[32,8]", "[1,1]") GRADS REDUCE("F", "1") SCALE("F", "0.25") SGD, WEFT_NOT_PROVED,
+     NULL},
     {"a member missing", PLAIN,
      SEED("1.0") "coalesce_tensor Input=g -> FusedOutput=F Output=g | dtype=5 align_size=256;" GRADS REDUCE("F", "1")
          SCALE("F", "0.25") SGD,

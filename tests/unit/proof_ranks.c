@@ -16,7 +16,8 @@ static weft_program *make(int rank, const char *members, const char *ops) {
     weft_program *p;
     snprintf(text_, sizeof text_,
              "weft: 1\nrank: %d\nrings: {0: %s}\nblocks:\n- vars:\n    x: {float32: [4], need_check_feed: true}\n"
-             "    g: {float32: [4]}\n    h: {float32: [4]}\n    w: {float32: [8]}\n  ops:\n%s",
+             "    g: {float32: [4]}\n    h: {float32: [4]}\n    w: {float32: [8]}\n    a: {float32: [4]}\n"
+             "    b: {float32: [4]}\n    f: {float32: [128]}\n  ops:\n%s",
              rank, members, ops);
     must(weft_program_parse(context, WEFT_FORM_YAML, text_, strlen(text_), NULL, 0, "ranks.yaml", &p));
     return p;
@@ -29,6 +30,19 @@ static weft_program *make(int rank, const char *members, const char *ops) {
     "  - {c_allreduce_sum: {X: " var "}, out: {Out: " var "}, attrs: {ring_id: 0, use_calc_stream: true}}\n"
 #define ON_STREAM                                                                                                      \
     "  - {c_allreduce_sum: {X: g}, out: {Out: g}, attrs: {ring_id: 0, use_calc_stream: true}, dist: {stream: s}}\n"
+
+#define MADE "  - {scale: {X: x}, out: {Out: g}, attrs: {scale: 2.0}, dist: {record: e}}\n"
+#define BEHIND(dist)                                                                                                   \
+    "  - {c_allreduce_sum: {X: g}, out: {Out: g}, attrs: {ring_id: 0, use_calc_stream: true}, dist: {stream: s, "      \
+    "wait: [e]" dist "}}\n"
+#define RECORD                                                                                                         \
+    "  - {fill_constant: {}, out: {Out: w}, attrs: {shape: !longs [8], dtype: 5}, dist: {stream: s, record: r}}\n"
+#define USE(event) "  - {relu: {X: g}, out: {Out: h}, dist: {wait: [" event "]}}\n"
+#define BUCKET                                                                                                         \
+    "  - {coalesce_tensor: {Input: [a, b]}, out: {Output: [a, b], FusedOutput: f}, attrs: {dtype: 5, align_size: "     \
+    "256, use_align: true}}\n"
+#define INTO(var, dist) "  - {scale: {X: x}, out: {Out: " var "}, attrs: {scale: 2.0}" dist "}\n"
+#define S ", dist: {stream: s}"
 
 /* Messages of all findings, one a line. */
 static char *judge_ranks(const char *const *rings, const char *const *ops, int n) {
@@ -97,10 +111,16 @@ Test(proof_ranks, alike) {
     static const char *const like[] = {MAKE ON_STREAM, PRIVATE MAKE ON_STREAM, MAKE ON_STREAM PRIVATE PRIVATE};
     static const char *const unlike[] = {MAKE ON_STREAM, MAKE MAKE ON_STREAM, MAKE SUM("g"),
                                          MAKE ON_STREAM "  - {relu: {X: g}, out: {Out: h}, dist: {stream: s}}\n"};
-    const char *const *sets[] = {like, unlike};
-    for (size_t set = 0; set < 2; set++) {
+    /* Waits for others, though as many; bytes of the same buffer. */
+    static const char *const waits[] = {MADE BEHIND(", record: r") USE("r"), MADE BEHIND(", record: r") USE("e"),
+                                        MADE BEHIND("") RECORD USE("r"), MADE RECORD BEHIND("") USE("r")};
+    static const char *const bytes[] = {BUCKET INTO("a", "") INTO("b", S), BUCKET INTO("a", "") INTO("a", S),
+                                        BUCKET INTO("b", "") INTO("b", S), BUCKET INTO("b", "") INTO("a", S)};
+    const char *const *sets[] = {like, unlike, waits, bytes};
+    for (size_t set = 0; set < 4; set++) {
         weft_program *programs[MOST_RANKS];
         proof_schedule schedules[MOST_RANKS];
+        proof_class classes[MOST_RANKS];
         weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
         size_t n = set ? 4 : 3;
         uint32_t *first, *with_ops;
@@ -109,9 +129,10 @@ Test(proof_ranks, alike) {
         for (size_t i = 0; i < n; i++) {
             programs[i] = make(0, "[0, 1]", sets[set][i]);
             must(schedule_from_program(programs[i], &o, &a, &schedules[i]));
+            classes[i] = (proof_class){.schedule = &schedules[i]};
         }
-        must(alike_in_motion(schedules, n, false, &a, &first));
-        must(alike_in_motion(schedules, n, true, &a, &with_ops));
+        must(alike_in_motion(classes, n, false, &a, &first));
+        must(alike_in_motion(classes, n, true, &a, &with_ops));
         for (uint32_t i = 0; i < n; i++) {
             cr_expect_eq(first[i], set ? i : 0, "set %zu: program %u is like %u", set, i, first[i]);
             cr_expect_eq(with_ops[i], set || i == 1 ? i : 0, "set %zu: ops of %u are like %u", set, i, with_ops[i]);

@@ -11,7 +11,7 @@
     "    x: {float32: [4], need_check_feed: true}\n    g: {float32: [4]}\n    sum: {float32: [4]}\n"                   \
     "    peak: {float32: [4]}\n    y: {float32: [4]}\n    z: {float32: [4]}\n    a: {float32: [4]}\n"                  \
     "    b: {float32: [4]}\n    f: {float32: [128]}\n    kept: {float32: [4], persistable: true}\n"                    \
-    "    feeds: {kind: feed_minibatch, persistable: true}\n  ops:\n"
+    "    feeds: {kind: feed_minibatch, persistable: true}\n    c: {bool: [1], persistable: true}\n  ops:\n"
 #define ON(stream) ", dist: {stream: " stream "}"
 #define OP(type, in, out, dist) "  - {" type ": {X: " in "}, out: {Out: " out "}" dist "}\n"
 #define MAKE(var, dist) OP("relu", "x", var, dist)
@@ -23,6 +23,18 @@
     "  - {coalesce_tensor: {Input: [a, b]}, out: {Output: [a, b], FusedOutput: f}, attrs: {dtype: 5, align_size: "     \
     "256, use_align: true}}\n"
 #define BUCKET COALESCE MAKE("a", "") MAKE("b", "") OP("nop", "[a, b]", "f", ON("s"))
+
+/* A block that runs under a condition comes behind all of block 0. */
+#define IF(in, kept)                                                                                                   \
+    "  - {conditional_block: {Cond: c, Input: " in "}, out: {Out: kept}, attrs: {sub_block: !block 1, "                \
+    "is_scalar_condition: true, skip_eager_deletion_vars: !strings [" kept "]}}\n"
+#define BLOCK "- parent: 0\n  vars:\n    h: {float32: [4]}\n    i: {float32: [4]}\n    j: {float32: [4]}\n  ops:\n"
+#define SUM_IN(of) COMM("c_allreduce_sum", of, "i", ON("s"))
+#define PEAK_IN(of, dist) COMM("c_allreduce_max", of, "j", dist)
+#define AT_LAST "  - {c_sync_comm_stream: {X: x}, out: {Out: x}, attrs: {ring_id: 0}" ON("s") "}\n"
+#define HOST_WAITS_ON_S(var)                                                                                           \
+    "  - {c_sync_comm_stream: {X: " var "}, out: {Out: " var "}, attrs: {ring_id: 0}" ON("s") "}\n"
+#define HOST_WAITS(var) "  - {c_sync_calc_stream: {X: " var "}, out: {Out: " var "}}\n"
 
 static const struct {
     const char *what, *ops, *by_name, *in_order;
@@ -63,6 +75,37 @@ static const struct {
      "  - {feed: {X: feeds}, out: {Out: x}, attrs: {col: 0}}\n" MAKE("y", "") OP("relu", "x", "z", ON("s")), "safe",
      "race"},
 
+    /* The executor of a block lets go of the block's names, as that of the program does of its own. */
+    {"let go of elsewhere, in a block", IF("x", "") MAKE("y", "") BLOCK MAKE("h", "") SUM_IN("h") PEAK_IN("h", ""),
+     "race", "race"},
+    {"let go of in a block by the stream that uses it",
+     IF("x", "") MAKE("y", "") BLOCK MAKE("h", "") PEAK_IN("h", "") SUM_IN("h"), "safe", "race"},
+    {"the op that runs the block says to keep it",
+     IF("x", "h") MAKE("y", "") BLOCK MAKE("h", "") SUM_IN("h") PEAK_IN("h", ""), "safe", "race"},
+    {"who gets it in the block waits for the use",
+     IF("x", "") MAKE("y", "") BLOCK MAKE("h", "") SUM_IN("h") PEAK_IN("h", "") OP("relu", "i", "kept", ""), "safe",
+     "race race"},
+    {"of the program, used by a block on a stream that nobody notes",
+     MAKE("g", "") HOST_WAITS("g") IF("g", "") MAKE("y", "") AT_LAST BLOCK SUM_IN("g"), "race", "safe"},
+    {"used by a block on its own stream",
+     MAKE("g", "") HOST_WAITS("g") IF("g", "") MAKE("y", "") BLOCK PEAK_IN("g", ""), "safe", "safe"},
+    {"another stream owns it, and the block uses it on its own, which is noted up to there",
+     MAKE("g", ON("s")) IF("g", "") OP("relu", "x", "z", ON("s")) AT_LAST BLOCK OP("relu", "g", "j", ""), "safe",
+     "race"},
+    {"another stream, and the block uses it on a third",
+     MAKE("g", ON("s")) HOST_WAITS_ON_S("g") IF("g", "") OP("relu", "x", "z", ON("s"))
+         AT_LAST BLOCK OP("relu", "g", "j", ON("t")),
+     "race race", "safe"},
+    {"nothing is handed on before the block is through",
+     MAKE("g", "") HOST_WAITS("g") IF("g", "") MAKE("y", "") BLOCK SUM_IN("g") OP("relu", "x", "j", "")
+         OP("relu", "i", "h", ""),
+     "safe", "race"},
+    {"used by a block that waits for its other stream",
+     MAKE("g", "") HOST_WAITS("g") IF("g", "") MAKE("y", "") BLOCK SUM_IN("g") OP("relu", "i", "j", ""), "safe",
+     "race"},
+    {"a block has no wait for what the program does on another stream",
+     MAKE("g", ON("s")) IF("g", "") BLOCK OP("relu", "g", "i", ON("t")), "race race", "race"},
+
     /* What is saved is read by an op as any other; between steps the host copies with all streams idle. */
     {"saved before the update is complete", OP("relu", "kept", "kept", ON("s")) OP("save", "kept", "y", ""), "safe",
      "race"},
@@ -99,6 +142,9 @@ Test(proof_reused, messages_name_what_is_concerned) {
          "c_allreduce_sum #4 on stream s reads \"f\"; c_allreduce_max #5 on stream compute lets go of the memory of "
          "\"f\" last, and nothing notes stream s behind the use: relu #6 on stream compute may be given"},
         {MAKE("y", "") MAKE("g", "") SUM("g") PEAK("g", ""), "relu #0 on stream compute in the next step may be given"},
+        {MAKE("g", "") HOST_WAITS("g") IF("g", "") MAKE("y", "") AT_LAST BLOCK SUM_IN("g"),
+         "c_allreduce_sum #2 on stream s reads \"g\"; conditional_block #2 on stream compute lets go of the memory of "
+         "\"g\" last, and nothing notes stream s"},
         {OP("relu", "x", "z", ON("s")), "the feed \"x\" is filled again when stream compute is through"},
     };
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
