@@ -16,7 +16,14 @@
 #define SINGLE_OBJECTS false
 #endif
 
-enum { ALIGNMENT = 16, CACHE_LINE = 64, FIRST_CHUNK = 1024, LAST_DOUBLED = 1 << 20, LARGEST_CHUNK = 8 << 20 };
+enum {
+    AHEAD = 256,
+    ALIGNMENT = 16,
+    CACHE_LINE = 64,
+    FIRST_CHUNK = 1024,
+    LAST_DOUBLED = 1 << 20,
+    LARGEST_CHUNK = 8 << 20
+};
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -110,6 +117,8 @@ void *arena_alloc(arena *a, size_t nbytes) {
     }
     void *object = a->chunks->bytes + a->used;
     a->used += rounded;
+    __builtin_prefetch((void *)((uintptr_t)object + rounded + AHEAD),
+                       1); /* objects to come: fresh memory is far away */
     return memset(object, 0, rounded);
 }
 

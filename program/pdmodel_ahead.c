@@ -74,13 +74,14 @@ static void ask_for_vars(const weft_program *p, pdmodel_ahead *a) {
         arg->var = p->declared[arg->id_plus_1 - 1];
         base_prefetch(p->names.names[arg->id_plus_1 - 1]);
         base_prefetch(arg->var);
+        base_prefetch(&arg->var->id); /* may be in the next line */
     }
 }
 
 static void ask_for_uses(pdmodel_ahead *a) {
     for (; a->nuses < a->nvars && a->nuses < a->ntaken + AHEAD_USES; a->nuses++) {
         const weft_var *var = at(a, a->nuses)->var;
-        if (var && var->last_use) base_prefetch(var->last_use);
+        if (var && var->last_use) base_prefetch(&var->last_use->next);
     }
 }
 
