@@ -2,13 +2,14 @@
  *
  * usage: proof [by_name] [OPS ...]     default 1000 10000 100000 1000000
  * Programs of buckets: coalesce_tensor, 6 producers on compute, a reduce on one of 7 other streams and one of 64 rings,
- * 6 consumers; ordered by events, so that nothing is found. They are read in order, by one rank, then by 1,024 ranks
- * with 8 distinct programs: that differ in the length of a value; in an op more on compute in every eighth bucket,
- * other buckets in each; in such an op that runs behind the reduce on its stream. The smallest of three times counts;
- * building the programs does not. CSV on stdout: ops,streams,rings,ranks,programs,differ_in,seconds,reading,
- * ns_per_op_and_doubling (of the number of ops),times_one_rank. `reading` is the part of the seconds that goes into
- * comparing programs and turning each distinct one into launches, waits and bytes; `times_one_rank` is the rest of them
- * over all of one rank's. by_name: what Paddle's executor derives from the first program: ops,seconds. */
+ * 5 consumers and an update of a parameter; ordered by events, so that nothing is found. They are read in order, by one
+ * rank, then by 1,024 ranks with 8 distinct programs: that differ in the length of a value; in an op more on compute in
+ * every eighth bucket, other buckets in each; in such an op that runs behind the reduce on its stream. The smallest of
+ * three times counts; building the programs does not. CSV on stdout:
+ * ops,streams,rings,ranks,programs,differ_in,seconds,reading, ns_per_op_and_doubling (of the number of
+ * ops),times_one_rank. `reading` is the part of the seconds that goes into comparing programs and turning each distinct
+ * one into launches, waits and bytes; `times_one_rank` is the rest of them over all of one rank's. by_name: what
+ * Paddle's executor derives from the first program: ops,seconds. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static double now(void) { /* of this thread: others may load the machine */
 typedef struct maker {
     weft_program *program;
     weft_block *block;
-    weft_var *x, *grads[members], *used[members], *fused;
+    weft_var *x, *rate, *grads[members], *used[members], *fused;
     char event[32], done[32];
     difference differ_in;
     size_t variant;
@@ -102,6 +103,18 @@ static weft_status add_extra(maker *m, size_t k, int64_t stream) {
     return on_compute ? NULL : place(m, op, stream, NULL, NULL);
 }
 
+static weft_status add_update(maker *m, weft_var *param, weft_var *grad) {
+    weft_op *op;
+    weft_var_set_persistable(param, true, true);
+    TRY(weft_op_create(m->program, "sgd", &op));
+    TRY(weft_op_add_input(op, "Param", param));
+    TRY(weft_op_add_input(op, "Grad", grad));
+    TRY(weft_op_add_input(op, "LearningRate", m->rate));
+    TRY(weft_op_add_output(op, "ParamOut", param));
+    weft_block_insert_before(m->block, NULL, op);
+    return NULL;
+}
+
 static weft_status add_bucket(maker *m, size_t k) {
     weft_op *op;
     int64_t stream = 1 + (int64_t)(k % nrings) % (nstreams - 1);
@@ -122,11 +135,11 @@ static weft_status add_bucket(maker *m, size_t k) {
     TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
     TRY(place(m, op, stream, m->done, m->event));
     TRY(add_extra(m, k, stream));
-    for (int i = 0; i < members; i++) {
+    for (int i = 0; i + 1 < members; i++) {
         TRY(add_op(m, "relu", m->grads[i], m->used[i], &op));
         if (i == 0) TRY(place(m, op, 0, NULL, m->done));
     }
-    return NULL;
+    return add_update(m, m->used[members - 1], m->grads[members - 1]);
 }
 
 /* Programs of a world differ in nothing that ranks must agree on. */
@@ -142,6 +155,8 @@ static weft_status make_program(weft_context *context, size_t nops, int64_t nran
     for (int64_t i = 0; i < nrings && !status; i++) status = weft_program_set_ring(m.program, i, (size_t)nranks, ranks);
     if (!status) status = weft_block_add_var(m.block, "x", WEFT_FP32, 1, &extent, &m.x);
     if (!status) m.x->need_check_feed = true;
+    if (!status) status = weft_block_add_var(m.block, "rate", WEFT_FP32, 1, &(int64_t){1}, &m.rate);
+    if (!status) weft_var_set_persistable(m.rate, true, false);
     for (size_t k = 0; k * ops_per_bucket < nops && !status; k++) status = add_bucket(&m, k);
     free(ranks);
     if (status)
@@ -255,7 +270,7 @@ int main(int argc, char **argv) {
     bool by_name = argc > 1 && strcmp(argv[1], "by_name") == 0;
     static const char *const sizes[] = {"1000", "10000", "100000", "1000000"};
     weft_context *context = NULL;
-    weft_status status = weft_context_create(NULL, &context);
+    weft_status status = weft_context_create(&(weft_context_options){.max_kept_nbytes = (size_t)1 << 30}, &context);
     argc -= by_name;
     argv += by_name;
     if (!status && by_name) printf("ops,seconds\n");
