@@ -35,6 +35,16 @@ void conv_forward(const conv *c, const float *x, const float *filter, float *y, 
 void conv_backward(const conv *c, const float *x, const float *filter, const float *dy, float *dx, float *dfilter,
                    float *workspace, const kernel_call *call);
 
+/* A register tile of the filter's gradient: so many of its taps by so many output channels. */
+#if defined(__AVX512F__)
+enum { CONV_TILE_TAPS = 9 };
+#define CONV_EACH_TAPS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#else
+enum { CONV_TILE_TAPS = 4 };
+#define CONV_EACH_TAPS(X) X(1) X(2) X(3) X(4)
+#endif
+enum { CONV_TILE_CHANNELS = 3 };
+
 /* Images with zeros around them: what a window sees of a tap lies at windows[window] + taps[tap]. */
 typedef struct conv_copy {
     int64_t rows, row_length; /* of a channel; a row has stride[1] parts of that length */

@@ -190,15 +190,6 @@ static void convolve_rows(void *arg, int64_t first, int64_t end, int part) {
  * channel's dy times every tap's inputs, vector after vector. Lanes are added up at the end.
  */
 
-#if defined(__AVX512F__)
-enum { TILE_TAPS = 9 };
-#define EACH_TAPS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
-#else
-enum { TILE_TAPS = 4 };
-#define EACH_TAPS(X) X(1) X(2) X(3) X(4)
-#endif
-enum { TILE_CHANNELS = 3 };
-
 typedef struct correlation {
     const float *dy, *from; /* of the first image */
     const int32_t *offset;
@@ -210,13 +201,13 @@ static inline __attribute__((always_inline)) void correlate(int channels, int ta
                                                             const correlation *r) {
     const conv *c = j->c;
     int64_t plane = c->direct->plane;
-    vec sum[TILE_CHANNELS][TILE_TAPS] = {{{0}}};
-    const float *from[TILE_TAPS];
+    vec sum[CONV_TILE_CHANNELS][CONV_TILE_TAPS] = {{{0}}};
+    const float *from[CONV_TILE_TAPS];
     for (int64_t n = 0; n < j->images; n++) {
         const float *dy = r->dy + n * c->out.channels * plane;
         for (int t = 0; t < taps; t++) from[t] = r->from + n * c->copy->image + r->offset[t];
         for (int64_t q = 0; q < plane; q += VEC) {
-            vec d[TILE_CHANNELS];
+            vec d[CONV_TILE_CHANNELS];
 #pragma GCC unroll 3
             for (int o = 0; o < channels; o++) d[o] = vec_keep(vec_load(dy + o * plane + q));
 #pragma GCC unroll 9
@@ -247,9 +238,9 @@ typedef void (*correlate_fn)(const job *j, const correlation *r);
     static void correlate_3_##taps(const job *j, const correlation *r) {                                               \
         correlate(3, taps, j, r);                                                                                      \
     }
-EACH_TAPS(DEFINE_CORRELATE)
+CONV_EACH_TAPS(DEFINE_CORRELATE)
 #define CORRELATE_ENTRY(taps) {correlate_1_##taps, correlate_2_##taps, correlate_3_##taps},
-static const correlate_fn correlations[TILE_TAPS][TILE_CHANNELS] = {EACH_TAPS(CORRELATE_ENTRY)};
+static const correlate_fn correlations[CONV_TILE_TAPS][CONV_TILE_CHANNELS] = {CONV_EACH_TAPS(CORRELATE_ENTRY)};
 
 static int64_t pieces(int64_t count, int64_t most) {
     return (count + most - 1) / most;
@@ -261,8 +252,8 @@ static void correlate_tiles(void *arg, int64_t first, int64_t end, int part) {
     const conv *c = j->c;
     const conv_direct *d = c->direct;
     (void)part;
-    int64_t area = c->w.size[0] * c->w.size[1], ntaps = pieces(area, TILE_TAPS);
-    int64_t nchannels = pieces(c->out_channels, TILE_CHANNELS);
+    int64_t area = c->w.size[0] * c->w.size[1], ntaps = pieces(area, CONV_TILE_TAPS);
+    int64_t nchannels = pieces(c->out_channels, CONV_TILE_CHANNELS);
     for (int64_t item = first; item < end; item++) {
         int64_t o = gemm_strip_start(c->out_channels, nchannels, item % nchannels), in = item / nchannels / ntaps;
         int64_t channels = gemm_strip_start(c->out_channels, nchannels, item % nchannels + 1) - o;
@@ -315,8 +306,8 @@ void conv_direct_forward(const kernel_call *call, const conv *c, const float *x,
 
 void conv_direct_backward(const kernel_call *call, const conv *c, const float *x, const float *dy, float *dfilter,
                           float *workspace) {
-    int64_t ntiles = c->groups * c->in_channels * pieces(c->w.size[0] * c->w.size[1], TILE_TAPS) *
-                     pieces(c->out_channels, TILE_CHANNELS);
+    int64_t ntiles = c->groups * c->in_channels * pieces(c->w.size[0] * c->w.size[1], CONV_TILE_TAPS) *
+                     pieces(c->out_channels, CONV_TILE_CHANNELS);
     for (int64_t first = 0; first < c->in.count; first += c->direct->group) {
         job j = turn_of(c, first, x, workspace);
         j.dy = dy + first * c->out.image;
@@ -325,7 +316,7 @@ void conv_direct_backward(const kernel_call *call, const conv *c, const float *x
         j.dy_copy = workspace + conv_copy_count(c, c->direct->group);
         conv_copy_images(call, c, j.images, j.x, j.copy);
         parallel_for(call, j.images * c->out.channels, grain_of_bytes(c->direct->plane * 4), copy_gradients, &j);
-        parallel_for(call, ntiles, grain_of_products(j.images * c->positions * TILE_TAPS * TILE_CHANNELS),
+        parallel_for(call, ntiles, grain_of_products(j.images * c->positions * CONV_TILE_TAPS * CONV_TILE_CHANNELS),
                      correlate_tiles, &j);
     }
 }

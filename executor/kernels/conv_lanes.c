@@ -221,27 +221,18 @@ void conv_lanes_forward(const kernel_call *call, const conv *c, const float *x, 
 
 /* --- the gradient of the filter ----------------------------------------------------------------------------------- */
 
-#if defined(__AVX512F__)
-enum { TILE_TAPS = 9 };
-#define EACH_TAPS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
-#else
-enum { TILE_TAPS = 4 };
-#define EACH_TAPS(X) X(1) X(2) X(3) X(4)
-#endif
-enum { TILE_CHANNELS = 3 };
-
 /* sum[channel][tap] += dy times what windows see of the tap; `channels` and `taps` are constants where this is inlined,
  * so that sums lie in registers. */
 static inline __attribute__((always_inline)) void correlate(int channels, int taps, const conv *c, const float *dy,
                                                             const float *const *from, float *sums) {
     int64_t step = c->w.stride[1] * VEC, row_step = c->lanes->columns * c->w.stride[0] * VEC;
     int64_t plane = c->positions * VEC;
-    vec sum[TILE_CHANNELS][TILE_TAPS];
+    vec sum[CONV_TILE_CHANNELS][CONV_TILE_TAPS];
     for (int o = 0; o < channels; o++)
         for (int t = 0; t < taps; t++) sum[o][t] = vec_load(sums + (o * MOST_TAPS + t) * VEC);
     for (int64_t y = 0; y < c->out.height; y++)
         for (int64_t x = 0, at = y * row_step; x < c->out.width; x++, at += step, dy += VEC) {
-            vec d[TILE_CHANNELS];
+            vec d[CONV_TILE_CHANNELS];
 #pragma GCC unroll 3
             for (int o = 0; o < channels; o++) d[o] = vec_keep(vec_load(dy + o * plane));
 #pragma GCC unroll 9
@@ -266,20 +257,20 @@ typedef void (*correlate_fn)(const conv *c, const float *dy, const float *const 
     static void correlate_3_##taps(const conv *c, const float *dy, const float *const *from, float *sums) {            \
         correlate(3, taps, c, dy, from, sums);                                                                         \
     }
-EACH_TAPS(DEFINE_CORRELATE)
+CONV_EACH_TAPS(DEFINE_CORRELATE)
 #define CORRELATE_ENTRY(taps) {correlate_1_##taps, correlate_2_##taps, correlate_3_##taps},
-static const correlate_fn correlations[TILE_TAPS][TILE_CHANNELS] = {EACH_TAPS(CORRELATE_ENTRY)};
+static const correlate_fn correlations[CONV_TILE_TAPS][CONV_TILE_CHANNELS] = {CONV_EACH_TAPS(CORRELATE_ENTRY)};
 
 /* Some output channels by all taps of one input channel, over all groups of images of the turn. */
 static void correlate_channels(const job *j, int64_t in, int64_t o, int64_t channels, float *sums) {
     const conv *c = j->c;
-    int64_t area = c->w.size[0] * c->w.size[1], ntiles = strips_of(area, TILE_TAPS);
+    int64_t area = c->w.size[0] * c->w.size[1], ntiles = strips_of(area, CONV_TILE_TAPS);
     int64_t plane = c->lanes->rows * c->lanes->columns * VEC, group = planes_count(c) + windows_count(c);
     for (int64_t n = 0; n < j->count; n++) {
         const float *planes = j->parts + n * group, *dy = planes + planes_count(c) + o * c->positions * VEC;
         for (int64_t s = 0; s < ntiles; s++) {
             int64_t first = gemm_strip_start(area, ntiles, s), taps = gemm_strip_start(area, ntiles, s + 1) - first;
-            const float *from[TILE_TAPS];
+            const float *from[CONV_TILE_TAPS];
             for (int64_t t = 0; t < taps; t++) {
                 int64_t row = (first + t) / c->w.size[1] * c->w.dilation[0];
                 int64_t column = (first + t) % c->w.size[1] * c->w.dilation[1];
@@ -294,8 +285,8 @@ static void correlate_channels(const job *j, int64_t in, int64_t o, int64_t chan
 static void correlate_items(void *arg, int64_t first, int64_t end, int part) {
     const job *j = arg;
     const conv *c = j->c;
-    int64_t area = c->w.size[0] * c->w.size[1], nchannels = strips_of(c->out_channels, TILE_CHANNELS);
-    _Alignas(64) float sums[TILE_CHANNELS * MOST_TAPS * VEC];
+    int64_t area = c->w.size[0] * c->w.size[1], nchannels = strips_of(c->out_channels, CONV_TILE_CHANNELS);
+    _Alignas(64) float sums[CONV_TILE_CHANNELS * MOST_TAPS * VEC];
     (void)part;
     for (int64_t item = first; item < end; item++) {
         int64_t in = item / nchannels, o = gemm_strip_start(c->out_channels, nchannels, item % nchannels);
@@ -333,11 +324,11 @@ void conv_lanes_backward(const kernel_call *call, const conv *c, const float *x,
                          float *workspace) {
     job j = {.c = c, .x = x, .dy = dy, .dw = dfilter, .parts = workspace};
     int64_t total = groups_of(c), nchannels = c->in.channels + c->out.channels;
-    int64_t item_products = c->positions * TILE_CHANNELS * c->w.size[0] * c->w.size[1] * VEC;
+    int64_t item_products = c->positions * CONV_TILE_CHANNELS * c->w.size[0] * c->w.size[1] * VEC;
     for (j.first = 0; j.first < total; j.first += j.count) {
         j.count = total - j.first < c->lanes->groups ? total - j.first : c->lanes->groups;
         parallel_for(call, j.count * nchannels, grain_of_bytes(c->positions * VEC * 4), take_planes, &j);
-        parallel_for(call, c->in.channels * strips_of(c->out_channels, TILE_CHANNELS),
+        parallel_for(call, c->in.channels * strips_of(c->out_channels, CONV_TILE_CHANNELS),
                      grain_of_products(item_products * j.count), correlate_items, &j);
     }
 }

@@ -1,4 +1,4 @@
-/* conv_tile.c: the register tile of convolutions. As in gemm_packed.c, one chain of additions over the inner extent for
+/* conv_tile.c: the register tile of convolutions: one chain of additions over the inner extent for
  * each element; and while it multiplies, it asks for memory that will be packed next: filters of many channels come
  * from memory once in a step, and waiting for them would take longer than multiplying them. */
 #include "executor/kernels/conv_tile.h"

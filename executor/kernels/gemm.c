@@ -43,7 +43,7 @@ typedef struct pieces {
 static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
     const pieces *p = arg;
     const gemm *g = p->of;
-    char ta = g->a_transposed ? 'T' : 'N', tb = g->b.transposed ? 'T' : 'N';
+    char ta = g->a_transposed ? 'T' : 'N', tb = g->b_transposed ? 'T' : 'N';
     (void)part;
     omp_set_num_threads(1); /* a property of the calling thread */
     for (int64_t i = first; i < end; i++) {
@@ -51,10 +51,10 @@ static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
         int64_t length = extent - at < p->per_piece ? extent - at : p->per_piece;
         if (length <= 0) return;
         const float *a = !p->by_rows ? g->a : g->a_transposed ? g->a + at : g->a + at * g->lda;
-        const float *b = p->by_rows ? g->b.data : g->b.transposed ? g->b.data + at * g->b.ld : g->b.data + at;
+        const float *b = p->by_rows ? g->b : g->b_transposed ? g->b + at * g->ldb : g->b + at;
         float *c = p->by_rows ? g->c + at * g->ldc : g->c + at;
-        dnnl_sgemm(ta, tb, p->by_rows ? length : g->m, p->by_rows ? g->n : length, g->k, g->alpha, a, g->lda, b,
-                   g->b.ld, g->beta, c, g->ldc);
+        dnnl_sgemm(ta, tb, p->by_rows ? length : g->m, p->by_rows ? g->n : length, g->k, g->alpha, a, g->lda, b, g->ldb,
+                   g->beta, c, g->ldc);
     }
 }
 
@@ -70,10 +70,19 @@ static int64_t cut(const gemm *g, pieces *out) {
 
 #endif
 
+/* A product over an empty inner extent. */
+static void scale(const gemm *g) {
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            float *c = &g->c[i * g->ldc + j];
+            *c = g->beta == 0 ? 0 : g->beta * *c;
+        }
+}
+
 void gemm_multiply(const kernel_call *call, const gemm *g) {
     if (g->m == 0 || g->n == 0) return;
     if (g->k == 0) {
-        gemm_run(call, g);
+        scale(g);
         return;
     }
 #ifdef USE_DNNL
@@ -97,7 +106,9 @@ void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, i
               .a_transposed = ta,
               .alpha = alpha,
               .beta = beta,
-              .b = {.data = b, .ld = ldb, .transposed = tb},
+              .b = b,
+              .ldb = ldb,
+              .b_transposed = tb,
               .c = c,
               .ldc = ldc};
     gemm_multiply(call, &g);

@@ -184,18 +184,31 @@ static void pack_strips(const gemm *g, int64_t row, int64_t rows, int64_t depth,
     }
 }
 
+/* VEC rows, `ld` apart (those from `rows` on are zero and not read), of VEC floats (those from `count` on neither read
+ * nor written) as columns: rows of `out`, `step` apart. */
+static void transpose(const float *from, int64_t ld, int64_t rows, int64_t count, int64_t step, float *out) {
+    vec v[VEC];
+    if (rows >= VEC && count >= VEC)
+        for (int i = 0; i < VEC; i++) v[i] = vec_load(from + i * ld);
+    else
+        for (int i = 0; i < VEC; i++)
+            v[i] = i < rows ? vec_load_first(from + i * ld, count < VEC ? count : VEC) : (vec){0};
+    vec_transpose(v);
+    for (int i = 0; i < VEC && i < count; i++) vec_store(out + i * step, v[i]);
+}
+
 /* Columns [column, column + columns) of B as `width` columns, zero-filled. */
 static void pack_panel(const gemm *g, int64_t depth, int64_t count, int64_t column, int64_t columns, int64_t width,
                        float *out) {
-    if (g->b.transposed) {
-        const float *from = g->b.data + column * g->b.ld + depth;
+    if (g->b_transposed) {
+        const float *from = g->b + column * g->ldb + depth;
         for (int64_t k = 0; k < count; k += VEC)
             for (int64_t j = 0; j < width; j += VEC)
-                gemm_transpose(from + j * g->b.ld + k, g->b.ld, columns - j, count - k, width, out + k * width + j);
+                transpose(from + j * g->ldb + k, g->ldb, columns - j, count - k, width, out + k * width + j);
         return;
     }
-    const float *from = g->b.data + depth * g->b.ld + column;
-    for (int64_t k = 0; k < count; k++, from += g->b.ld, out += width)
+    const float *from = g->b + depth * g->ldb + column;
+    for (int64_t k = 0; k < count; k++, from += g->ldb, out += width)
         for (int64_t j = 0; j < width; j += VEC)
             vec_store(out + j, columns - j >= VEC ? vec_load(from + j) : vec_load_first(from + j, columns - j));
 }
@@ -248,8 +261,8 @@ static ahead panel_ahead(const block *b, int64_t column, int64_t ntiles) {
     int64_t columns = smaller(panel_width(b->columns - column), b->columns - column), nturns = turns_of(b, ntiles);
     if (columns <= 0) return (ahead){0};
     column += b->column;
-    if (g->b.transposed) return rows_ahead(g->b.data + column * g->b.ld + b->depth, g->b.ld, b->count, columns, nturns);
-    return rows_ahead(g->b.data + b->depth * g->b.ld + column, g->b.ld, columns, b->count, nturns);
+    if (g->b_transposed) return rows_ahead(g->b + column * g->ldb + b->depth, g->ldb, b->count, columns, nturns);
+    return rows_ahead(g->b + b->depth * g->ldb + column, g->ldb, columns, b->count, nturns);
 }
 
 /* Packs strip s, or the group that begins there. */
@@ -288,8 +301,8 @@ static void multiply_tile(const block *b, int64_t s, int64_t column, int64_t wid
     if (layout == B_PACKED) {
         packed_tiles[rows - 1][g->a_transposed][across](&t);
     } else {
-        t.b = g->b.data + b->depth * g->b.ld + at;
-        t.b_step = g->b.ld;
+        t.b = g->b + b->depth * g->ldb + at;
+        t.b_step = g->ldb;
         full_tiles[layout - 1][g->a_transposed][across](&t);
     }
 }
@@ -298,7 +311,7 @@ static void multiply_tile(const block *b, int64_t s, int64_t column, int64_t wid
 static void multiply_panel(const block *b, int64_t column, int64_t width, float *panel) {
     const gemm *g = b->g;
     int64_t columns = smaller(width, b->columns - column);
-    bool straight = !g->b.transposed && columns == width && b->rows >= ROWS;
+    bool straight = !g->b_transposed && columns == width && b->rows >= ROWS;
     bool lies = straight && b->b_lies && b->rows % ROWS == 0;
     ahead of_b = panel_ahead(b, column + width, b->nfirst);
     if (!straight) pack_panel(g, b->depth, b->count, b->column + column, columns, width, panel);
@@ -328,9 +341,9 @@ static void product_ahead(const block *b, ahead out[2]) {
     int64_t npanels = (b->columns + PANEL - 1) / PANEL, nturns = turns_of(b, npanels * (b->nstrips - b->nfirst));
     out[0] = out[1] = (ahead){0};
     if (!g->next_a || b->nfirst == b->nstrips || b->rows * b->columns * b->count < g->m * g->n * g->k) return;
-    bool ta = g->a_transposed, tb = g->b.transposed;
+    bool ta = g->a_transposed, tb = g->b_transposed;
     out[0] = rows_ahead(g->next_a, g->lda, ta ? g->m : g->k, ta ? g->k : g->m, (nturns + 1) / 2);
-    out[1] = rows_ahead(g->next_b, g->b.ld, tb ? g->k : g->n, tb ? g->n : g->k, (nturns + 1) / 2);
+    out[1] = rows_ahead(g->next_b, g->ldb, tb ? g->k : g->n, tb ? g->n : g->k, (nturns + 1) / 2);
 }
 
 /* A strip after the first times all panels, which are packed. */

@@ -177,7 +177,7 @@ static void multiply(const kernel_call *call, const batch_job *j, int64_t item, 
         return;
     }
     gemm g = {.m = p->m, .n = p->n, .k = p->k, .a = a, .lda = p->lda, .a_transposed = p->ta, .c = c, .ldc = p->ldc};
-    g.b = (gemm_source){.data = b, .ld = p->ldb, .transposed = p->tb};
+    g.b = b, g.ldb = p->ldb, g.b_transposed = p->tb;
     g.alpha = (float)p->alpha, g.beta = (float)p->beta;
     if (goes_on) g.next_a = matrix_at(j, &j->a, item + 1), g.next_b = matrix_at(j, &j->b, item + 1);
     gemm_multiply(call, &g);

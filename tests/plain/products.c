@@ -92,7 +92,7 @@ static void run_kernel(const product *p, pool_seat *seat, float *c) {
 static void run_plain(const product *p, pool_seat *seat, float alpha, float beta, float *c) {
     gemm g = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .lda = p->ta ? p->m : p->k, .a_transposed = p->ta};
     g.alpha = alpha, g.beta = beta, g.c = c, g.ldc = p->n;
-    g.b = (gemm_source){.data = p->b, .ld = p->tb ? p->k : p->n, .transposed = p->tb};
+    g.b = p->b, g.ldb = p->tb ? p->k : p->n, g.b_transposed = p->tb;
     gemm_matrices(&(kernel_call){.nthreads = seat ? 3 : 1, .seat = seat}, &g);
 }
 
