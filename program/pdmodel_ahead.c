@@ -71,8 +71,9 @@ static void ask_for_vars(const weft_program *p, pdmodel_ahead *a) {
     for (; a->nvars < a->nplaces && a->nvars < a->ntaken + AHEAD_VARS; a->nvars++) {
         ahead_arg *arg = at(a, a->nvars);
         if (!arg->id_plus_1) continue;
-        arg->var = p->declared[arg->id_plus_1 - 1];
         base_prefetch(p->names.names[arg->id_plus_1 - 1]);
+        arg->var = p->declared[arg->id_plus_1 - 1];
+        if (!arg->var) continue; /* a name of something else */
         base_prefetch(arg->var);
         base_prefetch(&arg->var->id); /* may be in the next line */
     }
