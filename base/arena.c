@@ -117,8 +117,8 @@ void *arena_alloc(arena *a, size_t nbytes) {
     }
     void *object = a->chunks->bytes + a->used;
     a->used += rounded;
-    __builtin_prefetch((void *)((uintptr_t)object + rounded + AHEAD),
-                       1); /* objects to come: fresh memory is far away */
+    /* Objects to come: fresh memory is far away. */
+    __builtin_prefetch((void *)((uintptr_t)object + rounded + AHEAD), 1);
     return memset(object, 0, rounded);
 }
 

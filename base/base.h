@@ -109,9 +109,8 @@ void interner_init(interner *in, arena *a);
 WEFT_MUST_USE bool interner_reserve(interner *in, size_t count); /* room for so many names in all; false: no memory */
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
-/* Those two where base_hash of the bytes is known. */
+/* interner_get where base_hash of the bytes is known. */
 const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, uint32_t hash);
-const name *interner_find_hashed(const interner *in, const char *bytes, size_t nbytes, uint32_t hash);
 uint32_t base_hash(const void *bytes, size_t nbytes);
 /* Where a lookup of that hash begins: asking for it ahead of the lookup lets cache misses overlap. */
 static inline const interner_entry *interner_first(const interner *in, uint32_t hash) {

@@ -80,12 +80,8 @@ const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, 
     return n;
 }
 
-const name *interner_find_hashed(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
-    if (!in->capacity) return NULL;
-    const interner_entry *e = find_place(in, bytes, nbytes, hash);
-    return e->id_plus_1 ? in->names[e->id_plus_1 - 1] : NULL;
-}
-
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes) {
-    return interner_find_hashed(in, bytes, nbytes, base_hash(bytes, nbytes));
+    if (!in->capacity) return NULL;
+    const interner_entry *e = find_place(in, bytes, nbytes, base_hash(bytes, nbytes));
+    return e->id_plus_1 ? in->names[e->id_plus_1 - 1] : NULL;
 }

@@ -21,6 +21,10 @@ static bool is_large(size_t nbytes) {
     return nbytes >= KEPT_BLOCKS_LARGE;
 }
 
+static bool is_on_huge_pages(size_t nbytes) {
+    return nbytes >= 2 * HUGE_PAGE;
+}
+
 /* --- what is kept ------------------------------------------------------------------------------------------------- */
 
 static kept_block *unlink_block(kept_blocks *k, kept_block **link) {
@@ -43,7 +47,7 @@ static kept_block *take(kept_blocks *k, size_t nbytes) {
         if ((*link)->nbytes >= nbytes && (!best || (*link)->nbytes < (*best)->nbytes)) best = link;
     if (!best) return NULL;
     kept_block *b = unlink_block(k, best);
-    size_t cut = nbytes < 2 * HUGE_PAGE ? nbytes : (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    size_t cut = is_on_huge_pages(nbytes) ? (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : nbytes;
     if (b->nbytes < cut + KEPT_BLOCKS_LARGE) return b;
     link_block(k, (kept_block *)(void *)((char *)b + cut), b->nbytes - cut);
     b->nbytes = cut;
@@ -74,7 +78,7 @@ static void give_back(kept_block *b) {
 /* Whole pages; of two huge ones or more, on their boundaries: what lies in front of the first and behind is unmapped.
  */
 static kept_block *new_block(size_t nbytes) {
-    const size_t slack = nbytes < 2 * HUGE_PAGE ? 0 : HUGE_PAGE;
+    const size_t slack = is_on_huge_pages(nbytes) ? HUGE_PAGE : 0;
     size_t mapped_nbytes;
     if (!base_add(nbytes, slack, &mapped_nbytes)) return NULL;
     char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

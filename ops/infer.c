@@ -23,9 +23,9 @@ shape shape_of_var(const weft_var *v) {
 
 /* --- the environment ---------------------------------------------------------------------------------------------- */
 
-static bool is_kept(const kept_shape *kept, const shape *s) {
-    return kept->dtype == s->dtype && kept->ndim == s->ndim && kept->height == s->height &&
-           (s->ndim <= 0 || memcmp(kept->dims, s->dims, (size_t)s->ndim * sizeof *s->dims) == 0);
+static bool is_same(const kept_shape *a, const kept_shape *b) {
+    return a->dtype == b->dtype && a->ndim == b->ndim && a->height == b->height &&
+           (a->dims == b->dims || a->ndim <= 0 || memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
 }
 
 static weft_status keep(shape_env *env, kept_shape *kept, const shape *s) {
@@ -76,13 +76,12 @@ shape shape_env_get(const shape_env *env, const weft_var *v) {
 
 weft_status shape_env_set(shape_env *env, const weft_var *v, const shape *type) {
     kept_shape *kept = &env->kept[v->id];
-    return is_kept(kept, type) ? NULL : keep(env, kept, type);
+    kept_shape given = {.dims = type->dims, .height = type->height, .dtype = type->dtype, .ndim = type->ndim};
+    return is_same(kept, &given) ? NULL : keep(env, kept, type);
 }
 
 bool shape_env_same(const shape_env *a, const shape_env *b, const weft_var *v) {
-    const kept_shape *x = &a->kept[v->id], *y = &b->kept[v->id];
-    return x->dtype == y->dtype && x->ndim == y->ndim && x->height == y->height &&
-           (x->dims == y->dims || x->ndim <= 0 || memcmp(x->dims, y->dims, (size_t)x->ndim * sizeof *x->dims) == 0);
+    return is_same(&a->kept[v->id], &b->kept[v->id]);
 }
 
 /* --- one op ------------------------------------------------------------------------------------------------------- */

@@ -74,8 +74,3 @@ void *bump_alloc(bump *b, size_t nbytes) {
     b->used += rounded;
     return object;
 }
-
-void *bump_array(bump *b, size_t count, size_t size) {
-    size_t nbytes;
-    return base_mul(count, size, &nbytes) ? bump_alloc(b, nbytes) : NULL;
-}

@@ -213,6 +213,9 @@ enum { OP_MAX_ATTRS = (1 << 30) - 1 };
 /* --- building: used by readers and passes; all memory is the program's -------------------------------------------- */
 
 WEFT_MUST_USE weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out);
+/* The same where base_hash of the bytes is known. */
+WEFT_MUST_USE weft_status program_name_hashed(weft_program *p, const char *bytes, size_t nbytes, uint32_t hash,
+                                              const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
 /* Room for so many more vars, which will have names of their own. */

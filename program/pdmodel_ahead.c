@@ -99,9 +99,7 @@ static uint32_t next_hash(pdmodel_reader *r, const wire_field *f) {
 }
 
 weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out) {
-    interner *names = &r->program->names;
     uint32_t hash = next_hash(r, from);
     TRY(form_charge(r->program, r->budget, from->nbytes));
-    *out = interner_get_hashed(names, (const char *)from->bytes, from->nbytes, hash);
-    return *out ? NULL : base_out_of_memory();
+    return program_name_hashed(r->program, (const char *)from->bytes, from->nbytes, hash, out);
 }

@@ -35,10 +35,14 @@ void weft_program_destroy(weft_program *program) {
 }
 
 weft_status program_name(weft_program *p, const char *bytes, size_t nbytes, const name **out) {
+    return program_name_hashed(p, bytes, nbytes, base_hash(bytes, nbytes), out);
+}
+
+weft_status program_name_hashed(weft_program *p, const char *bytes, size_t nbytes, uint32_t hash, const name **out) {
     if (nbytes > UINT32_MAX)
         return weft_status_create(WEFT_LIMIT, p->place, "a name has %zu bytes, at most 4294967295 are possible",
                                   nbytes);
-    const name *n = interner_get(&p->names, bytes, nbytes);
+    const name *n = interner_get_hashed(&p->names, bytes, nbytes, hash);
     if (!n) return base_out_of_memory();
     *out = n;
     return NULL;
