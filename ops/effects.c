@@ -66,7 +66,7 @@ const char *op_stream(const weft_op *op, char *buffer_of_ring) {
 static weft_var *first_arg(const weft_op *op, bool output, const char *upper, const char *lower) {
     const slot *s = op_find_slot(op, output, upper);
     if (!s) s = op_find_slot(op, output, lower);
-    return s && s->nargs ? s->args[0]->var : NULL;
+    return s && s->nargs ? s->args[0].var : NULL;
 }
 
 weft_var *op_x(const weft_op *op) {

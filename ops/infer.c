@@ -134,7 +134,7 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
             return wrong_count(op, output, &slots[i], nargs);
         s->first[i] = n;
         for (size_t k = 0; k < nargs; k++, n++) {
-            const use *u = found->args[k];
+            const use *u = &found->args[k];
             bool is_kept_type = u->var_id < env->nkept;
             s->vars[n] = u->var;
             if (output)

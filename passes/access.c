@@ -114,7 +114,7 @@ static void join_views(uint32_t *parent, weft_op *op) {
         if (!to) continue;
         const slot *from = op_find_slot(op, false, schema->inputs[schema->outputs[o].view_of].name);
         for (uint32_t k = 0; from && from->nargs && k < to->nargs; k++)
-            join(parent, to->args[k]->var_id, from->args[k < from->nargs ? k : 0]->var_id);
+            join(parent, to->args[k].var_id, from->args[k < from->nargs ? k : 0].var_id);
     }
 }
 
@@ -186,8 +186,8 @@ static uint32_t class_of_id(const access_index *x, uint32_t id) {
 }
 
 static uint32_t access_flags(const use *u) {
-    if (op_has_effect(u->op, OP_ONLY_VIEWS)) return ACCESS_ALIAS;
-    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(u->op) ? ACCESS_ALIAS : 0u);
+    if (op_has_effect(use_op(u), OP_ONLY_VIEWS)) return ACCESS_ALIAS;
+    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(use_op(u)) ? ACCESS_ALIAS : 0u);
 }
 
 static weft_status note_arg(void *user, const use *u, bool nested) {

@@ -10,9 +10,9 @@ static const weft_attr *role_vars(const weft_op *op) {
 static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) {
     weft_op *last = NULL;
     FOR_EACH_USE(u, grad) {
-        if (!u->is_output || u->op->block != plan->block || !(op_role(u->op) & WEFT_ROLE_BACKWARD)) continue;
-        if (op_has_effect(u->op, OP_NO_BYTES)) continue;
-        if (!last || last->order < u->op->order) last = u->op;
+        if (!u->is_output || use_op(u)->block != plan->block || !(op_role(use_op(u)) & WEFT_ROLE_BACKWARD)) continue;
+        if (op_has_effect(use_op(u), OP_NO_BYTES)) continue;
+        if (!last || last->order < use_op(u)->order) last = use_op(u);
     }
     return last;
 }
@@ -20,11 +20,11 @@ static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) 
 /* Nothing of the optimizer may have touched the gradient before it is whole. */
 static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradient *g) {
     FOR_EACH_USE(u, g->grad) {
-        bool early = u->op->block == plan->block && u->op->order < g->last_writer->order;
-        if (!early || !(op_role(u->op) & WEFT_ROLE_OPTIMIZE)) continue;
+        bool early = use_op(u)->block == plan->block && use_op(u)->order < g->last_writer->order;
+        if (!early || !(op_role(use_op(u)) & WEFT_ROLE_OPTIMIZE)) continue;
         char place[160];
         return weft_pass_refuse(plan->pass, "%s uses gradient %s before the last backward op that writes it",
-                                op_place(u->op, place, sizeof place), g->grad->name->bytes);
+                                op_place(use_op(u), place, sizeof place), g->grad->name->bytes);
     }
     return NULL;
 }
@@ -84,8 +84,8 @@ static weft_status collect_gradients(dp_plan *plan) {
 static void mark_covered(const weft_var *param, bool *covered) {
     covered[param->id] = true;
     FOR_EACH_USE(u, param) {
-        if (!u->is_output || !op_is(u->op, "cast")) continue;
-        FOR_EACH_ARG(u->op, false, in) covered[in->var->id] = true;
+        if (!u->is_output || !op_is(use_op(u), "cast")) continue;
+        FOR_EACH_ARG(use_op(u), false, in) covered[in->var->id] = true;
     }
 }
 
@@ -103,13 +103,13 @@ static weft_status check_covered(dp_plan *plan) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
             const slot *params = updated_params(op);
             for (size_t k = 0; params && k < params->nargs; k++) {
-                if (covered[params->args[k]->var->id]) continue;
+                if (covered[params->args[k].var->id]) continue;
                 char place[160];
                 return weft_pass_refuse(
                     plan->pass,
                     "%s updates %s, but no backward op names its gradient in op_role_var: its ranks "
                     "would drift apart",
-                    op_place(op, place, sizeof place), params->args[k]->var->name->bytes);
+                    op_place(op, place, sizeof place), params->args[k].var->name->bytes);
             }
         }
     }

@@ -19,7 +19,7 @@ static bool makes_rows(const weft_op *op) {
 static bool is_sparse(const weft_var *var) {
     if (var->kind == WEFT_SELECTED_ROWS) return true;
     FOR_EACH_USE(u, var)
-    if (u->is_output && makes_rows(u->op)) return true;
+    if (u->is_output && makes_rows(use_op(u))) return true;
     return false;
 }
 
@@ -75,7 +75,7 @@ static weft_status follow(walk *w, weft_var *grad) {
     enqueue(w, grad);
     for (dp_plan *plan = w->plan; plan->nsparse_vars < w->nqueued; plan->nsparse_vars++) {
         FOR_EACH_USE(u, plan->sparse_vars[plan->nsparse_vars])
-        TRY(u->is_output ? look_at_writer(w, u->op) : look_at_reader(w, u->op));
+        TRY(u->is_output ? look_at_writer(w, use_op(u)) : look_at_reader(w, use_op(u)));
     }
     return NULL;
 }
@@ -83,7 +83,7 @@ static weft_status follow(walk *w, weft_var *grad) {
 /* The lookups whose backward ops were found: is_sparse stands on both. */
 static void add_forward_lookups(dp_plan *plan, const weft_var *param) {
     FOR_EACH_USE(u, param)
-    if (!u->is_output && op_is(u->op, "lookup_table_v2")) plan->sparse_ops[plan->nsparse_ops++] = u->op;
+    if (!u->is_output && op_is(use_op(u), "lookup_table_v2")) plan->sparse_ops[plan->nsparse_ops++] = use_op(u);
 }
 
 static size_t count_lookups(const dp_plan *plan) {

@@ -11,7 +11,7 @@ static const slot *slot_either(const weft_op *op, bool output, const char *upper
 }
 
 static weft_var *argument(const slot *s, size_t index) {
-    return s && index < s->nargs ? s->args[index]->var : NULL;
+    return s && index < s->nargs ? s->args[index].var : NULL;
 }
 
 weft_var *reduce_part_x(const reduce_item *item, const reduce_part *part) {
@@ -49,11 +49,11 @@ static const char *why_not(const weft_op *op, const slot *x, const slot *out, we
     *reason = WEFT_REASON_SHAPE;
     if (!x || !out || x->nargs == 0 || x->nargs != out->nargs) return "it has not as many outputs as inputs";
     for (size_t i = 0; i < x->nargs; i++)
-        if (!is_dense(x->args[i]->var) || !out->args[i]->var->block)
+        if (!is_dense(x->args[i].var) || !out->args[i].var->block)
             return "its shape or element type is not known, or not dense";
     *reason = WEFT_REASON_DTYPE;
     for (size_t i = 1; i < x->nargs; i++)
-        if (x->args[i]->var->dtype != x->args[0]->var->dtype) return "it reduces several element types";
+        if (x->args[i].var->dtype != x->args[0].var->dtype) return "it reduces several element types";
     return NULL;
 }
 

@@ -176,10 +176,10 @@ static void note_other_views(fuse_sweep *s, weft_op *op) {
         const slot *out = &op->outputs.slots[i];
         bool views = out->nargs && output_is_view(op, out);
         for (size_t k = 0; k < out->nargs && (views || shares); k++) {
-            fuse_class *c = &s->f->classes[access_class(&s->f->index, out->args[k]->var)];
+            fuse_class *c = &s->f->classes[access_class(&s->f->index, out->args[k].var)];
             c->viewed = c->viewed || views;
             c->aliased = c->aliased || shares;
-            if (views) s->f->is_view[out->args[k]->var_id] = true;
+            if (views) s->f->is_view[out->args[k].var_id] = true;
         }
     }
 }

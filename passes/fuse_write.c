@@ -213,10 +213,12 @@ static void rename_placements(const op_placement *list, size_t count, const weft
 
 /* What comes after an old op at `position` uses `to` for `from`; of the new ops, those of later buckets than `own`. */
 static void rename_after(weft_var *from, weft_var *to, uint32_t position, uint32_t own) {
-    for (use *u = from->first_use, *next; u && from != to; u = next) {
-        const op_dist *d = u->op->dist;
-        next = u->next;
-        if (u->op->mark <= (u->op->mark < NEW_OP ? position : own)) continue;
+    const weft_program *p = from->program;
+    for (use *u = use_at(p, from->first_use), *next; u && from != to; u = next) {
+        const weft_op *op = use_op(u);
+        const op_dist *d = op->dist;
+        next = use_at(p, u->next);
+        if (op->mark <= (op->mark < NEW_OP ? position : own)) continue;
         if (d) rename_placements(d->inputs, d->ninputs, from, to);
         if (d) rename_placements(d->outputs, d->noutputs, from, to);
         use_rename(u, to);

@@ -34,7 +34,7 @@ typedef struct inserter {
 
 static bool makes(const weft_op *op, const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (u->is_output && u->op == op) return true;
+        if (u->is_output && use_op(u) == op) return true;
     }
     return false;
 }
@@ -43,8 +43,8 @@ static bool makes(const weft_op *op, const weft_var *v) {
 static bool names_promise(const weft_op *collective, const weft_var *v) {
     if (makes(collective, v)) return true;
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !op_is(u->op, "getitem")) continue;
-        const weft_var *of = op_x(u->op);
+        if (!u->is_output || !op_is(use_op(u), "getitem")) continue;
+        const weft_var *of = op_x(use_op(u));
         return of && makes(collective, of);
     }
     return false;
@@ -55,10 +55,11 @@ static bool names_promise(const weft_op *collective, const weft_var *v) {
 static const use *usual_name(const promise *p) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, p->var) {
-        bool names = !u->is_output && op_is(u->op, "getitem") && op_out(u->op) && u->op->order < p->consumer->order;
-        if (names && (!first || u->op->order < first->order)) first = u->op;
+        bool names =
+            !u->is_output && op_is(use_op(u), "getitem") && op_out(use_op(u)) && use_op(u)->order < p->consumer->order;
+        if (names && (!first || use_op(u)->order < first->order)) first = use_op(u);
     }
-    return first ? first->outputs.slots[0].args[0] : p->out;
+    return first ? &first->outputs.slots[0].args[0] : p->out;
 }
 
 /* What the wait takes: the consumer's own argument, if it is the promise or a getitem of it. */
@@ -130,7 +131,7 @@ static bool reads(const weft_op *op, const weft_var *v) {
 static const weft_op *next_maker(const weft_op *wait, const weft_var *v) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, v) {
-        const weft_op *op = u->op;
+        const weft_op *op = use_op(u);
         bool makes = u->is_output && op->block == wait->block && op->order > wait->order && !reads(op, v);
         if (makes && (!first || op->order < first->order)) first = op;
     }
@@ -143,8 +144,8 @@ static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from
     size_t nusers = 0;
     if (!users) return base_out_of_memory();
     FOR_EACH_USE(u, from) {
-        bool is_later = u->op->block == wait->block && u->op->order > wait->order;
-        if (is_later && (!end || u->op->order < end->order)) users[nusers++] = u->op;
+        bool is_later = use_op(u)->block == wait->block && use_op(u)->order > wait->order;
+        if (is_later && (!end || use_op(u)->order < end->order)) users[nusers++] = use_op(u);
     }
     for (size_t i = 0; i < nusers; i++) {
         weft_op_rename_input(users[i], from, to);

@@ -38,7 +38,7 @@ static weft_op *coalesce_of(const grad_sync *s) {
 static bool is_dependency(const weft_op *op, const char *side, bool output, const weft_var *fused) {
     if (!op || !op_is(op, "nop") || !op_in_namescope(op, DEPENDENCY_NAMESCOPE)) return false;
     const slot *s = op_find_slot(op, output, side);
-    return s && s->nargs == 1 && s->args[0]->var == fused;
+    return s && s->nargs == 1 && s->args[0].var == fused;
 }
 
 /* Which vars a slot names: those whose stamp is the latest. */
@@ -51,9 +51,9 @@ typedef struct var_marks {
 static size_t count_missing(const weft_op *op, bool output, const slot *members, var_marks *marks) {
     const slot *s = op_find_slot(op, output, output ? "Out" : "X");
     marks->latest++;
-    for (size_t i = 0; s && i < s->nargs; i++) marks->stamps[s->args[i]->var_id] = marks->latest;
+    for (size_t i = 0; s && i < s->nargs; i++) marks->stamps[s->args[i].var_id] = marks->latest;
     size_t missing = 0;
-    for (size_t i = 0; i < members->nargs; i++) missing += marks->stamps[members->args[i]->var_id] != marks->latest;
+    for (size_t i = 0; i < members->nargs; i++) missing += marks->stamps[members->args[i].var_id] != marks->latest;
     return missing;
 }
 
@@ -61,7 +61,7 @@ static weft_status add_missing(weft_op *op, bool output, const slot *members, va
     const char *side = output ? "Out" : "X";
     if (count_missing(op, output, members, marks) == 0) return NULL;
     for (size_t i = 0; i < members->nargs; i++) {
-        weft_var *v = members->args[i]->var;
+        weft_var *v = members->args[i].var;
         if (marks->stamps[v->id] == marks->latest) continue;
         TRY(output ? weft_op_add_output(op, side, v) : weft_op_add_input(op, side, v));
     }
@@ -84,7 +84,7 @@ static weft_status make_nop(weft_program *p, const slot *members, weft_var *fuse
     weft_op *op;
     TRY(weft_op_create(p, "nop", &op));
     for (size_t i = 0; i < members->nargs; i++) {
-        weft_var *v = members->args[i]->var;
+        weft_var *v = members->args[i].var;
         TRY(after ? weft_op_add_output(op, "Out", v) : weft_op_add_input(op, "X", v));
     }
     TRY(after ? weft_op_add_input(op, "X", fused) : weft_op_add_output(op, "Out", fused));

@@ -62,7 +62,7 @@ static weft_status visit_around_views(weft_op *op, const touches *t) {
         for (size_t i = 0; i < list->count; i++) {
             const slot *s = &list->slots[i];
             if (output ? output_is_view(op, s) : views_only && is_viewed(op, s)) continue;
-            for (size_t k = 0; k < s->nargs; k++) TRY(t->visit(t->user, s->args[k]));
+            for (size_t k = 0; k < s->nargs; k++) TRY(t->visit(t->user, &s->args[k]));
         }
     }
     return NULL;
@@ -179,7 +179,7 @@ static weft_status take_collective(sweep *s) {
     for (size_t i = 0; i < s->op->outputs.count; i++) {
         const slot *list = &s->op->outputs.slots[i];
         if (output_is_view(s->op, list)) continue;
-        for (size_t k = 0; k < list->nargs; k++) TRY(add_promise(s, list->args[k], first));
+        for (size_t k = 0; k < list->nargs; k++) TRY(add_promise(s, &list->args[k], first));
     }
     uint32_t npromises = (uint32_t)s->out->count - first, at = 0;
     if (!npromises) return NULL;

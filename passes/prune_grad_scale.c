@@ -146,7 +146,7 @@ static bool is_linear_in_changed(pruner *n, weft_op *op) {
         bool counts = (schema->effects & OP_LINEAR) || ((schema->effects & OP_LINEAR_X) && of_first) ||
                       ((schema->effects & OP_LINEAR_GRAD) && is_grad_slot(s->name));
         for (size_t k = 0; k < s->nargs; k++) {
-            const weft_var *v = s->args[k]->var;
+            const weft_var *v = s->args[k].var;
             bool is_index = v->dtype == WEFT_INT32 || v->dtype == WEFT_INT64 || v->dtype == WEFT_BOOL;
             if (!v->block || (is_index && change_of(n, v) == NO_SEED)) continue;
             if ((change_of(n, v) != NO_SEED) != counts) return false;

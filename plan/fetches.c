@@ -45,8 +45,8 @@ static bool changes_later(const plan_builder *b, const plan_step *step, const we
         if ((is_slice && !is_kept) || b->last_write[root] > step->op->mark) return true;
     }
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !u->op->mark || op_has_effect(u->op, OP_NO_BYTES)) continue;
-        if (u->op->mark > step->op->mark || (op_has_effect(u->op, OP_ALIASES) && !is_kept)) return true;
+        if (!u->is_output || !use_op(u)->mark || op_has_effect(use_op(u), OP_NO_BYTES)) continue;
+        if (use_op(u)->mark > step->op->mark || (op_has_effect(use_op(u), OP_ALIASES) && !is_kept)) return true;
     }
     return false;
 }

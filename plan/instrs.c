@@ -55,7 +55,7 @@ static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_s
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s takes one argument, found %zu", kind, s->name,
                           nargs);
     for (size_t i = 0; i < nargs; i++) {
-        const weft_var *v = given->args[i]->var;
+        const weft_var *v = given->args[i].var;
         int32_t value = -1;
         if (!plan_is_empty_name(v)) TRY(plan_value_of(b, op, v, &value));
         if (value >= 0 || s->arity == SLOT_LIST) args->values[(*at)++] = value; /* an empty optional argument is none */
@@ -147,8 +147,8 @@ static weft_status take_feed(plan_builder *b, const plan_step *step) {
 /* Whether an op within the frame writes `v`. */
 static bool written_within(const plan_builder *b, int32_t frame, const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !u->op->mark) continue;
-        for (int32_t f = b->steps[u->op->mark - 1].frame; f >= 0; f = b->frames[f].parent)
+        if (!u->is_output || !use_op(u)->mark) continue;
+        for (int32_t f = b->steps[use_op(u)->mark - 1].frame; f >= 0; f = b->frames[f].parent)
             if (f == frame) return true;
     }
     return false;
@@ -179,9 +179,9 @@ static weft_status take_guard(plan_builder *b, const plan_step *step) {
 static bool padding_is_read(const weft_op *op) {
     const slot *fused = op_find_slot(op, true, "FusedOutput");
     if (!fused || fused->nargs == 0) return false;
-    FOR_EACH_USE(u, fused->args[0]->var) {
-        bool is_neutral = op_has_effect(u->op, OP_COLLECTIVE | OP_NO_BYTES) || op_is(u->op, "scale");
-        if (!u->is_output && u->op->block && !is_neutral) return true;
+    FOR_EACH_USE(u, fused->args[0].var) {
+        bool is_neutral = op_has_effect(use_op(u), OP_COLLECTIVE | OP_NO_BYTES) || op_is(use_op(u), "scale");
+        if (!u->is_output && use_op(u)->block && !is_neutral) return true;
     }
     return false;
 }

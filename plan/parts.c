@@ -44,13 +44,13 @@ static bool is_on_one_side(const plan_builder *b, const weft_var *v, const weft_
     bool is_written = false;
     int here = 0;
     FOR_EACH_USE(u, v) {
-        if (!u->op->mark || op_has_effect(u->op, OP_NO_BYTES)) continue;
-        if (b->steps[u->op->mark - 1].frame >= 0 || op_has_effect(u->op, OP_CONTROL | OP_ALIASES)) return false;
-        if (u->op == op)
+        if (!use_op(u)->mark || op_has_effect(use_op(u), OP_NO_BYTES)) continue;
+        if (b->steps[use_op(u)->mark - 1].frame >= 0 || op_has_effect(use_op(u), OP_CONTROL | OP_ALIASES)) return false;
+        if (use_op(u) == op)
             here++;
-        else if ((u->op->mark < op->mark) != first)
+        else if ((use_op(u)->mark < op->mark) != first)
             return false;
-        is_written |= u->is_output && u->op != op;
+        is_written |= u->is_output && use_op(u) != op;
     }
     return here == 1 && (is_written || !first);
 }
@@ -85,14 +85,14 @@ static void place(plan_builder *b, int32_t value, int32_t whole, int64_t offset,
 /* The op that touches the var last, and the var that it may write in the place of this one; NULL: none. */
 static const weft_var *written_in_place(const weft_var *v, weft_op **out_op) {
     weft_op *last = NULL;
-    FOR_EACH_USE(u, v) if (u->op->mark && (!last || u->op->mark > last->mark)) last = u->op;
+    FOR_EACH_USE(u, v) if (use_op(u)->mark && (!last || use_op(u)->mark > last->mark)) last = use_op(u);
     const op_schema *schema = last ? op_schema_of(last) : NULL;
     *out_op = last;
     for (size_t s = 0; schema && s < schema->noutputs; s++) {
         int in_slot = schema->outputs[s].in_place_of;
         const slot *from = in_slot < 0 ? NULL : op_find_slot(last, false, schema->inputs[in_slot].name);
         const slot *to = from ? op_find_slot(last, true, schema->outputs[s].name) : NULL;
-        if (to && from->nargs == 1 && to->nargs == 1 && from->args[0]->var == v) return to->args[0]->var;
+        if (to && from->nargs == 1 && to->nargs == 1 && from->args[0].var == v) return to->args[0].var;
     }
     return NULL;
 }
@@ -118,10 +118,10 @@ static weft_status place_parts(plan_builder *b, weft_op *op, const stacking *s, 
     int64_t nbytes = 0;
     if (!parts) return base_out_of_memory();
     if (!one || one->nargs != 1 || !many || !many->nargs) return NULL;
-    TRY(candidate(b, op, one->args[0]->var, !s->makes_whole, is_viewed, &whole));
+    TRY(candidate(b, op, one->args[0].var, !s->makes_whole, is_viewed, &whole));
     if (whole < 0 || !is_outermost(&b->values[whole].shape, attr_int(op, "axis", 0))) return NULL;
     for (size_t k = 0; k < many->nargs; k++) {
-        TRY(candidate(b, op, many->args[k]->var, s->makes_whole, is_viewed, &parts[k]));
+        TRY(candidate(b, op, many->args[k].var, s->makes_whole, is_viewed, &parts[k]));
         if (parts[k] < 0 || b->values[parts[k]].shape.dtype != b->values[whole].shape.dtype) return NULL;
         nbytes += b->values[parts[k]].nbytes;
     }
@@ -131,7 +131,7 @@ static weft_status place_parts(plan_builder *b, weft_op *op, const stacking *s, 
         place(b, parts[k], whole, nbytes, op);
         nbytes += b->values[parts[k]].nbytes;
     }
-    for (size_t k = 0; k < many->nargs && !s->makes_whole; k++) TRY(place_in_place(b, many->args[k]->var, is_viewed));
+    for (size_t k = 0; k < many->nargs && !s->makes_whole; k++) TRY(place_in_place(b, many->args[k].var, is_viewed));
     return NULL;
 }
 
@@ -155,6 +155,6 @@ weft_status plan_place_parts(plan_builder *b) {
 bool plan_parts_are_placed(const plan_builder *b, const weft_op *op) {
     const stacking *s = stacking_of(op);
     const slot *many = s ? op_find_slot(op, !s->makes_whole, s->parts) : NULL;
-    int32_t value = many && many->nargs ? b->value_of_var[many->args[0]->var->id] : -1;
+    int32_t value = many && many->nargs ? b->value_of_var[many->args[0].var->id] : -1;
     return value >= 0 && b->view_ops[value] == op;
 }

@@ -134,11 +134,12 @@ weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out) {
 }
 
 static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
-    if (p->nall_vars >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
+    if (p->nall_vars >= PROGRAM_MAX_VARS) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
     TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + 1, sizeof *p->all_vars));
     weft_var *v = ARENA_NEW(&p->var_arena, weft_var);
     if (!v) return base_out_of_memory();
     *v = (weft_var){.name = n,
+                    .program = p,
                     .kind = WEFT_DENSE_TENSOR,
                     .dtype = WEFT_DTYPE_NONE,
                     .id = (uint32_t)p->nall_vars,

@@ -128,8 +128,9 @@ static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to,
     for (size_t i = 0; i < list->count; i++) {
         slot *s;
         TRY(op_append_slot(to, output, name_of(c, list->slots[i].name), &s));
+        TRY(op_reserve_args(to, s, list->slots[i].nargs));
         for (size_t k = 0; k < list->slots[i].nargs; k++)
-            TRY(op_append_arg(to, output, s, var_of(c, list->slots[i].args[k]->var)));
+            TRY(op_append_arg(to, output, s, var_of(c, list->slots[i].args[k].var)));
     }
     return NULL;
 }
@@ -191,7 +192,8 @@ static weft_status copy_var_fields(const copier *c, const weft_var *from, weft_v
     to->generation = made.generation;
     to->shares_name = made.shares_name;
     to->rest = made.rest;
-    to->first_use = to->last_use = NULL;
+    to->program = made.program;
+    to->first_use = to->last_use = 0;
     to->nuses = 0;
     TRY(copy_array(c, from->dims, from->ndim, sizeof *from->dims, &to->dims));
     if (from->dist) TRY(placement_clone(c->to, from->dist, &to->dist));

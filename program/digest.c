@@ -79,7 +79,7 @@ static uint64_t slots_digest(uint64_t h, const slot_list *list) {
         const slot *s = &list->slots[i];
         uint64_t one = mix_bytes(h, s->name->bytes, s->name->nbytes);
         for (size_t k = 0; k < s->nargs; k++)
-            one = mix_bytes(one, s->args[k]->var->name->bytes, s->args[k]->var->name->nbytes);
+            one = mix_bytes(one, s->args[k].var->name->bytes, s->args[k].var->name->nbytes);
         if (s->nargs) sum += one;
     }
     return mix(h, sum);

@@ -150,7 +150,7 @@ static bool slots_equal(const slot_list *a, const slot_list *b) {
         const slot *s = &a->slots[i], *t = &b->slots[i];
         if (!name_equal(s->name, t->name) || s->nargs != t->nargs) return false;
         for (size_t k = 0; k < s->nargs; k++)
-            if (!name_equal(s->args[k]->var->name, t->args[k]->var->name)) return false;
+            if (!name_equal(s->args[k].var->name, t->args[k].var->name)) return false;
     }
     return true;
 }

@@ -14,6 +14,11 @@ static inline weft_status form_charge(const weft_program *p, size_t budget, size
     return fits ? NULL : form_over_budget(p, budget);
 }
 
+/* The same before an op is made. */
+static inline weft_status form_charge_op(const weft_program *p, size_t budget) {
+    return form_charge(p, budget, pool_growth(&p->ops, 1));
+}
+
 /* Block indices agree with positions; parents and forward blocks exist; no block is its own ancestor. Every problem
  * goes to the sink. */
 WEFT_MUST_USE weft_status form_check_blocks(const weft_program *p);

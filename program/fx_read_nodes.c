@@ -150,7 +150,7 @@ static weft_status append_slot(weft_op *op, bool output, const char *slot_name, 
 /* Argument `index` of what the op reads as argument `arg` of the row. */
 static weft_var *read_as(const weft_op *op, const fx_row *row, int arg, uint32_t index) {
     const slot *s = op_find_slot(op, false, row->args[arg].to);
-    return s && index < s->nargs ? s->args[index]->var : NULL;
+    return s && index < s->nargs ? s->args[index].var : NULL;
 }
 
 static weft_status append_written(fx_reader *r, weft_op *op, const fx_row *row, const fx_out *out) {
@@ -259,7 +259,7 @@ static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value,
     if (is_in_place(n->target) && json_array_size(n->args)) {
         TRY(append_slot(*out, true, "args_out", &s));
         TRY(fx_append_refs(r, n, *out, true, s, json_array_get(n->args, 0)));
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(fx_set_written(r, s->args[i]->var));
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(fx_set_written(r, s->args[i].var));
     }
     return fx_append_node(r, n, NULL, NULL, value, *out);
 }
@@ -305,7 +305,7 @@ static weft_status get_member(fx_reader *r, const fx_node *n, fx_value **out) {
 
 static weft_status set_views(fx_reader *r, weft_op *op) {
     const slot *x = op_find_slot(op, false, "X"), *out = op_find_slot(op, true, "Out");
-    for (uint32_t i = 0; i < out->nargs && i < x->nargs; i++) TRY(fx_set_view(r, out->args[i]->var, x->args[i]->var));
+    for (uint32_t i = 0; i < out->nargs && i < x->nargs; i++) TRY(fx_set_view(r, out->args[i].var, x->args[i].var));
     return NULL;
 }
 
@@ -425,7 +425,7 @@ weft_status fx_read_nodes(fx_reader *r) {
         weft_status status = read_entry(r, entry);
         json_decref(entry);
         if (status) return status;
-        TRY(form_charge(r->program, r->budget, 0));
+        TRY(form_charge_op(r->program, r->budget));
         TRY(json_next(&r->text, false, &more));
     }
     return NULL;

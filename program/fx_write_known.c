@@ -12,7 +12,7 @@ static const slot *written_as(const weft_op *op, const fx_row *row, const fx_out
 static bool same_args(const slot *a, const slot *b) {
     if (!a || !b || a->nargs != b->nargs) return false;
     for (uint32_t i = 0; i < a->nargs; i++)
-        if (a->args[i]->var != b->args[i]->var) return false;
+        if (a->args[i].var != b->args[i].var) return false;
     return true;
 }
 
@@ -56,7 +56,7 @@ static bool arg_fits(const fx_writer *w, const weft_op *op, const fx_arg *arg) {
     case FX_TENSORS:
         s = op_find_slot(op, false, arg->to);
         for (uint32_t i = 0; s && i < s->nargs; i++)
-            if (name_is(s->args[i]->var->name, "@EMPTY@")) return false;
+            if (name_is(s->args[i].var->name, "@EMPTY@")) return false;
         return s && (arg->kind == FX_TENSORS || s->nargs == 1);
     case FX_VALUE: return value_fits(w, arg, op_find_attr(op, arg->to));
     case FX_IMPLIED:
@@ -121,7 +121,7 @@ weft_status fx_put_collective_args(fx_writer *w, const weft_op *op, const fx_row
         if (arg->kind == FX_TENSORS) buffer_text(out, "[");
         for (uint32_t k = 0; k < s->nargs; k++) {
             buffer_text(out, k ? "," : "");
-            TRY(fx_put_ref(w, out, op, s->args[k]->var));
+            TRY(fx_put_ref(w, out, op, s->args[k].var));
         }
         if (arg->kind == FX_TENSORS) buffer_text(out, "]");
     }

@@ -18,7 +18,7 @@ typedef struct node {
 /* --- outputs of the value ----------------------------------------------------------------------------------------- */
 
 static void take_slot(node *n, const slot *s) {
-    for (uint32_t i = 0; s && i < s->nargs; i++) n->outputs[n->noutputs++] = s->args[i]->var;
+    for (uint32_t i = 0; s && i < s->nargs; i++) n->outputs[n->noutputs++] = s->args[i].var;
 }
 
 /* What the row says is the value; where it writes in place and nothing else, that. */
@@ -141,7 +141,7 @@ static bool unknown_agrees(const node *n) {
     const slot *out = op_find_slot(n->op, true, "Out"), *written = op_find_slot(n->op, true, "args_out");
     if (!out || n->op->outputs.count != 1u + (written != NULL)) return false;
     for (uint32_t i = 0; written && i < written->nargs; i++)
-        if (i >= n->ninputs || written->args[i]->var != n->inputs[i]) return false;
+        if (i >= n->ninputs || written->args[i].var != n->inputs[i]) return false;
     return true;
 }
 

@@ -120,11 +120,11 @@ static weft_status put_input(fx_writer *w, const weft_op *op, const weft_var *v)
 }
 
 static weft_status put_slot(fx_writer *w, const weft_op *op, const slot *s) {
-    if (s->nargs == 1) return put_input(w, op, s->args[0]->var);
+    if (s->nargs == 1) return put_input(w, op, s->args[0].var);
     buffer_text(&w->line, "[");
     for (uint32_t i = 0; i < s->nargs; i++) {
         buffer_text(&w->line, i ? "," : "");
-        TRY(put_input(w, op, s->args[i]->var));
+        TRY(put_input(w, op, s->args[i].var));
     }
     buffer_text(&w->line, "]");
     return NULL;

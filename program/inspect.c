@@ -19,7 +19,7 @@ const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size
 weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t index) {
     const slot_list *list = slots_of(op, output);
     if (slot_index >= list->count || index >= list->slots[slot_index].nargs) return NULL;
-    return list->slots[slot_index].args[index]->var;
+    return list->slots[slot_index].args[index].var;
 }
 
 const char *weft_op_stream(const weft_op *op) {

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "dist_attr/dist_attr.h"
+#include "program/pool.h"
 #include "weft/program.h"
 
 /* AttrType of framework.proto. */
@@ -67,16 +68,15 @@ struct weft_attr {
 /* One argument: the node that links an op and a var. */
 typedef struct use {
     weft_var *var;
-    weft_op *op;
-    struct use *prev, *next; /* among the var's uses */
-    uint32_t var_id;         /* var->id: a sweep over arguments with side tables need not fetch the vars */
-    bool is_output;
+    uint32_t op;                         /* id: use_op */
+    uint32_t prev, next;                 /* among the var's uses: ids in the program's pool, 0 at the ends */
+    uint32_t var_id : 31, is_output : 1; /* var->id: a sweep over arguments with side tables need not fetch the vars */
 } use;
 
 typedef struct slot {
     const name *name;
-    use **args;               /* in argument order; a use never moves in memory */
-    uint32_t nargs, capacity; /* args beyond nargs point to uses that are still to be filled */
+    use *args; /* in argument order; they move when the slot grows beyond its capacity */
+    uint32_t nargs, capacity;
 } slot;
 
 typedef struct slot_list {
@@ -137,7 +137,8 @@ typedef struct var_rest {
 struct weft_var {
     weft_block *block; /* NULL for a name that no block declares (an op mentions it only) */
     const name *name;
-    use *first_use, *last_use; /* in no particular order */
+    weft_program *program;
+    uint32_t first_use, last_use; /* ids, in no particular order; 0: none */
     uint32_t nuses;
     uint32_t generation; /* the program's when it was changed last */
     uint32_t id;         /* dense over the program: index for side tables */
@@ -174,7 +175,8 @@ struct weft_block {
 struct weft_program {
     weft_context *context;
     arena arena;
-    arena op_arena, var_arena; /* of weft_op alone, of weft_var alone: a sweep over ops reads memory in order */
+    arena var_arena;
+    id_pool ops, uses; /* of weft_op alone, of use alone: a sweep over ops reads memory in order */
     interner names;
     weft_block **blocks;
     size_t nblocks, block_capacity;
@@ -208,7 +210,7 @@ struct weft_program {
     const char *fx_json; /* of an FX graph, what is not in its ops: the document without nodes, JSON text; or NULL */
 };
 
-enum { OP_MAX_ATTRS = (1 << 30) - 1 };
+enum { OP_MAX_ATTRS = (1 << 30) - 1, PROGRAM_MAX_VARS = INT32_MAX };
 
 /* --- building: used by readers and passes; all memory is the program's -------------------------------------------- */
 
@@ -273,7 +275,7 @@ WEFT_MUST_USE weft_status program_verify_changed(weft_program *p, bool all);
 
 /* Memory that a program holds. */
 static inline size_t program_nbytes(const weft_program *p) {
-    return p->arena.total_nbytes + p->op_arena.total_nbytes + p->var_arena.total_nbytes;
+    return p->arena.total_nbytes + p->var_arena.total_nbytes + p->ops.total_nbytes + p->uses.total_nbytes;
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -298,14 +300,22 @@ bool op_in_namescope(const weft_op *op, const char *part);
 /* A name that no var of the program has: `stem`, else stem_1, stem_2, ... */
 WEFT_MUST_USE weft_status program_unique_name(weft_program *p, const char *stem, const name **out);
 
+static inline use *use_at(const weft_program *p, uint32_t id) {
+    return (use *)pool_at(&p->uses, id, sizeof(use));
+}
+static inline weft_op *use_op(const use *u) {
+    return (weft_op *)pool_at(&u->var->program->ops, u->op, sizeof(weft_op));
+}
+
 #define FOR_EACH_OP(op, block) for (weft_op *op = (block)->first; op; op = op->next)
-#define FOR_EACH_USE(u, var) for (use *u = (var)->first_use; u; u = u->next)
+#define FOR_EACH_USE(u, of)                                                                                            \
+    for (use *u = use_at((of)->program, (of)->first_use); u; u = use_at(u->var->program, u->next))
 /* Every argument of `op`: inputs where `out` is false. Use inside braces: FOR_EACH_ARG(op, out, u) { ... } */
 #define FOR_EACH_ARG(op, out, u)                                                                                       \
     for (size_t u##_s = 0; u##_s < ((out) ? (op)->outputs.count : (op)->inputs.count); u##_s++)                        \
-        for (use **u##_p = ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].args,                             \
-                 **u##_e = u##_p + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs, *u = NULL;         \
-             u##_p < u##_e && (u = *u##_p, true); u##_p++)
+        for (use *u = ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].args,                                  \
+                 *u##_e = u + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs;                         \
+             u < u##_e; u++)
 
 /* Asks for the vars of an op's arguments, which are all over the memory of a large program, ahead of a sweep that looks
  * at them. `op` may be NULL. */

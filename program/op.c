@@ -9,11 +9,10 @@
 #include <stdio.h>
 
 weft_status op_create(weft_program *p, const name *type, weft_op **out) {
-    weft_op *op = ARENA_NEW(&p->op_arena, weft_op);
+    uint32_t id;
+    weft_op *op = pool_take(&p->ops, 1, &id);
     if (!op) return base_out_of_memory();
-    op->program = p;
-    op->generation = p->generation;
-    op->type = type;
+    *op = (weft_op){.program = p, .generation = p->generation, .type = type};
     *out = op;
     return NULL;
 }
@@ -47,21 +46,17 @@ weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot
     return insert_slot(op, output, side(op, output)->count, slot_name, out);
 }
 
-/* The uses lie behind the pointers to them; those made before stay where they are. */
 weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
     if (count <= s->capacity) return NULL;
-    size_t twice = 2 * (size_t)s->nargs, capacity = count > twice ? count : twice, pointers_nbytes, uses_nbytes, nbytes;
-    if (capacity > UINT32_MAX)
-        return weft_status_create(WEFT_LIMIT, op->program->place, "%s: too many arguments", op->type->bytes);
-    if (!base_mul(capacity, sizeof *s->args, &pointers_nbytes) ||
-        !base_mul(capacity - s->nargs, sizeof **s->args, &uses_nbytes) ||
-        !base_add(pointers_nbytes, uses_nbytes, &nbytes))
-        return base_out_of_memory();
-    use **args = arena_alloc(&op->program->arena, nbytes);
+    weft_program *p = op->program;
+    size_t twice = 2 * (size_t)s->nargs, capacity = count > twice ? count : twice;
+    uint32_t id;
+    use *args = pool_take(&p->uses, capacity, &id);
     if (!args) return base_out_of_memory();
-    if (s->nargs) memcpy(args, s->args, s->nargs * sizeof *args);
-    use *fresh = (use *)(args + capacity);
-    for (size_t i = s->nargs; i < capacity; i++) args[i] = fresh++;
+    for (size_t i = 0; i < s->nargs; i++, id++) {
+        args[i] = s->args[i];
+        if (op->block) use_set_neighbours(p, &args[i], id, id);
+    }
     s->args = args;
     s->capacity = (uint32_t)capacity;
     return NULL;
@@ -69,10 +64,10 @@ weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
 
 weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
     TRY(op_reserve_args(op, s, (size_t)s->nargs + 1));
-    use *u = s->args[s->nargs++];
-    *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
+    use *u = &s->args[s->nargs++];
+    *u = use_make(v, pool_id(&op->program->ops, op, sizeof *op), output);
     op_changed(op);
-    if (op->block) use_link(u);
+    if (op->block) use_link(op->program, u, use_id(op->program, u));
     return NULL;
 }
 
@@ -119,12 +114,13 @@ weft_status weft_op_add_output(weft_op *op, const char *slot_name, weft_var *var
 }
 
 void use_rename(use *u, weft_var *to) {
-    weft_op *op = u->op;
-    if (op->block) use_unlink(u);
-    u->var = to;
-    u->var_id = to->id;
+    weft_op *op = use_op(u);
+    weft_program *p = op->program;
+    uint32_t id = u->prev ? use_at(p, u->prev)->next : u->var->first_use; /* while it is in a list */
+    if (op->block) use_unlink(p, u);
+    *u = use_make(to, u->op, u->is_output);
     op_changed(op);
-    if (op->block) use_link(u);
+    if (op->block) use_link(p, u, id);
 }
 
 static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var *to) {
@@ -142,7 +138,7 @@ void weft_op_rename_output(weft_op *op, const weft_var *from, weft_var *to) {
 
 static weft_var *arg_at(const weft_op *op, bool output, const char *slot_name, size_t index) {
     const slot *s = op_find_slot(op, output, slot_name);
-    return s && index < s->nargs ? s->args[index]->var : NULL;
+    return s && index < s->nargs ? s->args[index].var : NULL;
 }
 
 static size_t count_args(const weft_op *op, bool output, const char *slot_name) {

@@ -79,10 +79,10 @@ static void ask_for_vars(const weft_program *p, pdmodel_ahead *a) {
     }
 }
 
-static void ask_for_uses(pdmodel_ahead *a) {
+static void ask_for_uses(const weft_program *p, pdmodel_ahead *a) {
     for (; a->nuses < a->nvars && a->nuses < a->ntaken + AHEAD_USES; a->nuses++) {
         const weft_var *var = at(a, a->nuses)->var;
-        if (var && var->last_use) base_prefetch(&var->last_use->next);
+        if (var && var->last_use) base_prefetch(&use_at(p, var->last_use)->next);
     }
 }
 
@@ -92,7 +92,7 @@ static uint32_t next_hash(pdmodel_reader *r, const wire_field *f) {
     }
     ask_for_places(r->program, a);
     ask_for_vars(r->program, a);
-    ask_for_uses(a);
+    ask_for_uses(r->program, a);
     while (a->ntaken < a->ngathered && at(a, a->ntaken)->bytes < f->bytes) a->ntaken++; /* what was read otherwise */
     if (a->ntaken == a->ngathered || at(a, a->ntaken)->bytes != f->bytes) return base_hash(f->bytes, f->nbytes);
     return at(a, a->ntaken++)->hash;

@@ -179,7 +179,7 @@ static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryDat
 
 static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, slot *s,
                              const Weft__Wire__OpDesc__Var *desc) {
-    TRY(form_charge(r->program, r->budget, desc->n_arguments * sizeof(use)));
+    TRY(form_charge(r->program, r->budget, pool_growth(&r->program->uses, desc->n_arguments)));
     TRY(op_reserve_args(op, s, desc->n_arguments));
     for (size_t i = 0; i < desc->n_arguments; i++) {
         weft_var *v;
@@ -218,6 +218,7 @@ weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     if (done) return NULL;
     TRY(pdmodel_unpack(r, c, &weft__wire__op_desc__descriptor, &desc));
     TRY(pdmodel_name(r, desc->type, &type));
+    TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
     TRY(read_slots(r, b, op, false, desc->n_inputs, desc->inputs));
     TRY(read_slots(r, b, op, true, desc->n_outputs, desc->outputs));

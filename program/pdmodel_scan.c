@@ -59,23 +59,21 @@ static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *
     return block_resolve(b, n, out);
 }
 
-/* Memory of an op's slots, pointers to arguments and arguments, in one piece. */
+/* Memory of an op's slots and arguments. */
 typedef struct op_memory {
     slot *slots[2];
-    use **args;
     use *uses;
+    uint32_t op_id;
 } op_memory;
 
-static weft_status take_memory(pdmodel_reader *r, const op_parts *parts, op_memory *out) {
-    size_t nslots = parts->nslots[0] + parts->nslots[1];
-    size_t nbytes =
-        nslots * sizeof(slot) + parts->nargs * (sizeof(use *) + sizeof(use)); /* counts of bytes in memory */
-    char *memory;
-    TRY(pdmodel_array(r, nbytes, 1, &memory));
-    out->slots[0] = (slot *)(void *)memory;
+static weft_status take_memory(pdmodel_reader *r, const op_parts *parts, const weft_op *op, op_memory *out) {
+    weft_program *p = r->program;
+    uint32_t id;
+    TRY(pdmodel_array(r, (size_t)parts->nslots[0] + parts->nslots[1], sizeof(slot), &out->slots[0]));
     out->slots[1] = out->slots[0] + parts->nslots[0];
-    out->args = (use **)(void *)(out->slots[0] + nslots);
-    out->uses = (use *)(void *)(out->args + parts->nargs);
+    TRY(form_charge(p, r->budget, pool_growth(&p->uses, parts->nargs)));
+    if (parts->nargs && !(out->uses = pool_take(&p->uses, parts->nargs, &id))) return base_out_of_memory();
+    out->op_id = pool_id(&p->ops, op, sizeof *op);
     return NULL;
 }
 
@@ -86,11 +84,10 @@ static weft_status read_slot(pdmodel_reader *r, weft_block *b, weft_op *op, bool
     if (list->count++ == 0) list->slots = s;
     list->capacity = list->count;
     if (wire_take(&c, &f)) TRY(pdmodel_name(r, wire_data(&f), &s->name));
-    for (s->args = m->args; wire_take(&c, &f); s->capacity = ++s->nargs) {
+    for (s->args = m->uses; wire_take(&c, &f); s->capacity = ++s->nargs) {
         weft_var *v;
         TRY(find_var(r, b, &f, &v));
-        use *u = *m->args++ = m->uses++;
-        *u = (use){.var = v, .op = op, .var_id = v->id, .is_output = output};
+        *m->uses++ = use_make(v, m->op_id, output);
     }
     return NULL;
 }
@@ -105,7 +102,7 @@ static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, wir
 
 weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done) {
     op_parts parts = {.nargs = 0};
-    op_memory memory;
+    op_memory memory = {.uses = NULL};
     const name *type;
     weft_op *op;
     *out_done = false;
@@ -115,8 +112,9 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     TRY(pdmodel_find_attrs(r, c, &parts.attrs, &attrs));
     if (!attrs.is_plain) return NULL;
     TRY(pdmodel_name(r, wire_data(&parts.type), &type));
+    TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
-    TRY(take_memory(r, &parts, &memory));
+    TRY(take_memory(r, &parts, op, &memory));
     op->attrs = attrs.items; /* capacity 0: shared */
     op->nattrs = attrs.count;
     op->has_is_target = parts.has_is_target;

@@ -96,7 +96,7 @@ static void put_slots(buffer *out, uint32_t number, const slot_list *list) {
         size_t start = wire_begin(out, number);
         wire_put_bytes(out, SLOT_PARAMETER, s->name->bytes, s->name->nbytes);
         for (size_t k = 0; k < s->nargs; k++) {
-            const name *n = s->args[k]->var->name;
+            const name *n = s->args[k].var->name;
             wire_put_bytes(out, SLOT_ARGUMENTS, n->bytes, n->nbytes);
         }
         wire_end(out, start);

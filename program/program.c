@@ -1,7 +1,7 @@
 /* A program: the owner of blocks, vars, ops, names, meshes and rings.
  *
- * Everything lives in the program's arena until weft_program_destroy, removed ops too, so a pointer that a pass holds
- * never dangles. Names are interned once per program: two equal names are one pointer. */
+ * Everything lives in the program's arenas and pools until weft_program_destroy, removed ops too, so a pointer that a
+ * pass holds never dangles. Names are interned once per program: two equal names are one pointer. */
 #include "program/grow.h"
 #include "program/ir.h"
 
@@ -12,8 +12,9 @@ weft_status weft_program_create(weft_context *context, weft_program **out_progra
     if (!p) return base_out_of_memory();
     *p = (weft_program){.context = context, .rank = -1, .place = "program"};
     arena_init(&p->arena, &context->allocator);
-    arena_init(&p->op_arena, &context->allocator);
     arena_init(&p->var_arena, &context->allocator);
+    pool_init(&p->ops, &context->allocator, sizeof(weft_op));
+    pool_init(&p->uses, &context->allocator, sizeof(use));
     interner_init(&p->names, &p->arena);
     weft_block *b;
     weft_status status = program_add_block(p, -1, &b);
@@ -28,7 +29,8 @@ weft_status weft_program_create(weft_context *context, weft_program **out_progra
 void weft_program_destroy(weft_program *program) {
     if (!program) return;
     weft_context *context = program->context;
-    arena_fini(&program->op_arena);
+    pool_fini(&program->uses);
+    pool_fini(&program->ops);
     arena_fini(&program->var_arena);
     arena_fini(&program->arena);
     base_free(&context->allocator, program, sizeof *program);

@@ -4,21 +4,35 @@
 
 #include "program/ir.h"
 
-static inline void use_link(use *u) {
+static inline uint32_t use_id(const weft_program *p, const use *u) {
+    return pool_id(&p->uses, u, sizeof *u);
+}
+
+/* An argument that is in no list yet. */
+static inline use use_make(weft_var *v, uint32_t op_id, bool is_output) {
+    return (use){.var = v, .op = op_id, .var_id = v->id & PROGRAM_MAX_VARS, .is_output = is_output};
+}
+
+static inline void use_link(weft_program *p, use *u, uint32_t id) {
     weft_var *v = u->var;
     u->prev = v->last_use;
-    u->next = NULL;
-    *(v->last_use ? &v->last_use->next : &v->first_use) = u;
-    v->last_use = u;
+    u->next = 0;
+    *(v->last_use ? &use_at(p, v->last_use)->next : &v->first_use) = id;
+    v->last_use = id;
     v->nuses++;
 }
 
-static inline void use_unlink(use *u) {
+/* The ends of the list of `u`, or its neighbours, take `next_of_prev` and `prev_of_next` for it. */
+static inline void use_set_neighbours(weft_program *p, const use *u, uint32_t next_of_prev, uint32_t prev_of_next) {
     weft_var *v = u->var;
-    *(u->prev ? &u->prev->next : &v->first_use) = u->next;
-    *(u->next ? &u->next->prev : &v->last_use) = u->prev;
-    u->prev = u->next = NULL;
-    v->nuses--;
+    *(u->prev ? &use_at(p, u->prev)->next : &v->first_use) = next_of_prev;
+    *(u->next ? &use_at(p, u->next)->prev : &v->last_use) = prev_of_next;
+}
+
+static inline void use_unlink(weft_program *p, use *u) {
+    use_set_neighbours(p, u, u->next, u->prev);
+    u->prev = u->next = 0;
+    u->var->nuses--;
 }
 
 #endif

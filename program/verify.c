@@ -226,7 +226,7 @@ static weft_status check_slots(verifier *v, bool output) {
         const slot *s = &list->slots[i];
         if (is_repeated_slot(v, list, i)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
         for (size_t k = 0; v->any_undeclared && k < s->nargs; k++) {
-            const weft_var *var = s->args[k]->var;
+            const weft_var *var = s->args[k].var;
             if (is_undeclared(var))
                 problem(v, "%s \"%s\" of slot \"%s\" is not declared", side, var->name->bytes, s->name->bytes);
         }

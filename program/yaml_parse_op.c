@@ -167,6 +167,7 @@ weft_status yaml_get_op(yaml_reader *r, weft_block *b, const yaml_node *node) {
     TRY(form_charge(r->program, r->budget, r->item.total_nbytes + sizeof *op));
     bool spelled_out = yaml_is(node->items[0], "type");
     TRY(yaml_get_name(r, node->items[spelled_out], &type));
+    TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
     if (!spelled_out) TRY(get_slots(r, b, op, false, node->items[1]));
     for (size_t i = 1; i < node->count; i++) TRY(get_op_member(r, b, op, node->items[2 * i], node->items[2 * i + 1]));

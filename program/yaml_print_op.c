@@ -204,7 +204,7 @@ static void put_slots(yaml_writer *w, const slot_list *list) {
         buffer_text(w->out, "[");
         for (size_t k = 0; k < s->nargs; k++) {
             buffer_text(w->out, k ? ", " : "");
-            yaml_put_string(w->out, s->args[k]->var->name->bytes, s->args[k]->var->name->nbytes);
+            yaml_put_string(w->out, s->args[k].var->name->bytes, s->args[k].var->name->nbytes);
         }
         buffer_text(w->out, "]");
     }

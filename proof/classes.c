@@ -61,7 +61,7 @@ static void mix_op(contents *d, const weft_op *op) {
         for (uint32_t s = 0; s < slots->count; s++) {
             mix_bytes(&d->flow, slots->slots[s].name->bytes, slots->slots[s].name->nbytes);
             mix(&d->flow, slots->slots[s].nargs);
-            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(&d->flow, slots->slots[s].args[i]->var_id);
+            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(&d->flow, slots->slots[s].args[i].var_id);
         }
     }
     for (uint32_t i = 0; i < op->nattrs; i++)

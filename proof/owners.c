@@ -25,7 +25,7 @@ static bool moves_bytes(const weft_op *op) {
 }
 
 static const weft_op *first_use(const weft_var *v, bool is_output) {
-    FOR_EACH_USE(u, v) if (u->is_output == is_output && moves_bytes(u->op)) return u->op;
+    FOR_EACH_USE(u, v) if (u->is_output == is_output && moves_bytes(use_op(u))) return use_op(u);
     return NULL;
 }
 

@@ -182,7 +182,8 @@ static uint32_t shown_by(const flow *f, uint32_t id) {
 }
 
 static bool is_written(const weft_var *v) {
-    FOR_EACH_USE(u, v) if (u->is_output && u->op->block && !op_has_effect(u->op, OP_ALIASES | OP_NO_BYTES)) return true;
+    FOR_EACH_USE(u, v)
+    if (u->is_output && use_op(u)->block && !op_has_effect(use_op(u), OP_ALIASES | OP_NO_BYTES)) return true;
     return false;
 }
 
@@ -208,7 +209,7 @@ static axes get(flow *f, uint32_t id) {
     id = shown_by(f, id);
     axes found = get_alone(f, id);
     const slot *parts = f->vars[id].parts;
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= get_alone(f, parts->args[i]->var_id);
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= get_alone(f, parts->args[i].var_id);
     return found;
 }
 
@@ -224,7 +225,7 @@ static void put(flow *f, uint32_t id, axes differs, const weft_op *op, uint32_t 
     id = shown_by(f, id);
     const slot *parts = f->vars[id].parts;
     put_alone(f, id, parts ? 0 : differs, op, index);
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) put_alone(f, parts->args[i]->var_id, differs, op, index);
+    for (uint32_t i = 0; parts && i < parts->nargs; i++) put_alone(f, parts->args[i].var_id, differs, op, index);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
@@ -241,7 +242,7 @@ static axes inputs_of(flow *f, weft_op *op) {
     for (uint32_t k = 0; k < op->inputs.count; k++) {
         const slot *s = &op->inputs.slots[k];
         if (looks_at_type_only(schema, s)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, s->args[i]->var_id);
+        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, s->args[i].var_id);
     }
     return found;
 }
@@ -268,14 +269,14 @@ static axes made_of(const flow *f, const weft_op *op, axes in) {
 /* A fused buffer that an op reads and writes, such as a reduce: what goes on in one member stays in it. */
 static bool works_in_parts(const flow *f, const weft_op *op) {
     const slot *out = op->outputs.slots;
-    if (op->outputs.count != 1 || !out->nargs || !f->vars[out->args[0]->var_id].parts) return false;
+    if (op->outputs.count != 1 || !out->nargs || !f->vars[out->args[0].var_id].parts) return false;
     return op_x(op) && op_x(op) == op_out(op);
 }
 
 static void write_parts(flow *f, const weft_op *op, uint32_t index) {
     const slot *parts = f->vars[op_out(op)->id].parts;
     for (uint32_t i = 0; i < parts->nargs; i++) {
-        uint32_t part = parts->args[i]->var_id;
+        uint32_t part = parts->args[i].var_id;
         put(f, part, made_of(f, op, get_alone(f, part)), op, index);
     }
 }
@@ -305,8 +306,8 @@ static void bind_views(flow *f, weft_op *op) {
         const slot *out = op_find_slot(op, true, schema->outputs[k].name);
         const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
         for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
-            uint32_t shown = shown_by(f, in->args[i]->var_id);
-            if (shown != out->args[i]->var_id) f->vars[out->args[i]->var_id].alias_of = shown + 1;
+            uint32_t shown = shown_by(f, in->args[i].var_id);
+            if (shown != out->args[i].var_id) f->vars[out->args[i].var_id].alias_of = shown + 1;
         }
     }
 }
@@ -388,10 +389,10 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
         const slot *s = &op->inputs.slots[k];
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
         for (uint32_t i = 0; counts && i < s->nargs; i++) {
-            axes differ = get(f, s->args[i]->var_id) & ~may;
+            axes differ = get(f, s->args[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
-            if (s->args[i]->var->persistable) differ &= ~shards_of(f, s->args[i]->var->dist);
-            if (differ) TRY(tell(f, op, index, s->args[i]->var, differ));
+            if (s->args[i].var->persistable) differ &= ~shards_of(f, s->args[i].var->dist);
+            if (differ) TRY(tell(f, op, index, s->args[i].var, differ));
         }
     }
     axes differ = f->guard & ~may;
@@ -411,7 +412,7 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
     axes outer = f->guard;
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i]->var_id);
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i].var_id);
     TRY(sweep_block(f, f->program->blocks[body->u.i], index, depth + 1));
     f->guard = outer;
     return NULL;

@@ -85,7 +85,7 @@ weft_status cert_check_blocks(cert_checker *c) {
                     same = there || !list->slots[s].nargs;
                     for (size_t k = 0; there && k < there->nargs; k++)
                         same = same &&
-                               strcmp(there->args[k]->var->name->bytes, list->slots[s].args[k]->var->name->bytes) == 0;
+                               strcmp(there->args[k].var->name->bytes, list->slots[s].args[k].var->name->bytes) == 0;
                 }
             }
             if (!same) return cert_refuse(c, "block %zu: %s is not what it was", i, a->type->bytes);

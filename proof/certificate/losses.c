@@ -122,7 +122,7 @@ static row_state state_of(const reading *r, const weft_var *v) {
 /* The argument of a slot with one, NULL: not that. */
 static const weft_var *only(const weft_op *op, const char *slot_text) {
     const slot *s = op_find_slot(op, false, slot_text);
-    return s && s->nargs == 1 ? s->args[0]->var : NULL;
+    return s && s->nargs == 1 ? s->args[0].var : NULL;
 }
 
 static bool has_tensor_attr(const weft_op *op) {
@@ -158,13 +158,13 @@ static row_state each_row(const reading *r) {
 
 /* The main slot has rows, and nothing else does. */
 static row_state only_main(const reading *r, bool labels_too) {
-    const weft_var *x = r->main && r->main->nargs == 1 ? r->main->args[0]->var : NULL;
+    const weft_var *x = r->main && r->main->nargs == 1 ? r->main->args[0].var : NULL;
     if (!x || state_of(r, x) != ROWS || x->ndim < 2) return UNKNOWN;
     for (size_t i = 0; i < r->op->inputs.count; i++) {
         const slot *s = &r->op->inputs.slots[i];
         bool is_label = labels_too && name_is(s->name, "Label");
         for (size_t k = 0; k < s->nargs && s != r->main; k++)
-            if (state_of(r, s->args[k]->var) != (is_label ? ROWS : SAME)) return UNKNOWN;
+            if (state_of(r, s->args[k].var) != (is_label ? ROWS : SAME)) return UNKNOWN;
     }
     return ROWS;
 }
@@ -273,7 +273,7 @@ static row_state multiplied(const reading *r, bool divided) {
 
 static row_state by_rule(const reading *r, row_rule rule) {
     const weft_op *op = r->op;
-    const weft_var *x = r->main && r->main->nargs ? r->main->args[0]->var : NULL;
+    const weft_var *x = r->main && r->main->nargs ? r->main->args[0].var : NULL;
     bool total = has_total(op, r);
     if (!x || has_tensor_attr(op)) return UNKNOWN;
     if (total && rule < PER_ROW) {

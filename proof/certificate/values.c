@@ -322,7 +322,7 @@ weft_status cert_name(cert_world *w, const weft_var *v, const weft_var *of) {
 /* --- ops that are followed ---------------------------------------------------------------------------------------- */
 
 static weft_status follow_scale(cert_world *w, weft_op *op, uint32_t old) {
-    weft_var *x = cert_x(op)->args[0]->var, *out = cert_out(op)->args[0]->var;
+    weft_var *x = cert_x(op)->args[0].var, *out = cert_out(op)->args[0].var;
     cert_value v;
     cert_touch(w, x);
     TRY(cert_read_var(w, x, &v));
@@ -350,22 +350,22 @@ static weft_status follow_join(cert_world *w, weft_op *op, uint32_t old) {
     if (!joined) return base_out_of_memory();
     for (size_t i = 0; i < x->nargs; i++) {
         cert_value v;
-        cert_touch(w, x->args[i]->var);
-        TRY(cert_read_var(w, x->args[i]->var, &v));
+        cert_touch(w, x->args[i].var);
+        TRY(cert_read_var(w, x->args[i].var, &v));
         TRY(cert_join_value(w->c, v, ring_id, reduce, factor, &joined[i]));
     }
     for (size_t i = 0; i < x->nargs; i++) {
-        weft_var *to = out->args[i]->var;
-        bool in_place = named(w, x->args[i]->var) == named(w, to);
+        weft_var *to = out->args[i].var;
+        bool in_place = named(w, x->args[i].var) == named(w, to);
         TRY(write_elementwise(w, to, joined[i], in_place, factor, ring_id, reduce, true, old));
-        if (alias && i < alias->nargs) TRY(cert_name(w, alias->args[i]->var, to));
+        if (alias && i < alias->nargs) TRY(cert_name(w, alias->args[i].var, to));
         if (weft_op_attr_bool(op, "async_op", false)) w->pending[w->root[w->name_of[to->id]]] = w->position + 1;
     }
     return NULL;
 }
 
 static weft_status follow_name(cert_world *w, weft_op *op) {
-    weft_var *x = cert_x(op)->args[0]->var, *out = cert_out(op)->args[0]->var;
+    weft_var *x = cert_x(op)->args[0].var, *out = cert_out(op)->args[0].var;
     cert_value v;
     TRY(cert_read_var(w, x, &v)); /* a name of what is not there yet is a name of what was there first */
     TRY(cert_name(w, out, x));
@@ -390,11 +390,11 @@ static weft_status bind_bucket(cert_world *w, weft_op *op, uint32_t old, cert_bu
     if (!b || !(b->members = ARENA_ARRAY(w->c->arena, weft_var *, members->nargs + 1)) ||
         !(b->places = ARENA_ARRAY(w->c->arena, cert_part, members->nargs + 1)))
         return base_out_of_memory();
-    b->fused = fused->args[0]->var;
+    b->fused = fused->args[0].var;
     b->maker = old;
     for (; b->count < members->nargs; b->count++) {
         cert_part *place = &b->places[b->count];
-        b->members[b->count] = members->args[b->count]->var;
+        b->members[b->count] = members->args[b->count].var;
         if (!cert_slice(op, &at, &place->offset, &place->nbytes)) return NULL;
     }
     *out = b;
@@ -411,8 +411,8 @@ static weft_status follow_bucket(cert_world *w, weft_op *op, uint32_t old) {
     cert_value *values = ARENA_ARRAY(w->c->arena, cert_value, b->count + 1);
     if (!values) return base_out_of_memory();
     for (size_t i = 0; i < b->count; i++) {
-        if (copies) cert_touch(w, in->args[i]->var);
-        TRY(copies ? cert_read_var(w, in->args[i]->var, &values[i]) : undefined_member(w, b, i, &values[i]));
+        if (copies) cert_touch(w, in->args[i].var);
+        TRY(copies ? cert_read_var(w, in->args[i].var, &values[i]) : undefined_member(w, b, i, &values[i]));
     }
     for (size_t i = 0; i < b->count; i++) {
         uint32_t id = b->members[i]->id;
@@ -430,10 +430,10 @@ weft_status cert_follow(cert_world *w, weft_op *op, cert_rule rule, uint32_t old
     cert_value v;
     switch (rule) {
     case CERT_COPY:
-        cert_touch(w, cert_x(op)->args[0]->var);
-        cert_touch(w, cert_out(op)->args[0]->var);
-        TRY(cert_read_var(w, cert_x(op)->args[0]->var, &v));
-        return cert_write_var(w, cert_out(op)->args[0]->var, v, old);
+        cert_touch(w, cert_x(op)->args[0].var);
+        cert_touch(w, cert_out(op)->args[0].var);
+        TRY(cert_read_var(w, cert_x(op)->args[0].var, &v));
+        return cert_write_var(w, cert_out(op)->args[0].var, v, old);
     case CERT_NAME: return follow_name(w, op);
     case CERT_SCALE: return follow_scale(w, op, old);
     case CERT_JOIN: return follow_join(w, op, old);

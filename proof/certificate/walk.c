@@ -77,16 +77,16 @@ static weft_status bind_outputs(cert_world *w, const weft_op *op, cert_rule rule
     const slot *x = cert_x(op), *out = cert_out(op);
     if (!x || !x->nargs || !out) return NULL;
     for (size_t i = 0; i < out->nargs && rule == CERT_VIEW; i++)
-        TRY(cert_bind_view(w, x->args[0]->var, out->args[i]->var, old, i));
+        TRY(cert_bind_view(w, x->args[0].var, out->args[i].var, old, i));
     bool copies = op_is(op, "aten_copy_") && out->nargs == 1;
-    return copies ? cert_name(w, out->args[0]->var, x->args[0]->var) : NULL;
+    return copies ? cert_name(w, out->args[0].var, x->args[0].var) : NULL;
 }
 
 /* Another collective that promises its outputs. */
 static weft_status promise_outputs(cert_world *w, const weft_op *op) {
     const slot *out = cert_out(op), *alias = op_find_slot(op, true, "alias");
     for (size_t i = 0; out && alias && i < alias->nargs && i < out->nargs; i++)
-        TRY(cert_name(w, alias->args[i]->var, out->args[i]->var));
+        TRY(cert_name(w, alias->args[i].var, out->args[i].var));
     if (!weft_op_attr_bool(op, "async_op", false)) return NULL;
     FOR_EACH_ARG(op, true, u) w->pending[w->root[w->name_of[u->var_id]]] = w->position + 1;
     return NULL;
@@ -209,8 +209,7 @@ static weft_status check_all_scaled(comparison *m, const cert_value *now) {
     for (size_t i = 0; i < old->inputs.count && m->ratio != 1; i++) {
         const slot *s = &old->inputs.slots[i];
         for (size_t j = 0; j < s->nargs; j++, n++) {
-            bool counts =
-                cert_is_linear(old, s->name) && s->args[j]->var->block && cert_is_float(s->args[j]->var->dtype);
+            bool counts = cert_is_linear(old, s->name) && s->args[j].var->block && cert_is_float(s->args[j].var->dtype);
             if (counts && cert_ratio(m->c->old_inputs[m->k][n], now[n]) != m->ratio)
                 return cert_refuse(m->c, "%s: input \"%s\" has not the factor %g that its other inputs have",
                                    cert_op_words(m->c, m->op, m->at), s->name->bytes, m->ratio);
@@ -228,7 +227,7 @@ static weft_status compare_inputs(comparison *m, const nested_uses *nested) {
     for (size_t i = 0; i < old->inputs.count; i++) {
         const slot *s = &old->inputs.slots[i], *there = cert_same_slot(m->op, false, s);
         for (size_t j = 0; j < s->nargs && there; j++, n++) {
-            TRY(cert_read_var(&c->after, there->args[j]->var, &now[n]));
+            TRY(cert_read_var(&c->after, there->args[j].var, &now[n]));
             TRY(compare_input(m, s->name, c->old_inputs[m->k][n], now[n]));
         }
     }
@@ -294,12 +293,12 @@ static weft_status write_matched(comparison *m, const nested_uses *nested, cert_
     for (size_t i = 0; i < old->outputs.count; i++) {
         const slot *s = &old->outputs.slots[i], *there = cert_same_slot(m->op, true, s);
         for (size_t j = 0; j < s->nargs && there; j++, base++) {
-            weft_var *v = there->args[j]->var;
+            weft_var *v = there->args[j].var;
             bool number = cert_is_float(v->dtype);
             c->bases[base].varies = m->varies;
-            TRY(check_type(m, s->args[j]->var, v));
+            TRY(check_type(m, s->args[j].var, v));
             TRY(check_update(m, v));
-            if (rule != CERT_VIEW) TRY(check_place(m, s->args[j]->var, v));
+            if (rule != CERT_VIEW) TRY(check_place(m, s->args[j].var, v));
             TRY(write_output(&c->after, v, base, number ? m->ratio : 1, m->k, rule == CERT_VIEW));
         }
     }

@@ -216,7 +216,7 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
     if (!to || to->nargs != 1 || nargs != 1 || !whole || !lift_is_same(l, x)) return false;
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, whole, ndim * sizeof *whole);
-    const weft_var *v = to->args[0]->var;
+    const weft_var *v = to->args[0].var;
     if (!slice_bounds(op, &b) || v->ndim != ndim) return false;
     *out = *x;
     bool any = false;

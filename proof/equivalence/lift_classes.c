@@ -8,7 +8,7 @@ static bool is_over_classes(const weft_op *serial, const weft_op *own) {
     const slot *s = op_find_slot(serial, false, "Logits");
     if (!s) s = op_find_slot(serial, false, "Softmax");
     int64_t axis = attr_int(serial, "axis", -1);
-    bool last = axis == -1 || (s && s->nargs && axis == (int64_t)s->args[0]->var->ndim - 1);
+    bool last = axis == -1 || (s && s->nargs && axis == (int64_t)s->args[0].var->ndim - 1);
     return last && !attr_bool(serial, "soft_label", false) && attr_bool(serial, "use_softmax", true) &&
            attr_int(serial, "ignore_index", -100) == attr_int(own, "ignore_index", -100);
 }

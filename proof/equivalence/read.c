@@ -85,7 +85,7 @@ static weft_status read_condition(reader *r, const weft_op *op, weft_block *body
     uint32_t condition = TERM_NONE, next;
     const slot *conditions = op_find_slot(op, false, "Cond");
     for (size_t i = 0; conditions && i < conditions->nargs; i++) {
-        TRY(read_var(r, conditions->args[i]->var, &next));
+        TRY(read_var(r, conditions->args[i].var, &next));
         value both = value_of(next);
         if (condition != TERM_NONE)
             TRY(term_select(r->t, value_of(condition), value_of(next), value_of(condition), &both));
@@ -213,7 +213,7 @@ static weft_status write_unknown(reader *r, const weft_op *op, const char *words
 }
 
 static void bind_view(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base) {
-    const weft_var *v = s->args[index]->var;
+    const weft_var *v = s->args[index].var;
     if (!v->block || v == base) return;
     cell *c = &r->cells[v->id];
     c->binding = BOUND_VIEW;
@@ -229,7 +229,7 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
     for (size_t i = 0; i < op->outputs.count; i++) {
         const slot *s = &op->outputs.slots[i];
         for (size_t k = 0; k < s->nargs; k++, at++) {
-            const weft_var *v = s->args[k]->var, *base = view_base(op, s, k);
+            const weft_var *v = s->args[k].var, *base = view_base(op, s, k);
             if (base) continue;
             if (results[at] != TERM_NONE) TRY(write_var(r, v, results[at]));
         }
@@ -246,7 +246,7 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
                 continue;
             }
             TRY(term_unknown(r->t, "a view made under a condition", &id));
-            TRY(write_var(r, s->args[k]->var, id));
+            TRY(write_var(r, s->args[k].var, id));
         }
     }
     return NULL;

@@ -230,7 +230,7 @@ weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
 }
 
 weft_status out_term(reader *r, uint32_t op_term, const slot *s, size_t index, uint32_t *out) {
-    const weft_var *v = s->args[index]->var;
+    const weft_var *v = s->args[index].var;
     bool rows = v->kind == WEFT_SELECTED_ROWS;
     buffer *b = head_begin(r->t, HEAD_OUT);
     head_put_text(b, s->name->bytes, s->name->nbytes);

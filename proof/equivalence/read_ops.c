@@ -123,7 +123,7 @@ static const weft_var *only_output(weft_op *op) {
         const slot *s = &op->outputs.slots[i];
         if (s->nargs == 0 || name_is(s->name, "XShape") || view_base(op, s, 0)) continue;
         if (s->nargs > 1 || found) return NULL;
-        found = s->args[0]->var;
+        found = s->args[0].var;
     }
     return found;
 }
@@ -210,7 +210,7 @@ static weft_status same_results(reader *r, const weft_op *op, uint32_t *results)
     for (size_t i = 0; i < op->outputs.count; i++) {
         for (size_t k = 0; k < op->outputs.slots[i].nargs; k++, at++) {
             results[at] = TERM_NONE;
-            if (from && k < from->nargs) TRY(read_var(r, from->args[k]->var, &results[at]));
+            if (from && k < from->nargs) TRY(read_var(r, from->args[k].var, &results[at]));
         }
     }
     return NULL;
@@ -221,9 +221,9 @@ static weft_status reshape_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *from = op_find_slot(op, false, "Out@GRAD");
     if (!from || !from->nargs) from = op_find_slot(op, false, "X");
     TRY(function_results(r, op, results));
-    if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(from->args[0]->var)) return NULL;
+    if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(from->args[0].var)) return NULL;
     value x;
-    TRY(read_value(r, from->args[0]->var, &x));
+    TRY(read_value(r, from->args[0].var, &x));
     TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));
     set_result(op, results, out, x);
     return NULL;
@@ -237,15 +237,15 @@ static weft_status concat_results(reader *r, weft_op *op, uint32_t *results) {
     bool good = in && in->nargs && out && var_knows_dims(out) && !(axis && axis->nargs) &&
                 attr_int(op, "axis", 0) == 0 && attr_int(op, "dim", 0) == 0;
     for (size_t i = 0; good && i < in->nargs; i++)
-        good = var_knows_dims(in->args[i]->var) && in->args[i]->var->dtype == out->dtype;
+        good = var_knows_dims(in->args[i].var) && in->args[i].var->dtype == out->dtype;
     if (!good) return function_results(r, op, results);
     value *args = ARENA_ARRAY(&r->memory, value, in->nargs), x;
     int64_t *ranges = ARENA_ARRAY(&r->memory, int64_t, 2 * (size_t)in->nargs), at = 0;
     if (!args || !ranges) return base_out_of_memory();
     for (size_t i = 0; i < in->nargs; i++) {
-        TRY(read_value(r, in->args[i]->var, &args[i]));
+        TRY(read_value(r, in->args[i].var, &args[i]));
         ranges[2 * i] = at;
-        ranges[2 * i + 1] = var_numel_from(in->args[i]->var, 0);
+        ranges[2 * i + 1] = var_numel_from(in->args[i].var, 0);
         at += ranges[2 * i + 1];
     }
     if (at != var_numel_from(out, 0)) return function_results(r, op, results);
@@ -262,15 +262,15 @@ static weft_status split_results(reader *r, weft_op *op, uint32_t *results) {
     bool good = in && var_knows_dims(in) && in->ndim && outs && outs->nargs && attr_int(op, "axis", 0) == 0;
     int64_t at = 0;
     for (size_t i = 0; good && i < outs->nargs; i++) {
-        good = var_knows_dims(outs->args[i]->var);
-        if (good) at += var_numel_from(outs->args[i]->var, 0);
+        good = var_knows_dims(outs->args[i].var);
+        if (good) at += var_numel_from(outs->args[i].var, 0);
     }
     if (!good || at != var_numel_from(in, 0) || op_noutputs(op) != outs->nargs) return function_results(r, op, results);
     value x, part;
     TRY(read_value(r, in, &x));
     at = 0;
     for (size_t i = 0; i < outs->nargs; i++) {
-        const weft_var *v = outs->args[i]->var;
+        const weft_var *v = outs->args[i].var;
         TRY(term_part(r->t, x, at, var_numel_from(v, 0), &part));
         TRY(term_reshape(r->t, part, v->ndim, v->dims, &part));
         results[i] = part.term;
@@ -317,7 +317,7 @@ static weft_status cast_results(reader *r, weft_op *op, uint32_t *results) {
 
 /* Argument k of both slots is a tensor, or rows of one, of one element type. */
 static bool alike(const slot *in, const slot *out, size_t k) {
-    const weft_var *x = in->args[k]->var, *y = out->args[k]->var;
+    const weft_var *x = in->args[k].var, *y = out->args[k].var;
     bool tensors = is_dense(x) || (x->kind == WEFT_SELECTED_ROWS && x->block);
     return tensors && x->kind == y->kind && y->block && x->dtype == y->dtype;
 }
@@ -346,7 +346,7 @@ static bool lists_alike(weft_op *op, const slot **out_in, const slot **out_out) 
 
 static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *in, *out;
-    if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 || !dtype_is_float(in->args[0]->var->dtype))
+    if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 || !dtype_is_float(in->args[0].var->dtype))
         return function_results(r, op, results);
     bool aten = strncmp(op->type->bytes, "aten_", 5) == 0, divides = aten && strstr(op->type->bytes, "_div_");
     bool each = aten && strstr(op->type->bytes, "_foreach_");
@@ -354,9 +354,9 @@ static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     no_results(op, results);
     for (size_t k = 0; k < in->nargs; k++) {
         value x;
-        TRY(read_value(r, in->args[k]->var, &x));
+        TRY(read_value(r, in->args[k].var, &x));
         TRY(term_scale(r->t, x, number, divides, &x));
-        set_result(op, results, out->args[k]->var, x);
+        set_result(op, results, out->args[k].var, x);
     }
     return NULL;
 }
@@ -404,8 +404,8 @@ static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *resu
 static weft_status add_grad_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *of_sum = op_find_slot(op, false, "Out@GRAD");
     TRY(function_results(r, op, results));
-    if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(of_sum->args[0]->var)) return NULL;
-    const weft_var *from = of_sum->args[0]->var;
+    if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(of_sum->args[0].var)) return NULL;
+    const weft_var *from = of_sum->args[0].var;
     FOR_EACH_ARG(op, true, u) {
         value x;
         if (!same_dims(u->var, from) || u->var->dtype != from->dtype) continue;
@@ -427,9 +427,9 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     no_results(op, results);
     for (size_t k = 0; k < in->nargs; k++) {
         value x;
-        TRY(read_value(r, in->args[k]->var, &x));
+        TRY(read_value(r, in->args[k].var, &x));
         TRY(term_reduce(r->t, x, kind, label, of ? of->ranks : NULL, of ? (size_t)of->nranks : 0, &x));
-        set_result(op, results, out->args[k]->var, x);
+        set_result(op, results, out->args[k].var, x);
     }
     return NULL;
 }
@@ -437,14 +437,14 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
 /* What is written into the first input; the output of the same bytes gets it. */
 static weft_status copy_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *to = op_find_slot(op, true, "self_out"), *from = op_find_slot(op, false, "src");
-    bool good = to && to->nargs == 1 && from && from->nargs == 1 && var_knows_dims(to->args[0]->var) &&
-                same_dims(to->args[0]->var, from->args[0]->var);
+    bool good = to && to->nargs == 1 && from && from->nargs == 1 && var_knows_dims(to->args[0].var) &&
+                same_dims(to->args[0].var, from->args[0].var);
     if (!good) return function_results(r, op, results);
     value x;
-    TRY(read_value(r, from->args[0]->var, &x));
-    TRY(term_cast(r->t, x, to->args[0]->var->dtype, &x));
+    TRY(read_value(r, from->args[0].var, &x));
+    TRY(term_cast(r->t, x, to->args[0].var->dtype, &x));
     no_results(op, results);
-    set_result(op, results, to->args[0]->var, x);
+    set_result(op, results, to->args[0].var, x);
     return NULL;
 }
 

@@ -20,7 +20,7 @@ const weft_var *random_var(weft_op *op) {
     const op_schema *s = op_schema_of(op);
     for (size_t i = 0; s && i < s->noutputs; i++) {
         const slot *out = op_find_slot(op, true, s->outputs[i].name);
-        if (out && out->nargs) return out->args[0]->var;
+        if (out && out->nargs) return out->args[0].var;
     }
     return NULL;
 }
@@ -31,7 +31,7 @@ const weft_var *view_base(weft_op *op, const slot *s, size_t index) {
         if (schema->outputs[i].view_of < 0 || !name_is(s->name, schema->outputs[i].name)) continue;
         const slot *from = op_find_slot(op, false, schema->inputs[schema->outputs[i].view_of].name);
         if (!from || !from->nargs) return NULL;
-        return from->args[from->nargs > 1 && index < from->nargs ? index : 0]->var;
+        return from->args[from->nargs > 1 && index < from->nargs ? index : 0].var;
     }
     return NULL;
 }
@@ -47,7 +47,7 @@ weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, con
     value x;
     x.factor = FACTOR_ONE;
     TRY(read_var(r, base, &x.term));
-    const weft_var *v = s->args[index]->var;
+    const weft_var *v = s->args[index].var;
     TRY(op_view_of(op, &type, view_part(op, index), &view));
     if (view.ndim >= 0 && op_view_is_contiguous(&view) && var_knows_dims(base) && var_knows_dims(v) &&
         view.offset >= 0) {

@@ -95,7 +95,7 @@ weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
     proof_part *parts = ARENA_ARRAY(b->schedule->arena, proof_part, outputs->nargs + 1);
     if (!parts) return base_out_of_memory();
     for (size_t i = 0; i < outputs->nargs; i++) {
-        const weft_var *v = outputs->args[i]->var;
+        const weft_var *v = outputs->args[i].var;
         int64_t nbytes = recorded_nbytes(&r, i, element), own = bind_nbytes(v);
         if (nbytes < 0) nbytes = own < 0 ? 1 : own;
         if (!round_up(nbytes, coalesce_alignment(op), &step) || offset > INT64_MAX / 2 - step)
@@ -138,9 +138,9 @@ weft_status bind_views(binder *b, const weft_op *op) {
         const slot *out = &op->outputs.slots[k], *in;
         if (!bind_is_view(op, schema, out, &in)) continue;
         for (uint32_t i = 0; i < out->nargs && i < in->nargs; i++) {
-            const weft_var *v = out->args[i]->var;
+            const weft_var *v = out->args[i].var;
             binding of_input;
-            TRY(bind_get(b, in->args[i]->var, &of_input));
+            TRY(bind_get(b, in->args[i].var, &of_input));
             b->of_var[v->id] = of_input; /* all of it: which part a view shows is the view's own business */
         }
     }

@@ -184,7 +184,7 @@ static weft_status list_args(by_name *z) {
                               : by_name_needs_no_bytes(op, &slots->slots[k]) ? ARG_IN
                                                                              : ARG_IN | ARG_BYTES;
                 for (uint32_t a = 0; a < slots->slots[k].nargs; a++) {
-                    const weft_var *v = slots->slots[k].args[a]->var;
+                    const weft_var *v = slots->slots[k].args[a].var;
                     if (name_is(v->name, "@EMPTY@")) continue;
                     z->args[at++] = (instr_arg){v->id, bind_is_named(v) ? is | ARG_NAMED : is};
                 }

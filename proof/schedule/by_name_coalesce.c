@@ -57,7 +57,7 @@ static weft_status list_uses(coalescer *c) {
         const weft_var *fused = fused_of(z->instrs[i].op);
         const slot *members = fused ? op_find_slot(z->instrs[i].op, true, "Output") : NULL;
         if (fused) c->matters[fused->id] = true;
-        for (uint32_t k = 0; members && k < members->nargs; k++) c->matters[members->args[k]->var->id] = true;
+        for (uint32_t k = 0; members && k < members->nargs; k++) c->matters[members->args[k].var->id] = true;
     }
     for (uint32_t i = 0; i < z->n; i++) FOR_EACH_INSTR_ARG(z, i, a) {
             list *l = a->is & ARG_OUT ? &c->writes[a->var] : &c->reads[a->var];
@@ -122,7 +122,7 @@ static weft_status gather(coalescer *c, const bucket *b, const list *of_var, uin
     out->count = 0;
     c->z->stamp++;
     for (uint32_t k = 0; k < b->members->nargs; k++) {
-        const list *l = &of_var[b->members->args[k]->var->id];
+        const list *l = &of_var[b->members->args[k].var->id];
         for (size_t i = find_behind(l, after); i < l->count && l->items[i] < before; i++) {
             if (c->z->visited[l->items[i]] == c->z->stamp) continue;
             c->z->visited[l->items[i]] = c->z->stamp;

@@ -148,12 +148,12 @@ static weft_status touch_args(maker *m, const weft_op *op, const op_schema *sche
         for (uint32_t o = 0; o < op->outputs.count && !viewed; o++)
             viewed = bind_is_view(op, schema, &op->outputs.slots[o], &of) && of == s;
         if (viewed || looks_at_type_only(schema, s)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i]->var, false));
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, false));
     }
     for (uint32_t k = 0; k < op->outputs.count; k++) {
         const slot *s = &op->outputs.slots[k];
         if (bind_is_view(op, schema, s, &of)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i]->var, true));
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, true));
     }
     return NULL;
 }
@@ -162,9 +162,9 @@ static weft_status touch_args(maker *m, const weft_op *op, const op_schema *sche
 static weft_status touch_coalesce(maker *m, const weft_op *op, uint32_t event) {
     const slot *inputs = op_find_slot(op, false, "Input"), *outputs = op_find_slot(op, true, "Output");
     bool copies = attr_bool(op, "copy_data", false), sets = !copies && attr_bool(op, "set_constant", false);
-    for (uint32_t i = 0; copies && inputs && i < inputs->nargs; i++) TRY(touch(m, inputs->args[i]->var, false));
+    for (uint32_t i = 0; copies && inputs && i < inputs->nargs; i++) TRY(touch(m, inputs->args[i].var, false));
     TRY(bind_coalesce(&m->names, op, event));
-    for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, outputs->args[i]->var, true));
+    for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, outputs->args[i].var, true));
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
     return sets && fused ? touch(m, fused, true) : NULL;
 }
@@ -335,7 +335,7 @@ static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth)
     TRY(add_waits(m, op, event));
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, condition->args[i]->var, false));
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, condition->args[i].var, false));
     TRY(note_update(m, op, event));
     TRY(add_record(m, op, event));
     return add_sub_blocks(m, op, index, depth);

@@ -20,7 +20,7 @@ static bool names(const weft_op *op, bool output, const weft_var *v, bool with_b
     for (uint32_t k = 0; k < slots->count; k++) {
         if (with_bytes && !output && by_name_needs_no_bytes(op, &slots->slots[k])) continue;
         for (uint32_t i = 0; i < slots->slots[k].nargs; i++)
-            if (slots->slots[k].args[i]->var == v) return true;
+            if (slots->slots[k].args[i].var == v) return true;
     }
     return false;
 }
@@ -101,7 +101,7 @@ static weft_status add_edge(dense_by_name *z, uint32_t from, uint32_t to) {
 
 static bool reads_any(const weft_op *op, const slot *members, bool output) {
     for (uint32_t i = 0; i < members->nargs; i++)
-        if (names(op, output, members->args[i]->var, false)) return true;
+        if (names(op, output, members->args[i].var, false)) return true;
     return false;
 }
 

@@ -260,8 +260,8 @@ static bool is_learning_rate(const weft_program *p, const char *n) {
     weft_var *v = weft_block_find_var(p->blocks[0], n);
     if (!v) return false;
     FOR_EACH_USE(u, v) {
-        const slot *s = op_find_slot(u->op, false, "LearningRate");
-        if (s && s->nargs && s->args[0]->var == v) return true;
+        const slot *s = op_find_slot(use_op(u), false, "LearningRate");
+        if (s && s->nargs && s->args[0].var == v) return true;
     }
     return false;
 }

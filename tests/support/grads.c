@@ -140,7 +140,7 @@ const char *grads_text(const grads *g, char *out, size_t nbytes) {
     FOR_EACH_OP(op, g->b) {
         const char *first = "";
         for (size_t i = 0; i < op->outputs.count && !*first; i++)
-            if (op->outputs.slots[i].nargs) first = op->outputs.slots[i].args[0]->var->name->bytes;
+            if (op->outputs.slots[i].nargs) first = op->outputs.slots[i].args[0].var->name->bytes;
         int n = snprintf(out + used, nbytes - used, "%s%s(%s)", used ? " " : "", op->type->bytes, first);
         used += (size_t)n;
         must(used < nbytes, "text does not fit");
@@ -202,7 +202,7 @@ static void scale_var(world *w, const weft_op *op, const weft_var *in, const wef
 static void on_fused(world *w, const weft_op *op, const slot *members) {
     weft_reduce reduce;
     for (size_t i = 0; i < members->nargs; i++) {
-        const weft_var *v = members->args[i]->var;
+        const weft_var *v = members->args[i].var;
         if (op_is_all_reduce(op, &reduce))
             reduce_var(w, op, v, reduce);
         else if (op_is(op, "scale"))
@@ -435,7 +435,7 @@ static bool share_bytes(const weft_var *v, const weft_var *w, const weft_op *coa
 
 static const weft_op *coalesce_naming(const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (op_is(u->op, "coalesce_tensor")) return u->op;
+        if (op_is(use_op(u), "coalesce_tensor")) return use_op(u);
     }
     return NULL;
 }

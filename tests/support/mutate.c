@@ -32,9 +32,9 @@ static bool change_factor(weft_op *op, bool drop) {
 /* --- slices and members ------------------------------------------------------------------------------------------- */
 
 static void exchange_args(slot *s, uint32_t i, uint32_t k) {
-    weft_var *x = s->args[i]->var, *y = s->args[k]->var;
-    use_rename(s->args[i], y);
-    use_rename(s->args[k], x);
+    weft_var *x = s->args[i].var, *y = s->args[k].var;
+    use_rename(&s->args[i], y);
+    use_rename(&s->args[k], x);
 }
 
 /* A bucket's members change places; a slice begins or ends elsewhere. */
@@ -179,7 +179,7 @@ static bool change_count(weft_op *op, unsigned salt) {
         if (!op_is(bucket, "coalesce_tensor") || weft_op_output(bucket, "FusedOutput", 0) != whole) continue;
         const slot *members = op_find_slot(bucket, true, "Output");
         if (members->nargs < 2) return false;
-        weft_var *member = members->args[salt % members->nargs]->var;
+        weft_var *member = members->args[salt % members->nargs].var;
         weft_op_rename_input(op, whole, member);
         weft_op_rename_output(op, whole, member);
         return true;
@@ -320,7 +320,7 @@ static bool change_event(weft_op *op, mutation how) {
 /* Who read the value that was waited for reads the promise. */
 static bool drop_wait_tensor(weft_op *op) {
     if (!op_is(op, "wait_tensor")) return false;
-    weft_var *promise = op->inputs.slots[0].args[0]->var, *value = op->outputs.slots[0].args[0]->var;
+    weft_var *promise = op->inputs.slots[0].args[0].var, *value = op->outputs.slots[0].args[0].var;
     for (weft_op *o = op->next; o; o = o->next) weft_op_rename_input(o, value, promise);
     weft_op_remove(op);
     return true;

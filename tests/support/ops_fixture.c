@@ -120,14 +120,14 @@ static bool load_inputs(fixture_run *r) {
 static bool place_members(fixture_run *r, weft_op *op) {
     const slot *members = op_find_slot(op, true, "Output"), *fused = op_find_slot(op, true, "FusedOutput");
     if (!members || !fused || fused->nargs != 1) return fixture_fail(r, "coalesce_tensor without its slots");
-    if (!allocate(r, fused->args[0]->var)) return false;
-    char *at = r->values[fused->args[0]->var->id].data;
+    if (!allocate(r, fused->args[0].var)) return false;
+    char *at = r->values[fused->args[0].var->id].data;
     size_t alignment = (size_t)coalesce_alignment(op);
     for (size_t i = 0; i < members->nargs; i++) {
-        tensor *t = &r->values[members->args[i]->var->id];
+        tensor *t = &r->values[members->args[i].var->id];
         void *old = t->data;
         t->data = at;
-        if (!allocate(r, members->args[i]->var)) return false;
+        if (!allocate(r, members->args[i].var)) return false;
         size_t nbytes = (size_t)t->numel * weft_dtype_nbytes(t->dtype);
         if (old && nbytes) memcpy(at, old, nbytes);
         at += (nbytes + alignment - 1) / alignment * alignment;
@@ -138,7 +138,7 @@ static bool place_members(fixture_run *r, weft_op *op) {
 /* The var of an argument; NULL if there are fewer. */
 static weft_var *argument(const weft_op *op, bool output, const char *slot_name, size_t i) {
     const slot *s = op_find_slot(op, output, slot_name);
-    return s && i < s->nargs ? s->args[i]->var : NULL;
+    return s && i < s->nargs ? s->args[i].var : NULL;
 }
 
 static size_t count_uses(const weft_op *op, const weft_var *v) {

@@ -233,19 +233,19 @@ Test(ops_infer, a_cycle_of_blocks_ends) {
 
 /* Whether the first op that names `v` makes it, by a rule: then inference can and must find its type. */
 static bool is_made(const weft_var *v) {
-    const use *first = v->first_use;
+    const use *first = use_at(v->program, v->first_use);
     if (!first || v->persistable) return false;
     FOR_EACH_USE(u, v) {
-        if (u->op->block->idx != first->op->block->idx) return false;
-        if (u->op->order < first->op->order || (u->op == first->op && !u->is_output)) first = u;
+        if (use_op(u)->block->idx != use_op(first)->block->idx) return false;
+        if (use_op(u)->order < use_op(first)->order || (use_op(u) == use_op(first) && !u->is_output)) first = u;
     }
-    const op_schema *s = op_schema_of(first->op);
+    const op_schema *s = op_schema_of(use_op(first));
     return first->is_output && s && s->infer != infer_none && !(s->effects & OP_NO_BYTES);
 }
 
 static bool is_in_slot(const weft_var *v, const char *type, const char *slot_name) {
     FOR_EACH_USE(u, v) {
-        if (u->is_output && op_is(u->op, type) && weft_op_output(u->op, slot_name, 0) == v) return true;
+        if (u->is_output && op_is(use_op(u), type) && weft_op_output(use_op(u), slot_name, 0) == v) return true;
     }
     return false;
 }

@@ -14,7 +14,7 @@ static void expect_members(size_t index, const char *expected) {
     char members[256] = "";
     for (size_t i = 0; i < s->nargs; i++) {
         if (i) strcat(members, " ");
-        strcat(members, s->args[i]->var->name->bytes);
+        strcat(members, s->args[i].var->name->bytes);
     }
     cr_assert_str_eq(members, expected);
 }
@@ -224,9 +224,9 @@ static void put_on_mesh(const char *n, const mesh *m) {
     placement where = {.mesh = added, .ndim = 2, .dims_mapping = (int64_t[]){-1, 1}};
     cr_assert_null(placement_clone(g.p, &where, &v->dist));
     FOR_EACH_USE(u, v) {
-        if (!op_is(u->op, "c_allreduce_sum") || u->is_output) continue;
+        if (!op_is(use_op(u), "c_allreduce_sum") || u->is_output) continue;
         op_dist *d;
-        cr_assert_null(op_dist_get(u->op, &d));
+        cr_assert_null(op_dist_get(use_op(u), &d));
         d->mesh = added;
         d->inputs = ARENA_ARRAY(&g.p->arena, op_placement, 1);
         d->inputs[0] = (op_placement){v->name, *v->dist};

@@ -66,9 +66,9 @@ static void launch(machine *m, const weft_op *op) {
     const slot *x = op_find_slot(op, false, "x"), *out = op_find_slot(op, true, "out");
     int64_t r = op_ring(op);
     for (size_t i = 0; i < x->nargs; i++) {
-        uint64_t value = mix(read(m, x->args[i]->var), 77);
-        int from = at(m, x->args[i]->var), to = at(m, out->args[i]->var);
-        if (from != to || m->reads[to]) write(m, out->args[i]->var, 0);
+        uint64_t value = mix(read(m, x->args[i].var), 77);
+        int from = at(m, x->args[i].var), to = at(m, out->args[i].var);
+        if (from != to || m->reads[to]) write(m, out->args[i].var, 0);
         m->arriving[to] = value | 1;
         m->source[to] = from;
         m->reads[from]++;
@@ -86,10 +86,10 @@ static void step(machine *m, weft_op *op) {
     } else if (op_is(op, "getitem")) {
         m->storage[out->id] = at(m, x);
     } else if (op_is(op, "aten_view")) {
-        m->storage[out->id] = at(m, op_find_slot(op, false, "self")->args[0]->var);
+        m->storage[out->id] = at(m, op_find_slot(op, false, "self")->args[0].var);
     } else if (op_is(op, "aten_copy_")) {
-        const weft_var *self = op_find_slot(op, false, "self")->args[0]->var;
-        write(m, self, read(m, op_find_slot(op, false, "src")->args[0]->var));
+        const weft_var *self = op_find_slot(op, false, "self")->args[0].var;
+        write(m, self, read(m, op_find_slot(op, false, "src")->args[0].var));
         m->storage[out->id] = at(m, self);
     } else if (op_has_effect(op, OP_COLLECTIVE)) {
         launch(m, op);

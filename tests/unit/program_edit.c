@@ -66,7 +66,7 @@ static void check_against_model(weft_var **vars) {
     for (int v = 0; v < NVARS; v++) {
         size_t count = 0;
         FOR_EACH_USE(u, vars[v]) {
-            cr_assert_eq(u->op->block, b);
+            cr_assert_eq(use_op(u)->block, b);
             count++;
         }
         cr_assert_eq(count, uses[v]);

@@ -293,7 +293,7 @@ static weft_program *passed(void) {
 static bool same_args(const slot *a, const slot *b) {
     bool same = a->nargs == b->nargs && strcmp(a->name->bytes, b->name->bytes) == 0;
     for (uint32_t i = 0; i < a->nargs && same; i++)
-        same = strcmp(a->args[i]->var->name->bytes, b->args[i]->var->name->bytes) == 0;
+        same = strcmp(a->args[i].var->name->bytes, b->args[i].var->name->bytes) == 0;
     return same;
 }
 

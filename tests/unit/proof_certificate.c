@@ -394,7 +394,7 @@ Test(proof_certificate, reduced_before_the_last_producer) {
 
 /* What an op reads and the checker must see: not what only says order, and not what a bucket is made like. */
 static bool is_read(const use *u) {
-    return !op_is(u->op, "nop") && !op_is(u->op, "coalesce_tensor") && u->var->block;
+    return !op_is(use_op(u), "nop") && !op_is(use_op(u), "coalesce_tensor") && u->var->block;
 }
 
 static bool has_reader(const weft_var *v) {

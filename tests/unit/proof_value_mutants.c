@@ -195,7 +195,7 @@ static bool is_harmless(const weft_program *p, size_t index, mutation how) {
     if (how == BYPASS && op_is(op, "scale") && attr_float(op, "scale", 1.0) == 1.0) return true;
     for (size_t i = 0; how == OTHER_INPUT && s && i < s->ninputs; i++) {
         const slot *in = op_find_slot(op, false, s->inputs[i].name);
-        if (s->inputs[i].only_type && in && in->nargs && !in->args[0]->var->persistable) return true;
+        if (s->inputs[i].only_type && in && in->nargs && !in->args[0].var->persistable) return true;
     }
     return false;
 }

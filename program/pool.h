@@ -1,0 +1,41 @@
+/* pool.h: items of one size that never move and are named by 32 bits, half of what a pointer takes. */
+#ifndef PROGRAM_POOL_H
+#define PROGRAM_POOL_H
+
+#include "base/base.h"
+
+/* Ids with the same highest bit lie in four chunks: no chunk is more than a quarter of those before it. Ids below the
+ * first chunk are not used; 0 names nothing. */
+enum { POOL_FIRST_BIT = 6, POOL_END_BIT = 31, POOL_NCHUNKS = 4 * (POOL_END_BIT - POOL_FIRST_BIT) };
+
+typedef struct id_pool {
+    const weft_allocator *allocator;
+    uintptr_t chunks[POOL_NCHUNKS]; /* where the item of id 0 were if the chunk went down to it; 0: no chunk */
+    uint32_t next, end;             /* the id to come, and where its chunk ends; 0: there is none yet */
+    uint32_t item_nbytes;
+    size_t total_nbytes; /* over all chunks */
+} id_pool;
+
+void pool_init(id_pool *p, const weft_allocator *allocator, size_t item_nbytes);
+void pool_fini(id_pool *p);
+/* `count` items side by side, not cleared; NULL: out of memory, or of ids. The first one's id goes to *out_id. */
+void *pool_take(id_pool *p, size_t count, uint32_t *out_id);
+/* The bytes that pool_take would ask the allocator for. */
+size_t pool_growth(const id_pool *p, size_t count);
+/* The chunk of an item of the pool; the later it was taken, the sooner it is found. */
+size_t pool_chunk_of(const id_pool *p, const void *item);
+
+static inline size_t pool_chunk(uint32_t id) {
+    unsigned bit = 31 - (unsigned)__builtin_clz(id);
+    return 4 * (size_t)(bit - POOL_FIRST_BIT) + (id >> (bit - 2)) - 4;
+}
+/* NULL for id 0. `item_nbytes` is that of pool_init, here a constant. */
+static inline void *pool_at(const id_pool *p, uint32_t id, size_t item_nbytes) {
+    return id ? (void *)(p->chunks[pool_chunk(id)] + id * item_nbytes) : NULL;
+}
+
+static inline uint32_t pool_id(const id_pool *p, const void *item, size_t item_nbytes) {
+    return (uint32_t)(((uintptr_t)item - p->chunks[pool_chunk_of(p, item)]) / item_nbytes);
+}
+
+#endif
