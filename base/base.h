@@ -134,6 +134,8 @@ typedef struct buffer {
     const weft_allocator *allocator;
     char *bytes;
     size_t nbytes, capacity;
+    struct file_writer *file; /* where bytes go at buffer_flush; NULL: they stay */
+    size_t nflushed;          /* what has gone there, from the first byte on */
     bool failed;
 } buffer;
 
@@ -148,6 +150,8 @@ void buffer_integer(buffer *b, int64_t value); /* decimal */
 /* Shortest decimal text that reads back to the same float (double); always with '.', 'e', inf or nan. */
 void buffer_float(buffer *b, float value);
 void buffer_double(buffer *b, double value);
+/* Lets the bytes go to the buffer's file if there is one and they are many. Nothing may look back at them. */
+static inline void buffer_flush(buffer *b);
 WEFT_MUST_USE weft_status buffer_status(const buffer *b);
 /* Gives the bytes (NUL-terminated, block of nbytes + 1) to the caller, to be freed with base_free(.., nbytes + 1). */
 WEFT_MUST_USE weft_status buffer_take(buffer *b, char **out_bytes, size_t *out_nbytes);
@@ -186,5 +190,29 @@ WEFT_MUST_USE weft_status file_read(const weft_allocator *allocator, const char 
 WEFT_MUST_USE weft_status file_write(const weft_allocator *allocator, const char *path, const void *bytes,
                                      size_t nbytes);
 bool file_exists(const char *path);
+
+/* A file that is written while it is printed: what is appended to `out` goes, a piece at a time, where buffer_flush is
+ * called, to a temporary that in the end takes the place of `path`, as file_write's does. What is compressed, "-", and
+ * what cannot be replaced are written whole at the end. */
+typedef struct file_writer {
+    buffer out;
+    const char *path;
+    struct file_temporary *temporary; /* NULL: no piece has been written yet */
+    bool is_whole;
+    weft_status problem; /* why writing failed; `out` has failed too then */
+} file_writer;
+
+void file_writer_init(file_writer *w, const weft_allocator *allocator, const char *path); /* `w` may not move then */
+/* Ends what `printed` tells was printed, or did not succeed: then nothing is left behind. Takes and returns it. */
+WEFT_MUST_USE weft_status file_writer_end(file_writer *w, weft_status printed);
+void file_writer_flush(file_writer *w);
+/* Of what has gone to the file: other bytes `at` that place; all from `at` on taken back, what is in `out` too. */
+void file_writer_overwrite(file_writer *w, size_t at, const void *bytes, size_t nbytes);
+void file_writer_rewind(file_writer *w, size_t at);
+
+enum { FILE_PIECE_NBYTES = 1 << 18 };
+static inline void buffer_flush(buffer *b) {
+    if (b->file && b->nbytes >= FILE_PIECE_NBYTES) file_writer_flush(b->file);
+}
 
 #endif

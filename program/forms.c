@@ -13,10 +13,12 @@ typedef struct form_row {
 static const form_row form_rows[] = {
     {".pdmodel", WEFT_FORM_PDMODEL}, {".yaml", WEFT_FORM_YAML}, {".fx.json", WEFT_FORM_FX}};
 
+typedef weft_status (*print_fn)(const weft_program *p, buffer *out);
+
 /* By weft_form. */
 static const struct {
     weft_status (*parse)(weft_program *p, const void *bytes, size_t nbytes);
-    weft_status (*print)(const weft_program *p, buffer *out);
+    print_fn print;
 } forms[] = {[WEFT_FORM_PDMODEL] = {pdmodel_parse, pdmodel_print},
              [WEFT_FORM_YAML] = {yaml_parse, yaml_print},
              [WEFT_FORM_FX] = {fx_parse, fx_print}};
@@ -190,34 +192,30 @@ weft_status weft_program_print_sidecar(const weft_program *program, char **out_b
     return status;
 }
 
+/* Without ever having all of the file in memory. */
+static weft_status save(const weft_program *p, const char *path, print_fn print) {
+    file_writer w;
+    file_writer_init(&w, &p->context->allocator, path);
+    return file_writer_end(&w, print(p, &w.out));
+}
+
 static weft_status save_sidecar(const weft_program *p, const char *path, size_t stem_n) {
-    const weft_allocator *allocator = &p->context->allocator;
     weft_status status = NULL;
-    buffer json, target;
-    buffer_init(&json, allocator);
-    buffer_init(&target, allocator);
+    buffer target;
+    buffer_init(&target, &p->context->allocator);
     buffer_append(&target, path, stem_n);
     buffer_append(&target, ".dist.json", sizeof ".dist.json"); /* its NUL too */
     TRY_DONE(buffer_status(&target));
-    TRY_DONE(sidecar_print(p, &json));
-    TRY_DONE(file_write(allocator, target.bytes, json.bytes, json.nbytes));
+    TRY_DONE(save(p, target.bytes, sidecar_print));
 done:
     buffer_fini(&target);
-    buffer_fini(&json);
     return status;
 }
 
 weft_status weft_program_save(const weft_program *program, const char *path) {
     weft_form form;
     size_t stem_n;
-    buffer out;
-    weft_status status = NULL;
     TRY(form_of(path, &form, &stem_n));
-    buffer_init(&out, &program->context->allocator);
-    if (form == WEFT_FORM_PDMODEL && program_has_dist(program)) TRY_DONE(save_sidecar(program, path, stem_n));
-    TRY_DONE(forms[form].print(program, &out)); /* later, so that never both are in memory */
-    TRY_DONE(file_write(&program->context->allocator, path, out.bytes, out.nbytes));
-done:
-    buffer_fini(&out);
-    return status;
+    if (form == WEFT_FORM_PDMODEL && program_has_dist(program)) TRY(save_sidecar(program, path, stem_n));
+    return save(program, path, forms[form].print);
 }

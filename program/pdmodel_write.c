@@ -1,6 +1,6 @@
 /* pdmodel_write.c: a program to ProgramDesc. Fields go in the order of their numbers, as Paddle writes them; unknown
  * fields go at the end of their message. Field numbers are those of framework.proto; the lengths of messages are put in
- * once they are known. */
+ * once they are known. What is put to a file goes there between ops, of which only a block's length comes later. */
 #include "program/attr_memo.h"
 #include "program/pdmodel.h"
 
@@ -117,10 +117,10 @@ static const weft_op *op_after(const weft_op *op, size_t count) {
     return op;
 }
 
-/* Attrs are put once for all ops of a block that share their list, and then repeated. */
+/* Attrs are put once for all ops of a block that share their list, and then repeated while they are in memory. */
 static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     attr_memo_entry *entry = attr_memo_find(memo, op);
-    bool is_known = entry && entry->list == op->attrs;
+    bool is_known = entry && entry->list == op->attrs && entry->at >= out->nflushed;
     enum { usual_length_nbytes = 2 };
     size_t start = wire_begin_room(out, BLOCK_OPS, usual_length_nbytes);
     put_slots(out, OP_INPUTS, &op->inputs);
@@ -128,7 +128,7 @@ static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     wire_put_bytes(out, OP_TYPE, op->type->bytes, op->type->nbytes);
     size_t from = out->nbytes;
     if (is_known)
-        buffer_repeat(out, entry->at, entry->nbytes);
+        buffer_repeat(out, entry->at - out->nflushed, entry->nbytes);
     else
         for (size_t i = 0; i < op->nattrs; i++) put_attr(out, &op->attrs[i]);
     size_t end = out->nbytes;
@@ -136,8 +136,8 @@ static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     if (op->unknown_fields) buffer_append(out, op->unknown_fields->bytes, op->unknown_fields->nbytes);
     size_t tail_nbytes = out->nbytes - end;
     wire_end_room(out, start, usual_length_nbytes); /* which may move what was put since `start` */
-    if (entry && !is_known)
-        *entry = (attr_memo_entry){op->attrs, out->nbytes - tail_nbytes - (end - from), end - from, NULL};
+    size_t attrs_at = out->nflushed + out->nbytes - tail_nbytes - (end - from);
+    if (entry && !is_known) *entry = (attr_memo_entry){op->attrs, attrs_at, end - from, NULL};
 }
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
@@ -198,24 +198,34 @@ static void put_var(buffer *out, const weft_var *v) {
 
 /* --- blocks and the program --------------------------------------------------------------------------------------- */
 
-static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
-    enum { usual_op_nbytes = 256, usual_var_nbytes = 32 };
-    memset(memo, 0, sizeof *memo);
-    size_t length_nbytes = wire_length_nbytes(b->nops * usual_op_nbytes + b->nvars * usual_var_nbytes);
-    size_t start = wire_begin_room(out, PROGRAM_BLOCKS, length_nbytes);
-    wire_put_integer(out, BLOCK_IDX, b->idx);
-    wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
-    for (size_t i = 0; i < b->nvars; i++) put_var(out, b->vars[i]);
+static void put_ops(buffer *out, const weft_block *b, attr_memo *memo) {
     const weft_op *vars = op_after(b->first, AHEAD_VARS), *names = op_after(b->first, AHEAD_NAMES);
     FOR_EACH_OP(op, b) {
         op_ask_for_vars(vars);
         ask_for_names(names);
         vars = op_after(vars, 1), names = op_after(names, 1);
         put_op(out, op, memo);
+        buffer_flush(out);
     }
-    if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
-    buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
-    wire_end_room(out, start, length_nbytes);
+}
+
+/* Once, or twice where most of it was written before its length was known and that is not as long as was thought. */
+static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
+    enum { usual_op_nbytes = 256, usual_var_nbytes = 32 };
+    size_t at, length_nbytes = wire_length_nbytes(b->nops * usual_op_nbytes + b->nvars * usual_var_nbytes);
+    do {
+        memset(memo, 0, sizeof *memo);
+        at = wire_begin_flushed(out, PROGRAM_BLOCKS, length_nbytes);
+        wire_put_integer(out, BLOCK_IDX, b->idx);
+        wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
+        for (size_t i = 0; i < b->nvars; i++) {
+            put_var(out, b->vars[i]);
+            buffer_flush(out);
+        }
+        put_ops(out, b, memo);
+        if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
+        buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
+    } while (!wire_end_flushed(out, at, PROGRAM_BLOCKS, &length_nbytes));
 }
 
 static void put_version(buffer *out, int64_t version) {

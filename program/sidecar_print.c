@@ -156,6 +156,7 @@ static void put_params_grads(writer *w) {
 /* --- vars and ops ------------------------------------------------------------------------------------------------- */
 
 static void start_line(writer *w, const char *comma) {
+    buffer_flush(w->out);
     buffer_text(w->out, comma);
     buffer_text(w->out, "\n  ");
 }

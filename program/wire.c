@@ -221,6 +221,30 @@ void wire_end_room(buffer *out, size_t start, size_t length_nbytes) {
     out->nbytes += n - length_nbytes;
 }
 
+size_t wire_begin_flushed(buffer *out, uint32_t number, size_t length_nbytes) {
+    size_t at = out->nflushed + out->nbytes;
+    wire_begin_room(out, number, length_nbytes);
+    return at;
+}
+
+bool wire_end_flushed(buffer *out, size_t at, uint32_t number, size_t *length_nbytes) {
+    uint8_t tag[VARINT_MAX_NBYTES], length[VARINT_MAX_NBYTES];
+    size_t start = at + encode_tag(number, WIRE_BYTES, tag) + *length_nbytes;
+    if (out->failed) return true;
+    if (at >= out->nflushed) {
+        wire_end_room(out, start - out->nflushed, *length_nbytes);
+        return true;
+    }
+    size_t n = encode_varint(out->nflushed + out->nbytes - start, length);
+    if (n == *length_nbytes) {
+        file_writer_overwrite(out->file, start - n, length, n);
+        return true;
+    }
+    *length_nbytes = n;
+    file_writer_rewind(out->file, at);
+    return false;
+}
+
 size_t wire_begin(buffer *out, uint32_t number) {
     return wire_begin_room(out, number, 1); /* what most take */
 }

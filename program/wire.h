@@ -91,6 +91,10 @@ void wire_end(buffer *out, size_t start);
 size_t wire_length_nbytes(size_t nbytes);
 size_t wire_begin_room(buffer *out, uint32_t number, size_t length_nbytes);
 void wire_end_room(buffer *out, size_t start, size_t length_nbytes);
+/* The same for a message of which a part may be in the buffer's file by its end; `at` says where it is to stand. False:
+ * its length takes other room than was kept, *length_nbytes is now what it takes, and it is to be put again. */
+size_t wire_begin_flushed(buffer *out, uint32_t number, size_t length_nbytes);
+bool wire_end_flushed(buffer *out, size_t at, uint32_t number, size_t *length_nbytes);
 /* Packs a message as a field. */
 void wire_put_message(buffer *out, uint32_t number, const ProtobufCMessage *message);
 /* Appends the unknown fields of a message. */

@@ -167,6 +167,7 @@ static void put_vars(yaml_writer *w, const weft_block *b) {
         yaml_put_key(w->out, b->vars[i]->name);
         yaml_put_var(w, b->vars[i]);
         buffer_text(w->out, as_list ? "}\n" : "\n");
+        buffer_flush(w->out);
     }
 }
 
@@ -181,6 +182,7 @@ static void put_block(yaml_writer *w, const weft_block *b) {
         buffer_text(w->out, "  - ");
         yaml_put_op(w, op);
         buffer_text(w->out, "\n");
+        buffer_flush(w->out);
     }
 }
 

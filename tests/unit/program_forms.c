@@ -2,7 +2,9 @@
  * kept; what is wrong on the wire is told with its position. */
 #include <criterion/criterion.h>
 #include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/context.h"
 #include "program/ir.h"
@@ -63,6 +65,21 @@ static void check_sidecar(const weft_program *p, printed wire, const char *path)
     weft_program_destroy(q);
 }
 
+static void check_save(const weft_program *p, printed wire, const char *path) {
+    const char *root = getenv("TMPDIR");
+    char stem[256], target[280];
+    printed saved;
+    snprintf(stem, sizeof stem, "%.200s/weft_forms_%ld", root ? root : "/tmp", (long)getpid());
+    snprintf(target, sizeof target, "%s.pdmodel", stem);
+    cr_assert_null(weft_program_save(p, target));
+    cr_assert_null(file_read(&context->allocator, target, SIZE_MAX, &saved.bytes, &saved.nbytes));
+    cr_expect(same(saved, wire), "%s: saved it differs", path);
+    drop(saved);
+    unlink(target);
+    snprintf(target, sizeof target, "%s.dist.json", stem);
+    unlink(target);
+}
+
 static void check_round_trips(const char *path) {
     weft_program *p = NULL;
     printed file, wire, yaml, yaml_again, wire_again;
@@ -71,6 +88,7 @@ static void check_round_trips(const char *path) {
     cr_assert_null(status, "%s: %s", path, weft_status_message(status));
     wire = print(p, WEFT_FORM_PDMODEL);
     cr_expect(same(file, wire), "%s: written back it differs", path);
+    check_save(p, wire, path);
     yaml = print(p, WEFT_FORM_YAML);
     weft_program *q = reread(WEFT_FORM_YAML, yaml, path);
     yaml_again = print(q, WEFT_FORM_YAML);
