@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "passes/access.h"
-#include "program/grow.h"
 
 /* --- visiting the arguments of an op, sub-blocks included --------------------------------------------------------- */
 
@@ -176,7 +175,7 @@ typedef struct gatherer {
     const access_index *x;
     const bool *wanted; /* by class */
     arena *arena;
-    note *notes;
+    note *notes; /* not of the arena: they are many, and soon not needed any more */
     size_t count, capacity;
     uint32_t position; /* of the op that is being visited */
 } gatherer;
@@ -194,7 +193,8 @@ static weft_status note_arg(void *user, const use *u, bool nested) {
     gatherer *g = user;
     uint32_t class = class_of_id(g->x, u->var_id);
     if (g->wanted && !g->wanted[class]) return NULL;
-    TRY(grow(g->arena, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
+    if (g->count == g->capacity)
+        TRY(vector_reserve(g->arena->allocator, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
     uint32_t flags = nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(u);
     g->notes[g->count++] = (note){class, g->position, flags};
     return NULL;
@@ -266,8 +266,11 @@ weft_status access_index_gather(access_index *x, arena *a, const bool *wanted) {
     x->count = ARENA_ARRAY(a, uint32_t, n + 1);
     if (!x->first || !x->count) return base_out_of_memory();
     gatherer g = {.x = x, .wanted = wanted, .arena = a};
-    TRY(gather(&g));
-    if (!(x->all = ARENA_ARRAY(a, access, g.count + 1))) return base_out_of_memory();
+    weft_status status = NULL;
+    TRY_DONE(gather(&g));
+    if (!(x->all = ARENA_ARRAY(a, access, g.count + 1))) TRY_DONE(base_out_of_memory());
     sort_notes(x, g.notes, g.count);
-    return NULL;
+done:
+    base_free(a->allocator, g.notes, g.capacity * sizeof *g.notes);
+    return status;
 }

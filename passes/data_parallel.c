@@ -132,21 +132,30 @@ static weft_status insert_reduces(dp_plan *plan) {
     return NULL;
 }
 
+/* Neighbours often have the same extents: then one array is theirs. What is written is never changed, only replaced. */
+static weft_status share_dims(dp_plan *plan, weft_var *var, const int64_t *dims) {
+    size_t nbytes = var->ndim * sizeof *dims;
+    if (!plan->last || plan->last->ndim != var->ndim || memcmp(plan->last->dims, dims, nbytes) != 0) {
+        if (!(var->dims = arena_copy(&plan->program->arena, dims, nbytes))) return base_out_of_memory();
+        plan->last = var;
+    }
+    var->dims = plan->last->dims;
+    return NULL;
+}
+
 /* A rank's extents where they differ; what is declared as unknown stays so. */
 static weft_status write_shape(dp_plan *plan, weft_var *var) {
     if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return NULL;
     var_changed(var);
     const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
     if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim || !var->ndim) return NULL;
-    int64_t *dims = arena_copy(&plan->program->arena, var->dims, var->ndim * sizeof *dims);
-    if (!dims) return base_out_of_memory();
+    int64_t dims[WEFT_MAX_RANK];
     for (size_t i = 0; i < var->ndim; i++)
-        if (dims[i] >= 0 && whole->dims[i] != part->dims[i]) dims[i] = part->dims[i];
-    var->dims = dims;
-    return NULL;
+        dims[i] = var->dims[i] >= 0 && whole->dims[i] != part->dims[i] ? part->dims[i] : var->dims[i];
+    return share_dims(plan, var, dims);
 }
 
-/* Vars of one rank and split axis share a placement: what is written is never changed, only replaced. */
+/* Vars of one rank and split axis share a placement. */
 static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, int split_axis) {
     arena *a = &plan->program->arena;
     placement **shared = &plan->placements[var->ndim][split_axis + 1];
@@ -258,38 +267,50 @@ static weft_status report_rank_state(dp_plan *plan) {
     return NULL;
 }
 
-static weft_status report_reduces(dp_plan *plan) {
+static int64_t count_nbytes(const dp_plan *plan) {
     int64_t nbytes = 0;
     for (size_t i = 0; i < plan->ngradients; i++) {
-        const weft_var *grad = plan->gradients[i].grad;
         shape param = shape_env_get(&plan->part, plan->gradients[i].param);
         int64_t numel = shape_numel(&param);
-        if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)grad->dtype);
+        if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)plan->gradients[i].grad->dtype);
     }
+    return nbytes;
+}
+
+static weft_status report_reduces(dp_plan *plan) {
     TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",
-                      plan->mean ? "average" : "sum", plan->ngradients, (long long)nbytes, DP_RING,
+                      plan->mean ? "average" : "sum", plan->ngradients, (long long)plan->gradients_nbytes, DP_RING,
                       (long long)plan->nranks));
     TRY(weft_pass_count_add(plan->pass, "gradients reduced", (int64_t)plan->ngradients));
     return weft_pass_count_add(plan->pass, "scales added", plan->mean ? (int64_t)plan->ngradients : 0);
 }
 
+static weft_status make_parallel(dp_plan *plan) {
+    TRY(read_options(plan));
+    TRY(check_serial(plan));
+    TRY(check_ring(plan));
+    TRY(dp_find_feeds(plan));
+    TRY(dp_infer_shapes(plan));
+    TRY(dp_find_gradients(plan));
+    if (plan->nranks > 1) TRY(dp_find_sparse(plan));
+
+    TRY(report_feeds(plan));
+    TRY(report_rank_state(plan));
+    TRY(claim_ranks(plan));
+    TRY(dp_make_dense(plan));
+    TRY(write_dist(plan));
+    if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");
+    plan->gradients_nbytes = count_nbytes(plan);
+    arena_fini(&plan->types);
+    TRY(insert_reduces(plan));
+    return report_reduces(plan);
+}
+
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     dp_plan plan = {.pass = pass, .program = program, .block = program->blocks[0], .scratch = pass_scratch(pass)};
-    TRY(read_options(&plan));
-    TRY(check_serial(&plan));
-    TRY(check_ring(&plan));
-    TRY(dp_find_feeds(&plan));
-    TRY(dp_infer_shapes(&plan));
-    TRY(dp_find_gradients(&plan));
-    if (plan.nranks > 1) TRY(dp_find_sparse(&plan));
-
-    TRY(report_feeds(&plan));
-    TRY(report_rank_state(&plan));
-    TRY(claim_ranks(&plan));
-    TRY(dp_make_dense(&plan));
-    TRY(write_dist(&plan));
-    if (plan.nranks == 1) return weft_pass_did(pass, "one rank: nothing to reduce");
-    TRY(insert_reduces(&plan));
-    return report_reduces(&plan);
+    arena_init(&plan.types, &program->context->allocator);
+    weft_status status = make_parallel(&plan);
+    arena_fini(&plan.types);
+    return status;
 }

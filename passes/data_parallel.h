@@ -20,6 +20,7 @@ typedef struct dp_plan {
     weft_program *program;
     weft_block *block;
     arena *scratch;
+    arena types; /* what `whole` and `part` hold: given back before ops are made */
     int64_t nranks;
     bool mean;
 
@@ -32,10 +33,12 @@ typedef struct dp_plan {
     weft_op **state_ops; /* that read what differs and write a persistable, in program order */
     size_t nstate_ops, state_ops_capacity;
 
+    const weft_var *last; /* the var whose extents were written last, NULL */
     placement *placements[WEFT_MAX_RANK + 1][WEFT_MAX_RANK + 1]; /* by rank and 1 + split axis, made as needed */
 
     dp_gradient *gradients; /* in the order in which backward ops name them */
     size_t ngradients;
+    int64_t gradients_nbytes;
 
     weft_op **sparse_ops; /* lookups to be given dense gradients */
     size_t nsparse_ops;

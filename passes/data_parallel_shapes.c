@@ -95,11 +95,11 @@ static weft_status start_from_feeds(dp_plan *plan) {
 
 static weft_status start(dp_plan *plan) {
     size_t n = plan->program->nall_vars;
-    TRY(shape_env_init(&plan->whole, plan->program, plan->scratch));
+    TRY(shape_env_init(&plan->whole, plan->program, &plan->types));
     plan->part = plan->whole;
-    plan->part.kept = arena_copy(plan->scratch, plan->whole.kept, n * sizeof *plan->whole.kept);
-    plan->part.values = arena_copy(plan->scratch, plan->whole.values, n * sizeof *plan->whole.values);
-    plan->differs = ARENA_ARRAY(plan->scratch, bool, n);
+    plan->part.kept = arena_copy(&plan->types, plan->whole.kept, n * sizeof *plan->whole.kept);
+    plan->part.values = arena_copy(&plan->types, plan->whole.values, n * sizeof *plan->whole.values);
+    plan->differs = ARENA_ARRAY(&plan->types, bool, n);
     if (!plan->part.kept || !plan->part.values || !plan->differs) return base_out_of_memory();
     return start_from_feeds(plan);
 }
@@ -200,7 +200,7 @@ static weft_status add_state_op(dp_plan *plan, weft_op *op) {
 }
 
 static weft_status infer_part(dp_plan *plan, weft_op *op, weft_block *sub) {
-    weft_status problem = infer_with_block(&plan->part, op, sub, plan->scratch);
+    weft_status problem = infer_with_block(&plan->part, op, sub, &plan->types);
     if (problem) return blame_for(plan, op, problem);
     bool writes_state = false;
     FOR_EACH_ARG(op, true, u) {
@@ -216,7 +216,7 @@ static weft_status infer_both(dp_plan *plan, weft_op *op) {
     /* A feed op's outputs are the feeds themselves; an op that only orders others leaves what it names as it was. */
     if (op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
     weft_block *sub = block_run_by(op);
-    TRY(infer_with_block(&plan->whole, op, sub, plan->scratch));
+    TRY(infer_with_block(&plan->whole, op, sub, &plan->types));
     bool reads_part = sub != NULL;
     FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
     if (reads_part) return infer_part(plan, op, sub);

@@ -84,13 +84,14 @@ static void fill_sync(const grad_syncs *found, grad_sync *s) {
 
 static weft_status add_sync(grad_syncs *found, weft_var *v, const access *accesses, size_t naccesses, size_t at,
                             arena *a) {
-    size_t length = 0;
-    while (at + length < naccesses && kind_at(found, &accesses[at + length], v)) length++;
+    size_t nreduces = 0, nscales = 0;
+    for (size_t i = at; i < naccesses && kind_at(found, &accesses[i], v); i++)
+        *(kind_at(found, &accesses[i], v) == GRAD_REDUCE ? &nreduces : &nscales) += 1;
     grad_sync *s = &found->items[found->count++];
     *s = (grad_sync){.var = v, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
-    s->reduces = ARENA_ARRAY(a, grad_reduce, length);
-    s->scales = ARENA_ARRAY(a, weft_op *, length);
-    if (!s->reduces || !s->scales) return base_out_of_memory();
+    s->reduces = ARENA_ARRAY(a, grad_reduce, nreduces);
+    s->scales = nscales ? ARENA_ARRAY(a, weft_op *, nscales) : NULL;
+    if (!s->reduces || (nscales && !s->scales)) return base_out_of_memory();
     fill_sync(found, s);
     return NULL;
 }

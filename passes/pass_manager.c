@@ -75,7 +75,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     double start = now_seconds();
     weft_status status = entry->pass->run(&pass, program, entry->pass->user);
     out->seconds = now_seconds() - start;
-    arena_reset(scratch);
+    arena_fini(scratch); /* given back before the next: passes take it in different pieces */
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));

@@ -10,6 +10,7 @@
  * Our events are named grad_sync/<n>, numbered in the order of the ops that record them. Running this again first takes
  * away all of that name, so it gives the same events again. */
 #include "passes/grad_sync.h"
+#include "program/grow.h"
 
 #define EVENT_PREFIX "grad_sync/"
 
@@ -28,10 +29,16 @@ static bool is_ours(const char *event) {
     return event && strncmp(event, EVENT_PREFIX, strlen(EVENT_PREFIX)) == 0;
 }
 
+/* Room in which the events of one op are put together. */
+typedef struct event_list {
+    arena *arena;
+    const char **events;
+    size_t capacity;
+} event_list;
+
 static weft_status set_waits(weft_op *op, const char *const *events, size_t count) {
-    const char **copy = ARENA_ARRAY(&op->program->arena, const char *, count ? count : 1);
-    if (!copy) return base_out_of_memory();
-    if (count) memcpy(copy, events, count * sizeof *copy);
+    const char **copy = count ? arena_copy(&op->program->arena, events, count * sizeof *events) : NULL;
+    if (count && !copy) return base_out_of_memory();
     op->dist->events_to_wait = copy;
     op->dist->nevents_to_wait = count;
     return NULL;
@@ -42,18 +49,23 @@ static bool says_nothing(const op_dist *d) {
            !d->event_to_record && !d->nevents_to_wait && !d->ninputs && !d->noutputs && !d->extra_json;
 }
 
-static weft_status forget_events(weft_op *op, arena *a) {
+/* Those of other origin, put into `events`. */
+static size_t foreign_waits(const op_dist *d, const char **events) {
+    size_t count = 0;
+    for (size_t i = 0; i < d->nevents_to_wait; i++)
+        if (!is_ours(d->events_to_wait[i])) events[count++] = d->events_to_wait[i];
+    return count;
+}
+
+static weft_status forget_events(weft_op *op, event_list *list) {
     op_dist *d = op->dist;
     if (!d) return NULL;
     bool had_some = is_ours(d->event_to_record);
     if (had_some) d->event_to_record = NULL;
-    size_t kept = 0;
-    const char **events = ARENA_ARRAY(a, const char *, d->nevents_to_wait + 1);
-    if (!events) return base_out_of_memory();
-    for (size_t i = 0; i < d->nevents_to_wait; i++)
-        if (!is_ours(d->events_to_wait[i])) events[kept++] = d->events_to_wait[i];
+    TRY(grow(list->arena, &list->events, &list->capacity, d->nevents_to_wait, sizeof *list->events));
+    size_t kept = foreign_waits(d, list->events);
     had_some = had_some || kept < d->nevents_to_wait;
-    if (kept < d->nevents_to_wait) TRY(set_waits(op, events, kept));
+    if (kept < d->nevents_to_wait) TRY(set_waits(op, list->events, kept));
     if (had_some && says_nothing(d)) op->dist = NULL;
     return NULL;
 }
@@ -75,6 +87,8 @@ typedef struct touch {
 
 typedef struct analysis {
     arena *arena;
+    event_list list;
+    touch *free_touches;
     const access_index *index;
     uint32_t *stream_of; /* by position; 0 is compute */
     size_t nstreams;
@@ -129,7 +143,10 @@ static weft_status remember(analysis *n, touch **touches, const access *x) {
     touch *t = *touches;
     while (t && t->stream != stream) t = t->next;
     if (!t) {
-        if (!(t = ARENA_NEW(n->arena, touch))) return base_out_of_memory();
+        if ((t = n->free_touches))
+            n->free_touches = t->next;
+        else if (!(t = ARENA_NEW(n->arena, touch)))
+            return base_out_of_memory();
         *t = (touch){.next = *touches, .stream = stream};
         *touches = t;
     }
@@ -151,6 +168,11 @@ static weft_status analyse_class(analysis *n, const access *accesses, size_t cou
         if (accesses[i].flags & ACCESS_ALIAS) continue;
         TRY(needs_of(n, touches, &accesses[i]));
         TRY(remember(n, &touches, &accesses[i]));
+    }
+    for (touch *next; touches; touches = next) {
+        next = touches->next;
+        touches->next = n->free_touches;
+        n->free_touches = touches;
     }
     return NULL;
 }
@@ -243,8 +265,8 @@ static weft_status write_waits(analysis *n, size_t i) {
     TRY(op_dist_get(op, &d));
     size_t count = d->nevents_to_wait;
     for (const edge *e = n->needs[i]; e; e = e->next) count++;
-    const char **events = ARENA_ARRAY(n->arena, const char *, count);
-    if (!events) return base_out_of_memory();
+    TRY(grow(n->list.arena, &n->list.events, &n->list.capacity, count, sizeof *n->list.events));
+    const char **events = n->list.events;
     for (size_t k = 0; k < d->nevents_to_wait; k++) events[k] = d->events_to_wait[k];
     count = d->nevents_to_wait;
     for (const edge *e = n->needs[i]; e; e = e->next) {
@@ -261,7 +283,7 @@ weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, siz
     grad_syncs syncs;
     TRY(grad_syncs_find(pass, p, &syncs));
     size_t nops = syncs.index.nops;
-    analysis n = {.arena = a, .index = &syncs.index};
+    analysis n = {.arena = a, .list = {.arena = a}, .index = &syncs.index};
     n.stream_of = ARENA_ARRAY(a, uint32_t, nops + 1);
     n.in_sync = ARENA_ARRAY(a, bool, nops + 1);
     n.records = ARENA_ARRAY(a, bool, nops + 1);
@@ -270,7 +292,7 @@ weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, siz
     TRY(number_streams(&n));
     TRY(analyse(&n, &syncs));
     TRY(reduce_needs(&n));
-    FOR_EACH_OP(op, p->blocks[0]) TRY(forget_events(op, a));
+    FOR_EACH_OP(op, p->blocks[0]) TRY(forget_events(op, &n.list));
     TRY(name_events(&n, out_nevents));
     for (size_t i = 0; i < nops; i++)
         if (n.needs[i]) TRY(write_waits(&n, i));
