@@ -82,10 +82,24 @@ static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused
     if (!d->inputs || !d->outputs) return base_out_of_memory();
     for (size_t i = 0; i < l->count; i++) {
         const weft_var *v = l->inputs[i], *w = l->views[i];
-        if (v->dist) d->inputs[d->ninputs++] = (op_placement){v->name, *v->dist};
-        if (w->dist) d->outputs[d->noutputs++] = (op_placement){w->name, *w->dist};
+        if (v->dist) d->inputs[d->ninputs++] = (op_placement){v->name, v->dist};
+        if (w->dist) d->outputs[d->noutputs++] = (op_placement){w->name, w->dist};
     }
-    if (fused->dist) d->outputs[d->noutputs++] = (op_placement){fused->name, *fused->dist};
+    if (fused->dist) d->outputs[d->noutputs++] = (op_placement){fused->name, fused->dist};
+    return NULL;
+}
+
+weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out) {
+    const name *n;
+    TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
+    TRY(op_append_slot(op, output, n, out));
+    return op_reserve_args(op, *out, nargs);
+}
+
+static weft_status append_args(weft_op *op, bool output, const char *slot_name, weft_var *const *vars, size_t count) {
+    slot *s;
+    TRY(op_append_room(op, output, slot_name, count, &s));
+    for (size_t i = 0; i < count; i++) TRY(op_append_arg(op, output, s, vars[i]));
     return NULL;
 }
 
@@ -94,11 +108,9 @@ weft_status bucket_tensor_make(weft_program *p, const bucket_layout *l, arena *s
     weft_var *fused = NULL;
     TRY(make_fused(p, l, &fused));
     TRY(weft_op_create(p, "coalesce_tensor", &op));
-    for (size_t i = 0; i < l->count; i++) {
-        TRY(weft_op_add_input(op, "Input", l->inputs[i]));
-        TRY(weft_op_add_output(op, "Output", l->views[i]));
-    }
+    TRY(append_args(op, false, "Input", l->inputs, l->count));
     TRY(weft_op_add_output(op, "FusedOutput", fused));
+    TRY(append_args(op, true, "Output", l->views, l->count));
     TRY(set_attrs(op, l, scratch));
     TRY(set_dist(op, l, fused));
     *out = (bucket_tensor){op, fused};

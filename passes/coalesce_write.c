@@ -81,7 +81,7 @@ static weft_status rename_op(weft_op *op, weft_var *from, weft_var *fused) {
     d->inputs = ARENA_ARRAY(&op->program->arena, op_placement, 1);
     d->outputs = ARENA_ARRAY(&op->program->arena, op_placement, 1);
     if (!d->inputs || !d->outputs) return base_out_of_memory();
-    d->inputs[0] = d->outputs[0] = (op_placement){fused->name, *fused->dist};
+    d->inputs[0] = d->outputs[0] = (op_placement){fused->name, fused->dist};
     d->ninputs = d->noutputs = 1;
     return NULL;
 }

@@ -7,6 +7,7 @@
  * reduced alone need none: their names already order them. Dependencies that Paddle's pass left (last member -> fused)
  * are completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
  * paddle.md 11.13 to 11.17. */
+#include "passes/bucket_tensor.h"
 #include "passes/grad_sync.h"
 
 #define DEPENDENCY_NAMESCOPE "/data_parallel_overlap_dep"
@@ -82,11 +83,10 @@ static weft_status set_nop_dist(weft_op *op, const weft_op *reduce) {
 static weft_status make_nop(weft_program *p, const slot *members, weft_var *fused, bool after, const weft_op *reduce,
                             weft_op **out) {
     weft_op *op;
+    slot *s;
     TRY(weft_op_create(p, "nop", &op));
-    for (size_t i = 0; i < members->nargs; i++) {
-        weft_var *v = members->args[i].var;
-        TRY(after ? weft_op_add_output(op, "Out", v) : weft_op_add_input(op, "X", v));
-    }
+    TRY(op_append_room(op, after, after ? "Out" : "X", members->nargs, &s));
+    for (size_t i = 0; i < members->nargs; i++) TRY(op_append_arg(op, after, s, members->args[i].var));
     TRY(after ? weft_op_add_input(op, "X", fused) : weft_op_add_output(op, "Out", fused));
     TRY(weft_op_set_attr_string(op, "op_device", ""));
     TRY(weft_op_set_attr_string(op, "op_namescope", DEPENDENCY_NAMESCOPE));

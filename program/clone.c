@@ -95,8 +95,8 @@ static weft_status copy_op_placements(const copier *c, const op_placement *from,
     if (!copy) return base_out_of_memory();
     for (size_t i = 0; i < count; i++) {
         placement *where;
-        TRY(placement_clone(c->to, &from[i].placement, &where));
-        copy[i] = (op_placement){.var = name_of(c, from[i].var), .placement = *where};
+        TRY(placement_clone(c->to, from[i].placement, &where));
+        copy[i] = (op_placement){.var = name_of(c, from[i].var), .placement = where};
     }
     *out = copy;
     return NULL;

@@ -104,7 +104,7 @@ static bool placement_same(const placement *a, const placement *b) {
 static bool op_placements_equal(const op_placement *a, size_t na, const op_placement *b, size_t nb) {
     if (na != nb) return false;
     for (size_t i = 0; i < na; i++)
-        if (!name_equal(a[i].var, b[i].var) || !placement_same(&a[i].placement, &b[i].placement)) return false;
+        if (!name_equal(a[i].var, b[i].var) || !placement_same(a[i].placement, b[i].placement)) return false;
     return true;
 }
 

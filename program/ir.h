@@ -87,7 +87,7 @@ typedef struct slot_list {
 /* How one op sees one of its arguments (the sidecar's per-op entries, keyed by var name). */
 typedef struct op_placement {
     const name *var;
-    placement placement;
+    const placement *placement; /* of the program, and may be a var's or another op's: never changed */
 } op_placement;
 
 /* An op's distributed attribute; NULL fields where the sidecar says nothing. */

@@ -38,11 +38,11 @@ static weft_op *find_op(const weft_program *p, const op_table *table, const json
 
 /* --- one entry ---------------------------------------------------------------------------------------------------- */
 
-static weft_status read_partials(sidecar_reader *r, const json_t *partials, const char *what, op_placement *list,
-                                 size_t count) {
+static weft_status read_partials(sidecar_reader *r, const json_t *partials, const char *what, const op_placement *list,
+                                 placement *where, size_t count) {
     for (size_t i = 0; partials && i < count; i++) {
         const json_t *value = json_object_getn(partials, list[i].var->bytes, list[i].var->nbytes);
-        if (value) TRY(sidecar_partial(r, value, what, &list[i].placement));
+        if (value) TRY(sidecar_partial(r, value, what, &where[i]));
     }
     return NULL;
 }
@@ -75,21 +75,23 @@ static weft_status read_placements(sidecar_reader *r, const json_t *object, cons
     }
     weft_program *p = r->program;
     size_t count = 0, size = json_object_size(object);
-    TRY(form_charge(p, r->budget, size * sizeof(op_placement)));
+    TRY(form_charge(p, r->budget, size * (sizeof(op_placement) + sizeof(placement))));
     op_placement *list = ARENA_ARRAY(&p->arena, op_placement, size);
-    if (!list) return base_out_of_memory();
+    placement *where = ARENA_ARRAY(&p->arena, placement, size);
+    if (!list || !where) return base_out_of_memory();
     for (void *it = json_object_iter((json_t *)object); it; it = json_object_iter_next((json_t *)object, it)) {
         const char *key = json_object_iter_key(it);
         bool ok;
         if (strcmp(key, "@partial") == 0) continue;
         TRY(form_charge(p, r->budget, json_object_iter_key_len(it)));
         TRY(program_name(p, key, json_object_iter_key_len(it), &list[count].var));
-        list[count].placement.mesh = m;
-        TRY(read_one_placement(r, json_object_iter_value(it), what, &list[count].placement, &ok));
+        where[count].mesh = m;
+        TRY(read_one_placement(r, json_object_iter_value(it), what, &where[count], &ok));
+        list[count].placement = &where[count];
         if (ok) count++;
     }
-    TRY(read_partials(r, json_object_get(object, "@partial"), what, list, count));
-    for (size_t i = 0; i < count; i++) TRY(check_or_unmesh(&list[i].placement, r->place));
+    TRY(read_partials(r, json_object_get(object, "@partial"), what, list, where, count));
+    for (size_t i = 0; i < count; i++) TRY(check_or_unmesh(&where[i], r->place));
     *out = list;
     *out_count = count;
     return NULL;

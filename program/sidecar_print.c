@@ -192,7 +192,7 @@ static void put_placements(writer *w, const char *key, const op_placement *list,
     put_key(w, key);
     open_object(w);
     for (size_t i = 0; i < count; i++) {
-        const placement *p = &list[i].placement;
+        const placement *p = list[i].placement;
         put_keyn(w, list[i].var->bytes, list[i].var->nbytes);
         if (is_plain(p, op_mesh)) {
             put_ints(w, p->dims_mapping, p->ndim > 0 ? (size_t)p->ndim : 0);
@@ -207,9 +207,9 @@ static void put_placements(writer *w, const char *key, const op_placement *list,
         put_key(w, "@partial");
         open_object(w);
         for (size_t i = 0; i < count; i++) {
-            if (!list[i].placement.partial_axes) continue;
+            if (!list[i].placement->partial_axes) continue;
             put_keyn(w, list[i].var->bytes, list[i].var->nbytes);
-            put_partial(w, &list[i].placement);
+            put_partial(w, list[i].placement);
         }
         close_object(w);
     }

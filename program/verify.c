@@ -313,8 +313,8 @@ static weft_status check_op_dist(verifier *v) {
     for (int output = 0; output < 2; output++) {
         const op_placement *list = output ? d->outputs : d->inputs;
         for (size_t i = 0; i < (output ? d->noutputs : d->ninputs); i++)
-            if (list[i].placement.mesh)
-                TRY(check_placement(v, block_find(v->block, list[i].var), &list[i].placement, list[i].var->bytes,
+            if (list[i].placement->mesh)
+                TRY(check_placement(v, block_find(v->block, list[i].var), list[i].placement, list[i].var->bytes,
                                     WEFT_WARNING));
     }
     return NULL;

@@ -201,12 +201,15 @@ static weft_status get_op_placements(yaml_reader *r, const yaml_node *node, cons
     yaml_node **items;
     size_t count;
     op_placement *list;
+    placement *where;
     TRY(yaml_pairs(r, node, "placements by variable", &items, &count));
     TRY(yaml_array(r, count, sizeof *list, &list));
+    TRY(yaml_array(r, count, sizeof *where, &where));
     for (size_t i = 0; i < count; i++) {
         TRY(yaml_get_name(r, items[2 * i], &list[i].var));
-        list[i].placement.mesh = op_mesh;
-        TRY(get_placement(r, items[2 * i + 1], &list[i].placement, NULL));
+        where[i].mesh = op_mesh;
+        TRY(get_placement(r, items[2 * i + 1], &where[i], NULL));
+        list[i].placement = &where[i];
     }
     *out = list;
     *out_count = count;

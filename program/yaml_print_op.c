@@ -153,7 +153,7 @@ static void put_op_placements(yaml_writer *w, bool *first, const char *key, cons
     for (size_t i = 0; i < count; i++) {
         if (i) buffer_text(w->out, repeats ? "}, {" : ", ");
         yaml_put_key(w->out, list[i].var);
-        put_op_placement(w, &list[i].placement, op_mesh);
+        put_op_placement(w, list[i].placement, op_mesh);
     }
     buffer_text(w->out, repeats ? "}]" : "}");
 }

@@ -55,7 +55,7 @@ static weft_status add_dist(weft_program *p, weft_op *op, weft_var *v) {
     op_placement *in = ARENA_ARRAY(&p->arena, op_placement, 1);
     const char **events = ARENA_ARRAY(&p->arena, const char *, 1);
     if (!in || !events) return base_out_of_memory();
-    in[0] = (op_placement){.var = v->name, .placement = *v->dist};
+    in[0] = (op_placement){.var = v->name, .placement = v->dist};
     events[0] = "after_grad";
     *d = (op_dist){.mesh = added,
                    .impl_type = "default",

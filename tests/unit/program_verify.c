@@ -66,6 +66,12 @@ static placement place_on(int64_t axis0, int64_t axis1) {
     return (placement){.mesh = m, .ndim = 2, .dims_mapping = mapping};
 }
 
+static const placement *kept(placement where) {
+    placement *copy;
+    cr_assert_null(placement_clone(program, &where, &copy));
+    return copy;
+}
+
 static void undeclared_input(void) {
     weft_var *nobody;
     cr_assert_null(block_resolve(program->blocks[0], named("nobody"), &nobody));
@@ -172,8 +178,8 @@ static void op_placement_wrong(void) {
     op_dist *d;
     cr_assert_null(op_dist_get(op, &d));
     d->inputs = ARENA_ARRAY(&program->arena, op_placement, 2);
-    d->inputs[0] = (op_placement){.var = v->name, .placement = place_on(0, 0)};
-    d->inputs[1] = (op_placement){.var = named("stale"), .placement = place_on(0, -1)};
+    d->inputs[0] = (op_placement){.var = v->name, .placement = kept(place_on(0, 0))};
+    d->inputs[1] = (op_placement){.var = named("stale"), .placement = kept(place_on(0, -1))};
     d->ninputs = 2;
 }
 
