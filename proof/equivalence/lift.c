@@ -203,6 +203,8 @@ weft_status lift_rank(lifter *l, size_t rank) {
         if (!l->wanted[rank][i] || x->state != LIFT_PENDING) continue;
         lifted found = {.state = LIFT_PENDING, .term = TERM_NONE};
         status = lift_term(l, rank, (uint32_t)i, &found);
+        if (!status && found.state == LIFT_UNKNOWN) status = lift_move(l, rank, (uint32_t)i, &found);
+        if (!status) status = lift_settle(l, (uint32_t)i, &found);
         *x = found;
         if (found.state == LIFT_PENDING)
             l->pending = true;

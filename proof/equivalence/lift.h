@@ -31,6 +31,11 @@ typedef struct grid {
     int64_t (*at)[LIFT_AXES]; /* by rank */
 } grid;
 
+/* An op's term that is a strided view of another. */
+typedef struct named_view {
+    uint32_t key, term; /* key: the view's own term */
+} named_view;
+
 typedef struct lifter {
     terms *t;
     weft_program *serial;
@@ -42,11 +47,16 @@ typedef struct lifter {
     uint8_t **wanted;  /* by rank and term: some output or collective needs it */
     uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
     uint32_t **turn;   /* by rank and collective: how many of its ring come before */
+    size_t nserial;    /* terms of the serial program: the first ones */
     size_t nterms;     /* of the programs; lifted terms are more */
-    bool uniform;      /* all ranks have the same collectives of the same values */
-    bool pending;      /* some value waits */
-    bool moved;        /* some value became known in this round */
-    bool random_rows;  /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
+    named_view *views; /* by key */
+    size_t nviews, views_capacity;
+    uint32_t *shapes; /* 1 + a serial term of each shape; open addressing */
+    size_t shapes_capacity;
+    bool uniform;     /* all ranks have the same collectives of the same values */
+    bool pending;     /* some value waits */
+    bool moved;       /* some value became known in this round */
+    bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
 /* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
@@ -118,13 +128,21 @@ WEFT_MUST_USE weft_status lift_make_box(terms *t, const box *b, value *out);
 bool lift_as_box(const terms *t, uint32_t id, box *out);
 /* Boxes that lie one after another along `axis`, as one; false: they do not. */
 bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
-/* An all-gather of parts along any dimensions; a concatenation of such, over serial values; a slice that is the rank's
- * part of what all have. */
+/* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
-WEFT_MUST_USE weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is,
-                                          uint32_t *out);
 bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out);
+
+/* The bounds of a slice of `b->whole`, clamped; false: they are not known. */
+bool lift_slice_bounds(const weft_op *op, box *b);
+
+/* lift_views.c. Finds out which views the serial program makes. */
+WEFT_MUST_USE weft_status lift_name_views(lifter *l, arena *memory);
+/* Tells what the rank holds as `id` as part of the value that is nearest to what was moved. */
+WEFT_MUST_USE weft_status lift_settle(lifter *l, uint32_t id, lifted *x);
+/* What a move, or a concatenation, makes of what the rank holds, where no other rule says; *out stays where it does
+ * not fall into levels. */
+WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted *out);
 
 /* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

@@ -42,13 +42,11 @@ static bool box_whole(const terms *t, uint32_t id, box *out) {
     return true;
 }
 
-/* The bounds of a slice, clamped; false: they are not known, or dimensions go away. */
-static bool slice_bounds(const weft_op *op, box *b) {
-    size_t n, nstarts, nends, ndropped;
+bool lift_slice_bounds(const weft_op *op, box *b) {
+    size_t n, nstarts, nends;
     const int64_t *axes = attr_ints(op, "axes", &n), *starts = attr_ints(op, "starts", &nstarts);
     const int64_t *ends = attr_ints(op, "ends", &nends);
-    (void)attr_ints(op, "decrease_axis", &ndropped);
-    if (n != nstarts || n != nends || ndropped) return false;
+    if (n != nstarts || n != nends) return false;
     for (size_t d = 0; d < b->ndim; d++) b->offset[d] = 0, b->extent[d] = b->whole[d];
     for (size_t i = 0; i < n; i++) {
         int64_t d = axes[i] < 0 ? axes[i] + (int64_t)b->ndim : axes[i];
@@ -97,7 +95,7 @@ static bool is_op_box(const terms *t, uint32_t id, box *out) {
     if (h->kind != HEAD_OP || !h->op || t->items[from].nargs != 1 || !dims) return false;
     if (term_args(t, from)[0].factor != FACTOR_ONE || !box_whole(t, term_args(t, from)[0].term, out)) return false;
     if (out->ndim != ndim) return false;
-    if (op_is(h->op, "slice")) return slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
+    if (op_is(h->op, "slice")) return lift_slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
     const slot *outs = op_is(h->op, "split") ? op_find_slot(h->op, true, "Out") : NULL;
     int64_t axis = attr_int(h->op, "axis", 0);
     if (!outs || axis < 0 || axis >= (int64_t)ndim) return false;
@@ -184,29 +182,6 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
     return true;
 }
 
-weft_status lift_join_boxes(lifter *l, const weft_op *op, const value *args, size_t n, bool *out_is, uint32_t *out) {
-    const slot *tensor = op_find_slot(op, false, "AxisTensor");
-    *out_is = false;
-    if (!op_is(op, "concat") || n == 0 || (tensor && tensor->nargs)) return NULL;
-    arena memory;
-    arena_init(&memory, &l->t->context->allocator);
-    weft_status status = NULL;
-    box *boxes = ARENA_ARRAY(&memory, box, n), all;
-    if (!boxes) TRY_DONE(base_out_of_memory());
-    for (size_t i = 0; i < n; i++)
-        if (args[i].factor != FACTOR_ONE || !is_box(l->t, args[i].term, &boxes[i])) goto done;
-    int64_t axis = attr_int(op, "axis", 0);
-    if (axis < 0) axis += (int64_t)boxes[0].ndim;
-    if (axis < 0 || axis >= (int64_t)boxes[0].ndim || !lift_join(boxes, n, (size_t)axis, &all)) goto done;
-    value v;
-    TRY_DONE(lift_make_box(l->t, &all, &v));
-    *out = v.term;
-    *out_is = true;
-done:
-    arena_fini(&memory);
-    return status;
-}
-
 bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {
     const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
     size_t ndim = 0, nargs = 0;
@@ -217,7 +192,7 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, whole, ndim * sizeof *whole);
     const weft_var *v = to->args[0].var;
-    if (!slice_bounds(op, &b) || v->ndim != ndim) return false;
+    if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
     *out = *x;
     bool any = false;
     for (size_t d = 0; d < ndim; d++) {

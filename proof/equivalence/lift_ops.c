@@ -118,10 +118,7 @@ static weft_status fill_arguments(function *f, const lifted *made) {
 static weft_status apply(function *f, lifted *made) {
     terms *t = f->l->t;
     uint32_t op = term_args(t, f->id)[0].term, inner_id;
-    bool is_joined;
     TRY(fill_arguments(f, made));
-    TRY(lift_join_boxes(f->l, f->h->op, f->scratch, f->nargs, &is_joined, &made->term));
-    if (is_joined) return NULL;
     TRY(term_make(t, t->items[op].head, f->scratch, f->nargs, WEFT_DTYPE_NONE, 0, NULL, &inner_id));
     size_t ndim = 0;
     const int64_t *own = term_dims(t, f->id, &ndim);

@@ -65,6 +65,7 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     l->uniform = are_uniform(j->ranks, nranks);
     TRY(index_outputs(j, nranks));
     TRY(lift_grid_init(l, &j->memory));
+    TRY(lift_name_views(l, &j->memory));
     if (!l->known || !l->wanted || !l->record || !l->turn) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
@@ -82,6 +83,7 @@ static weft_status read_all(judge *j, const weft_program *serial, const weft_pro
     terms *t = &j->prover.terms;
     j->lifter = (lifter){.t = t, .serial = (weft_program *)serial, .nranks = nranks};
     TRY(program_read(t, (weft_program *)serial, o->fetches, o->nfetches, &j->serial));
+    j->lifter.nserial = t->count;
     for (size_t i = 0; i < nranks; i++)
         TRY(program_read(t, (weft_program *)programs[i], o->fetches, o->nfetches, &j->ranks[i]));
     return prepare(j, programs, nranks);
@@ -228,6 +230,7 @@ weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_pro
 done:
     outputs_fini(&j.prover.terms, &j.serial);
     for (size_t i = 0; i < nranks && j.ranks; i++) outputs_fini(&j.prover.terms, &j.ranks[i]);
+    base_free(&serial->context->allocator, j.lifter.views, j.lifter.views_capacity * sizeof *j.lifter.views);
     prover_fini(&j.prover);
     weft_equivalence_destroy(j.out);
     arena_fini(&j.memory);

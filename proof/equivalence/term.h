@@ -21,6 +21,7 @@ typedef enum head_kind {
     HEAD_FLAT,    /* arguments one after another, as elements: at these offsets, with undefined gaps */
     HEAD_PART,    /* a range of elements */
     HEAD_BOX,     /* a box of the argument, of what ranks hold */
+    HEAD_STRIDED, /* elements of the argument, in strides: of what ranks hold, moved */
     HEAD_RESHAPE, /* the same elements under other extents */
     HEAD_SELECT,  /* args: condition, value where it holds, value where not */
     HEAD_CAST,
@@ -49,7 +50,8 @@ typedef struct head {
     uint32_t unit;           /* HEAD_FILL: the head that fills with 1 */
     weft_reduce reduce;      /* HEAD_REDUCE */
     const int64_t *ints;     /* HEAD_REDUCE: ranks. HEAD_FLAT: offset, numel of each. HEAD_PART: offset, numel.
-                                HEAD_BOX: offset, extent of each dimension.
+                                HEAD_BOX: offset, extent of each dimension. HEAD_STRIDED: offset; extent, stride
+                                of each level.
                                 HEAD_RESHAPE: dims. HEAD_OUT: slot, index */
     uint32_t nints;
     int64_t total; /* HEAD_FLAT: elements, -1: not known. HEAD_REDUCE: ranks in the ring, 0: not known */

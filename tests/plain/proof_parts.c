@@ -1,197 +1,20 @@
 /* What is proved of ranks that hold parts, and communicate, is what comes out when they run: programs made by choice of
  * dimensions, rings and factors, right and wrong ones, each judged against the serial program and run beside it. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "program/ir.h"
-#include "tests/support/failing_allocator.h"
 #include "tests/support/plain.h"
-#include "weft/equivalent.h"
-#include "weft/executor.h"
-#include "weft/verify.h"
-
-enum { MOST_RANKS = 4, TEXT = 12000, MOST_ELEMENTS = 512 };
+#include "tests/support/rank_trial.h"
 
 static weft_context *context;
 
-/* The ranks' programs and the serial one, as text, and what came of them. */
-typedef struct trial {
-    int nranks;
-    char serial[TEXT], ranks[MOST_RANKS][TEXT];
-    size_t at;          /* of the text being written */
-    double tolerance;   /* 0: the same bits */
-    bool proved, equal; /* judged; run */
-    bool lacks_reduce;  /* seen without the serial program */
-    char words[400];    /* why not proved */
-} trial;
-
-static void put(trial *t, char *to, const char *format, ...) WEFT_PRINTF(3, 4);
-static void put(trial *t, char *to, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(to + t->at, TEXT - t->at, format, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= TEXT - t->at) abort();
-    t->at += (size_t)n;
-}
-
-/* --- running ------------------------------------------------------------------------------------------------------ */
-
-/* Which part of dimension `d` of a persistable the rank has: its placement's; whole where it has none. */
-static int64_t first_of(const weft_var *v, int rank, size_t d) {
-    int64_t at[8];
-    if (!v->dist || !v->dist->mesh || !v->dist->dims_mapping || v->dist->dims_mapping[d] < 0) return 0;
-    return mesh_coordinates(v->dist->mesh, rank, at) ? at[v->dist->dims_mapping[d]] * v->dims[d] : 0;
-}
-
-/* The serial element that element i of the rank's part of `v` is. */
-static size_t serial_index(const weft_var *serial, const weft_var *v, int rank, size_t i) {
-    size_t index = 0, times = 1;
-    for (size_t d = v->ndim; d-- > 0; times *= (size_t)serial->dims[d], i /= (size_t)v->dims[d])
-        index += times * (i % (size_t)v->dims[d] + (size_t)first_of(v, rank, d));
-    return index;
-}
-
-static double number_of(const char *var, size_t index) {
-    uint32_t x = (uint32_t)(index + 1) * 2654435761u;
-    for (const char *c = var; *c; c++) x = (x ^ (unsigned char)*c) * 16777619u;
-    return (double)(int)(x >> 20 & 63) / 16.0 - 2.0;
-}
-
-static size_t numel_of(const weft_var *v) {
-    size_t n = 1;
-    for (size_t d = 0; d < v->ndim; d++) n *= (size_t)v->dims[d];
-    return n;
-}
-
-/* State whose name begins with "i" holds whole numbers below 8, as labels and indices. */
-static void set_state(weft_executor *x, const weft_program *serial, const weft_program *p, int rank) {
-    for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i], *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
-        double data[MOST_ELEMENTS];
-        if (!v->persistable || !v->block || !whole) continue;
-        if (numel_of(v) > MOST_ELEMENTS) abort();
-        weft_tensor t = {.name = v->name->bytes, .dtype = (weft_dtype)v->dtype, .ndim = v->ndim, .data = data};
-        memcpy(t.dims, v->dims, v->ndim * sizeof *v->dims);
-        for (size_t k = 0; k < numel_of(v); k++) {
-            size_t index = serial_index(whole, v, rank, k);
-            double number = number_of(v->name->bytes, index);
-            if (v->dtype == WEFT_INT64)
-                ((int64_t *)(void *)data)[k] = (int64_t)(fabs(number) * 16.0) % 8;
-            else
-                ((float *)(void *)data)[k] = (float)number;
-        }
-        t.nbytes = numel_of(v) * weft_dtype_nbytes(t.dtype);
-        must(weft_executor_set(x, rank, t.name, &t));
-    }
-}
-
-/* NULL: kernels refuse the programs. */
-static weft_executor *run(weft_program *const *programs, const weft_program *serial, int nranks, weft_plan **plans) {
-    weft_executor *x = NULL;
-    weft_executor_options o = {.watchdog_seconds = 10, .first_step_seconds = 10};
-    for (int r = 0; r < nranks; r++) must(weft_plan_create(programs[r], NULL, &plans[r]));
-    weft_status status = weft_executor_create(context, (const weft_plan *const *)plans, (size_t)nranks, nranks, &o, &x);
-    weft_status_free(status);
-    if (status) return NULL;
-    for (int r = 0; r < nranks; r++) set_state(x, serial, programs[r], r);
-    must(weft_executor_run(x));
-    return x;
-}
-
-static bool is_close(double a, double b, double tolerance) {
-    return a == b || fabs(a - b) <= tolerance * (1.0 + fabs(b)) || (isnan(a) && isnan(b));
-}
-
-static bool state_is_equal(const trial *t, weft_executor *one, weft_executor *all, const weft_program *serial,
-                           weft_program *const *ranks) {
-    for (int r = 0; r < t->nranks; r++) {
-        for (size_t i = 0; i < ranks[r]->nall_vars; i++) {
-            const weft_var *v = ranks[r]->all_vars[i], *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
-            weft_tensor a, b;
-            if (!v->persistable || !v->block || !whole || v->dtype != WEFT_FP32) continue;
-            must(weft_executor_get(one, 0, v->name->bytes, &a));
-            must(weft_executor_get(all, r, v->name->bytes, &b));
-            for (size_t k = 0; a.data && b.data && k < numel_of(v); k++)
-                if (!is_close(((float *)b.data)[k], ((float *)a.data)[serial_index(whole, v, r, k)], t->tolerance))
-                    return false;
-        }
-    }
-    return true;
-}
-
-static weft_program *parse_in(weft_context *of, const char *program_text) {
-    weft_program *p;
-    must(weft_program_parse(of, WEFT_FORM_YAML, program_text, strlen(program_text), NULL, 0, "test", &p));
-    return p;
-}
-
-static weft_program *parse(const char *program_text) {
-    return parse_in(context, program_text);
-}
-
-static bool lacks_reduce(weft_program *const *ranks, int nranks) {
-    weft_findings *findings;
-    bool any = false;
-    must(weft_verify((const weft_program *const *)ranks, (size_t)nranks, NULL, &findings));
-    for (size_t i = 0; i < weft_findings_count(findings); i++)
-        any |= weft_finding_at(findings, i)->verdict == WEFT_VERDICT_MISSING_REDUCE;
-    weft_findings_destroy(findings);
-    return any;
-}
-
-/* Judges the programs and runs them. */
 static void try(trial *t, const char *what) {
-    weft_program *serial = parse(t->serial), *ranks[MOST_RANKS];
-    weft_plan *plans[MOST_RANKS + 1];
-    weft_equivalence *e;
-    for (int r = 0; r < t->nranks; r++) ranks[r] = parse(t->ranks[r]);
-    must(weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, (size_t)t->nranks, NULL, &e));
-    const char *words = "";
-    (void)weft_equivalence_finding(e, 0, NULL, &words);
-    snprintf(t->words, sizeof t->words, "%s", words);
-    t->proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
-    t->lacks_reduce = lacks_reduce(ranks, t->nranks);
-    weft_executor *one = run(&serial, serial, 1, &plans[MOST_RANKS]), *all = run(ranks, serial, t->nranks, plans);
-    t->equal = one && all && state_is_equal(t, one, all, serial, ranks);
+    trial_run(context, t);
     check(t->equal || !t->proved, "%s: proved, and not so when it runs", what);
-    weft_executor_destroy(one);
-    weft_executor_destroy(all);
-    weft_plan_destroy(plans[MOST_RANKS]);
-    for (int r = 0; r < t->nranks; r++) weft_plan_destroy(plans[r]), weft_program_destroy(ranks[r]);
-    weft_equivalence_destroy(e);
-    weft_program_destroy(serial);
 }
 
-/* Judges them with each allocation failing in turn. */
 static void fail_each(const trial *t, const char *what) {
-    failing_allocator state = {.fail_at = 0};
-    weft_context_options o = {.allocator = failing_allocator_on(&state)};
-    weft_context *of;
-    weft_program *serial, *ranks[MOST_RANKS];
-    must(weft_context_create(&o, &of));
-    serial = parse_in(of, t->serial);
-    for (int r = 0; r < t->nranks; r++) ranks[r] = parse_in(of, t->ranks[r]);
-    size_t held = state.held;
-    for (bool done = false; !done;) {
-        weft_equivalence *e = NULL;
-        size_t at = ++state.fail_at;
-        state.nrequests = 0;
-        state.failed = false;
-        weft_status status =
-            weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, (size_t)t->nranks, NULL, &e);
-        done = !state.failed;
-        check(done ? !status : weft_status_code(status) == WEFT_OUT_OF_MEMORY, "%s: allocation %zu", what, at);
-        weft_status_free(status);
-        weft_equivalence_destroy(e);
-        state.fail_at = at;
-    }
-    state.fail_at = 0;
-    check(state.held == held && !state.wrong_size, "%s: %zu bytes are held, %zu before", what, state.held, held);
-    for (int r = 0; r < t->nranks; r++) weft_program_destroy(ranks[r]);
-    weft_program_destroy(serial);
-    weft_context_destroy(of);
+    char words[100] = "";
+    check(trial_fail_each(t, words, sizeof words), "%s: %s", what, words);
 }
 
 /* --- all-to-all --------------------------------------------------------------------------------------------------- */
@@ -452,20 +275,6 @@ static void put_loss(trial *t, char *b, const char *rows, const char *columns, c
         put(t, b, "  - {sgd: {Param: %c, LearningRate: rate, Grad: d%c}, out: {ParamOut: %c}}\n", *c, *c, *c);
 }
 
-static bool replace(char *in, const char *from, const char *to) {
-    static char copy[TEXT];
-    size_t at = 0, n = strlen(from);
-    bool any = n == 0;
-    for (const char *p = in; *p; any |= n && strncmp(p, from, n) == 0) {
-        bool here = n && strncmp(p, from, n) == 0;
-        at += (size_t)snprintf(copy + at, TEXT - at, "%.*s", here ? (int)strlen(to) : 1, here ? to : p);
-        p += here ? n : 1;
-    }
-    memcpy(in, copy, at);
-    in[at] = 0;
-    return any;
-}
-
 static void try_loss(const loss_change *x) {
     static trial t;
     char what[300], attrs[200];
@@ -482,12 +291,12 @@ static void try_loss(const loss_change *x) {
         put_loss(&t, b, "4", "4", ", dist: {mesh: 0, dims_mapping: [0, -1]}",
                  ", dist: {mesh: 0, dims_mapping: [-1, 1]}", "c_", attrs, SUM("dx", "1") HALF("dx"),
                  SUM("dw", "0") HALF("dw"));
-        if (x->in != ONE || r == 3) changed |= replace(b, x->from, x->to);
+        if (x->in != ONE || r == 3) changed |= trial_replace(b, x->from, x->to);
     }
     t.at = 0;
     put(&t, t.serial, "weft: 1\n");
     put_loss(&t, t.serial, "8", "8", "", "", "", "attrs: {axis: 1, ignore_index: !long -100}", "", "");
-    if (x->in == SERIAL_TOO) (void)replace(t.serial, x->from, x->to);
+    if (x->in == SERIAL_TOO) (void)trial_replace(t.serial, x->from, x->to);
     snprintf(what, sizeof what, "loss: %s -> %s%s", x->from, x->to, x->in == ONE ? " on one rank" : "");
     check(changed, "%s: there is no such text", what);
     try(&t, what);

@@ -1,0 +1,46 @@
+/* view.h: strided views of values. */
+#ifndef PROOF_EQUIVALENCE_VIEW_H
+#define PROOF_EQUIVALENCE_VIEW_H
+
+#include "proof/equivalence/lift.h"
+
+enum { VIEW_LEVELS = 32, VIEW_PIECES = 256 };
+
+/* Elements of `base` in order: at an offset, by levels, the outermost first. Of what a rank holds the offset is that of
+ * the rank at 0, 0, ..., and grows by a step with the coordinate along each axis of the grid. */
+typedef struct view {
+    uint32_t base;
+    int64_t offset, step[LIFT_AXES];
+    size_t n;
+    int64_t extent[VIEW_LEVELS], stride[VIEW_LEVELS];
+} view;
+
+/* A value that is put together from the arguments of a term, which are of one shape. */
+typedef struct view_joint {
+    uint32_t of;
+    size_t n;
+    int axis; /* along which; -1: one after another, as elements */
+} view_joint;
+
+/* False: there are too many. */
+bool view_add_level(view *v, size_t at, int64_t extent, int64_t stride);
+/* Levels that continue one another become one; those of one element go. */
+void view_merge(view *v);
+/* Cuts levels where dimensions end: those of dimension d are first[d] to first[d + 1] then. False: some go across. */
+bool view_split(view *v, size_t ndim, const int64_t *dims, size_t *first);
+bool view_is_like(const view *a, const view *b); /* but for the offset */
+
+/* What the term moves the elements of; TERM_NONE: it does something else, or puts several together. */
+uint32_t view_argument(const terms *t, uint32_t id);
+/* What that move makes of a view of its argument; false: none. */
+bool view_move(const terms *t, uint32_t id, view *v);
+/* False: the term is not put together so. */
+bool view_joint_of(const terms *t, uint32_t id, view_joint *out);
+/* The pieces, of which `v` is the first and all begin at these offsets, as one view; false: they are none. */
+bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
+/* Of itself, if it is not moved. False: its extents are not known. */
+bool view_of_term(const terms *t, uint32_t id, view *out);
+/* The view as a term, of one dimension. */
+WEFT_MUST_USE weft_status view_term(terms *t, const view *v, uint32_t *out);
+
+#endif
