@@ -57,6 +57,8 @@ WEFT_MUST_USE weft_status sequences_look_at_moved(proof_class *c, arena *a); /* 
 const ring_sequence *sequences_find(const proof_class *c, int64_t ring);     /* NULL: issues nothing there */
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
 WEFT_MUST_USE weft_status check_pairing(const proof_ranks *r, weft_findings *f);
+/* exchanges.c: in an all-to-all of unequal parts each member gets of each what that one gives. */
+WEFT_MUST_USE weft_status check_exchanges(const proof_ranks *r, weft_findings *f);
 /* ring_order.c: where streams launch by themselves, the collectives of a ring are ordered. */
 WEFT_MUST_USE weft_status check_ring_order(const proof_class *class, int64_t rank, weft_findings *f);
 /* deadlock.c: no cycle of waits over ranks, streams and host order. */

@@ -167,6 +167,8 @@ static weft_status ask_ranks(verifier *v, const uint32_t *alike) {
         if (alike[c] == c) TRY(check_ring_order(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
     TRY(check_pairing(&ranks, v->findings));
     if (is_stuck(v->findings, before)) return NULL;
+    TRY(check_exchanges(&v->ranks, v->findings));
+    if (is_stuck(v->findings, before)) return NULL;
     TRY(check_deadlock(&ranks, v->findings));
     bool limited = v->options->max_in_flight || v->options->max_queued;
     if (is_stuck(v->findings, before) || !limited) return NULL;

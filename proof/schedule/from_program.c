@@ -191,7 +191,7 @@ static weft_status add_collective(maker *m, const weft_op *op) {
     binding at;
     TRY(bind_get(&m->names, v, &at));
     size_t element = weft_dtype_nbytes((weft_dtype)v->dtype);
-    if (m->s->buffers[at.buffer].parts && element) c->count = at.nbytes / (int64_t)element;
+    if (m->s->buffers[at.buffer].parts && element && c->count >= 0) c->count = at.nbytes / (int64_t)element;
     const proof_buffer *whole = &m->s->buffers[at.buffer];
     for (size_t i = 0; i < whole->nparts; i++)
         if (whole->parts[i].begin < at.begin + at.nbytes && at.begin < whole->parts[i].end)

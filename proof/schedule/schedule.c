@@ -138,6 +138,11 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
                             .made_for = PROOF_UNSAID,
                             .reduce = e->op ? reduce_of(e->op, kind) : 0,
                             .first_member = (uint32_t)s->nmembers};
+    if (e->op && exchange_is(e->op)) {
+        size_t given = exchange_nparts(e->op, false), got = exchange_nparts(e->op, true);
+        if (given || got) c->made_for = (int64_t)(given ? given : got);
+        if (!exchange_is_even(e->op)) c->count = -1; /* members give different counts: exchanges.c */
+    }
     if (e->op && op_find_attr(e->op, "nranks")) c->made_for = attr_int(e->op, "nranks", PROOF_UNSAID);
     if (strcmp(kind, "reduce") == 0) c->root = attr_int(e->op, "root_id", 0);
     if (strcmp(kind, "broadcast") == 0) c->root = attr_int(e->op, "root", 0);

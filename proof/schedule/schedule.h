@@ -157,6 +157,15 @@ static inline size_t proof_nwaits(const proof_schedule *s, size_t event) {
     return s->events[event + 1].first_wait - s->events[event].first_wait;
 }
 
+/* --- exchanges: exchange.c ---------------------------------------------------------------------------------------- */
+
+bool exchange_is(const weft_op *op); /* an all-to-all */
+/* Parts that the op itself lists, of what it gives, or gets; 0: none, they are equal. */
+size_t exchange_nparts(const weft_op *op, bool gets);
+/* Elements that it gives to member k of the ring, or gets of it; -1: not known. */
+int64_t exchange_part(const weft_op *op, bool gets, size_t nranks, size_t k);
+bool exchange_is_even(const weft_op *op); /* all parts are equal, and known where it lists them */
+
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
 /* in_order: explicit waits and events alone. */
