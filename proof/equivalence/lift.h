@@ -108,6 +108,11 @@ void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *mad
 /* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;
  * TERM_NONE: nothing that goes with it. */
 uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* The first result of that collective of `rank`; TERM_NONE: there is none. */
+uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* The first output of the collective that has output `id`, by which ranks find what belongs together; TERM_NONE: it is
+ * not recorded. */
+uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id);
 bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes); /* they differ along `axes` only */
 WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* An op that the schema calls a collective; false: it is not followed. */
@@ -143,6 +148,9 @@ WEFT_MUST_USE weft_status lift_settle(lifter *l, uint32_t id, lifted *x);
 /* What a move, or a concatenation, makes of what the rank holds, where no other rule says; *out stays where it does
  * not fall into levels. */
 WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted *out);
+
+/* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
+WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
 /* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

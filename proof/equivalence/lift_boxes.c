@@ -95,7 +95,8 @@ static bool is_op_box(const terms *t, uint32_t id, box *out) {
     if (h->kind != HEAD_OP || !h->op || t->items[from].nargs != 1 || !dims) return false;
     if (term_args(t, from)[0].factor != FACTOR_ONE || !box_whole(t, term_args(t, from)[0].term, out)) return false;
     if (out->ndim != ndim) return false;
-    if (op_is(h->op, "slice")) return lift_slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
+    if (op_is(h->op, "slice"))
+        return lift_slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
     const slot *outs = op_is(h->op, "split") ? op_find_slot(h->op, true, "Out") : NULL;
     int64_t axis = attr_int(h->op, "axis", 0);
     if (!outs || axis < 0 || axis >= (int64_t)ndim) return false;

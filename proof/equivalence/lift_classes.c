@@ -38,17 +38,6 @@ static int last_of(const lifter *l, uint32_t id, const weft_op *op, const char *
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* The first output of the op, by which ranks find what belongs together; TERM_NONE: it is not recorded. */
-static uint32_t recorded_output(const lifter *l, size_t rank, uint32_t id) {
-    const outputs *o = &l->outputs[rank];
-    uint32_t of = term_args(l->t, id)[0].term;
-    for (size_t i = 0; i < o->ncollectives; i++) {
-        uint32_t result = o->collectives[i].result;
-        if (term_is(l->t, result, HEAD_OUT) && term_args(l->t, result)[0].term == of) return result;
-    }
-    return TERM_NONE;
-}
-
 /* What `rank` has as argument `slot_text` of the op that gives `argument` as its logits. */
 static const lifted *members_label(const lifter *l, size_t rank, uint32_t argument) {
     const outputs *o = &l->outputs[rank];
@@ -88,7 +77,7 @@ static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t
 }
 
 weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
-    uint32_t of = term_args(l->t, id)[0].term, axes, ring_axes, result = recorded_output(l, rank, id);
+    uint32_t of = term_args(l->t, id)[0].term, axes, ring_axes, result = lift_recorded_output(l, rank, id);
     lifted args[2];
     *out = lift_unknown(id, "its logits are no parts of the classes, in the order of its ring");
     if (l->t->items[of].nargs != 2 || result == TERM_NONE) return NULL;

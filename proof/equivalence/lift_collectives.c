@@ -86,6 +86,22 @@ uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32
     return argument != TERM_NONE && lift_ring_axes(l, rank, c->op, &theirs) && theirs == axes ? argument : TERM_NONE;
 }
 
+uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id) {
+    const outputs *o = &l->outputs[rank];
+    uint32_t of = term_args(l->t, id)[0].term;
+    for (size_t i = 0; i < o->ncollectives; i++) {
+        uint32_t result = o->collectives[i].result;
+        if (term_is(l->t, result, HEAD_OUT) && term_args(l->t, result)[0].term == of) return result;
+    }
+    return TERM_NONE;
+}
+
+uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    uint32_t at = l->record[self][id];
+    if (!at || lift_members_argument(l, self, id, axes, rank) == TERM_NONE) return TERM_NONE;
+    return partner_of(l, self, at - 1, rank)->result;
+}
+
 /* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
 static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x) {
     for (size_t i = 0; i < l->nranks; i++) {
@@ -239,6 +255,8 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     if (is_one_of(op, "c_broadcast", "broadcast") || is_one_of(op, "c_reduce_sum", "reduce"))
         return lift_rooted(l, rank, id, op, out);
     if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
+    if (op_is(op, "all_to_all_list") || op_is(op, "all_gather_list") || op_is(op, "scatter_list"))
+        return lift_lists(l, rank, id, op, out);
     *out = lift_unknown(id, "this collective is not followed");
     if (l->t->items[of].nargs != 1) return NULL;
     uint32_t argument = term_args(l->t, of)[0].term;

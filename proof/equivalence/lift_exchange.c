@@ -311,18 +311,30 @@ static weft_status join_members(exchange *e, uint32_t id, const value *have, con
     return NULL;
 }
 
+/* Whether what it says of its pieces is that they are as long as one another. */
+static bool has_equal_splits(const weft_op *op, size_t n) {
+    static const char *const attrs[] = {"in_splits", "out_splits"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t count;
+        const int64_t *splits = attr_ints(op, attrs[i], &count);
+        if (count && count != n) return false;
+        for (size_t k = 1; k < count; k++)
+            if (splits[k] != splits[0]) return false;
+    }
+    return true;
+}
+
 static bool begin(exchange *e, size_t rank, uint32_t id, const weft_op *op) {
     lifter *l = e->l;
-    size_t nsplits, nout;
+    size_t nout;
     uint32_t of = term_args(l->t, id)[0].term;
     if (l->t->items[of].nargs != 1 || !lift_ring_axes(l, rank, op, &e->axes) || !e->axes) return false;
     if (!lift_ring_in_order(l, rank, op, e->axes) || !l->record[rank][id]) return false;
-    (void)attr_ints(op, "in_splits", &nsplits);
-    if (nsplits == 0) (void)attr_ints(op, "out_splits", &nsplits);
     uint32_t argument = term_args(l->t, of)[0].term;
     const int64_t *dims = term_dims(l->t, argument, &e->ndim), *own = term_dims(l->t, id, &nout);
     e->n = (size_t)lift_extent(l, e->axes);
-    if (nsplits || !dims || !own || nout != e->ndim || e->ndim == 0 || e->ndim > WEFT_MAX_RANK || e->n > 64)
+    if (!has_equal_splits(op, e->n) || !dims || !own || nout != e->ndim || e->ndim == 0 || e->ndim > WEFT_MAX_RANK ||
+        e->n > 64)
         return false;
     if (memcmp(dims, own, e->ndim * sizeof *dims) != 0 || term_numel(l->t, argument) <= 0) return false;
     memcpy(e->dims, dims, e->ndim * sizeof *dims);

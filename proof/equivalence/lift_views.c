@@ -9,8 +9,7 @@
 
 /* --- what ranks hold ---------------------------------------------------------------------------------------------- */
 
-/* The rank's part of `x`, whose own extents are these; *step of the offset along each axis. */
-static bool view_of_part(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, view *out) {
+bool lift_view_of_part(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, view *out) {
     int64_t fine[WEFT_MAX_RANK + LIFT_AXES] = {0};
     int axis_at[WEFT_MAX_RANK + LIFT_AXES];
     size_t first[WEFT_MAX_RANK + LIFT_AXES + 1], n = 0, nwhole;
@@ -203,13 +202,22 @@ weft_status lift_settle(lifter *l, uint32_t id, lifted *x) {
     view now, own;
     if (x->state != LIFT_KNOWN || x->term < l->nserial || !view_of_term(l->t, x->term, &now)) return NULL;
     TRY(name_view(l, x->term));
-    if (now.base == x->term || !copy_dims(l->t, id, &ndim, dims) || !view_of_part(l, x, ndim, dims, &own)) return NULL;
+    if (now.base == x->term || !copy_dims(l->t, id, &ndim, dims) || !lift_view_of_part(l, x, ndim, dims, &own))
+        return NULL;
     lifted made = *x;
     whole all;
     bool found;
     TRY(find_whole(l, &own, ndim, dims, &found, &made, &all));
     if (found && (all.is_named || all.levels < now.n)) *x = made;
     return NULL;
+}
+
+weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_found, lifted *x) {
+    int64_t dims[WEFT_MAX_RANK];
+    size_t ndim;
+    whole all;
+    *out_found = false;
+    return copy_dims(l->t, id, &ndim, dims) ? find_whole(l, own, ndim, dims, out_found, x, &all) : NULL;
 }
 
 /* --- moves of parts ----------------------------------------------------------------------------------------------- */
@@ -225,7 +233,7 @@ static bool view_of_own(const lifter *l, size_t rank, uint32_t id, view *out) {
     int64_t dims[WEFT_MAX_RANK];
     size_t ndim;
     const lifted *x = &l->known[rank][id];
-    return x->state == LIFT_KNOWN && copy_dims(l->t, id, &ndim, dims) && view_of_part(l, x, ndim, dims, out);
+    return x->state == LIFT_KNOWN && copy_dims(l->t, id, &ndim, dims) && lift_view_of_part(l, x, ndim, dims, out);
 }
 
 /* What the rank puts together. */
@@ -244,19 +252,16 @@ static bool join_own(const lifter *l, size_t rank, const view_joint *j, view *ou
 
 weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const terms *t = l->t;
-    int64_t dims[WEFT_MAX_RANK];
-    size_t ndim;
     view own;
     view_joint j = {.of = TERM_NONE};
     uint32_t from = view_argument(t, id);
     bool good = from != TERM_NONE ? view_of_own(l, rank, from, &own) && view_move(t, id, &own)
                                   : view_joint_of(t, id, &j) && join_own(l, rank, &j, &own);
-    if (!good || !copy_dims(t, id, &ndim, dims)) return NULL;
+    if (!good) return NULL;
     if (from == TERM_NONE) from = term_args(t, j.of)[0].term;
     lifted made = l->known[rank][from];
-    whole all;
     bool found;
-    TRY(find_whole(l, &own, ndim, dims, &found, &made, &all));
+    TRY(lift_from_view(l, id, &own, &found, &made));
     if (!found) return NULL;
     if (j.of == TERM_NONE) {
         lift_name_family(l, &l->known[rank][from], 1, &made);

@@ -48,7 +48,11 @@ static void mark_wanted(lifter *l, size_t rank) {
     const outputs *o = &l->outputs[rank];
     uint8_t *wanted = l->wanted[rank];
     for (size_t i = 0; i < o->count; i++) wanted[o->items[i].term] = 1;
-    for (size_t i = 0; i < o->ncollectives; i++) wanted[o->collectives[i].argument] = 1;
+    for (size_t i = 0; i < o->ncollectives; i++) {
+        uint32_t result = o->collectives[i].result; /* of a list each argument goes to another rank */
+        wanted[o->collectives[i].argument] = 1;
+        if (term_is(l->t, result, HEAD_OUT)) wanted[term_args(l->t, result)[0].term] = 1;
+    }
     for (size_t i = l->nterms; i-- > 0;)
         for (size_t k = 0; wanted[i] && k < l->t->items[i].nargs; k++) wanted[term_args(l->t, (uint32_t)i)[k].term] = 1;
 }

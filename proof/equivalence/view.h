@@ -40,6 +40,10 @@ bool view_joint_of(const terms *t, uint32_t id, view_joint *out);
 bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
 /* Of itself, if it is not moved. False: its extents are not known. */
 bool view_of_term(const terms *t, uint32_t id, view *out);
+/* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. */
+bool lift_view_of_part(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, view *out);
+/* What ranks whose part, of the extents of `id`, is the view have parts of; of *x says along which axes it is cut. */
+WEFT_MUST_USE weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_found, lifted *x);
 /* The view as a term, of one dimension. */
 WEFT_MUST_USE weft_status view_term(terms *t, const view *v, uint32_t *out);
 
