@@ -49,6 +49,30 @@ static weft_op *model_take(size_t at) {
     return op;
 }
 
+/* `u` is an argument of its op, not what was one before the slot grew. */
+static bool is_argument(const use *u) {
+    FOR_EACH_ARG(use_op(u), u->is_output, arg) {
+        if (arg == u) return true;
+    }
+    return false;
+}
+
+/* The var's uses, which know each other from both sides. */
+static size_t count_uses(const weft_var *v) {
+    const use *before = NULL;
+    size_t count = 0;
+    FOR_EACH_USE(u, v) {
+        cr_assert_eq(use_op(u)->block, program->blocks[0]);
+        cr_assert_eq(u->var, v);
+        cr_assert(is_argument(u));
+        cr_assert_eq(use_at(program, u->prev), before);
+        before = u;
+        count++;
+    }
+    cr_assert_eq(use_at(program, v->last_use), before);
+    return count;
+}
+
 static void check_against_model(weft_var **vars) {
     weft_block *b = program->blocks[0];
     cr_assert_eq(weft_block_nops(b), model_count);
@@ -59,17 +83,14 @@ static void check_against_model(weft_var **vars) {
         cr_assert_eq(op->prev, before);
         cr_assert(!before || weft_op_is_before(before, op));
         before = op;
-        for (int v = 0; v < NVARS; v++)
-            uses[v] += (size_t)(weft_op_input(op, "X", 0) == vars[v]) + (weft_op_output(op, "Out", 0) == vars[v]);
+        for (int v = 0; v < NVARS; v++) {
+            FOR_EACH_ARG(op, false, u) uses[v] += u->var == vars[v];
+            FOR_EACH_ARG(op, true, u) uses[v] += u->var == vars[v];
+        }
     }
     cr_assert_eq(b->last, before);
     for (int v = 0; v < NVARS; v++) {
-        size_t count = 0;
-        FOR_EACH_USE(u, vars[v]) {
-            cr_assert_eq(use_op(u)->block, b);
-            count++;
-        }
-        cr_assert_eq(count, uses[v]);
+        cr_assert_eq(count_uses(vars[v]), uses[v]);
         cr_assert_eq(weft_var_nuses(vars[v]), uses[v]);
     }
 }
@@ -78,7 +99,7 @@ static void random_edit(weft_var **vars, unsigned *seed) {
     weft_block *b = program->blocks[0];
     weft_var *in = vars[rand_r(seed) % NVARS], *out = vars[rand_r(seed) % NVARS];
     size_t at = model_count ? (size_t)rand_r(seed) % model_count : 0, to;
-    int kind = model_count ? rand_r(seed) % 8 : 0;
+    int kind = model_count ? rand_r(seed) % 9 : 0;
     weft_op *op;
     switch (kind) {
     case 0:
@@ -112,6 +133,7 @@ static void random_edit(weft_var **vars, unsigned *seed) {
             weft_op_move_after(op, model[to]);
         model_insert(to + (kind == 6), op);
         break;
+    case 7: cr_assert_null(weft_op_add_input(model[at], "X", in)); break;
     default:
         weft_op_rename_input(model[at], weft_op_input(model[at], "X", 0), in);
         weft_op_rename_output(model[at], weft_op_output(model[at], "Out", 0), out);
