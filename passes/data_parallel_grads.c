@@ -10,9 +10,10 @@ static const weft_attr *role_vars(const weft_op *op) {
 static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) {
     weft_op *last = NULL;
     FOR_EACH_USE(u, grad) {
-        if (!u->is_output || use_op(u)->block != plan->block || !(op_role(use_op(u)) & WEFT_ROLE_BACKWARD)) continue;
-        if (op_has_effect(use_op(u), OP_NO_BYTES)) continue;
-        if (!last || last->order < use_op(u)->order) last = use_op(u);
+        weft_op *op = use_op(u);
+        if (!u->is_output || op->block != plan->block || !(op_role(op) & WEFT_ROLE_BACKWARD)) continue;
+        if (op_has_effect(op, OP_NO_BYTES)) continue;
+        if (!last || last->order < op->order) last = op;
     }
     return last;
 }
@@ -20,11 +21,12 @@ static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) 
 /* Nothing of the optimizer may have touched the gradient before it is whole. */
 static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradient *g) {
     FOR_EACH_USE(u, g->grad) {
-        bool early = use_op(u)->block == plan->block && use_op(u)->order < g->last_writer->order;
-        if (!early || !(op_role(use_op(u)) & WEFT_ROLE_OPTIMIZE)) continue;
+        const weft_op *op = use_op(u);
+        bool early = op->block == plan->block && op->order < g->last_writer->order;
+        if (!early || !(op_role(op) & WEFT_ROLE_OPTIMIZE)) continue;
         char place[160];
         return weft_pass_refuse(plan->pass, "%s uses gradient %s before the last backward op that writes it",
-                                op_place(use_op(u), place, sizeof place), g->grad->name->bytes);
+                                op_place(op, place, sizeof place), g->grad->name->bytes);
     }
     return NULL;
 }

@@ -39,12 +39,12 @@ static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var, int de
     FOR_EACH_USE(u, var) {
         if (!u->is_output) continue;
         bool from_part = false;
-        weft_op *holder = NULL;
-        FOR_EACH_ARG(use_op(u), false, in) {
+        weft_op *op = use_op(u), *holder = NULL;
+        FOR_EACH_ARG(op, false, in) {
             from_part |= is_split(plan, in->var);
             if (!holder && depth) holder = holder_of_batch(plan, in->var, depth - 1);
         }
-        if (!from_part && op_find_attr(use_op(u), "shape")) return use_op(u);
+        if (!from_part && op_find_attr(op, "shape")) return op;
         if (!from_part && holder) return holder;
     }
     return NULL;

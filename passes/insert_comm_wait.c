@@ -55,9 +55,9 @@ static bool names_promise(const weft_op *collective, const weft_var *v) {
 static const use *usual_name(const promise *p) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, p->var) {
-        bool names =
-            !u->is_output && op_is(use_op(u), "getitem") && op_out(use_op(u)) && use_op(u)->order < p->consumer->order;
-        if (names && (!first || use_op(u)->order < first->order)) first = use_op(u);
+        const weft_op *op = use_op(u);
+        bool names = !u->is_output && op_is(op, "getitem") && op_out(op) && op->order < p->consumer->order;
+        if (names && (!first || op->order < first->order)) first = op;
     }
     return first ? &first->outputs.slots[0].args[0] : p->out;
 }
@@ -144,8 +144,9 @@ static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from
     size_t nusers = 0;
     if (!users) return base_out_of_memory();
     FOR_EACH_USE(u, from) {
-        bool is_later = use_op(u)->block == wait->block && use_op(u)->order > wait->order;
-        if (is_later && (!end || use_op(u)->order < end->order)) users[nusers++] = use_op(u);
+        weft_op *op = use_op(u);
+        bool is_later = op->block == wait->block && op->order > wait->order;
+        if (is_later && (!end || op->order < end->order)) users[nusers++] = op;
     }
     for (size_t i = 0; i < nusers; i++) {
         weft_op_rename_input(users[i], from, to);

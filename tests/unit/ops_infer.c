@@ -236,8 +236,9 @@ static bool is_made(const weft_var *v) {
     const use *first = use_at(v->program, v->first_use);
     if (!first || v->persistable) return false;
     FOR_EACH_USE(u, v) {
-        if (use_op(u)->block->idx != use_op(first)->block->idx) return false;
-        if (use_op(u)->order < use_op(first)->order || (use_op(u) == use_op(first) && !u->is_output)) first = u;
+        const weft_op *op = use_op(u), *before = use_op(first);
+        if (op->block->idx != before->block->idx) return false;
+        if (op->order < before->order || (op == before && !u->is_output)) first = u;
     }
     const op_schema *s = op_schema_of(use_op(first));
     return first->is_output && s && s->infer != infer_none && !(s->effects & OP_NO_BYTES);
@@ -245,7 +246,8 @@ static bool is_made(const weft_var *v) {
 
 static bool is_in_slot(const weft_var *v, const char *type, const char *slot_name) {
     FOR_EACH_USE(u, v) {
-        if (u->is_output && op_is(use_op(u), type) && weft_op_output(use_op(u), slot_name, 0) == v) return true;
+        const weft_op *op = use_op(u);
+        if (u->is_output && op_is(op, type) && weft_op_output(op, slot_name, 0) == v) return true;
     }
     return false;
 }
