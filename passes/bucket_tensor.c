@@ -74,9 +74,11 @@ static weft_status set_attrs(weft_op *op, const bucket_layout *l, arena *a) {
 static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused) {
     weft_program *p = op->program;
     if (!l->mesh) return NULL;
-    op_dist *d;
-    TRY(op_dist_get(op, &d));
-    d->mesh = l->mesh;
+    op_dist *own;
+    op_dist_rest *d;
+    TRY(op_dist_get(op, &own));
+    TRY(op_dist_rest_get(p, own, &d));
+    own->mesh = l->mesh;
     d->inputs = ARENA_ARRAY(&p->arena, op_placement, l->count);
     d->outputs = ARENA_ARRAY(&p->arena, op_placement, l->count + 1);
     if (!d->inputs || !d->outputs) return base_out_of_memory();

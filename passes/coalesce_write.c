@@ -73,8 +73,9 @@ static void remove_sync(const grad_sync *s) {
 static weft_status rename_op(weft_op *op, weft_var *from, weft_var *fused) {
     weft_op_rename_input(op, from, fused);
     weft_op_rename_output(op, from, fused);
-    op_dist *d = op->dist;
-    if (!d) return NULL;
+    op_dist_rest *d;
+    if (!op->dist || (!op->dist->rest && !fused->dist)) return NULL;
+    TRY(op_dist_rest_get(op->program, op->dist, &d));
     d->ninputs = d->noutputs = 0;
     d->extra_json = NULL; /* what else the sidecar says of the op is about the member */
     if (!fused->dist) return NULL;

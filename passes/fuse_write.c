@@ -216,7 +216,7 @@ static void rename_after(weft_var *from, weft_var *to, uint32_t position, uint32
     const weft_program *p = from->program;
     for (use *u = use_at(p, from->first_use), *next; u && from != to; u = next) {
         const weft_op *op = use_op(u);
-        const op_dist *d = op->dist;
+        const op_dist_rest *d = op->dist ? op->dist->rest : NULL;
         next = use_at(p, u->next);
         if (op->mark <= (op->mark < NEW_OP ? position : own)) continue;
         if (d) rename_placements(d->inputs, d->ninputs, from, to);

@@ -45,8 +45,10 @@ static weft_status set_waits(weft_op *op, const char *const *events, size_t coun
 }
 
 static bool says_nothing(const op_dist *d) {
-    return !d->mesh && !d->impl_type && !d->impl_idx && !d->is_recompute && !d->has_recompute && !d->execution_stream &&
-           !d->event_to_record && !d->nevents_to_wait && !d->ninputs && !d->noutputs && !d->extra_json;
+    const op_dist_rest *rest = op_dist_rest_of(d);
+    return !d->mesh && !d->execution_stream && !d->event_to_record && !d->nevents_to_wait && !rest->impl_type &&
+           !rest->impl_idx && !rest->is_recompute && !rest->has_recompute && !rest->ninputs && !rest->noutputs &&
+           !rest->extra_json;
 }
 
 /* Those of other origin, put into `events`. */

@@ -110,6 +110,13 @@ weft_status placement_clone(weft_program *p, const placement *from, placement **
     return NULL;
 }
 
+weft_status op_dist_rest_get(weft_program *p, op_dist *d, op_dist_rest **out) {
+    op_dist_rest *rest = d->rest ? d->rest : ARENA_NEW(&p->arena, op_dist_rest);
+    if (!rest) return base_out_of_memory();
+    d->rest = *out = rest;
+    return NULL;
+}
+
 /* --- rings -------------------------------------------------------------------------------------------------------- */
 
 /* The index of the first ring whose id is not below `id`. */

@@ -90,19 +90,24 @@ typedef struct op_placement {
     const placement *placement; /* of the program, and may be a var's or another op's: never changed */
 } op_placement;
 
-/* An op's distributed attribute; NULL fields where the sidecar says nothing. */
-typedef struct op_dist {
-    const mesh *mesh;
+/* What few ops with a distributed attribute have. */
+typedef struct op_dist_rest {
     const char *impl_type; /* NULL: "default" */
     int64_t impl_idx;
     bool is_recompute, has_recompute;
+    op_placement *inputs, *outputs;
+    size_t ninputs, noutputs;
+    const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
+} op_dist_rest;
+
+/* An op's distributed attribute; NULL fields where the sidecar says nothing. */
+typedef struct op_dist {
+    const mesh *mesh;
     const char *execution_stream; /* NULL: the default (compute) stream */
     const char *event_to_record;  /* an event that this op records when it completes; NULL: none */
     const char *const *events_to_wait;
     size_t nevents_to_wait;
-    op_placement *inputs, *outputs;
-    size_t ninputs, noutputs;
-    const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
+    op_dist_rest *rest; /* NULL: none. To read: op_dist_rest_of; to be written: op_dist_rest_get */
 } op_dist;
 
 /* An op takes two cache lines of 64 bytes, the first of which is what a sweep looks at. Nothing of an op or of a slot
@@ -249,6 +254,11 @@ WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n);     /* no 
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
 WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */
 WEFT_MUST_USE weft_status op_dist_get(weft_op *op, op_dist **out); /* makes an empty one if there is none */
+WEFT_MUST_USE weft_status op_dist_rest_get(weft_program *p, op_dist *d, op_dist_rest **out); /* the same */
+static inline const op_dist_rest *op_dist_rest_of(const op_dist *d) {
+    static const op_dist_rest none;
+    return d->rest ? d->rest : &none;
+}
 /* An op like `pattern` that has `var` for each of its arguments; both share the list of attrs. Not inserted. */
 WEFT_MUST_USE weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out);
 /* Lets `op` have the list of attrs of `from`, of the same program, until one of them changes it. */

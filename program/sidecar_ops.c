@@ -117,11 +117,22 @@ static weft_status read_events(sidecar_reader *r, const json_t *list, const char
 
 static weft_status read_strings(sidecar_reader *r, const json_t *entry, const char *what, op_dist *d) {
     const json_t *value;
-    if ((value = json_object_get(entry, "impl_type"))) TRY(sidecar_string(r, value, what, &d->impl_type));
     if ((value = json_object_get(entry, "execution_stream"))) TRY(sidecar_string(r, value, what, &d->execution_stream));
     if (d->execution_stream && strcmp(d->execution_stream, "default") == 0) d->execution_stream = NULL;
     if ((value = json_object_get(entry, "event_to_record"))) TRY(sidecar_string(r, value, what, &d->event_to_record));
     return read_events(r, json_object_get(entry, "events_to_wait"), what, d);
+}
+
+/* Most ops that a pass of ours gave a stream or an event have nothing more. */
+static weft_status keep_rest(sidecar_reader *r, op_dist *d, const op_dist_rest *rest) {
+    op_dist_rest *kept;
+    if (!rest->impl_type && !rest->impl_idx && !rest->has_recompute && !rest->ninputs && !rest->noutputs &&
+        !rest->extra_json)
+        return NULL;
+    TRY(form_charge(r->program, r->budget, sizeof *kept));
+    TRY(op_dist_rest_get(r->program, d, &kept));
+    *kept = *rest;
+    return NULL;
 }
 
 static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, size_t index) {
@@ -133,20 +144,22 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
     snprintf(what, sizeof what, "ops entry %zu (%.100s)", index, op->type->bytes);
     TRY(form_charge(r->program, r->budget, sizeof(op_dist)));
     op_dist *d = ARENA_NEW(&r->program->arena, op_dist);
+    op_dist_rest rest = {.impl_type = NULL};
     const json_t *value;
     if (!d) return base_out_of_memory();
-    if ((value = json_object_get(entry, "impl_idx")) && !sidecar_int(r, value, what, &d->impl_idx)) return NULL;
+    if ((value = json_object_get(entry, "impl_idx")) && !sidecar_int(r, value, what, &rest.impl_idx)) return NULL;
     if ((value = json_object_get(entry, "is_recompute"))) {
-        d->has_recompute = true;
-        d->is_recompute = json_is_true(value);
+        rest.has_recompute = true;
+        rest.is_recompute = json_is_true(value);
     }
     if (!sidecar_mesh(r, json_object_get(entry, "mesh"), what, &d->mesh)) return NULL;
+    if ((value = json_object_get(entry, "impl_type"))) TRY(sidecar_string(r, value, what, &rest.impl_type));
     TRY(read_strings(r, entry, what, d));
-    TRY(read_placements(r, json_object_get(entry, "inputs"), what, d->mesh, &d->inputs, &d->ninputs));
-    TRY(read_placements(r, json_object_get(entry, "outputs"), what, d->mesh, &d->outputs, &d->noutputs));
-    TRY(sidecar_extra(r, entry, known, &d->extra_json));
+    TRY(read_placements(r, json_object_get(entry, "inputs"), what, d->mesh, &rest.inputs, &rest.ninputs));
+    TRY(read_placements(r, json_object_get(entry, "outputs"), what, d->mesh, &rest.outputs, &rest.noutputs));
+    TRY(sidecar_extra(r, entry, known, &rest.extra_json));
     op->dist = d;
-    return NULL;
+    return keep_rest(r, d, &rest);
 }
 
 /* --- all entries -------------------------------------------------------------------------------------------------- */

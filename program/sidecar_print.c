@@ -224,6 +224,7 @@ static void put_string_member(writer *w, const char *key, const char *value) {
 
 static void put_op(writer *w, const weft_op *op, size_t block, size_t index) {
     const op_dist *d = op->dist;
+    const op_dist_rest *rest = op_dist_rest_of(d);
     open_object(w);
     put_key(w, "block");
     buffer_integer(w->out, (int64_t)block);
@@ -231,17 +232,17 @@ static void put_op(writer *w, const weft_op *op, size_t block, size_t index) {
     buffer_integer(w->out, (int64_t)index);
     put_key(w, "type");
     json_put_string(w->out, op->type->bytes, op->type->nbytes);
-    put_string_member(w, "impl_type", d->impl_type);
-    if (d->impl_type || d->impl_idx) {
+    put_string_member(w, "impl_type", rest->impl_type);
+    if (rest->impl_type || rest->impl_idx) {
         put_key(w, "impl_idx");
-        buffer_integer(w->out, d->impl_idx);
+        buffer_integer(w->out, rest->impl_idx);
     }
     put_mesh_member(w, d->mesh);
-    if (d->mesh || d->ninputs) put_placements(w, "inputs", d->inputs, d->ninputs, d->mesh);
-    if (d->mesh || d->noutputs) put_placements(w, "outputs", d->outputs, d->noutputs, d->mesh);
-    if (d->has_recompute) {
+    if (d->mesh || rest->ninputs) put_placements(w, "inputs", rest->inputs, rest->ninputs, d->mesh);
+    if (d->mesh || rest->noutputs) put_placements(w, "outputs", rest->outputs, rest->noutputs, d->mesh);
+    if (rest->has_recompute) {
         put_key(w, "is_recompute");
-        buffer_text(w->out, d->is_recompute ? "true" : "false");
+        buffer_text(w->out, rest->is_recompute ? "true" : "false");
     }
     put_string_member(w, "execution_stream", d->execution_stream);
     put_string_member(w, "event_to_record", d->event_to_record);
@@ -253,7 +254,7 @@ static void put_op(writer *w, const weft_op *op, size_t block, size_t index) {
         }
         buffer_text(w->out, "]");
     }
-    put_extra(w, d->extra_json);
+    put_extra(w, rest->extra_json);
     close_object(w);
 }
 

@@ -309,7 +309,7 @@ static weft_status check_attrs(verifier *v) {
 
 /* An op's own entries may be stale: Paddle's pass flattens a mesh and keeps mappings to its old axes. */
 static weft_status check_op_dist(verifier *v) {
-    const op_dist *d = v->op->dist;
+    const op_dist_rest *d = op_dist_rest_of(v->op->dist);
     for (int output = 0; output < 2; output++) {
         const op_placement *list = output ? d->outputs : d->inputs;
         for (size_t i = 0; i < (output ? d->noutputs : d->ninputs); i++)

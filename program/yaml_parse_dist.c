@@ -226,22 +226,29 @@ static weft_status get_events(yaml_reader *r, const yaml_node *node, op_dist *d)
     return NULL;
 }
 
-static weft_status get_op_dist_member(yaml_reader *r, op_dist *d, const yaml_node *k, const yaml_node *v) {
-    if (yaml_is(k, "mesh")) return NULL; /* read first */
-    if (yaml_is(k, "impl")) return yaml_get_string(r, v, &d->impl_type);
-    if (yaml_is(k, "impl_idx")) return yaml_get_int(r, v, "impl_idx", INT64_MIN, INT64_MAX, &d->impl_idx);
-    if (yaml_is(k, "stream")) return yaml_get_string(r, v, &d->execution_stream);
-    if (yaml_is(k, "record")) return yaml_get_string(r, v, &d->event_to_record);
-    if (yaml_is(k, "wait")) return get_events(r, v, d);
-    if (yaml_is(k, "in")) return get_op_placements(r, v, d->mesh, &d->inputs, &d->ninputs);
-    if (yaml_is(k, "out")) return get_op_placements(r, v, d->mesh, &d->outputs, &d->noutputs);
-    if (yaml_is(k, "extra")) return yaml_get_string(r, v, &d->extra_json);
+/* The members that few ops have. */
+static weft_status get_op_dist_rest(yaml_reader *r, op_dist *d, const yaml_node *k, const yaml_node *v) {
+    op_dist_rest *rest;
+    TRY(op_dist_rest_get(r->program, d, &rest));
+    if (yaml_is(k, "impl")) return yaml_get_string(r, v, &rest->impl_type);
+    if (yaml_is(k, "impl_idx")) return yaml_get_int(r, v, "impl_idx", INT64_MIN, INT64_MAX, &rest->impl_idx);
+    if (yaml_is(k, "in")) return get_op_placements(r, v, d->mesh, &rest->inputs, &rest->ninputs);
+    if (yaml_is(k, "out")) return get_op_placements(r, v, d->mesh, &rest->outputs, &rest->noutputs);
+    if (yaml_is(k, "extra")) return yaml_get_string(r, v, &rest->extra_json);
     if (!yaml_is(k, "recompute"))
         YAML_FAIL(r, k,
                   "expected mesh, impl, impl_idx, recompute, stream, record, wait, in, out or extra, found \"%s\"",
                   k->bytes);
-    d->has_recompute = true;
-    return yaml_get_bool(r, v, "recompute", &d->is_recompute);
+    rest->has_recompute = true;
+    return yaml_get_bool(r, v, "recompute", &rest->is_recompute);
+}
+
+static weft_status get_op_dist_member(yaml_reader *r, op_dist *d, const yaml_node *k, const yaml_node *v) {
+    if (yaml_is(k, "mesh")) return NULL; /* read first */
+    if (yaml_is(k, "stream")) return yaml_get_string(r, v, &d->execution_stream);
+    if (yaml_is(k, "record")) return yaml_get_string(r, v, &d->event_to_record);
+    if (yaml_is(k, "wait")) return get_events(r, v, d);
+    return get_op_dist_rest(r, d, k, v);
 }
 
 weft_status yaml_get_op_dist(yaml_reader *r, weft_op *op, const yaml_node *node) {

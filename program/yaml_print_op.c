@@ -165,15 +165,16 @@ static void put_string_member(buffer *out, bool *first, const char *key, const c
 }
 
 void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
+    const op_dist_rest *rest = op_dist_rest_of(d);
     bool first = true;
     buffer_text(w->out, "{");
     put_mesh(w, &first, d->mesh);
-    put_string_member(w->out, &first, "impl", d->impl_type);
-    if (d->impl_idx) {
+    put_string_member(w->out, &first, "impl", rest->impl_type);
+    if (rest->impl_idx) {
         put_member(w->out, &first, "impl_idx");
-        buffer_format(w->out, "%" PRId64, d->impl_idx);
+        buffer_format(w->out, "%" PRId64, rest->impl_idx);
     }
-    put_flag(w->out, &first, "recompute", d->has_recompute, d->is_recompute);
+    put_flag(w->out, &first, "recompute", rest->has_recompute, rest->is_recompute);
     put_string_member(w->out, &first, "stream", d->execution_stream);
     put_string_member(w->out, &first, "record", d->event_to_record);
     if (d->nevents_to_wait) {
@@ -184,9 +185,9 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
         }
         buffer_text(w->out, "]");
     }
-    put_op_placements(w, &first, "in", d->inputs, d->ninputs, d->mesh);
-    put_op_placements(w, &first, "out", d->outputs, d->noutputs, d->mesh);
-    put_string_member(w->out, &first, "extra", d->extra_json);
+    put_op_placements(w, &first, "in", rest->inputs, rest->ninputs, d->mesh);
+    put_op_placements(w, &first, "out", rest->outputs, rest->noutputs, d->mesh);
+    put_string_member(w->out, &first, "extra", rest->extra_json);
     buffer_text(w->out, "}");
 }
 

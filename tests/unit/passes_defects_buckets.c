@@ -225,9 +225,11 @@ static void put_on_mesh(const char *n, const mesh *m) {
     cr_assert_null(placement_clone(g.p, &where, &v->dist));
     FOR_EACH_USE(u, v) {
         if (!op_is(use_op(u), "c_allreduce_sum") || u->is_output) continue;
-        op_dist *d;
-        cr_assert_null(op_dist_get(use_op(u), &d));
-        d->mesh = added;
+        op_dist *own;
+        op_dist_rest *d;
+        cr_assert_null(op_dist_get(use_op(u), &own));
+        cr_assert_null(op_dist_rest_get(g.p, own, &d));
+        own->mesh = added;
         d->inputs = ARENA_ARRAY(&g.p->arena, op_placement, 1);
         d->inputs[0] = (op_placement){v->name, v->dist};
         d->ninputs = 1;
@@ -250,8 +252,8 @@ Test(passes_defects_buckets, defect_11_21_distributed_attributes_are_valid) {
     cr_assert(!fused->persistable && fused->stop_gradient);
     cr_assert_eq(fused->dims[0], 128, "two slices of 128 bytes, each padded to 256");
     weft_op *reduce = find("c_allreduce_sum", 1);
-    cr_assert(reduce->dist->ninputs == 1 && reduce->dist->inputs[0].var == fused->name);
-    cr_assert_eq(reduce->dist->inputs[0].placement->ndim, 1);
+    cr_assert(reduce->dist->rest->ninputs == 1 && reduce->dist->rest->inputs[0].var == fused->name);
+    cr_assert_eq(reduce->dist->rest->inputs[0].placement->ndim, 1);
 }
 
 /* Line g of the observations, and 11.22: the real pass fuses sparse gradients, which cannot be reduced even alone. */

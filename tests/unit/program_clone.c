@@ -51,22 +51,22 @@ static weft_status add_dist(weft_program *p, weft_op *op, weft_var *v) {
     where.mesh = added;
     TRY(placement_clone(p, &where, &v->dist));
     op_dist *d;
+    op_dist_rest *rest;
     TRY(op_dist_get(op, &d));
+    TRY(op_dist_rest_get(p, d, &rest));
     op_placement *in = ARENA_ARRAY(&p->arena, op_placement, 1);
     const char **events = ARENA_ARRAY(&p->arena, const char *, 1);
     if (!in || !events) return base_out_of_memory();
     in[0] = (op_placement){.var = v->name, .placement = v->dist};
     events[0] = "after_grad";
+    *rest = (op_dist_rest){
+        .impl_type = "default", .impl_idx = 1, .inputs = in, .ninputs = 1, .extra_json = "{\"k\":1}"};
     *d = (op_dist){.mesh = added,
-                   .impl_type = "default",
-                   .impl_idx = 1,
                    .execution_stream = "sync",
                    .event_to_record = "done",
                    .events_to_wait = events,
                    .nevents_to_wait = 1,
-                   .inputs = in,
-                   .ninputs = 1,
-                   .extra_json = "{\"k\":1}"};
+                   .rest = rest};
     TRY(weft_program_set_ring(p, 3, 2, (int64_t[]){0, 1}));
     p->params_grads = ARENA_ARRAY(&p->arena, const name *, 2);
     if (!p->params_grads) return base_out_of_memory();
@@ -165,10 +165,10 @@ static void change_event(weft_program *p) {
     FIRST_OP(p)->dist->nevents_to_wait = 0;
 }
 static void change_op_mapping(weft_program *p) {
-    FIRST_OP(p)->dist->ninputs = 0;
+    FIRST_OP(p)->dist->rest->ninputs = 0;
 }
 static void change_extra(weft_program *p) {
-    FIRST_OP(p)->dist->extra_json = NULL;
+    FIRST_OP(p)->dist->rest->extra_json = NULL;
 }
 static void change_ring(weft_program *p) {
     ((int64_t *)p->rings[0].ranks)[1] = 2;

@@ -175,8 +175,10 @@ static void var_placement_unknown(void) { /* as recorded programs have it: no en
     cr_assert_null(placement_clone(program, &p, &v->dist));
 }
 static void op_placement_wrong(void) {
-    op_dist *d;
-    cr_assert_null(op_dist_get(op, &d));
+    op_dist *own;
+    op_dist_rest *d;
+    cr_assert_null(op_dist_get(op, &own));
+    cr_assert_null(op_dist_rest_get(program, own, &d));
     d->inputs = ARENA_ARRAY(&program->arena, op_placement, 2);
     d->inputs[0] = (op_placement){.var = v->name, .placement = kept(place_on(0, 0))};
     d->inputs[1] = (op_placement){.var = named("stale"), .placement = kept(place_on(0, -1))};
