@@ -66,6 +66,8 @@ WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
 /* Read one op or var into `b` if it is plain; *out_done tells. Else the functions below do it. */
 WEFT_MUST_USE weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 WEFT_MUST_USE weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
+/* A name with those bytes that one of the next arguments has; NULL if none was found. */
+const name *pdmodel_name_ahead(const pdmodel_ahead *a, ProtobufCBinaryData bytes);
 /* Begins to look ahead from the first field of a block on: at arguments of its ops, or at names of its vars. */
 void pdmodel_ahead_init(pdmodel_ahead *a, const wire_cursor *block, bool of_vars);
 /* Where the attrs of an op stand in the file; one after another, else the op is not plain. */

@@ -98,6 +98,16 @@ static uint32_t next_hash(pdmodel_reader *r, const wire_field *f) {
     return at(a, a->ntaken++)->hash;
 }
 
+const name *pdmodel_name_ahead(const pdmodel_ahead *a, ProtobufCBinaryData bytes) {
+    enum { OF_ONE_OP = 8 };
+    for (size_t n = a->ntaken; bytes.len && n < a->nvars && n < a->ntaken + OF_ONE_OP; n++) {
+        const weft_var *var = a->args[n % PDMODEL_AHEAD].var;
+        if (var && var->name->nbytes == bytes.len && memcmp(var->name->bytes, bytes.data, bytes.len) == 0)
+            return var->name;
+    }
+    return NULL;
+}
+
 weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out) {
     uint32_t hash = next_hash(r, from);
     TRY(form_charge(r->program, r->budget, from->nbytes));

@@ -63,6 +63,11 @@ weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out)
 
 weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out) {
     enum { SHORTEST_SHARED = 32, LONGEST_SHARED = 1024 };
+    const name *known = pdmodel_name_ahead(&r->ahead, from); /* op_role_var says the op's own arguments */
+    if (known) {
+        *out = (text){known->bytes, known->nbytes};
+        return NULL;
+    }
     if (from.len < SHORTEST_SHARED || from.len > LONGEST_SHARED) return pdmodel_text(r, from, out);
     TRY(form_charge(r->program, r->budget, from.len));
     const name *shared = interner_get(&r->strings, from.data ? (const char *)from.data : "", from.len);

@@ -59,8 +59,8 @@ static weft_status add_dist(weft_program *p, weft_op *op, weft_var *v) {
     if (!in || !events) return base_out_of_memory();
     in[0] = (op_placement){.var = v->name, .placement = v->dist};
     events[0] = "after_grad";
-    *rest = (op_dist_rest){
-        .impl_type = "default", .impl_idx = 1, .inputs = in, .ninputs = 1, .extra_json = "{\"k\":1}"};
+    *rest =
+        (op_dist_rest){.impl_type = "default", .impl_idx = 1, .inputs = in, .ninputs = 1, .extra_json = "{\"k\":1}"};
     *d = (op_dist){.mesh = added,
                    .execution_stream = "sync",
                    .event_to_record = "done",
