@@ -166,6 +166,24 @@ static void forget_values(shape_env *env, const weft_op *op) {
     }
 }
 
+/* Half types count as fp32: what computes in fp32 takes them together. */
+static int32_t type_class(int32_t dtype) {
+    return dtype == WEFT_FP16 || dtype == WEFT_BF16 ? WEFT_FP32 : dtype;
+}
+
+static weft_status check_one_type(const infer *i, size_t nin) {
+    size_t first = 0, at = 0;
+    while (first < nin && i->in[first].dtype == WEFT_DTYPE_NONE) first++;
+    for (size_t k = first + 1; k < nin; k++) {
+        int32_t expected = i->in[first].dtype, found = i->in[k].dtype;
+        if (found == WEFT_DTYPE_NONE || type_class(found) == type_class(expected)) continue;
+        while (i->in_first[at + 1] <= k) at++;
+        return infer_error(i, "expected %s of %s, found %s", i->schema->inputs[at].name,
+                           weft_dtype_name((weft_dtype)expected), weft_dtype_name((weft_dtype)found));
+    }
+    return NULL;
+}
+
 weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     const op_schema *schema = op_schema_of(op);
     if (!schema || schema->infer == infer_none) {
@@ -179,6 +197,7 @@ weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     TRY(side_fill(&out, env, op, true, schema->outputs, schema->noutputs));
     forget_values(env, op);
     infer i = {op, schema, in.shapes, in.first, out.shapes, out.first, in.values, out.values, env->memory};
+    if (schema->effects & OP_ONE_TYPE) TRY(check_one_type(&i, in.count));
     TRY(schema->infer(&i));
     return store_outputs(env, &out);
 }

@@ -19,6 +19,7 @@ static const struct {
     {OP_LINEAR_X, "linear_x", "outputs are linear in the first input (scale: where its bias is 0)"},
     {OP_PADDLE_GPU, "paddle_gpu", "Paddle's CPU executor cannot run it"},
     {OP_ROWS, "rows", "may run a few rows at a time, in turns with its neighbours"},
+    {OP_ONE_TYPE, "one_type", "takes inputs of one element type only"},
 };
 enum { NEFFECTS = sizeof effects / sizeof *effects };
 

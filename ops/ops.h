@@ -32,7 +32,8 @@ enum {
     OP_PADDLE_GPU = 1 << 10, /* Paddle's CPU executor cannot run it (c_wait_compute) */
     OP_ROWS = 1 << 11,  /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
     OP_VIEWS = 1 << 12, /* some outputs are views of inputs ("Out&X"); the table sets it itself */
-    OP_ONLY_VIEWS = 1 << 13 /* all are: it touches no bytes, and only names them; the table sets it itself */
+    OP_ONLY_VIEWS = 1 << 13, /* all are: it touches no bytes, and only names them; the table sets it itself */
+    OP_ONE_TYPE = 1 << 14    /* all inputs are of one element type */
 };
 
 typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;

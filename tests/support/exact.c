@@ -336,7 +336,6 @@ static weft_status run_plans(const exact_world *w, weft_plan *const *plans, cons
 static void keep_reason(weft_status status, exact_result *out) {
     if (status)
         snprintf(out->why_not, sizeof out->why_not, "%s: %s", weft_status_place(status), weft_status_message(status));
-    out->is_unsupported = weft_status_code(status) == WEFT_UNSUPPORTED;
     weft_status_free(status);
 }
 

@@ -32,7 +32,6 @@ void world_free(exact_world *w);
 typedef struct exact_result {
     weft_tensors *ranks[EXACT_MOST_RANKS]; /* NULL: it does not run */
     int nranks;
-    bool is_unsupported; /* it does not run since a kernel refuses what an op is, before the first step */
     char why_not[300];
 } exact_result;
 

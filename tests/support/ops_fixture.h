@@ -43,6 +43,11 @@ ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const 
 ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const char *variant, size_t *nways, char *why,
                                 size_t why_nbytes);
 
+/* Runs every op of the recording, and those that are marked as of one type (OP_ONE_TYPE) with another type for each
+ * input in turn, which must be refused. *nops: how many have the mark. */
+ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,
+                                 size_t why_nbytes);
+
 /* Recordings whose numbers mean nothing (random ops), or that Paddle 3 contradicts: compared by shape and type only. */
 bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);
 

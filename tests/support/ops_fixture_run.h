@@ -19,6 +19,7 @@ typedef struct fixture_run {
     bool values_matter;
     bool linear;     /* marks of linearity are checked */
     bool cuts;       /* parts of ranks are checked */
+    bool types;      /* marks of types are checked */
     size_t nlinear;  /* ops that have a mark; ways to cut that were checked */
     weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
     const char *op;
@@ -46,5 +47,8 @@ bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out);
 bool fixture_check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
 /* Runs the op, and again on parts of its inputs, cut in all ways that the proof against a serial program follows. */
 bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+
+/* Runs the op with inputs of other types, which the kernel must refuse if it is marked as of one, and as it is. */
+bool fixture_check_types(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
 
 #endif
