@@ -7,8 +7,22 @@
 enum { LIFT_AXES = 4 }; /* of the ranks' grid */
 
 /* Along an axis of the grid a value is the same on all ranks, or a share (they add up), or cut evenly along a dimension
- * (the number), each rank with the part of its coordinate. */
-enum { ALONG_SAME = -1, ALONG_SHARE = -2 };
+ * (the number), each rank with the part of its coordinate; or unevenly. */
+enum {
+    ALONG_SAME = -1,
+    ALONG_SHARE = -2,
+    ALONG_UNEVEN = 16 /* plus so many times a number: cut into the parts of that partition, not evenly */
+};
+
+enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 6 };
+
+/* Ways to cut a dimension unevenly along an axis of the grid. */
+typedef struct partitions {
+    size_t count;
+    struct {
+        int64_t extent[LIFT_RANKS], total; /* by coordinate */
+    } items[LIFT_PARTITIONS];
+} partitions;
 
 typedef enum lift_state {
     LIFT_PENDING, /* waits for what another rank sends */
@@ -43,6 +57,7 @@ typedef struct lifter {
     const outputs *outputs;              /* by rank */
     size_t nranks;
     grid grid;
+    partitions *uneven;
     lifted **known;    /* by rank and term */
     uint8_t **wanted;  /* by rank and term: some output or collective needs it */
     uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
@@ -85,6 +100,12 @@ bool lift_has(const lifter *l, const lifted *x, int along);
 uint32_t lift_axes_with(const lifter *l, const lifted *x, int along);
 /* Which part along `axes` the rank holds. */
 int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
+static inline int lift_dim(int along) {
+    return along < 0 ? along : along % ALONG_UNEVEN;
+}
+bool lift_has_uneven(const lifter *l, const lifted *x);
+/* Where the part of `along` begins that coordinate `at` has of a dimension, and its extent; *extent 0: it is even. */
+int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_extent);
 /* The axes that the placement of a var says cut dimension `d` of it; 0: none. */
 uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d);
 /* How a rank holds a var from outside: *out says along what; NULL, or words where that is not known. */

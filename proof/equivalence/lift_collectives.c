@@ -204,7 +204,8 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
  * the axes leaves. */
 static bool is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (!(axes >> i & 1) && x->along[i] == d && axes & ((UINT32_C(1) << i) - 1)) return false;
+        if (!(axes >> i & 1) && lift_dim(x->along[i]) == d && (x->along[i] != d || axes & ((UINT32_C(1) << i) - 1)))
+            return false;
     return true;
 }
 

@@ -103,6 +103,7 @@ typedef struct letters {
     const cut_inputs *in;
     rule rule;
     bool is_grad;
+    int uneven; /* how the letter is cut; -1: not known yet */
 } letters;
 
 static bool is_type(const char *name_text, const char *type, size_t nbytes) {
@@ -148,14 +149,18 @@ typedef struct place {
     int ndim;            /* -1: not known */
     const int64_t *dims; /* NULL: not known */
     int cut;             /* the dimension that is cut, of an argument or of what the result is the gradient of */
+    int uneven;          /* how: the rest of its `along` */
 } place;
 
 static place place_of(const terms *t, const char *slot_text, uint32_t id, const lifted *held, size_t axis) {
     size_t ndim, nbytes = strlen(slot_text);
     if (nbytes > 5 && strcmp(slot_text + nbytes - 5, "@GRAD") == 0) nbytes -= 5;
-    place p = {slot_text, nbytes, t->items[id].ndim, NULL, NONE};
+    place p = {slot_text, nbytes, t->items[id].ndim, NULL, NONE, 0};
     p.dims = term_dims(t, id, &ndim);
-    if (held && held->state == LIFT_KNOWN && held->along[axis] >= 0) p.cut = held->along[axis];
+    if (held && held->state == LIFT_KNOWN && held->along[axis] >= 0) {
+        p.cut = lift_dim(held->along[axis]);
+        p.uneven = held->along[axis] - p.cut;
+    }
     return p;
 }
 
@@ -367,11 +372,12 @@ static int letter_of(const letters *of, const place *p, int d) {
 /* --- from arguments to an output ---------------------------------------------------------------------------------- */
 
 /* The letter that is cut, *letter NONE so far: whether this argument agrees with it. */
-static bool agrees(const letters *of, const place *p, int *letter) {
+static bool agrees(letters *of, const place *p, int *letter) {
     if (p->cut == NONE) return true;
     int own = p->cut < p->ndim ? letter_of(of, p, p->cut) : NONE;
-    if (own == NONE || (*letter != NONE && *letter != own)) return false;
+    if (own == NONE || (*letter != NONE && (*letter != own || of->uneven != p->uneven))) return false;
     *letter = own;
+    of->uneven = p->uneven;
     return true;
 }
 
@@ -382,7 +388,7 @@ static bool has_uncut(const letters *of, const place *p, int letter) {
 }
 
 /* The letter along which all arguments that have it are cut; NONE: there is none. */
-static int find_letter(const letters *of) {
+static int find_letter(letters *of) {
     const cut_inputs *in = of->in;
     int letter = NONE;
     for (int round = 0; round < 2; round++) {
@@ -407,6 +413,7 @@ bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean) 
     int letter = find_letter(&of);
     bool sums = letter >= SUMMED, can_sum = of.rule.flags & (IS_SUM | IS_MEAN);
     if (letter == NONE || (sums && !can_sum)) return false;
+    if (sums && of.uneven && of.rule.flags & IS_MEAN) return false; /* of fewer elements on some ranks than on others */
     place p = place_of(in->t, term_head(in->t, id)->label, id, NULL, in->axis), forward;
     if (p.ndim < 0 && of.rule.kind == RULE_TABLE) p.ndim = 2; /* SelectedRows: as the table */
     if (p.ndim < 0) return false;
@@ -415,6 +422,6 @@ bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean) 
     *out = of.rule.flags & IS_STEP && is_apart(&p) ? ALONG_SAME : ALONG_SHARE;
     if (*out == ALONG_SAME) return true;
     for (int d = 0; d < p.ndim; d++)
-        if (letter_of(&of, &p, d) == letter) return *out = (int8_t)d, true;
+        if (letter_of(&of, &p, d) == letter) return *out = (int8_t)(d + of.uneven), true;
     return sums || of.is_grad;
 }

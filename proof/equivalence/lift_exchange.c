@@ -139,6 +139,7 @@ typedef struct exchange {
 /* All axes of the ring have one state, which no other axis has; others may not touch the rows. */
 static bool is_regular(const exchange *e, const lifted *x, int *out) {
     bool found = false;
+    if (lift_has_uneven(e->l, x)) return false;
     for (size_t i = 0; i < e->l->grid.naxes; i++) {
         if (!(e->axes >> i & 1)) continue;
         if (found && x->along[i] != *out) return false;

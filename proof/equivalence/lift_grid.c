@@ -62,6 +62,59 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
     return at;
 }
 
+/* --- uneven parts ------------------------------------------------------------------------------------------------- */
+
+bool lift_has_uneven(const lifter *l, const lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (x->along[i] >= ALONG_UNEVEN) return true;
+    return false;
+}
+
+int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_extent) {
+    int64_t first = 0;
+    *out_extent = 0;
+    if (along < ALONG_UNEVEN) return 0;
+    const int64_t *extent = l->uneven->items[along / ALONG_UNEVEN - 1].extent;
+    for (int64_t i = 0; i < at; i++) first += extent[i];
+    *out_extent = extent[at];
+    return first;
+}
+
+/* The number of that partition, from 1 on; 0: there are too many. */
+static int find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total) {
+    partitions *p = l->uneven;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->items[i].total == total && memcmp(p->items[i].extent, extent, n * sizeof *extent) == 0)
+            return (int)i + 1;
+    if (p->count == LIFT_PARTITIONS) return 0;
+    p->items[p->count].total = total;
+    memcpy(p->items[p->count].extent, extent, LIFT_RANKS * sizeof *extent);
+    return (int)++p->count;
+}
+
+/* How the ranks, which differ along that axis alone, cut dimension `d` of the var: what is to be added to `d`, 0:
+ * evenly; -1: they do not make up the serial program's. */
+static int how_cut(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
+    int64_t extent[LIFT_RANKS] = {0}, total = 0;
+    bool even = true;
+    for (size_t i = 0; i < l->nranks; i++) {
+        const weft_var *v = weft_block_find_var(l->programs[i]->blocks[0], serial->name->bytes);
+        int64_t *own = &extent[l->grid.at[i][axis]];
+        if (!v) continue; /* it has none */
+        if (d >= v->ndim || v->dims[d] <= 0 || (*own && *own != v->dims[d])) return -1;
+        *own = v->dims[d];
+    }
+    for (int64_t i = 0; i < l->grid.extent[axis]; i++) {
+        even = even && (!extent[i] || !extent[0] || extent[i] == extent[0]);
+        if (__builtin_add_overflow(total, extent[i], &total)) return -1;
+    }
+    if (even) return 0;
+    for (int64_t i = 0; i < l->grid.extent[axis]; i++)
+        if (!extent[i]) return -1;
+    int number = total == serial->dims[d] ? find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
+    return number ? ALONG_UNEVEN * number : -1;
+}
+
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* The axes of the grid that are axis `of` of another mesh; 0: none are. */
@@ -103,11 +156,14 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
         if (n == serial->dims[d] && !open) continue;
         uint32_t axes = cutting_axes(l, serial, own, d);
         if (open && !axes) continue;
-        if (!axes || (axes & taken) || (!open && serial->dims[d] != lift_product(n, lift_extent(l, axes))))
-            return "a rank holds only a part of it, or another shape";
+        int uneven = 0;
+        for (size_t i = 0; i < l->grid.naxes && !open; i++)
+            if (axes == UINT32_C(1) << i) uneven = how_cut(l, serial, i, d);
+        bool adds_up = open || uneven > 0 || (!uneven && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
+        if (!axes || (axes & taken) || !adds_up) return "a rank holds only a part of it, or another shape";
         taken |= axes;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->along[i] = (int8_t)d;
+            if (axes >> i & 1) out->along[i] = (int8_t)((int)d + uneven);
     }
     return NULL;
 }
@@ -139,8 +195,11 @@ bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_
 void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out) {
     if (ndim) memcpy(out, own, ndim * sizeof *own);
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        int d = x->along[i];
-        if (d >= 0 && (size_t)d < ndim && out[d] >= 0) out[d] = lift_product(out[d], l->grid.extent[i]);
+        int d = lift_dim(x->along[i]);
+        if (d < 0 || (size_t)d >= ndim || out[d] < 0) continue;
+        bool even = x->along[i] < ALONG_UNEVEN;
+        out[d] =
+            even ? lift_product(out[d], l->grid.extent[i]) : l->uneven->items[x->along[i] / ALONG_UNEVEN - 1].total;
     }
 }
 
@@ -166,20 +225,21 @@ bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *
                   const int64_t *new_dims, lifted *out) {
     *out = *x;
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        int d = x->along[i];
+        int d = lift_dim(x->along[i]), uneven = x->along[i] - d;
         if (d < 0) continue;
         if (d == 0 && new_ndim == 0) return false;
         int64_t before = d == 0 ? 1 : dims ? numel_before(dims, (size_t)d) : -1;
         if (before <= 0 || (d && (size_t)d >= ndim)) return false;
         int to = d == 0 && !dims ? 0 : dimension_at((size_t)d, dims, new_ndim, new_dims, before);
-        if (to < 0) return false;
-        out->along[i] = (int8_t)to;
+        if (to < 0 || (uneven && (!dims || new_dims[to] != dims[d]))) return false;
+        out->along[i] = (int8_t)(to + uneven);
     }
     for (size_t i = 0; i < l->grid.naxes; i++) { /* dimensions keep their order, so nested parts stay nested */
         for (size_t k = 0; k < l->grid.naxes; k++) {
             if (x->along[i] < 0 || x->along[k] < 0) continue;
-            bool before = x->along[i] < x->along[k], equal = x->along[i] == x->along[k];
-            if (equal ? out->along[i] != out->along[k] : before && out->along[i] >= out->along[k]) return false;
+            int from = lift_dim(x->along[i]), other = lift_dim(x->along[k]);
+            int to = lift_dim(out->along[i]), to_other = lift_dim(out->along[k]);
+            if (from == other ? to != to_other : from < other && to >= to_other) return false;
         }
     }
     return true;

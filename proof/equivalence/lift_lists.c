@@ -44,10 +44,13 @@ static bool view_at(const list_op *o, size_t place, lifted *out_held, view *v, l
     const lifted *x = &l->known[o->ring->ranks[member]][id];
     if (lift_is_open(x)) return *out = *x, false;
     const int64_t *dims = term_dims(l->t, id, &ndim);
-    if (!dims || !lift_view_of_part(l, x, ndim, dims, v)) return false;
+    if (!dims || !lift_view_of_part(l, x, (size_t)o->ring->ranks[member], ndim, dims, v)) return false;
     *out_held = *x;
     for (size_t k = 0; k < l->grid.naxes; k++) {
-        if (!(o->axes >> k & 1)) continue;
+        if (!(o->axes >> k & 1)) {
+            if (x->along[k] >= ALONG_UNEVEN) return false;
+            continue;
+        }
         if (x->along[k] == ALONG_SHARE) return false;
         v->offset += v->step[k] * l->grid.at[o->ring->ranks[member]][k];
         v->step[k] = 0;

@@ -99,16 +99,20 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     size_t ndim;
     const int64_t *dims = term_dims(k->l->t, own_w, &ndim);
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (k->w->along[i] != ALONG_SAME && k->w->along[i] != 0) return false;
-    return dims && ndim == 2 && k->axes &&
-           attr_int(k->op, "start_index", 0) == lift_product(lift_part(k->l, rank, k->axes), dims[0]);
+        if (k->w->along[i] != ALONG_SAME && lift_dim(k->w->along[i]) != 0) return false;
+    if (!dims || ndim != 2 || !k->axes) return false;
+    int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
+    for (size_t i = 0; i < k->l->grid.naxes; i++)
+        if (k->w->along[i] >= ALONG_UNEVEN)
+            first = lift_uneven_part(k->l, k->w->along[i], k->l->grid.at[rank][i], &extent);
+    return attr_int(k->op, "start_index", 0) == first;
 }
 
 /* What the output is along an axis; false: it is not known. */
 static bool along_axis(const lookup *k, size_t axis, int8_t *out) {
     int8_t ids = k->ids->along[axis];
     if (k->axes >> axis & 1) {
-        *out = k->grad ? 0 : ALONG_SHARE;
+        *out = k->grad ? k->w->along[axis] : ALONG_SHARE;
         return ids == ALONG_SAME && (!k->grad || k->grad->along[axis] == ALONG_SAME);
     }
     *out = ids;
@@ -131,7 +135,8 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
         if (args[i].state != LIFT_KNOWN) return NULL;
     if (!k.w || !k.ids || (is_grad && !k.grad)) return NULL;
     uint32_t own_w = term_args(l->t, term_args(l->t, id)[0].term)[k.w - args].term;
-    k.axes = lift_axes_with(l, k.w, 0);
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (lift_dim(k.w->along[i]) == 0) k.axes |= UINT32_C(1) << i;
     bool known = begins_right(&k, rank, own_w);
     for (size_t i = 0; i < l->grid.naxes && known; i++) known = along_axis(&k, i, &made.along[i]);
     if (!known) return NULL;

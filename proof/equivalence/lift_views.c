@@ -9,12 +9,36 @@
 
 /* --- what ranks hold ---------------------------------------------------------------------------------------------- */
 
-bool lift_view_of_part(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, view *out) {
-    int64_t fine[WEFT_MAX_RANK + LIFT_AXES] = {0};
+static bool copy_dims(const terms *t, uint32_t id, size_t *out_ndim, int64_t *out) {
+    const int64_t *dims = term_dims(t, id, out_ndim);
+    if (!dims || *out_ndim > WEFT_MAX_RANK) return false;
+    if (*out_ndim) memcpy(out, dims, *out_ndim * sizeof *dims);
+    return true;
+}
+
+/* Takes the rank's part of what is cut unevenly out of the view of all, whose extents are `whole`, and become those of
+ * that part. */
+static bool take_uneven(const lifter *l, const lifted *x, size_t rank, size_t ndim, int64_t *whole, view *v) {
+    size_t first[WEFT_MAX_RANK + 1];
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        int64_t extent;
+        if (x->along[k] < ALONG_UNEVEN) continue;
+        if (rank == LIFT_ALL || !view_split(v, ndim, whole, first)) return false;
+        size_t d = (size_t)lift_dim(x->along[k]);
+        int64_t from = lift_uneven_part(l, x->along[k], l->grid.at[rank][k], &extent);
+        if (d >= ndim || !view_slice(v, first[d], first[d + 1], from, extent)) return false;
+        whole[d] = extent;
+        view_merge(v);
+    }
+    return true;
+}
+
+bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndim, const int64_t *dims, view *out) {
+    int64_t fine[WEFT_MAX_RANK + LIFT_AXES] = {0}, whole[WEFT_MAX_RANK];
     int axis_at[WEFT_MAX_RANK + LIFT_AXES];
     size_t first[WEFT_MAX_RANK + LIFT_AXES + 1], n = 0, nwhole;
-    const int64_t *whole = term_dims(l->t, x->term, &nwhole);
-    if (!whole || nwhole != ndim || ndim > WEFT_MAX_RANK || !view_of_term(l->t, x->term, out)) return false;
+    if (!copy_dims(l->t, x->term, &nwhole, whole) || nwhole != ndim || !view_of_term(l->t, x->term, out)) return false;
+    if (!take_uneven(l, x, rank, ndim, whole, out)) return false;
     for (size_t d = 0; d < ndim; d++) {
         if (whole[d] != lift_product(dims[d], lift_extent(l, lift_axes_with(l, x, (int)d)))) return false;
         for (size_t k = 0; k < l->grid.naxes; k++)
@@ -189,20 +213,14 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
     return NULL;
 }
 
-static bool copy_dims(const terms *t, uint32_t id, size_t *out_ndim, int64_t *out) {
-    const int64_t *dims = term_dims(t, id, out_ndim);
-    if (!dims || *out_ndim > WEFT_MAX_RANK) return false;
-    if (*out_ndim) memcpy(out, dims, *out_ndim * sizeof *dims);
-    return true;
-}
-
 weft_status lift_settle(lifter *l, uint32_t id, lifted *x) {
     int64_t dims[WEFT_MAX_RANK];
     size_t ndim;
     view now, own;
     if (x->state != LIFT_KNOWN || x->term < l->nserial || !view_of_term(l->t, x->term, &now)) return NULL;
     TRY(name_view(l, x->term));
-    if (now.base == x->term || !copy_dims(l->t, id, &ndim, dims) || !lift_view_of_part(l, x, ndim, dims, &own))
+    if (now.base == x->term || !copy_dims(l->t, id, &ndim, dims) ||
+        !lift_view_of_part(l, x, LIFT_ALL, ndim, dims, &own))
         return NULL;
     lifted made = *x;
     whole all;
@@ -233,7 +251,8 @@ static bool view_of_own(const lifter *l, size_t rank, uint32_t id, view *out) {
     int64_t dims[WEFT_MAX_RANK];
     size_t ndim;
     const lifted *x = &l->known[rank][id];
-    return x->state == LIFT_KNOWN && copy_dims(l->t, id, &ndim, dims) && lift_view_of_part(l, x, ndim, dims, out);
+    return x->state == LIFT_KNOWN && copy_dims(l->t, id, &ndim, dims) &&
+           lift_view_of_part(l, x, LIFT_ALL, ndim, dims, out);
 }
 
 /* What the rank puts together. */

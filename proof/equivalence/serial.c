@@ -17,7 +17,7 @@ typedef struct judge {
     weft_equivalence *out;
 } judge;
 
-enum { MOST_RANKS = 64 };
+enum { MOST_RANKS = LIFT_RANKS };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
@@ -69,6 +69,7 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     l->uniform = are_uniform(j->ranks, nranks);
     TRY(index_outputs(j, nranks));
     TRY(lift_grid_init(l, &j->memory));
+    if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
     TRY(lift_name_views(l, &j->memory));
     if (!l->known || !l->wanted || !l->record || !l->turn) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {

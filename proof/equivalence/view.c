@@ -7,8 +7,7 @@
 
 /* --- levels ------------------------------------------------------------------------------------------------------- */
 
-bool view_add_level(view *v, size_t at, int64_t extent, int64_t stride) {
-    if (extent == 1) return true;
+static bool view_insert(view *v, size_t at, int64_t extent, int64_t stride) {
     if (v->n == VIEW_LEVELS) return false;
     memmove(v->extent + at + 1, v->extent + at, (v->n - at) * sizeof *v->extent);
     memmove(v->stride + at + 1, v->stride + at, (v->n - at) * sizeof *v->stride);
@@ -16,6 +15,10 @@ bool view_add_level(view *v, size_t at, int64_t extent, int64_t stride) {
     v->stride[at] = stride;
     v->n++;
     return true;
+}
+
+bool view_add_level(view *v, size_t at, int64_t extent, int64_t stride) {
+    return extent == 1 || view_insert(v, at, extent, stride);
 }
 
 void view_merge(view *v) {
@@ -53,9 +56,7 @@ bool view_split(view *v, size_t ndim, const int64_t *dims, size_t *first) {
     return at == 0;
 }
 
-/* Elements `from` to `from + count` of those that levels `first` to `end` count. False: they do not fall into levels.
- */
-static bool slice_levels(view *v, size_t first, size_t end, int64_t from, int64_t count) {
+bool view_slice(view *v, size_t first, size_t end, int64_t from, int64_t count) {
     int64_t inner = 1;
     for (size_t i = first; i < end; i++) inner *= v->extent[i];
     if (from < 0 || count < 1 || from > inner - count) return false;
@@ -182,7 +183,7 @@ bool view_move(const terms *t, uint32_t id, view *v) {
     if (!whole || ndim > WEFT_MAX_RANK || numel <= 0) return false;
     if (h->kind == HEAD_RESHAPE) return true;
     if (h->kind == HEAD_PART) {
-        if (!slice_levels(v, 0, v->n, h->ints[0], h->ints[1])) return false;
+        if (!view_slice(v, 0, v->n, h->ints[0], h->ints[1])) return false;
     } else if (!view_split(v, ndim, whole, first)) {
         return false;
     } else if (h->kind == HEAD_OUT &&
@@ -191,7 +192,7 @@ bool view_move(const terms *t, uint32_t id, view *v) {
     } else {
         if (!box_bounds(t, id, ndim, whole, &b)) return false;
         for (size_t d = 0; d < ndim; d++)
-            if (!slice_levels(v, first[d], first[d + 1], b.offset[d], b.extent[d])) return false;
+            if (!view_slice(v, first[d], first[d + 1], b.offset[d], b.extent[d])) return false;
     }
     int64_t n = 1;
     for (size_t i = 0; i < v->n; i++) n *= v->extent[i];
@@ -204,15 +205,16 @@ bool view_is_like(const view *a, const view *b) {
            memcmp(a->stride, b->stride, a->n * sizeof *a->stride) == 0 && memcmp(a->step, b->step, sizeof a->step) == 0;
 }
 
-static bool are_of_one_shape(const terms *t, uint32_t of) {
+/* But for the extent of dimension `axis`, where it is one. */
+static bool are_of_one_shape(const terms *t, uint32_t of, int axis) {
     size_t ndim, n;
     const value *args = term_args(t, of);
     const int64_t *dims = term_dims(t, args[0].term, &ndim);
     for (size_t i = 0; i < t->items[of].nargs; i++) {
         const int64_t *own = term_dims(t, args[i].term, &n);
-        if (args[i].factor != FACTOR_ONE || !own || !dims || n != ndim || ndim > WEFT_MAX_RANK ||
-            memcmp(own, dims, ndim * sizeof *dims) != 0)
-            return false;
+        if (args[i].factor != FACTOR_ONE || !own || !dims || n != ndim || ndim > WEFT_MAX_RANK) return false;
+        for (size_t d = 0; d < ndim; d++)
+            if (own[d] != dims[d] && (int)d != axis) return false;
     }
     return true;
 }
@@ -240,12 +242,11 @@ bool view_joint_of(const terms *t, uint32_t id, view_joint *out) {
     if (term_head(t, out->of)->kind != HEAD_OP || !op || out->n == 0 || out->n > VIEW_PIECES) return false;
     bool stacks = op_is(op, "stack"), is_made = strcmp(h->label, stacks ? "Y" : "Out") == 0;
     const slot *s = op_find_slot(op, false, "X");
-    if ((!stacks && !op_is(op, "concat")) || !is_made || !s || s->nargs != out->n || !are_of_one_shape(t, out->of))
-        return false;
+    if ((!stacks && !op_is(op, "concat")) || !is_made || !s || s->nargs != out->n) return false;
     int64_t ndim = t->items[term_args(t, out->of)[0].term].ndim, axis = attr_int(op, "axis", 0);
     if (axis < 0) axis += ndim + stacks;
     out->axis = (int)axis;
-    return axis >= 0 && axis < ndim + stacks;
+    return axis >= 0 && axis < ndim + stacks && are_of_one_shape(t, out->of, stacks ? -1 : (int)axis);
 }
 
 bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v) {
@@ -258,10 +259,49 @@ bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v) {
     return true;
 }
 
+/* `next` behind `v`, as one; both are cut where their dimensions end, and `d` has one level in each. */
+static bool adjoin(view *v, const size_t *first, const view *next, size_t d) {
+    size_t at = first[d];
+    if (v->n != next->n || v->base != next->base || first[d + 1] != at + 1) return false;
+    if (next->stride[at] != v->stride[at] || next->offset != v->offset + v->extent[at] * v->stride[at]) return false;
+    for (size_t i = 0; i < v->n; i++)
+        if (i != at && (v->extent[i] != next->extent[i] || v->stride[i] != next->stride[i])) return false;
+    v->extent[at] += next->extent[at];
+    return true;
+}
+
+/* Pieces that are not of one extent along the axis, each behind the one before in what they are of. */
+static bool view_of_uneven(const terms *t, const view_joint *j, view *out) {
+    size_t first[WEFT_MAX_RANK + 1], ndim, axis = (size_t)j->axis;
+    for (size_t i = 0; i < j->n; i++) {
+        view v;
+        uint32_t piece = term_args(t, j->of)[i].term;
+        const int64_t *dims = term_dims(t, piece, &ndim);
+        if (!view_of_term(t, piece, &v) || !view_split(&v, ndim, dims, first)) return false;
+        if (first[axis] == first[axis + 1]) { /* one element: as far from the next as the others' are */
+            if (i == 0 || out->n <= first[axis] || !view_insert(&v, first[axis], 1, out->stride[first[axis]]))
+                return false;
+            first[axis + 1]++;
+        }
+        if (i && !adjoin(out, first, &v, axis)) return false;
+        if (i == 0) *out = v;
+    }
+    view_merge(out);
+    return true;
+}
+
+/* Whether its pieces are of one extent along the axis. */
+static bool is_regular(const terms *t, const view_joint *j) {
+    for (size_t i = 1; i < j->n; i++)
+        if (term_numel(t, term_args(t, j->of)[i].term) != term_numel(t, term_args(t, j->of)[0].term)) return false;
+    return true;
+}
+
 static bool view_of_joint(const terms *t, uint32_t id, view *out) {
     int64_t offsets[VIEW_PIECES];
     view_joint j;
     if (!view_joint_of(t, id, &j)) return false;
+    if (!is_regular(t, &j)) return view_of_uneven(t, &j, out);
     for (size_t i = 0; i < j.n; i++) {
         view v;
         if (!view_of_term(t, term_args(t, j.of)[i].term, &v) || (i && !view_is_like(&v, out))) return false;

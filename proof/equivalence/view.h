@@ -30,6 +30,10 @@ void view_merge(view *v);
 bool view_split(view *v, size_t ndim, const int64_t *dims, size_t *first);
 bool view_is_like(const view *a, const view *b); /* but for the offset */
 
+/* Elements `from` to `from + count` of those that levels `first` to `end` count. False: they do not fall into levels.
+ */
+bool view_slice(view *v, size_t first, size_t end, int64_t from, int64_t count);
+
 /* What the term moves the elements of; TERM_NONE: it does something else, or puts several together. */
 uint32_t view_argument(const terms *t, uint32_t id);
 /* What that move makes of a view of its argument; false: none. */
@@ -40,8 +44,10 @@ bool view_joint_of(const terms *t, uint32_t id, view_joint *out);
 bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
 /* Of itself, if it is not moved. False: its extents are not known. */
 bool view_of_term(const terms *t, uint32_t id, view *out);
-/* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. */
-bool lift_view_of_part(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, view *out);
+/* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. Where it is cut unevenly the
+ * view is that of `rank` alone; LIFT_ALL: of no particular one. */
+#define LIFT_ALL SIZE_MAX
+bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndim, const int64_t *dims, view *out);
 /* What ranks whose part, of the extents of `id`, is the view have parts of; of *x says along which axes it is cut. */
 WEFT_MUST_USE weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_found, lifted *x);
 /* The view as a term, of one dimension. */

@@ -26,18 +26,35 @@ void put(trial *t, char *to, const char *format, ...) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* Which part of dimension `d` of a persistable the rank has: its placement's; whole where it has none. */
-static int64_t first_of(const weft_var *v, int rank, size_t d) {
+/* The ranks' programs; `of` is the one that is looked at. */
+typedef struct rank_list {
+    weft_program *const *programs;
+    int count, of;
+} rank_list;
+
+/* Its coordinate along the mesh axis that cuts dimension `d` of a persistable; -1: it is whole. */
+static int64_t coordinate(const weft_var *v, int rank, size_t d) {
     int64_t at[8];
-    if (!v->dist || !v->dist->mesh || !v->dist->dims_mapping || v->dist->dims_mapping[d] < 0) return 0;
-    return mesh_coordinates(v->dist->mesh, rank, at) ? at[v->dist->dims_mapping[d]] * v->dims[d] : 0;
+    if (!v->dist || !v->dist->mesh || !v->dist->dims_mapping || v->dist->dims_mapping[d] < 0) return -1;
+    return mesh_coordinates(v->dist->mesh, rank, at) ? at[v->dist->dims_mapping[d]] : -1;
+}
+
+/* Where its part of dimension `d` begins: behind those of the coordinates before. */
+static int64_t first_of(const rank_list *r, const weft_var *v, size_t d) {
+    int64_t own = coordinate(v, r->of, d), first = 0;
+    for (int64_t c = 0; c < own; c++) {
+        int other = 0;
+        while (coordinate(v, other, d) != c) other++;
+        first += weft_block_find_var(r->programs[other]->blocks[0], v->name->bytes)->dims[d];
+    }
+    return first;
 }
 
 /* The serial element that element i of the rank's part of `v` is. */
-static size_t serial_index(const weft_var *serial, const weft_var *v, int rank, size_t i) {
+static size_t serial_index(const rank_list *r, const weft_var *serial, const weft_var *v, size_t i) {
     size_t index = 0, times = 1;
     for (size_t d = v->ndim; d-- > 0; times *= (size_t)serial->dims[d], i /= (size_t)v->dims[d])
-        index += times * (i % (size_t)v->dims[d] + (size_t)first_of(v, rank, d));
+        index += times * (i % (size_t)v->dims[d] + (size_t)first_of(r, v, d));
     return index;
 }
 
@@ -54,7 +71,8 @@ static size_t numel_of(const weft_var *v) {
 }
 
 /* State whose name begins with "i" holds whole numbers below 8, as labels and indices. */
-static void set_state(weft_executor *x, const weft_program *serial, const weft_program *p, int rank) {
+static void set_state(weft_executor *x, const weft_program *serial, const rank_list *r) {
+    const weft_program *p = r->programs[r->of];
     for (size_t i = 0; i < p->nall_vars; i++) {
         const weft_var *v = p->all_vars[i], *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
         double data[MOST_ELEMENTS];
@@ -63,7 +81,7 @@ static void set_state(weft_executor *x, const weft_program *serial, const weft_p
         weft_tensor t = {.name = v->name->bytes, .dtype = (weft_dtype)v->dtype, .ndim = v->ndim, .data = data};
         memcpy(t.dims, v->dims, v->ndim * sizeof *v->dims);
         for (size_t k = 0; k < numel_of(v); k++) {
-            size_t index = serial_index(whole, v, rank, k);
+            size_t index = serial_index(r, whole, v, k);
             double number = number_of(v->name->bytes, index);
             if (v->dtype == WEFT_INT64)
                 ((int64_t *)(void *)data)[k] = (int64_t)(fabs(number) * 16.0) % 8;
@@ -71,7 +89,7 @@ static void set_state(weft_executor *x, const weft_program *serial, const weft_p
                 ((float *)(void *)data)[k] = (float)number;
         }
         t.nbytes = numel_of(v) * weft_dtype_nbytes(t.dtype);
-        must(weft_executor_set(x, rank, t.name, &t));
+        must(weft_executor_set(x, r->of, t.name, &t));
     }
 }
 
@@ -84,7 +102,7 @@ static weft_executor *run(weft_context *context, weft_program *const *programs, 
     weft_status status = weft_executor_create(context, (const weft_plan *const *)plans, (size_t)nranks, nranks, &o, &x);
     weft_status_free(status);
     if (status) return NULL;
-    for (int r = 0; r < nranks; r++) set_state(x, serial, programs[r], r);
+    for (int r = 0; r < nranks; r++) set_state(x, serial, &(rank_list){programs, nranks, r});
     must(weft_executor_run(x));
     return x;
 }
@@ -94,16 +112,19 @@ static bool is_close(double a, double b, double tolerance) {
 }
 
 static bool state_is_equal(const trial *t, weft_executor *one, weft_executor *all, const weft_program *serial,
-                           weft_program *const *ranks) {
+                           weft_program *const *programs) {
     for (int r = 0; r < t->nranks; r++) {
-        for (size_t i = 0; i < ranks[r]->nall_vars; i++) {
-            const weft_var *v = ranks[r]->all_vars[i], *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
+        for (size_t i = 0; i < programs[r]->nall_vars; i++) {
+            const weft_var *v = programs[r]->all_vars[i],
+                           *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
             weft_tensor a, b;
             if (!v->persistable || !v->block || !whole || v->dtype != WEFT_FP32) continue;
             must(weft_executor_get(one, 0, v->name->bytes, &a));
             must(weft_executor_get(all, r, v->name->bytes, &b));
             for (size_t k = 0; a.data && b.data && k < numel_of(v); k++)
-                if (!is_close(((float *)b.data)[k], ((float *)a.data)[serial_index(whole, v, r, k)], t->tolerance))
+                if (!is_close(((float *)b.data)[k],
+                              ((float *)a.data)[serial_index(&(rank_list){programs, t->nranks, r}, whole, v, k)],
+                              t->tolerance))
                     return false;
         }
     }

@@ -1,0 +1,137 @@
+/* Ranks whose parts are not of one size, since their number does not divide an extent, against the serial program: a
+ * step with a table, products and a gather, right and with one thing wrong, judged and run. */
+#include <string.h>
+
+#include "tests/support/plain.h"
+#include "tests/support/rank_trial.h"
+
+static weft_context *context;
+
+/* Rows of the table, and columns of u, by rank. */
+typedef struct cut {
+    int nranks, rows[MOST_RANKS], columns[MOST_RANKS];
+} cut;
+
+static const cut cuts[] = {
+    {2, {5, 3}, {3, 2}}, {3, {3, 3, 2}, {1, 2, 2}}, {2, {4, 4}, {4, 1}}, {4, {2, 1, 3, 2}, {2, 2, 1, 2}}};
+
+static int sum_of(const int *list, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += list[i];
+    return sum;
+}
+
+static void put_vars(trial *t, char *b, int rows, int columns, bool placed) {
+    const char *first = placed ? ", dist: {mesh: 0, dims_mapping: [0, -1]}" : "";
+    const char *second = placed ? ", dist: {mesh: 0, dims_mapping: [-1, 0]}" : "";
+    put(t, b, "blocks:\n- idx: 0\n  vars:\n    i: {int64: [6], persistable: true}\n");
+    put(t, b, "    t: {float32: [%d, 3], persistable: true%s}\n    u: {float32: [3, %d], persistable: true%s}\n", rows,
+        first, columns, second);
+    put(t, b, "    v: {float32: [%d, 2], persistable: true%s}\n", columns, first);
+    put(t, b, "    o: {float32: [6, 2], persistable: true}\n    m: {float32: [6], persistable: true}\n");
+    put(t, b, "    n: {float32: [1], persistable: true}\n    rate: {float32: [1], persistable: true}\n");
+    put(t, b, "    e: {float32: [6, 3]}\n    de: {float32: [6, 3]}\n    dt: {float32: [%d, 3]}\n", rows);
+    put(t, b, "    g: {float32: [6, %d]}\n    r: {float32: [6, %d]}\n    dr: {float32: [6, %d]}\n", columns, columns,
+        columns);
+    put(t, b, "    dg: {float32: [6, %d]}\n    du: {float32: [3, %d]}\n    dv: {float32: [%d, 2]}\n", columns, columns,
+        columns);
+    put(t, b, "    y: {float32: [6, 2]}\n");
+    put(t, b, "    s: {float32: [6]}\n    k: {float32: [1]}\n");
+}
+
+static void put_sum(trial *t, char *b, bool is_rank, const char *var) {
+    if (is_rank) put(t, b, "  - {c_allreduce_sum: {X: %s}, out: {Out: %s}, attrs: {ring_id: 0}}\n", var, var);
+}
+
+/* `start`: of the rank's rows, -1: the serial program. */
+static void put_step(trial *t, char *b, int start) {
+    bool is_rank = start >= 0;
+    const char *table = is_rank ? "c_embedding" : "lookup_table_v2";
+    char more[60] = "";
+    if (is_rank) snprintf(more, sizeof more, ", attrs: {start_index: !long %d}", start);
+    put(t, b, "  ops:\n  - {%s: {W: t, Ids: i}, out: {Out: e}%s}\n", table, more);
+    put_sum(t, b, is_rank, "e");
+    put(t, b, "  - {matmul_v2: {X: e, \"Y\": u}, out: {Out: g}}\n  - {tanh: {X: g}, out: {Out: r}}\n");
+    put(t, b, "  - {matmul_v2: {X: r, \"Y\": v}, out: {Out: y}}\n");
+    put_sum(t, b, is_rank, "y");
+    put(t, b, "  - {assign: {X: y}, out: {Out: o}}\n");
+    put(t, b, "  - {reduce_sum: {X: r}, out: {Out: s}, attrs: {dim: [1], keep_dim: false, reduce_all: false}}\n");
+    put_sum(t, b, is_rank, "s");
+    put(t, b, "  - {assign: {X: s}, out: {Out: m}}\n");
+    put(t, b, "  - {squared_l2_norm: {X: u}, out: {Out: k}}\n");
+    put_sum(t, b, is_rank, "k");
+    put(t, b, "  - {assign: {X: k}, out: {Out: n}}\n");
+    put(t, b, "  - {matmul_v2_grad: {X: r, \"Y\": v, Out@GRAD: o}, out: {X@GRAD: dr, Y@GRAD: dv}}\n");
+    put(t, b, "  - {tanh_grad: {Out: r, Out@GRAD: dr}, out: {X@GRAD: dg}}\n");
+    put(t, b, "  - {matmul_v2_grad: {X: e, \"Y\": u, Out@GRAD: dg}, out: {X@GRAD: de, Y@GRAD: du}}\n");
+    put_sum(t, b, is_rank, "de");
+    put(t, b, "  - {%s_grad: {W: t, Ids: i, Out@GRAD: de}, out: {W@GRAD: dt}%s}\n", table, more);
+    for (const char *c = "uvt"; *c; c++)
+        put(t, b, "  - {sgd: {Param: %c, LearningRate: rate, Grad: d%c}, out: {ParamOut: %c}}\n", *c, *c, *c);
+}
+
+static void write_rank(trial *t, const cut *c, int rank) {
+    char *b = t->ranks[rank];
+    int n = c->nranks;
+    t->at = 0;
+    put(t, b, "weft: 1\nrank: %d\nrings: {0: [", rank);
+    for (int i = 0; i < n; i++) put(t, b, "%s%d", i ? ", " : "", i);
+    put(t, b, "]}\nmeshes:\n- {shape: [%d], ids: [", n);
+    for (int i = 0; i < n; i++) put(t, b, "%s%d", i ? ", " : "", i);
+    put(t, b, "], dims: [mp]}\n");
+    put_vars(t, b, c->rows[rank], c->columns[rank], true);
+    put_step(t, b, sum_of(c->rows, rank));
+}
+
+#define SUM(var) "  - {c_allreduce_sum: {X: " var "}, out: {Out: " var "}, attrs: {ring_id: 0}}\n"
+#define REDUCE(type, more)                                                                                             \
+    "  - {" type ": {X: r}, out: {Out: s}, attrs: {dim: [1], keep_dim: false, reduce_all: false}}\n" more
+
+static const struct {
+    const char *from, *to;
+    bool equal;
+} changes[] = {
+    {"", "", true},
+    {SUM("e"), "", false},
+    {SUM("y"), "", false},
+    {SUM("s"), "", false},
+    {SUM("k"), "", false},
+    {SUM("de"), "", false},
+    {SUM("y"), SUM("y") SUM("y"), false},
+    {"start_index: !long ", "start_index: !long 1", false},
+    {REDUCE("reduce_sum", SUM("s")),
+     REDUCE("reduce_mean", "  - {c_allreduce_avg: {X: s}, out: {Out: s}, attrs: {ring_id: 0}}\n"), false},
+};
+
+static void try_change(const cut *c, size_t i) {
+    static trial t;
+    char what[400], words[100] = "";
+    bool changed = false, mean = strstr(changes[i].to, "reduce_mean") != NULL;
+    t.nranks = c->nranks;
+    t.tolerance = 1e-5;
+    for (int r = 0; r < c->nranks; r++) {
+        write_rank(&t, c, r);
+        changed |= trial_replace(t.ranks[r], changes[i].from, changes[i].to);
+    }
+    t.at = 0;
+    put(&t, t.serial, "weft: 1\n");
+    put_vars(&t, t.serial, sum_of(c->rows, c->nranks), sum_of(c->columns, c->nranks), false);
+    put_step(&t, t.serial, -1);
+    if (mean) (void)trial_replace(t.serial, "reduce_sum", "reduce_mean");
+    snprintf(what, sizeof what, "%d ranks, %d columns on the first: %s -> %s", c->nranks, c->columns[0],
+             changes[i].from, changes[i].to);
+    check(changed, "%s: there is no such text", what);
+    trial_run(context, &t);
+    check(t.equal == changes[i].equal, "%s: expected it to be %s", what, changes[i].equal ? "equal" : "different");
+    check(t.proved == changes[i].equal, "%s: expected it to be %s: %s", what, changes[i].equal ? "proved" : "refused",
+          t.words);
+    if (i == 0 && c == cuts) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+}
+
+int main(void) {
+    must(weft_context_create(NULL, &context));
+    for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
+        for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) try_change(&cuts[k], i);
+    weft_context_destroy(context);
+    return report_checks();
+}
