@@ -103,6 +103,10 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
 static inline int lift_dim(int along) {
     return along < 0 ? along : along % ALONG_UNEVEN;
 }
+bool lift_has_dim(const lifter *l, const lifted *x, int d); /* it is cut along it, evenly or not */
+/* The number of the partition into these extents (LIFT_RANKS of them, the first n are used), from 1 on; 0: there are
+ * too many. */
+int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total);
 bool lift_has_uneven(const lifter *l, const lifted *x);
 /* Where the part of `along` begins that coordinate `at` has of a dimension, and its extent; *extent 0: it is even. */
 int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_extent);
@@ -129,6 +133,8 @@ void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *mad
 /* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;
  * TERM_NONE: nothing that goes with it. */
 uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* That collective of `rank`; NULL: there is none. */
+const collective *lift_members_collective(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
 /* The first result of that collective of `rank`; TERM_NONE: there is none. */
 uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
 /* The first output of the collective that has output `id`, by which ranks find what belongs together; TERM_NONE: it is
@@ -172,6 +178,9 @@ WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted 
 
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+
+/* lift_unequal.c: an all-to-all of unequal pieces. */
+WEFT_MUST_USE weft_status lift_unequal(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
 /* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

@@ -5,6 +5,7 @@
  * All members must have the same value, as parts or shares of one family: else their sum is a sum of different values,
  * which is followed only where each is the same on all ranks. */
 #include "proof/equivalence/lift.h"
+#include "proof/schedule/schedule.h"
 
 /* --- which collectives belong together ---------------------------------------------------------------------------- */
 
@@ -96,10 +97,15 @@ uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id) {
     return TERM_NONE;
 }
 
-uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+const collective *lift_members_collective(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
     uint32_t at = l->record[self][id];
-    if (!at || lift_members_argument(l, self, id, axes, rank) == TERM_NONE) return TERM_NONE;
-    return partner_of(l, self, at - 1, rank)->result;
+    if (!at || (rank != self && lift_members_argument(l, self, id, axes, rank) == TERM_NONE)) return NULL;
+    return rank == self ? &l->outputs[self].collectives[at - 1] : partner_of(l, self, at - 1, rank);
+}
+
+uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    const collective *c = lift_members_collective(l, self, id, axes, rank);
+    return c ? c->result : TERM_NONE;
 }
 
 /* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
@@ -263,7 +269,10 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     uint32_t argument = term_args(l->t, of)[0].term;
     const lifted x = l->known[rank][argument];
     int last = l->t->items[argument].ndim - 1;
-    if (is_one_of(op, "alltoall", "all_to_all")) return lift_all_to_all(l, rank, id, op, out);
+    if (is_one_of(op, "alltoall", "all_to_all")) {
+        TRY(lift_all_to_all(l, rank, id, op, out));
+        return out->state != LIFT_UNKNOWN || exchange_is_even(op) ? NULL : lift_unequal(l, rank, id, op, out);
+    }
     if (lift_is_open(&x)) return *out = x, NULL;
     bool cuts = op_is(op, "c_split");
     if (!cuts && !l->record[rank][id]) return NULL;

@@ -64,6 +64,12 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
 
 /* --- uneven parts ------------------------------------------------------------------------------------------------- */
 
+bool lift_has_dim(const lifter *l, const lifted *x, int d) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (lift_dim(x->along[i]) == d) return true;
+    return false;
+}
+
 bool lift_has_uneven(const lifter *l, const lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (x->along[i] >= ALONG_UNEVEN) return true;
@@ -80,8 +86,7 @@ int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_ex
     return first;
 }
 
-/* The number of that partition, from 1 on; 0: there are too many. */
-static int find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total) {
+int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total) {
     partitions *p = l->uneven;
     for (size_t i = 0; i < p->count; i++)
         if (p->items[i].total == total && memcmp(p->items[i].extent, extent, n * sizeof *extent) == 0)
@@ -111,7 +116,7 @@ static int how_cut(const lifter *l, const weft_var *serial, size_t axis, size_t 
     if (even) return 0;
     for (int64_t i = 0; i < l->grid.extent[axis]; i++)
         if (!extent[i]) return -1;
-    int number = total == serial->dims[d] ? find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
+    int number = total == serial->dims[d] ? lift_find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
     return number ? ALONG_UNEVEN * number : -1;
 }
 

@@ -34,6 +34,20 @@ static uint32_t find_argument(const list_op *o, size_t rank, size_t argument) {
     return term_args(t, of)[argument].term;
 }
 
+bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v) {
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        if (!(axes >> k & 1)) {
+            if (x->along[k] >= ALONG_UNEVEN) return false;
+            continue;
+        }
+        if (x->along[k] == ALONG_SHARE) return false;
+        v->offset += v->step[k] * l->grid.at[rank][k];
+        v->step[k] = 0;
+        x->along[k] = ALONG_SAME;
+    }
+    return true;
+}
+
 /* What the member at `place` gets: its view, with the offset for that member; false: *out says why not. */
 static bool view_at(const list_op *o, size_t place, lifted *out_held, view *v, lifted *out) {
     lifter *l = o->l;
@@ -46,43 +60,31 @@ static bool view_at(const list_op *o, size_t place, lifted *out_held, view *v, l
     const int64_t *dims = term_dims(l->t, id, &ndim);
     if (!dims || !lift_view_of_part(l, x, (size_t)o->ring->ranks[member], ndim, dims, v)) return false;
     *out_held = *x;
-    for (size_t k = 0; k < l->grid.naxes; k++) {
-        if (!(o->axes >> k & 1)) {
-            if (x->along[k] >= ALONG_UNEVEN) return false;
-            continue;
-        }
-        if (x->along[k] == ALONG_SHARE) return false;
-        v->offset += v->step[k] * l->grid.at[o->ring->ranks[member]][k];
-        v->step[k] = 0;
-        out_held->along[k] = ALONG_SAME;
-    }
-    return true;
+    return lift_of_member(l, o->axes, (size_t)o->ring->ranks[member], out_held, v);
 }
 
-/* Offsets of what members get, as steps along the ring's axes; false: they are not even. */
-static bool find_steps(const list_op *o, const int64_t *offsets, view *v) {
-    const grid *g = &o->l->grid;
-    size_t n = (size_t)o->ring->nranks, origin = n;
+bool lift_find_steps(const lifter *l, const ring *r, uint32_t axes, const int64_t *offsets, view *v) {
+    const grid *g = &l->grid;
+    size_t n = (size_t)r->nranks, origin = n;
     for (size_t i = 0; i < n && origin == n; i++) {
         bool at_zero = true;
-        for (size_t k = 0; k < g->naxes; k++)
-            at_zero = at_zero && (!(o->axes >> k & 1) || !g->at[o->ring->ranks[i]][k]);
+        for (size_t k = 0; k < g->naxes; k++) at_zero = at_zero && (!(axes >> k & 1) || !g->at[r->ranks[i]][k]);
         if (at_zero) origin = i;
     }
     if (origin == n) return false;
     v->offset = offsets[origin];
     for (size_t i = 0; i < n; i++) {
-        const int64_t *at = g->at[o->ring->ranks[i]];
+        const int64_t *at = g->at[r->ranks[i]];
         for (size_t k = 0; k < g->naxes; k++) {
             int64_t others = 0;
-            for (size_t m = 0; m < g->naxes; m++) others += m != k && (o->axes >> m & 1) ? at[m] : 0;
-            if ((o->axes >> k & 1) && at[k] == 1 && others == 0) v->step[k] = offsets[i] - offsets[origin];
+            for (size_t m = 0; m < g->naxes; m++) others += m != k && (axes >> m & 1) ? at[m] : 0;
+            if ((axes >> k & 1) && at[k] == 1 && others == 0) v->step[k] = offsets[i] - offsets[origin];
         }
     }
     for (size_t i = 0; i < n; i++) {
         int64_t offset = v->offset;
         for (size_t k = 0; k < g->naxes; k++)
-            if (o->axes >> k & 1) offset += v->step[k] * g->at[o->ring->ranks[i]][k];
+            if (axes >> k & 1) offset += v->step[k] * g->at[r->ranks[i]][k];
         if (offset != offsets[i]) return false;
     }
     return true;
@@ -99,7 +101,7 @@ static weft_status join(const list_op *o, uint32_t id, lifted *held, int64_t *of
         if (i == 0) first = v;
         offsets[i] = v.offset;
     }
-    if (!find_steps(o, offsets, &first)) return NULL;
+    if (!lift_find_steps(l, o->ring, o->axes, offsets, &first)) return NULL;
     lifted made = held[0];
     for (size_t k = 0; k < l->grid.naxes; k++)
         if ((o->axes >> k & 1) && first.step[k]) made.along[k] = 0;

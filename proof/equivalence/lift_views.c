@@ -176,7 +176,7 @@ static size_t distance(const lifter *l, const whole *made, const lifted *as, con
     enum { MOST_MOVED = 2 * LIFT_AXES + 1 };
     size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS, n;
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (as->along[k] != hint->along[k]) moved += dims[as->along[k]] == 1 ? 2 : 1;
+        if (as->along[k] != hint->along[k] && as->along[k] >= 0) moved += dims[as->along[k]] == 1 ? 2 : 1;
     const int64_t *extents = term_dims(l->t, made->term, &n);
     bool has_shape = extents && l->shapes[find_shape(l, ndim, extents)];
     return (2 * levels + !has_shape) * MOST_MOVED + moved;
@@ -190,7 +190,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
     const lifted hint = *x;
     uint32_t cut = 0;
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (hint.along[k] >= 0) cut |= UINT32_C(1) << k;
+        if (hint.along[k] >= 0 && (own.step[k] || l->grid.extent[k] == 1)) cut |= UINT32_C(1) << k;
     *out_found = false;
     if ((cut && ndim == 0) || !view_split(&own, ndim, dims, first)) return NULL;
     do {
@@ -198,7 +198,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
         whole made = {.levels = v.n};
         lifted as = hint;
         for (size_t k = 0; k < l->grid.naxes; k++)
-            if (cut >> k & 1) as.along[k] = (int8_t)pick[k];
+            if (hint.along[k] >= 0) as.along[k] = cut >> k & 1 ? (int8_t)pick[k] : ALONG_SAME;
         int64_t extents[WEFT_MAX_RANK];
         lift_extents(l, &as, ndim, dims, extents);
         TRY(term_of_view(l, &v, ndim, extents, &made));
@@ -227,6 +227,13 @@ weft_status lift_settle(lifter *l, uint32_t id, lifted *x) {
     bool found;
     TRY(find_whole(l, &own, ndim, dims, &found, &made, &all));
     if (found && (all.is_named || all.levels < now.n)) *x = made;
+    return NULL;
+}
+
+weft_status lift_view_term(lifter *l, const view *v, size_t ndim, const int64_t *dims, uint32_t *out) {
+    whole all;
+    TRY(term_of_view(l, v, ndim, dims, &all));
+    *out = all.term;
     return NULL;
 }
 

@@ -259,34 +259,57 @@ bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v) {
     return true;
 }
 
-/* `next` behind `v`, as one; both are cut where their dimensions end, and `d` has one level in each. */
-static bool adjoin(view *v, const size_t *first, const view *next, size_t d) {
-    size_t at = first[d];
-    if (v->n != next->n || v->base != next->base || first[d + 1] != at + 1) return false;
-    if (next->stride[at] != v->stride[at] || next->offset != v->offset + v->extent[at] * v->stride[at]) return false;
+/* Cuts the view where its dimensions end; dimension `axis` has one level then, of that stride where it is of one
+ * element.
+ */
+static bool split_for(view *v, size_t ndim, const int64_t *dims, size_t axis, int64_t stride, size_t *first) {
+    if (!view_split(v, ndim, dims, first)) return false;
+    if (first[axis] == first[axis + 1]) {
+        if (!view_insert(v, first[axis], 1, stride)) return false;
+        for (size_t d = axis + 1; d <= ndim; d++) first[d]++;
+    }
+    return first[axis + 1] == first[axis] + 1;
+}
+
+/* The stride of a dimension that has one level; 0: it has none. */
+static int64_t stride_of(const view *v, size_t ndim, const int64_t *dims, size_t axis) {
+    view cut = *v;
+    size_t first[WEFT_MAX_RANK + 1];
+    return view_split(&cut, ndim, dims, first) && first[axis + 1] > first[axis] ? cut.stride[first[axis + 1] - 1] : 0;
+}
+
+bool view_adjoin(view *v, size_t ndim, int64_t *dims, const view *other, const int64_t *other_dims, size_t axis) {
+    view next = *other;
+    size_t first[WEFT_MAX_RANK + 1], next_first[WEFT_MAX_RANK + 1];
+    int64_t stride = stride_of(v, ndim, dims, axis);
+    if (!stride) stride = stride_of(other, ndim, other_dims, axis);
+    if (!stride) stride = other->offset - v->offset; /* both are of one element */
+    if (!split_for(v, ndim, dims, axis, stride, first) || !split_for(&next, ndim, other_dims, axis, stride, next_first))
+        return false;
+    size_t at = first[axis];
+    if (v->n != next.n || v->base != next.base || memcmp(v->step, next.step, sizeof v->step) != 0) return false;
+    if (next.stride[at] != v->stride[at] || next.offset != v->offset + v->extent[at] * v->stride[at]) return false;
     for (size_t i = 0; i < v->n; i++)
-        if (i != at && (v->extent[i] != next->extent[i] || v->stride[i] != next->stride[i])) return false;
-    v->extent[at] += next->extent[at];
+        if (i != at && (v->extent[i] != next.extent[i] || v->stride[i] != next.stride[i])) return false;
+    v->extent[at] += next.extent[at];
+    dims[axis] += other_dims[axis];
+    view_merge(v);
     return true;
 }
 
 /* Pieces that are not of one extent along the axis, each behind the one before in what they are of. */
 static bool view_of_uneven(const terms *t, const view_joint *j, view *out) {
-    size_t first[WEFT_MAX_RANK + 1], ndim, axis = (size_t)j->axis;
+    int64_t all[WEFT_MAX_RANK];
     for (size_t i = 0; i < j->n; i++) {
         view v;
+        size_t ndim;
         uint32_t piece = term_args(t, j->of)[i].term;
         const int64_t *dims = term_dims(t, piece, &ndim);
-        if (!view_of_term(t, piece, &v) || !view_split(&v, ndim, dims, first)) return false;
-        if (first[axis] == first[axis + 1]) { /* one element: as far from the next as the others' are */
-            if (i == 0 || out->n <= first[axis] || !view_insert(&v, first[axis], 1, out->stride[first[axis]]))
-                return false;
-            first[axis + 1]++;
-        }
-        if (i && !adjoin(out, first, &v, axis)) return false;
-        if (i == 0) *out = v;
+        if (!view_of_term(t, piece, &v) || (i && !view_adjoin(out, ndim, all, &v, dims, (size_t)j->axis))) return false;
+        if (i) continue;
+        *out = v;
+        memcpy(all, dims, ndim * sizeof *dims);
     }
-    view_merge(out);
     return true;
 }
 

@@ -42,6 +42,9 @@ bool view_move(const terms *t, uint32_t id, view *v);
 bool view_joint_of(const terms *t, uint32_t id, view_joint *out);
 /* The pieces, of which `v` is the first and all begin at these offsets, as one view; false: they are none. */
 bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
+/* `other` behind `v` along a dimension, as one; `dims` become its extents. False: it is not there in what they are of.
+ */
+bool view_adjoin(view *v, size_t ndim, int64_t *dims, const view *other, const int64_t *other_dims, size_t axis);
 /* Of itself, if it is not moved. False: its extents are not known. */
 bool view_of_term(const terms *t, uint32_t id, view *out);
 /* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. Where it is cut unevenly the
@@ -50,6 +53,13 @@ bool view_of_term(const terms *t, uint32_t id, view *out);
 bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndim, const int64_t *dims, view *out);
 /* What ranks whose part, of the extents of `id`, is the view have parts of; of *x says along which axes it is cut. */
 WEFT_MUST_USE weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_found, lifted *x);
+/* The term of the view, under these extents. */
+WEFT_MUST_USE weft_status lift_view_term(lifter *l, const view *v, size_t ndim, const int64_t *dims, uint32_t *out);
+/* lift_lists.c. Makes of the view of what ranks hold as `x` that of one of them, along the axes; *x says how the others
+ * have theirs. False: it has a share. */
+bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v);
+/* The offsets of what members of a ring have, as steps along its axes; false: they are not even. */
+bool lift_find_steps(const lifter *l, const ring *r, uint32_t axes, const int64_t *offsets, view *v);
 /* The view as a term, of one dimension. */
 WEFT_MUST_USE weft_status view_term(terms *t, const view *v, uint32_t *out);
 

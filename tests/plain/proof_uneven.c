@@ -128,10 +128,106 @@ static void try_change(const cut *c, size_t i) {
     if (i == 0 && c == cuts) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
 }
 
+/* --- rows dealt out otherwise --------------------------------------------------------------------------------------
+ */
+
+/* Rows of x by rank, and of y; to[0] 0: y is whole on all. */
+typedef struct deal {
+    int nranks, from[MOST_RANKS], to[MOST_RANKS];
+    bool turned, shifted; /* the ring lists its ranks the other way round; the first rank gives a row less to itself */
+} deal;
+
+enum { WIDTH = 2 };
+
+/* Rows that rank i gives to rank j. */
+static int overlap(const deal *d, int i, int j) {
+    if (!d->to[0]) return d->from[i];
+    int begin = sum_of(d->from, i), end = begin + d->from[i], to = sum_of(d->to, j), to_end = to + d->to[j];
+    if (to > begin) begin = to;
+    if (to_end < end) end = to_end;
+    return end > begin ? end - begin : 0;
+}
+
+static void put_ints(trial *t, char *b, const char *before, const int *list, int n, const char *after) {
+    put(t, b, "%s", before);
+    for (int i = 0; i < n; i++) put(t, b, "%s%d", i ? ", " : "", list[i]);
+    put(t, b, "%s", after);
+}
+
+/* False: a rank gives what it has not. */
+static bool write_deal(trial *t, const deal *d, int rank) {
+    char *b = t->ranks[rank];
+    int n = d->nranks, given[MOST_RANKS] = {0}, got[MOST_RANKS] = {0}, members[MOST_RANKS], ids[MOST_RANKS];
+    int whole = sum_of(d->from, n), all = d->to[0] ? d->from[rank] : n * d->from[rank];
+    for (int i = 0; i < n; i++) {
+        ids[i] = i;
+        members[i] = d->turned ? n - 1 - i : i;
+        given[i] = overlap(d, rank, i);
+        got[i] = overlap(d, i, rank);
+    }
+    if (d->shifted && rank == 0) given[0]--, given[1]++;
+    if (d->shifted && rank == 0) got[0]--;
+    if (d->shifted && rank == 1) got[0]++;
+    if (given[0] < 0 || sum_of(given, n) != all) return false;
+    t->at = 0;
+    put(t, b, "weft: 1\nrank: %d\n", rank);
+    put_ints(t, b, "rings: {0: [", members, n, "]}\nmeshes:\n");
+    put(t, b, "- {shape: [%d], ", n);
+    put_ints(t, b, "ids: [", ids, n, "], dims: [mp]}\nblocks:\n- idx: 0\n  vars:\n");
+    put(t, b, "    x: {float32: [%d, %d], persistable: true, dist: {mesh: 0, dims_mapping: [0, -1]}}\n", d->from[rank],
+        WIDTH);
+    put(t, b, "    y: {float32: [%d, %d], persistable: true%s}\n", d->to[0] ? d->to[rank] : whole, WIDTH,
+        d->to[0] ? ", dist: {mesh: 0, dims_mapping: [0, -1]}" : "");
+    put(t, b, "    a: {float32: [%d, %d]}\n    r: {float32: [%d, %d]}\n  ops:\n  - {concat: {X: [", all, WIDTH,
+        sum_of(got, n), WIDTH);
+    for (int i = 0; i < (d->to[0] ? 1 : n); i++) put(t, b, "%sx", i ? ", " : "");
+    put(t, b, "]}, out: {Out: a}, attrs: {axis: 0}}\n  - {all_to_all: {x: a}, out: {out: r}, attrs: {ring_id: 0, ");
+    put_ints(t, b, "in_splits: !longs [", given, n, "], ");
+    put_ints(t, b, "out_splits: !longs [", got, n, "]}}\n  - {assign: {X: r}, out: {Out: y}}\n");
+    return sum_of(got, n) == (d->to[0] ? d->to[rank] : whole);
+}
+
+static void try_deal(const deal *d, int *nproved) {
+    static trial t;
+    char what[200], words[100] = "";
+    int whole = sum_of(d->from, d->nranks);
+    t.nranks = d->nranks;
+    t.tolerance = 0;
+    for (int r = 0; r < d->nranks; r++)
+        if (!write_deal(&t, d, r)) return;
+    t.at = 0;
+    put(&t, t.serial, "weft: 1\nblocks:\n- idx: 0\n  vars:\n    x: {float32: [%d, %d], persistable: true}\n", whole,
+        WIDTH);
+    put(&t, t.serial, "    y: {float32: [%d, %d], persistable: true}\n  ops:\n", whole, WIDTH);
+    put(&t, t.serial, "  - {assign: {X: x}, out: {Out: y}}\n");
+    snprintf(what, sizeof what, "%d ranks: %d, %d.. rows become %d, %d..%s%s", d->nranks, d->from[0], d->from[1],
+             d->to[0], d->to[1], d->turned ? ", turned" : "", d->shifted ? ", shifted" : "");
+    trial_run(context, &t);
+    check(t.proved == t.equal, "%s: %s: %s", what, t.equal ? "equal, and not proved" : "proved, and not equal",
+          t.words);
+    if (t.proved && !*nproved) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+    *nproved += t.proved;
+}
+
+static void try_deals(void) {
+    int nproved = 0;
+    for (int i = 0; i < 5 * 6 * 2; i++) {
+        int k = i % 5 + 1, m = i / 5 % 6, turned = i / 30;
+        try_deal(&(deal){2, {k, 6 - k}, {m, m ? 6 - m : 0}, turned, false}, &nproved);
+        try_deal(&(deal){2, {k, 6 - k}, {m, m ? 6 - m : 0}, turned, true}, &nproved);
+    }
+    for (int i = 0; i < 4 * 4 * 4; i++) {
+        int k = i % 4 + 1, m = i / 4 % 4 + 1, n = i / 16 + 1;
+        try_deal(&(deal){3, {k, n, 4}, {m, 1, k + n + 3 - m}, false, false}, &nproved);
+    }
+    check(nproved == 94, "%d are proved, expected 94", nproved);
+}
+
 int main(void) {
     must(weft_context_create(NULL, &context));
     for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) try_change(&cuts[k], i);
+    try_deals();
     weft_context_destroy(context);
     return report_checks();
 }
