@@ -103,7 +103,8 @@ typedef struct letters {
     const cut_inputs *in;
     rule rule;
     bool is_grad;
-    int uneven; /* how the letter is cut; -1: not known yet */
+    int uneven;     /* how the letter is cut */
+    int64_t extent; /* where it is cut unevenly: the rank's, which all that have the letter must have */
 } letters;
 
 static bool is_type(const char *name_text, const char *type, size_t nbytes) {
@@ -377,7 +378,9 @@ static bool agrees(letters *of, const place *p, int *letter) {
     int own = p->cut < p->ndim ? letter_of(of, p, p->cut) : NONE;
     if (own == NONE || (*letter != NONE && (*letter != own || of->uneven != p->uneven))) return false;
     *letter = own;
+    if (p->uneven && (!p->dims || (of->uneven && of->extent != p->dims[p->cut]))) return false;
     of->uneven = p->uneven;
+    if (p->uneven) of->extent = p->dims[p->cut];
     return true;
 }
 
@@ -422,6 +425,9 @@ bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean) 
     *out = of.rule.flags & IS_STEP && is_apart(&p) ? ALONG_SAME : ALONG_SHARE;
     if (*out == ALONG_SAME) return true;
     for (int d = 0; d < p.ndim; d++)
-        if (letter_of(&of, &p, d) == letter) return *out = (int8_t)(d + of.uneven), true;
+        if (letter_of(&of, &p, d) == letter) {
+            *out = (int8_t)(d + of.uneven);
+            return !of.uneven || (p.dims && p.dims[d] == of.extent);
+        }
     return sums || of.is_grad;
 }
