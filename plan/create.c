@@ -59,6 +59,7 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     TRY_DONE(plan_keep_values(&b));
     TRY_DONE(plan_find_roots(&b));
     TRY_DONE(plan_list_accesses(&b));
+    TRY_DONE(plan_advance_updates(&b));
     TRY_DONE(plan_order_accesses(&b));
     TRY_DONE(plan_lay_out(&b));
     TRY_DONE(finish(&b));

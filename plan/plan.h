@@ -54,7 +54,7 @@ struct weft_plan {
     weft_program *program; /* the plan's own: names, attrs, rings */
     int nstreams;
     const char *const *stream_names; /* [0] is "compute" */
-    plan_instr *instrs;              /* in program order */
+    plan_instr *instrs;              /* in program order, but for updates (updates.c) */
     size_t ninstrs;
     plan_value *values;
     size_t nvalues;

@@ -6,9 +6,11 @@
  * its leaves have came too early. O(log n) an access. Who reads and writes what is found here once more, from the plan
  * alone: the planner's waits are on trial.
  *
- * A plan by bytes cannot show a race, however late an op is: that is what its waits are for. In a plan whose launches
- * are in another order than the program, values share memory as the launches let them, so there bytes of different
- * values are different bytes, and only the program's order is looked at. */
+ * A plan by bytes cannot show a race, however late an op is: that is what its waits are for. Updates that it moved to
+ * their gradients share memory as its own order lets them, and conflict with nothing that they passed: there the plan's
+ * order counts. In a plan of given waits whose launches are in another order than the program, values share memory as
+ * the launches let them, so there bytes of different values are different bytes, and only the program's order is looked
+ * at. */
 #include <stdlib.h>
 
 #include "base/points.h"
@@ -113,7 +115,8 @@ static weft_status find_order(null_plan *p, arena *scratch) {
     size_t n = p->plan->ninstrs;
     place *places = ARENA_ARRAY(scratch, place, n + 1);
     if (!places) return base_out_of_memory();
-    for (size_t i = 0; i < n; i++) places[i] = (place){p->plan->instrs[i].op_index, (uint32_t)i};
+    for (size_t i = 0; i < n; i++)
+        places[i] = (place){p->plan->given_waits ? p->plan->instrs[i].op_index : 0, (uint32_t)i};
     if (n > 1) qsort(places, n, sizeof *places, compare_places);
     for (size_t i = 0; i < n; i++) p->order[i] = places[i].instr;
     return NULL;
@@ -133,7 +136,7 @@ weft_status null_find_accesses(weft_executor *x, null_plan *p) {
     arena scratch;
     arena_init(&scratch, &x->context->allocator);
     weft_status status = find_order(p, &scratch);
-    if (!status) status = find_leaves(p, l.count, !is_in_program_order(p->plan), &scratch);
+    if (!status) status = find_leaves(p, l.count, p->plan->given_waits && !is_in_program_order(p->plan), &scratch);
     arena_fini(&scratch);
     return status;
 }

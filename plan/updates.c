@@ -1,0 +1,126 @@
+/* updates.c: an optimizer's update runs as soon as its gradient is complete, not behind all of the backward pass: the
+ * gradient is still in the cache, as is the parameter that the gradient's op read, and the gradient's memory is free
+ * for the next one.
+ *
+ * An update moves to right behind the last instruction before it that it conflicts with: that touches a buffer that the
+ * update writes, or writes one that it reads. So what every instruction finds in memory is what it would find in
+ * program order. It stays where that instruction is on another stream (a gradient that is being reduced): waiting for
+ * it there and then would hold up what is to run meanwhile. Small updates stay too: they gain nothing, and would come
+ * between neighbours that may take turns. Not in an order that somebody else derived. */
+#include "plan/builder.h"
+
+enum { NONE = -1, SMALL_NBYTES = 64 * 1024 };
+
+typedef struct mover {
+    plan_builder *b;
+    int32_t *last_touch, *last_write;  /* by root: the latest instruction so far */
+    int32_t *behind;                   /* by instruction: the one that it moves behind; NONE: it stays */
+    int32_t *first_moved, *next_moved; /* by instruction: those that move behind it, in program order */
+} mover;
+
+/* The last instruction before `i` that touches what it writes or writes what it touches. */
+static int32_t last_conflict(const mover *m, size_t i) {
+    const plan_builder *b = m->b;
+    int32_t last = NONE;
+    for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
+        int32_t root = b->root_of[b->accesses[k].value];
+        int32_t before = b->accesses[k].is_write ? m->last_touch[root] : m->last_write[root];
+        if (before > last) last = before;
+    }
+    return last;
+}
+
+static void note_accesses(const mover *m, size_t i) {
+    const plan_builder *b = m->b;
+    for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++) {
+        int32_t root = b->root_of[b->accesses[k].value];
+        m->last_touch[root] = (int32_t)i;
+        if (b->accesses[k].is_write) m->last_write[root] = (int32_t)i;
+    }
+}
+
+static bool may_move(const plan_builder *b, size_t i) {
+    const plan_instr *instr = &b->instrs[i];
+    int64_t nbytes = 0;
+    if (!(instr->schema->effects & OP_OPTIMIZER) || instr->guard >= 0) return false;
+    for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++)
+        nbytes += b->values[b->accesses[k].value].nbytes;
+    return nbytes >= SMALL_NBYTES;
+}
+
+static void find_moves(mover *m, size_t *out_nmoves) {
+    plan_builder *b = m->b;
+    *out_nmoves = 0;
+    for (size_t i = 0; i < b->ninstrs; i++) {
+        int32_t after = may_move(b, i) ? last_conflict(m, i) : NONE;
+        bool moves = after != NONE && (size_t)after + 1 < i && b->instrs[after].stream == b->instrs[i].stream;
+        m->behind[i] = moves ? after : NONE;
+        *out_nmoves += moves;
+        note_accesses(m, i);
+    }
+}
+
+/* Lists of those that move behind the same instruction: filled from the last, so they are in order. */
+static void list_moves(const mover *m) {
+    for (size_t i = 0; i < m->b->ninstrs; i++) m->first_moved[i] = NONE;
+    for (size_t i = m->b->ninstrs; i-- > 0;) {
+        if (m->behind[i] == NONE) continue;
+        m->next_moved[i] = m->first_moved[m->behind[i]];
+        m->first_moved[m->behind[i]] = (int32_t)i;
+    }
+}
+
+/* Instructions and their accesses as they now follow one another. */
+typedef struct reordered {
+    plan_instr *instrs;
+    plan_access *accesses;
+    uint32_t *first_access;
+    size_t count;
+    uint32_t naccesses;
+    int32_t *stream_length;
+} reordered;
+
+static void append(const plan_builder *b, reordered *r, int32_t i) {
+    uint32_t first = b->first_access[i], n = b->first_access[i + 1] - first;
+    plan_instr *instr = &r->instrs[r->count];
+    *instr = b->instrs[i];
+    instr->position = r->stream_length[instr->stream]++;
+    if (n) memcpy(r->accesses + r->naccesses, b->accesses + first, n * sizeof *r->accesses);
+    r->first_access[r->count++] = r->naccesses;
+    r->naccesses += n;
+}
+
+static weft_status move(const mover *m) {
+    plan_builder *b = m->b;
+    reordered r = {.instrs = ARENA_ARRAY(&b->scratch, plan_instr, b->ninstrs),
+                   .accesses = ARENA_ARRAY(&b->scratch, plan_access, b->first_access[b->ninstrs] + 1),
+                   .first_access = ARENA_ARRAY(&b->scratch, uint32_t, b->ninstrs + 1),
+                   .stream_length = ARENA_ARRAY(&b->scratch, int32_t, PLAN_MAX_STREAMS)};
+    if (!r.instrs || !r.accesses || !r.first_access || !r.stream_length) return base_out_of_memory();
+    for (size_t i = 0; i < b->ninstrs; i++) {
+        if (m->behind[i] == NONE) append(b, &r, (int32_t)i);
+        for (int32_t k = m->first_moved[i]; k != NONE; k = m->next_moved[k]) append(b, &r, k);
+    }
+    r.first_access[r.count] = r.naccesses;
+    memcpy(b->instrs, r.instrs, b->ninstrs * sizeof *b->instrs);
+    b->accesses = r.accesses;
+    b->first_access = r.first_access;
+    return NULL;
+}
+
+weft_status plan_advance_updates(plan_builder *b) {
+    mover m = {.b = b};
+    size_t nmoves;
+    if (b->given || !b->ninstrs) return NULL;
+    m.last_touch = ARENA_ARRAY(&b->scratch, int32_t, b->nvalues + 1);
+    m.last_write = ARENA_ARRAY(&b->scratch, int32_t, b->nvalues + 1);
+    m.behind = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
+    m.first_moved = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
+    m.next_moved = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
+    if (!m.last_touch || !m.last_write || !m.behind || !m.first_moved || !m.next_moved) return base_out_of_memory();
+    for (size_t v = 0; v < b->nvalues; v++) m.last_touch[v] = m.last_write[v] = NONE;
+    find_moves(&m, &nmoves);
+    if (!nmoves) return NULL;
+    list_moves(&m);
+    return move(&m);
+}
