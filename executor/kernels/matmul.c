@@ -3,9 +3,10 @@
  * Both operands become batches of matrices: a vector X is a row, a vector Y a column, and transposing a vector changes
  * nothing. Batch dimensions broadcast. Where Y is one matrix for all of X's, the whole batch is one product of tall
  * matrices. Gradients of broadcast operands are added up batch after batch, in order, by the product itself (beta 1).
- */
+ * Those of a batch take turns, pair by pair of matrices, with what follows (softmax_grad). */
 #include "executor/kernels/gemm.h"
 #include "executor/kernels/loops.h"
+#include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
 
 enum { X, Y, DOUT };
@@ -167,8 +168,8 @@ static const void *matrix_at(const batch_job *j, const matrices *m, int64_t item
     return (const char *)m->base + (size_t)index * (j->g.fp64 ? sizeof(double) : sizeof(float));
 }
 
-/* Item `item` of a batch; `goes_on`: the next one follows. */
-static void multiply(const kernel_call *call, const batch_job *j, int64_t item, bool goes_on) {
+/* Item `item` of a batch; the next one follows. */
+static void multiply(const kernel_call *call, const batch_job *j, int64_t item) {
     const product *p = &j->g;
     const void *a = matrix_at(j, &j->a, item), *b = matrix_at(j, &j->b, item);
     void *c = (void *)(uintptr_t)matrix_at(j, &j->c, item);
@@ -179,13 +180,13 @@ static void multiply(const kernel_call *call, const batch_job *j, int64_t item, 
     gemm g = {.m = p->m, .n = p->n, .k = p->k, .a = a, .lda = p->lda, .a_transposed = p->ta, .c = c, .ldc = p->ldc};
     g.b = b, g.ldb = p->ldb, g.b_transposed = p->tb;
     g.alpha = (float)p->alpha, g.beta = (float)p->beta;
-    if (goes_on) g.next_a = matrix_at(j, &j->a, item + 1), g.next_b = matrix_at(j, &j->b, item + 1);
+    if (item + 1 < j->batch->numel) g.next_a = matrix_at(j, &j->a, item + 1), g.next_b = matrix_at(j, &j->b, item + 1);
     gemm_multiply(call, &g);
 }
 
 static void multiply_items(void *arg, int64_t first, int64_t end, int part) {
     (void)part;
-    for (int64_t i = first; i < end; i++) multiply(NULL, arg, i, i + 1 < end);
+    for (int64_t i = first; i < end; i++) multiply(NULL, arg, i);
 }
 
 /* The products of a batch side by side, or, where there are few or they add into each other, one after another, each on
@@ -196,7 +197,7 @@ static void multiply_batch(const kernel_call *call, batch_job *j) {
         parallel_for(call, j->batch->numel, grain_of_products(g->m * g->n * g->k), multiply_items, j);
         return;
     }
-    for (int64_t i = 0; i < j->batch->numel; i++) multiply(call, j, i, i + 1 < j->batch->numel);
+    for (int64_t i = 0; i < j->batch->numel; i++) multiply(call, j, i);
 }
 
 static weft_status run(const kernel_call *c) {
@@ -253,6 +254,15 @@ typedef struct gradient_state {
     size_t result_offset; /* half types: a gradient as fp32, after X, Y and Out@GRAD */
 } gradient_state;
 
+static void gradient_rows(const kernel_call *c, int64_t first, int64_t end);
+
+/* Whether matrix i of the batch stands alone in X, Y and Out, so that all of them split evenly; and there are enough to
+ * share out. */
+static bool has_rows(const kernel_prepare *p, const state *s, weft_dtype dtype) {
+    int64_t n = s->batch.numel;
+    return n > 1 && n >= 2 * p->nthreads && s->x.nbatch == n && s->y.nbatch == n && !dtype_is_half(dtype);
+}
+
 static weft_status prepare_gradient(kernel_prepare *p, const dialect *d) {
     gradient_state *s = KERNEL_STATE(p, gradient_state);
     if (!s) return base_out_of_memory();
@@ -274,6 +284,7 @@ static weft_status prepare_gradient(kernel_prepare *p, const dialect *d) {
         p->workspace_nbytes = (s->result_offset + (size_t)larger) * sizeof(float);
     }
     merge_batch(f);
+    if (has_rows(p, f, x->dtype)) split_rows(p, gradient_rows, f->batch.numel);
     return NULL;
 }
 
@@ -299,26 +310,30 @@ static product product_dy(const state *s) {
     return g;
 }
 
-/* The gradient of operand `side` over all batches, zeroed first and added to where it is broadcast. */
-static void run_side(const kernel_call *c, const gradient_state *gs, int side, const void *other, const void *douts) {
-    const state *s = &gs->forward;
-    const tensor *d = arg_out(c, side);
+/* The products that give the gradient of operand `side`; they add into `result` where the operand is broadcast. */
+static batch_job gradient_job(const kernel_call *c, int side, const void *other, const void *douts, void *result) {
+    const state *s = &((const gradient_state *)c->state)->forward;
     const operand *self = side == DX ? &s->x : &s->y, *second = side == DX ? &s->y : &s->x;
     product g = side == DX ? product_dx(s) : product_dy(s);
     /* Whether d Out is the first factor. */
     bool dout_first = side == DX ? !s->x.transposed : s->y.transposed;
-    bool broadcast = self->nbatch != s->batch.numel;
-    void *result = full_elements(c, d, gs->result_offset, false);
-    g.fp64 = d->dtype == WEFT_FP64;
+    g.fp64 = arg_out(c, side)->dtype == WEFT_FP64;
     g.alpha = s->alpha;
-    g.beta = broadcast ? 1 : 0;
-    if (broadcast || g.k == 0) memset(result, 0, (size_t)d->numel * (g.fp64 ? sizeof(double) : sizeof(float)));
+    g.beta = self->nbatch != s->batch.numel ? 1 : 0;
     matrices dout = {douts, OUT_SIDE, s->m * s->n}, another = {other, 1 - side, second->rows * second->columns};
-    batch_job j = {.g = g,
-                   .batch = &s->batch,
-                   .a = dout_first ? dout : another,
-                   .b = dout_first ? another : dout,
-                   .c = {result, side, self->rows * self->columns}};
+    return (batch_job){.g = g,
+                       .batch = &s->batch,
+                       .a = dout_first ? dout : another,
+                       .b = dout_first ? another : dout,
+                       .c = {result, side, self->rows * self->columns}};
+}
+
+/* The gradient of operand `side` over all batches, zeroed first where it is broadcast. */
+static void run_side(const kernel_call *c, const gradient_state *gs, int side, const void *other, const void *douts) {
+    const tensor *d = arg_out(c, side);
+    void *result = full_elements(c, d, gs->result_offset, false);
+    batch_job j = gradient_job(c, side, other, douts, result);
+    if (j.g.beta != 0 || j.g.k == 0) memset(result, 0, (size_t)d->numel * (j.g.fp64 ? sizeof(double) : sizeof(float)));
     multiply_batch(c, &j);
     if (dtype_is_half(d->dtype)) half_store(d->dtype, d->numel, result, d->data);
 }
@@ -332,6 +347,15 @@ static weft_status run_grad(const kernel_call *c) {
     if (arg_out(c, DX)) run_side(c, s, DX, ys, douts);
     if (arg_out(c, DY)) run_side(c, s, DY, xs, douts);
     return NULL;
+}
+
+/* Matrices [first, end) of both gradients. */
+static void gradient_rows(const kernel_call *c, int64_t first, int64_t end) {
+    for (int side = DX; side <= DY; side++) {
+        if (!arg_out(c, side)) continue;
+        batch_job j = gradient_job(c, side, arg_in(c, 1 - side)->data, arg_in(c, DOUT)->data, arg_out(c, side)->data);
+        multiply_items(&j, first, end, 0);
+    }
 }
 
 static weft_status prepare_matmul_v2_grad(kernel_prepare *p) {

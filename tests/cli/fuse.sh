@@ -10,6 +10,7 @@ run() {
 }
 "$weft" plan $model/serial.pdmodel -o "$folder/gpt.plan"
 grep -q 'fused: 2' "$folder/gpt.plan"; ok $? 'the plan tells which instructions take turns'
+grep 'op: softmax_grad' -B1 "$folder/gpt.plan" | grep -q 'op: matmul_v2_grad.*fused: 2'; ok $? 'products of a batch do, with what follows'
 "$weft" plan "$folder/gpt.plan" | cmp -s - "$folder/gpt.plan"; ok $? 'and is read back with them'
 sed 's/fused: 2/fused: 9/' "$folder/gpt.plan" >"$folder/wrong.plan"
 "$weft" plan "$folder/wrong.plan" 2>&1 | grep -q 'cannot take turns'; ok $? 'instructions that cannot are refused'
