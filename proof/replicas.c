@@ -1,184 +1,88 @@
 /* replicas.c: values that differ between ranks, and where they must not arrive.
  *
- * Ranks lie on axes: those of the program's mesh, or its rings where it has no mesh. Of each value a set of axes is
- * known along which it may differ: feeds and state as their dist attrs shard them, other feeds along all, what an op
- * makes along those of its inputs and of the condition that it runs under. A collective that leaves one value on all
- * members takes away the axes of its ring. State that an optimizer updates may differ along the axes that shard it, and
- * no others. Where both branches of a doubt exist the answer is "does not differ": what is told is so. */
+ * Ranks lie on axes (axes.h). Of each value a set of axes is known along which it may differ: feeds and state as their
+ * dist attrs shard them, other feeds along all, what an op makes along those of its inputs and of the condition that it
+ * runs under. A collective that leaves one value on all members takes away the axes of its ring. State that an
+ * optimizer updates may differ along the axes that shard it, and no others. Where both branches of a doubt exist the
+ * answer is "does not differ": what is told is so.
+ *
+ * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
+ * says enough, and the program is not looked at. */
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "program/grow.h"
+#include "proof/axes.h"
 #include "proof/checks.h"
 
-enum { MAX_AXES = 32, MAX_DEPTH = 16, IS_PLAIN = 1, NOT_PLAIN };
-typedef uint32_t axes; /* bit i: axis i */
-
-/* Axis i has these ranks, as seen from `rank`. */
-typedef struct grid {
-    const mesh *mesh; /* NULL: axes are rings */
-    uint32_t *same;   /* by place of a ring in the program: the first with the same members */
-    uint8_t *set;     /* a flag for each rank that a ring speaks of, all off */
-    int64_t nflags;
-    const ring *rings[MAX_AXES];
-    int naxes;
-    axes all;
-} grid;
+enum { MAX_DEPTH = 16, UNKNOWN = 0, AT_START = 1, WRITTEN = 2 };
+#define INNER (UINT32_C(1) << 31) /* beyond any event */
 
 /* What is known of a var. */
 typedef struct var_state {
-    const slot *parts;         /* the members of a fused buffer, or NULL */
-    const weft_op *written_by; /* NULL: nobody yet */
-    uint32_t written_at;       /* index of that op */
-    uint32_t alias_of;         /* id of the var whose value it shows, plus one; 0: its own */
-    axes differs;              /* where it is known: written, or looked at */
-    bool is_known, is_told;
+    axes differs;    /* where it is known: written, or looked at */
+    uint32_t known;  /* UNKNOWN, AT_START, or WRITTEN and by whom: flow->at */
+    uint32_t shared; /* into flow->shared, plus one; 0: a value of its own, in one piece */
 } var_state;
+
+/* A var that shows the value of another, or is made of others. */
+typedef struct sharing {
+    const uint32_t *parts; /* ids of the members of a fused buffer */
+    uint32_t nparts;       /* 0: it is none */
+    uint32_t alias_of;     /* id of the var whose value it shows, plus one; 0: its own */
+} sharing;
+
+/* An op of a block that another op runs. */
+typedef struct inner_op {
+    const weft_op *op;
+    uint32_t outer; /* index of that other op */
+} inner_op;
 
 typedef struct flow {
     const weft_program *program;
+    const proof_schedule *schedule;
     weft_findings *findings;
+    arena *arena;
     int64_t rank, nranks;
-    grid grid;
-    axes *of_ring;   /* by place of the ring in the program */
+    axis_grid grid;
     var_state *vars; /* by var id */
-    bool *entered;   /* by block */
-    uint8_t *plain;  /* by row of the op table: IS_PLAIN, NOT_PLAIN; 0: not looked at */
+    sharing *shared;
+    size_t nshared, shared_capacity;
+    inner_op *inner;
+    size_t ninner, inner_capacity;
+    uint32_t at;   /* the op at hand: its event, or INNER and its number */
+    bool *entered; /* by block */
+    bool *told;    /* by var id */
     axes guard;
     proof_schedule *places; /* one event, to name ops with */
 } flow;
 
-/* --- axes --------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 
-static bool is_in(const ring *r, int64_t rank) {
-    return rank < 0 || ring_index(r, rank) >= 0;
+static const sharing *sharing_of(const flow *f, uint32_t id) {
+    return f->vars[id].shared ? &f->shared[f->vars[id].shared - 1] : NULL;
 }
 
-/* The mesh of most ranks. */
-static const mesh *widest_mesh(const weft_program *p, int64_t rank) {
-    const mesh *found = NULL;
-    int64_t coordinates[MESH_MAX_NDIM];
-    for (size_t i = 0; i < p->nmeshes; i++) {
-        const mesh *m = p->meshes[i];
-        if (rank >= 0 && !mesh_coordinates(m, rank, coordinates)) continue;
-        if (!found || mesh_size(m) > mesh_size(found) || (mesh_size(m) == mesh_size(found) && m->ndim > found->ndim))
-            found = m;
+static weft_status share(flow *f, uint32_t id, sharing **out) {
+    var_state *v = &f->vars[id];
+    if (!v->shared) {
+        TRY(grow(f->arena, &f->shared, &f->shared_capacity, f->nshared + 1, sizeof *f->shared));
+        f->shared[f->nshared++] = (sharing){0};
+        v->shared = (uint32_t)f->nshared;
     }
-    return found && mesh_size(found) > 1 ? found : NULL;
-}
-
-static void set_members(grid *g, const ring *r, uint8_t value) {
-    for (int n = 0; n < r->nranks; n++)
-        if (r->ranks[n] >= 0 && r->ranks[n] < g->nflags) g->set[r->ranks[n]] = value;
-}
-
-static bool is_part(const ring *r, const grid *of) {
-    for (int n = 0; n < r->nranks; n++)
-        if (r->ranks[n] < 0 || r->ranks[n] >= of->nflags || !of->set[r->ranks[n]]) return false;
-    return true;
-}
-
-static weft_status find_same(grid *g, const weft_program *p, const program_rings *rings, arena *a) {
-    g->same = ARENA_ARRAY(a, uint32_t, p->nrings + 1);
-    if (!g->same) return base_out_of_memory();
-    for (uint32_t i = 0; i < p->nrings; i++)
-        while (rings->list_of[g->same[i]] != rings->list_of[i]) g->same[i]++;
-    for (uint32_t i = 0; i < p->nrings; i++)
-        for (int n = 0; g->same[i] == i && n < p->rings[i].nranks; n++)
-            if (p->rings[i].ranks[n] >= g->nflags && p->rings[i].ranks[n] < MAX_RANKS)
-                g->nflags = p->rings[i].ranks[n] + 1;
-    g->set = ARENA_ARRAY(a, uint8_t, g->nflags + 1);
-    return g->set ? NULL : base_out_of_memory();
-}
-
-/* Without a mesh: rings that no smaller ring is part of. */
-static void use_rings(grid *g, const weft_program *p, int64_t rank) {
-    for (size_t i = 0; i < p->nrings && g->naxes < MAX_AXES; i++) {
-        const ring *r = &p->rings[i];
-        if (g->same[i] != i || r->nranks < 2 || !is_in(r, rank)) continue;
-        bool is_axis = true;
-        set_members(g, r, 1);
-        for (size_t k = 0; k < p->nrings && is_axis; k++) {
-            const ring *other = &p->rings[k];
-            if (g->same[k] != k || other->nranks < 2 || !is_in(other, rank)) continue;
-            bool may = other->nranks < r->nranks || (k < i && other->nranks == r->nranks);
-            is_axis = !may || !is_part(other, g);
-        }
-        set_members(g, r, 0);
-        if (is_axis) g->rings[g->naxes++] = r;
-    }
-    g->all =
-        g->naxes ? (axes)((UINT64_C(1) << g->naxes) - 1) : 1; /* no ring at all: ranks differ, and nothing joins them */
-}
-
-static void make_grid(grid *g, const weft_program *p, int64_t rank) {
-    g->mesh = widest_mesh(p, rank);
-    if (!g->mesh) {
-        use_rings(g, p, rank);
-        return;
-    }
-    g->naxes = g->mesh->ndim;
-    for (int i = 0; i < g->naxes; i++)
-        if (g->mesh->shape[i] > 1) g->all |= (axes)1 << i;
-}
-
-/* The axes along which the ranks of a ring differ, if it has every rank along them. */
-static axes axes_of_mesh_ring(const mesh *m, const ring *r) {
-    int64_t first[MESH_MAX_NDIM], at[MESH_MAX_NDIM], size = 1;
-    axes found = 0;
-    if (!mesh_coordinates(m, r->ranks[0], first)) return 0;
-    for (int n = 1; n < r->nranks; n++) {
-        if (!mesh_coordinates(m, r->ranks[n], at)) return 0;
-        for (int i = 0; i < m->ndim; i++)
-            if (at[i] != first[i]) found |= (axes)1 << i;
-    }
-    for (int i = 0; i < m->ndim; i++)
-        if (found >> i & 1) size *= m->shape[i];
-    return size == r->nranks ? found : 0;
-}
-
-static axes axes_of_ring(const flow *f, int64_t ring_id) {
-    const ring *r = program_find_ring(f->program, ring_id);
-    return r ? f->of_ring[r - f->program->rings] : f->grid.all; /* not told: all ranks */
-}
-
-static weft_status find_axes_of_rings(flow *f, arena *a) {
-    const weft_program *p = f->program;
-    f->of_ring = ARENA_ARRAY(a, axes, p->nrings + 1);
-    if (!f->of_ring) return base_out_of_memory();
-    for (size_t k = 0; k < p->nrings; k++) {
-        const ring *r = &p->rings[k];
-        f->of_ring[k] = f->of_ring[f->grid.same[k]];
-        if (f->grid.same[k] != k) continue;
-        if (f->grid.mesh && r->nranks) f->of_ring[k] = axes_of_mesh_ring(f->grid.mesh, r);
-        if (f->grid.mesh) continue;
-        set_members(&f->grid, r, 1);
-        for (int i = 0; i < f->grid.naxes; i++)
-            if (is_part(f->grid.rings[i], &f->grid)) f->of_ring[k] |= (axes)1 << i;
-        set_members(&f->grid, r, 0);
-    }
+    *out = &f->shared[v->shared - 1];
     return NULL;
 }
 
-/* The axes that shard a value. A placement on another mesh says nothing of these axes, save by size. */
-static axes shards_of(const flow *f, const placement *p) {
-    axes found = 0;
-    if (!p || !f->grid.mesh || !p->mesh) return 0;
-    for (int i = 0; i < p->ndim; i++) {
-        int64_t axis = p->dims_mapping[i];
-        if (axis < 0 || axis >= p->mesh->ndim) continue;
-        if (mesh_equal(p->mesh, f->grid.mesh))
-            found |= (axes)1 << axis;
-        else
-            found |= f->grid.all;
-    }
-    return found & f->grid.all;
+static uint32_t shown_by(const flow *f, uint32_t id) {
+    for (const sharing *s = sharing_of(f, id); s && s->alias_of; s = sharing_of(f, id)) id = s->alias_of - 1;
+    return id;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------- */
-
-static uint32_t shown_by(const flow *f, uint32_t id) {
-    while (f->vars[id].alias_of) id = f->vars[id].alias_of - 1;
-    return id;
+/* The members of a fused buffer, or NULL. */
+static const sharing *parts_of(const flow *f, uint32_t id) {
+    const sharing *s = sharing_of(f, id);
+    return s && s->nparts ? s : NULL;
 }
 
 static bool is_written(const weft_var *v) {
@@ -192,40 +96,39 @@ static bool is_feed_op(const weft_op *op) {
 }
 
 static axes start_value(const flow *f, const weft_var *v) {
-    if (v->persistable) return shards_of(f, v->dist);
+    if (v->persistable) return axes_of_shards(&f->grid, v->dist);
     if (!v->need_check_feed && is_written(v)) return 0;
-    if (v->dist && v->dist->mesh && f->grid.mesh) return shards_of(f, v->dist);
+    if (v->dist && v->dist->mesh && f->grid.mesh) return axes_of_shards(&f->grid, v->dist);
     return f->grid.all;
 }
 
 static axes get_alone(flow *f, uint32_t id) {
     var_state *v = &f->vars[id];
-    if (!v->is_known) v->differs = start_value(f, f->program->all_vars[id]);
-    v->is_known = true;
+    if (v->known == UNKNOWN) {
+        v->differs = start_value(f, f->program->all_vars[id]);
+        v->known = AT_START;
+    }
     return v->differs;
 }
 
 static axes get(flow *f, uint32_t id) {
     id = shown_by(f, id);
     axes found = get_alone(f, id);
-    const slot *parts = f->vars[id].parts;
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) found |= get_alone(f, parts->args[i].var_id);
+    const sharing *of = parts_of(f, id);
+    for (uint32_t i = 0; of && i < of->nparts; i++) found |= get_alone(f, of->parts[i]);
     return found;
 }
 
-static void put_alone(flow *f, uint32_t id, axes differs, const weft_op *op, uint32_t index) {
-    var_state *v = &f->vars[id];
-    v->differs = differs;
-    v->is_known = true;
-    v->written_by = op;
-    v->written_at = index;
+static void put_alone(flow *f, uint32_t id, axes differs) {
+    f->vars[id].differs = differs;
+    f->vars[id].known = WRITTEN + f->at;
 }
 
-static void put(flow *f, uint32_t id, axes differs, const weft_op *op, uint32_t index) {
+static void put(flow *f, uint32_t id, axes differs) {
     id = shown_by(f, id);
-    const slot *parts = f->vars[id].parts;
-    put_alone(f, id, parts ? 0 : differs, op, index);
-    for (uint32_t i = 0; parts && i < parts->nargs; i++) put_alone(f, parts->args[i].var_id, differs, op, index);
+    const sharing *of = parts_of(f, id);
+    put_alone(f, id, of ? 0 : differs);
+    for (uint32_t i = 0; of && i < of->nparts; i++) put_alone(f, of->parts[i], differs);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
@@ -259,47 +162,64 @@ static axes joined(const flow *f, const weft_op *op, axes in, axes ring_axes) {
     return in & ~ring_axes;
 }
 
-static axes made_of(const flow *f, const weft_op *op, axes in) {
+/* What an op leaves of `in`; `ring_axes`: of its ring, if it communicates or splits. */
+static axes made_of(const flow *f, const weft_op *op, axes in, axes ring_axes) {
     in |= f->guard;
     if (is_feed_op(op)) return f->grid.all;
-    if (op_is(op, "c_split")) return in | axes_of_ring(f, op_ring(op));
-    return op_communicates(op) ? joined(f, op, in, axes_of_ring(f, op_ring(op))) : in;
+    if (op_is(op, "c_split")) return in | ring_axes;
+    return op_communicates(op) ? joined(f, op, in, ring_axes) : in;
 }
 
-/* A fused buffer that an op reads and writes, such as a reduce: what goes on in one member stays in it. */
-static bool works_in_parts(const flow *f, const weft_op *op) {
+static axes ring_axes_of(const flow *f, const weft_op *op) {
+    return op_communicates(op) || op_is(op, "c_split") ? axes_of_ring(&f->grid, op_ring(op)) : 0;
+}
+
+/* The members of a fused buffer that an op reads and writes, such as a reduce: what goes on in one stays in it. */
+static const sharing *works_in_parts(const flow *f, const weft_op *op) {
     const slot *out = op->outputs.slots;
-    if (op->outputs.count != 1 || !out->nargs || !f->vars[out->args[0].var_id].parts) return false;
-    return op_x(op) && op_x(op) == op_out(op);
+    if (op->outputs.count != 1 || !out->nargs) return NULL;
+    const sharing *of = parts_of(f, out->args[0].var_id);
+    return of && op_x(op) && op_x(op) == op_out(op) ? of : NULL;
 }
 
-static void write_parts(flow *f, const weft_op *op, uint32_t index) {
-    const slot *parts = f->vars[op_out(op)->id].parts;
-    for (uint32_t i = 0; i < parts->nargs; i++) {
-        uint32_t part = parts->args[i].var_id;
-        put(f, part, made_of(f, op, get_alone(f, part)), op, index);
-    }
+static void write_parts(flow *f, const weft_op *op, const sharing *of) {
+    axes ring_axes = ring_axes_of(f, op);
+    for (uint32_t i = 0; i < of->nparts; i++)
+        put(f, of->parts[i], made_of(f, op, get_alone(f, of->parts[i]), ring_axes));
 }
 
-static void write_outputs(flow *f, weft_op *op, uint32_t index, axes differs) {
+static void write_outputs(flow *f, weft_op *op, axes differs) {
     bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
     FOR_EACH_ARG(op, true, u) {
         axes of_it = differs;
-        if (feeds && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = shards_of(f, u->var->dist);
-        if (unknown) of_it = shards_of(f, u->var->dist);
+        if (feeds && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = axes_of_shards(&f->grid, u->var->dist);
+        if (unknown) of_it = axes_of_shards(&f->grid, u->var->dist);
         if (op_is(op, "c_softmax_with_cross_entropy") && name_is(op->outputs.slots[u_s].name, "Softmax"))
-            of_it |= axes_of_ring(f, op_ring(op)); /* the rank's classes */
-        put(f, u->var_id, of_it, op, index);
+            of_it |= axes_of_ring(&f->grid, op_ring(op)); /* the rank's classes */
+        put(f, u->var_id, of_it);
     }
 }
 
-static void bind_names(flow *f, const weft_op *op) {
+static weft_status name_parts(flow *f, uint32_t fused, const uint32_t *parts, uint32_t nparts) {
+    sharing *s;
+    TRY(share(f, fused, &s));
+    s->parts = parts;
+    s->nparts = nparts;
+    return NULL;
+}
+
+static weft_status bind_names(flow *f, const weft_op *op) {
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
-    if (fused) f->vars[fused->id].parts = op_find_slot(op, true, "Output");
+    const slot *outputs = op_find_slot(op, true, "Output");
+    if (!fused) return NULL;
+    uint32_t n = outputs ? outputs->nargs : 0, *parts = ARENA_ARRAY(f->arena, uint32_t, n + 1);
+    if (!parts) return base_out_of_memory();
+    for (uint32_t i = 0; i < n; i++) parts[i] = outputs->args[i].var_id;
+    return name_parts(f, fused->id, parts, n);
 }
 
 /* An output that shows an input's bytes differs as that does, from here on. */
-static void bind_views(flow *f, weft_op *op) {
+static weft_status bind_views(flow *f, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     for (size_t k = 0; schema && k < schema->noutputs; k++) {
         if (schema->outputs[k].view_of < 0) continue;
@@ -307,29 +227,16 @@ static void bind_views(flow *f, weft_op *op) {
         const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
         for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
             uint32_t shown = shown_by(f, in->args[i].var_id);
-            if (shown != out->args[i].var_id) f->vars[out->args[i].var_id].alias_of = shown + 1;
+            sharing *s;
+            if (shown == out->args[i].var_id) continue;
+            TRY(share(f, out->args[i].var_id, &s));
+            s->alias_of = shown + 1;
         }
     }
+    return NULL;
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
-
-static const char *axes_text(const flow *f, axes a, char *out, size_t room) {
-    size_t n = 0;
-    out[0] = '\0';
-    for (int i = 0; i < f->grid.naxes && n < room; i++) {
-        if (!(a >> i & 1)) continue;
-        const char *axis = f->grid.mesh && f->grid.mesh->names ? f->grid.mesh->names[i] : NULL;
-        if (axis)
-            n += (size_t)snprintf(out + n, room - n, "%smesh axis %s", n ? ", " : "", axis);
-        else if (f->grid.mesh)
-            n += (size_t)snprintf(out + n, room - n, "%smesh axis %d", n ? ", " : "", i);
-        else
-            n += (size_t)snprintf(out + n, room - n, "%sring %lld", n ? ", " : "", (long long)f->grid.rings[i]->id);
-    }
-    if (!n) snprintf(out, room, "all ranks");
-    return out;
-}
 
 static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint32_t index, const char *role) {
     f->places->events[0].op = op;
@@ -339,19 +246,29 @@ static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint3
     return NULL;
 }
 
+/* The op that wrote a value last, or NULL. */
+static const weft_op *writer_of(const flow *f, const var_state *v, uint32_t *out_index) {
+    if (v->known < WRITTEN) return NULL;
+    uint32_t by = v->known - WRITTEN;
+    *out_index = by & INNER ? f->inner[by & ~INNER].outer : f->schedule->events[by].op_index;
+    return by & INNER ? f->inner[by & ~INNER].op : f->schedule->events[by].op;
+}
+
 static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
     weft_finding *found;
     char of_axes[256], words[256], maker[256] = "";
-    const var_state *shown = &f->vars[shown_by(f, v->id)];
-    if (f->vars[v->id].is_told) return NULL;
-    f->vars[v->id].is_told = true;
+    uint32_t written_at = 0;
+    const weft_op *writer = writer_of(f, &f->vars[shown_by(f, v->id)], &written_at);
+    if (!f->told && !(f->told = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1))) return base_out_of_memory();
+    if (f->told[v->id]) return NULL;
+    f->told[v->id] = true;
     TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
     if (!found) return NULL;
     TRY(add_op(f, found, op, index, "reads"));
     TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
     finding_op_text(&found->ops[0], words, sizeof words);
-    if (shown->written_by) {
-        TRY(add_op(f, found, shown->written_by, shown->written_at, "writes"));
+    if (writer) {
+        TRY(add_op(f, found, writer, written_at, "writes"));
         char text_[256];
         snprintf(maker, sizeof maker, ", written last by %s,", finding_op_text(&found->ops[1], text_, sizeof text_));
     }
@@ -359,7 +276,7 @@ static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_v
         f->findings, &found->message,
         "%s updates state that must be equal on all ranks from \"%s\"%s which differs over %s: no collective "
         "joins it on the way",
-        words, found->value, maker, axes_text(f, differ, of_axes, sizeof of_axes)));
+        words, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
     return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
                         op->type->bytes, index);
 }
@@ -376,7 +293,7 @@ static weft_status tell_guarded(flow *f, const weft_op *op, uint32_t index, axes
         "%s communicates on ring %lld under a condition that differs over %s: some of its ranks may run it "
         "and others not",
         finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring,
-        axes_text(f, differ, of_axes, sizeof of_axes));
+        axes_text(&f->grid, differ, of_axes, sizeof of_axes));
 }
 
 /* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
@@ -384,14 +301,14 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
     weft_var *param = weft_op_output(op, "ParamOut", 0);
     bool scaling = op_is(op, "update_loss_scaling");
     if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
-    axes may = param ? shards_of(f, param->dist) : 0;
+    axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;
     for (uint32_t k = 0; k < op->inputs.count; k++) {
         const slot *s = &op->inputs.slots[k];
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
         for (uint32_t i = 0; counts && i < s->nargs; i++) {
             axes differ = get(f, s->args[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
-            if (s->args[i].var->persistable) differ &= ~shards_of(f, s->args[i].var->dist);
+            if (s->args[i].var->persistable) differ &= ~axes_of_shards(&f->grid, s->args[i].var->dist);
             if (differ) TRY(tell(f, op, index, s->args[i].var, differ));
         }
     }
@@ -418,71 +335,102 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
     return NULL;
 }
 
-/* Whether what ops of a type make differs as their inputs do, whatever the op. */
-static uint8_t look_at_type(const weft_op *op, const op_schema *s) {
-    bool plain = !(s->effects & (OP_ALIASES | OP_NO_BYTES | OP_COLLECTIVE | OP_OPTIMIZER)) && !is_feed_op(op) &&
-                 !op_is(op, "c_split") && !op_is(op, "update_loss_scaling");
-    for (size_t i = 0; i < s->ninputs; i++) plain &= !s->inputs[i].only_type;
-    for (size_t i = 0; i < s->noutputs; i++) plain &= s->outputs[i].view_of < 0;
-    return plain ? IS_PLAIN : NOT_PLAIN;
-}
-
-/* Most ops of most programs; false: not this one. */
-static bool sweep_plain(flow *f, weft_op *op, uint32_t index) {
-    const op_schema *s = op_schema_of(op);
-    axes differs = f->guard;
-    if (s && !f->plain[s->index]) f->plain[s->index] = look_at_type(op, s);
-    if (!s || f->plain[s->index] != IS_PLAIN) return false;
-    FOR_EACH_ARG(op, true, u) {
-        if (f->vars[u->var_id].parts) return false;
-    }
-    FOR_EACH_ARG(op, false, u) {
-        differs |= get(f, u->var_id);
-    }
-    FOR_EACH_ARG(op, true, u) {
-        put(f, u->var_id, differs, op, index);
-    }
-    return true;
-}
-
 static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     if (f->program->nblocks > 1 && op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
-    if (sweep_plain(f, op, index)) return NULL;
-    if (op_has_effect(op, OP_ALIASES)) bind_names(f, op);
-    bind_views(f, op);
-    if (op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return NULL;
-    if (f->guard && op_communicates(op) && f->guard & axes_of_ring(f, op_ring(op)))
-        TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(f, op_ring(op))));
+    bool aliases = op_has_effect(op, OP_ALIASES);
+    if (aliases) TRY(bind_names(f, op));
+    TRY(bind_views(f, op));
+    if (aliases || op_has_effect(op, OP_NO_BYTES)) return NULL;
+    if (f->guard && op_communicates(op) && f->guard & axes_of_ring(&f->grid, op_ring(op)))
+        TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
     TRY(check_update(f, op, index));
-    bool updates = op_has_effect(op, OP_OPTIMIZER); /* told already: what follows is not told again */
-    if (!updates && works_in_parts(f, op))
-        write_parts(f, op, index);
-    else if (!updates)
-        write_outputs(f, op, index, made_of(f, op, inputs_of(f, op)));
+    if (op_has_effect(op, OP_OPTIMIZER)) return NULL; /* told already: what follows is not told again */
+    const sharing *of = works_in_parts(f, op);
+    if (of)
+        write_parts(f, op, of);
+    else
+        write_outputs(f, op, made_of(f, op, inputs_of(f, op), ring_axes_of(f, op)));
     return NULL;
 }
 
 static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth) {
-    uint32_t index = 0;
-    FOR_EACH_OP(op, block) TRY(sweep_op(f, op, depth ? outer : index++, depth));
+    FOR_EACH_OP(op, block) {
+        TRY(grow(f->arena, &f->inner, &f->inner_capacity, f->ninner + 1, sizeof *f->inner));
+        f->inner[f->ninner] = (inner_op){op, outer};
+        f->at = INNER | (uint32_t)f->ninner++;
+        TRY(sweep_op(f, op, outer, depth));
+    }
     return NULL;
 }
 
-static weft_status sweep(flow *f, const program_rings *rings, arena *a) {
+static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_access *x, size_t n) {
+    if (n != 2 || x[0].is_write || !x[1].is_write) return false;
+    axes ring_axes = axes_of_ring(&f->grid, c->ring);
+    const sharing *of = parts_of(f, x[1].owner);
+    if (!of || x[0].owner != x[1].owner) {
+        put(f, x[1].owner, get(f, x[0].owner) & ~ring_axes);
+        return true;
+    }
+    for (uint32_t i = 0; i < of->nparts; i++) put(f, of->parts[i], get_alone(f, of->parts[i]) & ~ring_axes);
+    return true;
+}
+
+static bool sweep_plain(flow *f, const proof_access *x, size_t n) {
+    size_t nreads = 0;
+    axes differs = 0;
+    for (; nreads < n && !x[nreads].is_write; nreads++) differs |= get(f, x[nreads].owner);
+    for (size_t k = nreads; k < n; k++)
+        if (f->vars[x[k].owner].shared) return false; /* it may be told apart by members */
+    for (size_t k = nreads; k < n; k++) put_alone(f, x[k].owner, differs);
+    return true;
+}
+
+/* An update of nothing that differs is in order, whatever shards it. */
+static bool sweep_update(flow *f, const proof_access *x, size_t n) {
+    axes differs = 0;
+    for (size_t k = 0; k < n && !x[k].is_write; k++) differs |= get(f, x[k].owner);
+    return differs == 0;
+}
+
+/* Block 0, launch by launch. What an op runs stands behind it, and is swept with it. */
+static weft_status sweep_launches(flow *f) {
+    const proof_schedule *s = f->schedule;
     const weft_program *p = f->program;
-    size_t n = p->nall_vars + 1;
-    TRY(find_same(&f->grid, p, rings, a));
-    make_grid(&f->grid, p, f->rank);
-    TRY(find_axes_of_rings(f, a));
-    f->vars = ARENA_ARRAY(a, var_state, n);
-    f->entered = ARENA_ARRAY(a, bool, p->nblocks);
-    f->plain = ARENA_ARRAY(a, uint8_t, ops_count(p->context) + 1);
-    if (!f->vars || !f->entered || !f->plain) return base_out_of_memory();
+    const proof_fusion *fusion = s->fusions;
+    for (uint32_t i = 0; i < s->nevents; i++) {
+        const proof_event *e = &s->events[i];
+        const proof_access *x = &s->accesses[e->first_access];
+        size_t n = proof_naccesses(s, i);
+        bool is_done = false;
+        f->at = i;
+        switch (e->makes) {
+        case PROOF_MAKES_OF_ALL: is_done = sweep_plain(f, x, n); break;
+        case PROOF_MAKES_ALL_REDUCE: is_done = sweep_all_reduce(f, &s->collectives[e->collective], x, n); break;
+        case PROOF_MAKES_UPDATE: is_done = sweep_update(f, x, n); break;
+        case PROOF_MAKES_NAMES:
+            TRY(name_parts(f, fusion->fused, s->fused_parts + fusion->first_part, fusion->nparts));
+            fusion++;
+            is_done = true;
+            break;
+        default: is_done = i && e[-1].op == e->op; /* another launch of one op */
+        }
+        if (!is_done && (p->nblocks == 1 || e->op->block == p->blocks[0]))
+            TRY(sweep_op(f, (weft_op *)e->op, e->op_index, 0));
+    }
+    return NULL;
+}
+
+static weft_status sweep(flow *f, const program_rings *rings) {
+    const weft_program *p = f->program;
+    TRY(axes_find(p, rings, f->rank, f->arena, &f->grid));
+    f->vars = ARENA_ARRAY(f->arena, var_state, p->nall_vars + 1);
+    f->entered = ARENA_ARRAY(f->arena, bool, p->nblocks);
+    if (!f->vars || !f->entered) return base_out_of_memory();
     proof_schedule places;
-    TRY(schedule_init(&places, p->context, a));
+    TRY(schedule_init(&places, p->context, f->arena));
     TRY(schedule_event(&places, NULL, 0, 0, NULL));
     f->places = &places;
-    return sweep_block(f, p->blocks[0], 0, 0);
+    return sweep_launches(f);
 }
 
 weft_status check_replicas(const proof_schedule *s, const program_rings *rings, int64_t rank, int64_t nranks,
@@ -492,8 +440,9 @@ weft_status check_replicas(const proof_schedule *s, const program_rings *rings, 
     if (nranks < 2 || !may_tell) return NULL;
     arena scratch;
     arena_init(&scratch, &p->context->allocator);
-    flow f = {.program = p, .findings = findings, .rank = p->has_dist && p->rank < 0 ? -1 : rank, .nranks = nranks};
-    weft_status status = sweep(&f, rings, &scratch);
+    flow f = {.program = p, .schedule = s, .findings = findings, .arena = &scratch, .nranks = nranks};
+    f.rank = p->has_dist && p->rank < 0 ? -1 : rank;
+    weft_status status = sweep(&f, rings);
     arena_fini(&scratch);
     return status;
 }

@@ -34,6 +34,7 @@ typedef struct maker {
     uint32_t *async_of; /* by buffer: the latest filling; PROOF_NONE */
     size_t async_capacity;
     bool *entered;                             /* by block: blocks that several ops run would multiply */
+    uint8_t *makes;                            /* by row of the op table: a proof_makes plus one; 0: not looked at */
     const char *assumed_type, *assumed_stream; /* of --stream; NULL */
     bool is_guarded;
 } maker;
@@ -137,7 +138,9 @@ static weft_status touch(maker *m, const weft_var *v, bool is_write) {
     binding at;
     if (!bind_is_named(v)) return NULL;
     TRY(bind_get(&m->names, v, &at));
-    return schedule_access(m->s, v->name->bytes, at.buffer, at.begin, at.begin + at.nbytes, is_write);
+    TRY(schedule_access(m->s, v->name->bytes, at.buffer, at.begin, at.begin + at.nbytes, is_write));
+    if (at.nbytes > 0) m->s->accesses[m->s->naccesses - 1].owner = v->id;
+    return NULL;
 }
 
 static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema) {
@@ -158,6 +161,17 @@ static weft_status touch_args(maker *m, const weft_op *op, const op_schema *sche
     return NULL;
 }
 
+static weft_status note_fusion(maker *m, const weft_var *fused, const slot *parts, uint32_t event) {
+    proof_schedule *s = m->s;
+    size_t n = s->nfused_parts + parts->nargs;
+    TRY(grow(s->arena, &s->fusions, &s->fusion_capacity, s->nfusions + 1, sizeof *s->fusions));
+    TRY(grow(s->arena, &s->fused_parts, &s->fused_part_capacity, n, sizeof *s->fused_parts));
+    s->fusions[s->nfusions++] = (proof_fusion){fused->id, (uint32_t)s->nfused_parts, parts->nargs};
+    for (uint32_t i = 0; i < parts->nargs; i++) s->fused_parts[s->nfused_parts++] = parts->args[i].var_id;
+    s->events[event].makes = PROOF_MAKES_NAMES;
+    return NULL;
+}
+
 /* coalesce_tensor reads what it copies and writes the whole buffer, or touches nothing. */
 static weft_status touch_coalesce(maker *m, const weft_op *op, uint32_t event) {
     const slot *inputs = op_find_slot(op, false, "Input"), *outputs = op_find_slot(op, true, "Output");
@@ -166,6 +180,7 @@ static weft_status touch_coalesce(maker *m, const weft_op *op, uint32_t event) {
     TRY(bind_coalesce(&m->names, op, event));
     for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, outputs->args[i].var, true));
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
+    if (fused && outputs && !m->is_guarded) TRY(note_fusion(m, fused, outputs, event));
     return sets && fused ? touch(m, fused, true) : NULL;
 }
 
@@ -285,6 +300,28 @@ static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
     return NULL;
 }
 
+/* What every op of a type makes of its arguments, if these are all that it touches. */
+static proof_makes look_at_type(const weft_op *op, const op_schema *schema) {
+    if (schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_CONTROL)) return PROOF_MAKES_OTHERWISE;
+    if (schema->effects & OP_COLLECTIVE)
+        return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_OTHERWISE;
+    if (schema->effects & OP_OPTIMIZER) return PROOF_MAKES_UPDATE;
+    bool otherwise = op_is(op, "feed") || op_is(op, "feed_v2") || op_is(op, "c_split") ||
+                     op_is(op, "update_loss_scaling") || op_find_attr(op, "sub_block");
+    return otherwise ? PROOF_MAKES_OTHERWISE : PROOF_MAKES_OF_ALL;
+}
+
+static proof_makes makes_of(maker *m, const weft_op *op, const op_schema *schema, uint32_t event) {
+    size_t nargs = 0;
+    if (!schema) return PROOF_MAKES_OTHERWISE;
+    for (uint32_t k = 0; k < op->inputs.count; k++) nargs += op->inputs.slots[k].nargs;
+    for (uint32_t k = 0; k < op->outputs.count; k++) nargs += op->outputs.slots[k].nargs;
+    if (nargs != m->s->naccesses - m->s->events[event].first_access) return PROOF_MAKES_OTHERWISE;
+    uint8_t *makes = &m->makes[schema->index];
+    if (!*makes) *makes = (uint8_t)(1 + look_at_type(op, schema));
+    return (proof_makes)(*makes - 1);
+}
+
 static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
     const op_schema *schema = op_schema_of(op);
     uint32_t effects = schema ? schema->effects : 0, stream, event;
@@ -302,6 +339,8 @@ static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
         TRY(touch_coalesce(m, op, event));
     else if (!(effects & OP_NO_BYTES))
         TRY(touch_args(m, op, schema));
+    if (!(effects & OP_ALIASES) && !is_async && !m->is_guarded)
+        m->s->events[event].makes = (uint8_t)makes_of(m, op, schema, event);
     if (op_communicates(op)) TRY(add_collective(m, op));
     TRY(bind_views(&m->names, op));
     TRY(note_update(m, op, event));
@@ -375,7 +414,9 @@ weft_status schedule_from_program(const weft_program *p, const weft_verify_optio
     if (weft_program_nops(p) > UINT32_MAX / 8)
         return weft_status_create(WEFT_LIMIT, p->place, "expected at most %u ops", UINT32_MAX / 8);
     maker m = {.s = out, .program = p};
-    if (!(m.entered = ARENA_ARRAY(a, bool, p->nblocks))) return base_out_of_memory();
+    m.entered = ARENA_ARRAY(a, bool, p->nblocks);
+    m.makes = ARENA_ARRAY(a, uint8_t, ops_count(p->context) + 1);
+    if (!m.entered || !m.makes) return base_out_of_memory();
     TRY(bind_init(&m.names, out, p));
     interner_init(&m.events, a);
     TRY(read_assumption(&m, options->stream));

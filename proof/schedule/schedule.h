@@ -17,9 +17,20 @@ typedef struct proof_access {
     const char *name; /* the var that the op names */
     int64_t begin, end;
     uint32_t buffer;
-    uint32_t owner; /* of a plan: the value that these bytes belong to, views belonging to what they show */
+    uint32_t owner; /* of a plan: the value that these bytes belong to, views belonging to what they show; of a program:
+                     * the id of the var */
     bool is_write;
 } proof_access;
+
+/* How what a launch writes follows from what it reads, where that is all there is to its op: it stands in block 0, and
+ * its arguments are the launch's accesses, inputs first, none of them a view. */
+typedef enum proof_makes {
+    PROOF_MAKES_OTHERWISE,
+    PROOF_MAKES_OF_ALL,     /* of all that it reads, on every rank in the same way */
+    PROOF_MAKES_ALL_REDUCE, /* what a ring's ranks made together: of all of them the same */
+    PROOF_MAKES_UPDATE,     /* it updates state */
+    PROOF_MAKES_NAMES       /* it names parts of a buffer: the next of schedule->fusions */
+} proof_makes;
 
 /* One launch. Its accesses are schedule->accesses[first_access .. of the next event), and so on. */
 typedef struct proof_event {
@@ -30,6 +41,7 @@ typedef struct proof_event {
     uint32_t collective; /* into schedule->collectives, or PROOF_NONE */
     bool blocks_host;    /* later launches happen after it is complete */
     bool is_guarded;     /* runs under a condition */
+    uint8_t makes;       /* a proof_makes; not of a plan */
 } proof_event;
 
 /* A part of what a collective moves, under the name that all ranks know. */
@@ -54,6 +66,12 @@ typedef struct proof_collective {
     bool is_guarded;  /* runs under a condition */
     uint32_t first_member, nmembers;
 } proof_collective;
+
+/* What a coalesce_tensor of block 0 names, as ids of vars: parts [first_part .. first_part + nparts). */
+typedef struct proof_fusion {
+    uint32_t fused;
+    uint32_t first_part, nparts;
+} proof_fusion;
 
 /* A part of a fused buffer, as its coalesce_tensor lays it out; padding is left out. */
 typedef struct proof_part {
@@ -114,6 +132,10 @@ typedef struct proof_schedule {
     size_t nbuffers, buffer_capacity;
     const char **streams; /* [0] is "compute" */
     size_t nstreams, stream_capacity;
+    proof_fusion *fusions; /* in launch order; not of a plan */
+    size_t nfusions, fusion_capacity;
+    uint32_t *fused_parts;
+    size_t nfused_parts, fused_part_capacity;
     uint32_t *updates; /* events of ops that update state; not of a plan */
     size_t nupdates, update_capacity;
     mixture updated;      /* names of the parameters that ops of block 0 update, in order */
