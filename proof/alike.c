@@ -23,13 +23,13 @@ static void find_shared(motion *m) {
     const proof_schedule *s = m->s;
     for (size_t i = 0; i < s->nevents; i++)
         for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++) {
-            uint32_t *of = &m->buffers[s->accesses[k].buffer], stream = s->events[i].stream + 1;
+            uint32_t *of = &m->buffers[s->touches[k].buffer], stream = s->events[i].stream + 1;
             *of = *of && *of != stream ? SHARED : stream;
         }
 }
 
-static bool is_shared(const motion *m, const proof_access *x) {
-    return m->buffers[x->buffer] >= SHARED;
+static bool is_shared(const motion *m, size_t access) {
+    return m->buffers[m->s->touches[access].buffer] >= SHARED;
 }
 
 static bool counts(const motion *m, size_t i) {
@@ -37,7 +37,7 @@ static bool counts(const motion *m, size_t i) {
     const proof_event *e = &s->events[i], *end = e + 1;
     if (m->place_of[i] || e->collective != PROOF_NONE || e->blocks_host || end->first_wait > e->first_wait) return true;
     for (size_t k = e->first_access; k < end->first_access; k++)
-        if (is_shared(m, &s->accesses[k])) return true;
+        if (is_shared(m, k)) return true;
     return false;
 }
 
@@ -68,10 +68,10 @@ static void mix_event(motion *m, size_t i) {
     if (m->with_ops) mix(d, e->op_index);
     mix(d, (uint64_t)(end->first_wait - e->first_wait) << 32 | (uint64_t)e->stream << 8 | flags);
     for (size_t k = e->first_access; k < end->first_access; k++)
-        if (is_shared(m, &s->accesses[k])) mix_access(m, &s->accesses[k]);
+        if (is_shared(m, k)) mix_access(m, &s->accesses[k]);
     if (e->collective == PROOF_NONE) return;
     mixture moved =
-        m->class->moved ? m->class->moved[e->collective] : sequences_moved(s, &s->collectives[e->collective]);
+        m->class->moved ? m->class->moved[e->collective] : sequences_moved(s, &s->collectives[e->collective], NULL);
     mix_collective(d, &s->collectives[e->collective], &moved);
 }
 

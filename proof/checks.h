@@ -51,9 +51,10 @@ typedef struct proof_ranks {
 const int64_t *ring_members(const proof_ranks *r, int64_t rank, int64_t ring, size_t *out_count);
 /* sequences.c: fills in the class's schedule, order, sequences and peers. */
 WEFT_MUST_USE weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out);
-/* What a collective moves. */
-mixture sequences_moved(const proof_schedule *s, const proof_collective *c);
-WEFT_MUST_USE weft_status sequences_look_at_moved(proof_class *c, arena *a); /* of all that the class issues */
+/* What a collective moves; `names`: those of vars, by id, or NULL. */
+mixture sequences_moved(const proof_schedule *s, const proof_collective *c, const mixture *names);
+/* Of all that the class issues. */
+WEFT_MUST_USE weft_status sequences_look_at_moved(proof_class *c, const mixture *names, arena *a);
 const ring_sequence *sequences_find(const proof_class *c, int64_t ring);     /* NULL: issues nothing there */
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
 WEFT_MUST_USE weft_status check_pairing(const proof_ranks *r, weft_findings *f);

@@ -93,12 +93,14 @@ static void mix_world(mixture *d, const weft_program *p, int64_t rank) {
         mix_bytes(d, p->meshes[i]->shape, (size_t)p->meshes[i]->ndim * sizeof *p->meshes[i]->shape);
 }
 
-static contents contents_of(const weft_program *p, int64_t rank) {
+/* `names`: by var id; filled in. */
+static contents contents_of(const weft_program *p, int64_t rank, mixture *names) {
     contents d = {{1, 2}, {1, 2}, {1, 2}};
     for (size_t i = 0; i < p->nall_vars; i++) {
         const weft_var *v = p->all_vars[i];
-        mix_bytes(&d.all, v->name->bytes, v->name->nbytes);
-        mix(&d.all, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);
+        mixture of_name = mixture_of_text(v->name->bytes, v->name->nbytes);
+        if (names) names[i] = of_name;
+        mix_three(&d.all, of_name.a, of_name.b, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);
         mix(&d.flow, (uint64_t)v->persistable << 1 | v->need_check_feed);
         mix_bytes(&d.all, v->dims, v->ndim * sizeof *v->dims);
         mix_placement(&d.flow, v->dist);
@@ -169,55 +171,88 @@ typedef struct known {
     program_rings rings;
 } known;
 
+typedef struct finder {
+    arena *arena;
+    rank_classes *classes;
+    mixture *contents; /* by class */
+    known *table;      /* open addressing; a power of two */
+    size_t capacity;
+    mixture *names; /* of a program of a class that was known: for the next one */
+    size_t nnames;
+    bool are_several; /* programs */
+} finder;
+
 static known *find_known(known *table, size_t capacity, const weft_program *p) {
     size_t i = (size_t)((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u & (capacity - 1);
     while (table[i].program && table[i].program != p) i = (i + 1) & (capacity - 1);
     return &table[i];
 }
 
-/* Few distinct contents are expected: a list is enough. */
-weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
-                         rank_classes *out) {
-    *out = (rank_classes){0};
-    TRY(place_programs(programs, nprograms, nranks, a, out));
+static weft_status begin(finder *f, rank_classes *out, arena *a) {
     size_t n = (size_t)out->nranks;
+    *f = (finder){.arena = a, .classes = out, .capacity = 16};
+    while (f->capacity < 2 * n) f->capacity *= 2;
     out->class_of = ARENA_ARRAY(a, uint32_t, n);
     out->programs = ARENA_ARRAY(a, const weft_program *, n);
     out->first_rank = ARENA_ARRAY(a, int64_t, n);
     out->rings_of = ARENA_ARRAY(a, program_rings, n);
-    member_lists_init(&out->lists, a);
-    size_t capacity = 16;
-    while (capacity < 2 * n) capacity *= 2;
-    mixture *known_contents = ARENA_ARRAY(a, mixture, n);
     out->flows = ARENA_ARRAY(a, mixture, n);
-    known *table = ARENA_ARRAY(a, known, capacity);
-    if (!out->class_of || !out->programs || !out->first_rank || !out->rings_of || !out->flows || !known_contents ||
-        !table)
+    out->names = ARENA_ARRAY(a, const mixture *, n);
+    f->contents = ARENA_ARRAY(a, mixture, n);
+    f->table = ARENA_ARRAY(a, known, f->capacity);
+    if (!out->class_of || !out->programs || !out->first_rank || !out->rings_of || !out->flows || !out->names ||
+        !f->contents || !f->table)
         return base_out_of_memory();
-    for (size_t r = 0; r < n; r++) {
+    member_lists_init(&out->lists, a);
+    for (size_t r = 1; r < n; r++) f->are_several |= out->by_rank[r] && out->by_rank[r] != out->by_rank[0];
+    return NULL;
+}
+
+static weft_status make_room_for_names(finder *f, const weft_program *p) {
+    if (!f->are_several || p->nall_vars < f->nnames) return NULL;
+    f->nnames = p->nall_vars + 1;
+    return (f->names = ARENA_ARRAY(f->arena, mixture, f->nnames)) ? NULL : base_out_of_memory();
+}
+
+/* The class of a rank's program. Few distinct contents are expected: a list is enough. */
+static weft_status find_class(finder *f, size_t rank, uint32_t *out_class) {
+    rank_classes *of = f->classes;
+    uint32_t c = 0;
+    TRY(make_room_for_names(f, of->by_rank[rank]));
+    contents d = contents_of(of->by_rank[rank], (int64_t)rank, f->names);
+    while (c < of->count && !mixture_equal(&f->contents[c], &d.all)) c++;
+    *out_class = c;
+    if (c < of->count) return NULL;
+    f->contents[c] = d.all;
+    of->flows[c] = d.flow;
+    mix(&of->flows[c], d.standing.a);
+    mix(&of->flows[c], d.standing.b);
+    of->programs[c] = of->by_rank[rank];
+    of->first_rank[c] = (int64_t)rank;
+    of->names[c] = f->names;
+    of->count++;
+    f->names = NULL;
+    f->nnames = 0;
+    return NULL;
+}
+
+weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
+                         rank_classes *out) {
+    finder f;
+    *out = (rank_classes){0};
+    TRY(place_programs(programs, nprograms, nranks, a, out));
+    TRY(begin(&f, out, a));
+    for (size_t r = 0; r < (size_t)out->nranks; r++) {
         out->class_of[r] = UINT32_MAX;
         if (!out->by_rank[r]) continue;
-        known *k = find_known(table, capacity, out->by_rank[r]);
-        if (k->program) {
-            out->class_of[r] = k->class;
-            out->rings_of[r] = k->rings;
-            continue;
+        known *k = find_known(f.table, f.capacity, out->by_rank[r]);
+        if (!k->program) {
+            *k = (known){.program = out->by_rank[r]};
+            TRY(find_class(&f, r, &k->class));
+            TRY(member_lists_add(&out->lists, out->by_rank[r], &k->rings));
         }
-        contents d = contents_of(out->by_rank[r], (int64_t)r);
-        uint32_t c = 0;
-        while (c < out->count && !mixture_equal(&known_contents[c], &d.all)) c++;
-        if (c == out->count) {
-            known_contents[c] = d.all;
-            out->flows[c] = d.flow;
-            mix(&out->flows[c], d.standing.a);
-            mix(&out->flows[c], d.standing.b);
-            out->programs[c] = out->by_rank[r];
-            out->first_rank[c] = (int64_t)r;
-            out->count++;
-        }
-        out->class_of[r] = c;
-        TRY(member_lists_add(&out->lists, out->by_rank[r], &out->rings_of[r]));
-        *k = (known){out->by_rank[r], c, out->rings_of[r]};
+        out->class_of[r] = k->class;
+        out->rings_of[r] = k->rings;
     }
     return NULL;
 }

@@ -39,6 +39,12 @@ static inline void mix_bytes(mixture *d, const void *bytes, size_t nbytes) {
     mix(d, rest);
 }
 
+static inline mixture mixture_of_text(const char *bytes, size_t nbytes) {
+    mixture d = {1, 2};
+    mix_bytes(&d, bytes, nbytes);
+    return d;
+}
+
 static inline void mix_text(mixture *d, const char *bytes) {
     mix_bytes(d, bytes ? bytes : "", bytes ? strlen(bytes) : 0);
 }

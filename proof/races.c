@@ -67,20 +67,20 @@ static weft_status add_touch(hunter *h, size_t last, uint32_t stream, size_t *ou
 }
 
 /* Whether an access of the launch at hand is behind all that conflicts with it on other streams; takes note of it. */
-static weft_status look_at(hunter *h, const proof_access *x, uint32_t stream, uint32_t epoch, bool *doubts) {
+static weft_status look_at(hunter *h, proof_touch x, uint32_t stream, uint32_t epoch, bool *doubts) {
     const uint32_t *clock = h->walk.clock;
-    size_t mine = SIZE_MAX, last = x->buffer;
+    size_t mine = SIZE_MAX, last = x.buffer;
     for (size_t i = last; h->touches[i].stream_plus_1; i = h->touches[i].next) {
         const whole_touch *t = &h->touches[i];
         last = i;
         if (t->stream_plus_1 == stream + 1)
             mine = i;
-        else if (t->write > clock[t->stream_plus_1 - 1] || (x->is_write && t->read > clock[t->stream_plus_1 - 1]))
-            *doubts = h->doubtful[x->buffer] = true;
+        else if (t->write > clock[t->stream_plus_1 - 1] || (x.is_write && t->read > clock[t->stream_plus_1 - 1]))
+            *doubts = h->doubtful[x.buffer] = true;
         if (!t->next) break;
     }
     if (mine == SIZE_MAX) TRY(add_touch(h, last, stream, &mine));
-    *(x->is_write ? &h->touches[mine].write : &h->touches[mine].read) = epoch;
+    *(x.is_write ? &h->touches[mine].write : &h->touches[mine].read) = epoch;
     return NULL;
 }
 
@@ -92,7 +92,7 @@ static weft_status look(hunter *h, bool *doubts) {
             order_start(&h->walk, i);
             uint32_t epoch = order_epoch_at_hand(&h->walk, i);
             for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++)
-                TRY(look_at(h, &s->accesses[k], s->events[i].stream, epoch, doubts));
+                TRY(look_at(h, s->touches[k], s->events[i].stream, epoch, doubts));
             order_finish(&h->walk, i);
         }
         order_next_step(&h->walk);

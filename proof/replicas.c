@@ -363,7 +363,7 @@ static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer,
     return NULL;
 }
 
-static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_access *x, size_t n) {
+static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_touch *x, size_t n) {
     if (n != 2 || x[0].is_write || !x[1].is_write) return false;
     axes ring_axes = axes_of_ring(&f->grid, c->ring);
     const sharing *of = parts_of(f, x[1].owner);
@@ -375,7 +375,7 @@ static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_acc
     return true;
 }
 
-static bool sweep_plain(flow *f, const proof_access *x, size_t n) {
+static bool sweep_plain(flow *f, const proof_touch *x, size_t n) {
     size_t nreads = 0;
     axes differs = 0;
     for (; nreads < n && !x[nreads].is_write; nreads++) differs |= get(f, x[nreads].owner);
@@ -386,7 +386,7 @@ static bool sweep_plain(flow *f, const proof_access *x, size_t n) {
 }
 
 /* An update of nothing that differs is in order, whatever shards it. */
-static bool sweep_update(flow *f, const proof_access *x, size_t n) {
+static bool sweep_update(flow *f, const proof_touch *x, size_t n) {
     axes differs = 0;
     for (size_t k = 0; k < n && !x[k].is_write; k++) differs |= get(f, x[k].owner);
     return differs == 0;
@@ -399,7 +399,7 @@ static weft_status sweep_launches(flow *f) {
     const proof_fusion *fusion = s->fusions;
     for (uint32_t i = 0; i < s->nevents; i++) {
         const proof_event *e = &s->events[i];
-        const proof_access *x = &s->accesses[e->first_access];
+        const proof_touch *x = &s->touches[e->first_access];
         size_t n = proof_naccesses(s, i);
         bool is_done = false;
         f->at = i;

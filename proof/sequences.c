@@ -63,27 +63,23 @@ weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out) 
     return list_peers(s, a, out);
 }
 
-enum { AHEAD = 12 };
-
-mixture sequences_moved(const proof_schedule *s, const proof_collective *c) {
+mixture sequences_moved(const proof_schedule *s, const proof_collective *c, const mixture *names) {
     mixture d = {1, 2};
     mix(&d, c->nmembers);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const proof_member *m = &s->members[c->first_member + i];
-        /* Names lie all over the program: those that come soon are asked for now. */
-        if (c->first_member + i + AHEAD < s->nmembers) __builtin_prefetch(m[AHEAD].name);
-        mix_text(&d, m->name);
-        mix(&d, (uint64_t)m->offset);
+        mixture of_name = names && m->var != PROOF_NONE ? names[m->var] : mixture_of_text(m->name, strlen(m->name));
+        mix_three(&d, of_name.a, of_name.b, (uint64_t)m->offset);
         mix(&d, (uint64_t)m->nbytes);
     }
     return d;
 }
 
-weft_status sequences_look_at_moved(proof_class *c, arena *a) {
+weft_status sequences_look_at_moved(proof_class *c, const mixture *names, arena *a) {
     const proof_schedule *s = c->schedule;
     mixture *moved = ARENA_ARRAY(a, mixture, s->ncollectives + 1);
     if (!moved) return base_out_of_memory();
-    for (size_t i = 0; i < s->ncollectives; i++) moved[i] = sequences_moved(s, &s->collectives[i]);
+    for (size_t i = 0; i < s->ncollectives; i++) moved[i] = sequences_moved(s, &s->collectives[i], names);
     c->moved = moved;
     return NULL;
 }

@@ -5,14 +5,21 @@
 
 #include "proof/checks.h"
 
+/* Of a buffer. */
+typedef struct cover {
+    uint32_t first_part; /* into parts_written */
+    uint32_t next_part;  /* behind the one that was looked for last */
+    bool is_written;     /* all of it, or given */
+    bool has_parts;
+    bool is_told;        /* one finding is enough */
+} cover;
+
 typedef struct coverage {
     const proof_schedule *s;
     arena *arena;
-    bool *written;        /* by buffer: all of it */
-    bool *parts_written;  /* of all buffers that have parts */
-    uint32_t *first_part; /* by buffer: into parts_written */
-    bool *is_made;        /* by buffer: some op writes it; NULL: nobody asked yet */
-    bool *told;           /* by buffer: one finding is enough */
+    cover *covers;       /* by buffer */
+    bool *parts_written; /* of all buffers that have parts */
+    bool *is_made;       /* by buffer: some op writes it; NULL: nobody asked yet */
     int64_t rank;
     weft_findings *findings;
 } coverage;
@@ -21,9 +28,13 @@ static bool overlaps(const proof_part *p, const proof_access *x) {
     return p->begin < x->end && x->begin < p->end;
 }
 
-/* The first part that ends behind `begin`. */
-static size_t part_behind(const proof_buffer *b, int64_t begin) {
+/* The first part that ends behind `begin`: most often the one behind that of the last time. */
+static size_t part_behind(coverage *c, uint32_t buffer_id, int64_t begin) {
+    const proof_buffer *b = &c->s->buffers[buffer_id];
+    uint32_t *next = &c->covers[buffer_id].next_part;
     size_t low = 0, high = b->nparts;
+    if (*next >= b->nparts) *next = 0;
+    if (*next < b->nparts && b->parts[*next].begin <= begin && begin < b->parts[*next].end) return (*next)++;
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (b->parts[middle].end <= begin)
@@ -31,6 +42,7 @@ static size_t part_behind(const proof_buffer *b, int64_t begin) {
         else
             high = middle;
     }
+    *next = (uint32_t)low + 1;
     return low;
 }
 
@@ -38,8 +50,8 @@ static weft_status tell(coverage *c, size_t event, const proof_access *x, int64_
                         const char *what) {
     weft_finding *found;
     char words[256];
-    if (c->told[x->buffer]) return NULL;
-    c->told[x->buffer] = true;
+    if (c->covers[x->buffer].is_told) return NULL;
+    c->covers[x->buffer].is_told = true;
     TRY(finding_add(c->findings, WEFT_VERDICT_UNINITIALISED_READ, &found));
     if (!found) return NULL;
     TRY(finding_op(c->findings, found, c->s, event, c->rank, "reads"));
@@ -59,13 +71,13 @@ static bool keeps_padding_apart(const proof_event *e) {
 static weft_status read_parts(coverage *c, size_t event, const proof_access *x) {
     const proof_buffer *b = &c->s->buffers[x->buffer];
     char what[512];
-    size_t i = part_behind(b, x->begin);
+    size_t i = part_behind(c, x->buffer, x->begin);
     int64_t covered = x->begin;
     for (; i < b->nparts && b->parts[i].begin < x->end; i++) {
         if (b->parts[i].begin > covered && !keeps_padding_apart(&c->s->events[event]))
             return tell(c, event, x, covered, b->parts[i].begin, "which are padding that nothing wrote");
         covered = b->parts[i].end;
-        if (c->parts_written[c->first_part[x->buffer] + i]) continue;
+        if (c->parts_written[c->covers[x->buffer].first_part + i]) continue;
         snprintf(what, sizeof what, "where \"%s\" lies, which nothing wrote there before", b->parts[i].name);
         return tell(c, event, x, b->parts[i].begin, b->parts[i].end, what);
     }
@@ -79,7 +91,7 @@ static weft_status is_made(coverage *c, uint32_t buffer_id, bool *out) {
     const proof_schedule *s = c->s;
     bool ask = !c->is_made;
     if (ask && !(c->is_made = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1))) return base_out_of_memory();
-    for (size_t k = 0; ask && k < s->naccesses; k++) c->is_made[s->accesses[k].buffer] |= s->accesses[k].is_write;
+    for (size_t k = 0; ask && k < s->naccesses; k++) c->is_made[s->touches[k].buffer] |= s->touches[k].is_write;
     *out = c->is_made[buffer_id];
     return NULL;
 }
@@ -87,7 +99,7 @@ static weft_status is_made(coverage *c, uint32_t buffer_id, bool *out) {
 static weft_status read_bytes(coverage *c, size_t event, const proof_access *x) {
     const proof_buffer *b = &c->s->buffers[x->buffer];
     bool made = false;
-    if (c->written[x->buffer] || b->is_given || c->s->events[event].is_guarded) return NULL;
+    if (c->s->events[event].is_guarded) return NULL;
     if (b->parts) return read_parts(c, event, x);
     TRY(is_made(c, x->buffer, &made));
     return made ? tell(c, event, x, x->begin, x->end, "which nothing wrote before") : NULL;
@@ -102,25 +114,23 @@ static bool works_in_place(const coverage *c, size_t event, uint32_t written_buf
     return false;
 }
 
-/* `written` of a fused buffer: all of it at once, padding included. */
-static void write_bytes(coverage *c, size_t event, const proof_access *x) {
-    if (c->written[x->buffer]) return; /* and its parts are asked for no more */
+/* A fused buffer is written if all of it is at once, padding included. */
+static void write_parts(coverage *c, size_t event, const proof_access *x) {
     const proof_buffer *b = &c->s->buffers[x->buffer];
     bool is_whole = !b->nparts || (x->begin <= b->parts[0].begin && x->end > b->parts[b->nparts - 1].end);
-    if (!b->parts || (is_whole && !works_in_place(c, event, x->buffer))) c->written[x->buffer] = true;
-    for (size_t i = b->parts ? part_behind(b, x->begin) : 0; i < b->nparts && overlaps(&b->parts[i], x); i++)
-        c->parts_written[c->first_part[x->buffer] + i] = true;
+    if (is_whole && !works_in_place(c, event, x->buffer)) c->covers[x->buffer].is_written = true;
+    for (size_t i = part_behind(c, x->buffer, x->begin); i < b->nparts && overlaps(&b->parts[i], x); i++)
+        c->parts_written[c->covers[x->buffer].first_part + i] = true;
 }
 
 static weft_status start(coverage *c) {
     const proof_schedule *s = c->s;
     size_t nparts = 0;
-    c->written = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1);
-    c->told = ARENA_ARRAY(c->arena, bool, s->nbuffers + 1);
-    c->first_part = ARENA_ARRAY(c->arena, uint32_t, s->nbuffers + 1);
-    if (!c->written || !c->told || !c->first_part) return base_out_of_memory();
+    c->covers = ARENA_ARRAY(c->arena, cover, s->nbuffers + 1);
+    if (!c->covers) return base_out_of_memory();
     for (size_t i = 0; i < s->nbuffers; i++) {
-        c->first_part[i] = (uint32_t)nparts;
+        c->covers[i] = (cover){.first_part = (uint32_t)nparts, .is_written = s->buffers[i].is_given};
+        c->covers[i].has_parts = s->buffers[i].parts != NULL;
         nparts += s->buffers[i].nparts;
     }
     c->parts_written = ARENA_ARRAY(c->arena, bool, nparts + 1);
@@ -130,12 +140,20 @@ static weft_status start(coverage *c) {
 static weft_status sweep(coverage *c) {
     TRY(start(c));
     for (size_t i = 0; i < c->s->nevents; i++) {
-        const proof_access *first = c->s->accesses + c->s->events[i].first_access;
-        size_t n = proof_naccesses(c->s, i);
-        for (size_t k = 0; k < n; k++)
-            if (!first[k].is_write) TRY(read_bytes(c, i, &first[k]));
-        for (size_t k = 0; k < n; k++)
-            if (first[k].is_write) write_bytes(c, i, &first[k]);
+        size_t begin = c->s->events[i].first_access, end = begin + proof_naccesses(c->s, i);
+        for (size_t k = begin; k < end; k++) {
+            proof_touch t = c->s->touches[k];
+            if (!t.is_write && !c->covers[t.buffer].is_written) TRY(read_bytes(c, i, &c->s->accesses[k]));
+        }
+        for (size_t k = begin; k < end; k++) {
+            proof_touch t = c->s->touches[k];
+            cover *of = &c->covers[t.buffer];
+            if (!t.is_write || of->is_written) continue; /* its parts are asked for no more */
+            if (of->has_parts)
+                write_parts(c, i, &c->s->accesses[k]);
+            else
+                of->is_written = true;
+        }
     }
     return NULL;
 }

@@ -93,7 +93,8 @@ static weft_status list_ranks(verifier *v) {
     if (!all || !classes) return base_out_of_memory();
     for (int64_t i = 0; i < r->nranks; i++) all[i] = i;
     for (size_t c = 0; c < r->nclasses; c++) TRY(sequences_list(&v->schedules[c], &v->arena, &classes[c]));
-    for (size_t c = 0; c < r->nclasses && r->nclasses > 1; c++) TRY(sequences_look_at_moved(&classes[c], &v->arena));
+    for (size_t c = 0; c < r->nclasses && r->nclasses > 1; c++)
+        TRY(sequences_look_at_moved(&classes[c], v->classes.names[c], &v->arena));
     r->all = all;
     r->classes = classes;
     TRY(alike_in_motion(classes, r->nclasses, false, &v->arena, &v->alike));

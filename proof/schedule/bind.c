@@ -101,7 +101,7 @@ weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
         if (!round_up(nbytes, coalesce_alignment(op), &step) || offset > INT64_MAX / 2 - step)
             return schedule_problem(b->schedule, WEFT_VERDICT_INVALID_PROGRAM, event, "its sizes overflow");
         TRY(check_member(b, op, v, step, event));
-        parts[i] = (proof_part){v->name->bytes, offset, offset + nbytes};
+        parts[i] = (proof_part){v->name->bytes, offset, offset + nbytes, v->id};
         b->of_var[v->id] = (binding){whole.buffer, offset, own < 0 ? nbytes : own};
         offset += step;
     }

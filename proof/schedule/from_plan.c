@@ -12,8 +12,12 @@ static uint32_t owner_of(const weft_plan *plan, int32_t value) {
 static weft_status touch_value(proof_schedule *s, const weft_plan *plan, int32_t value, bool is_write) {
     for (; value >= 0; value = plan->values[value].rows) {
         const plan_value *v = &plan->values[value];
-        TRY(schedule_access(s, v->name, v->space == PLAN_TEMPORARY, v->offset, v->offset + v->nbytes, is_write));
-        if (v->nbytes > 0) s->accesses[s->naccesses - 1].owner = owner_of(plan, value);
+        TRY(schedule_access(s, &(proof_access){.name = v->name,
+                                               .begin = v->offset,
+                                               .end = v->offset + v->nbytes,
+                                               .buffer = v->space == PLAN_TEMPORARY,
+                                               .owner = owner_of(plan, value),
+                                               .is_write = is_write}));
     }
     return NULL;
 }
@@ -77,10 +81,9 @@ static weft_status add_collective(proof_schedule *s, const weft_plan *plan, cons
     for (size_t k = begin; k < end; k++) {
         const plan_value *part = &plan->values[parts->parts[k]];
         if (members && part->nbytes == v->nbytes) continue;
-        TRY(schedule_member(s, part->name, part->offset - v->offset));
-        s->members[s->nmembers - 1].nbytes = part->nbytes;
+        TRY(schedule_member(s, &(proof_member){part->name, part->offset - v->offset, part->nbytes, PROOF_NONE}));
     }
-    return begin == end ? schedule_member(s, v->name, 0) : NULL;
+    return begin == end ? schedule_member(s, &(proof_member){v->name, 0, 0, PROOF_NONE}) : NULL;
 }
 
 /* Instructions by stream and position. */

@@ -138,9 +138,12 @@ static weft_status touch(maker *m, const weft_var *v, bool is_write) {
     binding at;
     if (!bind_is_named(v)) return NULL;
     TRY(bind_get(&m->names, v, &at));
-    TRY(schedule_access(m->s, v->name->bytes, at.buffer, at.begin, at.begin + at.nbytes, is_write));
-    if (at.nbytes > 0) m->s->accesses[m->s->naccesses - 1].owner = v->id;
-    return NULL;
+    return schedule_access(m->s, &(proof_access){.name = v->name->bytes,
+                                                 .begin = at.begin,
+                                                 .end = at.begin + at.nbytes,
+                                                 .buffer = at.buffer,
+                                                 .owner = v->id,
+                                                 .is_write = is_write});
 }
 
 static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema) {
@@ -208,10 +211,12 @@ static weft_status add_collective(maker *m, const weft_op *op) {
     size_t element = weft_dtype_nbytes((weft_dtype)v->dtype);
     if (m->s->buffers[at.buffer].parts && element && c->count >= 0) c->count = at.nbytes / (int64_t)element;
     const proof_buffer *whole = &m->s->buffers[at.buffer];
-    for (size_t i = 0; i < whole->nparts; i++)
-        if (whole->parts[i].begin < at.begin + at.nbytes && at.begin < whole->parts[i].end)
-            TRY(schedule_member(m->s, whole->parts[i].name, whole->parts[i].begin - at.begin));
-    return whole->nparts ? NULL : schedule_member(m->s, v->name->bytes, 0);
+    for (size_t i = 0; i < whole->nparts; i++) {
+        const proof_part *of = &whole->parts[i];
+        if (of->begin < at.begin + at.nbytes && at.begin < of->end)
+            TRY(schedule_member(m->s, &(proof_member){of->name, of->begin - at.begin, 0, of->var}));
+    }
+    return whole->nparts ? NULL : schedule_member(m->s, &(proof_member){v->name->bytes, 0, 0, v->id});
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */

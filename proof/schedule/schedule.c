@@ -46,12 +46,13 @@ weft_status schedule_event(proof_schedule *s, const weft_op *op, uint32_t op_ind
     return NULL;
 }
 
-weft_status schedule_access(proof_schedule *s, const char *var_name, uint32_t buffer_id, int64_t begin, int64_t end,
-                            bool is_write) {
-    if (end <= begin) return NULL;
+weft_status schedule_access(proof_schedule *s, const proof_access *x) {
+    if (x->end <= x->begin) return NULL;
     TRY(grow(s->arena, &s->accesses, &s->access_capacity, s->naccesses + 1, sizeof *s->accesses));
-    s->accesses[s->naccesses++] =
-        (proof_access){.name = var_name, .begin = begin, .end = end, .buffer = buffer_id, .is_write = is_write};
+    TRY(grow(s->arena, &s->touches, &s->touch_capacity, s->naccesses + 1, sizeof *s->touches));
+    s->touches[s->naccesses] =
+        (proof_touch){.buffer = x->buffer & INT32_MAX, .is_write = x->is_write, .owner = x->owner};
+    s->accesses[s->naccesses++] = *x;
     return NULL;
 }
 
@@ -151,9 +152,9 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
     return NULL;
 }
 
-weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset) {
+weft_status schedule_member(proof_schedule *s, const proof_member *m) {
     TRY(grow(s->arena, &s->members, &s->member_capacity, s->nmembers + 1, sizeof *s->members));
-    s->members[s->nmembers++] = (proof_member){.name = member_name, .offset = offset};
+    s->members[s->nmembers++] = *m;
     s->collectives[s->ncollectives - 1].nmembers++;
     return NULL;
 }

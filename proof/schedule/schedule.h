@@ -22,6 +22,12 @@ typedef struct proof_access {
     bool is_write;
 } proof_access;
 
+/* An access in 8 bytes, for sweeps over all of them. */
+typedef struct proof_touch {
+    uint32_t buffer : 31, is_write : 1;
+    uint32_t owner;
+} proof_touch;
+
 /* How what a launch writes follows from what it reads, where that is all there is to its op: it stands in block 0, and
  * its arguments are the launch's accesses, inputs first, none of them a view. */
 typedef enum proof_makes {
@@ -49,6 +55,7 @@ typedef struct proof_member {
     const char *name;
     int64_t offset; /* bytes from the start of what is moved */
     int64_t nbytes; /* of a plan: without padding */
+    uint32_t var;   /* id; of a plan PROOF_NONE */
 } proof_member;
 
 typedef struct proof_collective {
@@ -77,6 +84,7 @@ typedef struct proof_fusion {
 typedef struct proof_part {
     const char *name;
     int64_t begin, end;
+    uint32_t var; /* id */
 } proof_part;
 
 typedef struct proof_buffer {
@@ -116,7 +124,8 @@ typedef struct proof_schedule {
     proof_event *events; /* in launch order; one more that ends the last one's lists */
     size_t nevents, event_capacity;
     proof_access *accesses;
-    size_t naccesses, access_capacity;
+    proof_touch *touches; /* by access */
+    size_t naccesses, access_capacity, touch_capacity;
     /* An event waits until the latest launch of each of these before its own is complete: of this step, or of the one
      * before where the other is launched after it. (An event of CUDA: what was recorded last when the wait is issued.)
      */
@@ -156,13 +165,12 @@ WEFT_MUST_USE weft_status schedule_buffer(proof_schedule *s, const char *buffer_
 /* Begins a launch; accesses, waits and a collective that are added next are its own. */
 WEFT_MUST_USE weft_status schedule_event(proof_schedule *s, const weft_op *op, uint32_t op_index, uint32_t stream,
                                          uint32_t *out);
-WEFT_MUST_USE weft_status schedule_access(proof_schedule *s, const char *var_name, uint32_t buffer, int64_t begin,
-                                          int64_t end, bool is_write);
+WEFT_MUST_USE weft_status schedule_access(proof_schedule *s, const proof_access *x);
 WEFT_MUST_USE weft_status schedule_wait(proof_schedule *s, uint32_t event);
 /* The signature of the op of the event that was begun last; `var` is what it moves, `count` its elements. */
 WEFT_MUST_USE weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtype, int64_t count,
                                               proof_collective **out);
-WEFT_MUST_USE weft_status schedule_member(proof_schedule *s, const char *member_name, int64_t offset);
+WEFT_MUST_USE weft_status schedule_member(proof_schedule *s, const proof_member *m);
 WEFT_MUST_USE weft_status schedule_problem(proof_schedule *s, weft_verdict verdict, uint32_t event, const char *format,
                                            ...) WEFT_PRINTF(4, 5);
 /* history.c: what collectives move, as collectives before made it. Part of schedule_end. */

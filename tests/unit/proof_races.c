@@ -212,7 +212,10 @@ static void make_schedule(proof_schedule *s, uint64_t *r) {
         s->events[i].blocks_host = draw(r, 8) == 0;
         for (unsigned k = draw(r, 3); k > 0; k--) {
             int64_t begin = draw(r, 6);
-            must_not_fail(schedule_access(s, "v", draw(r, nbuffers), begin, begin + 1 + draw(r, 4), draw(r, 2)));
+            proof_access x = {.name = "v", .begin = begin, .buffer = draw(r, nbuffers)};
+            x.end = begin + 1 + draw(r, 4);
+            x.is_write = draw(r, 2);
+            must_not_fail(schedule_access(s, &x));
         }
         for (unsigned k = draw(r, 3); k > 0; k--)
             must_not_fail(schedule_wait(s, draw(r, 4) || !i ? draw(r, n) : draw(r, i)));
