@@ -16,7 +16,7 @@
 typedef struct whole_touch {
     uint32_t stream_plus_1; /* 0: none */
     uint32_t read, write;   /* epochs; 0: none */
-    uint32_t next;          /* of the same buffer; 0: none */
+    uint32_t next;          /* of the same buffer: into more_touches, plus one; 0: none */
 } whole_touch;
 
 /* Streams that touch a buffer, in order of first touch. */
@@ -31,8 +31,8 @@ typedef struct hunter {
     const proof_schedule *s;
     arena *arena;
     order_walk walk;
-    whole_touch *touches; /* by buffer, then those that are next of others */
-    size_t ntouches, touch_capacity;
+    whole_touch *touches, *more_touches; /* by buffer; of other streams to the same */
+    size_t nmore, more_capacity;
     bool *doubtful;       /* by buffer: accesses to it are unordered, if not to the same bytes */
     toucher **touchers;   /* by buffer, where it is doubtful */
     byte_ranges *ranges;  /* by buffer; nstreams 0: none are needed */
@@ -49,38 +49,33 @@ typedef struct hunter {
 /* --- a first look ------------------------------------------------------------------------------------------------- */
 
 static weft_status begin_look(hunter *h) {
-    size_t n = h->s->nbuffers + 1;
-    h->doubtful = ARENA_ARRAY(h->arena, bool, n);
-    TRY(grow(h->arena, &h->touches, &h->touch_capacity, n, sizeof *h->touches));
-    h->ntouches = n;
-    return h->doubtful ? order_begin_clocks(&h->walk, h->s, h->arena) : base_out_of_memory();
+    h->doubtful = ARENA_ARRAY(h->arena, bool, h->s->nbuffers + 1);
+    h->touches = ARENA_ARRAY(h->arena, whole_touch, h->s->nbuffers + 1);
+    return h->doubtful && h->touches ? order_begin_clocks(&h->walk, h->s, h->arena) : base_out_of_memory();
 }
 
-static weft_status add_touch(hunter *h, size_t last, uint32_t stream, size_t *out) {
-    *out = last;
-    if (h->touches[last].stream_plus_1) {
-        TRY(grow(h->arena, &h->touches, &h->touch_capacity, h->ntouches + 1, sizeof *h->touches));
-        h->touches[last].next = (uint32_t)(*out = h->ntouches++);
-    }
-    h->touches[*out] = (whole_touch){.stream_plus_1 = stream + 1};
+static weft_status add_touch(hunter *h, whole_touch *last, uint32_t stream, whole_touch **out) {
+    last->next = (uint32_t)h->nmore + 1; /* before it moves */
+    TRY(grow(h->arena, &h->more_touches, &h->more_capacity, h->nmore + 1, sizeof *h->more_touches));
+    *out = &h->more_touches[h->nmore++];
+    **out = (whole_touch){.stream_plus_1 = stream + 1};
     return NULL;
 }
 
 /* Whether an access of the launch at hand is behind all that conflicts with it on other streams; takes note of it. */
 static weft_status look_at(hunter *h, proof_touch x, uint32_t stream, uint32_t epoch, bool *doubts) {
     const uint32_t *clock = h->walk.clock;
-    size_t mine = SIZE_MAX, last = x.buffer;
-    for (size_t i = last; h->touches[i].stream_plus_1; i = h->touches[i].next) {
-        const whole_touch *t = &h->touches[i];
-        last = i;
+    whole_touch *mine = NULL, *t = &h->touches[x.buffer];
+    if (!t->stream_plus_1) t->stream_plus_1 = stream + 1;
+    for (;; t = &h->more_touches[t->next - 1]) {
         if (t->stream_plus_1 == stream + 1)
-            mine = i;
+            mine = t;
         else if (t->write > clock[t->stream_plus_1 - 1] || (x.is_write && t->read > clock[t->stream_plus_1 - 1]))
             *doubts = h->doubtful[x.buffer] = true;
         if (!t->next) break;
     }
-    if (mine == SIZE_MAX) TRY(add_touch(h, last, stream, &mine));
-    *(x.is_write ? &h->touches[mine].write : &h->touches[mine].read) = epoch;
+    if (!mine) TRY(add_touch(h, t, stream, &mine));
+    *(x.is_write ? &mine->write : &mine->read) = epoch;
     return NULL;
 }
 

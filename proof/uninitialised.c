@@ -1,6 +1,7 @@
 /* uninitialised.c: reads of bytes that nothing wrote before: a member of a bucket that is never produced, or that its
  * producer wrote elsewhere (before coalesce_tensor, or through a name bound to other bytes); padding that more than a
- * collective looks at. In program order, which is what every order of execution has to keep. */
+ * collective looks at. In program order, which is what every order of execution has to keep. Most programs have none,
+ * which is seen while they are read (schedule/written.h). */
 #include <stdio.h>
 
 #include "proof/checks.h"
@@ -160,6 +161,7 @@ static weft_status sweep(coverage *c) {
 
 weft_status check_uninitialised(const proof_schedule *s, int64_t rank, weft_findings *f) {
     arena scratch;
+    if (!s->may_read_unwritten) return NULL;
     arena_init(&scratch, &s->context->allocator);
     coverage c = {.s = s, .arena = &scratch, .rank = rank, .findings = f};
     weft_status status = sweep(&c);

@@ -4,7 +4,7 @@
 #include "proof/schedule/bind.h"
 
 weft_status bind_init(binder *b, proof_schedule *s, const weft_program *p) {
-    *b = (binder){.schedule = s};
+    *b = (binder){.schedule = s, .written = {.schedule = s}};
     size_t n = p->nall_vars ? p->nall_vars : 1;
     b->of_var = ARENA_ARRAY(s->arena, binding, n);
     if (!b->of_var) return base_out_of_memory();
@@ -60,8 +60,8 @@ static bool round_up(int64_t nbytes, int64_t alignment, int64_t *out) {
 }
 
 /* What a member of another type or size than its place was made for does. */
-static weft_status check_member(binder *b, const weft_op *op, const weft_var *v, int64_t place, uint32_t event) {
-    int64_t nbytes = bind_nbytes(v), dtype = attr_int(op, "dtype", WEFT_FP32);
+static weft_status check_member(binder *b, const weft_var *v, int64_t dtype, int64_t place, uint32_t event) {
+    int64_t nbytes = bind_nbytes(v);
     if (v->kind == WEFT_SELECTED_ROWS)
         return schedule_problem(b->schedule, WEFT_VERDICT_INVALID_PROGRAM, event,
                                 "\"%s\" is SelectedRows (a sparse gradient): only dense tensors can be coalesced",
@@ -72,11 +72,10 @@ static weft_status check_member(binder *b, const weft_op *op, const weft_var *v,
                                 "member behind it",
                                 v->name->bytes, (long long)nbytes, weft_dtype_name((weft_dtype)v->dtype),
                                 (long long)place);
+    if (nbytes < 0 || v->dtype == dtype) return NULL;
     const char *is = weft_dtype_name((weft_dtype)v->dtype), *wanted = weft_dtype_name((weft_dtype)dtype);
-    if (nbytes >= 0 && v->dtype != dtype)
-        return schedule_problem(b->schedule, WEFT_VERDICT_INVALID_PROGRAM, event, "\"%s\" is %s, the buffer %s",
-                                v->name->bytes, is ? is : "of no known type", wanted ? wanted : "of no known type");
-    return NULL;
+    return schedule_problem(b->schedule, WEFT_VERDICT_INVALID_PROGRAM, event, "\"%s\" is %s, the buffer %s",
+                            v->name->bytes, is ? is : "of no known type", wanted ? wanted : "of no known type");
 }
 
 weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
@@ -91,18 +90,22 @@ weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
     r.ranks = attr_ints(op, "concated_ranks", &r.nranks);
     r.dims = attr_ints(op, "concated_shapes", &r.ndims);
     int64_t element = attr_int(op, "user_defined_size_of_dtype", -1), offset = whole.begin, step;
-    if (element < 1) element = (int64_t)weft_dtype_nbytes((weft_dtype)attr_int(op, "dtype", WEFT_FP32));
+    int64_t dtype = attr_int(op, "dtype", WEFT_FP32), alignment = coalesce_alignment(op);
+    if (element < 1) element = (int64_t)weft_dtype_nbytes((weft_dtype)dtype);
     proof_part *parts = ARENA_ARRAY(b->schedule->arena, proof_part, outputs->nargs + 1);
     if (!parts) return base_out_of_memory();
+    uint32_t first;
+    TRY(written_divide(&b->written, whole.buffer, outputs->nargs, &first));
     for (size_t i = 0; i < outputs->nargs; i++) {
         const weft_var *v = outputs->args[i].var;
         int64_t nbytes = recorded_nbytes(&r, i, element), own = bind_nbytes(v);
         if (nbytes < 0) nbytes = own < 0 ? 1 : own;
-        if (!round_up(nbytes, coalesce_alignment(op), &step) || offset > INT64_MAX / 2 - step)
+        if (!round_up(nbytes, alignment, &step) || offset > INT64_MAX / 2 - step)
             return schedule_problem(b->schedule, WEFT_VERDICT_INVALID_PROGRAM, event, "its sizes overflow");
-        TRY(check_member(b, op, v, step, event));
+        TRY(check_member(b, v, dtype, step, event));
         parts[i] = (proof_part){v->name->bytes, offset, offset + nbytes, v->id};
-        b->of_var[v->id] = (binding){whole.buffer, offset, own < 0 ? nbytes : own};
+        b->of_var[v->id] = (binding){whole.buffer, first + (uint32_t)i + 1, offset, own < 0 ? nbytes : own};
+        b->schedule->may_read_unwritten |= own > nbytes; /* padding, or what lies behind it */
         offset += step;
     }
     /* What the buffer is declared as holds only where its layout does not depend on the device. */

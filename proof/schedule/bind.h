@@ -3,16 +3,18 @@
 #ifndef PROOF_SCHEDULE_BIND_H
 #define PROOF_SCHEDULE_BIND_H
 
-#include "proof/schedule/schedule.h"
+#include "proof/schedule/written.h"
 
 typedef struct binding {
     uint32_t buffer; /* PROOF_NONE: not bound yet */
+    uint32_t part;   /* of a fused buffer: its number plus one (written.h); 0: none */
     int64_t begin, nbytes;
 } binding;
 
 typedef struct binder {
     proof_schedule *schedule;
     binding *of_var; /* by var id */
+    written written;
 } binder;
 
 WEFT_MUST_USE weft_status bind_init(binder *b, proof_schedule *s, const weft_program *p);

@@ -20,6 +20,12 @@ typedef struct filling {
     uint32_t next; /* of the same buffer; PROOF_NONE */
 } filling;
 
+/* What all ops of a type have in common. */
+typedef struct op_look {
+    uint8_t makes; /* a proof_makes, where an op's arguments are all that it touches */
+    bool is_known, has_views, has_types_only, may_wait;
+} op_look;
+
 typedef struct maker {
     proof_schedule *s;
     binder names;
@@ -34,7 +40,7 @@ typedef struct maker {
     uint32_t *async_of; /* by buffer: the latest filling; PROOF_NONE */
     size_t async_capacity;
     bool *entered;                             /* by block: blocks that several ops run would multiply */
-    uint8_t *makes;                            /* by row of the op table: a proof_makes plus one; 0: not looked at */
+    op_look *looks;                            /* by row of the op table */
     const char *assumed_type, *assumed_stream; /* of --stream; NULL */
     bool is_guarded;
 } maker;
@@ -126,6 +132,30 @@ static weft_status resolve_late_waits(maker *m) {
     return NULL;
 }
 
+/* --- types of ops ------------------------------------------------------------------------------------------------- */
+
+static proof_makes type_makes(const weft_op *op, const op_schema *schema) {
+    if (schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_CONTROL)) return PROOF_MAKES_OTHERWISE;
+    if (schema->effects & OP_COLLECTIVE)
+        return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_OTHERWISE;
+    if (schema->effects & OP_OPTIMIZER) return PROOF_MAKES_UPDATE;
+    bool otherwise =
+        op_is(op, "feed") || op_is(op, "feed_v2") || op_is(op, "c_split") || op_is(op, "update_loss_scaling");
+    return otherwise ? PROOF_MAKES_OTHERWISE : PROOF_MAKES_OF_ALL;
+}
+
+/* Of a type that is not in the table: nothing is a view, and all bytes are looked at. */
+static op_look look_at(maker *m, const weft_op *op, const op_schema *schema) {
+    if (!schema) return (op_look){.makes = PROOF_MAKES_OTHERWISE, .may_wait = true};
+    op_look *look = &m->looks[schema->index];
+    if (look->is_known) return *look;
+    *look = (op_look){.makes = (uint8_t)type_makes(op, schema), .is_known = true};
+    look->may_wait = strncmp(op->type->bytes, "c_wait_", 7) == 0 || op_is(op, "wait_tensor");
+    look->has_views = (schema->effects & OP_VIEWS) != 0 || op_is(op, "share_data") || op_is(op, "share_buffer");
+    for (size_t k = 0; k < schema->ninputs; k++) look->has_types_only |= schema->inputs[k].only_type;
+    return *look;
+}
+
 /* --- accesses ----------------------------------------------------------------------------------------------------- */
 
 static bool looks_at_type_only(const op_schema *schema, const slot *s) {
@@ -138,27 +168,29 @@ static weft_status touch(maker *m, const weft_var *v, bool is_write) {
     binding at;
     if (!bind_is_named(v)) return NULL;
     TRY(bind_get(&m->names, v, &at));
-    return schedule_access(m->s, &(proof_access){.name = v->name->bytes,
-                                                 .begin = at.begin,
-                                                 .end = at.begin + at.nbytes,
-                                                 .buffer = at.buffer,
-                                                 .owner = v->id,
-                                                 .is_write = is_write});
+    proof_access x = {.name = v->name->bytes,
+                      .begin = at.begin,
+                      .end = at.begin + at.nbytes,
+                      .buffer = at.buffer,
+                      .owner = v->id,
+                      .is_write = is_write};
+    if (at.nbytes > 0) TRY(written_touch(&m->names.written, &x, at.part));
+    return schedule_access(m->s, &x);
 }
 
-static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema) {
+static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema, op_look look) {
     const slot *of;
     for (uint32_t k = 0; k < op->inputs.count; k++) {
         const slot *s = &op->inputs.slots[k];
         bool viewed = false; /* a view looks at no bytes of what it shows */
-        for (uint32_t o = 0; o < op->outputs.count && !viewed; o++)
+        for (uint32_t o = 0; look.has_views && o < op->outputs.count && !viewed; o++)
             viewed = bind_is_view(op, schema, &op->outputs.slots[o], &of) && of == s;
-        if (viewed || looks_at_type_only(schema, s)) continue;
+        if (viewed || (look.has_types_only && looks_at_type_only(schema, s))) continue;
         for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, false));
     }
     for (uint32_t k = 0; k < op->outputs.count; k++) {
         const slot *s = &op->outputs.slots[k];
-        if (bind_is_view(op, schema, s, &of)) continue;
+        if (look.has_views && bind_is_view(op, schema, s, &of)) continue;
         for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, true));
     }
     return NULL;
@@ -305,32 +337,19 @@ static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
     return NULL;
 }
 
-/* What every op of a type makes of its arguments, if these are all that it touches. */
-static proof_makes look_at_type(const weft_op *op, const op_schema *schema) {
-    if (schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_CONTROL)) return PROOF_MAKES_OTHERWISE;
-    if (schema->effects & OP_COLLECTIVE)
-        return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_OTHERWISE;
-    if (schema->effects & OP_OPTIMIZER) return PROOF_MAKES_UPDATE;
-    bool otherwise = op_is(op, "feed") || op_is(op, "feed_v2") || op_is(op, "c_split") ||
-                     op_is(op, "update_loss_scaling") || op_find_attr(op, "sub_block");
-    return otherwise ? PROOF_MAKES_OTHERWISE : PROOF_MAKES_OF_ALL;
-}
-
-static proof_makes makes_of(maker *m, const weft_op *op, const op_schema *schema, uint32_t event) {
+static proof_makes makes_of(const maker *m, const weft_op *op, op_look look, uint32_t event) {
     size_t nargs = 0;
-    if (!schema) return PROOF_MAKES_OTHERWISE;
     for (uint32_t k = 0; k < op->inputs.count; k++) nargs += op->inputs.slots[k].nargs;
     for (uint32_t k = 0; k < op->outputs.count; k++) nargs += op->outputs.slots[k].nargs;
-    if (nargs != m->s->naccesses - m->s->events[event].first_access) return PROOF_MAKES_OTHERWISE;
-    uint8_t *makes = &m->makes[schema->index];
-    if (!*makes) *makes = (uint8_t)(1 + look_at_type(op, schema));
-    return (proof_makes)(*makes - 1);
+    bool is_all = nargs == m->s->naccesses - m->s->events[event].first_access;
+    return is_all ? (proof_makes)look.makes : PROOF_MAKES_OTHERWISE;
 }
 
 static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
     const op_schema *schema = op_schema_of(op);
     uint32_t effects = schema ? schema->effects : 0, stream, event;
-    bool is_async = op_is_async(op);
+    op_look look = look_at(m, op, schema);
+    bool is_async = (!schema || effects & OP_COLLECTIVE) && op_is_async(op);
     if (is_async) {
         TRY(begin_async(m, op, index, &event));
     } else {
@@ -343,11 +362,11 @@ static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {
     if (effects & OP_ALIASES)
         TRY(touch_coalesce(m, op, event));
     else if (!(effects & OP_NO_BYTES))
-        TRY(touch_args(m, op, schema));
+        TRY(touch_args(m, op, schema, look));
     if (!(effects & OP_ALIASES) && !is_async && !m->is_guarded)
-        m->s->events[event].makes = (uint8_t)makes_of(m, op, schema, event);
+        m->s->events[event].makes = (uint8_t)makes_of(m, op, look, event);
     if (op_communicates(op)) TRY(add_collective(m, op));
-    TRY(bind_views(&m->names, op));
+    if (look.has_views) TRY(bind_views(&m->names, op));
     TRY(note_update(m, op, event));
     if (is_async) TRY(note_async(m, op, event));
     return add_record(m, op, event);
@@ -386,9 +405,11 @@ static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth)
 }
 
 static weft_status add_op(maker *m, weft_op *op, uint32_t index, int depth) {
-    if (op_is(op, "c_wait_compute")) return add_stream_wait(m, op, index, false);
-    if (op_is(op, "c_wait_comm")) return add_stream_wait(m, op, index, true);
-    if (op_is(op, "wait_tensor")) return add_value_wait(m, op, index);
+    if (look_at(m, op, op_schema_of(op)).may_wait) {
+        if (op_is(op, "c_wait_compute")) return add_stream_wait(m, op, index, false);
+        if (op_is(op, "c_wait_comm")) return add_stream_wait(m, op, index, true);
+        if (op_is(op, "wait_tensor")) return add_value_wait(m, op, index);
+    }
     const weft_attr *body = op_find_attr(op, "sub_block");
     if (body && body->type == ATTR_BLOCK) return add_control(m, op, index, depth);
     return add_launch(m, op, index);
@@ -420,13 +441,14 @@ weft_status schedule_from_program(const weft_program *p, const weft_verify_optio
         return weft_status_create(WEFT_LIMIT, p->place, "expected at most %u ops", UINT32_MAX / 8);
     maker m = {.s = out, .program = p};
     m.entered = ARENA_ARRAY(a, bool, p->nblocks);
-    m.makes = ARENA_ARRAY(a, uint8_t, ops_count(p->context) + 1);
-    if (!m.entered || !m.makes) return base_out_of_memory();
+    m.looks = ARENA_ARRAY(a, op_look, ops_count(p->context) + 1);
+    if (!m.entered || !m.looks) return base_out_of_memory();
     TRY(bind_init(&m.names, out, p));
     interner_init(&m.events, a);
     TRY(read_assumption(&m, options->stream));
     TRY(add_block(&m, p->blocks[0], 0, 0));
     TRY(resolve_late_waits(&m));
     TRY(keep_bindings(&m));
+    written_end(&m.names.written);
     return schedule_end(out);
 }

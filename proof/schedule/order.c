@@ -42,25 +42,23 @@ static uint32_t *kept_of(const order_walk *w, size_t event) {
     return w->kept_at[event] ? w->kept + (w->kept_at[event] - 1) * w->s->nstreams : NULL;
 }
 
-void order_start(order_walk *w, size_t event) {
+void order_join(order_walk *w, size_t event) {
     const proof_schedule *s = w->s;
     const proof_event *e = &s->events[event];
     size_t n = s->nstreams;
-    w->clock = w->of_stream + e->stream * n;
     if ((!s->launches_freely || w->step) && w->host_known[e->stream] != w->nhost) {
         join(w->clock, w->host, n);
         w->host_known[e->stream] = w->nhost;
     }
-    for (size_t k = e->first_wait; k < s->events[event + 1].first_wait; k++) join(w->clock, kept_of(w, s->waits[k]), n);
+    for (size_t k = e->first_wait; k < e[1].first_wait; k++) join(w->clock, kept_of(w, s->waits[k]), n);
 }
 
-void order_finish(order_walk *w, size_t event) {
-    const proof_event *e = &w->s->events[event];
-    size_t n = w->s->nstreams;
+void order_keep(order_walk *w, size_t event) {
+    const proof_schedule *s = w->s;
+    size_t n = s->nstreams;
     uint32_t *kept = kept_of(w, event);
-    w->clock[e->stream]++;
     if (kept) memcpy(kept, w->clock, n * sizeof *w->clock);
-    if (!e->blocks_host || w->s->launches_freely) return;
+    if (!s->events[event].blocks_host || s->launches_freely) return;
     join(w->host, w->clock, n);
     w->nhost++;
 }

@@ -25,11 +25,26 @@ typedef struct order_walk {
 WEFT_MUST_USE weft_status order_begin(order_walk *w, const proof_schedule *s, arena *a);
 /* The same for one who asks for clocks alone: no positions, lengths or events of epochs. */
 WEFT_MUST_USE weft_status order_begin_clocks(order_walk *w, const proof_schedule *s, arena *a);
-/* Sets w->clock to what is complete when `event` starts in the step at hand; events come in launch order. */
-void order_start(order_walk *w, size_t event);
-/* Then takes it as launched. */
-void order_finish(order_walk *w, size_t event);
 void order_next_step(order_walk *w);
+
+/* For the two below: joins w->clock with what the host and the launches that `event` waits for know; keeps it for those
+ * that wait for `event`, and the host. */
+void order_join(order_walk *w, size_t event);
+void order_keep(order_walk *w, size_t event);
+
+/* Sets w->clock to what is complete when `event` starts in the step at hand; events come in launch order. Most launches
+ * add one to their stream's clock and nothing else. */
+static inline void order_start(order_walk *w, size_t event) {
+    const proof_event *e = &w->s->events[event];
+    w->clock = w->of_stream + e->stream * w->s->nstreams;
+    if (w->host_known[e->stream] != w->nhost || e[1].first_wait > e->first_wait) order_join(w, event);
+}
+/* Then takes it as launched. */
+static inline void order_finish(order_walk *w, size_t event) {
+    const proof_event *e = &w->s->events[event];
+    w->clock[e->stream]++;
+    if (w->kept_at[event] || e->blocks_host) order_keep(w, event);
+}
 
 /* Of the launch at hand: one more than are known of its stream. */
 static inline uint32_t order_epoch_at_hand(const order_walk *w, size_t event) {

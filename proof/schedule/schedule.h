@@ -154,6 +154,7 @@ typedef struct proof_schedule {
     size_t nnotes, note_capacity;
     bool joins_steps;     /* all streams are idle before the next step begins */
     bool launches_freely; /* each stream launches by itself: host order orders nothing */
+    bool may_read_unwritten; /* bytes may be read that nothing wrote before (written.h); not of a plan */
     bool streams_unknown; /* the program does not tell streams */
 } proof_schedule;
 
