@@ -55,7 +55,7 @@ WEFT_MUST_USE weft_status sequences_list(const proof_schedule *s, arena *a, proo
 mixture sequences_moved(const proof_schedule *s, const proof_collective *c, const mixture *names);
 /* Of all that the class issues. */
 WEFT_MUST_USE weft_status sequences_look_at_moved(proof_class *c, const mixture *names, arena *a);
-const ring_sequence *sequences_find(const proof_class *c, int64_t ring);     /* NULL: issues nothing there */
+const ring_sequence *sequences_find(const proof_class *c, int64_t ring); /* NULL: issues nothing there */
 /* pairing.c: on every ring the members issue the same collectives, for the same things, in one order. */
 WEFT_MUST_USE weft_status check_pairing(const proof_ranks *r, weft_findings *f);
 /* exchanges.c: in an all-to-all of unequal parts each member gets of each what that one gives. */

@@ -11,7 +11,7 @@ typedef struct rank_classes {
     uint32_t *class_of;            /* by rank; UINT32_MAX: not given */
     const weft_program **programs; /* by class: that of its first rank */
     int64_t *first_rank;           /* by class */
-    const mixture **names; /* by class, by var id: of its name; where there are several programs */
+    const mixture **names;         /* by class, by var id: of its name; where there are several programs */
     mixture *flows; /* by class: how values flow, and where the first rank stands in its rings and meshes */
     size_t count;
     member_lists lists;

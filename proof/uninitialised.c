@@ -12,7 +12,7 @@ typedef struct cover {
     uint32_t next_part;  /* behind the one that was looked for last */
     bool is_written;     /* all of it, or given */
     bool has_parts;
-    bool is_told;        /* one finding is enough */
+    bool is_told; /* one finding is enough */
 } cover;
 
 typedef struct coverage {

@@ -152,10 +152,10 @@ typedef struct proof_schedule {
     proof_memory *memory; /* by_name: by buffer */
     proof_note *notes;
     size_t nnotes, note_capacity;
-    bool joins_steps;     /* all streams are idle before the next step begins */
-    bool launches_freely; /* each stream launches by itself: host order orders nothing */
+    bool joins_steps;        /* all streams are idle before the next step begins */
+    bool launches_freely;    /* each stream launches by itself: host order orders nothing */
     bool may_read_unwritten; /* bytes may be read that nothing wrote before (written.h); not of a plan */
-    bool streams_unknown; /* the program does not tell streams */
+    bool streams_unknown;    /* the program does not tell streams */
 } proof_schedule;
 
 /* --- building: schedule.c ----------------------------------------------------------------------------------------- */

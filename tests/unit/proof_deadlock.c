@@ -199,6 +199,13 @@ static const struct {
     {"coalesced behind the first producer", TRAIN SCALE("x", "g") VIEWS SCALE("x", "h") ON(SUM, 0, "f") SGD,
      "uninitialised_read"},
     {"a member is never produced", TRAIN VIEWS SCALE("x", "g") ON(SUM, 0, "f") SGD, "uninitialised_read"},
+    {"a member is produced twice, the other never", TRAIN VIEWS SCALE("x", "g") SCALE("x", "g") ON(SUM, 0, "f") SGD,
+     "uninitialised_read"},
+    {"written under a condition that differs",
+     TRAIN SCALE("w", "g") "  - {greater_than: {X: x, Y: w}, out: {Out: c}}\n"
+                           "  - {conditional_block: {Cond: [c]}, out: {Out: [g]}, attrs: {sub_block: !block 1}}\n" SGD
+                           "- parent: 0\n  vars: {c: {bool: [1]}}\n  ops:\n" SCALE("r", "g"),
+     "missing_reduce"},
     {"a norm over padding",
      TRAIN VIEWS SCALE("x", "g") SCALE("x", "h") ON(SUM, 0, "f") "  - {squared_l2_norm: {X: f}, out: {Out: n}}\n" SGD,
      "uninitialised_read"},

@@ -14,14 +14,33 @@
 #include "tests/support/must.h"
 #include "tests/support/order.h"
 
-enum { MOST_RANKS = 6, MOST_KINDS = 4, MOST_OPS = 64, MOST_TEXT = 16384, NONE = -1 };
+enum { MOST_RANKS = 6, MOST_KINDS = 4, MOST_OPS = 64, MOST_TEXT = 32768, NONE = -1 };
 
-typedef enum op_kind { COALESCE, MAKE, REDUCE, USE, UPDATE, LOOK, PRIVATE, PEEK, SYNC, WAIT_COMM } op_kind;
+typedef enum op_kind {
+    COALESCE,
+    MAKE,
+    REDUCE,
+    USE,
+    UPDATE,
+    LOOK,
+    PRIVATE,
+    PEEK,
+    SYNC,
+    WAIT_COMM,
+    SHOW,       /* another name for a member */
+    USE_SHOWN,  /* reads by that name; member 1: writes */
+    WORK_WHOLE, /* on a bucket, in place; member 1: anew */
+    PEEK_WHOLE, /* padding too */
+    REGROUP,    /* the members become those of another bucket */
+    GUARDED     /* runs block 1 */
+} op_kind;
 
 typedef struct toy {
     op_kind kind;
     int bucket, member, stream, record, wait, ring;
-    bool of_local; /* of an update: its gradient is not reduced; of a bucket: its members are exchanged */
+    bool of_local; /* of an update: its gradient is not reduced; of a bucket: its members are exchanged; of a reduce: of
+                    * a gradient alone */
+    int fills;     /* of a bucket: 1: it copies its members, 2: it sets them */
 } toy;
 
 typedef struct kind_of_rank {
@@ -33,7 +52,7 @@ typedef struct kind_of_rank {
 typedef struct world {
     uint64_t state;
     weft_context *context;
-    int nbuckets, nkinds, nranks;
+    int nbuckets, nkinds, nranks, inner; /* which block 1 there is; 0: none */
     kind_of_rank kinds[MOST_KINDS];
     weft_program *programs[MOST_RANKS];
     int kind_at[MOST_RANKS];
@@ -59,8 +78,8 @@ static void add_bucket(world *w, kind_of_rank *k, int bucket, bool updates) {
     o.member = 1, o.stream = by_stream ? stream : NONE, o.record = by_stream ? NONE : 2 * bucket, add(k, o);
     o.stream = NONE;
     bool by_next = draw(w, 2); /* the next launch on its stream says that it is done */
-    toy reduce = {REDUCE, bucket, 0, stream, by_next ? NONE : 2 * bucket + 1, 2 * bucket, bucket % 2, false};
-    toy next = {PRIVATE, bucket, 0, stream, 2 * bucket + 1, NONE, 0, false};
+    toy reduce = {REDUCE, bucket, 0, stream, by_next ? NONE : 2 * bucket + 1, 2 * bucket, bucket % 2, false, 0};
+    toy next = {PRIVATE, bucket, 0, stream, 2 * bucket + 1, NONE, 0, false, 0};
     add(k, reduce);
     if (by_next) add(k, next);
     o.kind = USE, o.record = NONE, o.wait = 2 * bucket + 1, add(k, o);
@@ -102,11 +121,11 @@ static void rename_members(kind_of_rank *k, int bucket) {
 
 static void change(world *w, kind_of_rank *k) {
     static const op_kind kinds[] = {REDUCE, REDUCE, REDUCE, REDUCE, UPDATE, UPDATE, COALESCE, COALESCE};
-    int which = draw(w, 24), at = which < 8 ? draw_op(w, k, kinds[which]) : draw(w, k->nops);
+    int which = draw(w, 48), at = which < 8 ? draw_op(w, k, kinds[which]) : draw(w, k->nops);
     int other = which < 8 ? draw_op(w, k, kinds[which]) : draw(w, k->nops);
-    if (which > 20) at = draw_op(w, k, PRIVATE), other = (at + k->nops - 1) % k->nops;
-    toy kept = k->ops[at], extra = {PRIVATE, draw(w, w->nbuckets), 0, draw(w, 3) - 1, NONE, NONE, 0, false};
-    switch (which) {
+    if (which == 21 || which == 22) at = draw_op(w, k, PRIVATE), other = (at + k->nops - 1) % k->nops;
+    toy kept = k->ops[at], extra = {PRIVATE, draw(w, w->nbuckets), 0, draw(w, 3) - 1, NONE, NONE, 0, false, 0};
+    switch (which < 32 ? which : which - 16) {
     case 0:
     case 8:
     case 21:
@@ -135,6 +154,21 @@ static void change(world *w, kind_of_rank *k) {
     case 15: extra.kind = WAIT_COMM; break;
     case 16: extra.kind = PEEK; break;
     case 17: rename_members(k, extra.bucket); return;
+    case 24: k->ops[draw_op(w, k, COALESCE)].fills = 1 + draw(w, 2); return;
+    case 25: extra.kind = SHOW, extra.member = draw(w, 2); break;
+    case 26:
+        extra.kind = SHOW, insert(k, at, extra);
+        extra.kind = USE_SHOWN, extra.member = draw(w, 2), at += 1 + draw(w, k->nops - at);
+        break;
+    case 27: extra.kind = WORK_WHOLE, extra.member = draw(w, 2); break;
+    case 28: extra.kind = PEEK_WHOLE; break;
+    case 29: extra.kind = REGROUP; break;
+    case 23: extra.kind = draw(w, 2) ? REDUCE : COALESCE; break;
+    case 30:
+        extra.kind = REDUCE, extra.of_local = true;
+        at = draw_op(w, k, UPDATE), extra.bucket = k->ops[at].bucket;
+        break;
+    case 31: extra.kind = w->inner ? GUARDED : PRIVATE, extra.member = draw(w, 2); break;
     default: break;
     }
     insert(k, at, extra);
@@ -158,18 +192,20 @@ static void append(char *out, const char *format, ...) {
 }
 
 static void print_op(char *out, const kind_of_rank *k, const toy *o) {
+    static const char *const fills[] = {"", ", copy_data: true", ", set_constant: true"};
     int b = o->bucket, first = o->of_local, second = !o->of_local;
     switch (o->kind) {
     case COALESCE:
         append(out,
                "  - {coalesce_tensor: {Input: [g%d_%d, g%d_%d]}, out: {Output: [g%d_%d, g%d_%d], FusedOutput: f%d}, "
-               "attrs: {dtype: 5, align_size: 256, use_align: true}",
-               b, first, b, second, b, first, b, second, b);
+               "attrs: {dtype: 5, align_size: 256, use_align: true%s}",
+               b, first, b, second, b, first, b, second, b, fills[o->fills]);
         break;
     case MAKE: append(out, "  - {scale: {X: x}, out: {Out: g%d_%d}, attrs: {scale: 2.0}", b, o->member); break;
     case REDUCE:
-        append(out, "  - {c_allreduce_sum: {X: f%d}, out: {Out: f%d}, attrs: {ring_id: %d, use_calc_stream: true%s}", b,
-               b, o->ring, o->member ? ", nranks: 2" : "");
+        append(out, "  - {c_allreduce_sum: {X: %s%d%s}, out: {Out: %s%d%s}, ", o->of_local ? "y" : "f", b,
+               o->of_local ? "_0" : "", o->of_local ? "y" : "f", b, o->of_local ? "_0" : "");
+        append(out, "attrs: {ring_id: %d, use_calc_stream: true%s}", o->ring, o->member ? ", nranks: 2" : "");
         break;
     case USE: append(out, "  - {relu: {X: g%d_%d}, out: {Out: y%d_%d}", b, o->member, b, o->member); break;
     case UPDATE:
@@ -182,6 +218,30 @@ static void print_op(char *out, const kind_of_rank *k, const toy *o) {
         break;
     case PEEK: append(out, "  - {relu: {X: g%d_%d}, out: {Out: q}", b, o->member); break;
     case SYNC: append(out, "  - {c_sync_comm_stream: {X: g%d_0}, out: {Out: g%d_0}", b, b); break;
+    case SHOW: append(out, "  - {getitem: {X: g%d_%d}, out: {Out: v%d}", b, o->member, b); break;
+    case USE_SHOWN:
+        if (o->member)
+            append(out, "  - {relu: {X: x}, out: {Out: v%d}", b);
+        else
+            append(out, "  - {relu: {X: v%d}, out: {Out: y%d_0}", b, b);
+        break;
+    case WORK_WHOLE:
+        if (o->member)
+            append(out, "  - {relu: {X: x}, out: {Out: f%d}", b);
+        else
+            append(out, "  - {scale: {X: f%d}, out: {Out: f%d}, attrs: {scale: 2.0}", b, b);
+        break;
+    case PEEK_WHOLE: append(out, "  - {relu: {X: f%d}, out: {Out: u}", b); break;
+    case REGROUP:
+        append(out,
+               "  - {coalesce_tensor: {Input: [g%d_0]}, out: {Output: [g%d_0], FusedOutput: e}, "
+               "attrs: {dtype: 5, align_size: 256, use_align: true, copy_data: true}",
+               b, b);
+        break;
+    case GUARDED:
+        append(out, "  - {conditional_block: {Cond: [%s]}, out: {Out: [w0]}, attrs: {sub_block: !block 1}",
+               o->member ? "d" : "c");
+        break;
     case WAIT_COMM: append(out, "  - {c_wait_comm: {}, attrs: {ring_id: %d}}\n", o->ring); return;
     }
     static const char *const streams[] = {"s", "t"};
@@ -197,29 +257,36 @@ static void print(const world *w, kind_of_rank *k, const char *rings) {
     k->text[0] = '\0';
     append(k->text,
            "weft: 1\nrank: -1\nrings: %s\nblocks:\n- vars:\n    x: {float32: [4], need_check_feed: true}\n"
-           "    q: {float32: [4]}\n    r: {float32: [1], persistable: true}\n",
+           "    q: {float32: [4]}\n    r: {float32: [1], persistable: true}\n    u: {float32: [128]}\n"
+           "    e: {float32: [64]}\n    c: {bool: [1], need_check_feed: true}\n    d: {bool: [1], persistable: true}\n",
            rings);
     for (int b = 0; b < w->nbuckets; b++) {
         int n = b == w->nbuckets - 1 ? k->place : 4;
         append(k->text, "    f%d: {float32: [128]}\n    w%d: {float32: [4], persistable: true}\n", b, b);
         append(k->text, "    h%d_0: {float32: [4], need_check_feed: true}\n    z%d: {float32: [4]}\n", b, b);
-        append(k->text, "    p%d: {float32: [%d]}\n", b, k->extent);
+        append(k->text, "    p%d: {float32: [%d]}\n    v%d: {float32: [%d]}\n", b, k->extent, b, n);
         for (int i = 0; i < 2; i++)
             append(k->text, "    g%d_%d: {float32: [%d]}\n    y%d_%d: {float32: [%d]}\n", b, i, n, b, i, n);
     }
     append(k->text, "  ops:\n");
     for (int i = 0; i < k->nops; i++) print_op(k->text, k, &k->ops[i]);
+    static const char *const inner[] = {
+        "  - {relu: {X: g0_0}, out: {Out: i}}\n  - {sgd: {Grad: i, LearningRate: r, Param: w0}, out: {ParamOut: w0}}\n",
+        "  - {c_allreduce_sum: {X: f0}, out: {Out: f0}, attrs: {ring_id: 0, use_calc_stream: true}}\n",
+        "  - {scale: {X: r}, out: {Out: g0_0}, attrs: {scale: 2.0}}\n  - {relu: {X: g0_1}, out: {Out: i}}\n"};
+    if (w->inner) append(k->text, "- parent: 0\n  vars: {i: {float32: [4]}}\n  ops:\n%s", inner[w->inner - 1]);
 }
 
 static void draw_world(world *w, int number) {
     static const char *const rings[] = {"{0: [0, 1], 1: [0, 1]}", "{0: [0, 1, 2], 1: [0, 2]}",
-                                        "{0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}"};
-    static const int nranks[] = {2, 3, MOST_RANKS};
-    int shape_of_world = draw(w, 3);
+                                        "{0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}", "{0: [0, 1], 1: [0, 2]}"};
+    static const int nranks[] = {2, 3, MOST_RANKS, 3};
+    int shape_of_world = draw(w, 8) ? draw(w, 3) : 3;
     bool updates = draw(w, 2);
     w->nranks = nranks[shape_of_world];
     w->nbuckets = 1 + draw(w, 3);
     w->nkinds = 2 + draw(w, MOST_KINDS - 1);
+    w->inner = draw(w, 4) ? 0 : 1 + draw(w, 3);
     kind_of_rank *first = &w->kinds[0];
     *first = (kind_of_rank){.extent = 4, .place = 4};
     for (int b = 0; b < w->nbuckets; b++) add_bucket(w, first, b, updates);
@@ -249,6 +316,7 @@ typedef struct apart {
     proof_class classes[MOST_RANKS];
     proof_ranks ranks;
     weft_findings of_ranks, together; /* of single ranks; of all */
+    size_t nsure, nswept; /* programs that surely read nothing unwritten; launches that are swept without their ops */
 } apart;
 
 static void find_classes(apart *x) {
@@ -280,12 +348,21 @@ static void make_schedules(apart *x) {
                              .nranks = x->w->nranks};
 }
 
-/* An update that is none lets no question be left out because nothing is updated. */
-static proof_schedule with_an_update(const proof_schedule *s, size_t c) {
+/* A schedule of which nothing is left out: not because nothing is updated, not because a look at it while it was read
+ * found nothing to doubt; and ops are swept one by one. */
+static proof_schedule asked_in_full(apart *x, size_t c) {
     static uint32_t first_event;
-    proof_schedule copy = *s;
+    proof_schedule copy = x->programs[c];
     if (!copy.nupdates) copy.updates = &first_event, copy.nupdates = 1;
     copy.updated.a += c;
+    x->nsure += !copy.may_read_unwritten;
+    copy.may_read_unwritten = true;
+    copy.events = arena_copy(&x->arena, copy.events, (copy.nevents + 1) * sizeof *copy.events);
+    cr_assert(copy.events);
+    for (size_t i = 0; i < copy.nevents; i++) {
+        x->nswept += copy.events[i].makes != PROOF_MAKES_OTHERWISE;
+        copy.events[i].makes = PROOF_MAKES_OTHERWISE;
+    }
     return copy;
 }
 
@@ -301,9 +378,9 @@ static void ask_classes(apart *x) {
         program_rings rings;
         member_lists_init(&lists, &x->arena);
         must(member_lists_add(&lists, s->program, &rings));
-        updating[c] = with_an_update(s, c);
+        updating[c] = asked_in_full(x, c);
         must(check_races_among(&others, (uint32_t)c, rank, f));
-        must(check_uninitialised(s, rank, f));
+        must(check_uninitialised(&updating[c], rank, f));
         must(check_stale(s, rank, f));
         must(check_shards(s, rank, f));
         must(check_ring_sizes(s, rank, f));
@@ -392,6 +469,7 @@ static void compare_alone(const weft_program *p, int number) {
 }
 
 Test(proof_together, as_class_by_class) {
+    size_t nsure = 0, nswept = 0;
     int counts[16] = {0}, nsafe = 0, nworlds = getenv("WEFT_LONG_TESTS") ? 20000 : 1000;
     if (getenv("WEFT_SANITIZED")) nworlds /= 4;
     weft_context *context;
@@ -410,6 +488,8 @@ Test(proof_together, as_class_by_class) {
             ask_apart(x);
             compare(x, found, number, counts);
             nsafe += found->count == 0;
+            nsure += x->nsure;
+            nswept += x->nswept;
             free_apart(x);
             weft_findings_destroy(found);
         }
@@ -422,6 +502,8 @@ Test(proof_together, as_class_by_class) {
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         cr_expect_geq(counts[wanted[i]], nworlds / 40, "%s: %d", weft_verdict_name(wanted[i]), counts[wanted[i]]);
     cr_expect_geq(nsafe, nworlds / 20, "%d without a finding", nsafe);
+    cr_expect_geq(nsure, (size_t)nworlds, "%zu programs that read nothing unwritten", nsure);
+    cr_expect_geq(nswept, 8 * (size_t)nworlds, "%zu launches swept without their ops", nswept);
     weft_context_destroy(context);
     free(w);
     free(x);
