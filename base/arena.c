@@ -22,7 +22,8 @@ enum {
     CACHE_LINE = 64,
     FIRST_CHUNK = 1024,
     LAST_DOUBLED = 1 << 20,
-    LARGEST_CHUNK = 8 << 20
+    LARGEST_CHUNK = 8 << 20,
+    TEXT_ROOM = 4096
 };
 
 struct arena_chunk {
@@ -93,6 +94,19 @@ void *arena_alloc(arena *a, size_t nbytes) {
     return memset(object, 0, rounded);
 }
 
+void *arena_text(arena *a, size_t nbytes) {
+    if (SINGLE_OBJECTS || nbytes > TEXT_ROOM / 4 || a->total_nbytes < 16 * TEXT_ROOM) return arena_alloc(a, nbytes);
+    size_t rounded = ((nbytes ? nbytes : 1) + 3) / 4 * 4;
+    if (rounded > a->text_left) {
+        if (!(a->text = arena_alloc(a, TEXT_ROOM))) return a->text_left = 0, NULL;
+        a->text_left = TEXT_ROOM;
+    }
+    char *object = a->text;
+    a->text += rounded;
+    a->text_left -= rounded;
+    return object;
+}
+
 void *arena_array(arena *a, size_t count, size_t size) {
     size_t nbytes;
     return base_mul(count, size, &nbytes) ? arena_alloc(a, nbytes) : NULL;
@@ -106,7 +120,7 @@ void *arena_copy(arena *a, const void *bytes, size_t nbytes) {
 
 char *arena_string(arena *a, const char *bytes, size_t nbytes) {
     size_t with_nul;
-    char *copy = base_add(nbytes, 1, &with_nul) ? arena_alloc(a, with_nul) : NULL;
+    char *copy = base_add(nbytes, 1, &with_nul) ? arena_text(a, with_nul) : NULL;
     if (copy && nbytes) memcpy(copy, bytes, nbytes);
     return copy;
 }

@@ -68,12 +68,16 @@ typedef struct arena {
     arena_chunk *chunks;
     size_t used, capacity; /* of the newest chunk */
     size_t total_nbytes;   /* over all chunks */
+    char *text;            /* room for text, of an object like others */
+    size_t text_left;
 } arena;
 
 void arena_init(arena *a, const weft_allocator *allocator);
 void arena_fini(arena *a);
 void *arena_alloc(arena *a, size_t nbytes);
 void *arena_array(arena *a, size_t count, size_t size); /* checked count * size */
+/* For names and strings, which are many and short: aligned to 4 bytes only. */
+void *arena_text(arena *a, size_t nbytes);
 void *arena_copy(arena *a, const void *bytes, size_t nbytes);
 char *arena_string(arena *a, const char *bytes, size_t nbytes); /* NUL-terminated copy */
 char *arena_format(arena *a, const char *format, ...) WEFT_PRINTF(2, 3);

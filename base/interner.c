@@ -71,7 +71,7 @@ const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, 
     if (!interner_reserve(in, in->count + 1)) return NULL;
     interner_entry *e = find_place(in, bytes, nbytes, hash);
     if (e->id_plus_1) return in->names[e->id_plus_1 - 1];
-    name *n = arena_alloc(in->arena, sizeof *n + nbytes + 1);
+    name *n = arena_text(in->arena, sizeof *n + nbytes + 1);
     if (!n) return NULL;
     *n = (name){.hash = hash, .nbytes = (uint32_t)nbytes, .id = (uint32_t)in->count};
     if (nbytes) memcpy(n->bytes, bytes, nbytes);

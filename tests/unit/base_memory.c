@@ -38,6 +38,28 @@ Test(memory, arena_goes_on_bumping_after_a_large_object) {
     cr_assert_eq(a.total_nbytes, 0);
 }
 
+Test(memory, strings_of_an_arena_keep_their_bytes) {
+    enum { COUNT = 9000 };
+    static char *strings[COUNT];
+    char expected[64];
+    arena a;
+    arena_init(&a, &libc);
+    for (int i = 0; i < COUNT; i++) {
+        int n = snprintf(expected, sizeof expected, "string %d of %d bytes", i, i % 40);
+        cr_assert_not_null(strings[i] = arena_string(&a, expected, (size_t)n));
+        if (i % 3 == 0) memset(arena_alloc(&a, 24), 0xee, 24);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(expected, sizeof expected, "string %d of %d bytes", i, i % 40);
+        cr_assert_str_eq(strings[i], expected);
+        cr_assert_eq((uintptr_t)strings[i] % 4, 0);
+    }
+    cr_assert_not_null(arena_text(&a, 0));
+    unsigned char *text = arena_text(&a, 1000);
+    for (int i = 0; i < 1000; i++) cr_assert_eq(text[i], 0);
+    arena_fini(&a);
+}
+
 Test(memory, arena_refuses_sizes_that_overflow) {
     arena a;
     arena_init(&a, &libc);
