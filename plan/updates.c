@@ -2,14 +2,15 @@
  * gradient is still in the cache, as is the parameter that the gradient's op read, and the gradient's memory is free
  * for the next one.
  *
- * An update moves to right behind the last instruction before it that it conflicts with: that touches a buffer that the
- * update writes, or writes one that it reads. So what every instruction finds in memory is what it would find in
- * program order. It stays where that instruction is on another stream (a gradient that is being reduced): waiting for
- * it there and then would hold up what is to run meanwhile. Small updates stay too: they gain nothing, and would come
- * between neighbours that may take turns. Not in an order that somebody else derived. */
+ * An update must stay behind the last instruction before it that it conflicts with: that touches a buffer that the
+ * update writes, or writes one that it reads. Anywhere from there on every instruction finds in memory what it would
+ * find in program order. The update moves there, but lets light instructions that follow go first. It stays where that
+ * instruction is on another stream (a gradient that is being reduced): waiting for it there and then would hold up what
+ * is to run meanwhile. Small updates stay too: they gain nothing, and would come between neighbours that may take
+ * turns. Not in an order that somebody else derived. */
 #include "plan/builder.h"
 
-enum { NONE = -1, SMALL_NBYTES = 64 * 1024 };
+enum { NONE = -1, SMALL_NBYTES = 64 * 1024, MOST_LIGHT = 16 };
 
 typedef struct mover {
     plan_builder *b;
@@ -48,11 +49,23 @@ static bool may_move(const plan_builder *b, size_t i) {
     return nbytes >= SMALL_NBYTES;
 }
 
+/* The last of some light instructions that follow `after` and precede the update: those that work row by row, products
+ * apart, take little, read what has just been written, and may take turns with their neighbours. */
+static int32_t behind_light(const plan_builder *b, int32_t after, int32_t update) {
+    for (int n = 0; n < MOST_LIGHT && after + 1 < update; n++, after++) {
+        const plan_instr *next = &b->instrs[after + 1];
+        if (next->stream != b->instrs[update].stream || !(next->schema->effects & OP_ROWS)) break;
+        if (strcmp(next->schema->family, "matmul") == 0) break;
+    }
+    return after;
+}
+
 static void find_moves(mover *m, size_t *out_nmoves) {
     plan_builder *b = m->b;
     *out_nmoves = 0;
     for (size_t i = 0; i < b->ninstrs; i++) {
         int32_t after = may_move(b, i) ? last_conflict(m, i) : NONE;
+        if (after != NONE) after = behind_light(b, after, (int32_t)i);
         bool moves = after != NONE && (size_t)after + 1 < i && b->instrs[after].stream == b->instrs[i].stream;
         m->behind[i] = moves ? after : NONE;
         *out_nmoves += moves;

@@ -20,8 +20,8 @@ typedef struct golden {
 
 #define VARS_UPDATE                                                                                                    \
     "weft: 1\nblocks:\n- vars:\n"                                                                                      \
-    "    w: {float32: [128, 128], persistable: true}\n    r: {float32: [1], persistable: true}\n"                       \
-    "    x: {float32: [128, 128]}\n    g: {float32: [128, 128]}\n    y: {float32: [128, 128]}\n"                        \
+    "    w: {float32: [128, 128], persistable: true}\n    r: {float32: [1], persistable: true}\n"                      \
+    "    x: {float32: [128, 128]}\n    g: {float32: [128, 128]}\n    y: {float32: [128, 128]}\n"                       \
     "    z: {float32: [128, 128]}\n"
 
 static const golden cases[] = {
@@ -114,29 +114,31 @@ static const golden cases[] = {
      "  - {matmul_v2: {X: [a], \"Y\": [b]}, out: {Out: [a]}}\n"
      "  - {elementwise_add: {X: [b], \"Y\": [a]}, out: {Out: [a]}}\n",
      NULL, "matmul_v2(a@new)@compute\nassign(a)@compute\nelementwise_add(a@new_3)@compute\nassign(a)@compute\n", NULL},
-    {"an update runs where its gradient is complete and its parameter was read last",
+    {"an update runs where its gradient is complete and its parameter was read last, behind what is light",
      VARS_UPDATE "  ops:\n"
                  "  - {relu: {X: [x]}, out: {Out: [g]}}\n"
-                 "  - {relu: {X: [w]}, out: {Out: [y]}}\n"
-                 "  - {relu: {X: [x]}, out: {Out: [z]}}\n"
+                 "  - {matmul_v2: {X: [w], \"Y\": [x]}, out: {Out: [y]}}\n"
+                 "  - {relu: {X: [y]}, out: {Out: [y]}}\n"
+                 "  - {matmul_v2: {X: [y], \"Y\": [x]}, out: {Out: [z]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
-     NULL, "relu(g)@compute\nrelu(y)@compute\nsgd(w)@compute\nrelu(z)@compute\n", NULL},
+     NULL, "relu(g)@compute\nmatmul_v2(y)@compute\nrelu(y)@compute\nsgd(w)@compute\nmatmul_v2(z)@compute\n", NULL},
     {"an update of what another updates follows it",
      VARS_UPDATE "  ops:\n"
                  "  - {relu: {X: [x]}, out: {Out: [g]}}\n"
-                 "  - {relu: {X: [x]}, out: {Out: [z]}}\n"
+                 "  - {matmul_v2: {X: [x], \"Y\": [x]}, out: {Out: [z]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n"
-                 "  - {relu: {X: [x]}, out: {Out: [y]}}\n"
+                 "  - {matmul_v2: {X: [x], \"Y\": [x]}, out: {Out: [y]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
-     NULL, "relu(g)@compute\nsgd(w)@compute\nrelu(z)@compute\nsgd(w)@compute\nrelu(y)@compute\n", NULL},
+     NULL, "relu(g)@compute\nsgd(w)@compute\nmatmul_v2(z)@compute\nsgd(w)@compute\nmatmul_v2(y)@compute\n", NULL},
     {"an update of what another stream reduces stays behind the backward pass",
      VARS_UPDATE "  ops:\n"
                  "  - {relu: {X: [x]}, out: {Out: [g]}}\n"
                  "  - {c_allreduce_sum: {X: [g]}, out: {Out: [g]}, attrs: {ring_id: 1, use_calc_stream: false}}\n"
-                 "  - {relu: {X: [x]}, out: {Out: [z]}}\n"
+                 "  - {matmul_v2: {X: [x], \"Y\": [x]}, out: {Out: [z]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
      NULL,
-     "relu(g)@compute\nc_allreduce_sum(g)@ring_1 after compute 1\nrelu(z)@compute\nsgd(w)@compute after ring_1 1\n",
+     "relu(g)@compute\nc_allreduce_sum(g)@ring_1 after compute 1\nmatmul_v2(z)@compute\n"
+     "sgd(w)@compute after ring_1 1\n",
      NULL},
     {"memory is not shared between streams that nothing orders",
      VARS_ABC "  ops:\n"
