@@ -1,20 +1,23 @@
-/* updates.c: an optimizer's update runs as soon as its gradient is complete, not behind all of the backward pass: the
- * gradient is still in the cache, as is the parameter that the gradient's op read, and the gradient's memory is free
- * for the next one.
+/* updates.c: an optimizer's update whose gradient would be far away by then runs as soon as the gradient is complete,
+ * not behind all of the backward pass: the gradient is still in the cache, as is the parameter that the gradient's op
+ * read, and the gradient's memory is free for the next one.
  *
  * An update must stay behind the last instruction before it that it conflicts with: that touches a buffer that the
  * update writes, or writes one that it reads. Anywhere from there on every instruction finds in memory what it would
- * find in program order. The update moves there, but lets light instructions that follow go first. It stays where that
- * instruction is on another stream (a gradient that is being reduced): waiting for it there and then would hold up what
- * is to run meanwhile. Small updates stay too: they gain nothing, and would come between neighbours that may take
- * turns. Not in an order that somebody else derived. */
+ * find in program order. The update moves there, but lets light instructions that follow go first.
+ *
+ * It stays where that instruction is on another stream (a gradient that is being reduced): waiting for it there and
+ * then would hold up what is to run meanwhile. It stays where little is touched between: an update drives out of the
+ * cache what comes next, and would gain less than that costs. Small ones stay, conditional ones, and all in an order
+ * that somebody else derived. */
 #include "plan/builder.h"
 
-enum { NONE = -1, SMALL_NBYTES = 64 * 1024, MOST_LIGHT = 16 };
+enum { NONE = -1, SMALL_NBYTES = 64 * 1024, FAR_NBYTES = 32 * 1024 * 1024, MOST_LIGHT = 16 };
 
 typedef struct mover {
     plan_builder *b;
     int32_t *last_touch, *last_write;  /* by root: the latest instruction so far */
+    int64_t *nbytes_before;            /* by instruction: touched by those before it */
     int32_t *behind;                   /* by instruction: the one that it moves behind; NONE: it stays */
     int32_t *first_moved, *next_moved; /* by instruction: those that move behind it, in program order */
 } mover;
@@ -40,13 +43,11 @@ static void note_accesses(const mover *m, size_t i) {
     }
 }
 
-static bool may_move(const plan_builder *b, size_t i) {
-    const plan_instr *instr = &b->instrs[i];
+static int64_t nbytes_of(const plan_builder *b, size_t i) {
     int64_t nbytes = 0;
-    if (!(instr->schema->effects & OP_OPTIMIZER) || instr->guard >= 0) return false;
     for (uint32_t k = b->first_access[i]; k < b->first_access[i + 1]; k++)
         nbytes += b->values[b->accesses[k].value].nbytes;
-    return nbytes >= SMALL_NBYTES;
+    return nbytes;
 }
 
 /* The last of some light instructions that follow `after` and precede the update: those that work row by row, products
@@ -60,15 +61,23 @@ static int32_t behind_light(const plan_builder *b, int32_t after, int32_t update
     return after;
 }
 
+/* The instruction behind which update `i` is to run; NONE: it stays. */
+static int32_t place_of(const mover *m, size_t i) {
+    const plan_builder *b = m->b;
+    const plan_instr *update = &b->instrs[i];
+    if (!(update->schema->effects & OP_OPTIMIZER) || update->guard >= 0 || nbytes_of(b, i) < SMALL_NBYTES) return NONE;
+    int32_t after = last_conflict(m, i);
+    if (after == NONE || b->instrs[after].stream != update->stream) return NONE;
+    return m->nbytes_before[i] - m->nbytes_before[after + 1] < FAR_NBYTES ? NONE : behind_light(b, after, (int32_t)i);
+}
+
 static void find_moves(mover *m, size_t *out_nmoves) {
     plan_builder *b = m->b;
     *out_nmoves = 0;
     for (size_t i = 0; i < b->ninstrs; i++) {
-        int32_t after = may_move(b, i) ? last_conflict(m, i) : NONE;
-        if (after != NONE) after = behind_light(b, after, (int32_t)i);
-        bool moves = after != NONE && (size_t)after + 1 < i && b->instrs[after].stream == b->instrs[i].stream;
-        m->behind[i] = moves ? after : NONE;
-        *out_nmoves += moves;
+        m->behind[i] = place_of(m, i);
+        *out_nmoves += m->behind[i] != NONE;
+        m->nbytes_before[i + 1] = m->nbytes_before[i] + nbytes_of(b, i);
         note_accesses(m, i);
     }
 }
@@ -127,10 +136,12 @@ weft_status plan_advance_updates(plan_builder *b) {
     if (b->given || !b->ninstrs) return NULL;
     m.last_touch = ARENA_ARRAY(&b->scratch, int32_t, b->nvalues + 1);
     m.last_write = ARENA_ARRAY(&b->scratch, int32_t, b->nvalues + 1);
+    m.nbytes_before = ARENA_ARRAY(&b->scratch, int64_t, b->ninstrs + 1);
     m.behind = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
     m.first_moved = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
     m.next_moved = ARENA_ARRAY(&b->scratch, int32_t, b->ninstrs);
-    if (!m.last_touch || !m.last_write || !m.behind || !m.first_moved || !m.next_moved) return base_out_of_memory();
+    if (!m.last_touch || !m.last_write || !m.nbytes_before || !m.behind || !m.first_moved || !m.next_moved)
+        return base_out_of_memory();
     for (size_t v = 0; v < b->nvalues; v++) m.last_touch[v] = m.last_write[v] = NONE;
     find_moves(&m, &nmoves);
     if (!nmoves) return NULL;

@@ -20,9 +20,10 @@ typedef struct golden {
 
 #define VARS_UPDATE                                                                                                    \
     "weft: 1\nblocks:\n- vars:\n"                                                                                      \
-    "    w: {float32: [128, 128], persistable: true}\n    r: {float32: [1], persistable: true}\n"                      \
-    "    x: {float32: [128, 128]}\n    g: {float32: [128, 128]}\n    y: {float32: [128, 128]}\n"                       \
-    "    z: {float32: [128, 128]}\n"
+    "    w: {float32: [2048, 2048], persistable: true}\n    n: {float32: [1]}\n    r: {float32: [1], persistable: "    \
+    "true}\n"                                                                                                          \
+    "    x: {float32: [2048, 2048]}\n    g: {float32: [2048, 2048]}\n    y: {float32: [2048, 2048]}\n"                 \
+    "    z: {float32: [2048, 2048]}\n"
 
 static const golden cases[] = {
     {"one stream needs no waits",
@@ -130,14 +131,21 @@ static const golden cases[] = {
                  "  - {matmul_v2: {X: [x], \"Y\": [x]}, out: {Out: [y]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
      NULL, "relu(g)@compute\nsgd(w)@compute\nmatmul_v2(z)@compute\nsgd(w)@compute\nmatmul_v2(y)@compute\n", NULL},
+    {"an update stays where little is touched between its gradient and it",
+     VARS_UPDATE "  ops:\n"
+                 "  - {relu: {X: [x]}, out: {Out: [g]}}\n"
+                 "  - {squared_l2_norm: {X: [x]}, out: {Out: [n]}}\n"
+                 "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
+     NULL, "relu(g)@compute\nsquared_l2_norm(n)@compute\nsgd(w)@compute\n", NULL},
     {"an update of what another stream reduces stays behind the backward pass",
      VARS_UPDATE "  ops:\n"
                  "  - {relu: {X: [x]}, out: {Out: [g]}}\n"
                  "  - {c_allreduce_sum: {X: [g]}, out: {Out: [g]}, attrs: {ring_id: 1, use_calc_stream: false}}\n"
+                 "  - {relu: {X: [x]}, out: {Out: [y]}}\n"
                  "  - {matmul_v2: {X: [x], \"Y\": [x]}, out: {Out: [z]}}\n"
                  "  - {sgd: {Param: [w], Grad: [g], LearningRate: [r]}, out: {ParamOut: [w]}}\n",
      NULL,
-     "relu(g)@compute\nc_allreduce_sum(g)@ring_1 after compute 1\nmatmul_v2(z)@compute\n"
+     "relu(g)@compute\nc_allreduce_sum(g)@ring_1 after compute 1\nrelu(y)@compute\nmatmul_v2(z)@compute\n"
      "sgd(w)@compute after ring_1 1\n",
      NULL},
     {"memory is not shared between streams that nothing orders",
