@@ -94,9 +94,9 @@ WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);   /* instrs.c */
 WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);   /* values.c: persistables, feeds and fetches asked for */
 WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);    /* views.c */
 WEFT_MUST_USE weft_status plan_list_accesses(plan_builder *b); /* accesses.c */
-WEFT_MUST_USE weft_status plan_advance_updates(plan_builder *b); /* updates.c: updates right behind their gradients */
-WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b); /* hazards.c: clocks and waits */
-WEFT_MUST_USE weft_status plan_lay_out(plan_builder *b);        /* memory.c */
+WEFT_MUST_USE weft_status plan_advance_updates(plan_builder *b); /* updates.c: behind their gradients */
+WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b);  /* hazards.c: clocks and waits */
+WEFT_MUST_USE weft_status plan_lay_out(plan_builder *b);         /* memory.c */
 
 /* types.c: every op infers, from the final types of its inputs, the final types of its outputs. */
 WEFT_MUST_USE weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch);
