@@ -11,17 +11,21 @@ enum { LIFT_AXES = 4 }; /* of the ranks' grid */
 enum {
     ALONG_SAME = -1,
     ALONG_SHARE = -2,
-    ALONG_UNEVEN = 16 /* plus so many times a number: cut into the parts of that partition, not evenly */
+    /* Plus 16 times a number: cut into the parts of that partition, not evenly; or dealt out in runs of that length,
+     * each rank every n-th. */
+    ALONG_UNEVEN = 16,
+    ALONG_RUNS = 64
 };
 
-enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 6 };
+enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 3, LIFT_RUNS = 4 };
 
-/* Ways to cut a dimension unevenly along an axis of the grid. */
+/* Ways to cut a dimension along an axis of the grid that are no even parts. */
 typedef struct partitions {
     size_t count;
     struct {
         int64_t extent[LIFT_RANKS], total; /* by coordinate */
     } items[LIFT_PARTITIONS];
+    int64_t run[LIFT_RUNS]; /* 0: none */
 } partitions;
 
 typedef enum lift_state {
@@ -106,6 +110,8 @@ static inline int lift_dim(int along) {
 bool lift_has_dim(const lifter *l, const lifted *x, int d); /* it is cut along it, evenly or not */
 /* The number of the partition into these extents (LIFT_RANKS of them, the first n are used), from 1 on; 0: there are
  * too many. */
+/* The same of runs of that length. */
+int lift_find_run(const lifter *l, int64_t run);
 int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total);
 bool lift_has_uneven(const lifter *l, const lifted *x);
 /* Where the part of `along` begins that coordinate `at` has of a dimension, and its extent; *extent 0: it is even. */
@@ -179,8 +185,8 @@ WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted 
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
-/* lift_unequal.c: an all-to-all of unequal pieces. */
-WEFT_MUST_USE weft_status lift_unequal(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+/* lift_unequal.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
+WEFT_MUST_USE weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
 /* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

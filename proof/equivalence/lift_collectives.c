@@ -5,7 +5,6 @@
  * All members must have the same value, as parts or shares of one family: else their sum is a sum of different values,
  * which is followed only where each is the same on all ranks. */
 #include "proof/equivalence/lift.h"
-#include "proof/schedule/schedule.h"
 
 /* --- which collectives belong together ---------------------------------------------------------------------------- */
 
@@ -254,7 +253,8 @@ static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_o
     if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
     agreement found = members_agree(l, rank, id, axes, x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
-    return found == MEMBERS_AGREE ? lift_gather_boxes(l, rank, id, op, x, &is_boxes, out) : NULL;
+    if (found == MEMBERS_AGREE) TRY(lift_gather_boxes(l, rank, id, op, x, &is_boxes, out));
+    return is_boxes ? NULL : lift_pieces(l, rank, id, op, out);
 }
 
 weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
@@ -271,7 +271,7 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     int last = l->t->items[argument].ndim - 1;
     if (is_one_of(op, "alltoall", "all_to_all")) {
         TRY(lift_all_to_all(l, rank, id, op, out));
-        return out->state != LIFT_UNKNOWN || exchange_is_even(op) ? NULL : lift_unequal(l, rank, id, op, out);
+        return out->state == LIFT_UNKNOWN ? lift_pieces(l, rank, id, op, out) : NULL;
     }
     if (lift_is_open(&x)) return *out = x, NULL;
     bool cuts = op_is(op, "c_split");

@@ -416,7 +416,8 @@ bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean) 
     int letter = find_letter(&of);
     bool sums = letter >= SUMMED, can_sum = of.rule.flags & (IS_SUM | IS_MEAN);
     if (letter == NONE || (sums && !can_sum)) return false;
-    if (sums && of.uneven && of.rule.flags & IS_MEAN) return false; /* of fewer elements on some ranks than on others */
+    if (sums && of.uneven && of.uneven < ALONG_RUNS && of.rule.flags & IS_MEAN)
+        return false; /* of fewer elements on some ranks than on others */
     place p = place_of(in->t, term_head(in->t, id)->label, id, NULL, in->axis), forward;
     if (p.ndim < 0 && of.rule.kind == RULE_TABLE) p.ndim = 2; /* SelectedRows: as the table */
     if (p.ndim < 0) return false;

@@ -97,6 +97,15 @@ int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_
     return (int)++p->count;
 }
 
+int lift_find_run(const lifter *l, int64_t run) {
+    int64_t *runs = l->uneven->run;
+    for (int i = 0; i < LIFT_RUNS; i++) {
+        if (!runs[i]) runs[i] = run;
+        if (runs[i] == run) return i + ALONG_RUNS / ALONG_UNEVEN;
+    }
+    return 0;
+}
+
 /* How the ranks, which differ along that axis alone, cut dimension `d` of the var: what is to be added to `d`, 0:
  * evenly; -1: they do not make up the serial program's. */
 static int how_cut(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
@@ -202,7 +211,7 @@ void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *
     for (size_t i = 0; i < l->grid.naxes; i++) {
         int d = lift_dim(x->along[i]);
         if (d < 0 || (size_t)d >= ndim || out[d] < 0) continue;
-        bool even = x->along[i] < ALONG_UNEVEN;
+        bool even = x->along[i] < ALONG_UNEVEN || x->along[i] >= ALONG_RUNS;
         out[d] =
             even ? lift_product(out[d], l->grid.extent[i]) : l->uneven->items[x->along[i] / ALONG_UNEVEN - 1].total;
     }

@@ -37,7 +37,7 @@ static uint32_t find_argument(const list_op *o, size_t rank, size_t argument) {
 bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v) {
     for (size_t k = 0; k < l->grid.naxes; k++) {
         if (!(axes >> k & 1)) {
-            if (x->along[k] >= ALONG_UNEVEN) return false;
+            if (x->along[k] >= ALONG_UNEVEN && x->along[k] < ALONG_RUNS) return false;
             continue;
         }
         if (x->along[k] == ALONG_SHARE) return false;

@@ -99,7 +99,8 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     size_t ndim;
     const int64_t *dims = term_dims(k->l->t, own_w, &ndim);
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (k->w->along[i] != ALONG_SAME && lift_dim(k->w->along[i]) != 0) return false;
+        if (k->w->along[i] != ALONG_SAME && (lift_dim(k->w->along[i]) != 0 || k->w->along[i] >= ALONG_RUNS))
+            return false;
     if (!dims || ndim != 2 || !k->axes) return false;
     int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
     for (size_t i = 0; i < k->l->grid.naxes; i++)

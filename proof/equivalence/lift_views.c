@@ -22,7 +22,7 @@ static bool take_uneven(const lifter *l, const lifted *x, size_t rank, size_t nd
     size_t first[WEFT_MAX_RANK + 1];
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int64_t extent;
-        if (x->along[k] < ALONG_UNEVEN) continue;
+        if (x->along[k] < ALONG_UNEVEN || x->along[k] >= ALONG_RUNS) continue;
         if (rank == LIFT_ALL || !view_split(v, ndim, whole, first)) return false;
         size_t d = (size_t)lift_dim(x->along[k]);
         int64_t from = lift_uneven_part(l, x->along[k], l->grid.at[rank][k], &extent);
@@ -34,17 +34,29 @@ static bool take_uneven(const lifter *l, const lifted *x, size_t rank, size_t nd
 }
 
 bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndim, const int64_t *dims, view *out) {
-    int64_t fine[WEFT_MAX_RANK + LIFT_AXES] = {0}, whole[WEFT_MAX_RANK];
-    int axis_at[WEFT_MAX_RANK + LIFT_AXES];
-    size_t first[WEFT_MAX_RANK + LIFT_AXES + 1], n = 0, nwhole;
+    int64_t fine[WEFT_MAX_RANK + 2 * LIFT_AXES] = {0}, whole[WEFT_MAX_RANK];
+    int axis_at[WEFT_MAX_RANK + 2 * LIFT_AXES];
+    size_t first[WEFT_MAX_RANK + 2 * LIFT_AXES + 1], n = 0, nwhole;
     if (!copy_dims(l->t, x->term, &nwhole, whole) || nwhole != ndim || !view_of_term(l->t, x->term, out)) return false;
     if (!take_uneven(l, x, rank, ndim, whole, out)) return false;
     for (size_t d = 0; d < ndim; d++) {
-        if (whole[d] != lift_product(dims[d], lift_extent(l, lift_axes_with(l, x, (int)d)))) return false;
+        uint32_t axes = lift_axes_with(l, x, (int)d);
+        int64_t run = 0;
+        for (size_t k = 0; k < l->grid.naxes; k++) {
+            if (x->along[k] < ALONG_RUNS || lift_dim(x->along[k]) != (int)d) continue;
+            run = l->uneven->run[(x->along[k] - ALONG_RUNS) / ALONG_UNEVEN];
+            if (axes || dims[d] % run) return false;
+            axes = UINT32_C(1) << k;
+            axis_at[n] = -1;
+            fine[n++] = dims[d] / run;
+            axis_at[n] = (int)k;
+            fine[n++] = l->grid.extent[k];
+        }
+        if (whole[d] != lift_product(dims[d], lift_extent(l, axes))) return false;
         for (size_t k = 0; k < l->grid.naxes; k++)
             if (x->along[k] == (int)d) axis_at[n] = (int)k, fine[n++] = l->grid.extent[k];
         axis_at[n] = -1;
-        fine[n++] = dims[d];
+        fine[n++] = run ? run : dims[d];
     }
     if (!view_split(out, n, fine, first)) return false;
     for (size_t i = 0; i < n; i++) {
@@ -57,26 +69,55 @@ bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndi
     return true;
 }
 
-/* A value of which a rank's view is the part, if along axis k of `cut` it is cut along dimension pick[k]. */
-static bool put_back(const lifter *l, const view *own, const size_t *first, uint32_t cut, const size_t *pick,
-                     size_t ndim, view *out) {
+/* Where ranks can be put back into a view: as the outermost level of a dimension, which the first places are, in order;
+ * or before a level further in, so that each has runs of the dimension. */
+typedef struct places {
+    size_t count, dim[VIEW_LEVELS + WEFT_MAX_RANK], level[VIEW_LEVELS + WEFT_MAX_RANK];
+    int64_t run[VIEW_LEVELS + WEFT_MAX_RANK]; /* 0: the first level */
+} places;
+
+static void list_places(const view *own, size_t ndim, const size_t *first, places *out) {
+    out->count = 0;
+    for (size_t d = 0; d < ndim; d++, out->count++)
+        out->dim[out->count] = d, out->level[out->count] = first[d], out->run[out->count] = 0;
+    for (size_t d = 0; d < ndim; d++) {
+        int64_t run = 1;
+        for (size_t i = first[d + 1]; i > first[d]; run *= own->extent[--i], out->count++)
+            out->dim[out->count] = d, out->level[out->count] = i, out->run[out->count] = run;
+    }
+}
+
+/* Runs of a dimension are those of one axis. */
+static bool are_apart(const lifter *l, const places *p, uint32_t cut, const size_t *pick) {
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        for (size_t m = 0; m < l->grid.naxes; m++)
+            if (k != m && (cut >> k & 1) && (cut >> m & 1) && p->run[pick[k]] && p->dim[pick[k]] == p->dim[pick[m]])
+                return false;
+    return true;
+}
+
+/* A value of which a rank's view is the part, if axis k of `cut` is put back at place pick[k]. */
+static bool put_back(const lifter *l, const view *own, const size_t *first, uint32_t cut, const places *p,
+                     const size_t *pick, size_t ndim, view *out) {
     *out = (view){.base = own->base, .offset = own->offset};
     for (size_t d = 0; d < ndim; d++) {
-        for (size_t k = 0; k < l->grid.naxes; k++)
-            if (cut >> k & 1 && pick[k] == d && !view_add_level(out, out->n, l->grid.extent[k], own->step[k]))
-                return false;
-        for (size_t i = first[d]; i < first[d + 1]; i++)
-            if (!view_add_level(out, out->n, own->extent[i], own->stride[i])) return false;
+        for (size_t i = first[d]; i <= first[d + 1]; i++) {
+            for (size_t k = 0; k < l->grid.naxes; k++) {
+                bool here = cut >> k & 1 && p->dim[pick[k]] == d && p->level[pick[k]] == i;
+                if (here && !view_add_level(out, out->n, l->grid.extent[k], own->step[k])) return false;
+            }
+            if (i < first[d + 1] && !view_add_level(out, out->n, own->extent[i], own->stride[i])) return false;
+        }
     }
     view_merge(out);
     return true;
 }
 
-/* Whether dimensions `pick` are the next ones of ndim, for all axes of `cut`; false: there are no more. */
-static bool next_pick(const lifter *l, uint32_t cut, size_t ndim, size_t *pick) {
+/* Whether `pick` are the next ones of so many places, for all axes of `cut`; false: there are no more. */
+static bool next_pick(const lifter *l, uint32_t cut, size_t nplaces, size_t *pick) {
     for (size_t k = 0; k < l->grid.naxes; k++) {
         if (!(cut >> k & 1)) continue;
-        if (++pick[k] < ndim) return true;
+        if (++pick[k] < nplaces) return true;
         pick[k] = 0;
     }
     return false;
@@ -173,7 +214,7 @@ static weft_status term_of_view(lifter *l, const view *v, size_t ndim, const int
  * element. */
 static size_t distance(const lifter *l, const whole *made, const lifted *as, const lifted *hint, size_t ndim,
                        const int64_t *dims) {
-    enum { MOST_MOVED = 2 * LIFT_AXES + 1 };
+    enum { MOST_MOVED = 3 * LIFT_AXES + 1 };
     size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS, n;
     for (size_t k = 0; k < l->grid.naxes; k++)
         if (as->along[k] != hint->along[k] && as->along[k] >= 0) moved += dims[as->along[k]] == 1 ? 2 : 1;
@@ -186,28 +227,40 @@ static size_t distance(const lifter *l, const whole *made, const lifted *as, con
 static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, const int64_t *dims, bool *out_found,
                               lifted *x, whole *out) {
     view own = *view_of_rank, v;
-    size_t first[WEFT_MAX_RANK + 1], pick[LIFT_AXES] = {0}, best = SIZE_MAX;
+    size_t first[WEFT_MAX_RANK + 1], pick[LIFT_AXES] = {0}, best_pick[LIFT_AXES] = {0}, best = SIZE_MAX;
     const lifted hint = *x;
+    places p;
     uint32_t cut = 0;
     for (size_t k = 0; k < l->grid.naxes; k++)
         if (hint.along[k] >= 0 && (own.step[k] || l->grid.extent[k] == 1)) cut |= UINT32_C(1) << k;
     *out_found = false;
     if ((cut && ndim == 0) || !view_split(&own, ndim, dims, first)) return NULL;
+    list_places(&own, ndim, first, &p);
+    if (__builtin_popcount(cut) > 2) p.count = ndim; /* there are too many ways */
     do {
-        if (!put_back(l, &own, first, cut, pick, ndim, &v)) return NULL;
+        if (!are_apart(l, &p, cut, pick)) continue;
+        if (!put_back(l, &own, first, cut, &p, pick, ndim, &v)) return NULL;
         whole made = {.levels = v.n};
         lifted as = hint;
         for (size_t k = 0; k < l->grid.naxes; k++)
-            if (hint.along[k] >= 0) as.along[k] = cut >> k & 1 ? (int8_t)pick[k] : ALONG_SAME;
+            if (hint.along[k] >= 0) as.along[k] = cut >> k & 1 ? (int8_t)p.dim[pick[k]] : ALONG_SAME;
         int64_t extents[WEFT_MAX_RANK];
         lift_extents(l, &as, ndim, dims, extents);
         TRY(term_of_view(l, &v, ndim, extents, &made));
         size_t far = distance(l, &made, &as, &hint, ndim, dims);
+        for (size_t k = 0; k < l->grid.naxes; k++) far += cut >> k & 1 && p.run[pick[k]];
         if (far >= best) continue;
         best = far;
         *out = made;
         *x = as;
-    } while (next_pick(l, cut, ndim, pick));
+        memcpy(best_pick, pick, sizeof pick);
+    } while (next_pick(l, cut, p.count, pick));
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        int64_t run = cut >> k & 1 ? p.run[best_pick[k]] : 0;
+        int number = run ? lift_find_run(l, run) : 0;
+        if (run && !number) return NULL;
+        x->along[k] = (int8_t)(x->along[k] + ALONG_UNEVEN * number);
+    }
     x->term = out->term;
     *out_found = true;
     return NULL;

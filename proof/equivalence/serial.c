@@ -142,6 +142,8 @@ static weft_status serial_value(judge *j, size_t rank, const output *x, bool is_
         return add_words(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
     if (v.state == LIFT_UNKNOWN) return add_words(j, x->var, rank, v.words, v.term);
     const char *words = is_state ? state_words(l, rank, x->var, &v) : NULL;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (v.along[i] >= ALONG_RUNS) words = "the rank's rows of it do not follow one another";
     if (words) return add_words(j, x->var, rank, words, x->term);
     return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, ALONG_SHARE)), true, out); /* the mean */
 }

@@ -72,8 +72,7 @@ bool view_slice(view *v, size_t first, size_t end, int64_t from, int64_t count) 
     return true;
 }
 
-/* Levels at `at` for the regular steps between pieces that begin at these offsets; false: they are not regular. */
-static bool add_pieces(view *v, size_t at, int64_t *offsets, size_t n) {
+bool view_add_pieces(view *v, size_t at, int64_t *offsets, size_t n) {
     v->offset = offsets[0];
     while (n > 1) {
         int64_t step = offsets[1] - offsets[0];
@@ -254,7 +253,7 @@ bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v) {
     const int64_t *dims = term_dims(t, term_args(t, j->of)[0].term, &ndim);
     if (j->axis >= 0 && (!dims || !view_split(v, ndim, dims, first))) return false;
     if (j->axis >= 0) at = first[j->axis];
-    if (!add_pieces(v, at, offsets, j->n)) return false;
+    if (!view_add_pieces(v, at, offsets, j->n)) return false;
     view_merge(v);
     return true;
 }

@@ -34,6 +34,10 @@ bool view_is_like(const view *a, const view *b); /* but for the offset */
  */
 bool view_slice(view *v, size_t first, size_t end, int64_t from, int64_t count);
 
+/* Levels at `at` for the regular steps between pieces that begin at these offsets, which are lost; false: they are not
+ * regular. */
+bool view_add_pieces(view *v, size_t at, int64_t *offsets, size_t n);
+
 /* What the term moves the elements of; TERM_NONE: it does something else, or puts several together. */
 uint32_t view_argument(const terms *t, uint32_t id);
 /* What that move makes of a view of its argument; false: none. */

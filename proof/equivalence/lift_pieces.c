@@ -1,17 +1,16 @@
-/* lift_unequal.c: an all-to-all whose pieces are not of one size, by in_splits and out_splits.
+/* lift_pieces.c: an all-to-all or an all-gather, piece by piece, of whatever size.
  *
- * What member j gets are pieces of rows of what members hold, which is followed where they lie behind one another in
- * one serial value (view.c), as where rows that ranks hold unevenly become whole on all, or are dealt out otherwise:
- * then members have the same, or even parts, or again uneven ones, one behind the other. */
+ * What a member gets are pieces of rows of what members hold, each a view of a serial value (view.c). They are followed
+ * where they are regular steps apart, or lie behind one another, as where rows that ranks hold unevenly become whole on
+ * all, or are dealt out otherwise. Then members have the same, or even parts, or uneven ones behind one another. */
 #include "proof/equivalence/view.h"
-#include "proof/schedule/schedule.h"
 
-typedef struct unequal {
+typedef struct exchange {
     lifter *l;
     const ring *ring;
     size_t self;
     uint32_t id, axes;
-} unequal;
+} exchange;
 
 /* Some rows, as a view. */
 typedef struct rows {
@@ -24,18 +23,20 @@ typedef struct rows {
 /* Rows that the op gives to member `place`, and where they begin. */
 static int64_t rows_given(const weft_op *op, int64_t all, size_t n, size_t place, int64_t *out_first) {
     size_t count;
+    bool gathers = op_is(op, "c_allgather") || op_is(op, "all_gather");
     const int64_t *splits = attr_ints(op, "in_splits", &count);
+    *out_first = 0;
+    if (gathers) return all;
     if (count != n && count) return -1;
     if (!count && all % (int64_t)n) return -1;
-    *out_first = 0;
     for (size_t i = 0; i < place; i++) *out_first += count ? splits[i] : all / (int64_t)n;
     return count ? splits[place] : all / (int64_t)n;
 }
 
-static bool view_of_own(const unequal *u, size_t rank, uint32_t id, lifted *held, view *v, lifted *out);
+static bool view_of_own(const exchange *u, size_t rank, uint32_t id, lifted *held, view *v, lifted *out);
 
 /* What the rank puts together. */
-static bool join_own(const unequal *u, size_t rank, const view_joint *j, lifted *held, view *v, lifted *out) {
+static bool join_own(const exchange *u, size_t rank, const view_joint *j, lifted *held, view *v, lifted *out) {
     int64_t offsets[VIEW_PIECES];
     for (size_t i = 0; i < j->n; i++) {
         view piece;
@@ -49,7 +50,7 @@ static bool join_own(const unequal *u, size_t rank, const view_joint *j, lifted 
 }
 
 /* What this rank has as `id`, or what it moves to get it where that is no part of one value. */
-static bool view_of_own(const unequal *u, size_t rank, uint32_t id, lifted *held, view *v, lifted *out) {
+static bool view_of_own(const exchange *u, size_t rank, uint32_t id, lifted *held, view *v, lifted *out) {
     const lifter *l = u->l;
     size_t ndim;
     const int64_t *dims = term_dims(l->t, id, &ndim);
@@ -64,7 +65,7 @@ static bool view_of_own(const unequal *u, size_t rank, uint32_t id, lifted *held
 }
 
 /* What member `from` gives to member `to`; false: *out says why not, if it is not that it is no view. */
-static bool find_piece(const unequal *u, size_t from, size_t to, rows *piece, lifted *out) {
+static bool find_piece(const exchange *u, size_t from, size_t to, rows *piece, lifted *out) {
     lifter *l = u->l;
     size_t rank = (size_t)u->ring->ranks[from], first[WEFT_MAX_RANK + 1];
     const collective *c = lift_members_collective(l, u->self, u->id, u->axes, rank);
@@ -81,24 +82,36 @@ static bool find_piece(const unequal *u, size_t from, size_t to, rows *piece, li
     return true;
 }
 
-/* What member `to` has then. */
-static bool receive(const unequal *u, size_t to, rows *all, lifted *out) {
-    bool any = false;
+/* What member `to` has then; `pieces`, `offsets`: room for as many as there are members. */
+static bool receive(const exchange *u, size_t to, rows *pieces, int64_t *offsets, rows *all, lifted *out) {
+    size_t count = 0;
+    bool alike = true;
     for (size_t i = 0; i < (size_t)u->ring->nranks; i++) {
-        rows piece;
-        if (!find_piece(u, i, to, &piece, out)) return false;
-        if (!piece.dims[0]) continue;
-        if (any && (piece.ndim != all->ndim || memcmp(piece.held.along, all->held.along, sizeof all->held.along) != 0 ||
-                    !view_adjoin(&all->v, all->ndim, all->dims, &piece.v, piece.dims, 0)))
+        rows *piece = &pieces[count];
+        if (!find_piece(u, i, to, piece, out)) return false;
+        if (!piece->dims[0]) continue;
+        if (piece->ndim != pieces[0].ndim ||
+            memcmp(piece->held.along, pieces[0].held.along, sizeof piece->held.along) != 0)
             return false;
-        if (!any) *all = piece;
-        any = true;
+        alike = alike && view_is_like(&piece->v, &pieces[0].v) &&
+                memcmp(piece->dims, pieces[0].dims, piece->ndim * sizeof *piece->dims) == 0;
+        offsets[count++] = piece->v.offset;
     }
-    return any;
+    if (!count) return false;
+    *all = pieces[0];
+    if (alike) {
+        all->dims[0] *= (int64_t)count;
+        if (!view_add_pieces(&all->v, 0, offsets, count)) return false;
+        view_merge(&all->v);
+        return true;
+    }
+    for (size_t i = 1; i < count; i++)
+        if (!view_adjoin(&all->v, all->ndim, all->dims, &pieces[i].v, pieces[i].dims, 0)) return false;
+    return true;
 }
 
 /* Members' parts that lie behind one another, as uneven parts of all. */
-static weft_status join_uneven(const unequal *u, const rows *have, lifted *out) {
+static weft_status join_uneven(const exchange *u, const rows *have, lifted *out) {
     lifter *l = u->l;
     size_t n = (size_t)u->ring->nranks, axis = 0, nown;
     int64_t extent[LIFT_RANKS] = {0};
@@ -125,17 +138,18 @@ static weft_status join_uneven(const unequal *u, const rows *have, lifted *out) 
     return NULL;
 }
 
-static weft_status exchange_rows(const unequal *u, rows *have, int64_t *offsets, lifted *held, lifted *out) {
+static weft_status exchange_rows(const exchange *u, rows *have, rows *pieces, int64_t *offsets, lifted *held,
+                                 lifted *out) {
     size_t n = (size_t)u->ring->nranks;
     bool alike = true, found = false;
     for (size_t i = 0; i < n; i++) {
-        if (!receive(u, i, &have[i], out)) return NULL;
+        if (!receive(u, i, pieces, offsets, &have[i], out)) return NULL;
         alike = alike && view_is_like(&have[i].v, &have[0].v) && have[i].ndim == have[0].ndim &&
                 memcmp(have[i].dims, have[0].dims, have[0].ndim * sizeof *have[0].dims) == 0;
-        offsets[i] = have[i].v.offset;
         held[i] = have[i].held;
         if (memcmp(held[i].along, held[0].along, sizeof held[0].along) != 0) return NULL;
     }
+    for (size_t i = 0; i < n; i++) offsets[i] = have[i].v.offset;
     lifted made = held[0];
     view v = have[0].v;
     if (alike && lift_find_steps(u->l, u->ring, u->axes, offsets, &v)) {
@@ -153,18 +167,18 @@ static weft_status exchange_rows(const unequal *u, rows *have, int64_t *offsets,
     return NULL;
 }
 
-weft_status lift_unequal(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
-    unequal u = {.l = l, .self = rank, .id = id, .ring = program_find_ring(l->programs[rank], op_ring(op))};
-    *out = lift_unknown(id, "an exchange of unequal pieces that do not lie behind one another in one value");
+weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
+    exchange u = {.l = l, .self = rank, .id = id, .ring = program_find_ring(l->programs[rank], op_ring(op))};
     if (!u.ring || !l->record[rank][id] || !lift_ring_axes(l, rank, op, &u.axes)) return NULL;
     size_t n = (size_t)u.ring->nranks;
     arena memory;
     arena_init(&memory, &l->t->context->allocator);
     weft_status status = NULL;
-    rows *have = ARENA_ARRAY(&memory, rows, n);
+    rows *have = ARENA_ARRAY(&memory, rows, n), *pieces = ARENA_ARRAY(&memory, rows, n);
     int64_t *offsets = ARENA_ARRAY(&memory, int64_t, n);
     lifted *held = ARENA_ARRAY(&memory, lifted, n);
-    status = have && offsets && held ? exchange_rows(&u, have, offsets, held, out) : base_out_of_memory();
+    bool room = have && pieces && offsets && held;
+    status = room ? exchange_rows(&u, have, pieces, offsets, held, out) : base_out_of_memory();
     arena_fini(&memory);
     return status;
 }
