@@ -11,6 +11,10 @@
 
 enum { MOST_ARGS = 10, MOST_WAYS = 3000, MOST_RANKS = 5 };
 
+/* Equal parts; one element each, and the rest to the last rank; every n-th element. */
+typedef enum parts { EVEN, UNEVEN, RUNS, PARTS } parts;
+static const int codes[PARTS] = {0, ALONG_UNEVEN, ALONG_RUNS};
+
 typedef struct cutting {
     fixture_run *r;
     weft_op *op;
@@ -18,6 +22,7 @@ typedef struct cutting {
     const tensor *in; /* before it ran: outputs may be inputs */
     uint64_t number;
     int64_t nranks;
+    parts parts;
     terms t;
     size_t nargs, nout;
     uint32_t in_at[MOST_ARGS], out_at[MOST_ARGS]; /* of an argument of the op: its tensor */
@@ -30,22 +35,39 @@ typedef struct cutting {
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-/* What a rank holds of the tensor, or room for it. */
-static bool take_part(const cutting *c, const tensor *from, int d, int64_t rank, bool filled, tensor *to) {
+static bool can_cut(const cutting *c, int64_t extent) {
+    if (c->parts == UNEVEN) return extent > c->nranks;
+    return extent >= c->nranks && extent % c->nranks == 0 && (c->parts == EVEN || extent > c->nranks);
+}
+
+/* How many elements of so many a rank has; *first, *step: which. */
+static int64_t elements_of(const cutting *c, int64_t extent, int64_t rank, int64_t *first, int64_t *step) {
+    int64_t count = extent / c->nranks;
+    *step = c->parts == RUNS ? c->nranks : 1;
+    *first = c->parts == EVEN ? rank * count : rank;
+    return c->parts != UNEVEN ? count : rank < c->nranks - 1 ? 1 : extent - rank;
+}
+
+/* What a rank holds of the tensor, or room for it; `along`: as in lifted. */
+static bool take_part(const cutting *c, const tensor *from, int along, int64_t rank, bool filled, tensor *to) {
+    int d = lift_dim(along);
     *to = *from;
     if (d < 0) {
         tensor *copy = fixture_copies(c->r, from, 1, filled, false);
         if (copy) *to = *copy;
         return copy != NULL;
     }
-    to->dims[d] /= c->nranks;
-    to->numel /= c->nranks;
+    int64_t extent = from->dims[d], first, step, count = elements_of(c, extent, rank, &first, &step);
+    to->dims[d] = count;
+    to->numel = extent ? from->numel / extent * count : 0;
     size_t inner = weft_dtype_nbytes(from->dtype), nbytes = (size_t)to->numel * inner;
     if (!(to->data = arena_alloc(&c->r->arena, nbytes + 1))) return false;
     for (int i = d + 1; i < from->ndim; i++) inner *= (size_t)from->dims[i];
-    inner *= (size_t)to->dims[d];
-    for (size_t at = 0, k = (size_t)rank; filled && at < nbytes; at += inner, k += (size_t)c->nranks)
-        memcpy((char *)to->data + at, (char *)from->data + k * inner, inner);
+    for (size_t at = 0, k = 0; filled && at < nbytes; at += inner, k++) {
+        int64_t outer = (int64_t)k / count, own = (int64_t)k % count;
+        memcpy((char *)to->data + at, (char *)from->data + (size_t)(outer * extent + first + own * step) * inner,
+               inner);
+    }
     return true;
 }
 
@@ -121,8 +143,8 @@ static bool check_all_ways(cutting *c, size_t from, bool any) {
     if (from == c->nargs) return !any || check_way(c);
     const tensor *x = &c->in[c->in_at[from]];
     for (int d = -1; d < x->ndim; d++) {
-        if (d >= 0 && (x->dims[d] < c->nranks || x->dims[d] % c->nranks)) continue;
-        c->args[from].along[0] = (int8_t)d;
+        if (d >= 0 && !can_cut(c, x->dims[d])) continue;
+        c->args[from].along[0] = (int8_t)(d < 0 ? d : d + codes[c->parts]);
         if (!check_all_ways(c, from + 1, any || d >= 0)) return false;
     }
     return true;
@@ -178,7 +200,8 @@ bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t 
     if (status) return fixture_fail_status(r, status);
     bool fits = false, good = gather(&c, false, &fits);
     if (good && fits) good = gather(&c, true, &fits);
-    for (c.nranks = 2; good && fits && c.nranks <= MOST_RANKS; c.nranks++) good = check_all_ways(&c, 0, false);
+    for (c.nranks = 2; good && fits && c.nranks <= MOST_RANKS; c.nranks++)
+        for (c.parts = EVEN; good && c.parts < PARTS; c.parts++) good = check_all_ways(&c, 0, false);
     terms_fini(&c.t);
     return good;
 }
