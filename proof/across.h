@@ -8,6 +8,7 @@
 typedef struct across {
     const proof_ranks *ranks;
     arena *arena;
+    arena *scratch;      /* of who asks, empty between questions; NULL: each has its own */
     uint32_t **turns;    /* by class, by collective: its number on its ring; made when first asked for */
     uint32_t **blockers; /* by class, by event: what the host waited for last before it; PROOF_NONE */
     uint32_t **previous; /* by class, by event: the one before on its stream; PROOF_NONE */

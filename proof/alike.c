@@ -19,15 +19,6 @@ enum { FIRST_LOOK = 16, MORE = 16 }; /* so many launches that count, then so man
 
 #define SHARED (UINT32_C(1) << 31) /* beyond any stream */
 
-static void find_shared(motion *m) {
-    const proof_schedule *s = m->s;
-    for (size_t i = 0; i < s->nevents; i++)
-        for (size_t k = s->events[i].first_access; k < s->events[i + 1].first_access; k++) {
-            uint32_t *of = &m->buffers[s->touches[k].buffer], stream = s->events[i].stream + 1;
-            *of = *of && *of != stream ? SHARED : stream;
-        }
-}
-
 static bool is_shared(const motion *m, size_t access) {
     return m->buffers[m->s->touches[access].buffer] >= SHARED;
 }
@@ -81,7 +72,8 @@ static weft_status begin(motion *m, const proof_class *c, bool with_ops, arena *
     m->buffers = ARENA_ARRAY(a, uint32_t, s->nbuffers + 1);
     m->place_of = ARENA_ARRAY(a, uint32_t, s->nevents + 1);
     if (!m->buffers || !m->place_of) return base_out_of_memory();
-    find_shared(m);
+    for (size_t i = 0; i < s->nbuffers; i++)
+        m->buffers[i] = s->buffers[i].touched == PROOF_NONE ? SHARED : s->buffers[i].touched;
     mix(&m->contents, (uint64_t)s->joins_steps << 1 | s->launches_freely);
     for (size_t t = 0; t < s->nstreams; t++) mix_text(&m->contents, s->streams[t]);
     for (size_t k = 0; k < s->nwaits; k++) m->place_of[s->waits[k]] = 1;

@@ -309,11 +309,12 @@ static weft_status hunt(hunter *h) {
 
 static weft_status hunt_alone(hunter *h) {
     if (h->s->nstreams < 2) return NULL; /* one stream runs in order */
-    arena scratch;
-    arena_init(&scratch, &h->s->context->allocator);
-    h->arena = &scratch;
+    arena own, *shared = h->across ? h->across->scratch : NULL;
+    arena_init(&own, &h->s->context->allocator);
+    h->arena = shared ? shared : &own;
     weft_status status = hunt(h);
-    arena_fini(&scratch);
+    if (shared) arena_reset(shared);
+    arena_fini(&own);
     return status;
 }
 

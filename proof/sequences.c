@@ -30,9 +30,11 @@ static int compare_peers(const void *x, const void *y) {
 }
 
 static weft_status list_peers(const proof_schedule *s, arena *a, proof_class *out) {
-    peer_key *keys = ARENA_ARRAY(a, peer_key, s->ncollectives + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < s->ncollectives; i++) n += s->collectives[i].peer >= 0;
+    peer_key *keys = ARENA_ARRAY(a, peer_key, n + 1);
     out->npeers = 0;
-    out->peers = ARENA_ARRAY(a, uint32_t, s->ncollectives + 1);
+    out->peers = ARENA_ARRAY(a, uint32_t, n + 1);
     if (!keys || !out->peers) return base_out_of_memory();
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];
@@ -43,24 +45,62 @@ static weft_status list_peers(const proof_schedule *s, arena *a, proof_class *ou
     return NULL;
 }
 
-weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out) {
-    size_t n = 0;
-    ring_key *keys = ARENA_ARRAY(a, ring_key, s->ncollectives + 1);
-    out->schedule = s;
-    out->order = ARENA_ARRAY(a, uint32_t, s->ncollectives + 1);
-    out->sequences = ARENA_ARRAY(a, ring_sequence, s->ncollectives + 1);
-    if (!keys || !out->order || !out->sequences) return base_out_of_memory();
-    for (size_t i = 0; i < s->ncollectives; i++)
-        if (s->collectives[i].peer < 0) keys[n++] = (ring_key){s->collectives[i].ring, (uint32_t)i};
-    if (n > 1) qsort(keys, n, sizeof *keys, compare_keys);
-    out->nsequences = 0;
-    for (size_t i = 0; i < n; i++) {
-        out->order[i] = keys[i].index;
-        if (!i || keys[i].ring != keys[i - 1].ring)
-            out->sequences[out->nsequences++] = (ring_sequence){.ring = keys[i].ring, .first = (uint32_t)i};
-        out->sequences[out->nsequences - 1].count++;
+/* Numbers of rings in order of first use; `of`: by collective. */
+static weft_status number_rings(const proof_schedule *s, ring_key *rings, size_t *out_n, uint32_t *of, arena *a) {
+    size_t n = 0, capacity = 16;
+    while (capacity < 2 * s->ncollectives) capacity *= 2;
+    uint32_t *table = ARENA_ARRAY(a, uint32_t, capacity); /* numbers plus one: open addressing, 0 is free */
+    if (!table) return base_out_of_memory();
+    for (size_t i = 0; i < s->ncollectives; i++) {
+        const proof_collective *c = &s->collectives[i];
+        if (c->peer >= 0) continue;
+        size_t at = (size_t)((uint64_t)c->ring * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
+        while (table[at] && rings[table[at] - 1].ring != c->ring) at = (at + 1) & (capacity - 1);
+        if (!table[at]) {
+            rings[n] = (ring_key){c->ring, (uint32_t)n};
+            table[at] = (uint32_t)++n;
+        }
+        of[i] = table[at] - 1;
     }
-    return list_peers(s, a, out);
+    *out_n = n;
+    return NULL;
+}
+
+static weft_status list_sequences(const proof_schedule *s, arena *a, arena *scratch, proof_class *out) {
+    size_t n = 0, m = s->ncollectives + 1;
+    ring_key *rings = ARENA_ARRAY(scratch, ring_key, m);
+    uint32_t *number = ARENA_ARRAY(scratch, uint32_t, m), *place = ARENA_ARRAY(scratch, uint32_t, m), first = 0;
+    if (!rings || !number || !place) return base_out_of_memory();
+    TRY(number_rings(s, rings, &n, number, scratch));
+    if (n > 1) qsort(rings, n, sizeof *rings, compare_keys);
+    for (size_t k = 0; k < n; k++) place[rings[k].index] = (uint32_t)k;
+    out->order = ARENA_ARRAY(a, uint32_t, m);
+    out->sequences = ARENA_ARRAY(a, ring_sequence, n + 1);
+    if (!out->order || !out->sequences) return base_out_of_memory();
+    out->nsequences = n;
+    for (size_t i = 0; i < s->ncollectives; i++)
+        if (s->collectives[i].peer < 0) out->sequences[place[number[i]]].count++;
+    for (size_t k = 0; k < n; k++) {
+        out->sequences[k].ring = rings[k].ring;
+        out->sequences[k].first = first;
+        first += out->sequences[k].count;
+        out->sequences[k].count = 0;
+    }
+    for (uint32_t i = 0; i < s->ncollectives; i++) {
+        if (s->collectives[i].peer >= 0) continue;
+        ring_sequence *of = &out->sequences[place[number[i]]];
+        out->order[of->first + of->count++] = i;
+    }
+    return NULL;
+}
+
+weft_status sequences_list(const proof_schedule *s, arena *a, proof_class *out) {
+    arena scratch;
+    arena_init(&scratch, a->allocator);
+    out->schedule = s;
+    weft_status status = list_sequences(s, a, &scratch, out);
+    arena_fini(&scratch);
+    return status ? status : list_peers(s, a, out);
 }
 
 mixture sequences_moved(const proof_schedule *s, const proof_collective *c, const mixture *names) {

@@ -10,7 +10,7 @@ typedef struct verifier {
     weft_context *context;
     const weft_verify_options *options;
     weft_findings *findings;
-    arena arena;
+    arena arena, scratch; /* scratch: of one question at a time */
     rank_classes classes;
     proof_schedule *schedules; /* by class, under the reading */
     proof_schedule *programs;  /* by class: as the program stands, in order */
@@ -101,7 +101,9 @@ static weft_status list_ranks(verifier *v) {
     v->is_calm = ARENA_ARRAY(&v->arena, bool, r->nclasses);
     v->is_joined = ARENA_ARRAY(&v->arena, bool, r->nclasses);
     if (!v->is_calm || !v->is_joined) return base_out_of_memory();
-    return across_begin(&v->across, r, &v->arena);
+    TRY(across_begin(&v->across, r, &v->arena));
+    v->across.scratch = &v->scratch;
+    return NULL;
 }
 
 /* Classes that move alike race alike; where the first seems to, each is looked at, for its own names and partners. */
@@ -226,8 +228,10 @@ weft_status weft_verify(const weft_program *const *programs, size_t nprograms, c
     verifier v = {.context = programs[0]->context, .options = options ? options : &otherwise};
     TRY(findings_create(v.context, v.options->max_findings, &v.findings));
     arena_init(&v.arena, &v.context->allocator);
+    arena_init(&v.scratch, &v.context->allocator);
     weft_status status = judge(&v, programs, nprograms);
     for (size_t c = 0; v.plans && c < v.classes.count; c++) weft_plan_destroy(v.plans[c]);
+    arena_fini(&v.scratch);
     arena_fini(&v.arena);
     if (status)
         weft_findings_destroy(v.findings);

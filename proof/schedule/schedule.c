@@ -53,6 +53,8 @@ weft_status schedule_access(proof_schedule *s, const proof_access *x) {
     s->touches[s->naccesses] =
         (proof_touch){.buffer = x->buffer & INT32_MAX, .is_write = x->is_write, .owner = x->owner};
     s->accesses[s->naccesses++] = *x;
+    uint32_t *touched = &s->buffers[x->buffer].touched, by = s->events[s->nevents - 1].stream + 1;
+    *touched = *touched && *touched != by ? PROOF_NONE : by;
     return NULL;
 }
 

@@ -91,6 +91,7 @@ typedef struct proof_buffer {
     const char *name;
     bool is_given;     /* it holds something before the step: state, a feed */
     bool is_fed;       /* a feed: filled before every step */
+    uint32_t touched;  /* by the stream of this number plus one; PROOF_NONE: by several; 0: not at all */
     proof_part *parts; /* in order; NULL: no fused buffer */
     size_t nparts;
 } proof_buffer;
