@@ -133,6 +133,8 @@ static size_t ring_position(const weft_program *p, int64_t id) {
 }
 
 const ring *program_find_ring(const weft_program *p, int64_t id) {
+    /* Most programs number their rings from 0. */
+    if (id >= 0 && (uint64_t)id < p->nrings && p->rings[id].id == id) return &p->rings[id];
     size_t at = ring_position(p, id);
     return at < p->nrings && p->rings[at].id == id ? &p->rings[at] : NULL;
 }
