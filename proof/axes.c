@@ -45,22 +45,30 @@ static weft_status find_same(axis_grid *g, const program_rings *rings, arena *a)
     return g->set ? NULL : base_out_of_memory();
 }
 
+/* Whether a smaller ring of the rank is part of ring `i`, or as large a one before it. */
+static bool has_smaller(axis_grid *g, size_t i, int64_t rank) {
+    const weft_program *p = g->program;
+    const ring *r = &p->rings[i];
+    bool found = false, is_set = false;
+    for (size_t k = 0; k < p->nrings && !found; k++) {
+        const ring *other = &p->rings[k];
+        bool may = other->nranks < r->nranks || (k < i && other->nranks == r->nranks);
+        if (!may || g->same[k] != k || other->nranks < 2 || !is_in(other, rank)) continue;
+        if (!is_set) set_members(g, r, 1);
+        is_set = true;
+        found = is_part(other, g);
+    }
+    if (is_set) set_members(g, r, 0);
+    return found;
+}
+
 /* Without a mesh: rings that no smaller ring is part of. */
 static void use_rings(axis_grid *g, int64_t rank) {
     const weft_program *p = g->program;
     for (size_t i = 0; i < p->nrings && g->naxes < MAX_AXES; i++) {
         const ring *r = &p->rings[i];
         if (g->same[i] != i || r->nranks < 2 || !is_in(r, rank)) continue;
-        bool is_axis = true;
-        set_members(g, r, 1);
-        for (size_t k = 0; k < p->nrings && is_axis; k++) {
-            const ring *other = &p->rings[k];
-            if (g->same[k] != k || other->nranks < 2 || !is_in(other, rank)) continue;
-            bool may = other->nranks < r->nranks || (k < i && other->nranks == r->nranks);
-            is_axis = !may || !is_part(other, g);
-        }
-        set_members(g, r, 0);
-        if (is_axis) g->rings[g->naxes++] = r;
+        if (!has_smaller(g, i, rank)) g->rings[g->naxes++] = r;
     }
     g->all =
         g->naxes ? (axes)((UINT64_C(1) << g->naxes) - 1) : 1; /* no ring at all: ranks differ, and nothing joins them */
@@ -97,20 +105,30 @@ axes axes_of_ring(const axis_grid *g, int64_t ring_id) {
     return r ? g->of_ring[r - g->program->rings] : g->all; /* not told: all ranks */
 }
 
+/* Of a ring, where axes are rings: those that are part of it. */
+static axes axes_within(axis_grid *g, const ring *r) {
+    axes found = 0;
+    bool is_set = false;
+    for (int i = 0; i < g->naxes; i++) {
+        if (g->rings[i] != r && !is_set) set_members(g, r, 1), is_set = true;
+        if (g->rings[i] == r || is_part(g->rings[i], g)) found |= (axes)1 << i;
+    }
+    if (is_set) set_members(g, r, 0);
+    return found;
+}
+
 static weft_status find_axes_of_rings(axis_grid *g, arena *a) {
     const weft_program *p = g->program;
     g->of_ring = ARENA_ARRAY(a, axes, p->nrings + 1);
     if (!g->of_ring) return base_out_of_memory();
     for (size_t k = 0; k < p->nrings; k++) {
         const ring *r = &p->rings[k];
-        g->of_ring[k] = g->of_ring[g->same[k]];
-        if (g->same[k] != k) continue;
-        if (g->mesh && r->nranks) g->of_ring[k] = axes_of_mesh_ring(g->mesh, r);
-        if (g->mesh) continue;
-        set_members(g, r, 1);
-        for (int i = 0; i < g->naxes; i++)
-            if (is_part(g->rings[i], g)) g->of_ring[k] |= (axes)1 << i;
-        set_members(g, r, 0);
+        if (g->same[k] != k)
+            g->of_ring[k] = g->of_ring[g->same[k]];
+        else if (!g->mesh)
+            g->of_ring[k] = axes_within(g, r);
+        else if (r->nranks)
+            g->of_ring[k] = axes_of_mesh_ring(g->mesh, r);
     }
     return NULL;
 }
