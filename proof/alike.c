@@ -15,7 +15,7 @@ typedef struct motion {
     mixture contents;
 } motion;
 
-enum { FIRST_LOOK = 16, MORE = 16 }; /* so many launches that count, then so many times as many */
+enum { FIRST_LOOK = 32, MORE = 4 }; /* so many launches that count, then so many times as many */
 
 #define SHARED (UINT32_C(1) << 31) /* beyond any stream */
 

@@ -66,6 +66,7 @@ static weft_status add_touch(hunter *h, whole_touch *last, uint32_t stream, whol
 static weft_status look_at(hunter *h, proof_touch x, uint32_t stream, uint32_t epoch, bool *doubts) {
     const uint32_t *clock = h->walk.clock;
     whole_touch *mine = NULL, *t = &h->touches[x.buffer];
+    if (h->s->buffers[x.buffer].touched != PROOF_NONE) return NULL; /* one stream runs in order */
     if (!t->stream_plus_1) t->stream_plus_1 = stream + 1;
     for (;; t = &h->more_touches[t->next - 1]) {
         if (t->stream_plus_1 == stream + 1)

@@ -112,6 +112,7 @@ static axes get_alone(flow *f, uint32_t id) {
 }
 
 static axes get(flow *f, uint32_t id) {
+    if (!f->vars[id].shared) return get_alone(f, id);
     id = shown_by(f, id);
     axes found = get_alone(f, id);
     const sharing *of = parts_of(f, id);

@@ -126,6 +126,9 @@ weft_status sequences_look_at_moved(proof_class *c, const mixture *names, arena 
 
 const ring_sequence *sequences_find(const proof_class *c, int64_t ring_id) {
     size_t low = 0, high = c->nsequences;
+    /* Most programs number their rings from 0, and use them all. */
+    if (ring_id >= 0 && (uint64_t)ring_id < high && c->sequences[ring_id].ring == ring_id)
+        return &c->sequences[ring_id];
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (c->sequences[middle].ring < ring_id)
