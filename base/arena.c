@@ -36,21 +36,50 @@ void arena_init(arena *a, const weft_allocator *allocator) {
     *a = (arena){.allocator = allocator};
 }
 
-void arena_fini(arena *a) {
-    for (arena_chunk *chunk = a->chunks, *next; chunk; chunk = next) {
+static void free_chunks(const arena *a, arena_chunk *chunk) {
+    for (arena_chunk *next; chunk; chunk = next) {
         next = chunk->next;
         base_free(a->allocator, chunk, chunk->nbytes);
     }
+}
+
+void arena_fini(arena *a) {
+    free_chunks(a, a->chunks);
+    free_chunks(a, a->spare);
     *a = (arena){.allocator = a->allocator};
+}
+
+void arena_reset(arena *a) {
+    if (SINGLE_OBJECTS) {
+        arena_fini(a);
+        return;
+    }
+    arena_chunk **end = &a->chunks;
+    while (*end) end = &(*end)->next;
+    *end = a->spare;
+    *a = (arena){.allocator = a->allocator, .spare = a->chunks};
+}
+
+/* A spare chunk that is large enough and not much too large, or NULL. */
+static arena_chunk *take_spare(arena *a, size_t nbytes) {
+    for (arena_chunk **link = &a->spare; *link; link = &(*link)->next) {
+        arena_chunk *chunk = *link;
+        if (chunk->nbytes < nbytes || chunk->nbytes / 2 > nbytes) continue;
+        *link = chunk->next;
+        return chunk;
+    }
+    return NULL;
 }
 
 static arena_chunk *new_chunk(arena *a, size_t room) {
     size_t nbytes;
     if (!base_add(room, sizeof(arena_chunk), &nbytes)) return NULL;
-    arena_chunk *chunk = base_alloc(a->allocator, nbytes);
-    if (!chunk) return NULL;
-    chunk->nbytes = nbytes;
-    a->total_nbytes += nbytes;
+    arena_chunk *chunk = take_spare(a, nbytes);
+    if (!chunk) {
+        if (!(chunk = base_alloc(a->allocator, nbytes))) return NULL;
+        chunk->nbytes = nbytes;
+    }
+    a->total_nbytes += chunk->nbytes;
     return chunk;
 }
 

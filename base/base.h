@@ -66,14 +66,17 @@ typedef struct arena_chunk arena_chunk;
 typedef struct arena {
     const weft_allocator *allocator;
     arena_chunk *chunks;
+    arena_chunk *spare;    /* of objects that arena_reset forgot: taken before new ones */
     size_t used, capacity; /* of the newest chunk */
-    size_t total_nbytes;   /* over all chunks */
+    size_t total_nbytes;   /* over all chunks in use */
     char *text;            /* room for text, of an object like others */
     size_t text_left;
 } arena;
 
 void arena_init(arena *a, const weft_allocator *allocator);
 void arena_fini(arena *a);
+/* Frees all objects as arena_fini does, and keeps the memory for those to come: the system need not clear pages anew. */
+void arena_reset(arena *a);
 void *arena_alloc(arena *a, size_t nbytes);
 void *arena_array(arena *a, size_t count, size_t size); /* checked count * size */
 /* For names and strings, which are many and short: aligned to 4 bytes only. */

@@ -38,6 +38,28 @@ Test(memory, arena_goes_on_bumping_after_a_large_object) {
     cr_assert_eq(a.total_nbytes, 0);
 }
 
+Test(memory, an_arena_that_is_reset_has_its_memory_again_and_zeroed) {
+    arena a;
+    arena_init(&a, &libc);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 1; i < 400; i++) {
+            size_t nbytes = i % 50 ? i * 13 : 300000;
+            unsigned char *object = arena_alloc(&a, nbytes);
+            cr_assert_not_null(object);
+            for (size_t j = 0; j < nbytes; j += 7) cr_assert_eq(object[j], 0, "round %d", round);
+            memset(object, 0xee, nbytes);
+        }
+        arena_reset(&a);
+        cr_assert_eq(a.total_nbytes, 0);
+    }
+    weft_allocator none = {.resize = NULL}; /* would be called for a new chunk */
+    bool is_bumped = a.spare != NULL;       /* else each object is allocated singly */
+    if (is_bumped) a.allocator = &none;
+    if (is_bumped) cr_assert_not_null(arena_alloc(&a, 1000));
+    a.allocator = &libc;
+    arena_fini(&a);
+}
+
 Test(memory, strings_of_an_arena_keep_their_bytes) {
     enum { COUNT = 9000 };
     static char *strings[COUNT];
