@@ -40,6 +40,28 @@ static void link_block(kept_blocks *k, kept_block *b, size_t nbytes) {
     k->nbytes += nbytes;
 }
 
+/* Of all kept blocks, the one that ends or begins where `b` begins or ends. */
+static kept_block **find_neighbour(kept_blocks *k, const kept_block *b) {
+    kept_block **link = &k->first;
+    for (; *link; link = &(*link)->next) {
+        const char *at = (const char *)*link, *end = at + (*link)->nbytes;
+        if (end == (const char *)b || at == (const char *)b + b->nbytes) return link;
+    }
+    return NULL;
+}
+
+/* Keeps `b`, joined with the parts of what it was cut from. */
+static void keep_block(kept_blocks *k, kept_block *b) {
+    size_t nbytes = b->nbytes;
+    for (kept_block **link; (link = find_neighbour(k, b));) {
+        kept_block *other = unlink_block(k, link);
+        nbytes += other->nbytes;
+        if (other < b) b = other;
+        b->nbytes = nbytes;
+    }
+    link_block(k, b, nbytes);
+}
+
 /* The smallest block that is large enough; what is left of it stays, if that is a block. */
 static kept_block *take(kept_blocks *k, size_t nbytes) {
     kept_block **best = NULL;
@@ -120,12 +142,20 @@ static void free_large(kept_blocks *k, void *ptr) {
     kept_block *b = block_of(ptr);
     pthread_mutex_lock(&k->lock);
     bool keep = b->nbytes <= k->max_nbytes && k->nbytes <= k->max_nbytes - b->nbytes;
-    if (keep) link_block(k, b, b->nbytes);
+    if (keep) keep_block(k, b);
     pthread_mutex_unlock(&k->lock);
     if (!keep) (void)munmap(b, b->nbytes);
 }
 
-/* Of a large block to another large size: into a kept block, else pages are moved rather than bytes. */
+static void *move_to(kept_blocks *k, void *ptr, kept_block *to) {
+    void *moved = (char *)to + HEADER_NBYTES;
+    memcpy(moved, ptr, block_of(ptr)->nbytes - HEADER_NBYTES);
+    free_large(k, ptr);
+    return moved;
+}
+
+/* Of a large block to another large size: into a kept block, else pages are moved rather than bytes, if they are of one
+ * kind: a block may be joined from several. */
 static void *resize_large(kept_blocks *k, void *ptr, size_t nbytes) {
     kept_block *b = block_of(ptr);
     size_t whole;
@@ -134,16 +164,14 @@ static void *resize_large(kept_blocks *k, void *ptr, size_t nbytes) {
     pthread_mutex_lock(&k->lock);
     kept_block *kept = take(k, whole);
     pthread_mutex_unlock(&k->lock);
-    if (kept) {
-        memcpy((char *)kept + HEADER_NBYTES, ptr, b->nbytes - HEADER_NBYTES);
-        free_large(k, ptr);
-        return (char *)kept + HEADER_NBYTES;
+    if (kept) return move_to(k, ptr, kept);
+    kept_block *moved = mremap(b, b->nbytes, whole, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) {
+        moved = new_block(whole);
+        return moved ? move_to(k, ptr, moved) : NULL;
     }
-    void *moved = mremap(b, b->nbytes, whole, MREMAP_MAYMOVE);
-    if (moved == MAP_FAILED) return NULL;
-    b = moved;
-    b->nbytes = whole;
-    return (char *)b + HEADER_NBYTES;
+    moved->nbytes = whole;
+    return (char *)moved + HEADER_NBYTES;
 }
 
 /* From small to large or back. */

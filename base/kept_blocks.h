@@ -11,7 +11,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KEPT_BLOCKS_LARGE SIZE_MAX
 #else
-#define KEPT_BLOCKS_LARGE ((size_t)1 << 20)
+#define KEPT_BLOCKS_LARGE ((size_t)1 << 17)
 #endif
 
 typedef struct kept_block kept_block;
