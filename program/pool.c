@@ -51,9 +51,12 @@ static bool open_chunk(id_pool *p, size_t count) {
 
 void *pool_take(id_pool *p, size_t count, uint32_t *out_id) {
     if (count > p->end - p->next && !open_chunk(p, count)) return NULL;
+    enum { AHEAD = 512 };
     *out_id = p->next;
     p->next += (uint32_t)count;
-    return pool_at(p, *out_id, p->item_nbytes);
+    void *items = pool_at(p, *out_id, p->item_nbytes);
+    __builtin_prefetch((void *)((uintptr_t)items + AHEAD), 1); /* items to come: fresh memory is far away */
+    return items;
 }
 
 size_t pool_chunk_of(const id_pool *p, const void *item) {
