@@ -45,8 +45,9 @@ static bool changes_later(const plan_builder *b, const plan_step *step, const we
         if ((is_slice && !is_kept) || b->last_write[root] > step->op->mark) return true;
     }
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !use_op(u)->mark || op_has_effect(use_op(u), OP_NO_BYTES)) continue;
-        if (use_op(u)->mark > step->op->mark || (op_has_effect(use_op(u), OP_ALIASES) && !is_kept)) return true;
+        weft_op *op = use_op(u);
+        if (!u->is_output || !op->mark || op_has_effect(op, OP_NO_BYTES)) continue;
+        if (op->mark > step->op->mark || (op_has_effect(op, OP_ALIASES) && !is_kept)) return true;
     }
     return false;
 }

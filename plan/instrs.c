@@ -147,8 +147,9 @@ static weft_status take_feed(plan_builder *b, const plan_step *step) {
 /* Whether an op within the frame writes `v`. */
 static bool written_within(const plan_builder *b, int32_t frame, const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !use_op(u)->mark) continue;
-        for (int32_t f = b->steps[use_op(u)->mark - 1].frame; f >= 0; f = b->frames[f].parent)
+        uint32_t mark = use_op(u)->mark;
+        if (!u->is_output || !mark) continue;
+        for (int32_t f = b->steps[mark - 1].frame; f >= 0; f = b->frames[f].parent)
             if (f == frame) return true;
     }
     return false;
@@ -180,8 +181,9 @@ static bool padding_is_read(const weft_op *op) {
     const slot *fused = op_find_slot(op, true, "FusedOutput");
     if (!fused || fused->nargs == 0) return false;
     FOR_EACH_USE(u, fused->args[0].var) {
-        bool is_neutral = op_has_effect(use_op(u), OP_COLLECTIVE | OP_NO_BYTES) || op_is(use_op(u), "scale");
-        if (!u->is_output && use_op(u)->block && !is_neutral) return true;
+        weft_op *user = use_op(u);
+        bool is_neutral = op_has_effect(user, OP_COLLECTIVE | OP_NO_BYTES) || op_is(user, "scale");
+        if (!u->is_output && user->block && !is_neutral) return true;
     }
     return false;
 }

@@ -44,13 +44,14 @@ static bool is_on_one_side(const plan_builder *b, const weft_var *v, const weft_
     bool is_written = false;
     int here = 0;
     FOR_EACH_USE(u, v) {
-        if (!use_op(u)->mark || op_has_effect(use_op(u), OP_NO_BYTES)) continue;
-        if (b->steps[use_op(u)->mark - 1].frame >= 0 || op_has_effect(use_op(u), OP_CONTROL | OP_ALIASES)) return false;
-        if (use_op(u) == op)
+        weft_op *user = use_op(u);
+        if (!user->mark || op_has_effect(user, OP_NO_BYTES)) continue;
+        if (b->steps[user->mark - 1].frame >= 0 || op_has_effect(user, OP_CONTROL | OP_ALIASES)) return false;
+        if (user == op)
             here++;
-        else if ((use_op(u)->mark < op->mark) != first)
+        else if ((user->mark < op->mark) != first)
             return false;
-        is_written |= u->is_output && use_op(u) != op;
+        is_written |= u->is_output && user != op;
     }
     return here == 1 && (is_written || !first);
 }
@@ -85,7 +86,10 @@ static void place(plan_builder *b, int32_t value, int32_t whole, int64_t offset,
 /* The op that touches the var last, and the var that it may write in the place of this one; NULL: none. */
 static const weft_var *written_in_place(const weft_var *v, weft_op **out_op) {
     weft_op *last = NULL;
-    FOR_EACH_USE(u, v) if (use_op(u)->mark && (!last || use_op(u)->mark > last->mark)) last = use_op(u);
+    FOR_EACH_USE(u, v) {
+        weft_op *op = use_op(u);
+        if (op->mark && (!last || op->mark > last->mark)) last = op;
+    }
     const op_schema *schema = last ? op_schema_of(last) : NULL;
     *out_op = last;
     for (size_t s = 0; schema && s < schema->noutputs; s++) {
