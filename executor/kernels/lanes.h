@@ -80,11 +80,16 @@ typedef uint32_t lanes16_bits __attribute__((vector_size(64)));
 typedef float lanes8 __attribute__((vector_size(32)));
 typedef float lanes4 __attribute__((vector_size(16)));
 
+#if defined(__AVX512F__)
+static inline __mmask16 lanes_mask(int64_t n) {
+    return (__mmask16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1 : 0);
+}
+#endif
+
 /* The first n lanes from p, the others `rest`; and back. n may be below 0 or above 16. */
 static inline lanes16 lanes_load(const float *p, int64_t n, float rest) {
 #if defined(__AVX512F__)
-    __mmask16 mask = n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
-    return (lanes16)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), mask, p);
+    return (lanes16)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), lanes_mask(n), p);
 #else
     lanes16 v = rest - (lanes16){0};
     if (n > 0) memcpy(&v, p, (size_t)(n < 16 ? n : 16) * sizeof *p);
@@ -98,8 +103,7 @@ static inline lanes16 lanes_keep(lanes16 v, int64_t n) {
 }
 static inline void lanes_store(float *p, lanes16 v, int64_t n) {
 #if defined(__AVX512F__)
-    __mmask16 mask = n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
-    _mm512_mask_storeu_ps(p, mask, (__m512)v);
+    _mm512_mask_storeu_ps(p, lanes_mask(n), (__m512)v);
 #else
     if (n > 0) memcpy(p, &v, (size_t)(n < 16 ? n : 16) * sizeof *p);
 #endif

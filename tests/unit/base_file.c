@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -7,38 +6,15 @@
 
 #include "base/base.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/folder.h"
 
 static weft_allocator libc;
-static char folder[64], path[512];
 
 static void setup(void) {
     libc = base_libc_allocator();
-    const char *root = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/weft_XXXXXX", root ? root : "/tmp");
-    cr_assert_not_null(mkdtemp(folder));
+    folder_begin();
 }
-
-static const char *in_folder(const char *leaf) {
-    snprintf(path, sizeof path, "%s/%s", folder, leaf);
-    return path;
-}
-
-static size_t nfiles(void) {
-    size_t count = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *entry; (entry = readdir(d));) count += entry->d_name[0] != '.';
-    closedir(d);
-    return count;
-}
-
-static void teardown(void) {
-    DIR *d = opendir(folder);
-    for (struct dirent *entry; (entry = readdir(d));)
-        if (entry->d_name[0] != '.') unlink(in_folder(entry->d_name));
-    closedir(d);
-    rmdir(folder);
-}
-TestSuite(file, .init = setup, .fini = teardown);
+TestSuite(file, .init = setup, .fini = folder_end);
 
 static void assert_holds(const char *leaf, const char *expected, size_t nexpected) {
     char *bytes = NULL;
@@ -71,7 +47,7 @@ Test(file, plain_and_gzip_read_back) {
     assert_holds("a.bin.gz", text, sizeof text);
     assert_holds("empty", "", 0);
     assert_holds("empty.gz", "", 0);
-    cr_assert_eq(nfiles(), 4, "no temporary is left");
+    cr_assert_eq(folder_nfiles(), 4, "no temporary is left");
     cr_assert(file_exists(in_folder("a.bin")));
     cr_assert_not(file_exists(in_folder("b.bin")));
 }
@@ -149,13 +125,13 @@ Test(file, a_failed_write_leaves_the_old_file) {
         cr_assert_eq(weft_status_code(status), failed ? WEFT_OUT_OF_MEMORY : WEFT_OK);
         cr_assert_eq(state.held, 0);
         assert_holds("kept.gz", failed ? "old" : "new text", failed ? 3 : 8);
-        cr_assert_eq(nfiles(), 1);
+        cr_assert_eq(folder_nfiles(), 1);
     }
 }
 
 Test(file, a_link_and_the_mode_survive) {
     cr_assert_null(file_write(&libc, in_folder("target"), "old", 3));
-    cr_assert_eq(chmod(path, 0640), 0);
+    cr_assert_eq(chmod(in_folder("target"), 0640), 0);
     char link_path[128];
     snprintf(link_path, sizeof link_path, "%s/link", folder);
     cr_assert_eq(symlink("target", link_path), 0);

@@ -1,7 +1,6 @@
 /* Large programs go to their files in pieces: the bytes are those of printing, however well the length of a block was
  * guessed, and a save that fails leaves what was there. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,37 +11,10 @@
 #include "base/context.h"
 #include "program/ir.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/folder.h"
 #include "tests/support/table.h"
 
-static char folder[64], path[512];
-
-static void begin(void) {
-    const char *root = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/weft_XXXXXX", root ? root : "/tmp");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static const char *in_folder(const char *leaf) {
-    snprintf(path, sizeof path, "%s/%s", folder, leaf);
-    return path;
-}
-
-static size_t nfiles(void) {
-    size_t count = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *entry; (entry = readdir(d));) count += entry->d_name[0] != '.';
-    closedir(d);
-    return count;
-}
-
-static void end(void) {
-    DIR *d = opendir(folder);
-    for (struct dirent *entry; (entry = readdir(d));)
-        if (entry->d_name[0] != '.') unlink(in_folder(entry->d_name));
-    closedir(d);
-    rmdir(folder);
-}
-TestSuite(program_save, .init = begin, .fini = end);
+TestSuite(program_save, .init = folder_begin, .fini = folder_end);
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
@@ -148,7 +120,7 @@ Test(program_save, a_large_file_does_not_stand_in_memory) {
         size_t before = state.peak = state.held;
         cr_assert_null(weft_program_save(p, in_folder("p.pdmodel")));
         struct stat found;
-        cr_assert_eq(stat(path, &found), 0);
+        cr_assert_eq(stat(in_folder("p.pdmodel"), &found), 0);
         cr_expect_lt(state.peak - before, (3u << 20) / 4, "%s: %zu bytes for a file of %lld", programs[i].about,
                      state.peak - before, (long long)found.st_size);
         cr_expect_eq(state.held, before);
@@ -183,10 +155,10 @@ ParameterizedTest(size_t *row, program_save, a_full_disk_leaves_the_old_file) {
         weft_status status = weft_program_save(p, in_folder("p.pdmodel"));
         cr_assert_eq(setrlimit(RLIMIT_FSIZE, &had), 0);
         cr_expect_eq(weft_status_code(status), WEFT_IO, "%s", programs[i].about);
-        cr_expect_str_eq(weft_status_place(status), path);
+        cr_expect_str_eq(weft_status_place(status), in_folder("p.pdmodel"));
         weft_status_free(status);
         assert_holds("p.pdmodel", "old", 3);
-        cr_expect_eq(nfiles(), 1, "no temporary is left");
+        cr_expect_eq(folder_nfiles(), 1, "no temporary is left");
         weft_program_destroy(p);
     }
     context_destroy(context);
@@ -202,7 +174,7 @@ Test(program_save, devices_and_folders_that_are_not_there_are_told) {
     weft_status status = weft_program_save(p, link_path);
     cr_expect_eq(weft_status_code(status), WEFT_IO);
     weft_status_free(status);
-    cr_expect_eq(nfiles(), 1);
+    cr_expect_eq(folder_nfiles(), 1);
     status = weft_program_save(p, in_folder("no/such/p.pdmodel"));
     cr_expect_eq(weft_status_code(status), WEFT_NOT_FOUND);
     weft_status_free(status);
@@ -225,7 +197,7 @@ Test(program_save, every_failed_request_is_clean) {
         failed = state.failed;
         cr_assert_eq(weft_status_code(status), failed ? WEFT_OUT_OF_MEMORY : WEFT_OK);
         cr_assert_eq(state.held, held);
-        cr_assert_eq(nfiles(), 1);
+        cr_assert_eq(folder_nfiles(), 1);
         if (failed) assert_holds("p.pdmodel", "old", 3);
     }
     state.fail_at = 0;

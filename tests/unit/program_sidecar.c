@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "program/ir.h"
+#include "tests/support/folder.h"
 #include "tests/support/table.h"
 
 static weft_context *context;
@@ -17,20 +18,14 @@ static void on_diagnostic(void *user, const weft_diagnostic *d) {
     nerrors += d->severity == WEFT_ERROR;
 }
 
-static char folder[64];
-
 static void begin(void) {
     weft_context_options options = {.on_diagnostic = on_diagnostic};
     cr_assert_null(context_create_bare(&options, &context));
-    const char *root = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/weft_XXXXXX", root ? root : P_tmpdir);
-    cr_assert_not_null(mkdtemp(folder));
+    folder_begin();
 }
 
 static void end(void) {
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect_eq(system(command), 0);
+    folder_end();
     context_destroy(context);
 }
 TestSuite(program_sidecar, .init = begin, .fini = end);
@@ -60,19 +55,13 @@ static weft_program *with_sidecar(const char *json) {
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
-static const char *path_of(const char *file) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return path;
-}
-
 static void write_sidecar(const char *file, int64_t rank) {
     char json[200];
     int n = snprintf(json, sizeof json,
                      "{\"rank\": %d, \"vars\": {\"x\": null}, \"ops\": [{\"block\": 0, \"idx\": 0, "
                      "\"type\": \"relu\", \"execution_stream\": \"s\"}]}",
                      (int)rank);
-    cr_assert_null(file_write(&context->allocator, path_of(file), json, (size_t)n));
+    cr_assert_null(file_write(&context->allocator, in_folder(file), json, (size_t)n));
 }
 
 typedef struct lookup_row {
@@ -100,10 +89,10 @@ TABLE_ROWS(program_sidecar, is_found_by_name, lookup_rows);
 ParameterizedTest(size_t *index, program_sidecar, is_found_by_name) {
     const lookup_row *row = &lookup_rows[*index];
     weft_program *p = program(), *q = NULL;
-    cr_assert_null(weft_program_save(p, path_of(row->program)));
-    cr_expect_not(file_exists(path_of("rank0.dist.json")), "a program without dist attrs has no sidecar");
+    cr_assert_null(weft_program_save(p, in_folder(row->program)));
+    cr_expect_not(file_exists(in_folder("rank0.dist.json")), "a program without dist attrs has no sidecar");
     write_sidecar(row->sidecar, 3);
-    weft_status status = weft_program_load(context, path_of(row->program), NULL, &q);
+    weft_status status = weft_program_load(context, in_folder(row->program), NULL, &q);
     cr_assert_null(status, "%s", weft_status_message(status));
     cr_expect_eq(q->has_dist, row->found);
     cr_expect_eq(q->rank, row->found ? 3 : -1);
@@ -115,19 +104,19 @@ ParameterizedTest(size_t *index, program_sidecar, is_found_by_name) {
 
 Test(program_sidecar, the_nearest_name_wins) {
     weft_program *p = program(), *q;
-    cr_assert_null(weft_program_save(p, path_of("r.a.pdmodel")));
+    cr_assert_null(weft_program_save(p, in_folder("r.a.pdmodel")));
     write_sidecar("dist.r.json", 1);
     write_sidecar("dist.r.a.json", 2);
-    cr_assert_null(weft_program_load(context, path_of("r.a.pdmodel"), NULL, &q));
+    cr_assert_null(weft_program_load(context, in_folder("r.a.pdmodel"), NULL, &q));
     cr_expect_eq(q->rank, 2);
     weft_program_destroy(q);
     write_sidecar("r.a.dist.json", 4);
-    cr_assert_null(weft_program_load(context, path_of("r.a.pdmodel"), NULL, &q));
+    cr_assert_null(weft_program_load(context, in_folder("r.a.pdmodel"), NULL, &q));
     cr_expect_eq(q->rank, 4);
     weft_program_destroy(q);
-    char given[200];
-    snprintf(given, sizeof given, "%s", path_of("dist.r.json"));
-    cr_assert_null(weft_program_load(context, path_of("r.a.pdmodel"), given, &q));
+    char given[FOLDER_PATH_ROOM];
+    snprintf(given, sizeof given, "%s", in_folder("dist.r.json"));
+    cr_assert_null(weft_program_load(context, in_folder("r.a.pdmodel"), given, &q));
     cr_expect_eq(q->rank, 1);
     cr_expect_not_null(q->blocks[0]->first->dist, "a sidecar that was named is that of the program");
     weft_program_destroy(q);
@@ -136,10 +125,10 @@ Test(program_sidecar, the_nearest_name_wins) {
 
 Test(program_sidecar, one_that_was_named_must_exist) {
     weft_program *p = program(), *q;
-    char missing[200];
-    cr_assert_null(weft_program_save(p, path_of("r.pdmodel")));
-    snprintf(missing, sizeof missing, "%s", path_of("nowhere.json"));
-    weft_status status = weft_program_load(context, path_of("r.pdmodel"), missing, &q);
+    char missing[FOLDER_PATH_ROOM];
+    cr_assert_null(weft_program_save(p, in_folder("r.pdmodel")));
+    snprintf(missing, sizeof missing, "%s", in_folder("nowhere.json"));
+    weft_status status = weft_program_load(context, in_folder("r.pdmodel"), missing, &q);
     cr_expect_eq(weft_status_code(status), WEFT_NOT_FOUND);
     cr_expect_str_eq(weft_status_place(status), missing);
     weft_status_free(status);
@@ -149,9 +138,9 @@ Test(program_sidecar, one_that_was_named_must_exist) {
 Test(program_sidecar, saving_writes_it_beside_the_program) {
     weft_program *p = with_sidecar("{\"rank\": 1, \"process_groups\": {\"5\": {\"ranks\": [1, 0], \"type\": null}}}"),
                  *q;
-    cr_assert_null(weft_program_save(p, path_of("r.pdmodel.gz")));
-    cr_expect(file_exists(path_of("r.dist.json")));
-    cr_assert_null(weft_program_load(context, path_of("r.pdmodel.gz"), NULL, &q));
+    cr_assert_null(weft_program_save(p, in_folder("r.pdmodel.gz")));
+    cr_expect(file_exists(in_folder("r.dist.json")));
+    cr_assert_null(weft_program_load(context, in_folder("r.pdmodel.gz"), NULL, &q));
     cr_expect(weft_program_equal(p, q));
     weft_program_destroy(p);
     weft_program_destroy(q);

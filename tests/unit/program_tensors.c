@@ -6,31 +6,21 @@
 #include "base/context.h"
 #include "program/tensors.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/folder.h"
 #include "tests/support/table.h"
 
 static weft_context *context;
-static char folder[64];
 
 static void begin(void) {
-    const char *root = getenv("TMPDIR");
     cr_assert_null(context_create_bare(NULL, &context));
-    snprintf(folder, sizeof folder, "%.40s/weft_XXXXXX", root ? root : P_tmpdir);
-    cr_assert_not_null(mkdtemp(folder));
+    folder_begin();
 }
 
 static void end(void) {
-    char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect_eq(system(command), 0);
+    folder_end();
     context_destroy(context);
 }
 TestSuite(program_tensors, .init = begin, .fini = end);
-
-static const char *path_of(const char *file) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return path;
-}
 
 static weft_tensors *load(const char *path, const weft_program *p) {
     weft_tensors *tensors = NULL;
@@ -116,11 +106,11 @@ static weft_tensors *mixed(void) {
 
 Test(program_tensors, npz_reads_back_and_is_the_same_every_time) {
     weft_tensors *set = mixed(), *again;
-    char first[200];
-    snprintf(first, sizeof first, "%s", path_of("a.npz"));
+    char first[FOLDER_PATH_ROOM];
+    snprintf(first, sizeof first, "%s", in_folder("a.npz"));
     cr_assert_null(weft_tensors_save(set, first));
-    cr_assert_null(weft_tensors_save(set, path_of("b.npz")));
-    expect_same_bytes(first, path_of("b.npz"));
+    cr_assert_null(weft_tensors_save(set, in_folder("b.npz")));
+    expect_same_bytes(first, in_folder("b.npz"));
     again = load(first, NULL);
     expect_same(set, again);
     weft_tensors_destroy(set);
@@ -130,8 +120,8 @@ Test(program_tensors, npz_reads_back_and_is_the_same_every_time) {
 Test(program_tensors, a_set_of_none_is_a_file_too) {
     weft_tensors *set, *again;
     cr_assert_null(weft_tensors_create(context, &set));
-    cr_assert_null(weft_tensors_save(set, path_of("none.npz")));
-    again = load(path_of("none.npz"), NULL);
+    cr_assert_null(weft_tensors_save(set, in_folder("none.npz")));
+    again = load(in_folder("none.npz"), NULL);
     cr_expect_eq(weft_tensors_count(again), 0);
     weft_tensors_destroy(set);
     weft_tensors_destroy(again);
@@ -143,11 +133,11 @@ Test(program_tensors, npy_is_named_by_its_file) {
     cr_assert_null(weft_tensors_create(context, &set));
     cr_assert_null(weft_tensors_add(set, "loss", WEFT_FP32, 1, (int64_t[]){2}, &t));
     ((float *)t->data)[1] = 0.25f;
-    cr_assert_null(weft_tensors_save(set, path_of("loss.npy")));
-    again = load(path_of("loss.npy"), NULL);
+    cr_assert_null(weft_tensors_save(set, in_folder("loss.npy")));
+    again = load(in_folder("loss.npy"), NULL);
     expect_same(set, again);
     cr_assert_null(weft_tensors_add(set, "other", WEFT_FP32, 0, NULL, &t));
-    weft_status status = weft_tensors_save(set, path_of("loss.npy"));
+    weft_status status = weft_tensors_save(set, in_folder("loss.npy"));
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT, "one file, two tensors");
     weft_status_free(status);
     weft_tensors_destroy(set);
@@ -156,10 +146,10 @@ Test(program_tensors, npy_is_named_by_its_file) {
 
 Test(program_tensors, other_names_are_refused) {
     weft_tensors *set = mixed(), *again;
-    weft_status status = weft_tensors_save(set, path_of("x.txt"));
+    weft_status status = weft_tensors_save(set, in_folder("x.txt"));
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
     weft_status_free(status);
-    status = weft_tensors_load(context, path_of("nowhere.npz"), NULL, &again);
+    status = weft_tensors_load(context, in_folder("nowhere.npz"), NULL, &again);
     cr_expect_eq(weft_status_code(status), WEFT_NOT_FOUND);
     weft_status_free(status);
     weft_tensors_destroy(set);
@@ -285,8 +275,8 @@ ParameterizedTest(size_t *index, program_tensors, arrays_of_numpy) {
     char bytes[256];
     size_t nbytes = put_array(bytes, row);
     weft_tensors *set = NULL;
-    cr_assert_null(file_write(&context->allocator, path_of("x.npy"), bytes, nbytes));
-    weft_status status = weft_tensors_load(context, path_of("x.npy"), NULL, &set);
+    cr_assert_null(file_write(&context->allocator, in_folder("x.npy"), bytes, nbytes));
+    weft_status status = weft_tensors_load(context, in_folder("x.npy"), NULL, &set);
     if (row->dtype == WEFT_DTYPE_NONE) {
         cr_assert_not_null(status, "accepted: %s", row->header);
         cr_expect(strstr(weft_status_message(status), row->expected), "%s: %s", row->header,
@@ -327,8 +317,8 @@ Test(program_tensors, parameters_of_paddle_come_back_as_the_bytes_they_were) {
     weft_tensors *from_params = load(params, p), *from_npz = load(npz, p);
     cr_expect_gt(weft_tensors_count(from_params), 3);
     expect_same(from_params, from_npz);
-    cr_assert_null(weft_tensors_save(from_npz, path_of("again.pdiparams")));
-    expect_same_bytes(params, path_of("again.pdiparams"));
+    cr_assert_null(weft_tensors_save(from_npz, in_folder("again.pdiparams")));
+    expect_same_bytes(params, in_folder("again.pdiparams"));
     weft_tensors_destroy(from_params);
     weft_tensors_destroy(from_npz);
     weft_program_destroy(p);
@@ -344,12 +334,12 @@ Test(program_tensors, parameters_need_their_program_and_all_their_bytes) {
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
     weft_status_free(status);
     cr_assert_null(file_read(&context->allocator, params, SIZE_MAX, &bytes, &nbytes));
-    cr_assert_null(file_write(&context->allocator, path_of("short.pdiparams"), bytes, nbytes - 1));
-    status = weft_tensors_load(context, path_of("short.pdiparams"), p, &set);
+    cr_assert_null(file_write(&context->allocator, in_folder("short.pdiparams"), bytes, nbytes - 1));
+    status = weft_tensors_load(context, in_folder("short.pdiparams"), p, &set);
     cr_expect_eq(weft_status_code(status), WEFT_PARSE);
     weft_status_free(status);
-    cr_assert_null(file_write(&context->allocator, path_of("long.pdiparams"), bytes, nbytes + 1)); /* its NUL */
-    status = weft_tensors_load(context, path_of("long.pdiparams"), p, &set);
+    cr_assert_null(file_write(&context->allocator, in_folder("long.pdiparams"), bytes, nbytes + 1)); /* its NUL */
+    status = weft_tensors_load(context, in_folder("long.pdiparams"), p, &set);
     cr_expect_eq(weft_status_code(status), WEFT_PARSE);
     cr_expect(strstr(weft_status_message(status), "1 bytes more"), "%s", weft_status_message(status));
     weft_status_free(status);
