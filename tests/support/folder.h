@@ -36,7 +36,7 @@ static inline size_t folder_nfiles(void) {
 static void folder_end(void) {
     DIR *d = opendir(folder);
     for (struct dirent *entry; (entry = readdir(d));)
-        if (entry->d_name[0] != '.') unlink(in_folder(entry->d_name));
+        unlink(in_folder(entry->d_name)); /* but for "." and "..", which are no files */
     closedir(d);
     rmdir(folder);
 }
