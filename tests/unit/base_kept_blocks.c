@@ -74,6 +74,8 @@ Test(kept_blocks, serve_later_requests_whole_or_in_parts) {
     base_free(&a, first, 6 * MIB);
     base_free(&a, second, 9 * MIB);
     cr_assert_eq(k->nbytes, kept);
+    cr_assert_eq(base_alloc(&a, 20 * MIB), large, "parts that are free again are one block");
+    base_free(&a, large, 20 * MIB);
     kept_blocks_destroy(k);
 }
 
