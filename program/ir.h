@@ -159,9 +159,9 @@ struct weft_var {
     bool is_parameter : 1, has_is_parameter : 1;
     bool stop_gradient : 1, has_stop_gradient : 1;
     bool dist_is_null : 1; /* the sidecar says null for it */
-    int64_t *dims;
-    placement *dist;      /* NULL: none */
-    const var_rest *rest; /* never NULL; to change it: var_rest_get */
+    int64_t *dims;         /* other vars may have the same array: replaced, never changed */
+    placement *dist;       /* NULL: none */
+    const var_rest *rest;  /* never NULL; to change it: var_rest_get */
 };
 
 struct weft_block {
