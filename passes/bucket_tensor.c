@@ -91,13 +91,6 @@ static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused
     return NULL;
 }
 
-weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out) {
-    const name *n;
-    TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
-    TRY(op_append_slot(op, output, n, out));
-    return op_reserve_args(op, *out, nargs);
-}
-
 static weft_status append_args(weft_op *op, bool output, const char *slot_name, weft_var *const *vars, size_t count) {
     slot *s;
     TRY(op_append_room(op, output, slot_name, count, &s));

@@ -20,8 +20,6 @@ typedef struct bucket_layout {
     const mesh *mesh; /* NULL: the program does not say */
 } bucket_layout;
 
-/* A slot that `op` does not have yet, behind those that it has, with room for so many arguments. */
-WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out);
 /* Makes the var and the op. Padding is said explicitly, so that the layout is the same on every device. */
 WEFT_MUST_USE weft_status bucket_tensor_make(weft_program *p, const bucket_layout *layout, arena *scratch,
                                              bucket_tensor *out);

@@ -132,17 +132,6 @@ static weft_status insert_reduces(dp_plan *plan) {
     return NULL;
 }
 
-/* Neighbours often have the same extents: then one array is theirs. What is written is never changed, only replaced. */
-static weft_status share_dims(dp_plan *plan, weft_var *var, const int64_t *dims) {
-    size_t nbytes = var->ndim * sizeof *dims;
-    if (!plan->last || plan->last->ndim != var->ndim || memcmp(plan->last->dims, dims, nbytes) != 0) {
-        if (!(var->dims = arena_copy(&plan->program->arena, dims, nbytes))) return base_out_of_memory();
-        plan->last = var;
-    }
-    var->dims = plan->last->dims;
-    return NULL;
-}
-
 /* A rank's extents where they differ; what is declared as unknown stays so. */
 static weft_status write_shape(dp_plan *plan, weft_var *var) {
     if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return NULL;
@@ -152,7 +141,7 @@ static weft_status write_shape(dp_plan *plan, weft_var *var) {
     int64_t dims[WEFT_MAX_RANK];
     for (size_t i = 0; i < var->ndim; i++)
         dims[i] = var->dims[i] >= 0 && whole->dims[i] != part->dims[i] ? part->dims[i] : var->dims[i];
-    return share_dims(plan, var, dims);
+    return program_dims(plan->program, var->ndim, dims, &var->dims);
 }
 
 /* Vars of one rank and split axis share a placement. */

@@ -33,7 +33,6 @@ typedef struct dp_plan {
     weft_op **state_ops; /* that read what differs and write a persistable, in program order */
     size_t nstate_ops, state_ops_capacity;
 
-    const weft_var *last; /* the var whose extents were written last, NULL */
     placement *placements[WEFT_MAX_RANK + 1][WEFT_MAX_RANK + 1]; /* by rank and 1 + split axis, made as needed */
 
     dp_gradient *gradients; /* in the order in which backward ops name them */

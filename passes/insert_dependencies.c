@@ -7,7 +7,6 @@
  * reduced alone need none: their names already order them. Dependencies that Paddle's pass left (last member -> fused)
  * are completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
  * paddle.md 11.13 to 11.17. */
-#include "passes/bucket_tensor.h"
 #include "passes/grad_sync.h"
 
 #define DEPENDENCY_NAMESCOPE "/data_parallel_overlap_dep"

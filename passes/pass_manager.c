@@ -9,7 +9,7 @@
 #include "passes/promises.h"
 
 arena *pass_scratch(weft_pass_context *pass) {
-    return pass->scratch;
+    return &pass->scratch;
 }
 
 pass_finding *pass_shared_finding(weft_pass_context *pass) {
@@ -59,23 +59,19 @@ static weft_status verify(weft_program *program, promise_check *waits) {
 }
 
 static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared,
-                           promise_check *waits, certifier *certify, arena *scratch) {
+                           promise_check *waits, certifier *certify) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
-    weft_pass_context pass = {.context = context,
-                              .entry = entry,
-                              .report = report,
-                              .out = out,
-                              .shared = shared,
-                              .promises = &waits->found,
-                              .scratch = scratch};
+    weft_pass_context pass = {
+        .context = context, .entry = entry, .report = report, .out = out, .shared = shared, .promises = &waits->found};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
+    arena_init(&pass.scratch, &context->allocator);
     double start = now_seconds();
     weft_status status = entry->pass->run(&pass, program, entry->pass->user);
     out->seconds = now_seconds() - start;
-    arena_fini(scratch); /* given back before the next: passes take it in different pieces */
+    arena_fini(&pass.scratch);
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));
@@ -94,8 +90,6 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};
     arena_init(&shared.arena, &list->context->allocator);
-    arena scratch;
-    arena_init(&scratch, &list->context->allocator);
     promise_check waits;
     promise_check_init(&waits, list->context);
     if (list->count)
@@ -106,14 +100,13 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     certifier certify = {.on = false};
     if (!status) status = certifier_begin(&certify, list, program, report);
     for (size_t i = 0; i < list->count && !status; i++) {
-        status = run_one(&list->entries[i], program, report, &shared, &waits, &certify, &scratch);
+        status = run_one(&list->entries[i], program, report, &shared, &waits, &certify);
         if (!status) status = pass_proof_after(&proof, list->entries[i].pass, program, report, &report->passes[i]);
     }
     certifier_end(&certify);
     pass_proof_end(&proof);
     promise_check_fini(&waits);
     arena_fini(&shared.arena);
-    arena_fini(&scratch);
     if (out_report)
         *out_report = report;
     else

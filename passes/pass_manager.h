@@ -130,7 +130,7 @@ struct weft_pass_context {
     pass_report *out;
     pass_finding *shared, *promises;
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
-    arena *scratch;
+    arena scratch;
 };
 
 WEFT_MUST_USE weft_status report_create(weft_context *context, size_t max_passes, weft_report **out_report);

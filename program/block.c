@@ -181,6 +181,22 @@ weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     return NULL;
 }
 
+weft_status program_dims(weft_program *p, size_t ndim, const int64_t *dims, int64_t **out) {
+    if (!ndim) {
+        *out = NULL;
+        return NULL;
+    }
+    size_t nbytes = ndim * sizeof *dims;
+    known_dims *known = &p->known_dims[base_hash(dims, nbytes) % PROGRAM_KNOWN_DIMS];
+    if (known->ndim != ndim || memcmp(known->dims, dims, nbytes) != 0) {
+        int64_t *copy = arena_copy(&p->arena, dims, nbytes);
+        if (!copy) return base_out_of_memory();
+        *known = (known_dims){copy, ndim};
+    }
+    *out = known->dims;
+    return NULL;
+}
+
 weft_status program_placeholder(weft_program *p, const name *n, weft_var **out) {
     TRY(grow(&p->arena, &p->undeclared, &p->undeclared_capacity, (size_t)n->id + 1, sizeof *p->undeclared));
     if (!p->undeclared[n->id]) TRY(new_var(p, n, &p->undeclared[n->id]));

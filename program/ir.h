@@ -177,6 +177,13 @@ struct weft_block {
     text unknown_fields;
 };
 
+/* Extents that some var has. */
+typedef struct known_dims {
+    int64_t *dims;
+    size_t ndim;
+} known_dims;
+enum { PROGRAM_KNOWN_DIMS = 64 };
+
 struct weft_program {
     weft_context *context;
     arena arena;
@@ -190,6 +197,7 @@ struct weft_program {
     weft_var **declared;   /* by name id: the var that was declared first under that name, in any block */
     weft_var **undeclared; /* by name id */
     size_t declared_capacity, undeclared_capacity;
+    known_dims known_dims[PROGRAM_KNOWN_DIMS]; /* by hash, the latest of each: program_dims */
     int64_t version;
     bool has_version;
     text op_version_map; /* the OpVersionMap message as read; kept, not modelled */
@@ -233,6 +241,9 @@ weft_var *block_find(const weft_block *b, const name *n);
 weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes);
 /* The var that `b` itself declares under that name; NULL if there is none. */
 weft_var *block_find_own(const weft_block *b, const name *n);
+/* An array of these extents, to be a var's: most have what another had shortly before, and then it is that one's. NULL
+ * if there are none. */
+WEFT_MUST_USE weft_status program_dims(weft_program *p, size_t ndim, const int64_t *dims, int64_t **out);
 /* The var that stands for a name that nobody declares. */
 WEFT_MUST_USE weft_status program_placeholder(weft_program *p, const name *n, weft_var **out);
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
@@ -243,6 +254,8 @@ WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *s
 WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v);
 /* Room for `count` arguments in all. */
 WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, slot *s, size_t count);
+/* A slot that `op` does not have yet, behind those that it has, with room for so many arguments. */
+WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out);
 /* One argument becomes another var. Where uses of a var are renamed one by one, look up the next before. */
 void use_rename(use *u, weft_var *to);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */

@@ -62,6 +62,13 @@ weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
     return NULL;
 }
 
+weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out) {
+    const name *n;
+    TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
+    TRY(op_append_slot(op, output, n, out));
+    return op_reserve_args(op, *out, nargs);
+}
+
 weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
     TRY(op_reserve_args(op, s, (size_t)s->nargs + 1));
     use *u = &s->args[s->nargs++];

@@ -17,13 +17,6 @@ typedef struct known_attrs {
 
 enum { PDMODEL_KNOWN_ATTRS = 4096 };
 
-/* Extents that some var of the file has. */
-enum { PDMODEL_KNOWN_DIMS = 64, PDMODEL_MAX_KNOWN_NDIM = 8 };
-typedef struct known_dims {
-    int64_t *dims;
-    size_t ndim;
-} known_dims;
-
 /* An argument that the reader has not come to yet. */
 typedef struct ahead_arg {
     const uint8_t *bytes; /* its name in the file */
@@ -45,10 +38,9 @@ typedef struct pdmodel_reader {
     weft_program *program;
     const weft_allocator *allocator;
     size_t budget;
-    bump bump;                           /* the message that is being read */
-    interner strings;                    /* values of attrs: lines of call stacks repeat in nearly every op */
-    known_attrs *known;                  /* PDMODEL_KNOWN_ATTRS of them, by hash */
-    known_dims dims[PDMODEL_KNOWN_DIMS]; /* by hash; the latest of each */
+    bump bump;          /* the message that is being read */
+    interner strings;   /* values of attrs: lines of call stacks repeat in nearly every op */
+    known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
     pdmodel_ahead ahead;
 } pdmodel_reader;
 

@@ -182,22 +182,15 @@ static void take_dims(wire_cursor c, int64_t *out) {
     for (size_t i = 0; wire_take(&c, &f); i++) out[i] = (int64_t)f.value;
 }
 
-/* Most vars have extents that one shortly before had: they share them. */
-static weft_status find_dims(pdmodel_reader *r, const var_parts *parts, int64_t **out) {
-    int64_t dims[PDMODEL_MAX_KNOWN_NDIM];
-    size_t nbytes = parts->ndim * sizeof *dims;
-    known_dims *known = NULL;
-    if (parts->ndim && parts->ndim <= PDMODEL_MAX_KNOWN_NDIM) {
-        take_dims(parts->dims, dims);
-        known = &r->dims[base_hash(dims, nbytes) % PDMODEL_KNOWN_DIMS];
-        if (known->ndim == parts->ndim && memcmp(known->dims, dims, nbytes) == 0) {
-            *out = known->dims;
-            return NULL;
-        }
+static weft_status read_dims(pdmodel_reader *r, const var_parts *parts, int64_t **out) {
+    int64_t few[WEFT_MAX_RANK];
+    if (parts->ndim <= WEFT_MAX_RANK) {
+        take_dims(parts->dims, few);
+        TRY(form_charge(r->program, r->budget, parts->ndim * sizeof *few));
+        return program_dims(r->program, parts->ndim, few, out);
     }
     TRY(pdmodel_array(r, parts->ndim, sizeof **out, out));
     take_dims(parts->dims, *out);
-    if (known) *known = (known_dims){*out, parts->ndim};
     return NULL;
 }
 
@@ -208,7 +201,7 @@ weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor
     int64_t *dims;
     *out_done = false;
     if (!scan_var(*c, &parts)) return NULL;
-    TRY(find_dims(r, &parts, &dims));
+    TRY(read_dims(r, &parts, &dims));
     TRY(pdmodel_next_name(r, &parts.name, &n));
     TRY(block_add_var(b, n, &v));
     v->kind = WEFT_DENSE_TENSOR;
