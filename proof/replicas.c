@@ -14,6 +14,7 @@
 #include "program/grow.h"
 #include "proof/axes.h"
 #include "proof/checks.h"
+#include "proof/schedule/bind.h"
 
 enum { MAX_DEPTH = 16, UNKNOWN = 0, AT_START = 1, WRITTEN = 2 };
 #define INNER (UINT32_C(1) << 31) /* beyond any event */
@@ -86,8 +87,10 @@ static const sharing *parts_of(const flow *f, uint32_t id) {
 }
 
 static bool is_written(const weft_var *v) {
-    FOR_EACH_USE(u, v)
-    if (u->is_output && use_op(u)->block && !op_has_effect(use_op(u), OP_ALIASES | OP_NO_BYTES)) return true;
+    FOR_EACH_USE(u, v) {
+        weft_op *op = use_op(u);
+        if (u->is_output && op->block && !op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return true;
+    }
     return false;
 }
 
@@ -134,18 +137,12 @@ static void put(flow *f, uint32_t id, axes differs) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static bool looks_at_type_only(const op_schema *schema, const slot *s) {
-    for (size_t i = 0; schema && i < schema->ninputs; i++)
-        if (schema->inputs[i].only_type && name_is(s->name, schema->inputs[i].name)) return true;
-    return false;
-}
-
 static axes inputs_of(flow *f, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     axes found = 0;
     for (uint32_t k = 0; k < op->inputs.count; k++) {
         const slot *s = &op->inputs.slots[k];
-        if (looks_at_type_only(schema, s)) continue;
+        if (bind_wants_type_only(schema, s)) continue;
         for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, s->args[i].var_id);
     }
     return found;
@@ -209,7 +206,7 @@ static weft_status name_parts(flow *f, uint32_t fused, const uint32_t *parts, ui
     return NULL;
 }
 
-static weft_status bind_names(flow *f, const weft_op *op) {
+static weft_status share_names(flow *f, const weft_op *op) {
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
     const slot *outputs = op_find_slot(op, true, "Output");
     if (!fused) return NULL;
@@ -220,7 +217,7 @@ static weft_status bind_names(flow *f, const weft_op *op) {
 }
 
 /* An output that shows an input's bytes differs as that does, from here on. */
-static weft_status bind_views(flow *f, weft_op *op) {
+static weft_status share_views(flow *f, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     for (size_t k = 0; schema && k < schema->noutputs; k++) {
         if (schema->outputs[k].view_of < 0) continue;
@@ -339,8 +336,8 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
 static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     if (f->program->nblocks > 1 && op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
     bool aliases = op_has_effect(op, OP_ALIASES);
-    if (aliases) TRY(bind_names(f, op));
-    TRY(bind_views(f, op));
+    if (aliases) TRY(share_names(f, op));
+    TRY(share_views(f, op));
     if (aliases || op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (f->guard && op_communicates(op) && f->guard & axes_of_ring(&f->grid, op_ring(op)))
         TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));

@@ -92,6 +92,7 @@ typedef struct cert_cursor {
 } cert_cursor;
 bool cert_slice(const weft_op *op, cert_cursor *at, int64_t *out_offset, int64_t *out_nbytes);
 bool cert_is_float(int32_t dtype);
+bool cert_runs_block(const weft_op *op);
 
 /* --- values (values.c) ----------------------------------------------------------------------------------
  *

@@ -305,14 +305,8 @@ static row_state by_rule(const reading *r, row_rule rule) {
     }
 }
 
-static bool runs_block(const weft_op *op) {
-    for (size_t i = 0; i < op->nattrs; i++)
-        if (op->attrs[i].type == ATTR_BLOCK || op->attrs[i].type == ATTR_BLOCKS) return true;
-    return false;
-}
-
 static row_state state_made(reading *r) {
-    bool same = !runs_block(r->op);
+    bool same = !cert_runs_block(r->op);
     FOR_EACH_ARG(r->op, false, u) {
         same = same && state_of(r, u->var) == SAME;
     }

@@ -73,7 +73,7 @@ static bool is_plain_scale(const weft_op *op, const slot *x, const slot *out) {
            weft_op_ninputs(op, "BiasTensor") == 0 && factor - factor == 0 && factor != 0;
 }
 
-static bool runs_block(const weft_op *op) {
+bool cert_runs_block(const weft_op *op) {
     for (size_t i = 0; i < op->nattrs; i++)
         if (op->attrs[i].type == ATTR_BLOCK || op->attrs[i].type == ATTR_BLOCKS) return true;
     return false;
@@ -85,7 +85,7 @@ cert_rule cert_rule_of(const weft_op *op) {
         if (op_is(op, rules[i].type)) rule = rules[i].rule;
     if (rule == CERT_OPAQUE || rule == CERT_NOTHING || rule == CERT_BUCKET) return rule;
     const slot *x = cert_x(op), *out = cert_out(op);
-    if (!x || !out || x->nargs == 0 || out->nargs == 0 || runs_block(op)) return CERT_OPAQUE;
+    if (!x || !out || x->nargs == 0 || out->nargs == 0 || cert_runs_block(op)) return CERT_OPAQUE;
     if (rule == CERT_VIEW) return x->nargs == 1 ? rule : CERT_OPAQUE;
     if (x->nargs != out->nargs || (rule != CERT_JOIN && x->nargs != 1)) return CERT_OPAQUE;
     if (rule == CERT_SCALE && !is_plain_scale(op, x, out)) return CERT_OPAQUE;

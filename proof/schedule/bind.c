@@ -122,6 +122,12 @@ weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
 
 /* --- views -------------------------------------------------------------------------------------------------------- */
 
+bool bind_wants_type_only(const op_schema *schema, const slot *s) {
+    for (size_t k = 0; schema && k < schema->ninputs; k++)
+        if (name_is(s->name, schema->inputs[k].name)) return schema->inputs[k].only_type;
+    return false;
+}
+
 bool bind_is_view(const weft_op *op, const op_schema *schema, const slot *s, const slot **out_input) {
     if (!schema) return false;
     for (size_t k = 0; k < schema->noutputs; k++) {

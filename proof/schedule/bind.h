@@ -25,6 +25,8 @@ WEFT_MUST_USE weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t e
 WEFT_MUST_USE weft_status bind_views(binder *b, const weft_op *op);
 /* Whether output slot `s` of `op` is a view of an input: it then touches no bytes. */
 bool bind_is_view(const weft_op *op, const op_schema *schema, const slot *s, const slot **out_input);
+/* Whether an op looks at nothing but the type of what input slot `s` holds. */
+bool bind_wants_type_only(const op_schema *schema, const slot *s);
 /* Bytes of a var by its declaration; -1: not known. */
 int64_t bind_nbytes(const weft_var *v);
 bool bind_is_named(const weft_var *v); /* not "@EMPTY@", not a container of feeds or fetches */

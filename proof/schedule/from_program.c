@@ -158,12 +158,6 @@ static op_look look_at(maker *m, const weft_op *op, const op_schema *schema) {
 
 /* --- accesses ----------------------------------------------------------------------------------------------------- */
 
-static bool looks_at_type_only(const op_schema *schema, const slot *s) {
-    for (size_t k = 0; schema && k < schema->ninputs; k++)
-        if (name_is(s->name, schema->inputs[k].name)) return schema->inputs[k].only_type;
-    return false;
-}
-
 static weft_status touch(maker *m, const weft_var *v, bool is_write) {
     binding at;
     if (!bind_is_named(v)) return NULL;
@@ -185,7 +179,7 @@ static weft_status touch_args(maker *m, const weft_op *op, const op_schema *sche
         bool viewed = false; /* a view looks at no bytes of what it shows */
         for (uint32_t o = 0; look.has_views && o < op->outputs.count && !viewed; o++)
             viewed = bind_is_view(op, schema, &op->outputs.slots[o], &of) && of == s;
-        if (viewed || (look.has_types_only && looks_at_type_only(schema, s))) continue;
+        if (viewed || (look.has_types_only && bind_wants_type_only(schema, s))) continue;
         for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, false));
     }
     for (uint32_t k = 0; k < op->outputs.count; k++) {
