@@ -33,12 +33,6 @@ static int64_t channels_at_once(const conv *c) {
 static int64_t rows_at_once(const conv *c) {
     return channels_at_once(c) * c->w.size[0] * c->w.size[1];
 }
-static int64_t strips_of(int64_t rows) {
-    return (rows + GEMM_ROWS - 1) / GEMM_ROWS;
-}
-static int64_t panels_of(int64_t columns) {
-    return (columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
-}
 
 /* Rows of windows in a turn. */
 static int64_t window_rows(const conv *c) {
@@ -47,14 +41,14 @@ static int64_t window_rows(const conv *c) {
     return n < 1 ? 1 : n;
 }
 static int64_t panels_count(const conv *c) {
-    return panels_of(window_rows(c) * c->out.width) * GEMM_COLUMNS * c->out_channels;
+    return gemm_panels(window_rows(c) * c->out.width) * GEMM_COLUMNS * c->out_channels;
 }
 /* The filters of a few channels and the product. */
 static int64_t filters_count(const conv *c) {
-    return strips_of(rows_at_once(c)) * STRIP_STEP;
+    return gemm_strips(rows_at_once(c)) * STRIP_STEP;
 }
 static int64_t part_count(const conv *c) {
-    return filters_count(c) + rows_at_once(c) * panels_of(window_rows(c) * c->out.width) * GEMM_COLUMNS;
+    return filters_count(c) + rows_at_once(c) * gemm_panels(window_rows(c) * c->out.width) * GEMM_COLUMNS;
 }
 
 int64_t conv_input_count(const conv *c, int nthreads) {
@@ -85,7 +79,7 @@ static void pack_gradients(void *arg, int64_t first, int64_t end, int part) {
 
 /* `rows` taps from the one at `from` on, of `count` output channels: strips, column by column. */
 static void pack_filters(const conv *c, const float *from, int64_t rows, int64_t count, float *out) {
-    int64_t nstrips = strips_of(rows), few = rows / nstrips, nlong = rows % nstrips;
+    int64_t nstrips = gemm_strips(rows), few = rows / nstrips, nlong = rows % nstrips;
     vec_lanes long_strip = vec_first_lanes(few + 1), short_strip = vec_first_lanes(few);
     for (int64_t k = 0; k < count; k++, from += c->patch, out += GEMM_STRIP) {
         const float *tap = from;
@@ -105,7 +99,7 @@ static void pack_filters(const conv *c, const float *from, int64_t rows, int64_t
 /* Taps [tap, tap + rows) of all output channels times the panels: [rows, ld]. */
 static void multiply_taps(const job *j, int64_t tap, int64_t rows, float *packed, float *product, int64_t ld) {
     const conv *c = j->c;
-    int64_t nstrips = strips_of(rows), windows = j->rows * c->out.width;
+    int64_t nstrips = gemm_strips(rows), windows = j->rows * c->out.width;
     for (int64_t depth = 0; depth < c->out_channels; depth += GEMM_DEPTH) {
         int64_t left = c->out_channels - depth, count = left < GEMM_DEPTH ? left : GEMM_DEPTH;
         const float *from = j->filter + depth * c->patch + tap;
@@ -211,7 +205,7 @@ static void add_channels(void *arg, int64_t first, int64_t end, int part) {
     const job *j = arg;
     const conv *c = j->c;
     int64_t most = channels_at_once(c), area = c->w.size[0] * c->w.size[1];
-    int64_t ld = panels_of(j->rows * c->out.width) * GEMM_COLUMNS;
+    int64_t ld = gemm_panels(j->rows * c->out.width) * GEMM_COLUMNS;
     float *packed = j->parts + part * part_count(c), *product = packed + filters_count(c);
     for (int64_t item = first; item < end; item++) {
         int64_t channel = item * most, channels = c->in_channels - channel < most ? c->in_channels - channel : most;
@@ -233,7 +227,8 @@ void conv_input_add(const kernel_call *call, const conv *c, const float *filter,
     for (j.row = 0; j.row < total; j.row += most) {
         j.rows = total - j.row < most ? total - j.row : most;
         int64_t windows = j.rows * c->out.width;
-        parallel_for(call, panels_of(windows), grain_of_bytes(c->out_channels * GEMM_COLUMNS * 4), pack_gradients, &j);
+        parallel_for(call, gemm_panels(windows), grain_of_bytes(c->out_channels * GEMM_COLUMNS * 4), pack_gradients,
+                     &j);
         parallel_for(call, (c->in_channels + nchannels - 1) / nchannels,
                      grain_of_products(rows_at_once(c) * windows * c->out_channels), add_channels, &j);
     }

@@ -30,7 +30,7 @@ static int64_t strips_of(int64_t rows, int64_t most) {
     return (rows + most - 1) / most;
 }
 static int64_t strips_count(const conv *c) {
-    return c->groups * strips_of(c->out_channels, GEMM_ROWS) * c->patch * GEMM_STRIP;
+    return c->groups * gemm_strips(c->out_channels) * c->patch * GEMM_STRIP;
 }
 
 weft_status conv_lanes_prepare(const kernel_prepare *p, conv *c) {
@@ -180,7 +180,7 @@ static void convolve_row(const conv *c, const float *planes, const float *w, int
 static void convolve_groups(void *arg, int64_t first, int64_t end, int part) {
     const job *j = arg;
     const conv *c = j->c;
-    int64_t plane = c->lanes->rows * c->lanes->columns * VEC, nstrips = strips_of(c->out_channels, GEMM_ROWS);
+    int64_t plane = c->lanes->rows * c->lanes->columns * VEC, nstrips = gemm_strips(c->out_channels);
     float *planes = j->parts + part * (planes_count(c) + windows_count(c)), *windows = planes + planes_count(c);
     for (int64_t n = first; n < end; n++) {
         for (int64_t in = 0; in < c->in.channels; in++)
@@ -202,7 +202,7 @@ static void convolve_groups(void *arg, int64_t first, int64_t end, int part) {
 }
 
 static void pack_strips(const conv *c, const float *filter, float *to) {
-    int64_t nstrips = strips_of(c->out_channels, GEMM_ROWS);
+    int64_t nstrips = gemm_strips(c->out_channels);
     for (int64_t s = 0; s < c->groups * nstrips; s++) {
         int64_t o = gemm_strip_start(c->out_channels, nstrips, s % nstrips);
         int64_t rows = gemm_strip_start(c->out_channels, nstrips, s % nstrips + 1) - o;

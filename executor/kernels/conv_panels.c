@@ -23,13 +23,9 @@ typedef struct job {
     float *panels;
 } job;
 
-static int64_t panels_of(int64_t columns) {
-    return (columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
-}
-
 /* How much of the inner extent and of the columns is packed at once. */
 static void cut_blocks(int64_t n, int64_t k, int64_t *out_depth, int64_t *out_columns) {
-    int64_t width = panels_of(n) * GEMM_COLUMNS, depth = BLOCK_FLOATS / width / GEMM_DEPTH * GEMM_DEPTH;
+    int64_t width = gemm_panels(n) * GEMM_COLUMNS, depth = BLOCK_FLOATS / width / GEMM_DEPTH * GEMM_DEPTH;
     if (depth < GEMM_DEPTH) depth = GEMM_DEPTH;
     if (depth > k) depth = k;
     int64_t columns = BLOCK_FLOATS / depth / GEMM_COLUMNS * GEMM_COLUMNS;
@@ -76,7 +72,7 @@ static void pack_panel(const conv_product *p, block depth, int64_t column, int64
 /* Items are panels of one depth after another. */
 static void pack_panels(void *arg, int64_t first, int64_t end, int part) {
     const job *j = arg;
-    int64_t npanels = panels_of(j->columns.count);
+    int64_t npanels = gemm_panels(j->columns.count);
     (void)part;
     for (int64_t item = first; item < end; item++) {
         int64_t from = item / npanels * GEMM_DEPTH, panel = item % npanels, left = j->depth.count - from;
@@ -92,7 +88,7 @@ static void pack_panels(void *arg, int64_t first, int64_t end, int part) {
 static void multiply_strip(const job *j, int64_t row, int64_t rows, int64_t first, int64_t count) {
     _Alignas(64) float packed[GEMM_ROWS * CONV_ROW_STRIDE];
     const conv_product *p = j->p;
-    int64_t npanels = panels_of(j->columns.count);
+    int64_t npanels = gemm_panels(j->columns.count);
     for (int64_t from = 0; from < j->depth.count; from += GEMM_DEPTH) {
         int64_t left = j->depth.count - from, depth = left < GEMM_DEPTH ? left : GEMM_DEPTH;
         const float *a = p->a + row * p->lda + j->depth.first + from;
@@ -115,7 +111,7 @@ static void multiply_strip(const job *j, int64_t row, int64_t rows, int64_t firs
 /* Items are strips of rows by pieces of a few panels. */
 static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
     const job *j = arg;
-    int64_t npanels = panels_of(j->columns.count), npieces = (npanels + PIECE_PANELS - 1) / PIECE_PANELS;
+    int64_t npanels = gemm_panels(j->columns.count), npieces = (npanels + PIECE_PANELS - 1) / PIECE_PANELS;
     int64_t nstrips = (j->p->m + GEMM_ROWS - 1) / GEMM_ROWS;
     (void)part;
     for (int64_t item = first; item < end; item++) {
@@ -133,7 +129,7 @@ void conv_product_run(const kernel_call *call, const conv_product *p, float *wor
             job j = {.p = p, .depth = {from, most_depth}, .columns = {column, most_columns}, .panels = workspace};
             if (j.depth.count > p->k - from) j.depth.count = p->k - from;
             if (j.columns.count > p->n - column) j.columns.count = p->n - column;
-            int64_t npanels = panels_of(j.columns.count), npieces = (npanels + PIECE_PANELS - 1) / PIECE_PANELS;
+            int64_t npanels = gemm_panels(j.columns.count), npieces = (npanels + PIECE_PANELS - 1) / PIECE_PANELS;
             int64_t nblocks = (j.depth.count + GEMM_DEPTH - 1) / GEMM_DEPTH;
             parallel_for(call, nblocks * npanels, 4, pack_panels, &j);
             parallel_for(call, nstrips * npieces,

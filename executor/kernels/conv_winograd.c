@@ -27,18 +27,15 @@ typedef struct job {
     float *products;       /* [part][strip][element][GEMM_ROWS][TURN] */
 } job;
 
-static int64_t tiles_of(const conv *c) {
-    return c->in.count * tiles_of_image(c);
-}
 static int64_t count_strips(const conv *c) {
-    return (c->out_channels + GEMM_ROWS - 1) / GEMM_ROWS;
+    return gemm_strips(c->out_channels);
 }
 
 static int64_t strip_start(const conv *c, int64_t strip) {
     return gemm_strip_start(c->out_channels, count_strips(c), strip);
 }
 static bool in_one_turn(const conv *c) {
-    return tiles_of(c) <= TURN;
+    return winograd_tiles(c) <= TURN;
 }
 /* Strips whose products are computed together, so that inputs larger than the cache come by less often. */
 static int64_t strips_at_once(const conv *c) {
@@ -47,7 +44,7 @@ static int64_t strips_at_once(const conv *c) {
 
 bool winograd_fits(const conv *c) {
     const window *w = &c->w;
-    int64_t ntiles = c->in.count * tiles_of_image(c), used = c->positions * c->in.count;
+    int64_t ntiles = winograd_tiles(c), used = c->positions * c->in.count;
     return c->copy && w->size[0] == 3 && w->size[1] == 3 && w->stride[0] == 1 && w->stride[1] == 1 &&
            w->dilation[0] == 1 && w->dilation[1] == 1 && c->in.count * c->in.image < INT32_MAX &&
            c->in.count * c->out.image < INT32_MAX && 4 * used >= 3 * ntiles * STEP * STEP;
@@ -56,7 +53,7 @@ bool winograd_fits(const conv *c) {
 /* Transforms take as long as 16 more channels on each side; filters must serve some tiles. */
 void conv_winograd_prepare(conv *c) {
     c->winograd = winograd_fits(c) && c->in_channels >= 32 && c->in_channels <= GEMM_DEPTH && c->out_channels >= 32 &&
-                  tiles_of(c) >= MANY_TILES;
+                  winograd_tiles(c) >= MANY_TILES;
 }
 
 /* Floats from one element of the transform to the next: a line more than what there is, so that not all of them lie in
@@ -262,7 +259,8 @@ static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
 void conv_winograd_forward(const kernel_call *call, const conv *c, const float *x, const float *filter,
                            conv_filter_order order, float *y, float *workspace) {
     job j = {.c = c, .order = order, .panels = workspace};
-    int64_t total = tiles_of(c), nstrips = count_strips(c), strip_products = ELEMENTS * GEMM_ROWS * c->in_channels;
+    int64_t total = winograd_tiles(c), nstrips = count_strips(c),
+            strip_products = ELEMENTS * GEMM_ROWS * c->in_channels;
     j.strips = j.panels + panels_count(c);
     j.products = j.strips + filters_count(c, call->nthreads);
     for (int64_t g = 0; g < c->groups; g++) {

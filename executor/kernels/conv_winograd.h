@@ -23,6 +23,9 @@ static inline int64_t tiles_across(int64_t extent) {
 static inline int64_t tiles_of_image(const conv *c) {
     return tiles_across(c->out.height) * tiles_across(c->out.width);
 }
+static inline int64_t winograd_tiles(const conv *c) {
+    return c->in.count * tiles_of_image(c);
+}
 /* Windows of 3 x 3 that move by one, and tiles that lie inside the images for the most part. */
 bool winograd_fits(const conv *c);
 

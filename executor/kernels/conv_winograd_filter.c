@@ -23,14 +23,11 @@ typedef struct job {
     float *sums;           /* [strip or part][element][GEMM_ROWS][input channel, to whole panels] */
 } job;
 
-static int64_t tiles_of(const conv *c) {
-    return c->in.count * tiles_of_image(c);
-}
 static int64_t strips_of(const conv *c) {
-    return (c->out_channels + GEMM_ROWS - 1) / GEMM_ROWS;
+    return gemm_strips(c->out_channels);
 }
 static int64_t panels_of(const conv *c) {
-    return (c->in_channels + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
+    return gemm_panels(c->in_channels);
 }
 
 /* Floats of the parts of the workspace. */
@@ -45,15 +42,15 @@ static int64_t strip_sums_count(const conv *c) {
 }
 
 size_t conv_winograd_filter_workspace(const conv *c, int nthreads) {
-    int64_t nsums = tiles_of(c) <= TURN && nthreads < strips_of(c) ? nthreads : strips_of(c);
+    int64_t nsums = winograd_tiles(c) <= TURN && nthreads < strips_of(c) ? nthreads : strips_of(c);
     return (size_t)(panels_count(c) + strips_of(c) * strip_rows_count() + nsums * strip_sums_count(c)) * sizeof(float);
 }
 
 /* Tiles must be as many as make a product worth beginning. */
 void conv_winograd_filter_prepare(conv *c) {
     c->winograd_filter = winograd_fits(c) && c->in_channels >= 32 && c->out_channels >= 32 &&
-                         tiles_of(c) >= MANY_TILES &&
-                         (tiles_of(c) <= TURN || strips_of(c) * strip_sums_count(c) <= MANY_SUMS);
+                         winograd_tiles(c) >= MANY_TILES &&
+                         (winograd_tiles(c) <= TURN || strips_of(c) * strip_sums_count(c) <= MANY_SUMS);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -67,7 +64,7 @@ static void transform_inputs(void *arg, int64_t first, int64_t end, int part) {
     (void)part;
     for (int64_t t = 0; t < j->ntiles; t += VEC) {
         places p;
-        winograd_find_places(c, j->first + t, tiles_of(c) - j->first - t, &p);
+        winograd_find_places(c, j->first + t, winograd_tiles(c) - j->first - t, &p);
         for (int64_t item = first; item < end; item++) {
             int64_t in = item * VEC, n = c->in_channels - in < VEC ? c->in_channels - in : VEC;
             float *to = j->panels + (in / GEMM_COLUMNS * j->ntiles + t) * GEMM_COLUMNS + in % GEMM_COLUMNS;
@@ -120,7 +117,7 @@ static void transform_gradients(void *arg, int64_t first, int64_t end, int part)
     (void)part;
     for (int64_t t = 0; t < j->ntiles; t += VEC) {
         places p;
-        winograd_find_places(c, j->first + t, tiles_of(c) - j->first - t, &p);
+        winograd_find_places(c, j->first + t, winograd_tiles(c) - j->first - t, &p);
         for (int64_t strip = first; strip < end; strip++) {
             int64_t o = gemm_strip_start(c->out_channels, strips_of(c), strip);
             int64_t rows = gemm_strip_start(c->out_channels, strips_of(c), strip + 1) - o;
@@ -187,7 +184,7 @@ static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
     for (int64_t strip = first; strip < end; strip++) {
         int64_t o = gemm_strip_start(c->out_channels, strips_of(c), strip);
         int64_t rows = gemm_strip_start(c->out_channels, strips_of(c), strip + 1) - o;
-        float *sums = j->sums + (tiles_of(c) <= TURN ? part : strip) * strip_sums_count(c);
+        float *sums = j->sums + (winograd_tiles(c) <= TURN ? part : strip) * strip_sums_count(c);
         add_products(j, strip, rows, sums);
         for (int64_t i = 0; j->last && i < rows; i++) narrow_sums(c, sums + i * ld, j->dw + (o + i) * c->patch);
     }
@@ -195,7 +192,7 @@ static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
 
 void conv_winograd_filter(const kernel_call *call, const conv *c, const float *x, const float *dy, float *dfilter,
                           float *workspace) {
-    int64_t total = tiles_of(c), nstrips = strips_of(c), strip_products = GEMM_ROWS * c->in_channels * ELEMENTS;
+    int64_t total = winograd_tiles(c), nstrips = strips_of(c), strip_products = GEMM_ROWS * c->in_channels * ELEMENTS;
     job j = {.c = c, .panels = workspace};
     j.rows = j.panels + panels_count(c);
     j.sums = j.rows + nstrips * strip_rows_count();

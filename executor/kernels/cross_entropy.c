@@ -53,12 +53,6 @@ static int64_t element_at(const loss_state *s, int64_t o, int64_t k, int64_t i) 
     return (o * s->split.extent + k) * s->split.inner + i;
 }
 
-static weft_status check_label(const kernel_call *c, const loss_state *s, int64_t label, int64_t index) {
-    if (label == s->ignore_index || (label >= 0 && label < s->split.extent)) return NULL;
-    return kernel_failed(c, "expected labels of 0 to %lld or %lld, found %lld at %lld", (long long)s->split.extent - 1,
-                         (long long)s->ignore_index, (long long)label, (long long)index);
-}
-
 #define DEFINE_CROSS_ENTROPY(dtype, suffix, real)                                                                      \
     static real finite_log_##suffix(real share) {                                                                      \
         real log_share = (real)log((double)share);                                                                     \
@@ -69,7 +63,7 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
         for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
             for (int64_t i = 0; i < s->split.inner; i++, at++) {                                                       \
                 int64_t label = tensor_integer(labels, at);                                                            \
-                TRY(check_label(c, s, label, at));                                                                     \
+                TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, at));                                 \
                 loss[at] = label == s->ignore_index ? 0 : -finite_log_##suffix(y[element_at(s, o, label, i)]);         \
             }                                                                                                          \
         return NULL;                                                                                                   \
@@ -93,7 +87,7 @@ static weft_status check_label(const kernel_call *c, const loss_state *s, int64_
         for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
             for (int64_t i = 0; i < n; i++, at++) {                                                                    \
                 int64_t label = tensor_integer(labels, at), first = element_at(s, o, 0, i);                            \
-                TRY(check_label(c, s, label, at));                                                                     \
+                TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, at));                                 \
                 real g = label == s->ignore_index ? 0 : dloss[at];                                                     \
                 bool ignored = label == s->ignore_index;                                                               \
                 real share = ignored ? 1 : y[first + label * n];                                                       \
@@ -220,7 +214,7 @@ static weft_status run_match_grad(const kernel_call *c) {
     memset(dx->data, 0, tensor_nbytes(dx));
     for (int64_t i = 0; i < labels->numel; i++) {
         int64_t label = tensor_integer(labels, i), at = element_at(s, i, label, 0);
-        TRY(check_label(c, s, label, i));
+        TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, i));
         if (label == s->ignore_index) continue;
         if (dx->dtype == WEFT_FP64)
             ((double *)dx->data)[at] = -((const double *)dloss->data)[i] / ((const double *)match->data)[i];

@@ -37,6 +37,14 @@ void gemm_multiply(const kernel_call *call, const gemm *g);
  * whatever the number of threads. */
 void gemm_matrices(const kernel_call *call, const gemm *g);
 
+/* How many tiles so many rows or columns take. */
+static inline int64_t gemm_strips(int64_t rows) {
+    return (rows + GEMM_ROWS - 1) / GEMM_ROWS;
+}
+static inline int64_t gemm_panels(int64_t columns) {
+    return (columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS;
+}
+
 /* Columns of packed left factors are this many floats apart. */
 enum { GEMM_STRIP = 16 };
 /* Where strip s of `rows` rows cut into nstrips begins: as evenly as they go. */

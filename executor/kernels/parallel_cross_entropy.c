@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "executor/comm/comm.h"
-#include "executor/kernels/layout.h"
+#include "executor/kernels/softmax.h"
 
 enum { IN_LOGITS, IN_LABEL, OUT_SOFTMAX = 0, OUT_LOSS };
 enum { GRAD_IN_LABEL, GRAD_IN_SOFTMAX, GRAD_IN_LOSS_GRAD, GRAD_OUT_LOGITS_GRAD = 0 };
@@ -59,12 +59,6 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return require_numel(p, type_out(p, GRAD_OUT_LOGITS_GRAD), y->numel, "Logits@GRAD");
 }
 
-static weft_status check_label(const kernel_call *c, const classes *s, int64_t label, int64_t index) {
-    if (label == s->ignore_index || (label >= 0 && label < s->total)) return NULL;
-    return kernel_failed(c, "expected labels of 0 to %lld or %lld, found %lld at %lld", (long long)s->total - 1,
-                         (long long)s->ignore_index, (long long)label, (long long)index);
-}
-
 static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce how, void *data, int64_t count) {
     if (!c->ring || c->ring->nranks == 1) return NULL;
     comm_request r = {.kind = COMM_ALL_REDUCE,
@@ -91,7 +85,7 @@ static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce ho
                                      const real *top, real *y, real *total, real *of_label) {                          \
         for (int64_t r = 0; r < s->rows; r++, x += s->extent, y += s->extent) {                                        \
             int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
-            TRY(check_label(c, s, label, r));                                                                          \
+            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
             total[r] = 0;                                                                                              \
             for (int64_t k = 0; k < s->extent; k++)                                                                    \
                 total[r] += y[k] = (real)exp((double)shifted_##suffix(x[k], top[r]));                                  \
@@ -124,7 +118,7 @@ static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce ho
         real *dx = arg_out(c, GRAD_OUT_LOGITS_GRAD)->data;                                                             \
         for (int64_t r = 0; r < s->rows; r++, y += s->extent, dx += s->extent) {                                       \
             int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
-            TRY(check_label(c, s, label, r));                                                                          \
+            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
             bool ignored = label == s->ignore_index;                                                                   \
             for (int64_t k = 0; k < s->extent; k++) dx[k] = ignored ? 0 : y[k] * dloss[r];                             \
             if (!ignored && own >= 0 && own < s->extent) dx[own] -= dloss[r];                                          \
