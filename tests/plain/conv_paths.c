@@ -58,16 +58,6 @@ static int64_t extent(int64_t in, int64_t k, const shape2d *s) {
     return (in + 2 * s->pad - s->dilation * (k - 1) - 1) / s->stride + 1;
 }
 
-static float *noise(size_t count, uint32_t seed) {
-    float *x = malloc((count + 1) * sizeof *x);
-    if (!x) exit(1);
-    for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) * 0x1p-24f - 0.5f;
-    }
-    return x;
-}
-
 /* --- the reference ------------------------------------------------------------------------------------------------ */
 
 typedef struct problem {
@@ -105,7 +95,7 @@ static problem make_problem(const shape2d *s) {
     p.nx = (size_t)(s->n * s->in * s->h * s->w);
     p.nw = (size_t)(s->out * s->in / s->groups * s->kh * s->kw);
     p.ny = (size_t)(s->n * s->out * p.oh * p.ow);
-    p.x = noise(p.nx, 1), p.w = noise(p.nw, 2), p.dy = noise(p.ny, 3);
+    p.x = kernel_noise(p.nx, 1), p.w = kernel_noise(p.nw, 2), p.dy = kernel_noise(p.ny, 3);
     p.y = calloc(p.ny, sizeof *p.y), p.dx = calloc(p.nx, sizeof *p.dx), p.dw = calloc(p.nw, sizeof *p.dw);
     if (!p.y || !p.dx || !p.dw) exit(1);
     for (int64_t n = 0; n < s->n; n++)
@@ -181,8 +171,9 @@ static void check(const char *what, int number, size_t count, const float *got, 
 
 static void try_shape(int number, pool_seat *seat) {
     problem p = make_problem(&shapes[number]);
-    float *y = noise(p.ny, 4), *y3 = noise(p.ny, 5), *dx = noise(p.nx, 6), *dx3 = noise(p.nx, 7);
-    float *dw = noise(p.nw, 8), *dw3 = noise(p.nw, 9);
+    float *y = kernel_noise(p.ny, 4), *y3 = kernel_noise(p.ny, 5), *dx = kernel_noise(p.nx, 6),
+          *dx3 = kernel_noise(p.nx, 7);
+    float *dw = kernel_noise(p.nw, 8), *dw3 = kernel_noise(p.nw, 9);
     convolve(&p, false, 1, NULL, y, NULL, NULL);
     convolve(&p, false, 3, seat, y3, NULL, NULL);
     convolve(&p, true, 1, NULL, NULL, dx, dw);
@@ -200,7 +191,7 @@ static void try_shape(int number, pool_seat *seat) {
 static void try_pool(int h, int w, pool_seat *seat) {
     enum { CHANNELS = 5, MOST_X = CHANNELS * 7 * 35, MOST_Y = CHANNELS * 3 * 17 };
     int oh = h / 2, ow = w / 2, nx = CHANNELS * h * w, ny = CHANNELS * oh * ow;
-    float *x = noise((size_t)nx, 11), *dy = noise((size_t)ny, 12);
+    float *x = kernel_noise((size_t)nx, 11), *dy = kernel_noise((size_t)ny, 12);
     double want[MOST_X] = {0}, want_y[MOST_Y];
     float y[2][MOST_Y], dx[2][MOST_X];
     for (int i = 0; i < nx; i++) x[i] = roundf(x[i] * 4) / 4;
@@ -242,8 +233,8 @@ static void try_pool(int h, int w, pool_seat *seat) {
 /* Small ones by panels, large ones in pieces. */
 static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_seat *seat) {
     size_t count = (size_t)(m * n);
-    float *a = noise((size_t)(m * k), 21), *b = noise((size_t)(k * n), 22), *c = noise(count, 23),
-          *c3 = noise(count, 24);
+    float *a = kernel_noise((size_t)(m * k), 21), *b = kernel_noise((size_t)(k * n), 22), *c = kernel_noise(count, 23),
+          *c3 = kernel_noise(count, 24);
     double *want = calloc(count, sizeof *want);
     if (!want) exit(1);
     for (int64_t i = 0; i < m; i++)

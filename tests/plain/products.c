@@ -28,16 +28,6 @@ static void require(weft_status status) {
     exit(1);
 }
 
-static float *noise(int64_t count, uint32_t seed) {
-    float *x = malloc((size_t)count * sizeof *x);
-    if (!x) exit(1);
-    for (int64_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) * 0x1p-24f - 0.5f;
-    }
-    return x;
-}
-
 typedef struct product {
     int64_t m, n, k;
     bool ta, tb;
@@ -98,8 +88,9 @@ static void run_plain(const product *p, pool_seat *seat, float alpha, float beta
 
 static void try_product(product *p, pool_seat *seat) {
     int64_t count = p->m * p->n;
-    p->a = noise(p->m * p->k, 21), p->b = noise(p->k * p->n, 22);
-    float *before = noise(count, 23), *c = noise(count, 23), *c3 = noise(count, 23);
+    p->a = kernel_noise((size_t)(p->m * p->k), 21), p->b = kernel_noise((size_t)(p->k * p->n), 22);
+    float *before = kernel_noise((size_t)count, 23), *c = kernel_noise((size_t)count, 23),
+          *c3 = kernel_noise((size_t)count, 23);
     run_plain(p, NULL, -2, 0.5F, c);
     run_plain(p, seat, -2, 0.5F, c3);
     check(p, "plain", -2, before, 0.5, c);

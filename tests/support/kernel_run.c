@@ -152,3 +152,13 @@ weft_code kernel_test_code(kernel_test *t) {
     weft_status_free(status);
     return code;
 }
+
+float *kernel_noise(size_t count, uint32_t seed) {
+    float *x = malloc((count + 1) * sizeof *x);
+    if (!x) abort();
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) * 0x1p-24f - 0.5f;
+    }
+    return x;
+}

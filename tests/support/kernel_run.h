@@ -42,4 +42,7 @@ WEFT_MUST_USE weft_status kernel_test_run(kernel_test *t);
 /* The code of a run, freeing its status. */
 weft_code kernel_test_code(kernel_test *t);
 
+/* So many numbers in [-0.5, 0.5), and room for one more; to be freed. Ends the test where there is no memory. */
+float *kernel_noise(size_t count, uint32_t seed);
+
 #endif
