@@ -28,7 +28,7 @@ bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
 bool op_communicates(const weft_op *op) {
     const op_schema *schema = op_schema_of((weft_op *)op); /* only the cached row changes */
     if (schema) return (schema->effects & OP_COLLECTIVE) != 0;
-    return op_find_attr(op, "ring_id") != NULL && op->inputs.count + op->outputs.count > 0 &&
+    return op_find_attr(op, "ring_id") != NULL && op_nslots(op, false) + op_nslots(op, true) > 0 &&
            strncmp(op->type->bytes, "c_sync", 6) != 0 && strncmp(op->type->bytes, "c_wait", 6) != 0;
 }
 
@@ -66,7 +66,7 @@ const char *op_stream(const weft_op *op, char *buffer_of_ring) {
 static weft_var *first_arg(const weft_op *op, bool output, const char *upper, const char *lower) {
     const slot *s = op_find_slot(op, output, upper);
     if (!s) s = op_find_slot(op, output, lower);
-    return s && s->nargs ? s->args[0].var : NULL;
+    return s && s->nargs ? slot_var(op, s, 0) : NULL;
 }
 
 weft_var *op_x(const weft_op *op) {

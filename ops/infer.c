@@ -56,7 +56,7 @@ weft_status shape_env_init(shape_env *env, weft_program *p, arena *a) {
     env->kept = ARENA_ARRAY(a, kept_shape, n);
     env->values = ARENA_ARRAY(a, const int64_t *, n);
     if (!env->kept || !env->values) return base_out_of_memory();
-    for (size_t i = 0; i < p->nall_vars; i++) TRY(keep_declared(env, p->all_vars[i], &env->kept[i]));
+    for (size_t i = 0; i < p->nall_vars; i++) TRY(keep_declared(env, program_var(p, i), &env->kept[i]));
     return NULL;
 }
 
@@ -100,9 +100,7 @@ typedef struct side {
 } side;
 
 static weft_status side_init(side *s, const weft_op *op, bool output, size_t nslots, arena *scratch) {
-    const slot_list *list = output ? &op->outputs : &op->inputs;
-    s->count = 0;
-    for (size_t i = 0; i < list->count; i++) s->count += list->slots[i].nargs;
+    s->count = op_nargs(op, output);
     s->shapes = s->few_shapes;
     s->values = s->few_values;
     s->vars = s->few_vars;
@@ -134,13 +132,13 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
             return wrong_count(op, output, &slots[i], nargs);
         s->first[i] = n;
         for (size_t k = 0; k < nargs; k++, n++) {
-            const use *u = &found->args[k];
+            const use *u = &slot_args(op, found)[k];
             bool is_kept_type = u->var_id < env->nkept;
-            s->vars[n] = u->var;
+            weft_var *v = s->vars[n] = use_var(op->program, u);
             if (output)
-                s->shapes[n] = (shape){.dtype = u->var->dtype, .ndim = -1, .height = -1};
+                s->shapes[n] = (shape){.dtype = v->dtype, .ndim = -1, .height = -1};
             else /* by the use's own number: the var need not be fetched */
-                s->shapes[n] = is_kept_type ? shape_of_kept(&env->kept[u->var_id]) : shape_of_var(u->var);
+                s->shapes[n] = is_kept_type ? shape_of_kept(&env->kept[u->var_id]) : shape_of_var(v);
             s->values[n] = output || !is_kept_type ? NULL : env->values[u->var_id];
         }
     }

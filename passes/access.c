@@ -113,7 +113,7 @@ static void join_views(uint32_t *parent, weft_op *op) {
         if (!to) continue;
         const slot *from = op_find_slot(op, false, schema->inputs[schema->outputs[o].view_of].name);
         for (uint32_t k = 0; from && from->nargs && k < to->nargs; k++)
-            join(parent, to->args[k].var_id, from->args[k < from->nargs ? k : 0].var_id);
+            join(parent, slot_args(op, to)[k].var_id, slot_args(op, from)[k < from->nargs ? k : 0].var_id);
     }
 }
 
@@ -184,9 +184,9 @@ static uint32_t class_of_id(const access_index *x, uint32_t id) {
     return x->class_of ? x->class_of[id] : id;
 }
 
-static uint32_t access_flags(const use *u) {
-    if (op_has_effect(use_op(u), OP_ONLY_VIEWS)) return ACCESS_ALIAS;
-    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(use_op(u)) ? ACCESS_ALIAS : 0u);
+static uint32_t access_flags(weft_op *op, const use *u) {
+    if (op_has_effect(op, OP_ONLY_VIEWS)) return ACCESS_ALIAS;
+    return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(op) ? ACCESS_ALIAS : 0u);
 }
 
 static weft_status note_arg(void *user, const use *u, bool nested) {
@@ -195,7 +195,8 @@ static weft_status note_arg(void *user, const use *u, bool nested) {
     if (g->wanted && !g->wanted[class]) return NULL;
     if (g->count == g->capacity)
         TRY(vector_reserve(g->arena->allocator, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
-    uint32_t flags = nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(u);
+    uint32_t flags =
+        nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(g->x->ops[g->position], u);
     g->notes[g->count++] = (note){class, g->position, flags};
     return NULL;
 }

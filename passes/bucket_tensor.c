@@ -92,7 +92,7 @@ static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused
 }
 
 static weft_status append_args(weft_op *op, bool output, const char *slot_name, weft_var *const *vars, size_t count) {
-    slot *s;
+    uint32_t s;
     TRY(op_append_room(op, output, slot_name, count, &s));
     for (size_t i = 0; i < count; i++) TRY(op_append_arg(op, output, s, vars[i]));
     return NULL;

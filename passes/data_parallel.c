@@ -245,12 +245,13 @@ static weft_status report_rank_state(dp_plan *plan) {
         weft_op *op = plan->state_ops[i];
         if ((op_role(op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) != 0) continue;
         bool from_part = false;
-        FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, u->var) >= 0;
+        FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, use_var(op->program, u)) >= 0;
         if (!from_part) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (u->var->persistable && u->var->kind == WEFT_DENSE_TENSOR)
+            if (use_var(op->program, u)->persistable && use_var(op->program, u)->kind == WEFT_DENSE_TENSOR)
                 TRY(weft_pass_left(plan->pass, op, WEFT_REASON_ROLE,
-                                   "%s is each rank's own: it comes from its rows alone", u->var->name->bytes));
+                                   "%s is each rank's own: it comes from its rows alone",
+                                   use_var(op->program, u)->name->bytes));
         }
     }
     return NULL;

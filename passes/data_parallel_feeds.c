@@ -29,9 +29,9 @@ static weft_status collect_feeds(dp_plan *plan) {
         op_ask_for_vars(op->next);
         bool is_feed_op = op_is(op, "feed"); /* hands over one column of what the host fed */
         FOR_EACH_ARG(op, is_feed_op, u) {
-            if (known[u->var_id] || !is_feedable(u->var)) continue;
+            if (known[u->var_id] || !is_feedable(use_var(op->program, u))) continue;
             known[u->var_id] = true;
-            TRY(add_feed(plan, u->var, &capacity));
+            TRY(add_feed(plan, use_var(op->program, u), &capacity));
         }
         FOR_EACH_ARG(op, true, u) known[u->var_id] = true;
     }

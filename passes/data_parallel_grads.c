@@ -10,7 +10,7 @@ static const weft_attr *role_vars(const weft_op *op) {
 static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) {
     weft_op *last = NULL;
     FOR_EACH_USE(u, grad) {
-        weft_op *op = use_op(u);
+        weft_op *op = use_op(grad->program, u);
         if (!u->is_output || op->block != plan->block || !(op_role(op) & WEFT_ROLE_BACKWARD)) continue;
         if (op_has_effect(op, OP_NO_BYTES)) continue;
         if (!last || last->order < op->order) last = op;
@@ -21,7 +21,7 @@ static weft_op *last_backward_writer(const dp_plan *plan, const weft_var *grad) 
 /* Nothing of the optimizer may have touched the gradient before it is whole. */
 static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradient *g) {
     FOR_EACH_USE(u, g->grad) {
-        const weft_op *op = use_op(u);
+        const weft_op *op = use_op(g->grad->program, u);
         bool early = op->block == plan->block && op->order < g->last_writer->order;
         if (!early || !(op_role(op) & WEFT_ROLE_OPTIMIZE)) continue;
         char place[160];
@@ -86,8 +86,9 @@ static weft_status collect_gradients(dp_plan *plan) {
 static void mark_covered(const weft_var *param, bool *covered) {
     covered[param->id] = true;
     FOR_EACH_USE(u, param) {
-        if (!u->is_output || !op_is(use_op(u), "cast")) continue;
-        FOR_EACH_ARG(use_op(u), false, in) covered[in->var->id] = true;
+        if (!u->is_output || !op_is(use_op(param->program, u), "cast")) continue;
+        FOR_EACH_ARG(use_op(param->program, u), false, in)
+        covered[use_var(use_op(param->program, u)->program, in)->id] = true;
     }
 }
 
@@ -105,13 +106,13 @@ static weft_status check_covered(dp_plan *plan) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
             const slot *params = updated_params(op);
             for (size_t k = 0; params && k < params->nargs; k++) {
-                if (covered[params->args[k].var->id]) continue;
+                if (covered[slot_args(op, params)[k].var_id]) continue;
                 char place[160];
                 return weft_pass_refuse(
                     plan->pass,
                     "%s updates %s, but no backward op names its gradient in op_role_var: its ranks "
                     "would drift apart",
-                    op_place(op, place, sizeof place), params->args[k].var->name->bytes);
+                    op_place(op, place, sizeof place), slot_var(op, params, k)->name->bytes);
             }
         }
     }

@@ -39,10 +39,10 @@ static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var, int de
     FOR_EACH_USE(u, var) {
         if (!u->is_output) continue;
         bool from_part = false;
-        weft_op *op = use_op(u), *holder = NULL;
+        weft_op *op = use_op(var->program, u), *holder = NULL;
         FOR_EACH_ARG(op, false, in) {
-            from_part |= is_split(plan, in->var);
-            if (!holder && depth) holder = holder_of_batch(plan, in->var, depth - 1);
+            from_part |= is_split(plan, use_var(op->program, in));
+            if (!holder && depth) holder = holder_of_batch(plan, use_var(op->program, in), depth - 1);
         }
         if (!from_part && op_find_attr(op, "shape")) return op;
         if (!from_part && holder) return holder;
@@ -65,7 +65,7 @@ static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status
     if (weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
     const weft_op *culprit = op;
     FOR_EACH_ARG(op, false, u) {
-        const weft_op *holder = holder_of_batch(plan, u->var, BLAME_DEPTH);
+        const weft_op *holder = holder_of_batch(plan, use_var(op->program, u), BLAME_DEPTH);
         if (holder) culprit = holder;
     }
     weft_status status = blame(plan, culprit, weft_status_message(problem));
@@ -126,12 +126,14 @@ static bool has_inference(weft_op *op) {
 static weft_status follow_rows(dp_plan *plan, weft_op *op) {
     if (has_inference(op)) return NULL;
     FOR_EACH_ARG(op, false, in) {
-        if (dp_split_axis(plan, in->var) != 0) continue;
+        if (dp_split_axis(plan, use_var(op->program, in)) != 0) continue;
         const kept_shape *from = &plan->whole.kept[in->var_id];
         FOR_EACH_ARG(op, true, out) {
             const kept_shape *whole = &plan->whole.kept[out->var_id], *part = &plan->part.kept[out->var_id];
-            if (out->var->persistable || whole->ndim < 1 || part->ndim < 1 || whole->dims[0] != from->dims[0]) continue;
-            TRY(set_rows(&plan->part, out->var, plan->part.kept[in->var_id].dims[0]));
+            if (use_var(op->program, out)->persistable || whole->ndim < 1 || part->ndim < 1 ||
+                whole->dims[0] != from->dims[0])
+                continue;
+            TRY(set_rows(&plan->part, use_var(op->program, out), plan->part.kept[in->var_id].dims[0]));
             plan->differs[out->var_id] = true;
         }
     }
@@ -168,11 +170,11 @@ static weft_status check_seed(const dp_plan *plan, weft_op *op) {
     static const char suffix[] = "@GRAD";
     if (!op_find_attr(op, "shape") || (op_role(op) & WEFT_ROLE_BACKWARD) == 0) return NULL;
     FOR_EACH_ARG(op, true, u) {
-        const name *n = u->var->name;
+        const name *n = use_var(op->program, u)->name;
         if (n->nbytes <= sizeof suffix - 1 || strcmp(n->bytes + n->nbytes - (sizeof suffix - 1), suffix) != 0) continue;
         const name *forward = interner_find(&plan->program->names, n->bytes, n->nbytes - (sizeof suffix - 1));
         const weft_var *var = forward ? block_find(op->block, forward) : NULL;
-        if (!var || !is_split(plan, var) || is_split(plan, u->var)) continue;
+        if (!var || !is_split(plan, var) || is_split(plan, use_var(op->program, u))) continue;
         return blame(plan, op, "its gradient is as long as the global batch");
     }
     return NULL;
@@ -204,8 +206,8 @@ static weft_status infer_part(dp_plan *plan, weft_op *op, weft_block *sub) {
     if (problem) return blame_for(plan, op, problem);
     bool writes_state = false;
     FOR_EACH_ARG(op, true, u) {
-        note_difference(plan, u->var);
-        writes_state |= u->var->persistable;
+        note_difference(plan, use_var(op->program, u));
+        writes_state |= use_var(op->program, u)->persistable;
     }
     if (writes_state) TRY(add_state_op(plan, op));
     TRY(follow_rows(plan, op));

@@ -19,7 +19,7 @@ static bool makes_rows(const weft_op *op) {
 static bool is_sparse(const weft_var *var) {
     if (var->kind == WEFT_SELECTED_ROWS) return true;
     FOR_EACH_USE(u, var)
-    if (u->is_output && makes_rows(use_op(u))) return true;
+    if (u->is_output && makes_rows(use_op(var->program, u))) return true;
     return false;
 }
 
@@ -40,7 +40,7 @@ static void enqueue(walk *w, weft_var *var) {
 
 static void enqueue_sparse_args(walk *w, const weft_op *op, bool output) {
     FOR_EACH_ARG(op, output, u)
-    if (is_sparse(u->var)) enqueue(w, u->var);
+    if (is_sparse(use_var(op->program, u))) enqueue(w, use_var(op->program, u));
 }
 
 static weft_status look_at_writer(walk *w, weft_op *op) {
@@ -75,7 +75,8 @@ static weft_status follow(walk *w, weft_var *grad) {
     enqueue(w, grad);
     for (dp_plan *plan = w->plan; plan->nsparse_vars < w->nqueued; plan->nsparse_vars++) {
         FOR_EACH_USE(u, plan->sparse_vars[plan->nsparse_vars])
-        TRY(u->is_output ? look_at_writer(w, use_op(u)) : look_at_reader(w, use_op(u)));
+        TRY(u->is_output ? look_at_writer(w, use_op((plan->sparse_vars[plan->nsparse_vars])->program, u))
+                         : look_at_reader(w, use_op((plan->sparse_vars[plan->nsparse_vars])->program, u)));
     }
     return NULL;
 }
@@ -83,7 +84,8 @@ static weft_status follow(walk *w, weft_var *grad) {
 /* The lookups whose backward ops were found: is_sparse stands on both. */
 static void add_forward_lookups(dp_plan *plan, const weft_var *param) {
     FOR_EACH_USE(u, param)
-    if (!u->is_output && op_is(use_op(u), "lookup_table_v2")) plan->sparse_ops[plan->nsparse_ops++] = use_op(u);
+    if (!u->is_output && op_is(use_op(param->program, u), "lookup_table_v2"))
+        plan->sparse_ops[plan->nsparse_ops++] = use_op(param->program, u);
 }
 
 static size_t count_lookups(const dp_plan *plan) {

@@ -10,18 +10,18 @@ static const slot *slot_either(const weft_op *op, bool output, const char *upper
     return s ? s : op_find_slot(op, output, lower);
 }
 
-static weft_var *argument(const slot *s, size_t index) {
-    return s && index < s->nargs ? s->args[index].var : NULL;
+static weft_var *argument(const weft_op *op, const slot *s, size_t index) {
+    return s && index < s->nargs ? slot_var(op, s, index) : NULL;
 }
 
 weft_var *reduce_part_x(const reduce_item *item, const reduce_part *part) {
-    return argument(slot_either(item->op, false, "X", "x"), part->index);
+    return argument(item->op, slot_either(item->op, false, "X", "x"), part->index);
 }
 weft_var *reduce_part_out(const reduce_item *item, const reduce_part *part) {
-    return argument(slot_either(item->op, true, "Out", "out"), part->index);
+    return argument(item->op, slot_either(item->op, true, "Out", "out"), part->index);
 }
 weft_var *reduce_part_alias(const reduce_item *item, const reduce_part *part) {
-    return argument(op_find_slot(item->op, true, "alias"), part->index);
+    return argument(item->op, op_find_slot(item->op, true, "alias"), part->index);
 }
 
 static size_t nbytes_of(const weft_var *v) {
@@ -49,11 +49,11 @@ static const char *why_not(const weft_op *op, const slot *x, const slot *out, we
     *reason = WEFT_REASON_SHAPE;
     if (!x || !out || x->nargs == 0 || x->nargs != out->nargs) return "it has not as many outputs as inputs";
     for (size_t i = 0; i < x->nargs; i++)
-        if (!is_dense(x->args[i].var) || !out->args[i].var->block)
+        if (!is_dense(slot_var(op, x, i)) || !slot_var(op, out, i)->block)
             return "its shape or element type is not known, or not dense";
     *reason = WEFT_REASON_DTYPE;
     for (size_t i = 1; i < x->nargs; i++)
-        if (x->args[i].var->dtype != x->args[0].var->dtype) return "it reduces several element types";
+        if (slot_var(op, x, i)->dtype != slot_var(op, x, 0)->dtype) return "it reduces several element types";
     return NULL;
 }
 

@@ -38,7 +38,7 @@ static void place_op(fusion *f, weft_op *op, fuse_place at) {
     bool views_only = op_makes_views_only(op);
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
-            fuse_class *c = &f->classes[access_class(&f->index, u->var)];
+            fuse_class *c = &f->classes[access_class(&f->index, use_var(op->program, u))];
             note_place(f, &c->last_access, number);
             if (output || views_only) note_place(f, &c->last_definition, number);
         }
@@ -108,7 +108,7 @@ static weft_status mark_class(fuse_sweep *s, uint32_t class, uint64_t bits, bool
 
 static weft_status collect_taint(void *user, const use *u) {
     fuse_sweep *s = user;
-    const fuse_class *c = &s->f->classes[access_class(&s->f->index, u->var)];
+    const fuse_class *c = &s->f->classes[access_class(&s->f->index, use_var(s->f->program, u))];
     s->taint |= c->written_after | (u->is_output ? c->read_after : 0);
     return NULL;
 }
@@ -122,7 +122,7 @@ static weft_status add_reader(fuse_sweep *s, fuse_class *c, uint32_t number) {
 
 static weft_status note_touch(void *user, const use *u) {
     fuse_sweep *s = user;
-    uint32_t class = access_class(&s->f->index, u->var), number = s->op->mark + 1;
+    uint32_t class = access_class(&s->f->index, use_var(s->f->program, u)), number = s->op->mark + 1;
     fuse_class *c = &s->f->classes[class];
     if (!c->first) c->first = number, c->first_var = u->var_id;
     if (c->first == number && !u->is_output) c->first_reads = true;
@@ -156,7 +156,7 @@ static weft_status note_names(fuse_sweep *s, weft_op *op) {
     bool aliases = op_has_effect(op, OP_ALIASES), views = op_makes_views_only(op);
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
-            fuse_class *c = &s->f->classes[access_class(&s->f->index, u->var)];
+            fuse_class *c = &s->f->classes[access_class(&s->f->index, use_var(op->program, u))];
             note_place(s->f, &c->last_access, op->mark + 1);
             note_place(s->f, &c->last_definition, op->mark + 1);
             c->aliased = c->aliased || (output && aliases);
@@ -172,14 +172,14 @@ static weft_status note_names(fuse_sweep *s, weft_op *op) {
 
 static void note_other_views(fuse_sweep *s, weft_op *op) {
     bool shares = op_is(op, "share_data") || op_is(op, "share_buffer");
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *out = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *out = op_slot(op, true, i);
         bool views = out->nargs && output_is_view(op, out);
         for (size_t k = 0; k < out->nargs && (views || shares); k++) {
-            fuse_class *c = &s->f->classes[access_class(&s->f->index, out->args[k].var)];
+            fuse_class *c = &s->f->classes[access_class(&s->f->index, slot_var(op, out, k))];
             c->viewed = c->viewed || views;
             c->aliased = c->aliased || shares;
-            if (views) s->f->is_view[out->args[k].var_id] = true;
+            if (views) s->f->is_view[slot_args(op, out)[k].var_id] = true;
         }
     }
 }
@@ -215,7 +215,7 @@ static weft_status collect(fuse_sweep *s, weft_op *op) {
     if (!only_names(op)) return touches_visit(op, s->f->scratch, collect_taint, s);
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
-            const fuse_class *c = &s->f->classes[access_class(&s->f->index, u->var)];
+            const fuse_class *c = &s->f->classes[access_class(&s->f->index, use_var(op->program, u))];
             s->taint |= c->written_after | (op_has_effect(op, OP_ALIASES) ? c->read_after : 0);
         }
     }
@@ -348,7 +348,7 @@ static weft_status sweep_candidate(fuse_sweep *s, reduce_item *item) {
 
 static weft_status note_nested(void *user, const use *u, bool nested) {
     fusion *f = user;
-    fuse_class *c = &f->classes[access_class(&f->index, u->var)];
+    fuse_class *c = &f->classes[access_class(&f->index, use_var(f->program, u))];
     c->nested = c->nested || nested;
     return NULL;
 }

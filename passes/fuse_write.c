@@ -215,7 +215,7 @@ static void rename_placements(const op_placement *list, size_t count, const weft
 static void rename_after(weft_var *from, weft_var *to, uint32_t position, uint32_t own) {
     const weft_program *p = from->program;
     for (use *u = use_at(p, from->first_use), *next; u && from != to; u = next) {
-        const weft_op *op = use_op(u);
+        const weft_op *op = use_op(p, u);
         const op_dist_rest *d = op->dist ? op->dist->rest : NULL;
         next = use_at(p, u->next);
         if (op->mark <= (op->mark < NEW_OP ? position : own)) continue;

@@ -42,16 +42,9 @@ const mesh *grad_sync_mesh(const grad_sync *s) {
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-static size_t count_args(const weft_op *op) {
-    size_t n = 0;
-    for (size_t i = 0; i < op->inputs.count; i++) n += op->inputs.slots[i].nargs;
-    for (size_t i = 0; i < op->outputs.count; i++) n += op->outputs.slots[i].nargs;
-    return n;
-}
-
 static weft_op *attached_wait(const weft_op *reduce) {
     weft_op *before = reduce->prev;
-    if (!before || !op_is(before, "c_wait_compute") || count_args(before) != 0) return NULL;
+    if (!before || !op_is(before, "c_wait_compute") || before->slots->nargs != 0) return NULL;
     return op_ring(before) == op_ring(reduce) ? before : NULL;
 }
 

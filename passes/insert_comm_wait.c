@@ -34,7 +34,7 @@ typedef struct inserter {
 
 static bool makes(const weft_op *op, const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (u->is_output && use_op(u) == op) return true;
+        if (u->is_output && use_op(v->program, u) == op) return true;
     }
     return false;
 }
@@ -43,8 +43,8 @@ static bool makes(const weft_op *op, const weft_var *v) {
 static bool names_promise(const weft_op *collective, const weft_var *v) {
     if (makes(collective, v)) return true;
     FOR_EACH_USE(u, v) {
-        if (!u->is_output || !op_is(use_op(u), "getitem")) continue;
-        const weft_var *of = op_x(use_op(u));
+        if (!u->is_output || !op_is(use_op(v->program, u), "getitem")) continue;
+        const weft_var *of = op_x(use_op(v->program, u));
         return of && makes(collective, of);
     }
     return false;
@@ -55,11 +55,11 @@ static bool names_promise(const weft_op *collective, const weft_var *v) {
 static const use *usual_name(const promise *p) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, p->var) {
-        const weft_op *op = use_op(u);
+        const weft_op *op = use_op(p->var->program, u);
         bool names = !u->is_output && op_is(op, "getitem") && op_out(op) && op->order < p->consumer->order;
         if (names && (!first || op->order < first->order)) first = op;
     }
-    return first ? &first->outputs.slots[0].args[0] : p->out;
+    return first ? op_args(first, true) : p->out;
 }
 
 /* What the wait takes: the consumer's own argument, if it is the promise or a getitem of it. */
@@ -69,10 +69,10 @@ static void choose_value(const inserter *n, open_wait *w) {
     w->value = usual_name(p);
     w->argument = UINT32_MAX;
     FOR_EACH_ARG(p->consumer, false, u) {
-        bool touches_it = access_class(&n->found.index, u->var) == class;
+        bool touches_it = access_class(&n->found.index, use_var(p->consumer->program, u)) == class;
         if (touches_it && w->argument == UINT32_MAX) w->argument = argument;
         argument++;
-        if (!touches_it || !names_promise(p->op, u->var)) continue;
+        if (!touches_it || !names_promise(p->op, use_var(p->consumer->program, u))) continue;
         w->value = u;
         w->argument = argument - 1;
         return;
@@ -122,7 +122,7 @@ static weft_status new_result(inserter *n, const weft_var *like, weft_var **out)
 /* Whether the op reads the value, so that what it writes to it is written in place. */
 static bool reads(const weft_op *op, const weft_var *v) {
     FOR_EACH_ARG(op, false, u) {
-        if (u->var == v) return true;
+        if (use_var(op->program, u) == v) return true;
     }
     return false;
 }
@@ -131,7 +131,7 @@ static bool reads(const weft_op *op, const weft_var *v) {
 static const weft_op *next_maker(const weft_op *wait, const weft_var *v) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, v) {
-        const weft_op *op = use_op(u);
+        const weft_op *op = use_op(v->program, u);
         bool makes = u->is_output && op->block == wait->block && op->order > wait->order && !reads(op, v);
         if (makes && (!first || op->order < first->order)) first = op;
     }
@@ -144,7 +144,7 @@ static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from
     size_t nusers = 0;
     if (!users) return base_out_of_memory();
     FOR_EACH_USE(u, from) {
-        weft_op *op = use_op(u);
+        weft_op *op = use_op(from->program, u);
         bool is_later = op->block == wait->block && op->order > wait->order;
         if (is_later && (!end || op->order < end->order)) users[nusers++] = op;
     }
@@ -157,7 +157,7 @@ static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from
 
 static weft_status insert(inserter *n, const open_wait *w) {
     weft_op *wait;
-    weft_var *value = w->value->var, *result;
+    weft_var *value = use_var(n->program, w->value), *result;
     TRY(new_result(n, value, &result));
     TRY(weft_op_create(n->program, "wait_tensor", &wait));
     TRY(weft_op_add_input(wait, "X", value));

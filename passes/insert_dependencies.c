@@ -38,7 +38,7 @@ static weft_op *coalesce_of(const grad_sync *s) {
 static bool is_dependency(const weft_op *op, const char *side, bool output, const weft_var *fused) {
     if (!op || !op_is(op, "nop") || !op_in_namescope(op, DEPENDENCY_NAMESCOPE)) return false;
     const slot *s = op_find_slot(op, output, side);
-    return s && s->nargs == 1 && s->args[0].var == fused;
+    return s && s->nargs == 1 && slot_var(op, s, 0) == fused;
 }
 
 /* Which vars a slot names: those whose stamp is the latest. */
@@ -47,21 +47,28 @@ typedef struct var_marks {
     uint32_t latest;
 } var_marks;
 
-/* How many members the slot does not name; in linear time, by marks. */
-static size_t count_missing(const weft_op *op, bool output, const slot *members, var_marks *marks) {
+static const slot *members_of(const weft_op *coalesce) {
+    return op_find_slot(coalesce, true, "Output");
+}
+
+/* How many members of the bucket the slot does not name; in linear time, by marks. */
+static size_t count_missing(const weft_op *op, bool output, const weft_op *coalesce, var_marks *marks) {
+    const slot *members = members_of(coalesce);
     const slot *s = op_find_slot(op, output, output ? "Out" : "X");
     marks->latest++;
-    for (size_t i = 0; s && i < s->nargs; i++) marks->stamps[s->args[i].var_id] = marks->latest;
+    for (size_t i = 0; s && i < s->nargs; i++) marks->stamps[slot_args(op, s)[i].var_id] = marks->latest;
     size_t missing = 0;
-    for (size_t i = 0; i < members->nargs; i++) missing += marks->stamps[members->args[i].var_id] != marks->latest;
+    for (size_t i = 0; i < members->nargs; i++)
+        missing += marks->stamps[slot_args(coalesce, members)[i].var_id] != marks->latest;
     return missing;
 }
 
-static weft_status add_missing(weft_op *op, bool output, const slot *members, var_marks *marks) {
+static weft_status add_missing(weft_op *op, bool output, const weft_op *coalesce, var_marks *marks) {
+    const slot *members = members_of(coalesce);
     const char *side = output ? "Out" : "X";
-    if (count_missing(op, output, members, marks) == 0) return NULL;
+    if (count_missing(op, output, coalesce, marks) == 0) return NULL;
     for (size_t i = 0; i < members->nargs; i++) {
-        weft_var *v = members->args[i].var;
+        weft_var *v = slot_var(coalesce, members, i);
         if (marks->stamps[v->id] == marks->latest) continue;
         TRY(output ? weft_op_add_output(op, side, v) : weft_op_add_input(op, side, v));
     }
@@ -79,13 +86,14 @@ static weft_status set_nop_dist(weft_op *op, const weft_op *reduce) {
 }
 
 /* A nop that is not inserted yet. */
-static weft_status make_nop(weft_program *p, const slot *members, weft_var *fused, bool after, const weft_op *reduce,
+static weft_status make_nop(const weft_op *coalesce, weft_var *fused, bool after, const weft_op *reduce,
                             weft_op **out) {
+    const slot *members = members_of(coalesce);
     weft_op *op;
-    slot *s;
-    TRY(weft_op_create(p, "nop", &op));
+    uint32_t s;
+    TRY(weft_op_create(coalesce->program, "nop", &op));
     TRY(op_append_room(op, after, after ? "Out" : "X", members->nargs, &s));
-    for (size_t i = 0; i < members->nargs; i++) TRY(op_append_arg(op, after, s, members->args[i].var));
+    for (size_t i = 0; i < members->nargs; i++) TRY(op_append_arg(op, after, s, slot_var(coalesce, members, i)));
     TRY(after ? weft_op_add_input(op, "X", fused) : weft_op_add_output(op, "Out", fused));
     TRY(weft_op_set_attr_string(op, "op_device", ""));
     TRY(weft_op_set_attr_string(op, "op_namescope", DEPENDENCY_NAMESCOPE));
@@ -97,11 +105,10 @@ static weft_status make_nop(weft_program *p, const slot *members, weft_var *fuse
 
 /* Completes or makes one of the two; *out is to be inserted, or NULL. */
 static weft_status provide(bucket *b, bool after, var_marks *marks, weft_op **out) {
-    const slot *members = op_find_slot(b->coalesce, true, "Output");
     weft_op *there = after ? b->after : b->before;
     *out = NULL;
-    if (there) return add_missing(there, after, members, marks);
-    return make_nop(b->coalesce->program, members, b->sync->var, after, first_op(b->sync), out);
+    if (there) return add_missing(there, after, b->coalesce, marks);
+    return make_nop(b->coalesce, b->sync->var, after, first_op(b->sync), out);
 }
 
 static weft_status provide_both(bucket *b, var_marks *marks) {
@@ -115,14 +122,13 @@ static weft_status provide_both(bucket *b, var_marks *marks) {
 }
 
 static bool is_complete(const bucket *b, var_marks *marks) {
-    const slot *members = op_find_slot(b->coalesce, true, "Output");
-    return b->before && b->after && count_missing(b->before, false, members, marks) == 0 &&
-           count_missing(b->after, true, members, marks) == 0;
+    return b->before && b->after && count_missing(b->before, false, b->coalesce, marks) == 0 &&
+           count_missing(b->after, true, b->coalesce, marks) == 0;
 }
 
 static bool find_bucket(const grad_sync *s, bucket *out) {
     weft_op *coalesce = coalesce_of(s);
-    if (!coalesce || !op_find_slot(coalesce, true, "Output")) return false;
+    if (!coalesce || !members_of(coalesce)) return false;
     *out = (bucket){.sync = s, .coalesce = coalesce};
     weft_op *first = s->reduces[0].wait ? s->reduces[0].wait : first_op(s);
     if (is_dependency(first->prev, "Out", true, s->var)) out->before = first->prev;

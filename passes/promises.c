@@ -30,8 +30,8 @@ bool op_makes_views_only(weft_op *op) {
     if (!op_has_effect(op, OP_VIEWS)) return false;
     if (op_has_effect(op, OP_ONLY_VIEWS)) return true;
     bool any = false;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         if (s->nargs && !output_is_view(op, s)) return false;
         any = any || s->nargs;
     }
@@ -58,11 +58,10 @@ static bool is_viewed(weft_op *op, const slot *s) {
 static weft_status visit_around_views(weft_op *op, const touches *t) {
     bool views_only = op_makes_views_only(op);
     for (int output = 0; output < 2; output++) {
-        const slot_list *list = output ? &op->outputs : &op->inputs;
-        for (size_t i = 0; i < list->count; i++) {
-            const slot *s = &list->slots[i];
+        for (uint32_t i = 0; i < op_nslots(op, output); i++) {
+            const slot *s = op_slot(op, output, i);
             if (output ? output_is_view(op, s) : views_only && is_viewed(op, s)) continue;
-            for (size_t k = 0; k < s->nargs; k++) TRY(t->visit(t->user, &s->args[k]));
+            for (size_t k = 0; k < s->nargs; k++) TRY(t->visit(t->user, &slot_args(op, s)[k]));
         }
     }
     return NULL;
@@ -117,7 +116,7 @@ static void consume(sweep *s, uint32_t k) {
 /* A collective's own arguments are visited before its promises are made. */
 static weft_status touch(void *user, const use *u) {
     sweep *s = user;
-    uint32_t class = access_class(&s->out->index, u->var), k = s->newest[class];
+    uint32_t class = access_class(&s->out->index, use_var(s->op->program, u)), k = s->newest[class];
     if (k != NONE && !s->out->items[k].consumer)
         for (; k != NONE; k = s->next[k]) consume(s, k);
     if (!u->is_output) return NULL;
@@ -151,7 +150,7 @@ static weft_status take_wait(sweep *s) {
 }
 
 static weft_status add_promise(sweep *s, const use *u, uint32_t first) {
-    weft_var *v = u->var;
+    weft_var *v = use_var(s->op->program, u);
     promises *out = s->out;
     size_t had = s->capacity;
     TRY(grow(s->arena, &out->items, &s->capacity, out->count + 1, sizeof *out->items));
@@ -176,15 +175,15 @@ static weft_status add_reader(sweep *s, const weft_var *v, uint32_t k) {
 /* Input k of a list is done when output k is; else any input when the first output is. */
 static weft_status take_collective(sweep *s) {
     uint32_t first = (uint32_t)s->out->count;
-    for (size_t i = 0; i < s->op->outputs.count; i++) {
-        const slot *list = &s->op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(s->op, true); i++) {
+        const slot *list = op_slot(s->op, true, i);
         if (output_is_view(s->op, list)) continue;
-        for (size_t k = 0; k < list->nargs; k++) TRY(add_promise(s, &list->args[k], first));
+        for (size_t k = 0; k < list->nargs; k++) TRY(add_promise(s, &slot_args(s->op, list)[k], first));
     }
     uint32_t npromises = (uint32_t)s->out->count - first, at = 0;
     if (!npromises) return NULL;
     FOR_EACH_ARG(s->op, false, u) {
-        TRY(add_reader(s, u->var, first + (at < npromises ? at : 0)));
+        TRY(add_reader(s, use_var(s->op->program, u), first + (at < npromises ? at : 0)));
         at++;
     }
     return NULL;

@@ -140,13 +140,13 @@ static bool is_linear_in_changed(pruner *n, weft_op *op) {
         if (reduce != WEFT_REDUCE_SUM && reduce != WEFT_REDUCE_AVG) return false;
     }
     if (op_is(op, "scale") && attr_float(op, "bias", 0.0) != 0.0) return false;
-    for (size_t i = 0; i < op->inputs.count; i++) {
-        const slot *s = &op->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, false); i++) {
+        const slot *s = op_slot(op, false, i);
         bool of_first = schema->ninputs && name_is(s->name, schema->inputs[0].name);
         bool counts = (schema->effects & OP_LINEAR) || ((schema->effects & OP_LINEAR_X) && of_first) ||
                       ((schema->effects & OP_LINEAR_GRAD) && is_grad_slot(s->name));
         for (size_t k = 0; k < s->nargs; k++) {
-            const weft_var *v = s->args[k].var;
+            const weft_var *v = slot_var(op, s, k);
             bool is_index = v->dtype == WEFT_INT32 || v->dtype == WEFT_INT64 || v->dtype == WEFT_BOOL;
             if (!v->block || (is_index && change_of(n, v) == NO_SEED)) continue;
             if ((change_of(n, v) != NO_SEED) != counts) return false;
@@ -203,7 +203,7 @@ static weft_status follow(pruner *n, weft_op *op) {
         spoil(n, c.seed, WEFT_REASON_SCALE, op, "it is not linear in all of the values that would change");
     FOR_EACH_ARG(op, true, u) {
         if (c.seed != NO_SEED)
-            change(n, u->var, c.seed, op);
+            change(n, use_var(op->program, u), c.seed, op);
         else
             n->seed_of[u->var_id] = NO_SEED;
     }

@@ -17,7 +17,7 @@ static weft_status add_touch(schedule *s, uint32_t place, bool writes) {
 
 static weft_status touch_bytes(void *user, const use *u) {
     schedule *s = user;
-    return add_touch(s, access_class(&s->found.index, u->var), u->is_output);
+    return add_touch(s, access_class(&s->found.index, use_var(s->program, u)), u->is_output);
 }
 
 /* Names tell more than bytes where several share them. */
@@ -25,7 +25,8 @@ static weft_status touch_names(schedule *s, weft_op *op) {
     if (!s->found.index.class_of) return NULL;
     for (int output = 0; output < 2; output++) {
         FOR_EACH_ARG(op, output, u) {
-            if (access_is_shared(&s->found.index, u->var)) TRY(add_touch(s, s->nclasses + u->var_id, output));
+            if (access_is_shared(&s->found.index, use_var(op->program, u)))
+                TRY(add_touch(s, s->nclasses + u->var_id, output));
         }
     }
     return NULL;
@@ -42,7 +43,7 @@ static weft_status touch_promise(schedule *s, const weft_op *wait, const promise
     const weft_var *v = op_x(wait);
     if (v) TRY(add_touch(s, access_class(&s->found.index, v), true));
     if (!p || p->wait != wait) return NULL;
-    FOR_EACH_ARG(p->op, false, u) TRY(add_touch(s, access_class(&s->found.index, u->var), false));
+    FOR_EACH_ARG(p->op, false, u) TRY(add_touch(s, access_class(&s->found.index, use_var(p->op->program, u)), false));
     return NULL;
 }
 
@@ -138,7 +139,7 @@ static weft_status find_sizes(schedule *s) {
         FOR_EACH_ARG(s->found.index.ops[i], true, u) is_view[u->var_id] = true;
     }
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i];
+        const weft_var *v = program_var(p, i);
         uint32_t class = access_class(&s->found.index, v);
         int64_t nbytes = is_view[i] ? 0 : var_nbytes(v);
         stays[class] = stays[class] || v->persistable;

@@ -124,7 +124,7 @@ static weft_status read_inputs(const checker *c, weft_op *op, const op_schema *s
     for (size_t s = 0; s < schema->ninputs; s++) {
         const slot *given = schema->inputs[s].only_type ? NULL : op_find_slot(op, false, schema->inputs[s].name);
         for (size_t k = 0; given && k < given->nargs; k++) {
-            int32_t value = known_value(c->b, given->args[k].var);
+            int32_t value = known_value(c->b, slot_var(op, given, k));
             if (value >= 0) TRY(read_bytes(c, op, "it", value));
         }
     }
@@ -135,7 +135,7 @@ static weft_status write_outputs(checker *c, weft_op *op, const op_schema *schem
     for (size_t s = 0; s < schema->noutputs; s++) {
         const slot *given = op_find_slot(op, true, schema->outputs[s].name);
         for (size_t k = 0; given && k < given->nargs; k++) {
-            int32_t value = known_value(c->b, given->args[k].var);
+            int32_t value = known_value(c->b, slot_var(op, given, k));
             plan_view view = {.value = NONE};
             if (value < 0) continue;
             if (schema->outputs[s].view_of >= 0) TRY(plan_find_view(c->b, op, schema, s, k, &view));

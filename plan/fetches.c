@@ -45,7 +45,7 @@ static bool changes_later(const plan_builder *b, const plan_step *step, const we
         if ((is_slice && !is_kept) || b->last_write[root] > step->op->mark) return true;
     }
     FOR_EACH_USE(u, v) {
-        weft_op *op = use_op(u);
+        weft_op *op = use_op(v->program, u);
         if (!u->is_output || !op->mark || op_has_effect(op, OP_NO_BYTES)) continue;
         if (op->mark > step->op->mark || (op_has_effect(op, OP_ALIASES) && !is_kept)) return true;
     }

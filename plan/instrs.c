@@ -55,7 +55,7 @@ static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_s
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "%s slot %s takes one argument, found %zu", kind, s->name,
                           nargs);
     for (size_t i = 0; i < nargs; i++) {
-        const weft_var *v = given->args[i].var;
+        const weft_var *v = slot_var(op, given, i);
         int32_t value = -1;
         if (!plan_is_empty_name(v)) TRY(plan_value_of(b, op, v, &value));
         if (value >= 0 || s->arity == SLOT_LIST) args->values[(*at)++] = value; /* an empty optional argument is none */
@@ -65,11 +65,12 @@ static weft_status collect_slot(plan_builder *b, const weft_op *op, const slot_s
     return NULL;
 }
 
-static const slot *slot_not_in(const slot_list *given, const slot_schema *slots, size_t nslots) {
-    for (size_t i = 0; i < given->count; i++) {
+static const slot *slot_not_in(const weft_op *op, bool output, const slot_schema *slots, size_t nslots) {
+    for (uint32_t i = 0; i < op_nslots(op, output); i++) {
+        const slot *given = op_slot(op, output, i);
         size_t s = 0;
-        while (s < nslots && !name_is(given->slots[i].name, slots[s].name)) s++;
-        if (s == nslots && given->slots[i].nargs) return &given->slots[i];
+        while (s < nslots && !name_is(given->name, slots[s].name)) s++;
+        if (s == nslots && given->nargs) return given;
     }
     return NULL;
 }
@@ -78,13 +79,10 @@ static const slot *slot_not_in(const slot_list *given, const slot_schema *slots,
  * out could compute something else. */
 static weft_status collect_args(plan_builder *b, const weft_op *op, bool output, const slot_schema *slots,
                                 size_t nslots, plan_args *out) {
-    const slot_list *given = output ? &op->outputs : &op->inputs;
-    size_t total = 0;
-    for (size_t i = 0; i < given->count; i++) total += given->slots[i].nargs;
-    out->values = ARENA_ARRAY(&b->scratch, int32_t, total + 1);
+    out->values = ARENA_ARRAY(&b->scratch, int32_t, (size_t)op_nargs(op, output) + 1);
     out->first = ARENA_ARRAY(&b->scratch, uint32_t, nslots + 1);
     if (!out->values || !out->first) return base_out_of_memory();
-    const slot *extra = slot_not_in(given, slots, nslots);
+    const slot *extra = slot_not_in(op, output, slots, nslots);
     if (extra)
         return plan_error(b, WEFT_UNSUPPORTED, op, "%s slot %s is not one that Weft knows", output ? "output" : "input",
                           extra->name->bytes);
@@ -147,7 +145,7 @@ static weft_status take_feed(plan_builder *b, const plan_step *step) {
 /* Whether an op within the frame writes `v`. */
 static bool written_within(const plan_builder *b, int32_t frame, const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        uint32_t mark = use_op(u)->mark;
+        uint32_t mark = use_op(v->program, u)->mark;
         if (!u->is_output || !mark) continue;
         for (int32_t f = b->steps[mark - 1].frame; f >= 0; f = b->frames[f].parent)
             if (f == frame) return true;
@@ -180,8 +178,8 @@ static weft_status take_guard(plan_builder *b, const plan_step *step) {
 static bool padding_is_read(const weft_op *op) {
     const slot *fused = op_find_slot(op, true, "FusedOutput");
     if (!fused || fused->nargs == 0) return false;
-    FOR_EACH_USE(u, fused->args[0].var) {
-        weft_op *user = use_op(u);
+    FOR_EACH_USE(u, slot_var(op, fused, 0)) {
+        weft_op *user = use_op((slot_var(op, fused, 0))->program, u);
         bool is_neutral = op_has_effect(user, OP_COLLECTIVE | OP_NO_BYTES) || op_is(user, "scale");
         if (!u->is_output && user->block && !is_neutral) return true;
     }

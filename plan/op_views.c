@@ -15,13 +15,13 @@ weft_status plan_find_view(plan_builder *b, weft_op *op, const op_schema *schema
     const slot *to = op_find_slot(op, true, row->name),
                *from = op_find_slot(op, false, schema->inputs[row->view_of].name);
     *out = (plan_view){.value = -1};
-    if (!to || index >= to->nargs || plan_is_empty_name(to->args[index].var)) return NULL;
+    if (!to || index >= to->nargs || plan_is_empty_name(slot_var(op, to, index))) return NULL;
     size_t nparents = from ? from->nargs : 0;
     if (nparents != 1 && index >= nparents)
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "\"%s\" is a view of no input",
-                          to->args[index].var->name->bytes);
-    TRY(plan_value_of(b, op, from->args[nparents == 1 ? 0 : index].var, &out->parent));
-    TRY(plan_value_of(b, op, to->args[index].var, &out->value));
+                          slot_var(op, to, index)->name->bytes);
+    TRY(plan_value_of(b, op, slot_var(op, from, nparents == 1 ? 0 : index), &out->parent));
+    TRY(plan_value_of(b, op, slot_var(op, to, index), &out->value));
     const plan_value *v = &b->values[out->value], *p = &b->values[out->parent];
     op_view view;
     TRY(op_view_of(op, &p->shape, nparents == 1 ? index : 0, &view));
@@ -86,7 +86,7 @@ static weft_status make_views_of(maker *m, weft_op *op, const op_schema *schema)
             TRY(plan_find_view(m->b, op, schema, o, k, &view));
             if (view.value < 0) continue;
             m->any_copies |= !view.is_range;
-            if (view.is_range) TRY(place_view(m, op, to->args[k].var, &view));
+            if (view.is_range) TRY(place_view(m, op, slot_var(op, to, k), &view));
         }
     }
     return NULL;
@@ -167,7 +167,7 @@ weft_status plan_note_last_writes(plan_builder *b) {
         if (!schema || schema->effects & OP_NO_BYTES) continue;
         for (size_t o = 0; o < schema->noutputs; o++) {
             const slot *s = op_find_slot(op, true, schema->outputs[o].name);
-            for (size_t k = 0; s && k < s->nargs; k++) TRY(note_write(b, op, schema, o, k, s->args[k].var));
+            for (size_t k = 0; s && k < s->nargs; k++) TRY(note_write(b, op, schema, o, k, slot_var(op, s, k)));
         }
     }
     return NULL;

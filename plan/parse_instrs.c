@@ -25,7 +25,7 @@ static weft_status check_arity(plan_reader *r, const yaml_node *at, const slot_s
 static weft_status parse_slot(plan_reader *r, const yaml_node *node, weft_op *op, const slot_schema *s, bool output,
                               int32_t *values) {
     const name *n;
-    slot *made;
+    uint32_t made;
     weft_var *empty;
     TRY(program_name(r->program, s->name, strlen(s->name), &n));
     TRY(op_append_slot(op, output, n, &made));

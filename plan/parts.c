@@ -44,7 +44,7 @@ static bool is_on_one_side(const plan_builder *b, const weft_var *v, const weft_
     bool is_written = false;
     int here = 0;
     FOR_EACH_USE(u, v) {
-        weft_op *user = use_op(u);
+        weft_op *user = use_op(v->program, u);
         if (!user->mark || op_has_effect(user, OP_NO_BYTES)) continue;
         if (b->steps[user->mark - 1].frame >= 0 || op_has_effect(user, OP_CONTROL | OP_ALIASES)) return false;
         if (user == op)
@@ -87,7 +87,7 @@ static void place(plan_builder *b, int32_t value, int32_t whole, int64_t offset,
 static const weft_var *written_in_place(const weft_var *v, weft_op **out_op) {
     weft_op *last = NULL;
     FOR_EACH_USE(u, v) {
-        weft_op *op = use_op(u);
+        weft_op *op = use_op(v->program, u);
         if (op->mark && (!last || op->mark > last->mark)) last = op;
     }
     const op_schema *schema = last ? op_schema_of(last) : NULL;
@@ -96,7 +96,7 @@ static const weft_var *written_in_place(const weft_var *v, weft_op **out_op) {
         int in_slot = schema->outputs[s].in_place_of;
         const slot *from = in_slot < 0 ? NULL : op_find_slot(last, false, schema->inputs[in_slot].name);
         const slot *to = from ? op_find_slot(last, true, schema->outputs[s].name) : NULL;
-        if (to && from->nargs == 1 && to->nargs == 1 && from->args[0].var == v) return to->args[0].var;
+        if (to && from->nargs == 1 && to->nargs == 1 && slot_var(last, from, 0) == v) return slot_var(last, to, 0);
     }
     return NULL;
 }
@@ -122,10 +122,10 @@ static weft_status place_parts(plan_builder *b, weft_op *op, const stacking *s, 
     int64_t nbytes = 0;
     if (!parts) return base_out_of_memory();
     if (!one || one->nargs != 1 || !many || !many->nargs) return NULL;
-    TRY(candidate(b, op, one->args[0].var, !s->makes_whole, is_viewed, &whole));
+    TRY(candidate(b, op, slot_var(op, one, 0), !s->makes_whole, is_viewed, &whole));
     if (whole < 0 || !is_outermost(&b->values[whole].shape, attr_int(op, "axis", 0))) return NULL;
     for (size_t k = 0; k < many->nargs; k++) {
-        TRY(candidate(b, op, many->args[k].var, s->makes_whole, is_viewed, &parts[k]));
+        TRY(candidate(b, op, slot_var(op, many, k), s->makes_whole, is_viewed, &parts[k]));
         if (parts[k] < 0 || b->values[parts[k]].shape.dtype != b->values[whole].shape.dtype) return NULL;
         nbytes += b->values[parts[k]].nbytes;
     }
@@ -135,7 +135,8 @@ static weft_status place_parts(plan_builder *b, weft_op *op, const stacking *s, 
         place(b, parts[k], whole, nbytes, op);
         nbytes += b->values[parts[k]].nbytes;
     }
-    for (size_t k = 0; k < many->nargs && !s->makes_whole; k++) TRY(place_in_place(b, many->args[k].var, is_viewed));
+    for (size_t k = 0; k < many->nargs && !s->makes_whole; k++)
+        TRY(place_in_place(b, slot_var(op, many, k), is_viewed));
     return NULL;
 }
 
@@ -159,6 +160,6 @@ weft_status plan_place_parts(plan_builder *b) {
 bool plan_parts_are_placed(const plan_builder *b, const weft_op *op) {
     const stacking *s = stacking_of(op);
     const slot *many = s ? op_find_slot(op, !s->makes_whole, s->parts) : NULL;
-    int32_t value = many && many->nargs ? b->value_of_var[many->args[0].var->id] : -1;
+    int32_t value = many && many->nargs ? b->value_of_var[slot_args(op, many)[0].var_id] : -1;
     return value >= 0 && b->view_ops[value] == op;
 }

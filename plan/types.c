@@ -43,7 +43,7 @@ weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch) {
     FOR_EACH_ARG(op, true, u) {
         const kept_shape *was = &before[i++];
         kept_shape *is = &env->kept[u->var_id];
-        if (plan_is_empty_name(u->var)) continue;
+        if (plan_is_empty_name(use_var(op->program, u))) continue;
         if (agrees(was, is)) {
             *is = *was;
             continue;
@@ -52,8 +52,8 @@ weft_status plan_check_op_types(shape_env *env, weft_op *op, arena *scratch) {
         return weft_status_create(WEFT_UNSUPPORTED, env->program->place,
                                   "%s: output \"%s\" has two types in one program: another op or the caller gives it "
                                   "%d axes of type %d, this op %d axes of type %d, or other extents",
-                                  op_place(op, where, sizeof where), u->var->name->bytes, was->ndim, was->dtype,
-                                  is->ndim, is->dtype);
+                                  op_place(op, where, sizeof where), use_var(op->program, u)->name->bytes, was->ndim,
+                                  was->dtype, is->ndim, is->dtype);
     }
     return NULL;
 }

@@ -63,7 +63,7 @@ static weft_status member_of(plan_builder *b, const weft_op *op, const weft_var 
 static weft_status check_dense(plan_builder *b, const weft_op *op, const slot *outputs) {
     for (size_t i = 0; i < outputs->nargs; i++) {
         int32_t member;
-        TRY(plan_value_of(b, op, outputs->args[i].var, &member));
+        TRY(plan_value_of(b, op, slot_var(op, outputs, i), &member));
         if (b->values[member].rows >= 0)
             return plan_error(b, WEFT_UNSUPPORTED, op,
                               "\"%s\" is SelectedRows (a sparse gradient): only dense tensors can be coalesced",
@@ -82,7 +82,7 @@ static weft_status make_views_of(plan_builder *b, weft_op *op) {
     TRY(plan_value_of(b, op, fused_var, &fused));
     int64_t offset = 0, step;
     for (size_t i = 0; i < outputs->nargs; i++) {
-        TRY(member_of(b, op, outputs->args[i].var, &member));
+        TRY(member_of(b, op, slot_var(op, outputs, i), &member));
         TRY(check_member(b, op, member, fused));
         TRY(place_member(b, op, member, fused, offset));
         int64_t element = (int64_t)weft_dtype_nbytes((weft_dtype)b->values[member].shape.dtype);

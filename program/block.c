@@ -135,17 +135,17 @@ weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out) {
 
 static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     if (p->nall_vars >= PROGRAM_MAX_VARS) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
-    TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + 1, sizeof *p->all_vars));
-    weft_var *v = ARENA_NEW(&p->var_arena, weft_var);
+    uint32_t id;
+    weft_var *v = pool_take(&p->vars, 1, &id);
     if (!v) return base_out_of_memory();
     *v = (weft_var){.name = n,
                     .program = p,
                     .kind = WEFT_DENSE_TENSOR,
                     .dtype = WEFT_DTYPE_NONE,
-                    .id = (uint32_t)p->nall_vars,
+                    .id = id - POOL_FIRST,
                     .generation = p->generation,
                     .rest = &nothing};
-    p->all_vars[p->nall_vars++] = v;
+    p->nall_vars++;
     p->edits++;
     *out = v;
     return NULL;
@@ -155,7 +155,6 @@ weft_status block_reserve_vars(weft_block *b, size_t count) {
     weft_program *p = b->program;
     size_t names = p->names.count + count;
     TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + count, sizeof *b->vars));
-    TRY(grow(&p->arena, &p->all_vars, &p->all_vars_capacity, p->nall_vars + count, sizeof *p->all_vars));
     TRY(grow(&p->arena, &p->declared, &p->declared_capacity, names, sizeof *p->declared));
     return interner_reserve(&p->names, names) ? NULL : base_out_of_memory();
 }

@@ -4,6 +4,7 @@
  * within one program that is the thing itself. Names are interned in the source's order, so ids agree and one array
  * maps them. */
 #include "program/attr_memo.h"
+#include "program/uses.h"
 
 typedef struct copier {
     weft_program *to;
@@ -132,15 +133,19 @@ static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **
 
 /* --- ops, vars, blocks -------------------------------------------------------------------------------------------- */
 
-static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to, bool output) {
-    const slot_list *list = output ? &from->outputs : &from->inputs;
-    for (size_t i = 0; i < list->count; i++) {
-        slot *s;
-        TRY(op_append_slot(to, output, name_of(c, list->slots[i].name), &s));
-        TRY(op_reserve_args(to, s, list->slots[i].nargs));
-        for (size_t k = 0; k < list->slots[i].nargs; k++)
-            TRY(op_append_arg(to, output, s, var_of(c, list->slots[i].args[k].var)));
-    }
+static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to) {
+    const slot_table *t = from->slots;
+    uint32_t nslots = t->ninputs + t->noutputs, op_id = pool_id(&c->to->ops, to, sizeof *to);
+    enum { FEW_SLOTS = 16 };
+    _Alignas(slot_table) unsigned char few[sizeof(slot_table) + FEW_SLOTS * sizeof(slot)];
+    size_t nbytes = sizeof *t + nslots * sizeof(slot);
+    slot_table *copy = nslots <= FEW_SLOTS ? (slot_table *)few : arena_alloc(&c->to->arena, nbytes);
+    if (!copy) return base_out_of_memory();
+    memcpy(copy, t, nbytes);
+    for (uint32_t i = 0; i < nslots; i++) copy->slots[i].name = name_of(c, t->slots[i].name);
+    TRY(op_set_slots(to, copy));
+    for (uint32_t i = 0; i < t->nargs; i++)
+        to->args[i] = use_make(var_of(c, use_var(from->program, &from->args[i])), op_id, from->args[i].is_output);
     return NULL;
 }
 
@@ -161,8 +166,7 @@ static weft_status copy_op_attrs(const copier *c, const weft_op *from, weft_op *
 static weft_status copy_op(const copier *c, const weft_op *from, weft_op **out) {
     weft_op *op;
     TRY(op_create(c->to, name_of(c, from->type), &op));
-    TRY(copy_slots(c, from, op, false));
-    TRY(copy_slots(c, from, op, true));
+    TRY(copy_slots(c, from, op));
     TRY(copy_op_attrs(c, from, op));
     op->is_target = from->is_target;
     op->has_is_target = from->has_is_target;
@@ -223,7 +227,7 @@ static weft_status copy_block_vars(copier *c, const weft_block *from, weft_block
 static weft_status copy_undeclared(copier *c) {
     weft_program *to = c->to;
     for (size_t i = 0; i < c->from->nall_vars; i++) {
-        const weft_var *v = c->from->all_vars[i];
+        const weft_var *v = program_var(c->from, i);
         if (v->block) continue;
         TRY(program_placeholder(to, name_of(c, v->name), &c->vars[v->id]));
         TRY(copy_var_fields(c, v, c->vars[v->id]));

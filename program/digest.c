@@ -73,13 +73,15 @@ static uint64_t attr_digest(uint64_t h, const weft_attr *a) {
     return mix(h, a->count);
 }
 
-static uint64_t slots_digest(uint64_t h, const slot_list *list) {
+static uint64_t slots_digest(uint64_t h, const weft_op *op, bool output) {
     uint64_t sum = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const slot *s = &list->slots[i];
+    for (uint32_t i = 0; i < op_nslots(op, output); i++) {
+        const slot *s = op_slot(op, output, i);
         uint64_t one = mix_bytes(h, s->name->bytes, s->name->nbytes);
-        for (size_t k = 0; k < s->nargs; k++)
-            one = mix_bytes(one, s->args[k].var->name->bytes, s->args[k].var->name->nbytes);
+        for (size_t k = 0; k < s->nargs; k++) {
+            const name *n = slot_var(op, s, k)->name;
+            one = mix_bytes(one, n->bytes, n->nbytes);
+        }
         if (s->nargs) sum += one;
     }
     return mix(h, sum);
@@ -88,7 +90,7 @@ static uint64_t slots_digest(uint64_t h, const slot_list *list) {
 static uint64_t op_digest(uint64_t h, const weft_op *op) {
     uint64_t attrs = 0;
     h = mix_bytes(h, op->type->bytes, op->type->nbytes);
-    h = slots_digest(slots_digest(h, &op->inputs), &op->outputs);
+    h = slots_digest(slots_digest(h, op, false), op, true);
     for (size_t i = 0; i < op->nattrs; i++)
         if (strncmp(op->attrs[i].name->bytes, "fx_", 3) != 0) attrs += attr_digest(h, &op->attrs[i]);
     h = mix(h, attrs);

@@ -75,19 +75,16 @@ static void unlink_op(weft_op *op) {
     b->program->edits++;
 }
 
-static void link_args(weft_program *p, const slot_list *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        const slot *s = &list->slots[i];
-        uint32_t id = s->nargs ? use_id(p, s->args) : 0;
-        for (size_t k = 0; k < s->nargs; k++) use_link(p, &s->args[k], id++);
-    }
+static void link_args(weft_program *p, const weft_op *op) {
+    uint32_t nargs = op->slots->nargs, id = nargs ? use_id(p, op->args) : 0;
+    for (uint32_t i = 0; i < nargs; i++) use_link(p, &op->args[i], id + i);
 }
 
 static void insert_between(weft_block *b, weft_op *before, weft_op *op, weft_op *after) {
     link_between(b, before, op, after);
     op->block = b;
     op->generation = b->program->generation;
-    for (int output = 0; output < 2; output++) link_args(b->program, output ? &op->outputs : &op->inputs);
+    link_args(b->program, op);
 }
 
 void weft_block_insert_before(weft_block *block, weft_op *before, weft_op *op) {
@@ -100,9 +97,7 @@ void weft_block_insert_after(weft_block *block, weft_op *after, weft_op *op) {
 
 void weft_op_remove(weft_op *op) {
     unlink_op(op);
-    for (int output = 0; output < 2; output++) {
-        FOR_EACH_ARG(op, output, u) use_unlink(op->program, u);
-    }
+    for (uint32_t i = 0; i < op->slots->nargs; i++) use_unlink(op->program, &op->args[i]);
     op->block = NULL;
 }
 

@@ -149,20 +149,20 @@ static bool var_equal(const weft_var *a, const weft_var *b) {
            placement_same(a->dist, b->dist) && a->dist_is_null == b->dist_is_null && rest_equal(a->rest, b->rest);
 }
 
-static bool slots_equal(const slot_list *a, const slot_list *b) {
-    if (a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const slot *s = &a->slots[i], *t = &b->slots[i];
+static bool slots_equal(const weft_op *a, const weft_op *b, bool output) {
+    if (op_nslots(a, output) != op_nslots(b, output)) return false;
+    for (uint32_t i = 0; i < op_nslots(a, output); i++) {
+        const slot *s = op_slot(a, output, i), *t = op_slot(b, output, i);
         if (!name_equal(s->name, t->name) || s->nargs != t->nargs) return false;
         for (size_t k = 0; k < s->nargs; k++)
-            if (!name_equal(s->args[k].var->name, t->args[k].var->name)) return false;
+            if (!name_equal(slot_var(a, s, k)->name, slot_var(b, t, k)->name)) return false;
     }
     return true;
 }
 
 static bool op_equal(const weft_op *a, const weft_op *b) {
-    return name_equal(a->type, b->type) && slots_equal(&a->inputs, &b->inputs) &&
-           slots_equal(&a->outputs, &b->outputs) && attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) &&
+    return name_equal(a->type, b->type) && slots_equal(a, b, false) && slots_equal(a, b, true) &&
+           attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) &&
            flag_equal(a->has_is_target, a->is_target, b->has_is_target, b->is_target) &&
            op_dist_equal(a->dist, b->dist) && text_equal(op_unknown_fields(a), op_unknown_fields(b));
 }

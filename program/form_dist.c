@@ -59,7 +59,7 @@ weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out) {
 bool program_has_dist(const weft_program *p) {
     if (p->has_dist || p->nrings || p->nmeshes || p->fx_json) return true;
     for (size_t i = 0; i < p->nall_vars; i++)
-        if (p->all_vars[i]->dist || p->all_vars[i]->dist_is_null) return true;
+        if (program_var(p, i)->dist || program_var(p, i)->dist_is_null) return true;
     for (size_t i = 0; i < p->nblocks; i++) {
         FOR_EACH_OP(op, p->blocks[i]) {
             if (op->dist) return true;

@@ -180,9 +180,9 @@ WEFT_MUST_USE weft_status fx_read_args(fx_reader *r, const fx_node *n, const fx_
 /* The argument of a row in a node; NULL: it is not there. */
 const json_t *fx_arg_of(const fx_node *n, const fx_row *row, uint32_t index);
 /* The tensors of a value, appended to a slot. */
-WEFT_MUST_USE weft_status fx_append_tensors(weft_op *op, bool output, slot *s, const fx_value *value);
+WEFT_MUST_USE weft_status fx_append_tensors(weft_op *op, bool output, uint32_t s, const fx_value *value);
 /* The tensors that an argument names: one, a list's, or those of a list of arguments; appended to a slot. */
-WEFT_MUST_USE weft_status fx_append_refs(fx_reader *r, const fx_node *n, weft_op *op, bool output, slot *s,
+WEFT_MUST_USE weft_status fx_append_refs(fx_reader *r, const fx_node *n, weft_op *op, bool output, uint32_t s,
                                          const json_t *arg);
 /* fx_read_text.c: appends the attr fx_node. `first` as from fx_read_args; NULL: arguments are numbered as they come. */
 WEFT_MUST_USE weft_status fx_append_node(fx_reader *r, const fx_node *n, const fx_row *row, const uint32_t *first,

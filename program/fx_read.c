@@ -106,7 +106,7 @@ weft_status fx_set_input(fx_reader *r, const weft_var *v) {
 weft_status fx_set_written(fx_reader *r, const weft_var *v) {
     fx_var_facts *facts;
     TRY(facts_of(r, v, &facts));
-    weft_var *root = r->program->all_vars[facts->root ? facts->root - 1 : v->id];
+    weft_var *root = program_var(r->program, facts->root ? facts->root - 1 : v->id);
     if (root->id < r->facts_capacity && r->facts[root->id].is_input) {
         root->persistable = root->has_persistable = true;
         var_changed(root);

@@ -165,13 +165,13 @@ static bool row_fits(const fx_reader *r, const fx_node *n, const fx_row *row, co
 
 /* --- the op ------------------------------------------------------------------------------------------------------- */
 
-weft_status fx_append_tensors(weft_op *op, bool output, slot *s, const fx_value *value) {
+weft_status fx_append_tensors(weft_op *op, bool output, uint32_t s, const fx_value *value) {
     if (value->var) return op_append_arg(op, output, s, value->var);
     for (uint32_t i = 0; i < value->count; i++) TRY(fx_append_tensors(op, output, s, &value->items[i]));
     return NULL;
 }
 
-weft_status fx_append_refs(fx_reader *r, const fx_node *n, weft_op *op, bool output, slot *s, const json_t *arg) {
+weft_status fx_append_refs(fx_reader *r, const fx_node *n, weft_op *op, bool output, uint32_t s, const json_t *arg) {
     const char *key;
     json_t *item;
     size_t i;
@@ -270,11 +270,11 @@ static weft_status fill(fx_reader *r, const fx_node *n, const fx_row *row, weft_
             if (value && !json_is_null(value)) TRY(set_value(r, n, op, arg, value));
         } else if (arg->kind <= FX_TENSORS && value && !json_is_null(value)) {
             const name *to;
-            slot *s;
+            uint32_t s;
             TRY(program_name(r->program, arg->to, strlen(arg->to), &to));
             TRY(op_append_slot(op, false, to, &s));
             TRY(fx_append_refs(r, n, op, false, s, value));
-            ninputs += s->nargs;
+            ninputs += op_slot(op, false, s)->nargs;
         }
     }
     return NULL;

@@ -100,7 +100,7 @@ static weft_status append_elements(weft_op *op, const constant *c) {
 static weft_status add_op(fx_reader *r, const constant *c) {
     const name *type, *out;
     weft_op *op;
-    slot *s;
+    uint32_t s;
     weft_attr *a;
     TRY(program_name(r->program, "assign_value", 12, &type));
     TRY(program_name(r->program, "Out", 3, &out));

@@ -117,7 +117,7 @@ weft_status fx_read_inputs(fx_reader *r) {
 static weft_status add_fetch(fx_reader *r, weft_var *v, int64_t column) {
     const name *type, *x, *col;
     weft_op *op;
-    slot *s;
+    uint32_t s;
     weft_attr *a;
     TRY(program_name(r->program, "fetch", 5, &type));
     TRY(program_name(r->program, "X", 1, &x));

@@ -141,7 +141,7 @@ static weft_status make_value(fx_reader *r, const fx_node *n, bool drops_nulls, 
 
 /* --- outputs ------------------------------------------------------------------------------------------------------ */
 
-static weft_status append_slot(weft_op *op, bool output, const char *slot_name, slot **out) {
+static weft_status append_slot(weft_op *op, bool output, const char *slot_name, uint32_t *out) {
     const name *n;
     TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
     return op_append_slot(op, output, n, out);
@@ -150,11 +150,11 @@ static weft_status append_slot(weft_op *op, bool output, const char *slot_name, 
 /* Argument `index` of what the op reads as argument `arg` of the row. */
 static weft_var *read_as(const weft_op *op, const fx_row *row, int arg, uint32_t index) {
     const slot *s = op_find_slot(op, false, row->args[arg].to);
-    return s && index < s->nargs ? s->args[index].var : NULL;
+    return s && index < s->nargs ? slot_var(op, s, index) : NULL;
 }
 
 static weft_status append_written(fx_reader *r, weft_op *op, const fx_row *row, const fx_out *out) {
-    slot *s;
+    uint32_t s;
     weft_var *v;
     TRY(append_slot(op, true, out->slot, &s));
     for (uint32_t i = 0; (v = read_as(op, row, out->writes, i)); i++) {
@@ -177,13 +177,15 @@ static bool is_written(const weft_op *op, const fx_row *row, const weft_var *v) 
 
 static weft_status append_own(fx_reader *r, weft_op *op, const fx_row *row, const fx_out *out, fx_value *items,
                               uint32_t count) {
-    slot *s = NULL;
+    uint32_t s = 0;
+    bool is_begun = false;
     for (uint32_t i = 0; i < count; i++) {
         weft_var *v = items[i].var,
                  *of = out->view_of >= 0 ? read_as(op, row, out->view_of, out->is_list ? i : 0) : NULL;
         bool is_dropped = !v || ((out->is_optional || out->is_list) && is_written(op, row, v));
         if (is_dropped) continue;
-        if (!s) TRY(append_slot(op, true, out->slot, &s));
+        if (!is_begun) TRY(append_slot(op, true, out->slot, &s));
+        is_begun = true;
         TRY(op_append_arg(op, true, s, v));
         if (!of && out->view_of >= 0) of = read_as(op, row, out->view_of, 0); /* parts of one tensor */
         if (of) TRY(fx_set_view(r, v, of));
@@ -213,7 +215,7 @@ static weft_status append_counted(fx_reader *r, const fx_node *n, weft_op *op, f
     size_t count = value->is_list ? value->count : 1, at = 0;
     for (void *it = json_object_iter((json_t *)n->slots); it; it = json_object_iter_next((json_t *)n->slots, it)) {
         const json_t *size = json_object_iter_value(it);
-        slot *s;
+        uint32_t s;
         if (!json_is_integer(size) || json_integer_value(size) < 0 || (size_t)json_integer_value(size) > count - at)
             FX_FAIL(r, "node \"%s\": weft.slots counts other outputs than there are", n->name->bytes);
         TRY(append_slot(op, true, json_object_iter_key(it), &s));
@@ -238,7 +240,7 @@ static bool is_in_place(text target) {
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-static weft_status append_refs_of(fx_reader *r, const fx_node *n, weft_op *op, slot *s) {
+static weft_status append_refs_of(fx_reader *r, const fx_node *n, weft_op *op, uint32_t s) {
     TRY(fx_append_refs(r, n, op, false, s, n->args));
     for (void *it = json_object_iter((json_t *)n->kwargs); it; it = json_object_iter_next((json_t *)n->kwargs, it))
         if (!fx_is_own_key(json_object_iter_key(it)))
@@ -248,7 +250,7 @@ static weft_status append_refs_of(fx_reader *r, const fx_node *n, weft_op *op, s
 
 static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value, weft_op **out) {
     const name *type;
-    slot *s;
+    uint32_t s;
     TRY(program_name(r->program, n->target.bytes, n->target.nbytes, &type));
     TRY(op_create(r->program, type, out));
     TRY(append_slot(*out, false, "args", &s));
@@ -259,7 +261,8 @@ static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value,
     if (is_in_place(n->target) && json_array_size(n->args)) {
         TRY(append_slot(*out, true, "args_out", &s));
         TRY(fx_append_refs(r, n, *out, true, s, json_array_get(n->args, 0)));
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(fx_set_written(r, s->args[i].var));
+        const slot *written = op_slot(*out, true, s);
+        for (uint32_t i = 0; i < written->nargs; i++) TRY(fx_set_written(r, slot_var(*out, written, i)));
     }
     return fx_append_node(r, n, NULL, NULL, value, *out);
 }
@@ -305,7 +308,8 @@ static weft_status get_member(fx_reader *r, const fx_node *n, fx_value **out) {
 
 static weft_status set_views(fx_reader *r, weft_op *op) {
     const slot *x = op_find_slot(op, false, "X"), *out = op_find_slot(op, true, "Out");
-    for (uint32_t i = 0; i < out->nargs && i < x->nargs; i++) TRY(fx_set_view(r, out->args[i].var, x->args[i].var));
+    for (uint32_t i = 0; i < out->nargs && i < x->nargs; i++)
+        TRY(fx_set_view(r, slot_var(op, out, i), slot_var(op, x, i)));
     return NULL;
 }
 
@@ -322,7 +326,7 @@ static bool is_member(const fx_reader *r, const fx_node *n, const fx_value *memb
 static weft_status read_getitem(fx_reader *r, const fx_node *n, const fx_value *member, fx_value *value,
                                 weft_op **out) {
     const name *type;
-    slot *x, *s;
+    uint32_t x, s;
     *out = NULL;
     if (is_member(r, n, member)) return *value = *member, NULL;
     if (value->is_list != member->is_list || value->count != member->count)
@@ -334,7 +338,8 @@ static weft_status read_getitem(fx_reader *r, const fx_node *n, const fx_value *
     TRY(make_value(r, n, false, value));
     TRY(append_slot(*out, true, "Out", &s));
     TRY(fx_append_tensors(*out, true, s, value));
-    if (s->nargs != x->nargs) FX_FAIL(r, "node \"%s\": expected a value like the member of the list", n->name->bytes);
+    if (op_nargs(*out, true) != op_nargs(*out, false))
+        FX_FAIL(r, "node \"%s\": expected a value like the member of the list", n->name->bytes);
     TRY(set_views(r, *out));
     if (!value->is_list && !n->has_extra) return NULL;
     const fx_node own = {.entry = n->entry, .name = n->name, .target = n->target, .has_extra = n->has_extra};

@@ -204,7 +204,7 @@ static bool are_refs(const json_t *value) {
     return true;
 }
 
-static weft_status append_own(fx_reader *r, const fx_node *n, const fx_value *value, weft_op *op, slot *s,
+static weft_status append_own(fx_reader *r, const fx_node *n, const fx_value *value, weft_op *op, uint32_t s,
                               json_int_t index) {
     json_int_t count = value->is_list ? value->count : 1;
     const fx_value *one = value->is_list && index >= 0 && index < count ? &value->items[index] : value;
@@ -213,7 +213,7 @@ static weft_status append_own(fx_reader *r, const fx_node *n, const fx_value *va
     return op_append_arg(op, false, s, one->var);
 }
 
-static weft_status append_input(fx_reader *r, const fx_node *n, const fx_value *value, weft_op *op, slot *s,
+static weft_status append_input(fx_reader *r, const fx_node *n, const fx_value *value, weft_op *op, uint32_t s,
                                 const json_t *ref) {
     const name *empty;
     weft_var *v;
@@ -227,7 +227,7 @@ static weft_status append_input(fx_reader *r, const fx_node *n, const fx_value *
 static weft_status read_slot(fx_reader *r, const fx_node *n, const fx_value *value, weft_op *op, const char *key,
                              const json_t *refs) {
     const name *slot_name;
-    slot *s;
+    uint32_t s;
     TRY(program_name(r->program, key, strlen(key), &slot_name));
     TRY(op_append_slot(op, false, slot_name, &s));
     if (!json_is_array(refs)) return append_input(r, n, value, op, s, refs);

@@ -253,7 +253,7 @@ void fx_stamp_outputs(fx_writer *w, const weft_op *op) {
     uint32_t index = 0;
     w->stamp++;
     FOR_EACH_ARG(op, true, u) {
-        w->own[u->var->id] = (fx_own){w->stamp, index++};
+        w->own[u->var_id] = (fx_own){w->stamp, index++};
     }
 }
 
@@ -269,12 +269,14 @@ static weft_status find_inputs(fx_writer *w) {
         number++;
         fx_stamp_outputs(w, op);
         FOR_EACH_ARG(op, false, u) {
-            bool is_known = w->current[u->var->id].name || w->last_writes[u->var->id];
-            if (is_known || name_is(u->var->name, "@EMPTY@") || is_own_output(w, u->var)) continue;
-            TRY(add_input(w, u->var));
+            bool is_known = w->current[u->var_id].name || w->last_writes[u->var_id];
+            if (is_known || name_is(use_var(op->program, u)->name, "@EMPTY@") ||
+                is_own_output(w, use_var(op->program, u)))
+                continue;
+            TRY(add_input(w, use_var(op->program, u)));
         }
         FOR_EACH_ARG(op, true, u) {
-            w->last_writes[u->var->id] = number;
+            w->last_writes[u->var_id] = number;
         }
     }
     return NULL;

@@ -9,10 +9,10 @@ static const slot *written_as(const weft_op *op, const fx_row *row, const fx_out
 }
 
 /* What the row writes in place is what the op reads. */
-static bool same_args(const slot *a, const slot *b) {
+static bool same_args(const weft_op *op, const slot *a, const slot *b) {
     if (!a || !b || a->nargs != b->nargs) return false;
     for (uint32_t i = 0; i < a->nargs; i++)
-        if (a->args[i].var != b->args[i].var) return false;
+        if (slot_var(op, a, i) != slot_var(op, b, i)) return false;
     return true;
 }
 
@@ -22,11 +22,11 @@ bool fx_outputs_agree(const weft_op *op, const fx_row *row) {
         const fx_out *out = &row->outs[i];
         const slot *s = op_find_slot(op, true, out->slot);
         nfound += s != NULL;
-        if (out->writes >= 0 && !same_args(s, written_as(op, row, out))) return false;
+        if (out->writes >= 0 && !same_args(op, s, written_as(op, row, out))) return false;
         if (out->writes < 0 && !s && !out->is_optional && !out->is_list) return false;
         if (s && !out->is_list && out->writes < 0 && s->nargs != 1) return false;
     }
-    return nfound == op->outputs.count;
+    return nfound == op_nslots(op, true);
 }
 
 /* --- which row ---------------------------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static bool arg_fits(const fx_writer *w, const weft_op *op, const fx_arg *arg) {
     case FX_TENSORS:
         s = op_find_slot(op, false, arg->to);
         for (uint32_t i = 0; s && i < s->nargs; i++)
-            if (name_is(s->args[i].var->name, "@EMPTY@")) return false;
+            if (name_is(slot_var(op, s, i)->name, "@EMPTY@")) return false;
         return s && (arg->kind == FX_TENSORS || s->nargs == 1);
     case FX_VALUE: return value_fits(w, arg, op_find_attr(op, arg->to));
     case FX_IMPLIED:
@@ -73,7 +73,7 @@ static bool row_fits(const fx_writer *w, const weft_op *op, const fx_row *row) {
         if (!arg_fits(w, op, &row->args[i])) return false;
         nslots += row->args[i].kind <= FX_TENSORS;
     }
-    return nslots == op->inputs.count;
+    return nslots == op_nslots(op, false);
 }
 
 /* One that writes in place before one that does not. */
@@ -121,7 +121,7 @@ weft_status fx_put_collective_args(fx_writer *w, const weft_op *op, const fx_row
         if (arg->kind == FX_TENSORS) buffer_text(out, "[");
         for (uint32_t k = 0; k < s->nargs; k++) {
             buffer_text(out, k ? "," : "");
-            TRY(fx_put_ref(w, out, op, s->args[k].var));
+            TRY(fx_put_ref(w, out, op, slot_var(op, s, k)));
         }
         if (arg->kind == FX_TENSORS) buffer_text(out, "]");
     }

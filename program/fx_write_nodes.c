@@ -18,7 +18,7 @@ typedef struct node {
 /* --- outputs of the value ----------------------------------------------------------------------------------------- */
 
 static void take_slot(node *n, const slot *s) {
-    for (uint32_t i = 0; s && i < s->nargs; i++) n->outputs[n->noutputs++] = s->args[i].var;
+    for (uint32_t i = 0; s && i < s->nargs; i++) n->outputs[n->noutputs++] = slot_var(n->op, s, i);
 }
 
 /* What the row says is the value; where it writes in place and nothing else, that. */
@@ -94,7 +94,7 @@ static bool is_value(const fx_value *value, weft_var *const *vars, uint32_t coun
 static weft_status as_getitem(fx_writer *w, node *n, bool *out_is) {
     const slot *x = op_find_slot(n->op, false, "X");
     *out_is = false;
-    if (!op_is(n->op, "getitem") || !n->ninputs || !x || n->op->inputs.count != 1) return NULL;
+    if (!op_is(n->op, "getitem") || !n->ninputs || !x || op_nslots(n->op, false) != 1) return NULL;
     const fx_current *c = &w->current[n->inputs[0]->id];
     if (!c->list) return NULL;
     const fx_value *member = &c->list->value.items[c->item];
@@ -139,9 +139,9 @@ static bool marks_fit(const node *n, const json_t *arg) {
 /* An op of its target's name writes in place what it reads first, if anything. */
 static bool unknown_agrees(const node *n) {
     const slot *out = op_find_slot(n->op, true, "Out"), *written = op_find_slot(n->op, true, "args_out");
-    if (!out || n->op->outputs.count != 1u + (written != NULL)) return false;
+    if (!out || op_nslots(n->op, true) != 1u + (written != NULL)) return false;
     for (uint32_t i = 0; written && i < written->nargs; i++)
-        if (i >= n->ninputs || written->args[i].var != n->inputs[i]) return false;
+        if (i >= n->ninputs || slot_var(n->op, written, i) != n->inputs[i]) return false;
     return true;
 }
 
@@ -187,7 +187,7 @@ static weft_status gather(fx_writer *w, node *n) {
     n->outputs = ARENA_ARRAY(&w->scratch, weft_var *, nout + 1);
     if (!n->inputs || !n->outputs) return base_out_of_memory();
     FOR_EACH_ARG(n->op, false, u) {
-        n->inputs[n->ninputs++] = u->var;
+        n->inputs[n->ninputs++] = use_var(n->op->program, u);
     }
     const weft_attr *a = op_find_attr(n->op, FX_NODE);
     if (!a || a->type != ATTR_STRING) return NULL;
@@ -211,7 +211,7 @@ static weft_status choose(fx_writer *w, node *n) {
     if (is) return NULL;
     n->noutputs = 0;
     FOR_EACH_ARG(n->op, true, u) {
-        n->outputs[n->noutputs++] = u->var;
+        n->outputs[n->noutputs++] = use_var(n->op->program, u);
     }
     return flat_value(w, n, n->noutputs != 1);
 }

@@ -120,11 +120,11 @@ static weft_status put_input(fx_writer *w, const weft_op *op, const weft_var *v)
 }
 
 static weft_status put_slot(fx_writer *w, const weft_op *op, const slot *s) {
-    if (s->nargs == 1) return put_input(w, op, s->args[0].var);
+    if (s->nargs == 1) return put_input(w, op, slot_var(op, s, 0));
     buffer_text(&w->line, "[");
     for (uint32_t i = 0; i < s->nargs; i++) {
         buffer_text(&w->line, i ? "," : "");
-        TRY(put_input(w, op, s->args[i].var));
+        TRY(put_input(w, op, slot_var(op, s, i)));
     }
     buffer_text(&w->line, "]");
     return NULL;
@@ -133,10 +133,10 @@ static weft_status put_slot(fx_writer *w, const weft_op *op, const slot *s) {
 weft_status fx_put_own_args(fx_writer *w, const weft_op *op) {
     buffer *out = &w->line;
     fx_stamp_outputs(w, op);
-    for (uint32_t i = 0; i < op->inputs.count; i++) {
-        fx_put_name(out, op->inputs.slots[i].name);
+    for (uint32_t i = 0; i < op_nslots(op, false); i++) {
+        fx_put_name(out, op_slot(op, false, i)->name);
         buffer_text(out, ":");
-        TRY(put_slot(w, op, &op->inputs.slots[i]));
+        TRY(put_slot(w, op, op_slot(op, false, i)));
         buffer_text(out, ",");
     }
     for (uint32_t i = 0; i < op->nattrs; i++) {
@@ -150,10 +150,10 @@ weft_status fx_put_own_args(fx_writer *w, const weft_op *op) {
         buffer_text(out, ",");
     }
     buffer_text(out, "\"weft.slots\":{");
-    for (uint32_t i = 0; i < op->outputs.count; i++) {
+    for (uint32_t i = 0; i < op_nslots(op, true); i++) {
         buffer_text(out, i ? "," : "");
-        fx_put_name(out, op->outputs.slots[i].name);
-        buffer_format(out, ":%u", op->outputs.slots[i].nargs);
+        fx_put_name(out, op_slot(op, true, i)->name);
+        buffer_format(out, ":%u", op_slot(op, true, i)->nargs);
     }
     buffer_text(out, "}");
     return NULL;

@@ -1,25 +1,21 @@
 /* inspect.c: slots, streams and positions of ops for hosts and printers that do not see the structs. */
 #include "program/ir.h"
 
-static const slot_list *slots_of(const weft_op *op, bool output) {
-    return output ? &op->outputs : &op->inputs;
-}
-
 size_t weft_op_nslots(const weft_op *op, bool output) {
-    return slots_of(op, output)->count;
+    return op_nslots(op, output);
 }
 
 const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size_t *out_nargs) {
-    const slot_list *list = slots_of(op, output);
-    if (slot_index >= list->count) return NULL;
-    *out_nargs = list->slots[slot_index].nargs;
-    return list->slots[slot_index].name->bytes;
+    if (slot_index >= op_nslots(op, output)) return NULL;
+    const slot *s = op_slot(op, output, slot_index);
+    *out_nargs = s->nargs;
+    return s->name->bytes;
 }
 
 weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t index) {
-    const slot_list *list = slots_of(op, output);
-    if (slot_index >= list->count || index >= list->slots[slot_index].nargs) return NULL;
-    return list->slots[slot_index].args[index].var;
+    if (slot_index >= op_nslots(op, output)) return NULL;
+    const slot *s = op_slot(op, output, slot_index);
+    return index < s->nargs ? slot_var(op, s, index) : NULL;
 }
 
 const char *weft_op_stream(const weft_op *op) {

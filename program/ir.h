@@ -65,24 +65,26 @@ struct weft_attr {
     } u;
 };
 
-/* One argument: the node that links an op and a var. */
+/* One argument: the node that links an op and a var. Programs hold several for each op, so it names both by ids. */
 typedef struct use {
-    weft_var *var;
-    uint32_t op;                         /* id: use_op */
+    uint32_t var_id : 31, is_output : 1; /* use_var */
+    uint32_t op;                         /* use_op */
     uint32_t prev, next;                 /* among the var's uses: ids in the program's pool, 0 at the ends */
-    uint32_t var_id : 31, is_output : 1; /* var->id: a sweep over arguments with side tables need not fetch the vars */
 } use;
 
+/* Some of an op's arguments, under a name: op->args[first .. first + nargs), which slot_var and slot_args reach. */
 typedef struct slot {
     const name *name;
-    use *args; /* in argument order; they move when the slot grows beyond its capacity */
-    uint32_t nargs, capacity;
+    uint32_t first, nargs;
 } slot;
 
-typedef struct slot_list {
-    slot *slots; /* in file order; passes insert sorted by name */
-    uint32_t count, capacity;
-} slot_list;
+/* The slots of an op. Most ops have what another of their type has, and then share it: ops change theirs through the
+ * functions below alone. */
+typedef struct slot_table {
+    uint32_t ninputs, noutputs;  /* slots */
+    uint32_t ninput_args, nargs; /* of all inputs; of all slots */
+    slot slots[];                /* inputs, then outputs, each in file order; passes insert sorted by name */
+} slot_table;
 
 /* How one op sees one of its arguments (the sidecar's per-op entries, keyed by var name). */
 typedef struct op_placement {
@@ -118,11 +120,13 @@ struct weft_op {
     weft_op *prev, *next;
     uint64_t order; /* within the block; larger is later */
     const name *type;
-    const void *schema;  /* ops/ caches its row here */
-    uint32_t mark;       /* scratch; in a pass the position in block 0 (access.h). Not serialized */
-    uint32_t generation; /* the program's when it was changed last */
-    slot_list inputs, outputs;
-    weft_attr *attrs; /* in file order */
+    const void *schema;                   /* ops/ caches its row here */
+    uint32_t mark;                        /* scratch; in a pass the position in block 0 (access.h). Not serialized */
+    uint32_t generation;                  /* the program's when it was changed last */
+    const slot_table *slots;              /* never NULL */
+    use *args;                            /* in the order of slots; they move when there is no room for another */
+    uint32_t slot_capacity, arg_capacity; /* slot_capacity 0: other ops may share the table */
+    weft_attr *attrs;                     /* in file order */
     uint32_t nattrs;
     uint32_t attr_capacity : 30, has_is_target : 1, is_target : 1; /* attr_capacity 0: other ops share the list */
     op_dist *dist;                                                 /* NULL: none */
@@ -182,22 +186,21 @@ typedef struct known_dims {
     int64_t *dims;
     size_t ndim;
 } known_dims;
-enum { PROGRAM_KNOWN_DIMS = 64 };
+enum { PROGRAM_KNOWN_DIMS = 64, PROGRAM_KNOWN_SLOTS = 256 };
 
 struct weft_program {
     weft_context *context;
     arena arena;
-    arena var_arena;
-    id_pool ops, uses; /* of weft_op alone, of use alone: a sweep over ops reads memory in order */
+    id_pool ops, vars, uses; /* each of one struct alone: a sweep over ops reads memory in order */
     interner names;
     weft_block **blocks;
     size_t nblocks, block_capacity;
-    weft_var **all_vars; /* by id, declared or only mentioned */
-    size_t nall_vars, all_vars_capacity;
+    size_t nall_vars;      /* declared or only mentioned: program_var */
     weft_var **declared;   /* by name id: the var that was declared first under that name, in any block */
     weft_var **undeclared; /* by name id */
     size_t declared_capacity, undeclared_capacity;
-    known_dims known_dims[PROGRAM_KNOWN_DIMS]; /* by hash, the latest of each: program_dims */
+    known_dims known_dims[PROGRAM_KNOWN_DIMS];          /* by hash, the latest of each: program_dims */
+    const slot_table *known_slots[PROGRAM_KNOWN_SLOTS]; /* the same: op_set_slots */
     int64_t version;
     bool has_version;
     text op_version_map; /* the OpVersionMap message as read; kept, not modelled */
@@ -249,13 +252,17 @@ WEFT_MUST_USE weft_status program_placeholder(weft_program *p, const name *n, we
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
 WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
 WEFT_MUST_USE weft_status op_create(weft_program *p, const name *type, weft_op **out);
-/* Appends a slot at the end (file order), even an empty one. */
-WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot **out);
-WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v);
-/* Room for `count` arguments in all. */
-WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, slot *s, size_t count);
-/* A slot that `op` does not have yet, behind those that it has, with room for so many arguments. */
-WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out);
+/* Appends a slot at the end of its side (file order), even an empty one; *out is its index there. */
+WEFT_MUST_USE weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, uint32_t *out);
+/* Appends an argument to the slot of that index. Inputs that come after outputs move these. */
+WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, uint32_t slot_index, weft_var *v);
+/* Room for so many more arguments. */
+WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, size_t more);
+/* A slot that `op` does not have yet, behind those that it has, and room for so many arguments. */
+WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, uint32_t *out);
+/* Gives an op that has none these slots, in memory that it may share with other ops of its type, and
+ * room for their arguments, which the caller makes (use_make). */
+WEFT_MUST_USE weft_status op_set_slots(weft_op *op, const slot_table *slots);
 /* One argument becomes another var. Where uses of a var are renamed one by one, look up the next before. */
 void use_rename(use *u, weft_var *to);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
@@ -298,7 +305,7 @@ WEFT_MUST_USE weft_status program_verify_changed(weft_program *p, bool all);
 
 /* Memory that a program holds. */
 static inline size_t program_nbytes(const weft_program *p) {
-    return p->arena.total_nbytes + p->var_arena.total_nbytes + p->ops.total_nbytes + p->uses.total_nbytes;
+    return p->arena.total_nbytes + p->ops.total_nbytes + p->vars.total_nbytes + p->uses.total_nbytes;
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -326,25 +333,47 @@ WEFT_MUST_USE weft_status program_unique_name(weft_program *p, const char *stem,
 static inline use *use_at(const weft_program *p, uint32_t id) {
     return (use *)pool_at(&p->uses, id, sizeof(use));
 }
-static inline weft_op *use_op(const use *u) {
-    return (weft_op *)pool_at(&u->var->program->ops, u->op, sizeof(weft_op));
+static inline weft_op *use_op(const weft_program *p, const use *u) {
+    return (weft_op *)pool_at(&p->ops, u->op, sizeof(weft_op));
+}
+/* The var of that id, which is below nall_vars. */
+static inline weft_var *program_var(const weft_program *p, size_t id) {
+    return (weft_var *)pool_at(&p->vars, (uint32_t)id + POOL_FIRST, sizeof(weft_var));
+}
+static inline weft_var *use_var(const weft_program *p, const use *u) {
+    return program_var(p, u->var_id);
+}
+
+/* Slots and arguments of one side of an op. */
+static inline uint32_t op_nslots(const weft_op *op, bool output) {
+    return output ? op->slots->noutputs : op->slots->ninputs;
+}
+static inline const slot *op_slot(const weft_op *op, bool output, size_t index) {
+    return &op->slots->slots[output ? op->slots->ninputs + index : index];
+}
+static inline uint32_t op_nargs(const weft_op *op, bool output) {
+    return output ? op->slots->nargs - op->slots->ninput_args : op->slots->ninput_args;
+}
+static inline use *op_args(const weft_op *op, bool output) {
+    return output ? op->args + op->slots->ninput_args : op->args;
+}
+static inline use *slot_args(const weft_op *op, const slot *s) {
+    return op->args + s->first;
+}
+static inline weft_var *slot_var(const weft_op *op, const slot *s, size_t index) {
+    return use_var(op->program, &op->args[s->first + index]);
 }
 
 #define FOR_EACH_OP(op, block) for (weft_op *op = (block)->first; op; op = op->next)
-#define FOR_EACH_USE(u, of)                                                                                            \
-    for (use *u = use_at((of)->program, (of)->first_use); u; u = use_at(u->var->program, u->next))
-/* Every argument of `op`: inputs where `out` is false. Use inside braces: FOR_EACH_ARG(op, out, u) { ... } */
-#define FOR_EACH_ARG(op, out, u)                                                                                       \
-    for (size_t u##_s = 0; u##_s < ((out) ? (op)->outputs.count : (op)->inputs.count); u##_s++)                        \
-        for (use *u = ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].args,                                  \
-                 *u##_e = u + ((out) ? (op)->outputs.slots : (op)->inputs.slots)[u##_s].nargs;                         \
-             u < u##_e; u++)
+#define FOR_EACH_USE(u, of) for (use *u = use_at((of)->program, (of)->first_use); u; u = use_at((of)->program, u->next))
+/* Every argument of `op`: inputs where `out` is false. */
+#define FOR_EACH_ARG(op, out, u) for (use *u = op_args(op, out), *u##_end = u + op_nargs(op, out); u < u##_end; u++)
 
 /* Asks for the vars of an op's arguments, which are all over the memory of a large program, ahead of a sweep that looks
  * at them. `op` may be NULL. */
 static inline void op_ask_for_vars(const weft_op *op) {
     for (int output = 0; op && output < 2; output++) {
-        FOR_EACH_ARG(op, output, u) base_prefetch(u->var);
+        FOR_EACH_ARG(op, output, u) base_prefetch(use_var(op->program, u));
     }
 }
 

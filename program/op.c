@@ -8,11 +8,13 @@
 
 #include <stdio.h>
 
+static const slot_table no_slots;
+
 weft_status op_create(weft_program *p, const name *type, weft_op **out) {
     uint32_t id;
     weft_op *op = pool_take(&p->ops, 1, &id);
     if (!op) return base_out_of_memory();
-    *op = (weft_op){.program = p, .generation = p->generation, .type = type};
+    *op = (weft_op){.program = p, .generation = p->generation, .type = type, .slots = &no_slots};
     *out = op;
     return NULL;
 }
@@ -25,72 +27,134 @@ weft_status weft_op_create(weft_program *program, const char *type, weft_op **ou
 
 /* --- slots and arguments ------------------------------------------------------------------------------------------ */
 
-static slot_list *side(weft_op *op, bool output) {
-    return output ? &op->outputs : &op->inputs;
+static size_t table_nbytes(size_t nslots) {
+    return sizeof(slot_table) + nslots * sizeof(slot);
 }
 
-static weft_status insert_slot(weft_op *op, bool output, size_t at, const name *slot_name, slot **out) {
-    slot_list *list = side(op, output);
-    size_t capacity = list->capacity;
-    TRY(grow(&op->program->arena, &list->slots, &capacity, (size_t)list->count + 1, sizeof *list->slots));
-    list->capacity = (uint32_t)capacity;
-    memmove(list->slots + at + 1, list->slots + at, (list->count - at) * sizeof *list->slots);
-    list->slots[at] = (slot){.name = slot_name};
-    list->count++;
-    op_changed(op);
-    *out = &list->slots[at];
+static uint32_t count_slots(const slot_table *t) {
+    return t->ninputs + t->noutputs;
+}
+
+/* Before a change: the op gets a table of its own, with room for `more` slots. */
+static weft_status own_slots(weft_op *op, uint32_t more, slot_table **out) {
+    enum { FEW_SLOTS = 4 }; /* what an op has that is made slot by slot, so that most never grow */
+    uint32_t count = count_slots(op->slots), wanted = count + more;
+    if (!op->slot_capacity || wanted > op->slot_capacity) {
+        uint32_t capacity = wanted > FEW_SLOTS ? 2 * wanted : FEW_SLOTS;
+        slot_table *own = arena_alloc(&op->program->arena, table_nbytes(capacity));
+        if (!own) return base_out_of_memory();
+        memcpy(own, op->slots, table_nbytes(count));
+        op->slots = own;
+        op->slot_capacity = capacity;
+    }
+    *out = (slot_table *)op->slots;
     return NULL;
 }
 
-weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, slot **out) {
-    return insert_slot(op, output, side(op, output)->count, slot_name, out);
+static weft_status insert_slot(weft_op *op, bool output, uint32_t index, const name *slot_name) {
+    slot_table *t;
+    TRY(own_slots(op, 1, &t));
+    uint32_t at = output ? t->ninputs + index : index, end = output ? t->nargs : t->ninput_args;
+    bool is_last = index == (output ? t->noutputs : t->ninputs);
+    uint32_t first = is_last ? end : t->slots[at].first;
+    memmove(t->slots + at + 1, t->slots + at, (count_slots(t) - at) * sizeof *t->slots);
+    t->slots[at] = (slot){.name = slot_name, .first = first};
+    *(output ? &t->noutputs : &t->ninputs) += 1;
+    op_changed(op);
+    return NULL;
 }
 
-weft_status op_reserve_args(weft_op *op, slot *s, size_t count) {
-    if (count <= s->capacity) return NULL;
+weft_status op_append_slot(weft_op *op, bool output, const name *slot_name, uint32_t *out) {
+    *out = op_nslots(op, output);
+    return insert_slot(op, output, *out, slot_name);
+}
+
+/* Puts the arguments from `from` on at `to`, whose first has that id. Where they overlap `to` is behind. */
+static void move_args(weft_op *op, const use *from, use *to, uint32_t id, uint32_t count) {
+    for (uint32_t i = count; i-- > 0;) {
+        to[i] = from[i];
+        if (op->block) use_set_neighbours(op->program, &to[i], id + i, id + i);
+    }
+}
+
+weft_status op_reserve_args(weft_op *op, size_t more) {
     weft_program *p = op->program;
-    size_t twice = 2 * (size_t)s->nargs, capacity = count > twice ? count : twice;
+    size_t nargs = op->slots->nargs, count = nargs + more;
+    if (count <= op->arg_capacity) return NULL;
+    if (op->arg_capacity && pool_extend(&p->uses, use_id(p, op->args), op->arg_capacity, count - op->arg_capacity)) {
+        op->arg_capacity = (uint32_t)count;
+        return NULL;
+    }
+    size_t capacity = count > 2 * nargs ? count : 2 * nargs;
     uint32_t id;
     use *args = pool_take(&p->uses, capacity, &id);
     if (!args) return base_out_of_memory();
-    for (size_t i = 0; i < s->nargs; i++, id++) {
-        args[i] = s->args[i];
-        if (op->block) use_set_neighbours(p, &args[i], id, id);
-    }
-    s->args = args;
-    s->capacity = (uint32_t)capacity;
+    move_args(op, op->args, args, id, (uint32_t)nargs);
+    op->args = args;
+    op->arg_capacity = (uint32_t)capacity;
     return NULL;
 }
 
-weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, slot **out) {
+weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, uint32_t *out) {
     const name *n;
     TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
     TRY(op_append_slot(op, output, n, out));
-    return op_reserve_args(op, *out, nargs);
+    return op_reserve_args(op, nargs);
 }
 
-weft_status op_append_arg(weft_op *op, bool output, slot *s, weft_var *v) {
-    TRY(op_reserve_args(op, s, (size_t)s->nargs + 1));
-    use *u = &s->args[s->nargs++];
-    *u = use_make(v, pool_id(&op->program->ops, op, sizeof *op), output);
+weft_status op_append_arg(weft_op *op, bool output, uint32_t slot_index, weft_var *v) {
+    weft_program *p = op->program;
+    slot_table *t;
+    TRY(own_slots(op, 0, &t));
+    TRY(op_reserve_args(op, 1));
+    uint32_t slot_at = output ? t->ninputs + slot_index : slot_index, nslots = count_slots(t);
+    uint32_t at = t->slots[slot_at].first + t->slots[slot_at].nargs++, id = use_id(p, op->args) + at;
+    use *u = op->args + at;
+    move_args(op, u, u + 1, id + 1, t->nargs - at);
+    for (uint32_t i = slot_at + 1; i < nslots; i++) t->slots[i].first++;
+    t->nargs++;
+    t->ninput_args += !output;
+    *u = use_make(v, pool_id(&p->ops, op, sizeof *op), output);
     op_changed(op);
-    if (op->block) use_link(op->program, u, use_id(op->program, u));
+    if (op->block) use_link(p, u, id);
+    return NULL;
+}
+
+static bool same_slots(const slot_table *a, const slot_table *b) {
+    return a->ninputs == b->ninputs && a->noutputs == b->noutputs && a->nargs == b->nargs &&
+           memcmp(a->slots, b->slots, count_slots(a) * sizeof(slot)) == 0;
+}
+
+weft_status op_set_slots(weft_op *op, const slot_table *slots) {
+    weft_program *p = op->program;
+    uint32_t id;
+    const slot_table **known = &p->known_slots[(op->type->id * 31 + slots->nargs) % PROGRAM_KNOWN_SLOTS];
+    if (!*known || !same_slots(*known, slots)) {
+        const slot_table *copy = arena_copy(&p->arena, slots, table_nbytes(count_slots(slots)));
+        if (!copy) return base_out_of_memory();
+        *known = copy;
+    }
+    if (slots->nargs && !(op->args = pool_take(&p->uses, slots->nargs, &id))) return base_out_of_memory();
+    op->slots = *known;
+    op->slot_capacity = 0;
+    op->arg_capacity = slots->nargs;
     return NULL;
 }
 
 const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) {
-    const slot_list *list = output ? &op->outputs : &op->inputs;
-    for (size_t i = 0; i < list->count; i++)
-        if (name_is(list->slots[i].name, slot_name)) return &list->slots[i];
+    const slot *end = op_slot(op, output, op_nslots(op, output));
+    for (const slot *s = op_slot(op, output, 0); s < end; s++)
+        if (name_is(s->name, slot_name)) return s;
     return NULL;
 }
 
 weft_var *op_find_var(const weft_op *op, text name_text) {
     for (int output = 1; output >= 0; output--) {
         FOR_EACH_ARG(op, output, u) {
-            const name *n = u->var->name;
+            weft_var *v = use_var(op->program, u);
+            const name *n = v->name;
             if (n->nbytes == name_text.nbytes && memcmp(n->bytes, name_text.bytes, name_text.nbytes) == 0)
-                return u->var->block ? u->var : NULL;
+                return v->block ? v : NULL;
         }
     }
     return block_find_text(op->block, name_text.bytes, name_text.nbytes);
@@ -100,16 +164,17 @@ static weft_status forget_node(weft_op *op);
 
 static weft_status add_arg(weft_op *op, bool output, const char *slot_name, weft_var *var) {
     TRY(forget_node(op));
-    slot_list *list = side(op, output);
-    size_t at = 0;
-    while (at < list->count && strcmp(list->slots[at].name->bytes, slot_name) < 0) at++;
-    slot *s = (slot *)op_find_slot(op, output, slot_name);
-    if (!s) {
+    uint32_t index = 0, count = op_nslots(op, output);
+    const slot *s = op_find_slot(op, output, slot_name);
+    if (s) {
+        index = (uint32_t)(s - op_slot(op, output, 0));
+    } else {
         const name *n;
         TRY(program_name(op->program, slot_name, strlen(slot_name), &n));
-        TRY(insert_slot(op, output, at, n, &s));
+        while (index < count && strcmp(op_slot(op, output, index)->name->bytes, slot_name) < 0) index++;
+        TRY(insert_slot(op, output, index, n));
     }
-    return var ? op_append_arg(op, output, s, var) : NULL;
+    return var ? op_append_arg(op, output, index, var) : NULL;
 }
 
 weft_status weft_op_add_input(weft_op *op, const char *slot_name, weft_var *var) {
@@ -121,9 +186,9 @@ weft_status weft_op_add_output(weft_op *op, const char *slot_name, weft_var *var
 }
 
 void use_rename(use *u, weft_var *to) {
-    weft_op *op = use_op(u);
-    weft_program *p = op->program;
-    uint32_t id = u->prev ? use_at(p, u->prev)->next : u->var->first_use; /* while it is in a list */
+    weft_program *p = to->program;
+    weft_op *op = use_op(p, u);
+    uint32_t id = use_id(p, u);
     if (op->block) use_unlink(p, u);
     *u = use_make(to, u->op, u->is_output);
     op_changed(op);
@@ -132,7 +197,7 @@ void use_rename(use *u, weft_var *to) {
 
 static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var *to) {
     FOR_EACH_ARG(op, output, u) {
-        if (u->var == from) use_rename(u, to);
+        if (u->var_id == from->id) use_rename(u, to);
     }
 }
 
@@ -145,7 +210,7 @@ void weft_op_rename_output(weft_op *op, const weft_var *from, weft_var *to) {
 
 static weft_var *arg_at(const weft_op *op, bool output, const char *slot_name, size_t index) {
     const slot *s = op_find_slot(op, output, slot_name);
-    return s && index < s->nargs ? s->args[index].var : NULL;
+    return s && index < s->nargs ? slot_var(op, s, index) : NULL;
 }
 
 static size_t count_args(const weft_op *op, bool output, const char *slot_name) {
@@ -272,20 +337,17 @@ void op_share_attrs(weft_op *op, weft_op *from) {
     op->attr_capacity = 0;
 }
 
-static weft_status slots_like(const slot_list *pattern, bool output, weft_var *var, weft_op *op) {
-    for (size_t i = 0; i < pattern->count; i++) {
-        slot *s;
-        TRY(op_append_slot(op, output, pattern->slots[i].name, &s));
-        for (size_t k = 0; k < pattern->slots[i].nargs; k++) TRY(op_append_arg(op, output, s, var));
-    }
-    return NULL;
-}
-
 weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out) {
+    weft_program *p = pattern->program;
+    uint32_t nargs = pattern->slots->nargs, id;
     weft_op *op;
-    TRY(op_create(pattern->program, pattern->type, &op));
-    TRY(slots_like(&pattern->inputs, false, var, op));
-    TRY(slots_like(&pattern->outputs, true, var, op));
+    TRY(op_create(p, pattern->type, &op));
+    if (nargs && !(op->args = pool_take(&p->uses, nargs, &id))) return base_out_of_memory();
+    op->slots = pattern->slots;
+    pattern->slot_capacity = 0;
+    op->arg_capacity = nargs;
+    uint32_t op_id = pool_id(&p->ops, op, sizeof *op);
+    for (uint32_t i = 0; i < nargs; i++) op->args[i] = use_make(var, op_id, i >= op->slots->ninput_args);
     op_share_attrs(op, pattern);
     *out = op;
     return NULL;

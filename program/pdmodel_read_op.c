@@ -177,10 +177,10 @@ static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryDat
     return block_resolve(b, n, out);
 }
 
-static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, slot *s,
+static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, uint32_t s,
                              const Weft__Wire__OpDesc__Var *desc) {
     TRY(form_charge(r->program, r->budget, pool_growth(&r->program->uses, desc->n_arguments)));
-    TRY(op_reserve_args(op, s, desc->n_arguments));
+    TRY(op_reserve_args(op, desc->n_arguments));
     for (size_t i = 0; i < desc->n_arguments; i++) {
         weft_var *v;
         TRY(find_arg(r, b, desc->arguments[i], &v));
@@ -191,12 +191,10 @@ static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool
 
 static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, size_t count,
                               Weft__Wire__OpDesc__Var *const *descs) {
-    slot_list *list = output ? &op->outputs : &op->inputs;
-    TRY(pdmodel_array(r, count, sizeof *list->slots, &list->slots));
-    list->capacity = (uint32_t)count;
+    TRY(form_charge(r->program, r->budget, count * sizeof(slot)));
     for (size_t i = 0; i < count; i++) {
         const name *n;
-        slot *s;
+        uint32_t s;
         TRY(pdmodel_name(r, descs[i]->parameter, &n));
         if (descs[i]->base.n_unknown_fields)
             return weft_status_create(WEFT_UNSUPPORTED, r->program->place,

@@ -12,7 +12,7 @@
 
 /* A plain op's parts. */
 typedef struct op_parts {
-    size_t nslots[2], nargs; /* inputs, outputs */
+    size_t nslots[2], nargs[2]; /* inputs, outputs */
     wire_field type, is_target;
     bool has_type, has_is_target;
     pdmodel_attrs attrs;
@@ -32,7 +32,7 @@ static bool scan_op_field(const wire_cursor *c, const wire_field *f, op_parts *p
     case OP_INPUTS:
     case OP_OUTPUTS:
         parts->nslots[f->number == OP_OUTPUTS]++;
-        return f->type == WIRE_BYTES && scan_slot(wire_inside(c, f), &parts->nargs);
+        return f->type == WIRE_BYTES && scan_slot(wire_inside(c, f), &parts->nargs[f->number == OP_OUTPUTS]);
     case OP_TYPE:
         if (parts->has_type) return false;
         parts->type = *f;
@@ -59,50 +59,60 @@ static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *
     return block_resolve(b, n, out);
 }
 
-/* Memory of an op's slots and arguments. */
-typedef struct op_memory {
+/* Where the next slot and the next argument go, for inputs and outputs. */
+typedef struct op_places {
     slot *slots[2];
-    use *uses;
-    uint32_t op_id;
-} op_memory;
+    uint32_t args[2];
+} op_places;
 
-static weft_status take_memory(pdmodel_reader *r, const op_parts *parts, const weft_op *op, op_memory *out) {
-    weft_program *p = r->program;
-    uint32_t id;
-    TRY(pdmodel_array(r, (size_t)parts->nslots[0] + parts->nslots[1], sizeof(slot), &out->slots[0]));
-    out->slots[1] = out->slots[0] + parts->nslots[0];
-    TRY(form_charge(p, r->budget, pool_growth(&p->uses, parts->nargs)));
-    if (parts->nargs && !(out->uses = pool_take(&p->uses, parts->nargs, &id))) return base_out_of_memory();
-    out->op_id = pool_id(&p->ops, op, sizeof *op);
+/* Names of slots and numbers of arguments. */
+static weft_status read_table(pdmodel_reader *r, wire_cursor c, const op_parts *parts, slot_table **out) {
+    size_t nslots = parts->nslots[0] + parts->nslots[1], nbytes = sizeof(slot_table) + nslots * sizeof(slot);
+    TRY(form_charge(r->program, r->budget, nbytes));
+    slot_table *t = bump_alloc(&r->bump, nbytes);
+    wire_field f;
+    if (!t) return base_out_of_memory();
+    *t = (slot_table){.ninputs = (uint32_t)parts->nslots[0],
+                      .noutputs = (uint32_t)parts->nslots[1],
+                      .ninput_args = (uint32_t)parts->nargs[0],
+                      .nargs = (uint32_t)(parts->nargs[0] + parts->nargs[1])};
+    op_places next = {{t->slots, t->slots + t->ninputs}, {0, t->ninput_args}};
+    while (wire_take(&c, &f)) {
+        if (f.number != OP_INPUTS && f.number != OP_OUTPUTS) continue;
+        bool output = f.number == OP_OUTPUTS;
+        slot *s = next.slots[output]++;
+        wire_cursor inside = wire_inside(&c, &f);
+        size_t nargs = 0;
+        scan_slot(inside, &nargs);
+        if (wire_take(&inside, &f)) TRY(pdmodel_name(r, wire_data(&f), &s->name));
+        s->first = next.args[output];
+        s->nargs = (uint32_t)nargs;
+        next.args[output] += s->nargs;
+    }
+    *out = t;
     return NULL;
 }
 
-static weft_status read_slot(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, wire_cursor c, op_memory *m) {
-    slot *s = m->slots[output]++;
-    slot_list *list = output ? &op->outputs : &op->inputs;
+static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, wire_cursor c) {
+    use *next[2] = {op_args(op, false), op_args(op, true)};
+    uint32_t op_id = pool_id(&r->program->ops, op, sizeof *op);
     wire_field f;
-    if (list->count++ == 0) list->slots = s;
-    list->capacity = list->count;
-    if (wire_take(&c, &f)) TRY(pdmodel_name(r, wire_data(&f), &s->name));
-    for (s->args = m->uses; wire_take(&c, &f); s->capacity = ++s->nargs) {
-        weft_var *v;
-        TRY(find_var(r, b, &f, &v));
-        *m->uses++ = use_make(v, m->op_id, output);
+    while (wire_take(&c, &f)) {
+        if (f.number != OP_INPUTS && f.number != OP_OUTPUTS) continue;
+        bool output = f.number == OP_OUTPUTS;
+        wire_cursor inside = wire_inside(&c, &f);
+        for (wire_take(&inside, &f); wire_take(&inside, &f);) {
+            weft_var *v;
+            TRY(find_var(r, b, &f, &v));
+            *next[output]++ = use_make(v, op_id, output);
+        }
     }
     return NULL;
 }
 
-static weft_status read_slots(pdmodel_reader *r, weft_block *b, weft_op *op, wire_cursor c, op_memory *m) {
-    wire_field f;
-    while (wire_take(&c, &f))
-        if (f.number == OP_INPUTS || f.number == OP_OUTPUTS)
-            TRY(read_slot(r, b, op, f.number == OP_OUTPUTS, wire_inside(&c, &f), m));
-    return NULL;
-}
-
 weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done) {
-    op_parts parts = {.nargs = 0};
-    op_memory memory = {.uses = NULL};
+    op_parts parts = {.has_type = false};
+    slot_table *slots = NULL;
     const name *type;
     weft_op *op;
     *out_done = false;
@@ -114,12 +124,14 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     TRY(pdmodel_name(r, wire_data(&parts.type), &type));
     TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
-    TRY(take_memory(r, &parts, op, &memory));
+    TRY(read_table(r, *c, &parts, &slots));
+    TRY(form_charge(r->program, r->budget, pool_growth(&r->program->uses, slots->nargs)));
+    TRY(op_set_slots(op, slots));
     op->attrs = attrs.items; /* capacity 0: shared */
     op->nattrs = attrs.count;
     op->has_is_target = parts.has_is_target;
     op->is_target = parts.has_is_target && parts.is_target.value != 0;
-    TRY(read_slots(r, b, op, *c, &memory));
+    TRY(read_args(r, b, op, *c));
     weft_block_insert_before(b, NULL, op);
     *out_done = true;
     return NULL;

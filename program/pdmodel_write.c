@@ -90,13 +90,14 @@ static void put_attr(buffer *out, const weft_attr *a) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static void put_slots(buffer *out, uint32_t number, const slot_list *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        const slot *s = &list->slots[i];
+static void put_slots(buffer *out, uint32_t number, const weft_op *op) {
+    bool output = number == OP_OUTPUTS;
+    for (uint32_t i = 0; i < op_nslots(op, output); i++) {
+        const slot *s = op_slot(op, output, i);
         size_t start = wire_begin(out, number);
         wire_put_bytes(out, SLOT_PARAMETER, s->name->bytes, s->name->nbytes);
         for (size_t k = 0; k < s->nargs; k++) {
-            const name *n = s->args[k].var->name;
+            const name *n = slot_var(op, s, k)->name;
             wire_put_bytes(out, SLOT_ARGUMENTS, n->bytes, n->nbytes);
         }
         wire_end(out, start);
@@ -108,7 +109,7 @@ enum { AHEAD_VARS = 8, AHEAD_NAMES = 4 };
 
 static void ask_for_names(const weft_op *op) {
     for (int output = 0; op && output < 2; output++) {
-        FOR_EACH_ARG(op, output, u) base_prefetch(u->var->name);
+        FOR_EACH_ARG(op, output, u) base_prefetch(use_var(op->program, u)->name);
     }
 }
 
@@ -123,8 +124,8 @@ static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     bool is_known = entry && entry->list == op->attrs && entry->at >= out->nflushed;
     enum { usual_length_nbytes = 2 };
     size_t start = wire_begin_room(out, BLOCK_OPS, usual_length_nbytes);
-    put_slots(out, OP_INPUTS, &op->inputs);
-    put_slots(out, OP_OUTPUTS, &op->outputs);
+    put_slots(out, OP_INPUTS, op);
+    put_slots(out, OP_OUTPUTS, op);
     wire_put_bytes(out, OP_TYPE, op->type->bytes, op->type->nbytes);
     size_t from = out->nbytes;
     if (is_known)

@@ -59,6 +59,12 @@ void *pool_take(id_pool *p, size_t count, uint32_t *out_id) {
     return items;
 }
 
+bool pool_extend(id_pool *p, uint32_t id, size_t count, size_t more) {
+    if (id + count != p->next || more > p->end - p->next) return false;
+    p->next += (uint32_t)more;
+    return true;
+}
+
 size_t pool_chunk_of(const id_pool *p, const void *item) {
     size_t c = pool_chunk(p->next - 1);
     for (; c > 0; c--) {

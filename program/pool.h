@@ -6,7 +6,12 @@
 
 /* Ids with the same highest bit lie in four chunks: no chunk is more than a quarter of those before it. Ids below the
  * first chunk are not used; 0 names nothing. */
-enum { POOL_FIRST_BIT = 6, POOL_END_BIT = 31, POOL_NCHUNKS = 4 * (POOL_END_BIT - POOL_FIRST_BIT) };
+enum {
+    POOL_FIRST_BIT = 6,
+    POOL_END_BIT = 31,
+    POOL_NCHUNKS = 4 * (POOL_END_BIT - POOL_FIRST_BIT),
+    POOL_FIRST = 1 << POOL_FIRST_BIT /* the first id; items that are taken one by one have ids without gaps */
+};
 
 typedef struct id_pool {
     const weft_allocator *allocator;
@@ -20,6 +25,9 @@ void pool_init(id_pool *p, const weft_allocator *allocator, size_t item_nbytes);
 void pool_fini(id_pool *p);
 /* `count` items side by side, not cleared; NULL: out of memory, or of ids. The first one's id goes to *out_id. */
 void *pool_take(id_pool *p, size_t count, uint32_t *out_id);
+/* Lets the items [id, id + count) have `more` behind them, if these were the last ones taken and their chunk has room.
+ */
+bool pool_extend(id_pool *p, uint32_t id, size_t count, size_t more);
 /* The bytes that pool_take would ask the allocator for. */
 size_t pool_growth(const id_pool *p, size_t count);
 /* The chunk of an item of the pool; the later it was taken, the sooner it is found. */

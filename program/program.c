@@ -12,8 +12,8 @@ weft_status weft_program_create(weft_context *context, weft_program **out_progra
     if (!p) return base_out_of_memory();
     *p = (weft_program){.context = context, .rank = -1, .place = "program"};
     arena_init(&p->arena, &context->allocator);
-    arena_init(&p->var_arena, &context->allocator);
     pool_init(&p->ops, &context->allocator, sizeof(weft_op));
+    pool_init(&p->vars, &context->allocator, sizeof(weft_var));
     pool_init(&p->uses, &context->allocator, sizeof(use));
     interner_init(&p->names, &p->arena);
     weft_block *b;
@@ -31,7 +31,7 @@ void weft_program_destroy(weft_program *program) {
     weft_context *context = program->context;
     pool_fini(&program->uses);
     pool_fini(&program->ops);
-    arena_fini(&program->var_arena);
+    pool_fini(&program->vars);
     arena_fini(&program->arena);
     base_free(&context->allocator, program, sizeof *program);
 }

@@ -165,7 +165,7 @@ static void put_vars(writer *w, weft_var *const *by_name) {
     const weft_program *p = w->program;
     const char *comma = "";
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i];
+        const weft_var *v = program_var(p, i);
         if (by_name[v->name->id] != v || (!v->dist && !v->dist_is_null)) continue;
         start_line(w, comma);
         comma = ",";

@@ -10,11 +10,11 @@ static inline uint32_t use_id(const weft_program *p, const use *u) {
 
 /* An argument that is in no list yet. */
 static inline use use_make(weft_var *v, uint32_t op_id, bool is_output) {
-    return (use){.var = v, .op = op_id, .var_id = v->id & PROGRAM_MAX_VARS, .is_output = is_output};
+    return (use){.op = op_id, .var_id = v->id & PROGRAM_MAX_VARS, .is_output = is_output};
 }
 
 static inline void use_link(weft_program *p, use *u, uint32_t id) {
-    weft_var *v = u->var;
+    weft_var *v = use_var(p, u);
     u->prev = v->last_use;
     u->next = 0;
     *(v->last_use ? &use_at(p, v->last_use)->next : &v->first_use) = id;
@@ -24,7 +24,7 @@ static inline void use_link(weft_program *p, use *u, uint32_t id) {
 
 /* The ends of the list of `u`, or its neighbours, take `next_of_prev` and `prev_of_next` for it. */
 static inline void use_set_neighbours(weft_program *p, const use *u, uint32_t next_of_prev, uint32_t prev_of_next) {
-    weft_var *v = u->var;
+    weft_var *v = use_var(p, u);
     *(u->prev ? &use_at(p, u->prev)->next : &v->first_use) = next_of_prev;
     *(u->next ? &use_at(p, u->next)->prev : &v->last_use) = prev_of_next;
 }
@@ -32,7 +32,7 @@ static inline void use_set_neighbours(weft_program *p, const use *u, uint32_t ne
 static inline void use_unlink(weft_program *p, use *u) {
     use_set_neighbours(p, u, u->next, u->prev);
     u->prev = u->next = 0;
-    u->var->nuses--;
+    use_var(p, u)->nuses--;
 }
 
 #endif

@@ -210,23 +210,24 @@ static bool uses_undeclared(const weft_program *p) {
     return false;
 }
 
-static bool is_repeated_slot(verifier *v, const slot_list *list, size_t at) {
-    uint32_t first = (uint32_t)at;
-    if (list->count > SHORT_LIST) return seen(v, list->slots[at].name, &first);
-    for (size_t i = 0; i < at; i++)
-        if (list->slots[i].name == list->slots[at].name) return true;
+static bool is_repeated_slot(verifier *v, bool output, uint32_t at) {
+    const slot *slots = op_slot(v->op, output, 0);
+    uint32_t first = at;
+    if (op_nslots(v->op, output) > SHORT_LIST) return seen(v, slots[at].name, &first);
+    for (uint32_t i = 0; i < at; i++)
+        if (slots[i].name == slots[at].name) return true;
     return false;
 }
 
 static weft_status check_slots(verifier *v, bool output) {
-    const slot_list *list = output ? &v->op->outputs : &v->op->inputs;
     const char *side = output ? "output" : "input";
-    TRY(begin_list(v, list->count));
-    for (size_t i = 0; i < list->count; i++) {
-        const slot *s = &list->slots[i];
-        if (is_repeated_slot(v, list, i)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
+    uint32_t nslots = op_nslots(v->op, output);
+    TRY(begin_list(v, nslots));
+    for (uint32_t i = 0; i < nslots; i++) {
+        const slot *s = op_slot(v->op, output, i);
+        if (is_repeated_slot(v, output, i)) problem(v, "%s slot \"%s\" is there twice", side, s->name->bytes);
         for (size_t k = 0; v->any_undeclared && k < s->nargs; k++) {
-            const weft_var *var = s->args[k].var;
+            const weft_var *var = slot_var(v->op, s, k);
             if (is_undeclared(var))
                 problem(v, "%s \"%s\" of slot \"%s\" is not declared", side, var->name->bytes, s->name->bytes);
         }

@@ -296,11 +296,11 @@ static weft_status resolve_late_names(weft_program *p) {
         FOR_EACH_OP(op, b) {
             for (int output = 0; output < 2; output++) {
                 FOR_EACH_ARG(op, output, u) {
-                    weft_var *v = u->var->block ? NULL : block_find(b, u->var->name);
+                    weft_var *v = use_var(op->program, u)->block ? NULL : block_find(b, use_var(op->program, u)->name);
                     if (v && output)
-                        weft_op_rename_output(op, u->var, v);
+                        weft_op_rename_output(op, use_var(op->program, u), v);
                     else if (v)
-                        weft_op_rename_input(op, u->var, v);
+                        weft_op_rename_input(op, use_var(op->program, u), v);
                 }
             }
         }

@@ -97,14 +97,17 @@ weft_status yaml_get_var(yaml_reader *r, weft_block *b, const yaml_node *key, co
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool output, slot *s, const yaml_node *node) {
+static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool output, const name *slot_name,
+                            const yaml_node *node) {
     bool is_list = node->kind == NODE_SEQUENCE && !node->tag;
     if (!is_list && node->kind != NODE_SCALAR)
-        YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", s->name->bytes);
+        YAML_FAIL(r, node, "slot \"%s\": expected a list of variables", slot_name->bytes);
     yaml_node *only = (yaml_node *)node, **items = is_list ? node->items : &only;
     size_t count = is_list ? node->count : 1;
     TRY(form_charge(r->program, r->budget, r->item.total_nbytes + count * sizeof(use)));
-    TRY(op_reserve_args(op, s, count));
+    uint32_t s;
+    TRY(op_append_slot(op, output, slot_name, &s));
+    TRY(op_reserve_args(op, count));
     for (size_t i = 0; i < count; i++) {
         const name *n;
         weft_var *v;
@@ -116,25 +119,20 @@ static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool out
 }
 
 static weft_status get_slots(yaml_reader *r, weft_block *b, weft_op *op, bool output, const yaml_node *node) {
-    slot_list *list = output ? &op->outputs : &op->inputs;
     yaml_node **items;
     size_t count;
     TRY(yaml_pairs(r, node, "slots", &items, &count));
-    TRY(yaml_array(r, count, sizeof *list->slots, &list->slots));
-    list->capacity = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         const name *n;
-        slot *s;
         TRY(yaml_get_name(r, items[2 * i], &n));
-        TRY(op_append_slot(op, output, n, &s));
-        TRY(get_args(r, b, op, output, s, items[2 * i + 1]));
+        TRY(get_args(r, b, op, output, n, items[2 * i + 1]));
     }
     return NULL;
 }
 
 static weft_status get_op_member(yaml_reader *r, weft_block *b, weft_op *op, const yaml_node *key,
                                  const yaml_node *node) {
-    if (yaml_is(key, "in") && op->inputs.slots == NULL) return get_slots(r, b, op, false, node);
+    if (yaml_is(key, "in") && op_nslots(op, false) == 0) return get_slots(r, b, op, false, node);
     if (yaml_is(key, "out")) return get_slots(r, b, op, true, node);
     if (yaml_is(key, "target")) {
         bool target;

@@ -193,19 +193,21 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static void put_slots(yaml_writer *w, const slot_list *list) {
+static void put_slots(yaml_writer *w, const weft_op *op, bool output) {
+    uint32_t nslots = op_nslots(op, output);
     bool repeats = false;
     yaml_new_list(w);
-    for (size_t i = 0; i < list->count; i++) repeats = yaml_seen(w, list->slots[i].name) || repeats;
+    for (uint32_t i = 0; i < nslots; i++) repeats = yaml_seen(w, op_slot(op, output, i)->name) || repeats;
     buffer_text(w->out, repeats ? "[{" : "{");
-    for (size_t i = 0; i < list->count; i++) {
-        const slot *s = &list->slots[i];
+    for (uint32_t i = 0; i < nslots; i++) {
+        const slot *s = op_slot(op, output, i);
         if (i) buffer_text(w->out, repeats ? "}, {" : ", ");
         yaml_put_key(w->out, s->name);
         buffer_text(w->out, "[");
         for (size_t k = 0; k < s->nargs; k++) {
             buffer_text(w->out, k ? ", " : "");
-            yaml_put_string(w->out, s->args[k].var->name->bytes, s->args[k].var->name->nbytes);
+            const name *n = slot_var(op, s, k)->name;
+            yaml_put_string(w->out, n->bytes, n->nbytes);
         }
         buffer_text(w->out, "]");
     }
@@ -222,16 +224,16 @@ static void put_type_and_inputs(yaml_writer *w, const weft_op *op) {
     } else {
         yaml_put_key(w->out, op->type);
     }
-    put_slots(w, &op->inputs);
+    put_slots(w, op, false);
 }
 
 void yaml_put_op(yaml_writer *w, const weft_op *op) {
     bool first = false;
     buffer_text(w->out, "{");
     put_type_and_inputs(w, op);
-    if (op->outputs.count) {
+    if (op_nslots(op, true)) {
         put_member(w->out, &first, "out");
-        put_slots(w, &op->outputs);
+        put_slots(w, op, true);
     }
     if (op->nattrs) {
         put_member(w->out, &first, "attrs");

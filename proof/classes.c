@@ -56,12 +56,12 @@ static bool is_root(const weft_program *p, const weft_op *op, int64_t rank) {
 static void mix_op(contents *d, const weft_op *op) {
     mix_bytes(&d->flow, op->type->bytes, op->type->nbytes);
     for (int side = 0; side < 2; side++) {
-        const slot_list *slots = side ? &op->outputs : &op->inputs;
-        mix(&d->flow, slots->count);
-        for (uint32_t s = 0; s < slots->count; s++) {
-            mix_bytes(&d->flow, slots->slots[s].name->bytes, slots->slots[s].name->nbytes);
-            mix(&d->flow, slots->slots[s].nargs);
-            for (uint32_t i = 0; i < slots->slots[s].nargs; i++) mix(&d->flow, slots->slots[s].args[i].var_id);
+        mix(&d->flow, op_nslots(op, side));
+        for (uint32_t i = 0; i < op_nslots(op, side); i++) {
+            const slot *s = op_slot(op, side, i);
+            mix_bytes(&d->flow, s->name->bytes, s->name->nbytes);
+            mix(&d->flow, s->nargs);
+            for (uint32_t k = 0; k < s->nargs; k++) mix(&d->flow, slot_args(op, s)[k].var_id);
         }
     }
     for (uint32_t i = 0; i < op->nattrs; i++)
@@ -97,7 +97,7 @@ static void mix_world(mixture *d, const weft_program *p, int64_t rank) {
 static contents contents_of(const weft_program *p, int64_t rank, mixture *names) {
     contents d = {{1, 2}, {1, 2}, {1, 2}};
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i];
+        const weft_var *v = program_var(p, i);
         mixture of_name = mixture_of_text(v->name->bytes, v->name->nbytes);
         if (names) names[i] = of_name;
         mix_three(&d.all, of_name.a, of_name.b, (uint64_t)(uint32_t)v->kind << 32 | (uint32_t)v->dtype);

@@ -25,7 +25,8 @@ static bool moves_bytes(const weft_op *op) {
 }
 
 static const weft_op *first_use(const weft_var *v, bool is_output) {
-    FOR_EACH_USE(u, v) if (u->is_output == is_output && moves_bytes(use_op(u))) return use_op(u);
+    FOR_EACH_USE(u, v)
+    if (u->is_output == is_output && moves_bytes(use_op(v->program, u))) return use_op(v->program, u);
     return NULL;
 }
 
@@ -85,7 +86,7 @@ static weft_status tell(ownership *o, uint32_t class, const weft_var *v, const w
 static weft_status check_class(ownership *o, uint32_t class) {
     const weft_program *p = o->programs[class].program;
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i];
+        const weft_var *v = program_var(p, i);
         if (!v->persistable || first_use(v, true)) continue;
         const name *n = interner_find(&o->names, v->name->bytes, v->name->nbytes);
         const weft_op *reader = n ? first_use(v, false) : NULL;

@@ -88,7 +88,7 @@ static const sharing *parts_of(const flow *f, uint32_t id) {
 
 static bool is_written(const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        weft_op *op = use_op(u);
+        weft_op *op = use_op(v->program, u);
         if (u->is_output && op->block && !op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return true;
     }
     return false;
@@ -108,7 +108,7 @@ static axes start_value(const flow *f, const weft_var *v) {
 static axes get_alone(flow *f, uint32_t id) {
     var_state *v = &f->vars[id];
     if (v->known == UNKNOWN) {
-        v->differs = start_value(f, f->program->all_vars[id]);
+        v->differs = start_value(f, program_var(f->program, id));
         v->known = AT_START;
     }
     return v->differs;
@@ -140,10 +140,10 @@ static void put(flow *f, uint32_t id, axes differs) {
 static axes inputs_of(flow *f, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     axes found = 0;
-    for (uint32_t k = 0; k < op->inputs.count; k++) {
-        const slot *s = &op->inputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *s = op_slot(op, false, k);
         if (bind_wants_type_only(schema, s)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, s->args[i].var_id);
+        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, slot_args(op, s)[i].var_id);
     }
     return found;
 }
@@ -174,9 +174,8 @@ static axes ring_axes_of(const flow *f, const weft_op *op) {
 
 /* The members of a fused buffer that an op reads and writes, such as a reduce: what goes on in one stays in it. */
 static const sharing *works_in_parts(const flow *f, const weft_op *op) {
-    const slot *out = op->outputs.slots;
-    if (op->outputs.count != 1 || !out->nargs) return NULL;
-    const sharing *of = parts_of(f, out->args[0].var_id);
+    if (op_nslots(op, true) != 1 || !op_nargs(op, true)) return NULL;
+    const sharing *of = parts_of(f, op_args(op, true)->var_id);
     return of && op_x(op) && op_x(op) == op_out(op) ? of : NULL;
 }
 
@@ -188,11 +187,13 @@ static void write_parts(flow *f, const weft_op *op, const sharing *of) {
 
 static void write_outputs(flow *f, weft_op *op, axes differs) {
     bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
+    bool has_softmax = op_is(op, "c_softmax_with_cross_entropy");
+    const slot *softmax = has_softmax ? op_find_slot(op, true, "Softmax") : NULL;
     FOR_EACH_ARG(op, true, u) {
         axes of_it = differs;
-        if (feeds && u->var->dist && u->var->dist->mesh && f->grid.mesh) of_it = axes_of_shards(&f->grid, u->var->dist);
-        if (unknown) of_it = axes_of_shards(&f->grid, u->var->dist);
-        if (op_is(op, "c_softmax_with_cross_entropy") && name_is(op->outputs.slots[u_s].name, "Softmax"))
+        const placement *where = feeds || unknown ? use_var(op->program, u)->dist : NULL;
+        if (unknown || (where && where->mesh && f->grid.mesh)) of_it = axes_of_shards(&f->grid, where);
+        if (softmax && (uint32_t)(u - slot_args(op, softmax)) < softmax->nargs)
             of_it |= axes_of_ring(&f->grid, op_ring(op)); /* the rank's classes */
         put(f, u->var_id, of_it);
     }
@@ -212,7 +213,7 @@ static weft_status share_names(flow *f, const weft_op *op) {
     if (!fused) return NULL;
     uint32_t n = outputs ? outputs->nargs : 0, *parts = ARENA_ARRAY(f->arena, uint32_t, n + 1);
     if (!parts) return base_out_of_memory();
-    for (uint32_t i = 0; i < n; i++) parts[i] = outputs->args[i].var_id;
+    for (uint32_t i = 0; i < n; i++) parts[i] = slot_args(op, outputs)[i].var_id;
     return name_parts(f, fused->id, parts, n);
 }
 
@@ -224,10 +225,10 @@ static weft_status share_views(flow *f, weft_op *op) {
         const slot *out = op_find_slot(op, true, schema->outputs[k].name);
         const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
         for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
-            uint32_t shown = shown_by(f, in->args[i].var_id);
+            uint32_t shown = shown_by(f, slot_args(op, in)[i].var_id);
             sharing *s;
-            if (shown == out->args[i].var_id) continue;
-            TRY(share(f, out->args[i].var_id, &s));
+            if (shown == slot_args(op, out)[i].var_id) continue;
+            TRY(share(f, slot_args(op, out)[i].var_id, &s));
             s->alias_of = shown + 1;
         }
     }
@@ -300,14 +301,14 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
     bool scaling = op_is(op, "update_loss_scaling");
     if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
     axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;
-    for (uint32_t k = 0; k < op->inputs.count; k++) {
-        const slot *s = &op->inputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *s = op_slot(op, false, k);
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
         for (uint32_t i = 0; counts && i < s->nargs; i++) {
-            axes differ = get(f, s->args[i].var_id) & ~may;
+            axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
-            if (s->args[i].var->persistable) differ &= ~axes_of_shards(&f->grid, s->args[i].var->dist);
-            if (differ) TRY(tell(f, op, index, s->args[i].var, differ));
+            if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
+            if (differ) TRY(tell(f, op, index, slot_var(op, s, i), differ));
         }
     }
     axes differ = f->guard & ~may;
@@ -327,7 +328,7 @@ static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, i
     axes outer = f->guard;
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, condition->args[i].var_id);
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, slot_args(op, condition)[i].var_id);
     TRY(sweep_block(f, f->program->blocks[body->u.i], index, depth + 1));
     f->guard = outer;
     return NULL;

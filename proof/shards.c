@@ -52,7 +52,7 @@ static weft_status tell(const proof_schedule *s, const proof_collective *c, cons
 weft_status check_shards(const proof_schedule *s, int64_t rank, weft_findings *f) {
     bool any = false;
     if (!s->program->nmeshes) return NULL;
-    for (size_t i = 0; i < s->program->nall_vars && !any; i++) any = is_sharded(s->program->all_vars[i]);
+    for (size_t i = 0; i < s->program->nall_vars && !any; i++) any = is_sharded(program_var(s->program, i));
     if (!any) return NULL;
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];

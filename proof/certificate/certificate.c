@@ -63,7 +63,7 @@ static weft_status begin(cert_checker *c, const weft_program *before, const weft
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnew; i++) c->wait_of[i] = CERT_NONE;
     for (uint32_t i = 0, base; i < before->nall_vars; i++)
-        TRY(cert_new_base(c, CERT_NONE, before->all_vars[i]->name->bytes, &base));
+        TRY(cert_new_base(c, CERT_NONE, program_var(before, i)->name->bytes, &base));
     return NULL;
 }
 

@@ -217,11 +217,6 @@ WEFT_MUST_USE weft_status cert_bind_view(cert_world *w, weft_var *x, weft_var *o
 
 /* --- comparing (compare.c) ---------------------------------------------------------------------------------------- */
 
-static inline size_t cert_count_args(const slot_list *list) {
-    size_t n = 0;
-    for (size_t i = 0; i < list->count; i++) n += list->slots[i].nargs;
-    return n;
-}
 /* The op at `at` has the attrs, or the slots, of op k before; but for attrs that a claim allows to change. */
 WEFT_MUST_USE weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
 WEFT_MUST_USE weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);

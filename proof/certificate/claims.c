@@ -168,10 +168,11 @@ static weft_status check_slices(cert_checker *c, group g, bool *sliced) {
     for (size_t i = 0; i < g.count; i++) {
         const cert_claim *claim = &g.claims[i];
         int64_t offset, nbytes;
-        if (strcmp(claim->buffer, fused->name->bytes) != 0 || strcmp(claim->var, out->args[i].var->name->bytes) != 0)
+        if (strcmp(claim->buffer, fused->name->bytes) != 0 ||
+            strcmp(claim->var, slot_var(op, out, i)->name->bytes) != 0)
             return cert_refuse(c, "%s: claimed slice %zu is \"%s\" in \"%s\", found \"%s\" in \"%s\"",
-                               cert_op_words(c, op, at), i, claim->var, claim->buffer, out->args[i].var->name->bytes,
-                               fused->name->bytes);
+                               cert_op_words(c, op, at), i, claim->var, claim->buffer,
+                               slot_var(op, out, i)->name->bytes, fused->name->bytes);
         if (!cert_slice(op, &cursor, &offset, &nbytes) || offset != claim->offset || nbytes != claim->nbytes)
             return cert_refuse(c, "%s: \"%s\" is claimed to be bytes %lld to %lld of \"%s\", found %lld to %lld",
                                cert_op_words(c, op, at), claim->var, (long long)claim->offset,
@@ -185,14 +186,14 @@ static weft_status check_slices(cert_checker *c, group g, bool *sliced) {
 /* What the merged reduce of `op` joins, argument by argument: the members of its buffer or its own. */
 static size_t merged_count(const cert_checker *c, const weft_op *op, const cert_bucket **out_bucket) {
     const slot *x = cert_x(op);
-    const weft_var *v = x && x->nargs ? x->args[0].var : NULL;
+    const weft_var *v = x && x->nargs ? slot_var(op, x, 0) : NULL;
     *out_bucket = v ? c->after.bucket[c->after.name_of[v->id]] : NULL;
     return *out_bucket ? (*out_bucket)->count : x ? x->nargs : 0;
 }
 
 static const char *merged_name(const weft_op *op, const cert_bucket *b, size_t i) {
     if (b && !b->members[i]) return "";
-    return b ? b->members[i]->name->bytes : cert_out(op)->args[i].var->name->bytes;
+    return b ? b->members[i]->name->bytes : slot_var(op, cert_out(op), i)->name->bytes;
 }
 
 static cert_value merged_value(const cert_checker *c, uint32_t at, const cert_bucket *b, size_t i) {
@@ -366,11 +367,11 @@ static weft_status check_removed(cert_checker *c, const covered *has) {
 
 /* The scale of a bucket takes a factor from each of its members; a bucket that was there before needs no claim. */
 static bool lacks_factors(const cert_checker *c, const covered *has, const weft_op *op, int64_t number) {
-    const weft_var *x = cert_x(op)->args[0].var;
+    const weft_var *x = slot_var(op, cert_x(op), 0);
     const cert_bucket *b = c->after.bucket[c->after.name_of[x->id]];
     if (!b || b->count == has->nmembers[number]) return false;
     const slot *old = (size_t)number < c->nold ? cert_x(c->old_ops[number]) : NULL;
-    return !old || !c->before.bucket[c->before.name_of[old->args[0].var->id]];
+    return !old || !c->before.bucket[c->before.name_of[slot_args(c->old_ops[number], old)[0].var_id]];
 }
 
 /* How many values a collective joined before; 0: it was not there. */

@@ -39,12 +39,13 @@ const slot *cert_same_slot(const weft_op *op, bool output, const slot *s) {
 weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k) {
     const weft_op *old = c->old_ops[k];
     for (int output = 0; output < 2; output++) {
-        const slot_list *list = output ? &old->outputs : &old->inputs, *now = output ? &op->outputs : &op->inputs;
-        for (size_t i = 0; i < list->count; i++)
-            if (list->slots[i].nargs && !cert_same_slot(op, output, &list->slots[i]))
+        for (uint32_t i = 0; i < op_nslots(old, output); i++) {
+            const slot *s = op_slot(old, output, i);
+            if (s->nargs && !cert_same_slot(op, output, s))
                 return cert_refuse(c, "%s: slot \"%s\" has not the arguments that it had in #%u before",
-                                   cert_op_words(c, op, at), list->slots[i].name->bytes, k);
-        if (cert_count_args(list) != cert_count_args(now))
+                                   cert_op_words(c, op, at), s->name->bytes, k);
+        }
+        if (op_nargs(old, output) != op_nargs(op, output))
             return cert_refuse(c, "%s has other arguments than #%u before", cert_op_words(c, op, at), k);
     }
     return NULL;
@@ -79,13 +80,12 @@ weft_status cert_check_blocks(cert_checker *c) {
             bool same = op_is(b, a->type->bytes) && !first_difference(c, a, b, CERT_NONE) &&
                         !first_difference(c, b, a, CERT_NONE);
             for (int output = 0; output < 2 && same; output++) {
-                const slot_list *list = output ? &a->outputs : &a->inputs;
-                for (size_t s = 0; s < list->count && same; s++) {
-                    const slot *there = list->slots[s].nargs ? cert_same_slot(b, output, &list->slots[s]) : NULL;
-                    same = there || !list->slots[s].nargs;
+                for (uint32_t i_slot = 0; i_slot < op_nslots(a, output) && same; i_slot++) {
+                    const slot *s = op_slot(a, output, i_slot);
+                    const slot *there = s->nargs ? cert_same_slot(b, output, s) : NULL;
+                    same = there || !s->nargs;
                     for (size_t k = 0; there && k < there->nargs; k++)
-                        same = same &&
-                               strcmp(there->args[k].var->name->bytes, list->slots[s].args[k].var->name->bytes) == 0;
+                        same = same && strcmp(slot_var(b, there, k)->name->bytes, slot_var(a, s, k)->name->bytes) == 0;
                 }
             }
             if (!same) return cert_refuse(c, "block %zu: %s is not what it was", i, a->type->bytes);

@@ -122,7 +122,7 @@ static row_state state_of(const reading *r, const weft_var *v) {
 /* The argument of a slot with one, NULL: not that. */
 static const weft_var *only(const weft_op *op, const char *slot_text) {
     const slot *s = op_find_slot(op, false, slot_text);
-    return s && s->nargs == 1 ? s->args[0].var : NULL;
+    return s && s->nargs == 1 ? slot_var(op, s, 0) : NULL;
 }
 
 static bool has_tensor_attr(const weft_op *op) {
@@ -140,14 +140,14 @@ static row_state each_row(const reading *r) {
     size_t ndim = 0;
     bool any = false;
     FOR_EACH_ARG(r->op, false, u) {
-        if (state_of(r, u->var) > ROWS) return UNKNOWN;
-        if (state_of(r, u->var) != ROWS) continue;
-        if (any && u->var->ndim != ndim) return UNKNOWN;
-        ndim = u->var->ndim;
+        if (state_of(r, use_var(r->op->program, u)) > ROWS) return UNKNOWN;
+        if (state_of(r, use_var(r->op->program, u)) != ROWS) continue;
+        if (any && use_var(r->op->program, u)->ndim != ndim) return UNKNOWN;
+        ndim = use_var(r->op->program, u)->ndim;
         any = true;
     }
     FOR_EACH_ARG(r->op, false, u) {
-        const weft_var *v = u->var;
+        const weft_var *v = use_var(r->op->program, u);
         if (!any || state_of(r, v) == ROWS) continue;
         bool spread =
             v->ndim == ndim ? v->ndim && v->dims[0] == 1 : v->ndim < ndim && weft_op_attr_int(r->op, "axis", -1) != 0;
@@ -158,13 +158,13 @@ static row_state each_row(const reading *r) {
 
 /* The main slot has rows, and nothing else does. */
 static row_state only_main(const reading *r, bool labels_too) {
-    const weft_var *x = r->main && r->main->nargs == 1 ? r->main->args[0].var : NULL;
+    const weft_var *x = r->main && r->main->nargs == 1 ? slot_var(r->op, r->main, 0) : NULL;
     if (!x || state_of(r, x) != ROWS || x->ndim < 2) return UNKNOWN;
-    for (size_t i = 0; i < r->op->inputs.count; i++) {
-        const slot *s = &r->op->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(r->op, false); i++) {
+        const slot *s = op_slot(r->op, false, i);
         bool is_label = labels_too && name_is(s->name, "Label");
         for (size_t k = 0; k < s->nargs && s != r->main; k++)
-            if (state_of(r, s->args[k].var) != (is_label ? ROWS : SAME)) return UNKNOWN;
+            if (state_of(r, slot_var(r->op, s, k)) != (is_label ? ROWS : SAME)) return UNKNOWN;
     }
     return ROWS;
 }
@@ -239,19 +239,19 @@ static bool is_total(row_state s) {
 static row_state added(const reading *r) {
     row_state found = SAME;
     FOR_EACH_ARG(r->op, false, u) {
-        row_state s = state_of(r, u->var);
+        row_state s = state_of(r, use_var(r->op->program, u));
         if (s == UNKNOWN || s == ROWS || (is_total(found) && is_total(s) && s != found)) return UNKNOWN;
         if (is_total(s)) found = s;
     }
     FOR_EACH_ARG(r->op, false, u) {
-        if (found == SUM && state_of(r, u->var) == SAME) return UNKNOWN; /* once a rank */
+        if (found == SUM && state_of(r, use_var(r->op->program, u)) == SAME) return UNKNOWN; /* once a rank */
     }
     return found;
 }
 
 static bool has_total(const weft_op *op, const reading *r) {
     FOR_EACH_ARG(op, false, u) {
-        if (is_total(state_of(r, u->var))) return true;
+        if (is_total(state_of(r, use_var(op->program, u)))) return true;
     }
     return false;
 }
@@ -273,7 +273,7 @@ static row_state multiplied(const reading *r, bool divided) {
 
 static row_state by_rule(const reading *r, row_rule rule) {
     const weft_op *op = r->op;
-    const weft_var *x = r->main && r->main->nargs ? r->main->args[0].var : NULL;
+    const weft_var *x = r->main && r->main->nargs ? slot_var(r->op, r->main, 0) : NULL;
     bool total = has_total(op, r);
     if (!x || has_tensor_attr(op)) return UNKNOWN;
     if (total && rule < PER_ROW) {
@@ -308,7 +308,7 @@ static row_state by_rule(const reading *r, row_rule rule) {
 static row_state state_made(reading *r) {
     bool same = !cert_runs_block(r->op);
     FOR_EACH_ARG(r->op, false, u) {
-        same = same && state_of(r, u->var) == SAME;
+        same = same && state_of(r, use_var(r->op->program, u)) == SAME;
     }
     if (same) return SAME;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
@@ -330,13 +330,14 @@ static void follow(reading *r, uint32_t at) {
     uint32_t began = at;
     if (made != SAME && shares_bytes(r->op)) made = UNKNOWN;
     FOR_EACH_ARG(r->op, false, u) {
-        if (state_of(r, u->var) == UNKNOWN && r->unknown[u->var->id] < began) began = r->unknown[u->var->id];
+        if (state_of(r, use_var(r->op->program, u)) == UNKNOWN && r->unknown[u->var_id] < began)
+            began = r->unknown[u->var_id];
     }
     FOR_EACH_ARG(r->op, true, u) {
-        if (!u->var->block) continue;
+        if (!use_var(r->op->program, u)->block) continue;
         bool fed = op_is(r->op, "feed") || op_is(r->op, "feed_v2");
-        r->states[u->var->id] = (uint8_t)(fed ? (r->c->is_split_feed[u->var->id] ? ROWS : SAME) : made);
-        r->unknown[u->var->id] = began;
+        r->states[u->var_id] = (uint8_t)(fed ? (r->c->is_split_feed[u->var_id] ? ROWS : SAME) : made);
+        r->unknown[u->var_id] = began;
     }
 }
 
@@ -380,7 +381,8 @@ static weft_status check_losses(reading *r) {
         if (loss) TRY(check_loss(r, loss, true));
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (u->var->block && !u->var->persistable) TRY(check_loss(r, u->var, false));
+            if (use_var(op->program, u)->block && !use_var(op->program, u)->persistable)
+                TRY(check_loss(r, use_var(op->program, u), false));
         }
     }
     return NULL;

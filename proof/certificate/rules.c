@@ -68,7 +68,7 @@ double cert_scale_of(const weft_op *op) {
 
 static bool is_plain_scale(const weft_op *op, const slot *x, const slot *out) {
     double factor = cert_scale_of(op);
-    return cert_is_float(x->args[0].var->dtype) && x->args[0].var->dtype == out->args[0].var->dtype &&
+    return cert_is_float(slot_var(op, x, 0)->dtype) && slot_var(op, x, 0)->dtype == slot_var(op, out, 0)->dtype &&
            weft_op_attr_float(op, "bias", 0.0) == 0.0 && weft_op_ninputs(op, "ScaleTensor") == 0 &&
            weft_op_ninputs(op, "BiasTensor") == 0 && factor - factor == 0 && factor != 0;
 }
@@ -322,7 +322,7 @@ bool cert_slice(const weft_op *op, cert_cursor *c, int64_t *out_offset, int64_t 
     if (size < 1) size = (int64_t)weft_dtype_nbytes((weft_dtype)weft_op_attr_int(op, "dtype", WEFT_FP32));
     int64_t step = !weft_op_attr_bool(op, "use_align", true) ? size : given > 0 ? given : CPU_ALIGNMENT;
     if (!out || c->k >= out->nargs || size < 1 || step < 1) return false;
-    int64_t numel = member_numel(op, out->args[c->k].var, c), nbytes, end;
+    int64_t numel = member_numel(op, slot_var(op, out, c->k), c), nbytes, end;
     if (numel < 0 || __builtin_mul_overflow(numel, size, &nbytes) || __builtin_add_overflow(nbytes, step - 1, &end))
         return false;
     *out_offset = c->at;

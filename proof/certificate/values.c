@@ -152,7 +152,7 @@ weft_status cert_world_begin(cert_checker *c, const weft_program *p, bool is_aft
 }
 
 static weft_var *named(const cert_world *w, const weft_var *v) {
-    return w->p->all_vars[w->name_of[v->id]];
+    return program_var(w->p, w->name_of[v->id]);
 }
 
 /* The var of the program before that this one is by name, NULL if there is none. */
@@ -216,13 +216,13 @@ void cert_touch(cert_world *w, const weft_var *v) {
 static weft_status write_shared(cert_world *w, const weft_var *v, uint32_t old) {
     uint32_t root = w->root[v->id];
     for (uint32_t i = root; i != CERT_NONE; i = w->next_view[i]) {
-        const weft_var *other = w->p->all_vars[i];
+        const weft_var *other = program_var(w->p, i);
         if (other == v || w->bucket[i]) continue;
         TRY(shared_value(w->c, old, w->view[i], other->name->bytes, &w->values[i]));
     }
     const cert_bucket *b = w->member_of[root];
     for (uint32_t i = b ? w->next_view[b->fused->id] : CERT_NONE; i != CERT_NONE; i = w->next_view[i])
-        TRY(unknown_value(w->c, w->p->all_vars[i]->name->bytes, &w->values[i]));
+        TRY(unknown_value(w->c, program_var(w->p, i)->name->bytes, &w->values[i]));
     return NULL;
 }
 
@@ -267,7 +267,7 @@ static weft_status write_elementwise(cert_world *w, weft_var *v, cert_value valu
     w->values[v->id] = value;
     for (uint32_t i = w->next_view[v->id]; i != CERT_NONE; i = w->next_view[i]) {
         cert_value seen;
-        TRY(cert_read_var(w, w->p->all_vars[i], &seen));
+        TRY(cert_read_var(w, program_var(w->p, i), &seen));
         TRY(joins ? cert_join_value(w->c, seen, ring_id, reduce, factor, &w->values[i])
                   : scale_value(w->c, seen, factor, &w->values[i]));
     }
@@ -290,8 +290,8 @@ static weft_status hand_over(cert_world *w, uint32_t id) {
     w->has_names[first] = true;
     w->root[first] = first;
     w->pending[first] = w->pending[w->root[id]];
-    if (alone) return cert_read_var(w, w->p->all_vars[id], &w->values[first]);
-    return unknown_value(w->c, w->p->all_vars[first]->name->bytes, &w->values[first]);
+    if (alone) return cert_read_var(w, program_var(w->p, id), &w->values[first]);
+    return unknown_value(w->c, program_var(w->p, first)->name->bytes, &w->values[first]);
 }
 
 /* A var that is bound anew leaves the bytes that it named: a bucket's slice, what it was a view of. */
@@ -322,7 +322,7 @@ weft_status cert_name(cert_world *w, const weft_var *v, const weft_var *of) {
 /* --- ops that are followed ---------------------------------------------------------------------------------------- */
 
 static weft_status follow_scale(cert_world *w, weft_op *op, uint32_t old) {
-    weft_var *x = cert_x(op)->args[0].var, *out = cert_out(op)->args[0].var;
+    weft_var *x = slot_var(op, cert_x(op), 0), *out = slot_var(op, cert_out(op), 0);
     cert_value v;
     cert_touch(w, x);
     TRY(cert_read_var(w, x, &v));
@@ -350,22 +350,22 @@ static weft_status follow_join(cert_world *w, weft_op *op, uint32_t old) {
     if (!joined) return base_out_of_memory();
     for (size_t i = 0; i < x->nargs; i++) {
         cert_value v;
-        cert_touch(w, x->args[i].var);
-        TRY(cert_read_var(w, x->args[i].var, &v));
+        cert_touch(w, slot_var(op, x, i));
+        TRY(cert_read_var(w, slot_var(op, x, i), &v));
         TRY(cert_join_value(w->c, v, ring_id, reduce, factor, &joined[i]));
     }
     for (size_t i = 0; i < x->nargs; i++) {
-        weft_var *to = out->args[i].var;
-        bool in_place = named(w, x->args[i].var) == named(w, to);
+        weft_var *to = slot_var(op, out, i);
+        bool in_place = named(w, slot_var(op, x, i)) == named(w, to);
         TRY(write_elementwise(w, to, joined[i], in_place, factor, ring_id, reduce, true, old));
-        if (alias && i < alias->nargs) TRY(cert_name(w, alias->args[i].var, to));
+        if (alias && i < alias->nargs) TRY(cert_name(w, slot_var(op, alias, i), to));
         if (weft_op_attr_bool(op, "async_op", false)) w->pending[w->root[w->name_of[to->id]]] = w->position + 1;
     }
     return NULL;
 }
 
 static weft_status follow_name(cert_world *w, weft_op *op) {
-    weft_var *x = cert_x(op)->args[0].var, *out = cert_out(op)->args[0].var;
+    weft_var *x = slot_var(op, cert_x(op), 0), *out = slot_var(op, cert_out(op), 0);
     cert_value v;
     TRY(cert_read_var(w, x, &v)); /* a name of what is not there yet is a name of what was there first */
     TRY(cert_name(w, out, x));
@@ -390,11 +390,11 @@ static weft_status bind_bucket(cert_world *w, weft_op *op, uint32_t old, cert_bu
     if (!b || !(b->members = ARENA_ARRAY(w->c->arena, weft_var *, members->nargs + 1)) ||
         !(b->places = ARENA_ARRAY(w->c->arena, cert_part, members->nargs + 1)))
         return base_out_of_memory();
-    b->fused = fused->args[0].var;
+    b->fused = slot_var(op, fused, 0);
     b->maker = old;
     for (; b->count < members->nargs; b->count++) {
         cert_part *place = &b->places[b->count];
-        b->members[b->count] = members->args[b->count].var;
+        b->members[b->count] = slot_var(op, members, b->count);
         if (!cert_slice(op, &at, &place->offset, &place->nbytes)) return NULL;
     }
     *out = b;
@@ -411,8 +411,8 @@ static weft_status follow_bucket(cert_world *w, weft_op *op, uint32_t old) {
     cert_value *values = ARENA_ARRAY(w->c->arena, cert_value, b->count + 1);
     if (!values) return base_out_of_memory();
     for (size_t i = 0; i < b->count; i++) {
-        if (copies) cert_touch(w, in->args[i].var);
-        TRY(copies ? cert_read_var(w, in->args[i].var, &values[i]) : undefined_member(w, b, i, &values[i]));
+        if (copies) cert_touch(w, slot_var(op, in, i));
+        TRY(copies ? cert_read_var(w, slot_var(op, in, i), &values[i]) : undefined_member(w, b, i, &values[i]));
     }
     for (size_t i = 0; i < b->count; i++) {
         uint32_t id = b->members[i]->id;
@@ -430,10 +430,10 @@ weft_status cert_follow(cert_world *w, weft_op *op, cert_rule rule, uint32_t old
     cert_value v;
     switch (rule) {
     case CERT_COPY:
-        cert_touch(w, cert_x(op)->args[0].var);
-        cert_touch(w, cert_out(op)->args[0].var);
-        TRY(cert_read_var(w, cert_x(op)->args[0].var, &v));
-        return cert_write_var(w, cert_out(op)->args[0].var, v, old);
+        cert_touch(w, slot_var(op, cert_x(op), 0));
+        cert_touch(w, slot_var(op, cert_out(op), 0));
+        TRY(cert_read_var(w, slot_var(op, cert_x(op), 0), &v));
+        return cert_write_var(w, slot_var(op, cert_out(op), 0), v, old);
     case CERT_NAME: return follow_name(w, op);
     case CERT_SCALE: return follow_scale(w, op, old);
     case CERT_JOIN: return follow_join(w, op, old);

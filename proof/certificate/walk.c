@@ -15,9 +15,14 @@ enum { MAX_DEPTH = 16 };
 
 /* --- what sub-blocks touch ---------------------------------------------------------------------------------------- */
 
+typedef struct nested_use {
+    weft_var *var;
+    bool is_output;
+} nested_use;
+
 typedef struct nested_uses {
     arena *arena;
-    use **items;
+    nested_use *items;
     size_t count, capacity;
 } nested_uses;
 
@@ -39,7 +44,7 @@ static weft_status add_block(nested_uses *n, const weft_program *p, int64_t inde
         for (int output = 0; output < 2; output++) {
             FOR_EACH_ARG(op, output, u) {
                 TRY(grow(n->arena, &n->items, &n->capacity, n->count + 1, sizeof *n->items));
-                n->items[n->count++] = u;
+                n->items[n->count++] = (nested_use){use_var(p, u), output};
             }
         }
         TRY(add_blocks_of(n, op, depth + 1));
@@ -56,20 +61,20 @@ static weft_status nested_of(cert_checker *c, const weft_op *op, nested_uses *ou
 
 /* What op reads, in the order of its slots, then of its sub-blocks. */
 static weft_status read_inputs(cert_world *w, weft_op *op, const nested_uses *nested, cert_value **out) {
-    cert_value *values = ARENA_ARRAY(w->c->arena, cert_value, cert_count_args(&op->inputs) + nested->count + 1);
+    cert_value *values = ARENA_ARRAY(w->c->arena, cert_value, op_nargs(op, false) + nested->count + 1);
     size_t n = 0;
     if (!values) return base_out_of_memory();
-    FOR_EACH_ARG(op, false, u) TRY(cert_read_var(w, u->var, &values[n++]));
-    for (size_t i = 0; i < nested->count; i++) TRY(cert_read_var(w, nested->items[i]->var, &values[n++]));
+    FOR_EACH_ARG(op, false, u) TRY(cert_read_var(w, use_var(op->program, u), &values[n++]));
+    for (size_t i = 0; i < nested->count; i++) TRY(cert_read_var(w, nested->items[i].var, &values[n++]));
     *out = values;
     return NULL;
 }
 
 static void touch_all(cert_world *w, const weft_op *op, cert_rule rule, const nested_uses *nested) {
     for (int output = 0; output < 2 && rule != CERT_VIEW; output++) {
-        FOR_EACH_ARG(op, output, u) cert_touch(w, u->var);
+        FOR_EACH_ARG(op, output, u) cert_touch(w, use_var(op->program, u));
     }
-    for (size_t i = 0; i < nested->count; i++) cert_touch(w, nested->items[i]->var);
+    for (size_t i = 0; i < nested->count; i++) cert_touch(w, nested->items[i].var);
 }
 
 /* Views share their bytes with the input; so does what copy_ gives. */
@@ -77,16 +82,16 @@ static weft_status bind_outputs(cert_world *w, const weft_op *op, cert_rule rule
     const slot *x = cert_x(op), *out = cert_out(op);
     if (!x || !x->nargs || !out) return NULL;
     for (size_t i = 0; i < out->nargs && rule == CERT_VIEW; i++)
-        TRY(cert_bind_view(w, x->args[0].var, out->args[i].var, old, i));
+        TRY(cert_bind_view(w, slot_var(op, x, 0), slot_var(op, out, i), old, i));
     bool copies = op_is(op, "aten_copy_") && out->nargs == 1;
-    return copies ? cert_name(w, out->args[0].var, x->args[0].var) : NULL;
+    return copies ? cert_name(w, slot_var(op, out, 0), slot_var(op, x, 0)) : NULL;
 }
 
 /* Another collective that promises its outputs. */
 static weft_status promise_outputs(cert_world *w, const weft_op *op) {
     const slot *out = cert_out(op), *alias = op_find_slot(op, true, "alias");
     for (size_t i = 0; out && alias && i < alias->nargs && i < out->nargs; i++)
-        TRY(cert_name(w, alias->args[i].var, out->args[i].var));
+        TRY(cert_name(w, slot_var(op, alias, i), slot_var(op, out, i)));
     if (!weft_op_attr_bool(op, "async_op", false)) return NULL;
     FOR_EACH_ARG(op, true, u) w->pending[w->root[w->name_of[u->var_id]]] = w->position + 1;
     return NULL;
@@ -111,13 +116,13 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     touch_all(w, op, rule, &nested);
     c->first_base[k] = (uint32_t)c->nbases;
     uint32_t base;
-    FOR_EACH_ARG(op, true, u) TRY(cert_new_base(c, k, u->var->name->bytes, &base));
-    for (size_t i = 0; i < nested.count; i++) TRY(cert_new_base(c, k, nested.items[i]->var->name->bytes, &base));
+    FOR_EACH_ARG(op, true, u) TRY(cert_new_base(c, k, use_var(op->program, u)->name->bytes, &base));
+    for (size_t i = 0; i < nested.count; i++) TRY(cert_new_base(c, k, nested.items[i].var->name->bytes, &base));
     TRY(bind_outputs(w, op, rule, k));
     base = c->first_base[k];
-    FOR_EACH_ARG(op, true, u) TRY(write_output(w, u->var, base++, 1, k, rule == CERT_VIEW));
+    FOR_EACH_ARG(op, true, u) TRY(write_output(w, use_var(op->program, u), base++, 1, k, rule == CERT_VIEW));
     for (size_t i = 0; i < nested.count; i++, base++)
-        if (nested.items[i]->is_output) TRY(write_output(w, nested.items[i]->var, base, 1, k, false));
+        if (nested.items[i].is_output) TRY(write_output(w, nested.items[i].var, base, 1, k, false));
     return promise_outputs(w, op);
 }
 
@@ -206,10 +211,11 @@ static weft_status compare_input(comparison *m, const name *slot_name, cert_valu
 static weft_status check_all_scaled(comparison *m, const cert_value *now) {
     const weft_op *old = m->c->old_ops[m->k];
     size_t n = 0;
-    for (size_t i = 0; i < old->inputs.count && m->ratio != 1; i++) {
-        const slot *s = &old->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(old, false) && m->ratio != 1; i++) {
+        const slot *s = op_slot(old, false, i);
         for (size_t j = 0; j < s->nargs; j++, n++) {
-            bool counts = cert_is_linear(old, s->name) && s->args[j].var->block && cert_is_float(s->args[j].var->dtype);
+            bool counts =
+                cert_is_linear(old, s->name) && slot_var(old, s, j)->block && cert_is_float(slot_var(old, s, j)->dtype);
             if (counts && cert_ratio(m->c->old_inputs[m->k][n], now[n]) != m->ratio)
                 return cert_refuse(m->c, "%s: input \"%s\" has not the factor %g that its other inputs have",
                                    cert_op_words(m->c, m->op, m->at), s->name->bytes, m->ratio);
@@ -221,19 +227,19 @@ static weft_status check_all_scaled(comparison *m, const cert_value *now) {
 static weft_status compare_inputs(comparison *m, const nested_uses *nested) {
     cert_checker *c = m->c;
     const weft_op *old = c->old_ops[m->k];
-    cert_value *now = ARENA_ARRAY(c->arena, cert_value, cert_count_args(&old->inputs) + 1);
+    cert_value *now = ARENA_ARRAY(c->arena, cert_value, op_nargs(old, false) + 1);
     size_t n = 0;
     if (!now) return base_out_of_memory();
-    for (size_t i = 0; i < old->inputs.count; i++) {
-        const slot *s = &old->inputs.slots[i], *there = cert_same_slot(m->op, false, s);
+    for (size_t i = 0; i < op_nslots(old, false); i++) {
+        const slot *s = op_slot(old, false, i), *there = cert_same_slot(m->op, false, s);
         for (size_t j = 0; j < s->nargs && there; j++, n++) {
-            TRY(cert_read_var(&c->after, there->args[j].var, &now[n]));
+            TRY(cert_read_var(&c->after, slot_var(m->op, there, j), &now[n]));
             TRY(compare_input(m, s->name, c->old_inputs[m->k][n], now[n]));
         }
     }
     for (size_t i = 0; i < nested->count; i++, n++) {
         cert_value v;
-        TRY(cert_read_var(&c->after, nested->items[i]->var, &v));
+        TRY(cert_read_var(&c->after, nested->items[i].var, &v));
         TRY(compare_input(m, NULL, c->old_inputs[m->k][n], v));
     }
     return check_all_scaled(m, now);
@@ -290,21 +296,21 @@ static weft_status write_matched(comparison *m, const nested_uses *nested, cert_
     const weft_op *old = c->old_ops[m->k];
     uint32_t base = c->first_base[m->k];
     TRY(bind_outputs(&c->after, m->op, rule, m->k));
-    for (size_t i = 0; i < old->outputs.count; i++) {
-        const slot *s = &old->outputs.slots[i], *there = cert_same_slot(m->op, true, s);
+    for (size_t i = 0; i < op_nslots(old, true); i++) {
+        const slot *s = op_slot(old, true, i), *there = cert_same_slot(m->op, true, s);
         for (size_t j = 0; j < s->nargs && there; j++, base++) {
-            weft_var *v = there->args[j].var;
+            weft_var *v = slot_var(m->op, there, j);
             bool number = cert_is_float(v->dtype);
             c->bases[base].varies = m->varies;
-            TRY(check_type(m, s->args[j].var, v));
+            TRY(check_type(m, slot_var(old, s, j), v));
             TRY(check_update(m, v));
-            if (rule != CERT_VIEW) TRY(check_place(m, s->args[j].var, v));
+            if (rule != CERT_VIEW) TRY(check_place(m, slot_var(old, s, j), v));
             TRY(write_output(&c->after, v, base, number ? m->ratio : 1, m->k, rule == CERT_VIEW));
         }
     }
     for (size_t i = 0; i < nested->count; i++, base++) {
         c->bases[base].varies = m->varies;
-        if (nested->items[i]->is_output) TRY(write_output(&c->after, nested->items[i]->var, base, 1, m->k, false));
+        if (nested->items[i].is_output) TRY(write_output(&c->after, nested->items[i].var, base, 1, m->k, false));
     }
     return promise_outputs(&c->after, m->op);
 }
@@ -372,7 +378,8 @@ static weft_status check_end(cert_checker *c) {
         int role = weft_op_role(c->old_ops[i]);
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
         FOR_EACH_ARG(c->old_ops[i], true, u) {
-            if (u->var->block && !u->var->persistable) TRY(compare_end(c, u->var, "the loss"));
+            if (use_var(c->old_ops[i]->program, u)->block && !use_var(c->old_ops[i]->program, u)->persistable)
+                TRY(compare_end(c, use_var(c->old_ops[i]->program, u), "the loss"));
         }
     }
     if (!c->words && c->after.early && !c->before.early) return cert_refuse(c, "%s", c->after.early);

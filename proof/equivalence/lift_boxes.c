@@ -185,14 +185,13 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
 
 bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {
     const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
-    size_t ndim = 0, nargs = 0;
+    size_t ndim = 0;
     const int64_t *whole = term_dims(l->t, x->term, &ndim);
-    for (size_t i = 0; i < op->inputs.count; i++) nargs += op->inputs.slots[i].nargs;
     if (ndim > WEFT_MAX_RANK) whole = NULL;
-    if (!to || to->nargs != 1 || nargs != 1 || !whole || !lift_is_same(l, x)) return false;
+    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !whole || !lift_is_same(l, x)) return false;
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, whole, ndim * sizeof *whole);
-    const weft_var *v = to->args[0].var;
+    const weft_var *v = slot_var(op, to, 0);
     if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
     *out = *x;
     bool any = false;

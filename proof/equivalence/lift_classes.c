@@ -8,7 +8,7 @@ static bool is_over_classes(const weft_op *serial, const weft_op *own) {
     const slot *s = op_find_slot(serial, false, "Logits");
     if (!s) s = op_find_slot(serial, false, "Softmax");
     int64_t axis = attr_int(serial, "axis", -1);
-    bool last = axis == -1 || (s && s->nargs && axis == (int64_t)s->args[0].var->ndim - 1);
+    bool last = axis == -1 || (s && s->nargs && axis == (int64_t)slot_var(serial, s, 0)->ndim - 1);
     return last && !attr_bool(serial, "soft_label", false) && attr_bool(serial, "use_softmax", true) &&
            attr_int(serial, "ignore_index", -100) == attr_int(own, "ignore_index", -100);
 }
@@ -30,10 +30,8 @@ static bool goes_with(const lifter *l, const lifted *label, const lifted *logits
 /* The last dimension of what argument `slot_text` of the op behind `id` is; -1: not known. */
 static int last_of(const lifter *l, uint32_t id, const weft_op *op, const char *slot_text) {
     uint32_t of = term_args(l->t, id)[0].term;
-    for (size_t i = 0, at = 0; i < op->inputs.count; at += op->inputs.slots[i++].nargs)
-        if (op->inputs.slots[i].nargs && name_is(op->inputs.slots[i].name, slot_text))
-            return l->t->items[term_args(l->t, of)[at].term].ndim - 1;
-    return -1;
+    const slot *s = op_find_slot(op, false, slot_text);
+    return s && s->nargs ? l->t->items[term_args(l->t, of)[s->first].term].ndim - 1 : -1;
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
@@ -48,9 +46,8 @@ static const lifted *members_label(const lifter *l, size_t rank, uint32_t argume
             continue;
         const weft_op *op = c->op;
         uint32_t of = term_args(l->t, c->result)[0].term;
-        for (size_t s = 0, at = 0; s < op->inputs.count; at += op->inputs.slots[s++].nargs)
-            if (op->inputs.slots[s].nargs && name_is(op->inputs.slots[s].name, "Label"))
-                return &l->known[rank][term_args(l->t, of)[at].term];
+        const slot *label = op_find_slot(op, false, "Label");
+        if (label && label->nargs) return &l->known[rank][term_args(l->t, of)[label->first].term];
     }
     return NULL;
 }

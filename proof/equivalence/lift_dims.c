@@ -172,11 +172,10 @@ static bool is_slot(const place *p, const char *slot_text) {
 /* The first argument of the slot, or else of its gradient; false: it has none. */
 static bool find_place(const letters *of, const char *slot_text, size_t nbytes, place *out) {
     const cut_inputs *in = of->in;
-    size_t at = 0;
-    for (size_t i = 0; i < in->op->inputs.count; at += in->op->inputs.slots[i++].nargs) {
-        const slot *s = &in->op->inputs.slots[i];
+    for (uint32_t i = 0; i < op_nslots(in->op, false); i++) {
+        const slot *s = op_slot(in->op, false, i);
         if (!s->nargs) continue;
-        *out = place_of(in->t, s->name->bytes, in->own[at].term, &in->args[at], in->axis);
+        *out = place_of(in->t, s->name->bytes, in->own[s->first].term, &in->args[s->first], in->axis);
         if (out->nbytes == nbytes && memcmp(out->slot_text, slot_text, nbytes) == 0) return true;
     }
     return false;
@@ -396,8 +395,8 @@ static int find_letter(letters *of) {
     int letter = NONE;
     for (int round = 0; round < 2; round++) {
         size_t at = 0;
-        for (size_t i = 0; i < in->op->inputs.count; i++) {
-            const slot *s = &in->op->inputs.slots[i];
+        for (size_t i = 0; i < op_nslots(in->op, false); i++) {
+            const slot *s = op_slot(in->op, false, i);
             for (size_t k = 0; k < s->nargs; k++, at++) {
                 if (at >= in->nargs || in->args[at].state != LIFT_KNOWN) return NONE;
                 place p = place_of(in->t, s->name->bytes, in->own[at].term, &in->args[at], in->axis);

@@ -43,8 +43,8 @@ static void drop_unused(const function *f, const char *slot_text) {
     size_t at = 0;
     const head *h = f->h;
     bool product = is_product_grad(h);
-    for (size_t i = 0; i < h->op->inputs.count; i++) {
-        const slot *s = &h->op->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(h->op, false); i++) {
+        const slot *s = op_slot(h->op, false, i);
         bool own =
             product && s->name->nbytes == 1 && slot_text[0] == s->name->bytes[0] && strcmp(slot_text + 1, "@GRAD") == 0;
         for (size_t k = 0; k < s->nargs; k++, at++) {

@@ -17,9 +17,8 @@ typedef struct lookup {
 
 /* The value of a slot's argument; NULL: it has none. */
 const lifted *lift_argument(const weft_op *op, const lifted *args, const char *slot_text) {
-    for (size_t i = 0, at = 0; i < op->inputs.count; at += op->inputs.slots[i++].nargs)
-        if (op->inputs.slots[i].nargs && name_is(op->inputs.slots[i].name, slot_text)) return &args[at];
-    return NULL;
+    const slot *s = op_find_slot(op, false, slot_text);
+    return s && s->nargs ? &args[s->first] : NULL;
 }
 
 /* --- the serial program's op -------------------------------------------------------------------------------------- */
@@ -28,10 +27,10 @@ const lifted *lift_argument(const weft_op *op, const lifted *args, const char *s
 static size_t count_alike(const terms *t, uint32_t id, const weft_op *op, const lifted *args) {
     const weft_op *like = term_head(t, id)->op;
     size_t n = 0;
-    for (size_t s = 0, at = 0; s < like->inputs.count; at += like->inputs.slots[s++].nargs) {
-        const lifted *x =
-            like->inputs.slots[s].nargs ? lift_argument(op, args, like->inputs.slots[s].name->bytes) : NULL;
-        n += x && term_args(t, id)[at].term == x->term;
+    for (uint32_t i = 0; i < op_nslots(like, false); i++) {
+        const slot *s = op_slot(like, false, i);
+        const lifted *x = s->nargs ? lift_argument(op, args, s->name->bytes) : NULL;
+        n += x && term_args(t, id)[s->first].term == x->term;
     }
     return n;
 }
@@ -70,8 +69,8 @@ weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lift
     const weft_op *serial = term_head(t, found)->op;
     value values[3];
     size_t n = 0, ndim = 0;
-    for (size_t i = 0; i < serial->inputs.count; i++) {
-        const slot *s = &serial->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(serial, false); i++) {
+        const slot *s = op_slot(serial, false, i);
         if (!s->nargs) continue;
         const lifted *x = lift_argument(op, args, s->name->bytes);
         if (!x || s->nargs != 1 || n == 3) return NULL;

@@ -46,7 +46,7 @@ static weft_status read_fetch(reader *r, const weft_op *op) {
     char column[32];
     snprintf(column, sizeof column, "%lld", (long long)attr_int(op, "col", 0));
     FOR_EACH_ARG(op, false, u) {
-        TRY(add_output(r, 'f', column, u->var));
+        TRY(add_output(r, 'f', column, use_var(op->program, u)));
     }
     return NULL;
 }
@@ -58,12 +58,13 @@ static bool is_state(const weft_var *v) {
 /* Persistables, and what forward ops of role loss computed: one may ask for that by name. */
 static weft_status read_state(reader *r) {
     for (size_t i = 0; i < r->p->nall_vars; i++)
-        if (is_state(r->p->all_vars[i])) TRY(add_output(r, 'p', r->p->all_vars[i]->name->bytes, r->p->all_vars[i]));
+        if (is_state(program_var(r->p, i)))
+            TRY(add_output(r, 'p', program_var(r->p, i)->name->bytes, program_var(r->p, i)));
     FOR_EACH_OP(op, r->p->blocks[0]) {
         if (op_role(op) != WEFT_ROLE_LOSS) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (is_state(u->var) || !u->var->block || !op->block) continue;
-            TRY(add_output(r, 'l', u->var->name->bytes, u->var));
+            if (is_state(use_var(op->program, u)) || !use_var(op->program, u)->block || !op->block) continue;
+            TRY(add_output(r, 'l', use_var(op->program, u)->name->bytes, use_var(op->program, u)));
         }
     }
     return NULL;
@@ -85,7 +86,7 @@ static weft_status read_condition(reader *r, const weft_op *op, weft_block *body
     uint32_t condition = TERM_NONE, next;
     const slot *conditions = op_find_slot(op, false, "Cond");
     for (size_t i = 0; conditions && i < conditions->nargs; i++) {
-        TRY(read_var(r, conditions->args[i].var, &next));
+        TRY(read_var(r, slot_var(op, conditions, i), &next));
         value both = value_of(next);
         if (condition != TERM_NONE)
             TRY(term_select(r->t, value_of(condition), value_of(next), value_of(condition), &both));
@@ -161,17 +162,16 @@ static weft_status read_body(reader *r, weft_block *block, body *out) {
 static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
     body b = {.written = NULL};
     TRY(read_body(r, block, &b));
-    size_t nins = 0, n = 0;
-    for (size_t i = 0; i < op->inputs.count; i++) nins += op->inputs.slots[i].nargs;
+    size_t nins = op_nargs(op, false), n = 0;
     value *args = ARENA_ARRAY(&r->memory, value, nins + b.nouter + b.nwritten + 1);
     if (!args) return base_out_of_memory();
     FOR_EACH_ARG(op, false, u) {
         args[n].factor = FACTOR_ONE;
-        TRY(read_var(r, u->var, &args[n++].term));
+        TRY(read_var(r, use_var(op->program, u), &args[n++].term));
     }
     for (size_t i = 0; i < b.nouter; i++) {
         args[n].factor = FACTOR_ONE;
-        TRY(read_var(r, r->p->all_vars[b.outer[i]], &args[n++].term));
+        TRY(read_var(r, program_var(r->p, b.outer[i]), &args[n++].term));
     }
     for (size_t i = 0; i < b.nwritten; i++) args[n++] = value_of(b.terms[i]);
     uint32_t head_id, loop;
@@ -181,12 +181,13 @@ static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
         buffer *key = head_begin(r->t, HEAD_BODY);
         head_put_text(key, op->type->bytes, op->type->nbytes);
         for (size_t i = 0; i < b.nwritten; i++)
-            head_put_text(key, r->p->all_vars[b.written[i]]->name->bytes, r->p->all_vars[b.written[i]]->name->nbytes);
+            head_put_text(key, program_var(r->p, b.written[i])->name->bytes,
+                          program_var(r->p, b.written[i])->name->nbytes);
         TRY(head_finish(r->t, &(head){.kind = HEAD_BODY, .label = op->type->bytes}, &head_id));
         TRY(term_make(r->t, head_id, args, n, WEFT_DTYPE_NONE, 0, NULL, &loop));
     }
     for (size_t i = 0; i < b.nwritten; i++) {
-        const weft_var *v = r->p->all_vars[b.written[i]];
+        const weft_var *v = program_var(r->p, b.written[i]);
         buffer *key = head_begin(r->t, HEAD_OUT);
         head_put_text(key, v->name->bytes, v->name->nbytes);
         head_put_int(key, v->dtype);
@@ -207,13 +208,13 @@ static weft_status write_unknown(reader *r, const weft_op *op, const char *words
     FOR_EACH_ARG(op, true, u) {
         uint32_t id;
         TRY(term_unknown(r->t, words, &id));
-        TRY(write_var(r, u->var, id));
+        TRY(write_var(r, use_var(op->program, u), id));
     }
     return NULL;
 }
 
 static void bind_view(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base) {
-    const weft_var *v = s->args[index].var;
+    const weft_var *v = slot_var(op, s, index);
     if (!v->block || v == base) return;
     cell *c = &r->cells[v->id];
     c->binding = BOUND_VIEW;
@@ -226,17 +227,17 @@ static void bind_view(reader *r, weft_op *op, const slot *s, size_t index, const
 static weft_status write_results(reader *r, weft_op *op, const uint32_t *results) {
     size_t at = 0;
     const weft_var *random = op_has_effect(op, OP_RANDOM) ? random_var(op) : NULL;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         for (size_t k = 0; k < s->nargs; k++, at++) {
-            const weft_var *v = s->args[k].var, *base = view_base(op, s, k);
+            const weft_var *v = slot_var(op, s, k), *base = view_base(op, s, k);
             if (base) continue;
             if (results[at] != TERM_NONE) TRY(write_var(r, v, results[at]));
         }
     }
     if (random) r->cells[random->id].nrandom++;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         for (size_t k = 0; k < s->nargs; k++) {
             const weft_var *base = view_base(op, s, k);
             uint32_t id;
@@ -246,7 +247,7 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
                 continue;
             }
             TRY(term_unknown(r->t, "a view made under a condition", &id));
-            TRY(write_var(r, s->args[k].var, id));
+            TRY(write_var(r, slot_var(op, s, k), id));
         }
     }
     return NULL;

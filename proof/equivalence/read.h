@@ -94,7 +94,8 @@ WEFT_MUST_USE weft_status merge_changes(reader *r, uint32_t condition, size_t ma
 /* read_heads.c */
 WEFT_MUST_USE weft_status op_head(reader *r, weft_op *op, uint32_t *out);
 /* Output `index` of the slot, of that var's type. */
-WEFT_MUST_USE weft_status out_term(reader *r, uint32_t op_term, const slot *s, size_t index, uint32_t *out);
+WEFT_MUST_USE weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot *s, size_t index,
+                                   uint32_t *out);
 /* The ring of a collective: its ranks where the program says; a label for people in `label`. */
 const ring *op_ring_of(const weft_program *p, const weft_op *op, char *label, size_t nbytes);
 

@@ -136,10 +136,10 @@ static bool says_own_dtype(const weft_op *op, const weft_attr *a, const weft_att
     bool is_dtype = name_is(a->name, "in_dtype") || name_is(a->name, "out_dtype");
     if (!is_dtype || (a->type != ATTR_INT && a->type != ATTR_LONG) || otherwise->u.i != -1) return false;
     FOR_EACH_ARG(op, false, in) {
-        if (in->var->dtype != a->u.i) return false;
+        if (use_var(op->program, in)->dtype != a->u.i) return false;
     }
     FOR_EACH_ARG(op, true, out) {
-        if (out->var->dtype != a->u.i) return false;
+        if (use_var(op->program, out)->dtype != a->u.i) return false;
     }
     return true;
 }
@@ -208,11 +208,10 @@ weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
         put_all_attrs(op, b);
     if (op_find_attr(op, "ring_id")) put_ring(r, op, b);
     uint8_t small[64], *roles = small;
-    size_t nargs = 0, at = 0;
-    for (size_t i = 0; i < op->inputs.count; i++) nargs += op->inputs.slots[i].nargs;
+    size_t nargs = op_nargs(op, false), at = 0;
     if (nargs > sizeof small && !(roles = arena_alloc(&r->memory, nargs))) return base_out_of_memory();
-    for (size_t i = 0; i < op->inputs.count; i++) {
-        const slot *in = &op->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, false); i++) {
+        const slot *in = op_slot(op, false, i);
         if (!in->nargs) continue;
         head_put_text(b, in->name->bytes, in->name->nbytes);
         head_put_int(b, in->nargs);
@@ -229,8 +228,8 @@ weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
     return head_finish(r->t, &h, out);
 }
 
-weft_status out_term(reader *r, uint32_t op_term, const slot *s, size_t index, uint32_t *out) {
-    const weft_var *v = s->args[index].var;
+weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot *s, size_t index, uint32_t *out) {
+    const weft_var *v = slot_var(op, s, index);
     bool rows = v->kind == WEFT_SELECTED_ROWS;
     buffer *b = head_begin(r->t, HEAD_OUT);
     head_put_text(b, s->name->bytes, s->name->nbytes);

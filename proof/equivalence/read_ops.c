@@ -99,9 +99,7 @@ static rule rule_of(reader *r, weft_op *op, const op_schema *s) {
 }
 
 size_t op_noutputs(const weft_op *op) {
-    size_t n = 0;
-    for (size_t i = 0; i < op->outputs.count; i++) n += op->outputs.slots[i].nargs;
-    return n;
+    return op_nargs(op, true);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -111,7 +109,7 @@ static const weft_var *only_input(const weft_op *op) {
     const weft_var *found = NULL;
     FOR_EACH_ARG(op, false, u) {
         if (found) return NULL;
-        found = u->var;
+        found = use_var(op->program, u);
     }
     return found;
 }
@@ -119,11 +117,11 @@ static const weft_var *only_input(const weft_op *op) {
 /* The one output argument that is neither a view nor an XShape; NULL if there are others. */
 static const weft_var *only_output(weft_op *op) {
     const weft_var *found = NULL;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         if (s->nargs == 0 || name_is(s->name, "XShape") || view_base(op, s, 0)) continue;
         if (s->nargs > 1 || found) return NULL;
-        found = s->args[0].var;
+        found = slot_var(op, s, 0);
     }
     return found;
 }
@@ -146,7 +144,7 @@ static weft_status read_value(reader *r, const weft_var *v, value *out) {
 static void set_result(const weft_op *op, uint32_t *results, const weft_var *v, value x) {
     size_t at = 0;
     FOR_EACH_ARG(op, true, u) {
-        if (u->var == v) results[at] = x.term;
+        if (use_var(op->program, u) == v) results[at] = x.term;
         at++;
     }
 }
@@ -172,14 +170,13 @@ static weft_status random_input(reader *r, weft_op *op, uint32_t *out) {
 }
 
 static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
-    size_t nargs = 1, at = 0;
-    for (size_t i = 0; i < op->inputs.count; i++) nargs += op->inputs.slots[i].nargs;
+    size_t nargs = (size_t)op_nargs(op, false) + 1, at = 0;
     value small[32], *args = small;
     if (nargs > sizeof small / sizeof *small && !(args = ARENA_ARRAY(&r->memory, value, nargs)))
         return base_out_of_memory();
     uint32_t head_id, op_id;
     FOR_EACH_ARG(op, false, u) {
-        TRY(read_value(r, u->var, &args[at]));
+        TRY(read_value(r, use_var(op->program, u), &args[at]));
         at++;
     }
     if (op_has_effect(op, OP_RANDOM)) {
@@ -189,12 +186,12 @@ static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
     TRY(op_head(r, op, &head_id));
     TRY(term_make(r->t, head_id, args, at, WEFT_DTYPE_NONE, 0, NULL, &op_id));
     at = 0;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         bool is_view = s->nargs && view_base(op, s, 0);
         for (size_t k = 0; k < s->nargs; k++, at++) {
             results[at] = TERM_NONE;
-            if (!is_view) TRY(out_term(r, op_id, s, k, &results[at]));
+            if (!is_view) TRY(out_term(r, op, op_id, s, k, &results[at]));
         }
     }
     return NULL;
@@ -204,13 +201,13 @@ static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
 
 static weft_status same_results(reader *r, const weft_op *op, uint32_t *results) {
     const slot *from = op_find_slot(op, false, "X");
-    for (size_t i = 0; !from && i < op->inputs.count; i++)
-        if (op->inputs.slots[i].nargs) from = &op->inputs.slots[i];
+    for (size_t i = 0; !from && i < op_nslots(op, false); i++)
+        if (op_slot(op, false, i)->nargs) from = op_slot(op, false, i);
     size_t at = 0;
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        for (size_t k = 0; k < op->outputs.slots[i].nargs; k++, at++) {
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        for (size_t k = 0; k < op_slot(op, true, i)->nargs; k++, at++) {
             results[at] = TERM_NONE;
-            if (from && k < from->nargs) TRY(read_var(r, from->args[k].var, &results[at]));
+            if (from && k < from->nargs) TRY(read_var(r, slot_var(op, from, k), &results[at]));
         }
     }
     return NULL;
@@ -221,9 +218,9 @@ static weft_status reshape_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *from = op_find_slot(op, false, "Out@GRAD");
     if (!from || !from->nargs) from = op_find_slot(op, false, "X");
     TRY(function_results(r, op, results));
-    if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(from->args[0].var)) return NULL;
+    if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(slot_var(op, from, 0))) return NULL;
     value x;
-    TRY(read_value(r, from->args[0].var, &x));
+    TRY(read_value(r, slot_var(op, from, 0), &x));
     TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));
     set_result(op, results, out, x);
     return NULL;
@@ -237,15 +234,15 @@ static weft_status concat_results(reader *r, weft_op *op, uint32_t *results) {
     bool good = in && in->nargs && out && var_knows_dims(out) && !(axis && axis->nargs) &&
                 attr_int(op, "axis", 0) == 0 && attr_int(op, "dim", 0) == 0;
     for (size_t i = 0; good && i < in->nargs; i++)
-        good = var_knows_dims(in->args[i].var) && in->args[i].var->dtype == out->dtype;
+        good = var_knows_dims(slot_var(op, in, i)) && slot_var(op, in, i)->dtype == out->dtype;
     if (!good) return function_results(r, op, results);
     value *args = ARENA_ARRAY(&r->memory, value, in->nargs), x;
     int64_t *ranges = ARENA_ARRAY(&r->memory, int64_t, 2 * (size_t)in->nargs), at = 0;
     if (!args || !ranges) return base_out_of_memory();
     for (size_t i = 0; i < in->nargs; i++) {
-        TRY(read_value(r, in->args[i].var, &args[i]));
+        TRY(read_value(r, slot_var(op, in, i), &args[i]));
         ranges[2 * i] = at;
-        ranges[2 * i + 1] = var_numel_from(in->args[i].var, 0);
+        ranges[2 * i + 1] = var_numel_from(slot_var(op, in, i), 0);
         at += ranges[2 * i + 1];
     }
     if (at != var_numel_from(out, 0)) return function_results(r, op, results);
@@ -262,15 +259,15 @@ static weft_status split_results(reader *r, weft_op *op, uint32_t *results) {
     bool good = in && var_knows_dims(in) && in->ndim && outs && outs->nargs && attr_int(op, "axis", 0) == 0;
     int64_t at = 0;
     for (size_t i = 0; good && i < outs->nargs; i++) {
-        good = var_knows_dims(outs->args[i].var);
-        if (good) at += var_numel_from(outs->args[i].var, 0);
+        good = var_knows_dims(slot_var(op, outs, i));
+        if (good) at += var_numel_from(slot_var(op, outs, i), 0);
     }
     if (!good || at != var_numel_from(in, 0) || op_noutputs(op) != outs->nargs) return function_results(r, op, results);
     value x, part;
     TRY(read_value(r, in, &x));
     at = 0;
     for (size_t i = 0; i < outs->nargs; i++) {
-        const weft_var *v = outs->args[i].var;
+        const weft_var *v = slot_var(op, outs, i);
         TRY(term_part(r->t, x, at, var_numel_from(v, 0), &part));
         TRY(term_reshape(r->t, part, v->ndim, v->dims, &part));
         results[i] = part.term;
@@ -316,8 +313,8 @@ static weft_status cast_results(reader *r, weft_op *op, uint32_t *results) {
 }
 
 /* Argument k of both slots is a tensor, or rows of one, of one element type. */
-static bool alike(const slot *in, const slot *out, size_t k) {
-    const weft_var *x = in->args[k].var, *y = out->args[k].var;
+static bool alike(const weft_op *op, const slot *in, const slot *out, size_t k) {
+    const weft_var *x = slot_var(op, in, k), *y = slot_var(op, out, k);
     bool tensors = is_dense(x) || (x->kind == WEFT_SELECTED_ROWS && x->block);
     return tensors && x->kind == y->kind && y->block && x->dtype == y->dtype;
 }
@@ -325,20 +322,20 @@ static bool alike(const slot *in, const slot *out, size_t k) {
 /* The first input and output slots that have arguments, if these are alike and there are no others. */
 static bool lists_alike(weft_op *op, const slot **out_in, const slot **out_out) {
     const slot *in = NULL, *out = NULL;
-    for (size_t i = 0; i < op->inputs.count; i++) {
-        const slot *s = &op->inputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, false); i++) {
+        const slot *s = op_slot(op, false, i);
         if (s->nargs && in) return false;
         if (s->nargs) in = s;
     }
-    for (size_t i = 0; i < op->outputs.count; i++) {
-        const slot *s = &op->outputs.slots[i];
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
         if (!s->nargs || view_base(op, s, 0)) continue;
         if (out) return false;
         out = s;
     }
     if (!in || !out || in->nargs != out->nargs) return false;
     for (size_t k = 0; k < in->nargs; k++)
-        if (!alike(in, out, k)) return false;
+        if (!alike(op, in, out, k)) return false;
     *out_in = in;
     *out_out = out;
     return true;
@@ -346,7 +343,8 @@ static bool lists_alike(weft_op *op, const slot **out_in, const slot **out_out) 
 
 static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *in, *out;
-    if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 || !dtype_is_float(in->args[0].var->dtype))
+    if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 ||
+        !dtype_is_float(slot_var(op, in, 0)->dtype))
         return function_results(r, op, results);
     bool aten = strncmp(op->type->bytes, "aten_", 5) == 0, divides = aten && strstr(op->type->bytes, "_div_");
     bool each = aten && strstr(op->type->bytes, "_foreach_");
@@ -354,9 +352,9 @@ static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     no_results(op, results);
     for (size_t k = 0; k < in->nargs; k++) {
         value x;
-        TRY(read_value(r, in->args[k].var, &x));
+        TRY(read_value(r, slot_var(op, in, k), &x));
         TRY(term_scale(r->t, x, number, divides, &x));
-        set_result(op, results, out->args[k].var, x);
+        set_result(op, results, slot_var(op, out, k), x);
     }
     return NULL;
 }
@@ -382,7 +380,7 @@ static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *resu
     size_t n = 0;
     bool good = out && is_dense(out) && dtype_is_float(out->dtype);
     FOR_EACH_ARG(op, false, u) {
-        good = good && same_dims(u->var, out) && u->var->dtype == out->dtype;
+        good = good && same_dims(use_var(op->program, u), out) && use_var(op->program, u)->dtype == out->dtype;
         n++;
     }
     if (!good || n == 0 || (pair && n != 2) || attr_float(op, "alpha", 1.0) != 1.0)
@@ -391,7 +389,7 @@ static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *resu
     if (!args) return base_out_of_memory();
     n = 0;
     FOR_EACH_ARG(op, false, u) {
-        TRY(read_value(r, u->var, &args[n]));
+        TRY(read_value(r, use_var(op->program, u), &args[n]));
         n++;
     }
     no_results(op, results);
@@ -404,13 +402,13 @@ static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *resu
 static weft_status add_grad_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *of_sum = op_find_slot(op, false, "Out@GRAD");
     TRY(function_results(r, op, results));
-    if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(of_sum->args[0].var)) return NULL;
-    const weft_var *from = of_sum->args[0].var;
+    if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(slot_var(op, of_sum, 0))) return NULL;
+    const weft_var *from = slot_var(op, of_sum, 0);
     FOR_EACH_ARG(op, true, u) {
         value x;
-        if (!same_dims(u->var, from) || u->var->dtype != from->dtype) continue;
+        if (!same_dims(use_var(op->program, u), from) || use_var(op->program, u)->dtype != from->dtype) continue;
         TRY(read_value(r, from, &x));
-        set_result(op, results, u->var, x);
+        set_result(op, results, use_var(op->program, u), x);
     }
     return NULL;
 }
@@ -427,9 +425,9 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     no_results(op, results);
     for (size_t k = 0; k < in->nargs; k++) {
         value x;
-        TRY(read_value(r, in->args[k].var, &x));
+        TRY(read_value(r, slot_var(op, in, k), &x));
         TRY(term_reduce(r->t, x, kind, label, of ? of->ranks : NULL, of ? (size_t)of->nranks : 0, &x));
-        set_result(op, results, out->args[k].var, x);
+        set_result(op, results, slot_var(op, out, k), x);
     }
     return NULL;
 }
@@ -437,22 +435,22 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
 /* What is written into the first input; the output of the same bytes gets it. */
 static weft_status copy_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *to = op_find_slot(op, true, "self_out"), *from = op_find_slot(op, false, "src");
-    bool good = to && to->nargs == 1 && from && from->nargs == 1 && var_knows_dims(to->args[0].var) &&
-                same_dims(to->args[0].var, from->args[0].var);
+    bool good = to && to->nargs == 1 && from && from->nargs == 1 && var_knows_dims(slot_var(op, to, 0)) &&
+                same_dims(slot_var(op, to, 0), slot_var(op, from, 0));
     if (!good) return function_results(r, op, results);
     value x;
-    TRY(read_value(r, from->args[0].var, &x));
-    TRY(term_cast(r->t, x, to->args[0].var->dtype, &x));
+    TRY(read_value(r, slot_var(op, from, 0), &x));
+    TRY(term_cast(r->t, x, slot_var(op, to, 0)->dtype, &x));
     no_results(op, results);
-    set_result(op, results, to->args[0].var, x);
+    set_result(op, results, slot_var(op, to, 0), x);
     return NULL;
 }
 
 static weft_status feed_results(reader *r, const weft_op *op, uint32_t *results) {
     size_t at = 0;
     FOR_EACH_ARG(op, true, u) {
-        shape type = shape_of_var(u->var);
-        TRY(term_leaf(r->t, HEAD_INPUT, u->var->name->bytes, &type, &results[at++]));
+        shape type = shape_of_var(use_var(op->program, u));
+        TRY(term_leaf(r->t, HEAD_INPUT, use_var(op->program, u)->name->bytes, &type, &results[at++]));
     }
     return NULL;
 }

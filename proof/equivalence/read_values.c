@@ -77,7 +77,7 @@ static void lay_out(store *s, const weft_op *op, const slot *outs) {
     bool known = alignment > 0 && nbytes_of_one > 0;
     s->misfit = r.nranks && r.nranks != s->nslots;
     for (size_t i = 0; i < s->nslots; i++) {
-        const weft_var *v = outs->args[i].var;
+        const weft_var *v = slot_var(op, outs, i);
         int64_t numel = var_numel(v), place = known ? recorded_numel(&r, i, v) : -1;
         int64_t step = known ? step_of(place, alignment, nbytes_of_one) : -1;
         s->misfit |= v->dtype != dtype || (step >= 0 ? numel > step || numel < 0 : r.nranks && place < 0);
@@ -97,8 +97,8 @@ static void lay_out(store *s, const weft_op *op, const slot *outs) {
 /* What a slot holds at first: nothing, a copy, or a constant. */
 static weft_status first_value(reader *r, const weft_op *op, const slot *ins, const slot *outs, size_t i,
                                uint32_t *out) {
-    const weft_var *v = outs->args[i].var;
-    const weft_var *from = ins && i < ins->nargs ? ins->args[i].var : v;
+    const weft_var *v = slot_var(op, outs, i);
+    const weft_var *from = ins && i < ins->nargs ? slot_var(op, ins, i) : v;
     if (attr_bool(op, "copy_data", false)) return read_var(r, from, out);
     if (attr_bool(op, "set_constant", false) && var_numel(v) >= 0) {
         shape type = shape_of_var(v);
@@ -135,8 +135,8 @@ weft_status make_store(reader *r, const weft_op *op) {
     TRY(vector_reserve(&r->t->context->allocator, &r->stores, &r->stores_capacity, r->nstores + 1, sizeof s));
     uint32_t id = (uint32_t)r->nstores;
     r->stores[r->nstores++] = s;
-    for (size_t i = 0; i < n; i++) TRY(bind(r, outs->args[i].var, BOUND_SLOT, id, (uint32_t)i));
-    for (size_t i = 0; fused && i < fused->nargs; i++) TRY(bind(r, fused->args[i].var, BOUND_WHOLE, id, 0));
+    for (size_t i = 0; i < n; i++) TRY(bind(r, slot_var(op, outs, i), BOUND_SLOT, id, (uint32_t)i));
+    for (size_t i = 0; fused && i < fused->nargs; i++) TRY(bind(r, slot_var(op, fused, i), BOUND_WHOLE, id, 0));
     return NULL;
 }
 
@@ -176,7 +176,7 @@ static weft_status write_whole(reader *r, uint32_t store_index, uint32_t term_id
     for (uint32_t i = 0; i < r->stores[store_index].nslots; i++) {
         const store *s = &r->stores[store_index];
         const slot *outs = op_find_slot(s->op, true, "Output");
-        const weft_var *v = outs->args[i].var;
+        const weft_var *v = slot_var(s->op, outs, i);
         value part;
         TRY(term_part(r->t, value_of(term_id), s->ranges[2 * i], s->ranges[2 * i + 1], &part));
         if (var_numel(v) >= 0) TRY(term_reshape(r->t, part, v->ndim, v->dims, &part));
@@ -193,7 +193,7 @@ static weft_status read_view(reader *r, const cell *c, uint32_t *out) {
     if (r->nested_views >= MOST_NESTED_VIEWS) return term_unknown(r->t, "a view of very many views", out);
     r->nested_views++;
     cell at = *c;
-    weft_status status = view_result(r, at.view, at.view_slot, at.slot, r->p->all_vars[at.target], out);
+    weft_status status = view_result(r, at.view, at.view_slot, at.slot, program_var(r->p, at.target), out);
     r->nested_views--;
     return status;
 }
@@ -228,7 +228,7 @@ static weft_status replace_part(reader *r, uint32_t base, value x, int64_t offse
 /* A write through a view that is a slice replaces that slice; through another, the base is what it was but for that. */
 static weft_status write_view(reader *r, const cell *c, uint32_t term_id) {
     cell at = *c;
-    const weft_var *base = r->p->all_vars[at.target];
+    const weft_var *base = program_var(r->p, at.target);
     uint32_t before, through;
     op_view view;
     size_t ndim;

@@ -20,7 +20,7 @@ const weft_var *random_var(weft_op *op) {
     const op_schema *s = op_schema_of(op);
     for (size_t i = 0; s && i < s->noutputs; i++) {
         const slot *out = op_find_slot(op, true, s->outputs[i].name);
-        if (out && out->nargs) return out->args[0].var;
+        if (out && out->nargs) return slot_var(op, out, 0);
     }
     return NULL;
 }
@@ -31,13 +31,13 @@ const weft_var *view_base(weft_op *op, const slot *s, size_t index) {
         if (schema->outputs[i].view_of < 0 || !name_is(s->name, schema->outputs[i].name)) continue;
         const slot *from = op_find_slot(op, false, schema->inputs[schema->outputs[i].view_of].name);
         if (!from || !from->nargs) return NULL;
-        return from->args[from->nargs > 1 && index < from->nargs ? index : 0].var;
+        return slot_var(op, from, from->nargs > 1 && index < from->nargs ? index : 0);
     }
     return NULL;
 }
 
 size_t view_part(const weft_op *op, size_t index) {
-    return op->inputs.count && op->inputs.slots[0].nargs > 1 ? 0 : index;
+    return op_nslots(op, false) && op_slot(op, false, 0)->nargs > 1 ? 0 : index;
 }
 
 /* A view whose elements follow one another is a slice of its base; any other is a function of it. */
@@ -47,7 +47,7 @@ weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, con
     value x;
     x.factor = FACTOR_ONE;
     TRY(read_var(r, base, &x.term));
-    const weft_var *v = s->args[index].var;
+    const weft_var *v = slot_var(op, s, index);
     TRY(op_view_of(op, &type, view_part(op, index), &view));
     if (view.ndim >= 0 && op_view_is_contiguous(&view) && var_knows_dims(base) && var_knows_dims(v) &&
         view.offset >= 0) {
@@ -59,11 +59,9 @@ weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, con
     if (type.ndim < 0 || !var_knows_dims(base)) { /* the whole under another name, or a function that is not known */
         if (op_is(op, "wait_tensor") || op_is(op, "getitem")) return *out = x.term, NULL;
     }
-    size_t nins = 0;
-    for (size_t i = 0; i < op->inputs.count; i++) nins += op->inputs.slots[i].nargs;
-    if (nins != 1) return term_unknown(r->t, "a view with strides", out);
+    if (op_nargs(op, false) != 1) return term_unknown(r->t, "a view with strides", out);
     uint32_t head_id, op_id;
     TRY(op_head(r, op, &head_id));
     TRY(term_make(r->t, head_id, &x, 1, WEFT_DTYPE_NONE, 0, NULL, &op_id));
-    return out_term(r, op_id, s, index, out);
+    return out_term(r, op, op_id, s, index, out);
 }

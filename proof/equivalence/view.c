@@ -94,11 +94,10 @@ bool view_add_pieces(view *v, size_t at, int64_t *offsets, size_t n) {
 /* The only argument of the slot of the op behind an output; TERM_NONE: it has none. */
 static uint32_t slot_argument(const terms *t, uint32_t op_term, const char *slot_text) {
     const weft_op *op = term_head(t, op_term)->op;
-    for (size_t i = 0, at = 0; i < op->inputs.count; at += op->inputs.slots[i++].nargs)
-        if (op->inputs.slots[i].nargs == 1 && name_is(op->inputs.slots[i].name, slot_text) &&
-            at < t->items[op_term].nargs && term_args(t, op_term)[at].factor == FACTOR_ONE)
-            return term_args(t, op_term)[at].term;
-    return TERM_NONE;
+    const slot *s = op_find_slot(op, false, slot_text);
+    if (!s || s->nargs != 1 || s->first >= t->items[op_term].nargs) return TERM_NONE;
+    value x = term_args(t, op_term)[s->first];
+    return x.factor == FACTOR_ONE ? x.term : TERM_NONE;
 }
 
 uint32_t view_argument(const terms *t, uint32_t id) {

@@ -97,7 +97,7 @@ weft_status bind_coalesce(binder *b, const weft_op *op, uint32_t event) {
     uint32_t first;
     TRY(written_divide(&b->written, whole.buffer, outputs->nargs, &first));
     for (size_t i = 0; i < outputs->nargs; i++) {
-        const weft_var *v = outputs->args[i].var;
+        const weft_var *v = slot_var(op, outputs, i);
         int64_t nbytes = recorded_nbytes(&r, i, element), own = bind_nbytes(v);
         if (nbytes < 0) nbytes = own < 0 ? 1 : own;
         if (!round_up(nbytes, alignment, &step) || offset > INT64_MAX / 2 - step)
@@ -143,13 +143,13 @@ bool bind_is_view(const weft_op *op, const op_schema *schema, const slot *s, con
 
 weft_status bind_views(binder *b, const weft_op *op) {
     const op_schema *schema = op_schema_of((weft_op *)op);
-    for (uint32_t k = 0; k < op->outputs.count; k++) {
-        const slot *out = &op->outputs.slots[k], *in;
+    for (uint32_t k = 0; k < op_nslots(op, true); k++) {
+        const slot *out = op_slot(op, true, k), *in;
         if (!bind_is_view(op, schema, out, &in)) continue;
         for (uint32_t i = 0; i < out->nargs && i < in->nargs; i++) {
-            const weft_var *v = out->args[i].var;
+            const weft_var *v = slot_var(op, out, i);
             binding of_input;
-            TRY(bind_get(b, in->args[i].var, &of_input));
+            TRY(bind_get(b, slot_var(op, in, i), &of_input));
             b->of_var[v->id] = of_input; /* all of it: which part a view shows is the view's own business */
         }
     }

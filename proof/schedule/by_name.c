@@ -167,8 +167,7 @@ static weft_status list_args(by_name *z) {
     size_t nargs = 0, at = 0, half = z->n / 2;
     for (size_t i = 0; i < half; i++) {
         const weft_op *op = z->instrs[i].op;
-        for (uint32_t k = 0; k < op->inputs.count; k++) nargs += op->inputs.slots[k].nargs;
-        for (uint32_t k = 0; k < op->outputs.count; k++) nargs += op->outputs.slots[k].nargs;
+        nargs += op->slots->nargs;
     }
     if (nargs > UINT32_MAX / 2)
         return weft_status_create(WEFT_LIMIT, z->s->program->place, "expected fewer arguments than %zu", nargs);
@@ -178,13 +177,11 @@ static weft_status list_args(by_name *z) {
     for (size_t i = 0; i < half; i++) {
         const weft_op *op = z->instrs[i].op;
         for (int out = 0; out < 2; out++) {
-            const slot_list *slots = out ? &op->outputs : &op->inputs;
-            for (uint32_t k = 0; k < slots->count; k++) {
-                uint32_t is = out                                            ? ARG_OUT
-                              : by_name_needs_no_bytes(op, &slots->slots[k]) ? ARG_IN
-                                                                             : ARG_IN | ARG_BYTES;
-                for (uint32_t a = 0; a < slots->slots[k].nargs; a++) {
-                    const weft_var *v = slots->slots[k].args[a].var;
+            for (uint32_t k = 0; k < op_nslots(op, out); k++) {
+                const slot *s = op_slot(op, out, k);
+                uint32_t is = out ? ARG_OUT : by_name_needs_no_bytes(op, s) ? ARG_IN : ARG_IN | ARG_BYTES;
+                for (uint32_t a = 0; a < s->nargs; a++) {
+                    const weft_var *v = slot_var(op, s, a);
                     if (name_is(v->name, "@EMPTY@")) continue;
                     z->args[at++] = (instr_arg){v->id, bind_is_named(v) ? is | ARG_NAMED : is};
                 }

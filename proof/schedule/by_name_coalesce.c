@@ -12,6 +12,7 @@
 typedef struct bucket {
     uint32_t at, reader; /* its coalesce_tensor; the first that reads it */
     uint32_t behind;     /* of the collectives that follow its reader at once, the last */
+    const weft_op *op;
     const slot *members;
 } bucket;
 
@@ -54,10 +55,11 @@ static const weft_var *fused_of(const weft_op *op) {
 static weft_status list_uses(coalescer *c) {
     by_name *z = c->z;
     for (uint32_t i = 0; i < z->n / 2; i++) {
-        const weft_var *fused = fused_of(z->instrs[i].op);
-        const slot *members = fused ? op_find_slot(z->instrs[i].op, true, "Output") : NULL;
+        const weft_op *op = z->instrs[i].op;
+        const weft_var *fused = fused_of(op);
+        const slot *members = fused ? op_find_slot(op, true, "Output") : NULL;
         if (fused) c->matters[fused->id] = true;
-        for (uint32_t k = 0; members && k < members->nargs; k++) c->matters[members->args[k].var->id] = true;
+        for (uint32_t k = 0; members && k < members->nargs; k++) c->matters[slot_args(op, members)[k].var_id] = true;
     }
     for (uint32_t i = 0; i < z->n; i++) FOR_EACH_INSTR_ARG(z, i, a) {
             list *l = a->is & ARG_OUT ? &c->writes[a->var] : &c->reads[a->var];
@@ -87,7 +89,8 @@ static weft_status list_buckets(coalescer *c) {
         const list *readers = fused ? &c->reads[fused->id] : NULL;
         size_t first = fused ? find_behind(readers, i) : 0;
         if (!fused || first == readers->count) continue;
-        bucket b = {i, readers->items[first], readers->items[first], op_find_slot(z->instrs[i].op, true, "Output")};
+        const weft_op *op = z->instrs[i].op;
+        bucket b = {i, readers->items[first], readers->items[first], op, op_find_slot(op, true, "Output")};
         while (b.behind + 1 < z->n && by_name_communicates(z->instrs[b.behind].op) &&
                by_name_communicates(z->instrs[b.behind + 1].op))
             b.behind++;
@@ -122,7 +125,7 @@ static weft_status gather(coalescer *c, const bucket *b, const list *of_var, uin
     out->count = 0;
     c->z->stamp++;
     for (uint32_t k = 0; k < b->members->nargs; k++) {
-        const list *l = &of_var[b->members->args[k].var->id];
+        const list *l = &of_var[slot_args(b->op, b->members)[k].var_id];
         for (size_t i = find_behind(l, after); i < l->count && l->items[i] < before; i++) {
             if (c->z->visited[l->items[i]] == c->z->stamp) continue;
             c->z->visited[l->items[i]] = c->z->stamp;

@@ -95,7 +95,7 @@ static weft_status list_users(release *r) {
     by_name *z = r->z;
     for (uint32_t i = 0; i < z->n / 2; i++) FOR_EACH_INSTR_ARG(z, i, a) {
             list *l = &r->of_var[a->var];
-            if (!is_collected(r, z->s->program->all_vars[a->var]) || !(a->is & (ARG_OUT | ARG_BYTES))) continue;
+            if (!is_collected(r, program_var(z->s->program, a->var)) || !(a->is & (ARG_OUT | ARG_BYTES))) continue;
             if (l->count && r->users[l->items[l->count - 1]].instr == i) continue;
             TRY(grow(z->arena, &r->users, &r->user_capacity, r->nusers + 1, sizeof *r->users));
             r->users[r->nusers] = (user){i, a->var, (uint32_t)l->count, false};
@@ -162,7 +162,7 @@ static weft_status free_names(release *r) {
     for (size_t v = 0; v < s->program->nall_vars; v++) {
         uint32_t behind, last, of = s->bound[v];
         if (!r->of_var[v].count) continue;
-        TRY(let_go(r, s->program->all_vars[v], &behind, &last));
+        TRY(let_go(r, program_var(s->program, v), &behind, &last));
         r->kept[of] |= behind == PROOF_NONE;
         proof_memory *m = &s->memory[of];
         if (behind != PROOF_NONE && (m->freed_by == PROOF_NONE || behind > m->freed_by))

@@ -27,7 +27,7 @@ static int64_t numel_from(const weft_var *v, size_t d) {
 
 int64_t exchange_part(const weft_op *op, bool gets, size_t nranks, size_t k) {
     const slot *list = list_of(op, gets);
-    if (list) return list->nargs == nranks ? numel_from(list->args[k].var, 0) : -1;
+    if (list) return list->nargs == nranks ? numel_from(slot_var(op, list, k), 0) : -1;
     const weft_var *v = gets ? op_out(op) : op_x(op);
     size_t n = exchange_nparts(op, gets);
     if (!v || v->ndim == 0 || (n && n != nranks)) return -1;

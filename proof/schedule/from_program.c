@@ -174,29 +174,29 @@ static weft_status touch(maker *m, const weft_var *v, bool is_write) {
 
 static weft_status touch_args(maker *m, const weft_op *op, const op_schema *schema, op_look look) {
     const slot *of;
-    for (uint32_t k = 0; k < op->inputs.count; k++) {
-        const slot *s = &op->inputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *s = op_slot(op, false, k);
         bool viewed = false; /* a view looks at no bytes of what it shows */
-        for (uint32_t o = 0; look.has_views && o < op->outputs.count && !viewed; o++)
-            viewed = bind_is_view(op, schema, &op->outputs.slots[o], &of) && of == s;
+        for (uint32_t o = 0; look.has_views && o < op_nslots(op, true) && !viewed; o++)
+            viewed = bind_is_view(op, schema, op_slot(op, true, o), &of) && of == s;
         if (viewed || (look.has_types_only && bind_wants_type_only(schema, s))) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, false));
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, slot_var(op, s, i), false));
     }
-    for (uint32_t k = 0; k < op->outputs.count; k++) {
-        const slot *s = &op->outputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, true); k++) {
+        const slot *s = op_slot(op, true, k);
         if (look.has_views && bind_is_view(op, schema, s, &of)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, s->args[i].var, true));
+        for (uint32_t i = 0; i < s->nargs; i++) TRY(touch(m, slot_var(op, s, i), true));
     }
     return NULL;
 }
 
-static weft_status note_fusion(maker *m, const weft_var *fused, const slot *parts, uint32_t event) {
+static weft_status note_fusion(maker *m, const weft_op *op, const weft_var *fused, const slot *parts, uint32_t event) {
     proof_schedule *s = m->s;
     size_t n = s->nfused_parts + parts->nargs;
     TRY(grow(s->arena, &s->fusions, &s->fusion_capacity, s->nfusions + 1, sizeof *s->fusions));
     TRY(grow(s->arena, &s->fused_parts, &s->fused_part_capacity, n, sizeof *s->fused_parts));
     s->fusions[s->nfusions++] = (proof_fusion){fused->id, (uint32_t)s->nfused_parts, parts->nargs};
-    for (uint32_t i = 0; i < parts->nargs; i++) s->fused_parts[s->nfused_parts++] = parts->args[i].var_id;
+    for (uint32_t i = 0; i < parts->nargs; i++) s->fused_parts[s->nfused_parts++] = slot_args(op, parts)[i].var_id;
     s->events[event].makes = PROOF_MAKES_NAMES;
     return NULL;
 }
@@ -205,11 +205,11 @@ static weft_status note_fusion(maker *m, const weft_var *fused, const slot *part
 static weft_status touch_coalesce(maker *m, const weft_op *op, uint32_t event) {
     const slot *inputs = op_find_slot(op, false, "Input"), *outputs = op_find_slot(op, true, "Output");
     bool copies = attr_bool(op, "copy_data", false), sets = !copies && attr_bool(op, "set_constant", false);
-    for (uint32_t i = 0; copies && inputs && i < inputs->nargs; i++) TRY(touch(m, inputs->args[i].var, false));
+    for (uint32_t i = 0; copies && inputs && i < inputs->nargs; i++) TRY(touch(m, slot_var(op, inputs, i), false));
     TRY(bind_coalesce(&m->names, op, event));
-    for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, outputs->args[i].var, true));
+    for (uint32_t i = 0; copies && outputs && i < outputs->nargs; i++) TRY(touch(m, slot_var(op, outputs, i), true));
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
-    if (fused && outputs && !m->is_guarded) TRY(note_fusion(m, fused, outputs, event));
+    if (fused && outputs && !m->is_guarded) TRY(note_fusion(m, op, fused, outputs, event));
     return sets && fused ? touch(m, fused, true) : NULL;
 }
 
@@ -273,7 +273,7 @@ static weft_status add_value_wait(maker *m, const weft_op *op, uint32_t index) {
     TRY(add_waits(m, op, event));
     FOR_EACH_ARG(op, false, u) {
         binding at;
-        TRY(bind_get(&m->names, u->var, &at));
+        TRY(bind_get(&m->names, use_var(op->program, u), &at));
         for (uint32_t i = filling_of(m, at.buffer); i != PROOF_NONE; i = m->fillings[i].next)
             if (m->fillings[i].begin < at.begin + at.nbytes && at.begin < m->fillings[i].end)
                 TRY(schedule_wait(m->s, m->fillings[i].event));
@@ -307,7 +307,7 @@ static void forget_covered(maker *m, const filling *by) {
 static weft_status note_async(maker *m, const weft_op *op, uint32_t event) {
     FOR_EACH_ARG(op, true, u) {
         binding at;
-        TRY(bind_get(&m->names, u->var, &at));
+        TRY(bind_get(&m->names, use_var(op->program, u), &at));
         size_t had = m->async_capacity;
         TRY(grow(m->s->arena, &m->async_of, &m->async_capacity, (size_t)at.buffer + 1, sizeof *m->async_of));
         for (size_t i = had; i < m->async_capacity; i++) m->async_of[i] = PROOF_NONE;
@@ -332,10 +332,7 @@ static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
 }
 
 static proof_makes makes_of(const maker *m, const weft_op *op, op_look look, uint32_t event) {
-    size_t nargs = 0;
-    for (uint32_t k = 0; k < op->inputs.count; k++) nargs += op->inputs.slots[k].nargs;
-    for (uint32_t k = 0; k < op->outputs.count; k++) nargs += op->outputs.slots[k].nargs;
-    bool is_all = nargs == m->s->naccesses - m->s->events[event].first_access;
+    bool is_all = op->slots->nargs == m->s->naccesses - m->s->events[event].first_access;
     return is_all ? (proof_makes)look.makes : PROOF_MAKES_OTHERWISE;
 }
 
@@ -392,7 +389,7 @@ static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth)
     TRY(add_waits(m, op, event));
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, condition->args[i].var, false));
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, slot_var(op, condition, i), false));
     TRY(note_update(m, op, event));
     TRY(add_record(m, op, event));
     return add_sub_blocks(m, op, index, depth);

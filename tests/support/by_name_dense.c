@@ -16,11 +16,11 @@ static weft_status push(dense_by_name *z, dense_list *l, uint32_t item) {
 }
 
 static bool names(const weft_op *op, bool output, const weft_var *v, bool with_bytes) {
-    const slot_list *slots = output ? &op->outputs : &op->inputs;
-    for (uint32_t k = 0; k < slots->count; k++) {
-        if (with_bytes && !output && by_name_needs_no_bytes(op, &slots->slots[k])) continue;
-        for (uint32_t i = 0; i < slots->slots[k].nargs; i++)
-            if (slots->slots[k].args[i].var == v) return true;
+    for (uint32_t k = 0; k < op_nslots(op, output); k++) {
+        const slot *s = op_slot(op, output, k);
+        if (with_bytes && !output && by_name_needs_no_bytes(op, s)) continue;
+        for (uint32_t i = 0; i < s->nargs; i++)
+            if (slot_var(op, s, i) == v) return true;
     }
     return false;
 }
@@ -43,14 +43,14 @@ static weft_status add_hazard(dense_by_name *z, uint32_t from, uint32_t to) {
 static weft_status add_hazards_of(dense_by_name *z, use_record *of_var, uint32_t at) {
     const weft_op *op = z->instrs[at].op;
     FOR_EACH_ARG(op, false, u) {
-        use_record *r = &of_var[u->var->id];
-        if (!bind_is_named(u->var)) continue;
+        use_record *r = &of_var[u->var_id];
+        if (!bind_is_named(use_var(op->program, u))) continue;
         if (r->writer != PROOF_NONE) TRY(add_hazard(z, r->writer, at));
-        if (!names(op, true, u->var, false)) TRY(push(z, &r->since, at));
+        if (!names(op, true, use_var(op->program, u), false)) TRY(push(z, &r->since, at));
     }
     FOR_EACH_ARG(op, true, u) {
-        use_record *r = &of_var[u->var->id];
-        if (!bind_is_named(u->var)) continue;
+        use_record *r = &of_var[u->var_id];
+        if (!bind_is_named(use_var(op->program, u))) continue;
         for (size_t i = 0; i < r->since.count; i++) TRY(add_hazard(z, r->since.items[i], at));
         if (r->writer != PROOF_NONE) TRY(add_hazard(z, r->writer, at));
         r->since.count = 0;
@@ -99,27 +99,28 @@ static weft_status add_edge(dense_by_name *z, uint32_t from, uint32_t to) {
     return NULL;
 }
 
-static bool reads_any(const weft_op *op, const slot *members, bool output) {
+static bool reads_any(const weft_op *op, const weft_op *coalesce, bool output) {
+    const slot *members = op_find_slot(coalesce, true, "Output");
     for (uint32_t i = 0; i < members->nargs; i++)
-        if (names(op, output, members->args[i].var, false)) return true;
+        if (names(op, output, slot_var(coalesce, members, i), false)) return true;
     return false;
 }
 
 /* The reader of a fused buffer comes after all producers of members, and readers of members after it. */
 static weft_status add_coalesce_rule(dense_by_name *z, uint32_t at) {
     const weft_var *fused = weft_op_output(z->instrs[at].op, "FusedOutput", 0);
-    const slot *members = op_find_slot(z->instrs[at].op, true, "Output");
+    const weft_op *coalesce = z->instrs[at].op;
     uint32_t reader = at + 1;
-    if (!fused || !members) return NULL;
+    if (!fused || !op_find_slot(coalesce, true, "Output")) return NULL;
     while (reader < z->n && !names(z->instrs[reader].op, false, fused, false)) reader++;
     if (reader == z->n) return NULL;
     for (uint32_t i = at + 1; i < reader; i++)
-        if (reads_any(z->instrs[i].op, members, true)) TRY(add_edge(z, i, reader));
+        if (reads_any(z->instrs[i].op, coalesce, true)) TRY(add_edge(z, i, reader));
     while (reader + 1 < z->n && by_name_communicates(z->instrs[reader].op) &&
            by_name_communicates(z->instrs[reader + 1].op))
         reader++;
     for (uint32_t i = reader + 1; i < z->n; i++)
-        if (reads_any(z->instrs[i].op, members, false)) TRY(add_edge(z, reader, i));
+        if (reads_any(z->instrs[i].op, coalesce, false)) TRY(add_edge(z, reader, i));
     return NULL;
 }
 
@@ -179,11 +180,12 @@ static weft_status list_instrs(dense_by_name *z) {
 /* An output of `a` is an input of `b` whose bytes it needs; or `b` writes what `a` reads or writes. */
 static bool shares_data(const weft_op *a, const weft_op *b) {
     FOR_EACH_ARG(a, true, u) {
-        if (name_is(u->var->name, "@EMPTY@")) continue;
-        if (names(b, false, u->var, true) || names(b, true, u->var, false)) return true;
+        if (name_is(use_var(a->program, u)->name, "@EMPTY@")) continue;
+        if (names(b, false, use_var(a->program, u), true) || names(b, true, use_var(a->program, u), false)) return true;
     }
     FOR_EACH_ARG(b, true, u) {
-        if (!name_is(u->var->name, "@EMPTY@") && names(a, false, u->var, true)) return true;
+        if (!name_is(use_var(b->program, u)->name, "@EMPTY@") && names(a, false, use_var(b->program, u), true))
+            return true;
     }
     return false;
 }

@@ -159,7 +159,7 @@ static void round_factor(weft_op *op, const char *attr) {
 
 static bool has_power_of_two(const weft_op *op) {
     FOR_EACH_ARG(op, false, u) {
-        shape s = shape_of_var(u->var);
+        shape s = shape_of_var(use_var(op->program, u));
         int64_t n = shape_numel(&s);
         if (n <= 0 || !is_power_of_two((double)n)) return false;
     }
@@ -260,8 +260,8 @@ static bool is_learning_rate(const weft_program *p, const char *n) {
     weft_var *v = weft_block_find_var(p->blocks[0], n);
     if (!v) return false;
     FOR_EACH_USE(u, v) {
-        const slot *s = op_find_slot(use_op(u), false, "LearningRate");
-        if (s && s->nargs && s->args[0].var == v) return true;
+        const slot *s = op_find_slot(use_op(v->program, u), false, "LearningRate");
+        if (s && s->nargs && slot_var(use_op(v->program, u), s, 0) == v) return true;
     }
     return false;
 }

@@ -139,8 +139,8 @@ const char *grads_text(const grads *g, char *out, size_t nbytes) {
     out[0] = 0;
     FOR_EACH_OP(op, g->b) {
         const char *first = "";
-        for (size_t i = 0; i < op->outputs.count && !*first; i++)
-            if (op->outputs.slots[i].nargs) first = op->outputs.slots[i].args[0].var->name->bytes;
+        for (size_t i = 0; i < op_nslots(op, true) && !*first; i++)
+            if (op_slot(op, true, i)->nargs) first = slot_var(op, op_slot(op, true, i), 0)->name->bytes;
         int n = snprintf(out + used, nbytes - used, "%s%s(%s)", used ? " " : "", op->type->bytes, first);
         used += (size_t)n;
         must(used < nbytes, "text does not fit");
@@ -161,8 +161,8 @@ bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, con
 /* One number for each rank and variable. A fused variable stands for its members, which hold the numbers. */
 typedef struct world {
     const weft_program *p;
-    double *values;       /* [var id * NRANKS + rank] */
-    const slot **members; /* by var id: of a fused variable */
+    double *values;         /* [var id * NRANKS + rank] */
+    const weft_op **makers; /* by var id: the coalesce_tensor of a fused variable */
 } world;
 
 static double *value_of(world *w, const weft_var *v, int rank) {
@@ -199,10 +199,11 @@ static void scale_var(world *w, const weft_op *op, const weft_var *in, const wef
 }
 
 /* In place on all members of a fused variable. */
-static void on_fused(world *w, const weft_op *op, const slot *members) {
+static void on_fused(world *w, const weft_op *op, const weft_op *maker) {
+    const slot *members = op_find_slot(maker, true, "Output");
     weft_reduce reduce;
     for (size_t i = 0; i < members->nargs; i++) {
-        const weft_var *v = members->args[i].var;
+        const weft_var *v = slot_var(maker, members, i);
         if (op_is_all_reduce(op, &reduce))
             reduce_var(w, op, v, reduce);
         else if (op_is(op, "scale"))
@@ -217,13 +218,14 @@ static void on_fused(world *w, const weft_op *op, const slot *members) {
 static double combine(world *w, const weft_op *op, const weft_var *out, int rank) {
     double sum = 0;
     bool is_grad = strstr(op->type->bytes, "_grad") != NULL;
-    FOR_EACH_ARG(op, false, u) {
-        bool of_grad = strstr(op->inputs.slots[u_s].name->bytes, "@GRAD") != NULL;
-        if (is_grad && !of_grad) continue;
-        double by = op_is(op, "sum") || op_is(op, "elementwise_add") || op_is(op, "cast") || op_is(op, "assign")
-                        ? 1
-                        : weight(out->name->bytes, u->var->name->bytes, rank);
-        sum += by * *value_of(w, u->var, rank);
+    bool plain = op_is(op, "sum") || op_is(op, "elementwise_add") || op_is(op, "cast") || op_is(op, "assign");
+    for (uint32_t i = 0; i < op_nslots(op, false); i++) {
+        const slot *s = op_slot(op, false, i);
+        if (is_grad && !strstr(s->name->bytes, "@GRAD")) continue;
+        for (uint32_t k = 0; k < s->nargs; k++) {
+            const weft_var *v = slot_var(op, s, k);
+            sum += (plain ? 1 : weight(out->name->bytes, v->name->bytes, rank)) * *value_of(w, v, rank);
+        }
     }
     return op_is(op, "custom") ? sum * sum + 1 : sum;
 }
@@ -233,11 +235,11 @@ static void step_op(world *w, weft_op *op) {
     const weft_var *x = op_x(op), *out = op_out(op);
     if (op_has_effect(op, OP_NO_BYTES)) return;
     if (op_is(op, "coalesce_tensor")) {
-        w->members[weft_op_output(op, "FusedOutput", 0)->id] = op_find_slot(op, true, "Output");
+        w->makers[weft_op_output(op, "FusedOutput", 0)->id] = op;
         return;
     }
-    if (x && w->members[x->id]) {
-        on_fused(w, op, w->members[x->id]);
+    if (x && w->makers[x->id]) {
+        on_fused(w, op, w->makers[x->id]);
         return;
     }
     if (op_is_all_reduce(op, &reduce)) {
@@ -256,25 +258,26 @@ static void step_op(world *w, weft_op *op) {
             if (op_is(op, "fill_constant"))
                 results[r][i++] = *words ? strtod(words, NULL) : attr_float(op, "value", 0);
             else if (op_is(op, "sgd"))
-                results[r][i++] = *value_of(w, u->var, r) - *value_of(w, weft_op_input(op, "Grad", 0), r);
+                results[r][i++] =
+                    *value_of(w, use_var(op->program, u), r) - *value_of(w, weft_op_input(op, "Grad", 0), r);
             else
-                results[r][i++] = combine(w, op, u->var, r);
+                results[r][i++] = combine(w, op, use_var(op->program, u), r);
         }
         must(i <= 8, "too many outputs");
     }
     for (int r = 0; r < NRANKS; r++) {
         size_t i = 0;
-        FOR_EACH_ARG(op, true, u) * value_of(w, u->var, r) = results[r][i++];
+        FOR_EACH_ARG(op, true, u) * value_of(w, use_var(op->program, u), r) = results[r][i++];
     }
 }
 
 static world run_world(const weft_program *p) {
     world w = {.p = p};
     w.values = calloc(p->nall_vars * NRANKS, sizeof *w.values);
-    w.members = calloc(p->nall_vars, sizeof *w.members);
+    w.makers = calloc(p->nall_vars, sizeof *w.makers);
     for (size_t i = 0; i < p->nall_vars; i++)
         for (int r = 0; r < NRANKS; r++) {
-            const weft_var *v = p->all_vars[i];
+            const weft_var *v = program_var(p, i);
             w.values[i * NRANKS + (size_t)r] = weight(v->name->bytes, "start", v->persistable ? 0 : r);
         }
     for (int step = 0; step < 2; step++) {
@@ -292,14 +295,14 @@ bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t 
     world x = run_world(a), y = run_world(b);
     bool same = true;
     for (size_t i = 0; i < a->nall_vars && same; i++) {
-        const weft_var *v = a->all_vars[i], *o = weft_block_find_var(b->blocks[0], v->name->bytes);
+        const weft_var *v = program_var(a, i), *o = weft_block_find_var(b->blocks[0], v->name->bytes);
         for (int r = 0; r < NRANKS && leaves(v) && same; r++) {
             double p = *value_of(&x, v, r), q = o ? *value_of(&y, o, r) : NAN;
             same = fabs(p - q) <= 1e-6 * fmax(1, fabs(p));
             if (!same) snprintf(out, nbytes, "\"%s\" on rank %d: %.9g, then %.9g", v->name->bytes, r, p, q);
         }
     }
-    free(x.values), free(x.members), free(y.values), free(y.members);
+    free(x.values), free(x.makers), free(y.values), free(y.makers);
     return same;
 }
 
@@ -384,7 +387,8 @@ bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
     run_clocks(&c, &x);
     bool safe = true;
     for (size_t i = 0; i < p->nall_vars && safe; i++)
-        if (access_class(&x, p->all_vars[i]) == i) safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
+        if (access_class(&x, program_var(p, i)) == i)
+            safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
     arena_fini(&a);
     return safe;
 }
@@ -400,7 +404,7 @@ typedef struct named_graph {
 
 static bool touches(const weft_op *op, bool output, const weft_var *v) {
     FOR_EACH_ARG(op, output, u) {
-        if (u->var == v) return true;
+        if (use_var(op->program, u) == v) return true;
     }
     return false;
 }
@@ -408,10 +412,10 @@ static bool touches(const weft_op *op, bool output, const weft_var *v) {
 /* An argument that both ops name and one of them writes. */
 static bool share_a_name(const weft_op *a, const weft_op *b) {
     FOR_EACH_ARG(a, true, u) {
-        if (touches(b, true, u->var) || touches(b, false, u->var)) return true;
+        if (touches(b, true, use_var(a->program, u)) || touches(b, false, use_var(a->program, u))) return true;
     }
     FOR_EACH_ARG(a, false, u) {
-        if (touches(b, true, u->var)) return true;
+        if (touches(b, true, use_var(a->program, u))) return true;
     }
     return false;
 }
@@ -435,7 +439,7 @@ static bool share_bytes(const weft_var *v, const weft_var *w, const weft_op *coa
 
 static const weft_op *coalesce_naming(const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (op_is(use_op(u), "coalesce_tensor")) return use_op(u);
+        if (op_is(use_op(v->program, u), "coalesce_tensor")) return use_op(v->program, u);
     }
     return NULL;
 }
@@ -447,7 +451,9 @@ static bool conflict(weft_op *a, weft_op *b) {
             if (!x && !y) continue;
             FOR_EACH_ARG(a, x, u) {
                 FOR_EACH_ARG(b, y, w) {
-                    if (share_bytes(u->var, w->var, coalesce_naming(u->var))) return true;
+                    if (share_bytes(use_var(a->program, u), use_var(b->program, w),
+                                    coalesce_naming(use_var(a->program, u))))
+                        return true;
                 }
             }
         }

@@ -2,6 +2,7 @@
 #include "tests/support/mutate.h"
 
 #include "ops/ops.h"
+#include "tests/support/drop_arg.h"
 #include "tests/support/must.h"
 
 const char *mutation_name(mutation m) {
@@ -31,20 +32,20 @@ static bool change_factor(weft_op *op, bool drop) {
 
 /* --- slices and members ------------------------------------------------------------------------------------------- */
 
-static void exchange_args(slot *s, uint32_t i, uint32_t k) {
-    weft_var *x = s->args[i].var, *y = s->args[k].var;
-    use_rename(&s->args[i], y);
-    use_rename(&s->args[k], x);
+static void exchange_args(weft_op *op, const slot *s, uint32_t i, uint32_t k) {
+    weft_var *x = slot_var(op, s, i), *y = slot_var(op, s, k);
+    use_rename(&slot_args(op, s)[i], y);
+    use_rename(&slot_args(op, s)[k], x);
 }
 
 /* A bucket's members change places; a slice begins or ends elsewhere. */
 static bool shift_slice(weft_op *op, unsigned salt) {
     static const char *const attrs[] = {"index", "start", "storage_offset"};
-    slot *out = (slot *)op_find_slot(op, true, "Output");
+    const slot *out = op_find_slot(op, true, "Output");
     if (op_is(op, "coalesce_tensor")) {
         if (!out || out->nargs < 2) return false;
         uint32_t i = salt % (out->nargs - 1);
-        exchange_args(out, i, i + 1); /* the inputs stay in their order */
+        exchange_args(op, out, i, i + 1); /* the inputs stay in their order */
         op_changed(op);
         return true;
     }
@@ -59,32 +60,25 @@ static bool shift_slice(weft_op *op, unsigned salt) {
         changed->u.i = old ? old - 1 : old + 1;
         return true;
     }
-    if (out == NULL && op_is(op, "split") && (out = (slot *)op_find_slot(op, true, "Out")) && out->nargs > 1) {
-        exchange_args(out, 0, 1 + salt % (out->nargs - 1));
+    if (out == NULL && op_is(op, "split") && (out = op_find_slot(op, true, "Out")) && out->nargs > 1) {
+        exchange_args(op, out, 0, 1 + salt % (out->nargs - 1));
         op_changed(op);
         return true;
     }
     return false;
 }
 
-static void drop_arg(slot *s, uint32_t at) {
-    if (!s || at >= s->nargs) return;
-    for (uint32_t i = at; i + 1 < s->nargs; i++) exchange_args(s, i, i + 1);
-    s->nargs--; /* the use stays the var's, as after an edit that went wrong: nobody walks it */
-}
-
 static bool drop_member(weft_op *op, unsigned salt) {
     static const char *const lists[] = {"Input", "X", "tensors", "inputs", "self"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        slot *in = (slot *)op_find_slot(op, false, lists[i]);
+        const slot *in = op_find_slot(op, false, lists[i]);
         if (!in || in->nargs < 2) continue;
         uint32_t at = salt % in->nargs;
-        slot *out = (slot *)op_find_slot(op, true, i == 0 ? "Output" : "Out");
-        if (!out) out = (slot *)op_find_slot(op, true, "out");
+        const char *result = i == 0 ? "Output" : op_find_slot(op, true, "Out") ? "Out" : "out";
+        const slot *out = op_find_slot(op, true, result);
         bool has_pairs = out && out->nargs == in->nargs;
-        drop_arg(in, at);
-        if (has_pairs) drop_arg(out, at);
-        op_changed(op);
+        drop_arg(op, in, at);
+        if (has_pairs) drop_arg(op, op_find_slot(op, true, result), at);
         return true;
     }
     return false;
@@ -99,8 +93,8 @@ static bool is_one_buffer(const weft_program *p, const weft_var *x, const weft_v
         if (!op_is(op, "coalesce_tensor")) continue;
         bool has_x = false, has_y = false;
         FOR_EACH_ARG(op, true, u) {
-            has_x |= u->var == x;
-            has_y |= u->var == y;
+            has_x |= use_var(op->program, u) == x;
+            has_y |= use_var(op->program, u) == y;
         }
         if (has_x && has_y) return true;
     }
@@ -117,7 +111,7 @@ static bool reduce_early(weft_op *op) {
     for (weft_op *before = op->prev; before; before = before->prev) {
         if (op_has_effect(before, OP_NO_BYTES | OP_ALIASES)) continue;
         FOR_EACH_ARG(before, true, w) {
-            if (!is_one_buffer(op->program, w->var, op_x(op))) continue;
+            if (!is_one_buffer(op->program, use_var(before->program, w), op_x(op))) continue;
             weft_op_move_before(op, before);
             return true;
         }
@@ -179,7 +173,7 @@ static bool change_count(weft_op *op, unsigned salt) {
         if (!op_is(bucket, "coalesce_tensor") || weft_op_output(bucket, "FusedOutput", 0) != whole) continue;
         const slot *members = op_find_slot(bucket, true, "Output");
         if (members->nargs < 2) return false;
-        weft_var *member = members->args[salt % members->nargs].var;
+        weft_var *member = slot_var(bucket, members, salt % members->nargs);
         weft_op_rename_input(op, whole, member);
         weft_op_rename_output(op, whole, member);
         return true;
@@ -252,12 +246,12 @@ static bool has_type_of(const weft_var *x, const weft_var *y) {
 /* The first input that is no state becomes another var of that type which an op before wrote. */
 static bool other_input(weft_op *op) {
     FOR_EACH_ARG(op, false, u) {
-        const weft_var *v = u->var;
+        const weft_var *v = use_var(op->program, u);
         if (v->persistable || op_has_effect(op, OP_NO_BYTES | OP_ALIASES)) continue;
         for (weft_op *before = op->prev; before; before = before->prev) {
             if (op_has_effect(before, OP_NO_BYTES | OP_ALIASES)) continue;
             FOR_EACH_ARG(before, true, w) {
-                weft_var *other = w->var;
+                weft_var *other = use_var(before->program, w);
                 if (other == v || !other->block || !has_type_of(other, v)) continue;
                 weft_op_rename_input(op, v, other);
                 return true;
@@ -320,7 +314,7 @@ static bool change_event(weft_op *op, mutation how) {
 /* Who read the value that was waited for reads the promise. */
 static bool drop_wait_tensor(weft_op *op) {
     if (!op_is(op, "wait_tensor")) return false;
-    weft_var *promise = op->inputs.slots[0].args[0].var, *value = op->outputs.slots[0].args[0].var;
+    weft_var *promise = slot_var(op, op_slot(op, false, 0), 0), *value = slot_var(op, op_slot(op, true, 0), 0);
     for (weft_op *o = op->next; o; o = o->next) weft_op_rename_input(o, value, promise);
     weft_op_remove(op);
     return true;

@@ -96,7 +96,7 @@ static bool allocate(fixture_run *r, const weft_var *v) {
 /* The recorded inputs become the shapes and values of their vars. */
 static bool load_inputs(fixture_run *r) {
     for (size_t i = 0; i < r->program->nall_vars; i++) {
-        const weft_var *v = r->program->all_vars[i];
+        const weft_var *v = program_var(r->program, i);
         const npz_array *a = npz_find(&r->npz, "in/", v->name->bytes);
         shape s = shape_env_get(&r->env, v);
         if (!a) continue;
@@ -120,14 +120,14 @@ static bool load_inputs(fixture_run *r) {
 static bool place_members(fixture_run *r, weft_op *op) {
     const slot *members = op_find_slot(op, true, "Output"), *fused = op_find_slot(op, true, "FusedOutput");
     if (!members || !fused || fused->nargs != 1) return fixture_fail(r, "coalesce_tensor without its slots");
-    if (!allocate(r, fused->args[0].var)) return false;
-    char *at = r->values[fused->args[0].var->id].data;
+    if (!allocate(r, slot_var(op, fused, 0))) return false;
+    char *at = r->values[slot_args(op, fused)[0].var_id].data;
     size_t alignment = (size_t)coalesce_alignment(op);
     for (size_t i = 0; i < members->nargs; i++) {
-        tensor *t = &r->values[members->args[i].var->id];
+        tensor *t = &r->values[slot_args(op, members)[i].var_id];
         void *old = t->data;
         t->data = at;
-        if (!allocate(r, members->args[i].var)) return false;
+        if (!allocate(r, slot_var(op, members, i))) return false;
         size_t nbytes = (size_t)t->numel * weft_dtype_nbytes(t->dtype);
         if (old && nbytes) memcpy(at, old, nbytes);
         at += (nbytes + alignment - 1) / alignment * alignment;
@@ -138,16 +138,16 @@ static bool place_members(fixture_run *r, weft_op *op) {
 /* The var of an argument; NULL if there are fewer. */
 static weft_var *argument(const weft_op *op, bool output, const char *slot_name, size_t i) {
     const slot *s = op_find_slot(op, output, slot_name);
-    return s && i < s->nargs ? s->args[i].var : NULL;
+    return s && i < s->nargs ? slot_var(op, s, i) : NULL;
 }
 
 static size_t count_uses(const weft_op *op, const weft_var *v) {
     size_t count = 0;
     FOR_EACH_ARG(op, false, u) {
-        count += u->var == v;
+        count += use_var(op->program, u) == v;
     }
     FOR_EACH_ARG(op, true, w) {
-        count += w->var == v;
+        count += use_var(op->program, w) == v;
     }
     return count;
 }
@@ -201,7 +201,7 @@ static bool collect(fixture_run *r, const weft_op *op, const op_schema *schema, 
     return true;
 }
 
-bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out) {
+bool fixture_ready_op(fixture_run *r, weft_op *op, case_args *out) {
     const op_schema *schema = op_schema_of(op);
     weft_status status = shape_infer_op(&r->env, op, &r->arena);
     if (status) return fixture_fail_status(r, status);
@@ -215,7 +215,7 @@ bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out) {
 }
 
 static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
-    op_args a;
+    case_args a;
     if (!fixture_ready_op(r, op, &a)) return false;
     if (r->linear) return fixture_check_linear(r, op, &a, number);
     if (r->cuts) return fixture_check_cuts(r, op, &a, number);
@@ -285,7 +285,7 @@ static bool compare_rows(fixture_run *r, const weft_var *v, const npz_array *wan
 static bool compare_outputs(fixture_run *r) {
     if (r->linear || r->cuts || r->types) return true;
     for (size_t i = 0; i < r->program->nall_vars; i++) {
-        const weft_var *v = r->program->all_vars[i];
+        const weft_var *v = program_var(r->program, i);
         char rows[300];
         snprintf(rows, sizeof rows, "%s#rows", v->name->bytes);
         const npz_array *want = npz_find(&r->npz, "out/", v->name->bytes), *want_rows = npz_find(&r->npz, "out/", rows);

@@ -18,7 +18,7 @@ static const int codes[PARTS] = {0, ALONG_UNEVEN, ALONG_RUNS};
 typedef struct cutting {
     fixture_run *r;
     weft_op *op;
-    const op_args *a;
+    const case_args *a;
     const tensor *in; /* before it ran: outputs may be inputs */
     uint64_t number;
     int64_t nranks;
@@ -162,14 +162,14 @@ static bool add_place(cutting *c, const char *slot_text, const tensor *x, uint32
 /* The arguments in the op's order; false: it cannot be cut, or that failed. */
 static bool gather(cutting *c, bool is_output, bool *out_fits) {
     const op_schema *s = op_schema_of(c->op);
-    const slot_list *list = is_output ? &c->op->outputs : &c->op->inputs;
     size_t n = 0, ways = 1;
     *out_fits = false;
-    for (size_t i = 0; i < list->count; i++) {
+    for (uint32_t i = 0; i < op_nslots(c->op, is_output); i++) {
+        const slot *given = op_slot(c->op, is_output, i);
         size_t at = 0, count = is_output ? s->noutputs : s->ninputs;
-        while (at < count && !name_is(list->slots[i].name, is_output ? s->outputs[at].name : s->inputs[at].name)) at++;
-        if (list->slots[i].nargs && at == count) return true;
-        for (uint32_t k = 0; k < list->slots[i].nargs; k++, n++) {
+        while (at < count && !name_is(given->name, is_output ? s->outputs[at].name : s->inputs[at].name)) at++;
+        if (given->nargs && at == count) return true;
+        for (uint32_t k = 0; k < given->nargs; k++, n++) {
             uint32_t to = (is_output ? c->a->out_first : c->a->in_first)[at] + k;
             const tensor *x = is_output ? &c->a->out[to] : &c->in[to];
             if (n == MOST_ARGS || x->dtype == WEFT_DTYPE_NONE || x->rows || x->dtype == WEFT_FP16 ||
@@ -178,7 +178,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
             if ((ways *= (size_t)x->ndim + 1) > MOST_WAYS) return true;
             (is_output ? c->out_at : c->in_at)[n] = to;
             uint32_t id;
-            if (!add_place(c, list->slots[i].name->bytes, x, &id)) return false;
+            if (!add_place(c, given->name->bytes, x, &id)) return false;
             if (is_output)
                 c->out_id[n] = id;
             else
@@ -190,7 +190,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
     return true;
 }
 
-bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+bool fixture_check_cuts(fixture_run *r, weft_op *op, const case_args *a, uint64_t number) {
     cutting c = {.r = r, .op = op, .a = a, .number = number, .in = fixture_copies(r, a->in, a->nin, true, false)};
     if (!c.in) return fixture_fail(r, "out of memory");
     weft_status status = kernel_run_op(op, a->in, a->in_first, a->out, a->out_first, number, &r->arena);

@@ -11,7 +11,7 @@
 static bool halve_program(fixture_run *r) {
     static const char *const attrs[] = {"dtype", "in_dtype", "out_dtype"};
     for (size_t i = 0; i < r->program->nall_vars; i++) {
-        weft_var *v = r->program->all_vars[i];
+        weft_var *v = program_var(r->program, i);
         if (v->dtype == WEFT_FP32) v->dtype = (int32_t)r->half;
     }
     FOR_EACH_OP(op, r->program->blocks[0]) {
@@ -41,7 +41,7 @@ static bool is_rounded(fixture_run *r, const tensor *got, const tensor *want) {
 
 /* Runs `op` on half types, and `full` of the recorded program on their exact widening. */
 static ops_result run_op_halved(fixture_run *r, weft_op *op, weft_op *full, uint64_t number) {
-    op_args a;
+    case_args a;
     if (op_has_effect(op, OP_ALIASES)) return OPS_SKIPPED; /* its outputs are where its inputs are */
     if (!fixture_ready_op(r, op, &a)) return OPS_FAILED;
     tensor *in = fixture_copies(r, a.in, a.nin, true, true), *out = fixture_copies(r, a.out, a.nout, false, true);

@@ -28,7 +28,7 @@ static bool is_marked(weft_op *op) {
 }
 
 /* Whether a linear input can be doubled and all that are not whole numbers are: marks are about floats. */
-static bool doubles(const op_schema *s, const op_args *a) {
+static bool doubles(const op_schema *s, const case_args *a) {
     bool some = false;
     for (size_t i = 0; i < s->ninputs; i++) {
         for (uint32_t k = a->in_first[i]; is_linear_slot(s, i) && k < a->in_first[i + 1]; k++) {
@@ -39,7 +39,7 @@ static bool doubles(const op_schema *s, const op_args *a) {
     return some;
 }
 
-bool fixture_check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+bool fixture_check_linear(fixture_run *r, weft_op *op, const case_args *a, uint64_t number) {
     const op_schema *s = op_schema_of(op);
     bool marked = is_marked(op);
     tensor *in = marked ? fixture_copies(r, a->in, a->nin, true, false) : NULL,

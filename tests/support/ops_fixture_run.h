@@ -28,10 +28,10 @@ typedef struct fixture_run {
 } fixture_run;
 
 /* An op's arguments, in schema order. */
-typedef struct op_args {
+typedef struct case_args {
     tensor *in, *out;
     uint32_t *in_first, *out_first, nin, nout;
-} op_args;
+} case_args;
 
 /* Say what is wrong; false. */
 bool fixture_fail(fixture_run *r, const char *format, ...) WEFT_PRINTF(2, 3);
@@ -42,13 +42,13 @@ bool fixture_has_kernels(const weft_program *p);
 /* Shapes and values of what was recorded; program, npz and arena are there. */
 bool fixture_begin(fixture_run *r);
 /* Infers an op's outputs and gathers its arguments. */
-bool fixture_ready_op(fixture_run *r, weft_op *op, op_args *out);
+bool fixture_ready_op(fixture_run *r, weft_op *op, case_args *out);
 /* Runs the op, and again on twice its linear inputs: doubling is exact, so outputs double bit for bit. */
-bool fixture_check_linear(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+bool fixture_check_linear(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
 /* Runs the op, and again on parts of its inputs, cut in all ways that the proof against a serial program follows. */
-bool fixture_check_cuts(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+bool fixture_check_cuts(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
 
 /* Runs the op with inputs of other types, which the kernel must refuse if it is marked as of one, and as it is. */
-bool fixture_check_types(fixture_run *r, weft_op *op, const op_args *a, uint64_t number);
+bool fixture_check_types(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
 
 #endif

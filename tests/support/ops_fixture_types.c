@@ -19,14 +19,14 @@ static weft_dtype other_type(weft_dtype dtype, size_t index) {
 }
 
 /* Whether the op's inputs are of one type, and more than one. */
-static bool is_of_one_type(const op_args *a) {
+static bool is_of_one_type(const case_args *a) {
     for (uint32_t i = 0; i < a->nin; i++)
         if (a->in[i].dtype != a->in[0].dtype || other_type(a->in[i].dtype, 0) == WEFT_DTYPE_NONE) return false;
     return a->nin > 1;
 }
 
 /* The first input of which another type is accepted; a->nin: none is. */
-static uint32_t find_accepted(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+static uint32_t find_accepted(fixture_run *r, weft_op *op, const case_args *a, uint64_t number) {
     for (uint32_t i = 0; i < a->nin; i++) {
         weft_dtype other;
         for (size_t k = 0; (other = other_type(a->in[i].dtype, k)) != WEFT_DTYPE_NONE; k++) {
@@ -43,7 +43,7 @@ static uint32_t find_accepted(fixture_run *r, weft_op *op, const op_args *a, uin
     return a->nin;
 }
 
-bool fixture_check_types(fixture_run *r, weft_op *op, const op_args *a, uint64_t number) {
+bool fixture_check_types(fixture_run *r, weft_op *op, const case_args *a, uint64_t number) {
     if (op_has_effect(op, OP_ONE_TYPE) && is_of_one_type(a)) {
         uint32_t accepted = find_accepted(r, op, a, number);
         if (accepted < a->nin)

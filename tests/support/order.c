@@ -203,16 +203,16 @@ static bool is_only_type(const op_schema *s, const slot *in) {
 }
 
 static void touch_args(reader *r, uint32_t node, const weft_op *op, const op_schema *schema) {
-    for (uint32_t k = 0; k < op->inputs.count; k++) {
-        const slot *in = &op->inputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *in = op_slot(op, false, k);
         bool is_shown = is_only_type(schema, in);
-        for (uint32_t o = 0; o < op->outputs.count; o++) is_shown |= shown_by(op, schema, &op->outputs.slots[o]) == in;
-        for (uint32_t i = 0; i < in->nargs && !is_shown; i++) touch_var(r, node, in->args[i].var, false);
+        for (uint32_t o = 0; o < op_nslots(op, true); o++) is_shown |= shown_by(op, schema, op_slot(op, true, o)) == in;
+        for (uint32_t i = 0; i < in->nargs && !is_shown; i++) touch_var(r, node, slot_var(op, in, i), false);
     }
-    for (uint32_t k = 0; k < op->outputs.count; k++) {
-        const slot *out = &op->outputs.slots[k];
+    for (uint32_t k = 0; k < op_nslots(op, true); k++) {
+        const slot *out = op_slot(op, true, k);
         for (uint32_t i = 0; i < out->nargs && !shown_by(op, schema, out); i++)
-            touch_var(r, node, out->args[i].var, true);
+            touch_var(r, node, slot_var(op, out, i), true);
     }
 }
 
@@ -221,25 +221,25 @@ static void coalesce(reader *r, uint32_t node, const weft_op *op) {
     const slot *in = op_find_slot(op, false, "Input"), *members = op_find_slot(op, true, "Output");
     const weft_var *fused = weft_op_output(op, "FusedOutput", 0);
     bool copies = attr_bool(op, "copy_data", false), sets = !copies && attr_bool(op, "set_constant", false);
-    for (uint32_t i = 0; copies && i < in->nargs; i++) touch_var(r, node, in->args[i].var, false);
+    for (uint32_t i = 0; copies && i < in->nargs; i++) touch_var(r, node, slot_var(op, in, i), false);
     meaning whole = *meaning_of(r, fused);
     int64_t at = 0, step = coalesce_alignment(op);
     for (uint32_t i = 0; i < members->nargs; i++) {
-        int64_t n = nbytes_of(members->args[i].var);
+        int64_t n = nbytes_of(slot_var(op, members, i));
         if (n < 0) n = 1;
-        r->means[members->args[i].var->id] = (meaning){whole.place, whole.begin + at, n};
+        r->means[slot_args(op, members)[i].var_id] = (meaning){whole.place, whole.begin + at, n};
         at += (n + step - 1) / step * step;
     }
     if (r->means[fused->id].nbytes < at) r->means[fused->id].nbytes = at;
-    for (uint32_t i = 0; copies && i < members->nargs; i++) touch_var(r, node, members->args[i].var, true);
+    for (uint32_t i = 0; copies && i < members->nargs; i++) touch_var(r, node, slot_var(op, members, i), true);
     if (sets) touch_var(r, node, fused, true);
 }
 
 static void name_views(reader *r, const weft_op *op, const op_schema *schema) {
-    for (uint32_t k = 0; k < op->outputs.count; k++) {
-        const slot *out = &op->outputs.slots[k], *in = shown_by(op, schema, out);
+    for (uint32_t k = 0; k < op_nslots(op, true); k++) {
+        const slot *out = op_slot(op, true, k), *in = shown_by(op, schema, out);
         for (uint32_t i = 0; in && i < in->nargs && i < out->nargs; i++)
-            r->means[out->args[i].var->id] = *meaning_of(r, in->args[i].var);
+            r->means[slot_args(op, out)[i].var_id] = *meaning_of(r, slot_var(op, in, i));
     }
 }
 
@@ -275,7 +275,7 @@ static void read_wait_tensor(reader *r, weft_op *op, size_t index) {
     uint32_t node = launch(r, index, stream_of(r, op));
     wait_for_events(r, op, node);
     FOR_EACH_ARG(op, false, u) {
-        int64_t by = r->filled_by[meaning_of(r, u->var)->place];
+        int64_t by = r->filled_by[meaning_of(r, use_var(op->program, u))->place];
         if (by >= 0) put_before(&r->c, (uint32_t)by, node);
     }
     name_views(r, op, op_schema_of(op));
@@ -301,7 +301,7 @@ static void read_launch(reader *r, weft_op *op, size_t index) {
         touch_args(r, node, op, schema);
     name_views(r, op, schema);
     if (is_async) FOR_EACH_ARG(op, true, u) {
-            r->filled_by[meaning_of(r, u->var)->place] = node;
+            r->filled_by[meaning_of(r, use_var(op->program, u))->place] = node;
         }
     record_event(r, op, node);
 }
@@ -313,7 +313,7 @@ static void read_control(reader *r, const weft_op *op, size_t index, int64_t bod
     wait_for_events(r, op, node);
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
-    for (uint32_t i = 0; condition && i < condition->nargs; i++) touch_var(r, node, condition->args[i].var, false);
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) touch_var(r, node, slot_var(op, condition, i), false);
     record_event(r, op, node);
     if (body > 0 && (size_t)body < r->p->nblocks && !r->entered[body]) {
         r->entered[body] = true;

@@ -74,7 +74,7 @@ static size_t numel_of(const weft_var *v) {
 static void set_state(weft_executor *x, const weft_program *serial, const rank_list *r) {
     const weft_program *p = r->programs[r->of];
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i], *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
+        const weft_var *v = program_var(p, i), *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
         double data[MOST_ELEMENTS];
         if (!v->persistable || !v->block || !whole) continue;
         if (numel_of(v) > MOST_ELEMENTS) abort();
@@ -115,7 +115,7 @@ static bool state_is_equal(const trial *t, weft_executor *one, weft_executor *al
                            weft_program *const *programs) {
     for (int r = 0; r < t->nranks; r++) {
         for (size_t i = 0; i < programs[r]->nall_vars; i++) {
-            const weft_var *v = programs[r]->all_vars[i],
+            const weft_var *v = program_var(programs[r], i),
                            *whole = weft_block_find_var(serial->blocks[0], v->name->bytes);
             weft_tensor a, b;
             if (!v->persistable || !v->block || !whole || v->dtype != WEFT_FP32) continue;

@@ -172,7 +172,7 @@ static void check_types(fixture *f, const aten_case *c) {
     for (int k = 0; k < f->out.count; k++) {
         int nth = 0;
         for (int before = 0; before < k; before++) nth += strcmp(f->out.slots[before], f->out.slots[k]) == 0;
-        shape s = shape_env_get(&env, op_find_slot(f->op, true, f->out.slots[k])->args[nth].var);
+        shape s = shape_env_get(&env, weft_op_output(f->op, f->out.slots[k], (size_t)nth));
         const tensor *t = &f->out.tensors[k];
         bool same = s.dtype == (int32_t)t->dtype && s.ndim == t->ndim;
         for (int d = 0; same && d < t->ndim; d++) same = s.dims[d] == t->dims[d];

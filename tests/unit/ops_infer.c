@@ -93,12 +93,15 @@ static void add_attrs(weft_op *op, const char *s) {
 
 /* "Out:[2, 3] XShape:[0, 2]" of what inference gave, dtype after a slash where it is not float32. */
 static void print_outputs(shape_env *env, weft_op *op, buffer *out) {
-    FOR_EACH_ARG(op, true, u) {
-        shape_text t;
-        shape s = shape_env_get(env, u->var);
-        buffer_format(out, "%s%s:%s", out->nbytes ? " " : "", op->outputs.slots[u_s].name->bytes, shape_print(&s, &t));
-        if (s.dtype != WEFT_FP32) buffer_format(out, "/%d", s.dtype);
-        if (s.height >= 0) buffer_format(out, "of%d", (int)s.height);
+    for (uint32_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *to = op_slot(op, true, i);
+        for (uint32_t k = 0; k < to->nargs; k++) {
+            shape_text t;
+            shape s = shape_env_get(env, slot_var(op, to, k));
+            buffer_format(out, "%s%s:%s", out->nbytes ? " " : "", to->name->bytes, shape_print(&s, &t));
+            if (s.dtype != WEFT_FP32) buffer_format(out, "/%d", s.dtype);
+            if (s.height >= 0) buffer_format(out, "of%d", (int)s.height);
+        }
     }
 }
 
@@ -236,17 +239,17 @@ static bool is_made(const weft_var *v) {
     const use *first = use_at(v->program, v->first_use);
     if (!first || v->persistable) return false;
     FOR_EACH_USE(u, v) {
-        const weft_op *op = use_op(u), *before = use_op(first);
+        const weft_op *op = use_op(v->program, u), *before = use_op(v->program, first);
         if (op->block->idx != before->block->idx) return false;
         if (op->order < before->order || (op == before && !u->is_output)) first = u;
     }
-    const op_schema *s = op_schema_of(use_op(first));
+    const op_schema *s = op_schema_of(use_op(v->program, first));
     return first->is_output && s && s->infer != infer_none && !(s->effects & OP_NO_BYTES);
 }
 
 static bool is_in_slot(const weft_var *v, const char *type, const char *slot_name) {
     FOR_EACH_USE(u, v) {
-        const weft_op *op = use_op(u);
+        const weft_op *op = use_op(v->program, u);
         if (u->is_output && op_is(op, type) && weft_op_output(op, slot_name, 0) == v) return true;
     }
     return false;
@@ -274,7 +277,7 @@ static void compare_var(const shape_env *env, const weft_var *v, buffer *out) {
 /* Forgets what Paddle declared for what ops make, so that inference has to find it. */
 static void forget_outputs(shape_env *env) {
     for (size_t i = 0; i < env->nkept; i++)
-        if (is_made(env->program->all_vars[i])) env->kept[i].ndim = -1;
+        if (is_made(program_var(env->program, i))) env->kept[i].ndim = -1;
 }
 
 static weft_status infer_program(weft_program *p, buffer *out) {
@@ -284,7 +287,7 @@ static weft_status infer_program(weft_program *p, buffer *out) {
     weft_status status = shape_env_init(&env, p, &scratch);
     if (!status) forget_outputs(&env);
     if (!status) status = shape_infer_block(&env, p->blocks[0], &scratch);
-    for (size_t i = 0; i < p->nall_vars && !status; i++) compare_var(&env, p->all_vars[i], out);
+    for (size_t i = 0; i < p->nall_vars && !status; i++) compare_var(&env, program_var(p, i), out);
     arena_fini(&scratch);
     return status;
 }
@@ -293,10 +296,11 @@ static weft_status infer_program(weft_program *p, buffer *out) {
 static void check_row(weft_op *op, buffer *out) {
     const op_schema *s = op_schema_of(op);
     for (int side = 0; side < 2 && s; side++) {
-        const slot_list *list = side ? &op->outputs : &op->inputs;
-        for (size_t i = 0; i < list->count; i++)
-            if ((side ? schema_output : schema_input)(s, list->slots[i].name->bytes) < 0)
-                buffer_format(out, "%s: slot %s is not in its row\n", s->type, list->slots[i].name->bytes);
+        for (uint32_t i = 0; i < op_nslots(op, side); i++) {
+            const char *slot_text = op_slot(op, side, i)->name->bytes;
+            if ((side ? schema_output : schema_input)(s, slot_text) < 0)
+                buffer_format(out, "%s: slot %s is not in its row\n", s->type, slot_text);
+        }
     }
     for (size_t i = 0; s && i < s->nattrs; i++) {
         const weft_attr *a = op_find_attr(op, s->attrs[i].name);

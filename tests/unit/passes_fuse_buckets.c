@@ -101,7 +101,7 @@ Test(passes_fuse_buckets, defect_groups_reduces_and_divisors_are_not_mixed) {
         if (!op_is(op, "all_reduce_coalesced")) continue;
         const slot *x = op_find_slot(op, false, "x");
         cr_assert_eq(x->nargs, 2);
-        cr_assert_eq(atoi(x->args[0].var->name->bytes + 1) + 4, atoi(x->args[1].var->name->bytes + 1));
+        cr_assert_eq(atoi(slot_var(op, x, 0)->name->bytes + 1) + 4, atoi(slot_var(op, x, 1)->name->bytes + 1));
     }
 }
 

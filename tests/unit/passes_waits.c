@@ -93,7 +93,7 @@ static void build(const char *program) {
 static void print_args(const weft_op *op, bool output, buffer *out) {
     const char *comma = "";
     FOR_EACH_ARG(op, output, u) {
-        buffer_format(out, "%s%s", comma, u->var->name->bytes);
+        buffer_format(out, "%s%s", comma, use_var(op->program, u)->name->bytes);
         comma = ",";
     }
 }

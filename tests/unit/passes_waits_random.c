@@ -66,9 +66,9 @@ static void launch(machine *m, const weft_op *op) {
     const slot *x = op_find_slot(op, false, "x"), *out = op_find_slot(op, true, "out");
     int64_t r = op_ring(op);
     for (size_t i = 0; i < x->nargs; i++) {
-        uint64_t value = mix(read(m, x->args[i].var), 77);
-        int from = at(m, x->args[i].var), to = at(m, out->args[i].var);
-        if (from != to || m->reads[to]) write(m, out->args[i].var, 0);
+        uint64_t value = mix(read(m, slot_var(op, x, i)), 77);
+        int from = at(m, slot_var(op, x, i)), to = at(m, slot_var(op, out, i));
+        if (from != to || m->reads[to]) write(m, slot_var(op, out, i), 0);
         m->arriving[to] = value | 1;
         m->source[to] = from;
         m->reads[from]++;
@@ -86,16 +86,16 @@ static void step(machine *m, weft_op *op) {
     } else if (op_is(op, "getitem")) {
         m->storage[out->id] = at(m, x);
     } else if (op_is(op, "aten_view")) {
-        m->storage[out->id] = at(m, op_find_slot(op, false, "self")->args[0].var);
+        m->storage[out->id] = at(m, weft_op_input(op, "self", 0));
     } else if (op_is(op, "aten_copy_")) {
-        const weft_var *self = op_find_slot(op, false, "self")->args[0].var;
-        write(m, self, read(m, op_find_slot(op, false, "src")->args[0].var));
+        const weft_var *self = weft_op_input(op, "self", 0);
+        write(m, self, read(m, weft_op_input(op, "src", 0)));
         m->storage[out->id] = at(m, self);
     } else if (op_has_effect(op, OP_COLLECTIVE)) {
         launch(m, op);
     } else {
-        FOR_EACH_ARG(op, false, u) value = mix(value, read(m, u->var));
-        FOR_EACH_ARG(op, true, u) write(m, u->var, mix(value, 5));
+        FOR_EACH_ARG(op, false, u) value = mix(value, read(m, use_var(op->program, u)));
+        FOR_EACH_ARG(op, true, u) write(m, use_var(op->program, u), mix(value, 5));
         if (op_is(op, "fetch")) m->seen = mix(m->seen, value);
     }
 }

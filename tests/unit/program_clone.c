@@ -129,7 +129,7 @@ Test(program_clone, a_clone_is_equal_and_stays_when_the_source_goes) {
     cr_assert(weft_program_equal(program, third));
     copy = third;
     cr_assert_eq(copy->blocks[0]->vars[0]->nuses, 2);
-    cr_assert_eq(copy->blocks[1]->first->inputs.slots[0].args[1].var->block, NULL);
+    cr_assert_eq(slot_var(copy->blocks[1]->first, op_slot(copy->blocks[1]->first, false, 0), 1)->block, NULL);
 }
 
 /* One change to the clone, each of which makes it different. */

@@ -51,7 +51,7 @@ static weft_op *model_take(size_t at) {
 
 /* `u` is an argument of its op, not what was one before the slot grew. */
 static bool is_argument(const use *u) {
-    FOR_EACH_ARG(use_op(u), u->is_output, arg) {
+    FOR_EACH_ARG(use_op(program, u), u->is_output, arg) {
         if (arg == u) return true;
     }
     return false;
@@ -62,8 +62,8 @@ static size_t count_uses(const weft_var *v) {
     const use *before = NULL;
     size_t count = 0;
     FOR_EACH_USE(u, v) {
-        cr_assert_eq(use_op(u)->block, program->blocks[0]);
-        cr_assert_eq(u->var, v);
+        cr_assert_eq(use_op(v->program, u)->block, program->blocks[0]);
+        cr_assert_eq(use_var(program, u), v);
         cr_assert(is_argument(u));
         cr_assert_eq(use_at(program, u->prev), before);
         before = u;
@@ -84,8 +84,8 @@ static void check_against_model(weft_var **vars) {
         cr_assert(!before || weft_op_is_before(before, op));
         before = op;
         for (int v = 0; v < NVARS; v++) {
-            FOR_EACH_ARG(op, false, u) uses[v] += u->var == vars[v];
-            FOR_EACH_ARG(op, true, u) uses[v] += u->var == vars[v];
+            FOR_EACH_ARG(op, false, u) uses[v] += use_var(op->program, u) == vars[v];
+            FOR_EACH_ARG(op, true, u) uses[v] += use_var(op->program, u) == vars[v];
         }
     }
     cr_assert_eq(b->last, before);
@@ -225,7 +225,7 @@ Test(program_edit, slots_and_attrs_take_their_sorted_place) {
     cr_assert_null(weft_op_set_attr_float(op, "c", 0.1));
     const char *slots[] = {"B", "X", "Y"}, *attrs[] = {"a", "c", "ring_id"};
     for (int i = 0; i < 3; i++) {
-        cr_assert_str_eq(op->inputs.slots[i].name->bytes, slots[i]);
+        cr_assert_str_eq(op_slot(op, false, (size_t)i)->name->bytes, slots[i]);
         cr_assert_str_eq(op->attrs[i].name->bytes, attrs[i]);
     }
     cr_assert_eq(weft_op_ninputs(op, "X"), 0);

@@ -290,10 +290,11 @@ static weft_program *passed(void) {
     return p;
 }
 
-static bool same_args(const slot *a, const slot *b) {
+static bool same_args(const weft_op *x, const weft_op *y, bool output, uint32_t index) {
+    const slot *a = op_slot(x, output, index), *b = op_slot(y, output, index);
     bool same = a->nargs == b->nargs && strcmp(a->name->bytes, b->name->bytes) == 0;
     for (uint32_t i = 0; i < a->nargs && same; i++)
-        same = strcmp(a->args[i].var->name->bytes, b->args[i].var->name->bytes) == 0;
+        same = strcmp(slot_var(x, a, i)->name->bytes, slot_var(y, b, i)->name->bytes) == 0;
     return same;
 }
 
@@ -303,10 +304,10 @@ static void expect_same_ops(const weft_program *p, const weft_program *q) {
     const weft_op *y = q->blocks[0]->first;
     for (const weft_op *x = p->blocks[0]->first; x; x = x->next, y = y->next) {
         cr_expect_str_eq(weft_op_type(x), weft_op_type(y));
-        cr_assert(x->inputs.count == y->inputs.count && x->outputs.count == y->outputs.count, "%s", weft_op_type(x));
-        for (uint32_t i = 0; i < x->inputs.count; i++) cr_expect(same_args(&x->inputs.slots[i], &y->inputs.slots[i]));
-        for (uint32_t i = 0; i < x->outputs.count; i++)
-            cr_expect(same_args(&x->outputs.slots[i], &y->outputs.slots[i]));
+        cr_assert(op_nslots(x, false) == op_nslots(y, false) && op_nslots(x, true) == op_nslots(y, true), "%s",
+                  weft_op_type(x));
+        for (uint32_t i = 0; i < op_nslots(x, false); i++) cr_expect(same_args(x, y, false, i));
+        for (uint32_t i = 0; i < op_nslots(x, true); i++) cr_expect(same_args(x, y, true, i));
         for (uint32_t i = 0; i < x->nattrs; i++) {
             const weft_attr *a = op_find_attr(y, x->attrs[i].name->bytes);
             cr_expect(a && attr_equal(&x->attrs[i], a), "%s: %s", weft_op_type(x), x->attrs[i].name->bytes);

@@ -94,7 +94,7 @@ static weft_tensors *tensors_of(const weft_program *p) {
     weft_tensors *tensors;
     cr_assert_null(weft_tensors_create(context, &tensors));
     for (size_t i = 0; i < p->nall_vars; i++) {
-        const weft_var *v = p->all_vars[i];
+        const weft_var *v = program_var(p, i);
         weft_tensor *t;
         if (!v->persistable) continue;
         cr_assert_null(weft_tensors_add(tensors, v->name->bytes, (weft_dtype)v->dtype, v->ndim, v->dims, &t));

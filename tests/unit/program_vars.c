@@ -75,7 +75,7 @@ Test(program_vars, many_vars_are_found_and_names_are_unique) {
     for (int i = 0; i < 5000; i++) {
         snprintf(n, sizeof n, "var_%d", i);
         weft_var *v = weft_block_find_var(program->blocks[0], n);
-        cr_assert(v && name_is(v->name, n) && program->all_vars[v->id] == v);
+        cr_assert(v && name_is(v->name, n) && program_var(program, v->id) == v);
     }
     weft_var *again;
     weft_status status = weft_block_add_var(program->blocks[0], "var_7", WEFT_FP32, 0, NULL, &again);

@@ -83,7 +83,7 @@ static void empty_input(void) {
     cr_assert_null(weft_op_add_input(op, "Y", nobody));
 }
 static void slot_twice(void) {
-    slot *s;
+    uint32_t s;
     cr_assert_null(op_append_slot(op, false, named("X"), &s));
 }
 static void attr_twice(void) {

@@ -268,7 +268,7 @@ Test(program_yaml, long_and_hostile_names_survive) {
         weft_program *p;
         weft_op *op;
         weft_var *v;
-        slot *s;
+        uint32_t s;
         weft_attr *a;
         const name *n;
         cr_assert_null(weft_program_create(context, &p));

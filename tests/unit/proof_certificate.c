@@ -393,13 +393,14 @@ Test(proof_certificate, reduced_before_the_last_producer) {
 }
 
 /* What an op reads and the checker must see: not what only says order, and not what a bucket is made like. */
-static bool is_read(const use *u) {
-    return !op_is(use_op(u), "nop") && !op_is(use_op(u), "coalesce_tensor") && u->var->block;
+static bool is_read(const weft_program *p, const use *u) {
+    const weft_op *op = use_op(p, u);
+    return !op_is(op, "nop") && !op_is(op, "coalesce_tensor") && use_var(p, u)->block;
 }
 
 static bool has_reader(const weft_var *v) {
     FOR_EACH_USE(u, v) {
-        if (!u->is_output && is_read(u)) return true;
+        if (!u->is_output && is_read(v->program, u)) return true;
     }
     return false;
 }
@@ -411,8 +412,8 @@ static size_t expect_all_seen(pair *p, const char *what, size_t step) {
     for (int output = 0; output < 2; output++) {
         FOR_EACH_OP(op, b) {
             FOR_EACH_ARG(op, output, u) {
-                weft_var *was = u->var, *other = b->vars[++count * 7 % b->nvars];
-                if (count % step || !is_read(u) || other == was || (output && !has_reader(was))) continue;
+                weft_var *was = use_var(op->program, u), *other = b->vars[++count * 7 % b->nvars];
+                if (count % step || !is_read(p->after, u) || other == was || (output && !has_reader(was))) continue;
                 use_rename(u, other);
                 claim_digest(p);
                 char words[400];

@@ -296,7 +296,7 @@ Test(proof_serial_shards, sequences) {
 }
 
 static bool scales_in_place(const weft_op *op) {
-    return op_find_slot(op, false, "X")->args[0].var == op_find_slot(op, true, "Out")->args[0].var;
+    return weft_op_input(op, "X", 0) == weft_op_output(op, "Out", 0);
 }
 
 /* Without any one of its sums or factors, and with any of them twice, it is not proved. */

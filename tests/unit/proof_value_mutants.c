@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "ops/ops.h"
+#include "tests/support/drop_arg.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
 #include "tests/support/table.h"
@@ -52,7 +53,7 @@ static void classes_of(const weft_program *p, uint32_t *class) {
         if (!op_is(op, "coalesce_tensor")) continue;
         uint32_t fused = weft_op_output(op, "FusedOutput", 0)->id;
         FOR_EACH_ARG(op, true, u) {
-            class[u->var->id] = fused;
+            class[u->var_id] = fused;
         }
     }
 }
@@ -64,13 +65,13 @@ static bool matters(const weft_program *p, const weft_op *changed) {
     bool found = false;
     classes_of(p, class);
     for (size_t i = 0; i < p->nall_vars; i++)
-        if (p->all_vars[i]->persistable) live[class[i]] = true;
+        if (program_var(p, i)->persistable) live[class[i]] = true;
     for (weft_op *op = p->blocks[0]->last; op; op = op->prev) {
         bool used = op_role(op) == WEFT_ROLE_LOSS, shared = false;
         if (op_has_effect(op, OP_NO_BYTES)) continue;
         FOR_EACH_ARG(op, true, u) {
-            used |= live[class[u->var->id]];
-            shared |= class[u->var->id] != u->var->id;
+            used |= live[class[u->var_id]];
+            shared |= class[u->var_id] != u->var_id;
         }
         if (op == changed) {
             found = used;
@@ -79,10 +80,10 @@ static bool matters(const weft_program *p, const weft_op *changed) {
         if (!used) continue;
         bool whole = !shared && !op_has_effect(op, OP_CONTROL);
         FOR_EACH_ARG(op, true, u) {
-            if (whole && !u->var->persistable) live[class[u->var->id]] = false;
+            if (whole && !use_var(op->program, u)->persistable) live[class[u->var_id]] = false;
         }
         FOR_EACH_ARG(op, false, u) {
-            live[class[u->var->id]] = true;
+            live[class[u->var_id]] = true;
         }
     }
     free(live);
@@ -115,7 +116,7 @@ static bool only_moves(const weft_op *op) {
 }
 
 static bool writes(const weft_op *op, const weft_var *v) {
-    FOR_EACH_ARG(op, true, u) if (u->var == v) return true;
+    FOR_EACH_ARG(op, true, u) if (use_var(op->program, u) == v) return true;
     return false;
 }
 
@@ -135,12 +136,12 @@ static const weft_var *handed_on(const weft_op *op, const weft_var *v) {
 /* The first input that is no state becomes another var of that type which an op before wrote. */
 static bool other_input(weft_op *op) {
     FOR_EACH_ARG(op, false, u) {
-        const weft_var *v = u->var;
+        const weft_var *v = use_var(op->program, u);
         if (v->persistable || op_has_effect(op, OP_NO_BYTES | OP_ALIASES)) continue;
         for (weft_op *before = op->prev; before; before = before->prev) {
             if (only_moves(before) || op_has_effect(before, OP_NO_BYTES | OP_ALIASES)) continue;
             FOR_EACH_ARG(before, true, w) {
-                weft_var *other = w->var;
+                weft_var *other = use_var(before->program, w);
                 bool same_type = other->dtype == v->dtype && other->ndim == v->ndim && other->kind == v->kind &&
                                  (v->ndim == 0 || memcmp(other->dims, v->dims, v->ndim * sizeof *v->dims) == 0);
                 if (other == v || !same_type || !other->block || handed_on(op, other) == handed_on(op, v)) continue;
@@ -161,11 +162,11 @@ static bool other_ring(weft_op *op) {
 }
 
 static bool drop_member(weft_op *op) {
-    slot *in = (slot *)op_find_slot(op, false, "Input"), *out = (slot *)op_find_slot(op, true, "Output");
+    const slot *in = op_find_slot(op, false, "Input");
     if (!op_is(op, "coalesce_tensor") || in->nargs < 2) return false;
-    in->nargs--;
-    out->nargs--;
-    op_changed(op);
+    uint32_t last = in->nargs - 1;
+    drop_arg(op, in, last);
+    drop_arg(op, op_find_slot(op, true, "Output"), last);
     return true;
 }
 
@@ -195,7 +196,7 @@ static bool is_harmless(const weft_program *p, size_t index, mutation how) {
     if (how == BYPASS && op_is(op, "scale") && attr_float(op, "scale", 1.0) == 1.0) return true;
     for (size_t i = 0; how == OTHER_INPUT && s && i < s->ninputs; i++) {
         const slot *in = op_find_slot(op, false, s->inputs[i].name);
-        if (s->inputs[i].only_type && in && in->nargs && !in->args[0].var->persistable) return true;
+        if (s->inputs[i].only_type && in && in->nargs && !slot_var(op, in, 0)->persistable) return true;
     }
     return false;
 }
