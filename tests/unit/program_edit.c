@@ -73,6 +73,20 @@ static size_t count_uses(const weft_var *v) {
     return count;
 }
 
+/* Slots lie one behind another, inputs first, and an argument knows its side. */
+static void check_slots(const weft_op *op) {
+    uint32_t at = 0;
+    for (int output = 0; output < 2; output++) {
+        for (uint32_t i = 0; i < op_nslots(op, output); i++) {
+            const slot *s = op_slot(op, output, i);
+            cr_assert_eq(s->first, at);
+            for (uint32_t k = 0; k < s->nargs; k++) cr_assert_eq(slot_args(op, s)[k].is_output, output);
+            at += s->nargs;
+        }
+        cr_assert_eq(at, output ? op->slots->nargs : op->slots->ninput_args);
+    }
+}
+
 static void check_against_model(weft_var **vars) {
     weft_block *b = program->blocks[0];
     cr_assert_eq(weft_block_nops(b), model_count);
@@ -83,6 +97,7 @@ static void check_against_model(weft_var **vars) {
         cr_assert_eq(op->prev, before);
         cr_assert(!before || weft_op_is_before(before, op));
         before = op;
+        check_slots(op);
         for (int v = 0; v < NVARS; v++) {
             FOR_EACH_ARG(op, false, u) uses[v] += use_var(op->program, u) == vars[v];
             FOR_EACH_ARG(op, true, u) uses[v] += use_var(op->program, u) == vars[v];
@@ -99,7 +114,9 @@ static void random_edit(weft_var **vars, unsigned *seed) {
     weft_block *b = program->blocks[0];
     weft_var *in = vars[rand_r(seed) % NVARS], *out = vars[rand_r(seed) % NVARS];
     size_t at = model_count ? (size_t)rand_r(seed) % model_count : 0, to;
-    int kind = model_count ? rand_r(seed) % 9 : 0;
+    int kind = model_count ? rand_r(seed) % 11 : 0;
+    static const char *const slots[] = {"A", "X", "Y"};
+    const char *some_slot = slots[rand_r(seed) % 3];
     weft_op *op;
     switch (kind) {
     case 0:
@@ -133,7 +150,13 @@ static void random_edit(weft_var **vars, unsigned *seed) {
             weft_op_move_after(op, model[to]);
         model_insert(to + (kind == 6), op);
         break;
-    case 7: cr_assert_null(weft_op_add_input(model[at], "X", in)); break;
+    case 7: cr_assert_null(weft_op_add_input(model[at], some_slot, in)); break;
+    case 8: cr_assert_null(weft_op_add_output(model[at], some_slot, out)); break;
+    case 9: /* the copy has the slots of the other until one of them changes */
+        cr_assert_null(rand_r(seed) % 2 ? op_clone(model[at], &op) : op_like(model[at], in, &op));
+        weft_block_insert_before(b, model[at], op);
+        model_insert(at, op);
+        break;
     default:
         weft_op_rename_input(model[at], weft_op_input(model[at], "X", 0), in);
         weft_op_rename_output(model[at], weft_op_output(model[at], "Out", 0), out);

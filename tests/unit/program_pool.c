@@ -80,3 +80,23 @@ Test(program_pool, more_than_there_are_ids_for_is_refused) {
     cr_assert_null(pool_take(&p, (size_t)1 << 40, &id));
     check(take(1), 1);
 }
+
+Test(program_pool, one_by_one_there_are_no_gaps) {
+    for (uint32_t i = 0; i < 100000; i++) cr_assert_eq(take(1)->id, POOL_FIRST + i);
+}
+
+/* Only the last ones may grow, and only while their chunk has room. */
+Test(program_pool, the_last_items_may_have_more_behind_them) {
+    item *first = take(3), *last = take(2);
+    cr_assert(!pool_extend(&p, first->id, 3, 1));
+    cr_assert(pool_extend(&p, last->id, 2, 3));
+    for (uint32_t i = 0; i < 5; i++) last[i] = (item){.id = last->id + i, .span = 5};
+    item *next = take(1);
+    check(first, 3);
+    check(last, 5);
+    check(next, 1);
+    size_t left = p.end - p.next;
+    cr_assert(!pool_extend(&p, next->id, 1, left + 1));
+    cr_assert(pool_extend(&p, next->id, 1, left));
+    check(take(1), 1);
+}
