@@ -112,8 +112,8 @@ typedef struct op_dist {
     op_dist_rest *rest; /* NULL: none. To read: op_dist_rest_of; to be written: op_dist_rest_get */
 } op_dist;
 
-/* An op takes two cache lines of 64 bytes, the first of which is what a sweep looks at. Nothing of an op or of a slot
- * is so large that 32 bits do not count it: files are smaller than 4 GiB. */
+/* What a sweep looks at comes first. Nothing of an op is so large that 32 bits do not count it: files are smaller than
+ * 4 GiB. */
 struct weft_op {
     weft_block *block; /* NULL: created but not inserted, or removed */
     weft_program *program;

@@ -10,29 +10,44 @@
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
+enum { MOST_SLOTS = 32 }; /* of an op that is read here */
+
+/* A plain op's slot: its name, then its arguments. */
+typedef struct slot_part {
+    wire_field name;
+    wire_cursor args;
+    uint32_t nargs;
+    bool output;
+} slot_part;
+
 /* A plain op's parts. */
 typedef struct op_parts {
-    size_t nslots[2], nargs[2]; /* inputs, outputs */
+    slot_part *slots;             /* in the order of the file; room for MOST_SLOTS */
+    uint32_t nslots[2], nargs[2]; /* inputs, outputs */
     wire_field type, is_target;
     bool has_type, has_is_target;
     pdmodel_attrs attrs;
 } op_parts;
 
-/* Counts the arguments of a plain slot. */
-static bool scan_slot(wire_cursor c, size_t *nargs) {
+static bool scan_slot(wire_cursor c, bool output, op_parts *parts) {
+    uint32_t n = parts->nslots[0] + parts->nslots[1];
     wire_field f;
-    if (!wire_take(&c, &f) || f.number != SLOT_PARAMETER || f.type != WIRE_BYTES) return false;
-    for (; wire_take(&c, &f); ++*nargs)
+    if (n == MOST_SLOTS) return false;
+    slot_part *s = &parts->slots[n];
+    if (!wire_take(&c, &s->name) || s->name.number != SLOT_PARAMETER || s->name.type != WIRE_BYTES) return false;
+    s->args = c;
+    s->output = output;
+    for (s->nargs = 0; wire_take(&c, &f); s->nargs++)
         if (f.number != SLOT_ARGUMENTS || f.type != WIRE_BYTES) return false;
+    parts->nslots[output]++;
+    parts->nargs[output] += s->nargs;
     return c.at == c.end;
 }
 
 static bool scan_op_field(const wire_cursor *c, const wire_field *f, op_parts *parts) {
     switch (f->number) {
     case OP_INPUTS:
-    case OP_OUTPUTS:
-        parts->nslots[f->number == OP_OUTPUTS]++;
-        return f->type == WIRE_BYTES && scan_slot(wire_inside(c, f), &parts->nargs[f->number == OP_OUTPUTS]);
+    case OP_OUTPUTS: return f->type == WIRE_BYTES && scan_slot(wire_inside(c, f), f->number == OP_OUTPUTS, parts);
     case OP_TYPE:
         if (parts->has_type) return false;
         parts->type = *f;
@@ -59,49 +74,31 @@ static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *
     return block_resolve(b, n, out);
 }
 
-/* Where the next slot and the next argument go, for inputs and outputs. */
-typedef struct op_places {
-    slot *slots[2];
-    uint32_t args[2];
-} op_places;
-
 /* Names of slots and numbers of arguments. */
-static weft_status read_table(pdmodel_reader *r, wire_cursor c, const op_parts *parts, slot_table **out) {
-    size_t nslots = parts->nslots[0] + parts->nslots[1], nbytes = sizeof(slot_table) + nslots * sizeof(slot);
-    TRY(form_charge(r->program, r->budget, nbytes));
-    slot_table *t = bump_alloc(&r->bump, nbytes);
-    wire_field f;
-    if (!t) return base_out_of_memory();
-    *t = (slot_table){.ninputs = (uint32_t)parts->nslots[0],
-                      .noutputs = (uint32_t)parts->nslots[1],
-                      .ninput_args = (uint32_t)parts->nargs[0],
-                      .nargs = (uint32_t)(parts->nargs[0] + parts->nargs[1])};
-    op_places next = {{t->slots, t->slots + t->ninputs}, {0, t->ninput_args}};
-    while (wire_take(&c, &f)) {
-        if (f.number != OP_INPUTS && f.number != OP_OUTPUTS) continue;
-        bool output = f.number == OP_OUTPUTS;
-        slot *s = next.slots[output]++;
-        wire_cursor inside = wire_inside(&c, &f);
-        size_t nargs = 0;
-        scan_slot(inside, &nargs);
-        if (wire_take(&inside, &f)) TRY(pdmodel_name(r, wire_data(&f), &s->name));
-        s->first = next.args[output];
-        s->nargs = (uint32_t)nargs;
-        next.args[output] += s->nargs;
+static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, weft_op *op) {
+    _Alignas(slot_table) unsigned char bytes[sizeof(slot_table) + MOST_SLOTS * sizeof(slot)];
+    slot_table *t = (slot_table *)bytes;
+    *t = (slot_table){parts->nslots[0], parts->nslots[1], parts->nargs[0], parts->nargs[0] + parts->nargs[1]};
+    uint32_t nslots = t->ninputs + t->noutputs, next[2] = {0, t->ninputs}, first[2] = {0, t->ninput_args};
+    for (uint32_t i = 0; i < nslots; i++) {
+        const slot_part *from = &parts->slots[i];
+        slot *s = &t->slots[next[from->output]++];
+        *s = (slot){.first = first[from->output], .nargs = from->nargs};
+        first[from->output] += from->nargs;
+        TRY(pdmodel_name(r, wire_data(&from->name), &s->name));
     }
-    *out = t;
-    return NULL;
+    TRY(form_charge(r->program, r->budget, sizeof bytes + pool_growth(&r->program->uses, t->nargs)));
+    return op_set_slots(op, t);
 }
 
-static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, wire_cursor c) {
+static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, const op_parts *parts) {
     use *next[2] = {op_args(op, false), op_args(op, true)};
-    uint32_t op_id = pool_id(&r->program->ops, op, sizeof *op);
-    wire_field f;
-    while (wire_take(&c, &f)) {
-        if (f.number != OP_INPUTS && f.number != OP_OUTPUTS) continue;
-        bool output = f.number == OP_OUTPUTS;
-        wire_cursor inside = wire_inside(&c, &f);
-        for (wire_take(&inside, &f); wire_take(&inside, &f);) {
+    uint32_t nslots = parts->nslots[0] + parts->nslots[1], op_id = pool_id(&r->program->ops, op, sizeof *op);
+    for (uint32_t i = 0; i < nslots; i++) {
+        wire_cursor c = parts->slots[i].args;
+        bool output = parts->slots[i].output;
+        wire_field f;
+        while (wire_take(&c, &f)) {
             weft_var *v;
             TRY(find_var(r, b, &f, &v));
             *next[output]++ = use_make(v, op_id, output);
@@ -111,8 +108,8 @@ static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, wire
 }
 
 weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done) {
-    op_parts parts = {.has_type = false};
-    slot_table *slots = NULL;
+    slot_part slots[MOST_SLOTS];
+    op_parts parts = {.slots = slots};
     const name *type;
     weft_op *op;
     *out_done = false;
@@ -124,14 +121,12 @@ weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor 
     TRY(pdmodel_name(r, wire_data(&parts.type), &type));
     TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
-    TRY(read_table(r, *c, &parts, &slots));
-    TRY(form_charge(r->program, r->budget, pool_growth(&r->program->uses, slots->nargs)));
-    TRY(op_set_slots(op, slots));
+    TRY(take_slots(r, &parts, op));
     op->attrs = attrs.items; /* capacity 0: shared */
     op->nattrs = attrs.count;
     op->has_is_target = parts.has_is_target;
     op->is_target = parts.has_is_target && parts.is_target.value != 0;
-    TRY(read_args(r, b, op, *c));
+    TRY(read_args(r, b, op, &parts));
     weft_block_insert_before(b, NULL, op);
     *out_done = true;
     return NULL;
