@@ -256,3 +256,34 @@ ParameterizedTest(size_t *index, program_forms, wrong_bytes_are_told_with_their_
     cr_expect_str_eq(weft_status_place(status), "wrong.pdmodel");
     weft_status_free(status);
 }
+
+/* Few are found while the op is looked over, many by protobuf-c. */
+Test(program_forms, any_number_of_slots_comes_back) {
+    for (size_t nslots = 0; nslots < 70; nslots++) {
+        weft_program *p;
+        weft_var *v[3];
+        weft_op *op;
+        cr_assert_null(weft_program_create(context, &p));
+        for (int i = 0; i < 3; i++)
+            cr_assert_null(
+                weft_block_add_var(p->blocks[0], (const char *[]){"a", "b", "c"}[i], WEFT_FP32, 0, NULL, &v[i]));
+        cr_assert_null(weft_op_create(p, "many", &op));
+        for (size_t i = 0; i < nslots; i++) {
+            char slot_text[16];
+            uint32_t s;
+            snprintf(slot_text, sizeof slot_text, "S%zu", i);
+            cr_assert_null(op_append_room(op, i % 3 == 0, slot_text, i % 4, &s));
+            for (size_t k = 0; k < i % 4; k++) cr_assert_null(op_append_arg(op, i % 3 == 0, s, v[(i + k) % 3]));
+        }
+        weft_block_insert_before(p->blocks[0], NULL, op);
+        printed wire = print(p, WEFT_FORM_PDMODEL), again;
+        weft_program *q = reread(WEFT_FORM_PDMODEL, wire, "many slots");
+        again = print(q, WEFT_FORM_PDMODEL);
+        cr_expect(weft_program_equal(p, q), "%zu slots", nslots);
+        cr_expect(same(wire, again), "%zu slots", nslots);
+        drop(wire);
+        drop(again);
+        weft_program_destroy(p);
+        weft_program_destroy(q);
+    }
+}
