@@ -121,9 +121,8 @@ static void join_views(uint32_t *parent, weft_op *op) {
 static weft_status build_classes(access_index *x, arena *a) {
     weft_program *p = x->program;
     size_t n = p->nall_vars;
-    x->class_of = ARENA_ARRAY(a, uint32_t, n + 1);
-    x->class_size = ARENA_ARRAY(a, uint32_t, n + 1);
-    if (!x->class_of || !x->class_size) return base_out_of_memory();
+    if (!(x->class_of = ARENA_ARRAY(a, uint32_t, n + 1)) || !bit_set_init(&x->shared, a, n))
+        return base_out_of_memory();
     for (size_t i = 0; i < n; i++) x->class_of[i] = (uint32_t)i;
     for (size_t i = 0; i < p->nblocks; i++) {
         FOR_EACH_OP(op, p->blocks[i]) {
@@ -133,7 +132,10 @@ static weft_status build_classes(access_index *x, arena *a) {
                 join_args(x->class_of, op);
         }
     }
-    for (size_t i = 0; i < n; i++) x->class_size[x->class_of[i] = find_class(x->class_of, (uint32_t)i)]++;
+    for (size_t i = 0; i < n; i++) {
+        x->class_of[i] = find_class(x->class_of, (uint32_t)i);
+        if (x->class_of[i] != i) bit_set_add(&x->shared, x->class_of[i]); /* a class is named for its smallest id */
+    }
     return NULL;
 }
 
@@ -148,16 +150,24 @@ static bool has_views_below(const weft_program *p) {
     return false;
 }
 
+/* Ops that follow each other were mostly made one after the other: `before` is the id of the one before, or 0. */
+static uint32_t op_id(const weft_op *op, uint32_t before) {
+    const id_pool *ops = &op->program->ops;
+    bool follows = before && before + 1 < ops->next && pool_at(ops, before + 1, sizeof *op) == op;
+    return follows ? before + 1 : pool_id(ops, op, sizeof *op);
+}
+
 weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
     access_index x = {.program = p};
     weft_block *b = p->blocks[0];
-    if (b->nops >= UINT32_MAX) return weft_status_create(WEFT_LIMIT, p->place, "too many ops");
-    if (!(x.ops = ARENA_ARRAY(a, weft_op *, b->nops + 1))) return base_out_of_memory();
+    if (b->nops > ACCESS_MAX_OPS) return weft_status_create(WEFT_LIMIT, p->place, "too many ops");
+    if (!(x.op_ids = ARENA_ARRAY(a, uint32_t, b->nops + 1))) return base_out_of_memory();
     bool any_views = has_views_below(p);
+    uint32_t id = 0;
     FOR_EACH_OP(op, b) {
         any_views = any_views || makes_views(op);
         op->mark = (uint32_t)x.nops;
-        x.ops[x.nops++] = op;
+        x.op_ids[x.nops++] = id = op_id(op, id);
     }
     if (any_views) TRY(build_classes(&x, a));
     *out = x;
@@ -166,19 +176,25 @@ weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
 
 /* --- gathering ---------------------------------------------------------------------------------------------------- */
 
-/* An access that is not in its class yet. */
+/* An access that is not among those of its class yet. */
 typedef struct note {
-    uint32_t class, position, flags;
+    uint32_t class; /* its number */
+    access access;
 } note;
 
 typedef struct gatherer {
     const access_index *x;
-    const bool *wanted; /* by class */
     arena *arena;
     note *notes; /* not of the arena: they are many, and soon not needed any more */
     size_t count, capacity;
-    uint32_t position; /* of the op that is being visited */
+    weft_op *op;  /* that is being visited, */
+    size_t of_op; /* its first note */
+    uint32_t position;
 } gatherer;
+
+static access access_make(uint32_t position, uint32_t flags) {
+    return (access){.position = position & ACCESS_MAX_OPS, .flags = flags & 15};
+}
 
 static uint32_t class_of_id(const access_index *x, uint32_t id) {
     return x->class_of ? x->class_of[id] : id;
@@ -189,15 +205,29 @@ static uint32_t access_flags(weft_op *op, const use *u) {
     return (u->is_output ? ACCESS_WRITE : ACCESS_READ) | (makes_aliases(op) ? ACCESS_ALIAS : 0u);
 }
 
+/* What an op does to a class is mostly found among its last few notes; merge_class sees to the rest. */
+static note *find_note(const gatherer *g, uint32_t class) {
+    enum { FEW = 8 };
+    size_t end = g->count > g->of_op + FEW ? g->count - FEW : g->of_op;
+    for (size_t i = g->count; i > end; i--)
+        if (g->notes[i - 1].class == class) return &g->notes[i - 1];
+    return NULL;
+}
+
 static weft_status note_arg(void *user, const use *u, bool nested) {
     gatherer *g = user;
-    uint32_t class = class_of_id(g->x, u->var_id);
-    if (g->wanted && !g->wanted[class]) return NULL;
+    uint32_t id = class_of_id(g->x, u->var_id);
+    if (!bit_set_has(&g->x->gathered, id)) return NULL;
+    uint32_t flags = nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(g->op, u);
+    uint32_t class = bit_set_index(&g->x->gathered, id);
+    note *same = find_note(g, class);
+    if (same) {
+        same->access = access_make(g->position, same->access.flags | flags);
+        return NULL;
+    }
     if (g->count == g->capacity)
         TRY(vector_reserve(g->arena->allocator, &g->notes, &g->capacity, g->count + 1, sizeof *g->notes));
-    uint32_t flags =
-        nested ? (u->is_output ? ACCESS_WRITE : ACCESS_READ) | ACCESS_NESTED : access_flags(g->x->ops[g->position], u);
-    g->notes[g->count++] = (note){class, g->position, flags};
+    g->notes[g->count++] = (note){class, access_make(g->position, flags)};
     return NULL;
 }
 
@@ -205,8 +235,10 @@ static weft_status note_arg(void *user, const use *u, bool nested) {
 static weft_status gather(gatherer *g) {
     const access_index *x = g->x;
     for (size_t i = 0; i < x->nops; i++) {
+        g->op = access_op(x, i);
         g->position = (uint32_t)i;
-        if (!op_has_effect(x->ops[i], OP_NO_BYTES)) TRY(access_visit(x->ops[i], g->arena, note_arg, g));
+        g->of_op = g->count;
+        if (!op_has_effect(g->op, OP_NO_BYTES)) TRY(access_visit(g->op, g->arena, note_arg, g));
     }
     if (g->count > UINT32_MAX) return weft_status_create(WEFT_LIMIT, x->program->place, "too many arguments");
     return NULL;
@@ -239,20 +271,19 @@ static uint32_t merge_class(access *list, uint32_t count) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (kept && list[kept - 1].position == list[i].position)
-            list[kept - 1].flags |= list[i].flags;
+            list[kept - 1] = access_make(list[i].position, list[kept - 1].flags | list[i].flags);
         else
             list[kept++] = list[i];
     }
     return kept;
 }
 
-static void sort_notes(access_index *x, const note *notes, size_t count) {
-    size_t nclasses = x->program->nall_vars;
+static void sort_notes(access_index *x, const note *notes, size_t count, size_t nclasses) {
     for (size_t i = 0; i < count; i++) x->first[notes[i].class + 1]++;
     for (size_t i = 0; i < nclasses; i++) x->first[i + 1] += x->first[i];
     for (size_t i = 0; i < count; i++) {
         const note *n = &notes[i];
-        x->all[x->first[n->class] + x->count[n->class]++] = (access){x->ops[n->position], n->position, n->flags};
+        x->all[x->first[n->class] + x->count[n->class]++] = n->access;
     }
     for (size_t i = 0; i < nclasses; i++) {
         if (x->count[i] < 2) continue;
@@ -261,16 +292,27 @@ static void sort_notes(access_index *x, const note *notes, size_t count) {
     }
 }
 
-weft_status access_index_gather(access_index *x, arena *a, const bool *wanted) {
+static weft_status number_wanted(access_index *x, arena *a, const bit_set *wanted, uint32_t *out_nclasses) {
     size_t n = x->program->nall_vars;
-    x->first = ARENA_ARRAY(a, uint32_t, n + 1);
-    x->count = ARENA_ARRAY(a, uint32_t, n + 1);
+    if (wanted)
+        x->gathered = *wanted;
+    else if (!bit_set_init(&x->gathered, a, n))
+        return base_out_of_memory();
+    for (size_t i = 0; !wanted && i < n; i++) bit_set_add(&x->gathered, i);
+    return bit_set_number(&x->gathered, a, out_nclasses) ? NULL : base_out_of_memory();
+}
+
+weft_status access_index_gather(access_index *x, arena *a, const bit_set *wanted) {
+    uint32_t nclasses = 0;
+    TRY(number_wanted(x, a, wanted, &nclasses));
+    x->first = ARENA_ARRAY(a, uint32_t, nclasses + 1);
+    x->count = ARENA_ARRAY(a, uint32_t, nclasses + 1);
     if (!x->first || !x->count) return base_out_of_memory();
-    gatherer g = {.x = x, .wanted = wanted, .arena = a};
+    gatherer g = {.x = x, .arena = a};
     weft_status status = NULL;
     TRY_DONE(gather(&g));
     if (!(x->all = ARENA_ARRAY(a, access, g.count + 1))) TRY_DONE(base_out_of_memory());
-    sort_notes(x, g.notes, g.count);
+    sort_notes(x, g.notes, g.count, nclasses);
 done:
     base_free(a->allocator, g.notes, g.capacity * sizeof *g.notes);
     return status;

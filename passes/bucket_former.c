@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "program/grow.h"
+
 weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *out_nbytes) {
     double mb = weft_pass_option_float(pass, option);
     if (!(mb >= 0 && mb <= 1e9)) return weft_pass_refuse(pass, "%s: expected 0 to 1e9 MiB, found %g", option, mb);
@@ -15,16 +17,14 @@ weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *ou
     return NULL;
 }
 
-weft_status bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch, size_t max_items) {
+void bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch) {
     *f = (bucket_former){.rules = *rules, .scratch = scratch};
-    f->done = ARENA_ARRAY(scratch, bucket *, max_items + 1);
-    return f->done ? NULL : base_out_of_memory();
 }
 
 /* Open addressing on the kind: where the bucket of the item's kind is, or would go. */
 static bucket **place_of(bucket_former *f, const void *item) {
-    size_t at = f->rules.hash(item) & (f->capacity - 1);
-    while (f->open[at] && !f->rules.same_kind(f->open[at]->key, item)) at = (at + 1) & (f->capacity - 1);
+    size_t at = f->rules.hash(f->rules.user, item) & (f->capacity - 1);
+    while (f->open[at] && !f->rules.same_kind(f->rules.user, f->open[at]->key, item)) at = (at + 1) & (f->capacity - 1);
     return &f->open[at];
 }
 
@@ -55,6 +55,7 @@ weft_status bucket_former_close(bucket_former *f, bucket *b) {
     if (b->count == 0) return NULL;
     bucket *copy = arena_copy(f->scratch, b, sizeof *b);
     if (!copy) return base_out_of_memory();
+    TRY(grow(f->scratch, &f->done, &f->done_capacity, f->ndone + 1, sizeof *f->done));
     f->done[f->ndone++] = copy;
     b->last = copy;
     b->nclosed++;

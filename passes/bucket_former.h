@@ -21,8 +21,8 @@ typedef struct bucket {
 typedef struct bucket_rules {
     size_t limit, first_limit; /* bytes: of every bucket, and of the first of each kind */
     bool cap;                  /* false: a bucket is closed once it has the limit; true: before it would go beyond */
-    uint64_t (*hash)(const void *item);
-    bool (*same_kind)(const void *a, const void *b);
+    uint64_t (*hash)(void *user, const void *item);
+    bool (*same_kind)(void *user, const void *a, const void *b);
     size_t (*nbytes)(const void *item);
     /* Called for a bucket that was just closed, as it is in `done`; may be NULL. */
     weft_status (*closed)(void *user, bucket *b);
@@ -35,14 +35,13 @@ typedef struct bucket_former {
     bucket **open; /* by kind, open or empty; NULL: a free place */
     size_t nopen, capacity;
     bucket **done; /* in the order of closing */
-    size_t ndone;
+    size_t ndone, done_capacity;
 } bucket_former;
 
 /* Reads an option in MiB (fractions allowed) as bytes. */
 WEFT_MUST_USE weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *out_nbytes);
 
-WEFT_MUST_USE weft_status bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch,
-                                             size_t max_items);
+void bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch);
 /* The bucket of the item's kind, which may be empty. It stays where it is. */
 WEFT_MUST_USE weft_status bucket_former_find(bucket_former *f, const void *item, bucket **out);
 /* Lets the item join the bucket of its kind, and closes that as need be. The bucket must be reduced before position

@@ -27,7 +27,7 @@ typedef struct coalescer {
     arena *scratch;
     grad_syncs syncs;
     bucket_former former; /* of grad_sync */
-    uint32_t *nsyncs_of;  /* by class: how many syncs there are */
+    bit_set repeated;     /* classes with more than one sync */
 } coalescer;
 
 /* --- who may be a member ------------------------------------------------------------------------------------------ */
@@ -45,17 +45,17 @@ typedef struct refusal {
     const char *words;
 } refusal;
 
-static bool is_fetched(const access *x) {
-    return op_is(x->op, "fetch") || op_is(x->op, "fetch_v2") || op_is(x->op, "feed") || op_is(x->op, "feed_v2");
+static bool is_fetched(const weft_op *op) {
+    return op_is(op, "fetch") || op_is(op, "fetch_v2") || op_is(op, "feed") || op_is(op, "feed_v2");
 }
 
 /* The accesses before the reduce: the first must write the whole, all must be ops of block 0. */
-static refusal check_producers(const grad_sync *s) {
+static refusal check_producers(const grad_sync *s, const access *accesses) {
     if (s->before == 0) return (refusal){WEFT_REASON_DEPENDENCY, "nothing writes it before its reduce"};
-    if (s->accesses[0].flags & ACCESS_READ)
+    if (accesses[0].flags & ACCESS_READ)
         return (refusal){WEFT_REASON_DEPENDENCY, "it is read before it is first written"};
     for (size_t i = 0; i < s->before; i++)
-        if (s->accesses[i].flags & ACCESS_NESTED) return (refusal){WEFT_REASON_DEPENDENCY, "a sub-block produces it"};
+        if (accesses[i].flags & ACCESS_NESTED) return (refusal){WEFT_REASON_DEPENDENCY, "a sub-block produces it"};
     return (refusal){WEFT_REASON_COUNT, NULL};
 }
 
@@ -67,11 +67,14 @@ static refusal check_member(const coalescer *n, const grad_sync *s) {
     if (v->need_check_feed) return (refusal){WEFT_REASON_IN_USE, "it is fed"};
     if (access_is_shared(&n->syncs.index, v))
         return (refusal){WEFT_REASON_IN_USE, "its bytes are shared with other variables already"};
-    if (n->nsyncs_of[access_class(&n->syncs.index, v)] > 1)
+    if (bit_set_has(&n->repeated, access_class(&n->syncs.index, v)))
         return (refusal){WEFT_REASON_IN_USE, "it is reduced more than once"};
-    for (size_t i = 0; i < s->naccesses; i++)
-        if (is_fetched(&s->accesses[i])) return (refusal){WEFT_REASON_IN_USE, "it is fed or fetched"};
-    return check_producers(s);
+    size_t naccesses;
+    const access *accesses = accesses_of(&n->syncs.index, v, &naccesses);
+    for (size_t i = 0; i < naccesses; i++)
+        if (is_fetched(access_op(&n->syncs.index, accesses[i].position)))
+            return (refusal){WEFT_REASON_IN_USE, "it is fed or fetched"};
+    return check_producers(s, accesses);
 }
 
 /* --- buckets ------------------------------------------------------------------------------------------------------ */
@@ -80,33 +83,60 @@ static uint64_t mix(uint64_t h, uint64_t value) {
     return (h ^ value) * UINT64_C(0x9E3779B97F4A7C15) ^ (h >> 29);
 }
 
-static const char *sync_stream(const grad_sync *s) {
-    return weft_op_stream(s->reduces[0].op);
+static weft_reduce reduce_of(const weft_op *op) {
+    weft_reduce reduce = WEFT_REDUCE_SUM;
+    (void)op_is_all_reduce(op, &reduce);
+    return reduce;
 }
 
-static uint64_t key_hash(const void *item) {
+static uint64_t key_hash(void *user, const void *item) {
+    const coalescer *n = user;
     const grad_sync *s = item;
     uint64_t h = mix((uint64_t)s->var->dtype, s->nreduces);
-    for (size_t i = 0; i < s->nreduces; i++)
-        h = mix(mix(h, (uint64_t)s->reduces[i].ring), (uint64_t)s->reduces[i].reduce);
+    FOR_EACH_SYNC_OP(reduce, &n->syncs, s, GRAD_REDUCE)
+    h = mix(mix(h, (uint64_t)op_ring(reduce)), (uint64_t)reduce_of(reduce));
     return h;
 }
 
-static bool key_equal(const void *x, const void *y) {
-    const grad_sync *a = x, *b = y;
-    const mesh *m = grad_sync_mesh(a), *o = grad_sync_mesh(b);
-    if (a->var->dtype != b->var->dtype || a->nreduces != b->nreduces || (a->nscales == 0) != (b->nscales == 0) ||
-        a->factor != b->factor || strcmp(sync_stream(a), sync_stream(b)) != 0)
-        return false;
-    for (size_t i = 0; i < a->nreduces; i++)
-        if (a->reduces[i].ring != b->reduces[i].ring || a->reduces[i].reduce != b->reduces[i].reduce) return false;
-    return m && o ? mesh_equal(m, o) : m == o;
+static bool same_reduce(const weft_op *a, const weft_op *b) {
+    if (a->type == b->type && a->attrs == b->attrs && a->nattrs == b->nattrs) return true; /* they share the list */
+    return op_ring(a) == op_ring(b) && reduce_of(a) == reduce_of(b);
 }
 
-static weft_status count_syncs(coalescer *n) {
-    n->nsyncs_of = ARENA_ARRAY(n->scratch, uint32_t, n->program->nall_vars + 1);
-    if (!n->nsyncs_of) return base_out_of_memory();
-    for (size_t i = 0; i < n->syncs.count; i++) n->nsyncs_of[access_class(&n->syncs.index, n->syncs.items[i].var)]++;
+/* Both have as many ops of either kind. */
+static bool same_reduces(const grad_syncs *syncs, const grad_sync *a, const grad_sync *b) {
+    size_t i = 0, k = 0;
+    for (size_t left = a->nreduces; left > 0; left--) {
+        const weft_op *x, *y;
+        while (!(x = grad_sync_op(syncs, a, GRAD_REDUCE, i++))) {
+        }
+        while (!(y = grad_sync_op(syncs, b, GRAD_REDUCE, k++))) {
+        }
+        if (!same_reduce(x, y)) return false;
+    }
+    return true;
+}
+
+static bool key_equal(void *user, const void *x, const void *y) {
+    const grad_syncs *syncs = &((const coalescer *)user)->syncs;
+    const grad_sync *a = x, *b = y;
+    const mesh *m = grad_sync_mesh(syncs, a), *o = grad_sync_mesh(syncs, b);
+    if (a->var->dtype != b->var->dtype || a->nreduces != b->nreduces || (a->nscales == 0) != (b->nscales == 0) ||
+        a->factor != b->factor ||
+        strcmp(weft_op_stream(grad_sync_reduce(syncs, a)), weft_op_stream(grad_sync_reduce(syncs, b))) != 0)
+        return false;
+    return same_reduces(syncs, a, b) && (m && o ? mesh_equal(m, o) : m == o);
+}
+
+static weft_status find_repeated(coalescer *n) {
+    bit_set once;
+    size_t nvars = n->program->nall_vars;
+    if (!bit_set_init(&once, n->scratch, nvars) || !bit_set_init(&n->repeated, n->scratch, nvars))
+        return base_out_of_memory();
+    for (size_t i = 0; i < n->syncs.count; i++) {
+        uint32_t class = access_class(&n->syncs.index, n->syncs.items[i].var);
+        bit_set_add(bit_set_has(&once, class) ? &n->repeated : &once, class);
+    }
     return NULL;
 }
 
@@ -118,21 +148,23 @@ static weft_status refuse_sparse(coalescer *n) {
             return weft_pass_refuse(n->pass,
                                     "%s #%u: \"%s\" is SelectedRows (a sparse gradient): all-reduces take dense "
                                     "tensors, so this program cannot run",
-                                    s->reduces[0].op->type->bytes, s->first, s->var->name->bytes);
+                                    grad_sync_reduce(&n->syncs, s)->type->bytes, grad_sync_first(&n->syncs, s),
+                                    s->var->name->bytes);
     }
     return NULL;
 }
 
 static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
-    TRY(bucket_former_init(&n->former, rules, n->scratch, n->syncs.count));
-    TRY(count_syncs(n));
+    bucket_former_init(&n->former, rules, n->scratch);
+    TRY(find_repeated(n));
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *s = &n->syncs.items[i];
         refusal r = check_member(n, s);
         if (r.words)
-            TRY(weft_pass_left(n->pass, s->reduces[0].op, r.reason, "\"%s\": %s", s->var->name->bytes, r.words));
+            TRY(weft_pass_left(n->pass, grad_sync_reduce(&n->syncs, s), r.reason, "\"%s\": %s", s->var->name->bytes,
+                               r.words));
         else
-            TRY(bucket_former_put(&n->former, s, s->last, s->next));
+            TRY(bucket_former_put(&n->former, s, grad_sync_last(&n->syncs, s), grad_sync_next(&n->syncs, s)));
     }
     return bucket_former_close_all(&n->former);
 }
@@ -142,17 +174,17 @@ static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
 static weft_status report_alone(coalescer *n, const bucket *b) {
     const grad_sync *s = b->items[0];
     bool large = b->nbytes >= n->former.rules.limit;
-    return weft_pass_left(n->pass, s->reduces[0].op, large ? WEFT_REASON_LIMIT : WEFT_REASON_DEPENDENCY,
+    return weft_pass_left(n->pass, grad_sync_reduce(&n->syncs, s), large ? WEFT_REASON_LIMIT : WEFT_REASON_DEPENDENCY,
                           "\"%s\" (%zu bytes) is reduced alone: %s", s->var->name->bytes, b->nbytes,
                           large ? "it has a bucket's size"
                                 : "no other gradient of its kind is reduced before it is used");
 }
 
+/* Syncs lie in the order of their first reduces. */
 static int by_last_member(const void *a, const void *b) {
     const bucket *x = *(bucket *const *)a, *y = *(bucket *const *)b;
     const grad_sync *s = x->items[x->count - 1], *t = y->items[y->count - 1];
-    uint32_t i = s->first, k = t->first;
-    return i < k ? -1 : i > k;
+    return s < t ? -1 : s > t;
 }
 
 static weft_status report(coalescer *n, size_t *out_nbuckets) {
@@ -164,7 +196,7 @@ static weft_status report(coalescer *n, size_t *out_nbuckets) {
             continue;
         }
         TRY(weft_pass_did(n->pass, "bucket %zu: %zu gradients, %zu bytes, ring %lld", count, b->count, b->nbytes,
-                          (long long)((const grad_sync *)b->items[0])->reduces[0].ring));
+                          (long long)op_ring(grad_sync_reduce(&n->syncs, b->items[0]))));
         n->former.done[count++] = b;
         ngrads += b->count;
         nbytes += b->nbytes;
@@ -178,7 +210,7 @@ static weft_status report(coalescer *n, size_t *out_nbuckets) {
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     coalescer n = {.pass = pass, .program = program, .scratch = pass_scratch(pass)};
-    bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes};
+    bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes, .user = &n};
     TRY(bucket_limit(pass, "bucket_mb", &rules.limit));
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
     TRY(bucket_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &rules.first_limit));
@@ -188,10 +220,11 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     bool has_streams = grad_syncs_have_streams(&n.syncs);
     TRY(refuse_sparse(&n));
     TRY(make_buckets(&n, &rules));
-    qsort(n.former.done, n.former.ndone, sizeof *n.former.done, by_last_member);
+    if (n.former.ndone) qsort(n.former.done, n.former.ndone, sizeof *n.former.done, by_last_member);
     size_t nbuckets;
     TRY(report(&n, &nbuckets));
-    TRY(grad_buckets_write(pass, program, n.former.done, nbuckets));
+    TRY(grad_buckets_write(pass, program, &n.syncs, n.former.done, nbuckets));
+    arena_fini(n.scratch);
     size_t nevents;
     return has_streams && nbuckets ? grad_sync_write_events(pass, program, &nevents) : NULL;
 }

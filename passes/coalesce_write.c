@@ -12,61 +12,77 @@ typedef struct bucket_ops {
     weft_op *before; /* the op that it is inserted before */
 } bucket_ops;
 
-static weft_op *first_access(const bucket *b) {
-    const grad_sync *s = b->items[0];
-    weft_op *first = s->accesses[0].op;
-    for (size_t i = 1; i < b->count; i++) {
-        s = b->items[i];
-        if (s->accesses[0].op->mark < first->mark) first = s->accesses[0].op;
+static weft_op *first_access(const grad_syncs *syncs, const bucket *b) {
+    uint32_t first = UINT32_MAX;
+    for (size_t i = 0, n; i < b->count; i++) {
+        const access *of = accesses_of(&syncs->index, ((const grad_sync *)b->items[i])->var, &n);
+        if (of->position < first) first = of->position;
     }
-    return first;
+    return access_op(&syncs->index, first);
 }
 
-static weft_status make_ops(weft_pass_context *pass, weft_program *p, const bucket *b, size_t index, bucket_ops *out) {
+static weft_status make_ops(weft_pass_context *pass, weft_program *p, const grad_syncs *syncs, const bucket *b,
+                            size_t index, bucket_ops *out) {
     arena *a = pass_scratch(pass);
     char stem[64];
     snprintf(stem, sizeof stem, "coalesce_grad_%zu", index);
     weft_var **members = ARENA_ARRAY(a, weft_var *, b->count);
     if (!members) return base_out_of_memory();
     for (size_t i = 0; i < b->count; i++) members[i] = ((const grad_sync *)b->items[i])->var;
-    bucket_layout layout = {stem, members, members, b->count, .align = true, .mesh = grad_sync_mesh(b->items[0])};
-    out->before = first_access(b);
+    bucket_layout layout = {stem,     members,       members,
+                            b->count, .align = true, .mesh = grad_sync_mesh(syncs, b->items[0])};
+    out->before = first_access(syncs, b);
     TRY(bucket_tensor_make(p, &layout, a, &out->tensor));
     return bucket_tensor_claim(pass, &layout, &out->tensor);
 }
 
 /* --- the syncs ---------------------------------------------------------------------------------------------------- */
 
-/* The claims of one collective, or of one bucket's factors, stand together. */
-static weft_status claim_members(weft_pass_context *pass, const bucket *b) {
+/* The first op of that kind at `*at` or behind it, which goes on to what follows. */
+static weft_op *next_of(const grad_syncs *syncs, const grad_sync *s, grad_kind kind, uint32_t *at) {
+    weft_op *op = NULL;
+    while (!op && *at < grad_sync_nops(s)) op = grad_sync_op(syncs, s, kind, (*at)++);
+    return op;
+}
+
+/* The claims of one collective stand together. */
+static weft_status claim_reduces(weft_pass_context *pass, const grad_syncs *syncs, const bucket *b) {
     const grad_sync *last = b->items[b->count - 1];
-    for (size_t k = 0; k < last->nreduces && pass_certifies(pass); k++) {
+    uint32_t *at = ARENA_ARRAY(pass_scratch(pass), uint32_t, b->count), at_last = 0;
+    if (!at) return base_out_of_memory();
+    for (weft_op *op; (op = next_of(syncs, last, GRAD_REDUCE, &at_last));) {
         for (size_t i = 0; i < b->count; i++) {
             const grad_sync *s = b->items[i];
-            pass_claim claim = {.kind = CLAIM_MEMBER, .op = last->reduces[k].op, .other = s->reduces[k].op};
+            pass_claim claim = {.kind = CLAIM_MEMBER, .op = op, .other = next_of(syncs, s, GRAD_REDUCE, &at[i])};
             claim.var = claim.to = s->var;
-            TRY(pass_claim_add(pass, claim));
-        }
-    }
-    for (size_t i = 0; i < b->count && pass_certifies(pass); i++) {
-        const grad_sync *s = b->items[i];
-        pass_claim claim = {.kind = CLAIM_FACTOR, .var = s->var, .text = "bucket"};
-        for (size_t k = 0; k < s->nscales; k++) {
-            claim.op = s->scales[k];
-            claim.other = last->scales[last->nscales - 1];
-            claim.factor = attr_float(s->scales[k], "scale", 1.0);
             TRY(pass_claim_add(pass, claim));
         }
     }
     return NULL;
 }
 
-static void remove_sync(const grad_sync *s) {
-    for (size_t i = 0; i < s->nreduces; i++) {
-        if (s->reduces[i].wait) weft_op_remove(s->reduces[i].wait);
-        weft_op_remove(s->reduces[i].op);
+/* Those of one bucket's factors do too. */
+static weft_status claim_scales(weft_pass_context *pass, const grad_syncs *syncs, const bucket *b) {
+    weft_op *last = grad_sync_last_of(syncs, b->items[b->count - 1], GRAD_SCALE);
+    for (size_t i = 0; i < b->count; i++) {
+        const grad_sync *s = b->items[i];
+        pass_claim claim = {.kind = CLAIM_FACTOR, .other = last, .var = s->var, .text = "bucket"};
+        FOR_EACH_SYNC_OP(scale, syncs, s, GRAD_SCALE) {
+            claim.op = scale;
+            claim.factor = attr_float(scale, "scale", 1.0);
+            TRY(pass_claim_add(pass, claim));
+        }
     }
-    for (size_t i = 0; i < s->nscales; i++) weft_op_remove(s->scales[i]);
+    return NULL;
+}
+
+static void remove_sync(const grad_syncs *syncs, const grad_sync *s) {
+    FOR_EACH_SYNC_OP(reduce, syncs, s, GRAD_REDUCE) {
+        weft_op *wait = grad_reduce_wait(reduce);
+        if (wait) weft_op_remove(wait);
+        weft_op_remove(reduce);
+    }
+    FOR_EACH_SYNC_OP(scale, syncs, s, GRAD_SCALE) weft_op_remove(scale);
 }
 
 /* The op now reads and writes the fused variable; so do its placements. */
@@ -87,25 +103,27 @@ static weft_status rename_op(weft_op *op, weft_var *from, weft_var *fused) {
     return NULL;
 }
 
-static weft_status fuse_sync(const grad_sync *s, weft_var *fused) {
-    for (size_t i = 0; i < s->nreduces; i++) TRY(rename_op(s->reduces[i].op, s->var, fused));
+static weft_status fuse_sync(const grad_syncs *syncs, const grad_sync *s, weft_var *fused) {
+    FOR_EACH_SYNC_OP(reduce, syncs, s, GRAD_REDUCE) TRY(rename_op(reduce, s->var, fused));
     if (s->nscales == 0) return NULL;
-    for (size_t i = 0; i + 1 < s->nscales; i++) weft_op_remove(s->scales[i]);
-    weft_op *scale = s->scales[s->nscales - 1];
-    if (s->nscales > 1) TRY(weft_op_set_attr_float(scale, "scale", s->factor));
-    return rename_op(scale, s->var, fused);
+    weft_op *last = grad_sync_last_of(syncs, s, GRAD_SCALE);
+    FOR_EACH_SYNC_OP(scale, syncs, s, GRAD_SCALE) if (scale != last) weft_op_remove(scale);
+    if (s->nscales > 1) TRY(weft_op_set_attr_float(last, "scale", s->factor));
+    return rename_op(last, s->var, fused);
 }
 
-weft_status grad_buckets_write(weft_pass_context *pass, weft_program *p, bucket *const *buckets, size_t count) {
+weft_status grad_buckets_write(weft_pass_context *pass, weft_program *p, const grad_syncs *syncs,
+                               bucket *const *buckets, size_t count) {
     bucket_ops *made = ARENA_ARRAY(pass_scratch(pass), bucket_ops, count + 1);
     if (!made) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) TRY(make_ops(pass, p, buckets[i], i, &made[i]));
+    for (size_t i = 0; i < count; i++) TRY(make_ops(pass, p, syncs, buckets[i], i, &made[i]));
     for (size_t i = 0; i < count; i++) {
         const bucket *b = buckets[i];
-        TRY(claim_members(pass, b));
+        if (pass_certifies(pass)) TRY(claim_reduces(pass, syncs, b));
+        if (pass_certifies(pass)) TRY(claim_scales(pass, syncs, b));
         weft_block_insert_before(p->blocks[0], made[i].before, made[i].tensor.op);
-        for (size_t k = 0; k + 1 < b->count; k++) remove_sync(b->items[k]);
-        TRY(fuse_sync(b->items[b->count - 1], made[i].tensor.fused));
+        for (size_t k = 0; k + 1 < b->count; k++) remove_sync(syncs, b->items[k]);
+        TRY(fuse_sync(syncs, b->items[b->count - 1], made[i].tensor.fused));
     }
     return NULL;
 }

@@ -77,8 +77,8 @@ weft_var *reduce_part_x(const reduce_item *item, const reduce_part *part);
 weft_var *reduce_part_out(const reduce_item *item, const reduce_part *part);
 weft_var *reduce_part_alias(const reduce_item *item, const reduce_part *part); /* NULL if it has none */
 /* The key of the buckets, for bucket_rules. */
-uint64_t reduce_item_hash(const void *item);
-bool reduce_item_same_kind(const void *a, const void *b);
+uint64_t reduce_item_hash(void *user, const void *item);
+bool reduce_item_same_kind(void *user, const void *a, const void *b);
 size_t reduce_item_nbytes(const void *item);
 /* A hash of what a bucket reduces: key, and names and sizes in order. Equal on all ranks, or they would reduce
  * different things together. */

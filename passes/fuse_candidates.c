@@ -109,14 +109,16 @@ static uint64_t double_bits(double value) {
     return bits;
 }
 
-uint64_t reduce_item_hash(const void *of) {
+uint64_t reduce_item_hash(void *user, const void *of) {
+    (void)user;
     const reduce_item *item = of;
     uint64_t h = mix(mix((uint64_t)item->ring, (uint64_t)item->reduce), (uint64_t)dtype_of(item));
     h = mix_text(mix(mix_text(h, item->scale), double_bits(item->factor)), item->op->type->bytes);
     return mix_text(mix_text(h, attr_string(item->op, "op_device", "")), weft_op_stream(item->op));
 }
 
-bool reduce_item_same_kind(const void *x, const void *y) {
+bool reduce_item_same_kind(void *user, const void *x, const void *y) {
+    (void)user;
     const reduce_item *a = x, *b = y;
     return a->op->type == b->op->type && a->ring == b->ring && a->reduce == b->reduce && dtype_of(a) == dtype_of(b) &&
            a->async == b->async && strcmp(a->scale, b->scale) == 0 &&
@@ -132,7 +134,7 @@ size_t reduce_item_nbytes(const void *item) {
 }
 
 uint64_t fused_bucket_fingerprint(const fused_bucket *b) {
-    uint64_t h = reduce_item_hash(b->items->items[0]);
+    uint64_t h = reduce_item_hash(NULL, b->items->items[0]);
     for (size_t i = 0; i < b->items->count; i++) {
         const reduce_item *item = b->items->items[i];
         for (size_t k = 0; k < item->nparts; k++) {

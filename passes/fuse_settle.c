@@ -88,7 +88,7 @@ static cause why_copied(const fusion *f, const fused_bucket *b, const reduce_ite
         return (cause){WEFT_REASON_DEPENDENCY, "no op writes it before its reduce"};
     if (c->first_reads) return (cause){WEFT_REASON_DEPENDENCY, "it is read before it is first written"};
     if (c->first_var != x->id) return (cause){WEFT_REASON_IN_USE, "a view of it is written first"};
-    weft_op *first = f->index.ops[c->first - 1];
+    weft_op *first = access_op(&f->index, c->first - 1);
     if (op_is(first, "feed") || op_is(first, "feed_v2")) return (cause){WEFT_REASON_IN_USE, "it is fed"};
     if (op_is_all_reduce(first, NULL) || op_is(first, "all_reduce_coalesced"))
         return (cause){WEFT_REASON_IN_USE, "it is what another all-reduce gave"};
@@ -125,5 +125,5 @@ weft_status fuse_settle(fusion *f) {
 }
 
 weft_op *fuse_first_op(const fusion *f, const reduce_part *part) {
-    return f->index.ops[f->classes[part->x_class].first - 1];
+    return access_op(&f->index, f->classes[part->x_class].first - 1);
 }

@@ -363,7 +363,7 @@ static weft_status prepare(fusion *f) {
     if (!f->classes || !f->is_view || !f->places || !f->moved_by || !f->candidates) return base_out_of_memory();
     for (size_t i = 0; i <= n; i++) f->places[i] = (fuse_place)i << 32;
     for (size_t i = 0; f->program->nblocks > 1 && i < n; i++)
-        TRY(access_visit(f->index.ops[i], f->scratch, note_nested, f));
+        TRY(access_visit(access_op(&f->index, i), f->scratch, note_nested, f));
     return NULL;
 }
 
@@ -372,7 +372,7 @@ static weft_status find_candidates(fusion *f) {
         reduce_item item;
         weft_reason reason;
         const char *words;
-        if (!reduce_item_read(f->index.ops[i], &item, &reason, &words)) continue;
+        if (!reduce_item_read(access_op(&f->index, i), &item, &reason, &words)) continue;
         if (words) {
             TRY(weft_pass_left(f->pass, item.op, reason, "%s", words));
             continue;
@@ -389,7 +389,7 @@ static weft_status find_candidates(fusion *f) {
 /* The scale or division by a number that wrote all of x is part of the key. */
 static void find_scale(const fusion *f, reduce_item *item) {
     const fuse_class *c = &f->classes[item->parts[0].x_class];
-    weft_op *op = c->last_definition ? f->index.ops[c->last_definition - 1] : NULL;
+    weft_op *op = c->last_definition ? access_op(&f->index, c->last_definition - 1) : NULL;
     if (!op || item->coalesced) return;
     bool divides = op_is(op, "aten_div_scalar"), multiplies = op_is(op, "aten_mul_scalar");
     bool scales = op_is(op, "scale") && weft_op_ninputs(op, "ScaleTensor") == 0 && attr_float(op, "bias", 0.0) == 0.0;
@@ -411,14 +411,14 @@ weft_status fuse_form(fusion *f, const bucket_rules *limits) {
     TRY(prepare(f));
     TRY(find_candidates(f));
     if (!(s.last_wait = ARENA_ARRAY(f->scratch, uint32_t, f->index.nops + 1))) return base_out_of_memory();
-    TRY(bucket_former_init(&f->former, &rules, f->scratch, f->ncandidates));
+    bucket_former_init(&f->former, &rules, f->scratch);
     reduce_item *next = f->candidates, *end = next + f->ncandidates;
     for (size_t i = 0; i < f->index.nops; i++) {
         if (next < end && next->position == i) {
             find_scale(f, next);
             TRY(sweep_candidate(&s, next++));
         } else {
-            TRY(sweep_op(&s, f->index.ops[i]));
+            TRY(sweep_op(&s, access_op(&f->index, i)));
         }
     }
     TRY(close_among(&s, s.in_use));

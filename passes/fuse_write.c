@@ -295,7 +295,7 @@ static weft_status begin(writer *w) {
     fusion *f = w->f;
     w->behind = ARENA_ARRAY(f->scratch, weft_op *, f->index.nops + 1);
     if (!w->behind) return base_out_of_memory();
-    for (size_t i = 0; i < f->index.nops; i++) w->behind[i + 1] = f->index.ops[i];
+    for (size_t i = 0; i < f->index.nops; i++) w->behind[i + 1] = access_op(&f->index, i);
     return NULL;
 }
 

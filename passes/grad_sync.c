@@ -28,21 +28,33 @@ bool op_is_grad_scale(const weft_op *op) {
 bool grad_syncs_have_streams(const grad_syncs *syncs) {
     char of_ring[RING_STREAM_NBYTES];
     for (size_t i = 0; i < syncs->count; i++) {
-        const weft_op *op = syncs->items[i].reduces[0].op;
+        const weft_op *op = grad_sync_reduce(syncs, &syncs->items[i]);
         if (op->dist && op->dist->execution_stream && op_stream(op, of_ring)) return true;
     }
     return false;
 }
 
-const mesh *grad_sync_mesh(const grad_sync *s) {
-    const weft_op *op = s->reduces[0].op;
+const mesh *grad_sync_mesh(const grad_syncs *syncs, const grad_sync *s) {
+    const weft_op *op = grad_sync_reduce(syncs, s);
     if (op->dist && op->dist->mesh) return op->dist->mesh;
     return s->var->dist ? s->var->dist->mesh : NULL;
 }
 
+uint32_t grad_sync_next(const grad_syncs *syncs, const grad_sync *s) {
+    size_t n, after = s->before + grad_sync_nops(s);
+    const access *accesses = accesses_of(&syncs->index, s->var, &n);
+    return after < n ? accesses[after].position : UINT32_MAX;
+}
+
+weft_op *grad_sync_last_of(const grad_syncs *syncs, const grad_sync *s, grad_kind kind) {
+    weft_op *op = NULL;
+    for (size_t at = grad_sync_nops(s); !op && at-- > 0;) op = grad_sync_op(syncs, s, kind, at);
+    return op;
+}
+
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-static weft_op *attached_wait(const weft_op *reduce) {
+weft_op *grad_reduce_wait(const weft_op *reduce) {
     weft_op *before = reduce->prev;
     if (!before || !op_is(before, "c_wait_compute") || before->slots->nargs != 0) return NULL;
     return op_ring(before) == op_ring(reduce) ? before : NULL;
@@ -51,42 +63,18 @@ static weft_op *attached_wait(const weft_op *reduce) {
 /* Whether an access reduces or scales `v` itself, and no other var of its class. */
 static grad_kind kind_at(const grad_syncs *found, const access *x, const weft_var *v) {
     grad_kind kind = (grad_kind)found->kinds[x->position];
-    return kind != GRAD_OTHER && op_x(x->op) == v ? kind : GRAD_OTHER;
+    return kind != GRAD_OTHER && op_x(access_op(&found->index, x->position)) == v ? kind : GRAD_OTHER;
 }
 
-/* Fills in the sync that starts with the access at s->before. Its arrays have room for all of its ops. */
-static void fill_sync(const grad_syncs *found, grad_sync *s) {
-    size_t i = s->before;
-    s->nreduces = s->nscales = 0;
-    s->factor = 1;
-    for (grad_kind kind; i < s->naccesses && (kind = kind_at(found, &s->accesses[i], s->var)); i++) {
-        weft_op *op = s->accesses[i].op;
-        weft_reduce reduce = WEFT_REDUCE_SUM;
-        if (kind == GRAD_REDUCE) {
-            (void)op_is_all_reduce(op, &reduce);
-            s->reduces[s->nreduces++] = (grad_reduce){op, attached_wait(op), op_ring(op), reduce};
-        } else {
-            s->scales[s->nscales++] = op;
-            s->factor *= attr_float(op, "scale", 1.0);
-        }
-    }
-    s->first = s->accesses[s->before].position;
-    s->last = s->accesses[i - 1].position;
-    s->next = i < s->naccesses ? s->accesses[i].position : UINT32_MAX;
-}
-
-static weft_status add_sync(grad_syncs *found, weft_var *v, const access *accesses, size_t naccesses, size_t at,
-                            arena *a) {
-    size_t nreduces = 0, nscales = 0;
-    for (size_t i = at; i < naccesses && kind_at(found, &accesses[i], v); i++)
-        *(kind_at(found, &accesses[i], v) == GRAD_REDUCE ? &nreduces : &nscales) += 1;
+/* The sync that starts with the access at `at`. */
+static void add_sync(grad_syncs *found, weft_var *v, const access *accesses, size_t naccesses, size_t at) {
     grad_sync *s = &found->items[found->count++];
-    *s = (grad_sync){.var = v, .accesses = accesses, .naccesses = naccesses, .before = (uint32_t)at};
-    s->reduces = ARENA_ARRAY(a, grad_reduce, nreduces);
-    s->scales = nscales ? ARENA_ARRAY(a, weft_op *, nscales) : NULL;
-    if (!s->reduces || (nscales && !s->scales)) return base_out_of_memory();
-    fill_sync(found, s);
-    return NULL;
+    *s = (grad_sync){.var = v, .factor = 1, .before = (uint32_t)at};
+    s->at = (uint32_t)(accesses - found->index.all) + s->before;
+    for (grad_kind kind; at < naccesses && (kind = kind_at(found, &accesses[at], v)); at++) {
+        *(kind == GRAD_REDUCE ? &s->nreduces : &s->nscales) += 1;
+        if (kind == GRAD_SCALE) s->factor *= attr_float(access_op(&found->index, accesses[at].position), "scale", 1.0);
+    }
 }
 
 /* Whether the access at `at` goes on with a sync that an earlier access began. */
@@ -108,19 +96,19 @@ static size_t find_access(const access *accesses, size_t n, uint32_t position) {
     return low;
 }
 
-/* What each op is; `wanted` becomes true for the class of each gradient. */
-static size_t find_kinds(grad_syncs *found, bool *wanted) {
-    size_t n = 0;
-    for (size_t i = 0; i < found->index.nops; i++) {
-        weft_op *op = found->index.ops[i];
+/* What each op is; `wanted` gets the class of each gradient. */
+static size_t find_kinds(grad_syncs *found, bit_set *wanted) {
+    size_t n = 0, i = 0;
+    FOR_EACH_OP(op, found->index.program->blocks[0]) {
         if (op_is_grad_scale(op)) {
             found->kinds[i] = GRAD_SCALE;
         } else if (op_is_grad_reduce(op)) {
             found->kinds[i] = GRAD_REDUCE, n++;
-            wanted[access_class(&found->index, op_x(op))] = true;
+            bit_set_add(wanted, access_class(&found->index, op_x(op)));
         } else {
             found->nothers += op_is_all_reduce(op, NULL);
         }
+        i++;
     }
     return n;
 }
@@ -128,19 +116,19 @@ static size_t find_kinds(grad_syncs *found, bool *wanted) {
 static weft_status find_syncs(weft_program *p, arena *a, grad_syncs *out) {
     grad_syncs found = {.count = 0};
     TRY(access_index_begin(p, a, &found.index));
-    bool *wanted = ARENA_ARRAY(a, bool, p->nall_vars + 1);
-    if (!(found.kinds = ARENA_ARRAY(a, uint8_t, found.index.nops + 1)) || !wanted) return base_out_of_memory();
-    size_t nreduces = find_kinds(&found, wanted);
-    TRY(access_index_gather(&found.index, a, wanted));
+    bit_set wanted;
+    found.kinds = ARENA_ARRAY(a, uint8_t, found.index.nops + 1);
+    if (!found.kinds || !bit_set_init(&wanted, a, p->nall_vars)) return base_out_of_memory();
+    size_t nreduces = find_kinds(&found, &wanted);
+    TRY(access_index_gather(&found.index, a, &wanted));
     if (!(found.items = ARENA_ARRAY(a, grad_sync, nreduces + 1))) return base_out_of_memory();
     for (size_t i = 0; i < found.index.nops && nreduces; i++) {
         if (found.kinds[i] != GRAD_REDUCE) continue;
-        weft_var *v = op_x(found.index.ops[i]);
+        weft_var *v = op_x(access_op(&found.index, i));
         size_t n;
         const access *accesses = accesses_of(&found.index, v, &n);
         size_t at = find_access(accesses, n, (uint32_t)i);
-        if (continues_sync(&found, accesses, at, v)) continue;
-        TRY(add_sync(&found, v, accesses, n, at, a));
+        if (!continues_sync(&found, accesses, at, v)) add_sync(&found, v, accesses, n, at);
     }
     *out = found;
     return NULL;
@@ -161,40 +149,46 @@ weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs
     return NULL;
 }
 
-/* Takes the accesses of removed scales out of the class of `s`. */
-static void drop_accesses(grad_syncs *found, grad_sync *s) {
-    access_index *x = &found->index;
-    uint32_t class = access_class(x, s->var), kept = 0;
-    access *list = x->all + x->first[class];
-    for (uint32_t i = 0; i < x->count[class]; i++)
-        if (found->kinds[list[i].position] != GRAD_SCALE || list[i].op->block) list[kept++] = list[i];
-    x->count[class] = kept;
-    s->naccesses = kept;
-    s->before = (uint32_t)find_access(s->accesses, kept, s->first);
-}
-
-/* A sync after the removal of scales of its own, and of the ops that waited for its reduces. */
-static void drop_ops(grad_sync *s) {
-    size_t kept = 0;
-    s->factor = 1;
-    for (size_t i = 0; i < s->nscales; i++) {
-        if (!s->scales[i]->block) continue;
-        s->factor *= attr_float(s->scales[i], "scale", 1.0);
-        s->scales[kept++] = s->scales[i];
+/* Forgets the scales that were removed. Returns the position of the first reduce, which finds the sync again. */
+static uint32_t drop_scales(const grad_syncs *found, grad_sync *s) {
+    const access *ops = grad_sync_ops(found, s);
+    uint32_t kept = 0, first = ops->position;
+    double factor = 1;
+    for (size_t k = 0; k < grad_sync_nops(s); k++) {
+        const weft_op *scale = grad_sync_op(found, s, GRAD_SCALE, k);
+        if (!scale) continue;
+        if (scale->block)
+            factor *= attr_float(scale, "scale", 1.0), kept++;
+        else
+            found->kinds[ops[k].position] = GRAD_REMOVED;
     }
     s->nscales = kept;
-    for (size_t i = 0; i < s->nreduces; i++)
-        if (s->reduces[i].wait && !s->reduces[i].wait->block) s->reduces[i].wait = NULL;
-    s->last = s->accesses[s->before + s->nreduces + s->nscales - 1].position;
+    s->factor = factor;
+    return first;
+}
+
+/* Takes the accesses of removed scales out of the class of `s`. */
+static void drop_accesses(grad_syncs *found, const grad_sync *s) {
+    access_index *x = &found->index;
+    uint32_t class = bit_set_index(&x->gathered, access_class(x, s->var)), kept = 0;
+    access *list = x->all + x->first[class];
+    for (uint32_t i = 0; i < x->count[class]; i++)
+        if (found->kinds[list[i].position] != GRAD_REMOVED) list[kept++] = list[i];
+    x->count[class] = kept;
 }
 
 void grad_syncs_keep(weft_pass_context *pass, weft_program *p) {
     pass_finding *shared = pass_shared_finding(pass);
     grad_syncs *found = shared->value;
     if (!found || found->index.class_of) return;
+    for (size_t i = 0; i < found->count; i++) found->items[i].before = drop_scales(found, &found->items[i]);
     for (size_t i = 0; i < found->count; i++) {
-        drop_accesses(found, &found->items[i]);
-        drop_ops(&found->items[i]);
+        grad_sync *s = &found->items[i];
+        drop_accesses(found, s);
+        size_t n;
+        const access *accesses = accesses_of(&found->index, s->var, &n);
+        s->before = (uint32_t)find_access(accesses, n, s->before);
+        s->at = (uint32_t)(accesses - found->index.all) + s->before;
     }
     shared->edits = p->edits;
 }

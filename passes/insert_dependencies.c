@@ -8,6 +8,7 @@
  * are completed. Buckets are found by identity: the sync's var is what a coalesce_tensor before it fused. Sources:
  * paddle.md 11.13 to 11.17. */
 #include "passes/grad_sync.h"
+#include "program/grow.h"
 
 #define DEPENDENCY_NAMESCOPE "/data_parallel_overlap_dep"
 
@@ -17,19 +18,22 @@ typedef struct bucket {
     weft_op *before, *after; /* what is there already, or NULL */
 } bucket;
 
-static weft_op *first_op(const grad_sync *s) {
-    return s->reduces[0].op;
+/* What comes before the sync goes before this. */
+static weft_op *start_of(const grad_syncs *syncs, const grad_sync *s) {
+    weft_op *reduce = grad_sync_reduce(syncs, s), *wait = grad_reduce_wait(reduce);
+    return wait ? wait : reduce;
 }
 
-static weft_op *last_op(const grad_sync *s) {
-    weft_op *reduce = s->reduces[s->nreduces - 1].op, *scale = s->nscales ? s->scales[s->nscales - 1] : NULL;
-    return scale && weft_op_is_before(reduce, scale) ? scale : reduce;
+static weft_op *last_op(const grad_syncs *syncs, const grad_sync *s) {
+    return access_op(&syncs->index, grad_sync_last(syncs, s));
 }
 
 /* The coalesce_tensor that made the sync's var. */
-static weft_op *coalesce_of(const grad_sync *s) {
+static weft_op *coalesce_of(const grad_syncs *syncs, const grad_sync *s) {
+    size_t n;
+    const access *accesses = accesses_of(&syncs->index, s->var, &n);
     for (size_t i = s->before; i-- > 0;) {
-        weft_op *op = s->accesses[i].op;
+        weft_op *op = access_op(&syncs->index, accesses[i].position);
         if (op_is(op, "coalesce_tensor") && weft_op_output(op, "FusedOutput", 0) == s->var) return op;
     }
     return NULL;
@@ -104,20 +108,20 @@ static weft_status make_nop(const weft_op *coalesce, weft_var *fused, bool after
 }
 
 /* Completes or makes one of the two; *out is to be inserted, or NULL. */
-static weft_status provide(bucket *b, bool after, var_marks *marks, weft_op **out) {
+static weft_status provide(const grad_syncs *syncs, bucket *b, bool after, var_marks *marks, weft_op **out) {
     weft_op *there = after ? b->after : b->before;
     *out = NULL;
     if (there) return add_missing(there, after, b->coalesce, marks);
-    return make_nop(b->coalesce, b->sync->var, after, first_op(b->sync), out);
+    return make_nop(b->coalesce, b->sync->var, after, grad_sync_reduce(syncs, b->sync), out);
 }
 
-static weft_status provide_both(bucket *b, var_marks *marks) {
+static weft_status provide_both(const grad_syncs *syncs, bucket *b, var_marks *marks) {
     weft_op *before, *after;
-    TRY(provide(b, false, marks, &before));
-    TRY(provide(b, true, marks, &after));
-    weft_op *first = b->sync->reduces[0].wait ? b->sync->reduces[0].wait : first_op(b->sync);
+    TRY(provide(syncs, b, false, marks, &before));
+    TRY(provide(syncs, b, true, marks, &after));
+    weft_op *first = start_of(syncs, b->sync);
     if (before) weft_block_insert_before(first->block, first, before);
-    if (after) weft_block_insert_after(first->block, last_op(b->sync), after);
+    if (after) weft_block_insert_after(first->block, last_op(syncs, b->sync), after);
     return NULL;
 }
 
@@ -126,13 +130,13 @@ static bool is_complete(const bucket *b, var_marks *marks) {
            count_missing(b->after, true, b->coalesce, marks) == 0;
 }
 
-static bool find_bucket(const grad_sync *s, bucket *out) {
-    weft_op *coalesce = coalesce_of(s);
+static bool find_bucket(const grad_syncs *syncs, const grad_sync *s, bucket *out) {
+    weft_op *coalesce = coalesce_of(syncs, s);
     if (!coalesce || !members_of(coalesce)) return false;
     *out = (bucket){.sync = s, .coalesce = coalesce};
-    weft_op *first = s->reduces[0].wait ? s->reduces[0].wait : first_op(s);
+    weft_op *first = start_of(syncs, s);
     if (is_dependency(first->prev, "Out", true, s->var)) out->before = first->prev;
-    if (is_dependency(last_op(s)->next, "X", false, s->var)) out->after = last_op(s)->next;
+    if (is_dependency(last_op(syncs, s)->next, "X", false, s->var)) out->after = last_op(syncs, s)->next;
     return true;
 }
 
@@ -142,21 +146,22 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     grad_syncs syncs;
     TRY(grad_syncs_find(pass, program, &syncs));
     if (syncs.count == 0) return grad_syncs_none(pass, &syncs);
-    bucket *buckets = ARENA_ARRAY(scratch, bucket, syncs.count);
+    bucket *buckets = NULL;
     var_marks marks = {.stamps = ARENA_ARRAY(scratch, uint32_t, program->nall_vars)};
-    if (!buckets || !marks.stamps) return base_out_of_memory();
-    size_t count = 0;
+    if (!marks.stamps) return base_out_of_memory();
+    size_t count = 0, capacity = 0;
     int64_t inserted = 0;
     for (size_t i = 0; i < syncs.count; i++) {
         bucket b;
-        if (!find_bucket(&syncs.items[i], &b) || is_complete(&b, &marks)) continue;
+        if (!find_bucket(&syncs, &syncs.items[i], &b) || is_complete(&b, &marks)) continue;
         inserted += (b.before == NULL) + (b.after == NULL);
+        TRY(grow(scratch, &buckets, &capacity, count + 1, sizeof *buckets));
         buckets[count++] = b;
     }
     TRY(weft_pass_count_add(pass, "dependencies", inserted));
     if (count == 0)
         return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "names already order every gradient's reduce");
-    for (size_t i = 0; i < count; i++) TRY(provide_both(&buckets[i], &marks));
+    for (size_t i = 0; i < count; i++) TRY(provide_both(&syncs, &buckets[i], &marks));
     return weft_pass_did(pass, "ordered %zu bucket%s after all producers and before all consumers", count,
                          count == 1 ? "" : "s");
 }

@@ -28,11 +28,9 @@ static bool is_on(const weft_op *op, const char *stream) {
     return op->dist && op->dist->execution_stream && strcmp(op->dist->execution_stream, stream) == 0;
 }
 
-static bool is_moved(const grad_sync *s, const char *stream) {
-    for (size_t i = 0; i < s->nreduces; i++)
-        if (!is_on(s->reduces[i].op, stream)) return false;
-    for (size_t i = 0; i < s->nscales; i++)
-        if (!is_on(s->scales[i], stream)) return false;
+static bool is_moved(const grad_syncs *syncs, const grad_sync *s, const char *stream) {
+    FOR_EACH_SYNC_OP(reduce, syncs, s, GRAD_REDUCE) if (!is_on(reduce, stream)) return false;
+    FOR_EACH_SYNC_OP(scale, syncs, s, GRAD_SCALE) if (!is_on(scale, stream)) return false;
     return true;
 }
 
@@ -41,13 +39,17 @@ static weft_status move_op(weft_pass_context *pass, weft_op *op, const char *str
     return op_set_stream(op, stream);
 }
 
-static weft_status move_sync(weft_pass_context *pass, const grad_sync *s, const char *stream) {
-    for (size_t i = 0; i < s->nreduces; i++) {
-        TRY(move_op(pass, s->reduces[i].op, stream));
-        TRY(use_given_stream(s->reduces[i].op));
-        if (s->reduces[i].wait) weft_op_remove(s->reduces[i].wait);
+static weft_status move_sync(weft_pass_context *pass, const grad_syncs *syncs, const grad_sync *s, const char *stream,
+                             int64_t *nwaits) {
+    FOR_EACH_SYNC_OP(reduce, syncs, s, GRAD_REDUCE) {
+        weft_op *wait = grad_reduce_wait(reduce);
+        TRY(move_op(pass, reduce, stream));
+        TRY(use_given_stream(reduce));
+        if (!wait) continue;
+        weft_op_remove(wait);
+        *nwaits += 1;
     }
-    for (size_t i = 0; i < s->nscales; i++) TRY(move_op(pass, s->scales[i], stream));
+    FOR_EACH_SYNC_OP(scale, syncs, s, GRAD_SCALE) TRY(move_op(pass, scale, stream));
     return NULL;
 }
 
@@ -61,12 +63,11 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     int64_t moved = 0, waits = 0;
     for (size_t i = 0; i < syncs.count; i++) {
         const grad_sync *s = &syncs.items[i];
-        if (!is_moved(s, stream)) moved += (int64_t)s->nreduces;
-        for (size_t k = 0; k < s->nreduces; k++) waits += s->reduces[k].wait != NULL;
+        if (!is_moved(&syncs, s, stream)) moved += (int64_t)s->nreduces;
+        TRY(move_sync(pass, &syncs, s, stream, &waits));
     }
     TRY(weft_pass_count_add(pass, "collectives moved", moved));
     if (waits) TRY(weft_pass_did(pass, "replaced %lld c_wait_compute by events", (long long)waits));
-    for (size_t i = 0; i < syncs.count; i++) TRY(move_sync(pass, &syncs.items[i], stream));
     grad_syncs_keep(pass, program);
     size_t nevents;
     TRY(grad_sync_write_events(pass, program, &nevents));

@@ -217,7 +217,7 @@ static weft_status find_promises(weft_program *p, arena *a, promises *out) {
     s.reading = none_of_each(a, p->nall_vars);
     s.of_var = none_of_each(a, p->nall_vars);
     if (!s.newest || !s.reading || !s.of_var) return base_out_of_memory();
-    for (size_t i = 0; i < out->index.nops; i++) TRY(take_op(&s, out->index.ops[i], (uint32_t)i));
+    for (size_t i = 0; i < out->index.nops; i++) TRY(take_op(&s, access_op(&out->index, i), (uint32_t)i));
     return NULL;
 }
 
@@ -233,7 +233,7 @@ static weft_status share(pass_finding *shared, weft_program *p, promises *out) {
         shared->edits = p->edits;
     }
     *out = *(const promises *)shared->value;
-    for (size_t i = 0; i < out->index.nops; i++) out->index.ops[i]->mark = (uint32_t)i;
+    for (size_t i = 0; i < out->index.nops; i++) access_op(&out->index, i)->mark = (uint32_t)i;
     return NULL;
 }
 
@@ -277,8 +277,8 @@ static size_t check_all(const promises *found, teller *t) {
     for (size_t i = 0; i < found->nextras; i++) {
         const promise *of = &found->items[found->extras[i].promise];
         uint32_t at = found->extras[i].position;
-        tell(t, found->index.ops[at], at, "waits for what %s #%u wrote to \"%s\" once more", of->op->type->bytes,
-             of->position, of->var->name->bytes);
+        tell(t, access_op(&found->index, at), at, "waits for what %s #%u wrote to \"%s\" once more",
+             of->op->type->bytes, of->position, of->var->name->bytes);
     }
     return t->nproblems;
 }

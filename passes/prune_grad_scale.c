@@ -26,7 +26,7 @@ static const weft_option options[] = {
      "fold also where gradients are fp16: they become n times smaller before they are summed"},
 };
 
-enum { NO_SEED = UINT32_MAX };
+enum { NO_SEED = UINT32_MAX, NO_SYNC = UINT32_MAX };
 
 typedef struct seed {
     weft_op *op;
@@ -46,10 +46,11 @@ typedef struct pruner {
     bool allow_half;
     seed *seeds;
     uint32_t nseeds;
-    uint32_t *seed_of;        /* by var id: the seed that changed it, or NO_SEED */
-    grad_sync **sync_at_last; /* by position: the sync that ends there */
-    uint32_t *group_of_sync;  /* by sync */
-    bool *is_gradient;        /* by var id: the program names it as a parameter's gradient */
+    uint32_t *seed_of;       /* by var id: the seed that changed it, or NO_SEED */
+    uint32_t *sync_of;       /* by number of the class: the last sync that began, or NO_SYNC */
+    uint32_t nbegun;         /* syncs that began */
+    uint32_t *group_of_sync; /* by sync */
+    bit_set gradients;       /* by var id: those that the program names as a parameter's gradient */
 } pruner;
 
 /* --- groups of seeds ---------------------------------------------------------------------------------------------- */
@@ -171,6 +172,11 @@ static weft_status gather(void *user, const use *u, bool nested) {
     return NULL;
 }
 
+static const weft_op *first_scale(const pruner *n, const grad_sync *g) {
+    FOR_EACH_SYNC_OP(scale, &n->syncs, g, GRAD_SCALE) return scale;
+    return NULL;
+}
+
 static void follow_sync(pruner *n, const grad_sync *g) {
     uint32_t s = n->seed_of[g->var->id];
     n->group_of_sync[g - n->syncs.items] = s;
@@ -178,15 +184,28 @@ static void follow_sync(pruner *n, const grad_sync *g) {
     n->seed_of[g->var->id] = NO_SEED;
     seed *of = &n->seeds[group(n, s)];
     if (!(g->factor > 0 && isfinite(g->factor)))
-        spoil(n, s, WEFT_REASON_SCALE, g->scales[0], "its factor is not a positive number");
+        spoil(n, s, WEFT_REASON_SCALE, first_scale(n, g), "its factor is not a positive number");
     if (of->factor != 0 && of->factor != g->factor)
-        spoil(n, s, WEFT_REASON_SCALE, g->scales[0], "gradients of one loss have different factors");
+        spoil(n, s, WEFT_REASON_SCALE, first_scale(n, g), "gradients of one loss have different factors");
     of->factor = g->factor;
     of->nsyncs++;
 }
 
+/* The sync that ends with the op, or NULL. Syncs begin in their order; those of one class follow each other. */
+static const grad_sync *sync_ending_at(pruner *n, weft_op *op) {
+    const grad_syncs *syncs = &n->syncs;
+    if (syncs->kinds[op->mark] == GRAD_OTHER) return NULL;
+    uint32_t class = access_class(&syncs->index, op_x(op));
+    if (!bit_set_has(&syncs->index.gathered, class)) return NULL;
+    uint32_t *at = &n->sync_of[bit_set_index(&syncs->index.gathered, class)];
+    if (n->nbegun < syncs->count && grad_sync_first(syncs, &syncs->items[n->nbegun]) == op->mark) *at = n->nbegun++;
+    const grad_sync *g = *at == NO_SYNC ? NULL : &syncs->items[*at];
+    return g && grad_sync_last(syncs, g) == op->mark ? g : NULL;
+}
+
 static weft_status follow(pruner *n, weft_op *op) {
     if (!op->block) return NULL; /* removed by a pass before */
+    const grad_sync *ends = sync_ending_at(n, op);
     if (is_seed(op)) {
         start_seed(n, op);
         return NULL;
@@ -194,7 +213,6 @@ static weft_status follow(pruner *n, weft_op *op) {
     if (n->nseeds == 0 || op_has_effect(op, OP_NO_BYTES)) return NULL;
     changed_inputs c = {n, op, NO_SEED, false};
     TRY(access_visit(op, n->scratch, gather, &c));
-    bool ends_sync = n->sync_at_last[op->mark] != NULL;
     if (c.seed != NO_SEED && (c.nested || op_has_effect(op, OP_OPTIMIZER)))
         spoil(n, c.seed, WEFT_REASON_SCALE, op,
               c.nested ? "a changed value would reach its sub-block"
@@ -207,21 +225,21 @@ static weft_status follow(pruner *n, weft_op *op) {
         else
             n->seed_of[u->var_id] = NO_SEED;
     }
-    if (ends_sync) follow_sync(n, n->sync_at_last[op->mark]);
+    if (ends) follow_sync(n, ends);
     return NULL;
 }
 
 /* A gradient that the program names and that is still changed when the step ends: somebody may fetch it. */
 static void check_end(pruner *n) {
     for (size_t i = 0; i < n->program->nall_vars; i++)
-        if (n->is_gradient[i] && n->seed_of[i] != NO_SEED)
+        if (bit_set_has(&n->gradients, i) && n->seed_of[i] != NO_SEED)
             spoil(n, n->seed_of[i], WEFT_REASON_SCALE, NULL, "a parameter's gradient has no scale to delete");
 }
 
 /* --- what the program says about gradients ------------------------------------------------------------------------ */
 
 static void mark_gradient(pruner *n, const weft_var *v) {
-    if (v) n->is_gradient[v->id] = true;
+    if (v) bit_set_add(&n->gradients, v->id);
 }
 
 static void mark_gradients(pruner *n) {
@@ -231,7 +249,7 @@ static void mark_gradients(pruner *n) {
         if (grad) mark_gradient(n, block_find(p->blocks[0], grad));
     }
     for (size_t i = 0; i < n->syncs.index.nops; i++) {
-        const weft_op *op = n->syncs.index.ops[i];
+        const weft_op *op = access_op(&n->syncs.index, i);
         const weft_attr *pairs = op->block ? op_find_attr(op, "op_role_var") : NULL;
         if (!pairs || pairs->type != ATTR_STRINGS) continue;
         for (size_t k = 1; k < pairs->count; k += 2) mark_gradient(n, op_find_var(op, pairs->u.strings[k]));
@@ -240,19 +258,15 @@ static void mark_gradients(pruner *n) {
 
 static weft_status prepare(pruner *n) {
     size_t nvars = n->program->nall_vars, nops = n->syncs.index.nops, nseeds = 0;
-    for (size_t i = 0; i < nops; i++) nseeds += is_seed(n->syncs.index.ops[i]);
+    for (size_t i = 0; i < nops; i++) nseeds += is_seed(access_op(&n->syncs.index, i));
     n->seeds = ARENA_ARRAY(n->scratch, seed, nseeds + 1);
     n->seed_of = ARENA_ARRAY(n->scratch, uint32_t, nvars + 1);
-    n->is_gradient = ARENA_ARRAY(n->scratch, bool, nvars + 1);
-    n->sync_at_last = ARENA_ARRAY(n->scratch, grad_sync *, nops + 1);
+    n->sync_of = ARENA_ARRAY(n->scratch, uint32_t, n->syncs.count + 1); /* no class is without a sync */
     n->group_of_sync = ARENA_ARRAY(n->scratch, uint32_t, n->syncs.count + 1);
-    if (!n->seeds || !n->seed_of || !n->is_gradient || !n->sync_at_last || !n->group_of_sync)
+    if (!n->seeds || !n->seed_of || !n->sync_of || !n->group_of_sync || !bit_set_init(&n->gradients, n->scratch, nvars))
         return base_out_of_memory();
     for (size_t i = 0; i < nvars; i++) n->seed_of[i] = NO_SEED;
-    for (size_t i = 0; i < n->syncs.count; i++) {
-        n->sync_at_last[n->syncs.items[i].last] = &n->syncs.items[i];
-        n->group_of_sync[i] = NO_SEED;
-    }
+    for (size_t i = 0; i < n->syncs.count; i++) n->sync_of[i] = n->group_of_sync[i] = NO_SYNC;
     mark_gradients(n);
     return NULL;
 }
@@ -270,13 +284,13 @@ static weft_status report_left(pruner *n, size_t sync) {
     const grad_sync *g = &n->syncs.items[sync];
     if (g->nscales == 0) return NULL;
     if (n->group_of_sync[sync] == NO_SEED)
-        return weft_pass_left(n->pass, g->scales[0], WEFT_REASON_SCALE,
+        return weft_pass_left(n->pass, first_scale(n, g), WEFT_REASON_SCALE,
                               "\"%s\" does not come from a loss gradient that is a constant", g->var->name->bytes);
     const seed *s = &n->seeds[group(n, n->group_of_sync[sync])];
     if (!s->fault)
-        return weft_pass_left(n->pass, g->scales[0], s->reason, "\"%s\": %g cannot be folded: %s", g->var->name->bytes,
-                              g->factor, s->words);
-    return weft_pass_left(n->pass, g->scales[0], s->reason, "\"%s\": %g cannot be folded: %s #%llu: %s",
+        return weft_pass_left(n->pass, first_scale(n, g), s->reason, "\"%s\": %g cannot be folded: %s",
+                              g->var->name->bytes, g->factor, s->words);
+    return weft_pass_left(n->pass, first_scale(n, g), s->reason, "\"%s\": %g cannot be folded: %s #%llu: %s",
                           g->var->name->bytes, g->factor, s->fault->type->bytes, (unsigned long long)s->fault->mark,
                           s->words);
 }
@@ -322,9 +336,10 @@ static weft_status fold_seeds(pruner *n) {
 static weft_status claim_factors(pruner *n, size_t sync, const seed *to) {
     const grad_sync *g = &n->syncs.items[sync];
     pass_claim claim = {.kind = CLAIM_FACTOR, .other = to->op, .var = g->var, .text = "seed"};
-    for (size_t k = 0; k < g->nscales && pass_certifies(n->pass); k++) {
-        claim.op = g->scales[k];
-        claim.factor = attr_float(g->scales[k], "scale", 1.0);
+    if (!pass_certifies(n->pass)) return NULL;
+    FOR_EACH_SYNC_OP(scale, &n->syncs, g, GRAD_SCALE) {
+        claim.op = scale;
+        claim.factor = attr_float(scale, "scale", 1.0);
         TRY(pass_claim_add(n->pass, claim));
     }
     return NULL;
@@ -346,7 +361,7 @@ static weft_status decide_and_do(pruner *n) {
         const seed *to = folding_group(n, i);
         if (!to) continue;
         TRY(claim_factors(n, i, to));
-        for (size_t k = 0; k < g->nscales; k++) weft_op_remove(g->scales[k]);
+        FOR_EACH_SYNC_OP(scale, &n->syncs, g, GRAD_SCALE) weft_op_remove(scale);
     }
     grad_syncs_keep(n->pass, n->program);
     size_t nevents;
@@ -365,7 +380,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
     if (nscales == 0) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no gradient is scaled after its reduce");
     TRY(prepare(&n));
-    for (size_t i = 0; i < n.syncs.index.nops; i++) TRY(follow(&n, n.syncs.index.ops[i]));
+    for (size_t i = 0; i < n.syncs.index.nops; i++) TRY(follow(&n, access_op(&n.syncs.index, i)));
     check_end(&n);
     return decide_and_do(&n);
 }

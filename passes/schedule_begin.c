@@ -106,7 +106,8 @@ static weft_status choose_copies(schedule *s) {
     const promise *p = s->found.items, *end = p + s->found.count;
     for (size_t i = 0; i < s->nops; i++) {
         if (s->motions[i] == WAIT || s->motions[i] == VIEW) continue;
-        if (s->motions[i] == COPY && (!keeps_value(s->found.index.ops[i]) || !copies_untouched(s, i, untouched)))
+        if (s->motions[i] == COPY &&
+            (!keeps_value(access_op(&s->found.index, i)) || !copies_untouched(s, i, untouched)))
             s->motions[i] = STAYS;
         for (uint32_t k = s->first[i]; k < s->first[i + 1]; k++) {
             touch t = s->touches[k];
@@ -136,7 +137,8 @@ static weft_status find_sizes(schedule *s) {
     if (!is_view || !stays || !s->nbytes) return base_out_of_memory();
     for (size_t i = 0; i < s->nops; i++) {
         if (s->motions[i] != VIEW && s->motions[i] != WAIT) continue;
-        FOR_EACH_ARG(s->found.index.ops[i], true, u) is_view[u->var_id] = true;
+        const weft_op *op = access_op(&s->found.index, i);
+        FOR_EACH_ARG(op, true, u) is_view[u->var_id] = true;
     }
     for (size_t i = 0; i < p->nall_vars; i++) {
         const weft_var *v = program_var(p, i);
@@ -191,7 +193,7 @@ weft_status schedule_begin(weft_program *p, const promises *found, arena *a, sch
     s.moved = ARENA_ARRAY(a, bool, s.nops + 1);
     if (!s.moved || !waited || !s.motions || !s.first || !s.order) return base_out_of_memory();
     for (size_t i = 0; i < s.nops; i++) {
-        weft_op *op = s.found.index.ops[i];
+        weft_op *op = access_op(&s.found.index, i);
         s.order[i] = (uint32_t)i;
         s.motions[i] = (uint8_t)motion_of(op);
         s.first[i] = (uint32_t)s.ntouches;

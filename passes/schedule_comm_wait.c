@@ -40,7 +40,7 @@ static weft_status report(weft_pass_context *pass, const schedule *s, int64_t be
 static void apply(weft_program *p, const schedule *s) {
     weft_op *after = NULL;
     for (size_t i = s->nops; i-- > 0;) {
-        weft_op *op = s->found.index.ops[s->order[i]];
+        weft_op *op = access_op(&s->found.index, s->order[i]);
         bool moves = s->moved[op->mark] && op->next != after;
         if (moves && after)
             weft_op_move_before(op, after);

@@ -9,6 +9,8 @@
  *
  * Our events are named grad_sync/<n>, numbered in the order of the ops that record them. Running this again first takes
  * away all of that name, so it gives the same events again. */
+#include <stdio.h>
+
 #include "passes/grad_sync.h"
 #include "program/grow.h"
 
@@ -74,10 +76,10 @@ static weft_status forget_events(weft_op *op, event_list *list) {
 
 /* --- what must wait for what -------------------------------------------------------------------------------------- */
 
-/* The op that the list hangs on needs the op at `source`, which is on another stream. */
+/* The op that the list hangs on needs the op at `source`, which is on another stream. Edges are numbered from 1; 0 ends
+ * a list. */
 typedef struct edge {
-    struct edge *next;
-    uint32_t source;
+    uint32_t next, source;
 } edge;
 
 /* The last accesses of one class on one stream. Positions count from 1 here; 0 is none. */
@@ -92,34 +94,49 @@ typedef struct analysis {
     event_list list;
     touch *free_touches;
     const access_index *index;
-    uint32_t *stream_of; /* by position; 0 is compute */
-    size_t nstreams;
-    bool *in_sync; /* by position: belongs to a sync */
-    edge **needs;  /* by position */
-    bool *records; /* by position */
+    bit_set on_stream; /* positions of ops that are not on compute; numbered */
+    uint32_t *streams; /* of those ops, by number */
+    size_t stream_capacity, nstreams;
+    bit_set in_sync; /* positions of ops that belong to a sync */
+    uint32_t *needs; /* by position: edges */
+    edge *edges;     /* not of the arena: how many there will be is not known */
+    size_t nedges, edge_capacity;
+    bit_set records; /* positions of ops that record an event */
 } analysis;
 
-/* Numbers the streams in order of first use. */
-static weft_status number_streams(analysis *n) {
+/* Compute is 0. */
+static uint32_t stream_of(const analysis *n, size_t position) {
+    return bit_set_has(&n->on_stream, position) ? n->streams[bit_set_index(&n->on_stream, position)] : 0;
+}
+
+/* Numbers the streams in order of first use, and takes our old events away on the way. */
+static weft_status look_at_ops(analysis *n) {
     interner streams;
     interner_init(&streams, n->arena);
+    uint32_t count = 0;
     for (size_t i = 0; i < n->index->nops; i++) {
         char of_ring[RING_STREAM_NBYTES];
-        const char *stream = n->index->ops[i]->block ? op_stream(n->index->ops[i], of_ring) : NULL;
+        weft_op *op = access_op(n->index, i);
+        if (!op->block) continue; /* removed by a pass before */
+        TRY(forget_events(op, &n->list));
+        const char *stream = op_stream(op, of_ring);
         if (!stream) continue;
         const name *known = interner_get(&streams, stream, strlen(stream));
         if (!known) return base_out_of_memory();
-        n->stream_of[i] = known->id + 1;
+        TRY(grow(n->arena, &n->streams, &n->stream_capacity, count + 1, sizeof *n->streams));
+        n->streams[count++] = known->id + 1;
+        bit_set_add(&n->on_stream, i);
     }
     n->nstreams = streams.count + 1;
-    return NULL;
+    return bit_set_number(&n->on_stream, n->arena, &count) ? NULL : base_out_of_memory();
 }
 
 static weft_status add_need(analysis *n, uint32_t position, uint32_t source) {
-    edge *e = ARENA_NEW(n->arena, edge);
-    if (!e) return base_out_of_memory();
-    *e = (edge){n->needs[position], source};
-    n->needs[position] = e;
+    if (n->nedges == UINT32_MAX) return weft_status_create(WEFT_LIMIT, n->index->program->place, "too many waits");
+    if (n->nedges + 1 >= n->edge_capacity)
+        TRY(vector_reserve(n->arena->allocator, &n->edges, &n->edge_capacity, n->nedges + 2, sizeof *n->edges));
+    n->edges[++n->nedges] = (edge){n->needs[position], source};
+    n->needs[position] = (uint32_t)n->nedges;
     return NULL;
 }
 
@@ -129,9 +146,10 @@ static uint32_t later(uint32_t a, uint32_t b) {
 
 /* Edges to `x` from the last conflicting access on each other stream, where either end belongs to a sync. */
 static weft_status needs_of(analysis *n, const touch *touches, const access *x) {
-    bool sync = n->in_sync[x->position], writes = x->flags & ACCESS_WRITE;
+    bool sync = bit_set_has(&n->in_sync, x->position), writes = x->flags & ACCESS_WRITE;
+    uint32_t stream = stream_of(n, x->position);
     for (const touch *t = touches; t; t = t->next) {
-        if (t->stream == n->stream_of[x->position]) continue;
+        if (t->stream == stream) continue;
         uint32_t needed = sync ? t->write : t->sync_write;
         if (writes) needed = later(needed, sync ? t->read : t->sync_read);
         if (needed) TRY(add_need(n, x->position, needed - 1));
@@ -140,8 +158,8 @@ static weft_status needs_of(analysis *n, const touch *touches, const access *x) 
 }
 
 static weft_status remember(analysis *n, touch **touches, const access *x) {
-    uint32_t stream = n->stream_of[x->position], now = x->position + 1;
-    bool sync = n->in_sync[x->position];
+    uint32_t stream = stream_of(n, x->position), now = x->position + 1;
+    bool sync = bit_set_has(&n->in_sync, x->position);
     touch *t = *touches;
     while (t && t->stream != stream) t = t->next;
     if (!t) {
@@ -181,18 +199,19 @@ static weft_status analyse_class(analysis *n, const access *accesses, size_t cou
 
 static weft_status analyse(analysis *n, const grad_syncs *syncs) {
     for (size_t i = 0; i < syncs->count; i++) {
-        const grad_sync *s = &syncs->items[i];
-        for (size_t k = 0; k < s->nreduces; k++) n->in_sync[s->reduces[k].op->mark] = true;
-        for (size_t k = 0; k < s->nscales; k++) n->in_sync[s->scales[k]->mark] = true;
+        const access *ops = grad_sync_ops(syncs, &syncs->items[i]);
+        for (size_t k = 0; k < grad_sync_nops(&syncs->items[i]); k++) bit_set_add(&n->in_sync, ops[k].position);
     }
-    bool *seen = ARENA_ARRAY(n->arena, bool, n->index->program->nall_vars + 1);
-    if (!seen) return base_out_of_memory();
+    bit_set seen;
+    if (!bit_set_init(&seen, n->arena, n->index->program->nall_vars)) return base_out_of_memory();
     for (size_t i = 0; i < syncs->count; i++) {
-        const grad_sync *s = &syncs->items[i];
-        uint32_t class = access_class(n->index, s->var);
-        if (seen[class]) continue;
-        seen[class] = true;
-        TRY(analyse_class(n, s->accesses, s->naccesses));
+        const weft_var *v = syncs->items[i].var;
+        uint32_t class = access_class(n->index, v);
+        if (bit_set_has(&seen, class)) continue;
+        bit_set_add(&seen, class);
+        size_t count;
+        const access *accesses = accesses_of(n->index, v, &count);
+        TRY(analyse_class(n, accesses, count));
     }
     return NULL;
 }
@@ -222,20 +241,23 @@ static weft_status reduce_needs(analysis *n) {
     waited **lists = ARENA_ARRAY(n->arena, waited *, n->nstreams);
     if (!lists) return base_out_of_memory();
     for (size_t i = 0; i < n->index->nops; i++) {
-        waited *w = NULL, **list = &lists[n->stream_of[i]];
-        edge *all = n->needs[i];
-        n->needs[i] = NULL;
-        for (edge *e = all, *next; e; e = next) {
-            next = e->next;
-            TRY(waited_get(n, list, n->stream_of[e->source], &w));
-            if (w->position > e->source) continue;
-            w->position = e->source + 1;
-            edge **same = &n->needs[i];
-            while (*same && n->stream_of[(*same)->source] != n->stream_of[e->source]) same = &(*same)->next;
+        uint32_t all = n->needs[i];
+        if (!all) continue;
+        waited *w = NULL, **list = &lists[stream_of(n, i)];
+        n->needs[i] = 0;
+        for (uint32_t e = all, next; e; e = next) {
+            edge *need = &n->edges[e];
+            uint32_t stream = stream_of(n, need->source);
+            next = need->next;
+            TRY(waited_get(n, list, stream, &w));
+            if (w->position > need->source) continue;
+            w->position = need->source + 1;
+            uint32_t *same = &n->needs[i];
+            while (*same && stream_of(n, n->edges[*same].source) != stream) same = &n->edges[*same].next;
             if (*same)
-                (*same)->source = e->source;
+                n->edges[*same].source = need->source;
             else
-                *same = e, e->next = NULL;
+                *same = e, need->next = 0;
         }
     }
     return NULL;
@@ -243,60 +265,83 @@ static weft_status reduce_needs(analysis *n) {
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
+static weft_status name_event(weft_program *p, size_t number, const char **out) {
+    char text_of[sizeof EVENT_PREFIX + 20];
+    int nbytes = snprintf(text_of, sizeof text_of, EVENT_PREFIX "%zu", number);
+    return (*out = arena_string(&p->arena, text_of, (size_t)nbytes)) ? NULL : base_out_of_memory();
+}
+
 /* An op that already records an event of other origin keeps it. */
 static weft_status name_events(analysis *n, size_t *out_nevents) {
-    for (size_t i = 0; i < n->index->nops; i++)
-        for (const edge *e = n->needs[i]; e; e = e->next) n->records[e->source] = true;
     size_t count = 0;
     for (size_t i = 0; i < n->index->nops; i++) {
-        weft_op *op = n->index->ops[i];
-        if (!n->records[i]) continue;
+        if (!bit_set_has(&n->records, i)) continue;
+        weft_op *op = access_op(n->index, i);
         op_dist *d;
         TRY(op_dist_get(op, &d));
-        if (!d->event_to_record && !(d->event_to_record = arena_format(&op->program->arena, EVENT_PREFIX "%zu", count)))
-            return base_out_of_memory();
+        if (!d->event_to_record) TRY(name_event(op->program, count, &d->event_to_record));
         count++;
     }
     *out_nevents = count;
     return NULL;
 }
 
-static weft_status write_waits(analysis *n, size_t i) {
-    weft_op *op = n->index->ops[i];
+/* `*room` has place for the op's events, and goes behind them. */
+static weft_status write_waits(analysis *n, size_t i, const char ***room) {
+    weft_op *op = access_op(n->index, i);
     op_dist *d;
     TRY(op_dist_get(op, &d));
     size_t count = d->nevents_to_wait;
-    for (const edge *e = n->needs[i]; e; e = e->next) count++;
-    TRY(grow(n->list.arena, &n->list.events, &n->list.capacity, count, sizeof *n->list.events));
-    const char **events = n->list.events;
-    for (size_t k = 0; k < d->nevents_to_wait; k++) events[k] = d->events_to_wait[k];
-    count = d->nevents_to_wait;
-    for (const edge *e = n->needs[i]; e; e = e->next) {
-        const char *event = n->index->ops[e->source]->dist->event_to_record;
+    const char **events = *room;
+    for (size_t k = 0; k < count; k++) events[k] = d->events_to_wait[k];
+    for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) {
+        const char *event = access_op(n->index, n->edges[e].source)->dist->event_to_record;
         bool already = false;
         for (size_t k = 0; k < count; k++) already = already || strcmp(events[k], event) == 0;
         if (!already) events[count++] = event;
     }
-    return set_waits(op, events, count);
+    d->events_to_wait = events;
+    d->nevents_to_wait = count;
+    *room += count;
+    return NULL;
+}
+
+/* All lists of events lie in one array: most have one. */
+static weft_status write_all_waits(analysis *n, weft_program *p) {
+    size_t count = 0;
+    for (size_t i = 0; i < n->index->nops; i++) {
+        const op_dist *d = n->needs[i] ? access_op(n->index, i)->dist : NULL;
+        if (d) count += d->nevents_to_wait;
+        for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) count++;
+    }
+    const char **room = count ? ARENA_ARRAY(&p->arena, const char *, count) : NULL;
+    if (count && !room) return base_out_of_memory();
+    for (size_t i = 0; i < n->index->nops; i++)
+        if (n->needs[i]) TRY(write_waits(n, i, &room));
+    return NULL;
+}
+
+static weft_status write_events(analysis *n, weft_program *p, const grad_syncs *syncs, size_t *out_nevents) {
+    size_t nops = syncs->index.nops;
+    n->needs = ARENA_ARRAY(n->arena, uint32_t, nops + 1);
+    if (!n->needs || !bit_set_init(&n->on_stream, n->arena, nops) || !bit_set_init(&n->in_sync, n->arena, nops) ||
+        !bit_set_init(&n->records, n->arena, nops))
+        return base_out_of_memory();
+    TRY(look_at_ops(n));
+    TRY(analyse(n, syncs));
+    TRY(reduce_needs(n));
+    for (size_t i = 0; i < nops; i++)
+        for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) bit_set_add(&n->records, n->edges[e].source);
+    TRY(name_events(n, out_nevents));
+    return write_all_waits(n, p);
 }
 
 weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, size_t *out_nevents) {
     arena *a = pass_scratch(pass);
     grad_syncs syncs;
     TRY(grad_syncs_find(pass, p, &syncs));
-    size_t nops = syncs.index.nops;
     analysis n = {.arena = a, .list = {.arena = a}, .index = &syncs.index};
-    n.stream_of = ARENA_ARRAY(a, uint32_t, nops + 1);
-    n.in_sync = ARENA_ARRAY(a, bool, nops + 1);
-    n.records = ARENA_ARRAY(a, bool, nops + 1);
-    n.needs = ARENA_ARRAY(a, edge *, nops + 1);
-    if (!n.stream_of || !n.in_sync || !n.records || !n.needs) return base_out_of_memory();
-    TRY(number_streams(&n));
-    TRY(analyse(&n, &syncs));
-    TRY(reduce_needs(&n));
-    FOR_EACH_OP(op, p->blocks[0]) TRY(forget_events(op, &n.list));
-    TRY(name_events(&n, out_nevents));
-    for (size_t i = 0; i < nops; i++)
-        if (n.needs[i]) TRY(write_waits(&n, i));
-    return NULL;
+    weft_status status = write_events(&n, p, &syncs, out_nevents);
+    base_free(a->allocator, n.edges, n.edge_capacity * sizeof *n.edges);
+    return status;
 }

@@ -337,7 +337,7 @@ static void merge_clock(size_t *into, const size_t *from) {
 
 static void wait_for(clocks *c, const access_index *x, size_t i, const char *event) {
     for (size_t k = 0; k < i; k++) {
-        const op_dist *d = x->ops[k]->dist;
+        const op_dist *d = access_op(x, k)->dist;
         if (d && d->event_to_record && strcmp(d->event_to_record, event) == 0) {
             merge_clock(c->seen[i], c->seen[k]);
             return;
@@ -349,9 +349,9 @@ static void wait_for(clocks *c, const access_index *x, size_t i, const char *eve
 static void run_clocks(clocks *c, const access_index *x) {
     size_t last[MAX_STREAMS] = {0}, count[MAX_STREAMS] = {0}; /* last: position + 1 */
     for (size_t i = 0; i < x->nops; i++) {
-        int s = c->stream[i] = stream_number(c, x->ops[i]);
+        int s = c->stream[i] = stream_number(c, access_op(x, i));
         if (last[s]) merge_clock(c->seen[i], c->seen[last[s] - 1]);
-        const op_dist *d = x->ops[i]->dist;
+        const op_dist *d = access_op(x, i)->dist;
         for (size_t k = 0; d && k < d->nevents_to_wait; k++) wait_for(c, x, i, d->events_to_wait[k]);
         c->seen[i][s] = c->rank_in_stream[i] = ++count[s];
         last[s] = i + 1;
@@ -362,13 +362,14 @@ static bool is_ordered(const clocks *c, const access *a, const access *b) {
     return c->seen[b->position][c->stream[a->position]] >= c->rank_in_stream[a->position];
 }
 
-static bool check_class(const clocks *c, const access *list, size_t n, char *out, size_t nbytes) {
+static bool check_class(const clocks *c, const access_index *x, const access *list, size_t n, char *out,
+                        size_t nbytes) {
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n; k++) {
             if ((list[i].flags | list[k].flags) & ACCESS_ALIAS) continue;
             if (!((list[i].flags | list[k].flags) & ACCESS_WRITE) || is_ordered(c, &list[i], &list[k])) continue;
-            snprintf(out, nbytes, "%s #%u and %s #%u", list[i].op->type->bytes, list[i].position,
-                     list[k].op->type->bytes, list[k].position);
+            snprintf(out, nbytes, "%s #%u and %s #%u", access_op(x, list[i].position)->type->bytes, list[i].position,
+                     access_op(x, list[k].position)->type->bytes, list[k].position);
             return false;
         }
     return true;
@@ -388,7 +389,7 @@ bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes) {
     bool safe = true;
     for (size_t i = 0; i < p->nall_vars && safe; i++)
         if (access_class(&x, program_var(p, i)) == i)
-            safe = check_class(&c, x.all + x.first[i], x.count[i], out, nbytes);
+            safe = check_class(&c, &x, x.all + x.first[i], x.count[i], out, nbytes);
     arena_fini(&a);
     return safe;
 }
