@@ -42,7 +42,18 @@ static weft_status make_fused(weft_program *p, const bucket_layout *l, weft_var 
     return NULL;
 }
 
-static weft_status set_shapes(weft_op *op, const bucket_layout *l, arena *a) {
+/* `values` is of the program. */
+static weft_status set_longs(weft_op *op, const char *name_of_attr, size_t count, const int64_t *values) {
+    weft_attr *to;
+    TRY(op_set_attr(op, name_of_attr, &to));
+    to->type = ATTR_LONGS;
+    to->count = count;
+    to->u.ints = values;
+    return NULL;
+}
+
+static weft_status set_shapes(weft_op *op, const bucket_layout *l) {
+    arena *a = &op->program->arena;
     size_t naxes = 0, at = 0;
     for (size_t i = 0; i < l->count; i++) naxes += l->views[i]->ndim;
     int64_t *shapes = ARENA_ARRAY(a, int64_t, naxes + 1), *ranks = ARENA_ARRAY(a, int64_t, l->count);
@@ -52,11 +63,11 @@ static weft_status set_shapes(weft_op *op, const bucket_layout *l, arena *a) {
         ranks[i] = (int64_t)v->ndim;
         for (size_t k = 0; k < v->ndim; k++) shapes[at++] = v->dims[k];
     }
-    TRY(weft_op_set_attr_longs(op, "concated_shapes", naxes, shapes));
-    return weft_op_set_attr_longs(op, "concated_ranks", l->count, ranks);
+    TRY(set_longs(op, "concated_shapes", naxes, shapes));
+    return set_longs(op, "concated_ranks", l->count, ranks);
 }
 
-static weft_status set_attrs(weft_op *op, const bucket_layout *l, arena *a) {
+static weft_status set_attrs(weft_op *op, const bucket_layout *l) {
     TRY(weft_op_set_attr_int(op, "align_size", l->align ? ALIGNMENT : -1));
     TRY(weft_op_set_attr_float(op, "constant", 0.0));
     TRY(weft_op_set_attr_bool(op, "copy_data", l->copy));
@@ -68,9 +79,17 @@ static weft_status set_attrs(weft_op *op, const bucket_layout *l, arena *a) {
     TRY(weft_op_set_attr_bool(op, "set_constant", false));
     TRY(weft_op_set_attr_bool(op, "use_align", l->align));
     TRY(weft_op_set_attr_int(op, "user_defined_size_of_dtype", -1));
-    return set_shapes(op, l, a);
+    return set_shapes(op, l);
 }
 
+static size_t put_placements(op_placement *list, weft_var *const *vars, size_t count) {
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (vars[i]->dist) list[n++] = (op_placement){vars[i]->name, vars[i]->dist};
+    return n;
+}
+
+/* Both sides have one list where members are their own views. */
 static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused) {
     weft_program *p = op->program;
     if (!l->mesh) return NULL;
@@ -79,14 +98,12 @@ static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused
     TRY(op_dist_get(op, &own));
     TRY(op_dist_rest_get(p, own, &d));
     own->mesh = l->mesh;
-    d->inputs = ARENA_ARRAY(&p->arena, op_placement, l->count);
+    bool same = l->inputs == l->views;
     d->outputs = ARENA_ARRAY(&p->arena, op_placement, l->count + 1);
+    d->inputs = same ? d->outputs : ARENA_ARRAY(&p->arena, op_placement, l->count);
     if (!d->inputs || !d->outputs) return base_out_of_memory();
-    for (size_t i = 0; i < l->count; i++) {
-        const weft_var *v = l->inputs[i], *w = l->views[i];
-        if (v->dist) d->inputs[d->ninputs++] = (op_placement){v->name, v->dist};
-        if (w->dist) d->outputs[d->noutputs++] = (op_placement){w->name, w->dist};
-    }
+    d->noutputs = put_placements(d->outputs, l->views, l->count);
+    d->ninputs = same ? d->noutputs : put_placements(d->inputs, l->inputs, l->count);
     if (fused->dist) d->outputs[d->noutputs++] = (op_placement){fused->name, fused->dist};
     return NULL;
 }
@@ -98,7 +115,7 @@ static weft_status append_args(weft_op *op, bool output, const char *slot_name, 
     return NULL;
 }
 
-weft_status bucket_tensor_make(weft_program *p, const bucket_layout *l, arena *scratch, bucket_tensor *out) {
+weft_status bucket_tensor_make(weft_program *p, const bucket_layout *l, bucket_tensor *out) {
     weft_op *op;
     weft_var *fused = NULL;
     TRY(make_fused(p, l, &fused));
@@ -106,7 +123,7 @@ weft_status bucket_tensor_make(weft_program *p, const bucket_layout *l, arena *s
     TRY(append_args(op, false, "Input", l->inputs, l->count));
     TRY(weft_op_add_output(op, "FusedOutput", fused));
     TRY(append_args(op, true, "Output", l->views, l->count));
-    TRY(set_attrs(op, l, scratch));
+    TRY(set_attrs(op, l));
     TRY(set_dist(op, l, fused));
     *out = (bucket_tensor){op, fused};
     return NULL;

@@ -21,8 +21,7 @@ typedef struct bucket_layout {
 } bucket_layout;
 
 /* Makes the var and the op. Padding is said explicitly, so that the layout is the same on every device. */
-WEFT_MUST_USE weft_status bucket_tensor_make(weft_program *p, const bucket_layout *layout, arena *scratch,
-                                             bucket_tensor *out);
+WEFT_MUST_USE weft_status bucket_tensor_make(weft_program *p, const bucket_layout *layout, bucket_tensor *out);
 /* Claims where each view lies. */
 WEFT_MUST_USE weft_status bucket_tensor_claim(weft_pass_context *pass, const bucket_layout *layout,
                                               const bucket_tensor *of);

@@ -32,7 +32,7 @@ static weft_status make_ops(weft_pass_context *pass, weft_program *p, const grad
     bucket_layout layout = {stem,     members,       members,
                             b->count, .align = true, .mesh = grad_sync_mesh(syncs, b->items[0])};
     out->before = first_access(syncs, b);
-    TRY(bucket_tensor_make(p, &layout, a, &out->tensor));
+    TRY(bucket_tensor_make(p, &layout, &out->tensor));
     return bucket_tensor_claim(pass, &layout, &out->tensor);
 }
 

@@ -302,5 +302,6 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     arena_init(&plan.types, &program->context->allocator);
     weft_status status = make_parallel(&plan);
     arena_fini(&plan.types);
+    base_free(&program->context->allocator, plan.gradients, plan.gradient_capacity * sizeof *plan.gradients);
     return status;
 }

@@ -35,8 +35,8 @@ typedef struct dp_plan {
 
     placement *placements[WEFT_MAX_RANK + 1][WEFT_MAX_RANK + 1]; /* by rank and 1 + split axis, made as needed */
 
-    dp_gradient *gradients; /* in the order in which backward ops name them */
-    size_t ngradients;
+    dp_gradient *gradients; /* in the order in which backward ops name them; not of an arena: they may become many */
+    size_t ngradients, gradient_capacity;
     int64_t gradients_nbytes;
 
     weft_op **sparse_ops; /* lookups to be given dense gradients */

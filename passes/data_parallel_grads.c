@@ -53,26 +53,15 @@ static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text gra
     return NULL;
 }
 
-static weft_status reserve_gradients(dp_plan *plan, size_t *capacity, size_t more) {
-    if (plan->ngradients + more <= *capacity) return NULL;
-    size_t wanted = *capacity * 2 > plan->ngradients + more ? *capacity * 2 : plan->ngradients + more + 16;
-    dp_gradient *gradients = ARENA_ARRAY(plan->scratch, dp_gradient, wanted);
-    if (!gradients) return base_out_of_memory();
-    if (plan->ngradients) memcpy(gradients, plan->gradients, plan->ngradients * sizeof *gradients);
-    plan->gradients = gradients;
-    *capacity = wanted;
-    return NULL;
-}
-
 static weft_status collect_gradients(dp_plan *plan) {
     bool *seen = ARENA_ARRAY(plan->scratch, bool, plan->program->nall_vars);
     if (!seen) return base_out_of_memory();
-    size_t capacity = 0;
     for (size_t i = 0; i < plan->program->nblocks; i++) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
             const weft_attr *pairs = role_vars(op);
             if (!pairs) continue;
-            TRY(reserve_gradients(plan, &capacity, pairs->count / 2));
+            TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity,
+                               plan->ngradients + pairs->count / 2, sizeof *plan->gradients));
             for (size_t k = 0; k + 1 < pairs->count; k += 2)
                 TRY(add_gradient(plan, op, pairs->u.strings[k], pairs->u.strings[k + 1], seen));
         }

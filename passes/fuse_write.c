@@ -165,7 +165,7 @@ static weft_status make_buffer(const writer *w, written *to, size_t index) {
     bucket_layout layout = {stem, inputs, to->slices, b->nparts, .mesh = d ? d->mesh : NULL};
     layout.copy = f->mode == FUSE_CONCAT;
     layout.align = f->mode == FUSE_IN_PLACE;
-    TRY(bucket_tensor_make(f->program, &layout, f->scratch, &to->tensor));
+    TRY(bucket_tensor_make(f->program, &layout, &to->tensor));
     TRY(bucket_tensor_claim(f->pass, &layout, &to->tensor));
     to->tensor.op->mark = to->mark;
     FOR_EACH_PART(b, item, part, k) {
