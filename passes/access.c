@@ -150,24 +150,16 @@ static bool has_views_below(const weft_program *p) {
     return false;
 }
 
-/* Ops that follow each other were mostly made one after the other: `before` is the id of the one before, or 0. */
-static uint32_t op_id(const weft_op *op, uint32_t before) {
-    const id_pool *ops = &op->program->ops;
-    bool follows = before && before + 1 < ops->next && pool_at(ops, before + 1, sizeof *op) == op;
-    return follows ? before + 1 : pool_id(ops, op, sizeof *op);
-}
-
 weft_status access_index_begin(weft_program *p, arena *a, access_index *out) {
     access_index x = {.program = p};
     weft_block *b = p->blocks[0];
     if (b->nops > ACCESS_MAX_OPS) return weft_status_create(WEFT_LIMIT, p->place, "too many ops");
     if (!(x.op_ids = ARENA_ARRAY(a, uint32_t, b->nops + 1))) return base_out_of_memory();
     bool any_views = has_views_below(p);
-    uint32_t id = 0;
     FOR_EACH_OP(op, b) {
         any_views = any_views || makes_views(op);
         op->mark = (uint32_t)x.nops;
-        x.op_ids[x.nops++] = id = op_id(op, id);
+        x.op_ids[x.nops++] = op->id;
     }
     if (any_views) TRY(build_classes(&x, a));
     *out = x;

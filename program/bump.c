@@ -10,8 +10,40 @@ struct bump_block {
     _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
+static bool open_block(bump *b, size_t nbytes) {
+    size_t capacity = b->total_nbytes / 4 > SMALLEST_BLOCK ? b->total_nbytes / 4 : SMALLEST_BLOCK, whole, total;
+    if (capacity < nbytes) capacity = nbytes;
+    if (!base_add(capacity, sizeof(bump_block), &whole) || !base_add(whole, b->total_nbytes, &total) ||
+        total > b->max_nbytes) {
+        b->over_budget = true;
+        return false;
+    }
+    bump_block *block = base_alloc(b->allocator, whole);
+    if (!block) {
+        b->failed = true;
+        return false;
+    }
+    block->capacity = capacity;
+    block->next = b->blocks;
+    b->blocks = block;
+    b->total_nbytes = total;
+    b->used = 0;
+    return true;
+}
+
+/* Not zeroed; NULL: over budget or out of memory. */
+static void *take(bump *b, size_t nbytes) {
+    size_t rounded;
+    if (!base_add(nbytes ? nbytes : 1, ALIGNMENT - 1, &rounded)) return NULL;
+    rounded &= ~(size_t)(ALIGNMENT - 1);
+    if ((!b->blocks || rounded > b->blocks->capacity - b->used) && !open_block(b, rounded)) return NULL;
+    void *object = b->blocks->bytes + b->used;
+    b->used += rounded;
+    return object;
+}
+
 static void *protobuf_alloc(void *b, size_t nbytes) {
-    return bump_alloc(b, nbytes);
+    return take(b, nbytes);
 }
 static void protobuf_free(void *b, void *bytes) {
     (void)b;
@@ -42,35 +74,4 @@ void bump_reset(bump *b) {
     if (!b->blocks) return;
     free_blocks(b, b->blocks->next);
     b->blocks->next = NULL;
-}
-
-static bool open_block(bump *b, size_t nbytes) {
-    size_t capacity = b->total_nbytes / 4 > SMALLEST_BLOCK ? b->total_nbytes / 4 : SMALLEST_BLOCK, whole, total;
-    if (capacity < nbytes) capacity = nbytes;
-    if (!base_add(capacity, sizeof(bump_block), &whole) || !base_add(whole, b->total_nbytes, &total) ||
-        total > b->max_nbytes) {
-        b->over_budget = true;
-        return false;
-    }
-    bump_block *block = base_alloc(b->allocator, whole);
-    if (!block) {
-        b->failed = true;
-        return false;
-    }
-    block->capacity = capacity;
-    block->next = b->blocks;
-    b->blocks = block;
-    b->total_nbytes = total;
-    b->used = 0;
-    return true;
-}
-
-void *bump_alloc(bump *b, size_t nbytes) {
-    size_t rounded;
-    if (!base_add(nbytes ? nbytes : 1, ALIGNMENT - 1, &rounded)) return NULL;
-    rounded &= ~(size_t)(ALIGNMENT - 1);
-    if ((!b->blocks || rounded > b->blocks->capacity - b->used) && !open_block(b, rounded)) return NULL;
-    void *object = b->blocks->bytes + b->used;
-    b->used += rounded;
-    return object;
 }

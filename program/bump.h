@@ -20,7 +20,6 @@ typedef struct bump {
 
 void bump_init(bump *b, const weft_allocator *allocator); /* `b` may not move after this */
 void bump_fini(bump *b);
-void *bump_alloc(bump *b, size_t nbytes); /* not zeroed; NULL: over budget or out of memory */
 /* Forgets everything allocated; keeps the newest block. */
 void bump_reset(bump *b);
 

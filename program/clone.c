@@ -135,7 +135,7 @@ static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **
 
 static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to) {
     const slot_table *t = from->slots;
-    uint32_t nslots = t->ninputs + t->noutputs, op_id = pool_id(&c->to->ops, to, sizeof *to);
+    uint32_t nslots = t->ninputs + t->noutputs;
     enum { FEW_SLOTS = 16 };
     _Alignas(slot_table) unsigned char few[sizeof(slot_table) + FEW_SLOTS * sizeof(slot)];
     size_t nbytes = sizeof *t + nslots * sizeof(slot);
@@ -145,7 +145,7 @@ static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to)
     for (uint32_t i = 0; i < nslots; i++) copy->slots[i].name = name_of(c, t->slots[i].name);
     TRY(op_set_slots(to, copy));
     for (uint32_t i = 0; i < t->nargs; i++)
-        to->args[i] = use_make(var_of(c, use_var(from->program, &from->args[i])), op_id, from->args[i].is_output);
+        to->args[i] = use_make(to, var_of(c, use_var(from->program, &from->args[i])), from->args[i].is_output);
     return NULL;
 }
 

@@ -76,8 +76,7 @@ static void unlink_op(weft_op *op) {
 }
 
 static void link_args(weft_program *p, const weft_op *op) {
-    uint32_t nargs = op->slots->nargs, id = nargs ? use_id(p, op->args) : 0;
-    for (uint32_t i = 0; i < nargs; i++) use_link(p, &op->args[i], id + i);
+    for (uint32_t i = 0; i < op->slots->nargs; i++) use_link(p, &op->args[i], op->args_id + i);
 }
 
 static void insert_between(weft_block *b, weft_op *before, weft_op *op, weft_op *after) {

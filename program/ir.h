@@ -125,6 +125,7 @@ struct weft_op {
     uint32_t generation;                  /* the program's when it was changed last */
     const slot_table *slots;              /* never NULL */
     use *args;                            /* in the order of slots; they move when there is no room for another */
+    uint32_t id, args_id;                 /* in the pools: the op's, and that of the first argument */
     uint32_t slot_capacity, arg_capacity; /* slot_capacity 0: other ops may share the table */
     weft_attr *attrs;                     /* in file order */
     uint32_t nattrs;

@@ -14,7 +14,7 @@ weft_status op_create(weft_program *p, const name *type, weft_op **out) {
     uint32_t id;
     weft_op *op = pool_take(&p->ops, 1, &id);
     if (!op) return base_out_of_memory();
-    *op = (weft_op){.program = p, .generation = p->generation, .type = type, .slots = &no_slots};
+    *op = (weft_op){.program = p, .generation = p->generation, .type = type, .id = id, .slots = &no_slots};
     *out = op;
     return NULL;
 }
@@ -81,7 +81,7 @@ weft_status op_reserve_args(weft_op *op, size_t more) {
     weft_program *p = op->program;
     size_t nargs = op->slots->nargs, count = nargs + more;
     if (count <= op->arg_capacity) return NULL;
-    if (op->arg_capacity && pool_extend(&p->uses, use_id(p, op->args), op->arg_capacity, count - op->arg_capacity)) {
+    if (op->arg_capacity && pool_extend(&p->uses, op->args_id, op->arg_capacity, count - op->arg_capacity)) {
         op->arg_capacity = (uint32_t)count;
         return NULL;
     }
@@ -91,6 +91,7 @@ weft_status op_reserve_args(weft_op *op, size_t more) {
     if (!args) return base_out_of_memory();
     move_args(op, op->args, args, id, (uint32_t)nargs);
     op->args = args;
+    op->args_id = id;
     op->arg_capacity = (uint32_t)capacity;
     return NULL;
 }
@@ -108,15 +109,22 @@ weft_status op_append_arg(weft_op *op, bool output, uint32_t slot_index, weft_va
     TRY(own_slots(op, 0, &t));
     TRY(op_reserve_args(op, 1));
     uint32_t slot_at = output ? t->ninputs + slot_index : slot_index, nslots = count_slots(t);
-    uint32_t at = t->slots[slot_at].first + t->slots[slot_at].nargs++, id = use_id(p, op->args) + at;
+    uint32_t at = t->slots[slot_at].first + t->slots[slot_at].nargs++, id = op->args_id + at;
     use *u = op->args + at;
     move_args(op, u, u + 1, id + 1, t->nargs - at);
     for (uint32_t i = slot_at + 1; i < nslots; i++) t->slots[i].first++;
     t->nargs++;
     t->ninput_args += !output;
-    *u = use_make(v, pool_id(&p->ops, op, sizeof *op), output);
+    *u = use_make(op, v, output);
     op_changed(op);
     if (op->block) use_link(p, u, id);
+    return NULL;
+}
+
+/* Room for the first arguments of an op. */
+static weft_status take_args(weft_op *op, uint32_t count) {
+    if (count && !(op->args = pool_take(&op->program->uses, count, &op->args_id))) return base_out_of_memory();
+    op->arg_capacity = count;
     return NULL;
 }
 
@@ -127,18 +135,15 @@ static bool same_slots(const slot_table *a, const slot_table *b) {
 
 weft_status op_set_slots(weft_op *op, const slot_table *slots) {
     weft_program *p = op->program;
-    uint32_t id;
     const slot_table **known = &p->known_slots[(op->type->id * 31 + slots->nargs) % PROGRAM_KNOWN_SLOTS];
     if (!*known || !same_slots(*known, slots)) {
         const slot_table *copy = arena_copy(&p->arena, slots, table_nbytes(count_slots(slots)));
         if (!copy) return base_out_of_memory();
         *known = copy;
     }
-    if (slots->nargs && !(op->args = pool_take(&p->uses, slots->nargs, &id))) return base_out_of_memory();
     op->slots = *known;
     op->slot_capacity = 0;
-    op->arg_capacity = slots->nargs;
-    return NULL;
+    return take_args(op, slots->nargs);
 }
 
 const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) {
@@ -188,9 +193,9 @@ weft_status weft_op_add_output(weft_op *op, const char *slot_name, weft_var *var
 void use_rename(use *u, weft_var *to) {
     weft_program *p = to->program;
     weft_op *op = use_op(p, u);
-    uint32_t id = use_id(p, u);
+    uint32_t id = use_id(op, u);
     if (op->block) use_unlink(p, u);
-    *u = use_make(to, u->op, u->is_output);
+    *u = use_make(op, to, u->is_output);
     op_changed(op);
     if (op->block) use_link(p, u, id);
 }
@@ -339,15 +344,13 @@ void op_share_attrs(weft_op *op, weft_op *from) {
 
 weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out) {
     weft_program *p = pattern->program;
-    uint32_t nargs = pattern->slots->nargs, id;
+    uint32_t nargs = pattern->slots->nargs;
     weft_op *op;
     TRY(op_create(p, pattern->type, &op));
-    if (nargs && !(op->args = pool_take(&p->uses, nargs, &id))) return base_out_of_memory();
     op->slots = pattern->slots;
     pattern->slot_capacity = 0;
-    op->arg_capacity = nargs;
-    uint32_t op_id = pool_id(&p->ops, op, sizeof *op);
-    for (uint32_t i = 0; i < nargs; i++) op->args[i] = use_make(var, op_id, i >= op->slots->ninput_args);
+    TRY(take_args(op, nargs));
+    for (uint32_t i = 0; i < nargs; i++) op->args[i] = use_make(op, var, i >= op->slots->ninput_args);
     op_share_attrs(op, pattern);
     *out = op;
     return NULL;

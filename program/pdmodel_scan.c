@@ -93,7 +93,7 @@ static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, weft_op 
 
 static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, const op_parts *parts) {
     use *next[2] = {op_args(op, false), op_args(op, true)};
-    uint32_t nslots = parts->nslots[0] + parts->nslots[1], op_id = pool_id(&r->program->ops, op, sizeof *op);
+    uint32_t nslots = parts->nslots[0] + parts->nslots[1];
     for (uint32_t i = 0; i < nslots; i++) {
         wire_cursor c = parts->slots[i].args;
         bool output = parts->slots[i].output;
@@ -101,7 +101,7 @@ static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, cons
         while (wire_take(&c, &f)) {
             weft_var *v;
             TRY(find_var(r, b, &f, &v));
-            *next[output]++ = use_make(v, op_id, output);
+            *next[output]++ = use_make(op, v, output);
         }
     }
     return NULL;

@@ -64,12 +64,3 @@ bool pool_extend(id_pool *p, uint32_t id, size_t count, size_t more) {
     p->next += (uint32_t)more;
     return true;
 }
-
-size_t pool_chunk_of(const id_pool *p, const void *item) {
-    size_t c = pool_chunk(p->next - 1);
-    for (; c > 0; c--) {
-        uintptr_t first_nbytes = (uintptr_t)chunk_first(c) * p->item_nbytes, at = (uintptr_t)item - p->chunks[c];
-        if (p->chunks[c] && at - first_nbytes < (uintptr_t)chunk_count(c) * p->item_nbytes) break;
-    }
-    return c;
-}

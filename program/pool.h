@@ -30,8 +30,6 @@ void *pool_take(id_pool *p, size_t count, uint32_t *out_id);
 bool pool_extend(id_pool *p, uint32_t id, size_t count, size_t more);
 /* The bytes that pool_take would ask the allocator for. */
 size_t pool_growth(const id_pool *p, size_t count);
-/* The chunk of an item of the pool; the later it was taken, the sooner it is found. */
-size_t pool_chunk_of(const id_pool *p, const void *item);
 
 static inline size_t pool_chunk(uint32_t id) {
     unsigned bit = 31 - (unsigned)__builtin_clz(id);
@@ -40,10 +38,6 @@ static inline size_t pool_chunk(uint32_t id) {
 /* NULL for id 0. `item_nbytes` is that of pool_init, here a constant. */
 static inline void *pool_at(const id_pool *p, uint32_t id, size_t item_nbytes) {
     return id ? (void *)(p->chunks[pool_chunk(id)] + id * item_nbytes) : NULL;
-}
-
-static inline uint32_t pool_id(const id_pool *p, const void *item, size_t item_nbytes) {
-    return (uint32_t)(((uintptr_t)item - p->chunks[pool_chunk_of(p, item)]) / item_nbytes);
 }
 
 #endif

@@ -4,13 +4,14 @@
 
 #include "program/ir.h"
 
-static inline uint32_t use_id(const weft_program *p, const use *u) {
-    return pool_id(&p->uses, u, sizeof *u);
+/* Of an argument of the op. */
+static inline uint32_t use_id(const weft_op *op, const use *u) {
+    return op->args_id + (uint32_t)(u - op->args);
 }
 
 /* An argument that is in no list yet. */
-static inline use use_make(weft_var *v, uint32_t op_id, bool is_output) {
-    return (use){.op = op_id, .var_id = v->id & PROGRAM_MAX_VARS, .is_output = is_output};
+static inline use use_make(const weft_op *op, const weft_var *v, bool is_output) {
+    return (use){.op = op->id, .var_id = v->id & PROGRAM_MAX_VARS, .is_output = is_output};
 }
 
 static inline void use_link(weft_program *p, use *u, uint32_t id) {

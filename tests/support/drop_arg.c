@@ -9,7 +9,7 @@ void drop_arg(weft_op *op, const slot *s, uint32_t at) {
     uint32_t index = (uint32_t)(s - op->slots->slots), nslots = op->slots->ninputs + op->slots->noutputs;
     slot_table *own = arena_copy(&p->arena, op->slots, sizeof *own + nslots * sizeof *s);
     must(own ? NULL : base_out_of_memory());
-    uint32_t from = s->first + at, id = use_id(p, op->args);
+    uint32_t from = s->first + at, id = op->args_id;
     if (op->block) use_unlink(p, &op->args[from]);
     for (uint32_t i = from; i + 1 < own->nargs; i++) {
         op->args[i] = op->args[i + 1];
