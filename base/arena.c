@@ -5,17 +5,6 @@
 
 #include "base/base.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SINGLE_OBJECTS true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SINGLE_OBJECTS true
-#endif
-#endif
-#ifndef SINGLE_OBJECTS
-#define SINGLE_OBJECTS false
-#endif
-
 enum {
     AHEAD = 256,
     ALIGNMENT = 16,
@@ -50,7 +39,7 @@ void arena_fini(arena *a) {
 }
 
 void arena_reset(arena *a) {
-    if (SINGLE_OBJECTS) {
+    if (ARENA_SINGLE_OBJECTS) {
         arena_fini(a);
         return;
     }
@@ -108,7 +97,7 @@ static bool open_chunk(arena *a, size_t nbytes) {
 }
 
 void *arena_alloc(arena *a, size_t nbytes) {
-    if (SINGLE_OBJECTS) return alloc_alone(a, nbytes ? nbytes : 1);
+    if (ARENA_SINGLE_OBJECTS) return alloc_alone(a, nbytes ? nbytes : 1);
     size_t rounded;
     if (!base_add(nbytes ? nbytes : 1, ALIGNMENT - 1, &rounded)) return NULL;
     rounded &= ~(size_t)(ALIGNMENT - 1);
@@ -124,7 +113,8 @@ void *arena_alloc(arena *a, size_t nbytes) {
 }
 
 void *arena_text(arena *a, size_t nbytes) {
-    if (SINGLE_OBJECTS || nbytes > TEXT_ROOM / 4 || a->total_nbytes < 16 * TEXT_ROOM) return arena_alloc(a, nbytes);
+    if (ARENA_SINGLE_OBJECTS || nbytes > TEXT_ROOM / 4 || a->total_nbytes < 16 * TEXT_ROOM)
+        return arena_alloc(a, nbytes);
     size_t rounded = ((nbytes ? nbytes : 1) + 3) / 4 * 4;
     if (rounded > a->text_left) {
         if (!(a->text = arena_alloc(a, TEXT_ROOM))) return a->text_left = 0, NULL;

@@ -60,6 +60,17 @@ static inline void base_prefetch(const void *ptr) {
 
 /* --- arena -------------------------------------------------------------------------------------------------------- */
 
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_SINGLE_OBJECTS true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_SINGLE_OBJECTS true
+#endif
+#endif
+#ifndef ARENA_SINGLE_OBJECTS
+#define ARENA_SINGLE_OBJECTS false
+#endif
+
 /* Bump allocation; everything is freed at once. Under AddressSanitizer each object is allocated singly, so that
  * overruns are seen. Memory is zeroed. Returns NULL when the allocator does. */
 typedef struct arena_chunk arena_chunk;
@@ -92,34 +103,53 @@ char *arena_format(arena *a, const char *format, ...) WEFT_PRINTF(2, 3);
 
 /* A name is bytes with a length (they may hold any byte, NUL too); two equal names of one interner are one pointer. */
 typedef struct name {
-    uint32_t hash;
     uint32_t nbytes;
-    uint32_t id;  /* dense, in order of first use */
-    char bytes[]; /* NUL-terminated */
+    uint32_t id;    /* dense, in order of first use */
+    uint32_t value; /* what the interner's owner knows of it, 0 at first: name_set_value */
+    char bytes[];   /* NUL-terminated */
 } name;
 
+static inline void name_set_value(const name *n, uint32_t value) {
+    ((name *)n)->value = value; /* only interner.c makes names, and not as constants */
+}
+
 typedef struct interner_entry {
-    uint32_t hash, id_plus_1; /* 0: free */
+    uint32_t hash, place; /* of the name: interner_name; 0: free */
 } interner_entry;
+
+/* Names lie in pieces of memory; the place of one is its piece's index and, in the low bits, where it is there. */
+enum { INTERNER_UNIT = 4, INTERNER_PIECE_UNITS = 1024, INTERNER_PIECE_NBYTES = INTERNER_PIECE_UNITS * INTERNER_UNIT };
 
 typedef struct interner {
     arena *arena;
-    interner_entry *table; /* open addressing; capacity a power of two */
-    const name **names;    /* by id; count of them */
+    interner_entry *table; /* open addressing from interner_home on, in order of hashes */
     size_t capacity, count;
+    char **pieces; /* from 1 on */
+    size_t npieces, piece_capacity;
+    uint32_t next;    /* the place to come */
+    size_t next_left; /* bytes in its piece */
 } interner;
 
 void interner_init(interner *in, arena *a);
 WEFT_MUST_USE bool interner_reserve(interner *in, size_t count); /* room for so many names in all; false: no memory */
+void interner_list(const interner *in, const name **out);        /* all, by id */
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
 /* interner_get where base_hash of the bytes is known. */
 const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, uint32_t hash);
 uint32_t base_hash(const void *bytes, size_t nbytes);
-/* Where a lookup of that hash begins: asking for it ahead of the lookup lets cache misses overlap. */
-static inline const interner_entry *interner_first(const interner *in, uint32_t hash) {
-    return in->capacity ? &in->table[hash & (in->capacity - 1)] : NULL;
+static inline const name *interner_name(const interner *in, uint32_t place) {
+    char *piece = in->pieces[place / INTERNER_PIECE_UNITS];
+    return (const name *)(const void *)(piece + place % INTERNER_PIECE_UNITS * INTERNER_UNIT);
 }
+static inline size_t interner_home(const interner *in, uint32_t hash) {
+    return (size_t)((uint64_t)hash * in->capacity >> 32);
+}
+/* For lookups to come, so that their cache misses overlap: where one begins, and a name of that hash or NULL. */
+static inline void interner_ask(const interner *in, uint32_t hash) {
+    if (in->capacity) base_prefetch(&in->table[interner_home(in, hash)]);
+}
+const name *interner_guess(const interner *in, uint32_t hash);
 
 /* The length first: most names differ in it, and for a literal the rest is a few compares. */
 static inline bool name_is(const name *n, const char *text) {

@@ -139,7 +139,8 @@ uint64_t fused_bucket_fingerprint(const fused_bucket *b) {
         const reduce_item *item = b->items->items[i];
         for (size_t k = 0; k < item->nparts; k++) {
             h = mix(h, item->parts[k].nbytes);
-            h = mix(h, reduce_part_x(item, &item->parts[k])->name->hash);
+            const name *n = reduce_part_x(item, &item->parts[k])->name;
+            h = mix(h, base_hash(n->bytes, n->nbytes));
         }
     }
     return h;

@@ -1,7 +1,7 @@
 /* Blocks and their vars.
  *
- * A program finds the first var of a name by the name's id; where several blocks declare one name, each but the first
- * finds its own in a table on the name's hash. A name that a block does not declare is looked for breadth first in its
+ * A name's value is 1 + the id of the first var that a block declares under it; where several blocks declare one name,
+ * each but the first finds its own in a table. A name that a block does not declare is looked for breadth first in its
  * forward block and its parent, as Paddle's BlockDesc::FindVarRecursive does. Block indices come from files and may
  * form cycles: a search visits at most NESTING_LIMIT different blocks. A name that no block declares gets one
  * placeholder var per program, so that its uses are kept too. */
@@ -55,19 +55,21 @@ size_t weft_var_nuses(const weft_var *var) {
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-static weft_var *find_shared(const weft_block *b, const name *n) {
-    if (!b->shared_capacity) return NULL;
-    size_t mask = b->shared_capacity - 1;
-    for (size_t at = n->hash & mask; b->shared[at]; at = (at + 1) & mask)
-        if (b->shared[at]->name == n) return b->shared[at];
-    return NULL;
+/* Where the var of that name stands in a table, or the free place where it would. */
+static weft_var **table_place(const var_table *t, const name *n) {
+    size_t at = n->id * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (t->capacity - 1);
+    while (t->vars[at] && t->vars[at]->name != n) at = (at + 1) & (t->capacity - 1);
+    return &t->vars[at];
+}
+
+static weft_var *table_find(const var_table *t, const name *n) {
+    return t->capacity ? *table_place(t, n) : NULL;
 }
 
 weft_var *block_find_own(const weft_block *b, const name *n) {
-    const weft_program *p = b->program;
-    weft_var *v = n->id < p->declared_capacity ? p->declared[n->id] : NULL;
+    weft_var *v = program_declared(b->program, n);
     if (!v || v->block == b) return v;
-    return v->shares_name ? find_shared(b, n) : NULL;
+    return v->shares_name ? table_find(&b->shared, n) : NULL;
 }
 
 static weft_var *find_outside(const weft_block *b, const name *n) {
@@ -104,22 +106,19 @@ weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes)
 
 /* --- adding ------------------------------------------------------------------------------------------------------- */
 
-static void table_put(weft_var **table, size_t capacity, weft_var *v) {
-    size_t at = v->name->hash & (capacity - 1);
-    while (table[at]) at = (at + 1) & (capacity - 1);
-    table[at] = v;
+static void table_put(var_table *t, weft_var *v) {
+    *table_place(t, v->name) = v;
+    t->count++;
 }
 
-/* Makes room for one more var whose name an earlier block declares. */
-static weft_status reserve_shared(weft_block *b) {
-    if ((b->nshared + 1) * 2 <= b->shared_capacity) return NULL;
-    size_t capacity = b->shared_capacity ? b->shared_capacity * 2 : 8;
-    weft_var **table = ARENA_ARRAY(&b->program->arena, weft_var *, capacity);
-    if (!table) return base_out_of_memory();
-    for (size_t i = 0; i < b->shared_capacity; i++)
-        if (b->shared[i]) table_put(table, capacity, b->shared[i]);
-    b->shared = table;
-    b->shared_capacity = capacity;
+/* Makes room for one more var. */
+static weft_status table_reserve(weft_program *p, var_table *t) {
+    if ((t->count + 1) * 2 <= t->capacity) return NULL;
+    var_table larger = {.capacity = t->capacity ? t->capacity * 2 : 8};
+    if (!(larger.vars = ARENA_ARRAY(&p->arena, weft_var *, larger.capacity))) return base_out_of_memory();
+    for (size_t i = 0; i < t->capacity; i++)
+        if (t->vars[i]) table_put(&larger, t->vars[i]);
+    *t = larger;
     return NULL;
 }
 
@@ -155,7 +154,6 @@ weft_status block_reserve_vars(weft_block *b, size_t count) {
     weft_program *p = b->program;
     size_t names = p->names.count + count;
     TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + count, sizeof *b->vars));
-    TRY(grow(&p->arena, &p->declared, &p->declared_capacity, names, sizeof *p->declared));
     return interner_reserve(&p->names, names) ? NULL : base_out_of_memory();
 }
 
@@ -163,18 +161,16 @@ weft_status block_reserve_vars(weft_block *b, size_t count) {
 weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     weft_program *p = b->program;
     TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + 1, sizeof *b->vars));
-    TRY(grow(&p->arena, &p->declared, &p->declared_capacity, (size_t)n->id + 1, sizeof *p->declared));
-    weft_var *first = p->declared[n->id], *v;
+    weft_var *first = program_declared(p, n), *v;
     bool is_shared = first && !block_find_own(b, n);
-    if (is_shared) TRY(reserve_shared(b));
+    if (is_shared) TRY(table_reserve(p, &b->shared));
     TRY(new_var(p, n, &v));
     v->block = b;
     b->vars[b->nvars++] = v;
-    if (!first) p->declared[n->id] = v;
+    if (!first) name_set_value(n, v->id + 1);
     if (is_shared) {
         first->shares_name = true;
-        table_put(b->shared, b->shared_capacity, v);
-        b->nshared++;
+        table_put(&b->shared, v);
     }
     *out = v;
     return NULL;
@@ -196,10 +192,15 @@ weft_status program_dims(weft_program *p, size_t ndim, const int64_t *dims, int6
     return NULL;
 }
 
+weft_var *program_find_placeholder(const weft_program *p, const name *n) {
+    return table_find(&p->undeclared, n);
+}
+
 weft_status program_placeholder(weft_program *p, const name *n, weft_var **out) {
-    TRY(grow(&p->arena, &p->undeclared, &p->undeclared_capacity, (size_t)n->id + 1, sizeof *p->undeclared));
-    if (!p->undeclared[n->id]) TRY(new_var(p, n, &p->undeclared[n->id]));
-    *out = p->undeclared[n->id];
+    if ((*out = program_find_placeholder(p, n))) return NULL;
+    TRY(table_reserve(p, &p->undeclared));
+    TRY(new_var(p, n, out));
+    table_put(&p->undeclared, *out);
     return NULL;
 }
 

@@ -250,8 +250,10 @@ static weft_status copy_names(copier *c, arena *scratch) {
     const interner *in = &c->from->names;
     c->names = ARENA_ARRAY(scratch, const name *, in->count + 1);
     if (!c->names) return base_out_of_memory();
+    if (!interner_reserve(&c->to->names, in->count)) return base_out_of_memory();
+    interner_list(in, c->names);
     for (size_t i = 0; i < in->count; i++)
-        TRY(program_name(c->to, in->names[i]->bytes, in->names[i]->nbytes, &c->names[i]));
+        TRY(program_name(c->to, c->names[i]->bytes, c->names[i]->nbytes, &c->names[i]));
     return NULL;
 }
 

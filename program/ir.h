@@ -169,6 +169,12 @@ struct weft_var {
     const var_rest *rest;  /* never NULL; to change it: var_rest_get */
 };
 
+/* Vars of one name each: open addressing, capacity a power of two, NULL where free. */
+typedef struct var_table {
+    weft_var **vars;
+    size_t count, capacity;
+} var_table;
+
 struct weft_block {
     weft_program *program;
     int32_t idx, parent_idx, forward_block_idx;
@@ -177,8 +183,7 @@ struct weft_block {
     size_t nvars, var_capacity;
     weft_op *first, *last;
     size_t nops;
-    weft_var **shared; /* those whose name an earlier block declares too: open addressing, capacity a power of two */
-    size_t nshared, shared_capacity;
+    var_table shared; /* those whose name an earlier block declares too */
     text unknown_fields;
 };
 
@@ -193,13 +198,11 @@ struct weft_program {
     weft_context *context;
     arena arena;
     id_pool ops, vars, uses; /* each of one struct alone: a sweep over ops reads memory in order */
-    interner names;
+    interner names;          /* a name's value: program_declared */
     weft_block **blocks;
     size_t nblocks, block_capacity;
-    size_t nall_vars;      /* declared or only mentioned: program_var */
-    weft_var **declared;   /* by name id: the var that was declared first under that name, in any block */
-    weft_var **undeclared; /* by name id */
-    size_t declared_capacity, undeclared_capacity;
+    size_t nall_vars; /* declared or only mentioned: program_var */
+    var_table undeclared;
     known_dims known_dims[PROGRAM_KNOWN_DIMS];          /* by hash, the latest of each: program_dims */
     const slot_table *known_slots[PROGRAM_KNOWN_SLOTS]; /* the same: op_set_slots */
     int64_t version;
@@ -248,7 +251,8 @@ weft_var *block_find_own(const weft_block *b, const name *n);
 /* An array of these extents, to be a var's: most have what another had shortly before, and then it is that one's. NULL
  * if there are none. */
 WEFT_MUST_USE weft_status program_dims(weft_program *p, size_t ndim, const int64_t *dims, int64_t **out);
-/* The var that stands for a name that nobody declares. */
+/* The var that stands for a name that nobody declares, found or made. */
+weft_var *program_find_placeholder(const weft_program *p, const name *n);
 WEFT_MUST_USE weft_status program_placeholder(weft_program *p, const name *n, weft_var **out);
 /* block_find, or else the program's placeholder for a name that nobody declares ("@EMPTY@" among them). */
 WEFT_MUST_USE weft_status block_resolve(weft_block *b, const name *n, weft_var **out);
@@ -343,6 +347,11 @@ static inline weft_var *program_var(const weft_program *p, size_t id) {
 }
 static inline weft_var *use_var(const weft_program *p, const use *u) {
     return program_var(p, u->var_id);
+}
+
+/* The var that was declared first under that name, in any block; NULL if none was. */
+static inline weft_var *program_declared(const weft_program *p, const name *n) {
+    return n->value ? program_var(p, n->value - 1) : NULL;
 }
 
 /* Slots and arguments of one side of an op. */

@@ -20,8 +20,9 @@ enum { PDMODEL_KNOWN_ATTRS = 4096 };
 /* An argument that the reader has not come to yet. */
 typedef struct ahead_arg {
     const uint8_t *bytes; /* its name in the file */
-    const weft_var *var;  /* a guess, as the id is; NULL, 0: not looked up, or not there */
-    uint32_t hash, id_plus_1;
+    const name *name;     /* a guess, as the var is; NULL: not looked up, or not there */
+    const weft_var *var;
+    uint32_t hash;
 } ahead_arg;
 
 enum { PDMODEL_AHEAD = 64 }; /* arguments; a power of two */
@@ -30,7 +31,7 @@ enum { PDMODEL_AHEAD = 64 }; /* arguments; a power of two */
 typedef struct pdmodel_ahead {
     wire_cursor block, op, slot;
     ahead_arg args[PDMODEL_AHEAD];
-    size_t ngathered, nplaces, nvars, nuses, ntaken;
+    size_t ngathered, nnames, nvars, nuses, ntaken;
     bool of_vars, is_over;
 } pdmodel_ahead;
 

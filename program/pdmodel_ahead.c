@@ -1,14 +1,14 @@
 /* pdmodel_ahead.c: looks up names of vars, and arguments of ops, before the reader comes to them.
  *
- * In a large program each lookup of a var misses the cache five times, one after another: the table of names, the
- * array by id, the name, the var, its last use. So a walk of its own runs over the block some dozens of arguments ahead
- * of the reader and asks for each of these in turn, a stage of the way further from one to the next: the misses of many
- * arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a name that is not
- * there) or stop early (malformed bytes) and nothing depends on it. */
+ * In a large program each lookup of a var misses the cache four times, one after another: the table of names, the
+ * name, the var, its last use. So a walk of its own runs over the block some dozens of arguments
+ * ahead of the reader and asks for each of these in turn, a stage of the way further from one to the next: the misses
+ * of many arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a name that is
+ * not there) or stop early (malformed bytes) and nothing depends on it. */
 #include "program/pdmodel.h"
 
 /* How many arguments before its turn each stage takes one. */
-enum { AHEAD_PLACES = 40, AHEAD_VARS = 26, AHEAD_USES = 12 };
+enum { AHEAD_NAMES = 40, AHEAD_VARS = 26, AHEAD_USES = 12 };
 
 void pdmodel_ahead_init(pdmodel_ahead *a, const wire_cursor *block, bool of_vars) {
     *a = (pdmodel_ahead){.block = *block, .of_vars = of_vars};
@@ -51,28 +51,22 @@ static bool gather(const weft_program *p, pdmodel_ahead *a) {
     }
     ahead_arg *arg = at(a, a->ngathered++);
     *arg = (ahead_arg){.bytes = f.bytes, .hash = base_hash(f.bytes, f.nbytes)};
-    const interner_entry *first = interner_first(&p->names, arg->hash);
-    if (first) base_prefetch(first);
+    interner_ask(&p->names, arg->hash);
     return true;
 }
 
-static void ask_for_places(const weft_program *p, pdmodel_ahead *a) {
-    for (; a->nplaces < a->ngathered && a->nplaces < a->ntaken + AHEAD_PLACES; a->nplaces++) {
-        ahead_arg *arg = at(a, a->nplaces);
-        const interner_entry *e = interner_first(&p->names, arg->hash);
-        arg->id_plus_1 = e && e->id_plus_1 <= p->declared_capacity ? e->id_plus_1 : 0;
-        if (!arg->id_plus_1) continue;
-        base_prefetch(&p->names.names[arg->id_plus_1 - 1]);
-        base_prefetch(&p->declared[arg->id_plus_1 - 1]);
+static void ask_for_names(const weft_program *p, pdmodel_ahead *a) {
+    for (; a->nnames < a->ngathered && a->nnames < a->ntaken + AHEAD_NAMES; a->nnames++) {
+        ahead_arg *arg = at(a, a->nnames);
+        if (a->of_vars) continue; /* most are new */
+        if ((arg->name = interner_guess(&p->names, arg->hash))) base_prefetch(arg->name);
     }
 }
 
 static void ask_for_vars(const weft_program *p, pdmodel_ahead *a) {
-    for (; a->nvars < a->nplaces && a->nvars < a->ntaken + AHEAD_VARS; a->nvars++) {
+    for (; a->nvars < a->nnames && a->nvars < a->ntaken + AHEAD_VARS; a->nvars++) {
         ahead_arg *arg = at(a, a->nvars);
-        if (!arg->id_plus_1) continue;
-        base_prefetch(p->names.names[arg->id_plus_1 - 1]);
-        arg->var = p->declared[arg->id_plus_1 - 1];
+        arg->var = arg->name ? program_declared(p, arg->name) : NULL;
         if (!arg->var) continue; /* a name of something else */
         base_prefetch(arg->var);
         base_prefetch(&arg->var->id); /* may be in the next line */
@@ -86,30 +80,39 @@ static void ask_for_uses(const weft_program *p, pdmodel_ahead *a) {
     }
 }
 
-static uint32_t next_hash(pdmodel_reader *r, const wire_field *f) {
+/* What is known of the name in that field. */
+static ahead_arg next_arg_known(pdmodel_reader *r, const wire_field *f) {
     pdmodel_ahead *a = &r->ahead;
     while (a->ngathered < a->ntaken + PDMODEL_AHEAD && gather(r->program, a)) {
     }
-    ask_for_places(r->program, a);
+    ask_for_names(r->program, a);
     ask_for_vars(r->program, a);
     ask_for_uses(r->program, a);
     while (a->ntaken < a->ngathered && at(a, a->ntaken)->bytes < f->bytes) a->ntaken++; /* what was read otherwise */
-    if (a->ntaken == a->ngathered || at(a, a->ntaken)->bytes != f->bytes) return base_hash(f->bytes, f->nbytes);
-    return at(a, a->ntaken++)->hash;
+    if (a->ntaken == a->ngathered || at(a, a->ntaken)->bytes != f->bytes)
+        return (ahead_arg){.hash = base_hash(f->bytes, f->nbytes)};
+    return *at(a, a->ntaken++);
+}
+
+static bool is_name(const name *n, const void *bytes, size_t nbytes) {
+    return n && n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0;
 }
 
 const name *pdmodel_name_ahead(const pdmodel_ahead *a, ProtobufCBinaryData bytes) {
     enum { OF_ONE_OP = 8 };
-    for (size_t n = a->ntaken; bytes.len && n < a->nvars && n < a->ntaken + OF_ONE_OP; n++) {
-        const weft_var *var = a->args[n % PDMODEL_AHEAD].var;
-        if (var && var->name->nbytes == bytes.len && memcmp(var->name->bytes, bytes.data, bytes.len) == 0)
-            return var->name;
+    for (size_t i = a->ntaken; bytes.len && i < a->nvars && i < a->ntaken + OF_ONE_OP; i++) {
+        const name *n = a->args[i % PDMODEL_AHEAD].name;
+        if (is_name(n, bytes.data, bytes.len)) return n;
     }
     return NULL;
 }
 
 weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out) {
-    uint32_t hash = next_hash(r, from);
+    ahead_arg arg = next_arg_known(r, from);
+    if (is_name(arg.name, from->bytes, from->nbytes)) {
+        *out = arg.name;
+        return NULL;
+    }
     TRY(form_charge(r->program, r->budget, from->nbytes));
-    return program_name_hashed(r->program, (const char *)from->bytes, from->nbytes, hash, out);
+    return program_name_hashed(r->program, (const char *)from->bytes, from->nbytes, arg.hash, out);
 }

@@ -253,7 +253,7 @@ static weft_status read_block_field(pdmodel_reader *r, weft_block *b, const wire
 
 /* Makes room for the vars that stand before the block's ops, where Paddle writes all of them, and for some more. */
 static weft_status reserve_vars(pdmodel_reader *r, weft_block *b, wire_cursor c) {
-    enum { ROOM_NBYTES = 4 * sizeof(void *) + sizeof(interner_entry) }; /* of a var: its places in arrays */
+    enum { ROOM_NBYTES = 2 * sizeof(void *) + 4 * sizeof(interner_entry) / 3 }; /* of a var: its places in arrays */
     size_t count = 0;
     wire_field f;
     while (wire_take(&c, &f) && f.number != BLOCK_OPS) count += f.number == BLOCK_VARS;

@@ -205,8 +205,10 @@ static bool is_undeclared(const weft_var *var) {
 
 /* Asked once, so that a sound program's arguments need not be looked at. */
 static bool uses_undeclared(const weft_program *p) {
-    for (size_t i = 0; i < p->undeclared_capacity; i++)
-        if (p->undeclared[i] && p->undeclared[i]->nuses && is_undeclared(p->undeclared[i])) return true;
+    for (size_t i = 0; i < p->undeclared.capacity; i++) {
+        const weft_var *var = p->undeclared.vars[i];
+        if (var && var->nuses && is_undeclared(var)) return true;
+    }
     return false;
 }
 

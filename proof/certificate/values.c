@@ -162,7 +162,7 @@ static const weft_var *old_var(const cert_world *w, const weft_var *v) {
     const name *n = interner_find(&before->names, v->name->bytes, v->name->nbytes);
     if (!n) return NULL;
     if (v->block && (size_t)v->block->idx < before->nblocks) return block_find_own(before->blocks[v->block->idx], n);
-    return n->id < before->declared_capacity ? before->undeclared[n->id] : NULL;
+    return program_find_placeholder(before, n);
 }
 
 /* What a var holds before anything touched it: base number id of the program before's var. */

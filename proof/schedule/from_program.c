@@ -9,8 +9,8 @@ enum { MAX_DEPTH = 16 };
 /* A wait for an event of a name: resolved when it is met, or at the end if it is recorded later only. */
 typedef struct late_wait {
     uint32_t wait; /* into schedule->waits */
-    uint32_t name_id;
     uint32_t event;
+    const name *of;
 } late_wait;
 
 /* Bytes that an asynchronous collective fills. */
@@ -30,9 +30,7 @@ typedef struct maker {
     proof_schedule *s;
     binder names;
     const weft_program *program;
-    interner events;       /* names of events */
-    uint32_t *recorded_by; /* by name id: the last launch that recorded it; PROOF_NONE */
-    size_t recorded_capacity;
+    interner events; /* names of events; the value of one: recorded_by */
     late_wait *late;
     size_t nlate, late_capacity;
     filling *fillings;
@@ -85,34 +83,34 @@ static weft_status read_assumption(maker *m, const char *option) {
 
 /* --- events of the sidecar ---------------------------------------------------------------------------------------- */
 
-static weft_status event_id(maker *m, const char *event, uint32_t *out) {
-    const name *n = interner_get(&m->events, event, strlen(event));
-    if (!n) return base_out_of_memory();
-    size_t had = m->recorded_capacity;
-    TRY(grow(m->s->arena, &m->recorded_by, &m->recorded_capacity, (size_t)n->id + 1, sizeof *m->recorded_by));
-    for (size_t i = had; i < m->recorded_capacity; i++) m->recorded_by[i] = PROOF_NONE;
-    *out = n->id;
-    return NULL;
+static weft_status event_name(maker *m, const char *event, const name **out) {
+    *out = interner_get(&m->events, event, strlen(event));
+    return *out ? NULL : base_out_of_memory();
+}
+
+/* The last launch that recorded the event; PROOF_NONE. */
+static uint32_t recorded_by(const name *event) {
+    return event->value - 1;
 }
 
 static weft_status add_waits(maker *m, const weft_op *op, uint32_t event) {
     for (size_t i = 0; op->dist && i < op->dist->nevents_to_wait; i++) {
-        uint32_t id;
-        TRY(event_id(m, op->dist->events_to_wait[i], &id));
-        if (m->recorded_by[id] == PROOF_NONE) {
+        const name *n;
+        TRY(event_name(m, op->dist->events_to_wait[i], &n));
+        if (recorded_by(n) == PROOF_NONE) {
             TRY(grow(m->s->arena, &m->late, &m->late_capacity, m->nlate + 1, sizeof *m->late));
-            m->late[m->nlate++] = (late_wait){(uint32_t)m->s->nwaits, id, event};
+            m->late[m->nlate++] = (late_wait){(uint32_t)m->s->nwaits, event, n};
         }
-        TRY(schedule_wait(m->s, m->recorded_by[id]));
+        TRY(schedule_wait(m->s, recorded_by(n)));
     }
     return NULL;
 }
 
 static weft_status add_record(maker *m, const weft_op *op, uint32_t event) {
-    uint32_t id;
+    const name *n;
     if (!op->dist || !op->dist->event_to_record) return NULL;
-    TRY(event_id(m, op->dist->event_to_record, &id));
-    m->recorded_by[id] = event;
+    TRY(event_name(m, op->dist->event_to_record, &n));
+    name_set_value(n, event + 1);
     return NULL;
 }
 
@@ -120,11 +118,10 @@ static weft_status add_record(maker *m, const weft_op *op, uint32_t event) {
 static weft_status resolve_late_waits(maker *m) {
     for (size_t i = 0; i < m->nlate; i++) {
         late_wait *w = &m->late[i];
-        uint32_t by = m->recorded_by[w->name_id];
+        uint32_t by = recorded_by(w->of);
         if (by == PROOF_NONE) {
             TRY(schedule_problem(m->s, WEFT_VERDICT_INVALID_PROGRAM, w->event,
-                                 "it waits for the event \"%s\", which no op records",
-                                 m->events.names[w->name_id]->bytes));
+                                 "it waits for the event \"%s\", which no op records", w->of->bytes));
             by = w->event; /* its own launch of the step before, which its stream orders anyway */
         }
         m->s->waits[w->wait] = by;

@@ -130,6 +130,34 @@ Test(memory, names_stay_as_the_table_grows) {
     arena_fini(&a);
 }
 
+Test(memory, names_of_any_size_are_listed_by_id) {
+    arena a;
+    interner in;
+    arena_init(&a, &libc);
+    interner_init(&in, &a);
+    static const size_t sizes[] = {1, 1100, 5000, 3, INTERNER_PIECE_NBYTES, 900, 1000, 1001, 0, 70000};
+    enum { NSIZES = sizeof sizes / sizeof *sizes };
+    static char bytes[70000];
+    memset(bytes, 'n', sizeof bytes);
+    const name *names[NSIZES], *listed[NSIZES];
+    cr_assert(interner_reserve(&in, NSIZES));
+    const interner_entry *table = in.table;
+    for (size_t i = 0; i < NSIZES; i++) {
+        cr_assert_not_null(names[i] = interner_get(&in, bytes, sizes[i]));
+        name_set_value(names[i], (uint32_t)(7 * i));
+    }
+    cr_assert_eq(in.table, table, "it was reserved");
+    interner_list(&in, listed);
+    for (size_t i = 0; i < NSIZES; i++) {
+        cr_expect_eq(listed[i], names[i]);
+        cr_expect_eq(interner_find(&in, bytes, sizes[i]), names[i]);
+        cr_expect_eq(interner_guess(&in, base_hash(bytes, sizes[i])), names[i]);
+        cr_expect(names[i]->nbytes == sizes[i] && names[i]->bytes[sizes[i]] == 0 && names[i]->value == 7 * i);
+    }
+    cr_expect_null(interner_guess(&in, base_hash("other", 5)));
+    arena_fini(&a);
+}
+
 Test(memory, vectors_grow_and_refuse_overflow) {
     int *items = NULL;
     size_t capacity = 0;

@@ -79,7 +79,7 @@ static void launch(machine *m, const weft_op *op) {
 
 static void step(machine *m, weft_op *op) {
     const weft_var *x = op_x(op), *out = op_out(op);
-    uint64_t value = op->type->hash;
+    uint64_t value = base_hash(op->type->bytes, op->type->nbytes);
     if (op_is(op, "wait_tensor")) {
         m->storage[out->id] = at(m, x);
         arrive(m, at(m, x));
