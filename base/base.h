@@ -86,7 +86,8 @@ typedef struct arena {
 
 void arena_init(arena *a, const weft_allocator *allocator);
 void arena_fini(arena *a);
-/* Frees all objects as arena_fini does, and keeps the memory for those to come: the system need not clear pages anew. */
+/* Frees all objects as arena_fini does, and keeps the memory for those to come: the system need not clear pages anew.
+ */
 void arena_reset(arena *a);
 void *arena_alloc(arena *a, size_t nbytes);
 void *arena_array(arena *a, size_t count, size_t size); /* checked count * size */
@@ -133,6 +134,8 @@ typedef struct interner {
 void interner_init(interner *in, arena *a);
 WEFT_MUST_USE bool interner_reserve(interner *in, size_t count); /* room for so many names in all; false: no memory */
 void interner_list(const interner *in, const name **out);        /* all, by id */
+/* A name that no interner has; NULL: out of memory. */
+const name *name_create(arena *a, const char *bytes, size_t nbytes);
 const name *interner_get(interner *in, const char *bytes, size_t nbytes);        /* adds; NULL: out of memory */
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes); /* never adds; NULL: not there */
 /* interner_get where base_hash of the bytes is known. */
@@ -205,7 +208,7 @@ struct weft_context {
     void *diagnostic_user;
     size_t max_file_nbytes;
     struct kept_blocks *kept; /* behind `allocator`; NULL: the host gave one */
-    arena arena; /* lives as long as the context; filled only by create and register functions */
+    arena arena;              /* lives as long as the context; filled only by create and register functions */
     context_slot slots[CONTEXT_SLOT_COUNT];
 };
 

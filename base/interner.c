@@ -75,6 +75,16 @@ bool interner_reserve(interner *in, size_t count) {
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
+const name *name_create(arena *a, const char *bytes, size_t nbytes) {
+    size_t with_nul;
+    if (nbytes > UINT32_MAX || !base_add(nbytes, sizeof(name) + 1, &with_nul)) return NULL;
+    name *n = arena_text(a, with_nul);
+    if (!n) return NULL;
+    *n = (name){.nbytes = (uint32_t)nbytes, .id = UINT32_MAX};
+    if (nbytes) memcpy(n->bytes, bytes, nbytes);
+    return n;
+}
+
 static bool open_piece(interner *in, size_t nbytes, uint32_t *out_place) {
     if (in->npieces >= in->piece_capacity) {
         size_t capacity = in->piece_capacity ? 2 * in->piece_capacity : 8;

@@ -82,5 +82,5 @@ const double *attr_floats(const weft_op *op, const char *n, size_t *out_count) {
 
 const char *attr_string(const weft_op *op, const char *n, const char *otherwise) {
     const weft_attr *a = find_or_default(op, n);
-    return a && a->type == ATTR_STRING && a->u.s.bytes ? a->u.s.bytes : otherwise;
+    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : otherwise;
 }

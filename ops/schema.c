@@ -154,12 +154,12 @@ static weft_status read_bool(reader *r, bool *out) {
     return *out || strcmp(word, "false") == 0 ? NULL : malformed(r, "true or false");
 }
 
-static weft_status read_string(reader *r, text *out) {
+static weft_status read_string(reader *r, weft_attr *out) {
     if (!accept(r, '\'')) return malformed(r, "a text in single quotes");
     const char *end = strchr(r->at, '\'');
     if (!end) return malformed(r, "a closing quote");
-    out->nbytes = (size_t)(end - r->at);
-    if (!(out->bytes = arena_string(r->arena, r->at, out->nbytes))) return base_out_of_memory();
+    out->count = (uint32_t)(end - r->at);
+    if (!(out->u.s = arena_string(r->arena, r->at, out->count))) return base_out_of_memory();
     r->at = end + 1;
     return NULL;
 }
@@ -201,7 +201,7 @@ static weft_status read_default(reader *r, weft_attr *out) {
         return NULL;
     case ATTR_FLOAT64: return read_float(r, &out->u.f);
     case ATTR_BOOLEAN: return read_bool(r, &out->u.b);
-    case ATTR_STRING: return read_string(r, &out->u.s);
+    case ATTR_STRING: return read_string(r, out);
     case ATTR_INTS:
     case ATTR_LONGS: return read_ints(r, out);
     case ATTR_FLOATS:

@@ -45,9 +45,7 @@ static weft_status make_fused(weft_program *p, const bucket_layout *l, weft_var 
 /* `values` is of the program. */
 static weft_status set_longs(weft_op *op, const char *name_of_attr, size_t count, const int64_t *values) {
     weft_attr *to;
-    TRY(op_set_attr(op, name_of_attr, &to));
-    to->type = ATTR_LONGS;
-    to->count = count;
+    TRY(op_set_counted(op, name_of_attr, ATTR_LONGS, count, &to));
     to->u.ints = values;
     return NULL;
 }

@@ -63,7 +63,8 @@ static weft_status collect_gradients(dp_plan *plan) {
             TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity,
                                plan->ngradients + pairs->count / 2, sizeof *plan->gradients));
             for (size_t k = 0; k + 1 < pairs->count; k += 2)
-                TRY(add_gradient(plan, op, pairs->u.strings[k], pairs->u.strings[k + 1], seen));
+                TRY(add_gradient(plan, op, text_of_name(pairs->u.strings[k]), text_of_name(pairs->u.strings[k + 1]),
+                                 seen));
         }
     }
     return NULL;

@@ -252,7 +252,8 @@ static void mark_gradients(pruner *n) {
         const weft_op *op = access_op(&n->syncs.index, i);
         const weft_attr *pairs = op->block ? op_find_attr(op, "op_role_var") : NULL;
         if (!pairs || pairs->type != ATTR_STRINGS) continue;
-        for (size_t k = 1; k < pairs->count; k += 2) mark_gradient(n, op_find_var(op, pairs->u.strings[k]));
+        for (size_t k = 1; k < pairs->count; k += 2)
+            mark_gradient(n, op_find_var(op, text_of_name(pairs->u.strings[k])));
     }
 }
 

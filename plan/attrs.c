@@ -109,7 +109,7 @@ static bool put_list(buffer *out, const weft_attr *a, attr_type type) {
         case ATTR_FLOAT64S: put_number(out, a->u.floats[i], false); break;
         case ATTR_BOOLEANS: buffer_text(out, a->u.bools[i] ? "true" : "false"); break;
         case ATTR_SCALARS: put_scalar(out, &a->u.scalars[i]); break;
-        default: yaml_put_string(out, a->u.strings[i].bytes, a->u.strings[i].nbytes); break;
+        default: yaml_put_string(out, a->u.strings[i]->bytes, a->u.strings[i]->nbytes); break;
         }
     }
     buffer_text(out, "]");
@@ -125,7 +125,7 @@ bool plan_print_attr(buffer *out, const weft_attr *a, attr_type type) {
     case ATTR_FLOAT64: return put_float(out, a, false);
     case ATTR_STRING:
         if (a->type != ATTR_STRING) return false;
-        yaml_put_string(out, a->u.s.bytes ? a->u.s.bytes : "", a->u.s.nbytes);
+        yaml_put_string(out, attr_text(a).bytes, a->count);
         return true;
     case ATTR_SCALAR:
         if (a->type == ATTR_SCALAR) put_scalar(out, a->u.scalar);
@@ -175,10 +175,12 @@ static weft_status read_scalar(plan_reader *r, const yaml_node *node, scalar *ou
     return yaml_as_double(node, &out->r) ? NULL : wrong(r, node, "true, false, a number or a pair of numbers");
 }
 
-static weft_status read_text(plan_reader *r, const yaml_node *node, text *out) {
+static weft_status read_string(plan_reader *r, const yaml_node *node, const name **out) {
+    const char *bytes;
+    size_t nbytes;
     if (node->kind != NODE_SCALAR) return wrong(r, node, "a string");
-    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &out->bytes, &out->nbytes));
-    return (out->bytes = arena_string(&r->program->arena, out->bytes, out->nbytes)) ? NULL : base_out_of_memory();
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->scratch, &bytes, &nbytes));
+    return (*out = name_create(&r->program->arena, bytes, nbytes)) ? NULL : base_out_of_memory();
 }
 
 static size_t element_size(attr_type type) {
@@ -189,7 +191,7 @@ static size_t element_size(attr_type type) {
     case ATTR_FLOAT64S: return sizeof(double);
     case ATTR_BOOLEANS: return sizeof(uint8_t);
     case ATTR_SCALARS: return sizeof(scalar);
-    default: return sizeof(text);
+    default: return sizeof(name *);
     }
 }
 
@@ -205,7 +207,7 @@ static weft_status read_element(plan_reader *r, const yaml_node *node, attr_type
         ((uint8_t *)elements)[i] = b;
         return NULL;
     case ATTR_SCALARS: return read_scalar(r, node, (scalar *)elements + i);
-    default: return read_text(r, node, (text *)elements + i);
+    default: return read_string(r, node, (const name **)elements + i);
     }
 }
 
@@ -214,7 +216,7 @@ static weft_status read_list(plan_reader *r, const yaml_node *node, weft_attr *o
     void *elements = arena_array(&r->program->arena, node->count ? node->count : 1, element_size(out->type));
     if (!elements) return base_out_of_memory();
     for (size_t i = 0; i < node->count; i++) TRY(read_element(r, node->items[i], out->type, elements, i));
-    out->count = node->count;
+    out->count = (uint32_t)node->count;
     switch (out->type) {
     case ATTR_INTS:
     case ATTR_LONGS: out->u.ints = elements; break;
@@ -231,6 +233,7 @@ weft_status plan_parse_attr(plan_reader *r, weft_op *op, const attr_schema *sche
     const name *n;
     weft_attr *a;
     scalar *one;
+    const name *string;
     TRY(program_name(r->program, schema->name, strlen(schema->name), &n));
     TRY(op_append_attr(op, n, &a));
     a->type = schema->type;
@@ -240,7 +243,10 @@ weft_status plan_parse_attr(plan_reader *r, weft_op *op, const attr_schema *sche
     case ATTR_BOOLEAN: return yaml_as_bool(node, &a->u.b) ? NULL : wrong(r, node, "true or false");
     case ATTR_FLOAT: return read_number(r, node, true, &a->u.f);
     case ATTR_FLOAT64: return read_number(r, node, false, &a->u.f);
-    case ATTR_STRING: return read_text(r, node, &a->u.s);
+    case ATTR_STRING:
+        TRY(read_string(r, node, &string));
+        attr_set_text(a, text_of_name(string));
+        return NULL;
     case ATTR_SCALAR:
         if (!(one = ARENA_NEW(&r->program->arena, scalar))) return base_out_of_memory();
         a->u.scalar = one;

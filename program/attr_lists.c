@@ -9,25 +9,18 @@ weft_status weft_op_set_attr_ints(weft_op *op, const char *n, size_t count, cons
     int64_t *copy = arena_copy(&op->program->arena, values, count * sizeof *values);
     if (!copy) return base_out_of_memory();
     weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_INTS;
-    a->count = count;
+    TRY(op_set_counted(op, n, ATTR_INTS, count, &a));
     a->u.ints = copy;
     return NULL;
 }
 
 weft_status weft_op_set_attr_strings(weft_op *op, const char *n, size_t count, const char *const *values) {
-    text *copy = ARENA_ARRAY(&op->program->arena, text, count);
+    const name **copy = ARENA_ARRAY(&op->program->arena, const name *, count);
     if (!copy) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) {
-        size_t nbytes = strlen(values[i]);
-        copy[i] = (text){arena_string(&op->program->arena, values[i], nbytes), nbytes};
-        if (!copy[i].bytes) return base_out_of_memory();
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!(copy[i] = name_create(&op->program->arena, values[i], strlen(values[i])))) return base_out_of_memory();
     weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_STRINGS;
-    a->count = count;
+    TRY(op_set_counted(op, n, ATTR_STRINGS, count, &a));
     a->u.strings = copy;
     return NULL;
 }

@@ -47,11 +47,21 @@ static weft_status copy_string(const copier *c, const char *from, const char **o
 
 /* --- attrs -------------------------------------------------------------------------------------------------------- */
 
-static weft_status copy_texts(const copier *c, const text *from, size_t count, const text **out) {
-    text *copy = ARENA_ARRAY(&c->to->arena, text, count ? count : 1);
+static weft_status copy_strings(const copier *c, const weft_attr *from, weft_attr *to) {
+    const name **copy = ARENA_ARRAY(&c->to->arena, const name *, from->count ? from->count : 1);
     if (!copy) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) TRY(copy_text(c, from[i], &copy[i]));
-    *out = copy;
+    for (size_t i = 0; i < from->count; i++) {
+        const name *n = from->u.strings[i];
+        if (!(copy[i] = name_create(&c->to->arena, n->bytes, n->nbytes))) return base_out_of_memory();
+    }
+    to->u.strings = copy;
+    return NULL;
+}
+
+static weft_status copy_attr_text(const copier *c, const weft_attr *from, weft_attr *to) {
+    text copy;
+    TRY(copy_text(c, attr_text(from), &copy));
+    attr_set_text(to, copy);
     return NULL;
 }
 
@@ -60,9 +70,9 @@ static weft_status copy_attr(const copier *c, const weft_attr *from, weft_attr *
     to->name = name_of(c, from->name);
     switch (from->type) {
     case ATTR_STRING:
-    case ATTR_VAR: return copy_text(c, from->u.s, &to->u.s);
+    case ATTR_VAR: return copy_attr_text(c, from, to);
     case ATTR_STRINGS:
-    case ATTR_VARS: return copy_texts(c, from->u.strings, from->count, &to->u.strings);
+    case ATTR_VARS: return copy_strings(c, from, to);
     case ATTR_INTS:
     case ATTR_LONGS:
     case ATTR_BLOCKS: return copy_array(c, from->u.ints, from->count, sizeof *from->u.ints, &to->u.ints);

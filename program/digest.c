@@ -49,7 +49,7 @@ static uint64_t mix_item(uint64_t h, const weft_attr *a, size_t i) {
     case ATTR_FLOAT64S: return mix_double(h, a->u.floats[i]);
     case ATTR_BOOLEANS: return mix(h, a->u.bools[i]);
     case ATTR_STRINGS:
-    case ATTR_VARS: return mix_text(h, a->u.strings[i]);
+    case ATTR_VARS: return mix_text(h, text_of_name(a->u.strings[i]));
     case ATTR_SCALARS: return mix_scalar(h, &a->u.scalars[i]);
     default: return h;
     }
@@ -65,7 +65,7 @@ static uint64_t attr_digest(uint64_t h, const weft_attr *a) {
     case ATTR_FLOAT64: return mix_double(h, a->u.f);
     case ATTR_BOOLEAN: return mix(h, a->u.b);
     case ATTR_STRING:
-    case ATTR_VAR: return mix_text(h, a->u.s);
+    case ATTR_VAR: return mix_text(h, attr_text(a));
     case ATTR_SCALAR: return mix_scalar(h, a->u.scalar);
     default: break;
     }

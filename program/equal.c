@@ -46,7 +46,7 @@ static bool list_equal(const weft_attr *a, const weft_attr *b) {
     case ATTR_STRINGS:
     case ATTR_VARS:
         for (size_t i = 0; i < a->count; i++)
-            if (!text_equal(a->u.strings[i], b->u.strings[i])) return false;
+            if (!name_equal(a->u.strings[i], b->u.strings[i])) return false;
         return true;
     default:
         for (size_t i = 0; i < a->count; i++)
@@ -65,7 +65,7 @@ bool attr_equal(const weft_attr *a, const weft_attr *b) {
     case ATTR_FLOAT64: return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0;
     case ATTR_BOOLEAN: return a->u.b == b->u.b;
     case ATTR_STRING:
-    case ATTR_VAR: return text_equal(a->u.s, b->u.s);
+    case ATTR_VAR: return text_equal(attr_text(a), attr_text(b));
     case ATTR_SCALAR: return scalar_equal(a->u.scalar, b->u.scalar);
     default: return list_equal(a, b);
     }

@@ -92,6 +92,8 @@ static weft_status find_sidecar(arena *a, const char *path, size_t stem_n, const
 static weft_status parse_form(weft_context *context, weft_form form, const void *bytes, size_t nbytes,
                               const char *place, weft_program **out) {
     weft_program *p;
+    if (nbytes > UINT32_MAX) /* so that 32 bits count whatever a program has */
+        return weft_status_create(WEFT_LIMIT, place, "expected at most %u bytes, found %zu", UINT32_MAX, nbytes);
     TRY(weft_program_create(context, &p));
     weft_status status = NULL;
     const char *copy = arena_string(&p->arena, place, strlen(place));

@@ -199,7 +199,7 @@ static weft_status set_ints(weft_op *op, weft_attr *a, const json_t *value) {
         ints[i] = json_integer_value(json_is_array(value) ? json_array_get(value, i) : value);
         if (ints[i] != (int32_t)ints[i]) a->type = ATTR_LONGS;
     }
-    a->count = count;
+    a->count = (uint32_t)count;
     a->u.ints = ints;
     return NULL;
 }
@@ -213,7 +213,7 @@ static weft_status set_floats(weft_op *op, weft_attr *a, const json_t *value) {
         floats[i] = (double)(float)floats[i];
     }
     a->type = ATTR_FLOATS;
-    a->count = count;
+    a->count = (uint32_t)count;
     a->u.floats = floats;
     return NULL;
 }
@@ -241,9 +241,9 @@ static weft_status set_value(fx_reader *r, const fx_node *n, weft_op *op, const 
         return NULL;
     case FX_STRING:
         a->type = ATTR_STRING;
-        a->u.s.nbytes = json_string_length(value);
-        a->u.s.bytes = arena_string(&r->program->arena, json_string_value(value), a->u.s.nbytes);
-        return a->u.s.bytes ? NULL : base_out_of_memory();
+        a->count = (uint32_t)json_string_length(value);
+        a->u.s = arena_string(&r->program->arena, json_string_value(value), a->count);
+        return a->u.s ? NULL : base_out_of_memory();
     case FX_INTS: return set_ints(op, a, value);
     case FX_FLOATS: return set_floats(op, a, value);
     case FX_DTYPE:

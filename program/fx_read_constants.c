@@ -93,7 +93,7 @@ static weft_status append_elements(weft_op *op, const constant *c) {
         TRY(append_attr(op, "fp32_values", ATTR_FLOATS, &a));
         a->u.floats = c->floats;
     }
-    a->count = c->count;
+    a->count = (uint32_t)c->count;
     return NULL;
 }
 

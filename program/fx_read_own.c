@@ -41,10 +41,9 @@ static bool get_scalar(const json_t *value, scalar *out) {
     return true;
 }
 
-static weft_status get_text(weft_op *op, const json_t *value, text *out) {
-    out->nbytes = json_string_length(value);
-    out->bytes = arena_string(&op->program->arena, json_string_value(value), out->nbytes);
-    return out->bytes ? NULL : base_out_of_memory();
+static weft_status get_string(weft_op *op, const json_t *value, const name **out) {
+    *out = name_create(&op->program->arena, json_string_value(value), json_string_length(value));
+    return *out ? NULL : base_out_of_memory();
 }
 
 /* One element of a list, or what is not a list; *out_ok false: it is of another type. */
@@ -73,7 +72,7 @@ static weft_status get_element(weft_op *op, attr_type type, const json_t *value,
         return NULL;
     case ATTR_SCALAR:
     case ATTR_SCALARS: *out_ok = get_scalar(value, to); return NULL;
-    default: *out_ok = json_is_string(value); return *out_ok ? get_text(op, value, to) : NULL;
+    default: *out_ok = json_is_string(value); return *out_ok ? get_string(op, value, to) : NULL;
     }
 }
 
@@ -81,7 +80,7 @@ static size_t element_nbytes(attr_type type) {
     switch (type) {
     case ATTR_BOOLEANS: return sizeof(uint8_t);
     case ATTR_STRINGS:
-    case ATTR_VARS: return sizeof(text);
+    case ATTR_VARS: return sizeof(name *);
     case ATTR_SCALARS:
     case ATTR_SCALAR: return sizeof(scalar);
     default: return sizeof(int64_t);
@@ -96,11 +95,11 @@ static weft_status get_list(fx_reader *r, weft_op *op, weft_attr *a, const json_
     *out_ok = json_is_array(list);
     for (size_t i = 0; i < count && *out_ok; i++)
         TRY(get_element(op, a->type, json_array_get(list, i), elements + i * size, out_ok));
-    a->count = count;
+    a->count = (uint32_t)count;
     switch (a->type) {
     case ATTR_BOOLEANS: a->u.bools = (uint8_t *)elements; break;
     case ATTR_STRINGS:
-    case ATTR_VARS: a->u.strings = (text *)(void *)elements; break;
+    case ATTR_VARS: a->u.strings = (const name **)(void *)elements; break;
     case ATTR_SCALARS: a->u.scalars = (scalar *)(void *)elements; break;
     case ATTR_FLOATS:
     case ATTR_FLOAT64S: a->u.floats = (double *)(void *)elements; break;
@@ -111,6 +110,7 @@ static weft_status get_list(fx_reader *r, weft_op *op, weft_attr *a, const json_
 
 static weft_status get_one(weft_op *op, weft_attr *a, const json_t *value, bool *out_ok) {
     scalar *one;
+    const name *string;
     switch (a->type) {
     case ATTR_FLOAT:
     case ATTR_FLOAT64: return get_element(op, a->type, value, &a->u.f, out_ok);
@@ -119,7 +119,10 @@ static weft_status get_one(weft_op *op, weft_attr *a, const json_t *value, bool 
         *out_ok = true;
         return NULL;
     case ATTR_STRING:
-    case ATTR_VAR: return get_element(op, ATTR_STRING, value, &a->u.s, out_ok);
+    case ATTR_VAR:
+        TRY(get_element(op, ATTR_STRING, value, &string, out_ok));
+        if (*out_ok) attr_set_text(a, text_of_name(string));
+        return NULL;
     case ATTR_SCALAR:
         one = ARENA_NEW(&op->program->arena, scalar);
         if (!one) return base_out_of_memory();
@@ -260,23 +263,23 @@ weft_status fx_read_dist(fx_reader *r, const fx_node *n, weft_op *op) {
                  *event = json_object_get(n->dist, "event_to_record"),
                  *waits = json_object_get(n->dist, "events_to_wait");
     op_dist *d;
-    text found;
+    const name *found;
     TRY(op_dist_get(op, &d));
     size_t count = json_array_size(waits);
     const char **events = ARENA_ARRAY(&r->program->arena, const char *, count ? count : 1);
     if (!events) return base_out_of_memory();
     if (json_is_string(stream)) {
-        TRY(get_text(op, stream, &found));
-        d->execution_stream = found.bytes;
+        TRY(get_string(op, stream, &found));
+        d->execution_stream = found->bytes;
     }
     if (json_is_string(event)) {
-        TRY(get_text(op, event, &found));
-        d->event_to_record = found.bytes;
+        TRY(get_string(op, event, &found));
+        d->event_to_record = found->bytes;
     }
     for (size_t i = 0; i < count; i++) {
         if (!json_is_string(json_array_get(waits, i))) return bad(r, n, "weft.dist");
-        TRY(get_text(op, json_array_get(waits, i), &found));
-        events[i] = found.bytes;
+        TRY(get_string(op, json_array_get(waits, i), &found));
+        events[i] = found->bytes;
     }
     d->events_to_wait = events;
     d->nevents_to_wait = count;

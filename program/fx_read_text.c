@@ -108,7 +108,7 @@ weft_status fx_append_string(weft_op *op, const char *attr, const char *bytes, s
     if (!copy) return base_out_of_memory();
     TRY(op_append_attr(op, n, &a));
     a->type = ATTR_STRING;
-    a->u.s = (text){copy, nbytes};
+    attr_set_text(a, (text){copy, nbytes});
     return NULL;
 }
 

@@ -191,7 +191,7 @@ static weft_status gather(fx_writer *w, node *n) {
     }
     const weft_attr *a = op_find_attr(n->op, FX_NODE);
     if (!a || a->type != ATTR_STRING) return NULL;
-    weft_status status = json_read(w->program->context, a->u.s.bytes, a->u.s.nbytes, FX_NODE, &n->text);
+    weft_status status = json_read(w->program->context, attr_text(a).bytes, a->count, FX_NODE, &n->text);
     if (weft_status_code(status) != WEFT_PARSE) return status;
     weft_status told = fx_op_error(n->op, FX_NODE ": %s", weft_status_message(status));
     weft_status_free(status);
@@ -235,8 +235,8 @@ static weft_status name_var(fx_writer *w, const node *n, const weft_var *v) {
 static weft_status take_name(fx_writer *w, const node *n, const name **out) {
     const weft_attr *given = op_find_attr(n->op, FX_NAME);
     const weft_var *v = n->value.var;
-    if (given && given->type == ATTR_STRING && given->u.s.nbytes)
-        return fx_take_name(w, given->u.s.bytes, given->u.s.nbytes, true, out);
+    if (given && given->type == ATTR_STRING && given->count)
+        return fx_take_name(w, given->u.s, given->count, true, out);
     if (v && is_defined(w, v)) TRY(name_var(w, n, v));
     if (v) return fx_take_name(w, v->name->bytes, v->name->nbytes, !is_defined(w, v), out);
     const char *dot = strrchr(n->op->type->bytes, '.'), *stem = dot && dot[1] ? dot + 1 : n->op->type->bytes;

@@ -49,7 +49,7 @@ static void put_element(buffer *out, const weft_attr *a, size_t i) {
     case ATTR_FLOAT64S: put_number(out, a->u.floats[i], a->type == ATTR_FLOATS); return;
     case ATTR_BOOLEANS: buffer_text(out, a->u.bools[i] ? "true" : "false"); return;
     case ATTR_STRINGS:
-    case ATTR_VARS: json_put_string(out, a->u.strings[i].bytes, a->u.strings[i].nbytes); return;
+    case ATTR_VARS: json_put_string(out, a->u.strings[i]->bytes, a->u.strings[i]->nbytes); return;
     default: put_scalar(out, &a->u.scalars[i]); return;
     }
 }
@@ -69,7 +69,7 @@ static void put_bare(buffer *out, const weft_attr *a) {
     case ATTR_FLOAT64: put_number(out, a->u.f, a->type == ATTR_FLOAT); return;
     case ATTR_BOOLEAN: buffer_text(out, a->u.b ? "true" : "false"); return;
     case ATTR_STRING:
-    case ATTR_VAR: json_put_string(out, a->u.s.bytes, a->u.s.nbytes); return;
+    case ATTR_VAR: json_put_string(out, attr_text(a).bytes, a->count); return;
     case ATTR_SCALAR: put_scalar(out, a->u.scalar); return;
     default: buffer_format(out, "%" PRId64, a->u.i); return;
     }

@@ -38,7 +38,7 @@ typedef struct scalar {
     double r, imaginary; /* r is also a complex number's real part */
 } scalar;
 
-/* Bytes that need not be text. A NUL follows them (arena_string), so that the value of a STRING attr is a C string. */
+/* Bytes that need not be text. A NUL follows them (arena_string). */
 typedef struct text {
     const char *bytes;
     size_t nbytes;
@@ -46,24 +46,36 @@ typedef struct text {
 
 /* One attr of an op. Exactly the member of `type` is meaningful. INT, LONG and BLOCK use i; FLOAT uses f (a float's
  * value exactly); FLOAT64 uses f; lists use count and the matching pointer (BLOCKS and INTS and LONGS: ints; FLOATS and
- * FLOAT64S: floats). */
+ * FLOAT64S: floats). STRING and VAR: attr_text, attr_set_text. */
 struct weft_attr {
     const name *name;
     attr_type type;
-    size_t count;
+    uint32_t count;
     union {
         int64_t i;
         double f;
         bool b;
-        text s; /* STRING, VAR */
+        const char *s; /* STRING, VAR: count bytes, and a NUL; NULL: there are none */
         const int64_t *ints;
         const double *floats;
         const uint8_t *bools;
-        const text *strings; /* STRINGS, VARS */
+        const name *const
+            *strings; /* STRINGS, VARS: of any interner or none, so that only their bytes tell them apart */
         const scalar *scalar;
         const scalar *scalars;
     } u;
 };
+
+static inline text attr_text(const weft_attr *a) {
+    return (text){a->u.s ? a->u.s : "", a->count};
+}
+static inline void attr_set_text(weft_attr *a, text t) {
+    a->u.s = t.bytes;
+    a->count = (uint32_t)t.nbytes;
+}
+static inline text text_of_name(const name *n) {
+    return (text){n->bytes, n->nbytes};
+}
 
 /* One argument: the node that links an op and a var. Programs hold several for each op, so it names both by ids. */
 typedef struct use {
@@ -231,6 +243,7 @@ struct weft_program {
 };
 
 enum { OP_MAX_ATTRS = (1 << 30) - 1, PROGRAM_MAX_VARS = INT32_MAX };
+#define ATTR_MAX_COUNT UINT32_MAX
 
 /* --- building: used by readers and passes; all memory is the program's -------------------------------------------- */
 
@@ -275,6 +288,8 @@ WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr *
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these
  * functions alone: ops with equal lists share them, and the attr fx_node goes with a change of another. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);
+/* The same for one of that type and count, a list or a text. */
+WEFT_MUST_USE weft_status op_set_counted(weft_op *op, const char *n, attr_type type, size_t count, weft_attr **out);
 WEFT_MUST_USE weft_status op_remove_attr(weft_op *op, const char *n);     /* no matter whether it is there */
 WEFT_MUST_USE weft_status op_set_unknown_fields(weft_op *op, text bytes); /* of the program; none if empty */
 WEFT_MUST_USE weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out); /* to be written */

@@ -330,6 +330,17 @@ weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     return insert_attr(op, at, attr_name, out);
 }
 
+weft_status op_set_counted(weft_op *op, const char *n, attr_type type, size_t count, weft_attr **out) {
+    if (count > ATTR_MAX_COUNT)
+        return weft_status_create(WEFT_LIMIT, op->program->place,
+                                  "attribute \"%s\" has %zu elements, at most %u are possible", n, count,
+                                  ATTR_MAX_COUNT);
+    TRY(op_set_attr(op, n, out));
+    (*out)->type = type;
+    (*out)->count = (uint32_t)count;
+    return NULL;
+}
+
 weft_status op_remove_attr(weft_op *op, const char *n) {
     if (!is_of_node(n) && op_find_attr(op, n)) TRY(forget_node(op));
     return remove_attr(op, n);
@@ -380,7 +391,7 @@ bool weft_op_attr_bool(const weft_op *op, const char *n, bool otherwise) {
 
 const char *weft_op_attr_string(const weft_op *op, const char *n, const char *otherwise) {
     const weft_attr *a = op_find_attr(op, n);
-    return a && a->type == ATTR_STRING && a->u.s.bytes ? a->u.s.bytes : otherwise;
+    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : otherwise;
 }
 
 weft_status weft_op_set_attr_int(weft_op *op, const char *n, int64_t value) {
@@ -415,9 +426,8 @@ weft_status weft_op_set_attr_string(weft_op *op, const char *n, const char *valu
     const char *copy = arena_string(&op->program->arena, value, nbytes);
     if (!copy) return base_out_of_memory();
     weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_STRING;
-    a->u.s = (text){copy, nbytes};
+    TRY(op_set_counted(op, n, ATTR_STRING, nbytes, &a));
+    a->u.s = copy;
     return NULL;
 }
 
@@ -426,9 +436,7 @@ weft_status weft_op_set_attr_longs(weft_op *op, const char *n, size_t count, con
     if (!copy) return base_out_of_memory();
     if (count) memcpy(copy, values, count * sizeof *copy);
     weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_LONGS;
-    a->count = count;
+    TRY(op_set_counted(op, n, ATTR_LONGS, count, &a));
     a->u.ints = copy;
     return NULL;
 }

@@ -52,8 +52,9 @@ WEFT_MUST_USE weft_status pdmodel_unpack(pdmodel_reader *r, const wire_cursor *c
 WEFT_MUST_USE weft_status pdmodel_array(pdmodel_reader *r, size_t count, size_t size, void *out_array);
 /* Bytes copied into the program's arena. */
 WEFT_MUST_USE weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
-/* The same where equal bytes share memory. */
-WEFT_MUST_USE weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out);
+/* An element of a list of strings, or the value of an attr: equal ones share memory. */
+WEFT_MUST_USE weft_status pdmodel_string(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
+WEFT_MUST_USE weft_status pdmodel_attr_text(pdmodel_reader *r, ProtobufCBinaryData from, weft_attr *to);
 WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
 /* The same for the name of a var or of an argument, which are read in the order of the file. */
 WEFT_MUST_USE weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out);

@@ -75,8 +75,8 @@ static weft_status read_list(pdmodel_reader *r, const attr_head *head, weft_attr
     int64_t *ints = NULL;
     double *floats = NULL;
     uint8_t *bools = NULL;
-    text *strings = NULL;
-    to->count = head->count;
+    const name **strings = NULL;
+    to->count = (uint32_t)head->count;
     switch (head->type) {
     case ATTR_INTS:
     case ATTR_BLOCKS:
@@ -102,7 +102,7 @@ static weft_status read_list(pdmodel_reader *r, const attr_head *head, weft_attr
         break;
     default: /* STRINGS, VARS */
         TRY(pdmodel_array(r, head->count, sizeof *strings, &strings));
-        for (size_t i = 0; wire_take(&c, &f); i++) TRY(pdmodel_shared_text(r, wire_data(&f), &strings[i]));
+        for (size_t i = 0; wire_take(&c, &f); i++) TRY(pdmodel_string(r, wire_data(&f), &strings[i]));
         to->u.strings = strings;
     }
     return NULL;
@@ -119,7 +119,7 @@ static weft_status read_value(pdmodel_reader *r, const attr_head *head, weft_att
     case ATTR_FLOAT: to->u.f = float_of(f); break;
     case ATTR_FLOAT64: to->u.f = double_of(f); break;
     case ATTR_BOOLEAN: to->u.b = f->value != 0; break;
-    default: return pdmodel_shared_text(r, wire_data(f), &to->u.s); /* STRING, VAR */
+    default: return pdmodel_attr_text(r, wire_data(f), to); /* STRING, VAR */
     }
     return NULL;
 }

@@ -61,18 +61,20 @@ weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out)
     return keep_bytes(r, from.data, from.len, out);
 }
 
-weft_status pdmodel_shared_text(pdmodel_reader *r, ProtobufCBinaryData from, text *out) {
-    enum { SHORTEST_SHARED = 32, LONGEST_SHARED = 1024 };
-    const name *known = pdmodel_name_ahead(&r->ahead, from); /* op_role_var says the op's own arguments */
-    if (known) {
-        *out = (text){known->bytes, known->nbytes};
-        return NULL;
-    }
-    if (from.len < SHORTEST_SHARED || from.len > LONGEST_SHARED) return pdmodel_text(r, from, out);
+weft_status pdmodel_string(pdmodel_reader *r, ProtobufCBinaryData from, const name **out) {
+    enum { LONGEST_SHARED = 1024 };
+    const char *bytes = from.data ? (const char *)from.data : "";
+    if ((*out = pdmodel_name_ahead(&r->ahead, from))) return NULL; /* op_role_var says the op's own arguments */
     TRY(form_charge(r->program, r->budget, from.len));
-    const name *shared = interner_get(&r->strings, from.data ? (const char *)from.data : "", from.len);
-    if (!shared) return base_out_of_memory();
-    *out = (text){shared->bytes, shared->nbytes};
+    *out = from.len > LONGEST_SHARED ? name_create(&r->program->arena, bytes, from.len)
+                                     : interner_get(&r->strings, bytes, from.len);
+    return *out ? NULL : base_out_of_memory();
+}
+
+weft_status pdmodel_attr_text(pdmodel_reader *r, ProtobufCBinaryData from, weft_attr *to) {
+    const name *string;
+    TRY(pdmodel_string(r, from, &string));
+    attr_set_text(to, text_of_name(string));
     return NULL;
 }
 
@@ -159,12 +161,12 @@ static weft_status read_attr(pdmodel_reader *r, const Weft__Wire__VarDesc__Attr 
     to->type = (attr_type)from->type;
     TRY(pdmodel_name(r, from->name, &to->name));
     if (to->type == ATTR_INT) to->u.i = from->i;
-    if (to->type == ATTR_STRING) return pdmodel_text(r, from->s, &to->u.s);
+    if (to->type == ATTR_STRING) return pdmodel_attr_text(r, from->s, to);
     if (to->type != ATTR_INTS) return NULL;
     int64_t *ints;
     TRY(pdmodel_array(r, from->n_ints, sizeof *ints, &ints));
     for (size_t i = 0; i < from->n_ints; i++) ints[i] = from->ints[i];
-    to->count = from->n_ints;
+    to->count = (uint32_t)from->n_ints;
     to->u.ints = ints;
     return NULL;
 }

@@ -68,7 +68,7 @@ static weft_status read_int32s(pdmodel_reader *r, const int32_t *from, size_t co
     TRY(pdmodel_array(r, count, sizeof *ints, &ints));
     for (size_t i = 0; i < count; i++) ints[i] = from[i];
     to->u.ints = ints;
-    to->count = count;
+    to->count = (uint32_t)count;
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static weft_status read_longs(pdmodel_reader *r, const attr_desc *from, weft_att
     TRY(pdmodel_array(r, from->n_longs, sizeof *ints, &ints));
     if (from->n_longs) memcpy(ints, from->longs, from->n_longs * sizeof *ints);
     to->u.ints = ints;
-    to->count = from->n_longs;
+    to->count = (uint32_t)from->n_longs;
     return NULL;
 }
 
@@ -86,7 +86,7 @@ static weft_status read_floats(pdmodel_reader *r, const attr_desc *from, weft_at
     TRY(pdmodel_array(r, from->n_floats, sizeof *floats, &floats));
     for (size_t i = 0; i < from->n_floats; i++) floats[i] = (double)from->floats[i];
     to->u.floats = floats;
-    to->count = from->n_floats;
+    to->count = (uint32_t)from->n_floats;
     return NULL;
 }
 
@@ -95,7 +95,7 @@ static weft_status read_doubles(pdmodel_reader *r, const attr_desc *from, weft_a
     TRY(pdmodel_array(r, from->n_float64s, sizeof *floats, &floats));
     if (from->n_float64s) memcpy(floats, from->float64s, from->n_float64s * sizeof *floats);
     to->u.floats = floats;
-    to->count = from->n_float64s;
+    to->count = (uint32_t)from->n_float64s;
     return NULL;
 }
 
@@ -104,16 +104,16 @@ static weft_status read_bools(pdmodel_reader *r, const attr_desc *from, weft_att
     TRY(pdmodel_array(r, from->n_bools, sizeof *bools, &bools));
     for (size_t i = 0; i < from->n_bools; i++) bools[i] = from->bools[i] != 0;
     to->u.bools = bools;
-    to->count = from->n_bools;
+    to->count = (uint32_t)from->n_bools;
     return NULL;
 }
 
 static weft_status read_strings(pdmodel_reader *r, const ProtobufCBinaryData *from, size_t count, weft_attr *to) {
-    text *strings;
+    const name **strings;
     TRY(pdmodel_array(r, count, sizeof *strings, &strings));
-    for (size_t i = 0; i < count; i++) TRY(pdmodel_shared_text(r, from[i], &strings[i]));
+    for (size_t i = 0; i < count; i++) TRY(pdmodel_string(r, from[i], &strings[i]));
     to->u.strings = strings;
-    to->count = count;
+    to->count = (uint32_t)count;
     return NULL;
 }
 
@@ -122,7 +122,7 @@ static weft_status read_scalars(pdmodel_reader *r, const attr_desc *from, weft_a
     TRY(pdmodel_array(r, from->n_scalars, sizeof *scalars, &scalars));
     for (size_t i = 0; i < from->n_scalars; i++) scalars[i] = read_scalar(from->scalars[i]);
     to->u.scalars = scalars;
-    to->count = from->n_scalars;
+    to->count = (uint32_t)from->n_scalars;
     return NULL;
 }
 
@@ -137,8 +137,8 @@ static weft_status read_attr(pdmodel_reader *r, const attr_desc *from, weft_attr
     case ATTR_FLOAT: to->u.f = (double)from->f; break;
     case ATTR_FLOAT64: to->u.f = from->float64; break;
     case ATTR_BOOLEAN: to->u.b = from->b; break;
-    case ATTR_STRING: return pdmodel_shared_text(r, from->s, &to->u.s);
-    case ATTR_VAR: return pdmodel_shared_text(r, from->var_name, &to->u.s);
+    case ATTR_STRING: return pdmodel_attr_text(r, from->s, to);
+    case ATTR_VAR: return pdmodel_attr_text(r, from->var_name, to);
     case ATTR_INTS: return read_int32s(r, from->ints, from->n_ints, to);
     case ATTR_BLOCKS: return read_int32s(r, from->blocks_idx, from->n_blocks_idx, to);
     case ATTR_LONGS: return read_longs(r, from, to);

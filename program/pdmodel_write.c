@@ -43,7 +43,7 @@ static void put_value(buffer *out, const weft_attr *a) {
     switch (a->type) {
     case ATTR_INT: wire_put_integer(out, 3, (int32_t)a->u.i); break;
     case ATTR_FLOAT: put_float(out, 4, (float)a->u.f); break;
-    case ATTR_STRING: put_text(out, 5, a->u.s); break;
+    case ATTR_STRING: put_text(out, 5, attr_text(a)); break;
     case ATTR_INTS:
         for (size_t i = 0; i < n; i++) wire_put_integer(out, 6, (int32_t)a->u.ints[i]);
         break;
@@ -51,7 +51,7 @@ static void put_value(buffer *out, const weft_attr *a) {
         for (size_t i = 0; i < n; i++) put_float(out, 7, (float)a->u.floats[i]);
         break;
     case ATTR_STRINGS:
-        for (size_t i = 0; i < n; i++) put_text(out, 8, a->u.strings[i]);
+        for (size_t i = 0; i < n; i++) put_text(out, 8, text_of_name(a->u.strings[i]));
         break;
     case ATTR_BOOLEAN: wire_put_integer(out, 10, a->u.b); break;
     case ATTR_BOOLEANS:
@@ -68,9 +68,9 @@ static void put_value(buffer *out, const weft_attr *a) {
     case ATTR_FLOAT64S:
         for (size_t i = 0; i < n; i++) put_double(out, 16, a->u.floats[i]);
         break;
-    case ATTR_VAR: put_text(out, 17, a->u.s); break;
+    case ATTR_VAR: put_text(out, 17, attr_text(a)); break;
     case ATTR_VARS:
-        for (size_t i = 0; i < n; i++) put_text(out, 18, a->u.strings[i]);
+        for (size_t i = 0; i < n; i++) put_text(out, 18, text_of_name(a->u.strings[i]));
         break;
     case ATTR_FLOAT64: put_double(out, 19, a->u.f); break;
     case ATTR_SCALAR: put_scalar(out, 20, a->u.scalar); break;
@@ -179,7 +179,7 @@ static void put_var_attr(buffer *out, const weft_attr *a) {
     wire_put_bytes(out, ATTR_NAME, a->name->bytes, a->name->nbytes);
     wire_put_integer(out, ATTR_TYPE, a->type);
     if (a->type == ATTR_INT) wire_put_integer(out, 3, (int32_t)a->u.i);
-    if (a->type == ATTR_STRING) put_text(out, 4, a->u.s);
+    if (a->type == ATTR_STRING) put_text(out, 4, attr_text(a));
     for (size_t i = 0; a->type == ATTR_INTS && i < a->count; i++) wire_put_integer(out, 5, (int32_t)a->u.ints[i]);
     wire_end(out, start);
 }

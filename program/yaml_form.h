@@ -28,7 +28,7 @@ bool yaml_is_long_key(const name *n);
 void yaml_put_attrs(yaml_writer *w, const weft_attr *attrs, size_t count);
 /* Whether the attr is printed as an index into the list of call stacks. */
 bool yaml_is_callstack(const weft_attr *a);
-void yaml_put_texts(buffer *out, const text *strings, size_t count);
+void yaml_put_strings(buffer *out, const name *const *strings, size_t count);
 /* Starts a list of names in which yaml_seen tells repetitions. */
 void yaml_new_list(yaml_writer *w);
 bool yaml_seen(yaml_writer *w, const name *n);
@@ -60,8 +60,8 @@ typedef struct callstack_use {
 } callstack_use;
 
 typedef struct callstack {
-    const text *lines;
-    size_t count;
+    const name *const *lines;
+    uint32_t count;
 } callstack;
 
 typedef struct yaml_reader {
@@ -96,8 +96,8 @@ WEFT_MUST_USE weft_status yaml_get_name(yaml_reader *r, const yaml_node *node, c
 /* Bytes in the program's arena. */
 WEFT_MUST_USE weft_status yaml_get_text(yaml_reader *r, const yaml_node *node, text *out);
 WEFT_MUST_USE weft_status yaml_get_string(yaml_reader *r, const yaml_node *node, const char **out);
-WEFT_MUST_USE weft_status yaml_get_texts(yaml_reader *r, const yaml_node *node, const char *what, const text **out,
-                                         size_t *out_count);
+WEFT_MUST_USE weft_status yaml_get_strings(yaml_reader *r, const yaml_node *node, const char *what,
+                                           const name *const **out, uint32_t *out_count);
 /* Memory in the program's arena, charged to the budget. */
 WEFT_MUST_USE weft_status yaml_array(yaml_reader *r, size_t count, size_t size, void *out_array);
 

@@ -167,7 +167,7 @@ static weft_status get_callstacks(yaml_reader *r) {
         TRY(form_charge(r->program, r->budget, r->item.total_nbytes));
         TRY(grow(&r->program->arena, &r->callstacks, &capacity, r->ncallstacks + 1, sizeof *r->callstacks));
         callstack *c = &r->callstacks[r->ncallstacks];
-        TRY(yaml_get_texts(r, node, "call stack", &c->lines, &c->count));
+        TRY(yaml_get_strings(r, node, "call stack", &c->lines, &c->count));
         r->ncallstacks++;
     }
 }

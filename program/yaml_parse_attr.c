@@ -152,7 +152,7 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
     uint8_t *bools;
     scalar *scalars;
     bool b;
-    a->count = n;
+    a->count = (uint32_t)n;
     switch (a->type) {
     case ATTR_INTS:
     case ATTR_BLOCKS:
@@ -160,7 +160,7 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
         for (size_t i = 0; i < n; i++) TRY(get_int32(r, list->items[i], &ints[i]));
         a->u.ints = ints;
         return NULL;
-    case ATTR_LONGS: return yaml_get_ints(r, list, yaml_type_tag(a->type), &a->u.ints, &a->count);
+    case ATTR_LONGS: return yaml_get_ints(r, list, yaml_type_tag(a->type), &a->u.ints, &n);
     case ATTR_FLOATS:
     case ATTR_FLOAT64S:
         TRY(yaml_array(r, n, sizeof *floats, &floats));
@@ -182,13 +182,20 @@ static weft_status get_list(yaml_reader *r, const yaml_node *list, weft_attr *a)
         for (size_t i = 0; i < n; i++) TRY(get_scalar(r, list->items[i], &scalars[i]));
         a->u.scalars = scalars;
         return NULL;
-    default: return yaml_get_texts(r, list, yaml_type_tag(a->type), &a->u.strings, &a->count);
+    default: return yaml_get_strings(r, list, yaml_type_tag(a->type), &a->u.strings, &a->count);
     }
 }
 
 /* A value that needs a tag of its own stands in a list of one. */
 static const yaml_node *only_item(const yaml_node *node) {
     return node->kind == NODE_SEQUENCE && node->count == 1 ? node->items[0] : node;
+}
+
+static weft_status get_text(yaml_reader *r, const yaml_node *node, weft_attr *a) {
+    text value;
+    TRY(yaml_get_text(r, node, &value));
+    attr_set_text(a, value);
+    return NULL;
 }
 
 static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a) {
@@ -202,8 +209,8 @@ static weft_status get_value(yaml_reader *r, const yaml_node *node, weft_attr *a
     case ATTR_BOOLEAN: return yaml_get_bool(r, &bare, "!bool", &a->u.b);
     case ATTR_FLOAT: return get_float(r, &bare, &a->u.f);
     case ATTR_FLOAT64: return get_double(r, only_item(&bare), &a->u.f);
-    case ATTR_STRING: return yaml_get_text(r, &bare, &a->u.s);
-    case ATTR_VAR: return yaml_get_text(r, only_item(&bare), &a->u.s);
+    case ATTR_STRING: return get_text(r, &bare, a);
+    case ATTR_VAR: return get_text(r, only_item(&bare), a);
     case ATTR_SCALAR:
         TRY(yaml_array(r, 1, sizeof *one, &one));
         a->u.scalar = one;
@@ -226,9 +233,9 @@ static weft_status expand_role(yaml_reader *r, const yaml_node *node, weft_attr 
                   ".role: expected forward, backward, optimize, loss, loss_backward, lr_sched, "
                   "optimize_lr_sched, rpc, dist or not_specified");
     TRY(named(r, "op_device", ATTR_STRING, &attrs[0]));
-    attrs[0].u.s = (text){"", 0};
+    attr_set_text(&attrs[0], (text){"", 0});
     TRY(named(r, "op_namescope", ATTR_STRING, &attrs[1]));
-    attrs[1].u.s = (text){"/", 1};
+    attr_set_text(&attrs[1], (text){"/", 1});
     TRY(named(r, "op_role", ATTR_INT, &attrs[2]));
     attrs[2].u.i = role;
     return named(r, "op_role_var", ATTR_STRINGS, &attrs[3]);

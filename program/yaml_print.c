@@ -15,15 +15,15 @@ typedef struct callstack_list {
 } callstack_list;
 
 static uint32_t hash_stack(const weft_attr *a) {
-    uint32_t h = (uint32_t)a->count;
-    for (size_t i = 0; i < a->count; i++) h = h * 31 + base_hash(a->u.strings[i].bytes, a->u.strings[i].nbytes);
+    uint32_t h = a->count;
+    for (size_t i = 0; i < a->count; i++) h = h * 31 + base_hash(a->u.strings[i]->bytes, a->u.strings[i]->nbytes);
     return h;
 }
 
 static bool same_stack(const weft_attr *a, const weft_attr *b) {
     if (a->count != b->count) return false;
     for (size_t i = 0; i < a->count; i++) {
-        const text *x = &a->u.strings[i], *y = &b->u.strings[i];
+        const name *x = a->u.strings[i], *y = b->u.strings[i];
         if (x->nbytes != y->nbytes || (x->nbytes && memcmp(x->bytes, y->bytes, x->nbytes) != 0)) return false;
     }
     return true;
@@ -201,7 +201,7 @@ static weft_status put_program(yaml_writer *w) {
     if (list.count) buffer_text(w->out, "callstacks:\n");
     for (size_t i = 0; i < list.count; i++) {
         buffer_text(w->out, "- ");
-        yaml_put_texts(w->out, list.stacks[i]->u.strings, list.stacks[i]->count);
+        yaml_put_strings(w->out, list.stacks[i]->u.strings, list.stacks[i]->count);
         buffer_text(w->out, "\n");
     }
     return buffer_status(w->out);

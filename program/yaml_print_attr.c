@@ -79,7 +79,9 @@ static void put_var_name(buffer *out, text value) {
     yaml_put_string(out, value.bytes, value.nbytes);
     if (!has_tag(out, start) || out->failed) return;
     out->nbytes = start;
-    yaml_put_texts(out, &value, 1);
+    buffer_text(out, "[");
+    yaml_put_string(out, value.bytes, value.nbytes);
+    buffer_text(out, "]");
 }
 
 static void put_scalar(buffer *out, const scalar *s) {
@@ -108,11 +110,11 @@ static void put_tagged_scalar(buffer *out, const scalar *s) {
     buffer_text(out, "}");
 }
 
-void yaml_put_texts(buffer *out, const text *strings, size_t count) {
+void yaml_put_strings(buffer *out, const name *const *strings, size_t count) {
     buffer_text(out, "[");
     for (size_t i = 0; i < count; i++) {
         buffer_text(out, i ? ", " : "");
-        yaml_put_string(out, strings[i].bytes, strings[i].nbytes);
+        yaml_put_string(out, strings[i]->bytes, strings[i]->nbytes);
     }
     buffer_text(out, "]");
 }
@@ -126,7 +128,7 @@ static bool spells_its_type(const weft_attr *a) {
 static void put_list(buffer *out, const weft_attr *a) {
     if (!spells_its_type(a)) buffer_format(out, "%s ", yaml_type_tag(a->type));
     if (a->type == ATTR_STRINGS || a->type == ATTR_VARS) {
-        yaml_put_texts(out, a->u.strings, a->count);
+        yaml_put_strings(out, a->u.strings, a->count);
         return;
     }
     buffer_text(out, "[");
@@ -151,8 +153,8 @@ static void put_value(buffer *out, const weft_attr *a) {
     case ATTR_BOOLEAN: buffer_text(out, a->u.b ? "true" : "false"); break;
     case ATTR_FLOAT: put_float(out, a->u.f); break;
     case ATTR_FLOAT64: put_tagged_double(out, a->u.f); break;
-    case ATTR_STRING: yaml_put_string(out, a->u.s.bytes, a->u.s.nbytes); break;
-    case ATTR_VAR: put_var_name(out, a->u.s); break;
+    case ATTR_STRING: yaml_put_string(out, attr_text(a).bytes, a->count); break;
+    case ATTR_VAR: put_var_name(out, attr_text(a)); break;
     case ATTR_SCALAR: put_tagged_scalar(out, a->u.scalar); break;
     default: put_list(out, a); break;
     }
@@ -226,8 +228,8 @@ bool yaml_is_callstack(const weft_attr *a) {
 }
 
 static bool is_string(const weft_attr *a, const char *attr_name, const char *value) {
-    return a->type == ATTR_STRING && name_is(a->name, attr_name) && a->u.s.nbytes == strlen(value) &&
-           memcmp(a->u.s.bytes, value, a->u.s.nbytes) == 0;
+    return a->type == ATTR_STRING && name_is(a->name, attr_name) && a->count == strlen(value) &&
+           memcmp(attr_text(a).bytes, value, a->count) == 0;
 }
 
 /* The four attrs that `.role` stands for. */

@@ -108,13 +108,21 @@ weft_status yaml_get_string(yaml_reader *r, const yaml_node *node, const char **
     return NULL;
 }
 
-weft_status yaml_get_texts(yaml_reader *r, const yaml_node *node, const char *what, const text **out,
-                           size_t *out_count) {
-    text *strings;
+static weft_status get_string(yaml_reader *r, const yaml_node *node, const name **out) {
+    const char *bytes;
+    size_t nbytes;
+    TRY(yaml_as_bytes(r->context, node, r->place, &r->item, &bytes, &nbytes));
+    TRY(form_charge(r->program, r->budget, nbytes));
+    return (*out = name_create(&r->program->arena, bytes, nbytes)) ? NULL : base_out_of_memory();
+}
+
+weft_status yaml_get_strings(yaml_reader *r, const yaml_node *node, const char *what, const name *const **out,
+                             uint32_t *out_count) {
+    const name **strings;
     if (node->kind != NODE_SEQUENCE) YAML_FAIL(r, node, "%s: expected a list, found %s", what, kind_word(node));
     TRY(yaml_array(r, node->count, sizeof *strings, &strings));
-    for (size_t i = 0; i < node->count; i++) TRY(yaml_get_text(r, node->items[i], &strings[i]));
+    for (size_t i = 0; i < node->count; i++) TRY(get_string(r, node->items[i], &strings[i]));
     *out = strings;
-    *out_count = node->count;
+    *out_count = (uint32_t)node->count;
     return NULL;
 }

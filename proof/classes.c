@@ -13,7 +13,7 @@ static void mix_attr(mixture *d, const weft_attr *a) {
     case ATTR_FLOAT:
     case ATTR_FLOAT64: mix_bytes(d, &a->u.f, sizeof a->u.f); return;
     case ATTR_STRING:
-    case ATTR_VAR: mix_bytes(d, a->u.s.bytes, a->u.s.nbytes); return;
+    case ATTR_VAR: mix_bytes(d, attr_text(a).bytes, a->count); return;
     case ATTR_INTS:
     case ATTR_LONGS:
     case ATTR_BLOCKS: mix_bytes(d, a->u.ints, a->count * sizeof *a->u.ints); return;
@@ -23,7 +23,7 @@ static void mix_attr(mixture *d, const weft_attr *a) {
     case ATTR_BOOLEANS: mix_bytes(d, a->u.bools, a->count); return;
     case ATTR_STRINGS:
     case ATTR_VARS:
-        for (size_t i = 0; i < a->count; i++) mix_bytes(d, a->u.strings[i].bytes, a->u.strings[i].nbytes);
+        for (size_t i = 0; i < a->count; i++) mix_bytes(d, a->u.strings[i]->bytes, a->u.strings[i]->nbytes);
         return;
     case ATTR_INT:
     case ATTR_LONG:

@@ -51,7 +51,7 @@ static const char *model_line(weft_findings *f, const weft_op *op) {
     const weft_attr *stack = op ? op_find_attr(op, "op_callstack") : NULL;
     if (!stack || stack->type != ATTR_STRINGS) return "";
     for (size_t i = stack->count; i-- > 0;) {
-        const char *frame = stack->u.strings[i].bytes, *file = strstr(frame, "File \""), *end, *line;
+        const char *frame = stack->u.strings[i]->bytes, *file = strstr(frame, "File \""), *end, *line;
         if (!file || strstr(frame, "site-packages") || strstr(frame, "/paddle/")) continue;
         file += strlen("File \"");
         if (!(end = strchr(file, '"')) || !(line = strstr(end, "line "))) continue;

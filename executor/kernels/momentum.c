@@ -133,7 +133,7 @@ static weft_status prepare_merged(kernel_prepare *p) {
     s->count = n;
     TRY(check_lists(p, n));
     for (uint32_t k = 0; k < n; k++) {
-        bool l2 = k < nmethods && k < ncoefficients && strcmp(methods->u.strings[k].bytes, "l2_decay") == 0;
+        bool l2 = k < nmethods && k < ncoefficients && strcmp(methods->u.strings[k]->bytes, "l2_decay") == 0;
         s->rules[k] = (momentum_rule){.mu = attr_float(p->op, "mu", 0.9),
                                       .nesterov = attr_bool(p->op, "use_nesterov", false),
                                       .decay = l2 ? coefficients[k] : 0};

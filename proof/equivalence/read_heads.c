@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-static void put_texts(buffer *b, const text *items, size_t count) {
-    for (size_t i = 0; i < count; i++) head_put_text(b, items[i].bytes, items[i].nbytes);
+static void put_strings(buffer *b, const name *const *items, size_t count) {
+    for (size_t i = 0; i < count; i++) head_put_text(b, items[i]->bytes, items[i]->nbytes);
 }
 
 static void put_double(buffer *b, double d) {
@@ -32,7 +32,7 @@ static void put_attr(buffer *b, const weft_attr *a) {
     case ATTR_FLOAT:
     case ATTR_FLOAT64: buffer_text(b, "f"), put_double(b, a->u.f); break;
     case ATTR_STRING:
-    case ATTR_VAR: buffer_text(b, "s"), head_put_text(b, a->u.s.bytes, a->u.s.nbytes); break;
+    case ATTR_VAR: buffer_text(b, "s"), head_put_text(b, attr_text(a).bytes, a->count); break;
     case ATTR_INTS:
     case ATTR_LONGS:
     case ATTR_BLOCKS:
@@ -51,7 +51,7 @@ static void put_attr(buffer *b, const weft_attr *a) {
     case ATTR_STRINGS:
     case ATTR_VARS:
         buffer_text(b, "S"), head_put_int(b, (int64_t)a->count);
-        put_texts(b, a->u.strings, a->count);
+        put_strings(b, a->u.strings, a->count);
         break;
     case ATTR_SCALAR: buffer_text(b, "c"), put_scalars(b, a->u.scalar, 1); break;
     case ATTR_SCALARS:
@@ -69,8 +69,8 @@ static bool is_default(const weft_attr *a, const weft_attr *otherwise) {
     case ATTR_FLOAT64: return (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) && a->u.f == otherwise->u.f;
     case ATTR_BOOLEAN: return a->type == ATTR_BOOLEAN && a->u.b == otherwise->u.b;
     case ATTR_STRING:
-        return a->type == ATTR_STRING && a->u.s.nbytes == otherwise->u.s.nbytes &&
-               memcmp(a->u.s.bytes, otherwise->u.s.bytes, a->u.s.nbytes) == 0;
+        return a->type == ATTR_STRING && a->count == otherwise->count &&
+               memcmp(attr_text(a).bytes, attr_text(otherwise).bytes, a->count) == 0;
     default: return a->count == 0 && otherwise->count == 0;
     }
 }

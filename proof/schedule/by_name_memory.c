@@ -84,7 +84,7 @@ static weft_status find_exempt(release *r) {
         const weft_attr *names = op ? op_find_attr(op, "skip_eager_deletion_vars") : NULL;
         bool runs = body && body->type == ATTR_BLOCK && body->u.i == r->z->block->idx;
         for (size_t k = 0; runs && names && names->type == ATTR_STRINGS && k < names->count; k++) {
-            const weft_var *v = block_find_text(r->z->block, names->u.strings[k].bytes, names->u.strings[k].nbytes);
+            const weft_var *v = block_find_text(r->z->block, names->u.strings[k]->bytes, names->u.strings[k]->nbytes);
             if (v && v->block == r->z->block) r->exempt[v->id] = true;
         }
     }

@@ -54,11 +54,11 @@ static void add_args(weft_op *op, bool output, char *slot_text) {
 static void set_strings(weft_op *op, const char *key, char *value) {
     weft_attr *attr = NULL;
     must(op_set_attr(op, key, &attr));
-    text *strings = arena_array(&op->program->arena, 16, sizeof *strings);
+    const name **strings = arena_array(&op->program->arena, 16, sizeof *strings);
     attr->type = ATTR_STRINGS;
     char *keep = NULL;
     for (char *s = strtok_r(value, ",", &keep); s; s = strtok_r(NULL, ",", &keep))
-        strings[attr->count++] = (text){arena_string(&op->program->arena, s, strlen(s)), strlen(s)};
+        strings[attr->count++] = name_create(&op->program->arena, s, strlen(s));
     attr->u.strings = strings;
 }
 

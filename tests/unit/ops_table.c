@@ -133,7 +133,7 @@ Test(ops_table, reads_slots_and_attrs) {
     cr_expect_eq(s.outputs[2].in_place_of, -1);
     cr_expect_eq(s.attrs[0].otherwise.u.i, -1);
     cr_expect_eq(s.attrs[1].otherwise.u.f, (double)0.1f);
-    cr_expect_str_eq(s.attrs[2].otherwise.u.s.bytes, "x, y");
+    cr_expect_str_eq(s.attrs[2].otherwise.u.s, "x, y");
     cr_expect_eq(s.attrs[3].otherwise.count, 2);
     cr_expect_eq(s.attrs[3].otherwise.u.ints[1], -2);
     cr_expect(s.attrs[4].otherwise.u.b);

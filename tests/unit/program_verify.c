@@ -93,7 +93,7 @@ static void attr_twice_alike(void) { /* as recorded programs have it */
     attr("op_role", ATTR_INT)->u.i = 0;
 }
 static void role_of_wrong_type(void) {
-    attr("op_role_var", ATTR_STRING)->u.s = (text){"x", 1};
+    attr_set_text(attr("op_role_var", ATTR_STRING), (text){"x", 1});
 }
 static void negative_ring(void) {
     attr("ring_id", ATTR_INT)->u.i = -1;

@@ -85,14 +85,14 @@ static const value_row value_rows[] = {
     {"!double 3", "!double 3.0", ATTR_FLOAT64, 0},
     {"!double [!bits 0xFFF8000000000001]", NULL, ATTR_FLOAT64, 0},
     {"true", NULL, ATTR_BOOLEAN, 0},
-    {"relu", NULL, ATTR_STRING, 0},
+    {"relu", NULL, ATTR_STRING, 4},
     {"\"\"", NULL, ATTR_STRING, 0},
-    {"\"3\"", NULL, ATTR_STRING, 0},
-    {"\"true\"", NULL, ATTR_STRING, 0},
-    {"!string 3", "\"3\"", ATTR_STRING, 0},
-    {"!bytes \"\\xFF\\x00\"", NULL, ATTR_STRING, 0},
-    {"!var x", NULL, ATTR_VAR, 0},
-    {"!var [!bytes \"\\xFF\"]", NULL, ATTR_VAR, 0},
+    {"\"3\"", NULL, ATTR_STRING, 1},
+    {"\"true\"", NULL, ATTR_STRING, 4},
+    {"!string 3", "\"3\"", ATTR_STRING, 1},
+    {"!bytes \"\\xFF\\x00\"", NULL, ATTR_STRING, 2},
+    {"!var x", NULL, ATTR_VAR, 1},
+    {"!var [!bytes \"\\xFF\"]", NULL, ATTR_VAR, 1},
     {"[]", NULL, ATTR_INTS, 0},
     {"[1, -2]", NULL, ATTR_INTS, 2},
     {"!longs [1, 9223372036854775807]", NULL, ATTR_LONGS, 2},
@@ -279,7 +279,7 @@ Test(program_yaml, long_and_hostile_names_survive) {
         cr_assert_null(op_append_arg(op, false, s, v));
         cr_assert_null(op_append_attr(op, n, &a));
         a->type = ATTR_STRING;
-        a->u.s = (text){names[i].bytes, names[i].nbytes};
+        attr_set_text(a, (text){names[i].bytes, names[i].nbytes});
         weft_block_insert_before(p->blocks[0], NULL, op);
         size_t nbytes;
         char *printed = print(p, &nbytes);
