@@ -24,7 +24,14 @@ size_t weft_block_nvars(const weft_block *block) {
 }
 
 weft_var *weft_block_var_at(const weft_block *block, size_t index) {
-    return index < block->nvars ? block->vars[index] : NULL;
+    if (index >= block->nvars) return NULL;
+    size_t low = 0, high = block->nruns; /* the run is one of these; most blocks have one */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        *(block->runs[middle].before <= index ? &low : &high) = middle;
+    }
+    const var_run *run = &block->runs[low];
+    return program_var(block->program, run->first + (index - run->before));
 }
 
 weft_var *weft_block_find_var(const weft_block *block, const char *name_text) {
@@ -150,23 +157,31 @@ static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
     return NULL;
 }
 
-weft_status block_reserve_vars(weft_block *b, size_t count) {
-    weft_program *p = b->program;
-    size_t names = p->names.count + count;
-    TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + count, sizeof *b->vars));
-    return interner_reserve(&p->names, names) ? NULL : base_out_of_memory();
+static weft_status reserve_run(weft_block *b) {
+    size_t capacity = b->run_capacity;
+    TRY(grow(&b->program->arena, &b->runs, &capacity, (size_t)b->nruns + 1, sizeof *b->runs));
+    b->run_capacity = (uint32_t)capacity;
+    return NULL;
+}
+
+/* The var is the block's next. */
+static void append_to_runs(weft_block *b, const weft_var *v) {
+    const var_run *last = b->nruns ? &b->runs[b->nruns - 1] : NULL;
+    if (!last || last->first + (b->nvars - last->before) != v->id)
+        b->runs[b->nruns++] = (var_run){v->id, (uint32_t)b->nvars};
+    b->nvars++;
 }
 
 /* A second var of the same name in one block is kept for the verifier to report; lookups find the first. */
 weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     weft_program *p = b->program;
-    TRY(grow(&p->arena, &b->vars, &b->var_capacity, b->nvars + 1, sizeof *b->vars));
+    TRY(reserve_run(b));
     weft_var *first = program_declared(p, n), *v;
     bool is_shared = first && !block_find_own(b, n);
     if (is_shared) TRY(table_reserve(p, &b->shared));
     TRY(new_var(p, n, &v));
     v->block = b;
-    b->vars[b->nvars++] = v;
+    append_to_runs(b, v);
     if (!first) name_set_value(n, v->id + 1);
     if (is_shared) {
         first->shares_name = true;

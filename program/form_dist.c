@@ -49,8 +49,10 @@ weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out) {
     if (!vars) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks; i++) {
         const weft_block *b = p->blocks[i];
-        for (size_t k = 0; k < b->nvars; k++)
-            if (!vars[b->vars[k]->name->id]) vars[b->vars[k]->name->id] = b->vars[k];
+        for (size_t k = 0; k < b->nvars; k++) {
+            weft_var *v = weft_block_var_at(b, k), **place = &vars[v->name->id];
+            if (!*place) *place = v;
+        }
     }
     *out = vars;
     return NULL;

@@ -187,12 +187,18 @@ typedef struct var_table {
     size_t count, capacity;
 } var_table;
 
+/* Vars of a block that were made one after another: their ids begin at `first`, and `before` vars stand before them. */
+typedef struct var_run {
+    uint32_t first, before;
+} var_run;
+
 struct weft_block {
     weft_program *program;
     int32_t idx, parent_idx, forward_block_idx;
     bool has_forward_block_idx;
-    weft_var **vars; /* declared here, in file order */
-    size_t nvars, var_capacity;
+    var_run *runs; /* of the vars declared here, in file order: weft_block_var_at */
+    uint32_t nruns, run_capacity;
+    size_t nvars;
     weft_op *first, *last;
     size_t nops;
     var_table shared; /* those whose name an earlier block declares too */
@@ -253,8 +259,6 @@ WEFT_MUST_USE weft_status program_name_hashed(weft_program *p, const char *bytes
                                               const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
-/* Room for so many more vars, which will have names of their own. */
-WEFT_MUST_USE weft_status block_reserve_vars(weft_block *b, size_t count);
 /* Finds by block, forward block, parents; NULL if undeclared. */
 weft_var *block_find(const weft_block *b, const name *n);
 /* The same for the bytes of a name, which need not be interned. */

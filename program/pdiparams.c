@@ -115,8 +115,10 @@ static weft_status sorted_persistables(const weft_program *program, const weft_a
     weft_var **vars = base_alloc(allocator, block->nvars * sizeof(weft_var *));
     if (!vars) return base_out_of_memory();
     size_t n = 0;
-    for (size_t i = 0; i < block->nvars; i++)
-        if (block->vars[i]->persistable && block->vars[i]->kind == WEFT_DENSE_TENSOR) vars[n++] = block->vars[i];
+    for (size_t i = 0; i < block->nvars; i++) {
+        weft_var *v = weft_block_var_at(block, i);
+        if (v->persistable && v->kind == WEFT_DENSE_TENSOR) vars[n++] = v;
+    }
     qsort(vars, n, sizeof(weft_var *), by_name);
     *out = vars;
     *out_count = n;

@@ -253,20 +253,22 @@ static weft_status read_block_field(pdmodel_reader *r, weft_block *b, const wire
     }
 }
 
-/* Makes room for the vars that stand before the block's ops, where Paddle writes all of them, and for some more. */
-static weft_status reserve_vars(pdmodel_reader *r, weft_block *b, wire_cursor c) {
-    enum { ROOM_NBYTES = 2 * sizeof(void *) + 4 * sizeof(interner_entry) / 3 }; /* of a var: its places in arrays */
+/* Makes room for the names of vars that stand before the block's ops, where Paddle writes all of them, and for some
+ * more. */
+static weft_status reserve_vars(pdmodel_reader *r, wire_cursor c) {
+    const size_t room_nbytes = 2 * sizeof(interner_entry); /* of a name */
     size_t count = 0;
     wire_field f;
     while (wire_take(&c, &f) && f.number != BLOCK_OPS) count += f.number == BLOCK_VARS;
     count += count / 16;
-    TRY(form_charge(r->program, r->budget, count * ROOM_NBYTES)); /* fewer than there are bytes in the file */
-    return block_reserve_vars(b, count);
+    TRY(form_charge(r->program, r->budget, count * room_nbytes)); /* fewer than there are bytes in the file */
+    interner *names = &r->program->names;
+    return interner_reserve(names, names->count + count) ? NULL : base_out_of_memory();
 }
 
 static weft_status read_block_head(pdmodel_reader *r, weft_block *b, wire_cursor c) {
     block_head head = {0};
-    TRY(reserve_vars(r, b, c));
+    TRY(reserve_vars(r, c));
     pdmodel_ahead_init(&r->ahead, &c, true);
     buffer_init(&head.unknown, r->allocator);
     weft_status status = NULL;

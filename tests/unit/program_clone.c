@@ -130,7 +130,7 @@ Test(program_clone, a_clone_is_equal_and_stays_when_the_source_goes) {
     weft_program_destroy(copy);
     cr_assert(weft_program_equal(program, third));
     copy = third;
-    cr_assert_eq(copy->blocks[0]->vars[0]->nuses, 2);
+    cr_assert_eq(weft_block_var_at(copy->blocks[0], 0)->nuses, 2);
     cr_assert_eq(slot_var(copy->blocks[1]->first, op_slot(copy->blocks[1]->first, false, 0), 1)->block, NULL);
 }
 
@@ -141,7 +141,7 @@ typedef struct change {
 } change;
 
 #define FIRST_OP(p) ((p)->blocks[0]->first)
-#define FIRST_VAR(p) ((p)->blocks[0]->vars[0])
+#define FIRST_VAR(p) (weft_block_var_at((p)->blocks[0], 0))
 static void change_version(weft_program *p) {
     p->version++;
 }
@@ -182,7 +182,7 @@ static void change_block(weft_program *p) {
     p->blocks[1]->parent_idx = -1;
 }
 static void change_uses(weft_program *p) {
-    weft_op_rename_output(FIRST_OP(p), FIRST_VAR(p), p->blocks[1]->vars[0]);
+    weft_op_rename_output(FIRST_OP(p), FIRST_VAR(p), weft_block_var_at(p->blocks[1], 0));
 }
 static void remove_op(weft_program *p) {
     weft_op_remove(p->blocks[1]->first);

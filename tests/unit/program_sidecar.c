@@ -96,7 +96,7 @@ ParameterizedTest(size_t *index, program_sidecar, is_found_by_name) {
     cr_assert_null(status, "%s", weft_status_message(status));
     cr_expect_eq(q->has_dist, row->found);
     cr_expect_eq(q->rank, row->found ? 3 : -1);
-    cr_expect_eq(q->blocks[0]->vars[0]->dist_is_null, row->found);
+    cr_expect_eq(weft_block_var_at(q->blocks[0], 0)->dist_is_null, row->found);
     cr_expect_eq(q->blocks[0]->first->dist != NULL, row->with_ops);
     weft_program_destroy(p);
     weft_program_destroy(q);
@@ -203,7 +203,7 @@ Test(program_sidecar, everything_survives) {
     cr_expect_str_eq(relu->dist->execution_stream, "gradient_sync");
     cr_expect_eq(relu->dist->nevents_to_wait, 2);
     cr_expect_eq(op_dist_rest_of(relu->dist)->outputs[0].placement->partial_axes, 1);
-    cr_expect_eq(p->blocks[0]->vars[0]->dist->partial_reduce[0], WEFT_REDUCE_MAX);
+    cr_expect_eq(weft_block_var_at(p->blocks[0], 0)->dist->partial_reduce[0], WEFT_REDUCE_MAX);
     weft_bytes_free(context, json, nbytes);
     weft_program_destroy(p);
     weft_program_destroy(q);
@@ -218,7 +218,7 @@ Test(program_sidecar, what_the_program_lacks_is_passed_over) {
     cr_expect_not_null(p->blocks[0]->first->dist);
     cr_expect_not_null(p->blocks[0]->last->dist);
     cr_expect_null(p->blocks[1]->first->dist);
-    cr_expect_eq(p->blocks[0]->vars[0]->dist->ndim, 1, "a rank that differs is the verifier's to tell");
+    cr_expect_eq(weft_block_var_at(p->blocks[0], 0)->dist->ndim, 1, "a rank that differs is the verifier's to tell");
     weft_program_destroy(p);
 }
 

@@ -45,6 +45,24 @@ Test(program_vars, search_is_breadth_first_through_forward_block_and_parent) {
     cr_assert_null(weft_block_find_var(b, "nobody"));
 }
 
+Test(program_vars, blocks_that_get_vars_in_turn_list_their_own_in_order) {
+    enum { NBLOCKS = 3, NVARS = 60 };
+    weft_block *blocks[NBLOCKS] = {program->blocks[0], new_block(0, -1), new_block(0, -1)};
+    weft_var *made[NBLOCKS][NVARS];
+    size_t count[NBLOCKS] = {0};
+    for (int i = 0; i < NVARS; i++) {
+        char n[16];
+        size_t b = i % 7 < 4 ? 0 : i % 7 < 5 ? 1 : 2; /* runs of four, one and two */
+        snprintf(n, sizeof n, "v%d", i);
+        made[b][count[b]++] = new_var(blocks[b], n);
+    }
+    for (size_t b = 0; b < NBLOCKS; b++) {
+        cr_expect_eq(weft_block_nvars(blocks[b]), count[b]);
+        for (size_t i = 0; i < count[b]; i++) cr_expect_eq(weft_block_var_at(blocks[b], i), made[b][i]);
+        cr_expect_null(weft_block_var_at(blocks[b], count[b]));
+    }
+}
+
 Test(program_vars, cycles_of_blocks_end) {
     weft_block *a = new_block(2, 1), *b = new_block(1, 2);
     weft_var *v = new_var(a, "v");

@@ -239,9 +239,9 @@ Test(program_yaml, a_short_program_is_enough) {
     cr_expect_eq(p->blocks[0]->parent_idx, -1);
     cr_expect_eq(p->blocks[1]->parent_idx, 0);
     const weft_op *inner = p->blocks[1]->first;
-    cr_expect_eq(weft_op_input(inner, "X", 0), p->blocks[0]->vars[0], "the outer block's x");
+    cr_expect_eq(weft_op_input(inner, "X", 0), weft_block_var_at(p->blocks[0], 0), "the outer block's x");
     cr_expect_not(p->has_dist);
-    cr_expect_not(p->blocks[0]->vars[0]->has_persistable);
+    cr_expect_not(weft_block_var_at(p->blocks[0], 0)->has_persistable);
     weft_program_destroy(p);
 }
 
@@ -250,8 +250,8 @@ Test(program_yaml, later_blocks_are_found) {
     weft_program *p = parsed("weft: 1\nblocks:\n- {parent: 1, ops: [{relu: {X: [v]}, out: {Out: [v]}}]}\n"
                              "- {parent: -1, vars: {v: {float32: []}}}\n");
     const weft_op *op = p->blocks[0]->first;
-    cr_expect_eq(weft_op_input(op, "X", 0), p->blocks[1]->vars[0]);
-    cr_expect_eq(weft_op_output(op, "Out", 0), p->blocks[1]->vars[0]);
+    cr_expect_eq(weft_op_input(op, "X", 0), weft_block_var_at(p->blocks[1], 0));
+    cr_expect_eq(weft_op_output(op, "Out", 0), weft_block_var_at(p->blocks[1], 0));
     weft_program_destroy(p);
 }
 

@@ -412,7 +412,7 @@ static size_t expect_all_seen(pair *p, const char *what, size_t step) {
     for (int output = 0; output < 2; output++) {
         FOR_EACH_OP(op, b) {
             FOR_EACH_ARG(op, output, u) {
-                weft_var *was = use_var(op->program, u), *other = b->vars[++count * 7 % b->nvars];
+                weft_var *was = use_var(op->program, u), *other = weft_block_var_at(b, ++count * 7 % b->nvars);
                 if (count % step || !is_read(p->after, u) || other == was || (output && !has_reader(was))) continue;
                 use_rename(u, other);
                 claim_digest(p);
