@@ -71,11 +71,8 @@ static weft_status place(maker *m, weft_op *op, int64_t stream, const char *reco
     if (stream) d->execution_stream = arena_format(a, "stream_%lld", (long long)stream);
     if (record) d->event_to_record = arena_string(a, record, strlen(record));
     if (!wait) return NULL;
-    const char **events = ARENA_ARRAY(a, const char *, 1);
-    if (!events || !(events[0] = arena_string(a, wait, strlen(wait)))) return base_out_of_memory();
-    d->events_to_wait = events;
-    d->nevents_to_wait = 1;
-    return NULL;
+    const char *event = arena_string(a, wait, strlen(wait));
+    return event ? op_dist_set_waits(m->program, d, &event, 1) : base_out_of_memory();
 }
 
 static weft_status add_coalesce(maker *m) {

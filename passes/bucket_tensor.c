@@ -95,7 +95,7 @@ static weft_status set_dist(weft_op *op, const bucket_layout *l, weft_var *fused
     op_dist_rest *d;
     TRY(op_dist_get(op, &own));
     TRY(op_dist_rest_get(p, own, &d));
-    own->mesh = l->mesh;
+    d->mesh = l->mesh;
     bool same = l->inputs == l->views;
     d->outputs = ARENA_ARRAY(&p->arena, op_placement, l->count + 1);
     d->inputs = same ? d->outputs : ARENA_ARRAY(&p->arena, op_placement, l->count);

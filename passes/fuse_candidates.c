@@ -36,7 +36,7 @@ static bool is_dense(const weft_var *v) {
 }
 
 static bool has_events(const weft_op *op) {
-    return op->dist && (op->dist->event_to_record || op->dist->nevents_to_wait);
+    return op->dist && (op->dist->event_to_record || op_dist_nwaits(op->dist));
 }
 
 static const char *why_not(const weft_op *op, const slot *x, const slot *out, weft_reason *reason) {

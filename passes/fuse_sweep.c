@@ -195,7 +195,7 @@ static bool runs_sub_block(const weft_op *op) {
 static bool may_move(weft_op *op) {
     enum { STAYS = OP_COLLECTIVE | OP_RANDOM | OP_HOST | OP_CONTROL | OP_ALIASES };
     const op_dist *d = op->dist;
-    return op_schema_of(op) && !op_has_effect(op, STAYS) && !(d && (d->event_to_record || d->nevents_to_wait));
+    return op_schema_of(op) && !op_has_effect(op, STAYS) && !(d && (d->event_to_record || op_dist_nwaits(d)));
 }
 
 /* What an op without arguments says of a whole ring stands between the reduces before it and those after it. */

@@ -53,12 +53,11 @@ static weft_status copy_attrs(weft_op *op, const weft_op *from, bool all) {
         *to = *a;
     }
     const op_dist *d = from->dist;
-    if (!d || (!d->mesh && !d->execution_stream)) return NULL;
+    if (!d || (!op_dist_mesh(d) && !d->execution_stream)) return NULL;
     op_dist *made;
     TRY(op_dist_get(op, &made));
-    made->mesh = d->mesh;
     made->execution_stream = d->execution_stream;
-    return NULL;
+    return op_dist_set_mesh(op->program, made, op_dist_mesh(d));
 }
 
 static weft_status set_long(weft_op *op, const char *n, uint64_t value) {
@@ -162,7 +161,7 @@ static weft_status make_buffer(const writer *w, written *to, size_t index) {
     const reduce_item *first = b->items->items[0];
     const op_dist *d = first->op->dist;
     snprintf(stem, sizeof stem, "allreduce_bucket_%zu", index);
-    bucket_layout layout = {stem, inputs, to->slices, b->nparts, .mesh = d ? d->mesh : NULL};
+    bucket_layout layout = {stem, inputs, to->slices, b->nparts, .mesh = d ? op_dist_mesh(d) : NULL};
     layout.copy = f->mode == FUSE_CONCAT;
     layout.align = f->mode == FUSE_IN_PLACE;
     TRY(bucket_tensor_make(f->program, &layout, &to->tensor));

@@ -36,7 +36,7 @@ bool grad_syncs_have_streams(const grad_syncs *syncs) {
 
 const mesh *grad_sync_mesh(const grad_syncs *syncs, const grad_sync *s) {
     const weft_op *op = grad_sync_reduce(syncs, s);
-    if (op->dist && op->dist->mesh) return op->dist->mesh;
+    if (op->dist && op_dist_mesh(op->dist)) return op_dist_mesh(op->dist);
     return s->var->dist ? s->var->dist->mesh : NULL;
 }
 

@@ -84,9 +84,8 @@ static weft_status set_nop_dist(weft_op *op, const weft_op *reduce) {
     op_dist *d;
     if (!of) return NULL;
     TRY(op_dist_get(op, &d));
-    d->mesh = of->mesh;
     d->execution_stream = of->execution_stream;
-    return NULL;
+    return op_dist_set_mesh(op->program, d, op_dist_mesh(of));
 }
 
 /* A nop that is not inserted yet. */

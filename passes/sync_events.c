@@ -39,16 +39,12 @@ typedef struct event_list {
 } event_list;
 
 static weft_status set_waits(weft_op *op, const char *const *events, size_t count) {
-    const char **copy = count ? arena_copy(&op->program->arena, events, count * sizeof *events) : NULL;
-    if (count && !copy) return base_out_of_memory();
-    op->dist->events_to_wait = copy;
-    op->dist->nevents_to_wait = count;
-    return NULL;
+    return op_dist_set_waits(op->program, op->dist, events, count);
 }
 
 static bool says_nothing(const op_dist *d) {
     const op_dist_rest *rest = op_dist_rest_of(d);
-    return !d->mesh && !d->execution_stream && !d->event_to_record && !d->nevents_to_wait && !rest->impl_type &&
+    return !rest->mesh && !d->execution_stream && !d->event_to_record && !op_dist_nwaits(d) && !rest->impl_type &&
            !rest->impl_idx && !rest->is_recompute && !rest->has_recompute && !rest->ninputs && !rest->noutputs &&
            !rest->extra_json;
 }
@@ -56,8 +52,8 @@ static bool says_nothing(const op_dist *d) {
 /* Those of other origin, put into `events`. */
 static size_t foreign_waits(const op_dist *d, const char **events) {
     size_t count = 0;
-    for (size_t i = 0; i < d->nevents_to_wait; i++)
-        if (!is_ours(d->events_to_wait[i])) events[count++] = d->events_to_wait[i];
+    for (size_t i = 0; i < op_dist_nwaits(d); i++)
+        if (!is_ours(d->waits->events[i])) events[count++] = d->waits->events[i];
     return count;
 }
 
@@ -66,10 +62,10 @@ static weft_status forget_events(weft_op *op, event_list *list) {
     if (!d) return NULL;
     bool had_some = is_ours(d->event_to_record);
     if (had_some) d->event_to_record = NULL;
-    TRY(grow(list->arena, &list->events, &list->capacity, d->nevents_to_wait, sizeof *list->events));
+    TRY(grow(list->arena, &list->events, &list->capacity, op_dist_nwaits(d), sizeof *list->events));
     size_t kept = foreign_waits(d, list->events);
-    had_some = had_some || kept < d->nevents_to_wait;
-    if (kept < d->nevents_to_wait) TRY(set_waits(op, list->events, kept));
+    had_some = had_some || kept < op_dist_nwaits(d);
+    if (kept < op_dist_nwaits(d)) TRY(set_waits(op, list->events, kept));
     if (had_some && says_nothing(d)) op->dist = NULL;
     return NULL;
 }
@@ -286,42 +282,27 @@ static weft_status name_events(analysis *n, size_t *out_nevents) {
     return NULL;
 }
 
-/* `*room` has place for the op's events, and goes behind them. */
-static weft_status write_waits(analysis *n, size_t i, const char ***room) {
+static weft_status write_waits(analysis *n, size_t i) {
     weft_op *op = access_op(n->index, i);
     op_dist *d;
+    op_waits *waits;
     TRY(op_dist_get(op, &d));
-    size_t count = d->nevents_to_wait;
-    const char **events = *room;
-    for (size_t k = 0; k < count; k++) events[k] = d->events_to_wait[k];
+    size_t room = op_dist_nwaits(d), count = room;
+    for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) room++;
+    TRY(op_waits_create(op->program, room, &waits));
+    for (size_t k = 0; k < count; k++) waits->events[k] = d->waits->events[k];
     for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) {
         const char *event = access_op(n->index, n->edges[e].source)->dist->event_to_record;
         bool already = false;
-        for (size_t k = 0; k < count; k++) already = already || strcmp(events[k], event) == 0;
-        if (!already) events[count++] = event;
+        for (size_t k = 0; k < count; k++) already = already || strcmp(waits->events[k], event) == 0;
+        if (!already) waits->events[count++] = event;
     }
-    d->events_to_wait = events;
-    d->nevents_to_wait = count;
-    *room += count;
+    waits->count = count;
+    d->waits = waits;
     return NULL;
 }
 
-/* All lists of events lie in one array: most have one. */
-static weft_status write_all_waits(analysis *n, weft_program *p) {
-    size_t count = 0;
-    for (size_t i = 0; i < n->index->nops; i++) {
-        const op_dist *d = n->needs[i] ? access_op(n->index, i)->dist : NULL;
-        if (d) count += d->nevents_to_wait;
-        for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) count++;
-    }
-    const char **room = count ? ARENA_ARRAY(&p->arena, const char *, count) : NULL;
-    if (count && !room) return base_out_of_memory();
-    for (size_t i = 0; i < n->index->nops; i++)
-        if (n->needs[i]) TRY(write_waits(n, i, &room));
-    return NULL;
-}
-
-static weft_status write_events(analysis *n, weft_program *p, const grad_syncs *syncs, size_t *out_nevents) {
+static weft_status write_events(analysis *n, const grad_syncs *syncs, size_t *out_nevents) {
     size_t nops = syncs->index.nops;
     n->needs = ARENA_ARRAY(n->arena, uint32_t, nops + 1);
     if (!n->needs || !bit_set_init(&n->on_stream, n->arena, nops) || !bit_set_init(&n->in_sync, n->arena, nops) ||
@@ -333,7 +314,9 @@ static weft_status write_events(analysis *n, weft_program *p, const grad_syncs *
     for (size_t i = 0; i < nops; i++)
         for (uint32_t e = n->needs[i]; e; e = n->edges[e].next) bit_set_add(&n->records, n->edges[e].source);
     TRY(name_events(n, out_nevents));
-    return write_all_waits(n, p);
+    for (size_t i = 0; i < nops; i++)
+        if (n->needs[i]) TRY(write_waits(n, i));
+    return NULL;
 }
 
 weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, size_t *out_nevents) {
@@ -341,7 +324,7 @@ weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, siz
     grad_syncs syncs;
     TRY(grad_syncs_find(pass, p, &syncs));
     analysis n = {.arena = a, .list = {.arena = a}, .index = &syncs.index};
-    weft_status status = write_events(&n, p, &syncs, out_nevents);
+    weft_status status = write_events(&n, &syncs, out_nevents);
     base_free(a->allocator, n.edges, n.edge_capacity * sizeof *n.edges);
     return status;
 }

@@ -119,23 +119,28 @@ static weft_status copy_op_dist_rest(const copier *c, const op_dist_rest *from, 
     if (!from) return NULL;
     TRY(op_dist_rest_get(c->to, d, &rest));
     *rest = *from;
+    if (from->mesh) TRY(program_add_mesh(c->to, from->mesh, &rest->mesh));
     TRY(copy_string(c, from->impl_type, &rest->impl_type));
     TRY(copy_string(c, from->extra_json, &rest->extra_json));
     TRY(copy_op_placements(c, from->inputs, from->ninputs, &rest->inputs));
     return copy_op_placements(c, from->outputs, from->noutputs, &rest->outputs);
 }
 
+static weft_status copy_waits(const copier *c, const op_waits *from, const op_waits **out) {
+    op_waits *waits = NULL;
+    if (from) TRY(op_waits_create(c->to, from->count, &waits));
+    for (size_t i = 0; from && i < from->count; i++) TRY(copy_string(c, from->events[i], &waits->events[i]));
+    *out = waits;
+    return NULL;
+}
+
 static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **out) {
     op_dist *d = ARENA_NEW(&c->to->arena, op_dist);
     if (!d) return base_out_of_memory();
     *d = *from;
-    if (from->mesh) TRY(program_add_mesh(c->to, from->mesh, &d->mesh));
     TRY(copy_string(c, from->execution_stream, &d->execution_stream));
     TRY(copy_string(c, from->event_to_record, &d->event_to_record));
-    const char **events = ARENA_ARRAY(&c->to->arena, const char *, from->nevents_to_wait ? from->nevents_to_wait : 1);
-    if (!events) return base_out_of_memory();
-    for (size_t i = 0; i < from->nevents_to_wait; i++) TRY(copy_string(c, from->events_to_wait[i], &events[i]));
-    d->events_to_wait = events;
+    TRY(copy_waits(c, from->waits, &d->waits));
     TRY(copy_op_dist_rest(c, from->rest, d));
     *out = d;
     return NULL;

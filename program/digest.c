@@ -97,7 +97,7 @@ static uint64_t op_digest(uint64_t h, const weft_op *op) {
     const op_dist *d = op->dist;
     if (!d) return h;
     h = mix_string(mix_string(h, d->execution_stream), d->event_to_record);
-    for (size_t i = 0; i < d->nevents_to_wait; i++) h = mix_string(h, d->events_to_wait[i]);
+    for (size_t i = 0; i < op_dist_nwaits(d); i++) h = mix_string(h, d->waits->events[i]);
     return h;
 }
 

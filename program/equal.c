@@ -109,7 +109,7 @@ static bool op_placements_equal(const op_placement *a, size_t na, const op_place
 }
 
 static bool op_dist_rest_equal(const op_dist_rest *a, const op_dist_rest *b) {
-    return string_equal(a->impl_type, b->impl_type) && a->impl_idx == b->impl_idx &&
+    return mesh_same(a->mesh, b->mesh) && string_equal(a->impl_type, b->impl_type) && a->impl_idx == b->impl_idx &&
            a->is_recompute == b->is_recompute && a->has_recompute == b->has_recompute &&
            string_equal(a->extra_json, b->extra_json) &&
            op_placements_equal(a->inputs, a->ninputs, b->inputs, b->ninputs) &&
@@ -118,10 +118,10 @@ static bool op_dist_rest_equal(const op_dist_rest *a, const op_dist_rest *b) {
 
 static bool op_dist_equal(const op_dist *a, const op_dist *b) {
     if (!a || !b) return a == b;
-    if (a->nevents_to_wait != b->nevents_to_wait) return false;
-    for (size_t i = 0; i < a->nevents_to_wait; i++)
-        if (strcmp(a->events_to_wait[i], b->events_to_wait[i]) != 0) return false;
-    return mesh_same(a->mesh, b->mesh) && string_equal(a->execution_stream, b->execution_stream) &&
+    if (op_dist_nwaits(a) != op_dist_nwaits(b)) return false;
+    for (size_t i = 0; i < op_dist_nwaits(a); i++)
+        if (strcmp(a->waits->events[i], b->waits->events[i]) != 0) return false;
+    return string_equal(a->execution_stream, b->execution_stream) &&
            string_equal(a->event_to_record, b->event_to_record) &&
            op_dist_rest_equal(op_dist_rest_of(a), op_dist_rest_of(b));
 }

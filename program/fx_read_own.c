@@ -266,8 +266,8 @@ weft_status fx_read_dist(fx_reader *r, const fx_node *n, weft_op *op) {
     const name *found;
     TRY(op_dist_get(op, &d));
     size_t count = json_array_size(waits);
-    const char **events = ARENA_ARRAY(&r->program->arena, const char *, count ? count : 1);
-    if (!events) return base_out_of_memory();
+    op_waits *awaited;
+    TRY(op_waits_create(r->program, count, &awaited));
     if (json_is_string(stream)) {
         TRY(get_string(op, stream, &found));
         d->execution_stream = found->bytes;
@@ -279,9 +279,8 @@ weft_status fx_read_dist(fx_reader *r, const fx_node *n, weft_op *op) {
     for (size_t i = 0; i < count; i++) {
         if (!json_is_string(json_array_get(waits, i))) return bad(r, n, "weft.dist");
         TRY(get_string(op, json_array_get(waits, i), &found));
-        events[i] = found->bytes;
+        awaited->events[i] = found->bytes;
     }
-    d->events_to_wait = events;
-    d->nevents_to_wait = count;
+    d->waits = awaited;
     return NULL;
 }

@@ -161,7 +161,7 @@ weft_status fx_put_own_args(fx_writer *w, const weft_op *op) {
 
 bool fx_has_dist(const weft_op *op) {
     const op_dist *d = op->dist;
-    return d && (d->execution_stream || d->event_to_record || d->nevents_to_wait);
+    return d && (d->execution_stream || d->event_to_record || op_dist_nwaits(d));
 }
 
 static void put_member(buffer *out, const char **before, const char *key, const char *value) {
@@ -176,10 +176,10 @@ void fx_put_dist(buffer *out, const op_dist *d) {
     buffer_text(out, "\"weft.dist\":{");
     put_member(out, &before, "execution_stream", d->execution_stream);
     put_member(out, &before, "event_to_record", d->event_to_record);
-    if (d->nevents_to_wait) buffer_format(out, "%s\"events_to_wait\":[", before);
-    for (size_t i = 0; i < d->nevents_to_wait; i++) {
+    if (op_dist_nwaits(d)) buffer_format(out, "%s\"events_to_wait\":[", before);
+    for (size_t i = 0; i < op_dist_nwaits(d); i++) {
         buffer_text(out, i ? "," : "");
-        json_put_string(out, d->events_to_wait[i], strlen(d->events_to_wait[i]));
+        json_put_string(out, d->waits->events[i], strlen(d->waits->events[i]));
     }
-    buffer_text(out, d->nevents_to_wait ? "]}" : "}");
+    buffer_text(out, op_dist_nwaits(d) ? "]}" : "}");
 }

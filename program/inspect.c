@@ -27,7 +27,7 @@ const char *weft_op_event_recorded(const weft_op *op) {
 }
 
 const char *weft_op_event_awaited(const weft_op *op, size_t index) {
-    return op->dist && index < op->dist->nevents_to_wait ? op->dist->events_to_wait[index] : NULL;
+    return op->dist && index < op_dist_nwaits(op->dist) ? op->dist->waits->events[index] : NULL;
 }
 
 size_t weft_op_index(const weft_op *op) {

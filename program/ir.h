@@ -106,6 +106,7 @@ typedef struct op_placement {
 
 /* What few ops with a distributed attribute have. */
 typedef struct op_dist_rest {
+    const mesh *mesh;
     const char *impl_type; /* NULL: "default" */
     int64_t impl_idx;
     bool is_recompute, has_recompute;
@@ -114,14 +115,18 @@ typedef struct op_dist_rest {
     const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
 } op_dist_rest;
 
-/* An op's distributed attribute; NULL fields where the sidecar says nothing. */
+typedef struct op_waits {
+    size_t count;
+    const char *events[];
+} op_waits;
+
+/* An op's distributed attribute; NULL fields where the sidecar says nothing. Passes give streams and events to half of
+ * all ops, so that it is small. */
 typedef struct op_dist {
-    const mesh *mesh;
     const char *execution_stream; /* NULL: the default (compute) stream */
     const char *event_to_record;  /* an event that this op records when it completes; NULL: none */
-    const char *const *events_to_wait;
-    size_t nevents_to_wait;
-    op_dist_rest *rest; /* NULL: none. To read: op_dist_rest_of; to be written: op_dist_rest_get */
+    const op_waits *waits; /* events to wait for. To read: op_dist_nwaits, ..; to be written: op_dist_set_waits */
+    op_dist_rest *rest;    /* NULL: none. To read: op_dist_rest_of; to be written: op_dist_rest_get */
 } op_dist;
 
 /* What a sweep looks at comes first. Nothing of an op is so large that 32 bits do not count it: files are smaller than
@@ -302,6 +307,17 @@ WEFT_MUST_USE weft_status op_dist_rest_get(weft_program *p, op_dist *d, op_dist_
 static inline const op_dist_rest *op_dist_rest_of(const op_dist *d) {
     static const op_dist_rest none;
     return d->rest ? d->rest : &none;
+}
+WEFT_MUST_USE weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const mesh *m);
+/* With that count, and NULL for each event; to be written before it is an op's. */
+WEFT_MUST_USE weft_status op_waits_create(weft_program *p, size_t count, op_waits **out);
+/* The array is copied, the texts are not. */
+WEFT_MUST_USE weft_status op_dist_set_waits(weft_program *p, op_dist *d, const char *const *events, size_t count);
+static inline const mesh *op_dist_mesh(const op_dist *d) {
+    return op_dist_rest_of(d)->mesh;
+}
+static inline size_t op_dist_nwaits(const op_dist *d) {
+    return d->waits ? d->waits->count : 0;
 }
 /* An op like `pattern` that has `var` for each of its arguments; both share the list of attrs. Not inserted. */
 WEFT_MUST_USE weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out);

@@ -450,6 +450,33 @@ weft_status op_dist_get(weft_op *op, op_dist **out) {
     return NULL;
 }
 
+weft_status op_waits_create(weft_program *p, size_t count, op_waits **out) {
+    size_t nbytes;
+    if (!base_mul(count, sizeof(char *), &nbytes) || !base_add(nbytes, sizeof **out, &nbytes) ||
+        !(*out = arena_alloc(&p->arena, nbytes)))
+        return base_out_of_memory();
+    (*out)->count = count;
+    return NULL;
+}
+
+weft_status op_dist_set_waits(weft_program *p, op_dist *d, const char *const *events, size_t count) {
+    op_waits *waits = NULL;
+    if (count) {
+        TRY(op_waits_create(p, count, &waits));
+        memcpy(waits->events, events, count * sizeof *events);
+    }
+    d->waits = waits;
+    return NULL;
+}
+
+weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const mesh *m) {
+    op_dist_rest *rest;
+    if (m == op_dist_mesh(d)) return NULL;
+    TRY(op_dist_rest_get(p, d, &rest));
+    rest->mesh = m;
+    return NULL;
+}
+
 const char *op_place(const weft_op *op, char *out, size_t out_nbytes) {
     size_t index = 0;
     for (const weft_op *o = op->prev; o; o = o->prev) index++;

@@ -104,14 +104,15 @@ static weft_status read_events(sidecar_reader *r, const json_t *list, const char
         sidecar_problem(r, "%s: expected events_to_wait to be a list", what);
         return NULL;
     }
-    TRY(form_charge(r->program, r->budget, count * sizeof(char *)));
-    const char **events = ARENA_ARRAY(&r->program->arena, const char *, count);
-    if (!events) return base_out_of_memory();
+    op_waits *waits;
+    TRY(form_charge(r->program, r->budget, sizeof *waits + count * sizeof *waits->events));
+    TRY(op_waits_create(r->program, count, &waits));
+    waits->count = 0;
     for (size_t i = 0; i < count; i++) {
-        TRY(sidecar_string(r, json_array_get(list, i), what, &events[d->nevents_to_wait]));
-        if (events[d->nevents_to_wait]) d->nevents_to_wait++;
+        TRY(sidecar_string(r, json_array_get(list, i), what, &waits->events[waits->count]));
+        if (waits->events[waits->count]) waits->count++;
     }
-    d->events_to_wait = events;
+    d->waits = waits;
     return NULL;
 }
 
@@ -126,8 +127,8 @@ static weft_status read_strings(sidecar_reader *r, const json_t *entry, const ch
 /* Most ops that a pass of ours gave a stream or an event have nothing more. */
 static weft_status keep_rest(sidecar_reader *r, op_dist *d, const op_dist_rest *rest) {
     op_dist_rest *kept;
-    if (!rest->impl_type && !rest->impl_idx && !rest->has_recompute && !rest->ninputs && !rest->noutputs &&
-        !rest->extra_json)
+    if (!rest->mesh && !rest->impl_type && !rest->impl_idx && !rest->has_recompute && !rest->ninputs &&
+        !rest->noutputs && !rest->extra_json)
         return NULL;
     TRY(form_charge(r->program, r->budget, sizeof *kept));
     TRY(op_dist_rest_get(r->program, d, &kept));
@@ -152,11 +153,11 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
         rest.has_recompute = true;
         rest.is_recompute = json_is_true(value);
     }
-    if (!sidecar_mesh(r, json_object_get(entry, "mesh"), what, &d->mesh)) return NULL;
+    if (!sidecar_mesh(r, json_object_get(entry, "mesh"), what, &rest.mesh)) return NULL;
     if ((value = json_object_get(entry, "impl_type"))) TRY(sidecar_string(r, value, what, &rest.impl_type));
     TRY(read_strings(r, entry, what, d));
-    TRY(read_placements(r, json_object_get(entry, "inputs"), what, d->mesh, &rest.inputs, &rest.ninputs));
-    TRY(read_placements(r, json_object_get(entry, "outputs"), what, d->mesh, &rest.outputs, &rest.noutputs));
+    TRY(read_placements(r, json_object_get(entry, "inputs"), what, rest.mesh, &rest.inputs, &rest.ninputs));
+    TRY(read_placements(r, json_object_get(entry, "outputs"), what, rest.mesh, &rest.outputs, &rest.noutputs));
     TRY(sidecar_extra(r, entry, known, &rest.extra_json));
     op->dist = d;
     return keep_rest(r, d, &rest);

@@ -237,20 +237,20 @@ static void put_op(writer *w, const weft_op *op, size_t block, size_t index) {
         put_key(w, "impl_idx");
         buffer_integer(w->out, rest->impl_idx);
     }
-    put_mesh_member(w, d->mesh);
-    if (d->mesh || rest->ninputs) put_placements(w, "inputs", rest->inputs, rest->ninputs, d->mesh);
-    if (d->mesh || rest->noutputs) put_placements(w, "outputs", rest->outputs, rest->noutputs, d->mesh);
+    put_mesh_member(w, rest->mesh);
+    if (rest->mesh || rest->ninputs) put_placements(w, "inputs", rest->inputs, rest->ninputs, rest->mesh);
+    if (rest->mesh || rest->noutputs) put_placements(w, "outputs", rest->outputs, rest->noutputs, rest->mesh);
     if (rest->has_recompute) {
         put_key(w, "is_recompute");
         buffer_text(w->out, rest->is_recompute ? "true" : "false");
     }
     put_string_member(w, "execution_stream", d->execution_stream);
     put_string_member(w, "event_to_record", d->event_to_record);
-    if (d->nevents_to_wait) {
+    if (op_dist_nwaits(d)) {
         put_key(w, "events_to_wait");
-        for (size_t i = 0; i < d->nevents_to_wait; i++) {
+        for (size_t i = 0; i < op_dist_nwaits(d); i++) {
             buffer_text(w->out, i ? ", " : "[");
-            put_string(w, d->events_to_wait[i]);
+            put_string(w, d->waits->events[i]);
         }
         buffer_text(w->out, "]");
     }

@@ -217,12 +217,12 @@ static weft_status get_op_placements(yaml_reader *r, const yaml_node *node, cons
 }
 
 static weft_status get_events(yaml_reader *r, const yaml_node *node, op_dist *d) {
-    const char **events;
+    op_waits *waits;
     if (node->kind != NODE_SEQUENCE) YAML_FAIL(r, node, "expected wait as a list of events");
-    TRY(yaml_array(r, node->count, sizeof *events, &events));
-    for (size_t i = 0; i < node->count; i++) TRY(yaml_get_string(r, node->items[i], &events[i]));
-    d->events_to_wait = events;
-    d->nevents_to_wait = node->count;
+    TRY(form_charge(r->program, r->budget, r->item.total_nbytes + node->count * sizeof *waits->events));
+    TRY(op_waits_create(r->program, node->count, &waits));
+    for (size_t i = 0; i < node->count; i++) TRY(yaml_get_string(r, node->items[i], &waits->events[i]));
+    d->waits = waits;
     return NULL;
 }
 
@@ -232,8 +232,8 @@ static weft_status get_op_dist_rest(yaml_reader *r, op_dist *d, const yaml_node 
     TRY(op_dist_rest_get(r->program, d, &rest));
     if (yaml_is(k, "impl")) return yaml_get_string(r, v, &rest->impl_type);
     if (yaml_is(k, "impl_idx")) return yaml_get_int(r, v, "impl_idx", INT64_MIN, INT64_MAX, &rest->impl_idx);
-    if (yaml_is(k, "in")) return get_op_placements(r, v, d->mesh, &rest->inputs, &rest->ninputs);
-    if (yaml_is(k, "out")) return get_op_placements(r, v, d->mesh, &rest->outputs, &rest->noutputs);
+    if (yaml_is(k, "in")) return get_op_placements(r, v, rest->mesh, &rest->inputs, &rest->ninputs);
+    if (yaml_is(k, "out")) return get_op_placements(r, v, rest->mesh, &rest->outputs, &rest->noutputs);
     if (yaml_is(k, "extra")) return yaml_get_string(r, v, &rest->extra_json);
     if (!yaml_is(k, "recompute"))
         YAML_FAIL(r, k,
@@ -256,7 +256,11 @@ weft_status yaml_get_op_dist(yaml_reader *r, weft_op *op, const yaml_node *node)
         YAML_FAIL(r, node, "expected dist as a mapping such as {mesh: 0, stream: gradient_sync}");
     op_dist *d;
     TRY(yaml_array(r, 1, sizeof *d, &d));
-    if (yaml_get(node, "mesh")) TRY(get_mesh_index(r, yaml_get(node, "mesh"), &d->mesh));
+    if (yaml_get(node, "mesh")) {
+        const mesh *m;
+        TRY(get_mesh_index(r, yaml_get(node, "mesh"), &m));
+        TRY(op_dist_set_mesh(r->program, d, m));
+    }
     for (size_t i = 0; i < node->count; i++) TRY(get_op_dist_member(r, d, node->items[2 * i], node->items[2 * i + 1]));
     if (d->execution_stream && strcmp(d->execution_stream, "default") == 0) d->execution_stream = NULL;
     op->dist = d;

@@ -168,7 +168,7 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
     const op_dist_rest *rest = op_dist_rest_of(d);
     bool first = true;
     buffer_text(w->out, "{");
-    put_mesh(w, &first, d->mesh);
+    put_mesh(w, &first, rest->mesh);
     put_string_member(w->out, &first, "impl", rest->impl_type);
     if (rest->impl_idx) {
         put_member(w->out, &first, "impl_idx");
@@ -177,16 +177,16 @@ void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
     put_flag(w->out, &first, "recompute", rest->has_recompute, rest->is_recompute);
     put_string_member(w->out, &first, "stream", d->execution_stream);
     put_string_member(w->out, &first, "record", d->event_to_record);
-    if (d->nevents_to_wait) {
+    if (op_dist_nwaits(d)) {
         put_member(w->out, &first, "wait");
-        for (size_t i = 0; i < d->nevents_to_wait; i++) {
+        for (size_t i = 0; i < op_dist_nwaits(d); i++) {
             buffer_text(w->out, i ? ", " : "[");
-            yaml_put_string(w->out, d->events_to_wait[i], strlen(d->events_to_wait[i]));
+            yaml_put_string(w->out, d->waits->events[i], strlen(d->waits->events[i]));
         }
         buffer_text(w->out, "]");
     }
-    put_op_placements(w, &first, "in", rest->inputs, rest->ninputs, d->mesh);
-    put_op_placements(w, &first, "out", rest->outputs, rest->noutputs, d->mesh);
+    put_op_placements(w, &first, "in", rest->inputs, rest->ninputs, rest->mesh);
+    put_op_placements(w, &first, "out", rest->outputs, rest->noutputs, rest->mesh);
     put_string_member(w->out, &first, "extra", rest->extra_json);
     buffer_text(w->out, "}");
 }

@@ -70,7 +70,7 @@ static void mix_op(contents *d, const weft_op *op) {
     if (!op->dist) return;
     mix_text(&d->all, op->dist->execution_stream);
     mix_text(&d->all, op->dist->event_to_record);
-    for (size_t i = 0; i < op->dist->nevents_to_wait; i++) mix_text(&d->all, op->dist->events_to_wait[i]);
+    for (size_t i = 0; i < op_dist_nwaits(op->dist); i++) mix_text(&d->all, op->dist->waits->events[i]);
 }
 
 static void mix_placement(mixture *d, const placement *p) {

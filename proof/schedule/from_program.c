@@ -94,9 +94,9 @@ static uint32_t recorded_by(const name *event) {
 }
 
 static weft_status add_waits(maker *m, const weft_op *op, uint32_t event) {
-    for (size_t i = 0; op->dist && i < op->dist->nevents_to_wait; i++) {
+    for (size_t i = 0; op->dist && i < op_dist_nwaits(op->dist); i++) {
         const name *n;
-        TRY(event_name(m, op->dist->events_to_wait[i], &n));
+        TRY(event_name(m, op->dist->waits->events[i], &n));
         if (recorded_by(n) == PROOF_NONE) {
             TRY(grow(m->s->arena, &m->late, &m->late_capacity, m->nlate + 1, sizeof *m->late));
             m->late[m->nlate++] = (late_wait){(uint32_t)m->s->nwaits, event, n};

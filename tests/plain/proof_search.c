@@ -199,11 +199,11 @@ static void add_dist(weft_op *op, const toy_op *o, arena *a) {
     must(op_dist_get(op, &d));
     if (o->stream != TOY_NONE) d->execution_stream = arena_string(a, streams[o->stream], 1);
     if (o->record != TOY_NONE) d->event_to_record = arena_string(a, event_name(o->record), 2);
-    const char **waits = ARENA_ARRAY(a, const char *, 2);
-    if (!waits) must(base_out_of_memory());
+    const char *waits[2];
+    size_t nwaits = 0;
     for (int i = 0; i < 2; i++)
-        if (o->wait[i] != TOY_NONE) waits[d->nevents_to_wait++] = event_name(o->wait[i]);
-    d->events_to_wait = waits;
+        if (o->wait[i] != TOY_NONE) waits[nwaits++] = event_name(o->wait[i]);
+    must(op_dist_set_waits(op->program, d, waits, nwaits));
 }
 
 static weft_program *make_program(random_case *c, const toy_program *toy) {

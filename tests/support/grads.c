@@ -352,7 +352,7 @@ static void run_clocks(clocks *c, const access_index *x) {
         int s = c->stream[i] = stream_number(c, access_op(x, i));
         if (last[s]) merge_clock(c->seen[i], c->seen[last[s] - 1]);
         const op_dist *d = access_op(x, i)->dist;
-        for (size_t k = 0; d && k < d->nevents_to_wait; k++) wait_for(c, x, i, d->events_to_wait[k]);
+        for (size_t k = 0; d && k < op_dist_nwaits(d); k++) wait_for(c, x, i, d->waits->events[k]);
         c->seen[i][s] = c->rank_in_stream[i] = ++count[s];
         last[s] = i + 1;
     }

@@ -270,29 +270,27 @@ static weft_op *neighbour(weft_op *op, bool later) {
     return n;
 }
 
-static void set_waits(weft_op *op, const char *const *old, size_t n, size_t left_out, const char *more) {
+static void set_waits(weft_op *op, const op_waits *old, size_t left_out, const char *more) {
+    size_t n = old ? old->count : 0;
     op_dist *dist;
     must(op_dist_get(op, &dist));
     const char **waits = ARENA_ARRAY(&op->program->arena, const char *, n + 1);
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        if (i != left_out) waits[count++] = old[i];
+        if (i != left_out) waits[count++] = old->events[i];
     if (more) waits[count++] = more;
-    dist->events_to_wait = waits;
-    dist->nevents_to_wait = count;
+    must(op_dist_set_waits(op->program, dist, waits, count));
     op_changed(op);
 }
 
 static bool change_wait(weft_op *op, mutation how, unsigned salt) {
-    if (!op->dist || !op->dist->nevents_to_wait) return false;
-    size_t at = salt % op->dist->nevents_to_wait;
-    const char *event = op->dist->events_to_wait[at];
+    if (!op->dist || !op_dist_nwaits(op->dist)) return false;
+    size_t at = salt % op_dist_nwaits(op->dist);
+    const char *event = op->dist->waits->events[at];
     weft_op *to = how == WAIT_DROPPED ? op : neighbour(op, how == WAIT_MOVED_LATER);
     if (!to) return false;
-    set_waits(op, op->dist->events_to_wait, op->dist->nevents_to_wait, at, NULL);
-    if (to != op)
-        set_waits(to, to->dist ? to->dist->events_to_wait : NULL, to->dist ? to->dist->nevents_to_wait : 0, SIZE_MAX,
-                  event);
+    set_waits(op, op->dist->waits, at, NULL);
+    if (to != op) set_waits(to, to->dist ? to->dist->waits : NULL, SIZE_MAX, event);
     return true;
 }
 

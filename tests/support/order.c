@@ -245,15 +245,15 @@ static void name_views(reader *r, const weft_op *op, const op_schema *schema) {
 
 /* The latest record of an event before; one of the step before is over; none at all is a mistake. */
 static void wait_for_events(reader *r, const weft_op *op, uint32_t node) {
-    for (size_t i = 0; op->dist && i < op->dist->nevents_to_wait; i++) {
+    for (size_t i = 0; op->dist && i < op_dist_nwaits(op->dist); i++) {
         bool is_found = false;
         for (size_t k = r->nrecords; k-- > 0 && !is_found;) {
-            is_found = strcmp(r->records[k].event, op->dist->events_to_wait[i]) == 0;
+            is_found = strcmp(r->records[k].event, op->dist->waits->events[i]) == 0;
             if (is_found) put_before(&r->c, r->records[k].node, node);
         }
         for (size_t b = 0; b < r->p->nblocks && !is_found; b++) FOR_EACH_OP(o, r->p->blocks[b]) {
                 const char *event = o->dist ? o->dist->event_to_record : NULL;
-                is_found |= event && strcmp(event, op->dist->events_to_wait[i]) == 0;
+                is_found |= event && strcmp(event, op->dist->waits->events[i]) == 0;
             }
         r->out->waits_for_nothing |= !is_found;
     }

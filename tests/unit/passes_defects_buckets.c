@@ -229,7 +229,7 @@ static void put_on_mesh(const char *n, const mesh *m) {
         op_dist_rest *d;
         cr_assert_null(op_dist_get(use_op(v->program, u), &own));
         cr_assert_null(op_dist_rest_get(g.p, own, &d));
-        own->mesh = added;
+        d->mesh = added;
         d->inputs = ARENA_ARRAY(&g.p->arena, op_placement, 1);
         d->inputs[0] = (op_placement){v->name, v->dist};
         d->ninputs = 1;

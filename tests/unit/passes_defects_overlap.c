@@ -13,14 +13,14 @@ static void run_safely(const char *list) {
 }
 
 static size_t nwaits(const weft_op *op) {
-    return op->dist ? op->dist->nevents_to_wait : 0;
+    return op->dist ? op_dist_nwaits(op->dist) : 0;
 }
 
 /* Whether `waiter` waits for the event that `recorder` records. */
 static bool waits_for(const weft_op *waiter, const weft_op *recorder) {
     const char *event = recorder->dist ? recorder->dist->event_to_record : NULL;
     for (size_t i = 0; event && i < nwaits(waiter); i++)
-        if (strcmp(waiter->dist->events_to_wait[i], event) == 0) return true;
+        if (strcmp(waiter->dist->waits->events[i], event) == 0) return true;
     return false;
 }
 
@@ -240,8 +240,7 @@ Test(passes_defects_overlap, defect_11_18_foreign_events_stay) {
     cr_assert_null(op_dist_get(find("matmul_v2_grad", 0), &d));
     d->event_to_record = "mine";
     cr_assert_null(op_dist_get(find("sgd", 0), &d));
-    d->events_to_wait = (const char *const[]){"mine"};
-    d->nevents_to_wait = 1;
+    cr_assert_null(op_dist_set_waits(g.p, d, (const char *const[]){"mine"}, 1));
     run_safely("overlap_comm");
     cr_assert_str_eq(find("matmul_v2_grad", 0)->dist->event_to_record, "mine");
     cr_assert(waits_for(find("c_allreduce_sum", 0), find("matmul_v2_grad", 0)));

@@ -27,7 +27,7 @@ static weft_status forget_waits(weft_pass_context *pass, weft_program *p, void *
     (void)pass;
     FOR_EACH_OP(op, p->blocks[0]) {
         if (!op->dist || !op_is(op, user)) continue;
-        op->dist->nevents_to_wait = 0;
+        op->dist->waits = NULL;
         op_changed(op);
     }
     return NULL;

@@ -75,8 +75,8 @@ static bool weaken(weft_program *p, size_t index) {
         if (i++ < index) continue;
         if (op_is(op, "nop") || op_is(op, "depend") || op_is(op, "c_wait_compute") || op_is(op, "c_wait_comm"))
             return weft_op_remove(op), true;
-        if (!op->dist || !op->dist->nevents_to_wait) return false;
-        op->dist->nevents_to_wait = 0;
+        if (!op->dist || !op_dist_nwaits(op->dist)) return false;
+        op->dist->waits = NULL;
         return true;
     }
     return false;

@@ -57,18 +57,14 @@ static weft_status add_dist(weft_program *p, weft_op *op, weft_var *v) {
     TRY(op_dist_get(op, &d));
     TRY(op_dist_rest_get(p, d, &rest));
     op_placement *in = ARENA_ARRAY(&p->arena, op_placement, 1);
-    const char **events = ARENA_ARRAY(&p->arena, const char *, 1);
-    if (!in || !events) return base_out_of_memory();
+    op_waits *waits;
+    if (!in) return base_out_of_memory();
+    TRY(op_waits_create(p, 1, &waits));
     in[0] = (op_placement){.var = v->name, .placement = v->dist};
-    events[0] = "after_grad";
-    *rest =
-        (op_dist_rest){.impl_type = "default", .impl_idx = 1, .inputs = in, .ninputs = 1, .extra_json = "{\"k\":1}"};
-    *d = (op_dist){.mesh = added,
-                   .execution_stream = "sync",
-                   .event_to_record = "done",
-                   .events_to_wait = events,
-                   .nevents_to_wait = 1,
-                   .rest = rest};
+    waits->events[0] = "after_grad";
+    *rest = (op_dist_rest){
+        .mesh = added, .impl_type = "default", .impl_idx = 1, .inputs = in, .ninputs = 1, .extra_json = "{\"k\":1}"};
+    *d = (op_dist){.execution_stream = "sync", .event_to_record = "done", .waits = waits, .rest = rest};
     TRY(weft_program_set_ring(p, 3, 2, (int64_t[]){0, 1}));
     p->params_grads = ARENA_ARRAY(&p->arena, const name *, 2);
     if (!p->params_grads) return base_out_of_memory();
@@ -164,7 +160,7 @@ static void change_stream(weft_program *p) {
     FIRST_OP(p)->dist->execution_stream = NULL;
 }
 static void change_event(weft_program *p) {
-    FIRST_OP(p)->dist->nevents_to_wait = 0;
+    FIRST_OP(p)->dist->waits = NULL;
 }
 static void change_op_mapping(weft_program *p) {
     FIRST_OP(p)->dist->rest->ninputs = 0;

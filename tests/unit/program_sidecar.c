@@ -201,7 +201,7 @@ Test(program_sidecar, everything_survives) {
     cr_expect_eq(nwarnings + nerrors, 0);
     const weft_op *relu = p->blocks[0]->first;
     cr_expect_str_eq(relu->dist->execution_stream, "gradient_sync");
-    cr_expect_eq(relu->dist->nevents_to_wait, 2);
+    cr_expect_eq(op_dist_nwaits(relu->dist), 2);
     cr_expect_eq(op_dist_rest_of(relu->dist)->outputs[0].placement->partial_axes, 1);
     cr_expect_eq(weft_block_var_at(p->blocks[0], 0)->dist->partial_reduce[0], WEFT_REDUCE_MAX);
     weft_bytes_free(context, json, nbytes);
@@ -241,7 +241,7 @@ Test(program_sidecar, placements_on_another_mesh_lose_their_mesh) {
     weft_program *p = with_sidecar("{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"ops\": [{\"idx\": 0, \"type\": "
                                    "\"relu\", \"mesh\": 0, \"inputs\": {\"x\": [1, 0]}}]}");
     const op_dist_rest *d = p->blocks[0]->first->dist->rest;
-    cr_expect_not_null(p->blocks[0]->first->dist->mesh);
+    cr_expect_not_null(p->blocks[0]->first->dist->rest->mesh);
     cr_expect_null(d->inputs[0].placement->mesh);
     cr_expect_eq(d->inputs[0].placement->dims_mapping[0], 1);
     weft_program_destroy(p);
