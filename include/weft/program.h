@@ -49,8 +49,8 @@ WEFT_MUST_USE weft_status weft_program_load(weft_context *context, const char *p
                                             weft_program **out_program);
 /* Writes a program, form by extension, and beside a .pdmodel its sidecar NAME.dist.json. Nothing is half written. */
 WEFT_MUST_USE weft_status weft_program_save(const weft_program *program, const char *path);
-/* Reads a program from memory. `sidecar` (JSON text, may be NULL) applies to WEFT_FORM_PDMODEL. `place` names the input
- * in messages. */
+/* Reads a program of less than 4 GiB from memory. `sidecar` (JSON text, may be NULL) applies to WEFT_FORM_PDMODEL.
+ * `place` names the input in messages. */
 WEFT_MUST_USE weft_status weft_program_parse(weft_context *context, weft_form form, const void *bytes, size_t nbytes,
                                              const char *sidecar, size_t sidecar_nbytes, const char *place,
                                              weft_program **out_program);

@@ -12,7 +12,8 @@ static weft_status set_attr_of_every_type(weft_program *p, weft_op *op) {
     static const uint8_t bools[] = {1, 0};
     static const text texts[] = {{"a", 1}, {"b\0c", 3}};
     const name **strings = ARENA_ARRAY(&p->arena, const name *, 2);
-    for (size_t i = 0; i < 2; i++) strings[i] = name_create(&p->arena, texts[i].bytes, texts[i].nbytes);
+    for (size_t i = 0; strings && i < 2; i++) strings[i] = name_create(&p->arena, texts[i].bytes, texts[i].nbytes);
+    if (!strings || !strings[0] || !strings[1]) return base_out_of_memory();
     static const scalar scalars[] = {{.type = SCALAR_LONG, .i = 4},
                                      {.type = SCALAR_COMPLEX128, .r = 1, .imaginary = 2}};
     for (int type = ATTR_INT; type <= ATTR_SCALARS; type++) {

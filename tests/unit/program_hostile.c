@@ -364,3 +364,12 @@ Test(program_hostile, archives_do_not_inflate_without_limit) {
     free(bytes);
     free(large);
 }
+
+Test(program_hostile, what_32_bits_do_not_count_is_refused_unread) {
+    weft_program *p;
+    for (weft_form form = WEFT_FORM_PDMODEL; form <= WEFT_FORM_FX; form++) {
+        weft_status status = weft_program_parse(context, form, "", (size_t)UINT32_MAX + 1, NULL, 0, "large", &p);
+        cr_expect_eq(weft_status_code(status), WEFT_LIMIT, "%s", weft_status_message(status));
+        weft_status_free(status);
+    }
+}
