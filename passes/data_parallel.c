@@ -167,7 +167,7 @@ static weft_status write_vars(dp_plan *plan, const mesh *m) {
     weft_program *p = plan->program;
     for (size_t b = 0; b < p->nblocks; b++) {
         for (size_t i = 0; i < p->blocks[b]->nvars; i++) {
-            weft_var *var = weft_block_var_at(p->blocks[b], i);
+            weft_var *var = block_var(p->blocks[b], i);
             if (!var->has_tensor) continue;
             TRY(write_placement(plan, var, m, dp_split_axis(plan, var)));
             TRY(write_shape(plan, var));

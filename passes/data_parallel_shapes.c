@@ -230,7 +230,7 @@ static weft_status infer_both(dp_plan *plan, weft_op *op) {
 static void note_sub_blocks(dp_plan *plan) {
     for (size_t b = 1; b < plan->program->nblocks; b++)
         for (size_t i = 0; i < plan->program->blocks[b]->nvars; i++)
-            note_difference(plan, weft_block_var_at(plan->program->blocks[b], i));
+            note_difference(plan, block_var(plan->program->blocks[b], i));
 }
 
 weft_status dp_infer_shapes(dp_plan *plan) {

@@ -114,7 +114,7 @@ static weft_status value_named(plan_builder *b, const char *what, const char *n,
 static weft_status keep_persistables(plan_builder *b) {
     const weft_block *block = b->program->blocks[0];
     for (size_t i = 0; i < block->nvars; i++) {
-        const weft_var *v = weft_block_var_at(block, i);
+        const weft_var *v = block_var(block, i);
         int64_t nbytes;
         int32_t value;
         shape s = shape_env_get(&b->env, v);

@@ -24,14 +24,16 @@ size_t weft_block_nvars(const weft_block *block) {
 }
 
 weft_var *weft_block_var_at(const weft_block *block, size_t index) {
-    if (index >= block->nvars) return NULL;
-    size_t low = 0, high = block->nruns; /* the run is one of these; most blocks have one */
+    return index < block->nvars ? block_var(block, index) : NULL;
+}
+
+const var_run *block_find_run(const weft_block *b, size_t index) {
+    size_t low = 0, high = b->nruns; /* the run is one of these */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        *(block->runs[middle].before <= index ? &low : &high) = middle;
+        *(b->runs[middle].before <= index ? &low : &high) = middle;
     }
-    const var_run *run = &block->runs[low];
-    return program_var(block->program, run->first + (index - run->before));
+    return &b->runs[low];
 }
 
 weft_var *weft_block_find_var(const weft_block *block, const char *name_text) {

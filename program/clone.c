@@ -231,9 +231,9 @@ static weft_status copy_var_fields(const copier *c, const weft_var *from, weft_v
 static weft_status copy_block_vars(copier *c, const weft_block *from, weft_block *to) {
     for (size_t i = 0; i < from->nvars; i++) {
         weft_var *v;
-        TRY(block_add_var(to, name_of(c, weft_block_var_at(from, i)->name), &v));
-        TRY(copy_var_fields(c, weft_block_var_at(from, i), v));
-        c->vars[weft_block_var_at(from, i)->id] = v;
+        TRY(block_add_var(to, name_of(c, block_var(from, i)->name), &v));
+        TRY(copy_var_fields(c, block_var(from, i), v));
+        c->vars[block_var(from, i)->id] = v;
     }
     return NULL;
 }

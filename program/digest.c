@@ -115,7 +115,7 @@ static uint64_t digest(const weft_program *p, uint64_t h) {
         h = mix(h, block->nops);
         FOR_EACH_OP(op, block) h = op_digest(h, op);
         for (size_t i = 0; i < block->nvars; i++)
-            if (weft_block_var_at(block, i)->nuses) sum += var_digest(mix(0, b), weft_block_var_at(block, i));
+            if (block_var(block, i)->nuses) sum += var_digest(mix(0, b), block_var(block, i));
     }
     for (size_t i = 0; i < p->nrings; i++) {
         const ring *r = &p->rings[i];

@@ -174,7 +174,7 @@ static bool block_equal(const weft_block *a, const weft_block *b) {
         !text_equal(a->unknown_fields, b->unknown_fields))
         return false;
     for (size_t i = 0; i < a->nvars; i++)
-        if (!var_equal(weft_block_var_at(a, i), weft_block_var_at(b, i))) return false;
+        if (!var_equal(block_var(a, i), block_var(b, i))) return false;
     for (const weft_op *x = a->first, *y = b->first; x; x = x->next, y = y->next)
         if (!op_equal(x, y)) return false;
     return true;

@@ -50,7 +50,7 @@ weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out) {
     for (size_t i = 0; i < p->nblocks; i++) {
         const weft_block *b = p->blocks[i];
         for (size_t k = 0; k < b->nvars; k++) {
-            weft_var *v = weft_block_var_at(b, k), **place = &vars[v->name->id];
+            weft_var *v = block_var(b, k), **place = &vars[v->name->id];
             if (!*place) *place = v;
         }
     }

@@ -201,7 +201,7 @@ struct weft_block {
     weft_program *program;
     int32_t idx, parent_idx, forward_block_idx;
     bool has_forward_block_idx;
-    var_run *runs; /* of the vars declared here, in file order: weft_block_var_at */
+    var_run *runs; /* of the vars declared here, in file order: block_var */
     uint32_t nruns, run_capacity;
     size_t nvars;
     weft_op *first, *last;
@@ -384,6 +384,13 @@ static inline weft_var *use_var(const weft_program *p, const use *u) {
     return program_var(p, u->var_id);
 }
 
+/* The run that has the var at that index. */
+const var_run *block_find_run(const weft_block *b, size_t index);
+/* The var at an index below nvars. Most blocks have one run. */
+static inline weft_var *block_var(const weft_block *b, size_t index) {
+    const var_run *run = b->nruns == 1 ? b->runs : block_find_run(b, index);
+    return program_var(b->program, run->first + (index - run->before));
+}
 /* The var that was declared first under that name, in any block; NULL if none was. */
 static inline weft_var *program_declared(const weft_program *p, const name *n) {
     return n->value ? program_var(p, n->value - 1) : NULL;

@@ -116,7 +116,7 @@ static weft_status sorted_persistables(const weft_program *program, const weft_a
     if (!vars) return base_out_of_memory();
     size_t n = 0;
     for (size_t i = 0; i < block->nvars; i++) {
-        weft_var *v = weft_block_var_at(block, i);
+        weft_var *v = block_var(block, i);
         if (v->persistable && v->kind == WEFT_DENSE_TENSOR) vars[n++] = v;
     }
     qsort(vars, n, sizeof(weft_var *), by_name);

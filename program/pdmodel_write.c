@@ -220,7 +220,7 @@ static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
         wire_put_integer(out, BLOCK_IDX, b->idx);
         wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
         for (size_t i = 0; i < b->nvars; i++) {
-            put_var(out, weft_block_var_at(b, i));
+            put_var(out, block_var(b, i));
             buffer_flush(out);
         }
         put_ops(out, b, memo);

@@ -187,7 +187,7 @@ static weft_status check_placement(verifier *v, const weft_var *var, const place
 static weft_status check_vars(verifier *v) {
     const weft_block *b = v->block;
     for (size_t i = 0; i < b->nvars; i++) {
-        const weft_var *var = weft_block_var_at(b, i);
+        const weft_var *var = block_var(b, i);
         if (!is_due(v, var->generation)) continue;
         if (block_find_own(b, var->name) != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");

@@ -160,13 +160,13 @@ static void put_vars(yaml_writer *w, const weft_block *b) {
     bool as_list = false;
     yaml_new_list(w);
     for (size_t i = 0; i < b->nvars; i++) {
-        const name *n = weft_block_var_at(b, i)->name;
+        const name *n = block_var(b, i)->name;
         as_list = yaml_seen(w, n) || yaml_is_long_key(n) || as_list;
     }
     if (b->nvars) buffer_text(w->out, "  vars:\n");
     for (size_t i = 0; i < b->nvars; i++) {
         buffer_text(w->out, as_list ? "  - {" : "    ");
-        const weft_var *v = weft_block_var_at(b, i);
+        const weft_var *v = block_var(b, i);
         yaml_put_key(w->out, v->name);
         yaml_put_var(w, v);
         buffer_text(w->out, as_list ? "}\n" : "\n");

@@ -38,8 +38,8 @@ WEFT_MUST_USE weft_status weft_program_create(weft_context *context, weft_progra
 void weft_program_destroy(weft_program *program);
 /* A deep copy that shares nothing with `program`. */
 WEFT_MUST_USE weft_status weft_program_clone(const weft_program *program, weft_program **out_program);
-/* Appends copies of the ops of block 0, and of the blocks that they run, so that they stand there `times` times: several
- * steps as one. On failure some are appended. */
+/* Appends copies of the ops of block 0, and of the blocks that they run, so that they stand there `times` times:
+ * several steps as one. On failure some are appended. */
 WEFT_MUST_USE weft_status weft_program_repeat(weft_program *program, size_t times);
 
 /* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML on stdin). The sidecar

@@ -373,8 +373,8 @@ static weft_status check_end(cert_checker *c) {
     const weft_program *p = c->before.p;
     for (size_t i = 0; i < p->nblocks; i++)
         for (size_t k = 0; k < p->blocks[i]->nvars && !c->words; k++)
-            if (weft_block_var_at(p->blocks[i], k)->persistable && i == 0)
-                TRY(compare_end(c, weft_block_var_at(p->blocks[i], k), "state"));
+            if (block_var(p->blocks[i], k)->persistable && i == 0)
+                TRY(compare_end(c, block_var(p->blocks[i], k), "state"));
     for (size_t i = 0; i < c->nold && !c->words; i++) {
         int role = weft_op_role(c->old_ops[i]);
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
