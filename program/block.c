@@ -62,6 +62,12 @@ size_t weft_var_nuses(const weft_var *var) {
     return var->nuses;
 }
 
+void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter) {
+    var_changed(var);
+    var->persistable = var->has_persistable = persistable;
+    var->is_parameter = var->has_is_parameter = is_parameter;
+}
+
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
 /* Where the var of that name stands in a table, or the free place where it would. */

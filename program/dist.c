@@ -1,4 +1,4 @@
-/* The distributed side of a program: meshes, placements and rings, all copied into its arena.
+/* The distributed side of a program: meshes, placements, rings and what ops have, all copied into its arena.
  *
  * Meshes are shared: equal ones (dim names included, since they are printed) are one pointer, found by hash. Rings are
  * kept sorted by id. */
@@ -168,4 +168,40 @@ weft_status weft_program_set_ring(weft_program *program, int64_t ring_id, size_t
         return weft_status_create(WEFT_INVALID_ARGUMENT, program->place, "ring %lld: expected 1 to %d ranks, found %zu",
                                   (long long)ring_id, INT32_MAX, nranks);
     return program_put_ring(program, &(ring){.id = ring_id, .nranks = (int)nranks, .ranks = ranks});
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+weft_status op_dist_get(weft_op *op, op_dist **out) {
+    if (!op->dist && !(op->dist = ARENA_NEW(&op->program->arena, op_dist))) return base_out_of_memory();
+    op->generation = op->program->generation;
+    *out = op->dist;
+    return NULL;
+}
+
+weft_status op_waits_create(weft_program *p, size_t count, op_waits **out) {
+    size_t nbytes;
+    if (!base_mul(count, sizeof(char *), &nbytes) || !base_add(nbytes, sizeof **out, &nbytes) ||
+        !(*out = arena_alloc(&p->arena, nbytes)))
+        return base_out_of_memory();
+    (*out)->count = count;
+    return NULL;
+}
+
+weft_status op_dist_set_waits(weft_program *p, op_dist *d, const char *const *events, size_t count) {
+    op_waits *waits = NULL;
+    if (count) {
+        TRY(op_waits_create(p, count, &waits));
+        memcpy(waits->events, events, count * sizeof *events);
+    }
+    d->waits = waits;
+    return NULL;
+}
+
+weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const mesh *m) {
+    op_dist_rest *rest;
+    if (m == op_dist_mesh(d)) return NULL;
+    TRY(op_dist_rest_get(p, d, &rest));
+    rest->mesh = m;
+    return NULL;
 }

@@ -1,4 +1,4 @@
-/* Ops: argument slots, attrs, and what a reader wants to know of them.
+/* Ops: argument slots, and what a reader wants to know of them.
  *
  * A use links one argument with its var. It is in the var's list exactly while its op stands in a block, so an op that
  * a pass has made and not inserted changes nothing that others see. */
@@ -165,10 +165,8 @@ weft_var *op_find_var(const weft_op *op, text name_text) {
     return block_find_text(op->block, name_text.bytes, name_text.nbytes);
 }
 
-static weft_status forget_node(weft_op *op);
-
 static weft_status add_arg(weft_op *op, bool output, const char *slot_name, weft_var *var) {
-    TRY(forget_node(op));
+    TRY(op_remove_attr(op, "fx_node")); /* its text holds no longer */
     uint32_t index = 0, count = op_nslots(op, output);
     const slot *s = op_find_slot(op, output, slot_name);
     if (s) {
@@ -255,103 +253,7 @@ int weft_op_role(const weft_op *op) {
     return (int)weft_op_attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED);
 }
 
-/* --- attrs -------------------------------------------------------------------------------------------------------- */
-
-const weft_attr *op_find_attr(const weft_op *op, const char *n) {
-    for (size_t i = 0; i < op->nattrs; i++)
-        if (name_is(op->attrs[i].name, n)) return &op->attrs[i];
-    return NULL;
-}
-
-/* Before a change: the op gets a list of its own, with room for `more`. */
-static weft_status own_attrs(weft_op *op, size_t more) {
-    if (!op_shares_attrs(op)) return NULL;
-    size_t capacity = op->nattrs + more;
-    weft_attr *own = ARENA_ARRAY(&op->program->arena, weft_attr, capacity);
-    if (!own) return base_out_of_memory();
-    memcpy(own, op->attrs, op->nattrs * sizeof *own);
-    op->attrs = own;
-    op->attr_capacity = capacity & OP_MAX_ATTRS;
-    return NULL;
-}
-
-static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
-    enum { FEW_ATTRS = 6 }; /* what an op has that is made attr by attr, so that most never grow */
-    TRY(own_attrs(op, 1));
-    size_t count = op->nattrs ? (size_t)op->nattrs + 1 : FEW_ATTRS, capacity = op->attr_capacity;
-    TRY(grow(&op->program->arena, &op->attrs, &capacity, count, sizeof *op->attrs));
-    op->attr_capacity = capacity & OP_MAX_ATTRS;
-    memmove(op->attrs + at + 1, op->attrs + at, (op->nattrs - at) * sizeof *op->attrs);
-    op->attrs[at] = (weft_attr){.name = n};
-    op->nattrs++;
-    op_changed(op);
-    *out = &op->attrs[at];
-    return NULL;
-}
-
-weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
-    return insert_attr(op, op->nattrs, n, out);
-}
-
-static weft_status remove_attr(weft_op *op, const char *n) {
-    const weft_attr *there = op_find_attr(op, n);
-    if (!there) return NULL;
-    size_t index = (size_t)(there - op->attrs);
-    TRY(own_attrs(op, 0));
-    memmove(op->attrs + index, op->attrs + index + 1, (op->nattrs - index - 1) * sizeof *op->attrs);
-    op->nattrs--;
-    op_changed(op);
-    return NULL;
-}
-
-/* The text of the node that an op was read as (fx_read_text.c) holds while attrs and the number of arguments do. */
-static weft_status forget_node(weft_op *op) {
-    return remove_attr(op, "fx_node");
-}
-
-static bool is_of_node(const char *n) {
-    return strcmp(n, "fx_node") == 0 || strcmp(n, "fx_name") == 0;
-}
-
-weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
-    op_changed(op); /* the caller writes the value */
-    if (!is_of_node(n)) TRY(forget_node(op));
-    const weft_attr *there = op_find_attr(op, n);
-    if (there) {
-        size_t index = (size_t)(there - op->attrs);
-        TRY(own_attrs(op, 0));
-        *out = &op->attrs[index];
-        return NULL;
-    }
-    const name *attr_name;
-    TRY(program_name(op->program, n, strlen(n), &attr_name));
-    size_t at = 0;
-    while (at < op->nattrs && strcmp(op->attrs[at].name->bytes, n) < 0) at++;
-    return insert_attr(op, at, attr_name, out);
-}
-
-weft_status op_set_counted(weft_op *op, const char *n, attr_type type, size_t count, weft_attr **out) {
-    if (count > ATTR_MAX_COUNT)
-        return weft_status_create(WEFT_LIMIT, op->program->place,
-                                  "attribute \"%s\" has %zu elements, at most %u are possible", n, count,
-                                  ATTR_MAX_COUNT);
-    TRY(op_set_attr(op, n, out));
-    (*out)->type = type;
-    (*out)->count = (uint32_t)count;
-    return NULL;
-}
-
-weft_status op_remove_attr(weft_op *op, const char *n) {
-    if (!is_of_node(n) && op_find_attr(op, n)) TRY(forget_node(op));
-    return remove_attr(op, n);
-}
-
-void op_share_attrs(weft_op *op, weft_op *from) {
-    from->attr_capacity = 0;
-    op->attrs = from->attrs;
-    op->nattrs = from->nattrs;
-    op->attr_capacity = 0;
-}
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 weft_status op_like(weft_op *pattern, weft_var *var, weft_op **out) {
     weft_program *p = pattern->program;
@@ -372,109 +274,6 @@ weft_status op_set_unknown_fields(weft_op *op, text bytes) {
     if (!bytes.nbytes) return NULL;
     op->unknown_fields = arena_copy(&op->program->arena, &bytes, sizeof bytes);
     return op->unknown_fields ? NULL : base_out_of_memory();
-}
-
-int64_t weft_op_attr_int(const weft_op *op, const char *n, int64_t otherwise) {
-    const weft_attr *a = op_find_attr(op, n);
-    return a && (a->type == ATTR_INT || a->type == ATTR_LONG) ? a->u.i : otherwise;
-}
-
-double weft_op_attr_float(const weft_op *op, const char *n, double otherwise) {
-    const weft_attr *a = op_find_attr(op, n);
-    return a && (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) ? a->u.f : otherwise;
-}
-
-bool weft_op_attr_bool(const weft_op *op, const char *n, bool otherwise) {
-    const weft_attr *a = op_find_attr(op, n);
-    return a && a->type == ATTR_BOOLEAN ? a->u.b : otherwise;
-}
-
-const char *weft_op_attr_string(const weft_op *op, const char *n, const char *otherwise) {
-    const weft_attr *a = op_find_attr(op, n);
-    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : otherwise;
-}
-
-weft_status weft_op_set_attr_int(weft_op *op, const char *n, int64_t value) {
-    weft_attr *a;
-    if (value < INT32_MIN || value > INT32_MAX)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, op->program->place,
-                                  "attribute \"%s\" is an INT: %lld does not fit 32 bits", n, (long long)value);
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_INT;
-    a->u.i = value;
-    return NULL;
-}
-
-weft_status weft_op_set_attr_float(weft_op *op, const char *n, double value) {
-    weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_FLOAT;
-    a->u.f = (double)(float)value;
-    return NULL;
-}
-
-weft_status weft_op_set_attr_bool(weft_op *op, const char *n, bool value) {
-    weft_attr *a;
-    TRY(op_set_attr(op, n, &a));
-    a->type = ATTR_BOOLEAN;
-    a->u.b = value;
-    return NULL;
-}
-
-weft_status weft_op_set_attr_string(weft_op *op, const char *n, const char *value) {
-    size_t nbytes = strlen(value);
-    const char *copy = arena_string(&op->program->arena, value, nbytes);
-    if (!copy) return base_out_of_memory();
-    weft_attr *a;
-    TRY(op_set_counted(op, n, ATTR_STRING, nbytes, &a));
-    a->u.s = copy;
-    return NULL;
-}
-
-weft_status weft_op_set_attr_longs(weft_op *op, const char *n, size_t count, const int64_t *values) {
-    int64_t *copy = ARENA_ARRAY(&op->program->arena, int64_t, count ? count : 1);
-    if (!copy) return base_out_of_memory();
-    if (count) memcpy(copy, values, count * sizeof *copy);
-    weft_attr *a;
-    TRY(op_set_counted(op, n, ATTR_LONGS, count, &a));
-    a->u.ints = copy;
-    return NULL;
-}
-
-/* --- the rest ----------------------------------------------------------------------------------------------------- */
-
-weft_status op_dist_get(weft_op *op, op_dist **out) {
-    if (!op->dist && !(op->dist = ARENA_NEW(&op->program->arena, op_dist))) return base_out_of_memory();
-    op->generation = op->program->generation;
-    *out = op->dist;
-    return NULL;
-}
-
-weft_status op_waits_create(weft_program *p, size_t count, op_waits **out) {
-    size_t nbytes;
-    if (!base_mul(count, sizeof(char *), &nbytes) || !base_add(nbytes, sizeof **out, &nbytes) ||
-        !(*out = arena_alloc(&p->arena, nbytes)))
-        return base_out_of_memory();
-    (*out)->count = count;
-    return NULL;
-}
-
-weft_status op_dist_set_waits(weft_program *p, op_dist *d, const char *const *events, size_t count) {
-    op_waits *waits = NULL;
-    if (count) {
-        TRY(op_waits_create(p, count, &waits));
-        memcpy(waits->events, events, count * sizeof *events);
-    }
-    d->waits = waits;
-    return NULL;
-}
-
-weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const mesh *m) {
-    op_dist_rest *rest;
-    if (m == op_dist_mesh(d)) return NULL;
-    TRY(op_dist_rest_get(p, d, &rest));
-    rest->mesh = m;
-    return NULL;
 }
 
 const char *op_place(const weft_op *op, char *out, size_t out_nbytes) {

@@ -89,3 +89,8 @@ size_t weft_program_nops(const weft_program *program) {
 int64_t weft_program_rank(const weft_program *program) {
     return program->rank;
 }
+
+void weft_program_set_version(weft_program *program, int64_t version) {
+    program->version = version;
+    program->has_version = true;
+}
