@@ -78,10 +78,8 @@ static weft_status place(maker *m, weft_op *op, int64_t stream, const char *reco
 static weft_status add_coalesce(maker *m) {
     weft_op *op;
     TRY(weft_op_create(m->program, "coalesce_tensor", &op));
-    for (int i = 0; i < members; i++) {
-        TRY(weft_op_add_input(op, "Input", m->grads[i]));
-        TRY(weft_op_add_output(op, "Output", m->grads[i]));
-    }
+    for (int i = 0; i < members; i++) TRY(weft_op_add_input(op, "Input", m->grads[i]));
+    for (int i = 0; i < members; i++) TRY(weft_op_add_output(op, "Output", m->grads[i]));
     TRY(weft_op_add_output(op, "FusedOutput", m->fused));
     TRY(weft_op_set_attr_int(op, "dtype", WEFT_FP32));
     TRY(weft_op_set_attr_int(op, "align_size", 256));

@@ -131,6 +131,8 @@ static weft_status make_coalesced(const writer *w, written *to) {
     TRY(weft_op_create(w->f->program, "all_reduce_coalesced", &to->reduce));
     FOR_EACH_PART(to->bucket, item, part, k) {
         TRY(weft_op_add_input(to->reduce, "x", reduce_part_x(item, part)));
+    }
+    FOR_EACH_PART(to->bucket, item, part, k) {
         TRY(weft_op_add_output(to->reduce, "out", reduce_part_out(item, part)));
     }
     TRY(copy_attrs(to->reduce, first->op, false));

@@ -168,7 +168,12 @@ weft_status yaml_get_op(yaml_reader *r, weft_block *b, const yaml_node *node) {
     TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
     if (!spelled_out) TRY(get_slots(r, b, op, false, node->items[1]));
-    for (size_t i = 1; i < node->count; i++) TRY(get_op_member(r, b, op, node->items[2 * i], node->items[2 * i + 1]));
+    for (int others = 0; others < 2; others++) { /* inputs first: those behind outputs would have to move them */
+        for (size_t i = 1; i < node->count; i++) {
+            const yaml_node *key = node->items[2 * i];
+            if (yaml_is(key, "in") == !others) TRY(get_op_member(r, b, op, key, node->items[2 * i + 1]));
+        }
+    }
     weft_block_insert_before(b, NULL, op);
     return NULL;
 }

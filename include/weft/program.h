@@ -145,7 +145,8 @@ const char *weft_op_attr_string(const weft_op *op, const char *name, const char 
 
 /* A new op of `type`, not yet in a block. Give it arguments and attrs, then insert it. */
 WEFT_MUST_USE weft_status weft_op_create(weft_program *program, const char *type, weft_op **out_op);
-/* Appends `var` to a slot of `op`, making the slot at its sorted place if it is new. With var NULL an empty slot. */
+/* Appends `var` to a slot of `op`, making the slot at its sorted place if it is new. With var NULL an empty slot.
+ * Inputs are best added before outputs, which each input behind them moves. */
 WEFT_MUST_USE weft_status weft_op_add_input(weft_op *op, const char *slot, weft_var *var);
 WEFT_MUST_USE weft_status weft_op_add_output(weft_op *op, const char *slot, weft_var *var);
 /* Replaces every argument `from` of `op` (inputs, outputs or both) by `to`. */

@@ -245,6 +245,22 @@ Test(program_yaml, a_short_program_is_enough) {
     weft_program_destroy(p);
 }
 
+Test(program_yaml, outputs_may_come_first) {
+    const char *const members[] = {"in: {X: [v, w], Y: [v]}", "out: {Out: [w]}"};
+    weft_program *p[2];
+    for (int first = 0; first < 2; first++) {
+        char text_of[200];
+        snprintf(text_of, sizeof text_of,
+                 "weft: 1\nblocks:\n- {vars: {v: {float32: []}, w: {float32: []}}, ops: [{type: o, %s, %s}]}\n",
+                 members[first], members[!first]);
+        p[first] = parsed(text_of);
+    }
+    cr_expect_eq(weft_op_ninputs(p[1]->blocks[0]->first, "X"), 2);
+    cr_expect(weft_program_equal(p[0], p[1]));
+    weft_program_destroy(p[0]);
+    weft_program_destroy(p[1]);
+}
+
 /* A name may belong to a block that stands later. */
 Test(program_yaml, later_blocks_are_found) {
     weft_program *p = parsed("weft: 1\nblocks:\n- {parent: 1, ops: [{relu: {X: [v]}, out: {Out: [v]}}]}\n"
