@@ -114,6 +114,7 @@ typedef struct op_dist_rest {
     const char *extra_json; /* members of the sidecar's entry that Weft does not know, as JSON object text; or NULL */
 } op_dist_rest;
 
+/* Names of events that an op waits for. */
 typedef struct op_waits {
     size_t count;
     const char *events[];
@@ -223,8 +224,8 @@ struct weft_program {
     interner names;          /* a name's value: program_declared */
     weft_block **blocks;
     size_t nblocks, block_capacity;
-    size_t nall_vars; /* declared or only mentioned: program_var */
-    var_table undeclared;
+    size_t nall_vars;                                   /* declared or only mentioned: program_var */
+    var_table undeclared;                               /* names that no block declares: program_placeholder */
     known_dims known_dims[PROGRAM_KNOWN_DIMS];          /* by hash, the latest of each: program_dims */
     const slot_table *known_slots[PROGRAM_KNOWN_SLOTS]; /* the same: op_set_slots */
     int64_t version;

@@ -419,6 +419,13 @@ static weft_status keep_bindings(const maker *m) {
     return NULL;
 }
 
+/* A launch for each op, an access for each argument and a buffer for each var are about what there will be. */
+static weft_status reserve(proof_schedule *s, const weft_program *p) {
+    size_t nargs = 0;
+    FOR_EACH_OP(op, p->blocks[0]) nargs += op->slots->nargs;
+    return schedule_reserve(s, p->blocks[0]->nops, nargs, p->nall_vars);
+}
+
 weft_status schedule_from_program(const weft_program *p, const weft_verify_options *options, arena *a,
                                   proof_schedule *out) {
     TRY(schedule_init(out, p->context, a));
@@ -431,6 +438,7 @@ weft_status schedule_from_program(const weft_program *p, const weft_verify_optio
     m.entered = ARENA_ARRAY(a, bool, p->nblocks);
     m.looks = ARENA_ARRAY(a, op_look, ops_count(p->context) + 1);
     if (!m.entered || !m.looks) return base_out_of_memory();
+    TRY(reserve(out, p));
     TRY(bind_init(&m.names, out, p));
     interner_init(&m.events, a);
     TRY(read_assumption(&m, options->stream));

@@ -10,6 +10,13 @@ weft_status schedule_init(proof_schedule *s, weft_context *context, arena *a) {
     return schedule_stream(s, "compute", &compute);
 }
 
+weft_status schedule_reserve(proof_schedule *s, size_t nevents, size_t naccesses, size_t nbuffers) {
+    TRY(grow(s->arena, &s->events, &s->event_capacity, nevents + 1, sizeof *s->events));
+    TRY(grow(s->arena, &s->accesses, &s->access_capacity, naccesses, sizeof *s->accesses));
+    TRY(grow(s->arena, &s->touches, &s->touch_capacity, naccesses, sizeof *s->touches));
+    return grow(s->arena, &s->buffers, &s->buffer_capacity, nbuffers, sizeof *s->buffers);
+}
+
 static weft_status add_name(arena *a, const char ***list, size_t *count, size_t *capacity, const char *text_) {
     TRY(grow(a, list, capacity, *count + 1, sizeof **list));
     if (!((*list)[*count] = arena_string(a, text_, strlen(text_)))) return base_out_of_memory();

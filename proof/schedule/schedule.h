@@ -162,6 +162,8 @@ typedef struct proof_schedule {
 /* --- building: schedule.c ----------------------------------------------------------------------------------------- */
 
 WEFT_MUST_USE weft_status schedule_init(proof_schedule *s, weft_context *context, arena *a);
+/* Room for so many, so that most schedules are never copied to grow. */
+WEFT_MUST_USE weft_status schedule_reserve(proof_schedule *s, size_t nevents, size_t naccesses, size_t nbuffers);
 WEFT_MUST_USE weft_status schedule_stream(proof_schedule *s, const char *stream, uint32_t *out);
 WEFT_MUST_USE weft_status schedule_buffer(proof_schedule *s, const char *buffer_name, bool is_given, uint32_t *out);
 /* Begins a launch; accesses, waits and a collective that are added next are its own. */
