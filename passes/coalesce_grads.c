@@ -93,8 +93,9 @@ static uint64_t key_hash(void *user, const void *item) {
     const coalescer *n = user;
     const grad_sync *s = item;
     uint64_t h = mix((uint64_t)s->var->dtype, s->nreduces);
-    FOR_EACH_SYNC_OP(reduce, &n->syncs, s, GRAD_REDUCE)
-    h = mix(mix(h, (uint64_t)op_ring(reduce)), (uint64_t)reduce_of(reduce));
+    FOR_EACH_SYNC_OP(reduce, &n->syncs, s, GRAD_REDUCE) {
+        h = mix(mix(h, (uint64_t)op_ring(reduce)), (uint64_t)reduce_of(reduce));
+    }
     return h;
 }
 
@@ -103,17 +104,11 @@ static bool same_reduce(const weft_op *a, const weft_op *b) {
     return op_ring(a) == op_ring(b) && reduce_of(a) == reduce_of(b);
 }
 
-/* Both have as many ops of either kind. */
+/* Both have as many reduces. */
 static bool same_reduces(const grad_syncs *syncs, const grad_sync *a, const grad_sync *b) {
-    size_t i = 0, k = 0;
-    for (size_t left = a->nreduces; left > 0; left--) {
-        const weft_op *x, *y;
-        while (!(x = grad_sync_op(syncs, a, GRAD_REDUCE, i++))) {
-        }
-        while (!(y = grad_sync_op(syncs, b, GRAD_REDUCE, k++))) {
-        }
-        if (!same_reduce(x, y)) return false;
-    }
+    uint32_t i = 0, k = 0;
+    for (const weft_op *x; (x = grad_sync_next_op(syncs, a, GRAD_REDUCE, &i));)
+        if (!same_reduce(x, grad_sync_next_op(syncs, b, GRAD_REDUCE, &k))) return false;
     return true;
 }
 

@@ -38,22 +38,16 @@ static weft_status make_ops(weft_pass_context *pass, weft_program *p, const grad
 
 /* --- the syncs ---------------------------------------------------------------------------------------------------- */
 
-/* The first op of that kind at `*at` or behind it, which goes on to what follows. */
-static weft_op *next_of(const grad_syncs *syncs, const grad_sync *s, grad_kind kind, uint32_t *at) {
-    weft_op *op = NULL;
-    while (!op && *at < grad_sync_nops(s)) op = grad_sync_op(syncs, s, kind, (*at)++);
-    return op;
-}
-
 /* The claims of one collective stand together. */
 static weft_status claim_reduces(weft_pass_context *pass, const grad_syncs *syncs, const bucket *b) {
     const grad_sync *last = b->items[b->count - 1];
     uint32_t *at = ARENA_ARRAY(pass_scratch(pass), uint32_t, b->count), at_last = 0;
     if (!at) return base_out_of_memory();
-    for (weft_op *op; (op = next_of(syncs, last, GRAD_REDUCE, &at_last));) {
+    for (weft_op *op; (op = grad_sync_next_op(syncs, last, GRAD_REDUCE, &at_last));) {
         for (size_t i = 0; i < b->count; i++) {
             const grad_sync *s = b->items[i];
-            pass_claim claim = {.kind = CLAIM_MEMBER, .op = op, .other = next_of(syncs, s, GRAD_REDUCE, &at[i])};
+            pass_claim claim = {
+                .kind = CLAIM_MEMBER, .op = op, .other = grad_sync_next_op(syncs, s, GRAD_REDUCE, &at[i])};
             claim.var = claim.to = s->var;
             TRY(pass_claim_add(pass, claim));
         }

@@ -37,6 +37,12 @@ static inline weft_op *grad_sync_op(const grad_syncs *syncs, const grad_sync *s,
     uint32_t position = grad_sync_ops(syncs, s)[k].position;
     return syncs->kinds[position] == kind ? access_op(&syncs->index, position) : NULL;
 }
+/* The first op of that kind at `*at` or behind it, which goes on to what follows; NULL: none. */
+static inline weft_op *grad_sync_next_op(const grad_syncs *syncs, const grad_sync *s, grad_kind kind, uint32_t *at) {
+    weft_op *op = NULL;
+    while (!op && *at < grad_sync_nops(s)) op = grad_sync_op(syncs, s, kind, (*at)++);
+    return op;
+}
 /* Its reduces or its scales, in program order. No break. */
 #define FOR_EACH_SYNC_OP(op, syncs, s, kind)                                                                           \
     for (size_t op##_at = 0; op##_at < grad_sync_nops(s); op##_at++)                                                   \
@@ -61,7 +67,7 @@ weft_op *grad_reduce_wait(const weft_op *reduce);
  * it is called again after an edit. */
 WEFT_MUST_USE weft_status grad_syncs_find(weft_pass_context *pass, weft_program *p, grad_syncs *out);
 /* After edits that only removed scales of syncs and ops that touch no bytes, or changed attrs that say nothing of what
- * syncs are: what was found holds on, so that the next pass need not look for it. Removed ops stay in index.ops. */
+ * syncs are: what was found holds on, so that the next pass need not look for it. Removed ops stay in the index. */
 void grad_syncs_keep(weft_pass_context *pass, weft_program *p);
 /* Reports that there is nothing to do, and why. */
 WEFT_MUST_USE weft_status grad_syncs_none(weft_pass_context *pass, const grad_syncs *syncs);
