@@ -38,15 +38,9 @@ typedef struct event_list {
     size_t capacity;
 } event_list;
 
-static weft_status set_waits(weft_op *op, const char *const *events, size_t count) {
-    return op_dist_set_waits(op->program, op->dist, events, count);
-}
-
 static bool says_nothing(const op_dist *d) {
-    const op_dist_rest *rest = op_dist_rest_of(d);
-    return !rest->mesh && !d->execution_stream && !d->event_to_record && !op_dist_nwaits(d) && !rest->impl_type &&
-           !rest->impl_idx && !rest->is_recompute && !rest->has_recompute && !rest->ninputs && !rest->noutputs &&
-           !rest->extra_json;
+    return !d->execution_stream && !d->event_to_record && !op_dist_nwaits(d) &&
+           op_dist_rest_is_empty(op_dist_rest_of(d));
 }
 
 /* Those of other origin, put into `events`. */
@@ -65,7 +59,7 @@ static weft_status forget_events(weft_op *op, event_list *list) {
     TRY(grow(list->arena, &list->events, &list->capacity, op_dist_nwaits(d), sizeof *list->events));
     size_t kept = foreign_waits(d, list->events);
     had_some = had_some || kept < op_dist_nwaits(d);
-    if (kept < op_dist_nwaits(d)) TRY(set_waits(op, list->events, kept));
+    if (kept < op_dist_nwaits(d)) TRY(op_dist_set_waits(op->program, d, list->events, kept));
     if (had_some && says_nothing(d)) op->dist = NULL;
     return NULL;
 }

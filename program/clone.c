@@ -148,18 +148,22 @@ static weft_status copy_op_dist(const copier *c, const op_dist *from, op_dist **
 
 /* --- ops, vars, blocks -------------------------------------------------------------------------------------------- */
 
-static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to) {
-    const slot_table *t = from->slots;
-    uint32_t nslots = t->ninputs + t->noutputs;
+/* The slots of an op under the destination's names. */
+static weft_status copy_table(const copier *c, const slot_table *from, weft_op *to) {
     enum { FEW_SLOTS = 16 };
     _Alignas(slot_table) unsigned char few[sizeof(slot_table) + FEW_SLOTS * sizeof(slot)];
-    size_t nbytes = sizeof *t + nslots * sizeof(slot);
-    slot_table *copy = nslots <= FEW_SLOTS ? (slot_table *)few : arena_alloc(&c->to->arena, nbytes);
-    if (!copy) return base_out_of_memory();
-    memcpy(copy, t, nbytes);
-    for (uint32_t i = 0; i < nslots; i++) copy->slots[i].name = name_of(c, t->slots[i].name);
-    TRY(op_set_slots(to, copy));
-    for (uint32_t i = 0; i < t->nargs; i++)
+    uint32_t nslots = slot_table_count(from);
+    if (!c->names) return op_set_slots(to, from);
+    slot_table *named = nslots <= FEW_SLOTS ? (slot_table *)few : arena_alloc(&c->to->arena, slot_table_nbytes(nslots));
+    if (!named) return base_out_of_memory();
+    memcpy(named, from, slot_table_nbytes(nslots));
+    for (uint32_t i = 0; i < nslots; i++) named->slots[i].name = name_of(c, from->slots[i].name);
+    return op_set_slots(to, named);
+}
+
+static weft_status copy_slots(const copier *c, const weft_op *from, weft_op *to) {
+    TRY(copy_table(c, from->slots, to));
+    for (uint32_t i = 0; i < from->slots->nargs; i++)
         to->args[i] = use_make(to, var_of(c, use_var(from->program, &from->args[i])), from->args[i].is_output);
     return NULL;
 }

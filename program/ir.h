@@ -97,6 +97,13 @@ typedef struct slot_table {
     slot slots[];                /* inputs, then outputs, each in file order; passes insert sorted by name */
 } slot_table;
 
+static inline uint32_t slot_table_count(const slot_table *t) {
+    return t->ninputs + t->noutputs;
+}
+static inline size_t slot_table_nbytes(size_t nslots) {
+    return sizeof(slot_table) + nslots * sizeof(slot);
+}
+
 /* How one op sees one of its arguments (the sidecar's per-op entries, keyed by var name). */
 typedef struct op_placement {
     const name *var;
@@ -313,6 +320,10 @@ WEFT_MUST_USE weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const me
 WEFT_MUST_USE weft_status op_waits_create(weft_program *p, size_t count, op_waits **out);
 /* The array is copied, the texts are not. */
 WEFT_MUST_USE weft_status op_dist_set_waits(weft_program *p, op_dist *d, const char *const *events, size_t count);
+static inline bool op_dist_rest_is_empty(const op_dist_rest *rest) {
+    return !rest->mesh && !rest->impl_type && !rest->impl_idx && !rest->is_recompute && !rest->has_recompute &&
+           !rest->ninputs && !rest->noutputs && !rest->extra_json;
+}
 static inline const mesh *op_dist_mesh(const op_dist *d) {
     return op_dist_rest_of(d)->mesh;
 }

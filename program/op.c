@@ -27,23 +27,15 @@ weft_status weft_op_create(weft_program *program, const char *type, weft_op **ou
 
 /* --- slots and arguments ------------------------------------------------------------------------------------------ */
 
-static size_t table_nbytes(size_t nslots) {
-    return sizeof(slot_table) + nslots * sizeof(slot);
-}
-
-static uint32_t count_slots(const slot_table *t) {
-    return t->ninputs + t->noutputs;
-}
-
 /* Before a change: the op gets a table of its own, with room for `more` slots. */
 static weft_status own_slots(weft_op *op, uint32_t more, slot_table **out) {
     enum { FEW_SLOTS = 4 }; /* what an op has that is made slot by slot, so that most never grow */
-    uint32_t count = count_slots(op->slots), wanted = count + more;
+    uint32_t count = slot_table_count(op->slots), wanted = count + more;
     if (!op->slot_capacity || wanted > op->slot_capacity) {
         uint32_t capacity = wanted > FEW_SLOTS ? 2 * wanted : FEW_SLOTS;
-        slot_table *own = arena_alloc(&op->program->arena, table_nbytes(capacity));
+        slot_table *own = arena_alloc(&op->program->arena, slot_table_nbytes(capacity));
         if (!own) return base_out_of_memory();
-        memcpy(own, op->slots, table_nbytes(count));
+        memcpy(own, op->slots, slot_table_nbytes(count));
         op->slots = own;
         op->slot_capacity = capacity;
     }
@@ -57,7 +49,7 @@ static weft_status insert_slot(weft_op *op, bool output, uint32_t index, const n
     uint32_t at = output ? t->ninputs + index : index, end = output ? t->nargs : t->ninput_args;
     bool is_last = index == (output ? t->noutputs : t->ninputs);
     uint32_t first = is_last ? end : t->slots[at].first;
-    memmove(t->slots + at + 1, t->slots + at, (count_slots(t) - at) * sizeof *t->slots);
+    memmove(t->slots + at + 1, t->slots + at, (slot_table_count(t) - at) * sizeof *t->slots);
     t->slots[at] = (slot){.name = slot_name, .first = first};
     *(output ? &t->noutputs : &t->ninputs) += 1;
     op_changed(op);
@@ -108,7 +100,7 @@ weft_status op_append_arg(weft_op *op, bool output, uint32_t slot_index, weft_va
     slot_table *t;
     TRY(own_slots(op, 0, &t));
     TRY(op_reserve_args(op, 1));
-    uint32_t slot_at = output ? t->ninputs + slot_index : slot_index, nslots = count_slots(t);
+    uint32_t slot_at = output ? t->ninputs + slot_index : slot_index, nslots = slot_table_count(t);
     uint32_t at = t->slots[slot_at].first + t->slots[slot_at].nargs++, id = op->args_id + at;
     use *u = op->args + at;
     move_args(op, u, u + 1, id + 1, t->nargs - at);
@@ -130,14 +122,14 @@ static weft_status take_args(weft_op *op, uint32_t count) {
 
 static bool same_slots(const slot_table *a, const slot_table *b) {
     return a->ninputs == b->ninputs && a->noutputs == b->noutputs && a->nargs == b->nargs &&
-           memcmp(a->slots, b->slots, count_slots(a) * sizeof(slot)) == 0;
+           memcmp(a->slots, b->slots, slot_table_count(a) * sizeof(slot)) == 0;
 }
 
 weft_status op_set_slots(weft_op *op, const slot_table *slots) {
     weft_program *p = op->program;
     const slot_table **known = &p->known_slots[(op->type->id * 31 + slots->nargs) % PROGRAM_KNOWN_SLOTS];
     if (!*known || !same_slots(*known, slots)) {
-        const slot_table *copy = arena_copy(&p->arena, slots, table_nbytes(count_slots(slots)));
+        const slot_table *copy = arena_copy(&p->arena, slots, slot_table_nbytes(slot_table_count(slots)));
         if (!copy) return base_out_of_memory();
         *known = copy;
     }

@@ -79,7 +79,7 @@ static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, weft_op 
     _Alignas(slot_table) unsigned char bytes[sizeof(slot_table) + MOST_SLOTS * sizeof(slot)];
     slot_table *t = (slot_table *)bytes;
     *t = (slot_table){parts->nslots[0], parts->nslots[1], parts->nargs[0], parts->nargs[0] + parts->nargs[1]};
-    uint32_t nslots = t->ninputs + t->noutputs, next[2] = {0, t->ninputs}, first[2] = {0, t->ninput_args};
+    uint32_t nslots = slot_table_count(t), next[2] = {0, t->ninputs}, first[2] = {0, t->ninput_args};
     for (uint32_t i = 0; i < nslots; i++) {
         const slot_part *from = &parts->slots[i];
         slot *s = &t->slots[next[from->output]++];

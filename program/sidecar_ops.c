@@ -127,9 +127,7 @@ static weft_status read_strings(sidecar_reader *r, const json_t *entry, const ch
 /* Most ops that a pass of ours gave a stream or an event have nothing more. */
 static weft_status keep_rest(sidecar_reader *r, op_dist *d, const op_dist_rest *rest) {
     op_dist_rest *kept;
-    if (!rest->mesh && !rest->impl_type && !rest->impl_idx && !rest->has_recompute && !rest->ninputs &&
-        !rest->noutputs && !rest->extra_json)
-        return NULL;
+    if (op_dist_rest_is_empty(rest)) return NULL;
     TRY(form_charge(r->program, r->budget, sizeof *kept));
     TRY(op_dist_rest_get(r->program, d, &kept));
     *kept = *rest;

@@ -6,8 +6,8 @@
 
 void drop_arg(weft_op *op, const slot *s, uint32_t at) {
     weft_program *p = op->program;
-    uint32_t index = (uint32_t)(s - op->slots->slots), nslots = op->slots->ninputs + op->slots->noutputs;
-    slot_table *own = arena_copy(&p->arena, op->slots, sizeof *own + nslots * sizeof *s);
+    uint32_t index = (uint32_t)(s - op->slots->slots), nslots = slot_table_count(op->slots);
+    slot_table *own = arena_copy(&p->arena, op->slots, slot_table_nbytes(nslots));
     must(own ? NULL : base_out_of_memory());
     uint32_t from = s->first + at, id = op->args_id;
     if (op->block) use_unlink(p, &op->args[from]);
