@@ -248,10 +248,10 @@ static weft_status report_rank_state(dp_plan *plan) {
         FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, use_var(op->program, u)) >= 0;
         if (!from_part) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (use_var(op->program, u)->persistable && use_var(op->program, u)->kind == WEFT_DENSE_TENSOR)
+            const weft_var *v = use_var(op->program, u);
+            if (v->persistable && v->kind == WEFT_DENSE_TENSOR)
                 TRY(weft_pass_left(plan->pass, op, WEFT_REASON_ROLE,
-                                   "%s is each rank's own: it comes from its rows alone",
-                                   use_var(op->program, u)->name->bytes));
+                                   "%s is each rank's own: it comes from its rows alone", v->name->bytes));
         }
     }
     return NULL;

@@ -39,8 +39,10 @@ static void enqueue(walk *w, weft_var *var) {
 }
 
 static void enqueue_sparse_args(walk *w, const weft_op *op, bool output) {
-    FOR_EACH_ARG(op, output, u)
-    if (is_sparse(use_var(op->program, u))) enqueue(w, use_var(op->program, u));
+    FOR_EACH_ARG(op, output, u) {
+        weft_var *v = use_var(op->program, u);
+        if (is_sparse(v)) enqueue(w, v);
+    }
 }
 
 static weft_status look_at_writer(walk *w, weft_op *op) {

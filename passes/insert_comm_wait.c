@@ -122,7 +122,7 @@ static weft_status new_result(inserter *n, const weft_var *like, weft_var **out)
 /* Whether the op reads the value, so that what it writes to it is written in place. */
 static bool reads(const weft_op *op, const weft_var *v) {
     FOR_EACH_ARG(op, false, u) {
-        if (use_var(op->program, u) == v) return true;
+        if (u->var_id == v->id) return true;
     }
     return false;
 }

@@ -270,10 +270,9 @@ static weft_status find_inputs(fx_writer *w) {
         fx_stamp_outputs(w, op);
         FOR_EACH_ARG(op, false, u) {
             bool is_known = w->current[u->var_id].name || w->last_writes[u->var_id];
-            if (is_known || name_is(use_var(op->program, u)->name, "@EMPTY@") ||
-                is_own_output(w, use_var(op->program, u)))
-                continue;
-            TRY(add_input(w, use_var(op->program, u)));
+            weft_var *v = use_var(op->program, u);
+            if (is_known || name_is(v->name, "@EMPTY@") || is_own_output(w, v)) continue;
+            TRY(add_input(w, v));
         }
         FOR_EACH_ARG(op, true, u) {
             w->last_writes[u->var_id] = number;

@@ -296,11 +296,9 @@ static weft_status resolve_late_names(weft_program *p) {
         FOR_EACH_OP(op, b) {
             for (int output = 0; output < 2; output++) {
                 FOR_EACH_ARG(op, output, u) {
-                    weft_var *v = use_var(op->program, u)->block ? NULL : block_find(b, use_var(op->program, u)->name);
-                    if (v && output)
-                        weft_op_rename_output(op, use_var(op->program, u), v);
-                    else if (v)
-                        weft_op_rename_input(op, use_var(op->program, u), v);
+                    const weft_var *from = use_var(p, u);
+                    weft_var *v = from->block ? NULL : block_find(b, from->name);
+                    if (v) (output ? weft_op_rename_output : weft_op_rename_input)(op, from, v);
                 }
             }
         }

@@ -381,8 +381,8 @@ static weft_status check_losses(reading *r) {
         if (loss) TRY(check_loss(r, loss, true));
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (use_var(op->program, u)->block && !use_var(op->program, u)->persistable)
-                TRY(check_loss(r, use_var(op->program, u), false));
+            const weft_var *v = use_var(op->program, u);
+            if (v->block && !v->persistable) TRY(check_loss(r, v, false));
         }
     }
     return NULL;

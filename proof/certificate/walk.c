@@ -371,16 +371,16 @@ static weft_status compare_end(cert_checker *c, weft_var *old, const char *what)
 
 static weft_status check_end(cert_checker *c) {
     const weft_program *p = c->before.p;
-    for (size_t i = 0; i < p->nblocks; i++)
-        for (size_t k = 0; k < p->blocks[i]->nvars && !c->words; k++)
-            if (block_var(p->blocks[i], k)->persistable && i == 0)
-                TRY(compare_end(c, block_var(p->blocks[i], k), "state"));
+    for (size_t k = 0; k < p->blocks[0]->nvars && !c->words; k++) {
+        weft_var *v = block_var(p->blocks[0], k);
+        if (v->persistable) TRY(compare_end(c, v, "state"));
+    }
     for (size_t i = 0; i < c->nold && !c->words; i++) {
         int role = weft_op_role(c->old_ops[i]);
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
         FOR_EACH_ARG(c->old_ops[i], true, u) {
-            if (use_var(c->old_ops[i]->program, u)->block && !use_var(c->old_ops[i]->program, u)->persistable)
-                TRY(compare_end(c, use_var(c->old_ops[i]->program, u), "the loss"));
+            weft_var *v = use_var(p, u);
+            if (v->block && !v->persistable) TRY(compare_end(c, v, "the loss"));
         }
     }
     if (!c->words && c->after.early && !c->before.early) return cert_refuse(c, "%s", c->after.early);

@@ -57,14 +57,16 @@ static bool is_state(const weft_var *v) {
 
 /* Persistables, and what forward ops of role loss computed: one may ask for that by name. */
 static weft_status read_state(reader *r) {
-    for (size_t i = 0; i < r->p->nall_vars; i++)
-        if (is_state(program_var(r->p, i)))
-            TRY(add_output(r, 'p', program_var(r->p, i)->name->bytes, program_var(r->p, i)));
+    for (size_t i = 0; i < r->p->nall_vars; i++) {
+        const weft_var *v = program_var(r->p, i);
+        if (is_state(v)) TRY(add_output(r, 'p', v->name->bytes, v));
+    }
     FOR_EACH_OP(op, r->p->blocks[0]) {
         if (op_role(op) != WEFT_ROLE_LOSS) continue;
         FOR_EACH_ARG(op, true, u) {
-            if (is_state(use_var(op->program, u)) || !use_var(op->program, u)->block || !op->block) continue;
-            TRY(add_output(r, 'l', use_var(op->program, u)->name->bytes, use_var(op->program, u)));
+            const weft_var *v = use_var(r->p, u);
+            if (is_state(v) || !v->block || !op->block) continue;
+            TRY(add_output(r, 'l', v->name->bytes, v));
         }
     }
     return NULL;

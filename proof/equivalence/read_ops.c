@@ -144,7 +144,7 @@ static weft_status read_value(reader *r, const weft_var *v, value *out) {
 static void set_result(const weft_op *op, uint32_t *results, const weft_var *v, value x) {
     size_t at = 0;
     FOR_EACH_ARG(op, true, u) {
-        if (use_var(op->program, u) == v) results[at] = x.term;
+        if (u->var_id == v->id) results[at] = x.term;
         at++;
     }
 }
@@ -377,21 +377,17 @@ static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *res
 
 static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *results) {
     const weft_var *out = only_output(op);
-    size_t n = 0;
+    size_t n = op_nargs(op, false), at = 0;
     bool good = out && is_dense(out) && dtype_is_float(out->dtype);
     FOR_EACH_ARG(op, false, u) {
-        good = good && same_dims(use_var(op->program, u), out) && use_var(op->program, u)->dtype == out->dtype;
-        n++;
+        const weft_var *v = use_var(op->program, u);
+        good = good && same_dims(v, out) && v->dtype == out->dtype;
     }
     if (!good || n == 0 || (pair && n != 2) || attr_float(op, "alpha", 1.0) != 1.0)
         return function_results(r, op, results);
     value *args = ARENA_ARRAY(&r->memory, value, n), x;
     if (!args) return base_out_of_memory();
-    n = 0;
-    FOR_EACH_ARG(op, false, u) {
-        TRY(read_value(r, use_var(op->program, u), &args[n]));
-        n++;
-    }
+    FOR_EACH_ARG(op, false, u) TRY(read_value(r, use_var(op->program, u), &args[at++]));
     no_results(op, results);
     TRY(term_sum(r->t, args, n, out->dtype, &x));
     set_result(op, results, out, x);
@@ -405,10 +401,11 @@ static weft_status add_grad_results(reader *r, weft_op *op, uint32_t *results) {
     if (!of_sum || of_sum->nargs != 1 || !var_knows_dims(slot_var(op, of_sum, 0))) return NULL;
     const weft_var *from = slot_var(op, of_sum, 0);
     FOR_EACH_ARG(op, true, u) {
+        const weft_var *v = use_var(op->program, u);
         value x;
-        if (!same_dims(use_var(op->program, u), from) || use_var(op->program, u)->dtype != from->dtype) continue;
+        if (!same_dims(v, from) || v->dtype != from->dtype) continue;
         TRY(read_value(r, from, &x));
-        set_result(op, results, use_var(op->program, u), x);
+        set_result(op, results, v, x);
     }
     return NULL;
 }

@@ -313,7 +313,7 @@ static bool conflict_by_name(const weft_op *a, const weft_op *b) {
     for (int side = 1; side < 4; side++) {
         FOR_EACH_ARG(a, side & 1, u) {
             FOR_EACH_ARG(b, side >> 1, w) {
-                if (use_var(a->program, u) == use_var(b->program, w)) return true;
+                if (u->var_id == w->var_id) return true;
             }
         }
     }

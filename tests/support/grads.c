@@ -405,7 +405,7 @@ typedef struct named_graph {
 
 static bool touches(const weft_op *op, bool output, const weft_var *v) {
     FOR_EACH_ARG(op, output, u) {
-        if (use_var(op->program, u) == v) return true;
+        if (u->var_id == v->id) return true;
     }
     return false;
 }

@@ -93,8 +93,8 @@ static bool is_one_buffer(const weft_program *p, const weft_var *x, const weft_v
         if (!op_is(op, "coalesce_tensor")) continue;
         bool has_x = false, has_y = false;
         FOR_EACH_ARG(op, true, u) {
-            has_x |= use_var(op->program, u) == x;
-            has_y |= use_var(op->program, u) == y;
+            has_x |= u->var_id == x->id;
+            has_y |= u->var_id == y->id;
         }
         if (has_x && has_y) return true;
     }

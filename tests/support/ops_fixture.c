@@ -144,10 +144,10 @@ static weft_var *argument(const weft_op *op, bool output, const char *slot_name,
 static size_t count_uses(const weft_op *op, const weft_var *v) {
     size_t count = 0;
     FOR_EACH_ARG(op, false, u) {
-        count += use_var(op->program, u) == v;
+        count += u->var_id == v->id;
     }
     FOR_EACH_ARG(op, true, w) {
-        count += use_var(op->program, w) == v;
+        count += w->var_id == v->id;
     }
     return count;
 }

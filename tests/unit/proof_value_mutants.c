@@ -116,7 +116,7 @@ static bool only_moves(const weft_op *op) {
 }
 
 static bool writes(const weft_op *op, const weft_var *v) {
-    FOR_EACH_ARG(op, true, u) if (use_var(op->program, u) == v) return true;
+    FOR_EACH_ARG(op, true, u) if (u->var_id == v->id) return true;
     return false;
 }
 
