@@ -76,9 +76,9 @@ static weft_status collect_gradients(dp_plan *plan) {
 static void mark_covered(const weft_var *param, bool *covered) {
     covered[param->id] = true;
     FOR_EACH_USE(u, param) {
-        if (!u->is_output || !op_is(use_op(param->program, u), "cast")) continue;
-        FOR_EACH_ARG(use_op(param->program, u), false, in)
-        covered[use_var(use_op(param->program, u)->program, in)->id] = true;
+        const weft_op *op = use_op(param->program, u);
+        if (!u->is_output || !op_is(op, "cast")) continue;
+        FOR_EACH_ARG(op, false, in) covered[in->var_id] = true;
     }
 }
 

@@ -70,8 +70,7 @@ static bool is_before(const dense_by_name *d, uint32_t x, uint32_t y) {
 
 static bool uses(const dense_by_name *d, uint32_t i, size_t var) {
     bool found = false;
-    for (int out = 0; out < 2; out++)
-        FOR_EACH_ARG(d->instrs[i].op, out, u) found |= use_var(d->instrs[i].op->program, u)->id == var;
+    for (int out = 0; out < 2; out++) FOR_EACH_ARG(d->instrs[i].op, out, u) found |= u->var_id == var;
     return found;
 }
 
