@@ -59,8 +59,8 @@ ifneq ($(DNNL),0)
   endif
 endif
 
-LIB_DIRS := base dist_attr program ops plan proof proof/schedule proof/equivalence proof/certificate passes executor executor/kernels executor/comm executor/devices
-LIB_SRCS := $(sort $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)))
+LIB_DIRS := base dist_attr program ops plan proof passes executor train
+LIB_SRCS := $(sort $(shell find $(LIB_DIRS) -name '*.c'))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
 ISA_OBJS := $(foreach isa,$(KERNEL_ISAS),$(ISA_SRCS:%.c=$(B)/isa-$(isa)/%.o))
@@ -89,9 +89,9 @@ cli: $(WEFT)
 unit-tests: $(UNIT_TESTS)
 plain-tests: $(PLAIN_TESTS)
 
-$(B)/gen/framework.pb-c.c: program/framework.proto
+$(B)/gen/framework.pb-c.c: program/pdmodel/framework.proto
 	@mkdir -p $(@D)
-	$(Q)cd program && protoc-c --c_out=$(abspath $(@D)) framework.proto
+	$(Q)cd program/pdmodel && protoc-c --c_out=$(abspath $(@D)) framework.proto
 $(B)/gen/framework.pb-c.h: $(B)/gen/framework.pb-c.c ;
 
 # Generated code is not ours to lint.

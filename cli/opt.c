@@ -39,7 +39,7 @@ static weft_status make_list(const cli_args *args, weft_pass_list **out) {
         if (strcmp(args->names[i], "--set") == 0) status = weft_pass_list_set(*out, args->values[i]);
     if (!status && cli_given(args, "--no-prove"))
         weft_pass_list_set_prove(*out, WEFT_PROVE_OFF);
-    else if (!status && weft_pass_list_prove(*out) == WEFT_PROVE_UNSAID)
+    else if (!status && weft_pass_list_prove(*out) == WEFT_PROVE_UNSET)
         weft_pass_list_set_prove(*out, WEFT_PROVE_REQUIRE);
     return status;
 }

@@ -19,7 +19,7 @@ static int run(cli_args *args) {
         for (size_t o = 0; o < pass->noptions; o++) {
             const weft_option *option = &pass->options[o];
             printf("    %s: %s = %s%s%s%s  %s\n", option->name, type_word(option->type),
-                   option->otherwise ? option->otherwise : "(required)", option->choices ? " (" : "",
+                   option->default_value ? option->default_value : "(required)", option->choices ? " (" : "",
                    option->choices ? option->choices : "", option->choices ? ")" : "", option->summary);
         }
     }

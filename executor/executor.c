@@ -3,7 +3,7 @@
 #include "executor/agree.h"
 #include "executor/devices/null.h"
 #include "executor/pool.h"
-#include "executor/slice.h"
+#include "dist_attr/slice.h"
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
@@ -25,8 +25,8 @@ static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int
 }
 
 /* Some are so many that arithmetic in nanoseconds does not overflow. */
-static double seconds_or(double given, double otherwise) {
-    if (!(given > 0)) return otherwise;
+static double seconds_or(double given, double fallback) {
+    if (!(given > 0)) return fallback;
     return given < 1e9 ? given : 1e9;
 }
 

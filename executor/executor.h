@@ -68,7 +68,7 @@ typedef struct ring_use {
     const int64_t *ranks;
     const plan_instr **instrs;
     size_t ninstrs;
-    struct watch_beacon *beacon; /* watchdog.c */
+    struct inflight_record *inflight; /* watchdog.c */
 } ring_use;
 
 typedef struct rank_state {

@@ -49,7 +49,7 @@ typedef struct kernel_call {
     uint64_t op_seed;       /* distinct per op, equal on all ranks */
     const uint64_t *step;   /* the number of the step: 0, 1, ...; NULL: 0 */
     int nthreads;           /* intra-op threads this call may use */
-    struct pool_seat *seat; /* where the stream asks for their help; NULL: there is none */
+    struct pool_slot *slot; /* where the stream asks for their help; NULL: there is none */
     row_split split;        /* as prepare set it */
 } kernel_call;
 

@@ -23,7 +23,7 @@
 
 enum { PART_BITS = 16, MOST_PARTS = (1 << PART_BITS) - 1, HELPER_SPINS = 4000 };
 
-struct pool_seat {
+struct pool_slot {
     _Atomic uint64_t word; /* job number << 32 | parts << 16 | next part */
     thread_pool *pool;
     parallel_part run;
@@ -45,9 +45,9 @@ struct thread_pool {
     _Atomic bool stopping;
     const weft_allocator *allocator;
     bool spins;
-    int nhelpers, nseats;
+    int nhelpers, nslots;
     helper *helpers;
-    pool_seat *seats;
+    pool_slot *slots;
 };
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
@@ -57,12 +57,12 @@ static int64_t part_start(int64_t count, int nparts, int part) {
     return part * each + (part < longer ? part : longer);
 }
 
-static void run_part(pool_seat *s, int part) {
+static void run_part(pool_slot *s, int part) {
     s->run(s->arg, part_start(s->count, s->nparts, part), part_start(s->count, s->nparts, part + 1), part);
 }
 
 /* The number of a part that is now the caller's; -1 if none is left. */
-static int take_part(pool_seat *s) {
+static int take_part(pool_slot *s) {
     uint64_t word = atomic_load(&s->word);
     for (;;) {
         int next = (int)(word & MOST_PARTS), nparts = (int)(word >> PART_BITS & MOST_PARTS);
@@ -75,8 +75,8 @@ static int take_part(pool_seat *s) {
 
 static bool help(thread_pool *pool) {
     bool helped = false;
-    for (int i = 0; i < pool->nseats; i++) {
-        pool_seat *s = &pool->seats[i];
+    for (int i = 0; i < pool->nslots; i++) {
+        pool_slot *s = &pool->slots[i];
         for (int part = take_part(s); part >= 0; part = take_part(s)) {
             run_part(s, part);
             atomic_fetch_add(&s->done.value, 1);
@@ -108,7 +108,7 @@ static void *work(void *arg) {
 
 int parallel_parts(const kernel_call *c, int64_t count, int64_t grain) {
     int64_t most = grain > 1 ? count / grain : count;
-    if (!c || !c->seat || most < 2) return 1;
+    if (!c || !c->slot || most < 2) return 1;
     if (most > c->nthreads) most = c->nthreads;
     return most > MOST_PARTS ? MOST_PARTS : (int)most;
 }
@@ -120,7 +120,7 @@ void parallel_for(const kernel_call *c, int64_t count, int64_t grain, parallel_p
         run(arg, 0, count, 0);
         return;
     }
-    pool_seat *s = c->seat;
+    pool_slot *s = c->slot;
     s->run = run;
     s->arg = arg;
     s->count = count;
@@ -143,8 +143,8 @@ int thread_pool_cores(void) {
     return CPU_COUNT(&cores);
 }
 
-pool_seat *thread_pool_seat(thread_pool *pool, int seat) {
-    return &pool->seats[seat];
+pool_slot *thread_pool_slot(thread_pool *pool, int member) {
+    return &pool->slots[member];
 }
 
 static weft_status start_helpers(thread_pool *pool) {
@@ -160,22 +160,22 @@ static weft_status start_helpers(thread_pool *pool) {
     return NULL;
 }
 
-weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nseats, bool spins,
+weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nslots, bool spins,
                                thread_pool **out_pool) {
     weft_status status = NULL;
     thread_pool *pool = base_alloc(allocator, sizeof *pool);
     if (!pool) return base_out_of_memory();
     memset(pool, 0, sizeof *pool);
-    *pool = (thread_pool){.allocator = allocator, .spins = spins, .nhelpers = nhelpers, .nseats = nseats};
+    *pool = (thread_pool){.allocator = allocator, .spins = spins, .nhelpers = nhelpers, .nslots = nslots};
     pool->helpers = base_alloc(allocator, (size_t)nhelpers * sizeof *pool->helpers);
-    pool->seats = base_alloc(allocator, (size_t)nseats * sizeof *pool->seats);
-    if (!pool->helpers || !pool->seats) {
+    pool->slots = base_alloc(allocator, (size_t)nslots * sizeof *pool->slots);
+    if (!pool->helpers || !pool->slots) {
         status = base_out_of_memory();
         goto done;
     }
     memset(pool->helpers, 0, (size_t)nhelpers * sizeof *pool->helpers);
-    memset(pool->seats, 0, (size_t)nseats * sizeof *pool->seats);
-    for (int i = 0; i < nseats; i++) pool->seats[i].pool = pool;
+    memset(pool->slots, 0, (size_t)nslots * sizeof *pool->slots);
+    for (int i = 0; i < nslots; i++) pool->slots[i].pool = pool;
     TRY_DONE(start_helpers(pool));
     *out_pool = pool;
     pool = NULL;
@@ -192,6 +192,6 @@ void thread_pool_destroy(thread_pool *pool) {
     for (int i = 0; pool->helpers && i < pool->nhelpers; i++)
         if (pool->helpers[i].has_thread) pthread_join(pool->helpers[i].thread, NULL);
     base_free(pool->allocator, pool->helpers, (size_t)pool->nhelpers * sizeof *pool->helpers);
-    base_free(pool->allocator, pool->seats, (size_t)pool->nseats * sizeof *pool->seats);
+    base_free(pool->allocator, pool->slots, (size_t)pool->nslots * sizeof *pool->slots);
     base_free(pool->allocator, pool, sizeof *pool);
 }

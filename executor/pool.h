@@ -7,17 +7,17 @@
 #include "weft/context.h"
 
 /* Where one stream leaves its job; one thread at a time may use it. */
-typedef struct pool_seat pool_seat;
+typedef struct pool_slot pool_slot;
 typedef struct thread_pool thread_pool;
 
 /* `nhelpers` threads for `nseats` streams. `spins`: every thread of the run has a core of its own, so helpers may wait
  * for the next job without giving theirs away. */
-WEFT_MUST_USE weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nseats, bool spins,
+WEFT_MUST_USE weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nslots, bool spins,
                                              thread_pool **out_pool);
 /* No job may be running. NULL is fine. */
 void thread_pool_destroy(thread_pool *pool);
 
-pool_seat *thread_pool_seat(thread_pool *pool, int seat);
+pool_slot *thread_pool_slot(thread_pool *pool, int slot);
 
 /* Cores that this process may run on. */
 int thread_pool_cores(void);

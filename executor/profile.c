@@ -23,7 +23,7 @@ weft_status profile_init(weft_executor *x) {
             s->cells = ARENA_ARRAY(&x->arena, profile_cell, s->ninstrs + 1);
             if (!s->cells) return base_out_of_memory();
         }
-    return ceilings_measure(&x->context->allocator, x->options.nthreads, &x->profile->ceilings);
+    return roofline_measure(&x->context->allocator, x->options.nthreads, &x->profile->roofline);
 }
 
 void profile_count_step(weft_executor *x) {
@@ -85,7 +85,7 @@ weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *s
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void finish_row(const profile_report *r, profile_row *row) {
-    double floor = ceilings_floor(&r->profile->ceilings, row->flops, row->nbytes);
+    double floor = roofline_floor(&r->profile->roofline, row->flops, row->nbytes);
     row->share = r->step_seconds > 0 ? row->seconds / r->step_seconds : 0;
     row->roofline = row->seconds > 0 ? floor / row->seconds : 0;
 }

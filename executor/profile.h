@@ -1,29 +1,29 @@
 /* profile.h: where a step's time went, op by op, against what this machine could do at best. Shared by profile*.c and
- * ceilings.c; weft/executor.h is what users see. */
+ * executor/roofline.c; weft/executor.h is what users see. */
 #ifndef EXECUTOR_PROFILE_H
 #define EXECUTOR_PROFILE_H
 
 #include "executor/executor.h"
 
 /* What `nthreads` threads of this machine reach in loops that do nothing else. */
-typedef struct ceilings {
+typedef struct roofline {
     int nthreads;
     double flops; /* fp32 fused multiply-adds a second, times 2 */
     /* Bytes a second, read and written, of arrays that have so many bytes together: half of level 2, four times level
      * 2, and more. All threads together. */
     size_t nbytes[3];
     double bandwidth[3];
-} ceilings;
+} roofline;
 
 /* Measures them, in a few tens of milliseconds. */
-WEFT_MUST_USE weft_status ceilings_measure(const weft_allocator *allocator, int nthreads, ceilings *out_ceilings);
+WEFT_MUST_USE weft_status roofline_measure(const weft_allocator *allocator, int nthreads, roofline *out_roofline);
 /* Seconds that so much work takes at least: of arithmetic, or of moving bytes, whichever is longer. Bytes move as fast
  * as those of the largest arrays that are no larger. */
-double ceilings_floor(const ceilings *c, double flops, double nbytes);
+double roofline_floor(const roofline *c, double flops, double nbytes);
 
 /* What an executor keeps with options.profile. The first of several steps warms up and is not counted. */
 struct executor_profile {
-    ceilings ceilings;
+    roofline roofline;
     int64_t steps_ns;
     int64_t nsteps;
 };

@@ -83,7 +83,7 @@ static void put_group(buffer *out, const profile_group *g) {
 }
 
 void profile_print_json(const profile_report *r, buffer *out) {
-    const ceilings *c = &r->profile->ceilings;
+    const roofline *c = &r->profile->roofline;
     buffer_format(out,
                   "{\"steps\":%lld,\"step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,\"flops_per_second\":%.6g,"
                   "\"bytes\":[%zu,%zu,%zu],\"bytes_per_second\":[%.6g,%.6g,%.6g]},\n\"ranks\":[",

@@ -15,7 +15,7 @@ static const char *amount(double nbytes, char *out, size_t out_nbytes) {
 }
 
 static void print_head(const profile_report *r, buffer *out) {
-    const ceilings *c = &r->profile->ceilings;
+    const roofline *c = &r->profile->roofline;
     char sizes[3][32];
     buffer_format(out, "profile: %lld step%s of %.3f ms, %d rank%s\n", (long long)r->profile->nsteps,
                   r->profile->nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->executor->nranks,

@@ -36,8 +36,8 @@ static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_instr
     ring_use *u = &rank->rings[rank->nrings];
     int nranks = 0;
     char op[200];
-    *u = (ring_use){.id = instr->ring_id, .beacon = ARENA_NEW(&x->arena, watch_beacon)};
-    if (!u->beacon) return base_out_of_memory();
+    *u = (ring_use){.id = instr->ring_id, .inflight = ARENA_NEW(&x->arena, inflight_record)};
+    if (!u->inflight) return base_out_of_memory();
     TRY(ring_ranks(x, rank, u->id, &nranks, &u->ranks));
     weft_status status = x->null ? null_ring_get(x, u->id, nranks, u->ranks, rank->rank, &u->comm)
                                  : local_ring_get(x->world, u->id, nranks, u->ranks, rank->rank, &u->comm);

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "executor/slice.h"
+#include "dist_attr/slice.h"
 
 enum { ALIGNMENT = 64 };
 

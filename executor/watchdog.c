@@ -23,7 +23,7 @@ typedef struct watched_kernel {
     void *state;
     const plan_instr *instr;
     size_t position; /* among the collectives of the ring, in program order */
-    watch_beacon *beacon;
+    inflight_record *inflight;
     watch_history *history;
 } watched_kernel;
 
@@ -83,7 +83,7 @@ void watch_end_step(watch_history *h) {
 
 static weft_status run_watched(const kernel_call *c) {
     const watched_kernel *w = c->state;
-    watch_beacon *b = w->beacon;
+    inflight_record *b = w->inflight;
     kernel_call call = *c;
     call.state = w->state;
     int64_t start = wait_clock_ns();
@@ -97,7 +97,7 @@ static weft_status run_watched(const kernel_call *c) {
     return status;
 }
 
-static watch_history *history_of(weft_executor *x, watch_beacon *b, const op_schema *schema) {
+static watch_history *history_of(weft_executor *x, inflight_record *b, const op_schema *schema) {
     for (watch_history *h = b->histories; h; h = h->next) {
         if (h->schema == schema) return h;
     }
@@ -114,9 +114,9 @@ weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr 
     const ring_use *u = rings_find(rank, b->instr->ring_id);
     if (!u || u->comm->nranks < 2) return NULL;
     watched_kernel *w = ARENA_NEW(&x->arena, watched_kernel);
-    watch_history *h = history_of(x, u->beacon, b->instr->schema);
+    watch_history *h = history_of(x, u->inflight, b->instr->schema);
     if (!w || !h) return base_out_of_memory();
-    *w = (watched_kernel){b->run, b->call.state, b->instr, 0, u->beacon, h};
+    *w = (watched_kernel){b->run, b->call.state, b->instr, 0, u->inflight, h};
     while (u->instrs[w->position] != b->instr) w->position++;
     b->run = run_watched;
     b->call.state = w;
@@ -127,7 +127,7 @@ weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr 
 void watchdog_end_step(weft_executor *x) {
     for (int r = 0; x->watchdog && r < x->nranks; r++)
         for (size_t i = 0; i < x->ranks[r].nrings; i++)
-            for (watch_history *h = x->ranks[r].rings[i].beacon->histories; h; h = h->next) watch_end_step(h);
+            for (watch_history *h = x->ranks[r].rings[i].inflight->histories; h; h = h->next) watch_end_step(h);
 }
 
 /* --- who is missing ----------------------------------------------------------------------------------------------- */
@@ -199,8 +199,8 @@ static void say_doing(const weft_executor *x, words *w, const rank_state *rank, 
     }
     const plan_instr *instr = s->instrs[at].instr;
     const ring_use *u = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
-    const watched_kernel *in = u ? atomic_load_explicit(&u->beacon->in, memory_order_relaxed) : NULL;
-    bool is_in = in && in->instr == instr && load(&u->beacon->since_ns);
+    const watched_kernel *in = u ? atomic_load_explicit(&u->inflight->in, memory_order_relaxed) : NULL;
+    bool is_in = in && in->instr == instr && load(&u->inflight->since_ns);
     say(w, "%s %s", is_in ? "in" : "at", instr_place(instr, op, sizeof op));
     if (!is_in) return;
     say(w, " on ring %lld", (long long)u->id);
@@ -209,11 +209,11 @@ static void say_doing(const weft_executor *x, words *w, const rank_state *rank, 
 
 /* " for rank 1 (at matmul_v2 #3), rank 2 (has ended its step)": who has entered fewer collectives of the ring. */
 static void say_missing(const weft_executor *x, words *w, const ring_use *u, const watched_kernel *k) {
-    uint32_t nentered = atomic_load(&u->beacon->nentered);
+    uint32_t nentered = atomic_load(&u->inflight->nentered);
     int nmissing = 0;
     for (int m = 0; m < u->comm->nranks; m++) {
         const rank_state *member = &x->ranks[u->ranks[m]];
-        uint32_t its = atomic_load(&rings_find(member, u->id)->beacon->nentered);
+        uint32_t its = atomic_load(&rings_find(member, u->id)->inflight->nentered);
         if ((int32_t)(its - nentered) >= 0) continue;
         if (++nmissing > MOST_LISTED) continue;
         say(w, "%s rank %d (", nmissing == 1 ? " for" : ",", member->rank);
@@ -239,10 +239,10 @@ static weft_status word(const weft_executor *x, const overdue *o) {
 /* Looks at one beacon: overdue before any found so far it becomes *worst; else *next is when it may become so. */
 static void look(const struct watchdog *d, const rank_state *rank, const ring_use *u, int64_t now, overdue *worst,
                  int64_t *next) {
-    int64_t since = atomic_load_explicit(&u->beacon->since_ns, memory_order_acquire);
+    int64_t since = atomic_load_explicit(&u->inflight->since_ns, memory_order_acquire);
     if (!since) return;
-    const watched_kernel *k = atomic_load_explicit(&u->beacon->in, memory_order_acquire);
-    if (load(&u->beacon->since_ns) != since) return; /* it went on meanwhile */
+    const watched_kernel *k = atomic_load_explicit(&u->inflight->in, memory_order_acquire);
+    if (load(&u->inflight->since_ns) != since) return; /* it went on meanwhile */
     int64_t limit = watch_limit(k->history, d->least_ns, d->first_ns);
     if (now - since < limit) {
         if (since + limit < *next) *next = since + limit;

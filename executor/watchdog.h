@@ -17,13 +17,13 @@ typedef struct watch_history {
 
 /* Where a member of a ring is: written by the thread that runs its collectives, read by the watchdog. Each lies on
  * cache lines of its own. */
-typedef struct watch_beacon {
+typedef struct inflight_record {
     _Atomic uint32_t nentered; /* collectives so far, this one included */
     _Atomic int64_t since_ns;  /* 0: in none */
     _Atomic(const struct watched_kernel *) in;
     watch_history *histories;
     char padding[128];
-} watch_beacon;
+} inflight_record;
 
 /* How long something of this history may take: `least_ns`, or 3 times the 95th percentile if that is longer; first_ns
  * as long as it has never ended. */

@@ -189,15 +189,15 @@ static int count_helpers(const weft_executor *x) {
 }
 
 static weft_status start_pool(weft_executor *x) {
-    int nworkers = count_workers(x), nhelpers = count_helpers(x), seat = 0;
+    int nworkers = count_workers(x), nhelpers = count_helpers(x), member = 0;
     if (nhelpers < 1 || nworkers < 1) return NULL;
     TRY(thread_pool_create(&x->context->allocator, nhelpers, nworkers, nworkers + nhelpers <= thread_pool_cores(),
                            &x->pool));
     for (int r = 0; r < x->nranks; r++)
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
             stream_state *s = &x->ranks[r].streams[i];
-            for (size_t k = 0; k < s->ninstrs; k++) s->instrs[k].call.seat = thread_pool_seat(x->pool, seat);
-            seat += s->ninstrs > 0;
+            for (size_t k = 0; k < s->ninstrs; k++) s->instrs[k].call.slot = thread_pool_slot(x->pool, member);
+            member += s->ninstrs > 0;
         }
     return NULL;
 }

@@ -8,7 +8,7 @@
 static const weft_attr *schema_default(const weft_op *op, const char *n) {
     const op_schema *s = op->schema ? op->schema : ops_find(op->program->context, op->type->bytes);
     for (size_t i = 0; s && i < s->nattrs; i++)
-        if (strcmp(s->attrs[i].name, n) == 0) return &s->attrs[i].otherwise;
+        if (strcmp(s->attrs[i].name, n) == 0) return &s->attrs[i].default_value;
     return NULL;
 }
 
@@ -39,24 +39,24 @@ static bool as_float(const weft_attr *a, double *out) {
     return true;
 }
 
-int64_t attr_int(const weft_op *op, const char *n, int64_t otherwise) {
+int64_t attr_int(const weft_op *op, const char *n, int64_t fallback) {
     const weft_attr *a = op_find_attr(op, n);
     int64_t value;
     if (a && as_int(a, &value)) return value;
     a = schema_default(op, n);
-    return a && as_int(a, &value) ? value : otherwise;
+    return a && as_int(a, &value) ? value : fallback;
 }
 
-double attr_float(const weft_op *op, const char *n, double otherwise) {
+double attr_float(const weft_op *op, const char *n, double fallback) {
     const weft_attr *a = op_find_attr(op, n);
     double value;
     if (a && as_float(a, &value)) return value;
     a = schema_default(op, n);
-    return a && as_float(a, &value) ? value : otherwise;
+    return a && as_float(a, &value) ? value : fallback;
 }
 
-bool attr_bool(const weft_op *op, const char *n, bool otherwise) {
-    return attr_int(op, n, otherwise) != 0;
+bool attr_bool(const weft_op *op, const char *n, bool fallback) {
+    return attr_int(op, n, fallback) != 0;
 }
 
 static const weft_attr *find_or_default(const weft_op *op, const char *n) {
@@ -80,7 +80,7 @@ const double *attr_floats(const weft_op *op, const char *n, size_t *out_count) {
     return *out_count ? a->u.floats : NULL;
 }
 
-const char *attr_string(const weft_op *op, const char *n, const char *otherwise) {
+const char *attr_string(const weft_op *op, const char *n, const char *fallback) {
     const weft_attr *a = find_or_default(op, n);
-    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : otherwise;
+    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : fallback;
 }

@@ -49,7 +49,7 @@ typedef struct slot_schema {
 typedef struct attr_schema {
     const char *name;
     attr_type type;
-    weft_attr otherwise; /* the default; name not set */
+    weft_attr default_value; /* the default; name not set */
 } attr_schema;
 
 /* A tensor's type during inference. ndim -1: not known. Extents of -1: known only at run time. */
@@ -106,13 +106,13 @@ static inline bool op_has_effect(weft_op *op, uint32_t effect) {
 }
 
 /* Attrs with the schema's default. `type` mismatches that lose nothing convert (INT/LONG/BOOLEAN, FLOAT/FLOAT64). */
-int64_t attr_int(const weft_op *op, const char *n, int64_t otherwise);
-double attr_float(const weft_op *op, const char *n, double otherwise);
-bool attr_bool(const weft_op *op, const char *n, bool otherwise);
+int64_t attr_int(const weft_op *op, const char *n, int64_t fallback);
+double attr_float(const weft_op *op, const char *n, double fallback);
+bool attr_bool(const weft_op *op, const char *n, bool fallback);
 /* INTS or LONGS; *out_count 0 and NULL when absent. Values are the program's. */
 const int64_t *attr_ints(const weft_op *op, const char *n, size_t *out_count);
 const double *attr_floats(const weft_op *op, const char *n, size_t *out_count);
-const char *attr_string(const weft_op *op, const char *n, const char *otherwise);
+const char *attr_string(const weft_op *op, const char *n, const char *fallback);
 
 /* --- shape inference ---------------------------------------------------------------------------------------------- */
 

@@ -215,8 +215,8 @@ static weft_status read_attr(reader *r, attr_schema *out) {
     if (!accept(r, ':')) return malformed(r, "':'");
     TRY(read_type(r, &out->type));
     if (!accept(r, '=')) return malformed(r, "'=' and a default");
-    out->otherwise.type = out->type;
-    return read_default(r, &out->otherwise);
+    out->default_value.type = out->type;
+    return read_default(r, &out->default_value);
 }
 
 static weft_status parse_attrs(arena *a, const op_row *row, op_schema *out) {

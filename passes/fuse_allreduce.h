@@ -3,7 +3,7 @@
 #define PASSES_FUSE_ALLREDUCE_H
 
 #include "passes/bucket_former.h"
-#include "passes/promises.h"
+#include "passes/pending.h"
 
 typedef enum fuse_mode { FUSE_CONCAT, FUSE_COALESCED, FUSE_IN_PLACE } fuse_mode;
 

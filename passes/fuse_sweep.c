@@ -133,7 +133,7 @@ static weft_status note_touch(void *user, const use *u) {
         c->nasync++;
         if (u->is_output) {
             c->reduced = NULL;
-            c->promise = number;
+            c->pending = number;
         } else {
             TRY(add_reader(s, c, number));
         }
@@ -163,7 +163,7 @@ static weft_status note_names(fuse_sweep *s, weft_op *op) {
             c->viewed = c->viewed || views;
             if (output && views) s->f->is_view[u->var_id] = true;
             if (output || !op_is_wait(op)) continue;
-            if (c->promise) note_place(s->f, &s->last_wait[c->promise], op->mark + 1);
+            if (c->pending) note_place(s->f, &s->last_wait[c->pending], op->mark + 1);
             if (c->reduced) TRY(add_wait(s, c->reduced, op));
         }
     }
@@ -313,7 +313,7 @@ static weft_status note_reduce(fuse_sweep *s, reduce_item *item, uint64_t bit) {
         out->nasync += item->async;
         x->nasync += item->async && !part->in_place;
         if (!part->in_place) TRY(add_reader(s, x, number));
-        out->promise = item->async ? number : 0;
+        out->pending = item->async ? number : 0;
         if (!out->first) out->first = number, out->first_var = reduce_part_out(item, part)->id;
         note_place(s->f, &out->last_access, number);
         note_place(s->f, &out->last_definition, number);

@@ -12,7 +12,7 @@ struct fuse_class {
     uint32_t first_var;                    /* id of the var through which */
     uint32_t last_definition, last_access; /* of all that write or name it, touch or name it: the one placed last */
     uint32_t readers;                      /* collectives that read it since it was written, out of place: a list */
-    uint32_t promise;                      /* the asynchronous collective that wrote it last */
+    uint32_t pending;                      /* the asynchronous collective that wrote it last */
     uint32_t nreduces;                     /* candidates that read it */
     uint32_t stamp;                        /* scratch: the op that was here last */
     reduce_part *reduced;                  /* the last that wrote it, until another promise does */

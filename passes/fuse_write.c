@@ -187,8 +187,8 @@ static weft_status claim_members(const writer *w, const written *to) {
                                               .to = to->slices ? to->slices[k] : out}));
     }
     if (!to->wait) return NULL;
-    weft_var *promised = weft_op_input(to->wait, "X", 0);
-    return pass_claim_add(pass, (pass_claim){.kind = CLAIM_WAIT, .op = to->wait, .other = to->reduce, .var = promised});
+    weft_var *is_pending = weft_op_input(to->wait, "X", 0);
+    return pass_claim_add(pass, (pass_claim){.kind = CLAIM_WAIT, .op = to->wait, .other = to->reduce, .var = is_pending});
 }
 
 static weft_status make_ops(writer *w, size_t index) {

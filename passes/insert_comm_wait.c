@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 #include "passes/certificate.h"
-#include "passes/promises.h"
+#include "passes/pending.h"
 
 #define WAIT_STEM "wait_tensor"
 
 /* A promise without a wait. */
 typedef struct open_wait {
-    const promise *promise;
+    const pending *pending;
     const use *value;  /* what is waited for: the var may change its name before */
     uint32_t argument; /* place among the consumer's arguments */
 } open_wait;
@@ -24,7 +24,7 @@ typedef struct open_wait {
 typedef struct inserter {
     weft_pass_context *pass;
     weft_program *program;
-    promises found;
+    pending_list found;
     open_wait *waits;
     size_t nwaits;
     uint64_t name_number; /* of the name that was tried last */
@@ -40,7 +40,7 @@ static bool makes(const weft_op *op, const weft_var *v) {
 }
 
 /* Whether `v` is a promise of the collective under one of its names: an output, its alias, a getitem of it. */
-static bool names_promise(const weft_op *collective, const weft_var *v) {
+static bool names_pending(const weft_op *collective, const weft_var *v) {
     if (makes(collective, v)) return true;
     FOR_EACH_USE(u, v) {
         if (!u->is_output || !op_is(use_op(v->program, u), "getitem")) continue;
@@ -52,7 +52,7 @@ static bool names_promise(const weft_op *collective, const weft_var *v) {
 
 /* The name that later readers most likely use: the first getitem of the promise before its consumer, else the output.
  */
-static const use *usual_name(const promise *p) {
+static const use *usual_name(const pending *p) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, p->var) {
         const weft_op *op = use_op(p->var->program, u);
@@ -64,7 +64,7 @@ static const use *usual_name(const promise *p) {
 
 /* What the wait takes: the consumer's own argument, if it is the promise or a getitem of it. */
 static void choose_value(const inserter *n, open_wait *w) {
-    const promise *p = w->promise;
+    const pending *p = w->pending;
     uint32_t class = access_class(&n->found.index, p->var), argument = 0;
     w->value = usual_name(p);
     w->argument = UINT32_MAX;
@@ -72,14 +72,14 @@ static void choose_value(const inserter *n, open_wait *w) {
         bool touches_it = access_class(&n->found.index, use_var(p->consumer->program, u)) == class;
         if (touches_it && w->argument == UINT32_MAX) w->argument = argument;
         argument++;
-        if (!touches_it || !names_promise(p->op, use_var(p->consumer->program, u))) continue;
+        if (!touches_it || !names_pending(p->op, use_var(p->consumer->program, u))) continue;
         w->value = u;
         w->argument = argument - 1;
         return;
     }
 }
 
-static weft_status leave_late(inserter *n, const promise *p) {
+static weft_status leave_late(inserter *n, const pending *p) {
     return weft_pass_left(n->pass, p->consumer, WEFT_REASON_IN_USE, "touches \"%s\" before the wait for it, #%u",
                           p->var->name->bytes, p->wait_position);
 }
@@ -88,11 +88,11 @@ static weft_status decide(inserter *n) {
     n->waits = ARENA_ARRAY(pass_scratch(n->pass), open_wait, n->found.count + 1);
     if (!n->waits) return base_out_of_memory();
     for (size_t i = 0; i < n->found.count; i++) {
-        const promise *p = &n->found.items[i];
+        const pending *p = &n->found.items[i];
         if (p->wait && p->consumer && p->consumer_position < p->wait_position) TRY(leave_late(n, p));
         if (p->wait || !p->consumer) continue;
         open_wait *w = &n->waits[n->nwaits++];
-        w->promise = p;
+        w->pending = p;
         choose_value(n, w);
     }
     return NULL;
@@ -101,10 +101,10 @@ static weft_status decide(inserter *n) {
 /* Waits before one consumer in the order of its arguments. */
 static int by_consumer(const void *a, const void *b) {
     const open_wait *x = a, *y = b;
-    uint32_t p = x->promise->consumer_position, q = y->promise->consumer_position;
+    uint32_t p = x->pending->consumer_position, q = y->pending->consumer_position;
     if (p != q) return p < q ? -1 : 1;
     if (x->argument != y->argument) return x->argument < y->argument ? -1 : 1;
-    return x->promise < y->promise ? -1 : x->promise > y->promise;
+    return x->pending < y->pending ? -1 : x->pending > y->pending;
 }
 
 /* --- editing ------------------------------------------------------------------------------------------------------ */
@@ -162,16 +162,16 @@ static weft_status insert(inserter *n, const open_wait *w) {
     TRY(weft_op_create(n->program, "wait_tensor", &wait));
     TRY(weft_op_add_input(wait, "X", value));
     TRY(weft_op_add_output(wait, "Out", result));
-    if (op_find_attr(w->promise->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->promise->op)));
-    TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_WAIT, .op = wait, .other = w->promise->op, .var = value}));
-    weft_block_insert_before(n->program->blocks[0], w->promise->consumer, wait);
+    if (op_find_attr(w->pending->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->pending->op)));
+    TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_WAIT, .op = wait, .other = w->pending->op, .var = value}));
+    weft_block_insert_before(n->program->blocks[0], w->pending->consumer, wait);
     return rename_later(n, wait, value, result);
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     inserter n = {.pass = pass, .program = program};
-    TRY(promises_of(pass, program, &n.found));
+    TRY(pending_of(pass, program, &n.found));
     if (!n.found.count) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no collective is asynchronous");
     TRY(decide(&n));
     if (n.nwaits > 1) qsort(n.waits, n.nwaits, sizeof *n.waits, by_consumer);

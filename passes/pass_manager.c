@@ -6,7 +6,7 @@
 #include "passes/certificate.h"
 #include "passes/pass_manager.h"
 #include "passes/pass_proof.h"
-#include "passes/promises.h"
+#include "passes/pending.h"
 
 arena *pass_scratch(weft_pass_context *pass) {
     return &pass->scratch;
@@ -16,8 +16,8 @@ pass_finding *pass_shared_finding(weft_pass_context *pass) {
     return pass->shared;
 }
 
-pass_finding *pass_promises_finding(weft_pass_context *pass) {
-    return pass->promises;
+pass_finding *pass_pending_finding(weft_pass_context *pass) {
+    return pass->pending_list;
 }
 
 static double now_seconds(void) {
@@ -43,28 +43,28 @@ static weft_status keep_first(weft_status first, weft_status second) {
 
 /* A pass may not make a program in which what collectives promise is waited for, once and in time, into one in which it
  * is not. */
-static weft_status check_waits(weft_program *program, promise_check *waits) {
+static weft_status check_waits(weft_program *program, pending_check *waits) {
     bool was_sound = waits->sound;
     size_t nproblems;
-    TRY(promises_check(waits, program, &nproblems));
+    TRY(check_pending_use(waits, program, &nproblems));
     if (was_sound && nproblems)
         return weft_status_create(WEFT_INVALID_PROGRAM, program->place, "%zu problem%s with waits for collectives",
                                   nproblems, nproblems == 1 ? "" : "s");
     return NULL;
 }
 
-static weft_status verify(weft_program *program, promise_check *waits) {
+static weft_status verify(weft_program *program, pending_check *waits) {
     TRY(program_verify_changed(program, false));
     return check_waits(program, waits);
 }
 
 static weft_status run_one(const pass_entry *entry, weft_program *program, weft_report *report, pass_finding *shared,
-                           promise_check *waits, certifier *certify) {
+                           pending_check *waits, certifier *certify) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
     weft_pass_context pass = {
-        .context = context, .entry = entry, .report = report, .out = out, .shared = shared, .promises = &waits->found};
+        .context = context, .entry = entry, .report = report, .out = out, .shared = shared, .pending_list = &waits->found};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);
@@ -90,8 +90,8 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};
     arena_init(&shared.arena, &list->context->allocator);
-    promise_check waits;
-    promise_check_init(&waits, list->context);
+    pending_check waits;
+    pending_check_init(&waits, list->context);
     if (list->count)
         status = word_problem(program_verify_changed(program, true), "before", list->entries[0].pass->name);
     if (list->count && !status) status = check_waits(program, &waits);
@@ -105,7 +105,7 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     }
     certifier_end(&certify);
     pass_proof_end(&proof);
-    promise_check_fini(&waits);
+    pending_check_fini(&waits);
     arena_fini(&shared.arena);
     if (out_report)
         *out_report = report;

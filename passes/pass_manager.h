@@ -21,7 +21,7 @@ typedef struct pass_finding {
 } pass_finding;
 pass_finding *pass_shared_finding(weft_pass_context *pass);
 /* The one of promises.h. */
-pass_finding *pass_promises_finding(weft_pass_context *pass);
+pass_finding *pass_pending_finding(weft_pass_context *pass);
 
 #define PASS(name, summary) extern const weft_pass pass_##name;
 #include "passes/passes.def"
@@ -128,7 +128,7 @@ struct weft_pass_context {
     const pass_entry *entry;
     weft_report *report;
     pass_report *out;
-    pass_finding *shared, *promises;
+    pass_finding *shared, *pending_list;
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
     arena scratch;
 };

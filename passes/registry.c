@@ -16,12 +16,12 @@ static pass_table *table_of(weft_context *context) {
 static weft_status read_default(weft_context *context, const weft_pass *pass, const weft_option *option,
                                 option_value *out) {
     *out = (option_value){.s = ""};
-    if (!option->otherwise || !option->otherwise[0]) return NULL;
+    if (!option->default_value || !option->default_value[0]) return NULL;
     arena scratch;
     arena_init(&scratch, &context->allocator);
     yaml_node *node = NULL;
     weft_status status =
-        yaml_read(context, option->otherwise, strlen(option->otherwise), pass->name, NULL, &scratch, &node);
+        yaml_read(context, option->default_value, strlen(option->default_value), pass->name, NULL, &scratch, &node);
     if (!status) status = option_read(context, pass, option, node, pass->name, &context->arena, out);
     out->given = false;
     arena_fini(&scratch);

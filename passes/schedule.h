@@ -3,7 +3,7 @@
 #define PASSES_SCHEDULE_H
 
 #include "passes/live_bytes.h"
-#include "passes/promises.h"
+#include "passes/pending.h"
 
 /* How an op may move. Ops are known by their position in the block as it was found, which is also their mark. */
 typedef enum motion {
@@ -23,7 +23,7 @@ typedef struct touch {
 typedef struct schedule {
     weft_program *program;
     arena *arena;
-    promises found;
+    pending_list found;
     size_t nops;
     uint8_t *motions; /* by op: a motion */
     uint32_t *first;  /* by op: into touches; nops + 1 of them */
@@ -39,7 +39,7 @@ typedef struct schedule {
 } schedule;
 
 /* Finds motions and touches; the order is that of the block. Linear. */
-WEFT_MUST_USE weft_status schedule_begin(weft_program *p, const promises *found, arena *a, schedule *out);
+WEFT_MUST_USE weft_status schedule_begin(weft_program *p, const pending_list *found, arena *a, schedule *out);
 /* Each changes the order alone. Linear; with a limit n log n. */
 WEFT_MUST_USE weft_status schedule_sink(schedule *s);
 WEFT_MUST_USE weft_status schedule_rise(schedule *s);

@@ -39,7 +39,7 @@ static weft_status touch_ring(schedule *s, const weft_op *op) {
 }
 
 /* A wait in place of what it waits for. */
-static weft_status touch_promise(schedule *s, const weft_op *wait, const promise *p) {
+static weft_status touch_pending(schedule *s, const weft_op *wait, const pending *p) {
     const weft_var *v = op_x(wait);
     if (v) TRY(add_touch(s, access_class(&s->found.index, v), true));
     if (!p || p->wait != wait) return NULL;
@@ -53,9 +53,9 @@ static weft_status touch_viewed(schedule *s, const weft_op *op) {
     return NULL;
 }
 
-static weft_status touch_op(schedule *s, weft_op *op, const promise *waited) {
+static weft_status touch_op(schedule *s, weft_op *op, const pending *waited) {
     switch (s->motions[op->mark]) {
-    case WAIT: TRY(touch_promise(s, op, waited)); break;
+    case WAIT: TRY(touch_pending(s, op, waited)); break;
     case VIEW: TRY(touch_viewed(s, op)); break;
     default: TRY(touches_visit(op, s->arena, touch_bytes, s));
     }
@@ -103,7 +103,7 @@ static bool copies_untouched(const schedule *s, size_t op, const bool *untouched
 static weft_status choose_copies(schedule *s) {
     bool *untouched = ARENA_ARRAY(s->arena, bool, s->nclasses + 1);
     if (!untouched) return base_out_of_memory();
-    const promise *p = s->found.items, *end = p + s->found.count;
+    const pending *p = s->found.items, *end = p + s->found.count;
     for (size_t i = 0; i < s->nops; i++) {
         if (s->motions[i] == WAIT || s->motions[i] == VIEW) continue;
         if (s->motions[i] == COPY &&
@@ -172,21 +172,21 @@ static weft_status drop_feeds(schedule *s) {
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 /* The promise that each op waits for, by op. */
-static const promise **waited_by(const schedule *s) {
-    const promise **of = ARENA_ARRAY(s->arena, const promise *, s->nops + 1);
+static const pending **waited_by(const schedule *s) {
+    const pending **of = ARENA_ARRAY(s->arena, const pending *, s->nops + 1);
     for (size_t i = 0; of && i < s->found.count; i++)
         if (s->found.items[i].wait) of[s->found.items[i].wait_position] = &s->found.items[i];
     return of;
 }
 
-weft_status schedule_begin(weft_program *p, const promises *found, arena *a, schedule *out) {
+weft_status schedule_begin(weft_program *p, const pending_list *found, arena *a, schedule *out) {
     schedule s = {.program = p, .arena = a, .found = *found, .limit = INT64_MAX};
     s.nops = s.found.index.nops;
     if (p->nall_vars > INT32_MAX / 4 || p->nrings > INT32_MAX / 4)
         return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
     s.nclasses = (uint32_t)p->nall_vars;
     s.nplaces = s.nclasses * 2 + (uint32_t)p->nrings + 1;
-    const promise **waited = waited_by(&s);
+    const pending **waited = waited_by(&s);
     s.motions = ARENA_ARRAY(a, uint8_t, s.nops + 1);
     s.first = ARENA_ARRAY(a, uint32_t, s.nops + 1);
     s.order = ARENA_ARRAY(a, uint32_t, s.nops + 1);

@@ -54,8 +54,8 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     (void)user;
     schedule s;
     int64_t before, after;
-    promises found;
-    TRY(promises_of(pass, program, &found));
+    pending_list found;
+    TRY(pending_of(pass, program, &found));
     if (!found.count) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no collective is asynchronous");
     TRY(schedule_begin(program, &found, pass_scratch(pass), &s));
     TRY(schedule_peak(&s, &before));

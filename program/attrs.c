@@ -49,7 +49,7 @@ static weft_status remove_attr(weft_op *op, const char *n) {
     return NULL;
 }
 
-/* The text of the node that an op was read as (fx_read_text.c) holds while attrs and the number of arguments do. */
+/* The text of the node that an op was read as (fx/read_text.c) holds while attrs and the number of arguments do. */
 static weft_status forget_node(weft_op *op) {
     return remove_attr(op, "fx_node");
 }
@@ -100,24 +100,24 @@ void op_share_attrs(weft_op *op, weft_op *from) {
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-int64_t weft_op_attr_int(const weft_op *op, const char *n, int64_t otherwise) {
+int64_t weft_op_attr_int(const weft_op *op, const char *n, int64_t fallback) {
     const weft_attr *a = op_find_attr(op, n);
-    return a && (a->type == ATTR_INT || a->type == ATTR_LONG) ? a->u.i : otherwise;
+    return a && (a->type == ATTR_INT || a->type == ATTR_LONG) ? a->u.i : fallback;
 }
 
-double weft_op_attr_float(const weft_op *op, const char *n, double otherwise) {
+double weft_op_attr_float(const weft_op *op, const char *n, double fallback) {
     const weft_attr *a = op_find_attr(op, n);
-    return a && (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) ? a->u.f : otherwise;
+    return a && (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) ? a->u.f : fallback;
 }
 
-bool weft_op_attr_bool(const weft_op *op, const char *n, bool otherwise) {
+bool weft_op_attr_bool(const weft_op *op, const char *n, bool fallback) {
     const weft_attr *a = op_find_attr(op, n);
-    return a && a->type == ATTR_BOOLEAN ? a->u.b : otherwise;
+    return a && a->type == ATTR_BOOLEAN ? a->u.b : fallback;
 }
 
-const char *weft_op_attr_string(const weft_op *op, const char *n, const char *otherwise) {
+const char *weft_op_attr_string(const weft_op *op, const char *n, const char *fallback) {
     const weft_attr *a = op_find_attr(op, n);
-    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : otherwise;
+    return a && a->type == ATTR_STRING && a->u.s ? a->u.s : fallback;
 }
 
 weft_status weft_op_set_attr_int(weft_op *op, const char *n, int64_t value) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "program/tensors.h"
-#include "program/wire.h"
+#include "program/pdmodel/wire.h"
 
 typedef struct record_reader {
     const uint8_t *bytes;

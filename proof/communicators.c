@@ -46,7 +46,7 @@ static weft_status tell(const proof_schedule *s, const proof_collective *first, 
 weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_findings *f) {
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];
-        const ring *r = c->made_for == PROOF_UNSAID ? NULL : program_find_ring(s->program, c->ring);
+        const ring *r = c->made_for == PROOF_UNSET ? NULL : program_find_ring(s->program, c->ring);
         if (!r || c->made_for == r->nranks) continue;
         weft_finding *found;
         char words[256];

@@ -222,10 +222,10 @@ static weft_status findings_create(weft_context *context, size_t max, weft_findi
 
 weft_status weft_verify(const weft_program *const *programs, size_t nprograms, const weft_verify_options *options,
                         weft_findings **out_findings) {
-    static const weft_verify_options otherwise = {.reading = WEFT_READING_IN_ORDER};
+    static const weft_verify_options fallback = {.reading = WEFT_READING_IN_ORDER};
     if (!nprograms)
         return weft_status_create(WEFT_INVALID_ARGUMENT, "verify", "expected one program or more, found none");
-    verifier v = {.context = programs[0]->context, .options = options ? options : &otherwise};
+    verifier v = {.context = programs[0]->context, .options = options ? options : &fallback};
     TRY(findings_create(v.context, v.options->max_findings, &v.findings));
     arena_init(&v.arena, &v.context->allocator);
     arena_init(&v.scratch, &v.context->allocator);

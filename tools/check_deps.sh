@@ -14,6 +14,7 @@ allowed() {
     proof) echo "base dist_attr program ops plan proof include" ;;
     passes) echo "base dist_attr program ops plan proof passes include" ;;
     executor) echo "base dist_attr program ops plan executor include" ;;
+    train) echo "base dist_attr program ops plan executor train include" ;;
     cli) echo "cli include" ;;
     include) echo "include" ;;
     examples) echo "include" ;;
@@ -22,7 +23,7 @@ allowed() {
 }
 
 bad=0
-for folder in base dist_attr program ops plan proof passes executor cli include examples; do
+for folder in base dist_attr program ops plan proof passes executor train cli include examples; do
     [ -d "$folder" ] || continue
     may=" $(allowed "$folder") "
     for file in $(find "$folder" -name '*.[ch]' -o -name '*.def' | sort); do

@@ -20,13 +20,13 @@ int64_t null_later(int64_t at_ns, int64_t by_ns) {
     return at_ns < INT64_MAX - most_ns - by_ns ? at_ns + by_ns : INT64_MAX - most_ns;
 }
 
-static weft_status set_rate(double *rate, double given, double otherwise, const char *what) {
+static weft_status set_rate(double *rate, double given, double fallback, const char *what) {
     if (!(given >= 0))
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
                                   "null device: %s: expected a number that is not "
                                   "negative, found %g",
                                   what, given);
-    *rate = given > 0 ? given : otherwise;
+    *rate = given > 0 ? given : fallback;
     return NULL;
 }
 

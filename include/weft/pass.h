@@ -27,7 +27,7 @@ typedef enum weft_option_type {
 typedef struct weft_option {
     const char *name;
     weft_option_type type;
-    const char *otherwise;
+    const char *default_value;
     const char *choices;
     const char *summary;
 } weft_option;
@@ -94,7 +94,7 @@ size_t weft_pass_list_count(const weft_pass_list *list);
  * the report; or so that a list fails whose pass is not proved. The key `prove: off | report | require` of a pass list
  * says it too. Comparing takes longer than the passes themselves: the library does it where it is asked to, the command
  * unless it is told not to. */
-typedef enum weft_prove { WEFT_PROVE_UNSAID, WEFT_PROVE_OFF, WEFT_PROVE_REPORT, WEFT_PROVE_REQUIRE } weft_prove;
+typedef enum weft_prove { WEFT_PROVE_UNSET, WEFT_PROVE_OFF, WEFT_PROVE_REPORT, WEFT_PROVE_REQUIRE } weft_prove;
 weft_prove weft_pass_list_prove(const weft_pass_list *list);
 void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
 

@@ -136,10 +136,10 @@ size_t weft_op_index(const weft_op *op);
 
 /* Attrs as their own type; the default where there is none of that name and type. INT and LONG convert to each other,
  * FLOAT and FLOAT64 too. Strings are borrowed. */
-int64_t weft_op_attr_int(const weft_op *op, const char *name, int64_t otherwise);
-double weft_op_attr_float(const weft_op *op, const char *name, double otherwise);
-bool weft_op_attr_bool(const weft_op *op, const char *name, bool otherwise);
-const char *weft_op_attr_string(const weft_op *op, const char *name, const char *otherwise);
+int64_t weft_op_attr_int(const weft_op *op, const char *name, int64_t fallback);
+double weft_op_attr_float(const weft_op *op, const char *name, double fallback);
+bool weft_op_attr_bool(const weft_op *op, const char *name, bool fallback);
+const char *weft_op_attr_string(const weft_op *op, const char *name, const char *fallback);
 
 /* --- edits -------------------------------------------------------------------------------------------------------- */
 

@@ -88,7 +88,7 @@ static weft_status bind_outputs(cert_world *w, const weft_op *op, cert_rule rule
 }
 
 /* Another collective that promises its outputs. */
-static weft_status promise_outputs(cert_world *w, const weft_op *op) {
+static weft_status pending_outputs(cert_world *w, const weft_op *op) {
     const slot *out = cert_out(op), *alias = op_find_slot(op, true, "alias");
     for (size_t i = 0; out && alias && i < alias->nargs && i < out->nargs; i++)
         TRY(cert_name(w, slot_var(op, alias, i), slot_var(op, out, i)));
@@ -123,7 +123,7 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     FOR_EACH_ARG(op, true, u) TRY(write_output(w, use_var(op->program, u), base++, 1, k, rule == CERT_VIEW));
     for (size_t i = 0; i < nested.count; i++, base++)
         if (nested.items[i].is_output) TRY(write_output(w, nested.items[i].var, base, 1, k, false));
-    return promise_outputs(w, op);
+    return pending_outputs(w, op);
 }
 
 /* The reduces that data parallelism is claimed to put behind an op, as 1 + index of a claim. */
@@ -312,7 +312,7 @@ static weft_status write_matched(comparison *m, const nested_uses *nested, cert_
         c->bases[base].varies = m->varies;
         if (nested->items[i].is_output) TRY(write_output(&c->after, nested->items[i].var, base, 1, m->k, false));
     }
-    return promise_outputs(&c->after, m->op);
+    return pending_outputs(&c->after, m->op);
 }
 
 /* What a feed op hands over is a rank's own if it is claimed to be split. */

@@ -61,17 +61,17 @@ static void put_attr(buffer *b, const weft_attr *a) {
     }
 }
 
-static bool is_default(const weft_attr *a, const weft_attr *otherwise) {
-    switch (otherwise->type) {
+static bool is_default(const weft_attr *a, const weft_attr *fallback) {
+    switch (fallback->type) {
     case ATTR_INT:
-    case ATTR_LONG: return (a->type == ATTR_INT || a->type == ATTR_LONG) && a->u.i == otherwise->u.i;
+    case ATTR_LONG: return (a->type == ATTR_INT || a->type == ATTR_LONG) && a->u.i == fallback->u.i;
     case ATTR_FLOAT:
-    case ATTR_FLOAT64: return (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) && a->u.f == otherwise->u.f;
-    case ATTR_BOOLEAN: return a->type == ATTR_BOOLEAN && a->u.b == otherwise->u.b;
+    case ATTR_FLOAT64: return (a->type == ATTR_FLOAT || a->type == ATTR_FLOAT64) && a->u.f == fallback->u.f;
+    case ATTR_BOOLEAN: return a->type == ATTR_BOOLEAN && a->u.b == fallback->u.b;
     case ATTR_STRING:
-        return a->type == ATTR_STRING && a->count == otherwise->count &&
-               memcmp(attr_text(a).bytes, attr_text(otherwise).bytes, a->count) == 0;
-    default: return a->count == 0 && otherwise->count == 0;
+        return a->type == ATTR_STRING && a->count == fallback->count &&
+               memcmp(attr_text(a).bytes, attr_text(fallback).bytes, a->count) == 0;
+    default: return a->count == 0 && fallback->count == 0;
     }
 }
 
@@ -132,9 +132,9 @@ static weft_status names_of(reader *r, const op_schema *s, const name ***out) {
 }
 
 /* in_dtype and out_dtype of reductions: that of all that the op reads and writes is what they are by default. */
-static bool says_own_dtype(const weft_op *op, const weft_attr *a, const weft_attr *otherwise) {
+static bool says_own_dtype(const weft_op *op, const weft_attr *a, const weft_attr *fallback) {
     bool is_dtype = name_is(a->name, "in_dtype") || name_is(a->name, "out_dtype");
-    if (!is_dtype || (a->type != ATTR_INT && a->type != ATTR_LONG) || otherwise->u.i != -1) return false;
+    if (!is_dtype || (a->type != ATTR_INT && a->type != ATTR_LONG) || fallback->u.i != -1) return false;
     FOR_EACH_ARG(op, false, in) {
         if (use_var(op->program, in)->dtype != a->u.i) return false;
     }
@@ -151,7 +151,7 @@ static weft_status put_known_attrs(reader *r, const weft_op *op, const op_schema
         const weft_attr *a = NULL;
         for (size_t k = 0; k < op->nattrs && names[i] && !a; k++)
             if (op->attrs[k].name == names[i]) a = &op->attrs[k];
-        if (!a || is_default(a, &s->attrs[i].otherwise) || says_own_dtype(op, a, &s->attrs[i].otherwise)) continue;
+        if (!a || is_default(a, &s->attrs[i].default_value) || says_own_dtype(op, a, &s->attrs[i].default_value)) continue;
         if (name_is(names[i], "ring_id")) continue;
         head_put_int(b, (int64_t)i);
         put_attr(b, a);

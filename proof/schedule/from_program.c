@@ -132,18 +132,18 @@ static weft_status resolve_late_waits(maker *m) {
 /* --- types of ops ------------------------------------------------------------------------------------------------- */
 
 static proof_makes type_makes(const weft_op *op, const op_schema *schema) {
-    if (schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_CONTROL)) return PROOF_MAKES_OTHERWISE;
+    if (schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_CONTROL)) return PROOF_MAKES_DIFFERENTLY;
     if (schema->effects & OP_COLLECTIVE)
-        return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_OTHERWISE;
+        return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_DIFFERENTLY;
     if (schema->effects & OP_OPTIMIZER) return PROOF_MAKES_UPDATE;
-    bool otherwise =
+    bool fallback =
         op_is(op, "feed") || op_is(op, "feed_v2") || op_is(op, "c_split") || op_is(op, "update_loss_scaling");
-    return otherwise ? PROOF_MAKES_OTHERWISE : PROOF_MAKES_OF_ALL;
+    return fallback ? PROOF_MAKES_DIFFERENTLY : PROOF_MAKES_OF_ALL;
 }
 
 /* Of a type that is not in the table: nothing is a view, and all bytes are looked at. */
 static op_look look_at(maker *m, const weft_op *op, const op_schema *schema) {
-    if (!schema) return (op_look){.makes = PROOF_MAKES_OTHERWISE, .may_wait = true};
+    if (!schema) return (op_look){.makes = PROOF_MAKES_DIFFERENTLY, .may_wait = true};
     op_look *look = &m->looks[schema->index];
     if (look->is_known) return *look;
     *look = (op_look){.makes = (uint8_t)type_makes(op, schema), .is_known = true};
@@ -330,7 +330,7 @@ static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
 
 static proof_makes makes_of(const maker *m, const weft_op *op, op_look look, uint32_t event) {
     bool is_all = op->slots->nargs == m->s->naccesses - m->s->events[event].first_access;
-    return is_all ? (proof_makes)look.makes : PROOF_MAKES_OTHERWISE;
+    return is_all ? (proof_makes)look.makes : PROOF_MAKES_DIFFERENTLY;
 }
 
 static weft_status add_launch(maker *m, weft_op *op, uint32_t index) {

@@ -145,7 +145,7 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
                             .dtype = dtype,
                             .count = count,
                             .root = -1,
-                            .made_for = PROOF_UNSAID,
+                            .made_for = PROOF_UNSET,
                             .reduce = e->op ? reduce_of(e->op, kind) : 0,
                             .first_member = (uint32_t)s->nmembers};
     if (e->op && exchange_is(e->op)) {
@@ -153,7 +153,7 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
         if (given || got) c->made_for = (int64_t)(given ? given : got);
         if (!exchange_is_even(e->op)) c->count = -1; /* members give different counts: exchanges.c */
     }
-    if (e->op && op_find_attr(e->op, "nranks")) c->made_for = attr_int(e->op, "nranks", PROOF_UNSAID);
+    if (e->op && op_find_attr(e->op, "nranks")) c->made_for = attr_int(e->op, "nranks", PROOF_UNSET);
     if (strcmp(kind, "reduce") == 0) c->root = attr_int(e->op, "root_id", 0);
     if (strcmp(kind, "broadcast") == 0) c->root = attr_int(e->op, "root", 0);
     e->collective = (uint32_t)s->ncollectives++;

@@ -10,7 +10,7 @@
 #include "weft/verify.h"
 
 enum { PROOF_NONE = UINT32_MAX };
-#define PROOF_UNSAID INT64_MIN
+#define PROOF_UNSET INT64_MIN
 
 /* Bytes [begin, end) of a buffer. */
 typedef struct proof_access {
@@ -31,7 +31,7 @@ typedef struct proof_touch {
 /* How what a launch writes follows from what it reads, where that is all there is to its op: it stands in block 0, and
  * its arguments are the launch's accesses, inputs first, none of them a view. */
 typedef enum proof_makes {
-    PROOF_MAKES_OTHERWISE,
+    PROOF_MAKES_DIFFERENTLY,
     PROOF_MAKES_OF_ALL,     /* of all that it reads, on every rank in the same way */
     PROOF_MAKES_ALL_REDUCE, /* what a ring's ranks made together: of all of them the same */
     PROOF_MAKES_UPDATE,     /* it updates state */

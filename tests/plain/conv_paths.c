@@ -133,13 +133,13 @@ static void set_attrs(kernel_test *t, const shape2d *s) {
 }
 
 /* y, or dx and dw, on `nthreads` threads. */
-static void convolve(const problem *p, bool gradient, int nthreads, pool_seat *seat, float *y, float *dx, float *dw) {
+static void convolve(const problem *p, bool gradient, int nthreads, pool_slot *place, float *y, float *dx, float *dw) {
     const shape2d *s = &p->s;
     kernel_test t;
     kernel_test_init(&t, gradient ? "conv2d_grad" : "conv2d");
     set_attrs(&t, s);
     t.nthreads = nthreads;
-    t.seat = seat;
+    t.slot = place;
     put_images(s, kernel_test_in(&t, "Input", WEFT_FP32, p->x, 0, -1, -1), s->in, s->h, s->w);
     reshape(kernel_test_in(&t, "Filter", WEFT_FP32, p->w, 0, -1, -1), s->out, s->in / s->groups, s->kh, s->kw);
     if (gradient) {
@@ -169,15 +169,15 @@ static void check(const char *what, int number, size_t count, const float *got, 
         printf("FAIL shape %d, %s: 3 threads give other bits\n", number, what);
 }
 
-static void try_shape(int number, pool_seat *seat) {
+static void try_shape(int number, pool_slot *place) {
     problem p = make_problem(&shapes[number]);
     float *y = kernel_noise(p.ny, 4), *y3 = kernel_noise(p.ny, 5), *dx = kernel_noise(p.nx, 6),
           *dx3 = kernel_noise(p.nx, 7);
     float *dw = kernel_noise(p.nw, 8), *dw3 = kernel_noise(p.nw, 9);
     convolve(&p, false, 1, NULL, y, NULL, NULL);
-    convolve(&p, false, 3, seat, y3, NULL, NULL);
+    convolve(&p, false, 3, place, y3, NULL, NULL);
     convolve(&p, true, 1, NULL, NULL, dx, dw);
-    convolve(&p, true, 3, seat, NULL, dx3, dw3);
+    convolve(&p, true, 3, place, NULL, dx3, dw3);
     check("y", number, p.ny, y, y3, p.y);
     check("dx", number, p.nx, dx, dx3, p.dx);
     check("dw", number, p.nw, dw, dw3, p.dw);
@@ -188,7 +188,7 @@ static void try_shape(int number, pool_seat *seat) {
 /* --- the largest of 2 x 2 ----------------------------------------------------------------------------------------- */
 
 /* Windows side by side, with ties: the first largest gets the gradient. */
-static void try_pool(int h, int w, pool_seat *seat) {
+static void try_pool(int h, int w, pool_slot *place) {
     enum { CHANNELS = 5, MOST_X = CHANNELS * 7 * 35, MOST_Y = CHANNELS * 3 * 17 };
     int oh = h / 2, ow = w / 2, nx = CHANNELS * h * w, ny = CHANNELS * oh * ow;
     float *x = kernel_noise((size_t)nx, 11), *dy = kernel_noise((size_t)ny, 12);
@@ -207,7 +207,7 @@ static void try_pool(int h, int w, pool_seat *seat) {
         kernel_test t;
         kernel_test_init(&t, i < 2 ? "pool2d" : "pool2d_grad");
         t.nthreads = i % 2 ? 3 : 1;
-        t.seat = i % 2 ? seat : NULL;
+        t.slot = i % 2 ? place : NULL;
         require(weft_op_set_attr_string(t.op, "pooling_type", "max"));
         set_longs(&t, "ksize", 2, 2);
         set_longs(&t, "strides", 2, 2);
@@ -231,7 +231,7 @@ static void try_pool(int h, int w, pool_seat *seat) {
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* Small ones by panels, large ones in pieces. */
-static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_seat *seat) {
+static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_slot *place) {
     size_t count = (size_t)(m * n);
     float *a = kernel_noise((size_t)(m * k), 21), *b = kernel_noise((size_t)(k * n), 22), *c = kernel_noise(count, 23),
           *c3 = kernel_noise(count, 24);
@@ -241,7 +241,7 @@ static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_
         for (int64_t j = 0; j < n; j++)
             for (int64_t d = 0; d < k; d++)
                 want[i * n + j] += (double)a[ta ? d * m + i : i * k + d] * (double)b[tb ? j * k + d : d * n + j];
-    kernel_call call = {.nthreads = 3, .seat = seat};
+    kernel_call call = {.nthreads = 3, .slot = place};
     gemm_f32(NULL, ta, tb, m, n, k, 1, a, ta ? m : k, b, tb ? k : n, 0, c, n);
     gemm_f32(&call, ta, tb, m, n, k, 1, a, ta ? m : k, b, tb ? k : n, 0, c3, n);
     check("product", -2, count, c, c3, want);
@@ -252,12 +252,12 @@ int main(void) {
     weft_allocator allocator = base_libc_allocator();
     thread_pool *pool;
     require(thread_pool_create(&allocator, 2, 1, false, &pool));
-    for (int i = 0; i < NSHAPES; i++) try_shape(i, thread_pool_seat(pool, 0));
-    try_pool(7, 35, thread_pool_seat(pool, 0)); /* a row and a column are left over */
-    try_pool(6, 28, thread_pool_seat(pool, 0));
+    for (int i = 0; i < NSHAPES; i++) try_shape(i, thread_pool_slot(pool, 0));
+    try_pool(7, 35, thread_pool_slot(pool, 0)); /* a row and a column are left over */
+    try_pool(6, 28, thread_pool_slot(pool, 0));
     for (int i = 0; i < 4; i++) {
-        try_product(29, 37, 41, i & 1, i & 2, thread_pool_seat(pool, 0));
-        try_product(130, 211, 300, i & 1, i & 2, thread_pool_seat(pool, 0));
+        try_product(29, 37, 41, i & 1, i & 2, thread_pool_slot(pool, 0));
+        try_product(130, 211, 300, i & 1, i & 2, thread_pool_slot(pool, 0));
     }
     thread_pool_destroy(pool);
     printf("%d passed, %d failed\n", npassed, nfailed);

@@ -104,20 +104,20 @@ static void test_nothing_to_report(void) {
     }
 }
 
-static void test_ceilings(void) {
+static void test_roofline(void) {
     weft_allocator libc = base_libc_allocator();
-    ceilings one, two;
-    must(ceilings_measure(&libc, 1, &one));
-    must(ceilings_measure(&libc, 2, &two));
+    roofline one, two;
+    must(roofline_measure(&libc, 1, &one));
+    must(roofline_measure(&libc, 2, &two));
     check(one.flops > 1e6 && one.bandwidth[0] > 1e6 && one.bandwidth[2] > 1e6, "%g flops, %g, %g bytes a second",
           one.flops, one.bandwidth[0], one.bandwidth[2]);
     check(two.nbytes[0] == 2 * one.nbytes[0], "two threads have two caches");
-    double small = ceilings_floor(&one, 0, 1000), large = ceilings_floor(&one, 0, 1e9);
-    check(small > 0 && large > small && ceilings_floor(&one, 1e15, 1000) > large, "floors %g and %g s", small, large);
+    double small = roofline_floor(&one, 0, 1000), large = roofline_floor(&one, 0, 1e9);
+    check(small > 0 && large > small && roofline_floor(&one, 1e15, 1000) > large, "floors %g and %g s", small, large);
 }
 
 int main(void) {
-    test_ceilings();
+    test_roofline();
     test_rows();
     test_forms();
     test_nothing_to_report();

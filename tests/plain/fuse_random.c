@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/promises.h"
+#include "passes/pending.h"
 #include "tests/support/plain.h"
 #include "tests/support/random_graph.h"
 #include "weft/equivalent.h"
@@ -127,13 +127,13 @@ static void run_passes(random_case *c) {
     weft_pass_list_destroy(list);
 }
 
-static void check_promises(random_case *c, weft_program *p) {
-    promise_check checked;
+static void check_pending(random_case *c, weft_program *p) {
+    pending_check checked;
     size_t nproblems = 0;
-    promise_check_init(&checked, c->context);
-    if (went_well(c, promises_check(&checked, p, &nproblems), "promises") && nproblems)
+    pending_check_init(&checked, c->context);
+    if (went_well(c, check_pending_use(&checked, p, &nproblems), "promises") && nproblems)
         blame(c, "%zu promises are not waited for once and in time", nproblems);
-    promise_check_fini(&checked);
+    pending_check_fini(&checked);
 }
 
 /* The same by symbols too, without running them. */
@@ -233,7 +233,7 @@ static void run_case(random_case *c, uint64_t seed, int max_steps) {
     choose_list(c);
     check_races(c, &c->before, "unfused");
     run_passes(c);
-    for (int r = 0; r < c->after.nranks && !*c->why; r++) check_promises(c, c->after.programs[r]);
+    for (int r = 0; r < c->after.nranks && !*c->why; r++) check_pending(c, c->after.programs[r]);
     if (!*c->why) check_races(c, &c->after, "fused");
     if (!*c->why) check_proof(c);
     if (!*c->why && execute(c, &c->before, "unfused") && execute(c, &c->after, "fused")) compare(c);

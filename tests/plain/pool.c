@@ -63,7 +63,7 @@ static void run_pool(int nhelpers, int nthreads, bool spins, int *npassed, int *
         return;
     }
     for (int i = 0; i < STREAMS; i++) {
-        streams[i] = (stream){.call = {.nthreads = nthreads, .seat = thread_pool_seat(pool, i)}};
+        streams[i] = (stream){.call = {.nthreads = nthreads, .slot = thread_pool_slot(pool, i)}};
         if (pthread_create(&streams[i].thread, NULL, post_jobs, &streams[i]) != 0) abort();
     }
     for (int i = 0; i < STREAMS; i++) {

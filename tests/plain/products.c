@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/kernels/gemm.h"
+#include "executor/kernels/matmul/gemm.h"
 #include "executor/pool.h"
 #include "tests/support/kernel_run.h"
 
@@ -66,7 +66,7 @@ static void check_same(const product *p, const char *which, const float *c, cons
 }
 
 /* By the kernel that this machine runs. */
-static void run_kernel(const product *p, pool_seat *seat, float *c) {
+static void run_kernel(const product *p, pool_slot *place, float *c) {
     kernel_test t;
     kernel_test_init(&t, "matmul_v2");
     kernel_put_bool(&t, "trans_x", p->ta);
@@ -74,29 +74,29 @@ static void run_kernel(const product *p, pool_seat *seat, float *c) {
     kernel_test_in(&t, "X", WEFT_FP32, p->a, p->ta ? p->k : p->m, p->ta ? p->m : p->k, -1);
     kernel_test_in(&t, "Y", WEFT_FP32, p->b, p->tb ? p->n : p->k, p->tb ? p->k : p->n, -1);
     kernel_test_out(&t, "Out", WEFT_FP32, c, p->m, p->n, -1);
-    if (seat) t.seat = seat, t.nthreads = 3;
+    if (place) t.slot = place, t.nthreads = 3;
     require(kernel_test_run(&t));
     kernel_test_fini(&t);
 }
 
-static void run_plain(const product *p, pool_seat *seat, float alpha, float beta, float *c) {
+static void run_plain(const product *p, pool_slot *place, float alpha, float beta, float *c) {
     gemm g = {.m = p->m, .n = p->n, .k = p->k, .a = p->a, .lda = p->ta ? p->m : p->k, .a_transposed = p->ta};
     g.alpha = alpha, g.beta = beta, g.c = c, g.ldc = p->n;
     g.b = p->b, g.ldb = p->tb ? p->k : p->n, g.b_transposed = p->tb;
-    gemm_matrices(&(kernel_call){.nthreads = seat ? 3 : 1, .seat = seat}, &g);
+    gemm_matrices(&(kernel_call){.nthreads = place ? 3 : 1, .slot = place}, &g);
 }
 
-static void try_product(product *p, pool_seat *seat) {
+static void try_product(product *p, pool_slot *place) {
     int64_t count = p->m * p->n;
     p->a = kernel_noise((size_t)(p->m * p->k), 21), p->b = kernel_noise((size_t)(p->k * p->n), 22);
     float *before = kernel_noise((size_t)count, 23), *c = kernel_noise((size_t)count, 23),
           *c3 = kernel_noise((size_t)count, 23);
     run_plain(p, NULL, -2, 0.5F, c);
-    run_plain(p, seat, -2, 0.5F, c3);
+    run_plain(p, place, -2, 0.5F, c3);
     check(p, "plain", -2, before, 0.5, c);
     check_same(p, "plain", c, c3);
     run_kernel(p, NULL, c);
-    run_kernel(p, seat, c3);
+    run_kernel(p, place, c3);
     check(p, "kernel", 1, NULL, 0, c);
     check_same(p, "kernel", c, c3);
     free(p->a), free(p->b), free(before), free(c), free(c3);
@@ -109,7 +109,7 @@ int main(void) {
     for (int i = 0; i < NSHAPES; i++)
         for (int layout = 0; layout < 4; layout++) {
             product p = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .ta = layout & 1, .tb = layout & 2};
-            try_product(&p, thread_pool_seat(pool, 0));
+            try_product(&p, thread_pool_slot(pool, 0));
         }
     thread_pool_destroy(pool);
     printf("%d passed, %d failed\n", npassed, nfailed);

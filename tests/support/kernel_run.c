@@ -35,7 +35,7 @@ static tensor *readable(const op_schema *schema, const tensor *in, const uint32_
 }
 
 /* On `nthreads` threads: helpers of a pool, asked at `seat`. */
-static weft_status run_on(int nthreads, struct pool_seat *seat, weft_op *op, const tensor *in, const uint32_t *in_first,
+static weft_status run_on(int nthreads, struct pool_slot *place, weft_op *op, const tensor *in, const uint32_t *in_first,
                           tensor *out, const uint32_t *out_first, uint64_t op_seed, arena *a) {
     const op_schema *schema = op_schema_of(op);
     const kernel *k = kernel_find(schema);
@@ -55,7 +55,7 @@ static weft_status run_on(int nthreads, struct pool_seat *seat, weft_op *op, con
     c.split = p.split;
     c.nranks = 1;
     c.nthreads = nthreads;
-    c.seat = seat;
+    c.slot = place;
     c.seed = 1;
     c.op_seed = op_seed;
     c.workspace = garbage(a, p.workspace_nbytes);
@@ -141,7 +141,7 @@ weft_status kernel_test_run(kernel_test *t) {
     }
     arena a;
     arena_init(&a, &t->context->allocator);
-    weft_status status = run_on(t->nthreads, t->seat, t->op, in, in_first, out, out_first, t->op_seed, &a);
+    weft_status status = run_on(t->nthreads, t->slot, t->op, in, in_first, out, out_first, t->op_seed, &a);
     arena_fini(&a);
     return status;
 }

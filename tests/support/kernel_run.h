@@ -22,7 +22,7 @@ typedef struct kernel_test {
     int nin, nout;
     uint64_t op_seed;
     int nthreads; /* 1 by default */
-    struct pool_seat *seat;
+    struct pool_slot *slot;
 } kernel_test;
 
 void kernel_test_init(kernel_test *t, const char *op_type);

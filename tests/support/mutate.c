@@ -312,8 +312,8 @@ static bool change_event(weft_op *op, mutation how) {
 /* Who read the value that was waited for reads the promise. */
 static bool drop_wait_tensor(weft_op *op) {
     if (!op_is(op, "wait_tensor")) return false;
-    weft_var *promise = slot_var(op, op_slot(op, false, 0), 0), *value = slot_var(op, op_slot(op, true, 0), 0);
-    for (weft_op *o = op->next; o; o = o->next) weft_op_rename_input(o, value, promise);
+    weft_var *pending = slot_var(op, op_slot(op, false, 0), 0), *value = slot_var(op, op_slot(op, true, 0), 0);
+    for (weft_op *o = op->next; o; o = o->next) weft_op_rename_input(o, value, pending);
     weft_op_remove(op);
     return true;
 }

@@ -219,7 +219,7 @@ static void wait_for(maker *m, int i) {
 }
 
 /* The collective that stands last gives `v`, and reads another group until it is waited for. */
-static void promise(maker *m, weft_var *v, int kind, int of_group, int reads) {
+static void pending(maker *m, weft_var *v, int kind, int of_group, int reads) {
     if (m->options->without_waits) {
         add_result(m, v, kind, of_group);
         return;
@@ -263,7 +263,7 @@ static void reduce_in_place(maker *m, value *x) {
         v = new_var(m, kind, "r");
         must(weft_op_add_output(op, "alias", v));
     }
-    promise(m, v, kind, of_group, -1);
+    pending(m, v, kind, of_group, -1);
 }
 
 /* A gradient made for the reduce, or one that others read too (an input, a tied one). */
@@ -288,7 +288,7 @@ static void add_reduce(maker *m) {
     weft_var *y = new_var(m, kind, "r");
     set_reduce(m, add_op(m, "all_reduce", "x", x->var, "out", y), async);
     if (async)
-        promise(m, y, kind, own, reads);
+        pending(m, y, kind, own, reads);
     else
         add_result(m, y, kind, own);
 }
@@ -312,7 +312,7 @@ static void add_coalesced(maker *m) {
     weft_block_insert_before(m->p->blocks[0], NULL, op);
     int first = m->ngroups;
     m->ngroups += n;
-    for (int i = 0; i < n; i++) promise(m, ys[i], kinds[i], first + i, reads[i]);
+    for (int i = 0; i < n; i++) pending(m, ys[i], kinds[i], first + i, reads[i]);
 }
 
 /* --- graphs ------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "executor/kernels/accumulate.h"
-#include "executor/kernels/random.h"
+#include "executor/kernels/fill/random.h"
 #include "executor/kernels/vector_math.h"
 #include "tests/support/kernel_run.h"
 #include "tests/support/table.h"

@@ -131,15 +131,15 @@ Test(ops_table, reads_slots_and_attrs) {
     cr_expect_eq(s.outputs[1].in_place_of, 2);
     cr_expect_eq(s.outputs[1].arity, SLOT_LIST);
     cr_expect_eq(s.outputs[2].in_place_of, -1);
-    cr_expect_eq(s.attrs[0].otherwise.u.i, -1);
-    cr_expect_eq(s.attrs[1].otherwise.u.f, (double)0.1f);
-    cr_expect_str_eq(s.attrs[2].otherwise.u.s, "x, y");
-    cr_expect_eq(s.attrs[3].otherwise.count, 2);
-    cr_expect_eq(s.attrs[3].otherwise.u.ints[1], -2);
-    cr_expect(s.attrs[4].otherwise.u.b);
+    cr_expect_eq(s.attrs[0].default_value.u.i, -1);
+    cr_expect_eq(s.attrs[1].default_value.u.f, (double)0.1f);
+    cr_expect_str_eq(s.attrs[2].default_value.u.s, "x, y");
+    cr_expect_eq(s.attrs[3].default_value.count, 2);
+    cr_expect_eq(s.attrs[3].default_value.u.ints[1], -2);
+    cr_expect(s.attrs[4].default_value.u.b);
     cr_expect_eq(s.attrs[5].type, ATTR_LONGS);
-    cr_expect_eq(s.attrs[6].otherwise.u.f, 0.1);
-    cr_expect_eq(s.attrs[7].otherwise.count, 0);
+    cr_expect_eq(s.attrs[6].default_value.u.f, 0.1);
+    cr_expect_eq(s.attrs[7].default_value.count, 0);
 }
 
 Test(ops_table, view_slots_are_read_and_marked) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "passes/promises.h"
+#include "passes/pending.h"
 #include "tests/support/grads.h"
 #include "tests/support/must.h"
 #include "tests/support/small_program.h"
@@ -114,15 +114,15 @@ static void print_program(buffer *out) {
 static void expect(const char *program, const char *list, const char *wanted) {
     buffer got;
     size_t nproblems;
-    promise_check checked;
+    pending_check checked;
     build(program);
     report = grads_passes(&g, list);
     print_program(&got);
     cr_assert_str_eq(got.bytes, wanted);
     buffer_fini(&got);
-    promise_check_init(&checked, g.context);
-    must(promises_check(&checked, g.p, &nproblems));
-    promise_check_fini(&checked);
+    pending_check_init(&checked, g.context);
+    must(check_pending_use(&checked, g.p, &nproblems));
+    pending_check_fini(&checked);
     cr_assert_eq(nproblems, 0);
 }
 
@@ -164,7 +164,7 @@ INSERT(before_its_input_is_written, "a=relu(x); r=all_reduce(a); v,a=aten_copy_(
        "a=relu(x); r=all_reduce(a); wait_tensor=wait_tensor(r); v,a=aten_copy_(a,x); b=relu(wait_tensor)")
 INSERT(a_value_made_anew_keeps_its_name, "r=all_reduce(a); b=relu(r); r=relu(x); c=relu(r)",
        "r=all_reduce(a); wait_tensor=wait_tensor(r); b=relu(wait_tensor); r=relu(x); c=relu(r)")
-INSERT(leaves_promises_that_have_one, "r=all_reduce(a); w=wait_tensor(r); b=relu(w); s=all_reduce(b); c=relu(s)",
+INSERT(leaves_pending_collectives_that_have_a_wait, "r=all_reduce(a); w=wait_tensor(r); b=relu(w); s=all_reduce(b); c=relu(s)",
        "r=all_reduce(a); w=wait_tensor(r); b=relu(w); s=all_reduce(b); wait_tensor_1=wait_tensor(s); "
        "c=relu(wait_tensor_1)")
 
@@ -242,7 +242,7 @@ SCHEDULE(a_copy_stays_before_a_writer_of_its_target,
          "r=all_reduce(a); b=relu(a); v=wait_tensor(r); c,p=aten_copy_(p,v); p=relu(b); d=relu(a)")
 SCHEDULE(a_copy_stays_if_the_wait_does, "r=all_reduce(a); v=wait_tensor(r); b=relu(v); c,p=aten_copy_(p,v); d=relu(a)",
          "r=all_reduce(a); v=wait_tensor(r); b=relu(v); c,p=aten_copy_(p,v); d=relu(a)")
-SCHEDULE(two_copies_of_one_promise,
+SCHEDULE(two_copies_of_one_pending_collective,
          "r=all_reduce(a); v=wait_tensor(r); c,p=aten_copy_(p,v); d,q=aten_copy_(q,v); b=relu(a)",
          "r=all_reduce(a); b=relu(a); v=wait_tensor(r); c,p=aten_copy_(p,v); d,q=aten_copy_(q,v)")
 SCHEDULE(raises_to_where_the_input_is_ready, "a=relu(x); b=relu(x); c=relu(b); r=all_reduce(a); fetch(c)",

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "ops/ops.h"
-#include "passes/promises.h"
+#include "passes/pending.h"
 #include "tests/support/grads.h"
 #include "tests/support/must.h"
 
@@ -161,16 +161,16 @@ static void make(grads *g, const weft_context_options *options) {
 
 static void check(const grads *g, const machine *wanted, unsigned of, const char *after) {
     machine got;
-    promise_check checked;
+    pending_check checked;
     size_t nproblems;
     interpret(&got, g->p, false);
     cr_assert(!got.race, "seed %u: a race after %s", of, after);
     cr_assert_eq(got.seen, wanted->seen, "seed %u: fetches differ after %s", of, after);
     cr_assert(memcmp(got.launched, wanted->launched, sizeof got.launched) == 0, "seed %u: collectives after %s", of,
               after);
-    promise_check_init(&checked, g->context);
-    must(promises_check(&checked, g->p, &nproblems));
-    promise_check_fini(&checked);
+    pending_check_init(&checked, g->context);
+    must(check_pending_use(&checked, g->p, &nproblems));
+    pending_check_fini(&checked);
     cr_assert_eq(nproblems, 0, "seed %u: %zu problems after %s", of, nproblems, after);
 }
 

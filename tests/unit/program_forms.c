@@ -8,7 +8,7 @@
 
 #include "base/context.h"
 #include "program/ir.h"
-#include "program/wire.h"
+#include "program/pdmodel/wire.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/table.h"
 

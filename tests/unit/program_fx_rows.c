@@ -3,7 +3,7 @@
 
 #include "base/context.h"
 #include "ops/ops.h"
-#include "program/fx.h"
+#include "program/fx/fx.h"
 
 static weft_context *context;
 static fx_table table;

@@ -322,7 +322,7 @@ static weft_code run_list(const char *yaml, weft_prove how, weft_report **out) {
     weft_pass_list *list;
     weft_program *p = make(PLAIN);
     must(weft_pass_list_parse(context, yaml, strlen(yaml), "test", &list));
-    if (how != WEFT_PROVE_UNSAID) weft_pass_list_set_prove(list, how);
+    if (how != WEFT_PROVE_UNSET) weft_pass_list_set_prove(list, how);
     weft_status status = weft_pass_list_run(list, p, out);
     weft_code code = weft_status_code(status);
     weft_status_free(status);
@@ -337,12 +337,12 @@ Test(proof_equiv, a_wrong_pass_fails_the_list) {
     weft_report *r = NULL;
     cr_expect_eq(run_list("passes: [wrong]", WEFT_PROVE_REQUIRE, &r), WEFT_INVALID_PROGRAM);
     weft_report_destroy(r);
-    cr_expect_eq(run_list("prove: require\npasses: [wrong]", WEFT_PROVE_UNSAID, &r), WEFT_INVALID_PROGRAM);
+    cr_expect_eq(run_list("prove: require\npasses: [wrong]", WEFT_PROVE_UNSET, &r), WEFT_INVALID_PROGRAM);
     weft_report_destroy(r);
-    cr_expect_eq(run_list("prove: report\npasses: [wrong]", WEFT_PROVE_UNSAID, &r), WEFT_OK);
+    cr_expect_eq(run_list("prove: report\npasses: [wrong]", WEFT_PROVE_UNSET, &r), WEFT_OK);
     cr_expect_eq(weft_equivalence_grade(weft_report_equivalence(r, 0)), WEFT_NOT_PROVED);
     weft_report_destroy(r);
-    cr_expect_eq(run_list("passes: [wrong]", WEFT_PROVE_UNSAID, &r), WEFT_OK);
+    cr_expect_eq(run_list("passes: [wrong]", WEFT_PROVE_UNSET, &r), WEFT_OK);
     cr_expect_null(weft_report_equivalence(r, 0), "the library proves where it is asked to");
     weft_report_destroy(r);
     weft_pass_list *list = NULL;

@@ -71,8 +71,8 @@ static proof_schedule asked_in_full(apart *x, size_t c) {
     copy.events = arena_copy(&x->arena, copy.events, (copy.nevents + 1) * sizeof *copy.events);
     cr_assert(copy.events);
     for (size_t i = 0; i < copy.nevents; i++) {
-        x->nswept += copy.events[i].makes != PROOF_MAKES_OTHERWISE;
-        copy.events[i].makes = PROOF_MAKES_OTHERWISE;
+        x->nswept += copy.events[i].makes != PROOF_MAKES_DIFFERENTLY;
+        copy.events[i].makes = PROOF_MAKES_DIFFERENTLY;
     }
     return copy;
 }

@@ -1,0 +1,267 @@
+/* pointwise.c: functions of one element with up to three parameters, and their gradients: what activation.c does for
+ * functions without any. Half types are computed in fp32, block by block.
+ *
+ * Conventions of Paddle that formulas alone do not tell (3.3's): round takes halves to even; clip's gradient passes at
+ * the bounds; the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
+#include <math.h>
+
+#include "executor/kernels/layout.h"
+#include "executor/kernels/rows.h"
+#include "executor/kernels/vector_math.h"
+
+enum { PARAMETERS = 3 };
+
+/* out[i] of x[i] and, in a gradient, g[i]; p are the parameters. `out` may be x or g. */
+typedef void (*pointwise_fn)(int64_t n, const double *p, const void *x, const void *g, void *out);
+
+#define DEFINE_FORWARD(fn, type, expression)                                                                           \
+    static void fn(int64_t n, const double *p, const void *xv, const void *gv, void *outv) {                           \
+        const type *xs = xv;                                                                                           \
+        type *out = outv, a = (type)p[0], b = (type)p[1], c = (type)p[2];                                              \
+        (void)gv, (void)a, (void)b, (void)c;                                                                           \
+        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
+            type x = xs[i];                                                                                            \
+            out[i] = (type)(expression);                                                                               \
+        }                                                                                                              \
+    }
+#define DEFINE_BACKWARD(fn, type, expression)                                                                          \
+    static void fn(int64_t n, const double *p, const void *xv, const void *gv, void *outv) {                           \
+        const type *xs = xv, *gs = gv;                                                                                 \
+        type *out = outv, a = (type)p[0], b = (type)p[1], c = (type)p[2];                                              \
+        (void)a, (void)b, (void)c;                                                                                     \
+        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
+            type x = xs[i], g = gs[i];                                                                                 \
+            (void)x;                                                                                                   \
+            out[i] = (type)(expression);                                                                               \
+        }                                                                                                              \
+    }
+
+static inline float sigmoid_fp32(float x) {
+    return 1 / (1 + vm_exp(-x));
+}
+static inline double sigmoid_fp64(double x) {
+    return 1 / (1 + exp(-x));
+}
+static inline float softened_fp32(float x, float beta, float threshold) {
+    return beta * x > threshold ? x : log1pf(expf(beta * x)) / beta;
+}
+static inline double softened_fp64(double x, double beta, double threshold) {
+    return beta * x > threshold ? x : log1p(exp(beta * x)) / beta;
+}
+static inline double power(double x, double y) {
+    return y == 2 ? x * x : y == 0 ? 1 : pow(x, y);
+}
+static inline double decimals(double x, double count) {
+    double scale = pow(10, count);
+    return rint(x * scale) / scale;
+}
+
+#define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
+
+/* F(name, fp32, fp64): forward, of x, a, b and c. */
+#define FORWARD(F)                                                                                                     \
+    F(ceil, ceilf(x), ceil(x))                                                                                         \
+    F(floor, floorf(x), floor(x))                                                                                      \
+    F(round, a == 0 ? rintf(x) : (float)decimals(x, a), a == 0 ? rint(x) : decimals(x, a))                             \
+    F(cos, cosf(x), cos(x))                                                                                            \
+    F(sin, sinf(x), sin(x))                                                                                            \
+    F(log1p, log1pf(x), log1p(x))                                                                                      \
+    F(erf, erff(x), erf(x))                                                                                            \
+    F(reciprocal, 1 / x, 1 / x)                                                                                        \
+    F(rsqrt, 1 / sqrtf(x), 1 / sqrt(x))                                                                                \
+    F(relu6, CLAMP(x, 0, a), CLAMP(x, 0, a))                                                                           \
+    F(silu, x *sigmoid_fp32(x), x *sigmoid_fp64(x))                                                                    \
+    F(swish, x *sigmoid_fp32(a *x), x *sigmoid_fp64(a *x))                                                             \
+    F(softplus, softened_fp32(x, a, b), softened_fp64(x, a, b))                                                        \
+    F(elu, x > 0 ? x : a * expm1f(x), x > 0 ? x : a * expm1(x))                                                        \
+    F(leaky_relu, x > 0 ? x : a * x, x > 0 ? x : a * x)                                                                \
+    F(hard_sigmoid, CLAMP(a *x + b, 0, 1), CLAMP(a *x + b, 0, 1))                                                      \
+    F(hard_swish, x *CLAMP(x + c, 0, a) / b, x * CLAMP(x + c, 0, a) / b)
+
+/* I(name, fp32, fp64, integers): those that integers have too. */
+#define FORWARD_OF_INTEGERS(I)                                                                                         \
+    I(sign, (x > 0) - (x < 0), (x > 0) - (x < 0), (x > 0) - (x < 0))                                                   \
+    I(pow, power((double)x, (double)a), power(x, a), power((double)x, p[0]))                                           \
+    I(clip, CLAMP(x, a, b), CLAMP(x, a, b), CLAMP(x, a, b))
+
+/* G(name, fp32, fp64): gradient, of g and x; x is X or Out, as the row in ops.def has it. */
+#define BACKWARD(G)                                                                                                    \
+    G(ceil, g * 0, g * 0)                                                                                              \
+    G(floor, g * 0, g * 0)                                                                                             \
+    G(round, g * 0, g * 0)                                                                                             \
+    G(cos, -g *sinf(x), -g *sin(x))                                                                                    \
+    G(sin, g *cosf(x), g *cos(x))                                                                                      \
+    G(log1p, g / (1 + x), g / (1 + x))                                                                                 \
+    G(erf, g * 1.12837917f * expf(-x * x), g * 1.1283791670955126 * exp(-x * x))                                       \
+    G(reciprocal, -g *x *x, -g *x *x)                                                                                  \
+    G(rsqrt, -0.5f * g * x * x * x, -0.5 * g * x * x * x)                                                              \
+    G(relu6, x > 0 && x < a ? g : 0, x > 0 && x < a ? g : 0)                                                           \
+    G(silu, g *sigmoid_fp32(x) * (1 + x * (1 - sigmoid_fp32(x))),                                                      \
+      g * sigmoid_fp64(x) * (1 + x * (1 - sigmoid_fp64(x))))                                                           \
+    G(swish, g *sigmoid_fp32(a *x) * (1 + a * x * (1 - sigmoid_fp32(a * x))),                                          \
+      g * sigmoid_fp64(a * x) * (1 + a * x * (1 - sigmoid_fp64(a * x))))                                               \
+    G(softplus, a *x > b ? g : g * sigmoid_fp32(a * x), a * x > b ? g : g * sigmoid_fp64(a * x))                       \
+    G(elu, x > 0 ? g : g * a * expf(x), x > 0 ? g : g * a * exp(x))                                                    \
+    G(leaky_relu, x > 0 ? g : g * a, x > 0 ? g : g * a)                                                                \
+    G(hard_sigmoid, x > 0 && x < 1 ? g * a : 0, x > 0 && x < 1 ? g * a : 0)                                            \
+    G(hard_swish,                                                                                                      \
+      x + c <= 0  ? 0                                                                                                  \
+      : x + c < a ? g * (2 * x + c) / b                                                                                \
+                  : g,                                                                                                 \
+      x + c <= 0  ? 0                                                                                                  \
+      : x + c < a ? g * (2 * x + c) / b                                                                                \
+                  : g)                                                                                                 \
+    G(pow, (double)g *a *pow((double)x, (double)a - 1), g *a *pow(x, a - 1))                                           \
+    G(clip, x >= a && x <= b ? g : 0, x >= a && x <= b ? g : 0)
+
+#define DEFINE_FORWARDS(name, fp32, fp64)                                                                              \
+    DEFINE_FORWARD(name##_fp32, float, fp32)                                                                           \
+    DEFINE_FORWARD(name##_fp64, double, fp64)
+FORWARD(DEFINE_FORWARDS)
+#define DEFINE_ALL_FORWARDS(name, fp32, fp64, integer)                                                                 \
+    DEFINE_FORWARDS(name, fp32, fp64)                                                                                  \
+    DEFINE_FORWARD(name##_int32, int32_t, integer)                                                                     \
+    DEFINE_FORWARD(name##_int64, int64_t, integer)
+FORWARD_OF_INTEGERS(DEFINE_ALL_FORWARDS)
+
+#define DEFINE_BACKWARDS(name, fp32, fp64)                                                                             \
+    DEFINE_BACKWARD(name##_grad_fp32, float, fp32)                                                                     \
+    DEFINE_BACKWARD(name##_grad_fp64, double, fp64)
+BACKWARD(DEFINE_BACKWARDS)
+
+/* --- parameters --------------------------------------------------------------------------------------------------- */
+
+/* Where an op's parameters come from: attrs, with defaults, or tensors that override them. */
+typedef struct parameter {
+    const char *attr;
+    double default_value;
+    const char *tensor; /* slot, or NULL */
+} parameter;
+
+typedef struct op_parameters {
+    const char *op;
+    parameter list[PARAMETERS];
+} op_parameters;
+
+static const op_parameters parameters[] = {
+    {"round", {{"decimals", 0, NULL}}},
+    {"relu6", {{"threshold", 6, NULL}}},
+    {"swish", {{"beta", 1, NULL}}},
+    {"softplus", {{"beta", 1, NULL}, {"threshold", 20, NULL}}},
+    {"elu", {{"alpha", 1, NULL}}},
+    {"leaky_relu", {{"alpha", 0.02, NULL}}},
+    {"hard_sigmoid", {{"slope", 0.2, NULL}, {"offset", 0.5, NULL}}},
+    {"hard_swish", {{"threshold", 6, NULL}, {"scale", 6, NULL}, {"offset", 3, NULL}}},
+    {"pow", {{"factor", 1, "FactorTensor"}}},
+    {"clip", {{"min", 0, "Min"}, {"max", 0, "Max"}}},
+};
+
+typedef struct pointwise_state {
+    pointwise_fn run;
+    int x, gradient; /* input slots; gradient -1 in a forward op */
+    double p[PARAMETERS];
+    int tensors[PARAMETERS]; /* slots that override p, or -1 */
+} pointwise_state;
+
+/* --- runs --------------------------------------------------------------------------------------------------------- */
+
+static void run_rows(const kernel_call *c, int64_t first, int64_t end) {
+    const pointwise_state *s = c->state;
+    const tensor *x = arg_in(c, s->x), *g = s->gradient >= 0 ? arg_in(c, s->gradient) : NULL;
+    element_range e = elements_of(c, x->numel, first, end);
+    size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);
+    const char *xs = (const char *)x->data + at, *gs = g ? (const char *)g->data + at : NULL;
+    char *to = (char *)arg_out(c, 0)->data + at;
+    double p[PARAMETERS];
+    for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? tensor_scalar(arg_in(c, s->tensors[k])) : s->p[k];
+    if (!dtype_is_half(x->dtype)) {
+        s->run(e.n, p, xs, gs, to);
+        return;
+    }
+    float a[BLOCK], b[BLOCK];
+    for (int64_t i = 0; i < e.n; i += BLOCK) {
+        int64_t n = block_size(e.n - i);
+        half_load(x->dtype, n, (const uint16_t *)(const void *)xs + i, 1, a);
+        if (g) half_load(x->dtype, n, (const uint16_t *)(const void *)gs + i, 1, b);
+        s->run(n, p, a, g ? b : NULL, a);
+        half_store(x->dtype, n, a, (uint16_t *)(void *)to + i);
+    }
+}
+
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
+
+static int slot_named(const kernel_prepare *p, const char *slot_name) {
+    for (size_t i = 0; slot_name && i < p->schema->ninputs; i++)
+        if (strcmp(p->schema->inputs[i].name, slot_name) == 0) return (int)i;
+    return -1;
+}
+
+static void read_parameters(kernel_prepare *p, pointwise_state *s) {
+    for (int k = 0; k < PARAMETERS; k++) s->tensors[k] = -1;
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+        size_t n = strlen(parameters[i].op);
+        const char *type = p->schema->type;
+        if (strncmp(type, parameters[i].op, n) != 0 || (type[n] && strcmp(type + n, "_grad") != 0)) continue;
+        for (int k = 0; k < PARAMETERS; k++) {
+            const parameter *one = &parameters[i].list[k];
+            if (one->attr) s->p[k] = attr_float(p->op, one->attr, one->default_value);
+            int slot_index = slot_named(p, one->tensor);
+            if (slot_index >= 0 && type_in(p, slot_index)) s->tensors[k] = slot_index;
+        }
+    }
+}
+
+/* The runs of one op; half types use fp32's. */
+typedef struct runs {
+    pointwise_fn fp32, fp64, int32, int64;
+} runs;
+
+static weft_status prepare_runs(kernel_prepare *p, const runs *f, int x, int gradient) {
+    pointwise_state *s = KERNEL_STATE(p, pointwise_state);
+    if (!s) return base_out_of_memory();
+    s->x = x;
+    s->gradient = gradient;
+    const tensor *t = type_in(p, x), *out = type_out(p, 0);
+    TRY(require_present(p, t, "X"));
+    TRY(require_same_dtype(p, t, out, "the output"));
+    TRY(require_numel(p, out, t->numel, "the output"));
+    if (gradient >= 0) TRY(require_numel(p, type_in(p, gradient), t->numel, "Out@GRAD"));
+    if (gradient >= 0) TRY(require_same_dtype(p, t, type_in(p, gradient), "Out@GRAD"));
+    s->run = dtype_is_half(t->dtype) || t->dtype == WEFT_FP32 ? f->fp32
+             : t->dtype == WEFT_FP64                          ? f->fp64
+             : t->dtype == WEFT_INT32                         ? f->int32
+             : t->dtype == WEFT_INT64                         ? f->int64
+                                                              : NULL;
+    if (!s->run) return kernel_unsupported(p, "no such function of %s", dtype_text(t->dtype));
+    read_parameters(p, s);
+    split_elements(p, run_rows, t->numel);
+    return NULL;
+}
+
+/* A gradient sees X if it can, else Out, else (where it is 0 anyway) nothing but Out@GRAD. */
+static weft_status prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointwise_fn fp64) {
+    runs f = {.fp32 = fp32, .fp64 = fp64};
+    int gradient = slot_named(p, "Out@GRAD"), x = slot_named(p, "X"), y = slot_named(p, "Out");
+    return prepare_runs(p, &f, x >= 0 ? x : y >= 0 ? y : gradient, gradient);
+}
+
+#define DEFINE_KERNEL(name, fp32, fp64)                                                                                \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const runs f = {name##_fp32, name##_fp64, NULL, NULL};                                                  \
+        return prepare_runs(p, &f, 0, -1);                                                                             \
+    }                                                                                                                  \
+    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
+#define DEFINE_INTEGER_KERNEL(name, fp32, fp64, integer)                                                               \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const runs f = {name##_fp32, name##_fp64, name##_int32, name##_int64};                                  \
+        return prepare_runs(p, &f, 0, -1);                                                                             \
+    }                                                                                                                  \
+    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
+#define DEFINE_GRADIENT_KERNEL(name, fp32, fp64)                                                                       \
+    static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
+        return prepare_gradient(p, name##_grad_fp32, name##_grad_fp64);                                                \
+    }                                                                                                                  \
+    const kernel kernel_##name##_grad = {prepare_##name##_grad, kernel_run_rows};
+FORWARD(DEFINE_KERNEL)
+FORWARD_OF_INTEGERS(DEFINE_INTEGER_KERNEL)
+BACKWARD(DEFINE_GRADIENT_KERNEL)

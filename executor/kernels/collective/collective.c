@@ -1,0 +1,210 @@
+/* collective.c: ops that communicate on a ring, of both eras, over comm_run.
+ *
+ * A ring of one rank sends nothing: its collectives copy. Paddle 2.6's ops name the reduction in their type
+ * (c_allreduce_sum), those of 3 in reduce_type. After a reduce to one rank the others' outputs hold nothing of meaning
+ * in Paddle; here, as with its Gloo backend, the part of the sum that the member worked out for the ring, and zeros. */
+#include "executor/kernels/collective/collective.h"
+
+#include "executor/comm/comm.h"
+
+typedef struct state {
+    comm_kind kind;
+    weft_reduce reduce;
+    int root;
+} state;
+
+weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
+    if (x->height >= 0) return kernel_unsupported(p, "expected a dense tensor, found rows (SelectedRows)");
+    if (dtype_is_float(x->dtype)) return NULL;
+    switch ((int)x->dtype) {
+    case WEFT_BOOL:
+    case WEFT_INT8:
+    case WEFT_UINT8:
+    case WEFT_INT16:
+    case WEFT_INT32:
+    case WEFT_INT64: return NULL;
+    default: return kernel_unsupported(p, "no collective of %s", dtype_text(x->dtype));
+    }
+}
+
+weft_status require_ring_attrs(const kernel_prepare *p, weft_reduce reduce, int64_t root) {
+    if ((int)reduce < WEFT_REDUCE_SUM || reduce > WEFT_REDUCE_ALL)
+        return kernel_unsupported(p, "expected reduce_type in [0, 6], found %d", (int)reduce);
+    if (root < 0 || root >= p->ring_nranks)
+        return kernel_unsupported(p, "expected a root in [0, %d), found %lld", p->ring_nranks, (long long)root);
+    return NULL;
+}
+
+static weft_status prepare(kernel_prepare *p, comm_kind kind, weft_reduce reduce, int64_t root) {
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    TRY(require_ring_type(p, x));
+    TRY(require_same_dtype(p, x, out, "output"));
+    TRY(require_ring_attrs(p, reduce, root));
+    int64_t expected = x->numel;
+    if (kind == COMM_ALL_GATHER) expected *= p->ring_nranks;
+    if (kind == COMM_REDUCE_SCATTER) expected /= p->ring_nranks;
+    bool parts = kind == COMM_REDUCE_SCATTER || kind == COMM_ALL_TO_ALL;
+    if (out->numel != expected || (parts && x->numel % p->ring_nranks != 0))
+        return kernel_unsupported(p, "expected %lld elements for a ring of %d ranks, found %lld", (long long)expected,
+                                  p->ring_nranks, (long long)out->numel);
+    *s = (state){kind, reduce, (int)root};
+    return NULL;
+}
+
+/* Elements that a request counts (comm_kind): those of one rank's part. */
+static int64_t count_of(comm_kind kind, const tensor *x, const tensor *out, int nranks) {
+    switch (kind) {
+    case COMM_REDUCE_SCATTER: return out->numel;
+    case COMM_ALL_TO_ALL: return x->numel / nranks;
+    default: return x->numel;
+    }
+}
+
+static weft_status request(const kernel_call *c, comm_kind kind, weft_reduce reduce, int root, const tensor *x,
+                           const tensor *out) {
+    if (!c->ring || c->ring->nranks == 1) {
+        copy_bytes(out->data, x->data, tensor_nbytes(x));
+        return NULL;
+    }
+    comm_request r = {.kind = kind,
+                      .dtype = x->dtype,
+                      .reduce = reduce,
+                      .root = root,
+                      .count = count_of(kind, x, out, c->ring->nranks),
+                      .src = x->data,
+                      .dst = out->data,
+                      .op = c->schema->type};
+    return comm_run(c->ring, &r);
+}
+
+static weft_status run(const kernel_call *c) {
+    const state *s = c->state;
+    return request(c, s->kind, s->reduce, s->root, arg_in(c, 0), arg_out(c, 0));
+}
+
+/* A reduce to one rank: the sum everywhere, of which a rank that is not the root keeps its own segment. */
+static weft_status run_reduce(const kernel_call *c) {
+    const state *s = c->state;
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    TRY(request(c, COMM_ALL_REDUCE, s->reduce, 0, x, out));
+    if (!c->ring || c->ring->nranks == 1 || c->ring->index == s->root) return NULL;
+    size_t size = weft_dtype_nbytes(out->dtype), total = tensor_nbytes(out);
+    int64_t segment = (out->numel + c->ring->nranks - 1) / c->ring->nranks;
+    size_t begin = (size_t)(segment * c->ring->index) * size, end = begin + (size_t)segment * size;
+    begin = begin < total ? begin : total;
+    end = end < total ? end : total;
+    memset(out->data, 0, begin);
+    memset((char *)out->data + end, 0, total - end);
+    return NULL;
+}
+
+/* T(op type, comm_kind, reduce, root, run) */
+#define REDUCE_TYPE ((weft_reduce)attr_int(p->op, "reduce_type", WEFT_REDUCE_SUM))
+#define ROOT attr_int(p->op, "root", 0)
+#define ROOT_ID attr_int(p->op, "root_id", 0)
+#define COLLECTIVES(T)                                                                                                 \
+    T(c_allreduce_sum, COMM_ALL_REDUCE, WEFT_REDUCE_SUM, 0, run)                                                       \
+    T(c_allreduce_max, COMM_ALL_REDUCE, WEFT_REDUCE_MAX, 0, run)                                                       \
+    T(c_allreduce_min, COMM_ALL_REDUCE, WEFT_REDUCE_MIN, 0, run)                                                       \
+    T(c_allreduce_prod, COMM_ALL_REDUCE, WEFT_REDUCE_PROD, 0, run)                                                     \
+    T(c_allreduce_avg, COMM_ALL_REDUCE, WEFT_REDUCE_AVG, 0, run)                                                       \
+    T(all_reduce, COMM_ALL_REDUCE, REDUCE_TYPE, 0, run)                                                                \
+    T(c_reduce_sum, COMM_REDUCE, WEFT_REDUCE_SUM, ROOT_ID, run_reduce)                                                 \
+    T(c_reduce_max, COMM_REDUCE, WEFT_REDUCE_MAX, ROOT_ID, run_reduce)                                                 \
+    T(c_reduce_min, COMM_REDUCE, WEFT_REDUCE_MIN, ROOT_ID, run_reduce)                                                 \
+    T(c_reduce_prod, COMM_REDUCE, WEFT_REDUCE_PROD, ROOT_ID, run_reduce)                                               \
+    T(reduce, COMM_REDUCE, REDUCE_TYPE, ROOT_ID, run_reduce)                                                           \
+    T(c_broadcast, COMM_BROADCAST, WEFT_REDUCE_SUM, ROOT, run)                                                         \
+    T(broadcast, COMM_BROADCAST, WEFT_REDUCE_SUM, ROOT, run)                                                           \
+    T(c_allgather, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, run)                                                           \
+    T(all_gather, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, run)                                                            \
+    T(c_reducescatter, COMM_REDUCE_SCATTER, WEFT_REDUCE_SUM, 0, run)                                                   \
+    T(reduce_scatter, COMM_REDUCE_SCATTER, REDUCE_TYPE, 0, run)                                                        \
+    T(alltoall, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, run)
+
+#define DEFINE_KERNEL(type, kind, reduce, root, run_fn)                                                                \
+    static weft_status prepare_##type(kernel_prepare *p) {                                                             \
+        return prepare(p, kind, reduce, root);                                                                         \
+    }                                                                                                                  \
+    const kernel kernel_##type = {prepare_##type, run_fn};
+COLLECTIVES(DEFINE_KERNEL)
+#undef DEFINE_KERNEL
+
+/* --- barrier ------------------------------------------------------------------------------------------------------ */
+
+static weft_status run_barrier(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    if (x && out) copy_bytes(out->data, x->data, tensor_nbytes(x));
+    if (!c->ring || c->ring->nranks == 1) return NULL;
+    comm_request r = {.kind = COMM_BARRIER, .dtype = WEFT_INT32, .op = c->schema->type};
+    return comm_run(c->ring, &r);
+}
+
+const kernel kernel_barrier = {NULL, run_barrier};
+
+/* --- the last dimension: c_concat, c_split ------------------------------------------------------------------------ */
+
+typedef struct split_state {
+    int nranks, rank;
+    int64_t rows, part; /* every rank's part is [rows, part] */
+} split_state;
+
+static weft_status prepare_last_dim(kernel_prepare *p, const tensor *part, const tensor *whole, int nranks) {
+    split_state *s = KERNEL_STATE(p, split_state);
+    if (!s) return base_out_of_memory();
+    TRY(require_ring_type(p, part));
+    TRY(require_same_dtype(p, part, whole, "output"));
+    if (part->ndim == 0 || nranks < 1 || whole->numel != part->numel * nranks)
+        return kernel_unsupported(p, "expected %d parts of the last dimension, found %lld and %lld elements", nranks,
+                                  (long long)part->numel, (long long)whole->numel);
+    s->nranks = nranks;
+    s->part = part->dims[part->ndim - 1];
+    s->rows = s->part ? part->numel / s->part : 0;
+    return NULL;
+}
+
+static weft_status prepare_concat(kernel_prepare *p) {
+    TRY(prepare_last_dim(p, type_in(p, 0), type_out(p, 0), p->ring_nranks));
+    p->workspace_nbytes = tensor_nbytes(type_out(p, 0));
+    return NULL;
+}
+
+/* Gathers part after part, then puts each row's parts side by side. */
+static weft_status run_concat(const kernel_call *c) {
+    const split_state *s = c->state;
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    tensor gathered = *out;
+    gathered.data = c->workspace;
+    TRY(request(c, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, x, &gathered));
+    size_t part = (size_t)s->part * weft_dtype_nbytes(x->dtype);
+    for (int k = 0; k < s->nranks; k++)
+        for (int64_t row = 0; row < s->rows; row++)
+            memcpy((char *)out->data + ((size_t)row * (size_t)s->nranks + (size_t)k) * part,
+                   (char *)c->workspace + ((size_t)k * (size_t)s->rows + (size_t)row) * part, part);
+    return NULL;
+}
+
+static weft_status prepare_split(kernel_prepare *p) {
+    int64_t nranks = attr_int(p->op, "nranks", 1), rank = attr_int(p->op, "rank", 0);
+    if (nranks < 1 || nranks > INT32_MAX || rank < 0 || rank >= nranks)
+        return kernel_unsupported(p, "expected rank in [0, nranks), found %lld of %lld", (long long)rank,
+                                  (long long)nranks);
+    TRY(prepare_last_dim(p, type_out(p, 0), type_in(p, 0), (int)nranks));
+    ((split_state *)p->state)->rank = (int)rank;
+    return NULL;
+}
+
+static weft_status run_split(const kernel_call *c) {
+    const split_state *s = c->state;
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    size_t part = (size_t)s->part * weft_dtype_nbytes(x->dtype);
+    for (int64_t row = 0; row < s->rows; row++)
+        memcpy((char *)out->data + (size_t)row * part,
+               (const char *)x->data + ((size_t)row * (size_t)s->nranks + (size_t)s->rank) * part, part);
+    return NULL;
+}
+
+const kernel kernel_c_concat = {prepare_concat, run_concat};
+const kernel kernel_c_split = {prepare_split, run_split};

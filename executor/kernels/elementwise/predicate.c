@@ -1,0 +1,173 @@
+/* predicate.c: questions about elements (logical_not, isfinite, isinf, isnan, allclose), and choosing by the answers
+ * (where). */
+#include <math.h>
+#include <stdlib.h>
+
+#include "executor/kernels/layout.h"
+
+/* --- of one element ----------------------------------------------------------------------------------------------- */
+
+typedef bool (*question)(double x);
+
+static bool is_zero(double x) {
+    return x == 0;
+}
+static bool is_finite(double x) {
+    return isfinite(x);
+}
+static bool is_infinite(double x) {
+    return isinf(x);
+}
+static bool is_nan(double x) {
+    return isnan(x);
+}
+
+static weft_status prepare_question(kernel_prepare *p) {
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    TRY(require_present(p, x, "X"));
+    TRY(require_numel(p, out, x->numel, "Out"));
+    if (out->dtype == WEFT_BOOL) return NULL;
+    return kernel_unsupported(p, "expected Out of bool, found %s", dtype_text(out->dtype));
+}
+
+static weft_status ask(const kernel_call *c, question q) {
+    tensor element = *arg_in(c, 0);
+    uint8_t *out = arg_out(c, 0)->data;
+    size_t nbytes = weft_dtype_nbytes(element.dtype);
+    for (int64_t i = 0; i < arg_out(c, 0)->numel; i++) {
+        out[i] = q(tensor_scalar(&element));
+        element.data = (char *)element.data + nbytes;
+    }
+    return NULL;
+}
+
+static weft_status run_not(const kernel_call *c) {
+    return ask(c, is_zero);
+}
+static weft_status run_finite(const kernel_call *c) {
+    return ask(c, is_finite);
+}
+static weft_status run_infinite(const kernel_call *c) {
+    return ask(c, is_infinite);
+}
+static weft_status run_nan(const kernel_call *c) {
+    return ask(c, is_nan);
+}
+
+const kernel kernel_logical_not = {prepare_question, run_not};
+const kernel kernel_isfinite_v2 = {prepare_question, run_finite};
+const kernel kernel_isinf_v2 = {prepare_question, run_infinite};
+const kernel kernel_isnan_v2 = {prepare_question, run_nan};
+
+/* --- allclose: |a - b| <= atol + rtol * |b| everywhere ------------------------------------------------------------ */
+
+enum { CLOSE_IN_A, CLOSE_IN_B, CLOSE_IN_ATOL, CLOSE_IN_RTOL };
+
+typedef struct close_state {
+    double atol, rtol;
+    bool equal_nan;
+} close_state;
+
+static weft_status read_tolerance(const kernel_prepare *p, const char *attr, const char *fallback, double *out) {
+    const char *written = attr_string(p->op, attr, fallback);
+    char *end = NULL;
+    *out = strtod(written, &end);
+    if (end != written && !*end) return NULL;
+    return kernel_unsupported(p, "expected a number in %s, found \"%s\"", attr, written);
+}
+
+static weft_status prepare_close(kernel_prepare *p) {
+    close_state *s = KERNEL_STATE(p, close_state);
+    if (!s) return base_out_of_memory();
+    const tensor *a = type_in(p, CLOSE_IN_A);
+    TRY(require_present(p, a, "Input"));
+    TRY(require_numel(p, type_in(p, CLOSE_IN_B), a->numel, "Other"));
+    TRY(require_same_dtype(p, a, type_in(p, CLOSE_IN_B), "Other"));
+    TRY(require_numel(p, type_out(p, 0), 1, "Out"));
+    TRY(read_tolerance(p, "atol", "1e-8", &s->atol));
+    TRY(read_tolerance(p, "rtol", "1e-5", &s->rtol));
+    s->equal_nan = attr_bool(p->op, "equal_nan", false);
+    return NULL;
+}
+
+static weft_status run_close(const kernel_call *c) {
+    const close_state *s = c->state;
+    tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
+    double atol = arg_in(c, CLOSE_IN_ATOL) ? tensor_scalar(arg_in(c, CLOSE_IN_ATOL)) : s->atol;
+    double rtol = arg_in(c, CLOSE_IN_RTOL) ? tensor_scalar(arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
+    size_t nbytes = weft_dtype_nbytes(a.dtype);
+    bool close = true;
+    for (int64_t i = 0; i < a.numel && close; i++) {
+        double x = tensor_scalar(&a), y = tensor_scalar(&b);
+        if (isnan(x) || isnan(y))
+            close = s->equal_nan && isnan(x) && isnan(y);
+        else
+            close = x == y || fabs(x - y) <= atol + rtol * fabs(y);
+        a.data = (char *)a.data + nbytes;
+        b.data = (char *)b.data + nbytes;
+    }
+    fill_elements(arg_out(c, 0)->dtype, arg_out(c, 0)->data, 1, close);
+    return NULL;
+}
+
+const kernel kernel_allclose = {prepare_close, run_close};
+
+/* --- where -------------------------------------------------------------------------------------------------------- */
+
+enum { WHERE_IN_CONDITION, WHERE_IN_X, WHERE_IN_Y, WHERE_IN_OUT_GRAD, WHERE_OUT_X_GRAD = 0, WHERE_OUT_Y_GRAD };
+
+static weft_status check_choice(kernel_prepare *p, const tensor *x, const tensor *y) {
+    const tensor *condition = type_in(p, WHERE_IN_CONDITION);
+    TRY(require_present(p, condition, "Condition"));
+    if (condition->dtype != WEFT_BOOL)
+        return kernel_unsupported(p, "expected Condition of bool, found %s", dtype_text(condition->dtype));
+    TRY(require_numel(p, x, condition->numel, "X"));
+    TRY(require_numel(p, y, condition->numel, "Y"));
+    return require_same_dtype(p, x, y, "Y");
+}
+
+static weft_status prepare_where(kernel_prepare *p) {
+    const tensor *x = type_in(p, WHERE_IN_X);
+    TRY(check_choice(p, x, type_in(p, WHERE_IN_Y)));
+    TRY(require_same_dtype(p, x, type_out(p, 0), "Out"));
+    return require_numel(p, type_out(p, 0), x->numel, "Out");
+}
+
+static weft_status prepare_where_grad(kernel_prepare *p) {
+    const tensor *g = type_in(p, WHERE_IN_OUT_GRAD);
+    TRY(check_choice(p, g, g));
+    for (int i = WHERE_OUT_X_GRAD; i <= WHERE_OUT_Y_GRAD; i++)
+        if (type_out(p, i)) TRY(check_choice(p, g, type_out(p, i)));
+    return NULL;
+}
+
+/* out = bytes of x where the condition is `when`, of y (or zeros) elsewhere. */
+static void choose(const tensor *condition, bool when, const void *x, const void *y, tensor *out) {
+    size_t nbytes = weft_dtype_nbytes(out->dtype);
+    const uint8_t *holds = condition->data;
+    for (int64_t i = 0; i < out->numel; i++) {
+        size_t at = (size_t)i * nbytes;
+        const char *from = (holds[i] != 0) == when ? x : y;
+        if (from)
+            memcpy((char *)out->data + at, from + at, nbytes);
+        else
+            memset((char *)out->data + at, 0, nbytes);
+    }
+}
+
+static weft_status run_where(const kernel_call *c) {
+    choose(arg_in(c, WHERE_IN_CONDITION), true, arg_in(c, WHERE_IN_X)->data, arg_in(c, WHERE_IN_Y)->data,
+           arg_out(c, 0));
+    return NULL;
+}
+
+static weft_status run_where_grad(const kernel_call *c) {
+    const tensor *condition = arg_in(c, WHERE_IN_CONDITION), *g = arg_in(c, WHERE_IN_OUT_GRAD);
+    tensor *dx = arg_out(c, WHERE_OUT_X_GRAD), *dy = arg_out(c, WHERE_OUT_Y_GRAD);
+    if (dx) choose(condition, true, g->data, NULL, dx);
+    if (dy) choose(condition, false, g->data, NULL, dy);
+    return NULL;
+}
+
+const kernel kernel_where = {prepare_where, run_where};
+const kernel kernel_where_grad = {prepare_where_grad, run_where_grad};

@@ -1,0 +1,141 @@
+/* parallel_cross_entropy.c: softmax with cross entropy over classes of which each rank of a ring holds some, the part
+ * of its number (Paddle's phi/kernels/gpu/c_softmax_with_cross_entropy_kernel.cu; there is no CPU kernel there).
+ *
+ * Two reduces a call: the largest logit of each row, then its sum of exp(x - largest) together with the shifted logit
+ * of its label, which one rank has. The loss is the logarithm of the one less the other. Shifted logits are clamped as
+ * in softmax.c, so that ranks compute what softmax_with_cross_entropy does of all classes. */
+#include <math.h>
+
+#include "executor/comm/comm.h"
+#include "executor/kernels/activation/softmax.h"
+
+enum { IN_LOGITS, IN_LABEL, OUT_SOFTMAX = 0, OUT_LOSS };
+enum { GRAD_IN_LABEL, GRAD_IN_SOFTMAX, GRAD_IN_LOSS_GRAD, GRAD_OUT_LOGITS_GRAD = 0 };
+enum { SMALLEST_SHIFTED_LOGIT = -64 };
+
+typedef struct classes {
+    int64_t rows, extent; /* of the rank's part */
+    int64_t first, total; /* its first class, and how many there are on all ranks */
+    int64_t ignore_index;
+} classes;
+
+static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tensor *label, const tensor *loss) {
+    classes *s = KERNEL_STATE(p, classes);
+    if (!s) return base_out_of_memory();
+    int64_t rank = attr_int(p->op, "rank", 0), nranks = attr_int(p->op, "nranks", 1);
+    TRY(require_real(p, x, "logits"));
+    TRY(require_present(p, label, "Label"));
+    TRY(require_same_dtype(p, x, loss, "losses"));
+    if (x->ndim == 0) return kernel_unsupported(p, "expected logits of one dimension or more, found []");
+    if (dtype_is_float(label->dtype))
+        return kernel_unsupported(p, "expected labels of an integer type, found %s", dtype_text(label->dtype));
+    if (nranks < 1 || nranks > INT32_MAX || rank < 0 || rank >= nranks)
+        return kernel_unsupported(p, "expected rank in [0, nranks), found %lld of %lld", (long long)rank,
+                                  (long long)nranks);
+    s->extent = x->dims[x->ndim - 1];
+    s->rows = s->extent ? x->numel / s->extent : 0;
+    if (__builtin_mul_overflow(s->extent, nranks, &s->total)) return kernel_unsupported(p, "too many classes");
+    s->first = rank * s->extent;
+    s->ignore_index = attr_int(p->op, "ignore_index", -100);
+    TRY(require_numel(p, loss, s->rows, "losses"));
+    return require_numel(p, label, s->rows, "Label");
+}
+
+static weft_status prepare(kernel_prepare *p) {
+    const tensor *x = type_in(p, IN_LOGITS), *softmax = type_out(p, OUT_SOFTMAX);
+    TRY(prepare_common(p, x, type_in(p, IN_LABEL), type_out(p, OUT_LOSS)));
+    int64_t rank = attr_int(p->op, "rank", 0), nranks = attr_int(p->op, "nranks", 1);
+    if (nranks != p->ring_nranks || rank != p->ring_index)
+        return kernel_unsupported(p, "expected rank %d of %d, as in its ring, found %lld of %lld", p->ring_index,
+                                  p->ring_nranks, (long long)rank, (long long)nranks);
+    TRY(require_numel(p, softmax, x->numel, "Softmax"));
+    p->workspace_nbytes = 3 * (size_t)((const classes *)p->state)->rows * weft_dtype_nbytes(x->dtype);
+    return NULL;
+}
+
+static weft_status prepare_grad(kernel_prepare *p) {
+    const tensor *y = type_in(p, GRAD_IN_SOFTMAX);
+    TRY(prepare_common(p, y, type_in(p, GRAD_IN_LABEL), type_in(p, GRAD_IN_LOSS_GRAD)));
+    return require_numel(p, type_out(p, GRAD_OUT_LOGITS_GRAD), y->numel, "Logits@GRAD");
+}
+
+static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce how, void *data, int64_t count) {
+    if (!c->ring || c->ring->nranks == 1) return NULL;
+    comm_request r = {.kind = COMM_ALL_REDUCE,
+                      .dtype = dtype,
+                      .reduce = how,
+                      .count = count,
+                      .src = data,
+                      .dst = data,
+                      .op = c->schema->type};
+    return comm_run(c->ring, &r);
+}
+
+#define DEFINE_PARALLEL(type, suffix, real)                                                                            \
+    static real shifted_##suffix(real x, real top) {                                                                   \
+        return x - top < SMALLEST_SHIFTED_LOGIT ? SMALLEST_SHIFTED_LOGIT : x - top;                                    \
+    }                                                                                                                  \
+    static void tops_##suffix(const classes *s, const real *x, real *top) {                                            \
+        for (int64_t r = 0; r < s->rows; r++, x += s->extent) {                                                        \
+            top[r] = x[0];                                                                                             \
+            for (int64_t k = 1; k < s->extent; k++) top[r] = x[k] > top[r] ? x[k] : top[r];                            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static weft_status sums_##suffix(const kernel_call *c, const classes *s, const tensor *labels, const real *x,      \
+                                     const real *top, real *y, real *total, real *of_label) {                          \
+        for (int64_t r = 0; r < s->rows; r++, x += s->extent, y += s->extent) {                                        \
+            int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
+            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
+            total[r] = 0;                                                                                              \
+            for (int64_t k = 0; k < s->extent; k++)                                                                    \
+                total[r] += y[k] = (real)exp((double)shifted_##suffix(x[k], top[r]));                                  \
+            bool has = label != s->ignore_index && own >= 0 && own < s->extent;                                        \
+            of_label[r] = has ? shifted_##suffix(x[own], top[r]) : 0;                                                  \
+        }                                                                                                              \
+        return NULL;                                                                                                   \
+    }                                                                                                                  \
+    static weft_status run_##suffix(const kernel_call *c) {                                                            \
+        const classes *s = c->state;                                                                                   \
+        const tensor *labels = arg_in(c, IN_LABEL);                                                                    \
+        const real *x = arg_in(c, IN_LOGITS)->data;                                                                    \
+        real *y = arg_out(c, OUT_SOFTMAX)->data, *loss = arg_out(c, OUT_LOSS)->data, *top = c->workspace;              \
+        real *total = top + s->rows, *of_label = total + s->rows;                                                      \
+        tops_##suffix(s, x, top);                                                                                      \
+        TRY(reduce(c, type, WEFT_REDUCE_MAX, top, s->rows));                                                           \
+        TRY(sums_##suffix(c, s, labels, x, top, y, total, of_label));                                                  \
+        TRY(reduce(c, type, WEFT_REDUCE_SUM, total, 2 * s->rows));                                                     \
+        for (int64_t r = 0; r < s->rows; r++, y += s->extent) {                                                        \
+            bool ignored = tensor_integer(labels, r) == s->ignore_index;                                               \
+            loss[r] = ignored ? 0 : (real)log((double)total[r]) - of_label[r];                                         \
+            for (int64_t k = 0; k < s->extent; k++) y[k] /= total[r];                                                  \
+        }                                                                                                              \
+        return NULL;                                                                                                   \
+    }                                                                                                                  \
+    static weft_status grad_##suffix(const kernel_call *c) {                                                           \
+        const classes *s = c->state;                                                                                   \
+        const tensor *labels = arg_in(c, GRAD_IN_LABEL);                                                               \
+        const real *y = arg_in(c, GRAD_IN_SOFTMAX)->data, *dloss = arg_in(c, GRAD_IN_LOSS_GRAD)->data;                 \
+        real *dx = arg_out(c, GRAD_OUT_LOGITS_GRAD)->data;                                                             \
+        for (int64_t r = 0; r < s->rows; r++, y += s->extent, dx += s->extent) {                                       \
+            int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
+            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
+            bool ignored = label == s->ignore_index;                                                                   \
+            for (int64_t k = 0; k < s->extent; k++) dx[k] = ignored ? 0 : y[k] * dloss[r];                             \
+            if (!ignored && own >= 0 && own < s->extent) dx[own] -= dloss[r];                                          \
+        }                                                                                                              \
+        return NULL;                                                                                                   \
+    }
+REAL_TYPES(DEFINE_PARALLEL)
+#undef DEFINE_PARALLEL
+
+static weft_status run(const kernel_call *c) {
+    if (((const classes *)c->state)->rows == 0) return NULL;
+    return arg_in(c, IN_LOGITS)->dtype == WEFT_FP64 ? run_fp64(c) : run_fp32(c);
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    return arg_in(c, GRAD_IN_SOFTMAX)->dtype == WEFT_FP64 ? grad_fp64(c) : grad_fp32(c);
+}
+
+const kernel kernel_c_softmax_with_cross_entropy = {prepare, run};
+const kernel kernel_c_softmax_with_cross_entropy_grad = {prepare_grad, run_grad};

@@ -1,0 +1,166 @@
+/* attrs.c: the attrs of plain ops, straight from the wire.
+ *
+ * Most ops of a program have the same attrs as an op before them, byte for byte: layers repeat. Such ops share one list
+ * (op_set_attr gives an op a list of its own before it changes), which is found by the bytes without reading them. So
+ * that finding costs no more than a look, a table holds one list for each low part of a hash; a list that was replaced
+ * there is read again. */
+#include "program/pdmodel/pdmodel.h"
+
+/* --- one attr ----------------------------------------------------------------------------------------------------- */
+
+/* The field that holds the value of each AttrType; number 0 where the value is a message. */
+static const struct {
+    uint8_t number, wire_type;
+    bool is_list;
+} value_fields[] = {
+    [ATTR_INT] = {3, WIRE_VARINT, false},
+    [ATTR_FLOAT] = {4, WIRE_32BIT, false},
+    [ATTR_STRING] = {5, WIRE_BYTES, false},
+    [ATTR_INTS] = {6, WIRE_VARINT, true},
+    [ATTR_FLOATS] = {7, WIRE_32BIT, true},
+    [ATTR_STRINGS] = {8, WIRE_BYTES, true},
+    [ATTR_BOOLEAN] = {10, WIRE_VARINT, false},
+    [ATTR_BOOLEANS] = {11, WIRE_VARINT, true},
+    [ATTR_BLOCK] = {12, WIRE_VARINT, false},
+    [ATTR_LONG] = {13, WIRE_VARINT, false},
+    [ATTR_BLOCKS] = {14, WIRE_VARINT, true},
+    [ATTR_LONGS] = {15, WIRE_VARINT, true},
+    [ATTR_FLOAT64S] = {16, WIRE_64BIT, true},
+    [ATTR_VAR] = {17, WIRE_BYTES, false},
+    [ATTR_VARS] = {18, WIRE_BYTES, true},
+    [ATTR_FLOAT64] = {19, WIRE_64BIT, false},
+    [ATTR_SCALAR] = {0, 0, false},
+    [ATTR_SCALARS] = {0, 0, true},
+};
+
+static double float_of(const wire_field *f) {
+    float value;
+    memcpy(&value, f->bytes, sizeof value);
+    return (double)value;
+}
+
+static double double_of(const wire_field *f) {
+    double value;
+    memcpy(&value, f->bytes, sizeof value);
+    return value;
+}
+
+/* A plain attr: its head, and where its values stand. */
+typedef struct attr_head {
+    ProtobufCBinaryData name;
+    attr_type type;
+    wire_cursor values; /* from the first value on */
+    wire_field first;   /* value */
+    size_t count;
+} attr_head;
+
+static bool scan_attr_head(wire_cursor c, attr_head *head) {
+    wire_field f;
+    if (!wire_take(&c, &f) || f.number != ATTR_NAME || f.type != WIRE_BYTES) return false;
+    head->name = wire_data(&f);
+    if (!wire_take(&c, &f) || f.number != ATTR_TYPE || f.type != WIRE_VARINT || f.value >= ATTR_SCALAR) return false;
+    head->type = (attr_type)f.value;
+    head->values = c;
+    head->count = 0;
+    while (wire_take(&c, &f)) {
+        if (f.number != value_fields[head->type].number || f.type != value_fields[head->type].wire_type) return false;
+        if (head->count++ == 0) head->first = f;
+    }
+    return c.at == c.end && (value_fields[head->type].is_list || head->count == 1);
+}
+
+static weft_status read_list(pdmodel_reader *r, const attr_head *head, weft_attr *to) {
+    wire_cursor c = head->values;
+    wire_field f;
+    int64_t *ints = NULL;
+    double *floats = NULL;
+    uint8_t *bools = NULL;
+    const name **strings = NULL;
+    to->count = (uint32_t)head->count;
+    switch (head->type) {
+    case ATTR_INTS:
+    case ATTR_BLOCKS:
+        TRY(pdmodel_array(r, head->count, sizeof *ints, &ints));
+        for (size_t i = 0; wire_take(&c, &f); i++) ints[i] = (int32_t)f.value;
+        to->u.ints = ints;
+        break;
+    case ATTR_LONGS:
+        TRY(pdmodel_array(r, head->count, sizeof *ints, &ints));
+        for (size_t i = 0; wire_take(&c, &f); i++) ints[i] = (int64_t)f.value;
+        to->u.ints = ints;
+        break;
+    case ATTR_FLOATS:
+    case ATTR_FLOAT64S:
+        TRY(pdmodel_array(r, head->count, sizeof *floats, &floats));
+        for (size_t i = 0; wire_take(&c, &f); i++) floats[i] = head->type == ATTR_FLOATS ? float_of(&f) : double_of(&f);
+        to->u.floats = floats;
+        break;
+    case ATTR_BOOLEANS:
+        TRY(pdmodel_array(r, head->count, sizeof *bools, &bools));
+        for (size_t i = 0; wire_take(&c, &f); i++) bools[i] = f.value != 0;
+        to->u.bools = bools;
+        break;
+    default: /* STRINGS, VARS */
+        TRY(pdmodel_array(r, head->count, sizeof *strings, &strings));
+        for (size_t i = 0; wire_take(&c, &f); i++) TRY(pdmodel_string(r, wire_data(&f), &strings[i]));
+        to->u.strings = strings;
+    }
+    return NULL;
+}
+
+static weft_status read_value(pdmodel_reader *r, const attr_head *head, weft_attr *to) {
+    const wire_field *f = &head->first;
+    to->type = head->type;
+    if (value_fields[head->type].is_list) return read_list(r, head, to);
+    switch (head->type) {
+    case ATTR_INT:
+    case ATTR_BLOCK: to->u.i = (int32_t)f->value; break;
+    case ATTR_LONG: to->u.i = (int64_t)f->value; break;
+    case ATTR_FLOAT: to->u.f = float_of(f); break;
+    case ATTR_FLOAT64: to->u.f = double_of(f); break;
+    case ATTR_BOOLEAN: to->u.b = f->value != 0; break;
+    default: return pdmodel_attr_text(r, wire_data(f), to); /* STRING, VAR */
+    }
+    return NULL;
+}
+
+/* --- lists -------------------------------------------------------------------------------------------------------- */
+
+bool pdmodel_note_attr(pdmodel_attrs *attrs, const uint8_t *from, const uint8_t *end) {
+    if (!attrs->count)
+        attrs->from = from;
+    else if (attrs->end != from)
+        return false; /* something else stands between two attrs: not as frameworks write it */
+    attrs->end = end;
+    return attrs->count++ < OP_MAX_ATTRS;
+}
+
+static weft_status read_attrs(pdmodel_reader *r, wire_cursor c, uint32_t count, pdmodel_attr_list *out) {
+    wire_field f;
+    attr_head head = {.count = 0};
+    TRY(pdmodel_array(r, count, sizeof *out->items, &out->items));
+    for (out->count = 0; wire_take(&c, &f); out->count++) {
+        if (!scan_attr_head(wire_inside(&c, &f), &head)) return NULL;
+        weft_attr *a = &out->items[out->count];
+        TRY(pdmodel_name(r, head.name, &a->name));
+        TRY(read_value(r, &head, a));
+    }
+    out->is_plain = true;
+    return NULL;
+}
+
+weft_status pdmodel_find_attrs(pdmodel_reader *r, const wire_cursor *c, const pdmodel_attrs *attrs,
+                               pdmodel_attr_list *out) {
+    *out = (pdmodel_attr_list){.is_plain = attrs->count == 0};
+    if (!attrs->count) return NULL;
+    size_t nbytes = (size_t)(attrs->end - attrs->from);
+    uint32_t hash = base_hash(attrs->from, nbytes);
+    known_attrs *known = &r->known[hash % PDMODEL_KNOWN_ATTRS];
+    if (known->hash == hash && known->nbytes == nbytes && memcmp(known->from, attrs->from, nbytes) == 0) {
+        *out = (pdmodel_attr_list){known->items, known->count, true};
+        return NULL;
+    }
+    TRY(read_attrs(r, (wire_cursor){c->origin, attrs->from, attrs->end, c->place}, attrs->count, out));
+    if (out->is_plain) *known = (known_attrs){attrs->from, nbytes, out->items, out->count, hash};
+    return NULL;
+}

@@ -1,0 +1,45 @@
+/* sidecar.h: the members of the sidecar's objects, for its reader and its writer. */
+#ifndef PROGRAM_SIDECAR_SIDECAR_H
+#define PROGRAM_SIDECAR_SIDECAR_H
+
+#include "base/json.h"
+#include "program/forms.h"
+
+typedef struct sidecar_reader {
+    weft_program *program;
+    weft_context *context;
+    const char *place;
+    size_t budget; /* of the program's arena */
+    arena scratch;
+    const mesh **meshes; /* by the sidecar's index */
+    size_t nmeshes;
+    size_t nproblems;
+    weft_status first_problem;
+} sidecar_reader;
+
+/* Sends a problem to the sink and keeps the first. */
+void sidecar_problem(sidecar_reader *r, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* The members of `object` that `known` (ended by NULL) does not list, as JSON text in the program's arena; NULL: none.
+ */
+WEFT_MUST_USE weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *const *known,
+                                        const char **out);
+/* Reads a list of integers; a problem (and false in *out_ok) if it is none. The memory is the program's. */
+WEFT_MUST_USE weft_status sidecar_ints(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
+                                       size_t *out_count, bool *out_ok);
+/* Reads the members of a placement: mesh, dims_mapping, batch_dim, chunk_id, dynamic_dims, partial. */
+WEFT_MUST_USE weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const char *what, placement *out,
+                                            bool *out_ok);
+/* Reads `partial`: a list of mesh axes (sums), or an object of reduce kinds by axis. */
+WEFT_MUST_USE weft_status sidecar_partial(sidecar_reader *r, const json_t *value, const char *what, placement *out);
+bool sidecar_mesh(sidecar_reader *r, const json_t *value, const char *what, const mesh **out);
+/* Checks axes against the mesh; a problem is reported and false returned. */
+WEFT_MUST_USE weft_status sidecar_check(sidecar_reader *r, const placement *p, const char *what, bool *out_ok);
+bool sidecar_int(sidecar_reader *r, const json_t *value, const char *what, int64_t *out);
+/* A string in the program's arena; NULL for null. */
+WEFT_MUST_USE weft_status sidecar_string(sidecar_reader *r, const json_t *value, const char *what, const char **out);
+
+/* The per-op entries. */
+WEFT_MUST_USE weft_status sidecar_read_ops(sidecar_reader *r, const json_t *ops);
+
+#endif
