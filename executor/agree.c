@@ -35,7 +35,7 @@ typedef struct op_words {
 
 typedef struct agreement {
     const weft_executor *x;
-    comm_gather *gather;
+    comm_world *world;
     arena scratch;
     size_t nrings;      /* of the rank that has most */
     summary *summaries; /* nrings of each rank of the world */
@@ -50,7 +50,7 @@ typedef struct agreement {
 /* --- what this participant's ranks have --------------------------------------------------------------------------- */
 
 static const rank_state *own_rank(const agreement *a, int i) {
-    return &a->x->ranks[a->gather->first + i];
+    return &a->x->ranks[a->world->first_rank + i];
 }
 
 static weft_status hash_ring(agreement *a, const rank_state *rank, const ring_use *u, prefix **out) {
@@ -78,20 +78,28 @@ static const prefix *own_prefixes(const agreement *a, int i, int64_t id, const r
 
 /* Room for `nbytes` of each own rank and of each rank of the world. */
 static weft_status make_room(agreement *a, size_t nbytes, void *out_mine, void *out_all) {
-    void *mine = arena_array(&a->scratch, (size_t)a->gather->count, nbytes);
-    void *all = arena_array(&a->scratch, (size_t)a->gather->nranks, nbytes);
+    void *mine = arena_array(&a->scratch, (size_t)a->world->nlocal, nbytes);
+    void *all = arena_array(&a->scratch, (size_t)a->world->nranks, nbytes);
     if (!mine || !all) return base_out_of_memory();
     memcpy(out_mine, &mine, sizeof mine);
     memcpy(out_all, &all, sizeof all);
     return NULL;
 }
 
+static weft_status gather(const agreement *a, const void *mine, size_t nbytes, void *all) {
+    return comm_world_gather(a->world, &(comm_gather){.mine = mine,
+                                                      .all = all,
+                                                      .nbytes_each = nbytes,
+                                                      .timeout_seconds = a->x->options.first_step_seconds,
+                                                      .when = "before the first step"});
+}
+
 static weft_status exchange_counts(agreement *a) {
     uint64_t *mine, *all;
     TRY(make_room(a, sizeof *mine, &mine, &all));
-    for (int i = 0; i < a->gather->count; i++) mine[i] = own_rank(a, i)->nrings;
-    TRY(comm_gather_all(a->gather, mine, sizeof *mine, all));
-    for (int r = 0; r < a->gather->nranks; r++)
+    for (int i = 0; i < a->world->nlocal; i++) mine[i] = own_rank(a, i)->nrings;
+    TRY(gather(a, mine, sizeof *mine, all));
+    for (int r = 0; r < a->world->nranks; r++)
         if (all[r] > a->nrings) a->nrings = (size_t)all[r];
     return NULL;
 }
@@ -101,9 +109,9 @@ static weft_status exchange_summaries(agreement *a) {
     size_t nbytes;
     if (!base_mul(a->nrings, sizeof *mine, &nbytes)) return base_out_of_memory();
     TRY(make_room(a, nbytes, &mine, &a->summaries));
-    a->prefixes = ARENA_ARRAY(&a->scratch, prefix *, (size_t)a->gather->count * a->nrings);
+    a->prefixes = ARENA_ARRAY(&a->scratch, prefix *, (size_t)a->world->nlocal * a->nrings);
     if (!a->prefixes) return base_out_of_memory();
-    for (int i = 0; i < a->gather->count; i++) {
+    for (int i = 0; i < a->world->nlocal; i++) {
         const rank_state *rank = own_rank(a, i);
         for (size_t k = 0; k < a->nrings; k++) {
             summary *s = &mine[(size_t)i * a->nrings + k];
@@ -115,7 +123,7 @@ static weft_status exchange_summaries(agreement *a) {
             *s = (summary){u->id, (int64_t)u->ninstrs, (*p)[u->ninstrs]};
         }
     }
-    return comm_gather_all(a->gather, mine, nbytes, a->summaries);
+    return gather(a, mine, nbytes, a->summaries);
 }
 
 static const summary *find_summary(const agreement *a, int64_t rank, int64_t id) {
@@ -143,29 +151,29 @@ static bool ring_agrees(const agreement *a, const rank_state *rank, const ring_u
 /* The first ring of the lowest rank that finds one to differ, and its members as that rank has them. */
 static weft_status find_difference(agreement *a, bool *out_differ) {
     int64_t *mine, *all;
-    size_t stride = (size_t)a->gather->nranks + 2; /* ring, number of members, members */
+    size_t stride = (size_t)a->world->nranks + 2; /* ring, number of members, members */
     TRY(make_room(a, sizeof *mine * 2, &mine, &all));
-    for (int i = 0; i < a->gather->count; i++) {
+    for (int i = 0; i < a->world->nlocal; i++) {
         const rank_state *rank = own_rank(a, i);
         size_t k = 0;
         while (k < rank->nrings && ring_agrees(a, rank, &rank->rings[k])) k++;
         mine[2 * i] = k < rank->nrings ? rank->rings[k].id : -1;
         mine[2 * i + 1] = k < rank->nrings ? rank->rings[k].comm->nranks : 0;
     }
-    TRY(comm_gather_all(a->gather, mine, sizeof *mine * 2, all));
+    TRY(gather(a, mine, sizeof *mine * 2, all));
     int finder = 0;
-    while (finder < a->gather->nranks && all[2 * finder] < 0) finder++;
-    *out_differ = finder < a->gather->nranks;
+    while (finder < a->world->nranks && all[2 * finder] < 0) finder++;
+    *out_differ = finder < a->world->nranks;
     if (!*out_differ) return NULL;
     a->id = all[2 * finder];
     a->nmembers = all[2 * finder + 1];
     TRY(make_room(a, sizeof *mine * stride, &mine, &all));
-    int own = finder - a->gather->first;
-    if (own >= 0 && own < a->gather->count) {
+    int own = finder - a->world->first_rank;
+    if (own >= 0 && own < a->world->nlocal) {
         const ring_use *u = rings_find(own_rank(a, own), a->id);
         memcpy(mine + (size_t)own * stride, u->ranks, (size_t)u->comm->nranks * sizeof *mine);
     }
-    TRY(comm_gather_all(a->gather, mine, sizeof *mine * stride, all));
+    TRY(gather(a, mine, sizeof *mine * stride, all));
     a->members = all + (size_t)finder * stride;
     return NULL;
 }
@@ -174,12 +182,12 @@ static weft_status find_difference(agreement *a, bool *out_differ) {
 
 /* Every rank's prefix of `count` collectives of the ring; zeros where it has not so many. */
 static weft_status exchange_prefixes(agreement *a, int64_t count, prefix *mine, prefix *all) {
-    for (int i = 0; i < a->gather->count; i++) {
+    for (int i = 0; i < a->world->nlocal; i++) {
         const ring_use *u;
         const prefix *p = own_prefixes(a, i, a->id, &u);
         mine[i] = p && (size_t)count <= u->ninstrs ? p[count] : (prefix){0};
     }
-    return comm_gather_all(a->gather, mine, sizeof *mine, all);
+    return gather(a, mine, sizeof *mine, all);
 }
 
 static bool is_member_with(const agreement *a, int64_t m, int64_t count) {
@@ -257,7 +265,7 @@ static void list_ranks(const ring_use *u, char *out, size_t nbytes) {
 static weft_status exchange_words(agreement *a, int64_t at, const op_words **out) {
     op_words *mine, *all;
     TRY(make_room(a, sizeof *mine, &mine, &all));
-    for (int i = 0; i < a->gather->count; i++) {
+    for (int i = 0; i < a->world->nlocal; i++) {
         const rank_state *rank = own_rank(a, i);
         const ring_use *u = rings_find(rank, a->id);
         const plan_instr *instr = u && (size_t)at < u->ninstrs ? u->instrs[at] : NULL;
@@ -265,7 +273,7 @@ static weft_status exchange_words(agreement *a, int64_t at, const op_words **out
         if (u) list_ranks(u, mine[i].ring, sizeof mine[i].ring);
         if (instr) mine[i].hash = signature_of(rank->plan, instr, false);
     }
-    TRY(comm_gather_all(a->gather, mine, sizeof *mine, all));
+    TRY(gather(a, mine, sizeof *mine, all));
     *out = all;
     return NULL;
 }
@@ -275,7 +283,7 @@ static weft_status exchange_error(agreement *a, int64_t at, const op_words *word
     int64_t *mine, *all;
     size_t n = (size_t)a->nmembers;
     TRY(make_room(a, sizeof *mine * n * 2, &mine, &all));
-    for (int i = 0; i < a->gather->count; i++) {
+    for (int i = 0; i < a->world->nlocal; i++) {
         const rank_state *rank = own_rank(a, i);
         const ring_use *u = rings_find(rank, a->id);
         for (size_t k = 0; u && (size_t)at < u->ninstrs && k < n; k++) {
@@ -283,7 +291,7 @@ static weft_status exchange_error(agreement *a, int64_t at, const op_words *word
             mine[(size_t)i * 2 * n + n + k] = signature_taken(rank->plan, u->instrs[at], (int)n, (int)k);
         }
     }
-    TRY(comm_gather_all(a->gather, mine, sizeof *mine * n * 2, all));
+    TRY(gather(a, mine, sizeof *mine * n * 2, all));
     for (size_t k = 0; k < n * n; k++) {
         int64_t from = a->members[k / n], to = a->members[k % n];
         int64_t sent = all[(size_t)from * 2 * n + k % n], taken = all[(size_t)to * 2 * n + n + k / n];
@@ -328,8 +336,8 @@ static weft_status compare(agreement *a) {
     return differ ? describe_difference(a) : NULL;
 }
 
-weft_status agree_on_collectives(const weft_executor *x, comm_gather *g) {
-    agreement a = {.x = x, .gather = g};
+weft_status agree_on_collectives(const weft_executor *x, comm_world *world) {
+    agreement a = {.x = x, .world = world};
     arena_init(&a.scratch, &x->context->allocator);
     weft_status status = compare(&a);
     arena_fini(&a.scratch);

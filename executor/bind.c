@@ -182,7 +182,7 @@ static weft_status run_late(const kernel_call *c) {
     kernel_call call = *c;
     weft_executor *x = late->executor;
     call.state = late->state;
-    if (wait_until(&x->late, 1, local_world_abort_flag(x->world), late->seconds) == WAIT_TIMED_OUT)
+    if (wait_until(&x->late, 1, x->world->aborted, late->seconds) == WAIT_TIMED_OUT)
         return late->run(&call);
     return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
 }

@@ -61,20 +61,16 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
     return x->null ? null_bind(x) : NULL;
 }
 
-/* All ranks are threads of this process, so one speaks for all. */
 static weft_status check_agreement(weft_executor *x) {
-    local_gather *shared = NULL;
-    TRY(local_gather_create(&x->context->allocator, x->nranks, x->options.first_step_seconds, &shared));
-    comm_gather all_ranks = local_gather_join(shared, 0, x->nranks);
-    weft_status status = agree_on_collectives(x, &all_ranks);
-    local_gather_destroy(shared);
-    return status;
+    comm_world all_ranks = {.nranks = x->nranks, .nlocal = x->nranks};
+    return agree_on_collectives(x, x->world ? x->world : &all_ranks);
 }
 
 /* What ranks meet in. */
 static weft_status make_world(weft_executor *x) {
     if (x->options.device == WEFT_DEVICE_NULL) return null_create(x);
-    return local_world_create(&x->context->allocator, x->nranks, &x->world);
+    comm_host host = comm_local_host(x->nranks);
+    return comm_world_create(&x->context->allocator, &host, &x->world);
 }
 
 /* What runs steps; the null device needs nothing of it. */
@@ -135,7 +131,7 @@ void weft_executor_destroy(weft_executor *x) {
     timeline_free(x);
     for (int r = 0; x->ranks && r < x->nranks; r++) free_rank(x, &x->ranks[r]);
     executor_state_release(x->state);
-    local_world_destroy(x->world);
+    comm_world_destroy(x->world);
     arena_fini(&x->arena);
     base_free(&x->context->allocator, x, sizeof *x);
 }

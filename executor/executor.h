@@ -99,7 +99,7 @@ struct weft_executor {
     rank_state *ranks;
     value_index *indices; /* one per plan */
     size_t nplans;
-    local_world *world;
+    comm_world *world;
     size_t ninstrs; /* over all ranks */
 
     /* Steps: the caller publishes `go`, workers count down `nrunning`, the last one publishes `finished`. */

@@ -40,7 +40,7 @@ static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_instr
     if (!u->inflight) return base_out_of_memory();
     TRY(ring_ranks(x, rank, u->id, &nranks, &u->ranks));
     weft_status status = x->null ? null_ring_get(x, u->id, nranks, u->ranks, rank->rank, &u->comm)
-                                 : local_ring_get(x->world, u->id, nranks, u->ranks, rank->rank, &u->comm);
+                                 : comm_ring_get(x->world, u->id, nranks, u->ranks, rank->rank, &u->comm);
     if (status) {
         weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s: %s", rank->rank,
                                                 instr_place(instr, op, sizeof op), weft_status_message(status));

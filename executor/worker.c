@@ -30,7 +30,7 @@ static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
 }
 
 static void wake_everyone(weft_executor *x) {
-    local_world_abort(x->world);
+    comm_world_abort(x->world);
     wait_wake(&x->late);
     for (int r = 0; r < x->nranks; r++) {
         rank_state *rank = &x->ranks[r];
@@ -128,7 +128,7 @@ static void publish(stream_state *s, size_t i, int64_t *now) {
 
 static void run_step(stream_state *s) {
     weft_executor *x = s->executor;
-    const _Atomic bool *aborted = local_world_abort_flag(x->world);
+    const _Atomic bool *aborted = x->world->aborted;
     trace_event *events = s->events ? s->events + x->nsteps % x->ntraced_steps * s->ninstrs : NULL;
     bool timed = events || s->cells;
     int64_t now = s->cells ? wait_clock_ns() : NOW_UNKNOWN;

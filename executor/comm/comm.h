@@ -1,6 +1,11 @@
-/* comm.h: collectives behind one table. An engine (local: ranks as threads; later mpi, nccl) implements comm_engine. */
+/* comm.h: ranks that communicate, behind two tables: a world is all ranks of a run, of which some are in this process;
+ * a ring is some of them that run collectives together. An engine (local: ranks as threads; later mpi, nccl) implements
+ * comm_world_engine and comm_ring_engine. */
 #ifndef EXECUTOR_COMM_COMM_H
 #define EXECUTOR_COMM_COMM_H
+
+#include <stdatomic.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "weft/types.h"
@@ -39,41 +44,123 @@ typedef struct comm_request {
     int64_t nparts; /* all_reduce: of srcs; else 0 */
 } comm_request;
 
+/* --- rings -------------------------------------------------------------------------------------------------------- */
+
 /* A ring as one member sees it. */
 typedef struct comm_ring {
-    const struct comm_engine *engine;
+    const struct comm_ring_engine *engine;
     int64_t id;
     int index, nranks; /* of this member */
     void *shared;      /* the engine's */
 } comm_ring;
 
-typedef struct comm_engine {
+typedef struct comm_ring_engine {
     const char *name;
     /* Blocks until the collective is complete for this member. Summation is in ring order, so that results do not
      * depend on timing. A disagreement between members, or a failed peer, ends every member with a status. */
     weft_status (*run)(comm_ring *ring, const comm_request *request);
-} comm_engine;
+    /* Puts the collective on a stream of a device, to run when what is there before has ended; returns at once. Buffers
+     * are the device's. NULL: the engine cannot, and a device calls run on a thread of the stream. */
+    weft_status (*enqueue)(comm_ring *ring, const comm_request *request, void *device_stream);
+    /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Never blocks. */
+    weft_status (*error)(comm_ring *ring);
+    /* Ends what is in flight on the ring, here and at the other members, and waits so long until this member touches no
+     * buffer any more. A status: it still may. The ring is good for nothing after. Any thread. */
+    weft_status (*abort)(comm_ring *ring, double timeout_seconds);
+} comm_ring_engine;
 
 static inline weft_status comm_run(comm_ring *r, const comm_request *request) {
     return r->engine->run(r, request);
 }
+static inline bool comm_can_enqueue(const comm_ring *r) {
+    return r->engine->enqueue;
+}
+static inline weft_status comm_enqueue(comm_ring *r, const comm_request *request, void *device_stream) {
+    return r->engine->enqueue(r, request, device_stream);
+}
+static inline weft_status comm_error(comm_ring *r) {
+    return r->engine->error(r);
+}
+static inline weft_status comm_abort(comm_ring *r, double timeout_seconds) {
+    return r->engine->abort(r, timeout_seconds);
+}
 const char *comm_kind_name(comm_kind kind); /* "all_reduce", ... */
 
-/* --- local engine: ranks are threads of this process -------------------------------------------------------------- */
+/* --- worlds ------------------------------------------------------------------------------------------------------- */
 
-typedef struct local_world local_world;
+/* Which ranks a process runs, and how it meets the others. */
+typedef struct comm_host {
+    const struct comm_world_engine *engine;
+    int nranks, first_rank, nlocal; /* ranks of the run; first_rank .. first_rank + nlocal - 1 are in this process */
+    void *shared;                   /* the engine's; outlives the worlds that are made of it */
+} comm_host;
 
-/* A world of `nranks` ranks. */
-WEFT_MUST_USE weft_status local_world_create(const weft_allocator *allocator, int nranks, local_world **out);
-void local_world_destroy(local_world *world);
-/* Every member of ring `id` calls this once before the first step (in any order); `ranks` must be equal for all
- * members, and equal ids with disjoint rank lists are different rings. */
-WEFT_MUST_USE weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
-                                         comm_ring **out);
-/* Makes every waiting and future collective return WEFT_CANCELLED. Any thread. */
-void local_world_abort(local_world *world);
-bool local_world_aborted(const local_world *world);
-/* The flag behind it, for others who wait (executor/comm/wait.h) and must not outlast the world. */
-const _Atomic bool *local_world_abort_flag(const local_world *world);
+/* One run's ranks as one process sees them. */
+typedef struct comm_world {
+    const struct comm_world_engine *engine;
+    int nranks, first_rank, nlocal;
+    const weft_allocator *allocator;
+    const _Atomic bool *aborted; /* for those who wait (executor/comm/wait.h) and must not outlast the world */
+    void *shared;                /* the engine's */
+} comm_world;
+
+/* Exchanges of one channel are matched in the order of calls; those of different channels do not meet. */
+typedef enum comm_channel { COMM_MAIN, COMM_WATCH, COMM_CHANNELS } comm_channel;
+
+/* Every rank's bytes to every process, over no ring: what ranks tell each other to find out whether they agree. */
+typedef struct comm_gather {
+    comm_channel channel;
+    const void *mine;     /* of this process's ranks, one after another */
+    void *all;            /* of all ranks, one after another */
+    const size_t *nbytes; /* by rank of the world, the same in all processes; NULL: nbytes_each of every rank */
+    size_t nbytes_each;
+    double timeout_seconds;
+    const char *when; /* for messages: "before the first step" */
+} comm_gather;
+
+typedef struct comm_world_engine {
+    const char *name;
+    /* A process makes its worlds in the same order as the others; may return before they do. */
+    weft_status (*create)(const weft_allocator *allocator, const comm_host *host, comm_world **out_world);
+    void (*destroy)(comm_world *world); /* no collective of its ranks may be running */
+    /* The ring as `rank`, of this process, sees it. Called for every own rank before the first step, in any order.
+     * `ranks` must be equal for all members; equal ids with other lists of ranks are different rings. Lives as long as
+     * the world. */
+    weft_status (*ring_get)(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                            comm_ring **out_ring);
+    /* Blocks until all processes have called; one thread of each at a time and channel. Whoever waits too long gets a
+     * status that names the ranks that are missing; so do all others, and all later calls of the channel. */
+    weft_status (*gather)(comm_world *world, const comm_gather *g);
+    /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes. Any thread. */
+    void (*abort)(comm_world *world);
+} comm_world_engine;
+
+/* All `nranks` ranks as threads of this process. */
+comm_host comm_local_host(int nranks);
+
+static inline weft_status comm_world_create(const weft_allocator *allocator, const comm_host *host, comm_world **out) {
+    return host->engine->create(allocator, host, out);
+}
+static inline void comm_world_destroy(comm_world *w) { /* NULL is fine */
+    if (w) w->engine->destroy(w);
+}
+static inline weft_status comm_ring_get(comm_world *w, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                                        comm_ring **out_ring) {
+    return w->engine->ring_get(w, id, nranks, ranks, rank, out_ring);
+}
+static inline void comm_world_abort(comm_world *w) {
+    w->engine->abort(w);
+}
+static inline bool comm_world_aborted(const comm_world *w) {
+    return atomic_load(w->aborted);
+}
+/* A process that has all ranks has all bytes. */
+static inline weft_status comm_world_gather(comm_world *w, const comm_gather *g) {
+    if (w->nlocal < w->nranks) return w->engine->gather(w, g);
+    size_t nbytes = g->nbytes ? 0 : g->nbytes_each * (size_t)w->nranks;
+    for (int r = 0; r < w->nranks && g->nbytes; r++) nbytes += g->nbytes[r];
+    if (nbytes) memcpy(g->all, g->mine, nbytes);
+    return NULL;
+}
 
 #endif

@@ -11,63 +11,28 @@
  * every wait in bounded time. */
 #include "executor/comm/local.h"
 
-#include <pthread.h>
+#include <unistd.h>
 
-struct local_world {
-    const weft_allocator *allocator;
-    int nranks;
-    pthread_mutex_t mutex; /* of `rings` */
-    local_ring *rings;
-    _Atomic bool aborted;
-};
+static const comm_ring_engine local_engine;
 
-static const comm_engine local_engine;
-
-weft_status local_world_create(const weft_allocator *allocator, int nranks, local_world **out) {
-    if (nranks < 1 || nranks > LOCAL_MAX_RANKS) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected 1 to %d", nranks, LOCAL_MAX_RANKS);
-    }
-    local_world *world = base_alloc(allocator, sizeof *world);
-    if (!world) return base_out_of_memory();
-    *world = (local_world){.allocator = allocator, .nranks = nranks};
-    if (pthread_mutex_init(&world->mutex, NULL) != 0) {
-        base_free(allocator, world, sizeof *world);
-        return base_out_of_memory();
-    }
-    *out = world;
-    return NULL;
-}
+/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 static size_t ring_nbytes(int nranks) {
     return sizeof(local_ring) + (size_t)nranks * sizeof(local_member);
 }
 
-void local_world_destroy(local_world *world) {
-    if (!world) return;
+void local_rings_free(local_world *world) {
     for (local_ring *r = world->rings, *next; r; r = next) {
         next = r->next;
         base_free(world->allocator, r, ring_nbytes(r->nranks));
     }
-    pthread_mutex_destroy(&world->mutex);
-    base_free(world->allocator, world, sizeof *world);
 }
 
-bool local_world_aborted(const local_world *world) {
-    return atomic_load(&world->aborted);
-}
-
-const _Atomic bool *local_world_abort_flag(const local_world *world) {
-    return &world->aborted;
-}
-
-void local_world_abort(local_world *world) {
-    atomic_store(&world->aborted, true);
+void local_rings_wake(local_world *world) {
     pthread_mutex_lock(&world->mutex);
     for (local_ring *r = world->rings; r; r = r->next) wait_wake(&r->generation);
     pthread_mutex_unlock(&world->mutex);
 }
-
-/* --- rings -------------------------------------------------------------------------------------------------------- */
 
 static weft_status check_ranks(const local_world *world, int64_t id, int nranks, const int64_t *ranks) {
     if (nranks < 1 || nranks > world->nranks) {
@@ -114,8 +79,8 @@ static local_ring *make_ring(local_world *world, int64_t id, int nranks, const i
     return r;
 }
 
-weft_status local_ring_get(local_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
-                           comm_ring **out) {
+weft_status local_ring_get(comm_world *w, int64_t id, int nranks, const int64_t *ranks, int64_t rank, comm_ring **out) {
+    local_world *world = w->shared;
     TRY(check_ranks(world, id, nranks, ranks));
     int index = -1;
     for (int i = 0; i < nranks; i++) {
@@ -142,7 +107,7 @@ static weft_status cancelled(const local_ring *r, int self) {
 }
 
 weft_status local_meet(local_ring *r, int self) {
-    if (local_world_aborted(r->world)) return cancelled(r, self);
+    if (atomic_load(&r->world->aborted)) return cancelled(r, self);
     uint32_t next = atomic_load(&r->generation.value) + 1;
     if (atomic_fetch_add(&r->narrived, 1) + 1 == (uint32_t)r->nranks) {
         atomic_store(&r->narrived, 0);
@@ -313,7 +278,31 @@ static weft_status local_run(comm_ring *ring, const comm_request *asked) {
     return status;
 }
 
-static const comm_engine local_engine = {"local", local_run};
+/* run tells it, or the world's end does. */
+static weft_status local_error(comm_ring *ring) {
+    const local_ring *r = ring->shared;
+    if (!atomic_load(&r->world->aborted)) return NULL;
+    return weft_status_create(WEFT_CANCELLED, NULL, "ring %lld: the run was stopped", (long long)r->id);
+}
+
+/* A ring cannot end alone: its members are threads of one run. */
+static weft_status local_abort(comm_ring *ring, double timeout_seconds) {
+    local_ring *r = ring->shared;
+    local_member *me = &r->members[ring->index];
+    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
+    atomic_store(&r->world->aborted, true);
+    local_rings_wake(r->world);
+    while (atomic_load(&me->busy)) {
+        if (wait_clock_ns() > deadline)
+            return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",
+                                      (long long)me->rank, me->request.op, (long long)r->id, timeout_seconds);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static const comm_ring_engine local_engine = {
+    .name = "local", .run = local_run, .error = local_error, .abort = local_abort};
 
 const char *comm_kind_name(comm_kind kind) {
     static const char *const names[] = {"all_reduce",     "reduce",     "broadcast", "all_gather",

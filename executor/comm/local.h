@@ -2,6 +2,7 @@
 #ifndef EXECUTOR_COMM_LOCAL_H
 #define EXECUTOR_COMM_LOCAL_H
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "executor/comm/comm.h"
@@ -30,6 +31,58 @@ typedef struct local_ring {
     char padding[64];
     local_member members[];
 } local_ring;
+
+/* What processes exchange on one channel (local_gather.c). */
+typedef struct local_board {
+    pthread_mutex_t mutex; /* of all that follows */
+    pthread_cond_t changed;
+    struct local_page {
+        char *bytes;
+        size_t capacity;
+        size_t nbytes; /* of all ranks */
+    } pages[2];
+    unsigned nrounds; /* that are complete */
+    int narrived;     /* ranks, in the one at hand */
+    bool has_ended;
+    bool *has_come; /* by rank, in the one at hand */
+} local_board;
+
+/* What all processes of a run meet in: mostly there is but one. */
+typedef struct local_world {
+    const weft_allocator *allocator;
+    int nranks;
+    pthread_mutex_t mutex; /* of `rings` */
+    local_ring *rings;
+    _Atomic bool aborted;
+    local_board boards[COMM_CHANNELS];
+    /* Of a hub: */
+    struct local_hub *hub; /* NULL: it has one user */
+    struct local_world *next;
+    int nusers, njoined; /* njoined: ranks of all that ever joined */
+    bool *has_joined;    /* by rank */
+} local_world;
+
+/* --- local_world.c ------------------------------------------------------------------------------------------------ */
+
+/* Processes that are threads of one: each makes its worlds of a host of the same hub, and the n-th world that one makes
+ * is also the n-th of the others. */
+typedef struct local_hub local_hub;
+WEFT_MUST_USE weft_status local_hub_create(const weft_allocator *allocator, int nranks, local_hub **out_hub);
+void local_hub_destroy(local_hub *hub); /* after its worlds; NULL is fine */
+comm_host local_hub_host(local_hub *hub, int first_rank, int nlocal);
+
+/* --- local.c ------------------------------------------------------------------------------------------------------ */
+
+WEFT_MUST_USE weft_status local_ring_get(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                                         comm_ring **out);
+void local_rings_free(local_world *world);
+void local_rings_wake(local_world *world); /* whoever waits looks at `aborted` */
+
+/* --- local_gather.c ----------------------------------------------------------------------------------------------- */
+
+WEFT_MUST_USE weft_status local_board_init(local_board *board, const weft_allocator *allocator, int nranks);
+void local_board_fini(local_board *board, const weft_allocator *allocator, int nranks);
+WEFT_MUST_USE weft_status local_gather(comm_world *world, const comm_gather *g);
 
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);

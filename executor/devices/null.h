@@ -107,7 +107,7 @@ WEFT_MUST_USE weft_status null_bind(weft_executor *x);
 WEFT_MUST_USE weft_status null_run(weft_executor *x);
 
 /* --- null_ring.c -------------------------------------------------------------------------------------------------- */
-/* As local_ring_get: ranks of one ring get views of the same one. */
+/* As comm_ring_get: ranks of one ring get views of the same one. */
 WEFT_MUST_USE weft_status null_ring_get(weft_executor *x, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                         comm_ring **out);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor/comm/local.h"
 #include "tests/support/plain.h"
 #include "weft/program.h"
 
@@ -163,35 +164,41 @@ static void test_exchanges(void) {
 
 typedef struct participant {
     const weft_executor *x;
-    comm_gather gather;
+    comm_world *world;
     char words[MOST_WORDS];
 } participant;
 
 static void *take_part(void *arg) {
     participant *p = arg;
-    weft_status status = agree_on_collectives(p->x, &p->gather);
+    weft_status status = agree_on_collectives(p->x, p->world);
     snprintf(p->words, sizeof p->words, "%s", status ? weft_status_message(status) : "");
     weft_status_free(status);
     return NULL;
 }
 
 /* Participants of 1 or 2 ranks, the last `nabsent` of which never come. */
-static void run_participants(const weft_executor *x, int each, int nabsent, double timeout, char (*out)[MOST_WORDS]) {
+static void run_participants(weft_executor *x, int each, int nabsent, double timeout, char (*out)[MOST_WORDS]) {
     const weft_allocator libc = base_libc_allocator();
-    local_gather *shared;
+    local_hub *hub;
     pthread_t threads[MOST_RANKS];
     static participant all[MOST_RANKS];
     int n = x->nranks / each - nabsent;
-    must(local_gather_create(&libc, x->nranks, timeout, &shared));
+    must(local_hub_create(&libc, x->nranks, &hub));
+    double usual = x->options.first_step_seconds;
+    x->options.first_step_seconds = timeout;
     for (int i = 0; i < n; i++) {
-        all[i] = (participant){x, local_gather_join(shared, i * each, each), ""};
+        comm_host host = local_hub_host(hub, i * each, each);
+        all[i] = (participant){.x = x};
+        must(comm_world_create(&libc, &host, &all[i].world));
         pthread_create(&threads[i], NULL, take_part, &all[i]);
     }
     for (int i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
         memcpy(out[i], all[i].words, sizeof all[i].words);
     }
-    local_gather_destroy(shared);
+    for (int i = 0; i < n; i++) comm_world_destroy(all[i].world);
+    local_hub_destroy(hub);
+    x->options.first_step_seconds = usual;
 }
 
 /* Changes one op of one rank of an executor that was made from equal programs. */

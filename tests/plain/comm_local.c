@@ -123,7 +123,7 @@ static double expected(const test_case *c, int nranks, int rank, int64_t i) {
 }
 
 typedef struct member {
-    local_world *world;
+    comm_world *world;
     comm_ring *ring;
     int rank, nranks;
     void *a, *b; /* room for MOST_COUNT * MOST_RANKS elements of 8 bytes */
@@ -170,11 +170,17 @@ static void *run_cases(void *arg) {
     return NULL;
 }
 
+static weft_status make_world(int nranks, comm_world **out) {
+    static weft_allocator libc;
+    comm_host host = comm_local_host(nranks);
+    libc = base_libc_allocator();
+    return comm_world_create(&libc, &host, out);
+}
+
 /* Runs `fn` as `nranks` threads, each with its member of ring 7. */
 static void run_ranks(int nranks, void *(*fn)(void *), const test_case *cases, size_t ncases) {
-    const weft_allocator libc = base_libc_allocator();
-    local_world *world = NULL;
-    weft_status status = local_world_create(&libc, nranks, &world);
+    comm_world *world = NULL;
+    weft_status status = make_world(nranks, &world);
     check(!status, "world of %d", nranks);
     member members[MOST_RANKS];
     pthread_t threads[MOST_RANKS];
@@ -183,7 +189,7 @@ static void run_ranks(int nranks, void *(*fn)(void *), const test_case *cases, s
     for (int r = 0; r < nranks; r++) {
         size_t nbytes = (size_t)MOST_COUNT * (size_t)nranks * 8 + 64;
         members[r] = (member){world, NULL, r, nranks, calloc(1, nbytes), calloc(1, nbytes), cases, ncases};
-        status = local_ring_get(world, 7, nranks, ranks, r, &members[r].ring);
+        status = comm_ring_get(world, 7, nranks, ranks, r, &members[r].ring);
         check(!status, "ring of %d", nranks);
     }
     for (int r = 0; r < nranks; r++) pthread_create(&threads[r], NULL, fn, &members[r]);
@@ -192,7 +198,7 @@ static void run_ranks(int nranks, void *(*fn)(void *), const test_case *cases, s
         free(members[r].a);
         free(members[r].b);
     }
-    local_world_destroy(world);
+    comm_world_destroy(world);
 }
 
 /* --- every kind, dtype and reduction ------------------------------------------------------------------------------ */
@@ -350,7 +356,7 @@ static void *abort_at_nth(void *arg) {
     for (int i = 1; i <= 6; i++) {
         if (m->rank == m->nranks - 1 && i == abort_at) {
             if (i % 2) usleep(20000); /* the others sleep already, or still spin */
-            local_world_abort(m->world);
+            comm_world_abort(m->world);
         }
         comm_request q = REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_AVG, 0, 4, x, x, "all_reduce");
         weft_status status = comm_run(m->ring, &q);
@@ -366,28 +372,27 @@ static void *abort_at_nth(void *arg) {
 }
 
 static void test_rings(void) {
-    const weft_allocator libc = base_libc_allocator();
-    local_world *world = NULL;
-    weft_status status = local_world_create(&libc, 4, &world);
+    comm_world *world = NULL;
+    weft_status status = make_world(4, &world);
     check(!status, "world");
     comm_ring *a = NULL, *b = NULL, *c = NULL, *d = NULL;
     static const int64_t low[] = {0, 1}, high[] = {2, 3}, swapped[] = {1, 0}, outside[] = {0, 4}, twice[] = {1, 1};
-    check(!local_ring_get(world, 3, 2, low, 0, &a) && !local_ring_get(world, 3, 2, low, 1, &b) &&
-              !local_ring_get(world, 3, 2, high, 3, &c) && !local_ring_get(world, 3, 2, swapped, 1, &d),
+    check(!comm_ring_get(world, 3, 2, low, 0, &a) && !comm_ring_get(world, 3, 2, low, 1, &b) &&
+              !comm_ring_get(world, 3, 2, high, 3, &c) && !comm_ring_get(world, 3, 2, swapped, 1, &d),
           "four rings");
     check(a->shared == b->shared && a->shared != c->shared && a->shared != d->shared, "rings are told apart by ranks");
     check(a->index == 0 && b->index == 1 && c->index == 1 && d->index == 0, "indices");
-    status = local_ring_get(world, 3, 2, low, 2, &a);
+    status = comm_ring_get(world, 3, 2, low, 2, &a);
     check(weft_status_code(status) == WEFT_NOT_FOUND && says(status, "ring 3 does not contain rank 2"), "\"%s\"",
           weft_status_message(status));
     weft_status_free(status);
-    status = local_ring_get(world, 5, 2, outside, 0, &a);
+    status = comm_ring_get(world, 5, 2, outside, 0, &a);
     check(says(status, "ring 5 has rank 4, the run has ranks 0 to 3"), "\"%s\"", weft_status_message(status));
     weft_status_free(status);
-    status = local_ring_get(world, 5, 2, twice, 1, &a);
+    status = comm_ring_get(world, 5, 2, twice, 1, &a);
     check(says(status, "twice"), "\"%s\"", weft_status_message(status));
     weft_status_free(status);
-    local_world_destroy(world);
+    comm_world_destroy(world);
 }
 
 /* --- two streams of one rank on one ring -------------------------------------------------------------------------- */
@@ -401,11 +406,10 @@ static void *wait_in_barrier(void *arg) {
 }
 
 static void test_busy_ring_is_refused(void) {
-    const weft_allocator libc = base_libc_allocator();
-    local_world *world = NULL;
+    comm_world *world = NULL;
     comm_ring *member_ring = NULL;
     static const int64_t ranks[] = {0, 1};
-    check(!local_world_create(&libc, 2, &world) && !local_ring_get(world, 1, 2, ranks, 0, &member_ring), "world");
+    check(!make_world(2, &world) && !comm_ring_get(world, 1, 2, ranks, 0, &member_ring), "world");
     pthread_t thread;
     pthread_create(&thread, NULL, wait_in_barrier, member_ring);
     usleep(50000);
@@ -413,9 +417,9 @@ static void test_busy_ring_is_refused(void) {
     weft_status status = comm_run(member_ring, &q);
     check(says(status, "rank 0 runs second on ring 1 inside another"), "\"%s\"", weft_status_message(status));
     weft_status_free(status);
-    local_world_abort(world);
+    comm_world_abort(world);
     pthread_join(thread, NULL);
-    local_world_destroy(world);
+    comm_world_destroy(world);
 }
 
 int main(void) {

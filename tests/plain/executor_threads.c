@@ -26,7 +26,7 @@ static void finish(fixture *f) {
 static _Atomic int delays;     /* sleep at random in kernels and collectives */
 static _Atomic int fail_after; /* the n-th call fails, counted over all ranks; 0: none */
 static _Atomic int ncalls;
-static const comm_engine *real_engine;
+static const comm_ring_engine *real_engine;
 static weft_status (*real_mul)(const kernel_call *);
 static _Thread_local unsigned luck;
 
@@ -48,7 +48,7 @@ static weft_status injected_run(comm_ring *r, const comm_request *request) {
     if (is_to_fail()) return weft_status_create(WEFT_RUNTIME, NULL, "injected into the collective");
     return real_engine->run(r, request);
 }
-static const comm_engine injected_engine = {"injected", injected_run};
+static const comm_ring_engine injected_engine = {.name = "injected", .run = injected_run};
 
 static weft_status injected_mul(const kernel_call *c) {
     maybe_sleep();
@@ -233,16 +233,16 @@ static void expect(weft_status status, const char *what, const char *a, const ch
     weft_status_free(status);
 }
 
-static local_world *shared_world;
+static comm_world *shared_world;
 
 /* A rank aborts the world, as a timeout does, and only then comes to word why: its words count, not "was stopped". */
 static weft_status slow_to_explain(comm_ring *r, const comm_request *request) {
     if (r->index != 1) return real_engine->run(r, request);
-    local_world_abort(shared_world);
+    comm_world_abort(shared_world);
     usleep(100000);
     return weft_status_create(WEFT_RUNTIME, NULL, "the reason");
 }
-static const comm_engine slow_engine = {"slow", slow_to_explain};
+static const comm_ring_engine slow_engine = {.name = "slow", .run = slow_to_explain};
 
 static void test_the_reason_wins(void) {
     fixture f;

@@ -126,7 +126,7 @@ static weft_status jittery_scale(const kernel_call *c) {
 
 /* Comes back when the run is stopped, as a kernel that waits for a peer does. */
 static weft_status hanging_scale(const kernel_call *c) {
-    while (c->rank == hanging_rank && (int)*c->step == hang_at && !local_world_aborted(running->world)) usleep(1000);
+    while (c->rank == hanging_rank && (int)*c->step == hang_at && !comm_world_aborted(running->world)) usleep(1000);
     return real_scale(c);
 }
 
