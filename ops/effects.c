@@ -1,35 +1,24 @@
 /* effects.c: what passes, proofs and plans ask of collectives, whatever the era's spelling. */
 #include <stdio.h>
 
-#include "ops/ops.h"
-
-static const char all_reduce_prefix[] = "c_allreduce_";
-static const struct {
-    const char *suffix;
-    weft_reduce reduce;
-} all_reduces[] = {{"sum", WEFT_REDUCE_SUM},
-                   {"max", WEFT_REDUCE_MAX},
-                   {"min", WEFT_REDUCE_MIN},
-                   {"prod", WEFT_REDUCE_PROD},
-                   {"avg", WEFT_REDUCE_AVG}};
+#include "ops/collectives.h"
 
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
-    weft_reduce reduce = WEFT_REDUCE_SUM;
-    bool found = op_is(op, "all_reduce");
-    if (found) reduce = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
-    size_t n = sizeof all_reduce_prefix - 1;
-    if (!found && strncmp(op->type->bytes, all_reduce_prefix, n) != 0) return false;
-    for (size_t i = 0; !found && i < sizeof all_reduces / sizeof *all_reduces; i++)
-        if ((found = strcmp(op->type->bytes + n, all_reduces[i].suffix) == 0)) reduce = all_reduces[i].reduce;
-    if (found && out_reduce) *out_reduce = reduce;
-    return found;
+    const collective *c = op_collective(op);
+    if (!c || c->kind != COLLECTIVE_ALL_REDUCE || c->form != COLLECTIVE_WHOLE) return false;
+    if (out_reduce) *out_reduce = (weft_reduce)op_collective_reduce(op);
+    return true;
+}
+
+int64_t op_ring(const weft_op *op) {
+    const collective *c = op_collective(op);
+    return attr_int(op, c && c->ring_attr ? c->ring_attr : "ring_id", 0);
 }
 
 bool op_communicates(const weft_op *op) {
-    const op_schema *schema = op_schema_of((weft_op *)op); /* only the cached row changes */
-    if (schema) return (schema->effects & OP_COLLECTIVE) != 0;
-    return op_find_attr(op, "ring_id") != NULL && op_nslots(op, false) + op_nslots(op, true) > 0 &&
-           strncmp(op->type->bytes, "c_sync", 6) != 0 && strncmp(op->type->bytes, "c_wait", 6) != 0;
+    const collective *c = op_collective(op);
+    if (c && c->kind != COLLECTIVE_NONE) return collective_communicates(c->kind);
+    return !op->schema && op_find_attr(op, "ring_id") != NULL && op_nslots(op, false) + op_nslots(op, true) > 0;
 }
 
 bool op_is_async(const weft_op *op) {
@@ -38,8 +27,8 @@ bool op_is_async(const weft_op *op) {
 
 /* Paddle 2.6's all-reduces say that they use the compute stream, the later ones that they do not. */
 static bool leaves_compute(const weft_op *op) {
-    size_t n = sizeof all_reduce_prefix - 1;
-    if (strncmp(op->type->bytes, all_reduce_prefix, n) == 0) return !attr_bool(op, "use_calc_stream", false);
+    const collective *c = op_collective(op);
+    if (c && c->stream == COLLECTIVE_CALC_STREAM) return !attr_bool(op, "use_calc_stream", false);
     return op_is_async(op);
 }
 

@@ -1,6 +1,6 @@
 /* ops.h: the op table: schema, shape inference and effects of every op type that Weft knows.
  *
- * ops.def is the only list; each layer expands it into its own table. Slot and attr lists are written as text in
+ * ops.def is the list; each layer expands it into its own table. Slot and attr lists are written as text in
  * ops.def and parsed once when a context is created:
  *
  *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
@@ -89,6 +89,7 @@ typedef struct op_schema {
     const attr_schema *attrs;
     size_t nattrs;
     uint32_t effects;
+    const struct collective *collective; /* what it does on a ring (collectives.h); NULL: no row */
     infer_fn infer;
     int index; /* row in ops.def: index into other layers' tables */
 } op_schema;
@@ -165,19 +166,17 @@ int64_t shape_numel(const shape *s); /* -1 if any extent is unknown */
 /* --- reading effects ---------------------------------------------------------------------------------------------- */
 
 /* The ring of a collective. */
-static inline int64_t op_ring(const weft_op *op) {
-    return attr_int(op, "ring_id", 0);
-}
+int64_t op_ring(const weft_op *op);
 static inline int op_role(const weft_op *op) {
     return (int)attr_int(op, "op_role", WEFT_ROLE_NOT_SPECIFIED);
 }
-/* Whether an op communicates: the table says so, or it has a ring and is not in the table. */
+/* Whether an op communicates: collectives.def says so, or it has a ring_id and neither table knows its type. */
 bool op_communicates(const weft_op *op);
 /* A collective that only begins (async_op): its outputs are promises, which hold nothing before the wait_tensor for
  * them, and until then its inputs may not be written either. All-reduces that leave the compute stream because they do
  * not use_calc_stream are none: what orders them are streams, op_stream. */
 bool op_is_async(const weft_op *op);
-/* An op that reduces a tensor over a ring in place, whatever its era's name: c_allreduce_*, all_reduce. */
+/* An op that reduces one tensor over a ring to all its ranks, whatever its era's name (collectives.h has more). */
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce);
 /* The stream that a pass or Paddle named for an op; NULL: none, or the compute stream under one of its names. */
 const char *op_named_stream(const weft_op *op);
