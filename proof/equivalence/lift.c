@@ -1,13 +1,13 @@
 /* lift.c: from what a rank computes to what the serial program computes.
  *
- * The ranks form a grid. Along each of its axes a value of theirs is the serial value itself, or a part of it (the rows
- * of its batch, columns of a weight), or a share: the ranks' values add up to the serial one. What the serial value is
- * follows op by op, as a term over the serial program's inputs; what it is along one axis does not depend on the
- * others, as the ranks that differ only there are a program for the rest: an op on the same values gives the same
- * value; what a dimension is cut by passes through ops that treat its elements each for themselves (lift_dims.c); a sum
- * over a dimension that is cut gives a share, a mean a share of n times the mean; what is linear in shares is a share;
- * collectives join shares and parts (lift_collectives.c). Where ranks run different programs, the n-th collectives of a
- * ring belong together. All else is not known, and names the op where it began. */
+ * The ranks form a grid. Along each of its axes a value of theirs is replicated (the serial value itself), or sharded
+ * (the rows of its batch, columns of a weight), or partial: the ranks' values add up to the serial one. What the serial
+ * value is follows op by op, as a term over the serial program's inputs; how it is placed along one axis does not
+ * depend on the others, as the ranks that differ only there are a program for the rest: an op on the same values gives
+ * the same value; what shards a dimension passes through ops that treat its elements each for themselves (lift_dims.c);
+ * a sum over a sharded dimension is partial, a mean is partial of n times the mean; what is linear in partial values is
+ * partial; collectives add partial values up and join parts (lift_collectives.c). Where ranks run different programs,
+ * the n-th collectives of a ring belong together. All else is not known, and names the op where it began. */
 #include "proof/equivalence/lift.h"
 
 weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool divide, uint32_t *out) {
@@ -22,14 +22,21 @@ static uint64_t mix(uint64_t hash, uint64_t x) {
     return hash ^ hash >> 29;
 }
 
+static uint64_t mix_placed(const lifter *l, uint64_t hash, const lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++) {
+        axis_placement p = x->placed[i];
+        hash = mix(hash, (uint64_t)p.split << 16 | (uint64_t)p.dim << 8 | p.kind);
+    }
+    return hash;
+}
+
 void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *made) {
     made->family = 0;
-    if (!lift_has(l, made, ALONG_SHARE)) return;
-    uint64_t hash = mix(n + 1, made->term);
-    for (size_t i = 0; i < l->grid.naxes; i++) hash = mix(hash, (uint64_t)(made->along[i] + 3));
+    if (!lift_is_partial(l, made)) return;
+    uint64_t hash = mix_placed(l, mix(n + 1, made->term), made);
     for (size_t i = 0; i < n; i++) {
-        hash = mix(mix(hash, args[i].term), args[i].family);
-        for (size_t k = 0; k < l->grid.naxes; k++) hash = mix(hash, (uint64_t)(args[i].along[k] + 3));
+        hash = mix(mix(hash, args[i].term), args[i].state == LIFT_KNOWN ? args[i].family : 0);
+        hash = mix_placed(l, hash, &args[i]);
     }
     made->family = hash;
 }
@@ -40,10 +47,10 @@ static weft_status lift_input(lifter *l, size_t rank, uint32_t id, lifted *out) 
     const char *label = term_head(l->t, id)->label;
     const weft_var *serial = weft_block_find_var(l->serial->blocks[0], label);
     const weft_var *own = weft_block_find_var(l->programs[rank]->blocks[0], label);
-    *out = lift_same(id);
+    *out = lift_replicated(id);
     if (!serial || !own) return NULL; /* the rank's own state: equal to no serial value */
-    const char *words = lift_declared(l, serial, own, out);
-    if (words) return *out = lift_unknown(id, words), NULL;
+    const char *reason = lift_declared(l, serial, own, out);
+    if (reason) return *out = lift_unknown(id, reason), NULL;
     shape type = shape_of_var(serial);
     if (serial->kind == WEFT_SELECTED_ROWS && type.height < 0) type.height = 0;
     return term_leaf(l->t, HEAD_INPUT, label, &type, &out->term);
@@ -70,14 +77,14 @@ static weft_status lift_reshaped(lifter *l, uint32_t id, const lifted *x, lifted
 /* A term of one kind of element-wise work or of a move, over the serial value. */
 static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *out) {
     const head *h = term_head(l->t, id);
-    bool share = lift_has(l, x, ALONG_SHARE), cut = false;
-    for (size_t i = 0; i < l->grid.naxes; i++) cut |= x->along[i] >= 0;
+    bool partial = lift_is_partial(l, x), shards = false;
+    for (size_t i = 0; i < l->grid.naxes; i++) shards |= is_sharded(x->placed[i]);
     if (h->kind == HEAD_RESHAPE) {
         TRY(lift_reshaped(l, id, x, out));
-    } else if (h->kind == HEAD_CAST && share &&
+    } else if (h->kind == HEAD_CAST && partial &&
                (!dtype_is_float(h->dtype) || !dtype_is_float(l->t->items[x->term].dtype))) {
         *out = lift_unknown(id, "a share of a sum over ranks loses its fraction: a reduce is missing");
-    } else if (h->kind == HEAD_PART && cut) {
+    } else if (h->kind == HEAD_PART && shards) {
         TRY(lift_slice(l, id, x, out));
     } else {
         value v = value_of(x->term);
@@ -89,31 +96,31 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
     return NULL;
 }
 
-/* What a list of them is along the axis; false: it is nothing. The same values count as shares where there are shares.
+/* How a list of them is placed along the axis; false: it is not. A replicated value counts as partial where others are.
  */
-static bool common_along(const lifted *args, size_t n, size_t axis, int8_t *out) {
-    bool share = false, equal = true;
+static bool common_placement(const lifted *args, size_t n, size_t axis, axis_placement *out) {
+    bool partial = false, equal = true;
     for (size_t i = 0; i < n; i++) {
-        share |= args[i].along[axis] == ALONG_SHARE;
-        equal = equal && args[i].along[axis] == args[0].along[axis];
+        partial |= is_partial(args[i].placed[axis]);
+        equal = equal && placed_equal(args[i].placed[axis], args[0].placed[axis]);
     }
-    *out = share ? ALONG_SHARE : args[0].along[axis];
-    if (!share) return equal;
+    *out = partial ? PARTIAL : args[0].placed[axis];
+    if (!partial) return equal;
     for (size_t i = 0; i < n; i++)
-        if (args[i].along[axis] >= 0) return false;
+        if (is_sharded(args[i].placed[axis])) return false;
     return true;
 }
 
 static weft_status lift_list(lifter *l, uint32_t id, const lifted *args, size_t n, value *scratch, lifted *out) {
     bool flat = term_head(l->t, id)->kind == HEAD_FLAT;
-    lifted made = lift_same(TERM_NONE);
+    lifted made = lift_replicated(TERM_NONE);
     *out = lift_unknown(id, "it mixes a rank's part with what all ranks have");
     for (size_t k = 0; k < l->grid.naxes && n; k++)
-        if (!common_along(args, n, k, &made.along[k]) || (flat && made.along[k] >= 0)) return NULL;
-    uint32_t shares = lift_axes_with(l, &made, ALONG_SHARE);
+        if (!common_placement(args, n, k, &made.placed[k]) || (flat && is_sharded(made.placed[k]))) return NULL;
+    uint32_t partial = lift_axes_with(l, &made, PARTIAL);
     for (size_t i = 0; i < n; i++) {
         scratch[i] = value_of(args[i].term);
-        int64_t times = lift_extent(l, shares & ~lift_axes_with(l, &args[i], ALONG_SHARE));
+        int64_t times = lift_extent(l, partial & ~lift_axes_with(l, &args[i], PARTIAL));
         TRY(lift_times(l, args[i].term, times, false, &scratch[i].term));
     }
     value v;
@@ -127,7 +134,7 @@ static weft_status lift_list(lifter *l, uint32_t id, const lifted *args, size_t 
 /* A choice that all ranks make alike. */
 static weft_status lift_select(lifter *l, uint32_t id, const lifted args[3], lifted *out) {
     value three[3] = {value_of(args[0].term), value_of(args[1].term), value_of(args[2].term)}, v;
-    bool alike = lift_is_same(l, &args[0]) && memcmp(args[1].along, args[2].along, sizeof args[1].along) == 0;
+    bool alike = lift_is_replicated(l, &args[0]) && lift_placed_alike(&args[1], &args[2]);
     if (!alike) return *out = lift_unknown(id, "a condition that ranks may see differently"), NULL;
     TRY(term_again(l->t, id, three, &v));
     *out = args[1];
@@ -178,7 +185,7 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     case HEAD_RANDOM:
     case HEAD_FILL:
     case HEAD_OP: /* its outputs are what counts */
-    case HEAD_BODY: *out = lift_same(id); return NULL;
+    case HEAD_BODY: *out = lift_replicated(id); return NULL;
     case HEAD_OUT: return lift_out(l, rank, id, out);
     case HEAD_REDUCE: return lift_reduce(l, rank, id, out);
     case HEAD_CAST:

@@ -2,24 +2,12 @@
 #ifndef PROOF_EQUIVALENCE_LIFT_H
 #define PROOF_EQUIVALENCE_LIFT_H
 
+#include "proof/equivalence/placed.h"
 #include "proof/equivalence/read.h"
 
 enum { LIFT_AXES = 4 }; /* of the ranks' grid */
 
-/* Along an axis of the grid a value is the same on all ranks, or a share (they add up), or cut evenly along a dimension
- * (the number), each rank with the part of its coordinate; or unevenly. */
-enum {
-    ALONG_SAME = -1,
-    ALONG_SHARE = -2,
-    /* Plus 16 times a number: cut into the parts of that partition, not evenly; or dealt out in runs of that length,
-     * each rank every n-th. */
-    ALONG_UNEVEN = 16,
-    ALONG_RUNS = 64
-};
-
-enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 3, LIFT_RUNS = 4 };
-
-/* Ways to cut a dimension along an axis of the grid that are no even parts. */
+/* Ways to split a dimension along an axis of the grid that are no even parts. */
 typedef struct partitions {
     size_t count;
     struct {
@@ -36,10 +24,12 @@ typedef enum lift_state {
 
 typedef struct lifted {
     lift_state state;
-    uint32_t term;     /* the serial value; LIFT_UNKNOWN: where it began */
-    const char *words; /* LIFT_UNKNOWN: why */
-    uint64_t family;   /* of shares: how they were made; only those of one family add up */
-    int8_t along[LIFT_AXES];
+    uint32_t term; /* the serial value; LIFT_UNKNOWN: where it began */
+    union {
+        const char *reason; /* LIFT_UNKNOWN */
+        uint64_t family;    /* of partial values: how they were made; only those of one family add up */
+    };
+    axis_placement placed[LIFT_AXES];
 } lifted;
 
 /* The ranks as a row-major array: the mesh of all of them with the most axes, or a line. */
@@ -81,11 +71,11 @@ typedef struct lifter {
 /* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
 WEFT_MUST_USE weft_status lift_rank(lifter *l, size_t rank);
 
-static inline lifted lift_unknown(uint32_t where, const char *words) {
-    return (lifted){.state = LIFT_UNKNOWN, .term = where, .words = words};
+static inline lifted lift_unknown(uint32_t where, const char *reason) {
+    return (lifted){.state = LIFT_UNKNOWN, .term = where, .reason = reason};
 }
-static inline lifted lift_same(uint32_t term_id) {
-    return (lifted){.state = LIFT_KNOWN, .term = term_id, .along = {ALONG_SAME, ALONG_SAME, ALONG_SAME, ALONG_SAME}};
+static inline lifted lift_replicated(uint32_t term_id) {
+    return (lifted){.state = LIFT_KNOWN, .term = term_id}; /* zeroed placements are replicated */
 }
 /* Of extents that a program declares; -1: too large. */
 static inline int64_t lift_product(int64_t a, int64_t b) {
@@ -98,27 +88,26 @@ static inline bool lift_is_open(const lifted *x) {
 
 /* lift_grid.c */
 WEFT_MUST_USE weft_status lift_grid_init(lifter *l, arena *memory);
-int64_t lift_extent(const lifter *l, uint32_t axes); /* ranks along these axes */
-bool lift_is_same(const lifter *l, const lifted *x); /* along all axes: the serial value itself */
-bool lift_has(const lifter *l, const lifted *x, int along);
-uint32_t lift_axes_with(const lifter *l, const lifted *x, int along);
+int64_t lift_extent(const lifter *l, uint32_t axes);       /* ranks along these axes */
+bool lift_is_replicated(const lifter *l, const lifted *x); /* along all axes: the serial value itself */
+bool lift_is_partial(const lifter *l, const lifted *x);    /* along some axis */
+uint32_t lift_axes_with(const lifter *l, const lifted *x, axis_placement placed);
+bool lift_placed_alike(const lifted *a, const lifted *b); /* along all axes */
 /* Which part along `axes` the rank holds. */
 int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
-static inline int lift_dim(int along) {
-    return along < 0 ? along : along % ALONG_UNEVEN;
-}
-bool lift_has_dim(const lifter *l, const lifted *x, int d); /* it is cut along it, evenly or not */
-/* The number of the partition into these extents (LIFT_RANKS of them, the first n are used), from 1 on; 0: there are
- * too many. */
-/* The same of runs of that length. */
-int lift_find_run(const lifter *l, int64_t run);
+bool lift_is_sharded_at(const lifter *l, const lifted *x, int d); /* along some axis, evenly or not */
+bool lift_is_uneven(const lifter *l, const lifted *x);            /* along some axis */
+/* The split into these extents (LIFT_RANKS of them, the first n are used); 0: there are too many. */
 int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total);
-bool lift_has_uneven(const lifter *l, const lifted *x);
-/* Where the part of `along` begins that coordinate `at` has of a dimension, and its extent; *extent 0: it is even. */
-int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_extent);
-/* The axes that the placement of a var says cut dimension `d` of it; 0: none. */
+/* The split into runs of that length; 0: there are too many. */
+int lift_find_run(const lifter *l, int64_t run);
+/* The length of those runs. */
+int64_t lift_run(const lifter *l, axis_placement placed);
+/* Where the part of a partition begins that coordinate `at` has of a dimension, and its extent. */
+int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent);
+/* The axes that the placement of a var says shard dimension `d` of it; 0: none. */
 uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d);
-/* How a rank holds a var from outside: *out says along what; NULL, or words where that is not known. */
+/* How a rank holds a var from outside; NULL, or the reason why that is not known. */
 const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out);
 /* The axes along which the ring of `rank` for that op lies, which must be all ranks along these; false: it does not. */
 bool lift_ring_axes(const lifter *l, size_t rank, const weft_op *op, uint32_t *out_axes);
@@ -185,10 +174,10 @@ WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted 
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
-/* lift_unequal.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
+/* lift_pieces.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
 WEFT_MUST_USE weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
-/* lift_exchange.c: an all-to-all; a slice of rows of what is cut along dimension 0. */
+/* lift_exchange.c: an all-to-all; a slice of rows of what is sharded at dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 WEFT_MUST_USE weft_status lift_slice(lifter *l, uint32_t id, const lifted *x, lifted *out);
 /* The same under other extents, where these make the slices of ranks those of one value along any dimension. */
@@ -216,17 +205,17 @@ WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id,
 /* lift_ops.c: the op behind output `id`. */
 WEFT_MUST_USE weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out);
 
-/* lift_dims.c. An op whose inputs are cut along some axis. */
-typedef struct cut_inputs {
+/* lift_dims.c. An op of whose inputs some are sharded along an axis. */
+typedef struct sharded_inputs {
     weft_op *op; /* or one with the same attrs and slots, over other values */
     const terms *t;
     const lifted *args; /* in the order of FOR_EACH_ARG */
     const value *own;   /* the rank's terms of them */
     size_t nargs;
     size_t axis;
-} cut_inputs;
-/* What output `id` of the op is along the axis; false: it is not known. *out_mean: a mean over fewer elements than the
- * serial program's is in it, by the axis's extent. */
-bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean);
+} sharded_inputs;
+/* How output `id` of the op is placed along the axis; false: it is not known. *out_mean: a mean over fewer elements
+ * than the serial program's is in it, by the axis's extent. */
+bool sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean);
 
 #endif

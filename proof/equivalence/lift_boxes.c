@@ -121,7 +121,7 @@ static bool part_box(const lifter *l, size_t rank, const lifted *x, size_t ndim,
     out->of = x->term;
     out->ndim = ndim;
     for (size_t d = 0; d < ndim; d++) {
-        uint32_t axes = lift_axes_with(l, x, (int)d);
+        uint32_t axes = lift_axes_with(l, x, sharded((int)d));
         out->whole[d] = whole[d];
         out->extent[d] = dims[d];
         if (lift_product(dims[d], lift_extent(l, axes)) != whole[d]) return false;
@@ -139,8 +139,8 @@ weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op
     *out_is = false;
     if (!r || !dims || !own || ndim == 0 || ndim > WEFT_MAX_RANK || nout != ndim || !lift_ring_axes(l, rank, op, &axes))
         return NULL;
-    if ((lift_axes_with(l, x, ALONG_SAME) & ~axes) != (~axes & ((UINT32_C(1) << l->grid.naxes) - 1))) return NULL;
-    if (lift_has(l, x, ALONG_SHARE)) return NULL;
+    if ((lift_axes_with(l, x, REPLICATED) & ~axes) != (~axes & ((UINT32_C(1) << l->grid.naxes) - 1))) return NULL;
+    if (lift_is_partial(l, x)) return NULL;
     int64_t numel = term_numel(l->t, argument);
     if (numel < 0 || term_numel(l->t, id) != lift_product(numel, r->nranks)) return NULL;
     int64_t local[WEFT_MAX_RANK], result[WEFT_MAX_RANK], n = 1;
@@ -159,7 +159,7 @@ weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op
     }
     TRY_DONE(term_flat(l->t, parts, ranges, (size_t)r->nranks, n * r->nranks, &all));
     TRY_DONE(term_reshape(l->t, all, ndim, result, &all));
-    *out = lift_same(all.term);
+    *out = lift_replicated(all.term);
     *out_is = true;
 done:
     arena_fini(&memory);
@@ -188,7 +188,7 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
     size_t ndim = 0;
     const int64_t *whole = term_dims(l->t, x->term, &ndim);
     if (ndim > WEFT_MAX_RANK) whole = NULL;
-    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !whole || !lift_is_same(l, x)) return false;
+    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !whole || !lift_is_replicated(l, x)) return false;
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, whole, ndim * sizeof *whole);
     const weft_var *v = slot_var(op, to, 0);
@@ -202,8 +202,8 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
         if (lift_part(l, rank, axes) * b.extent[d] != b.offset[d]) return false;
         for (size_t i = 0; i < l->grid.naxes; i++)
             if (axes >> i & 1) {
-                if (out->along[i] != ALONG_SAME) return false;
-                out->along[i] = (int8_t)d;
+                if (!is_replicated(out->placed[i])) return false;
+                out->placed[i] = sharded((int)d);
             }
         any = true;
     }

@@ -15,7 +15,7 @@ static bool is_over_classes(const weft_op *serial, const weft_op *own) {
 
 /* The axes that cut the last dimension of `x`, of which the rank says that its part is that of attr `rank`. */
 static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const lifted *x, int last, uint32_t *out) {
-    *out = lift_axes_with(l, x, last);
+    *out = last >= 0 ? lift_axes_with(l, x, sharded(last)) : 0;
     return last >= 0 && lift_extent(l, *out) == attr_int(op, "nranks", 1) &&
            lift_part(l, rank, *out) == attr_int(op, "rank", 0);
 }
@@ -23,8 +23,8 @@ static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const li
 /* Labels that go with such logits: the same along the axes of the classes, and cut with the rows. */
 static bool goes_with(const lifter *l, const lifted *label, const lifted *logits, uint32_t axes) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (label->along[i] != (axes >> i & 1 ? ALONG_SAME : logits->along[i])) return false;
-    return !lift_has(l, label, ALONG_SHARE);
+        if (!placed_equal(label->placed[i], axes >> i & 1 ? REPLICATED : logits->placed[i])) return false;
+    return !lift_is_partial(l, label);
 }
 
 /* The last dimension of what argument `slot_text` of the op behind `id` is; -1: not known. */
@@ -54,7 +54,7 @@ static const lifted *members_label(const lifter *l, size_t rank, uint32_t argume
 
 static bool is_equal(const lifted *a, const lifted *b) {
     return a->state == LIFT_KNOWN && b->state == LIFT_KNOWN && a->term == b->term && a->family == b->family &&
-           memcmp(a->along, b->along, sizeof a->along) == 0;
+           lift_placed_alike(a, b);
 }
 
 /* Whether all members have the like; *out LIFT_PENDING: some wait. */
@@ -84,8 +84,7 @@ weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op,
     }
     const lifted *logits = lift_argument(op, args, "Logits"), *label = lift_argument(op, args, "Label");
     int last = last_of(l, id, op, "Logits");
-    if (!logits || !label || !class_axes(l, rank, op, logits, last, &axes) || lift_has(l, logits, ALONG_SHARE))
-        return NULL;
+    if (!logits || !label || !class_axes(l, rank, op, logits, last, &axes) || lift_is_partial(l, logits)) return NULL;
     if (!lift_ring_axes(l, rank, op, &ring_axes) || ring_axes != axes || !lift_ring_in_order(l, rank, op, axes))
         return NULL;
     *out = lift_unknown(id, "its labels are not those of the rows");
@@ -99,15 +98,15 @@ weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op,
 
 /* --- gradient ----------------------------------------------------------------------------------------------------- */
 
-/* What the gradient is along an axis; false: it is not known. */
-static bool grad_along(const lifted *softmax, const lifted *label, const lifted *grad, bool of_classes, size_t axis,
-                       int8_t *out) {
-    int8_t own = softmax->along[axis], theirs = grad->along[axis];
+/* How the gradient is placed along an axis; false: it is not known. */
+static bool place_grad(const lifted *softmax, const lifted *label, const lifted *grad, bool of_classes, size_t axis,
+                       axis_placement *out) {
+    axis_placement own = softmax->placed[axis], theirs = grad->placed[axis];
     *out = own;
-    if (of_classes) return label->along[axis] == ALONG_SAME && theirs == ALONG_SAME;
-    if (own == ALONG_SHARE || label->along[axis] != own) return false;
-    if (own == ALONG_SAME && theirs == ALONG_SHARE) return *out = ALONG_SHARE, true;
-    return theirs == own;
+    if (of_classes) return is_replicated(label->placed[axis]) && is_replicated(theirs);
+    if (is_partial(own) || !placed_equal(label->placed[axis], own)) return false;
+    if (is_replicated(own) && is_partial(theirs)) return *out = PARTIAL, true;
+    return placed_equal(theirs, own);
 }
 
 weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args, size_t n,
@@ -122,7 +121,7 @@ weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op
         return NULL;
     lifted made = *softmax;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (!grad_along(softmax, label, grad, axes >> i & 1, i, &made.along[i])) return NULL;
+        if (!place_grad(softmax, label, grad, axes >> i & 1, i, &made.placed[i])) return NULL;
     TRY(lift_as_serial(l, id, op, args, &(serial_op){"softmax_with_cross_entropy_grad", is_over_classes}, &made));
     *out = lift_unknown(id, "the serial program has no such loss");
     if (made.term == TERM_NONE) return NULL;

@@ -1,9 +1,9 @@
 /* lift_collectives.c: what collectives make of what ranks have.
  *
- * A sum over the ranks of a ring, which must be all that differ along some axes of the grid, turns shares along these
- * into the value itself, and values that all of them have into as many times the value; a gather does so with parts.
- * All members must have the same value, as parts or shares of one family: else their sum is a sum of different values,
- * which is followed only where each is the same on all ranks. */
+ * A sum over the ranks of a ring, which must be all that differ along some axes of the grid, makes of what is partial
+ * along these the value itself, and of what is replicated as many times the value; a gather does so with parts. All
+ * members must have the same value, sharded alike or partial of one family: else their sum is a sum of different
+ * values, which is followed only where each is the same on all ranks. */
 #include "proof/equivalence/lift.h"
 
 /* --- which collectives belong together ---------------------------------------------------------------------------- */
@@ -115,8 +115,7 @@ static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32
         if (argument == TERM_NONE) return MEMBERS_DIFFER;
         const lifted *y = &l->known[i][argument];
         if (y->state == LIFT_PENDING) return MEMBERS_WAIT;
-        if (y->state != x->state || y->term != x->term || y->family != x->family ||
-            memcmp(y->along, x->along, sizeof x->along) != 0)
+        if (y->state != x->state || y->term != x->term || y->family != x->family || !lift_placed_alike(y, x))
             return MEMBERS_DIFFER;
     }
     return MEMBERS_AGREE;
@@ -128,18 +127,18 @@ static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32
 static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint32_t axes, const lifted *x,
                                 lifted *out) {
     bool adds = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG;
-    uint32_t shares = axes & lift_axes_with(l, x, ALONG_SHARE), same = axes & lift_axes_with(l, x, ALONG_SAME);
-    *out = lift_unknown(id, shares ? "it is no sum" : "it multiplies what is equal on all ranks");
-    if ((shares | same) != axes) {
+    uint32_t partial = axes & lift_axes_with(l, x, PARTIAL), replicated = axes & lift_axes_with(l, x, REPLICATED);
+    *out = lift_unknown(id, partial ? "it is no sum" : "it multiplies what is equal on all ranks");
+    if ((partial | replicated) != axes) {
         *out = lift_unknown(id, "it combines the parts of different ranks");
         return NULL;
     }
-    if (!adds && (shares || (reduce == WEFT_REDUCE_PROD && axes))) return NULL;
+    if (!adds && (partial || (reduce == WEFT_REDUCE_PROD && axes))) return NULL;
     *out = *x;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (shares >> i & 1) out->along[i] = ALONG_SAME;
-    if (reduce == WEFT_REDUCE_SUM) TRY(lift_times(l, out->term, lift_extent(l, same), false, &out->term));
-    if (reduce == WEFT_REDUCE_AVG) TRY(lift_times(l, out->term, lift_extent(l, shares), true, &out->term));
+        if (partial >> i & 1) out->placed[i] = REPLICATED;
+    if (reduce == WEFT_REDUCE_SUM) TRY(lift_times(l, out->term, lift_extent(l, replicated), false, &out->term));
+    if (reduce == WEFT_REDUCE_AVG) TRY(lift_times(l, out->term, lift_extent(l, partial), true, &out->term));
     lift_name_family(l, x, 1, out);
     return NULL;
 }
@@ -189,14 +188,14 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
     bool lies = lift_ring_axes(l, rank, op, &axes);
     if (lift_is_open(&x)) return *out = x, NULL;
     if (sends) {
-        bool is_own = lies ? (lift_axes_with(l, &x, ALONG_SAME) & axes) != axes : !lift_is_same(l, &x);
+        bool is_own = lies ? (lift_axes_with(l, &x, REPLICATED) & axes) != axes : !lift_is_replicated(l, &x);
         *out = is_own ? lift_unknown(id, "the root sends what is only its own") : x;
         return NULL;
     }
     bool is_sum = op_is(op, "c_reduce_sum") || attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM;
-    bool shares = lies && (lift_axes_with(l, &x, ALONG_SHARE) & axes) == axes;
+    bool partial = lies && (lift_axes_with(l, &x, PARTIAL) & axes) == axes;
     if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
-    if (!is_sum || !shares) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
+    if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
     agreement found = members_agree(l, rank, id, axes, &x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
@@ -209,7 +208,8 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
  * the axes leaves. */
 static bool is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (!(axes >> i & 1) && lift_dim(x->along[i]) == d && (x->along[i] != d || axes & ((UINT32_C(1) << i) - 1)))
+        if (!(axes >> i & 1) && sharded_dim(x->placed[i]) == d &&
+            (x->placed[i].split || axes & ((UINT32_C(1) << i) - 1)))
             return false;
     return true;
 }
@@ -221,27 +221,27 @@ static bool is_times_as_long(const terms *t, uint32_t longer, uint32_t shorter, 
     return !a || !b || ((size_t)d < nlong && (size_t)d < nshort && a[d] == lift_product(b[d], n));
 }
 
-/* Parts along the axes of the ring put together along dimension `d`, or cut, or the shares' sum cut. */
-static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op *op, int from, int to, const lifted *x,
-                              lifted *out) {
+/* Parts along the axes of the ring put together, or what is replicated split, or the sum of what is partial split. */
+static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op *op, axis_placement from,
+                              axis_placement to, const lifted *x, lifted *out) {
     uint32_t axes;
-    int d = from >= 0 ? from : to;
+    bool joins = is_sharded(from);
+    int d = joins ? from.dim : to.dim;
     *out = lift_unknown(id, "its ring is no line of the mesh, or in another order than the parts");
-    if (d < 0 || !lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
-    *out = lift_unknown(id, from >= 0            ? "it gathers what are no parts along that dimension"
-                            : from == ALONG_SAME ? "it cuts what ranks do not have alike"
-                                                 : "it adds up what are no shares");
+    if (!lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
+    *out = lift_unknown(id, joins                 ? "it gathers what are no parts along that dimension"
+                            : is_replicated(from) ? "it cuts what ranks do not have alike"
+                                                  : "it adds up what are no shares");
     if ((lift_axes_with(l, x, from) & axes) != axes || !is_innermost(l, x, axes, d)) return NULL;
     uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     *out = lift_unknown(id, "what it makes has other extents than the ring says");
-    if (!is_times_as_long(l->t, from >= 0 ? id : argument, from >= 0 ? argument : id, d, lift_extent(l, axes)))
-        return NULL;
+    if (!is_times_as_long(l->t, joins ? id : argument, joins ? argument : id, d, lift_extent(l, axes))) return NULL;
     agreement found = l->record[rank][id] ? members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
     *out = *x;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (axes >> i & 1) out->along[i] = (int8_t)to;
+        if (axes >> i & 1) out->placed[i] = to;
     lift_name_family(l, x, 1, out);
     return NULL;
 }
@@ -249,7 +249,7 @@ static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op
 static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
     uint32_t axes;
     bool is_boxes = false;
-    TRY(move_parts(l, rank, id, op, 0, ALONG_SAME, x, out));
+    TRY(move_parts(l, rank, id, op, sharded(0), REPLICATED, x, out));
     if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
     agreement found = members_agree(l, rank, id, axes, x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
@@ -277,13 +277,13 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     bool cuts = op_is(op, "c_split");
     if (!cuts && !l->record[rank][id]) return NULL;
     if (is_one_of(op, "c_allgather", "all_gather")) return lift_gather(l, rank, id, op, &x, out);
-    if (op_is(op, "c_concat") && last >= 0) return move_parts(l, rank, id, op, last, ALONG_SAME, &x, out);
+    if (op_is(op, "c_concat") && last >= 0) return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
     if (is_one_of(op, "c_reducescatter", "reduce_scatter") &&
         attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM)
-        return move_parts(l, rank, id, op, ALONG_SHARE, 0, &x, out);
+        return move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out);
     const ring *r = program_find_ring(l->programs[rank], op_ring(op));
     bool own_part =
         cuts && r && attr_int(op, "nranks", 1) == r->nranks && attr_int(op, "rank", 0) == ring_index(r, (int64_t)rank);
-    if (own_part && last >= 0) return move_parts(l, rank, id, op, ALONG_SAME, last, &x, out);
+    if (own_part && last >= 0) return move_parts(l, rank, id, op, REPLICATED, sharded(last), &x, out);
     return NULL;
 }

@@ -1,10 +1,10 @@
 /* lift_dims.c: which dimensions of an op's arguments go together.
  *
  * A rule gives each dimension of an argument a letter, as in a formula of sums: matmul is X[b m k], Y[b k n], Out[b m
- * n]. Where the ranks cut what has a letter, each computes its part of what has it: an output with that letter is cut
- * there, one without it is a share, if the op sums over the letter. All arguments with the letter must be cut there. A
- * gradient op has the letters of the op that it is the gradient of: what a letter is missing from got its gradient
- * summed. A dimension without a letter (NONE) may not be cut: what an op mixes, what it broadcasts. */
+ * n]. Where what has a letter is sharded, each rank computes its part of what has it: an output with that letter is
+ * sharded there, one without it is partial, if the op sums over the letter. All arguments with the letter must be
+ * sharded there. A gradient op has the letters of the op that it is the gradient of: what a letter is missing from got
+ * its gradient summed. A dimension without a letter (NONE) may not be sharded: what an op mixes, what it broadcasts. */
 #include "proof/equivalence/lift.h"
 
 /* Letters: of dimensions of the result, two with names of their own; from SUMMED on, of what is summed over. */
@@ -100,11 +100,11 @@ static const rule table[] = {
 /* --- which rule --------------------------------------------------------------------------------------------------- */
 
 typedef struct letters {
-    const cut_inputs *in;
+    const sharded_inputs *in;
     rule rule;
     bool is_grad;
-    int uneven;     /* how the letter is cut */
-    int64_t extent; /* where it is cut unevenly: the rank's, which all that have the letter must have */
+    int split;      /* how the letter is sharded */
+    int64_t extent; /* where the split is not even: the rank's, which all that have the letter must have */
 } letters;
 
 static bool is_type(const char *name_text, const char *type, size_t nbytes) {
@@ -149,8 +149,8 @@ typedef struct place {
     size_t nbytes;
     int ndim;            /* -1: not known */
     const int64_t *dims; /* NULL: not known */
-    int cut;             /* the dimension that is cut, of an argument or of what the result is the gradient of */
-    int uneven;          /* how: the rest of its `along` */
+    int sharded;         /* the dimension that is, of an argument or of what the result is the gradient of */
+    int split;           /* how */
 } place;
 
 static place place_of(const terms *t, const char *slot_text, uint32_t id, const lifted *held, size_t axis) {
@@ -158,9 +158,9 @@ static place place_of(const terms *t, const char *slot_text, uint32_t id, const 
     if (nbytes > 5 && strcmp(slot_text + nbytes - 5, "@GRAD") == 0) nbytes -= 5;
     place p = {slot_text, nbytes, t->items[id].ndim, NULL, NONE, 0};
     p.dims = term_dims(t, id, &ndim);
-    if (held && held->state == LIFT_KNOWN && held->along[axis] >= 0) {
-        p.cut = lift_dim(held->along[axis]);
-        p.uneven = held->along[axis] - p.cut;
+    if (held && held->state == LIFT_KNOWN && is_sharded(held->placed[axis])) {
+        p.sharded = held->placed[axis].dim;
+        p.split = held->placed[axis].split;
     }
     return p;
 }
@@ -171,7 +171,7 @@ static bool is_slot(const place *p, const char *slot_text) {
 
 /* The first argument of the slot, or else of its gradient; false: it has none. */
 static bool find_place(const letters *of, const char *slot_text, size_t nbytes, place *out) {
-    const cut_inputs *in = of->in;
+    const sharded_inputs *in = of->in;
     for (uint32_t i = 0; i < op_nslots(in->op, false); i++) {
         const slot *s = op_slot(in->op, false, i);
         if (!s->nargs) continue;
@@ -234,9 +234,9 @@ static int letter_each(const letters *of, const place *p, int d) {
     return d;
 }
 
-/* An operand's dimension that lies at `letter` of the result; it is stretched if it has extent 1 and is not cut. */
+/* An operand's dimension that lies at `letter` of the result; it is stretched if it has extent 1 and is not sharded. */
 static int unless_stretched(const place *p, int d, int letter) {
-    return p->dims && p->dims[d] == 1 && p->cut != d ? NONE : letter;
+    return p->dims && p->dims[d] == 1 && p->sharded != d ? NONE : letter;
 }
 
 static int letter_broadcast(const letters *of, const place *p, int d) {
@@ -371,27 +371,27 @@ static int letter_of(const letters *of, const place *p, int d) {
 
 /* --- from arguments to an output ---------------------------------------------------------------------------------- */
 
-/* The letter that is cut, *letter NONE so far: whether this argument agrees with it. */
+/* The letter that is sharded, *letter NONE so far: whether this argument agrees with it. */
 static bool agrees(letters *of, const place *p, int *letter) {
-    if (p->cut == NONE) return true;
-    int own = p->cut < p->ndim ? letter_of(of, p, p->cut) : NONE;
-    if (own == NONE || (*letter != NONE && (*letter != own || of->uneven != p->uneven))) return false;
+    if (p->sharded == NONE) return true;
+    int own = p->sharded < p->ndim ? letter_of(of, p, p->sharded) : NONE;
+    if (own == NONE || (*letter != NONE && (*letter != own || of->split != p->split))) return false;
     *letter = own;
-    if (p->uneven && (!p->dims || (of->uneven && of->extent != p->dims[p->cut]))) return false;
-    of->uneven = p->uneven;
-    if (p->uneven) of->extent = p->dims[p->cut];
+    if (p->split && (!p->dims || (of->split && of->extent != p->dims[p->sharded]))) return false;
+    of->split = p->split;
+    if (p->split) of->extent = p->dims[p->sharded];
     return true;
 }
 
-static bool has_uncut(const letters *of, const place *p, int letter) {
+static bool has_whole(const letters *of, const place *p, int letter) {
     for (int d = 0; d < p->ndim; d++)
-        if (d != p->cut && letter_of(of, p, d) == letter) return true;
+        if (d != p->sharded && letter_of(of, p, d) == letter) return true;
     return false;
 }
 
-/* The letter along which all arguments that have it are cut; NONE: there is none. */
+/* The letter at which all arguments that have it are sharded; NONE: there is none. */
 static int find_letter(letters *of) {
-    const cut_inputs *in = of->in;
+    const sharded_inputs *in = of->in;
     int letter = NONE;
     for (int round = 0; round < 2; round++) {
         size_t at = 0;
@@ -400,34 +400,34 @@ static int find_letter(letters *of) {
             for (size_t k = 0; k < s->nargs; k++, at++) {
                 if (at >= in->nargs || in->args[at].state != LIFT_KNOWN) return NONE;
                 place p = place_of(in->t, s->name->bytes, in->own[at].term, &in->args[at], in->axis);
-                if (p.ndim < 0 || (round == 0 ? !agrees(of, &p, &letter) : has_uncut(of, &p, letter))) return NONE;
+                if (p.ndim < 0 || (round == 0 ? !agrees(of, &p, &letter) : has_whole(of, &p, letter))) return NONE;
             }
         }
         for (; at < in->nargs; at++) /* random numbers */
-            if (in->args[at].along[in->axis] != ALONG_SAME) return NONE;
+            if (!is_replicated(in->args[at].placed[in->axis])) return NONE;
     }
     return letter;
 }
 
-bool cut_output(const cut_inputs *in, uint32_t id, int8_t *out, bool *out_mean) {
+bool sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean) {
     letters of = {.in = in};
     if (!find_rule(in->op, &of)) return false;
     int letter = find_letter(&of);
     bool sums = letter >= SUMMED, can_sum = of.rule.flags & (IS_SUM | IS_MEAN);
     if (letter == NONE || (sums && !can_sum)) return false;
-    if (sums && of.uneven && of.uneven < ALONG_RUNS && of.rule.flags & IS_MEAN)
+    if (sums && of.split && of.split < SPLIT_RUNS && of.rule.flags & IS_MEAN)
         return false; /* of fewer elements on some ranks than on others */
     place p = place_of(in->t, term_head(in->t, id)->label, id, NULL, in->axis), forward;
     if (p.ndim < 0 && of.rule.kind == RULE_TABLE) p.ndim = 2; /* SelectedRows: as the table */
     if (p.ndim < 0) return false;
-    if (find_place(&of, p.slot_text, p.nbytes, &forward)) p.cut = forward.cut;
+    if (find_place(&of, p.slot_text, p.nbytes, &forward)) p.sharded = forward.sharded;
     *out_mean = sums && of.rule.flags & IS_MEAN;
-    *out = of.rule.flags & IS_STEP && is_apart(&p) ? ALONG_SAME : ALONG_SHARE;
-    if (*out == ALONG_SAME) return true;
+    *out = of.rule.flags & IS_STEP && is_apart(&p) ? REPLICATED : PARTIAL;
+    if (is_replicated(*out)) return true;
     for (int d = 0; d < p.ndim; d++)
         if (letter_of(&of, &p, d) == letter) {
-            *out = (int8_t)(d + of.uneven);
-            return !of.uneven || (p.dims && p.dims[d] == of.extent);
+            *out = sharded_by(d, of.split);
+            return !of.split || (p.dims && p.dims[d] == of.extent);
         }
     return sums || of.is_grad;
 }

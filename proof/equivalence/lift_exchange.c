@@ -1,17 +1,17 @@
-/* lift_exchange.c: all-to-all, which cuts a value along another dimension.
+/* lift_exchange.c: all-to-all, which shards a value at another dimension.
  *
  * Each rank sends a piece to each: row blocks of one value, or values that were put one after another. Piece j of all
- * ranks, put together by the ring, is what rank j has, so that is told of the serial value of each piece: what is cut
- * along dimension 0 becomes whole, and what is cut along another dimension lies one part after the other. What all
- * ranks have then is, rank by rank, the slices of one value along a dimension, if the pieces were that; or else what
- * they have one after another, cut along dimension 0: always true, if seldom of use. Slices of rows of that are
+ * ranks, put together by the ring, is what rank j has, so that is told of the serial value of each piece: what is
+ * sharded at dimension 0 becomes whole, and what is sharded at another dimension lies one part after the other. What
+ * all ranks have then is, rank by rank, the slices of one value along a dimension, if the pieces were that; or else
+ * what they have one after another, sharded at dimension 0: always true, if seldom of use. Slices of rows of that are
  * followed rank by rank as well, and boxes that adjoin are one (lift_boxes.c). */
 #include "proof/equivalence/lift.h"
 
-/* Each rank's rows of `x` are one after another in it: no axis cuts another dimension. */
+/* Each rank's rows of `x` are one after another in it: no axis shards another dimension. */
 static bool is_rows_only(const lifter *l, const lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->along[i] > 0) return false;
+        if (is_sharded(x->placed[i]) && !is_sharded_evenly(x->placed[i], 0)) return false;
     return true;
 }
 
@@ -43,7 +43,7 @@ done:
 }
 
 /* Whether the terms are all even slices of one value along a dimension, in order. *out_first: the first of them. */
-static weft_status as_slices(lifter *l, const value *pieces, size_t n, bool *out_are, int *out_along, box *out_first,
+static weft_status as_slices(lifter *l, const value *pieces, size_t n, bool *out_are, int *out_dim, box *out_first,
                              value *out) {
     box *boxes = base_alloc(&l->t->context->allocator, n * sizeof *boxes), all;
     *out_are = false;
@@ -60,7 +60,7 @@ static weft_status as_slices(lifter *l, const value *pieces, size_t n, bool *out
     size_t d = 0;
     while (good && d < boxes[0].ndim && !lift_join(boxes, n, d, &all)) d++;
     *out_are = good && d < boxes[0].ndim;
-    *out_along = (int)d;
+    *out_dim = (int)d;
     *out_first = boxes[0];
     base_free(&l->t->context->allocator, boxes, n * sizeof *boxes);
     return *out_are ? lift_make_box(l->t, &all, out) : NULL;
@@ -68,7 +68,7 @@ static weft_status as_slices(lifter *l, const value *pieces, size_t n, bool *out
 
 /* What a slice of the rank's rows of `x` is, of each part in turn. NULL: they are not followed. */
 static weft_status slice_parts(lifter *l, const head *h, const lifted *x, size_t *out_n, value **out) {
-    int64_t offset = h->ints[0], numel = h->ints[1], n = lift_extent(l, lift_axes_with(l, x, 0));
+    int64_t offset = h->ints[0], numel = h->ints[1], n = lift_extent(l, lift_axes_with(l, x, sharded(0)));
     int64_t whole = term_numel(l->t, x->term);
     *out = NULL;
     *out_n = (size_t)n;
@@ -108,20 +108,20 @@ weft_status lift_shaped_slice(lifter *l, size_t rank, uint32_t id, bool *out_is,
     size_t n, ndim = h->nints;
     value *parts, all;
     box first;
-    int along;
+    int dim;
     if (ndim > WEFT_MAX_RANK) return NULL;
     int64_t dims[WEFT_MAX_RANK];
     if (ndim) memcpy(dims, h->ints, ndim * sizeof *dims);
     TRY(slice_parts(l, term_head(l->t, part.term), &x, &n, &parts));
     if (!parts) return NULL;
-    weft_status status = as_slices(l, parts, n, out_is, &along, &first, &all);
+    weft_status status = as_slices(l, parts, n, out_is, &dim, &first, &all);
     base_free(&l->t->context->allocator, parts, n * sizeof *parts);
     *out_is = *out_is && !status && first.ndim == ndim && memcmp(first.extent, dims, ndim * sizeof *dims) == 0;
     if (!*out_is) return status;
     *out = x;
     out->term = all.term;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x.along[i] == 0) out->along[i] = (int8_t)along;
+        if (is_sharded_evenly(x.placed[i], 0)) out->placed[i] = sharded(dim);
     lift_name_family(l, &x, 1, out);
     return NULL;
 }
@@ -136,19 +136,22 @@ typedef struct exchange {
     int64_t dims[WEFT_MAX_RANK]; /* of a piece, as a rank sends it */
 } exchange;
 
-/* All axes of the ring have one state, which no other axis has; others may not touch the rows. */
-static bool is_regular(const exchange *e, const lifted *x, int *out) {
-    bool found = false;
-    if (lift_has_uneven(e->l, x)) return false;
+/* All axes of the ring shard one dimension evenly, which no other axis does; others may not touch the rows. */
+static bool is_regular(const exchange *e, const lifted *x, int *out_dim) {
+    axis_placement found = REPLICATED;
+    bool any = false;
+    if (lift_is_uneven(e->l, x)) return false;
     for (size_t i = 0; i < e->l->grid.naxes; i++) {
         if (!(e->axes >> i & 1)) continue;
-        if (found && x->along[i] != *out) return false;
-        *out = x->along[i];
-        found = true;
+        if (any && !placed_equal(x->placed[i], found)) return false;
+        found = x->placed[i];
+        any = true;
     }
-    if (!found || *out < 0) return false;
+    *out_dim = sharded_dim(found);
+    if (!is_sharded(found)) return false;
     for (size_t i = 0; i < e->l->grid.naxes; i++)
-        if (!(e->axes >> i & 1) && (x->along[i] == 0 || x->along[i] == *out || x->along[i] == ALONG_SHARE))
+        if (!(e->axes >> i & 1) &&
+            (is_sharded_evenly(x->placed[i], 0) || placed_equal(x->placed[i], found) || is_partial(x->placed[i])))
             return false;
     return true;
 }
@@ -166,9 +169,9 @@ static weft_status rows_of(terms *t, uint32_t id, int64_t first, int64_t count, 
 }
 
 /* Piece j of what is in parts: rows of the value, or of each part of it. */
-static weft_status piece_of_part(exchange *e, const lifted *x, int along, size_t j, lifted *out) {
+static weft_status piece_of_part(exchange *e, const lifted *x, int dim, size_t j, lifted *out) {
     terms *t = e->l->t;
-    size_t ndim, nparts = along == 0 ? e->n : 1;
+    size_t ndim, nparts = dim == 0 ? e->n : 1;
     const int64_t *whole = term_dims(t, x->term, &ndim);
     *out = lift_unknown(x->term, "it exchanges what does not fall into equal rows");
     if (!whole || ndim != e->ndim || term_numel(t, x->term) <= 0 ||
@@ -225,10 +228,10 @@ static weft_status piece_of_list(exchange *e, size_t rank, uint32_t argument, si
 /* What `rank` sends to member j. */
 static weft_status find_piece(exchange *e, size_t rank, uint32_t argument, size_t j, lifted *out) {
     const lifted x = e->l->known[rank][argument];
-    int along;
+    int dim;
     if (x.state != LIFT_KNOWN) return piece_of_list(e, rank, argument, j, out);
     *out = lift_unknown(argument, "it exchanges what is not cut along its ring");
-    return is_regular(e, &x, &along) ? piece_of_part(e, &x, along, j, out) : NULL;
+    return is_regular(e, &x, &dim) ? piece_of_part(e, &x, dim, j, out) : NULL;
 }
 
 /* What all members send to j, if they send the like of one another; else *out says why not, or that some wait. */
@@ -240,8 +243,8 @@ static weft_status common_piece(exchange *e, size_t self, uint32_t id, size_t j,
         uint32_t argument = lift_members_argument(e->l, self, id, e->axes, i);
         lifted y = lift_unknown(id, "ranks give it different values");
         if (argument != TERM_NONE) TRY(find_piece(e, i, argument, j, &y));
-        bool same = y.state == LIFT_KNOWN && y.term == out->term && y.family == out->family &&
-                    memcmp(y.along, out->along, sizeof y.along) == 0;
+        bool same =
+            y.state == LIFT_KNOWN && y.term == out->term && y.family == out->family && lift_placed_alike(&y, out);
         if (y.state == LIFT_PENDING)
             *out = y;
         else if (!same)
@@ -253,11 +256,11 @@ static weft_status common_piece(exchange *e, size_t self, uint32_t id, size_t j,
 /* --- what ranks have then ----------------------------------------------------------------------------------------- */
 
 /* The pieces that member j has, one after another. */
-static weft_status received(exchange *e, const lifted *piece, int along, value *out) {
+static weft_status received(exchange *e, const lifted *piece, int dim, value *out) {
     terms *t = e->l->t;
     *out = value_of(piece->term);
     box whole;
-    if (along == 0) return NULL;
+    if (dim == 0) return NULL;
     if (!lift_as_box(t, piece->term, &whole)) {
         whole = (box){.of = piece->term};
         const int64_t *dims = term_dims(t, piece->term, &whole.ndim);
@@ -268,8 +271,8 @@ static weft_status received(exchange *e, const lifted *piece, int along, value *
     if (!parts) return base_out_of_memory();
     int64_t ranges[2 * 64], numel = term_numel(t, piece->term) / (int64_t)e->n;
     weft_status status = NULL;
-    whole.extent[along] /= (int64_t)e->n;
-    for (size_t i = 0; i < e->n && !status; i++, whole.offset[along] += whole.extent[along]) {
+    whole.extent[dim] /= (int64_t)e->n;
+    for (size_t i = 0; i < e->n && !status; i++, whole.offset[dim] += whole.extent[dim]) {
         status = lift_make_box(t, &whole, &parts[i]);
         ranges[2 * i] = (int64_t)i * numel, ranges[2 * i + 1] = numel;
     }
@@ -279,13 +282,13 @@ static weft_status received(exchange *e, const lifted *piece, int along, value *
 }
 
 /* What members have as one value; `x` is how they hold the pieces. */
-static weft_status join_members(exchange *e, uint32_t id, const value *have, const lifted *x, int along, lifted *out) {
+static weft_status join_members(exchange *e, uint32_t id, const value *have, const lifted *x, int dim, lifted *out) {
     terms *t = e->l->t;
     bool slices = false;
     int to = 0;
     value all;
     box first;
-    if (along == 0) TRY(as_slices(e->l, have, e->n, &slices, &to, &first, &all));
+    if (dim == 0) TRY(as_slices(e->l, have, e->n, &slices, &to, &first, &all));
     if (slices) {
         size_t ndim;
         const int64_t *dims = term_dims(t, have[0].term, &ndim);
@@ -294,10 +297,11 @@ static weft_status join_members(exchange *e, uint32_t id, const value *have, con
     if (!slices) to = 0;
     *out = lift_unknown(id, "it cuts a dimension that another axis cuts");
     for (size_t i = 0; i < e->l->grid.naxes; i++)
-        if (!(e->axes >> i & 1) && (x->along[i] == to || x->along[i] == 0)) return NULL;
+        if (!(e->axes >> i & 1) && (is_sharded_evenly(x->placed[i], to) || is_sharded_evenly(x->placed[i], 0)))
+            return NULL;
     lifted made = *x;
     for (size_t i = 0; i < e->l->grid.naxes; i++)
-        if (e->axes >> i & 1) made.along[i] = (int8_t)to;
+        if (e->axes >> i & 1) made.placed[i] = sharded(to);
     if (!slices) {
         size_t ndim;
         const int64_t *own = term_dims(t, id, &ndim);
@@ -348,18 +352,18 @@ weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *
     *out = lift_unknown(id, "an exchange over ranks that are no line of the mesh, or of unequal pieces");
     if (!begin(&e, rank, id, op)) return NULL;
     value have[64];
-    lifted first = lift_same(TERM_NONE);
-    int along = 0, next;
+    lifted first = lift_replicated(TERM_NONE);
+    int dim = 0, next;
     for (size_t j = 0; j < e.n; j++) {
         lifted piece;
         TRY(common_piece(&e, rank, id, j, &piece));
         if (lift_is_open(&piece)) return *out = piece, NULL;
         *out = lift_unknown(id, "it exchanges what is not cut along its ring");
-        if (!is_regular(&e, &piece, j ? &next : &along)) return NULL;
+        if (!is_regular(&e, &piece, j ? &next : &dim)) return NULL;
         if (j == 0) first = piece;
-        if (memcmp(piece.along, first.along, sizeof piece.along) != 0) return NULL;
-        TRY(received(&e, &piece, along, &have[j]));
+        if (!lift_placed_alike(&piece, &first)) return NULL;
+        TRY(received(&e, &piece, dim, &have[j]));
         if (have[j].factor != FACTOR_ONE) return NULL;
     }
-    return join_members(&e, id, have, &first, along, out);
+    return join_members(&e, id, have, &first, dim, out);
 }

@@ -1,7 +1,7 @@
 /* lift_grid.c: the ranks as a grid, and which part of a value belongs to which coordinate.
  *
- * A value that is cut along a dimension by several axes is cut by the first of them first: parts are in row-major order
- * of the axes. Vars are cut where their extents say so, along the axes that their placement names. */
+ * A value that several axes shard at one dimension is split by the first of them first: parts are in row-major order of
+ * the axes. Vars are sharded where their extents say so, over the axes that their placement names. */
 #include "proof/equivalence/lift.h"
 
 /* --- the grid ----------------------------------------------------------------------------------------------------- */
@@ -38,20 +38,26 @@ int64_t lift_extent(const lifter *l, uint32_t axes) {
     return n;
 }
 
-uint32_t lift_axes_with(const lifter *l, const lifted *x, int along) {
+uint32_t lift_axes_with(const lifter *l, const lifted *x, axis_placement placed) {
     uint32_t axes = 0;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->along[i] == along) axes |= UINT32_C(1) << i;
+        if (placed_equal(x->placed[i], placed)) axes |= UINT32_C(1) << i;
     return axes;
 }
 
-bool lift_has(const lifter *l, const lifted *x, int along) {
-    return lift_axes_with(l, x, along) != 0;
+bool lift_is_partial(const lifter *l, const lifted *x) {
+    return lift_axes_with(l, x, PARTIAL) != 0;
 }
 
-bool lift_is_same(const lifter *l, const lifted *x) {
+bool lift_placed_alike(const lifted *a, const lifted *b) {
+    for (size_t i = 0; i < LIFT_AXES; i++)
+        if (!placed_equal(a->placed[i], b->placed[i])) return false;
+    return true;
+}
+
+bool lift_is_replicated(const lifter *l, const lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->along[i] != ALONG_SAME) return false;
+        if (!is_replicated(x->placed[i])) return false;
     return true;
 }
 
@@ -64,23 +70,21 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
 
 /* --- uneven parts ------------------------------------------------------------------------------------------------- */
 
-bool lift_has_dim(const lifter *l, const lifted *x, int d) {
+bool lift_is_sharded_at(const lifter *l, const lifted *x, int d) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (lift_dim(x->along[i]) == d) return true;
+        if (sharded_dim(x->placed[i]) == d) return true;
     return false;
 }
 
-bool lift_has_uneven(const lifter *l, const lifted *x) {
+bool lift_is_uneven(const lifter *l, const lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->along[i] >= ALONG_UNEVEN) return true;
+        if (x->placed[i].split) return true;
     return false;
 }
 
-int64_t lift_uneven_part(const lifter *l, int along, int64_t at, int64_t *out_extent) {
+int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent) {
     int64_t first = 0;
-    *out_extent = 0;
-    if (along < ALONG_UNEVEN) return 0;
-    const int64_t *extent = l->uneven->items[along / ALONG_UNEVEN - 1].extent;
+    const int64_t *extent = l->uneven->items[placed.split - 1].extent;
     for (int64_t i = 0; i < at; i++) first += extent[i];
     *out_extent = extent[at];
     return first;
@@ -101,14 +105,18 @@ int lift_find_run(const lifter *l, int64_t run) {
     int64_t *runs = l->uneven->run;
     for (int i = 0; i < LIFT_RUNS; i++) {
         if (!runs[i]) runs[i] = run;
-        if (runs[i] == run) return i + ALONG_RUNS / ALONG_UNEVEN;
+        if (runs[i] == run) return i + SPLIT_RUNS;
     }
     return 0;
 }
 
-/* How the ranks, which differ along that axis alone, cut dimension `d` of the var: what is to be added to `d`, 0:
- * evenly; -1: they do not make up the serial program's. */
-static int how_cut(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
+int64_t lift_run(const lifter *l, axis_placement placed) {
+    return l->uneven->run[placed.split - SPLIT_RUNS];
+}
+
+/* How the ranks, which differ along that axis alone, split dimension `d` of the var; -1: they do not make up the serial
+ * program's. */
+static int find_split(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
     int64_t extent[LIFT_RANKS] = {0}, total = 0;
     bool even = true;
     for (size_t i = 0; i < l->nranks; i++) {
@@ -125,8 +133,8 @@ static int how_cut(const lifter *l, const weft_var *serial, size_t axis, size_t 
     if (even) return 0;
     for (int64_t i = 0; i < l->grid.extent[axis]; i++)
         if (!extent[i]) return -1;
-    int number = total == serial->dims[d] ? lift_find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
-    return number ? ALONG_UNEVEN * number : -1;
+    int split = total == serial->dims[d] ? lift_find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
+    return split ? split : -1;
 }
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
@@ -152,8 +160,8 @@ uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d) {
     return axes_of_mesh(l, v->dist->mesh, v->dist->dims_mapping[d]);
 }
 
-/* The axes that cut dimension `d` of the rank's var; 0: none do, or they cannot be told. */
-static uint32_t cutting_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d) {
+/* The axes that shard dimension `d` of the rank's var; 0: none do, or they cannot be told. */
+static uint32_t sharding_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d) {
     uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
     bool open = own->dims[d] < 0;
     if (is_placed(own) && (open || own->dist->dims_mapping[d] >= 0)) return lift_placed_axes(l, own, d);
@@ -168,16 +176,16 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
         int64_t n = own->dims[d];
         bool open = n < 0 && !own->persistable;
         if (n == serial->dims[d] && !open) continue;
-        uint32_t axes = cutting_axes(l, serial, own, d);
+        uint32_t axes = sharding_axes(l, serial, own, d);
         if (open && !axes) continue;
-        int uneven = 0;
+        int split = SPLIT_EVEN;
         for (size_t i = 0; i < l->grid.naxes && !open; i++)
-            if (axes == UINT32_C(1) << i) uneven = how_cut(l, serial, i, d);
-        bool adds_up = open || uneven > 0 || (!uneven && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
+            if (axes == UINT32_C(1) << i) split = find_split(l, serial, i, d);
+        bool adds_up = open || split > 0 || (!split && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
         if (!axes || (axes & taken) || !adds_up) return "a rank holds only a part of it, or another shape";
         taken |= axes;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->along[i] = (int8_t)((int)d + uneven);
+            if (axes >> i & 1) out->placed[i] = sharded_by((int)d, split);
     }
     return NULL;
 }
@@ -209,11 +217,10 @@ bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_
 void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out) {
     if (ndim) memcpy(out, own, ndim * sizeof *own);
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        int d = lift_dim(x->along[i]);
+        int d = sharded_dim(x->placed[i]);
         if (d < 0 || (size_t)d >= ndim || out[d] < 0) continue;
-        bool even = x->along[i] < ALONG_UNEVEN || x->along[i] >= ALONG_RUNS;
-        out[d] =
-            even ? lift_product(out[d], l->grid.extent[i]) : l->uneven->items[x->along[i] / ALONG_UNEVEN - 1].total;
+        out[d] = has_partition(x->placed[i]) ? l->uneven->items[x->placed[i].split - 1].total
+                                             : lift_product(out[d], l->grid.extent[i]);
     }
 }
 
@@ -239,20 +246,20 @@ bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *
                   const int64_t *new_dims, lifted *out) {
     *out = *x;
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        int d = lift_dim(x->along[i]), uneven = x->along[i] - d;
+        int d = sharded_dim(x->placed[i]), split = x->placed[i].split;
         if (d < 0) continue;
         if (d == 0 && new_ndim == 0) return false;
         int64_t before = d == 0 ? 1 : dims ? numel_before(dims, (size_t)d) : -1;
         if (before <= 0 || (d && (size_t)d >= ndim)) return false;
         int to = d == 0 && !dims ? 0 : dimension_at((size_t)d, dims, new_ndim, new_dims, before);
-        if (to < 0 || (uneven && (!dims || new_dims[to] != dims[d]))) return false;
-        out->along[i] = (int8_t)(to + uneven);
+        if (to < 0 || (split && (!dims || new_dims[to] != dims[d]))) return false;
+        out->placed[i] = sharded_by(to, split);
     }
     for (size_t i = 0; i < l->grid.naxes; i++) { /* dimensions keep their order, so nested parts stay nested */
         for (size_t k = 0; k < l->grid.naxes; k++) {
-            if (x->along[i] < 0 || x->along[k] < 0) continue;
-            int from = lift_dim(x->along[i]), other = lift_dim(x->along[k]);
-            int to = lift_dim(out->along[i]), to_other = lift_dim(out->along[k]);
+            if (!is_sharded(x->placed[i]) || !is_sharded(x->placed[k])) continue;
+            int from = sharded_dim(x->placed[i]), other = sharded_dim(x->placed[k]);
+            int to = sharded_dim(out->placed[i]), to_other = sharded_dim(out->placed[k]);
             if (from == other ? to != to_other : from < other && to >= to_other) return false;
         }
     }

@@ -2,7 +2,7 @@
  *
  * Output i of an all-to-all is argument j of member i on member j, of an all-gather the only argument of member i, of a
  * scatter argument j of the root. Each is a view of a serial value (view.c) at an offset that the member's coordinates
- * say: where offsets grow evenly with the coordinates of those that receive it, it is cut along the ring. */
+ * say: where offsets grow evenly with the coordinates of those that receive it, it is sharded over the ring. */
 #include "proof/equivalence/view.h"
 
 typedef struct list_op {
@@ -37,13 +37,13 @@ static uint32_t find_argument(const list_op *o, size_t rank, size_t argument) {
 bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v) {
     for (size_t k = 0; k < l->grid.naxes; k++) {
         if (!(axes >> k & 1)) {
-            if (x->along[k] >= ALONG_UNEVEN && x->along[k] < ALONG_RUNS) return false;
+            if (has_partition(x->placed[k])) return false;
             continue;
         }
-        if (x->along[k] == ALONG_SHARE) return false;
+        if (is_partial(x->placed[k])) return false;
         v->offset += v->step[k] * l->grid.at[rank][k];
         v->step[k] = 0;
-        x->along[k] = ALONG_SAME;
+        x->placed[k] = REPLICATED;
     }
     return true;
 }
@@ -96,15 +96,14 @@ static weft_status join(const list_op *o, uint32_t id, lifted *held, int64_t *of
     view first, v;
     for (size_t i = 0; i < n; i++) {
         if (!view_at(o, i, &held[i], &v, out)) return NULL;
-        if (i && (!view_is_like(&v, &first) || memcmp(held[i].along, held[0].along, sizeof held[0].along) != 0))
-            return NULL;
+        if (i && (!view_is_like(&v, &first) || !lift_placed_alike(&held[i], &held[0]))) return NULL;
         if (i == 0) first = v;
         offsets[i] = v.offset;
     }
     if (!lift_find_steps(l, o->ring, o->axes, offsets, &first)) return NULL;
     lifted made = held[0];
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if ((o->axes >> k & 1) && first.step[k]) made.along[k] = 0;
+        if ((o->axes >> k & 1) && first.step[k]) made.placed[k] = sharded(0);
     bool found;
     TRY(lift_from_view(l, id, &first, &found, &made));
     if (!found) return NULL;

@@ -1,5 +1,5 @@
-/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are the same on all ranks,
- * and shares, in which it must be linear, or parts, which lift_dims.c follows to its outputs. */
+/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated, and
+ * partial ones, in which it must be linear, or sharded ones, which lift_dims.c follows to its outputs. */
 #include "proof/equivalence/lift.h"
 
 typedef struct function {
@@ -30,15 +30,15 @@ static bool is_product_grad(const head *h) {
     return false;
 }
 
-static void drop_share(const lifter *l, lifted *x) {
+static void drop_partial(const lifter *l, lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->along[i] == ALONG_SHARE) x->along[i] = ALONG_SAME;
+        if (is_partial(x->placed[i])) x->placed[i] = REPLICATED;
     x->family = 0;
     if (term_is(l->t, x->term, HEAD_SCALE)) x->term = term_args(l->t, x->term)[0].term;
 }
 
-/* Arguments whose numbers output `slot_text` does not depend on: any of that type will do, so a share's factor is left
- * out, as the serial program has none there. */
+/* Arguments whose numbers output `slot_text` does not depend on: any of that type will do, so the factor of a
+ * partial one is left out, as the serial program has none there. */
 static void drop_unused(const function *f, const char *slot_text) {
     size_t at = 0;
     const head *h = f->h;
@@ -49,8 +49,8 @@ static void drop_unused(const function *f, const char *slot_text) {
             product && s->name->nbytes == 1 && slot_text[0] == s->name->bytes[0] && strcmp(slot_text + 1, "@GRAD") == 0;
         for (size_t k = 0; k < s->nargs; k++, at++) {
             lifted *x = &f->args[at];
-            if (x->state == LIFT_KNOWN && lift_has(f->l, x, ALONG_SHARE) && (own || is_type_only(h, at)))
-                drop_share(f->l, x);
+            if (x->state == LIFT_KNOWN && lift_is_partial(f->l, x) && (own || is_type_only(h, at)))
+                drop_partial(f->l, x);
         }
     }
 }
@@ -66,30 +66,30 @@ static const lifted *first_open(const function *f) {
 
 /* --- along an axis ------------------------------------------------------------------------------------------------ */
 
-static bool is_cut(const lifted *x, size_t axis) {
-    return x->state == LIFT_KNOWN && x->along[axis] >= 0;
+static bool arg_is_sharded(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && is_sharded(x->placed[axis]);
 }
 
-static bool is_share(const lifted *x, size_t axis) {
-    return x->state == LIFT_KNOWN && x->along[axis] == ALONG_SHARE;
+static bool arg_is_partial(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && is_partial(x->placed[axis]);
 }
 
-/* What the output is along the axis; words: why that is not known. */
-static const char *along_axis(function *f, size_t axis, int8_t *out) {
-    bool cut = false, share = false, linear = true;
+/* How the output is placed along the axis; the reason why that is not known. */
+static const char *place_along(function *f, size_t axis, axis_placement *out) {
+    bool shards = false, partial = false, linear = true;
     for (size_t i = 0; i < f->nargs; i++) {
-        cut |= is_cut(&f->args[i], axis);
-        share |= is_share(&f->args[i], axis);
-        linear = linear && (!is_share(&f->args[i], axis) || is_linear(f->h, i));
+        shards |= arg_is_sharded(&f->args[i], axis);
+        partial |= arg_is_partial(&f->args[i], axis);
+        linear = linear && (!arg_is_partial(&f->args[i], axis) || is_linear(f->h, i));
     }
-    *out = share ? ALONG_SHARE : ALONG_SAME;
-    if (share && (cut || !linear))
+    *out = partial ? PARTIAL : REPLICATED;
+    if (partial && (shards || !linear))
         return "it uses a share of a sum over ranks as if it were the sum: a reduce is missing";
-    if (!cut) return NULL;
+    if (!shards) return NULL;
     const terms *t = f->l->t;
-    cut_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};
+    sharded_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};
     bool mean = false;
-    if (!cut_output(&in, f->id, out, &mean)) return "it is not known to treat each row for itself";
+    if (!sharded_output(&in, f->id, out, &mean)) return "it is not known to treat each row for itself";
     if (mean) f->times *= f->l->grid.extent[axis];
     if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
     return NULL;
@@ -97,7 +97,7 @@ static const char *along_axis(function *f, size_t axis, int8_t *out) {
 
 /* --- over serial values ------------------------------------------------------------------------------------------- */
 
-/* Along axes on which others are shares, the same value counts once a rank. */
+/* Along axes on which others are partial, a replicated value counts once a rank. */
 static weft_status fill_arguments(function *f, const lifted *made) {
     for (size_t i = 0; i < f->nargs; i++) {
         const lifted *x = &f->args[i];
@@ -106,8 +106,8 @@ static weft_status fill_arguments(function *f, const lifted *made) {
         uint32_t once = 0;
         for (size_t k = 0; k < f->l->grid.naxes; k++) {
             bool others = false;
-            for (size_t j = 0; j < f->nargs; j++) others |= is_share(&f->args[j], k);
-            if (others && made->along[k] == ALONG_SHARE && x->along[k] == ALONG_SAME) once |= UINT32_C(1) << k;
+            for (size_t j = 0; j < f->nargs; j++) others |= arg_is_partial(&f->args[j], k);
+            if (others && is_partial(made->placed[k]) && is_replicated(x->placed[k])) once |= UINT32_C(1) << k;
         }
         TRY(lift_times(f->l, x->term, lift_extent(f->l, once), false, &f->scratch[i].term));
     }
@@ -132,10 +132,10 @@ static weft_status apply(function *f, lifted *made) {
 }
 
 static weft_status follow(function *f, lifted *out) {
-    lifted made = lift_same(TERM_NONE);
+    lifted made = lift_replicated(TERM_NONE);
     for (size_t k = 0; k < f->l->grid.naxes; k++) {
-        const char *words = along_axis(f, k, &made.along[k]);
-        if (words) return *out = lift_unknown(f->id, words), NULL;
+        const char *reason = place_along(f, k, &made.placed[k]);
+        if (reason) return *out = lift_unknown(f->id, reason), NULL;
     }
     TRY(apply(f, &made));
     lift_name_family(f->l, f->args, f->nargs, &made);

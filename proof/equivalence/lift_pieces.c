@@ -43,7 +43,7 @@ static bool join_own(const exchange *u, size_t rank, const view_joint *j, lifted
         lifted of;
         if (!view_of_own(u, rank, term_args(u->l->t, j->of)[i].term, &of, &piece, out)) return false;
         if (i == 0) *v = piece, *held = of;
-        if (!view_is_like(&piece, v) || memcmp(of.along, held->along, sizeof of.along) != 0) return false;
+        if (!view_is_like(&piece, v) || !lift_placed_alike(&of, held)) return false;
         offsets[i] = piece.offset;
     }
     return view_join(u->l->t, j, offsets, v);
@@ -90,9 +90,7 @@ static bool receive(const exchange *u, size_t to, rows *pieces, int64_t *offsets
         rows *piece = &pieces[count];
         if (!find_piece(u, i, to, piece, out)) return false;
         if (!piece->dims[0]) continue;
-        if (piece->ndim != pieces[0].ndim ||
-            memcmp(piece->held.along, pieces[0].held.along, sizeof piece->held.along) != 0)
-            return false;
+        if (piece->ndim != pieces[0].ndim || !lift_placed_alike(&piece->held, &pieces[0].held)) return false;
         alike = alike && view_is_like(&piece->v, &pieces[0].v) &&
                 memcmp(piece->dims, pieces[0].dims, piece->ndim * sizeof *piece->dims) == 0;
         offsets[count++] = piece->v.offset;
@@ -125,14 +123,14 @@ static weft_status join_uneven(const exchange *u, const rows *have, lifted *out)
         extent[i] = have[i].dims[0];
         if (i && !view_adjoin(&all.v, all.ndim, all.dims, &have[i].v, have[i].dims, 0)) return NULL;
     }
-    int number = lift_find_partition(l, extent, n, all.dims[0]);
-    if (!number || lift_has_dim(l, &all.held, 0)) return NULL;
+    int split = lift_find_partition(l, extent, n, all.dims[0]);
+    if (!split || lift_is_sharded_at(l, &all.held, 0)) return NULL;
     lifted made = all.held;
-    made.along[axis] = (int8_t)(ALONG_UNEVEN * number);
+    made.placed[axis] = sharded_by(0, split);
     int64_t whole[WEFT_MAX_RANK];
     lift_extents(l, &all.held, all.ndim, all.dims, whole);
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (made.along[k] >= 0 && k != axis) return NULL; /* cut along other axes too */
+        if (is_sharded(made.placed[k]) && k != axis) return NULL; /* other axes shard it too */
     TRY(lift_view_term(l, &all.v, all.ndim, whole, &made.term));
     *out = made;
     return NULL;
@@ -147,14 +145,14 @@ static weft_status exchange_rows(const exchange *u, rows *have, rows *pieces, in
         alike = alike && view_is_like(&have[i].v, &have[0].v) && have[i].ndim == have[0].ndim &&
                 memcmp(have[i].dims, have[0].dims, have[0].ndim * sizeof *have[0].dims) == 0;
         held[i] = have[i].held;
-        if (memcmp(held[i].along, held[0].along, sizeof held[0].along) != 0) return NULL;
+        if (!lift_placed_alike(&held[i], &held[0])) return NULL;
     }
     for (size_t i = 0; i < n; i++) offsets[i] = have[i].v.offset;
     lifted made = held[0];
     view v = have[0].v;
     if (alike && lift_find_steps(u->l, u->ring, u->axes, offsets, &v)) {
         for (size_t k = 0; k < u->l->grid.naxes; k++)
-            if ((u->axes >> k & 1) && v.step[k]) made.along[k] = 0;
+            if ((u->axes >> k & 1) && v.step[k]) made.placed[k] = sharded(0);
         TRY(lift_from_view(u->l, u->id, &v, &found, &made));
     } else {
         made.state = LIFT_UNKNOWN;

@@ -2,13 +2,13 @@
  * norm of all.
  *
  * What a rank gives is taken apart into what it added up. An addend that is the same on all ranks counts as often as
- * ranks give it. Shares of one sum make it where each share is given equally often: by one rank for each coordinate
- * along the axes of the shares, whichever it is along the others. */
+ * ranks give it. Partial values make their sum where each is given equally often: by one rank for each coordinate
+ * along the axes over which they are partial, whichever it is along the others. */
 #include "proof/equivalence/lift.h"
 
 typedef struct addend {
     lifted value;
-    uint32_t axes;  /* along which it is a share */
+    uint32_t axes;  /* along which it is partial */
     int64_t *given; /* by part along these: how often */
 } addend;
 
@@ -25,10 +25,10 @@ static bool is_zero(const terms *t, uint32_t id) {
     return term_is(t, id, HEAD_FILL) && term_head(t, id)->number == 0;
 }
 
-/* Whether it is the same along all axes that the ring does not lie along, and no part along those that it does. */
+/* Whether it is replicated along all axes that the ring does not lie along, and not sharded along the ring's. */
 static bool adds_up(const addends *a, const lifted *x) {
     for (size_t i = 0; i < a->l->grid.naxes; i++)
-        if (x->along[i] != ALONG_SAME && !((a->axes >> i & 1) && x->along[i] == ALONG_SHARE)) return false;
+        if (!is_replicated(x->placed[i]) && !((a->axes >> i & 1) && is_partial(x->placed[i]))) return false;
     return true;
 }
 
@@ -36,13 +36,12 @@ static weft_status add_known(addends *a, size_t rank, const lifted *x) {
     addend *found = NULL;
     for (size_t i = 0; i < a->count && !found; i++) {
         const lifted *y = &a->items[i].value;
-        if (y->term == x->term && y->family == x->family && memcmp(y->along, x->along, sizeof x->along) == 0)
-            found = &a->items[i];
+        if (y->term == x->term && y->family == x->family && lift_placed_alike(y, x)) found = &a->items[i];
     }
     if (!found) {
         TRY(vector_reserve(&a->l->t->context->allocator, &a->items, &a->capacity, a->count + 1, sizeof *found));
         found = &a->items[a->count];
-        *found = (addend){.value = *x, .axes = lift_axes_with(a->l, x, ALONG_SHARE)};
+        *found = (addend){.value = *x, .axes = lift_axes_with(a->l, x, PARTIAL)};
         found->given = ARENA_ARRAY(&a->memory, int64_t, (size_t)lift_extent(a->l, found->axes));
         if (!found->given) return base_out_of_memory();
         a->count++;
@@ -82,12 +81,12 @@ static weft_status add_up(addends *a, uint32_t id, lifted *out) {
     *out = lift_unknown(id, "ranks give it nothing but zeros");
     if (!a->count) return NULL;
     TRY(term_sum(l->t, args, a->count, l->t->items[id].dtype, &sum));
-    *out = lift_same(sum.term);
+    *out = lift_replicated(sum.term);
     return NULL;
 }
 
 weft_status lift_sum_of_different(lifter *l, size_t rank, uint32_t id, uint32_t axes, lifted *out) {
-    addends a = {.l = l, .axes = axes, .why_not = lift_same(TERM_NONE)};
+    addends a = {.l = l, .axes = axes, .why_not = lift_replicated(TERM_NONE)};
     arena_init(&a.memory, &l->t->context->allocator);
     weft_status status = NULL;
     for (size_t i = 0; i < l->nranks && a.why_not.state == LIFT_KNOWN; i++) {

@@ -1,5 +1,5 @@
 /* lift_table.c: tables of which each rank holds some rows (c_embedding). A rank looks up what is in its rows, and has
- * zeros for the rest: a share of the serial program's lookup_table_v2. The gradient of its rows is their part of the
+ * zeros for the rest: partial of the serial program's lookup_table_v2. The gradient of its rows is their part of the
  * serial one.
  *
  * The serial op has other attrs, so its head is taken from the serial program: that of any op that does the same, and
@@ -12,7 +12,7 @@ typedef struct lookup {
     const weft_op *op;  /* c_embedding or its gradient */
     const lifted *args; /* in the order of its slots */
     const lifted *w, *ids, *grad;
-    uint32_t axes; /* that cut the table's rows */
+    uint32_t axes; /* that shard the table's rows */
 } lookup;
 
 /* The value of a slot's argument; NULL: it has none. */
@@ -98,35 +98,35 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     size_t ndim;
     const int64_t *dims = term_dims(k->l->t, own_w, &ndim);
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (k->w->along[i] != ALONG_SAME && (lift_dim(k->w->along[i]) != 0 || k->w->along[i] >= ALONG_RUNS))
+        if (!is_replicated(k->w->placed[i]) && (sharded_dim(k->w->placed[i]) != 0 || has_runs(k->w->placed[i])))
             return false;
     if (!dims || ndim != 2 || !k->axes) return false;
     int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (k->w->along[i] >= ALONG_UNEVEN)
-            first = lift_uneven_part(k->l, k->w->along[i], k->l->grid.at[rank][i], &extent);
+        if (has_partition(k->w->placed[i]))
+            first = lift_partition_part(k->l, k->w->placed[i], k->l->grid.at[rank][i], &extent);
     return attr_int(k->op, "start_index", 0) == first;
 }
 
-/* What the output is along an axis; false: it is not known. */
-static bool along_axis(const lookup *k, size_t axis, int8_t *out) {
-    int8_t ids = k->ids->along[axis];
+/* How the output is placed along an axis; false: it is not known. */
+static bool place_along(const lookup *k, size_t axis, axis_placement *out) {
+    axis_placement ids = k->ids->placed[axis];
     if (k->axes >> axis & 1) {
-        *out = k->grad ? k->w->along[axis] : ALONG_SHARE;
-        return ids == ALONG_SAME && (!k->grad || k->grad->along[axis] == ALONG_SAME);
+        *out = k->grad ? k->w->placed[axis] : PARTIAL;
+        return is_replicated(ids) && (!k->grad || is_replicated(k->grad->placed[axis]));
     }
     *out = ids;
-    if (ids == ALONG_SHARE || !k->grad) return ids != ALONG_SHARE;
-    int8_t grad = k->grad->along[axis];
-    *out = ids >= 0 || grad == ALONG_SHARE ? ALONG_SHARE : ALONG_SAME;
-    return ids >= 0 ? grad == ids : grad < 0;
+    if (is_partial(ids) || !k->grad) return !is_partial(ids);
+    axis_placement grad = k->grad->placed[axis];
+    *out = is_sharded(ids) || is_partial(grad) ? PARTIAL : REPLICATED;
+    return is_sharded(ids) ? placed_equal(grad, ids) : !is_sharded(grad);
 }
 
 weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args, size_t n,
                        lifted *out) {
     lookup k = {.l = l, .id = id, .op = op, .args = args};
     bool is_grad = op_is(op, "c_embedding_grad");
-    lifted made = lift_same(TERM_NONE);
+    lifted made = lift_replicated(TERM_NONE);
     k.w = lift_argument(op, args, "W");
     k.ids = lift_argument(op, args, "Ids");
     k.grad = is_grad ? lift_argument(op, args, "Out@GRAD") : NULL;
@@ -136,9 +136,9 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
     if (!k.w || !k.ids || (is_grad && !k.grad)) return NULL;
     uint32_t own_w = term_args(l->t, term_args(l->t, id)[0].term)[k.w - args].term;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (lift_dim(k.w->along[i]) == 0) k.axes |= UINT32_C(1) << i;
+        if (sharded_dim(k.w->placed[i]) == 0) k.axes |= UINT32_C(1) << i;
     bool known = begins_right(&k, rank, own_w);
-    for (size_t i = 0; i < l->grid.naxes && known; i++) known = along_axis(&k, i, &made.along[i]);
+    for (size_t i = 0; i < l->grid.naxes && known; i++) known = place_along(&k, i, &made.placed[i]);
     if (!known) return NULL;
     serial_op like = {is_grad ? "lookup_table_v2_grad" : "lookup_table_v2", looks_up_all};
     TRY(lift_as_serial(l, id, op, args, &like, &made));

@@ -1,6 +1,6 @@
 /* lift_views.c: parts of what is moved.
  *
- * What a rank holds of a value that is cut is a strided view of it (view.c), whose offset grows with the rank's
+ * What a rank holds of a sharded value is a strided view of it (view.c), whose offset grows with the rank's
  * coordinates. So a move of a part is a move of its levels, and the value that it is a part of is found again by
  * putting the ranks back in, as the outermost level of one of its dimensions: of which the fewest levels are left.
  * Where that is one level of all elements, it is the value that was moved; where the serial program has a term for the
@@ -16,16 +16,16 @@ static bool copy_dims(const terms *t, uint32_t id, size_t *out_ndim, int64_t *ou
     return true;
 }
 
-/* Takes the rank's part of what is cut unevenly out of the view of all, whose extents are `whole`, and become those of
- * that part. */
+/* Takes the rank's part of what is split unevenly out of the view of all, whose extents are `whole`, and become those
+ * of that part. */
 static bool take_uneven(const lifter *l, const lifted *x, size_t rank, size_t ndim, int64_t *whole, view *v) {
     size_t first[WEFT_MAX_RANK + 1];
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int64_t extent;
-        if (x->along[k] < ALONG_UNEVEN || x->along[k] >= ALONG_RUNS) continue;
+        if (!has_partition(x->placed[k])) continue;
         if (rank == LIFT_ALL || !view_split(v, ndim, whole, first)) return false;
-        size_t d = (size_t)lift_dim(x->along[k]);
-        int64_t from = lift_uneven_part(l, x->along[k], l->grid.at[rank][k], &extent);
+        size_t d = (size_t)sharded_dim(x->placed[k]);
+        int64_t from = lift_partition_part(l, x->placed[k], l->grid.at[rank][k], &extent);
         if (d >= ndim || !view_slice(v, first[d], first[d + 1], from, extent)) return false;
         whole[d] = extent;
         view_merge(v);
@@ -40,11 +40,11 @@ bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndi
     if (!copy_dims(l->t, x->term, &nwhole, whole) || nwhole != ndim || !view_of_term(l->t, x->term, out)) return false;
     if (!take_uneven(l, x, rank, ndim, whole, out)) return false;
     for (size_t d = 0; d < ndim; d++) {
-        uint32_t axes = lift_axes_with(l, x, (int)d);
+        uint32_t axes = lift_axes_with(l, x, sharded((int)d));
         int64_t run = 0;
         for (size_t k = 0; k < l->grid.naxes; k++) {
-            if (x->along[k] < ALONG_RUNS || lift_dim(x->along[k]) != (int)d) continue;
-            run = l->uneven->run[(x->along[k] - ALONG_RUNS) / ALONG_UNEVEN];
+            if (!has_runs(x->placed[k]) || sharded_dim(x->placed[k]) != (int)d) continue;
+            run = lift_run(l, x->placed[k]);
             if (axes || dims[d] % run) return false;
             axes = UINT32_C(1) << k;
             axis_at[n] = -1;
@@ -54,7 +54,7 @@ bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndi
         }
         if (whole[d] != lift_product(dims[d], lift_extent(l, axes))) return false;
         for (size_t k = 0; k < l->grid.naxes; k++)
-            if (x->along[k] == (int)d) axis_at[n] = (int)k, fine[n++] = l->grid.extent[k];
+            if (is_sharded_evenly(x->placed[k], (int)d)) axis_at[n] = (int)k, fine[n++] = l->grid.extent[k];
         axis_at[n] = -1;
         fine[n++] = run ? run : dims[d];
     }
@@ -217,7 +217,8 @@ static size_t distance(const lifter *l, const whole *made, const lifted *as, con
     enum { MOST_MOVED = 3 * LIFT_AXES + 1 };
     size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS, n;
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (as->along[k] != hint->along[k] && as->along[k] >= 0) moved += dims[as->along[k]] == 1 ? 2 : 1;
+        if (!placed_equal(as->placed[k], hint->placed[k]) && is_sharded(as->placed[k]))
+            moved += dims[as->placed[k].dim] == 1 ? 2 : 1;
     const int64_t *extents = term_dims(l->t, made->term, &n);
     bool has_shape = extents && l->shapes[find_shape(l, ndim, extents)];
     return (2 * levels + !has_shape) * MOST_MOVED + moved;
@@ -232,7 +233,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
     places p;
     uint32_t cut = 0;
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (hint.along[k] >= 0 && (own.step[k] || l->grid.extent[k] == 1)) cut |= UINT32_C(1) << k;
+        if (is_sharded(hint.placed[k]) && (own.step[k] || l->grid.extent[k] == 1)) cut |= UINT32_C(1) << k;
     *out_found = false;
     if ((cut && ndim == 0) || !view_split(&own, ndim, dims, first)) return NULL;
     list_places(&own, ndim, first, &p);
@@ -243,7 +244,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
         whole made = {.levels = v.n};
         lifted as = hint;
         for (size_t k = 0; k < l->grid.naxes; k++)
-            if (hint.along[k] >= 0) as.along[k] = cut >> k & 1 ? (int8_t)p.dim[pick[k]] : ALONG_SAME;
+            if (is_sharded(hint.placed[k])) as.placed[k] = cut >> k & 1 ? sharded((int)p.dim[pick[k]]) : REPLICATED;
         int64_t extents[WEFT_MAX_RANK];
         lift_extents(l, &as, ndim, dims, extents);
         TRY(term_of_view(l, &v, ndim, extents, &made));
@@ -257,9 +258,9 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
     } while (next_pick(l, cut, p.count, pick));
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int64_t run = cut >> k & 1 ? p.run[best_pick[k]] : 0;
-        int number = run ? lift_find_run(l, run) : 0;
-        if (run && !number) return NULL;
-        x->along[k] = (int8_t)(x->along[k] + ALONG_UNEVEN * number);
+        int split = run ? lift_find_run(l, run) : SPLIT_EVEN;
+        if (run && !split) return NULL;
+        if (run) x->placed[k].split = (uint8_t)split;
     }
     x->term = out->term;
     *out_found = true;
@@ -303,7 +304,8 @@ weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_fo
 /* Whether both are the same where neither is a part. */
 static bool are_alike_but_for_parts(const lifter *l, const lifted *a, const lifted *b) {
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (a->along[k] != b->along[k] && (a->along[k] < 0 || b->along[k] < 0)) return false;
+        if (!placed_equal(a->placed[k], b->placed[k]) && (!is_sharded(a->placed[k]) || !is_sharded(b->placed[k])))
+            return false;
     return true;
 }
 

@@ -105,11 +105,11 @@ static weft_status lift_all(judge *j) {
 
 /* --- judging ------------------------------------------------------------------------------------------------------ */
 
-static weft_status add_words(judge *j, const char *var, size_t rank, const char *words, uint32_t where) {
+static weft_status add_unproved(judge *j, const char *var, size_t rank, const char *reason, uint32_t where) {
     const terms *t = j->lifter.t;
     buffer b;
     buffer_init(&b, &t->context->allocator);
-    buffer_format(&b, "rank %zu: %s: ", rank, words);
+    buffer_format(&b, "rank %zu: %s: ", rank, reason);
     if (where != TERM_NONE) value_print(t, value_of(where), &b);
     buffer_append(&b, "", 1);
     weft_status status = buffer_status(&b);
@@ -119,16 +119,16 @@ static weft_status add_words(judge *j, const char *var, size_t rank, const char 
 }
 
 /* Why state that is held as `x` is not what the serial program leaves there; NULL: it is. */
-static const char *state_words(const lifter *l, size_t rank, const char *var, const lifted *x) {
+static const char *why_not_state(const lifter *l, size_t rank, const char *var, const lifted *x) {
     const weft_var *serial = weft_block_find_var(l->serial->blocks[0], var);
     const weft_var *own = weft_block_find_var(l->programs[rank]->blocks[0], var);
-    lifted expected = lift_same(TERM_NONE);
-    if (lift_has(l, x, ALONG_SHARE)) return "it keeps a share of a sum over the ranks: a reduce is missing";
+    lifted expected = lift_replicated(TERM_NONE);
+    if (lift_is_partial(l, x)) return "it keeps a share of a sum over the ranks: a reduce is missing";
     if (serial && own && lift_declared(l, serial, own, &expected)) return "it keeps something of another shape";
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        if (x->along[i] == expected.along[i]) continue;
-        return expected.along[i] == ALONG_SAME ? "it keeps what comes from the rank's rows alone"
-                                               : "it keeps another part than it began with";
+        if (placed_equal(x->placed[i], expected.placed[i])) continue;
+        return is_replicated(expected.placed[i]) ? "it keeps what comes from the rank's rows alone"
+                                                 : "it keeps another part than it began with";
     }
     return NULL;
 }
@@ -139,13 +139,13 @@ static weft_status serial_value(judge *j, size_t rank, const output *x, bool is_
     lifted v = l->known[rank][x->term];
     *out = TERM_NONE;
     if (v.state == LIFT_PENDING)
-        return add_words(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
-    if (v.state == LIFT_UNKNOWN) return add_words(j, x->var, rank, v.words, v.term);
-    const char *words = is_state ? state_words(l, rank, x->var, &v) : NULL;
+        return add_unproved(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
+    if (v.state == LIFT_UNKNOWN) return add_unproved(j, x->var, rank, v.reason, v.term);
+    const char *reason = is_state ? why_not_state(l, rank, x->var, &v) : NULL;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (v.along[i] >= ALONG_RUNS) words = "the rank's rows of it do not follow one another";
-    if (words) return add_words(j, x->var, rank, words, x->term);
-    return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, ALONG_SHARE)), true, out); /* the mean */
+        if (has_runs(v.placed[i])) reason = "the rank's rows of it do not follow one another";
+    if (reason) return add_unproved(j, x->var, rank, reason, x->term);
+    return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, PARTIAL)), true, out); /* the mean */
 }
 
 /* Compares one value of the serial program with that of every rank that has it. */
@@ -164,9 +164,9 @@ static weft_status judge_output(judge *j, const output *x, outputs *found, outpu
         TRY(serial_value(j, i, own, is_state, &lifted_term));
         if (j->out->count > before) return NULL; /* one finding a value */
         const lifted *held = &j->lifter.known[i][own->term];
-        needs_all |= !lift_is_same(&j->lifter, held);
+        needs_all |= !lift_is_replicated(&j->lifter, held);
         if (first && first->family != held->family)
-            return add_words(j, x->var, i, "other ranks make their shares of it in another way", own->term);
+            return add_unproved(j, x->var, i, "other ranks make their shares of it in another way", own->term);
         first = held;
         if (lifted_term == last) continue;
         last = lifted_term;

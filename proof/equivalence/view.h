@@ -51,16 +51,16 @@ bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
 bool view_adjoin(view *v, size_t ndim, int64_t *dims, const view *other, const int64_t *other_dims, size_t axis);
 /* Of itself, if it is not moved. False: its extents are not known. */
 bool view_of_term(const terms *t, uint32_t id, view *out);
-/* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. Where it is cut unevenly the
- * view is that of `rank` alone; LIFT_ALL: of no particular one. */
+/* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. Where it is split unevenly
+ * the view is that of `rank` alone; LIFT_ALL: of no particular one. */
 #define LIFT_ALL SIZE_MAX
 bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndim, const int64_t *dims, view *out);
-/* What ranks whose part, of the extents of `id`, is the view have parts of; of *x says along which axes it is cut. */
+/* What ranks whose part, of the extents of `id`, is the view have parts of; of *x says which axes shard it. */
 WEFT_MUST_USE weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_found, lifted *x);
 /* The term of the view, under these extents. */
 WEFT_MUST_USE weft_status lift_view_term(lifter *l, const view *v, size_t ndim, const int64_t *dims, uint32_t *out);
 /* lift_lists.c. Makes of the view of what ranks hold as `x` that of one of them, along the axes; *x says how the others
- * have theirs. False: it has a share. */
+ * have theirs. False: it is partial. */
 bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v);
 /* The offsets of what members of a ring have, as steps along its axes; false: they are not even. */
 bool lift_find_steps(const lifter *l, const ring *r, uint32_t axes, const int64_t *offsets, view *v);

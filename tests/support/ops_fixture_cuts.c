@@ -1,8 +1,9 @@
-/* ops_fixture_cuts.c: whether ops of ranks that hold parts give parts, or shares, as the proof against a serial
+/* ops_fixture_cuts.c: whether ops of ranks that hold parts give parts, or partial sums, as the proof against a serial
  * program says (proof/equivalence/lift_dims.c).
  *
- * Inputs are cut in all ways. Where all outputs are said to be known, the kernel runs on every rank's. */
+ * Inputs are sharded in all ways. Where all outputs are said to be known, the kernel runs on every rank's. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proof/equivalence/lift.h"
@@ -13,7 +14,7 @@ enum { MOST_ARGS = 10, MOST_WAYS = 3000, MOST_RANKS = 5 };
 
 /* Equal parts; one element each, and the rest to the last rank; every n-th element. */
 typedef enum parts { EVEN, UNEVEN, RUNS, PARTS } parts;
-static const int codes[PARTS] = {0, ALONG_UNEVEN, ALONG_RUNS};
+static const int splits[PARTS] = {SPLIT_EVEN, 1, SPLIT_RUNS};
 
 typedef struct cutting {
     fixture_run *r;
@@ -29,7 +30,7 @@ typedef struct cutting {
     lifted args[MOST_ARGS];
     value own[MOST_ARGS];
     uint32_t out_id[MOST_ARGS];
-    int8_t out_along[MOST_ARGS];
+    axis_placement out_placed[MOST_ARGS];
     bool out_mean[MOST_ARGS];
 } cutting;
 
@@ -48,9 +49,10 @@ static int64_t elements_of(const cutting *c, int64_t extent, int64_t rank, int64
     return c->parts != UNEVEN ? count : rank < c->nranks - 1 ? 1 : extent - rank;
 }
 
-/* What a rank holds of the tensor, or room for it; `along`: as in lifted. */
-static bool take_part(const cutting *c, const tensor *from, int along, int64_t rank, bool filled, tensor *to) {
-    int d = lift_dim(along);
+/* What a rank holds of the tensor, or room for it. */
+static bool take_part(const cutting *c, const tensor *from, axis_placement placed, int64_t rank, bool filled,
+                      tensor *to) {
+    int d = sharded_dim(placed);
     *to = *from;
     if (d < 0) {
         tensor *copy = fixture_copies(c->r, from, 1, filled, false);
@@ -90,10 +92,10 @@ static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const te
     double times = c->out_mean[k] ? (double)c->nranks : 1.0;
     tensor want;
     for (int64_t rank = 0; rank < c->nranks; rank++) {
-        if (!take_part(c, whole, c->out_along[k] < 0 ? -1 : c->out_along[k], rank, true, &want)) return false;
+        if (!take_part(c, whole, c->out_placed[k], rank, true, &want)) return false;
         for (int64_t i = 0; i < want.numel; i++) {
             double found = element(&out[rank], i);
-            for (int64_t j = 0; c->out_along[k] == ALONG_SHARE && j < c->nranks; j++)
+            for (int64_t j = 0; is_partial(c->out_placed[k]) && j < c->nranks; j++)
                 if (j != rank) found += element(&out[j], i);
             if (!is_close(found, times * element(&want, i))) return false;
         }
@@ -104,24 +106,32 @@ static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const te
 /* --- one way to cut ----------------------------------------------------------------------------------------------- */
 
 static bool knows_outputs(cutting *c) {
-    cut_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0};
+    sharded_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0};
     for (size_t k = 0; k < c->nout; k++)
-        if (!cut_output(&in, c->out_id[k], &c->out_along[k], &c->out_mean[k])) return false;
+        if (!sharded_output(&in, c->out_id[k], &c->out_placed[k], &c->out_mean[k])) return false;
     return c->nout > 0;
+}
+
+typedef char place_text[16];
+
+static const char *text_of(axis_placement placed, char *to) {
+    if (is_sharded(placed)) return snprintf(to, sizeof(place_text), "dimension %d", placed.dim), to;
+    return is_partial(placed) ? "partial" : "replicated";
 }
 
 static bool check_way(cutting *c) {
     tensor *in[MOST_RANKS], *out[MOST_RANKS];
+    place_text to[4];
     if (!knows_outputs(c)) return true;
     for (int64_t rank = 0; rank < c->nranks; rank++) {
         in[rank] = fixture_copies(c->r, c->in, c->a->nin, true, false);
         out[rank] = fixture_copies(c->r, c->a->out, c->a->nout, false, false);
         if (!in[rank] || !out[rank]) return fixture_fail(c->r, "out of memory");
         for (size_t i = 0; i < c->nargs; i++)
-            if (!take_part(c, &c->in[c->in_at[i]], c->args[i].along[0], rank, true, &in[rank][c->in_at[i]]))
+            if (!take_part(c, &c->in[c->in_at[i]], c->args[i].placed[0], rank, true, &in[rank][c->in_at[i]]))
                 return fixture_fail(c->r, "out of memory");
         for (size_t k = 0; k < c->nout; k++)
-            if (!take_part(c, &c->a->out[c->out_at[k]], c->out_along[k], rank, false, &out[rank][c->out_at[k]]))
+            if (!take_part(c, &c->a->out[c->out_at[k]], c->out_placed[k], rank, false, &out[rank][c->out_at[k]]))
                 return fixture_fail(c->r, "out of memory");
         weft_status status =
             kernel_run_op(c->op, in[rank], c->a->in_first, out[rank], c->a->out_first, c->number, &c->r->arena);
@@ -131,9 +141,11 @@ static bool check_way(cutting *c) {
         tensor all[MOST_RANKS];
         for (int64_t rank = 0; rank < c->nranks; rank++) all[rank] = out[rank][c->out_at[k]];
         if (!is_as_said(c, k, &c->a->out[c->out_at[k]], all))
-            return fixture_fail(c->r, "%s: output %zu of ranks that hold parts is not %d, of inputs %d %d %d",
-                                c->op->type->bytes, k, c->out_along[k], c->args[0].along[0],
-                                c->nargs > 1 ? c->args[1].along[0] : -1, c->nargs > 2 ? c->args[2].along[0] : -1);
+            return fixture_fail(c->r, "%s: output %zu of ranks that hold parts is not %s, of inputs %s %s %s",
+                                c->op->type->bytes, k, text_of(c->out_placed[k], to[0]),
+                                text_of(c->args[0].placed[0], to[1]),
+                                c->nargs > 1 ? text_of(c->args[1].placed[0], to[2]) : "-",
+                                c->nargs > 2 ? text_of(c->args[2].placed[0], to[3]) : "-");
     }
     c->r->nlinear++;
     return true;
@@ -144,7 +156,7 @@ static bool check_all_ways(cutting *c, size_t from, bool any) {
     const tensor *x = &c->in[c->in_at[from]];
     for (int d = -1; d < x->ndim; d++) {
         if (d >= 0 && !can_cut(c, x->dims[d])) continue;
-        c->args[from].along[0] = (int8_t)(d < 0 ? d : d + codes[c->parts]);
+        c->args[from].placed[0] = d < 0 ? REPLICATED : sharded_by(d, splits[c->parts]);
         if (!check_all_ways(c, from + 1, any || d >= 0)) return false;
     }
     return true;
@@ -182,7 +194,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
             if (is_output)
                 c->out_id[n] = id;
             else
-                c->own[n] = value_of(id), c->args[n] = lift_same(id);
+                c->own[n] = value_of(id), c->args[n] = lift_replicated(id);
         }
     }
     *(is_output ? &c->nout : &c->nargs) = n;
