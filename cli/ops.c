@@ -16,16 +16,18 @@ static weft_status print_markdown(const cli_args *args) {
 }
 
 static void print_row(const weft_op_info *info) {
-    printf("%-32s %-12s %-9s %s\n", info->type, info->family, info->has_cpu_kernel ? "cpu" : "no kernel",
-           info->summary);
+    char devices[128];
+    bool any = weft_op_devices_print(info->type, devices, sizeof devices) > 0;
+    printf("%-32s %-12s %-9s %s\n", info->type, info->family, any ? devices : "no kernel", info->summary);
 }
 
 static void print_one(const weft_op_info *info) {
-    char effects[128];
+    char effects[128], devices[128];
     weft_op_effects_print(info->effects, effects, sizeof effects);
-    printf("%s: %s\n  inputs   %s\n  outputs  %s\n  attrs    %s\n  effects  %s\n  family   %s\n  kernel   %s\n",
+    weft_op_devices_print(info->type, devices, sizeof devices);
+    printf("%s: %s\n  inputs   %s\n  outputs  %s\n  attrs    %s\n  effects  %s\n  family   %s\n  devices  %s\n",
            info->type, info->summary, info->inputs, info->outputs, info->attrs, effects[0] ? effects : "none",
-           info->family, info->has_cpu_kernel ? "cpu" : "none");
+           info->family, devices[0] ? devices : "none");
 }
 
 static int run(cli_args *args) {
@@ -52,7 +54,7 @@ static int run(cli_args *args) {
 const cli_command command_ops = {
     .name = "ops",
     .arguments = "[TYPE] [--markdown]",
-    .summary = "Prints the op table, or one row of it: slots, attrs with defaults, effects, kernel.",
+    .summary = "Prints the op table, or one row of it: slots, attrs with defaults, effects, devices that run it.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .max_positional = 1,

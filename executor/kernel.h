@@ -2,8 +2,8 @@
  *
  * A kernel has two halves. `prepare` runs once when an executor is created: it reads attrs, checks what it can compute,
  * makes its state and says how much scratch it needs. `run` runs every step: it may not allocate, look anything up, or
- * read an attr. Each op type's kernel is one `const kernel kernel_<name>` named in ops/ops.def; families of kernels
- * share a file in executor/kernels/. */
+ * read an attr. Each op type's kernel is one `const kernel kernel_<name>` named in executor/kernels/kernels.def;
+ * families of kernels share a folder there. */
 #ifndef EXECUTOR_KERNEL_H
 #define EXECUTOR_KERNEL_H
 
@@ -78,6 +78,7 @@ typedef struct kernel {
 
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
+bool kernel_is_there(int row); /* of ops.def */
 /* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the
  * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
 WEFT_MUST_USE weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run);

@@ -5,6 +5,7 @@
  * writes everything once, which is right for most. Weights of elementwise work are the operations of the plain formula,
  * with 10 for a transcendental function: what a vectorised polynomial takes. */
 #include "ops/cost.h"
+#include "ops/rows.h"
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
 
@@ -136,13 +137,6 @@ typedef struct rule {
     const char *unread; /* input slots of which only the shape is needed, beside those that the row marks '!' */
     const char *partly; /* the input slot of which as much is read as is written */
 } rule;
-
-enum {
-#define OP(type, family, inputs, outputs, attrs, effects, infer, cpu, summary) ROW_##type,
-#include "ops/ops.def"
-#undef OP
-    NROWS
-};
 
 #define EACH(type, weight) [ROW_##type] = {count_largest, weight, NULL, NULL}
 #define EACH_UNREAD(type, weight, slots) [ROW_##type] = {count_largest, weight, slots, NULL}

@@ -8,8 +8,7 @@
 
 #include "ops/ops.h"
 
-#define OP(type, family, inputs, outputs, attrs, effects, infer_name, kernel, summary)                                 \
-    weft_status infer_##infer_name(infer *);
+#define OP(type, family, inputs, outputs, attrs, effects, infer_name, summary) weft_status infer_##infer_name(infer *);
 #include "ops/ops.def"
 #undef OP
 

@@ -39,18 +39,22 @@ weft_op_info weft_op_info_at(size_t index) {
                           .outputs = row->outputs,
                           .attrs = row->attrs,
                           .effects = row->effect_bits,
-                          .has_inference = row->infer != infer_none,
-                          .has_cpu_kernel = strcmp(row->kernel, "none") != 0};
+                          .has_inference = row->infer != infer_none};
+}
+
+int ops_row_of(const char *type) {
+    size_t count;
+    const op_row *rows = ops_rows(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].type, type) == 0) return (int)i;
+    return -1;
 }
 
 bool weft_op_info_find(const char *type, weft_op_info *out_info) {
-    for (size_t i = 0; i < weft_op_info_count(); i++) {
-        weft_op_info info = weft_op_info_at(i);
-        if (strcmp(info.type, type) != 0) continue;
-        *out_info = info;
-        return true;
-    }
-    return false;
+    int row = ops_row_of(type);
+    if (row < 0) return false;
+    *out_info = weft_op_info_at((size_t)row);
+    return true;
 }
 
 size_t weft_op_effects_print(uint32_t bits, char *out_text, size_t nbytes) {
@@ -74,7 +78,7 @@ static void print_head(buffer *b) {
            "Written by `weft ops --markdown` from `ops/ops.def`. An op type that is not here is legal in programs and\n"
            "passes (it reads its inputs and writes its outputs); only running it is an error.\n\n"
            "Slots: `?` may be absent or empty, `*` takes any number of arguments, `Out=X` may share the memory of X.\n"
-           "Kernel: `cpu` runs on CPUs; `-` is done by the planner, or cannot run there. Effects:\n\n"
+           "Devices: those that have a kernel for it; `-`: the planner does its work, or nothing runs it. Effects:\n\n"
            "| effect | meaning |\n| --- | --- |\n");
     for (int i = 0; i < NEFFECTS; i++) buffer_format(b, "| %s | %s |\n", effects[i].word, effects[i].meaning);
 }
@@ -84,7 +88,7 @@ static void print_code(buffer *b, const char *s) {
     buffer_format(b, *s ? " `%s` |" : " |", s);
 }
 
-static void print_row(buffer *b, const weft_op_info *info) {
+static void print_row(buffer *b, const weft_op_info *info, const char *devices) {
     char words[128];
     weft_op_effects_print(info->effects, words, sizeof words);
     buffer_format(b, "| %s |", info->type);
@@ -92,10 +96,12 @@ static void print_row(buffer *b, const weft_op_info *info) {
     print_code(b, info->outputs);
     print_code(b, info->attrs);
     buffer_format(b, *words ? " %s |" : " |", words);
-    buffer_format(b, " %s | %s |\n", info->has_cpu_kernel ? "cpu" : "-", info->summary);
+    buffer_format(b, " %s | %s |\n", *devices ? devices : "-", info->summary);
 }
 
-weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes) {
+weft_status op_table_markdown(weft_context *context, op_devices_fn print_devices, char **out_bytes,
+                              size_t *out_nbytes) {
+    char devices[128];
     buffer b;
     buffer_init(&b, &context->allocator);
     print_head(&b);
@@ -104,11 +110,12 @@ weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size
         weft_op_info info = weft_op_info_at(i);
         if (strcmp(info.family, family) != 0)
             buffer_format(&b,
-                          "\n## %s\n\n| op | inputs | outputs | attrs | effects | kernel | summary |\n"
+                          "\n## %s\n\n| op | inputs | outputs | attrs | effects | devices | summary |\n"
                           "| --- | --- | --- | --- | --- | --- | --- |\n",
                           info.family);
         family = info.family;
-        print_row(&b, &info);
+        print_devices((int)i, devices, sizeof devices);
+        print_row(&b, &info, devices);
     }
     weft_status status = buffer_take(&b, out_bytes, out_nbytes);
     buffer_fini(&b);

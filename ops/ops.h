@@ -91,12 +91,14 @@ typedef struct op_schema {
     uint32_t effects;
     const struct collective *collective; /* what it does on a ring (collectives.h); NULL: no row */
     infer_fn infer;
-    int index; /* row in ops.def: index into other layers' tables */
+    int index; /* row in ops.def: index into other layers' tables (ops/rows.h) */
 } op_schema;
 
 /* The row of `op`'s type, cached on the op; NULL for a type that is not in the table. */
 const op_schema *op_schema_of(weft_op *op);
 const op_schema *ops_find(weft_context *context, const char *type);
+/* The number of a type's row; -1: there is none. */
+int ops_row_of(const char *type);
 size_t ops_count(weft_context *context);
 const op_schema *ops_at(weft_context *context, size_t index);
 WEFT_MUST_USE weft_status ops_register(weft_context *context); /* builds the table; called by weft_context_create */

@@ -14,8 +14,8 @@ typedef struct op_table {
     size_t capacity;
 } op_table;
 
-#define OP(type, family, inputs, outputs, attrs, effects, infer, kernel, summary)                                      \
-    {#type, #family, summary, inputs, outputs, attrs, #effects, #kernel, (effects), infer_##infer},
+#define OP(type, family, inputs, outputs, attrs, effects, infer, summary)                                              \
+    {#type, #family, summary, inputs, outputs, attrs, #effects, (effects), infer_##infer},
 static const op_row rows[] = {
 #include "ops/ops.def"
 };

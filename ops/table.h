@@ -7,7 +7,7 @@
 /* A row as it stands in ops.def. */
 typedef struct op_row {
     const char *type, *family, *summary;
-    const char *inputs, *outputs, *attrs, *effects, *kernel;
+    const char *inputs, *outputs, *attrs, *effects;
     uint32_t effect_bits;
     infer_fn infer;
 } op_row;
@@ -16,5 +16,10 @@ typedef struct op_row {
 const op_row *ops_rows(size_t *out_count);
 /* Parses the texts of a row into `out`, allocating from `a`. */
 WEFT_MUST_USE weft_status schema_parse(arena *a, const op_row *row, op_schema *out);
+
+/* weft_op_table_markdown, told by a layer above which devices run a row of ops.def. */
+typedef size_t (*op_devices_fn)(int row, char *out_text, size_t nbytes);
+WEFT_MUST_USE weft_status op_table_markdown(weft_context *context, op_devices_fn print_devices, char **out_bytes,
+                                            size_t *out_nbytes);
 
 #endif

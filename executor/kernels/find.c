@@ -5,13 +5,7 @@
  * results are the same wherever on one machine an op runs. This file alone is compiled once. */
 #include "executor/kernels/find.h"
 #include "executor/kernels/half_adaptor.h"
-
-enum {
-#define OP(...) +1
-    ROWS = 0
-#include "ops/ops.def"
-#undef OP
-};
+#include "ops/rows.h"
 
 typedef struct kernel_isa {
     const char *isa;
@@ -67,12 +61,15 @@ const char *kernel_table_name(size_t table) {
 const kernel *kernel_find_in(size_t table, const op_schema *schema) {
     kernel_isa all[3];
     if (!schema || schema->index < 0 || table >= tables(all)) return NULL;
-    const kernel *found = all[table].kernels[schema->index];
-    return found->run ? found : NULL;
+    return all[table].kernels[schema->index];
 }
 
 const kernel *kernel_find(const op_schema *schema) {
     return kernel_find_in(kernel_tables() - 1, schema);
+}
+
+bool kernel_is_there(int row) {
+    return kernel_table_base[row] != NULL; /* all tables have the same rows */
 }
 
 /* The adaptor of the same instruction set stands in its table after the kernels of the rows. */
@@ -84,7 +81,7 @@ weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
     if (weft_status_code(status) != WEFT_UNSUPPORTED || !half_adaptor_fits(p)) return status;
     weft_status_free(status);
     p->split = (row_split){0};
-    const kernel *adaptor = all[tables(all) - 1].kernels[ROWS];
+    const kernel *adaptor = all[tables(all) - 1].kernels[NROWS];
     *out_run = adaptor->run;
     return adaptor->prepare(p);
 }

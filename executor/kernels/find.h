@@ -9,7 +9,7 @@
 #define KERNEL_TABLE kernel_table_base
 #endif
 
-/* By index of the op table. */
+/* By row of ops.def; NULL: no kernel. */
 extern const kernel *const KERNEL_TABLE[];
 
 /* Tables that this machine can run, the slowest first; there is at least one. */

@@ -19,9 +19,8 @@ typedef struct weft_op_info {
     const char *family; /* ops of one family share source files */
     const char *summary;
     const char *inputs, *outputs, *attrs;
-    uint32_t effects;    /* weft_op_effects_print */
-    bool has_inference;  /* types of outputs follow from those of inputs; else declared types hold */
-    bool has_cpu_kernel; /* false: the planner does its work, or it cannot run on CPUs */
+    uint32_t effects;   /* weft_op_effects_print */
+    bool has_inference; /* types of outputs follow from those of inputs; else declared types hold */
 } weft_op_info;
 
 /* Rows in the table's order; `index` < weft_op_info_count(). */
@@ -32,6 +31,10 @@ bool weft_op_info_find(const char *type, weft_op_info *out_info);
 
 /* "collective, linear": effects as words, cut to nbytes - 1 bytes; returns the bytes that all of them need. */
 size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
+
+/* "cpu": the devices that have a kernel for ops of that type, cut to nbytes - 1 bytes; returns the bytes that all of
+ * them need. 0: the planner does its work, or nothing runs it. */
+size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes);
 
 /* The whole table as Markdown: docs/ops.md. Owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/context.h"
+#include "executor/kernel.h"
 #include "ops/table.h"
 #include "tests/support/failing_allocator.h"
 #include "weft/op_table.h"
@@ -291,6 +292,22 @@ Test(ops_table, effects_as_words) {
     cr_expect_str_eq(words, "coll");
     cr_expect_eq(weft_op_effects_print(0, words, sizeof words), 0);
     cr_expect_str_eq(words, "");
+}
+
+Test(ops_table, devices_are_told_by_their_tables) {
+    char words[16];
+    cr_expect_eq(weft_op_devices_print("matmul_v2", words, sizeof words), strlen("cpu"));
+    cr_expect_str_eq(words, "cpu");
+    cr_expect_eq(weft_op_devices_print("matmul_v2", words, 2), strlen("cpu"));
+    cr_expect_str_eq(words, "c");
+    cr_expect_eq(weft_op_devices_print("conditional_block", words, sizeof words), 0); /* the planner takes it apart */
+    cr_expect_str_eq(words, "");
+    cr_expect_eq(weft_op_devices_print("unheard_of", words, sizeof words), 0);
+    for (size_t i = 0; i < ops_count(context); i++) {
+        const op_schema *s = ops_at(context, i);
+        cr_expect_eq(ops_row_of(s->type), (int)i);
+        cr_expect_eq(weft_op_devices_print(s->type, NULL, 0) > 0, kernel_find(s) != NULL, "%s", s->type);
+    }
 }
 
 Test(ops_table, documentation_is_up_to_date) {
