@@ -1,7 +1,7 @@
 /* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one question after another. */
 #include "plan/plan.h"
-#include "proof/across.h"
-#include "proof/alike.h"
+#include "proof/checks/across.h"
+#include "proof/checks/alike.h"
 #include "proof/classes.h"
 
 enum { DEFAULT_MAX_FINDINGS = 1000 };

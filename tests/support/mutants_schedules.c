@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proof/checks.h"
+#include "proof/checks/checks.h"
 #include "tests/support/must.h"
 #include "tests/support/mutants.h"
 #include "tests/support/order.h"

@@ -1,12 +1,12 @@
 /* ops_fixture_cuts.c: whether ops of ranks that hold parts give parts, or partial sums, as the proof against a serial
- * program says (proof/equivalence/lift_dims.c).
+ * program says (proof/spmd/lift_dims.c).
  *
  * Inputs are sharded in all ways. Where all outputs are said to be known, the kernel runs on every rank's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "proof/equivalence/lift.h"
+#include "proof/spmd/lift.h"
 #include "tests/support/kernel_run.h"
 #include "tests/support/ops_fixture_run.h"
 

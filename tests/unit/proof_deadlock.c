@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proof/checks.h"
+#include "proof/checks/checks.h"
 #include "tests/support/judge.h"
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */

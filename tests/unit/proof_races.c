@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proof/checks.h"
+#include "proof/checks/checks.h"
 #include "tests/support/judge.h"
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */

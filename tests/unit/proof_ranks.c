@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proof/alike.h"
+#include "proof/checks/alike.h"
 #include "tests/support/must.h"
 #include "weft/verify.h"
 

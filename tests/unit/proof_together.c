@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proof/across.h"
+#include "proof/checks/across.h"
 #include "tests/support/must.h"
 #include "tests/support/order.h"
 #include "tests/support/worlds.h"

@@ -1,0 +1,221 @@
+/* lift.h: what the values of ranks are to the values of the serial program. */
+#ifndef PROOF_SPMD_LIFT_H
+#define PROOF_SPMD_LIFT_H
+
+#include "proof/equivalence/read.h"
+#include "proof/spmd/placed.h"
+
+enum { LIFT_AXES = 4 }; /* of the ranks' grid */
+
+/* Ways to split a dimension along an axis of the grid that are no even parts. */
+typedef struct partitions {
+    size_t count;
+    struct {
+        int64_t extent[LIFT_RANKS], total; /* by coordinate */
+    } items[LIFT_PARTITIONS];
+    int64_t run[LIFT_RUNS]; /* 0: none */
+} partitions;
+
+typedef enum lift_state {
+    LIFT_PENDING, /* waits for what another rank sends */
+    LIFT_KNOWN,
+    LIFT_UNKNOWN
+} lift_state;
+
+typedef struct lifted {
+    lift_state state;
+    uint32_t term; /* the serial value; LIFT_UNKNOWN: where it began */
+    union {
+        const char *reason; /* LIFT_UNKNOWN */
+        uint64_t family;    /* of partial values: how they were made; only those of one family add up */
+    };
+    axis_placement placed[LIFT_AXES];
+} lifted;
+
+/* The ranks as a row-major array: the mesh of all of them with the most axes, or a line. */
+typedef struct grid {
+    size_t naxes;
+    int64_t extent[LIFT_AXES];
+    int64_t (*at)[LIFT_AXES]; /* by rank */
+} grid;
+
+/* An op's term that is a strided view of another. */
+typedef struct named_view {
+    uint32_t key, term; /* key: the view's own term */
+} named_view;
+
+typedef struct lifter {
+    terms *t;
+    weft_program *serial;
+    const weft_program *const *programs; /* by rank */
+    const outputs *outputs;              /* by rank */
+    size_t nranks;
+    grid grid;
+    partitions *uneven;
+    lifted **known;    /* by rank and term */
+    uint8_t **wanted;  /* by rank and term: some output or collective needs it */
+    uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
+    uint32_t **turn;   /* by rank and collective: how many of its ring come before */
+    size_t nserial;    /* terms of the serial program: the first ones */
+    size_t nterms;     /* of the programs; lifted terms are more */
+    named_view *views; /* by key */
+    size_t nviews, views_capacity;
+    uint32_t *shapes; /* 1 + a serial term of each shape; open addressing */
+    size_t shapes_capacity;
+    bool uniform;     /* all ranks have the same collectives of the same values */
+    bool pending;     /* some value waits */
+    bool moved;       /* some value became known in this round */
+    bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
+} lifter;
+
+/* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
+WEFT_MUST_USE weft_status lift_rank(lifter *l, size_t rank);
+
+static inline lifted lift_unknown(uint32_t where, const char *reason) {
+    return (lifted){.state = LIFT_UNKNOWN, .term = where, .reason = reason};
+}
+static inline lifted lift_replicated(uint32_t term_id) {
+    return (lifted){.state = LIFT_KNOWN, .term = term_id}; /* zeroed placements are replicated */
+}
+/* Of extents that a program declares; -1: too large. */
+static inline int64_t lift_product(int64_t a, int64_t b) {
+    int64_t n;
+    return __builtin_mul_overflow(a, b, &n) ? -1 : n;
+}
+static inline bool lift_is_open(const lifted *x) {
+    return x->state != LIFT_KNOWN;
+}
+
+/* lift_grid.c */
+WEFT_MUST_USE weft_status lift_grid_init(lifter *l, arena *memory);
+int64_t lift_extent(const lifter *l, uint32_t axes);       /* ranks along these axes */
+bool lift_is_replicated(const lifter *l, const lifted *x); /* along all axes: the serial value itself */
+bool lift_is_partial(const lifter *l, const lifted *x);    /* along some axis */
+uint32_t lift_axes_with(const lifter *l, const lifted *x, axis_placement placed);
+bool lift_placed_alike(const lifted *a, const lifted *b); /* along all axes */
+/* Which part along `axes` the rank holds. */
+int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
+bool lift_is_sharded_at(const lifter *l, const lifted *x, int d); /* along some axis, evenly or not */
+bool lift_is_uneven(const lifter *l, const lifted *x);            /* along some axis */
+/* The split into these extents (LIFT_RANKS of them, the first n are used); 0: there are too many. */
+int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total);
+/* The split into runs of that length; 0: there are too many. */
+int lift_find_run(const lifter *l, int64_t run);
+/* The length of those runs. */
+int64_t lift_run(const lifter *l, axis_placement placed);
+/* Where the part of a partition begins that coordinate `at` has of a dimension, and its extent. */
+int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent);
+/* The axes that the placement of a var says shard dimension `d` of it; 0: none. */
+uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d);
+/* How a rank holds a var from outside; NULL, or the reason why that is not known. */
+const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out);
+/* The axes along which the ring of `rank` for that op lies, which must be all ranks along these; false: it does not. */
+bool lift_ring_axes(const lifter *l, size_t rank, const weft_op *op, uint32_t *out_axes);
+/* Whether that ring lists its ranks in the order of the parts that they hold. */
+bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_t axes);
+/* Extents of the serial value of something of which the rank's are `own`. */
+void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out);
+/* The parts of `x` along its dimensions, as those of the same elements under other extents; false: no such. */
+bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, size_t new_ndim,
+                  const int64_t *new_dims, lifted *out);
+
+/* lift.c */
+WEFT_MUST_USE weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool divide, uint32_t *out);
+/* Names the family of what is made of these: equal ones were made alike. */
+void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *made);
+
+/* lift_collectives.c */
+/* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;
+ * TERM_NONE: nothing that goes with it. */
+uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* That collective of `rank`; NULL: there is none. */
+const collective *lift_members_collective(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* The first result of that collective of `rank`; TERM_NONE: there is none. */
+uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
+/* The first output of the collective that has output `id`, by which ranks find what belongs together; TERM_NONE: it is
+ * not recorded. */
+uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id);
+bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes); /* they differ along `axes` only */
+WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* An op that the schema calls a collective; false: it is not followed. */
+WEFT_MUST_USE weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out);
+/* lift_sums.c: a sum over the ranks along `axes` of what is not the like of one another. */
+WEFT_MUST_USE weft_status lift_sum_of_different(lifter *l, size_t rank, uint32_t id, uint32_t axes, lifted *out);
+/* Which terms come from which collectives. */
+WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
+
+/* lift_boxes.c. A box of `of`, whose extents are known: offset and extent of each dimension. */
+typedef struct box {
+    uint32_t of;
+    size_t ndim;
+    int64_t whole[WEFT_MAX_RANK], offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
+} box;
+WEFT_MUST_USE weft_status lift_make_box(terms *t, const box *b, value *out);
+/* The term as a box of another, of which it may be a slice, rows, or one of the equal parts of a split. */
+bool lift_as_box(const terms *t, uint32_t id, box *out);
+/* Boxes that lie one after another along `axis`, as one; false: they do not. */
+bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
+/* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
+WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
+                                            bool *out_is, lifted *out);
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out);
+
+/* The bounds of a slice of `b->whole`, clamped; false: they are not known. */
+bool lift_slice_bounds(const weft_op *op, box *b);
+
+/* lift_views.c. Finds out which views the serial program makes. */
+WEFT_MUST_USE weft_status lift_name_views(lifter *l, arena *memory);
+/* Tells what the rank holds as `id` as part of the value that is nearest to what was moved. */
+WEFT_MUST_USE weft_status lift_settle(lifter *l, uint32_t id, lifted *x);
+/* What a move, or a concatenation, makes of what the rank holds, where no other rule says; *out stays where it does
+ * not fall into levels. */
+WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted *out);
+
+/* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
+WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+
+/* lift_pieces.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
+WEFT_MUST_USE weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+
+/* lift_exchange.c: an all-to-all; a slice of rows of what is sharded at dimension 0. */
+WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+WEFT_MUST_USE weft_status lift_slice(lifter *l, uint32_t id, const lifted *x, lifted *out);
+/* The same under other extents, where these make the slices of ranks those of one value along any dimension. */
+WEFT_MUST_USE weft_status lift_shaped_slice(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out);
+
+/* lift_table.c. The value of a slot's argument; NULL: it has none. */
+const lifted *lift_argument(const weft_op *op, const lifted *args, const char *slot_text);
+/* The output `id` of an op over these values, as the serial program's op computes it that does the same with all of
+ * what ranks have parts of; of *made the term, TERM_NONE: there is none. */
+typedef struct serial_op {
+    const char *type;
+    bool (*fits)(const weft_op *serial, const weft_op *own); /* whether its attrs are those that belong to `own` */
+} serial_op;
+WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
+                                         const serial_op *like, lifted *made);
+/* c_embedding and its gradient. */
+WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
+                                     size_t n, lifted *out);
+
+/* lift_classes.c: c_softmax_with_cross_entropy, which communicates, and its gradient. */
+WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
+                                            size_t n, lifted *out);
+
+/* lift_ops.c: the op behind output `id`. */
+WEFT_MUST_USE weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out);
+
+/* lift_dims.c. An op of whose inputs some are sharded along an axis. */
+typedef struct sharded_inputs {
+    weft_op *op; /* or one with the same attrs and slots, over other values */
+    const terms *t;
+    const lifted *args; /* in the order of FOR_EACH_ARG */
+    const value *own;   /* the rank's terms of them */
+    size_t nargs;
+    size_t axis;
+} sharded_inputs;
+/* How output `id` of the op is placed along the axis; false: it is not known. *out_mean: a mean over fewer elements
+ * than the serial program's is in it, by the axis's extent. */
+bool sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean);
+
+#endif

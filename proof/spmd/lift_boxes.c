@@ -1,0 +1,211 @@
+/* lift_boxes.c: parts that are put together by hand, and taken out again.
+ *
+ * A gather of parts that are no slices of the first dimension (a batch and its sequence are cut, each by an axis) gives
+ * boxes of the serial value one after another; concatenations along other dimensions put them together. The box of a
+ * whole dimension is a slice, which terms know how to join, and the box of all is the value. A slice of what all ranks
+ * have is the rank's part where its placement says so, and its bounds are those of the part. */
+#include "proof/spmd/lift.h"
+
+static bool is_cut_at(const box *b, size_t d) {
+    return b->extent[d] != b->whole[d];
+}
+
+weft_status lift_make_box(terms *t, const box *b, value *out) {
+    bool inner = false;
+    int64_t row = 1;
+    for (size_t d = 1; d < b->ndim; d++) inner |= is_cut_at(b, d), row = lift_product(row, b->whole[d]);
+    *out = value_of(b->of);
+    if (!inner && (b->ndim == 0 || !is_cut_at(b, 0))) return NULL;
+    if (!inner) {
+        TRY(term_part(t, *out, b->offset[0] * row, b->extent[0] * row, out));
+        return term_reshape(t, *out, b->ndim, b->extent, out);
+    }
+    buffer *key = head_begin(t, HEAD_BOX);
+    int64_t ints[2 * WEFT_MAX_RANK];
+    for (size_t d = 0; d < b->ndim; d++) {
+        ints[2 * d] = b->offset[d], ints[2 * d + 1] = b->extent[d];
+        head_put_int(key, b->offset[d]), head_put_int(key, b->extent[d]);
+    }
+    uint32_t head_id;
+    head h = {.kind = HEAD_BOX, .label = "box", .ints = ints, .nints = (uint32_t)(2 * b->ndim)};
+    TRY(head_finish(t, &h, &head_id));
+    value of = value_of(b->of);
+    return term_make(t, head_id, &of, 1, t->items[b->of].dtype, b->ndim, b->extent, &out->term);
+}
+
+/* All of a term; false: its extents are not known. */
+static bool box_whole(const terms *t, uint32_t id, box *out) {
+    const int64_t *dims = term_dims(t, id, &out->ndim);
+    if (!dims || out->ndim > WEFT_MAX_RANK || term_numel(t, id) < 0) return false;
+    out->of = id;
+    for (size_t d = 0; d < out->ndim; d++) out->whole[d] = out->extent[d] = dims[d], out->offset[d] = 0;
+    return true;
+}
+
+bool lift_slice_bounds(const weft_op *op, box *b) {
+    size_t n, nstarts, nends;
+    const int64_t *axes = attr_ints(op, "axes", &n), *starts = attr_ints(op, "starts", &nstarts);
+    const int64_t *ends = attr_ints(op, "ends", &nends);
+    if (n != nstarts || n != nends) return false;
+    for (size_t d = 0; d < b->ndim; d++) b->offset[d] = 0, b->extent[d] = b->whole[d];
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = axes[i] < 0 ? axes[i] + (int64_t)b->ndim : axes[i];
+        if (d < 0 || d >= (int64_t)b->ndim) return false;
+        int64_t extent = b->whole[d], from = starts[i] < 0 ? starts[i] + extent : starts[i];
+        int64_t to = ends[i] < 0 ? ends[i] + extent : ends[i] > extent ? extent : ends[i];
+        if (from < 0 || to <= from) return false;
+        b->offset[d] = from, b->extent[d] = to - from;
+    }
+    return true;
+}
+
+/* The term as a box that is cut along some inner dimension; false: it is none. */
+static bool is_box(const terms *t, uint32_t id, box *out) {
+    const head *h = term_head(t, id);
+    if (h->kind != HEAD_BOX || !box_whole(t, term_args(t, id)[0].term, out) || out->ndim != h->nints / 2) return false;
+    for (size_t d = 0; d < out->ndim; d++) out->offset[d] = h->ints[2 * d], out->extent[d] = h->ints[2 * d + 1];
+    return true;
+}
+
+/* Rows of a term under its own extents. */
+static bool is_rows(const terms *t, uint32_t id, box *out) {
+    size_t ndim;
+    const int64_t *dims = term_dims(t, id, &ndim);
+    uint32_t part = term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
+    if (!dims || ndim == 0 || !term_is(t, part, HEAD_PART) || term_args(t, part)[0].factor != FACTOR_ONE) return false;
+    const head *h = term_head(t, part);
+    if (!box_whole(t, term_args(t, part)[0].term, out) || out->ndim != ndim) return false;
+    int64_t row = 1;
+    for (size_t d = 1; d < ndim; d++) {
+        if (dims[d] != out->whole[d]) return false;
+        row = lift_product(row, dims[d]);
+    }
+    if (row <= 0 || h->ints[0] < 0 || h->ints[0] % row || h->ints[1] != lift_product(row, dims[0])) return false;
+    out->offset[0] = h->ints[0] / row, out->extent[0] = dims[0];
+    return true;
+}
+
+/* An output of a split into equal parts, or of a slice. */
+static bool is_op_box(const terms *t, uint32_t id, box *out) {
+    if (!term_is(t, id, HEAD_OUT)) return false;
+    uint32_t from = term_args(t, id)[0].term;
+    const head *h = term_head(t, from);
+    size_t ndim, index = (size_t)term_head(t, id)->ints[1];
+    const int64_t *dims = term_dims(t, id, &ndim);
+    if (h->kind != HEAD_OP || !h->op || t->items[from].nargs != 1 || !dims) return false;
+    if (term_args(t, from)[0].factor != FACTOR_ONE || !box_whole(t, term_args(t, from)[0].term, out)) return false;
+    if (out->ndim != ndim) return false;
+    if (op_is(h->op, "slice"))
+        return lift_slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
+    const slot *outs = op_is(h->op, "split") ? op_find_slot(h->op, true, "Out") : NULL;
+    int64_t axis = attr_int(h->op, "axis", 0);
+    if (!outs || axis < 0 || axis >= (int64_t)ndim) return false;
+    size_t nsections;
+    const int64_t *sections = attr_ints(h->op, "sections", &nsections);
+    for (size_t i = 0; i < nsections; i++)
+        if (sections[i] != dims[axis]) return false;
+    if (lift_product(dims[axis], outs->nargs) != out->whole[axis]) return false;
+    out->offset[axis] = lift_product(dims[axis], (int64_t)index), out->extent[axis] = dims[axis];
+    return true;
+}
+
+bool lift_as_box(const terms *t, uint32_t id, box *out) {
+    return is_box(t, id, out) || is_op_box(t, id, out) || is_rows(t, id, out);
+}
+
+/* The part of the value `x` that the rank holds, whose own extents are `dims`. */
+static bool part_box(const lifter *l, size_t rank, const lifted *x, size_t ndim, const int64_t *dims, box *out) {
+    size_t known;
+    const int64_t *whole = term_dims(l->t, x->term, &known);
+    if (!whole || known != ndim || term_numel(l->t, x->term) < 0) return false;
+    out->of = x->term;
+    out->ndim = ndim;
+    for (size_t d = 0; d < ndim; d++) {
+        uint32_t axes = lift_axes_with(l, x, sharded((int)d));
+        out->whole[d] = whole[d];
+        out->extent[d] = dims[d];
+        if (lift_product(dims[d], lift_extent(l, axes)) != whole[d]) return false;
+        out->offset[d] = axes ? lift_part(l, rank, axes) * dims[d] : 0;
+    }
+    return true;
+}
+
+weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, bool *out_is,
+                              lifted *out) {
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term, axes;
+    size_t ndim = 0, nout = 0;
+    const int64_t *dims = term_dims(l->t, argument, &ndim), *own = term_dims(l->t, id, &nout);
+    *out_is = false;
+    if (!r || !dims || !own || ndim == 0 || ndim > WEFT_MAX_RANK || nout != ndim || !lift_ring_axes(l, rank, op, &axes))
+        return NULL;
+    if ((lift_axes_with(l, x, REPLICATED) & ~axes) != (~axes & ((UINT32_C(1) << l->grid.naxes) - 1))) return NULL;
+    if (lift_is_partial(l, x)) return NULL;
+    int64_t numel = term_numel(l->t, argument);
+    if (numel < 0 || term_numel(l->t, id) != lift_product(numel, r->nranks)) return NULL;
+    int64_t local[WEFT_MAX_RANK], result[WEFT_MAX_RANK], n = 1;
+    for (size_t d = 0; d < ndim; d++) local[d] = dims[d], result[d] = own[d], n *= dims[d];
+    arena memory;
+    arena_init(&memory, &l->t->context->allocator);
+    weft_status status = NULL;
+    value *parts = ARENA_ARRAY(&memory, value, (size_t)r->nranks), all;
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * (size_t)r->nranks);
+    if (!parts || !ranges) TRY_DONE(base_out_of_memory());
+    for (int i = 0; i < r->nranks; i++) {
+        box b;
+        if (!part_box(l, (size_t)r->ranks[i], x, ndim, local, &b)) goto done;
+        TRY_DONE(lift_make_box(l->t, &b, &parts[i]));
+        ranges[2 * i] = i * n, ranges[2 * i + 1] = n;
+    }
+    TRY_DONE(term_flat(l->t, parts, ranges, (size_t)r->nranks, n * r->nranks, &all));
+    TRY_DONE(term_reshape(l->t, all, ndim, result, &all));
+    *out = lift_replicated(all.term);
+    *out_is = true;
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+/* Whether `b` follows right after `a` along dimension `axis`. */
+static bool follows(const box *a, const box *b, size_t axis) {
+    if (a->of != b->of || a->offset[axis] + a->extent[axis] != b->offset[axis]) return false;
+    for (size_t d = 0; d < a->ndim; d++)
+        if (d != axis && (a->offset[d] != b->offset[d] || a->extent[d] != b->extent[d])) return false;
+    return true;
+}
+
+bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
+    *out = boxes[0];
+    for (size_t i = 1; i < n; i++) {
+        if (axis >= out->ndim || !follows(out, &boxes[i], axis)) return false;
+        out->extent[axis] += boxes[i].extent[axis];
+    }
+    return true;
+}
+
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {
+    const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
+    size_t ndim = 0;
+    const int64_t *whole = term_dims(l->t, x->term, &ndim);
+    if (ndim > WEFT_MAX_RANK) whole = NULL;
+    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !whole || !lift_is_replicated(l, x)) return false;
+    box b = {.of = x->term, .ndim = ndim};
+    memcpy(b.whole, whole, ndim * sizeof *whole);
+    const weft_var *v = slot_var(op, to, 0);
+    if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
+    *out = *x;
+    bool any = false;
+    for (size_t d = 0; d < ndim; d++) {
+        if (!is_cut_at(&b, d)) continue;
+        uint32_t axes = lift_placed_axes(l, v, d);
+        if (!axes || lift_product(b.extent[d], lift_extent(l, axes)) != b.whole[d]) return false;
+        if (lift_part(l, rank, axes) * b.extent[d] != b.offset[d]) return false;
+        for (size_t i = 0; i < l->grid.naxes; i++)
+            if (axes >> i & 1) {
+                if (!is_replicated(out->placed[i])) return false;
+                out->placed[i] = sharded((int)d);
+            }
+        any = true;
+    }
+    return any;
+}

@@ -1,0 +1,131 @@
+/* lift_classes.c: softmax with cross entropy over classes of which each rank of a ring has a part (a vocabulary that is
+ * cut). Where each has its part of the logits of the same rows, and the same labels, it has its part of the serial
+ * program's softmax and all of its loss; its part of the gradient needs no other rank. */
+#include "proof/spmd/lift.h"
+
+/* Labels are class numbers, along the last of `ndim` dimensions; the same ones are left out. */
+static bool is_over_classes(const weft_op *serial, const weft_op *own) {
+    const slot *s = op_find_slot(serial, false, "Logits");
+    if (!s) s = op_find_slot(serial, false, "Softmax");
+    int64_t axis = attr_int(serial, "axis", -1);
+    bool last = axis == -1 || (s && s->nargs && axis == (int64_t)slot_var(serial, s, 0)->ndim - 1);
+    return last && !attr_bool(serial, "soft_label", false) && attr_bool(serial, "use_softmax", true) &&
+           attr_int(serial, "ignore_index", -100) == attr_int(own, "ignore_index", -100);
+}
+
+/* The axes that cut the last dimension of `x`, of which the rank says that its part is that of attr `rank`. */
+static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const lifted *x, int last, uint32_t *out) {
+    *out = last >= 0 ? lift_axes_with(l, x, sharded(last)) : 0;
+    return last >= 0 && lift_extent(l, *out) == attr_int(op, "nranks", 1) &&
+           lift_part(l, rank, *out) == attr_int(op, "rank", 0);
+}
+
+/* Labels that go with such logits: the same along the axes of the classes, and cut with the rows. */
+static bool goes_with(const lifter *l, const lifted *label, const lifted *logits, uint32_t axes) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!placed_equal(label->placed[i], axes >> i & 1 ? REPLICATED : logits->placed[i])) return false;
+    return !lift_is_partial(l, label);
+}
+
+/* The last dimension of what argument `slot_text` of the op behind `id` is; -1: not known. */
+static int last_of(const lifter *l, uint32_t id, const weft_op *op, const char *slot_text) {
+    uint32_t of = term_args(l->t, id)[0].term;
+    const slot *s = op_find_slot(op, false, slot_text);
+    return s && s->nargs ? l->t->items[term_args(l->t, of)[s->first].term].ndim - 1 : -1;
+}
+
+/* --- forward ------------------------------------------------------------------------------------------------------ */
+
+/* What `rank` has as argument `slot_text` of the op that gives `argument` as its logits. */
+static const lifted *members_label(const lifter *l, size_t rank, uint32_t argument) {
+    const outputs *o = &l->outputs[rank];
+    for (size_t i = 0; i < o->ncollectives; i++) {
+        const collective *c = &o->collectives[i];
+        if (c->argument != argument || !op_is(c->op, "c_softmax_with_cross_entropy") ||
+            !term_is(l->t, c->result, HEAD_OUT))
+            continue;
+        const weft_op *op = c->op;
+        uint32_t of = term_args(l->t, c->result)[0].term;
+        const slot *label = op_find_slot(op, false, "Label");
+        if (label && label->nargs) return &l->known[rank][term_args(l->t, of)[label->first].term];
+    }
+    return NULL;
+}
+
+static bool is_equal(const lifted *a, const lifted *b) {
+    return a->state == LIFT_KNOWN && b->state == LIFT_KNOWN && a->term == b->term && a->family == b->family &&
+           lift_placed_alike(a, b);
+}
+
+/* Whether all members have the like; *out LIFT_PENDING: some wait. */
+static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t axes, const lifted *logits,
+                         const lifted *label, lifted *out) {
+    for (size_t i = 0; i < l->nranks; i++) {
+        if (i == self || !lift_is_member(l, self, i, axes)) continue;
+        uint32_t argument = lift_members_argument(l, self, result, axes, i);
+        const lifted *theirs = argument == TERM_NONE ? NULL : &l->known[i][argument];
+        const lifted *labels = argument == TERM_NONE ? NULL : members_label(l, i, argument);
+        if (theirs && labels && (theirs->state == LIFT_PENDING || labels->state == LIFT_PENDING))
+            return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, false;
+        if (!theirs || !labels || !is_equal(theirs, logits) || !is_equal(labels, label))
+            return *out = lift_unknown(result, "ranks give it different values"), false;
+    }
+    return true;
+}
+
+weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
+    uint32_t of = term_args(l->t, id)[0].term, axes, ring_axes, result = lift_recorded_output(l, rank, id);
+    lifted args[2];
+    *out = lift_unknown(id, "its logits are no parts of the classes, in the order of its ring");
+    if (l->t->items[of].nargs != 2 || result == TERM_NONE) return NULL;
+    for (size_t i = 0; i < 2; i++) {
+        args[i] = l->known[rank][term_args(l->t, of)[i].term];
+        if (lift_is_open(&args[i])) return *out = args[i], NULL;
+    }
+    const lifted *logits = lift_argument(op, args, "Logits"), *label = lift_argument(op, args, "Label");
+    int last = last_of(l, id, op, "Logits");
+    if (!logits || !label || !class_axes(l, rank, op, logits, last, &axes) || lift_is_partial(l, logits)) return NULL;
+    if (!lift_ring_axes(l, rank, op, &ring_axes) || ring_axes != axes || !lift_ring_in_order(l, rank, op, axes))
+        return NULL;
+    *out = lift_unknown(id, "its labels are not those of the rows");
+    if (!goes_with(l, label, logits, axes)) return NULL;
+    if (!members_have(l, rank, result, axes, logits, label, out)) return NULL;
+    lifted made = strcmp(term_head(l->t, id)->label, "Softmax") == 0 ? *logits : *label;
+    TRY(lift_as_serial(l, id, op, args, &(serial_op){"softmax_with_cross_entropy", is_over_classes}, &made));
+    *out = made.term == TERM_NONE ? lift_unknown(id, "the serial program has no such loss") : made;
+    return NULL;
+}
+
+/* --- gradient ----------------------------------------------------------------------------------------------------- */
+
+/* How the gradient is placed along an axis; false: it is not known. */
+static bool place_grad(const lifted *softmax, const lifted *label, const lifted *grad, bool of_classes, size_t axis,
+                       axis_placement *out) {
+    axis_placement own = softmax->placed[axis], theirs = grad->placed[axis];
+    *out = own;
+    if (of_classes) return is_replicated(label->placed[axis]) && is_replicated(theirs);
+    if (is_partial(own) || !placed_equal(label->placed[axis], own)) return false;
+    if (is_replicated(own) && is_partial(theirs)) return *out = PARTIAL, true;
+    return placed_equal(theirs, own);
+}
+
+weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args, size_t n,
+                              lifted *out) {
+    const lifted *softmax = lift_argument(op, args, "Softmax"), *label = lift_argument(op, args, "Label");
+    const lifted *grad = lift_argument(op, args, "Loss@GRAD");
+    uint32_t axes;
+    *out = lift_unknown(id, "its softmax is no part of the classes, or its gradient not that of the rows");
+    for (size_t i = 0; i < n; i++)
+        if (args[i].state != LIFT_KNOWN) return NULL;
+    if (!softmax || !label || !grad || !class_axes(l, rank, op, softmax, last_of(l, id, op, "Softmax"), &axes))
+        return NULL;
+    lifted made = *softmax;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!place_grad(softmax, label, grad, axes >> i & 1, i, &made.placed[i])) return NULL;
+    TRY(lift_as_serial(l, id, op, args, &(serial_op){"softmax_with_cross_entropy_grad", is_over_classes}, &made));
+    *out = lift_unknown(id, "the serial program has no such loss");
+    if (made.term == TERM_NONE) return NULL;
+    lift_name_family(l, args, n, &made);
+    *out = made;
+    return NULL;
+}

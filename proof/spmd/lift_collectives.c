@@ -1,0 +1,289 @@
+/* lift_collectives.c: what collectives make of what ranks have.
+ *
+ * A sum over the ranks of a ring, which must be all that differ along some axes of the grid, makes of what is partial
+ * along these the value itself, and of what is replicated as many times the value; a gather does so with parts. All
+ * members must have the same value, sharded alike or partial of one family: else their sum is a sum of different
+ * values, which is followed only where each is the same on all ranks. */
+#include "proof/spmd/lift.h"
+
+/* --- which collectives belong together ---------------------------------------------------------------------------- */
+
+/* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
+static const collective *partner_of(const lifter *l, size_t self, size_t at, size_t rank) {
+    const collective *own = l->outputs[self].collectives;
+    if (l->uniform) return &l->outputs[rank].collectives[at];
+    int64_t ring_id = op_ring(own[at].op);
+    const outputs *o = &l->outputs[rank];
+    for (size_t i = 0, k = at; i < o->ncollectives; i++, k++) { /* mostly at the same place */
+        if (k >= o->ncollectives) k = 0;
+        if (l->turn[rank][k] == l->turn[self][at] && op_ring(o->collectives[k].op) == ring_id)
+            return &o->collectives[k];
+    }
+    return NULL;
+}
+
+static bool is_structure(head_kind kind) {
+    return kind == HEAD_FLAT || kind == HEAD_RESHAPE || kind == HEAD_CAST || kind == HEAD_SCALE || kind == HEAD_PART;
+}
+
+/* The reduces that the result of a collective of a bucket consists of. */
+static void record_below(lifter *l, size_t rank, uint32_t id, uint32_t number) {
+    l->record[rank][id] = number;
+    if (!is_structure(term_head(l->t, id)->kind)) return;
+    for (size_t i = 0; i < l->t->items[id].nargs; i++) record_below(l, rank, term_args(l->t, id)[i].term, number);
+}
+
+weft_status lift_record(lifter *l, size_t rank, arena *memory) {
+    const outputs *o = &l->outputs[rank];
+    if (!(l->turn[rank] = ARENA_ARRAY(memory, uint32_t, o->ncollectives + 1))) return base_out_of_memory();
+    for (size_t k = 0; k < o->ncollectives; k++) {
+        record_below(l, rank, o->collectives[k].result, (uint32_t)k + 1);
+        size_t last = k;
+        while (last-- > 0 && op_ring(o->collectives[last].op) != op_ring(o->collectives[k].op)) continue;
+        l->turn[rank][k] = last < k ? l->turn[rank][last] + 1 : 0;
+    }
+    return NULL;
+}
+
+/* Where `id` is in `own`, what is in the like-built `other`; TERM_NONE: nothing. */
+static uint32_t counterpart(const terms *t, uint32_t own, uint32_t other, uint32_t id) {
+    if (own == id) return other;
+    const term *a = &t->items[own], *b = &t->items[other];
+    if (!is_structure(term_head(t, own)->kind) || a->head != b->head || a->nargs != b->nargs) return TERM_NONE;
+    for (size_t i = 0; i < a->nargs; i++) {
+        uint32_t found = counterpart(t, term_args(t, own)[i].term, term_args(t, other)[i].term, id);
+        if (found != TERM_NONE) return found;
+    }
+    return TERM_NONE;
+}
+
+/* What the rank gives to the collective that made `id` on `self`; TERM_NONE: nothing that goes with it. */
+static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t rank) {
+    uint32_t at = l->record[self][id];
+    const collective *own = &l->outputs[self].collectives[at - 1], *other = partner_of(l, self, at - 1, rank);
+    if (!other || strcmp(own->op->type->bytes, other->op->type->bytes) != 0) return TERM_NONE;
+    if (own->result == id && term_is(l->t, id, HEAD_OUT)) return other->argument;
+    uint32_t found = counterpart(l->t, own->result, other->result, id);
+    bool alike = found != TERM_NONE && term_is(l->t, found, HEAD_REDUCE) &&
+                 term_head(l->t, found)->reduce == term_head(l->t, id)->reduce;
+    return alike ? term_args(l->t, found)[0].term : TERM_NONE;
+}
+
+/* --- whether members have the same -------------------------------------------------------------------------------- */
+
+typedef enum agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } agreement;
+
+bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!(axes >> i & 1) && l->grid.at[self][i] != l->grid.at[rank][i]) return false;
+    return true;
+}
+
+uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    uint32_t at = l->record[self][id], theirs;
+    const collective *c = at ? partner_of(l, self, at - 1, rank) : NULL;
+    uint32_t argument = c ? argument_of(l, self, id, rank) : TERM_NONE;
+    return argument != TERM_NONE && lift_ring_axes(l, rank, c->op, &theirs) && theirs == axes ? argument : TERM_NONE;
+}
+
+uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id) {
+    const outputs *o = &l->outputs[rank];
+    uint32_t of = term_args(l->t, id)[0].term;
+    for (size_t i = 0; i < o->ncollectives; i++) {
+        uint32_t result = o->collectives[i].result;
+        if (term_is(l->t, result, HEAD_OUT) && term_args(l->t, result)[0].term == of) return result;
+    }
+    return TERM_NONE;
+}
+
+const collective *lift_members_collective(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    uint32_t at = l->record[self][id];
+    if (!at || (rank != self && lift_members_argument(l, self, id, axes, rank) == TERM_NONE)) return NULL;
+    return rank == self ? &l->outputs[self].collectives[at - 1] : partner_of(l, self, at - 1, rank);
+}
+
+uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
+    const collective *c = lift_members_collective(l, self, id, axes, rank);
+    return c ? c->result : TERM_NONE;
+}
+
+/* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
+static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x) {
+    for (size_t i = 0; i < l->nranks; i++) {
+        if (i == self || !lift_is_member(l, self, i, axes)) continue;
+        uint32_t argument = lift_members_argument(l, self, id, axes, i);
+        if (argument == TERM_NONE) return MEMBERS_DIFFER;
+        const lifted *y = &l->known[i][argument];
+        if (y->state == LIFT_PENDING) return MEMBERS_WAIT;
+        if (y->state != x->state || y->term != x->term || y->family != x->family || !lift_placed_alike(y, x))
+            return MEMBERS_DIFFER;
+    }
+    return MEMBERS_AGREE;
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------- */
+
+/* What a reduce over `axes` makes of what all members have. */
+static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint32_t axes, const lifted *x,
+                                lifted *out) {
+    bool adds = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG;
+    uint32_t partial = axes & lift_axes_with(l, x, PARTIAL), replicated = axes & lift_axes_with(l, x, REPLICATED);
+    *out = lift_unknown(id, partial ? "it is no sum" : "it multiplies what is equal on all ranks");
+    if ((partial | replicated) != axes) {
+        *out = lift_unknown(id, "it combines the parts of different ranks");
+        return NULL;
+    }
+    if (!adds && (partial || (reduce == WEFT_REDUCE_PROD && axes))) return NULL;
+    *out = *x;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (partial >> i & 1) out->placed[i] = REPLICATED;
+    if (reduce == WEFT_REDUCE_SUM) TRY(lift_times(l, out->term, lift_extent(l, replicated), false, &out->term));
+    if (reduce == WEFT_REDUCE_AVG) TRY(lift_times(l, out->term, lift_extent(l, partial), true, &out->term));
+    lift_name_family(l, x, 1, out);
+    return NULL;
+}
+
+weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    const head *h = term_head(l->t, id);
+    weft_reduce reduce = h->reduce;
+    uint32_t own = term_args(l->t, id)[0].term, at = l->record[rank][id], axes;
+    uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
+    const lifted x = l->known[rank][own];
+    const weft_op *op = at ? l->outputs[rank].collectives[at - 1].op : NULL;
+    bool full = h->ints && h->nints == l->nranks;
+    if (lift_is_open(&x)) return *out = x, NULL;
+    if (full)
+        axes = all;
+    else if (!op || !lift_ring_axes(l, rank, op, &axes)) {
+        *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh");
+        return NULL;
+    }
+    agreement found = op ? members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER && reduce == WEFT_REDUCE_SUM) return lift_sum_of_different(l, rank, id, axes, out);
+    if (found == MEMBERS_DIFFER) {
+        *out = lift_unknown(id, "ranks give it different values");
+        return NULL;
+    }
+    return reduce_along(l, id, reduce, axes, &x, out);
+}
+
+/* --- from and to a root ------------------------------------------------------------------------------------------- */
+
+static bool is_one_of(const weft_op *op, const char *a, const char *b) {
+    return op_is(op, a) || op_is(op, b);
+}
+
+static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
+    const ring *of = program_find_ring(l->programs[rank], op_ring(op));
+    uint32_t at = l->record[rank][id], axes = 0;
+    bool sends = is_one_of(op, "c_broadcast", "broadcast");
+    int64_t root = attr_int(op, sends ? "root" : "root_id", 0);
+    *out = lift_unknown(id, "a collective whose ring is not known");
+    if (!of || !at || root < 0 || root >= of->nranks || of->ranks[root] >= (int64_t)l->nranks) return NULL;
+    size_t root_rank = (size_t)of->ranks[root];
+    const collective *c = partner_of(l, rank, at - 1, sends ? root_rank : rank);
+    if (!c || strcmp(op->type->bytes, c->op->type->bytes) != 0) return NULL;
+    lifted x = l->known[sends ? root_rank : rank][c->argument];
+    bool lies = lift_ring_axes(l, rank, op, &axes);
+    if (lift_is_open(&x)) return *out = x, NULL;
+    if (sends) {
+        bool is_own = lies ? (lift_axes_with(l, &x, REPLICATED) & axes) != axes : !lift_is_replicated(l, &x);
+        *out = is_own ? lift_unknown(id, "the root sends what is only its own") : x;
+        return NULL;
+    }
+    bool is_sum = op_is(op, "c_reduce_sum") || attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM;
+    bool partial = lies && (lift_axes_with(l, &x, PARTIAL) & axes) == axes;
+    if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
+    if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
+    agreement found = members_agree(l, rank, id, axes, &x);
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
+    return reduce_along(l, id, WEFT_REDUCE_SUM, axes, &x, out);
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+/* Whether parts along `axes` are the innermost ones of dimension `d`: they lie next to one another in what the rest of
+ * the axes leaves. */
+static bool is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!(axes >> i & 1) && sharded_dim(x->placed[i]) == d &&
+            (x->placed[i].split || axes & ((UINT32_C(1) << i) - 1)))
+            return false;
+    return true;
+}
+
+/* Whether dimension `d` of one is n times as long as that of the other; true too where that is not known. */
+static bool is_times_as_long(const terms *t, uint32_t longer, uint32_t shorter, int d, int64_t n) {
+    size_t nlong, nshort;
+    const int64_t *a = term_dims(t, longer, &nlong), *b = term_dims(t, shorter, &nshort);
+    return !a || !b || ((size_t)d < nlong && (size_t)d < nshort && a[d] == lift_product(b[d], n));
+}
+
+/* Parts along the axes of the ring put together, or what is replicated split, or the sum of what is partial split. */
+static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op *op, axis_placement from,
+                              axis_placement to, const lifted *x, lifted *out) {
+    uint32_t axes;
+    bool joins = is_sharded(from);
+    int d = joins ? from.dim : to.dim;
+    *out = lift_unknown(id, "its ring is no line of the mesh, or in another order than the parts");
+    if (!lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
+    *out = lift_unknown(id, joins                 ? "it gathers what are no parts along that dimension"
+                            : is_replicated(from) ? "it cuts what ranks do not have alike"
+                                                  : "it adds up what are no shares");
+    if ((lift_axes_with(l, x, from) & axes) != axes || !is_innermost(l, x, axes, d)) return NULL;
+    uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
+    *out = lift_unknown(id, "what it makes has other extents than the ring says");
+    if (!is_times_as_long(l->t, joins ? id : argument, joins ? argument : id, d, lift_extent(l, axes))) return NULL;
+    agreement found = l->record[rank][id] ? members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
+    *out = *x;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (axes >> i & 1) out->placed[i] = to;
+    lift_name_family(l, x, 1, out);
+    return NULL;
+}
+
+static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
+    uint32_t axes;
+    bool is_boxes = false;
+    TRY(move_parts(l, rank, id, op, sharded(0), REPLICATED, x, out));
+    if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
+    agreement found = members_agree(l, rank, id, axes, x);
+    if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_AGREE) TRY(lift_gather_boxes(l, rank, id, op, x, &is_boxes, out));
+    return is_boxes ? NULL : lift_pieces(l, rank, id, op, out);
+}
+
+weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
+    uint32_t of = term_args(l->t, id)[0].term;
+    if (is_one_of(op, "c_broadcast", "broadcast") || is_one_of(op, "c_reduce_sum", "reduce"))
+        return lift_rooted(l, rank, id, op, out);
+    if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
+    if (op_is(op, "all_to_all_list") || op_is(op, "all_gather_list") || op_is(op, "scatter_list"))
+        return lift_lists(l, rank, id, op, out);
+    *out = lift_unknown(id, "this collective is not followed");
+    if (l->t->items[of].nargs != 1) return NULL;
+    uint32_t argument = term_args(l->t, of)[0].term;
+    const lifted x = l->known[rank][argument];
+    int last = l->t->items[argument].ndim - 1;
+    if (is_one_of(op, "alltoall", "all_to_all")) {
+        TRY(lift_all_to_all(l, rank, id, op, out));
+        return out->state == LIFT_UNKNOWN ? lift_pieces(l, rank, id, op, out) : NULL;
+    }
+    if (lift_is_open(&x)) return *out = x, NULL;
+    bool cuts = op_is(op, "c_split");
+    if (!cuts && !l->record[rank][id]) return NULL;
+    if (is_one_of(op, "c_allgather", "all_gather")) return lift_gather(l, rank, id, op, &x, out);
+    if (op_is(op, "c_concat") && last >= 0) return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
+    if (is_one_of(op, "c_reducescatter", "reduce_scatter") &&
+        attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM)
+        return move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out);
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    bool own_part =
+        cuts && r && attr_int(op, "nranks", 1) == r->nranks && attr_int(op, "rank", 0) == ring_index(r, (int64_t)rank);
+    if (own_part && last >= 0) return move_parts(l, rank, id, op, REPLICATED, sharded(last), &x, out);
+    return NULL;
+}

@@ -1,0 +1,267 @@
+/* lift_grid.c: the ranks as a grid, and which part of a value belongs to which coordinate.
+ *
+ * A value that several axes shard at one dimension is split by the first of them first: parts are in row-major order of
+ * the axes. Vars are sharded where their extents say so, over the axes that their placement names. */
+#include "proof/spmd/lift.h"
+
+/* --- the grid ----------------------------------------------------------------------------------------------------- */
+
+static bool has_all_ranks(const lifter *l, const mesh *m) {
+    int64_t at[MESH_MAX_NDIM];
+    if (m->ndim > LIFT_AXES || mesh_size(m) != (int64_t)l->nranks) return false;
+    for (size_t i = 0; i < l->nranks; i++)
+        if (!mesh_coordinates(m, (int64_t)i, at)) return false;
+    return true;
+}
+
+weft_status lift_grid_init(lifter *l, arena *memory) {
+    const weft_program *p = l->programs[0];
+    const mesh *found = NULL;
+    for (size_t i = 0; i < p->nmeshes; i++)
+        if (has_all_ranks(l, p->meshes[i]) && (!found || p->meshes[i]->ndim > found->ndim)) found = p->meshes[i];
+    grid *g = &l->grid;
+    *g = (grid){.naxes = found ? (size_t)found->ndim : 1, .extent = {(int64_t)l->nranks, 1, 1, 1}};
+    if (!(g->at = arena_alloc(memory, l->nranks * sizeof *g->at))) return base_out_of_memory();
+    for (size_t i = 0; i < l->nranks; i++) {
+        memset(g->at[i], 0, sizeof g->at[i]);
+        g->at[i][0] = (int64_t)i;
+        if (found) (void)mesh_coordinates(found, (int64_t)i, g->at[i]);
+    }
+    for (size_t i = 0; found && i < g->naxes; i++) g->extent[i] = found->shape[i];
+    return NULL;
+}
+
+int64_t lift_extent(const lifter *l, uint32_t axes) {
+    int64_t n = 1;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (axes >> i & 1) n *= l->grid.extent[i];
+    return n;
+}
+
+uint32_t lift_axes_with(const lifter *l, const lifted *x, axis_placement placed) {
+    uint32_t axes = 0;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (placed_equal(x->placed[i], placed)) axes |= UINT32_C(1) << i;
+    return axes;
+}
+
+bool lift_is_partial(const lifter *l, const lifted *x) {
+    return lift_axes_with(l, x, PARTIAL) != 0;
+}
+
+bool lift_placed_alike(const lifted *a, const lifted *b) {
+    for (size_t i = 0; i < LIFT_AXES; i++)
+        if (!placed_equal(a->placed[i], b->placed[i])) return false;
+    return true;
+}
+
+bool lift_is_replicated(const lifter *l, const lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (!is_replicated(x->placed[i])) return false;
+    return true;
+}
+
+int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
+    int64_t at = 0;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (axes >> i & 1) at = at * l->grid.extent[i] + l->grid.at[rank][i];
+    return at;
+}
+
+/* --- uneven parts ------------------------------------------------------------------------------------------------- */
+
+bool lift_is_sharded_at(const lifter *l, const lifted *x, int d) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (sharded_dim(x->placed[i]) == d) return true;
+    return false;
+}
+
+bool lift_is_uneven(const lifter *l, const lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (x->placed[i].split) return true;
+    return false;
+}
+
+int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent) {
+    int64_t first = 0;
+    const int64_t *extent = l->uneven->items[placed.split - 1].extent;
+    for (int64_t i = 0; i < at; i++) first += extent[i];
+    *out_extent = extent[at];
+    return first;
+}
+
+int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total) {
+    partitions *p = l->uneven;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->items[i].total == total && memcmp(p->items[i].extent, extent, n * sizeof *extent) == 0)
+            return (int)i + 1;
+    if (p->count == LIFT_PARTITIONS) return 0;
+    p->items[p->count].total = total;
+    memcpy(p->items[p->count].extent, extent, LIFT_RANKS * sizeof *extent);
+    return (int)++p->count;
+}
+
+int lift_find_run(const lifter *l, int64_t run) {
+    int64_t *runs = l->uneven->run;
+    for (int i = 0; i < LIFT_RUNS; i++) {
+        if (!runs[i]) runs[i] = run;
+        if (runs[i] == run) return i + SPLIT_RUNS;
+    }
+    return 0;
+}
+
+int64_t lift_run(const lifter *l, axis_placement placed) {
+    return l->uneven->run[placed.split - SPLIT_RUNS];
+}
+
+/* How the ranks, which differ along that axis alone, split dimension `d` of the var; -1: they do not make up the serial
+ * program's. */
+static int find_split(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
+    int64_t extent[LIFT_RANKS] = {0}, total = 0;
+    bool even = true;
+    for (size_t i = 0; i < l->nranks; i++) {
+        const weft_var *v = weft_block_find_var(l->programs[i]->blocks[0], serial->name->bytes);
+        int64_t *own = &extent[l->grid.at[i][axis]];
+        if (!v) continue; /* it has none */
+        if (d >= v->ndim || v->dims[d] <= 0 || (*own && *own != v->dims[d])) return -1;
+        *own = v->dims[d];
+    }
+    for (int64_t i = 0; i < l->grid.extent[axis]; i++) {
+        even = even && (!extent[i] || !extent[0] || extent[i] == extent[0]);
+        if (__builtin_add_overflow(total, extent[i], &total)) return -1;
+    }
+    if (even) return 0;
+    for (int64_t i = 0; i < l->grid.extent[axis]; i++)
+        if (!extent[i]) return -1;
+    int split = total == serial->dims[d] ? lift_find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
+    return split ? split : -1;
+}
+
+/* --- vars --------------------------------------------------------------------------------------------------------- */
+
+/* The axes of the grid that are axis `of` of another mesh; 0: none are. */
+static uint32_t axes_of_mesh(const lifter *l, const mesh *m, int64_t of) {
+    for (uint32_t axes = 1; axes < UINT32_C(1) << l->grid.naxes; axes++) {
+        bool equal = lift_extent(l, axes) == m->shape[of];
+        int64_t at[MESH_MAX_NDIM];
+        for (size_t i = 0; i < l->nranks && equal; i++)
+            equal = mesh_coordinates(m, (int64_t)i, at) && at[of] == lift_part(l, i, axes);
+        if (equal) return axes;
+    }
+    return 0;
+}
+
+static bool is_placed(const weft_var *v) {
+    return v->dist && v->dist->mesh && v->dist->ndim == (int)v->ndim && v->dist->dims_mapping;
+}
+
+uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d) {
+    if (!is_placed(v) || v->dist->dims_mapping[d] < 0) return 0;
+    return axes_of_mesh(l, v->dist->mesh, v->dist->dims_mapping[d]);
+}
+
+/* The axes that shard dimension `d` of the rank's var; 0: none do, or they cannot be told. */
+static uint32_t sharding_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d) {
+    uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
+    bool open = own->dims[d] < 0;
+    if (is_placed(own) && (open || own->dist->dims_mapping[d] >= 0)) return lift_placed_axes(l, own, d);
+    if (open) return d == 0 ? all : 0; /* as many rows as are fed */
+    return serial->dims[d] == lift_product(own->dims[d], (int64_t)l->nranks) ? all : 0;
+}
+
+const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out) {
+    uint32_t taken = 0;
+    if (serial->ndim != own->ndim || own->ndim > WEFT_MAX_RANK) return "a rank holds another shape of it";
+    for (size_t d = 0; d < own->ndim; d++) {
+        int64_t n = own->dims[d];
+        bool open = n < 0 && !own->persistable;
+        if (n == serial->dims[d] && !open) continue;
+        uint32_t axes = sharding_axes(l, serial, own, d);
+        if (open && !axes) continue;
+        int split = SPLIT_EVEN;
+        for (size_t i = 0; i < l->grid.naxes && !open; i++)
+            if (axes == UINT32_C(1) << i) split = find_split(l, serial, i, d);
+        bool adds_up = open || split > 0 || (!split && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
+        if (!axes || (axes & taken) || !adds_up) return "a rank holds only a part of it, or another shape";
+        taken |= axes;
+        for (size_t i = 0; i < l->grid.naxes; i++)
+            if (axes >> i & 1) out->placed[i] = sharded_by((int)d, split);
+    }
+    return NULL;
+}
+
+/* --- rings -------------------------------------------------------------------------------------------------------- */
+
+bool lift_ring_axes(const lifter *l, size_t rank, const weft_op *op, uint32_t *out_axes) {
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    uint32_t axes = 0;
+    if (!r || ring_index(r, (int64_t)rank) < 0) return false;
+    for (int k = 0; k < r->nranks; k++) {
+        if (r->ranks[k] < 0 || r->ranks[k] >= (int64_t)l->nranks) return false;
+        for (size_t i = 0; i < l->grid.naxes; i++)
+            if (l->grid.at[r->ranks[k]][i] != l->grid.at[rank][i]) axes |= UINT32_C(1) << i;
+    }
+    *out_axes = axes;
+    return lift_extent(l, axes) == r->nranks; /* ranks of a ring are distinct */
+}
+
+bool lift_ring_in_order(const lifter *l, size_t rank, const weft_op *op, uint32_t axes) {
+    const ring *r = program_find_ring(l->programs[rank], op_ring(op));
+    for (int k = 0; k < r->nranks; k++)
+        if (lift_part(l, (size_t)r->ranks[k], axes) != k) return false;
+    return true;
+}
+
+/* --- extents ------------------------------------------------------------------------------------------------------ */
+
+void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *own, int64_t *out) {
+    if (ndim) memcpy(out, own, ndim * sizeof *own);
+    for (size_t i = 0; i < l->grid.naxes; i++) {
+        int d = sharded_dim(x->placed[i]);
+        if (d < 0 || (size_t)d >= ndim || out[d] < 0) continue;
+        out[d] = has_partition(x->placed[i]) ? l->uneven->items[x->placed[i].split - 1].total
+                                             : lift_product(out[d], l->grid.extent[i]);
+    }
+}
+
+static int64_t numel_before(const int64_t *dims, size_t d) {
+    int64_t n = 1;
+    for (size_t i = 0; i < d; i++) n = n < 0 || dims[i] < 0 ? -1 : lift_product(n, dims[i]);
+    return n;
+}
+
+/* The dimension of the new extents that begins where `d` does: the same elements lie before it. */
+static int dimension_at(size_t d, const int64_t *dims, size_t ndim, const int64_t *to, int64_t before) {
+    int found = -1;
+    if (d < ndim && to[d] == dims[d] && numel_before(to, d) == before) return (int)d;
+    for (size_t i = 0; i < ndim; i++) {
+        if (numel_before(to, i) != before) continue;
+        if (to[i] != 1) return (int)i;
+        if (found < 0) found = (int)i;
+    }
+    return found;
+}
+
+bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, size_t new_ndim,
+                  const int64_t *new_dims, lifted *out) {
+    *out = *x;
+    for (size_t i = 0; i < l->grid.naxes; i++) {
+        int d = sharded_dim(x->placed[i]), split = x->placed[i].split;
+        if (d < 0) continue;
+        if (d == 0 && new_ndim == 0) return false;
+        int64_t before = d == 0 ? 1 : dims ? numel_before(dims, (size_t)d) : -1;
+        if (before <= 0 || (d && (size_t)d >= ndim)) return false;
+        int to = d == 0 && !dims ? 0 : dimension_at((size_t)d, dims, new_ndim, new_dims, before);
+        if (to < 0 || (split && (!dims || new_dims[to] != dims[d]))) return false;
+        out->placed[i] = sharded_by(to, split);
+    }
+    for (size_t i = 0; i < l->grid.naxes; i++) { /* dimensions keep their order, so nested parts stay nested */
+        for (size_t k = 0; k < l->grid.naxes; k++) {
+            if (!is_sharded(x->placed[i]) || !is_sharded(x->placed[k])) continue;
+            int from = sharded_dim(x->placed[i]), other = sharded_dim(x->placed[k]);
+            int to = sharded_dim(out->placed[i]), to_other = sharded_dim(out->placed[k]);
+            if (from == other ? to != to_other : from < other && to >= to_other) return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,171 @@
+/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated, and
+ * partial ones, in which it must be linear, or sharded ones, which lift_dims.c follows to its outputs. */
+#include "proof/spmd/lift.h"
+
+typedef struct function {
+    lifter *l;
+    uint32_t id;   /* the output */
+    const head *h; /* of the op */
+    size_t nargs;
+    lifted *args;
+    value *scratch;
+    int64_t times; /* what the output must be multiplied by: means over fewer elements */
+} function;
+
+/* --- what an output depends on ------------------------------------------------------------------------------------ */
+
+static bool is_type_only(const head *h, size_t i) {
+    return h->roles && i < h->nargs && h->roles[i] == ROLE_TYPE_ONLY;
+}
+
+static bool is_linear(const head *h, size_t i) {
+    return h->pulls && h->roles && i < h->nargs && h->roles[i] == ROLE_LINEAR;
+}
+
+/* The gradient of one factor of a product needs the other factor alone. */
+static bool is_product_grad(const head *h) {
+    static const char *const types[] = {"elementwise_mul_grad", "matmul_v2_grad", "bmm_grad", "mul_grad"};
+    for (size_t i = 0; h->schema && i < sizeof types / sizeof *types; i++)
+        if (strcmp(h->schema->type, types[i]) == 0) return true;
+    return false;
+}
+
+static void drop_partial(const lifter *l, lifted *x) {
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (is_partial(x->placed[i])) x->placed[i] = REPLICATED;
+    x->family = 0;
+    if (term_is(l->t, x->term, HEAD_SCALE)) x->term = term_args(l->t, x->term)[0].term;
+}
+
+/* Arguments whose numbers output `slot_text` does not depend on: any of that type will do, so the factor of a
+ * partial one is left out, as the serial program has none there. */
+static void drop_unused(const function *f, const char *slot_text) {
+    size_t at = 0;
+    const head *h = f->h;
+    bool product = is_product_grad(h);
+    for (size_t i = 0; i < op_nslots(h->op, false); i++) {
+        const slot *s = op_slot(h->op, false, i);
+        bool own =
+            product && s->name->nbytes == 1 && slot_text[0] == s->name->bytes[0] && strcmp(slot_text + 1, "@GRAD") == 0;
+        for (size_t k = 0; k < s->nargs; k++, at++) {
+            lifted *x = &f->args[at];
+            if (x->state == LIFT_KNOWN && lift_is_partial(f->l, x) && (own || is_type_only(h, at)))
+                drop_partial(f->l, x);
+        }
+    }
+}
+
+/* The first argument that is not known, or waits; NULL: all are. */
+static const lifted *first_open(const function *f) {
+    for (size_t i = 0; i < f->nargs; i++) {
+        const lifted *x = &f->args[i];
+        if (x->state == LIFT_PENDING || (x->state == LIFT_UNKNOWN && !is_type_only(f->h, i))) return x;
+    }
+    return NULL;
+}
+
+/* --- along an axis ------------------------------------------------------------------------------------------------ */
+
+static bool arg_is_sharded(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && is_sharded(x->placed[axis]);
+}
+
+static bool arg_is_partial(const lifted *x, size_t axis) {
+    return x->state == LIFT_KNOWN && is_partial(x->placed[axis]);
+}
+
+/* How the output is placed along the axis; the reason why that is not known. */
+static const char *place_along(function *f, size_t axis, axis_placement *out) {
+    bool shards = false, partial = false, linear = true;
+    for (size_t i = 0; i < f->nargs; i++) {
+        shards |= arg_is_sharded(&f->args[i], axis);
+        partial |= arg_is_partial(&f->args[i], axis);
+        linear = linear && (!arg_is_partial(&f->args[i], axis) || is_linear(f->h, i));
+    }
+    *out = partial ? PARTIAL : REPLICATED;
+    if (partial && (shards || !linear))
+        return "it uses a share of a sum over ranks as if it were the sum: a reduce is missing";
+    if (!shards) return NULL;
+    const terms *t = f->l->t;
+    sharded_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};
+    bool mean = false;
+    if (!sharded_output(&in, f->id, out, &mean)) return "it is not known to treat each row for itself";
+    if (mean) f->times *= f->l->grid.extent[axis];
+    if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
+    return NULL;
+}
+
+/* --- over serial values ------------------------------------------------------------------------------------------- */
+
+/* Along axes on which others are partial, a replicated value counts once a rank. */
+static weft_status fill_arguments(function *f, const lifted *made) {
+    for (size_t i = 0; i < f->nargs; i++) {
+        const lifted *x = &f->args[i];
+        f->scratch[i] = value_of(x->term);
+        if (x->state != LIFT_KNOWN || !is_linear(f->h, i) || !dtype_is_float(f->l->t->items[x->term].dtype)) continue;
+        uint32_t once = 0;
+        for (size_t k = 0; k < f->l->grid.naxes; k++) {
+            bool others = false;
+            for (size_t j = 0; j < f->nargs; j++) others |= arg_is_partial(&f->args[j], k);
+            if (others && is_partial(made->placed[k]) && is_replicated(x->placed[k])) once |= UINT32_C(1) << k;
+        }
+        TRY(lift_times(f->l, x->term, lift_extent(f->l, once), false, &f->scratch[i].term));
+    }
+    return NULL;
+}
+
+/* The output of the op over the serial values. */
+static weft_status apply(function *f, lifted *made) {
+    terms *t = f->l->t;
+    uint32_t op = term_args(t, f->id)[0].term, inner_id;
+    TRY(fill_arguments(f, made));
+    TRY(term_make(t, t->items[op].head, f->scratch, f->nargs, WEFT_DTYPE_NONE, 0, NULL, &inner_id));
+    size_t ndim = 0;
+    const int64_t *own = term_dims(t, f->id, &ndim);
+    if (ndim > WEFT_MAX_RANK) own = NULL;
+    int64_t dims[WEFT_MAX_RANK];
+    if (own) lift_extents(f->l, made, ndim, own, dims);
+    value inner = value_of(inner_id);
+    int32_t dtype = t->items[f->id].dtype;
+    TRY(term_make(t, t->items[f->id].head, &inner, 1, dtype, ndim, own ? dims : NULL, &made->term));
+    return lift_times(f->l, made->term, f->times, false, &made->term);
+}
+
+static weft_status follow(function *f, lifted *out) {
+    lifted made = lift_replicated(TERM_NONE);
+    for (size_t k = 0; k < f->l->grid.naxes; k++) {
+        const char *reason = place_along(f, k, &made.placed[k]);
+        if (reason) return *out = lift_unknown(f->id, reason), NULL;
+    }
+    TRY(apply(f, &made));
+    lift_name_family(f->l, f->args, f->nargs, &made);
+    *out = made;
+    return NULL;
+}
+
+weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    uint32_t op = term_args(l->t, id)[0].term;
+    size_t n = l->t->items[op].nargs;
+    head own = *term_head(l->t, op); /* the table of heads may move */
+    arena memory;
+    arena_init(&memory, &l->t->context->allocator);
+    weft_status status = NULL;
+    function f = {.l = l, .id = id, .h = &own, .nargs = n, .times = 1};
+    f.args = ARENA_ARRAY(&memory, lifted, n + 1);
+    f.scratch = ARENA_ARRAY(&memory, value, n + 1);
+    if (!f.args || !f.scratch) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < n; i++) f.args[i] = l->known[rank][term_args(l->t, op)[i].term];
+    drop_unused(&f, term_head(l->t, id)->label);
+    const lifted *open = first_open(&f);
+    if (open)
+        *out = *open;
+    else if (op_is(own.op, "c_embedding") || op_is(own.op, "c_embedding_grad"))
+        TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
+    else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))
+        TRY_DONE(lift_classes_grad(l, rank, id, own.op, f.args, n, out));
+    else if (n != 1 || !lift_takes_part(l, rank, own.op, &f.args[0], out))
+        TRY_DONE(follow(&f, out));
+done:
+    arena_fini(&memory);
+    return status;
+}

@@ -1,0 +1,447 @@
+/* replicas.c: values that differ between ranks, and where they must not arrive.
+ *
+ * Ranks lie on axes (axes.h). Of each value a set of axes is known along which it may differ: feeds and state as their
+ * dist attrs shard them, other feeds along all, what an op makes along those of its inputs and of the condition that it
+ * runs under. A collective that leaves one value on all members takes away the axes of its ring. State that an
+ * optimizer updates may differ along the axes that shard it, and no others. Where both branches of a doubt exist the
+ * answer is "does not differ": what is told is so.
+ *
+ * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
+ * says enough, and the program is not looked at. */
+#include <stdio.h>
+
+#include "plan/plan.h"
+#include "program/grow.h"
+#include "proof/checks/checks.h"
+#include "proof/schedule/bind.h"
+#include "proof/spmd/axes.h"
+
+enum { MAX_DEPTH = 16, UNKNOWN = 0, AT_START = 1, WRITTEN = 2 };
+#define INNER (UINT32_C(1) << 31) /* beyond any event */
+
+/* What is known of a var. */
+typedef struct var_state {
+    axes differs;    /* where it is known: written, or looked at */
+    uint32_t known;  /* UNKNOWN, AT_START, or WRITTEN and by whom: flow->at */
+    uint32_t shared; /* into flow->shared, plus one; 0: a value of its own, in one piece */
+} var_state;
+
+/* A var that shows the value of another, or is made of others. */
+typedef struct sharing {
+    const uint32_t *parts; /* ids of the members of a fused buffer */
+    uint32_t nparts;       /* 0: it is none */
+    uint32_t alias_of;     /* id of the var whose value it shows, plus one; 0: its own */
+} sharing;
+
+/* An op of a block that another op runs. */
+typedef struct inner_op {
+    const weft_op *op;
+    uint32_t outer; /* index of that other op */
+} inner_op;
+
+typedef struct flow {
+    const weft_program *program;
+    const proof_schedule *schedule;
+    weft_findings *findings;
+    arena *arena;
+    int64_t rank, nranks;
+    axis_grid grid;
+    var_state *vars; /* by var id */
+    sharing *shared;
+    size_t nshared, shared_capacity;
+    inner_op *inner;
+    size_t ninner, inner_capacity;
+    uint32_t at;   /* the op at hand: its event, or INNER and its number */
+    bool *entered; /* by block */
+    bool *told;    /* by var id */
+    axes guard;
+    proof_schedule *places; /* one event, to name ops with */
+} flow;
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+static const sharing *sharing_of(const flow *f, uint32_t id) {
+    return f->vars[id].shared ? &f->shared[f->vars[id].shared - 1] : NULL;
+}
+
+static weft_status share(flow *f, uint32_t id, sharing **out) {
+    var_state *v = &f->vars[id];
+    if (!v->shared) {
+        TRY(grow(f->arena, &f->shared, &f->shared_capacity, f->nshared + 1, sizeof *f->shared));
+        f->shared[f->nshared++] = (sharing){0};
+        v->shared = (uint32_t)f->nshared;
+    }
+    *out = &f->shared[v->shared - 1];
+    return NULL;
+}
+
+static uint32_t shown_by(const flow *f, uint32_t id) {
+    for (const sharing *s = sharing_of(f, id); s && s->alias_of; s = sharing_of(f, id)) id = s->alias_of - 1;
+    return id;
+}
+
+/* The members of a fused buffer, or NULL. */
+static const sharing *parts_of(const flow *f, uint32_t id) {
+    const sharing *s = sharing_of(f, id);
+    return s && s->nparts ? s : NULL;
+}
+
+static bool is_written(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        weft_op *op = use_op(v->program, u);
+        if (u->is_output && op->block && !op_has_effect(op, OP_ALIASES | OP_NO_BYTES)) return true;
+    }
+    return false;
+}
+
+static bool is_feed_op(const weft_op *op) {
+    return op_is(op, "feed") || op_is(op, "feed_v2");
+}
+
+static axes start_value(const flow *f, const weft_var *v) {
+    if (v->persistable) return axes_of_shards(&f->grid, v->dist);
+    if (!v->need_check_feed && is_written(v)) return 0;
+    if (v->dist && v->dist->mesh && f->grid.mesh) return axes_of_shards(&f->grid, v->dist);
+    return f->grid.all;
+}
+
+static axes get_alone(flow *f, uint32_t id) {
+    var_state *v = &f->vars[id];
+    if (v->known == UNKNOWN) {
+        v->differs = start_value(f, program_var(f->program, id));
+        v->known = AT_START;
+    }
+    return v->differs;
+}
+
+static axes get(flow *f, uint32_t id) {
+    if (!f->vars[id].shared) return get_alone(f, id);
+    id = shown_by(f, id);
+    axes found = get_alone(f, id);
+    const sharing *of = parts_of(f, id);
+    for (uint32_t i = 0; of && i < of->nparts; i++) found |= get_alone(f, of->parts[i]);
+    return found;
+}
+
+static void put_alone(flow *f, uint32_t id, axes differs) {
+    f->vars[id].differs = differs;
+    f->vars[id].known = WRITTEN + f->at;
+}
+
+static void put(flow *f, uint32_t id, axes differs) {
+    id = shown_by(f, id);
+    const sharing *of = parts_of(f, id);
+    put_alone(f, id, of ? 0 : differs);
+    for (uint32_t i = 0; of && i < of->nparts; i++) put_alone(f, of->parts[i], differs);
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+static axes inputs_of(flow *f, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
+    axes found = 0;
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *s = op_slot(op, false, k);
+        if (bind_wants_type_only(schema, s)) continue;
+        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, slot_args(op, s)[i].var_id);
+    }
+    return found;
+}
+
+/* What a collective leaves. On ranks other than the root a reduce leaves what was there. */
+static axes joined(const flow *f, const weft_op *op, axes in, axes ring_axes) {
+    const ring *r = program_find_ring(f->program, op_ring(op));
+    if (op_is_all_reduce(op, NULL)) return in & ~ring_axes;
+    bool reduces = strncmp(op->type->bytes, "c_reduce_", 9) == 0 || op_is(op, "reduce");
+    if (reduces && f->rank >= 0 && r && ring_index(r, f->rank) >= 0)
+        return ring_index(r, f->rank) == attr_int(op, "root_id", 0) ? in & ~ring_axes : in;
+    if (op_is(op, "c_reducescatter") || op_is(op, "reduce_scatter") || op_is(op, "alltoall") || op_is(op, "all_to_all"))
+        return in | ring_axes;
+    return in & ~ring_axes;
+}
+
+/* What an op leaves of `in`; `ring_axes`: of its ring, if it communicates or splits. */
+static axes made_of(const flow *f, const weft_op *op, axes in, axes ring_axes) {
+    in |= f->guard;
+    if (is_feed_op(op)) return f->grid.all;
+    if (op_is(op, "c_split")) return in | ring_axes;
+    return op_communicates(op) ? joined(f, op, in, ring_axes) : in;
+}
+
+static axes ring_axes_of(const flow *f, const weft_op *op) {
+    return op_communicates(op) || op_is(op, "c_split") ? axes_of_ring(&f->grid, op_ring(op)) : 0;
+}
+
+/* The members of a fused buffer that an op reads and writes, such as a reduce: what goes on in one stays in it. */
+static const sharing *works_in_parts(const flow *f, const weft_op *op) {
+    if (op_nslots(op, true) != 1 || !op_nargs(op, true)) return NULL;
+    const sharing *of = parts_of(f, op_args(op, true)->var_id);
+    return of && op_x(op) && op_x(op) == op_out(op) ? of : NULL;
+}
+
+static void write_parts(flow *f, const weft_op *op, const sharing *of) {
+    axes ring_axes = ring_axes_of(f, op);
+    for (uint32_t i = 0; i < of->nparts; i++)
+        put(f, of->parts[i], made_of(f, op, get_alone(f, of->parts[i]), ring_axes));
+}
+
+static void write_outputs(flow *f, weft_op *op, axes differs) {
+    bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
+    bool has_softmax = op_is(op, "c_softmax_with_cross_entropy");
+    const slot *softmax = has_softmax ? op_find_slot(op, true, "Softmax") : NULL;
+    FOR_EACH_ARG(op, true, u) {
+        axes of_it = differs;
+        const placement *where = feeds || unknown ? use_var(op->program, u)->dist : NULL;
+        if (unknown || (where && where->mesh && f->grid.mesh)) of_it = axes_of_shards(&f->grid, where);
+        if (softmax && (uint32_t)(u - slot_args(op, softmax)) < softmax->nargs)
+            of_it |= axes_of_ring(&f->grid, op_ring(op)); /* the rank's classes */
+        put(f, u->var_id, of_it);
+    }
+}
+
+static weft_status name_parts(flow *f, uint32_t fused, const uint32_t *parts, uint32_t nparts) {
+    sharing *s;
+    TRY(share(f, fused, &s));
+    s->parts = parts;
+    s->nparts = nparts;
+    return NULL;
+}
+
+static weft_status share_names(flow *f, const weft_op *op) {
+    weft_var *fused = weft_op_output(op, "FusedOutput", 0);
+    const slot *outputs = op_find_slot(op, true, "Output");
+    if (!fused) return NULL;
+    uint32_t n = outputs ? outputs->nargs : 0, *parts = ARENA_ARRAY(f->arena, uint32_t, n + 1);
+    if (!parts) return base_out_of_memory();
+    for (uint32_t i = 0; i < n; i++) parts[i] = slot_args(op, outputs)[i].var_id;
+    return name_parts(f, fused->id, parts, n);
+}
+
+/* An output that shows an input's bytes differs as that does, from here on. */
+static weft_status share_views(flow *f, weft_op *op) {
+    const op_schema *schema = op_schema_of(op);
+    for (size_t k = 0; schema && k < schema->noutputs; k++) {
+        if (schema->outputs[k].view_of < 0) continue;
+        const slot *out = op_find_slot(op, true, schema->outputs[k].name);
+        const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
+        for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
+            uint32_t shown = shown_by(f, slot_args(op, in)[i].var_id);
+            sharing *s;
+            if (shown == slot_args(op, out)[i].var_id) continue;
+            TRY(share(f, slot_args(op, out)[i].var_id, &s));
+            s->alias_of = shown + 1;
+        }
+    }
+    return NULL;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint32_t index, const char *role) {
+    f->places->events[0].op = op;
+    f->places->events[0].op_index = index;
+    TRY(finding_op(f->findings, found, f->places, 0, f->rank, role));
+    ((weft_finding_op *)found->ops)[found->nops - 1].stream = "";
+    return NULL;
+}
+
+/* The op that wrote a value last, or NULL. */
+static const weft_op *writer_of(const flow *f, const var_state *v, uint32_t *out_index) {
+    if (v->known < WRITTEN) return NULL;
+    uint32_t by = v->known - WRITTEN;
+    *out_index = by & INNER ? f->inner[by & ~INNER].outer : f->schedule->events[by].op_index;
+    return by & INNER ? f->inner[by & ~INNER].op : f->schedule->events[by].op;
+}
+
+static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
+    weft_finding *found;
+    char of_axes[256], words[256], maker[256] = "";
+    uint32_t written_at = 0;
+    const weft_op *writer = writer_of(f, &f->vars[shown_by(f, v->id)], &written_at);
+    if (!f->told && !(f->told = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1))) return base_out_of_memory();
+    if (f->told[v->id]) return NULL;
+    f->told[v->id] = true;
+    TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
+    if (!found) return NULL;
+    TRY(add_op(f, found, op, index, "reads"));
+    TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
+    finding_op_text(&found->ops[0], words, sizeof words);
+    if (writer) {
+        TRY(add_op(f, found, writer, written_at, "writes"));
+        char text_[256];
+        snprintf(maker, sizeof maker, ", written last by %s,", finding_op_text(&found->ops[1], text_, sizeof text_));
+    }
+    TRY(finding_says(
+        f->findings, &found->message,
+        "%s updates state that must be equal on all ranks from \"%s\"%s which differs over %s: no collective "
+        "joins it on the way",
+        words, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
+    return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
+                        op->type->bytes, index);
+}
+
+static weft_status tell_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
+    weft_finding *found;
+    char of_axes[256], words[256];
+    TRY(finding_add(f->findings, WEFT_VERDICT_DEADLOCK, &found));
+    if (!found) return NULL;
+    found->ring = op_ring(op);
+    TRY(add_op(f, found, op, index, "communicates"));
+    return finding_says(
+        f->findings, &found->message,
+        "%s communicates on ring %lld under a condition that differs over %s: some of its ranks may run it "
+        "and others not",
+        finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring,
+        axes_text(&f->grid, differ, of_axes, sizeof of_axes));
+}
+
+/* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
+static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
+    weft_var *param = weft_op_output(op, "ParamOut", 0);
+    bool scaling = op_is(op, "update_loss_scaling");
+    if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
+    axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *s = op_slot(op, false, k);
+        bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
+        for (uint32_t i = 0; counts && i < s->nargs; i++) {
+            axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
+            /* State that is sharded otherwise than the parameter is its own business. */
+            if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
+            if (differ) TRY(tell(f, op, index, slot_var(op, s, i), differ));
+        }
+    }
+    axes differ = f->guard & ~may;
+    return differ && param ? tell(f, op, index, param, differ) : NULL;
+}
+
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
+
+static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth);
+
+static weft_status sweep_sub_block(flow *f, const weft_op *op, uint32_t index, int depth) {
+    const weft_attr *body = op_find_attr(op, "sub_block");
+    if (!body || body->type != ATTR_BLOCK || body->u.i <= 0 || (uint64_t)body->u.i >= f->program->nblocks ||
+        depth >= MAX_DEPTH || f->entered[body->u.i])
+        return NULL;
+    f->entered[body->u.i] = true;
+    axes outer = f->guard;
+    const slot *condition = op_find_slot(op, false, "Cond");
+    if (!condition) condition = op_find_slot(op, false, "Condition");
+    for (uint32_t i = 0; condition && i < condition->nargs; i++) f->guard |= get(f, slot_args(op, condition)[i].var_id);
+    TRY(sweep_block(f, f->program->blocks[body->u.i], index, depth + 1));
+    f->guard = outer;
+    return NULL;
+}
+
+static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
+    if (f->program->nblocks > 1 && op_find_attr(op, "sub_block")) return sweep_sub_block(f, op, index, depth);
+    bool aliases = op_has_effect(op, OP_ALIASES);
+    if (aliases) TRY(share_names(f, op));
+    TRY(share_views(f, op));
+    if (aliases || op_has_effect(op, OP_NO_BYTES)) return NULL;
+    if (f->guard && op_communicates(op) && f->guard & axes_of_ring(&f->grid, op_ring(op)))
+        TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
+    TRY(check_update(f, op, index));
+    if (op_has_effect(op, OP_OPTIMIZER)) return NULL; /* told already: what follows is not told again */
+    const sharing *of = works_in_parts(f, op);
+    if (of)
+        write_parts(f, op, of);
+    else
+        write_outputs(f, op, made_of(f, op, inputs_of(f, op), ring_axes_of(f, op)));
+    return NULL;
+}
+
+static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth) {
+    FOR_EACH_OP(op, block) {
+        TRY(grow(f->arena, &f->inner, &f->inner_capacity, f->ninner + 1, sizeof *f->inner));
+        f->inner[f->ninner] = (inner_op){op, outer};
+        f->at = INNER | (uint32_t)f->ninner++;
+        TRY(sweep_op(f, op, outer, depth));
+    }
+    return NULL;
+}
+
+static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_touch *x, size_t n) {
+    if (n != 2 || x[0].is_write || !x[1].is_write) return false;
+    axes ring_axes = axes_of_ring(&f->grid, c->ring);
+    const sharing *of = parts_of(f, x[1].owner);
+    if (!of || x[0].owner != x[1].owner) {
+        put(f, x[1].owner, get(f, x[0].owner) & ~ring_axes);
+        return true;
+    }
+    for (uint32_t i = 0; i < of->nparts; i++) put(f, of->parts[i], get_alone(f, of->parts[i]) & ~ring_axes);
+    return true;
+}
+
+static bool sweep_plain(flow *f, const proof_touch *x, size_t n) {
+    size_t nreads = 0;
+    axes differs = 0;
+    for (; nreads < n && !x[nreads].is_write; nreads++) differs |= get(f, x[nreads].owner);
+    for (size_t k = nreads; k < n; k++)
+        if (f->vars[x[k].owner].shared) return false; /* it may be told apart by members */
+    for (size_t k = nreads; k < n; k++) put_alone(f, x[k].owner, differs);
+    return true;
+}
+
+/* An update of nothing that differs is in order, whatever shards it. */
+static bool sweep_update(flow *f, const proof_touch *x, size_t n) {
+    axes differs = 0;
+    for (size_t k = 0; k < n && !x[k].is_write; k++) differs |= get(f, x[k].owner);
+    return differs == 0;
+}
+
+/* Block 0, launch by launch. What an op runs stands behind it, and is swept with it. */
+static weft_status sweep_launches(flow *f) {
+    const proof_schedule *s = f->schedule;
+    const weft_program *p = f->program;
+    const proof_fusion *fusion = s->fusions;
+    for (uint32_t i = 0; i < s->nevents; i++) {
+        const proof_event *e = &s->events[i];
+        const proof_touch *x = &s->touches[e->first_access];
+        size_t n = proof_naccesses(s, i);
+        bool is_done = false;
+        f->at = i;
+        switch (e->makes) {
+        case PROOF_MAKES_OF_ALL: is_done = sweep_plain(f, x, n); break;
+        case PROOF_MAKES_ALL_REDUCE: is_done = sweep_all_reduce(f, &s->collectives[e->collective], x, n); break;
+        case PROOF_MAKES_UPDATE: is_done = sweep_update(f, x, n); break;
+        case PROOF_MAKES_NAMES:
+            TRY(name_parts(f, fusion->fused, s->fused_parts + fusion->first_part, fusion->nparts));
+            fusion++;
+            is_done = true;
+            break;
+        default: is_done = i && e[-1].op == e->op; /* another launch of one op */
+        }
+        if (!is_done && (p->nblocks == 1 || e->op->block == p->blocks[0]))
+            TRY(sweep_op(f, (weft_op *)e->op, e->op_index, 0));
+    }
+    return NULL;
+}
+
+static weft_status sweep(flow *f, const program_rings *rings) {
+    const weft_program *p = f->program;
+    TRY(axes_find(p, rings, f->rank, f->arena, &f->grid));
+    f->vars = ARENA_ARRAY(f->arena, var_state, p->nall_vars + 1);
+    f->entered = ARENA_ARRAY(f->arena, bool, p->nblocks);
+    if (!f->vars || !f->entered) return base_out_of_memory();
+    proof_schedule places;
+    TRY(schedule_init(&places, p->context, f->arena));
+    TRY(schedule_event(&places, NULL, 0, 0, NULL));
+    f->places = &places;
+    return sweep_launches(f);
+}
+
+weft_status check_replicas(const proof_schedule *s, const program_rings *rings, int64_t rank, int64_t nranks,
+                           weft_findings *findings) {
+    const weft_program *p = s->program;
+    bool may_tell = s->nupdates > 0 || p->nblocks > 1; /* of an update, of a collective under a condition */
+    if (nranks < 2 || !may_tell) return NULL;
+    arena scratch;
+    arena_init(&scratch, &p->context->allocator);
+    flow f = {.program = p, .schedule = s, .findings = findings, .arena = &scratch, .nranks = nranks};
+    f.rank = p->has_dist && p->rank < 0 ? -1 : rank;
+    weft_status status = sweep(&f, rings);
+    arena_fini(&scratch);
+    return status;
+}

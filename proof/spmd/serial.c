@@ -1,0 +1,245 @@
+/* serial.c: ranks against the serial program. What each rank leaves behind is lifted to serial values (lift.c), and
+ * these are compared with what the serial program leaves behind. State must be whole on every rank that has it; a
+ * fetched value or a loss may also be a share (the mean over the ranks is reported) or rows (these are put together
+ * again). */
+#include "proof/equivalence/equiv.h"
+#include "proof/spmd/lift.h"
+
+#include <stdio.h>
+
+typedef struct judge {
+    prover prover;
+    lifter lifter;
+    arena memory;
+    outputs serial;
+    outputs *ranks;
+    const output ***by_key; /* by rank and key */
+    weft_equivalence *out;
+} judge;
+
+enum { MOST_RANKS = LIFT_RANKS };
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the ranks' collectives are equal one by one. */
+static bool are_uniform(const outputs *ranks, size_t nranks) {
+    for (size_t i = 1; i < nranks; i++) {
+        if (ranks[i].ncollectives != ranks[0].ncollectives) return false;
+        for (size_t k = 0; k < ranks[0].ncollectives; k++) {
+            const collective *a = &ranks[0].collectives[k], *b = &ranks[i].collectives[k];
+            if (a->argument != b->argument || a->result != b->result || op_ring(a->op) != op_ring(b->op)) return false;
+        }
+    }
+    return true;
+}
+
+static weft_status index_outputs(judge *j, size_t nranks) {
+    size_t nsymbols = j->prover.terms.symbols.count;
+    j->by_key = ARENA_ARRAY(&j->memory, const output **, nranks);
+    for (size_t i = 0; j->by_key && i < nranks; i++) {
+        if (!(j->by_key[i] = ARENA_ARRAY(&j->memory, const output *, nsymbols + 1))) return base_out_of_memory();
+        for (size_t k = 0; k < j->ranks[i].count; k++)
+            j->by_key[i][j->ranks[i].items[k].key->id] = &j->ranks[i].items[k];
+    }
+    return j->by_key ? NULL : base_out_of_memory();
+}
+
+static void mark_wanted(lifter *l, size_t rank) {
+    const outputs *o = &l->outputs[rank];
+    uint8_t *wanted = l->wanted[rank];
+    for (size_t i = 0; i < o->count; i++) wanted[o->items[i].term] = 1;
+    for (size_t i = 0; i < o->ncollectives; i++) {
+        uint32_t result = o->collectives[i].result; /* of a list each argument goes to another rank */
+        wanted[o->collectives[i].argument] = 1;
+        if (term_is(l->t, result, HEAD_OUT)) wanted[term_args(l->t, result)[0].term] = 1;
+    }
+    for (size_t i = l->nterms; i-- > 0;)
+        for (size_t k = 0; wanted[i] && k < l->t->items[i].nargs; k++) wanted[term_args(l->t, (uint32_t)i)[k].term] = 1;
+}
+
+static weft_status prepare(judge *j, const weft_program *const *programs, size_t nranks) {
+    lifter *l = &j->lifter;
+    l->nterms = l->t->count;
+    l->known = ARENA_ARRAY(&j->memory, lifted *, nranks);
+    l->wanted = ARENA_ARRAY(&j->memory, uint8_t *, nranks);
+    l->turn = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
+    l->record = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
+    l->programs = programs;
+    l->outputs = j->ranks;
+    l->uniform = are_uniform(j->ranks, nranks);
+    TRY(index_outputs(j, nranks));
+    TRY(lift_grid_init(l, &j->memory));
+    if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
+    TRY(lift_name_views(l, &j->memory));
+    if (!l->known || !l->wanted || !l->record || !l->turn) return base_out_of_memory();
+    for (size_t i = 0; i < nranks; i++) {
+        l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
+        l->record[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
+        l->wanted[i] = ARENA_ARRAY(&j->memory, uint8_t, l->nterms + 1);
+        if (!l->known[i] || !l->record[i] || !l->wanted[i]) return base_out_of_memory();
+        mark_wanted(l, i);
+        TRY(lift_record(l, i, &j->memory));
+    }
+    return NULL;
+}
+
+static weft_status read_all(judge *j, const weft_program *serial, const weft_program *const *programs, size_t nranks,
+                            const weft_equivalence_options *o) {
+    terms *t = &j->prover.terms;
+    j->lifter = (lifter){.t = t, .serial = (weft_program *)serial, .nranks = nranks};
+    TRY(program_read(t, (weft_program *)serial, o->fetches, o->nfetches, &j->serial));
+    j->lifter.nserial = t->count;
+    for (size_t i = 0; i < nranks; i++)
+        TRY(program_read(t, (weft_program *)programs[i], o->fetches, o->nfetches, &j->ranks[i]));
+    return prepare(j, programs, nranks);
+}
+
+static weft_status lift_all(judge *j) {
+    lifter *l = &j->lifter;
+    do {
+        l->pending = l->moved = false;
+        for (size_t i = 0; i < l->nranks; i++) TRY(lift_rank(l, i));
+    } while (l->pending && l->moved);
+    return NULL;
+}
+
+/* --- judging ------------------------------------------------------------------------------------------------------ */
+
+static weft_status add_unproved(judge *j, const char *var, size_t rank, const char *reason, uint32_t where) {
+    const terms *t = j->lifter.t;
+    buffer b;
+    buffer_init(&b, &t->context->allocator);
+    buffer_format(&b, "rank %zu: %s: ", rank, reason);
+    if (where != TERM_NONE) value_print(t, value_of(where), &b);
+    buffer_append(&b, "", 1);
+    weft_status status = buffer_status(&b);
+    if (!status) status = equivalence_add(j->out, var, WEFT_NOT_PROVED, b.bytes);
+    buffer_fini(&b);
+    return status;
+}
+
+/* Why state that is held as `x` is not what the serial program leaves there; NULL: it is. */
+static const char *why_not_state(const lifter *l, size_t rank, const char *var, const lifted *x) {
+    const weft_var *serial = weft_block_find_var(l->serial->blocks[0], var);
+    const weft_var *own = weft_block_find_var(l->programs[rank]->blocks[0], var);
+    lifted expected = lift_replicated(TERM_NONE);
+    if (lift_is_partial(l, x)) return "it keeps a share of a sum over the ranks: a reduce is missing";
+    if (serial && own && lift_declared(l, serial, own, &expected)) return "it keeps something of another shape";
+    for (size_t i = 0; i < l->grid.naxes; i++) {
+        if (placed_equal(x->placed[i], expected.placed[i])) continue;
+        return is_replicated(expected.placed[i]) ? "it keeps what comes from the rank's rows alone"
+                                                 : "it keeps another part than it began with";
+    }
+    return NULL;
+}
+
+/* The serial value that one output of a rank stands for; TERM_NONE where a finding says why there is none. */
+static weft_status serial_value(judge *j, size_t rank, const output *x, bool is_state, uint32_t *out) {
+    lifter *l = &j->lifter;
+    lifted v = l->known[rank][x->term];
+    *out = TERM_NONE;
+    if (v.state == LIFT_PENDING)
+        return add_unproved(j, x->var, rank, "it waits for ranks that wait for one another", x->term);
+    if (v.state == LIFT_UNKNOWN) return add_unproved(j, x->var, rank, v.reason, v.term);
+    const char *reason = is_state ? why_not_state(l, rank, x->var, &v) : NULL;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (has_runs(v.placed[i])) reason = "the rank's rows of it do not follow one another";
+    if (reason) return add_unproved(j, x->var, rank, reason, x->term);
+    return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, PARTIAL)), true, out); /* the mean */
+}
+
+/* Compares one value of the serial program with that of every rank that has it. */
+static weft_status judge_output(judge *j, const output *x, outputs *found, outputs *expected) {
+    bool there = false, everywhere = true, needs_all = false;
+    bool is_state = x->key->bytes[0] == 'p';
+    uint32_t last = TERM_NONE;
+    const lifted *first = NULL;
+    for (size_t i = 0; i < j->lifter.nranks; i++) {
+        const output *own = j->by_key[i][x->key->id];
+        uint32_t lifted_term;
+        if (!own) everywhere = false;
+        if (!own) continue;
+        there = true;
+        size_t before = j->out->count;
+        TRY(serial_value(j, i, own, is_state, &lifted_term));
+        if (j->out->count > before) return NULL; /* one finding a value */
+        const lifted *held = &j->lifter.known[i][own->term];
+        needs_all |= !lift_is_replicated(&j->lifter, held);
+        if (first && first->family != held->family)
+            return add_unproved(j, x->var, i, "other ranks make their shares of it in another way", own->term);
+        first = held;
+        if (lifted_term == last) continue;
+        last = lifted_term;
+        output pair = *x;
+        pair.term = lifted_term;
+        const weft_allocator *a = &j->lifter.t->context->allocator;
+        TRY(vector_reserve(a, &found->items, &found->capacity, found->count + 1, sizeof pair));
+        found->items[found->count++] = pair;
+        TRY(vector_reserve(a, &expected->items, &expected->capacity, expected->count + 1, sizeof pair));
+        expected->items[expected->count++] = *x;
+    }
+    if (there && (everywhere || !needs_all)) return NULL;
+    return equivalence_add(j->out, x->var, WEFT_NOT_PROVED,
+                           there ? "expected parts of it on all ranks, found some have none"
+                                 : "expected it on some rank, found it on none");
+}
+
+static weft_status judge_all(judge *j) {
+    outputs found = {.items = NULL}, expected = found;
+    weft_status status = NULL;
+    for (size_t i = 0; i < j->serial.count && !status; i++) {
+        j->out->nvalues++;
+        status = judge_output(j, &j->serial.items[i], &found, &expected);
+    }
+    if (!status) status = outputs_compare_pairs(&j->prover, &expected, &found, j->out);
+    outputs_fini(j->lifter.t, &found);
+    outputs_fini(j->lifter.t, &expected);
+    if (j->out->grade < WEFT_SAME_REALS) j->out->grade = WEFT_SAME_REALS; /* ranks add up in another order */
+    if (status || !j->lifter.random_rows || j->out->grade >= WEFT_NOT_PROVED) return status;
+    return equivalence_add(
+        j->out, "(all)", WEFT_SAME_IF,
+        "if the random numbers that ranks draw for their rows are the serial program's for these rows");
+}
+
+static weft_status check_count(const weft_program *const *programs, size_t nprograms, const weft_equivalence_options *o,
+                               size_t *out) {
+    int64_t n = (int64_t)nprograms;
+    if (nprograms == 1 && o->nranks > 0) n = o->nranks;
+    for (size_t i = 0; nprograms == 1 && o->nranks <= 0 && i < programs[0]->nrings; i++)
+        if (programs[0]->rings[i].nranks > n) n = programs[0]->rings[i].nranks;
+    *out = (size_t)n;
+    if (n >= 1 && n <= MOST_RANKS) return NULL;
+    return weft_status_create(n < 1 ? WEFT_INVALID_ARGUMENT : WEFT_LIMIT, programs[0]->place,
+                              "expected 1 to %d ranks, found %lld", MOST_RANKS, (long long)n);
+}
+
+weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
+                                      const weft_equivalence_options *options, weft_equivalence **out_verdict) {
+    static const weft_equivalence_options none = {.fetches = NULL};
+    const weft_equivalence_options *o = options ? options : &none;
+    if (nprograms == 0) return weft_status_create(WEFT_INVALID_ARGUMENT, serial->place, "expected at least one rank");
+    size_t nranks;
+    TRY(check_count(programs, nprograms, o, &nranks));
+    judge j = {.out = NULL};
+    arena_init(&j.memory, &serial->context->allocator);
+    weft_status status = NULL;
+    const weft_program **all = ARENA_ARRAY(&j.memory, const weft_program *, nranks);
+    j.ranks = ARENA_ARRAY(&j.memory, outputs, nranks);
+    if (!all || !j.ranks) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < nranks; i++) all[i] = programs[nprograms == 1 ? 0 : i];
+    TRY_DONE(prover_init(&j.prover, serial->context));
+    TRY_DONE(equivalence_create(serial->context, &j.out));
+    TRY_DONE(read_all(&j, serial, all, nranks, o));
+    TRY_DONE(lift_all(&j));
+    TRY_DONE(judge_all(&j));
+    *out_verdict = j.out;
+    j.out = NULL;
+done:
+    outputs_fini(&j.prover.terms, &j.serial);
+    for (size_t i = 0; i < nranks && j.ranks; i++) outputs_fini(&j.prover.terms, &j.ranks[i]);
+    base_free(&serial->context->allocator, j.lifter.views, j.lifter.views_capacity * sizeof *j.lifter.views);
+    prover_fini(&j.prover);
+    weft_equivalence_destroy(j.out);
+    arena_fini(&j.memory);
+    return status;
+}
