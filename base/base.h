@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "weft/context.h"
 #include "weft/status.h"
 
@@ -114,17 +115,13 @@ static inline void name_set_value(const name *n, uint32_t value) {
     ((name *)n)->value = value; /* only interner.c makes names, and not as constants */
 }
 
-typedef struct interner_entry {
-    uint32_t hash, place; /* of the name: interner_name; 0: free */
-} interner_entry;
-
 /* Names lie in pieces of memory; the place of one is its piece's index and, in the low bits, where it is there. */
 enum { INTERNER_UNIT = 4, INTERNER_PIECE_UNITS = 1024, INTERNER_PIECE_NBYTES = INTERNER_PIECE_UNITS * INTERNER_UNIT };
 
 typedef struct interner {
     arena *arena;
-    interner_entry *table; /* open addressing from interner_home on, in order of hashes */
-    size_t capacity, count;
+    hash_table table; /* an item is the place of a name: interner_name */
+    size_t count;
     char **pieces; /* from 1 on */
     size_t npieces, piece_capacity;
     uint32_t next;    /* the place to come */
@@ -145,12 +142,9 @@ static inline const name *interner_name(const interner *in, uint32_t place) {
     char *piece = in->pieces[place / INTERNER_PIECE_UNITS];
     return (const name *)(const void *)(piece + place % INTERNER_PIECE_UNITS * INTERNER_UNIT);
 }
-static inline size_t interner_home(const interner *in, uint32_t hash) {
-    return (size_t)((uint64_t)hash * in->capacity >> 32);
-}
 /* For lookups to come, so that their cache misses overlap: where one begins, and a name of that hash or NULL. */
 static inline void interner_ask(const interner *in, uint32_t hash) {
-    if (in->capacity) base_prefetch(&in->table[interner_home(in, hash)]);
+    if (in->table.capacity) base_prefetch(&in->table.entries[table_home(&in->table, hash)]);
 }
 const name *interner_guess(const interner *in, uint32_t hash);
 

@@ -1,6 +1,4 @@
-/* interner.c: names by open addressing with linear probing, at most three quarters full. An entry begins its search at
- * the share of the table that its hash is of all hashes, so that the table has any capacity, and a larger one is filled
- * from front to back. Superseded tables stay in the arena: together they are no larger than the last. */
+/* interner.c: names, found by a table of their places. Superseded tables stay in the arena. */
 #include "base/base.h"
 
 uint32_t base_hash(const void *bytes, size_t nbytes) {
@@ -20,7 +18,7 @@ uint32_t base_hash(const void *bytes, size_t nbytes) {
     return (uint32_t)(state ^ (state >> 32));
 }
 
-enum { SMALLEST_TABLE = 64, FIRST_PIECE_NBYTES = 256 };
+enum { FEWEST_NAMES = 48, FIRST_PIECE_NBYTES = 256 };
 
 void interner_init(interner *in, arena *a) {
     *in = (interner){.arena = a, .npieces = 1}; /* place 0 is none */
@@ -32,45 +30,23 @@ static bool is_name(const name *n, const char *bytes, size_t nbytes) {
     return n->nbytes == nbytes && memcmp(n->bytes, bytes, nbytes) == 0;
 }
 
-static size_t following(const interner *in, size_t at) {
-    return at + 1 < in->capacity ? at + 1 : 0;
-}
-
-/* The place of the name, or the free place where it would go. The table must have a free place. Entries hold the hash,
- * so that a name is looked at only where that is equal. */
-static interner_entry *find_place(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
-    for (size_t at = interner_home(in, hash);; at = following(in, at)) {
-        interner_entry *e = &in->table[at];
-        if (!e->place || (e->hash == hash && is_name(interner_name(in, e->place), bytes, nbytes))) return e;
-    }
+/* The name's place in the table, or where it would go. */
+static table_probe find_place(const interner *in, const char *bytes, size_t nbytes, uint32_t hash) {
+    table_probe at = table_find(&in->table, hash);
+    while (at.item != TABLE_NONE && !is_name(interner_name(in, at.item), bytes, nbytes)) table_next(&in->table, &at);
+    return at;
 }
 
 const name *interner_guess(const interner *in, uint32_t hash) {
-    if (!in->capacity) return NULL;
-    size_t at = interner_home(in, hash);
-    while (in->table[at].place && in->table[at].hash != hash) at = following(in, at);
-    return in->table[at].place ? interner_name(in, in->table[at].place) : NULL;
-}
-
-static bool resize(interner *in, size_t capacity) {
-    interner larger = *in;
-    larger.capacity = capacity;
-    if (!(larger.table = ARENA_ARRAY(in->arena, interner_entry, capacity))) return false;
-    for (size_t i = 0; i < in->capacity; i++) {
-        if (!in->table[i].place) continue;
-        size_t at = interner_home(&larger, in->table[i].hash);
-        while (larger.table[at].place) at = following(&larger, at);
-        larger.table[at] = in->table[i];
-    }
-    *in = larger;
-    return true;
+    table_probe at = table_find(&in->table, hash);
+    return at.item == TABLE_NONE ? NULL : interner_name(in, at.item);
 }
 
 bool interner_reserve(interner *in, size_t count) {
-    if (count <= in->capacity / 4 * 3) return true;
-    size_t twice, wanted;
-    if (!base_mul(in->capacity, 2, &twice) || !base_add(count / 3 * 4, SMALLEST_TABLE, &wanted)) return false;
-    return resize(in, wanted > twice ? wanted : twice);
+    weft_status status = table_reserve(in->arena, &in->table, count > FEWEST_NAMES ? count : FEWEST_NAMES);
+    bool done = !status;
+    weft_status_free(status);
+    return done;
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -128,26 +104,26 @@ const name *interner_get_hashed(interner *in, const char *bytes, size_t nbytes, 
     uint32_t place;
     if (nbytes >= UINT32_MAX - sizeof(name) || in->count == UINT32_MAX - 1) return NULL;
     if (!interner_reserve(in, in->count + 1)) return NULL;
-    interner_entry *e = find_place(in, bytes, nbytes, hash);
-    if (e->place) return interner_name(in, e->place);
+    table_probe at = find_place(in, bytes, nbytes, hash);
+    if (at.item != TABLE_NONE) return interner_name(in, at.item);
     if (!take_room(in, sizeof(name) + nbytes + 1, &place)) return NULL;
     name *n = (name *)interner_name(in, place);
     *n = (name){.nbytes = (uint32_t)nbytes, .id = (uint32_t)in->count++};
     if (nbytes) memcpy(n->bytes, bytes, nbytes);
-    *e = (interner_entry){hash, place};
+    table_put(&in->table, &at, place);
     return n;
 }
 
 const name *interner_find(const interner *in, const char *bytes, size_t nbytes) {
-    if (!in->capacity) return NULL;
-    const interner_entry *e = find_place(in, bytes, nbytes, base_hash(bytes, nbytes));
-    return e->place ? interner_name(in, e->place) : NULL;
+    table_probe at = find_place(in, bytes, nbytes, base_hash(bytes, nbytes));
+    return at.item == TABLE_NONE ? NULL : interner_name(in, at.item);
 }
 
 void interner_list(const interner *in, const name **out) {
-    for (size_t i = 0; i < in->capacity; i++) {
-        if (!in->table[i].place) continue;
-        const name *n = interner_name(in, in->table[i].place);
+    for (size_t i = 0; i < in->table.capacity; i++) {
+        uint32_t place = table_item_at(&in->table, i);
+        if (place == TABLE_NONE) continue;
+        const name *n = interner_name(in, place);
         out[n->id] = n;
     }
 }

@@ -24,8 +24,7 @@ typedef struct reader {
     size_t nnodes, node_capacity;
     size_t nall_nodes, max_nodes;
     int max_depth, line_offset;
-    const yaml_node **seen; /* the table in which keys of a large mapping are looked up */
-    size_t seen_capacity;
+    hash_table seen; /* keys of a large mapping */
     yaml_node *root;
     weft_status first_problem;
 } reader;
@@ -156,18 +155,16 @@ static weft_status check_few_keys(reader *r, yaml_node *const *items, size_t npa
 }
 
 static weft_status check_many_keys(reader *r, yaml_node *const *items, size_t npairs) {
-    size_t capacity = 16;
-    while (capacity < npairs * 2) capacity *= 2;
-    TRY(vector_reserve(&r->context->allocator, &r->seen, &r->seen_capacity, capacity, sizeof *r->seen));
-    memset(r->seen, 0, capacity * sizeof *r->seen);
+    table_clear(&r->seen);
+    TRY(table_reserve_on(&r->context->allocator, &r->seen, npairs));
     for (size_t i = 0; i < npairs; i++) {
         const yaml_node *key = items[2 * i];
-        size_t at = base_hash(key->bytes, key->nbytes) & (capacity - 1);
-        while (r->seen[at] && !same_key(r->seen[at], key)) at = (at + 1) & (capacity - 1);
-        if (r->seen[at])
-            TRY(report_duplicate(r, key, r->seen[at]));
+        table_probe at = table_find(&r->seen, base_hash(key->bytes, key->nbytes));
+        while (at.item != TABLE_NONE && !same_key(items[2 * (size_t)at.item], key)) table_next(&r->seen, &at);
+        if (at.item != TABLE_NONE)
+            TRY(report_duplicate(r, key, items[2 * (size_t)at.item]));
         else
-            r->seen[at] = key;
+            table_put(&r->seen, &at, (uint32_t)i);
     }
     return NULL;
 }
@@ -250,7 +247,7 @@ static void reader_fini(reader *r) {
     yaml_parser_delete(&r->parser);
     base_free(allocator, r->frames, r->frame_capacity * sizeof *r->frames);
     base_free(allocator, r->nodes, r->node_capacity * sizeof *r->nodes);
-    base_free(allocator, r->seen, r->seen_capacity * sizeof *r->seen);
+    table_free(allocator, &r->seen);
 }
 
 /* What went wrong first is what to mend first. */

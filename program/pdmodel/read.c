@@ -256,7 +256,7 @@ static weft_status read_block_field(pdmodel_reader *r, weft_block *b, const wire
 /* Makes room for the names of vars that stand before the block's ops, where Paddle writes all of them, and for some
  * more. */
 static weft_status reserve_vars(pdmodel_reader *r, wire_cursor c) {
-    const size_t room_nbytes = 2 * sizeof(interner_entry); /* of a name */
+    const size_t room_nbytes = 2 * sizeof(table_entry); /* of a name */
     size_t count = 0;
     wire_field f;
     while (wire_take(&c, &f) && f.number != BLOCK_OPS) count += f.number == BLOCK_VARS;

@@ -25,13 +25,13 @@ static weft_status take(yaml_reader *r, yaml_node **out) {
 }
 
 /* The key of a mapping that was entered, against a table of words; each may come once, none before `first`. */
-typedef struct key_set {
+typedef struct key_list {
     const char *const *words;
     const char *expected;
     uint32_t seen; /* by index of word */
-} key_set;
+} key_list;
 
-static weft_status next_key(yaml_reader *r, key_set *keys, int *out_index, yaml_node *out_place) {
+static weft_status next_key(yaml_reader *r, key_list *keys, int *out_index, yaml_node *out_place) {
     yaml_node *key;
     TRY(take(r, &key));
     if (key->kind != NODE_SCALAR) YAML_FAIL(r, key, "expected %s", keys->expected);
@@ -127,7 +127,7 @@ static weft_status get_block_member(yaml_reader *r, weft_block *b, int key) {
 
 static weft_status get_block(yaml_reader *r, weft_block *b) {
     static const char *const words[] = {"idx", "parent", "forward", "unknown", "vars", "ops", NULL};
-    key_set keys = {words, "idx, parent, forward, unknown, vars or ops", 0};
+    key_list keys = {words, "idx, parent, forward, unknown, vars or ops", 0};
     yaml_node place;
     int key;
     TRY(yaml_stream_enter(r->stream, NODE_MAPPING, "a block as a mapping"));
@@ -267,7 +267,7 @@ static weft_status get_document(yaml_reader *r) {
     static const char *const words[] = {"weft",       "version", "op_versions",  "op_version_map", "unknown", "rank",
                                         "rings",      "meshes",  "params_grads", "dist_extra",     "fx",      "blocks",
                                         "callstacks", NULL};
-    key_set keys = {words,
+    key_list keys = {words,
                     "weft, version, op_versions, op_version_map, unknown, rank, rings, meshes, params_grads, "
                     "dist_extra, fx, blocks or callstacks",
                     0};

@@ -141,12 +141,12 @@ Test(memory, names_of_any_size_are_listed_by_id) {
     memset(bytes, 'n', sizeof bytes);
     const name *names[NSIZES], *listed[NSIZES];
     cr_assert(interner_reserve(&in, NSIZES));
-    const interner_entry *table = in.table;
+    const table_entry *entries = in.table.entries;
     for (size_t i = 0; i < NSIZES; i++) {
         cr_assert_not_null(names[i] = interner_get(&in, bytes, sizes[i]));
         name_set_value(names[i], (uint32_t)(7 * i));
     }
-    cr_assert_eq(in.table, table, "it was reserved");
+    cr_assert_eq(in.table.entries, entries, "it was reserved");
     interner_list(&in, listed);
     for (size_t i = 0; i < NSIZES; i++) {
         cr_expect_eq(listed[i], names[i]);
