@@ -70,21 +70,21 @@ void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-/* Where the var of that name stands in a table, or the free place where it would. */
-static weft_var **table_place(const var_table *t, const name *n) {
-    size_t at = n->id * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (t->capacity - 1);
-    while (t->vars[at] && t->vars[at]->name != n) at = (at + 1) & (t->capacity - 1);
-    return &t->vars[at];
+static table_probe find_var(const weft_program *p, const hash_table *t, const name *n) {
+    table_probe at = table_find(t, table_hash(n->id));
+    while (at.item != TABLE_NONE && program_var(p, at.item)->name != n) table_next(t, &at);
+    return at;
 }
 
-static weft_var *table_find(const var_table *t, const name *n) {
-    return t->capacity ? *table_place(t, n) : NULL;
+static weft_var *var_in_table(const weft_program *p, const hash_table *t, const name *n) {
+    table_probe at = find_var(p, t, n);
+    return at.item == TABLE_NONE ? NULL : program_var(p, at.item);
 }
 
 weft_var *block_find_own(const weft_block *b, const name *n) {
     weft_var *v = program_declared(b->program, n);
     if (!v || v->block == b) return v;
-    return v->shares_name ? table_find(&b->shared, n) : NULL;
+    return v->shares_name ? var_in_table(b->program, &b->shared, n) : NULL;
 }
 
 static weft_var *find_outside(const weft_block *b, const name *n) {
@@ -120,22 +120,6 @@ weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes)
 }
 
 /* --- adding ------------------------------------------------------------------------------------------------------- */
-
-static void table_put(var_table *t, weft_var *v) {
-    *table_place(t, v->name) = v;
-    t->count++;
-}
-
-/* Makes room for one more var. */
-static weft_status table_reserve(weft_program *p, var_table *t) {
-    if ((t->count + 1) * 2 <= t->capacity) return NULL;
-    var_table larger = {.capacity = t->capacity ? t->capacity * 2 : 8};
-    if (!(larger.vars = ARENA_ARRAY(&p->arena, weft_var *, larger.capacity))) return base_out_of_memory();
-    for (size_t i = 0; i < t->capacity; i++)
-        if (t->vars[i]) table_put(&larger, t->vars[i]);
-    *t = larger;
-    return NULL;
-}
 
 static const var_rest nothing = {.type_bytes = {"", 0}, .unknown_fields = {"", 0}};
 
@@ -186,14 +170,14 @@ weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     TRY(reserve_run(b));
     weft_var *first = program_declared(p, n), *v;
     bool is_shared = first && !block_find_own(b, n);
-    if (is_shared) TRY(table_reserve(p, &b->shared));
+    if (is_shared) TRY(table_reserve(&p->arena, &b->shared, b->shared.count + 1));
     TRY(new_var(p, n, &v));
     v->block = b;
     append_to_runs(b, v);
     if (!first) name_set_value(n, v->id + 1);
     if (is_shared) {
         first->shares_name = true;
-        table_put(&b->shared, v);
+        table_add(&b->shared, table_hash(n->id), v->id);
     }
     *out = v;
     return NULL;
@@ -216,14 +200,14 @@ weft_status program_dims(weft_program *p, size_t ndim, const int64_t *dims, int6
 }
 
 weft_var *program_find_placeholder(const weft_program *p, const name *n) {
-    return table_find(&p->undeclared, n);
+    return var_in_table(p, &p->undeclared, n);
 }
 
 weft_status program_placeholder(weft_program *p, const name *n, weft_var **out) {
     if ((*out = program_find_placeholder(p, n))) return NULL;
-    TRY(table_reserve(p, &p->undeclared));
+    TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));
     TRY(new_var(p, n, out));
-    table_put(&p->undeclared, *out);
+    table_add(&p->undeclared, table_hash(n->id), (*out)->id);
     return NULL;
 }
 

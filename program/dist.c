@@ -44,21 +44,6 @@ static uint32_t mesh_hash(const mesh *m) {
     return h * 31 + base_hash(m->ids, mesh_ids(m) * sizeof *m->ids);
 }
 
-static weft_status mesh_table_grow(weft_program *p) {
-    if ((p->nmeshes + 1) * 2 <= p->mesh_table_capacity) return NULL;
-    size_t capacity = p->mesh_table_capacity ? p->mesh_table_capacity * 2 : 8;
-    uint32_t *table = ARENA_ARRAY(&p->arena, uint32_t, capacity);
-    if (!table) return base_out_of_memory();
-    for (size_t i = 0; i < p->nmeshes; i++) {
-        size_t at = mesh_hash(p->meshes[i]) & (capacity - 1);
-        while (table[at]) at = (at + 1) & (capacity - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    p->mesh_table = table;
-    p->mesh_table_capacity = capacity;
-    return NULL;
-}
-
 static weft_status mesh_copy(weft_program *p, const mesh *m, mesh **out) {
     mesh *copy = ARENA_NEW(&p->arena, mesh);
     const int64_t *extents = copy_ints(p, m->shape, (size_t)m->ndim);
@@ -77,20 +62,18 @@ static weft_status mesh_copy(weft_program *p, const mesh *m, mesh **out) {
 }
 
 weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out) {
-    TRY(mesh_table_grow(p));
-    size_t mask = p->mesh_table_capacity - 1, at = mesh_hash(m) & mask;
-    for (; p->mesh_table[at]; at = (at + 1) & mask) {
-        const mesh *known = p->meshes[p->mesh_table[at] - 1];
-        if (mesh_same(known, m)) {
-            *out = known;
-            return NULL;
-        }
+    TRY(table_reserve(&p->arena, &p->mesh_table, p->nmeshes + 1));
+    table_probe at = table_find(&p->mesh_table, mesh_hash(m));
+    while (at.item != TABLE_NONE && !mesh_same(p->meshes[at.item], m)) table_next(&p->mesh_table, &at);
+    if (at.item != TABLE_NONE) {
+        *out = p->meshes[at.item];
+        return NULL;
     }
     TRY(grow(&p->arena, &p->meshes, &p->mesh_capacity, p->nmeshes + 1, sizeof *p->meshes));
     mesh *copy = NULL;
     TRY(mesh_copy(p, m, &copy));
+    table_put(&p->mesh_table, &at, (uint32_t)p->nmeshes);
     p->meshes[p->nmeshes++] = copy;
-    p->mesh_table[at] = (uint32_t)p->nmeshes;
     *out = copy;
     return NULL;
 }

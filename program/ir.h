@@ -193,12 +193,6 @@ struct weft_var {
     const var_rest *rest;  /* never NULL; to change it: var_rest_get */
 };
 
-/* Vars of one name each: open addressing, capacity a power of two, NULL where free. */
-typedef struct var_table {
-    weft_var **vars;
-    size_t count, capacity;
-} var_table;
-
 /* Vars of a block that were made one after another: their ids begin at `first`, and `before` vars stand before them. */
 typedef struct var_run {
     uint32_t first, before;
@@ -213,7 +207,7 @@ struct weft_block {
     size_t nvars;
     weft_op *first, *last;
     size_t nops;
-    var_table shared; /* those whose name an earlier block declares too */
+    hash_table shared; /* by name: ids of those whose name an earlier block declares too */
     text unknown_fields;
 };
 
@@ -232,7 +226,7 @@ struct weft_program {
     weft_block **blocks;
     size_t nblocks, block_capacity;
     size_t nall_vars;                                   /* declared or only mentioned: program_var */
-    var_table undeclared;                               /* names that no block declares: program_placeholder */
+    hash_table undeclared; /* by name: ids of vars that no block declares: program_placeholder */
     known_dims known_dims[PROGRAM_KNOWN_DIMS];          /* by hash, the latest of each: program_dims */
     const slot_table *known_slots[PROGRAM_KNOWN_SLOTS]; /* the same: op_set_slots */
     int64_t version;
@@ -249,8 +243,7 @@ struct weft_program {
     int64_t rank;        /* -1: every rank */
     const mesh **meshes; /* in order of first use: the sidecar's indices */
     size_t nmeshes, mesh_capacity;
-    uint32_t *mesh_table; /* open addressing: 1 + index into meshes, 0 free; capacity a power of two */
-    size_t mesh_table_capacity;
+    hash_table mesh_table; /* by all that meshes hold: indices of them */
     ring *rings; /* sorted by id */
     size_t nrings, ring_capacity;
     const name **params_grads;   /* pairs: param, grad */

@@ -19,7 +19,7 @@ void weft_tensors_destroy(weft_tensors *tensors) {
     const weft_allocator *allocator = &tensors->context->allocator;
     for (size_t i = 0; i < tensors->count; i++) tensor_fini(allocator, &tensors->items[i]);
     base_free(allocator, tensors->items, tensors->capacity * sizeof *tensors->items);
-    base_free(allocator, tensors->table, tensors->table_capacity * sizeof *tensors->table);
+    table_free(allocator, &tensors->table);
     base_free(allocator, tensors, sizeof *tensors);
 }
 
@@ -31,38 +31,17 @@ const weft_tensor *weft_tensors_at(const weft_tensors *tensors, size_t index) {
     return index < tensors->count ? &tensors->items[index] : NULL;
 }
 
-/* The table's slot for a name: holds its item, or is empty. */
-static size_t *table_slot(const weft_tensors *tensors, const char *tensor_name) {
-    size_t mask = tensors->table_capacity - 1, at = base_hash(tensor_name, strlen(tensor_name)) & mask;
-    while (tensors->table[at] && strcmp(tensors->items[tensors->table[at] - 1].name, tensor_name) != 0)
-        at = (at + 1) & mask;
-    return &tensors->table[at];
-}
-
-static size_t find_index(const weft_tensors *tensors, const char *tensor_name) {
-    size_t found = tensors->table_capacity ? *table_slot(tensors, tensor_name) : 0;
-    return found ? found - 1 : SIZE_MAX;
+/* The item of that name, or where it would go. */
+static table_probe find_tensor(const weft_tensors *tensors, const char *tensor_name) {
+    table_probe at = table_find(&tensors->table, base_hash(tensor_name, strlen(tensor_name)));
+    while (at.item != TABLE_NONE && strcmp(tensors->items[at.item].name, tensor_name) != 0)
+        table_next(&tensors->table, &at);
+    return at;
 }
 
 const weft_tensor *weft_tensors_find(const weft_tensors *tensors, const char *tensor_name) {
-    size_t index = find_index(tensors, tensor_name);
-    return index == SIZE_MAX ? NULL : &tensors->items[index];
-}
-
-/* Keeps the table at most half full with one more item. */
-static weft_status reserve_table(weft_tensors *tensors) {
-    if (2 * (tensors->count + 1) <= tensors->table_capacity) return NULL;
-    const weft_allocator *allocator = &tensors->context->allocator;
-    size_t capacity = tensors->table_capacity ? 2 * tensors->table_capacity : 16, nbytes;
-    if (!base_mul(capacity, sizeof *tensors->table, &nbytes)) return base_out_of_memory();
-    size_t *table = base_alloc(allocator, nbytes);
-    if (!table) return base_out_of_memory();
-    memset(table, 0, nbytes);
-    base_free(allocator, tensors->table, tensors->table_capacity * sizeof *tensors->table);
-    tensors->table = table;
-    tensors->table_capacity = capacity;
-    for (size_t i = 0; i < tensors->count; i++) *table_slot(tensors, tensors->items[i].name) = i + 1;
-    return NULL;
+    table_probe at = find_tensor(tensors, tensor_name);
+    return at.item == TABLE_NONE ? NULL : &tensors->items[at.item];
 }
 
 static weft_status tensor_nbytes(weft_dtype dtype, size_t ndim, const int64_t *dims, const char *tensor_name,
@@ -84,7 +63,7 @@ weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, wef
     const weft_allocator *allocator = &tensors->context->allocator;
     size_t nbytes = 0, length = strlen(tensor_name) + 1;
     TRY(tensor_nbytes(dtype, ndim, dims, tensor_name, &nbytes));
-    TRY(reserve_table(tensors));
+    TRY(table_reserve_on(allocator, &tensors->table, tensors->count + 1));
     TRY(vector_reserve(allocator, &tensors->items, &tensors->capacity, tensors->count + 1, sizeof *tensors->items));
     weft_tensor t = {.dtype = dtype, .ndim = ndim, .nbytes = nbytes};
     char *copy = base_alloc(allocator, length);
@@ -98,15 +77,13 @@ weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, wef
     memset(t.data, 0, nbytes);
     if (ndim) memcpy(t.dims, dims, ndim * sizeof *dims);
     t.name = copy;
-    size_t *entry = table_slot(tensors, tensor_name);
-    if (*entry) {
-        tensor_fini(allocator, &tensors->items[*entry - 1]);
-    } else {
-        tensors->count++;
-        *entry = tensors->count;
-    }
-    tensors->items[*entry - 1] = t;
-    *out_tensor = &tensors->items[*entry - 1];
+    table_probe at = find_tensor(tensors, tensor_name);
+    if (at.item == TABLE_NONE)
+        table_put(&tensors->table, &at, (uint32_t)tensors->count++);
+    else
+        tensor_fini(allocator, &tensors->items[at.item]);
+    tensors->items[at.item] = t;
+    *out_tensor = &tensors->items[at.item];
     return NULL;
 }
 

@@ -9,8 +9,7 @@ struct weft_tensors {
     weft_context *context;
     weft_tensor *items;
     size_t count, capacity;
-    size_t *table; /* open addressing: index + 1 of an item, by hash of its name; capacity a power of two */
-    size_t table_capacity;
+    hash_table table; /* of items by name */
 };
 
 /* Where a form's bytes come from, in order. `read` fills exactly nbytes or fails. */

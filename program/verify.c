@@ -206,8 +206,10 @@ static bool is_undeclared(const weft_var *var) {
 /* Asked once, so that a sound program's arguments need not be looked at. */
 static bool uses_undeclared(const weft_program *p) {
     for (size_t i = 0; i < p->undeclared.capacity; i++) {
-        const weft_var *var = p->undeclared.vars[i];
-        if (var && var->nuses && is_undeclared(var)) return true;
+        uint32_t id = table_item_at(&p->undeclared, i);
+        if (id == TABLE_NONE) continue;
+        const weft_var *var = program_var(p, id);
+        if (var->nuses && is_undeclared(var)) return true;
     }
     return false;
 }

@@ -60,8 +60,7 @@ typedef struct fx_row {
 typedef struct fx_table {
     fx_row *rows;
     size_t count;
-    fx_row **by_target; /* open addressing by hash of target: the first row of each */
-    size_t capacity;
+    hash_table by_target; /* the first row of each */
 } fx_table;
 
 WEFT_MUST_USE weft_status fx_table_init(fx_table *t, arena *a);

@@ -210,32 +210,37 @@ static weft_status parse_outs(const row_parser *p) {
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
-static fx_row **find_place(const fx_table *t, const char *target, size_t nbytes) {
-    size_t mask = t->capacity - 1, at = base_hash(target, nbytes) & mask;
-    while (t->by_target[at] &&
-           (strlen(t->by_target[at]->target) != nbytes || memcmp(t->by_target[at]->target, target, nbytes) != 0))
-        at = (at + 1) & mask;
-    return &t->by_target[at];
+static table_probe find_place(const fx_table *t, const char *target, size_t nbytes) {
+    table_probe at = table_find(&t->by_target, base_hash(target, nbytes));
+    while (at.item != TABLE_NONE && (strlen(t->rows[at.item].target) != nbytes ||
+                                     memcmp(t->rows[at.item].target, target, nbytes) != 0))
+        table_next(&t->by_target, &at);
+    return at;
 }
 
 static weft_status parse_row(fx_table *t, arena *a, const row_text *from) {
-    fx_row *row = &t->rows[t->count++];
+    uint32_t number = (uint32_t)t->count++;
+    fx_row *row = &t->rows[number];
     *row = (fx_row){.target = from->target, .op_type = from->op_type, .is_collective = from->is_collective};
     row_parser p = {.arena = a, .text = from, .row = row};
     TRY(parse_args(&p));
     TRY(parse_outs(&p));
-    fx_row **place = find_place(t, row->target, strlen(row->target));
-    while (*place) place = &(*place)->next;
-    *place = row;
+    table_probe at = find_place(t, row->target, strlen(row->target));
+    if (at.item == TABLE_NONE) {
+        table_put(&t->by_target, &at, number);
+    } else {
+        fx_row *last = &t->rows[at.item];
+        while (last->next) last = last->next;
+        last->next = row;
+    }
     return NULL;
 }
 
 weft_status fx_table_init(fx_table *t, arena *a) {
-    *t = (fx_table){.capacity = 64};
-    while (t->capacity < 2 * NROWS) t->capacity *= 2;
+    *t = (fx_table){.rows = NULL};
     t->rows = ARENA_ARRAY(a, fx_row, NROWS);
-    t->by_target = ARENA_ARRAY(a, fx_row *, t->capacity);
-    if (!t->rows || !t->by_target) return base_out_of_memory();
+    if (!t->rows) return base_out_of_memory();
+    TRY(table_reserve(a, &t->by_target, NROWS));
     for (size_t i = 0; i < NROWS; i++) TRY(parse_row(t, a, &texts[i]));
     return NULL;
 }
@@ -247,5 +252,6 @@ void fx_table_fini(fx_table *t) {
 }
 
 const fx_row *fx_table_find(const fx_table *t, const char *target, size_t nbytes) {
-    return *find_place(t, target, nbytes);
+    table_probe at = find_place(t, target, nbytes);
+    return at.item == TABLE_NONE ? NULL : &t->rows[at.item];
 }

@@ -9,9 +9,8 @@
 /* The different call stacks of a program, in order of first use: most ops share theirs with neighbours. */
 typedef struct callstack_list {
     const weft_attr **stacks;
-    size_t count, capacity;
-    uint32_t *table; /* open addressing: 1 + index into stacks */
-    size_t table_capacity;
+    size_t count;
+    hash_table table; /* of stacks by what they hold */
 } callstack_list;
 
 static uint32_t hash_stack(const weft_attr *a) {
@@ -29,20 +28,14 @@ static bool same_stack(const weft_attr *a, const weft_attr *b) {
     return true;
 }
 
-static uint32_t *find_place(const callstack_list *list, const weft_attr *a) {
-    size_t mask = list->table_capacity - 1, at = hash_stack(a) & mask;
-    while (list->table[at] && !same_stack(list->stacks[list->table[at] - 1], a)) at = (at + 1) & mask;
-    return &list->table[at];
-}
-
-static bool add_stack(callstack_list *list, const weft_attr *a, uint32_t *out_index) {
-    uint32_t *place = find_place(list, a);
-    if (!*place) {
-        list->stacks[list->count++] = a;
-        *place = (uint32_t)list->count;
+static uint32_t number_stack(callstack_list *list, const weft_attr *a) {
+    table_probe at = table_find(&list->table, hash_stack(a));
+    while (at.item != TABLE_NONE && !same_stack(list->stacks[at.item], a)) table_next(&list->table, &at);
+    if (at.item == TABLE_NONE) {
+        list->stacks[list->count] = a;
+        table_put(&list->table, &at, (uint32_t)list->count++);
     }
-    *out_index = *place - 1;
-    return true;
+    return at.item;
 }
 
 /* Numbers the call stack of every op; the result has one entry for each attr that yaml_is_callstack. */
@@ -53,16 +46,14 @@ static weft_status number_callstacks(yaml_writer *w, callstack_list *list) {
             for (size_t k = 0; k < op->nattrs; k++) nuses += yaml_is_callstack(&op->attrs[k]);
         }
     }
-    list->table_capacity = 16;
-    while (list->table_capacity < nuses * 2) list->table_capacity *= 2;
-    list->table = ARENA_ARRAY(&w->scratch, uint32_t, list->table_capacity);
+    if (nuses) TRY(table_reserve(&w->scratch, &list->table, nuses));
     list->stacks = ARENA_ARRAY(&w->scratch, const weft_attr *, nuses);
     w->callstacks = ARENA_ARRAY(&w->scratch, uint32_t, nuses);
-    if (!list->table || !list->stacks || !w->callstacks) return base_out_of_memory();
+    if (!list->stacks || !w->callstacks) return base_out_of_memory();
     for (size_t i = 0; i < w->program->nblocks; i++) {
         FOR_EACH_OP(op, w->program->blocks[i]) {
             for (size_t k = 0; k < op->nattrs; k++)
-                if (yaml_is_callstack(&op->attrs[k])) add_stack(list, &op->attrs[k], &w->callstacks[n++]);
+                if (yaml_is_callstack(&op->attrs[k])) w->callstacks[n++] = number_stack(list, &op->attrs[k]);
         }
     }
     return NULL;
