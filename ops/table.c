@@ -8,10 +8,7 @@ typedef struct op_table {
     size_t count;
     const collective *collectives; /* in collectives.def order */
     size_t ncollectives;
-    /* Open addressing on the type's hash; capacity a power of two. A row + 1; of a type that only collectives.def knows
-     * count + that row + 1; or 0. */
-    uint16_t *by_type;
-    size_t capacity;
+    hash_table by_type; /* rows; of a type that only collectives.def knows count + that row */
 } op_table;
 
 #define OP(type, family, inputs, outputs, attrs, effects, infer, summary)                                              \
@@ -26,24 +23,24 @@ const op_row *ops_rows(size_t *out_count) {
     return rows;
 }
 
-static const char *type_of(const op_table *t, uint16_t cell) {
-    return cell <= t->count ? t->rows[cell - 1].type : t->collectives[cell - 1 - t->count].type;
+static const char *type_of(const op_table *t, uint32_t row) {
+    return row < t->count ? t->rows[row].type : t->collectives[row - t->count].type;
 }
 
-/* The cell that holds `type`'s row, or the empty one where it belongs. */
-static uint16_t *find_cell(const op_table *t, const char *type) {
-    size_t mask = t->capacity - 1;
-    for (size_t i = base_hash(type, strlen(type)) & mask;; i = (i + 1) & mask)
-        if (!t->by_type[i] || strcmp(type_of(t, t->by_type[i]), type) == 0) return &t->by_type[i];
+static table_probe find_row(const op_table *t, const char *type) {
+    table_probe at = table_find(&t->by_type, base_hash(type, strlen(type)));
+    while (at.item != TABLE_NONE && strcmp(type_of(t, at.item), type) != 0) table_next(&t->by_type, &at);
+    return at;
 }
 
 static weft_status add_rows(op_table *t, arena *a) {
     for (size_t i = 0; i < t->count; i++) {
         TRY(schema_parse(a, &rows[i], &t->rows[i]));
         t->rows[i].index = (int)i;
-        uint16_t *cell = find_cell(t, rows[i].type);
-        if (*cell) return weft_status_create(WEFT_INVALID_ARGUMENT, "ops.def", "two rows for op %s", rows[i].type);
-        *cell = (uint16_t)(i + 1);
+        table_probe at = find_row(t, rows[i].type);
+        if (at.item != TABLE_NONE)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, "ops.def", "two rows for op %s", rows[i].type);
+        table_put(&t->by_type, &at, (uint32_t)i);
     }
     return NULL;
 }
@@ -51,14 +48,14 @@ static weft_status add_rows(op_table *t, arena *a) {
 static weft_status add_collectives(op_table *t) {
     for (size_t i = 0; i < t->ncollectives; i++) {
         const collective *c = &t->collectives[i];
-        uint16_t *cell = find_cell(t, c->type);
-        op_schema *row = *cell && *cell <= t->count ? &t->rows[*cell - 1] : NULL;
-        if (row ? row->collective != NULL : *cell != 0)
+        table_probe at = find_row(t, c->type);
+        op_schema *row = at.item < t->count ? &t->rows[at.item] : NULL; /* TABLE_NONE is beyond */
+        if (row ? row->collective != NULL : at.item != TABLE_NONE)
             return weft_status_create(WEFT_INVALID_ARGUMENT, "collectives.def", "two rows for op %s", c->type);
         if (row)
             row->collective = c;
         else
-            *cell = (uint16_t)(t->count + i + 1);
+            table_put(&t->by_type, &at, (uint32_t)(t->count + i));
     }
     return NULL;
 }
@@ -69,10 +66,9 @@ weft_status ops_register(weft_context *context) {
     if (!t) return base_out_of_memory();
     ops_rows(&t->count);
     t->collectives = collectives_rows(&t->ncollectives);
-    for (t->capacity = 64; t->capacity < 2 * (t->count + t->ncollectives);) t->capacity *= 2;
     t->rows = ARENA_ARRAY(a, op_schema, t->count);
-    t->by_type = ARENA_ARRAY(a, uint16_t, t->capacity);
-    if (!t->rows || !t->by_type) return base_out_of_memory();
+    if (!t->rows) return base_out_of_memory();
+    TRY(table_reserve(a, &t->by_type, t->count + t->ncollectives));
     TRY(add_rows(t, a));
     TRY(add_collectives(t));
     context->slots[CONTEXT_OPS] = (context_slot){.value = t};
@@ -85,15 +81,15 @@ static const op_table *table_of(const weft_context *context) {
 
 const op_schema *ops_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
-    uint16_t row = t ? *find_cell(t, type) : 0;
-    return row && row <= t->count ? &t->rows[row - 1] : NULL;
+    uint32_t row = t ? find_row(t, type).item : TABLE_NONE;
+    return t && row < t->count ? &t->rows[row] : NULL;
 }
 
 const collective *collectives_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
-    uint16_t row = t ? *find_cell(t, type) : 0;
-    if (!row) return NULL;
-    return row <= t->count ? t->rows[row - 1].collective : &t->collectives[row - 1 - t->count];
+    uint32_t row = t ? find_row(t, type).item : TABLE_NONE;
+    if (row == TABLE_NONE) return NULL;
+    return row < t->count ? t->rows[row].collective : &t->collectives[row - t->count];
 }
 
 size_t ops_count(weft_context *context) {
