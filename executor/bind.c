@@ -30,27 +30,24 @@ static weft_status bind_error(const rank_state *rank, weft_code code, const plan
 
 /* --- values by name ----------------------------------------------------------------------------------------------- */
 
-static size_t index_slot(const value_index *index, const char *n) {
-    size_t mask = index->capacity - 1, at = base_hash(n, strlen(n)) & mask;
-    while (index->table[at] && strcmp(index->plan->values[index->table[at] - 1].name, n) != 0) at = (at + 1) & mask;
+static table_probe find_value(const value_index *index, const char *n) {
+    table_probe at = table_find(&index->table, base_hash(n, strlen(n)));
+    while (at.item != TABLE_NONE && strcmp(index->plan->values[at.item].name, n) != 0) table_next(&index->table, &at);
     return at;
 }
 
 weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a) {
-    index->plan = plan;
-    index->capacity = 16;
-    while (index->capacity < 2 * plan->nvalues) index->capacity *= 2;
-    index->table = ARENA_ARRAY(a, int32_t, index->capacity);
-    if (!index->table) return base_out_of_memory();
+    *index = (value_index){.plan = plan};
+    if (plan->nvalues) TRY(table_reserve(a, &index->table, plan->nvalues));
     for (size_t i = 0; i < plan->nvalues; i++) {
-        size_t at = index_slot(index, plan->values[i].name);
-        if (!index->table[at]) index->table[at] = (int32_t)i + 1;
+        table_probe at = find_value(index, plan->values[i].name);
+        if (at.item == TABLE_NONE) table_put(&index->table, &at, (uint32_t)i);
     }
     return NULL;
 }
 
 int32_t value_index_find(const value_index *index, const char *n) {
-    return index->table[index_slot(index, n)] - 1;
+    return (int32_t)find_value(index, n).item; /* TABLE_NONE: -1 */
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */

@@ -83,11 +83,10 @@ typedef struct rank_state {
     stream_state *streams; /* plan->nstreams of them */
 } rank_state;
 
-/* Values of a plan by name: open addressing, entries are value + 1. */
+/* Values of a plan by name: the first of each. */
 typedef struct value_index {
     const weft_plan *plan;
-    int32_t *table;
-    size_t capacity; /* a power of two */
+    hash_table table;
 } value_index;
 
 struct weft_executor {

@@ -46,16 +46,18 @@ static weft_status add_shape(weft_trainer *t, size_t step) {
     return NULL;
 }
 
-/* `table` has open addressing; its entries are a shape's number + 1. */
-static weft_status sort_steps(weft_trainer *t, uint32_t *table, size_t capacity) {
+static weft_status sort_steps(weft_trainer *t, arena *scratch) {
+    hash_table shapes = {.entries = NULL};
     for (size_t i = 0; i < t->nsteps; i++) {
-        size_t step = t->first_step + i, at = hash_step(t, step) & (capacity - 1);
-        while (table[at] && !fed_alike(t, step, t->shapes[table[at] - 1].step)) at = (at + 1) & (capacity - 1);
-        if (!table[at]) {
+        size_t step = t->first_step + i;
+        TRY(table_reserve(scratch, &shapes, t->nshapes + 1));
+        table_probe at = table_find(&shapes, table_hash(hash_step(t, step)));
+        while (at.item != TABLE_NONE && !fed_alike(t, step, t->shapes[at.item].step)) table_next(&shapes, &at);
+        if (at.item == TABLE_NONE) {
+            table_put(&shapes, &at, (uint32_t)t->nshapes);
             TRY(add_shape(t, step));
-            table[at] = (uint32_t)t->nshapes;
         }
-        t->shape_of[i] = table[at] - 1;
+        t->shape_of[i] = at.item;
     }
     return NULL;
 }
@@ -74,14 +76,11 @@ weft_status trainer_find_shapes(weft_trainer *t) {
         return t->shapes ? add_shape(t, t->first_step) : base_out_of_memory();
     }
     if (t->nsteps > UINT32_MAX / 2) return weft_status_create(WEFT_LIMIT, NULL, "%zu steps are too many", t->nsteps);
-    size_t capacity = 16;
-    while (capacity < 2 * t->nsteps) capacity *= 2;
     arena scratch;
     arena_init(&scratch, &t->context->allocator);
-    uint32_t *table = ARENA_ARRAY(&scratch, uint32_t, capacity);
     t->shapes = ARENA_ARRAY(&t->arena, trainer_shape, t->nsteps);
     t->shape_of = ARENA_ARRAY(&t->arena, uint32_t, t->nsteps);
-    weft_status status = table && t->shapes && t->shape_of ? sort_steps(t, table, capacity) : base_out_of_memory();
+    weft_status status = t->shapes && t->shape_of ? sort_steps(t, &scratch) : base_out_of_memory();
     arena_fini(&scratch);
     return status;
 }
