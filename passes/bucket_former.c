@@ -21,33 +21,20 @@ void bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scra
     *f = (bucket_former){.rules = *rules, .scratch = scratch};
 }
 
-/* Open addressing on the kind: where the bucket of the item's kind is, or would go. */
-static bucket **place_of(bucket_former *f, const void *item) {
-    size_t at = f->rules.hash(f->rules.user, item) & (f->capacity - 1);
-    while (f->open[at] && !f->rules.same_kind(f->rules.user, f->open[at]->key, item)) at = (at + 1) & (f->capacity - 1);
-    return &f->open[at];
-}
-
-static weft_status grow_open(bucket_former *f) {
-    bucket **had = f->open;
-    size_t capacity = f->capacity;
-    f->capacity = capacity ? capacity * 2 : 16;
-    f->open = ARENA_ARRAY(f->scratch, bucket *, f->capacity);
-    if (!f->open) return base_out_of_memory();
-    for (size_t i = 0; i < capacity; i++)
-        if (had[i]) *place_of(f, had[i]->key) = had[i];
-    return NULL;
-}
-
 weft_status bucket_former_find(bucket_former *f, const void *item, bucket **out) {
-    if (f->nopen * 2 >= f->capacity) TRY(grow_open(f));
-    bucket **place = place_of(f, item);
-    if (!*place) {
-        if (!(*place = ARENA_NEW(f->scratch, bucket))) return base_out_of_memory();
-        **place = (bucket){.key = item, .deadline = UINT32_MAX};
-        f->nopen++;
+    TRY(table_reserve(f->scratch, &f->kinds, f->nopen + 1));
+    TRY(grow(f->scratch, &f->open, &f->open_capacity, f->nopen + 1, sizeof *f->open));
+    table_probe at = table_find(&f->kinds, table_hash(f->rules.hash(f->rules.user, item)));
+    while (at.item != TABLE_NONE && !f->rules.same_kind(f->rules.user, f->open[at.item]->key, item))
+        table_next(&f->kinds, &at);
+    if (at.item == TABLE_NONE) {
+        bucket *b = ARENA_NEW(f->scratch, bucket);
+        if (!b) return base_out_of_memory();
+        *b = (bucket){.key = item, .deadline = UINT32_MAX};
+        f->open[f->nopen] = b;
+        table_put(&f->kinds, &at, (uint32_t)f->nopen++);
     }
-    *out = *place;
+    *out = f->open[at.item];
     return NULL;
 }
 
@@ -103,8 +90,7 @@ weft_status bucket_former_put(bucket_former *f, const void *item, uint32_t posit
 }
 
 weft_status bucket_former_close_all(bucket_former *f) {
-    for (size_t i = 0; i < f->capacity; i++)
-        if (f->open[i]) TRY(bucket_former_close(f, f->open[i]));
+    for (size_t i = 0; i < f->nopen; i++) TRY(bucket_former_close(f, f->open[i]));
     return NULL;
 }
 
@@ -128,8 +114,8 @@ static weft_status split(bucket_former *f, bucket *b, size_t limit) {
 }
 
 weft_status bucket_former_split(bucket_former *f, size_t limit) {
-    for (size_t i = 0; i < f->capacity; i++) {
-        bucket *b = f->open[i] ? f->open[i]->last : NULL;
+    for (size_t i = 0; i < f->nopen; i++) {
+        bucket *b = f->open[i]->last;
         if (b && b->nbytes > limit) TRY(split(f, b, limit));
     }
     return NULL;

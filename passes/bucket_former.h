@@ -32,8 +32,9 @@ typedef struct bucket_rules {
 typedef struct bucket_former {
     bucket_rules rules;
     arena *scratch;
-    bucket **open; /* by kind, open or empty; NULL: a free place */
-    size_t nopen, capacity;
+    bucket **open; /* one of each kind, open or empty, in the order in which the kinds were met */
+    size_t nopen, open_capacity;
+    hash_table kinds; /* of `open` */
     bucket **done; /* in the order of closing */
     size_t ndone, done_capacity;
 } bucket_former;

@@ -13,11 +13,6 @@
 #include "program/grow.h"
 #include "weft/certificate.h"
 
-struct op_number {
-    const weft_op *op;
-    int64_t number;
-};
-
 /* A claim as it is kept: names are the report's. */
 typedef struct kept_claim {
     pass_claim claim;
@@ -64,34 +59,31 @@ weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim) {
 
 /* --- numbers of ops ----------------------------------------------------------------------------------------------- */
 
-static size_t place_of(const certifier *c, const weft_op *op) {
-    size_t at = ((uintptr_t)op >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
-    for (at &= c->capacity - 1; c->table[at].op && c->table[at].op != op;) at = (at + 1) & (c->capacity - 1);
+static table_probe find_op(const certifier *c, const weft_op *op) {
+    table_probe at = table_find(&c->table, table_hash((uintptr_t)op));
+    while (at.item != TABLE_NONE && c->known[at.item] != op) table_next(&c->table, &at);
     return at;
 }
 
 static weft_status make_room(certifier *c, size_t more) {
-    if (c->capacity >= 2 * (c->nknown + more)) return NULL;
-    certifier old = *c;
-    c->capacity = c->capacity ? c->capacity : 64;
-    while (c->capacity < 4 * (c->nknown + more)) c->capacity *= 2;
-    if (!(c->table = ARENA_ARRAY(&c->arena, op_number, c->capacity))) return base_out_of_memory();
-    for (size_t i = 0; i < old.capacity; i++)
-        if (old.table[i].op) c->table[place_of(c, old.table[i].op)] = old.table[i];
-    return NULL;
+    TRY(grow(&c->arena, &c->known, &c->known_capacity, c->nknown + more, sizeof *c->known));
+    return table_reserve(&c->arena, &c->table, c->nknown + more);
 }
 
 /* -1: the op never stood in the block. */
 static int64_t number_of(const certifier *c, const weft_op *op) {
-    const op_number *there = op && c->capacity ? &c->table[place_of(c, op)] : NULL;
-    return there && there->op ? there->number : -1;
+    uint32_t number = op ? find_op(c, op).item : TABLE_NONE;
+    return number == TABLE_NONE ? -1 : (int64_t)number;
 }
 
 static int64_t number_given(certifier *c, const weft_op *op, bool *out_is_new) {
-    op_number *there = &c->table[place_of(c, op)];
-    *out_is_new = !there->op;
-    if (!there->op) *there = (op_number){op, (int64_t)c->nknown++};
-    return there->number;
+    table_probe at = find_op(c, op);
+    *out_is_new = at.item == TABLE_NONE;
+    if (*out_is_new) {
+        c->known[c->nknown] = op;
+        table_put(&c->table, &at, (uint32_t)c->nknown++);
+    }
+    return at.item;
 }
 
 weft_status certifier_begin(certifier *c, const weft_pass_list *list, const weft_program *p, weft_report *report) {

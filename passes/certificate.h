@@ -40,14 +40,13 @@ WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim cla
 
 /* --- for the manager ---------------------------------------------------------------------------------------------- */
 
-typedef struct op_number op_number;
-
 /* Numbers of the ops of block 0: those of the first program count from 0, new ones on from there. */
 typedef struct certifier {
     bool on;
     arena arena;
-    op_number *table; /* open addressing on the op */
-    size_t capacity, nknown;
+    const weft_op **known; /* by number */
+    size_t nknown, known_capacity;
+    hash_table table; /* numbers, by the op's address */
     int64_t *order; /* numbers, in the block's order */
     size_t nops;
     char digest[PROGRAM_DIGEST_NBYTES];
