@@ -3,6 +3,7 @@
  */
 #include "proof/classes.h"
 #include "ops/ops.h"
+#include "program/grow.h"
 
 /* --- content ------------------------------------------------------------------------------------------------------ */
 
@@ -175,23 +176,17 @@ typedef struct finder {
     arena *arena;
     rank_classes *classes;
     mixture *contents; /* by class */
-    known *table;      /* open addressing; a power of two */
-    size_t capacity;
+    known *known;
+    size_t nknown, known_capacity;
+    hash_table table; /* of `known`, by address */
     mixture *names; /* of a program of a class that was known: for the next one */
     size_t nnames;
     bool are_several; /* programs */
 } finder;
 
-static known *find_known(known *table, size_t capacity, const weft_program *p) {
-    size_t i = (size_t)((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u & (capacity - 1);
-    while (table[i].program && table[i].program != p) i = (i + 1) & (capacity - 1);
-    return &table[i];
-}
-
 static weft_status begin(finder *f, rank_classes *out, arena *a) {
     size_t n = (size_t)out->nranks;
-    *f = (finder){.arena = a, .classes = out, .capacity = 16};
-    while (f->capacity < 2 * n) f->capacity *= 2;
+    *f = (finder){.arena = a, .classes = out};
     out->class_of = ARENA_ARRAY(a, uint32_t, n);
     out->programs = ARENA_ARRAY(a, const weft_program *, n);
     out->first_rank = ARENA_ARRAY(a, int64_t, n);
@@ -199,9 +194,8 @@ static weft_status begin(finder *f, rank_classes *out, arena *a) {
     out->flows = ARENA_ARRAY(a, mixture, n);
     out->names = ARENA_ARRAY(a, const mixture *, n);
     f->contents = ARENA_ARRAY(a, mixture, n);
-    f->table = ARENA_ARRAY(a, known, f->capacity);
     if (!out->class_of || !out->programs || !out->first_rank || !out->rings_of || !out->flows || !out->names ||
-        !f->contents || !f->table)
+        !f->contents)
         return base_out_of_memory();
     member_lists_init(&out->lists, a);
     for (size_t r = 1; r < n; r++) f->are_several |= out->by_rank[r] && out->by_rank[r] != out->by_rank[0];
@@ -236,6 +230,24 @@ static weft_status find_class(finder *f, size_t rank, uint32_t *out_class) {
     return NULL;
 }
 
+/* What is known of the program of a rank; it may be met for the first time. */
+static weft_status know_program(finder *f, size_t rank, const known **out) {
+    const weft_program *p = f->classes->by_rank[rank];
+    TRY(table_reserve(f->arena, &f->table, f->nknown + 1));
+    TRY(grow(f->arena, &f->known, &f->known_capacity, f->nknown + 1, sizeof *f->known));
+    table_probe at = table_find(&f->table, table_hash((uintptr_t)p));
+    while (at.item != TABLE_NONE && f->known[at.item].program != p) table_next(&f->table, &at);
+    if (at.item == TABLE_NONE) {
+        known *k = &f->known[f->nknown];
+        *k = (known){.program = p};
+        TRY(find_class(f, rank, &k->class));
+        TRY(member_lists_add(&f->classes->lists, p, &k->rings));
+        table_put(&f->table, &at, (uint32_t)f->nknown++);
+    }
+    *out = &f->known[at.item];
+    return NULL;
+}
+
 weft_status classes_find(const weft_program *const *programs, size_t nprograms, int64_t nranks, arena *a,
                          rank_classes *out) {
     finder f;
@@ -245,12 +257,8 @@ weft_status classes_find(const weft_program *const *programs, size_t nprograms, 
     for (size_t r = 0; r < (size_t)out->nranks; r++) {
         out->class_of[r] = UINT32_MAX;
         if (!out->by_rank[r]) continue;
-        known *k = find_known(f.table, f.capacity, out->by_rank[r]);
-        if (!k->program) {
-            *k = (known){.program = out->by_rank[r]};
-            TRY(find_class(&f, r, &k->class));
-            TRY(member_lists_add(&out->lists, out->by_rank[r], &k->rings));
-        }
+        const known *k;
+        TRY(know_program(&f, r, &k));
         out->class_of[r] = k->class;
         out->rings_of[r] = k->rings;
     }

@@ -18,67 +18,35 @@ static uint64_t hash_of(const int64_t *ranks, size_t count) {
     return d.a;
 }
 
-static bool is_list(const member_list *l, const int64_t *ranks, size_t count, uint64_t hash) {
-    if (l->hash != hash || l->count != count) return false;
-    return !count || l->ranks == ranks || memcmp(l->ranks, ranks, count * sizeof *ranks) == 0;
-}
-
-static uint32_t *find_list(const member_lists *m, const int64_t *ranks, size_t count, uint64_t hash) {
-    size_t i = (size_t)(hash >> 8) & (m->table_capacity - 1);
-    while (m->table[i] && !is_list(&m->items[m->table[i] - 1], ranks, count, hash))
-        i = (i + 1) & (m->table_capacity - 1);
-    return &m->table[i];
-}
-
-static weft_status make_room(member_lists *m) {
-    size_t capacity = m->table_capacity ? 2 * m->table_capacity : 64;
-    if (2 * (m->count + 1) <= m->table_capacity) return NULL;
-    if (!(m->table = ARENA_ARRAY(m->arena, uint32_t, capacity))) return base_out_of_memory();
-    m->table_capacity = capacity;
-    for (size_t i = 0; i < m->count; i++) {
-        const member_list *l = &m->items[i];
-        *find_list(m, l->ranks, l->count, l->hash) = (uint32_t)i + 1;
-    }
-    return NULL;
+static bool is_list(const member_list *l, const ring *r) {
+    size_t count = (size_t)r->nranks;
+    if (l->count != count) return false;
+    return !count || l->ranks == r->ranks || memcmp(l->ranks, r->ranks, count * sizeof *r->ranks) == 0;
 }
 
 static weft_status add_list(member_lists *m, const ring *r, uint32_t *out) {
-    uint64_t hash = hash_of(r->ranks, (size_t)r->nranks);
-    TRY(make_room(m));
-    uint32_t *cell = find_list(m, r->ranks, (size_t)r->nranks, hash);
-    if (!*cell) {
-        TRY(grow(m->arena, &m->items, &m->capacity, m->count + 1, sizeof *m->items));
-        m->items[m->count++] = (member_list){.ranks = r->ranks, .count = (size_t)r->nranks, .hash = hash};
-        *cell = (uint32_t)m->count;
+    TRY(table_reserve(m->arena, &m->table, m->count + 1));
+    TRY(grow(m->arena, &m->items, &m->capacity, m->count + 1, sizeof *m->items));
+    table_probe at = table_find(&m->table, table_hash(hash_of(r->ranks, (size_t)r->nranks)));
+    while (at.item != TABLE_NONE && !is_list(&m->items[at.item], r)) table_next(&m->table, &at);
+    if (at.item == TABLE_NONE) {
+        m->items[m->count] = (member_list){.ranks = r->ranks, .count = (size_t)r->nranks};
+        table_put(&m->table, &at, (uint32_t)m->count++);
     }
-    *out = *cell - 1;
+    *out = at.item;
     return NULL;
 }
 
-struct known_rings {
-    mixture rings;
-    uint32_t number_plus_1; /* 0: free */
-};
-
-static struct known_rings *find_rings(struct known_rings *table, size_t capacity, const mixture *rings) {
-    size_t i = (size_t)(rings->a >> 8) & (capacity - 1);
-    while (table[i].number_plus_1 && !mixture_equal(&table[i].rings, rings)) i = (i + 1) & (capacity - 1);
-    return &table[i];
-}
-
 static weft_status number_rings(member_lists *m, const mixture *rings, uint32_t *out) {
-    if (2 * (m->nknown + 1) > m->known_capacity) {
-        size_t capacity = m->known_capacity ? 2 * m->known_capacity : 64;
-        struct known_rings *table = ARENA_ARRAY(m->arena, struct known_rings, capacity);
-        if (!table) return base_out_of_memory();
-        for (size_t i = 0; i < m->known_capacity; i++)
-            if (m->known[i].number_plus_1) *find_rings(table, capacity, &m->known[i].rings) = m->known[i];
-        m->known = table;
-        m->known_capacity = capacity;
+    TRY(table_reserve(m->arena, &m->known_table, m->nknown + 1));
+    TRY(grow(m->arena, &m->known, &m->known_capacity, m->nknown + 1, sizeof *m->known));
+    table_probe at = table_find(&m->known_table, table_hash(rings->a));
+    while (at.item != TABLE_NONE && !mixture_equal(&m->known[at.item], rings)) table_next(&m->known_table, &at);
+    if (at.item == TABLE_NONE) {
+        m->known[m->nknown] = *rings;
+        table_put(&m->known_table, &at, (uint32_t)m->nknown++);
     }
-    struct known_rings *found = find_rings(m->known, m->known_capacity, rings);
-    if (!found->number_plus_1) *found = (struct known_rings){*rings, (uint32_t)++m->nknown};
-    *out = found->number_plus_1 - 1;
+    *out = at.item;
     return NULL;
 }
 
@@ -97,33 +65,33 @@ weft_status member_lists_add(member_lists *m, const weft_program *p, program_rin
 
 /* --- parties ------------------------------------------------------------------------------------------------------ */
 
-static party *find_party(party **table, size_t capacity, uint32_t class, uint32_t rings, size_t *out_at) {
-    size_t i = (size_t)(((uint64_t) class << 32 | rings) * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
-    while (table[i] && (table[i]->class != class || table[i]->rings != rings)) i = (i + 1) & (capacity - 1);
-    *out_at = i;
-    return table[i];
+/* The number of ranks of that class with those rings; it may be a new one. There is room for it. */
+static uint32_t number_party(rank_parties *p, hash_table *table, uint32_t class, uint32_t rings, int64_t rank) {
+    table_probe at = table_find(table, table_hash((uint64_t) class << 32 | rings));
+    while (at.item != TABLE_NONE && (p->items[at.item].class != class || p->items[at.item].rings != rings))
+        table_next(table, &at);
+    if (at.item == TABLE_NONE) {
+        p->items[p->count] = (party){.class = class, .rings = rings, .first_rank = rank};
+        table_put(table, &at, (uint32_t)p->count++);
+    }
+    return at.item;
 }
 
 weft_status parties_find(member_lists *lists, const weft_program *const *programs, const uint32_t *class_of,
                          const program_rings *rings_of, int64_t nranks, arena *a, rank_parties *out) {
-    size_t n = (size_t)nranks + 1, capacity = 16, at;
-    while (capacity < 2 * n) capacity *= 2;
+    size_t n = (size_t)nranks + 1;
+    hash_table table = {.entries = NULL};
     *out = (rank_parties){.lists = lists, .programs = programs, .rings_of = rings_of, .nranks = nranks};
     out->party_of = ARENA_ARRAY(a, uint32_t, n);
     out->items = ARENA_ARRAY(a, party, n);
     out->met = ARENA_ARRAY(a, uint32_t, n);
-    party **table = ARENA_ARRAY(a, party *, capacity);
-    if (!out->party_of || !out->items || !out->met || !table) return base_out_of_memory();
+    if (!out->party_of || !out->items || !out->met) return base_out_of_memory();
     for (int64_t r = 0; r < nranks; r++) {
         out->party_of[r] = UINT32_MAX;
         if (class_of[r] == UINT32_MAX) continue;
-        party *of = find_party(table, capacity, class_of[r], rings_of[r].number, &at);
-        if (!of) {
-            of = table[at] = &out->items[out->count++];
-            *of = (party){.class = class_of[r], .rings = rings_of[r].number, .first_rank = r};
-        }
-        of->nranks++;
-        out->party_of[r] = (uint32_t)(of - out->items);
+        TRY(table_reserve(a, &table, out->count + 1));
+        out->party_of[r] = number_party(out, &table, class_of[r], rings_of[r].number, r);
+        out->items[out->party_of[r]].nranks++;
     }
     for (size_t i = 0; i < lists->count; i++) lists->items[i].parties = NULL; /* of other classes */
     return NULL;

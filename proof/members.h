@@ -22,7 +22,6 @@ typedef struct attendance {
 typedef struct member_list {
     const int64_t *ranks;
     size_t count;
-    uint64_t hash;
     attendance *parties; /* in order of their first members; made when first asked for */
     size_t nparties;
     size_t nabsent;  /* members that are no rank whose program was given */
@@ -36,10 +35,10 @@ typedef struct member_lists {
     arena *arena;
     member_list *items;
     size_t count, capacity;
-    uint32_t *table; /* numbers plus one: open addressing, 0 is free */
-    size_t table_capacity;
-    struct known_rings *known; /* rings of programs: the same */
+    hash_table table; /* of them */
+    mixture *known;   /* rings of programs, by number */
     size_t nknown, known_capacity;
+    hash_table known_table;
 } member_lists;
 
 /* The rings of a program. */

@@ -133,7 +133,7 @@ typedef struct cert_bucket {
 
 typedef struct cert_place {
     uint64_t op, where;
-    uint32_t base_plus_1;
+    uint32_t base;
 } cert_place;
 
 struct cert_checker;
@@ -168,8 +168,9 @@ typedef struct cert_checker {
     size_t nbases, base_capacity;
     cert_join *joins; /* from 1 */
     size_t njoins, join_capacity;
-    cert_place *places; /* bytes that an op wrote through another view: open addressing */
-    size_t nplaces, place_capacity;
+    cert_place *places; /* bytes that an op wrote through another view */
+    size_t nplaces, places_capacity;
+    hash_table place_table; /* of places, by op and view */
 
     weft_op **old_ops, **new_ops; /* by position */
     size_t nold, nnew;

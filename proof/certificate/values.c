@@ -93,37 +93,21 @@ weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring_id, weft
 
 /* --- bytes that are written through another view ------------------------------------------------------------------ */
 
-static size_t place_index(const cert_checker *c, uint64_t op, uint64_t where) {
-    size_t at = ((op * UINT64_C(0x9E3779B97F4A7C15)) ^ (where * UINT64_C(0xBF58476D1CE4E5B9))) >> 17;
-    at &= c->place_capacity - 1;
-    while (c->places[at].base_plus_1 && (c->places[at].op != op || c->places[at].where != where))
-        at = (at + 1) & (c->place_capacity - 1);
-    return at;
-}
-
-static weft_status more_places(cert_checker *c) {
-    if (c->place_capacity >= 2 * (c->nplaces + 1)) return NULL;
-    cert_place *old = c->places;
-    size_t count = c->place_capacity;
-    c->place_capacity = count ? 4 * count : 64;
-    if (!(c->places = ARENA_ARRAY(c->arena, cert_place, c->place_capacity))) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++)
-        if (old[i].base_plus_1) c->places[place_index(c, old[i].op, old[i].where)] = old[i];
-    return NULL;
-}
-
 /* The value of bytes `where` after op `old` wrote what they share; the same for the same two. */
 static weft_status shared_value(cert_checker *c, uint32_t old, uint64_t where, const char *var, cert_value *out) {
     if (old == CERT_NONE) return unknown_value(c, var, out);
-    TRY(more_places(c));
-    cert_place *p = &c->places[place_index(c, old, where)];
-    if (!p->base_plus_1) {
+    TRY(table_reserve(c->arena, &c->place_table, c->nplaces + 1));
+    TRY(grow(c->arena, &c->places, &c->places_capacity, c->nplaces + 1, sizeof *c->places));
+    table_probe at = table_find(&c->place_table, table_hash(old ^ where * UINT64_C(0xBF58476D1CE4E5B9)));
+    while (at.item != TABLE_NONE && (c->places[at.item].op != old || c->places[at.item].where != where))
+        table_next(&c->place_table, &at);
+    if (at.item == TABLE_NONE) {
         uint32_t base;
         TRY(cert_new_base(c, old, var, &base));
-        *p = (cert_place){old, where, base + 1};
-        c->nplaces++;
+        c->places[c->nplaces] = (cert_place){old, where, base};
+        table_put(&c->place_table, &at, (uint32_t)c->nplaces++);
     }
-    return cert_simple(c, p->base_plus_1 - 1, 1, out);
+    return cert_simple(c, c->places[at.item].base, 1, out);
 }
 
 /* --- worlds ------------------------------------------------------------------------------------------------------- */

@@ -45,33 +45,14 @@ static weft_status know_class(across *x, uint32_t class) {
 
 /* --- a search ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t *find_seen(uint64_t *table, size_t capacity, uint64_t key) {
-    size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
-    while (table[i] && table[i] != key) i = (i + 1) & (capacity - 1);
-    return &table[i];
-}
-
 static uint64_t key_of(int64_t rank, uint32_t event) {
     return ((uint64_t)rank << 32 | event) + 1;
 }
 
 /* Whether this search sees a key for the first time. */
 static weft_status see(across *x, uint64_t key, bool *out_new) {
-    if (2 * (x->nseen + 1) > x->capacity) {
-        size_t capacity = x->capacity ? 2 * x->capacity : 256;
-        uint64_t *table = ARENA_ARRAY(x->arena, uint64_t, capacity);
-        if (!table) return base_out_of_memory();
-        for (size_t i = 0; i < x->capacity; i++)
-            if (x->seen[i]) *find_seen(table, capacity, x->seen[i]) = x->seen[i];
-        x->seen = table;
-        x->capacity = capacity;
-    }
-    uint64_t *cell = find_seen(x->seen, x->capacity, key);
-    *out_new = *cell == 0;
-    x->nseen += *out_new;
-    *cell = key;
     x->nsteps++;
-    return NULL;
+    return key_set_add(x->arena, &x->seen, key, out_new);
 }
 
 /* Notes that a launch of a rank is complete before; it is looked at once. */
@@ -134,9 +115,9 @@ static weft_status meet_parts(across *x, int64_t rank, uint32_t event) {
 static weft_status orders_on(across *x, int64_t rank, uint32_t earlier, uint32_t later, bool *out) {
     *out = false;
     if (x->nsteps >= MOST_STEPS) return NULL;
-    x->nstack = x->nseen = 0;
-    x->nsteps += x->capacity / 64;
-    if (x->capacity) memset(x->seen, 0, x->capacity * sizeof *x->seen);
+    x->nstack = 0;
+    x->nsteps += x->seen.capacity / 64;
+    key_set_clear(&x->seen);
     TRY(meet_before(x, rank, later));
     while (x->nstack && x->nsteps < MOST_STEPS) {
         uint64_t key = x->stack[--x->nstack];

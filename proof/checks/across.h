@@ -12,8 +12,7 @@ typedef struct across {
     uint32_t **turns;    /* by class, by collective: its number on its ring; made when first asked for */
     uint32_t **blockers; /* by class, by event: what the host waited for last before it; PROOF_NONE */
     uint32_t **previous; /* by class, by event: the one before on its stream; PROOF_NONE */
-    uint64_t *seen;      /* launches that one search has met: open addressing, 0 is free */
-    size_t nseen, capacity;
+    key_set seen;        /* launches that one search has met */
     uint64_t *stack;
     size_t nstack, stack_capacity;
     size_t nasked;

@@ -73,30 +73,7 @@ static void unite_sequences(waits_graph *g, int64_t x, int64_t y, const ring_seq
               node_of(g, actor_of(g, y), cb->schedule->collectives[cb->order[b->first + k]].event));
 }
 
-/* Which pairs of classes have met on a ring: enough once where classes stand for their ranks. */
-typedef struct meetings {
-    uint64_t *table;
-    size_t count, capacity;
-} meetings;
-
-static weft_status meet_once(arena *a, meetings *m, uint64_t key, bool *out_new) {
-    if (2 * (m->count + 1) > m->capacity) {
-        meetings grown = {.capacity = m->capacity ? 2 * m->capacity : 64};
-        if (!(grown.table = ARENA_ARRAY(a, uint64_t, grown.capacity))) return base_out_of_memory();
-        for (size_t i = 0; i < m->capacity; i++) {
-            bool is_new;
-            if (m->table[i]) TRY(meet_once(a, &grown, m->table[i] - 1, &is_new));
-        }
-        *m = grown;
-    }
-    size_t i = (size_t)((key + 1) * 0x9E3779B97F4A7C15u >> 20) & (m->capacity - 1);
-    while (m->table[i] && m->table[i] != key + 1) i = (i + 1) & (m->capacity - 1);
-    *out_new = m->table[i] == 0;
-    if (*out_new) m->table[i] = key + 1, m->count++;
-    return NULL;
-}
-
-static weft_status unite_rings(waits_graph *g, int64_t rank, meetings *met) {
+static weft_status unite_rings(waits_graph *g, int64_t rank, key_set *met) {
     const proof_ranks *r = g->ranks;
     const proof_class *c = &r->classes[r->class_of[rank]];
     for (size_t i = 0; i < c->nsequences; i++) {
@@ -108,8 +85,8 @@ static weft_status unite_rings(waits_graph *g, int64_t rank, meetings *met) {
             if (!is_given(r, members[k]) || members[k] == rank) continue;
             const ring_sequence *theirs = sequences_find(&r->classes[r->class_of[members[k]]], c->sequences[i].ring);
             bool is_new = true;
-            uint64_t key = (uint64_t)r->class_of[rank] << 42 | (uint64_t)r->class_of[members[k]] << 22 | i;
-            if (!g->by_rank) TRY(meet_once(g->arena, met, key, &is_new));
+            uint64_t key = ((uint64_t)r->class_of[rank] << 42 | (uint64_t)r->class_of[members[k]] << 22 | i) + 1;
+            if (!g->by_rank) TRY(key_set_add(g->arena, met, key, &is_new));
             if (theirs && is_new) unite_sequences(g, rank, members[k], &c->sequences[i], theirs);
         }
     }
@@ -117,7 +94,7 @@ static weft_status unite_rings(waits_graph *g, int64_t rank, meetings *met) {
 }
 
 /* The same for the ranks of a party at once, where classes stand for their ranks. */
-static weft_status unite_party(waits_graph *g, uint32_t of_party, meetings *met) {
+static weft_status unite_party(waits_graph *g, uint32_t of_party, key_set *met) {
     const proof_ranks *r = g->ranks;
     uint32_t class = r->parties->items[of_party].class;
     const proof_class *c = &r->classes[class];
@@ -129,7 +106,7 @@ static weft_status unite_party(waits_graph *g, uint32_t of_party, meetings *met)
             uint32_t theirs = r->parties->items[members->parties[k].party].class;
             const ring_sequence *list = sequences_find(&r->classes[theirs], c->sequences[i].ring);
             bool is_new;
-            TRY(meet_once(g->arena, met, (uint64_t) class << 42 | (uint64_t)theirs << 22 | i, &is_new));
+            TRY(key_set_add(g->arena, met, ((uint64_t) class << 42 | (uint64_t)theirs << 22 | i) + 1, &is_new));
             if (list && is_new)
                 unite_sequences(g, members->parties[0].first, members->parties[k].first, &c->sequences[i], list);
         }
@@ -153,7 +130,7 @@ static weft_status unite_all_rings(waits_graph *g) {
     const proof_ranks *r = g->ranks;
     rank_parties *parties = g->by_rank ? NULL : r->parties;
     bool *known = ARENA_ARRAY(g->arena, bool, (parties ? parties->count : 0) + 1);
-    meetings met = {0};
+    key_set met = {.keys = NULL};
     if (!known) return base_out_of_memory();
     for (int64_t rank = 0; rank < r->nranks; rank++) {
         if (!is_given(r, rank)) continue;

@@ -4,29 +4,10 @@
  * must agree on who they are. */
 #include "proof/checks/pairing.h"
 
-static uint64_t *find_seen(uint64_t *table, size_t capacity, uint64_t key) {
-    size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
-    while (table[i] && table[i] != key) i = (i + 1) & (capacity - 1);
-    return &table[i];
-}
-
 /* Whether these two classes still have to be compared on that ring. */
 static weft_status is_first(pairing *p, uint32_t a_class, uint32_t b_class, const ring_sequence *list, bool *out) {
     size_t sequence = list ? (size_t)(list - p->a->sequences) : 0;
-    uint64_t key = ((uint64_t)a_class << 42 | (uint64_t)b_class << 22 | sequence) + 1;
-    if (2 * (p->nseen + 1) > p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 64;
-        uint64_t *table = ARENA_ARRAY(p->arena, uint64_t, capacity);
-        if (!table) return base_out_of_memory();
-        for (size_t i = 0; i < p->capacity; i++)
-            if (p->seen[i]) *find_seen(table, capacity, p->seen[i]) = p->seen[i];
-        p->seen = table;
-        p->capacity = capacity;
-    }
-    uint64_t *cell = find_seen(p->seen, p->capacity, key);
-    *out = *cell == 0;
-    if (*out) *cell = key, p->nseen++;
-    return NULL;
+    return key_set_add(p->arena, &p->seen, ((uint64_t)a_class << 42 | (uint64_t)b_class << 22 | sequence) + 1, out);
 }
 
 static weft_status tell_ranks_differ(pairing *p, int64_t rank, int64_t other) {

@@ -11,8 +11,7 @@ typedef struct pairing {
     int64_t ring, a_rank, b_rank;
     const proof_class *a, *b;
     const ring_sequence *a_list, *b_list;
-    uint64_t *seen; /* pairs of classes and ring: open addressing */
-    size_t nseen, capacity;
+    key_set seen; /* pairs of classes and ring */
 } pairing;
 
 /* Collective number k of a sequence. */

@@ -37,8 +37,7 @@ typedef struct hunter {
     toucher **touchers;   /* by buffer, where it is doubtful */
     byte_ranges *ranges;  /* by buffer; nstreams 0: none are needed */
     uint32_t *low, *high; /* by access: its parts */
-    uint64_t *told;       /* pairs of events, and with ORDERED those that do not race: open addressing, 0 is free */
-    size_t ntold, told_capacity;
+    key_set told;         /* pairs of events, and with ORDERED those that do not race */
     across *across; /* order that comes from other ranks; NULL: there are none */
     uint32_t class;
     int64_t rank;
@@ -172,33 +171,13 @@ static weft_status prepare(hunter *h) {
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t *find_told(uint64_t *table, size_t capacity, uint64_t pair) {
-    size_t mask = capacity - 1, i = (size_t)(pair * 0x9E3779B97F4A7C15u >> 20) & mask;
-    while (table[i] && table[i] != pair) i = (i + 1) & mask;
-    return &table[i];
-}
-
 static uint64_t pair_of(size_t x, size_t y) {
     return x < y ? (uint64_t)(x + 1) << 32 | (y + 1) : (uint64_t)(y + 1) << 32 | (x + 1);
 }
 
-static bool is_noted(const hunter *h, uint64_t pair) {
-    return h->told_capacity && *find_told(h->told, h->told_capacity, pair) != 0;
-}
-
 static weft_status note(hunter *h, uint64_t pair) {
-    if (2 * (h->ntold + 1) > h->told_capacity) {
-        size_t capacity = h->told_capacity ? 2 * h->told_capacity : 64;
-        uint64_t *table = ARENA_ARRAY(h->arena, uint64_t, capacity);
-        if (!table) return base_out_of_memory();
-        for (size_t i = 0; i < h->told_capacity; i++)
-            if (h->told[i]) *find_told(table, capacity, h->told[i]) = h->told[i];
-        h->told = table;
-        h->told_capacity = capacity;
-    }
-    *find_told(h->told, h->told_capacity, pair) = pair;
-    h->ntold++;
-    return NULL;
+    bool is_new;
+    return key_set_add(h->arena, &h->told, pair, &is_new);
 }
 
 /* The access of `event` that conflicts with `with`. */
@@ -240,7 +219,7 @@ weft_status race_tell(const proof_schedule *s, int64_t rank, size_t earlier, boo
 /* Whether other ranks order a pair of one step: asked once. */
 static weft_status is_ordered_across(hunter *h, size_t earlier, size_t later, bool *out) {
     uint64_t ordered = pair_of(earlier, later) | ORDERED;
-    *out = is_noted(h, ordered);
+    *out = key_set_has(&h->told, ordered);
     if (*out || !h->across) return NULL;
     TRY(across_orders(h->across, h->class, (uint32_t)earlier, (uint32_t)later, out));
     return *out ? note(h, ordered) : NULL;
@@ -252,7 +231,7 @@ static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t l
     uint64_t pair = pair_of(earlier, later);
     bool is_ordered = false;
     *out_races = true;
-    if (is_noted(h, pair)) return NULL;
+    if (key_set_has(&h->told, pair)) return NULL;
     if (!of_step_before) TRY(is_ordered_across(h, earlier, later, &is_ordered));
     *out_races = !is_ordered;
     if (is_ordered) return NULL;

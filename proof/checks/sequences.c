@@ -47,20 +47,19 @@ static weft_status list_peers(const proof_schedule *s, arena *a, proof_class *ou
 
 /* Numbers of rings in order of first use; `of`: by collective. */
 static weft_status number_rings(const proof_schedule *s, ring_key *rings, size_t *out_n, uint32_t *of, arena *a) {
-    size_t n = 0, capacity = 16;
-    while (capacity < 2 * s->ncollectives) capacity *= 2;
-    uint32_t *table = ARENA_ARRAY(a, uint32_t, capacity); /* numbers plus one: open addressing, 0 is free */
-    if (!table) return base_out_of_memory();
+    hash_table table = {.entries = NULL};
+    size_t n = 0;
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];
         if (c->peer >= 0) continue;
-        size_t at = (size_t)((uint64_t)c->ring * 0x9E3779B97F4A7C15u >> 20) & (capacity - 1);
-        while (table[at] && rings[table[at] - 1].ring != c->ring) at = (at + 1) & (capacity - 1);
-        if (!table[at]) {
+        TRY(table_reserve(a, &table, n + 1));
+        table_probe at = table_find(&table, table_hash((uint64_t)c->ring));
+        while (at.item != TABLE_NONE && rings[at.item].ring != c->ring) table_next(&table, &at);
+        if (at.item == TABLE_NONE) {
             rings[n] = (ring_key){c->ring, (uint32_t)n};
-            table[at] = (uint32_t)++n;
+            table_put(&table, &at, (uint32_t)n++);
         }
-        of[i] = table[at] - 1;
+        of[i] = at.item;
     }
     *out_n = n;
     return NULL;

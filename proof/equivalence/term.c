@@ -1,5 +1,5 @@
 /* term.c: the table of terms. Heads are interned by a key of bytes that says everything that tells two heads apart;
- * terms by head and arguments, with open addressing. */
+ * terms by head and arguments. */
 #include "proof/equivalence/term.h"
 
 weft_status terms_init(terms *t, weft_context *context) {
@@ -21,7 +21,7 @@ void terms_fini(terms *t) {
     base_free(a, t->heads, t->heads_capacity * sizeof *t->heads);
     base_free(a, t->items, t->capacity * sizeof *t->items);
     base_free(a, t->args, t->args_capacity * sizeof *t->args);
-    base_free(a, t->table, t->table_capacity * sizeof *t->table);
+    table_free(a, &t->table);
     base_free(a, t->factors, t->factors_capacity * sizeof *t->factors);
     base_free(a, t->dims, t->dims_capacity * sizeof *t->dims);
     base_free(a, t->meshes, t->meshes_capacity * sizeof *t->meshes);
@@ -118,23 +118,6 @@ weft_status factor_id(terms *t, factor f, uint32_t *out) {
     return NULL;
 }
 
-static weft_status grow_table(terms *t) {
-    size_t capacity = t->table_capacity ? t->table_capacity * 2 : 1024;
-    if (capacity > SIZE_MAX / sizeof *t->table) return base_out_of_memory();
-    uint32_t *table = base_alloc(&t->context->allocator, capacity * sizeof *table);
-    if (!table) return base_out_of_memory();
-    memset(table, 0, capacity * sizeof *table);
-    for (size_t i = 0; i < t->count; i++) {
-        size_t at = t->items[i].hash & (capacity - 1);
-        while (table[at]) at = (at + 1) & (capacity - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    base_free(&t->context->allocator, t->table, t->table_capacity * sizeof *t->table);
-    t->table = table;
-    t->table_capacity = capacity;
-    return NULL;
-}
-
 static uint32_t hash_of(uint32_t head_id, const value *args, size_t nargs) {
     uint64_t h = (uint64_t)head_id * UINT64_C(0x9E3779B97F4A7C15);
     for (size_t i = 0; i < nargs; i++) {
@@ -144,8 +127,8 @@ static uint32_t hash_of(uint32_t head_id, const value *args, size_t nargs) {
     return (uint32_t)(h ^ h >> 29);
 }
 
-static bool is_term(const terms *t, const term *x, uint32_t hash, uint32_t head_id, const value *args, size_t nargs) {
-    return x->hash == hash && x->head == head_id && x->nargs == nargs &&
+static bool is_term(const terms *t, const term *x, uint32_t head_id, const value *args, size_t nargs) {
+    return x->head == head_id && x->nargs == nargs &&
            (nargs == 0 || memcmp(&t->args[x->first], args, nargs * sizeof *args) == 0);
 }
 
@@ -166,16 +149,15 @@ static weft_status add_term(terms *t, term x, const value *args) {
 
 weft_status term_make(terms *t, uint32_t head_id, const value *args, size_t nargs, int32_t dtype, size_t ndim,
                       const int64_t *dims, uint32_t *out) {
-    if ((t->count + 1) * 2 > t->table_capacity) TRY(grow_table(t));
-    uint32_t hash = hash_of(head_id, args, nargs);
-    size_t at = hash & (t->table_capacity - 1);
-    for (; t->table[at]; at = (at + 1) & (t->table_capacity - 1))
-        if (is_term(t, &t->items[t->table[at] - 1], hash, head_id, args, nargs)) return *out = t->table[at] - 1, NULL;
-    term x = {.head = head_id, .nargs = (uint32_t)nargs, .hash = hash, .dtype = dtype};
+    TRY(table_reserve_on(&t->context->allocator, &t->table, t->count + 1));
+    table_probe at = table_find(&t->table, hash_of(head_id, args, nargs));
+    while (at.item != TABLE_NONE && !is_term(t, &t->items[at.item], head_id, args, nargs)) table_next(&t->table, &at);
+    if (at.item != TABLE_NONE) return *out = at.item, NULL;
+    term x = {.head = head_id, .nargs = (uint32_t)nargs, .dtype = dtype};
     x.ndim = dims ? (int32_t)ndim : -1;
     TRY(keep_dims(t, ndim, dims, &x.dims));
     TRY(add_term(t, x, args));
     *out = (uint32_t)t->count - 1;
-    t->table[at] = (uint32_t)t->count;
+    table_put(&t->table, &at, *out);
     return NULL;
 }

@@ -63,7 +63,7 @@ typedef struct value {
 enum { FACTOR_ONE = 0, TERM_NONE = UINT32_MAX };
 
 typedef struct term {
-    uint32_t head, first, nargs, hash;
+    uint32_t head, first, nargs;
     uint32_t height; /* of the term as a tree */
     int32_t dtype;
     int32_t ndim;  /* -1: not known */
@@ -80,8 +80,7 @@ typedef struct terms {
     size_t count, capacity;
     value *args;
     size_t nargs, args_capacity;
-    uint32_t *table; /* 1 + term, open addressing; capacity a power of two */
-    size_t table_capacity;
+    hash_table table; /* of terms, by head and arguments */
     factor *factors; /* few: a linear search */
     size_t nfactors, factors_capacity;
     int64_t *dims;

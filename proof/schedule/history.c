@@ -9,14 +9,15 @@
 typedef struct past {
     uint32_t buffer;
     int64_t begin, end;
-    uint64_t history; /* 0: the entry is free */
+    uint64_t history;
     size_t event;     /* that made it */
 } past;
 
 typedef struct histories {
     proof_schedule *s;
-    past *table; /* open addressing; a power of two */
-    size_t capacity;
+    past *pasts;
+    uint32_t npasts;
+    hash_table table; /* of them, by buffer and bytes */
     size_t *fresh_at; /* by buffer: the last event that wrote to it anew, plus one */
 } histories;
 
@@ -30,19 +31,27 @@ static uint64_t blend(uint64_t x, uint64_t y) {
     return x ^ (x >> 29);
 }
 
-static past *find(const histories *h, const proof_access *x) {
+static table_probe find(const histories *h, const proof_access *x) {
     uint32_t id = buffer_of(h->s, x);
-    uint64_t key = blend(blend(id + 1, (uint64_t)x->begin), (uint64_t)x->end);
-    size_t i = (size_t)key & (h->capacity - 1);
-    while (h->table[i].history &&
-           (h->table[i].buffer != id || h->table[i].begin != x->begin || h->table[i].end != x->end))
-        i = (i + 1) & (h->capacity - 1);
-    return &h->table[i];
+    table_probe at = table_find(&h->table, table_hash(blend(blend(id + 1, (uint64_t)x->begin), (uint64_t)x->end)));
+    for (; at.item != TABLE_NONE; table_next(&h->table, &at)) {
+        const past *p = &h->pasts[at.item];
+        if (p->buffer == id && p->begin == x->begin && p->end == x->end) break;
+    }
+    return at;
 }
 
 static uint64_t history_of(const histories *h, const proof_access *x) {
-    const past *p = find(h, x);
-    return p->history && p->event >= h->fresh_at[buffer_of(h->s, x)] ? p->history : 0;
+    table_probe at = find(h, x);
+    if (at.item == TABLE_NONE) return 0;
+    const past *p = &h->pasts[at.item];
+    return p->event >= h->fresh_at[buffer_of(h->s, x)] ? p->history : 0;
+}
+
+static void keep(histories *h, const proof_access *x, uint64_t history, size_t event) {
+    table_probe at = find(h, x);
+    if (at.item == TABLE_NONE) table_put(&h->table, &at, h->npasts++);
+    h->pasts[at.item] = (past){buffer_of(h->s, x), x->begin, x->end, history, event};
 }
 
 /* On a ring of one rank nothing is moved. */
@@ -60,7 +69,7 @@ static void read_collective(histories *h, size_t event, proof_collective *c) {
     uint64_t after = blend(blend(c->history + 1, base_hash(c->kind, strlen(c->kind))), (uint64_t)c->reduce + 2) | 1;
     for (size_t k = begin; k < end; k++) {
         const proof_access *x = &s->accesses[k];
-        if (x->is_write) *find(h, x) = (past){buffer_of(s, x), x->begin, x->end, after, event + 1};
+        if (x->is_write) keep(h, x, after, event + 1);
     }
 }
 
@@ -84,11 +93,11 @@ static weft_status begin_histories(histories *h, proof_schedule *s, arena *a) {
     }
     for (size_t k = 0; k < s->naccesses; k++)
         if (buffer_of(s, &s->accesses[k]) >= nbuffers) nbuffers = (size_t)buffer_of(s, &s->accesses[k]) + 1;
-    *h = (histories){.s = s, .capacity = 16};
-    while (h->capacity < 2 * nwritten + 2) h->capacity *= 2;
-    h->table = ARENA_ARRAY(a, past, h->capacity);
+    *h = (histories){.s = s};
+    TRY(table_reserve(a, &h->table, nwritten));
+    h->pasts = ARENA_ARRAY(a, past, nwritten + 1);
     h->fresh_at = ARENA_ARRAY(a, size_t, nbuffers + 1);
-    return h->table && h->fresh_at ? NULL : base_out_of_memory();
+    return h->pasts && h->fresh_at ? NULL : base_out_of_memory();
 }
 
 weft_status schedule_histories(proof_schedule *s) {

@@ -60,8 +60,7 @@ typedef struct lifter {
     size_t nterms;     /* of the programs; lifted terms are more */
     named_view *views; /* by key */
     size_t nviews, views_capacity;
-    uint32_t *shapes; /* 1 + a serial term of each shape; open addressing */
-    size_t shapes_capacity;
+    hash_table shapes; /* a serial term of each shape */
     bool uniform;     /* all ranks have the same collectives of the same values */
     bool pending;     /* some value waits */
     bool moved;       /* some value became known in this round */

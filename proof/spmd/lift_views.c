@@ -154,14 +154,14 @@ static weft_status name_view(lifter *l, uint32_t id) {
     return NULL;
 }
 
-/* Where the shape of a term of the serial program is in the table of them, or belongs. */
-static size_t find_shape(const lifter *l, size_t ndim, const int64_t *dims) {
+/* The first term of the serial program of that shape. */
+static table_probe find_shape(const lifter *l, size_t ndim, const int64_t *dims) {
     uint64_t hash = ndim;
     for (size_t d = 0; d < ndim; d++) hash = (hash ^ (uint64_t)dims[d]) * UINT64_C(0x9E3779B97F4A7C15) ^ hash >> 31;
-    size_t mask = l->shapes_capacity - 1, at = (size_t)(hash ^ hash >> 32) & mask;
-    for (; l->shapes[at]; at = (at + 1) & mask) {
+    table_probe at = table_find(&l->shapes, table_hash(hash));
+    for (; at.item != TABLE_NONE; table_next(&l->shapes, &at)) {
         size_t n;
-        const int64_t *own = term_dims(l->t, l->shapes[at] - 1, &n);
+        const int64_t *own = term_dims(l->t, at.item, &n);
         if (n == ndim && (n == 0 || memcmp(own, dims, n * sizeof *dims) == 0)) break;
     }
     return at;
@@ -169,11 +169,13 @@ static size_t find_shape(const lifter *l, size_t ndim, const int64_t *dims) {
 
 static weft_status list_shapes(lifter *l, arena *memory) {
     size_t ndim;
-    for (l->shapes_capacity = 16; l->shapes_capacity < 2 * l->nserial;) l->shapes_capacity *= 2;
-    if (!(l->shapes = ARENA_ARRAY(memory, uint32_t, l->shapes_capacity))) return base_out_of_memory();
+    l->shapes = (hash_table){.entries = NULL};
     for (uint32_t i = 0; i < l->nserial; i++) {
         const int64_t *dims = term_dims(l->t, i, &ndim);
-        if (dims) l->shapes[find_shape(l, ndim, dims)] = i + 1;
+        if (!dims) continue;
+        TRY(table_reserve(memory, &l->shapes, l->shapes.count + 1));
+        table_probe at = find_shape(l, ndim, dims);
+        if (at.item == TABLE_NONE) table_put(&l->shapes, &at, i);
     }
     return NULL;
 }
@@ -220,7 +222,7 @@ static size_t distance(const lifter *l, const whole *made, const lifted *as, con
         if (!placed_equal(as->placed[k], hint->placed[k]) && is_sharded(as->placed[k]))
             moved += dims[as->placed[k].dim] == 1 ? 2 : 1;
     const int64_t *extents = term_dims(l->t, made->term, &n);
-    bool has_shape = extents && l->shapes[find_shape(l, ndim, extents)];
+    bool has_shape = extents && find_shape(l, ndim, extents).item != TABLE_NONE;
     return (2 * levels + !has_shape) * MOST_MOVED + moved;
 }
 

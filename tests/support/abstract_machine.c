@@ -5,6 +5,8 @@
  * is visited once. */
 #include "tests/support/abstract_machine.h"
 
+#include "base/base.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +14,7 @@ enum {
     NSTREAMS = 1 + TOY_RINGS + TOY_STREAMS, /* compute, the rings' own, named ones */
     MOST_ITEMS = 10 * TOY_OPS,
     MOST_TOUCHES = 4,
-    VISITED = 1 << 13
+    MOST_STATES = 1 << 12
 };
 
 /* --- programs as what hosts do ------------------------------------------------------------------------------------ */
@@ -205,7 +207,8 @@ typedef struct searcher {
     const toy_world *world;
     machine_rank ranks[TOY_RANKS];
     int max_in_flight, max_states;
-    uint64_t *visited; /* open addressing, 0 is free */
+    arena memory;
+    key_set visited;
     toy_outcome *outcome;
 } searcher;
 
@@ -307,10 +310,8 @@ static bool is_done(const searcher *s, const state *at) {
 static bool is_new(searcher *s, const state *at) {
     uint64_t key = 1; /* a set of at most 12 ops each */
     for (int r = 0; r < TOY_RANKS; r++) key = key << 16 | at->ranks[r].ended;
-    size_t i = (size_t)(key * 0x9E3779B97F4A7C15u >> 40) % VISITED;
-    while (s->visited[i] && s->visited[i] != key) i = (i + 1) % VISITED;
-    bool fresh = s->visited[i] == 0;
-    s->visited[i] = key;
+    bool fresh;
+    if (key_set_add(&s->memory, &s->visited, key, &fresh)) abort();
     return fresh;
 }
 
@@ -333,13 +334,14 @@ static bool visit(searcher *s, state *at) {
 bool toy_search(const toy_world *w, int max_in_flight, int max_states, toy_outcome *out) {
     static const toy_outcome nothing;
     searcher s = {.world = w, .max_in_flight = max_in_flight, .outcome = out};
-    s.max_states = max_states < VISITED / 2 ? max_states : VISITED / 2;
+    s.max_states = max_states < MOST_STATES ? max_states : MOST_STATES;
     *out = nothing;
-    if (!(s.visited = calloc(VISITED, sizeof *s.visited))) abort();
+    const weft_allocator libc = base_libc_allocator();
+    arena_init(&s.memory, &libc);
     for (int r = 0; r < w->nranks; r++) make_rank(&s.ranks[r], &w->ranks[r]);
     state start;
     memset(&start, 0, sizeof start);
     bool all = visit(&s, &start);
-    free(s.visited);
+    arena_fini(&s.memory);
     return all;
 }
