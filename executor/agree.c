@@ -24,6 +24,7 @@ typedef struct summary {
     int64_t id;    /* -1: none */
     int64_t count; /* of collectives */
     prefix whole;
+    uint64_t pairs; /* of its sends and receives: adds up to 0 over all members */
 } summary;
 
 /* What a rank tells of its op at the place where members part. */
@@ -40,6 +41,7 @@ typedef struct agreement {
     size_t nrings;      /* of the rank that has most */
     summary *summaries; /* nrings of each rank of the world */
     prefix **prefixes;  /* by own rank and ring: prefixes of 0 .. count collectives */
+    bool looks_at_pairs; /* at sends and receives; else at collectives */
 
     /* What members differ on. */
     int64_t id;
@@ -50,7 +52,7 @@ typedef struct agreement {
 /* --- what this participant's ranks have --------------------------------------------------------------------------- */
 
 static const rank_state *own_rank(const agreement *a, int i) {
-    return &a->x->ranks[a->world->first_rank + i];
+    return agree_rank(a->x, a->world, i);
 }
 
 static weft_status hash_ring(agreement *a, const rank_state *rank, const ring_use *u, prefix **out) {
@@ -87,11 +89,7 @@ static weft_status make_room(agreement *a, size_t nbytes, void *out_mine, void *
 }
 
 static weft_status gather(const agreement *a, const void *mine, size_t nbytes, void *all) {
-    return comm_world_gather(a->world, &(comm_gather){.mine = mine,
-                                                      .all = all,
-                                                      .nbytes_each = nbytes,
-                                                      .timeout_seconds = a->x->options.first_step_seconds,
-                                                      .when = "before the first step"});
+    return agree_gather(a->x, a->world, mine, nbytes, all);
 }
 
 static weft_status exchange_counts(agreement *a) {
@@ -120,7 +118,7 @@ static weft_status exchange_summaries(agreement *a) {
             const ring_use *u = &rank->rings[k];
             prefix **p = &a->prefixes[(size_t)i * a->nrings + k];
             TRY(hash_ring(a, rank, u, p));
-            *s = (summary){u->id, (int64_t)u->ninstrs, (*p)[u->ninstrs]};
+            *s = (summary){u->id, (int64_t)u->ninstrs, (*p)[u->ninstrs], agree_balance_of_pairs(rank, u)};
         }
     }
     return gather(a, mine, nbytes, a->summaries);
@@ -134,9 +132,20 @@ static const summary *find_summary(const agreement *a, int64_t rank, int64_t id)
     return NULL;
 }
 
+/* The first member adds up all. */
+static bool pairs_agree(const agreement *a, const ring_use *u) {
+    uint64_t balance = 0;
+    for (int m = 0; u->comm->index == 0 && m < u->comm->nranks; m++) {
+        const summary *s = find_summary(a, u->ranks[m], u->id);
+        balance += s ? s->pairs : 1;
+    }
+    return balance == 0;
+}
+
 /* The first member compares all, every other one itself with the first. */
 static bool ring_agrees(const agreement *a, const rank_state *rank, const ring_use *u) {
     uint64_t balance = 0;
+    if (a->looks_at_pairs) return pairs_agree(a, u);
     const summary *first = find_summary(a, u->ranks[0], u->id);
     bool is_first = u->comm->index == 0;
     for (int m = 0; first && m < u->comm->nranks; m++) {
@@ -327,13 +336,32 @@ static weft_status describe_difference(agreement *a) {
         (long long)first, one->text, (long long)second, other->text);
 }
 
+static bool has_pairs(const agreement *a) {
+    for (size_t k = 0; k < (size_t)a->world->nranks * a->nrings; k++)
+        if (a->summaries[k].pairs) return true;
+    return false;
+}
+
 static weft_status compare(agreement *a) {
     bool differ;
     TRY(exchange_counts(a));
     if (!a->nrings) return NULL;
     TRY(exchange_summaries(a));
     TRY(find_difference(a, &differ));
-    return differ ? describe_difference(a) : NULL;
+    if (differ) return describe_difference(a);
+    if (!has_pairs(a)) return NULL;
+    a->looks_at_pairs = true;
+    TRY(find_difference(a, &differ));
+    if (!differ) return NULL;
+    return agree_describe_pairs(&(agree_ring){a->x, a->world, &a->scratch, a->id, a->nmembers, a->members});
+}
+
+weft_status agree_gather(const weft_executor *x, comm_world *world, const void *mine, size_t nbytes, void *all) {
+    return comm_world_gather(world, &(comm_gather){.mine = mine,
+                                                   .all = all,
+                                                   .nbytes_each = nbytes,
+                                                   .timeout_seconds = x->options.first_step_seconds,
+                                                   .when = "before the first step"});
 }
 
 weft_status agree_on_collectives(const weft_executor *x, comm_world *world) {

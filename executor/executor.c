@@ -7,6 +7,15 @@
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
+static weft_status check_host(const comm_host *host, int nranks) {
+    bool good = host->nranks == nranks && host->first_rank >= 0 && host->nlocal >= 1 &&
+                host->nlocal <= nranks - host->first_rank;
+    if (good) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks from %d on of %d: the run has %d", host->nlocal,
+                              host->first_rank, host->nranks, nranks);
+}
+
+/* One plan for all, or one for each of this process's ranks. */
 static weft_status check_plans(const weft_plan *const *plans, size_t nplans, int nranks, bool unsafe) {
     if (nranks < 1) return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected at least 1", nranks);
     if (nplans != 1 && nplans != (size_t)nranks) {
@@ -46,18 +55,18 @@ static void set_options(weft_executor *x, const weft_executor_options *options) 
 }
 
 static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, size_t nplans) {
-    x->ranks = ARENA_ARRAY(&x->arena, rank_state, x->nranks);
+    x->ranks = ARENA_ARRAY(&x->arena, rank_state, x->nlocal);
     x->indices = ARENA_ARRAY(&x->arena, value_index, nplans);
     if (!x->ranks || !x->indices) return base_out_of_memory();
     x->nplans = nplans;
-    for (int r = 0; r < x->nranks; r++) { /* before anything can fail: destroy looks at all of them */
+    for (int r = 0; r < x->nlocal; r++) { /* before anything can fail: destroy looks at all of them */
         size_t p = nplans == 1 ? 0 : (size_t)r;
-        x->ranks[r].rank = r;
+        x->ranks[r].rank = x->first_rank + r;
         x->ranks[r].plan = plans[p];
         x->ranks[r].index = &x->indices[p];
     }
     for (size_t p = 0; p < nplans; p++) TRY(value_index_init(&x->indices[p], plans[p], &x->arena));
-    for (int r = 0; r < x->nranks; r++) TRY(x->null ? null_bind_rank(x, &x->ranks[r]) : bind_rank(x, &x->ranks[r]));
+    for (int r = 0; r < x->nlocal; r++) TRY(x->null ? null_bind_rank(x, &x->ranks[r]) : bind_rank(x, &x->ranks[r]));
     return x->null ? null_bind(x) : NULL;
 }
 
@@ -69,8 +78,9 @@ static weft_status check_agreement(weft_executor *x) {
 /* What ranks meet in. */
 static weft_status make_world(weft_executor *x) {
     if (x->options.device == WEFT_DEVICE_NULL) return null_create(x);
-    comm_host host = comm_local_host(x->nranks);
-    return comm_world_create(&x->context->allocator, &host, &x->world);
+    comm_host all = comm_local_host(x->nranks);
+    const comm_host *host = x->options.host ? x->options.host : &all;
+    return comm_world_create(&x->context->allocator, host, &x->world);
 }
 
 /* What runs steps; the null device needs nothing of it. */
@@ -94,12 +104,16 @@ weft_status weft_executor_create(weft_context *context, const weft_plan *const *
 
 weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
                             const weft_executor_options *options, executor_state *state, weft_executor **out_executor) {
-    TRY(check_plans(plans, nplans, nranks, options && options->unsafe));
+    const comm_host *host = options ? options->host : NULL;
+    if (host) TRY(check_host(host, nranks));
+    TRY(check_plans(plans, nplans, host ? host->nlocal : nranks, options && options->unsafe));
     weft_executor *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
     memset(x, 0, sizeof *x);
     x->context = context;
     x->nranks = nranks;
+    x->first_rank = host ? host->first_rank : 0;
+    x->nlocal = host ? host->nlocal : nranks;
     arena_init(&x->arena, &context->allocator);
     set_options(x, options);
     weft_status status = NULL;
@@ -129,7 +143,7 @@ void weft_executor_destroy(weft_executor *x) {
     weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
     thread_pool_destroy(x->pool);
     timeline_free(x);
-    for (int r = 0; x->ranks && r < x->nranks; r++) free_rank(x, &x->ranks[r]);
+    for (int r = 0; x->ranks && r < x->nlocal; r++) free_rank(x, &x->ranks[r]);
     executor_state_release(x->state);
     comm_world_destroy(x->world);
     arena_fini(&x->arena);
@@ -138,7 +152,7 @@ void weft_executor_destroy(weft_executor *x) {
 
 int64_t executor_own_nbytes(const weft_executor *x) {
     size_t nbytes = x->arena.total_nbytes;
-    for (int r = 0; r < x->nranks; r++) {
+    for (int r = 0; r < x->nlocal; r++) {
         const rank_state *rank = &x->ranks[r];
         nbytes += rank->persistent.block_nbytes + rank->temporary.block_nbytes;
         for (int s = 0; s < rank->plan->nstreams; s++) nbytes += rank->streams[s].workspace.block_nbytes;
@@ -149,7 +163,10 @@ int64_t executor_own_nbytes(const weft_executor *x) {
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
 static weft_status check_rank(const weft_executor *x, int rank) {
-    if (rank >= 0 && rank < x->nranks) return NULL;
+    if (executor_has_rank(x, rank)) return NULL;
+    if (rank >= 0 && rank < x->nranks)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: this process has ranks %d to %d", rank,
+                                  x->first_rank, x->first_rank + x->nlocal - 1);
     return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank, x->nranks - 1);
 }
 
@@ -168,7 +185,7 @@ static bool same_type(const tensor *t, const weft_tensor *u) {
 weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const weft_tensor *from) {
     TRY(check_rank(x, rank));
     if (x->null) return weft_status_create(WEFT_UNSUPPORTED, NULL, "\"%s\": the null device holds no values", n);
-    rank_state *state = &x->ranks[rank];
+    rank_state *state = executor_rank(x, rank);
     int32_t v = value_index_find(state->index, n);
     if (v < 0) return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\": rank %d has no such value", n, rank);
     const tensor *to = &state->values[v];
@@ -180,7 +197,7 @@ weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const w
 
 weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, weft_tensor *out_tensor) {
     TRY(check_rank(x, rank));
-    const rank_state *state = &x->ranks[rank];
+    const rank_state *state = executor_rank(x, rank);
     int32_t v = value_index_find(state->index, n);
     *out_tensor = (weft_tensor){.name = n, .dtype = WEFT_DTYPE_NONE};
     if (v < 0 || x->null) return NULL;

@@ -61,13 +61,13 @@ typedef struct stream_state {
     profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
 } stream_state;
 
-/* A ring of the plan as this rank sees it, and its collectives in order. */
+/* A ring of the plan as this rank sees it: the collectives of all members in order, and sends and receives in order. */
 typedef struct ring_use {
     int64_t id;
     comm_ring *comm;
     const int64_t *ranks;
-    const plan_instr **instrs;
-    size_t ninstrs;
+    const plan_instr **instrs, **pairs;
+    size_t ninstrs, npairs;
     struct inflight_record *inflight; /* watchdog.c */
 } ring_use;
 
@@ -94,8 +94,9 @@ struct weft_executor {
     arena arena;
     weft_executor_options options;
     struct executor_state *state; /* persistables, which other executors may share */
-    int nranks;
-    rank_state *ranks;
+    int nranks;             /* of the run */
+    int first_rank, nlocal; /* those of this process */
+    rank_state *ranks;      /* nlocal of them: rank first_rank + i is ranks[i] */
     value_index *indices; /* one per plan */
     size_t nplans;
     comm_world *world;
@@ -133,6 +134,14 @@ WEFT_MUST_USE weft_status executor_create(weft_context *context, const weft_plan
 /* Bytes that go away with the executor: not those of its state. */
 int64_t executor_own_nbytes(const weft_executor *x);
 
+/* A rank of this process. */
+static inline rank_state *executor_rank(const weft_executor *x, int64_t rank) {
+    return &x->ranks[rank - x->first_rank];
+}
+static inline bool executor_has_rank(const weft_executor *x, int64_t rank) {
+    return rank >= x->first_rank && rank < x->first_rank + x->nlocal;
+}
+
 /* --- memory.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status memory_init(memory *m, const weft_allocator *allocator, size_t nbytes);
 void memory_fini(memory *m, const weft_allocator *allocator);
@@ -157,12 +166,15 @@ const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
 WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
 const ring_use *rings_find(const rank_state *rank, int64_t id);
+/* Whether an instruction communicates with one other member, and is a send. */
+bool rings_is_pair(const plan_instr *instr, bool *out_is_send);
 
 /* --- worker.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status workers_start(weft_executor *x);
 void workers_stop(weft_executor *x);
 /* Ends the step on all ranks with `status`, unless another one said why before. Any thread; takes ownership. */
 void workers_abort(weft_executor *x, weft_status status);
+void workers_wake(weft_executor *x); /* whoever waits in a step looks whether the world is aborted */
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */

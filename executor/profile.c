@@ -17,7 +17,7 @@ weft_status profile_init(weft_executor *x) {
     if (!x->options.profile) return NULL;
     x->profile = ARENA_NEW(&x->arena, executor_profile);
     if (!x->profile) return base_out_of_memory();
-    for (int r = 0; r < x->nranks; r++)
+    for (int r = 0; r < x->nlocal; r++)
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
             stream_state *s = &x->ranks[r].streams[i];
             s->cells = ARENA_ARRAY(&x->arena, profile_cell, s->ninstrs + 1);
@@ -38,7 +38,7 @@ void profile_count_step(weft_executor *x) {
 
 void profile_begin_step(weft_executor *x) {
     if (!x->profile || x->nsteps != 1) return;
-    for (int r = 0; r < x->nranks; r++)
+    for (int r = 0; r < x->nlocal; r++)
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
             stream_state *s = &x->ranks[r].streams[i];
             memset(s->cells, 0, (s->ninstrs + 1) * sizeof *s->cells);
@@ -93,7 +93,7 @@ static void finish_row(const profile_report *r, profile_row *row) {
 /* Adds what the ranks of a group noted for their instructions, and their waiting, to the group's rows. */
 static void add_cells(const profile_report *r, profile_group *g, profile_row *waiting) {
     double part = 1.0 / ((double)g->nranks * (double)(r->profile->nsteps > 0 ? r->profile->nsteps : 1));
-    for (int k = 0; k < r->executor->nranks; k++) {
+    for (int k = 0; k < r->executor->nlocal; k++) {
         const rank_state *rank = &r->executor->ranks[k];
         if (rank->plan != g->plan) continue;
         for (int i = 0; i < g->plan->nstreams; i++) {
@@ -111,7 +111,7 @@ static void add_cells(const profile_report *r, profile_group *g, profile_row *wa
 
 static weft_status make_ops(const profile_report *r, profile_group *g, arena *scratch) {
     const weft_plan *plan = g->plan;
-    const rank_state *rank = &r->executor->ranks[g->first_rank];
+    const rank_state *rank = executor_rank(r->executor, g->first_rank);
     int64_t *live = ARENA_ARRAY(scratch, int64_t, plan->ninstrs + 1);
     g->nops = plan->ninstrs;
     g->ops = ARENA_ARRAY(scratch, profile_row, plan->ninstrs + 1);
@@ -192,12 +192,12 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
                                   "no profile: run a step of an executor with options.profile");
     r.step_seconds = (double)x->profile->steps_ns * 1e-9 / (double)x->profile->nsteps;
-    r.groups = ARENA_ARRAY(scratch, profile_group, (size_t)x->nranks);
+    r.groups = ARENA_ARRAY(scratch, profile_group, (size_t)x->nlocal);
     if (!r.groups) return base_out_of_memory();
-    for (int k = 0; k < x->nranks; k++) {
+    for (int k = 0; k < x->nlocal; k++) {
         size_t g = 0;
         while (g < r.ngroups && r.groups[g].plan != x->ranks[k].plan) g++;
-        if (g == r.ngroups) r.groups[r.ngroups++] = (profile_group){.plan = x->ranks[k].plan, .first_rank = k};
+        if (g == r.ngroups) r.groups[r.ngroups++] = (profile_group){.plan = x->ranks[k].plan, .first_rank = x->first_rank + k};
         r.groups[g].nranks++;
     }
     for (size_t g = 0; g < r.ngroups; g++) TRY(fill_group(&r, &r.groups[g], scratch));

@@ -4,6 +4,7 @@
 
 #include "executor/devices/null.h"
 #include "executor/watchdog.h"
+#include "ops/collectives.h"
 
 static weft_status ring_ranks(weft_executor *x, const rank_state *rank, int64_t id, int *out_nranks,
                               const int64_t **out_ranks) {
@@ -58,6 +59,30 @@ static size_t count_rings(const weft_plan *plan) {
     return n;
 }
 
+bool rings_is_pair(const plan_instr *instr, bool *out_is_send) {
+    collective_kind kind = op_collective_kind(instr->op);
+    *out_is_send = kind == COLLECTIVE_SEND;
+    return *out_is_send || kind == COLLECTIVE_RECV;
+}
+
+static weft_status list_instrs(weft_executor *x, const weft_plan *plan, ring_use *u) {
+    bool is_send;
+    size_t count = 0;
+    for (size_t i = 0; i < plan->ninstrs; i++) count += plan->instrs[i].ring_id == u->id;
+    u->instrs = ARENA_ARRAY(&x->arena, const plan_instr *, count + 1);
+    u->pairs = ARENA_ARRAY(&x->arena, const plan_instr *, count + 1);
+    if (!u->instrs || !u->pairs) return base_out_of_memory();
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        const plan_instr *instr = &plan->instrs[i];
+        if (instr->ring_id != u->id) continue;
+        if (rings_is_pair(instr, &is_send))
+            u->pairs[u->npairs++] = instr;
+        else
+            u->instrs[u->ninstrs++] = instr;
+    }
+    return NULL;
+}
+
 weft_status rings_resolve(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
     size_t ncollectives = count_rings(plan);
@@ -70,13 +95,7 @@ weft_status rings_resolve(weft_executor *x, rank_state *rank) {
     }
     for (size_t r = 0; r < rank->nrings; r++) {
         ring_use *u = &rank->rings[r];
-        for (size_t i = 0; i < plan->ninstrs; i++) u->ninstrs += plan->instrs[i].ring_id == u->id;
-        u->instrs = ARENA_ARRAY(&x->arena, const plan_instr *, u->ninstrs);
-        if (!u->instrs) return base_out_of_memory();
-        size_t n = 0;
-        for (size_t i = 0; i < plan->ninstrs; i++) {
-            if (plan->instrs[i].ring_id == u->id) u->instrs[n++] = &plan->instrs[i];
-        }
+        TRY(list_instrs(x, plan, u));
     }
     return NULL;
 }

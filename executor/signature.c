@@ -10,6 +10,7 @@
 
 #include "executor/comm/reduce.h"
 #include "executor/executor.h"
+#include "ops/collectives.h"
 
 uint64_t signature_mix(uint64_t seed, uint64_t value) {
     uint64_t z = (seed ^ value) + 0x9e3779b97f4a7c15u;
@@ -67,7 +68,7 @@ static uint64_t fingerprint(const plan_instr *instr) {
     return (uint64_t)attr_int(instr->op, "bucket_fingerprint", 0);
 }
 
-static const char *const agreed_attrs[] = {"root", "root_id", "reduce_type"};
+static const char *const agreed_attrs[] = {"root", "root_id", "reduce_type", "peer", "num", "id"};
 enum { NAGREED_ATTRS = sizeof agreed_attrs / sizeof *agreed_attrs };
 
 uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_bucket) {
@@ -107,16 +108,24 @@ int64_t signature_taken(const weft_plan *plan, const plan_instr *instr, int nran
     return part(plan, instr, instr->out, instr->out_first[instr->schema->noutputs], "out_splits", nranks, peer);
 }
 
-static uint64_t transfer(int from, int to, int64_t count) {
-    return signature_mix(signature_mix((uint64_t)from << 32 | (uint32_t)to, 0), (uint64_t)count);
+uint64_t signature_of_pair(const weft_plan *plan, const plan_instr *instr) {
+    const plan_value *v = payload(plan, instr);
+    int64_t num = op_collective(instr->op)->form == COLLECTIVE_PART ? attr_int(instr->op, "num", 1) : 1;
+    uint64_t h = signature_mix(0, v ? (uint64_t)v->shape.dtype : UINT64_MAX);
+    h = signature_mix(h, v && num > 0 ? (uint64_t)(shape_numel(&v->shape) / num) : 0);
+    return signature_mix(h, (uint64_t)count_guards(instr));
+}
+
+uint64_t signature_transfer(int64_t from, int64_t to, uint64_t what) {
+    return signature_mix(signature_mix((uint64_t)from << 32 | (uint32_t)to, 0), what);
 }
 
 uint64_t signature_balance(const weft_plan *plan, const plan_instr *instr, int self, int nranks) {
     uint64_t sum = 0;
     if (!is_exchange(instr)) return 0;
     for (int peer = 0; peer < nranks; peer++) {
-        sum += transfer(self, peer, signature_sent(plan, instr, nranks, peer));
-        sum -= transfer(peer, self, signature_taken(plan, instr, nranks, peer));
+        sum += signature_transfer(self, peer, (uint64_t)signature_sent(plan, instr, nranks, peer));
+        sum -= signature_transfer(peer, self, (uint64_t)signature_taken(plan, instr, nranks, peer));
     }
     return sum;
 }

@@ -18,6 +18,11 @@ int64_t signature_taken(const weft_plan *plan, const plan_instr *instr, int nran
 /* Adds up to 0 (mod 2^64) over the members of a ring if each takes what the others send; 0 of any other collective. */
 uint64_t signature_balance(const weft_plan *plan, const plan_instr *instr, int self, int nranks);
 
+/* Of a send or receive: element type, elements, conditions. Equal for both members. */
+uint64_t signature_of_pair(const weft_plan *plan, const plan_instr *instr);
+/* The number of what `from` sends to `to`, and `to` receives from it: what adds up to 0 over both. */
+uint64_t signature_transfer(int64_t from, int64_t to, uint64_t what);
+
 /* "runs c_broadcast #41 of 12 float32, root 1"; instr NULL: "runs none". */
 void signature_text(const weft_plan *plan, const plan_instr *instr, char *out, size_t nbytes);
 

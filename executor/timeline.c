@@ -8,7 +8,7 @@
 #include "executor/executor.h"
 
 #define FOR_EACH_STREAM(s, x)                                                                                          \
-    for (int s##_r = 0; s##_r < (x)->nranks; s##_r++)                                                                  \
+    for (int s##_r = 0; s##_r < (x)->nlocal; s##_r++)                                                                  \
         for (stream_state *s = (x)->ranks[s##_r].streams, *s##_end = s ? s + (x)->ranks[s##_r].plan->nstreams : s;     \
              s < s##_end; s++)
 
@@ -176,10 +176,10 @@ static size_t merge(trace_event *events, size_t n) {
 
 weft_status weft_executor_rank_times(const weft_executor *x, int rank, weft_rank_times *out_times) {
     TRY(trace_check(x));
-    if (rank < 0 || rank >= x->nranks)
+    if (!executor_has_rank(x, rank))
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank,
-                                  x->nranks - 1);
-    const rank_state *r = &x->ranks[rank];
+                                  x->nlocal - 1);
+    const rank_state *r = executor_rank(x, rank);
     size_t n = 0, from = 0, ncompute, nbytes;
     if (!base_mul(2 * r->plan->ninstrs + 1, sizeof(trace_event), &nbytes)) return base_out_of_memory();
     trace_event *collectives = base_alloc(&x->context->allocator, nbytes);

@@ -78,7 +78,7 @@ static void put_lanes(buffer *out, const weft_executor *x) {
     int64_t origin = trace_origin(x);
     const char *comma = "";
     buffer_text(out, "\"lanes\":[");
-    for (int r = 0; r < x->nranks; r++) {
+    for (int r = 0; r < x->nlocal; r++) {
         const rank_state *rank = &x->ranks[r];
         for (int s = 0; s < rank->plan->nstreams; s++) {
             buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%d,\"stream\":", comma, r, x->nplans == 1 ? 0 : r);

@@ -8,7 +8,7 @@ int64_t trace_origin(const weft_executor *x) {
     uint64_t first;
     size_t n = timeline_steps(x, &first);
     for (uint64_t step = first; step < first + n; step++) {
-        for (int r = 0; r < x->nranks; r++) {
+        for (int r = 0; r < x->nlocal; r++) {
             const rank_state *rank = &x->ranks[r];
             for (int s = 0; s < rank->plan->nstreams; s++) {
                 const stream_state *stream = &rank->streams[s];
@@ -83,9 +83,9 @@ weft_status weft_executor_trace_json(const weft_executor *x, char **out_bytes, s
     uint64_t first;
     size_t n = timeline_steps(x, &first);
     buffer_text(&out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    for (int r = 0; r < x->nranks; r++) put_names(&out, &x->ranks[r]);
+    for (int r = 0; r < x->nlocal; r++) put_names(&out, &x->ranks[r]);
     for (uint64_t step = first; step < first + n; step++) {
-        for (int r = 0; r < x->nranks; r++) {
+        for (int r = 0; r < x->nlocal; r++) {
             const rank_state *rank = &x->ranks[r];
             for (int s = 0; s < rank->plan->nstreams; s++) put_stream(&out, x, &rank->streams[s], step, origin);
         }

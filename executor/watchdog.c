@@ -18,18 +18,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor/signature.h"
+#include "ops/collectives.h"
+
 typedef struct watched_kernel {
     kernel_run_fn run;
     void *state;
     const plan_instr *instr;
-    size_t position; /* among the collectives of the ring, in program order */
+    size_t position; /* among the ring's collectives in program order, or of a pair among those of its kind and peer */
+    int64_t peer;    /* index in the ring; -1: a collective of all members */
+    bool is_send;
     inflight_record *inflight;
     watch_history *history;
 } watched_kernel;
 
 struct watchdog {
     pthread_t thread;
-    wait_word stop;
+    _Atomic bool stopping;
     int64_t least_ns, first_ns;
 };
 
@@ -89,7 +94,7 @@ static weft_status run_watched(const kernel_call *c) {
     int64_t start = wait_clock_ns();
     atomic_store_explicit(&b->in, w, memory_order_release);
     uint32_t nentered = atomic_load_explicit(&b->nentered, memory_order_relaxed);
-    atomic_store_explicit(&b->nentered, nentered + 1, memory_order_relaxed);
+    atomic_store_explicit(&b->nentered, nentered + (w->peer < 0), memory_order_relaxed);
     atomic_store_explicit(&b->since_ns, start, memory_order_release);
     weft_status status = w->run(&call);
     atomic_store_explicit(&b->since_ns, 0, memory_order_release);
@@ -109,6 +114,16 @@ static watch_history *history_of(weft_executor *x, inflight_record *b, const op_
     return h;
 }
 
+/* Which of the sends (or receives) with its peer it is. */
+static void find_pair(const ring_use *u, watched_kernel *w) {
+    w->peer = op_collective_root(w->instr->op);
+    for (size_t k = 0; u->pairs[k] != w->instr; k++) {
+        bool is_send;
+        (void)rings_is_pair(u->pairs[k], &is_send);
+        w->position += is_send == w->is_send && op_collective_root(u->pairs[k]->op) == w->peer;
+    }
+}
+
 weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr *b) {
     if (x->options.no_watchdog || b->instr->ring_id < 0) return NULL;
     const ring_use *u = rings_find(rank, b->instr->ring_id);
@@ -116,8 +131,11 @@ weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr 
     watched_kernel *w = ARENA_NEW(&x->arena, watched_kernel);
     watch_history *h = history_of(x, u->inflight, b->instr->schema);
     if (!w || !h) return base_out_of_memory();
-    *w = (watched_kernel){b->run, b->call.state, b->instr, 0, u->inflight, h};
-    while (u->instrs[w->position] != b->instr) w->position++;
+    *w = (watched_kernel){b->run, b->call.state, b->instr, 0, -1, false, u->inflight, h};
+    if (rings_is_pair(b->instr, &w->is_send))
+        find_pair(u, w);
+    else
+        while (u->instrs[w->position] != b->instr) w->position++;
     b->run = run_watched;
     b->call.state = w;
     x->nwatched++;
@@ -125,7 +143,7 @@ weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr 
 }
 
 void watchdog_end_step(weft_executor *x) {
-    for (int r = 0; x->watchdog && r < x->nranks; r++)
+    for (int r = 0; x->watchdog && r < x->nlocal; r++)
         for (size_t i = 0; i < x->ranks[r].nrings; i++)
             for (watch_history *h = x->ranks[r].rings[i].inflight->histories; h; h = h->next) watch_end_step(h);
 }
@@ -176,62 +194,203 @@ static bool has_ended_step(const rank_state *rank) {
     return true;
 }
 
-static void say_missing(const weft_executor *x, words *w, const ring_use *u, const watched_kernel *k);
+/* --- questions to all ranks --------------------------------------------------------------------------------------- */
 
-/* What `rank` does instead of collective `k` of ring `id`. */
-static void say_doing(const weft_executor *x, words *w, const rank_state *rank, int64_t id, const watched_kernel *k) {
+/* A collective that a rank is in: whoever is missing there is asked what it does instead. */
+typedef struct question {
+    int64_t ring;
+    uint64_t members; /* tells rings of equal id apart */
+    int64_t peer, index; /* peer -1: all members; index: of the rank that asks */
+    uint64_t position;
+    uint32_t nentered; /* by the rank that asks */
+    int32_t is_send;
+} question;
+
+/* What one rank answers. */
+typedef struct answer {
+    int64_t index; /* in the ring; -1: it is no member */
+    uint32_t nentered;
+    int32_t is_in; /* it is in a collective itself: `its` */
+    question its;
+    char text[200];
+} answer;
+
+/* The collective that has lasted too long on a rank; seconds 0: none has. */
+typedef struct lateness {
+    double seconds, limit;
+    question its;
     char op[200];
-    const plan_instr *due = rings_find(rank, id)->instrs[k->position];
-    const stream_state *s = &rank->streams[due->stream], *next;
-    if (has_ended_step(rank)) {
-        say(w, "has ended its step");
+} lateness;
+
+typedef struct inquiry {
+    weft_executor *x;
+    arena scratch;
+    words words;
+    weft_status failure; /* processes did not answer */
+} inquiry;
+
+enum { ANSWER_SECONDS = 10 };
+
+/* Every rank's `nbytes`. Processes take part in as many rounds: what is asked next follows from what was answered. */
+static bool ask_all(inquiry *q, const void *mine, size_t nbytes, void *all) {
+    if (q->failure) return false;
+    q->failure = comm_world_gather(q->x->world, &(comm_gather){.channel = COMM_WATCH,
+                                                              .mine = mine,
+                                                              .all = all,
+                                                              .nbytes_each = nbytes,
+                                                              .timeout_seconds = ANSWER_SECONDS,
+                                                              .when = "to hear what ranks are at"});
+    return !q->failure;
+}
+
+static void *room(inquiry *q, int count, size_t nbytes) {
+    void *bytes = arena_array(&q->scratch, (size_t)count, nbytes);
+    if (!bytes && !q->failure) q->failure = base_out_of_memory();
+    return bytes;
+}
+
+static uint64_t hash_members(const ring_use *u) {
+    uint64_t h = (uint64_t)u->comm->nranks;
+    for (int m = 0; m < u->comm->nranks; m++) h = signature_mix(h, (uint64_t)u->ranks[m]);
+    return h;
+}
+
+static question question_of(const ring_use *u, const watched_kernel *k) {
+    return (question){.ring = u->id,
+                      .members = hash_members(u),
+                      .peer = k->peer,
+                      .index = u->comm->index,
+                      .position = k->position,
+                      .nentered = atomic_load(&u->inflight->nentered),
+                      .is_send = k->is_send};
+}
+
+/* The instruction with which a member takes part in what is asked about, or NULL. */
+static const plan_instr *part_in(const ring_use *u, const question *q) {
+    if (q->peer < 0) return q->position < u->ninstrs ? u->instrs[q->position] : NULL;
+    uint64_t at = q->position;
+    for (size_t k = 0; k < u->npairs; k++) {
+        bool is_send;
+        (void)rings_is_pair(u->pairs[k], &is_send);
+        if (is_send != q->is_send && op_collective_root(u->pairs[k]->op) == q->index && at-- == 0) return u->pairs[k];
+    }
+    return NULL;
+}
+
+/* What `rank` does instead of its part in what is asked about. */
+static void answer_doing(const rank_state *rank, const plan_instr *due, answer *out) {
+    words w = {.n = 0};
+    char op[200];
+    const stream_state *s = due ? &rank->streams[due->stream] : NULL, *next;
+    if (!s || has_ended_step(rank)) {
+        snprintf(out->text, sizeof out->text, "%s", s ? "has ended its step" : "has no part in it");
         return;
     }
     size_t at = position_of(s); /* read once: the rank may go on meanwhile */
-    if (at > (size_t)due->position) say(w, "past it, ");
+    if (at > (size_t)due->position) say(&w, "past it, ");
     for (int i = 0; i < rank->plan->nstreams && at < s->ninstrs && (next = waits_for(s, at)); i++) {
         s = next;
         at = position_of(s);
     }
     if (at >= s->ninstrs) {
-        say(w, "has ended stream %s", rank->plan->stream_names[s->stream]);
-        return;
+        say(&w, "has ended stream %s", rank->plan->stream_names[s->stream]);
+    } else {
+        const plan_instr *instr = s->instrs[at].instr;
+        const ring_use *u = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
+        const watched_kernel *in = u ? atomic_load_explicit(&u->inflight->in, memory_order_relaxed) : NULL;
+        out->is_in = in && in->instr == instr && load(&u->inflight->since_ns);
+        say(&w, "%s %s", out->is_in ? "in" : "at", instr_place(instr, op, sizeof op));
+        if (out->is_in) {
+            say(&w, " on ring %lld", (long long)u->id);
+            out->its = question_of(u, in);
+        }
     }
-    const plan_instr *instr = s->instrs[at].instr;
-    const ring_use *u = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
-    const watched_kernel *in = u ? atomic_load_explicit(&u->inflight->in, memory_order_relaxed) : NULL;
-    bool is_in = in && in->instr == instr && load(&u->inflight->since_ns);
-    say(w, "%s %s", is_in ? "in" : "at", instr_place(instr, op, sizeof op));
-    if (!is_in) return;
-    say(w, " on ring %lld", (long long)u->id);
-    if (rank->rank != w->origin && ++w->nhops < MOST_HOPS) say_missing(x, w, u, in);
+    snprintf(out->text, sizeof out->text, "%.199s", w.text);
 }
 
-/* " for rank 1 (at matmul_v2 #3), rank 2 (has ended its step)": who has entered fewer collectives of the ring. */
-static void say_missing(const weft_executor *x, words *w, const ring_use *u, const watched_kernel *k) {
-    uint32_t nentered = atomic_load(&u->inflight->nentered);
-    int nmissing = 0;
-    for (int m = 0; m < u->comm->nranks; m++) {
-        const rank_state *member = &x->ranks[u->ranks[m]];
-        uint32_t its = atomic_load(&rings_find(member, u->id)->inflight->nentered);
-        if ((int32_t)(its - nentered) >= 0) continue;
-        if (++nmissing > MOST_LISTED) continue;
-        say(w, "%s rank %d (", nmissing == 1 ? " for" : ",", member->rank);
-        say_doing(x, w, member, u->id, k);
+static void answer_one(const rank_state *rank, const question *q, answer *out) {
+    const ring_use *u = rings_find(rank, q->ring);
+    *out = (answer){.index = -1};
+    if (!u || hash_members(u) != q->members) return;
+    out->index = u->comm->index;
+    out->nentered = atomic_load(&u->inflight->nentered);
+    answer_doing(rank, part_in(u, q), out);
+}
+
+/* The ranks that are missing in what is asked about, in the order of the ring. */
+static int find_missing(const inquiry *i, const question *q, const answer *all, int *out_ranks) {
+    int nranks = i->x->nranks, n = 0;
+    for (int r = 0; r < nranks; r++) out_ranks[r] = -1;
+    for (int r = 0; r < nranks; r++) {
+        const answer *a = &all[r];
+        if (a->index < 0 || a->index >= nranks) continue;
+        bool is_missing = q->peer < 0 ? (int32_t)(a->nentered - q->nentered) < 0 : a->index == q->peer;
+        if (is_missing) out_ranks[a->index] = r;
+    }
+    for (int m = 0; m < nranks; m++)
+        if (out_ranks[m] >= 0) out_ranks[n++] = out_ranks[m];
+    return n;
+}
+
+/* " for rank 1 (at matmul_v2 #3), rank 2 (has ended its step)". */
+static void say_missing(inquiry *i, const question *q) {
+    const weft_executor *x = i->x;
+    words *w = &i->words;
+    answer *mine = room(i, x->nlocal, sizeof *mine), *all = room(i, x->nranks, sizeof *all);
+    int *missing = room(i, x->nranks, sizeof *missing);
+    if (!mine || !all || !missing) return;
+    for (int r = 0; r < x->nlocal; r++) answer_one(&x->ranks[r], q, &mine[r]);
+    if (!ask_all(i, mine, sizeof *mine, all)) return;
+    int nmissing = find_missing(i, q, all, missing);
+    for (int k = 0; k < nmissing && k < MOST_LISTED; k++) {
+        const answer *a = &all[missing[k]];
+        say(w, "%s rank %d (%s", k ? "," : " for", missing[k], a->text);
+        if (a->is_in && missing[k] != w->origin && ++w->nhops < MOST_HOPS) say_missing(i, &a->its);
         say(w, ")");
     }
     if (nmissing > MOST_LISTED) say(w, " and %d more", nmissing - MOST_LISTED);
     if (!nmissing) say(w, ", though all ranks have come");
 }
 
-static weft_status word(const weft_executor *x, const overdue *o) {
-    words w = {.origin = o->rank->rank};
-    char op[200];
-    double seconds = (double)(wait_clock_ns() - o->since_ns) * 1e-9;
-    say_missing(x, &w, o->ring, o->kernel);
-    return weft_status_create(WEFT_RUNTIME, NULL, "rank %d, %s, ring %lld: waited %.3g s (limit %.3g s)%s",
-                              o->rank->rank, instr_place(o->kernel->instr, op, sizeof op), (long long)o->ring->id,
-                              seconds, (double)o->limit_ns * 1e-9, w.text);
+static void measure(const overdue *o, lateness *out) {
+    *out = (lateness){.seconds = (double)(wait_clock_ns() - o->since_ns) * 1e-9, .limit = (double)o->limit_ns * 1e-9};
+    out->its = question_of(o->ring, o->kernel);
+    (void)instr_place(o->kernel->instr, out->op, sizeof out->op);
+}
+
+/* All processes come to the same words, those that wait for nothing too. */
+static weft_status inquire(inquiry *i, const overdue *o) {
+    weft_executor *x = i->x;
+    lateness *mine = room(i, x->nlocal, sizeof *mine), *all = room(i, x->nranks, sizeof *all);
+    if (!mine || !all) return i->failure;
+    if (o->rank) measure(o, &mine[o->rank->rank - x->first_rank]);
+    lateness own = o->rank ? mine[o->rank->rank - x->first_rank] : (lateness){.seconds = 0};
+    if (!ask_all(i, mine, sizeof *mine, all)) {
+        if (!o->rank) return i->failure;
+        weft_status worded = weft_status_create(
+            WEFT_RUNTIME, NULL, "rank %d, %s, ring %lld: waited %.3g s (limit %.3g s); %s", o->rank->rank, own.op,
+            (long long)own.its.ring, own.seconds, own.limit, weft_status_message(i->failure));
+        weft_status_free(i->failure);
+        return worded;
+    }
+    int worst = 0;
+    for (int r = 1; r < x->nranks; r++)
+        if (all[r].seconds > all[worst].seconds) worst = r;
+    const lateness *late = &all[worst];
+    i->words.origin = worst;
+    if (!(late->seconds > 0)) return NULL; /* it came in the meantime */
+    say_missing(i, &late->its);
+    if (i->failure) return i->failure;
+    return weft_status_create(WEFT_RUNTIME, NULL, "rank %d, %s, ring %lld: waited %.3g s (limit %.3g s)%s", worst,
+                              late->op, (long long)late->its.ring, late->seconds, late->limit, i->words.text);
+}
+
+static weft_status word(weft_executor *x, const overdue *o) {
+    inquiry i = {.x = x};
+    arena_init(&i.scratch, &x->context->allocator);
+    weft_status status = inquire(&i, o);
+    arena_fini(&i.scratch);
+    return status;
 }
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
@@ -251,25 +410,39 @@ static void look(const struct watchdog *d, const rank_state *rank, const ring_us
     }
 }
 
+/* The collective that has lasted too long, if there is one; when to look again. */
+static overdue look_at_all(const weft_executor *x, int64_t *next) {
+    overdue worst = {.rank = NULL};
+    int64_t now = wait_clock_ns();
+    *next = now + x->watchdog->least_ns;
+    for (int r = 0; r < x->nlocal; r++)
+        for (size_t i = 0; i < x->ranks[r].nrings; i++)
+            look(x->watchdog, &x->ranks[r], &x->ranks[r].rings[i], now, &worst, next);
+    return worst;
+}
+
+/* The alarm is that of another process, or this one's own: then all hear it. */
 static void *watch(void *arg) {
     weft_executor *x = arg;
-    struct watchdog *d = x->watchdog;
     for (;;) {
-        int64_t now = wait_clock_ns(), next = now + d->least_ns;
-        overdue worst = {0};
-        for (int r = 0; r < x->nranks; r++)
-            for (size_t i = 0; i < x->ranks[r].nrings; i++)
-                look(d, &x->ranks[r], &x->ranks[r].rings[i], now, &worst, &next);
-        if (worst.rank) {
-            workers_abort(x, word(x, &worst));
-            return NULL;
-        }
-        if (wait_until(&d->stop, 1, NULL, (double)(next - now) * 1e-9) == WAIT_REACHED) return NULL;
+        int64_t next;
+        overdue worst = look_at_all(x, &next);
+        bool is_alarmed = worst.rank;
+        if (!is_alarmed)
+            is_alarmed = wait_until(&x->world->alarm, 1, NULL, (double)(next - wait_clock_ns()) * 1e-9) == WAIT_REACHED;
+        if (atomic_load(&x->watchdog->stopping)) return NULL;
+        if (!is_alarmed) continue;
+        workers_wake(x); /* it may be that another process has stopped the run */
+        if (comm_world_aborted(x->world)) return NULL;
+        if (worst.rank && x->nlocal < x->nranks) comm_world_alarm(x->world);
+        weft_status status = word(x, &worst);
+        if (status) workers_abort(x, status);
+        return NULL;
     }
 }
 
 weft_status watchdog_start(weft_executor *x) {
-    if (!x->nwatched) return NULL;
+    if (!x->nwatched && (x->options.no_watchdog || x->nlocal == x->nranks)) return NULL;
     struct watchdog *d = ARENA_NEW(&x->arena, struct watchdog);
     if (!d) return base_out_of_memory();
     d->least_ns = (int64_t)(x->options.watchdog_seconds * 1e9);
@@ -283,7 +456,8 @@ weft_status watchdog_start(weft_executor *x) {
 
 void watchdog_stop(weft_executor *x) {
     if (!x->watchdog) return;
-    wait_publish(&x->watchdog->stop, 1);
+    atomic_store(&x->watchdog->stopping, true);
+    wait_publish(&x->world->alarm, 1);
     pthread_join(x->watchdog->thread, NULL);
     x->watchdog = NULL;
 }

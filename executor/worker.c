@@ -29,18 +29,26 @@ static void keep_first(_Atomic(weft_status) *kept, weft_status status) {
     if (!atomic_compare_exchange_strong(kept, &none, status)) weft_status_free(status);
 }
 
-static void wake_everyone(weft_executor *x) {
-    comm_world_abort(x->world);
+void workers_wake(weft_executor *x) {
     wait_wake(&x->late);
-    for (int r = 0; r < x->nranks; r++) {
+    for (int r = 0; r < x->nlocal; r++) {
         rank_state *rank = &x->ranks[r];
         for (int s = 0; s < rank->plan->nstreams; s++) wait_wake(&rank->streams[s].done);
     }
 }
 
+/* `status` may be freed as soon as it is kept: its words are copied before. */
+static void stop_everyone(weft_executor *x, _Atomic(weft_status) *kept, weft_status status) {
+    char words[1000];
+    bool is_cause = kept == &x->failure;
+    snprintf(words, sizeof words, "%s", weft_status_message(status));
+    keep_first(kept, status);
+    comm_world_abort(x->world, is_cause ? words : NULL);
+    workers_wake(x);
+}
+
 void workers_abort(weft_executor *x, weft_status status) {
-    keep_first(&x->failure, status);
-    wake_everyone(x);
+    stop_everyone(x, &x->failure, status);
 }
 
 /* `status` with rank, op and ring in front of its words. */
@@ -57,8 +65,7 @@ static weft_status name_culprit(const stream_state *s, const bound_instr *b, wef
 static void fail(stream_state *s, const bound_instr *b, weft_status status) {
     weft_executor *x = s->executor;
     bool secondary = weft_status_code(status) == WEFT_CANCELLED;
-    keep_first(secondary ? &x->cancellation : &x->failure, name_culprit(s, b, status));
-    wake_everyone(x);
+    stop_everyone(x, secondary ? &x->cancellation : &x->failure, name_culprit(s, b, status));
 }
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
@@ -135,7 +142,10 @@ static void run_step(stream_state *s) {
     for (size_t i = 0; i < s->ninstrs; i++) {
         bound_instr *b = &s->instrs[i];
         atomic_store_explicit(&s->at, (uint32_t)i, memory_order_relaxed);
-        if (atomic_load_explicit(aborted, memory_order_relaxed)) return;
+        if (atomic_load_explicit(aborted, memory_order_relaxed)) {
+            workers_wake(x); /* another process may have stopped the run */
+            return;
+        }
         if (b->nwaits) {
             if (!wait_for_streams(s, b->instr, aborted)) return;
             note_waiting(s, &now);
@@ -176,14 +186,14 @@ static void *work(void *arg) {
 
 static int count_workers(const weft_executor *x) {
     int count = 0;
-    for (int r = 0; r < x->nranks; r++)
+    for (int r = 0; r < x->nlocal; r++)
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) count += x->ranks[r].streams[i].ninstrs > 0;
     return count;
 }
 
 /* Every rank gets its nthreads - 1 helpers, but several ranks share those that the cores can carry. */
 static int count_helpers(const weft_executor *x) {
-    int64_t own = x->options.nthreads - 1, wanted = own * x->nranks, most = thread_pool_cores() - 1;
+    int64_t own = x->options.nthreads - 1, wanted = own * x->nlocal, most = thread_pool_cores() - 1;
     if (most < own) most = own;
     return (int)(wanted < most ? wanted : most);
 }
@@ -193,7 +203,7 @@ static weft_status start_pool(weft_executor *x) {
     if (nhelpers < 1 || nworkers < 1) return NULL;
     TRY(thread_pool_create(&x->context->allocator, nhelpers, nworkers, nworkers + nhelpers <= thread_pool_cores(),
                            &x->pool));
-    for (int r = 0; r < x->nranks; r++)
+    for (int r = 0; r < x->nlocal; r++)
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
             stream_state *s = &x->ranks[r].streams[i];
             for (size_t k = 0; k < s->ninstrs; k++) s->instrs[k].call.slot = thread_pool_slot(x->pool, member);
@@ -213,7 +223,7 @@ static weft_status start_worker(stream_state *s) {
 
 weft_status workers_start(weft_executor *x) {
     TRY(start_pool(x));
-    for (int r = 0; r < x->nranks; r++) {
+    for (int r = 0; r < x->nlocal; r++) {
         rank_state *rank = &x->ranks[r];
         for (int i = 0; i < rank->plan->nstreams; i++) {
             stream_state *s = &rank->streams[i];
@@ -232,7 +242,7 @@ weft_status workers_start(weft_executor *x) {
 void workers_stop(weft_executor *x) {
     atomic_store(&x->stopping, true);
     wait_publish(&x->go, atomic_load(&x->go.value) + 1);
-    for (int r = 0; r < x->nranks && x->ranks; r++) {
+    for (int r = 0; r < x->nlocal && x->ranks; r++) {
         rank_state *rank = &x->ranks[r];
         for (int i = 0; rank->streams && i < rank->plan->nstreams; i++) {
             if (rank->streams[i].has_thread) pthread_join(rank->streams[i].thread, NULL);
@@ -242,13 +252,20 @@ void workers_stop(weft_executor *x) {
 }
 
 static void reset_streams(weft_executor *x) {
-    for (int r = 0; r < x->nranks; r++) {
+    for (int r = 0; r < x->nlocal; r++) {
         rank_state *rank = &x->ranks[r];
         for (int i = 0; i < rank->plan->nstreams; i++) {
             atomic_store(&rank->streams[i].done.value, 0);
             atomic_store(&rank->streams[i].at, 0);
         }
     }
+}
+
+/* The words of the process that stopped the run, where it told them. */
+static weft_status stopped_elsewhere(const weft_executor *x) {
+    const char *why = comm_world_why(x->world);
+    if (!why && x->nlocal == x->nranks) return NULL;
+    return weft_status_create(WEFT_RUNTIME, NULL, "%s", why ? why : "another process stopped the run");
 }
 
 weft_status weft_executor_run(weft_executor *x) {
@@ -268,6 +285,7 @@ weft_status weft_executor_run(weft_executor *x) {
     }
     x->end_ns = wait_clock_ns();
     weft_status failure = atomic_exchange(&x->failure, NULL), cancelled = atomic_exchange(&x->cancellation, NULL);
+    if (!failure && comm_world_aborted(x->world)) failure = stopped_elsewhere(x);
     x->has_failed = failure || cancelled;
     if (!x->has_failed) {
         x->nsteps++;

@@ -136,3 +136,19 @@ weft_status infer_c_split(infer *i) {
     *infer_out(i, 0) = *x;
     return divide(i, &infer_out(i, 0)->dims[x->ndim - 1], nranks);
 }
+
+/* --- from one rank to another ------------------------------------------------------------------------------------- */
+
+/* What is received has the type that the attrs say; without extents there, the declared ones. */
+weft_status infer_recv(infer *i) {
+    numbers extents;
+    shape *out = infer_out(i, 0);
+    if (!out) return NULL;
+    out->dtype = (int32_t)attr_int(i->op, "dtype", WEFT_FP32);
+    if (!op_find_attr(i->op, "out_shape") || attr_bool(i->op, "dynamic_shape", false)) return NULL;
+    TRY(infer_numbers(i, "", NULL, "out_shape", &extents));
+    *out = (shape){.dtype = out->dtype, .height = -1};
+    for (size_t d = 0; d < extents.count; d++)
+        TRY(shape_append(i, out, extents.values[d] < 0 ? -1 : extents.values[d]));
+    return NULL;
+}

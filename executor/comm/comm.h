@@ -8,20 +8,39 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "executor/comm/wait.h"
 #include "weft/types.h"
 
 typedef enum comm_kind {
     COMM_ALL_REDUCE,
     COMM_REDUCE,
     COMM_BROADCAST,
-    COMM_ALL_GATHER,     /* dst: nranks * count elements, in ring order */
-    COMM_REDUCE_SCATTER, /* src: nranks * count elements; dst: count */
-    COMM_ALL_TO_ALL,     /* src and dst: nranks * count elements */
-    COMM_SCATTER,        /* root's src: nranks * count elements; dst: count */
-    COMM_BARRIER
+    COMM_ALL_GATHER,
+    COMM_REDUCE_SCATTER,
+    COMM_ALL_TO_ALL,
+    COMM_SCATTER,
+    COMM_BARRIER,
+    /* Of two members; the others take no part. The n-th send of one to another is the n-th that this one receives. */
+    COMM_SEND, /* complete when the peer has the elements: it may wait for the peer to receive */
+    COMM_RECV,
+    COMM_GROUP, /* sends and receives at once: none waits for another of the group */
+    COMM_KINDS
 } comm_kind;
 
-/* What one member asks for. All members of the ring must ask for the same, in the same order.
+/* Which fields of a request a kind uses, and the elements of its buffers. */
+typedef enum comm_extent { COMM_NOTHING, COMM_PART, COMM_WHOLE } comm_extent; /* none, count, nranks * count */
+typedef struct comm_kind_row {
+    const char *name; /* "all_reduce", ... */
+    comm_extent src, dst;
+    bool has_root, has_reduce, has_peer;
+    bool only_root_reads, only_root_writes;
+} comm_kind_row;
+extern const comm_kind_row comm_kinds[COMM_KINDS];
+/* "unknown" out of range. */
+const char *comm_kind_name(comm_kind kind);
+
+/* What one member asks for. All members of the ring must ask for the same, in the same order; of sends and receives
+ * the two members of each.
  *
  * Buffers may be given in parts, in place of src and dst: an all_reduce of several tensors at once, or a buffer for
  * each member of the ring where a kind has larger buffers than `count` elements. Parts lie apart from one another and
@@ -42,6 +61,9 @@ typedef struct comm_request {
      * an all_to_all: what i sends to j must be as much as what j receives from i. */
     const int64_t *src_counts, *dst_counts;
     int64_t nparts; /* all_reduce: of srcs; else 0 */
+    int peer;       /* send, recv: the other member, index in the ring; itself only within a group */
+    const struct comm_request *group; /* of a group: ngroup sends and receives */
+    int64_t ngroup;
 } comm_request;
 
 /* --- rings -------------------------------------------------------------------------------------------------------- */
@@ -84,7 +106,6 @@ static inline weft_status comm_error(comm_ring *r) {
 static inline weft_status comm_abort(comm_ring *r, double timeout_seconds) {
     return r->engine->abort(r, timeout_seconds);
 }
-const char *comm_kind_name(comm_kind kind); /* "all_reduce", ... */
 
 /* --- worlds ------------------------------------------------------------------------------------------------------- */
 
@@ -100,6 +121,7 @@ typedef struct comm_world {
     const struct comm_world_engine *engine;
     int nranks, first_rank, nlocal;
     const weft_allocator *allocator;
+    wait_word alarm; /* 1: some process has called comm_world_alarm, or has aborted the world */
     const _Atomic bool *aborted; /* for those who wait (executor/comm/wait.h) and must not outlast the world */
     void *shared;                /* the engine's */
 } comm_world;
@@ -131,8 +153,13 @@ typedef struct comm_world_engine {
     /* Blocks until all processes have called; one thread of each at a time and channel. Whoever waits too long gets a
      * status that names the ranks that are missing; so do all others, and all later calls of the channel. */
     weft_status (*gather)(comm_world *world, const comm_gather *g);
-    /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes. Any thread. */
-    void (*abort)(comm_world *world);
+    /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes. The first one's words are kept;
+     * NULL: none yet. Any thread. */
+    void (*abort)(comm_world *world, const char *why);
+    /* Why the world was aborted, or NULL: not told. */
+    const char *(*why)(const comm_world *world);
+    /* Publishes 1 to the alarm of all processes. Any thread. */
+    void (*alarm)(comm_world *world);
 } comm_world_engine;
 
 /* All `nranks` ranks as threads of this process. */
@@ -148,8 +175,14 @@ static inline weft_status comm_ring_get(comm_world *w, int64_t id, int nranks, c
                                         comm_ring **out_ring) {
     return w->engine->ring_get(w, id, nranks, ranks, rank, out_ring);
 }
-static inline void comm_world_abort(comm_world *w) {
-    w->engine->abort(w);
+static inline void comm_world_abort(comm_world *w, const char *why) {
+    w->engine->abort(w, why);
+}
+static inline const char *comm_world_why(const comm_world *w) {
+    return w->engine->why(w);
+}
+static inline void comm_world_alarm(comm_world *w) {
+    w->engine->alarm(w);
 }
 static inline bool comm_world_aborted(const comm_world *w) {
     return atomic_load(w->aborted);

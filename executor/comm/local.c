@@ -21,16 +21,27 @@ static size_t ring_nbytes(int nranks) {
     return sizeof(local_ring) + (size_t)nranks * sizeof(local_member);
 }
 
+static size_t parcels_nbytes(int nranks) {
+    return (size_t)nranks * (size_t)nranks * sizeof(local_parcel);
+}
+
 void local_rings_free(local_world *world) {
     for (local_ring *r = world->rings, *next; r; r = next) {
         next = r->next;
+        base_free(world->allocator, r->parcels, parcels_nbytes(r->nranks));
         base_free(world->allocator, r, ring_nbytes(r->nranks));
     }
 }
 
 void local_rings_wake(local_world *world) {
     pthread_mutex_lock(&world->mutex);
-    for (local_ring *r = world->rings; r; r = r->next) wait_wake(&r->generation);
+    for (local_ring *r = world->rings; r; r = r->next) {
+        wait_wake(&r->generation);
+        for (int i = 0; i < r->nranks; i++) {
+            wait_wake(&r->members[i].given);
+            wait_wake(&r->members[i].taken);
+        }
+    }
     pthread_mutex_unlock(&world->mutex);
 }
 
@@ -67,6 +78,12 @@ static local_ring *make_ring(local_world *world, int64_t id, int nranks, const i
     local_ring *r = base_alloc(world->allocator, ring_nbytes(nranks));
     if (!r) return NULL;
     memset(r, 0, ring_nbytes(nranks));
+    r->parcels = base_alloc(world->allocator, parcels_nbytes(nranks));
+    if (!r->parcels) {
+        base_free(world->allocator, r, ring_nbytes(nranks));
+        return NULL;
+    }
+    memset(r->parcels, 0, parcels_nbytes(nranks));
     r->world = world;
     r->id = id;
     r->nranks = nranks;
@@ -101,13 +118,13 @@ weft_status local_ring_get(comm_world *w, int64_t id, int nranks, const int64_t 
 
 /* --- meetings ----------------------------------------------------------------------------------------------------- */
 
-static weft_status cancelled(const local_ring *r, int self) {
+weft_status local_cancelled(const local_ring *r, int self) {
     return weft_status_create(WEFT_CANCELLED, NULL, "rank %lld left %s on ring %lld: the run was stopped",
                               (long long)r->members[self].rank, r->members[self].request.op, (long long)r->id);
 }
 
 weft_status local_meet(local_ring *r, int self) {
-    if (atomic_load(&r->world->aborted)) return cancelled(r, self);
+    if (atomic_load(&r->world->aborted)) return local_cancelled(r, self);
     uint32_t next = atomic_load(&r->generation.value) + 1;
     if (atomic_fetch_add(&r->narrived, 1) + 1 == (uint32_t)r->nranks) {
         atomic_store(&r->narrived, 0);
@@ -115,17 +132,17 @@ weft_status local_meet(local_ring *r, int self) {
         return NULL;
     }
     wait_result result = wait_until(&r->generation, next, &r->world->aborted, 0);
-    return result == WAIT_REACHED ? NULL : cancelled(r, self);
+    return result == WAIT_REACHED ? NULL : local_cancelled(r, self);
 }
 
 /* --- agreement ---------------------------------------------------------------------------------------------------- */
 
 static bool uses_root(comm_kind kind) {
-    return kind == COMM_REDUCE || kind == COMM_BROADCAST || kind == COMM_SCATTER;
+    return comm_kinds[kind].has_root;
 }
 
 static bool uses_reduce(comm_kind kind) {
-    return kind == COMM_ALL_REDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
+    return comm_kinds[kind].has_reduce;
 }
 
 static int64_t source_count(const comm_request *q, int64_t k) {
@@ -149,15 +166,16 @@ static bool same_request(const comm_request *a, int ai, const comm_request *b, i
     return a->count == b->count;
 }
 
-/* "c_allreduce_sum: all_reduce sum of 12 float32" */
-static void describe(const comm_request *q, char *out, size_t nbytes) {
-    if (q->kind == COMM_BARRIER) {
-        snprintf(out, nbytes, "%s: barrier", q->op);
+void local_describe(const comm_request *q, char *out, size_t nbytes) {
+    if (q->kind == COMM_BARRIER || q->kind == COMM_GROUP) {
+        snprintf(out, nbytes, "%s: %s", q->op, comm_kind_name(q->kind));
         return;
     }
     const char *dtype = weft_dtype_name(q->dtype);
     char root[32] = "", parts[40] = "";
     if (uses_root(q->kind)) snprintf(root, sizeof root, ", root %d", q->root);
+    if (comm_kinds[q->kind].has_peer)
+        snprintf(root, sizeof root, " %s member %d", q->kind == COMM_SEND ? "to" : "from", q->peer);
     if (q->nparts) snprintf(parts, sizeof parts, ", %lld tensors", (long long)q->nparts);
     snprintf(out, nbytes, "%s: %s%s%s of %lld %s%s%s", q->op, comm_kind_name(q->kind), uses_reduce(q->kind) ? " " : "",
              uses_reduce(q->kind) ? reduce_name(q->reduce) : "", (long long)q->count, dtype ? dtype : "?", parts, root);
@@ -165,8 +183,8 @@ static void describe(const comm_request *q, char *out, size_t nbytes) {
 
 static weft_status disagreement(const local_ring *r, int a, int b) {
     char first[160], second[160];
-    describe(&r->members[a].request, first, sizeof first);
-    describe(&r->members[b].request, second, sizeof second);
+    local_describe(&r->members[a].request, first, sizeof first);
+    local_describe(&r->members[b].request, second, sizeof second);
     return weft_status_create(WEFT_RUNTIME, NULL, "ring %lld: ranks disagree: rank %lld asks %s; rank %lld asks %s",
                               (long long)r->id, (long long)r->members[a].rank, first, (long long)r->members[b].rank,
                               second);
@@ -203,11 +221,12 @@ static bool parts_fit(const local_ring *r, int self, const comm_request *q) {
 /* Whether the bytes may be read and written as the kind does: the buffers that it needs are there, and they are equal,
  * or apart, or the smaller one is this member's part of the larger one. */
 static bool buffers_fit(const local_ring *r, int self, const comm_request *q) {
+    const comm_kind_row *row = &comm_kinds[q->kind];
     size_t part = (size_t)q->count * weft_dtype_nbytes(q->dtype), whole = part * (size_t)r->nranks;
-    bool larger_src = q->kind == COMM_REDUCE_SCATTER || q->kind == COMM_SCATTER || q->kind == COMM_ALL_TO_ALL;
-    bool larger_dst = q->kind == COMM_ALL_GATHER || q->kind == COMM_ALL_TO_ALL;
-    bool is_root = !uses_root(q->kind) || q->root == self;
-    bool reads = is_root || q->kind == COMM_REDUCE, writes = is_root || q->kind != COMM_REDUCE;
+    bool larger_src = row->src == COMM_WHOLE, larger_dst = row->dst == COMM_WHOLE;
+    bool is_root = !row->has_root || q->root == self;
+    bool reads = row->src != COMM_NOTHING && (is_root || !row->only_root_reads);
+    bool writes = row->dst != COMM_NOTHING && (is_root || !row->only_root_writes);
     const char *src = q->src, *dst = q->dst, *own = (size_t)self * part + (larger_dst ? dst : src);
     if (q->srcs || q->dsts) return parts_fit(r, self, q);
     if (q->count == 0) return true;
@@ -230,20 +249,29 @@ static bool counts_fit(const local_ring *r, const comm_request *q) {
 
 /* What is wrong with a request in itself; looked at before it is posted. */
 static const char *find_fault(const local_ring *r, int self, const comm_request *q) {
-    if (q->kind == COMM_BARRIER) return NULL;
+    if ((unsigned)q->kind >= COMM_KINDS) return "unknown kind";
+    if (q->kind == COMM_BARRIER || q->kind == COMM_GROUP) return NULL;
     if (!weft_dtype_nbytes(q->dtype)) return "unknown dtype";
     if (!counts_fit(r, q)) return "count out of range";
     if (uses_root(q->kind) && (q->root < 0 || q->root >= r->nranks)) return "the root is not in the ring";
     if (uses_reduce(q->kind) && !reduce_supports(q->dtype, q->reduce)) return "no such reduction of this dtype";
+    if (comm_kinds[q->kind].has_peer && (q->peer < 0 || q->peer >= r->nranks)) return "the peer is not in the ring";
     if (!buffers_fit(r, self, q)) return "source and result are missing or overlap in part";
     return NULL;
 }
 
 static weft_status check_request(const local_ring *r, int self, const comm_request *q) {
+    for (int64_t i = 0; q->kind == COMM_GROUP && i < q->ngroup; i++) {
+        bool fits = q->group[i].kind == COMM_SEND || q->group[i].kind == COMM_RECV;
+        if (!fits) return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s: a group has sends and receives only", q->op);
+        comm_request one = q->group[i];
+        one.op = q->op;
+        TRY(check_request(r, self, &one));
+    }
     const char *fault = find_fault(r, self, q);
     if (!fault) return NULL;
     char text[160];
-    describe(q, text, sizeof text);
+    local_describe(q, text, sizeof text);
     return weft_status_create(WEFT_UNSUPPORTED, NULL, "rank %lld, ring %lld, %s: %s", (long long)r->members[self].rank,
                               (long long)r->id, text, fault);
 }
@@ -252,6 +280,8 @@ static weft_status check_request(const local_ring *r, int self, const comm_reque
  * still looks. */
 static weft_status exchange(local_ring *r, int self, const comm_request *request) {
     r->members[self].request = *request;
+    if (request->kind == COMM_GROUP) return local_exchange(r, self, request->group, request->ngroup);
+    if (comm_kinds[request->kind].has_peer) return local_exchange(r, self, &r->members[self].request, 1);
     TRY(local_meet(r, self));
     int a, b;
     if (!find_different(r, &a, &b)) {
@@ -269,6 +299,9 @@ static weft_status local_run(comm_ring *ring, const comm_request *asked) {
     comm_request request = *asked;
     if (!request.op) request.op = comm_kind_name(request.kind);
     TRY(check_request(r, ring->index, &request));
+    if (comm_kinds[request.kind].has_peer && request.peer == ring->index)
+        return weft_status_create(WEFT_UNSUPPORTED, NULL, "rank %lld, ring %lld, %s: a member sends to itself",
+                                  (long long)me->rank, (long long)r->id, request.op);
     if (atomic_exchange(&me->busy, true)) {
         return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
                                   (long long)me->rank, request.op, (long long)r->id);
@@ -303,9 +336,3 @@ static weft_status local_abort(comm_ring *ring, double timeout_seconds) {
 
 static const comm_ring_engine local_engine = {
     .name = "local", .run = local_run, .error = local_error, .abort = local_abort};
-
-const char *comm_kind_name(comm_kind kind) {
-    static const char *const names[] = {"all_reduce",     "reduce",     "broadcast", "all_gather",
-                                        "reduce_scatter", "all_to_all", "scatter",   "barrier"};
-    return kind >= COMM_ALL_REDUCE && kind <= COMM_BARRIER ? names[kind] : "unknown";
-}

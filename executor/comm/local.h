@@ -15,11 +15,21 @@ enum { LOCAL_MAX_RANKS = 256 };
 /* One member of a ring. Its request is written by itself before a meeting and read by all until the next one. */
 typedef struct local_member {
     int64_t rank;
+    wait_word given, taken; /* change when a peer has something for it, or has taken what it gave (local_pair.c) */
     comm_ring view;
     _Atomic bool busy; /* inside a collective: only one at a time */
     comm_request request;
     char padding[64];
 } local_member;
+
+/* What a member has for another one: the sends to it among `requests`, which it takes one after another. */
+typedef struct local_parcel {
+    _Atomic(const comm_request *) requests; /* NULL: nothing */
+    int64_t nrequests;
+    int64_t next; /* the taker's: where it looks for the next send to it */
+    bool is_refused;
+    comm_request refused_by; /* with no addresses */
+} local_parcel;
 
 typedef struct local_ring {
     struct local_world *world;
@@ -28,6 +38,7 @@ typedef struct local_ring {
     int nranks;
     wait_word generation; /* meetings so far */
     _Atomic uint32_t narrived;
+    local_parcel *parcels; /* nranks of each member, by who takes them */
     char padding[64];
     local_member members[];
 } local_ring;
@@ -47,13 +58,22 @@ typedef struct local_board {
     bool *has_come; /* by rank, in the one at hand */
 } local_board;
 
+/* The world as one process sees it. */
+typedef struct local_view {
+    comm_world world;
+    struct local_view *next;
+} local_view;
+
 /* What all processes of a run meet in: mostly there is but one. */
 typedef struct local_world {
     const weft_allocator *allocator;
     int nranks;
-    pthread_mutex_t mutex; /* of `rings` */
+    pthread_mutex_t mutex; /* of rings, why, views */
     local_ring *rings;
     _Atomic bool aborted;
+    char why[1000];
+    _Atomic bool is_told; /* why has the words */
+    struct local_view *views; /* of the processes that are there */
     local_board boards[COMM_CHANNELS];
     /* Of a hub: */
     struct local_hub *hub; /* NULL: it has one user */
@@ -86,6 +106,17 @@ WEFT_MUST_USE weft_status local_gather(comm_world *world, const comm_gather *g);
 
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);
+
+/* "c_allreduce_sum: all_reduce sum of 12 float32" */
+void local_describe(const comm_request *q, char *out, size_t nbytes);
+weft_status local_cancelled(const local_ring *r, int self);
+
+/* --- local_pair.c ------------------------------------------------------------------------------------------------- */
+
+/* Sends and receives, in a group or alone; returns when all are complete. */
+WEFT_MUST_USE weft_status local_exchange(local_ring *r, int self, const comm_request *requests, int64_t nrequests);
+
+/* --- local_move.c ------------------------------------------------------------------------------------------------- */
 
 /* This member's share of the collective that all have posted. */
 WEFT_MUST_USE weft_status local_move(local_ring *r, int self);

@@ -228,7 +228,7 @@ weft_status local_move(local_ring *r, int self) {
         if (needs_rounds(r)) return in_rounds(r, self);
         own_part(r, self);
         break;
-    case COMM_BARRIER: break;
+    default: break;
     }
     return NULL;
 }

@@ -110,41 +110,70 @@ static weft_status local_create(const weft_allocator *allocator, const comm_host
     if (host->nranks < 1 || host->nranks > LOCAL_MAX_RANKS)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected 1 to %d", host->nranks,
                                   LOCAL_MAX_RANKS);
-    comm_world *world = base_alloc(allocator, sizeof *world);
-    if (!world) return base_out_of_memory();
+    local_view *view = base_alloc(allocator, sizeof *view);
+    if (!view) return base_out_of_memory();
     local_world *shared = NULL;
     if (hub) pthread_mutex_lock(&hub->mutex);
     weft_status status = hub ? join(hub, host->first_rank, host->nlocal, &shared)
                              : make_shared(allocator, host->nranks, &shared);
     if (hub) pthread_mutex_unlock(&hub->mutex);
     if (status) {
-        base_free(allocator, world, sizeof *world);
+        base_free(allocator, view, sizeof *view);
         return status;
     }
-    *world = (comm_world){.engine = host->engine,
+    view->world = (comm_world){.engine = host->engine,
                           .allocator = allocator,
                           .nranks = host->nranks,
                           .first_rank = host->first_rank,
                           .nlocal = host->nlocal,
                           .aborted = &shared->aborted,
                           .shared = shared};
-    *out_world = world;
+    pthread_mutex_lock(&shared->mutex);
+    view->next = shared->views;
+    shared->views = view;
+    pthread_mutex_unlock(&shared->mutex);
+    *out_world = &view->world;
     return NULL;
 }
 
 static void local_destroy(comm_world *world) {
     local_world *shared = world->shared;
-    base_free(world->allocator, world, sizeof *world);
+    pthread_mutex_lock(&shared->mutex);
+    local_view **at = &shared->views;
+    while (&(*at)->world != world) at = &(*at)->next;
+    local_view *view = *at;
+    *at = view->next;
+    pthread_mutex_unlock(&shared->mutex);
+    base_free(world->allocator, view, sizeof *view);
     if (shared->hub)
         leave(shared->hub, shared);
     else
         free_shared(shared);
 }
 
-static void local_abort(comm_world *world) {
+static void local_alarm(comm_world *world) {
     local_world *shared = world->shared;
+    pthread_mutex_lock(&shared->mutex);
+    for (local_view *v = shared->views; v; v = v->next) wait_publish(&v->world.alarm, 1);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+static void local_abort(comm_world *world, const char *why) {
+    local_world *shared = world->shared;
+    pthread_mutex_lock(&shared->mutex);
+    if (why && !atomic_load(&shared->is_told)) {
+        snprintf(shared->why, sizeof shared->why, "%s", why);
+        atomic_store(&shared->is_told, true);
+    }
+    pthread_mutex_unlock(&shared->mutex);
     atomic_store(&shared->aborted, true);
     local_rings_wake(shared);
+    local_alarm(world);
+}
+
+static const char *local_why(const comm_world *world) {
+    const local_world *shared = world->shared;
+    return atomic_load(&shared->is_told) ? shared->why : NULL;
 }
 
 static const comm_world_engine local_engine = {
@@ -154,6 +183,8 @@ static const comm_world_engine local_engine = {
     .ring_get = local_ring_get,
     .gather = local_gather,
     .abort = local_abort,
+    .why = local_why,
+    .alarm = local_alarm,
 };
 
 comm_host comm_local_host(int nranks) {

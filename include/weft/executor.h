@@ -36,11 +36,13 @@ typedef struct weft_executor_options {
     double watchdog_seconds, first_step_seconds;
     bool no_watchdog;         /* collectives wait without a limit */
     bool unsafe;              /* takes plans with a given order, which may race */
-    const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
+    const struct comm_host *host; /* of a communicator: which of the ranks this process runs; NULL: all */
+    const weft_delay *delays;     /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
 } weft_executor_options;
 
-/* An executor for `nranks` ranks. `plans` has 1 plan (shared by all ranks) or nranks plans; they must outlive it. All
+/* An executor for `nranks` ranks, of which it runs those of options->host. `plans` has 1 plan (shared by all ranks) or
+ * one for each rank that it runs; they must outlive it. Every process creates and runs its own at the same time. All
  * memory that steps need is allocated here; persistables start as zero. */
 WEFT_MUST_USE weft_status weft_executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans,
                                                int nranks, const weft_executor_options *options,

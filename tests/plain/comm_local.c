@@ -117,7 +117,7 @@ static double expected(const test_case *c, int nranks, int rank, int64_t i) {
     case COMM_ALL_GATHER: return element(c, (int)(i / c->count), i % c->count);
     case COMM_ALL_TO_ALL: return element(c, (int)(i / c->count), rank * c->count + i % c->count);
     case COMM_SCATTER: return element(c, c->root, rank * c->count + i);
-    case COMM_BARRIER: break;
+    default: break;
     }
     return 0;
 }
@@ -356,7 +356,7 @@ static void *abort_at_nth(void *arg) {
     for (int i = 1; i <= 6; i++) {
         if (m->rank == m->nranks - 1 && i == abort_at) {
             if (i % 2) usleep(20000); /* the others sleep already, or still spin */
-            comm_world_abort(m->world);
+            comm_world_abort(m->world, NULL);
         }
         comm_request q = REQUEST(COMM_ALL_REDUCE, WEFT_FP32, WEFT_REDUCE_AVG, 0, 4, x, x, "all_reduce");
         weft_status status = comm_run(m->ring, &q);
@@ -417,7 +417,7 @@ static void test_busy_ring_is_refused(void) {
     weft_status status = comm_run(member_ring, &q);
     check(says(status, "rank 0 runs second on ring 1 inside another"), "\"%s\"", weft_status_message(status));
     weft_status_free(status);
-    comm_world_abort(world);
+    comm_world_abort(world, NULL);
     pthread_join(thread, NULL);
     comm_world_destroy(world);
 }

@@ -238,7 +238,7 @@ static comm_world *shared_world;
 /* A rank aborts the world, as a timeout does, and only then comes to word why: its words count, not "was stopped". */
 static weft_status slow_to_explain(comm_ring *r, const comm_request *request) {
     if (r->index != 1) return real_engine->run(r, request);
-    comm_world_abort(shared_world);
+    comm_world_abort(shared_world, NULL);
     usleep(100000);
     return weft_status_create(WEFT_RUNTIME, NULL, "the reason");
 }

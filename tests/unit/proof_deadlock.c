@@ -61,6 +61,18 @@ static const struct {
      HEAD(1) "  - {send_v2: {X: g}, attrs: {ring_id: 0, peer: 0}}\n  - {recv_v2: {}, out: {Out: h}, attrs: {ring_id: "
              "0, peer: 0}}\n",
      "deadlock"},
+    {"a part of a tensor, and one of another era",
+     HEAD(0) "  - {partial_send: {X: g}, attrs: {ring_id: 0, peer: 1, num: 2, id: 0}}\n  - {p_send: {x: h}, attrs: "
+             "{ring_id: 0, peer: 1}}\n",
+     HEAD(1) "  - {partial_recv: {}, out: {Out: g}, attrs: {ring_id: 0, peer: 0, num: 2, id: 1}}\n  - {p_recv: {}, out: "
+             "{out: h}, attrs: {ring_id: 0, peer: 0}}\n",
+     "safe"},
+    {"both receive first",
+     HEAD(0) "  - {p_recv: {}, out: {out: h}, attrs: {ring_id: 0, peer: 1}}\n  - {p_send: {x: g}, attrs: {ring_id: 0, "
+             "peer: 1}}\n",
+     HEAD(1) "  - {p_recv: {}, out: {out: h}, attrs: {ring_id: 0, peer: 0}}\n  - {p_send: {x: g}, attrs: {ring_id: 0, "
+             "peer: 0}}\n",
+     "deadlock"},
     {"nobody receives", HEAD(0) "  - {send_v2: {X: g}, attrs: {ring_id: 0, peer: 1}}\n", HEAD(1), "deadlock"},
     {"wrong data first, then one rank has one more", HEAD(0) ON(SUM, 0, "g") ON(SUM, 0, "h"),
      HEAD(1) ON("c_allreduce_max", 0, "g"), "wrong_data deadlock"},
