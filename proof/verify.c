@@ -1,7 +1,9 @@
-/* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one question after another. */
+/* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one row of checks.def after
+ * another. */
 #include "plan/plan.h"
 #include "proof/checks/across.h"
 #include "proof/checks/alike.h"
+#include "proof/checks/checks.h"
 #include "proof/classes.h"
 
 enum { DEFAULT_MAX_FINDINGS = 1000 };
@@ -23,7 +25,7 @@ typedef struct verifier {
     bool *is_joined; /* by class: nothing that differs between ranks reaches state */
 } verifier;
 
-static weft_status tell_problems(verifier *v, const proof_schedule *s, int64_t rank) {
+static weft_status report_problems(verifier *v, const proof_schedule *s, int64_t rank) {
     for (size_t i = 0; i < s->nproblems; i++) {
         const proof_problem *p = &s->problems[i];
         weft_finding *found;
@@ -64,7 +66,7 @@ static weft_status make_schedule(verifier *v, size_t class, bool *out_made) {
     if (of_program->streams_unknown && of_program->ncollectives && v->options->reading != WEFT_READING_BY_BYTES)
         TRY(v->options->stream ? findings_add_note(v->findings, "streams unknown: assumed %s", v->options->stream)
                                : findings_add_note(v->findings, "streams unknown: assumed compute"));
-    TRY(tell_problems(v, of_program, v->classes.first_rank[class]));
+    TRY(report_problems(v, of_program, v->classes.first_rank[class]));
     if (v->options->reading == WEFT_READING_BY_BYTES) return make_plan(v, class, out_made);
     v->schedules[class] = *of_program;
     return v->options->reading == WEFT_READING_BY_NAME ? schedule_order_by_name(&v->schedules[class]) : NULL;
@@ -87,7 +89,9 @@ static weft_status list_ranks(verifier *v) {
                        .programs = v->classes.by_rank,
                        .class_of = v->classes.class_of,
                        .nranks = v->classes.nranks,
-                       .nclasses = v->classes.count};
+                       .nclasses = v->classes.count,
+                       .max_in_flight = v->options->max_in_flight,
+                       .max_queued = v->options->max_queued};
     int64_t *all = ARENA_ARRAY(&v->arena, int64_t, r->nranks);
     proof_class *classes = ARENA_ARRAY(&v->arena, proof_class, r->nclasses);
     if (!all || !classes) return base_out_of_memory();
@@ -106,48 +110,44 @@ static weft_status list_ranks(verifier *v) {
     return NULL;
 }
 
+/* --- checks ------------------------------------------------------------------------------------------------------- */
+
+static size_t found_so_far(const verifier *v) {
+    return v->findings->count + v->findings->nleft_out;
+}
+
 /* Classes that move alike race alike; where the first seems to, each is looked at, for its own names and partners. */
-static weft_status judge_races(verifier *v, uint32_t class) {
-    size_t before = v->findings->count + v->findings->nleft_out + v->across.nasked;
+static weft_status ask_motion(verifier *v, const check *k, uint32_t class) {
+    size_t before = found_so_far(v) + v->across.nasked;
     if (v->alike[class] != class && v->is_calm[v->alike[class]]) return NULL;
-    TRY(check_races_among(&v->across, class, v->classes.first_rank[class], v->findings));
-    v->is_calm[class] = v->findings->count + v->findings->nleft_out + v->across.nasked == before;
+    TRY(k->of_launches(&v->across, class, v->classes.first_rank[class], v->findings));
+    v->is_calm[class] = found_so_far(v) + v->across.nasked == before;
     return NULL;
 }
 
-static weft_status judge_replicas(verifier *v, size_t class) {
+static weft_status ask_flows(verifier *v, const check *k, size_t class) {
     const rank_classes *of = &v->classes;
-    size_t before = v->findings->count + v->findings->nleft_out, first = 0;
+    size_t before = found_so_far(v), first = 0;
     while (!mixture_equal(&of->flows[first], &of->flows[class])) first++;
     if (first != class && v->is_joined[first]) return NULL;
-    TRY(check_replicas(&v->programs[class], &of->rings_of[of->first_rank[class]], of->first_rank[class], of->nranks,
-                       v->findings));
-    v->is_joined[class] = v->findings->count + v->findings->nleft_out == before;
+    TRY(k->of_flows(&v->programs[class], &of->rings_of[of->first_rank[class]], of->first_rank[class], of->nranks,
+                    v->findings));
+    v->is_joined[class] = found_so_far(v) == before;
     return NULL;
 }
 
-/* Questions about one rank of each class. */
-static weft_status judge_classes(verifier *v) {
-    for (size_t c = 0; c < v->classes.count; c++) {
-        bool made = v->is_made[c], any_launch = v->options->launch_any && v->options->reading == WEFT_READING_BY_NAME;
-        int64_t rank = v->classes.first_rank[c];
-        if (made && any_launch)
-            TRY(check_any_launch(&v->schedules[c], rank, v->findings));
-        else if (made)
-            TRY(judge_races(v, (uint32_t)c));
-        if (made && v->options->reading == WEFT_READING_BY_BYTES)
-            TRY(check_overwritten(&v->schedules[c], rank, v->findings));
-        TRY(check_uninitialised(&v->programs[c], rank, v->findings));
-        TRY(check_stale(&v->programs[c], rank, v->findings));
-        TRY(check_shards(&v->programs[c], rank, v->findings));
-        TRY(check_ring_sizes(&v->programs[c], rank, v->findings));
-        if (v->options->reading == WEFT_READING_BY_NAME) {
-            TRY(check_communicators(&v->programs[c], rank, v->findings));
-            TRY(check_reused(&v->across, (uint32_t)c, rank, v->findings));
-        }
-        TRY(judge_replicas(v, c));
+/* Of one rank of a class. */
+static weft_status ask_class(verifier *v, const check *k, uint32_t class) {
+    int64_t rank = v->classes.first_rank[class];
+    bool made = v->is_made[class];
+    switch (k->needs) {
+    case CHECK_PROGRAM: return k->of_schedule(&v->programs[class], rank, v->findings);
+    case CHECK_SCHEDULE: return made ? k->of_schedule(&v->schedules[class], rank, v->findings) : NULL;
+    case CHECK_LAUNCHES: return made ? k->of_launches(&v->across, class, rank, v->findings) : NULL;
+    case CHECK_MOTION: return made ? ask_motion(v, k, class) : NULL;
+    case CHECK_FLOWS: return ask_flows(v, k, class);
+    default: return NULL;
     }
-    return NULL;
 }
 
 /* Whether rings do not agree, from finding number `first` on: then there is no saying what waits for what. */
@@ -157,31 +157,62 @@ static bool is_stuck(const weft_findings *f, size_t first) {
     return stuck;
 }
 
-/* Asked of classes, those that are alike as one. */
-static weft_status ask_ranks(verifier *v, const uint32_t *alike) {
-    proof_ranks ranks;
-    rank_parties parties;
-    size_t before = v->findings->count;
-    TRY(alike_ranks(&v->ranks, alike, &v->arena, &ranks));
-    TRY(parties_find(&v->classes.lists, ranks.programs, ranks.class_of, v->classes.rings_of, ranks.nranks, &v->arena,
-                     &parties));
-    ranks.parties = &parties;
-    for (uint32_t c = 0; c < v->ranks.nclasses; c++)
-        if (alike[c] == c) TRY(check_ring_order(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
-    TRY(check_pairing(&ranks, v->findings));
-    if (is_stuck(v->findings, before)) return NULL;
-    TRY(check_exchanges(&v->ranks, v->findings));
-    if (is_stuck(v->findings, before)) return NULL;
-    TRY(check_deadlock(&ranks, v->findings));
-    bool limited = v->options->max_in_flight || v->options->max_queued;
-    if (is_stuck(v->findings, before) || !limited) return NULL;
-    /* A launch that nobody else can notice takes its place in a queue. */
-    return check_slots(&v->ranks, v->options->max_in_flight, v->options->max_queued, v->findings);
+/* `before`: findings when the first was asked of all ranks. */
+static bool is_asked(const verifier *v, const check *k, size_t before) {
+    const weft_verify_options *o = v->options;
+    bool any_launch = o->launch_any && o->reading == WEFT_READING_BY_NAME;
+    if (k->reading != CHECK_ANY && (int)k->reading != (int)o->reading) return false;
+    switch (k->when) {
+    case CHECK_ALWAYS: return true;
+    case CHECK_ANY_LAUNCH: return any_launch;
+    case CHECK_ONE_LAUNCH: return !any_launch;
+    case CHECK_PAIRED: return !is_stuck(v->findings, before);
+    case CHECK_LIMITED: return (o->max_in_flight || o->max_queued) && !is_stuck(v->findings, before);
+    }
+    return false;
 }
 
-/* Questions about all ranks together. What is found is told once more of classes that are alike in their ops too: a
- * finding names an op as the programs of its ranks have it. */
-static weft_status judge_ranks(verifier *v) {
+static weft_status ask_classes(verifier *v) {
+    size_t nchecks;
+    const check *all = checks_all(&nchecks);
+    for (uint32_t c = 0; c < v->classes.count; c++)
+        for (size_t i = 0; i < nchecks; i++)
+            if (is_asked(v, &all[i], 0)) TRY(ask_class(v, &all[i], c));
+    for (size_t i = 0; i < nchecks; i++)
+        if (all[i].needs == CHECK_CLASSES && is_asked(v, &all[i], 0))
+            TRY(all[i].of_classes(v->programs, v->classes.count, v->classes.first_rank, v->findings));
+    return NULL;
+}
+
+/* Of what each class issues on its rings, those that are alike as one. */
+static weft_status ask_ring(verifier *v, const check *k, const uint32_t *alike) {
+    for (uint32_t c = 0; c < v->ranks.nclasses; c++)
+        if (alike[c] == c) TRY(k->of_ring(&v->ranks.classes[c], v->classes.first_rank[c], v->findings));
+    return NULL;
+}
+
+/* Of all ranks, classes that are alike as one. */
+static weft_status ask_ranks(verifier *v, const uint32_t *alike) {
+    proof_ranks movers;
+    rank_parties parties;
+    size_t before = v->findings->count, nchecks;
+    const check *all = checks_all(&nchecks);
+    TRY(alike_ranks(&v->ranks, alike, &v->arena, &movers));
+    TRY(parties_find(&v->classes.lists, movers.programs, movers.class_of, v->classes.rings_of, movers.nranks, &v->arena,
+                     &parties));
+    movers.parties = &parties;
+    for (const check *k = all; k < all + nchecks; k++) {
+        if (k->needs < CHECK_RING || !is_asked(v, k, before)) continue;
+        /* A launch that nobody else can notice takes its place in a queue: CHECK_RANKS. */
+        TRY(k->needs == CHECK_RING ? ask_ring(v, k, alike)
+                                   : k->of_ranks(k->needs == CHECK_MOVERS ? &movers : &v->ranks, v->findings));
+    }
+    return NULL;
+}
+
+/* What is found is told once more of classes that are alike in their ops too: a finding names an op as the programs of
+ * its ranks have it. */
+static weft_status ask_all_ranks(verifier *v) {
     weft_findings *f = v->findings;
     size_t count = f->count, nnotes = f->nnotes, nleft_out = f->nleft_out;
     uint32_t *alike;
@@ -194,16 +225,17 @@ static weft_status judge_ranks(verifier *v) {
     return ask_ranks(v, alike);
 }
 
+/* --- all ---------------------------------------------------------------------------------------------------------- */
+
 static weft_status judge(verifier *v, const weft_program *const *programs, size_t nprograms) {
     TRY(classes_find(programs, nprograms, v->options->nranks, &v->arena, &v->classes));
     size_t n = v->classes.count;
     TRY(make_schedules(v));
     TRY(list_ranks(v));
-    TRY(judge_classes(v));
-    TRY(check_owners(v->programs, n, v->classes.first_rank, v->findings));
+    TRY(ask_classes(v));
     bool all_made = true;
     for (size_t c = 0; c < n; c++) all_made &= v->is_made[c];
-    if (all_made) TRY(judge_ranks(v));
+    if (all_made) TRY(ask_all_ranks(v));
     if (v->findings->nleft_out)
         TRY(findings_add_note(v->findings, "%zu more findings are not listed", v->findings->nleft_out));
     return findings_add_note(v->findings, "%lld rank%s, %zu distinct program%s, read %s", (long long)v->classes.nranks,

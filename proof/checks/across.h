@@ -3,7 +3,7 @@
 #ifndef PROOF_CHECKS_ACROSS_H
 #define PROOF_CHECKS_ACROSS_H
 
-#include "proof/checks/checks.h"
+#include "proof/checks/ranks.h"
 
 typedef struct across {
     const proof_ranks *ranks;

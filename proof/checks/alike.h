@@ -2,7 +2,7 @@
 #ifndef PROOF_CHECKS_ALIKE_H
 #define PROOF_CHECKS_ALIKE_H
 
-#include "proof/checks/checks.h"
+#include "proof/checks/ranks.h"
 
 /* Out: by class, the first class whose launches move alike as far as other streams, the host and other ranks can
  * notice: the same streams, waits, collectives and what they move, and accesses to what several streams touch. Other

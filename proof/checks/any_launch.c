@@ -76,8 +76,8 @@ static weft_status check_pair(closure *c, uint32_t x_access, uint32_t y_access, 
     const proof_access *x = &s->accesses[x_access], *y = &s->accesses[y_access];
     uint32_t a = c->instr_of[c->owner[x_access]], b = c->instr_of[c->owner[y_access]], half = (uint32_t)c->z.n / 2;
     if (a == b || !(x->is_write || y->is_write) || x->begin >= y->end || y->begin >= x->end) return NULL;
-    if (!is_done(c, a, b)) return race_tell(s, rank, c->owner[x_access], false, c->owner[y_access], y, f);
-    if (!is_done(c, b, a + half)) return race_tell(s, rank, c->owner[y_access], true, c->owner[x_access], x, f);
+    if (!is_done(c, a, b)) return race_report(s, rank, c->owner[x_access], false, c->owner[y_access], y, f);
+    if (!is_done(c, b, a + half)) return race_report(s, rank, c->owner[y_access], true, c->owner[x_access], x, f);
     return NULL;
 }
 
@@ -122,11 +122,12 @@ static weft_status prepare(closure *c, proof_schedule *s, arena *a) {
     return list_touching(c);
 }
 
-weft_status check_any_launch(proof_schedule *s, int64_t rank, weft_findings *f) {
+weft_status check_any_launch(const proof_schedule *s, int64_t rank, weft_findings *f) {
     closure c = {0};
+    proof_schedule own = *s;
     arena scratch;
     arena_init(&scratch, &s->context->allocator);
-    weft_status status = prepare(&c, s, &scratch);
+    weft_status status = prepare(&c, &own, &scratch);
     for (size_t i = 0; i < s->nbuffers && !status; i++) status = check_buffer(&c, &c.touching[i], rank, f);
     arena_fini(&scratch);
     return status;

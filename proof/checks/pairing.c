@@ -3,6 +3,7 @@
  * Ranks with equal programs issue equal sequences, so each pair of classes is compared once a ring; and the members
  * must agree on who they are. */
 #include "proof/checks/pairing.h"
+#include "proof/checks/checks.h"
 
 /* Whether these two classes still have to be compared on that ring. */
 static weft_status is_first(pairing *p, uint32_t a_class, uint32_t b_class, const ring_sequence *list, bool *out) {

@@ -2,7 +2,7 @@
 #ifndef PROOF_CHECKS_PAIRING_H
 #define PROOF_CHECKS_PAIRING_H
 
-#include "proof/checks/checks.h"
+#include "proof/checks/ranks.h"
 
 typedef struct pairing {
     const proof_ranks *ranks;

@@ -9,6 +9,7 @@
  * ranges are made only of those where that is not enough. */
 #include "program/grow.h"
 #include "proof/checks/across.h"
+#include "proof/checks/checks.h"
 #include "proof/schedule/order.h"
 #include "proof/schedule/ranges.h"
 
@@ -191,8 +192,8 @@ static const proof_access *partner(const proof_schedule *s, size_t event, const 
     return with;
 }
 
-weft_status race_tell(const proof_schedule *s, int64_t rank, size_t earlier, bool of_step_before, size_t later,
-                      const proof_access *x, weft_findings *f) {
+weft_status race_report(const proof_schedule *s, int64_t rank, size_t earlier, bool of_step_before, size_t later,
+                        const proof_access *x, weft_findings *f) {
     weft_finding *found;
     TRY(finding_add(f, WEFT_VERDICT_RACE, &found));
     if (!found) return NULL;
@@ -236,7 +237,7 @@ static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t l
     *out_races = !is_ordered;
     if (is_ordered) return NULL;
     TRY(note(h, pair));
-    return race_tell(h->s, h->rank, earlier, of_step_before, later, x, h->findings);
+    return race_report(h->s, h->rank, earlier, of_step_before, later, x, h->findings);
 }
 
 /* --- hunting ------------------------------------------------------------------------------------------------------ */

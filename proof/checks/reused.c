@@ -11,6 +11,7 @@
  * synchronous copy waits for (phi/backends/gpu/gpu_resources.cc, InitStream). */
 #include "program/grow.h"
 #include "proof/checks/across.h"
+#include "proof/checks/checks.h"
 #include "proof/schedule/order.h"
 
 /* The last use of a buffer on a stream. */

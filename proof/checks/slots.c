@@ -201,12 +201,12 @@ static weft_status tell(const machine *m, weft_findings *f) {
                         (long long)m->limit, (long long)found->ops[0].rank, words, (long long)found->ring);
 }
 
-weft_status check_slots(const proof_ranks *r, int64_t max_in_flight, int64_t max_queued, weft_findings *f) {
+weft_status check_slots(const proof_ranks *r, weft_findings *f) {
     arena scratch;
     arena_init(&scratch, &r->context->allocator);
     machine m = {.r = r, .arena = &scratch};
-    m.limit = max_in_flight ? max_in_flight : INT64_MAX;
-    m.room = max_queued && max_queued < UINT32_MAX ? (uint32_t)max_queued : UINT32_MAX;
+    m.limit = r->max_in_flight ? r->max_in_flight : INT64_MAX;
+    m.room = r->max_queued && r->max_queued < UINT32_MAX ? (uint32_t)r->max_queued : UINT32_MAX;
     weft_status status = prepare(&m);
     for (bool any = !status; any;) {
         any = false;

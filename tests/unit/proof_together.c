@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proof/checks/across.h"
+#include "proof/checks/checks.h"
 #include "tests/support/must.h"
 #include "tests/support/order.h"
 #include "tests/support/worlds.h"
