@@ -220,6 +220,7 @@ static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     if (r->linear) return fixture_check_linear(r, op, &a, number);
     if (r->cuts) return fixture_check_cuts(r, op, &a, number);
     if (r->types) return fixture_check_types(r, op, &a, number);
+    if (r->axes) return fixture_check_axes(r, op, &a, number);
     weft_status status = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
     return status ? fixture_fail_status(r, status) : true;
 }
@@ -283,7 +284,7 @@ static bool compare_rows(fixture_run *r, const weft_var *v, const npz_array *wan
 }
 
 static bool compare_outputs(fixture_run *r) {
-    if (r->linear || r->cuts || r->types) return true;
+    if (r->linear || r->cuts || r->types || r->axes) return true;
     for (size_t i = 0; i < r->program->nall_vars; i++) {
         const weft_var *v = program_var(r->program, i);
         char rows[300];
@@ -362,6 +363,12 @@ ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const ch
     ops_result result = run_recording(&r, dir, variant);
     *nways = r.nlinear;
     return result;
+}
+
+ops_result ops_fixture_run_axes(weft_context *context, const char *dir, const char *variant, struct axes_check *check,
+                                char *why, size_t why_nbytes) {
+    fixture_run r = {.context = context, .op = "", .axes = check, .why = why, .why_nbytes = why_nbytes};
+    return run_recording(&r, dir, variant);
 }
 
 ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,

@@ -43,6 +43,12 @@ ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const 
 ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const char *variant, size_t *nways, char *why,
                                 size_t why_nbytes);
 
+/* Runs every op of the recording, and again on ranks that hold parts of its inputs, in all ways that its rule in
+ * axes.def allows: what is found is in the tallies of `check` (axes_check.h). */
+struct axes_check;
+ops_result ops_fixture_run_axes(weft_context *context, const char *dir, const char *variant, struct axes_check *check,
+                                char *why, size_t why_nbytes);
+
 /* Runs every op of the recording, and those that are marked as of one type (OP_ONE_TYPE) with another type for each
  * input in turn, which must be refused. *nops: how many have the mark. */
 ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,

@@ -20,6 +20,7 @@ typedef struct fixture_run {
     bool linear;     /* marks of linearity are checked */
     bool cuts;       /* parts of ranks are checked */
     bool types;      /* marks of types are checked */
+    struct axes_check *axes; /* rules of axes.def are checked; NULL: they are not */
     size_t nlinear;  /* ops that have a mark; ways to cut that were checked */
     weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
     const char *op;
@@ -47,6 +48,9 @@ bool fixture_ready_op(fixture_run *r, weft_op *op, case_args *out);
 bool fixture_check_linear(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
 /* Runs the op, and again on parts of its inputs, cut in all ways that the proof against a serial program follows. */
 bool fixture_check_cuts(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
+
+/* Runs the op, and again on all placements of its inputs that its rule allows (axes_check.h). */
+bool fixture_check_axes(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
 
 /* Runs the op with inputs of other types, which the kernel must refuse if it is marked as of one, and as it is. */
 bool fixture_check_types(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);

@@ -1,0 +1,321 @@
+/* axes_rules.c: rules of axes.def that attrs say in a way of their own: the functions behind "@name SLOTS". Each gives
+ * dimensions of the slots their factors; clauses of the row come after it. */
+#include "ops/axes_text.h"
+
+static int fresh(axes_build *b, int64_t size) {
+    return axes_add_factor(b, size, NULL);
+}
+
+static int fresh_whole(axes_build *b, int64_t size) {
+    return axes_add_factor(b, size, axes_why_whole);
+}
+
+/* The extent that two dimensions have together; *out_fits: they agree, or one is stretched. */
+static int64_t common(int64_t a, int64_t b, bool *out_fits) {
+    *out_fits = *out_fits && (a == b || a == 1 || b == 1 || a < 0 || b < 0);
+    return a == 1 ? b : b == 1 || b < 0 ? a : b;
+}
+
+/* A dimension of that extent has the factor, if it is not stretched. */
+static void give_unless_stretched(axes_build *b, const char *slot_text, const axes_arg *x, int d, int factor) {
+    if (d >= 0 && d < x->ndim && (x->extents[d] != 1 || b->rule->factors[factor].size == 1))
+        axes_give(b, slot_text, 0, d, factor);
+}
+
+/* --- products ----------------------------------------------------------------------------------------------------- */
+
+/* SLOTS: X, Y, Out. A vector is a row on the left, a column on the right. */
+static bool matmul(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
+    const weft_op *op = b->call->op;
+    if (nslots != 3 || !x || !y || x->ndim < 1 || y->ndim < 1) return false;
+    bool turn_x = attr_bool(op, "trans_x", false) || attr_bool(op, "transpose_X", false);
+    bool turn_y = attr_bool(op, "trans_y", false) || attr_bool(op, "transpose_Y", false);
+    int nx = x->ndim, ny = y->ndim, most = nx > ny ? nx : ny, batch = most > 2 ? most - 2 : 0, at = batch;
+    int mx = nx == 1 ? -1 : turn_x ? nx - 1 : nx - 2, kx = nx == 1 ? 0 : turn_x ? nx - 2 : nx - 1;
+    int my = ny == 1 ? -1 : turn_y ? ny - 2 : ny - 1, ky = ny == 1 ? 0 : turn_y ? ny - 1 : ny - 2;
+    bool fits = true;
+    int64_t inner = common(x->extents[kx], y->extents[ky], &fits);
+    int k = fresh(b, inner);
+    axes_give(b, slots[0], 0, kx, k);
+    axes_give(b, slots[1], 0, ky, k);
+    for (int d = 0; d < batch; d++) {
+        int dx = d - (most - nx), dy = d - (most - ny);
+        int64_t size = common(dx >= 0 && nx > 2 ? x->extents[dx] : 1, dy >= 0 && ny > 2 ? y->extents[dy] : 1, &fits);
+        int f = fresh(b, size);
+        if (nx > 2) give_unless_stretched(b, slots[0], x, dx, f);
+        if (ny > 2) give_unless_stretched(b, slots[1], y, dy, f);
+        axes_give(b, slots[2], 0, d, f);
+    }
+    if (mx >= 0) {
+        int m = fresh(b, x->extents[mx]);
+        axes_give(b, slots[0], 0, mx, m);
+        axes_give(b, slots[2], 0, at++, m);
+    }
+    if (my >= 0) {
+        int n = fresh(b, y->extents[my]);
+        axes_give(b, slots[1], 0, my, n);
+        axes_give(b, slots[2], 0, at, n);
+    }
+    return fits;
+}
+
+/* --- the same elements under other extents ------------------------------------------------------------------------ */
+
+/* Dimensions of one side, with what is left of their extents once factors are taken. */
+typedef struct side {
+    const char *slot;
+    int begin, end, d;
+    const int64_t *extents;
+    int64_t left;
+} side;
+
+static bool next_dim(side *s) {
+    while (s->left == 1 && s->d + 1 < s->end) s->left = s->extents[++s->d];
+    return s->left != 1;
+}
+
+/* Factors that both lists of dimensions have, major first: where one's extent divides the other's. What does not divide
+ * is whole. Unknown extents go together if they come first on both sides. */
+static void factor_sides(axes_build *b, side *x, side *y) {
+    x->d = x->begin - 1, y->d = y->begin - 1;
+    x->left = y->left = 1;
+    while (next_dim(x) && next_dim(y)) {
+        int64_t size = x->left;
+        bool open = x->left < 0 || y->left < 0, both = x->left < 0 && y->left < 0;
+        if (!open) size = x->left % y->left == 0 ? y->left : y->left % x->left == 0 ? x->left : 0;
+        if (!both && (open || !size || size == 0)) break;
+        int f = fresh(b, size);
+        axes_give(b, x->slot, 0, x->d, f);
+        axes_give(b, y->slot, 0, y->d, f);
+        if (both)
+            x->left = y->left = 1;
+        else
+            x->left /= size, y->left /= size;
+    }
+    for (int i = 0; i < 2; i++) /* the rest of both */
+        for (side *s = i ? y : x; next_dim(s); s->left = 1) axes_give(b, s->slot, 0, s->d, fresh_whole(b, s->left));
+}
+
+/* XShape: an extent of 0, and those of X. */
+static void give_like_x(axes_build *b, const char *x_slot) {
+    const axes_arg *x = axes_arg_of(b, x_slot, 0), *like = axes_arg_of(b, "XShape", 0);
+    for (int d = 0; x && like && d < x->ndim && like->ndim == x->ndim + 1; d++)
+        for (int i = 0; i < x->dims[d].nfactors; i++) axes_give(b, "XShape", 0, d + 1, x->dims[d].factors[i]);
+}
+
+/* Extents of the result of which only the number is known: 0 in the attr keeps that of X, -1 is open. */
+static void read_extents(const axes_build *b, const axes_arg *x, const axes_arg *y, int64_t *out) {
+    size_t n;
+    const int64_t *list = attr_ints(b->call->op, "shape", &n);
+    memcpy(out, y->extents, sizeof y->extents);
+    for (int d = 0; n == (size_t)y->ndim && d < y->ndim; d++)
+        if (out[d] < 0) out[d] = list[d] == 0 && d < x->ndim ? x->extents[d] : list[d];
+}
+
+/* Dimensions that go away where a rank's extent is 1: those that an attr lists, or all, if it lists none. */
+static void keep_squeezed(axes_build *b, const axes_arg *x, const char *attr) {
+    size_t n;
+    const int64_t *list = attr_ints(b->call->op, attr, &n);
+    for (int d = 0; d < x->ndim; d++) {
+        bool listed = n == 0;
+        for (size_t i = 0; i < n; i++) listed |= list[i] == d || list[i] + x->ndim == d;
+        for (int i = 0; listed && i < x->dims[d].nfactors; i++)
+            b->rule->factors[x->dims[d].factors[i]].why = "where a rank's extent is 1 the dimension goes away";
+    }
+}
+
+/* SLOTS: X, Out; an attr that lists what is squeezed. */
+static bool reshape(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
+    int64_t extents[WEFT_MAX_RANK];
+    if (nslots < 2 || !x || !y) return false;
+    for (int d = 0; d < x->ndim; d++)
+        if (x->extents[d] == 0) return false; /* no elements: nothing to split */
+    read_extents(b, x, y, extents);
+    side from = {.slot = slots[0], .end = x->ndim, .extents = x->extents};
+    side to = {.slot = slots[1], .end = y->ndim, .extents = extents};
+    factor_sides(b, &from, &to);
+    give_like_x(b, slots[0]);
+    if (nslots == 3) keep_squeezed(b, x, slots[2]);
+    return true;
+}
+
+/* SLOTS: X, Y, Out. X's dimensions from x_num_col_dims on, and as many elements of Y's first, are summed over. */
+static bool mul(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
+    int nx = (int)attr_int(b->call->op, "x_num_col_dims", 1), ny = (int)attr_int(b->call->op, "y_num_col_dims", 1);
+    if (nslots != 3 || !x || !y || nx < 1 || nx >= x->ndim || ny < 1 || ny >= y->ndim) return false;
+    for (int d = 0; d < nx; d++) {
+        int m = fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, m);
+        axes_give(b, slots[2], 0, d, m);
+    }
+    side from = {.slot = slots[0], .begin = nx, .end = x->ndim, .extents = x->extents};
+    side to = {.slot = slots[1], .end = ny, .extents = y->extents};
+    if (x->ndim == nx + 1 && ny == 1) { /* one each: extents that are not known are equal all the same */
+        int k = fresh(b, x->extents[nx] < 0 ? y->extents[0] : x->extents[nx]);
+        axes_give(b, slots[0], 0, nx, k);
+        axes_give(b, slots[1], 0, 0, k);
+    } else {
+        factor_sides(b, &from, &to);
+    }
+    for (int d = ny; d < y->ndim; d++) {
+        int n = fresh(b, y->extents[d]);
+        axes_give(b, slots[1], 0, d, n);
+        axes_give(b, slots[2], 0, nx + d - ny, n);
+    }
+    return true;
+}
+
+/* SLOTS: self, out. Attrs dim0 and dim1 are exchanged. */
+static bool transpose(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    if (nslots != 2 || !x) return false;
+    int64_t d0 = attr_int(b->call->op, "dim0", 0), d1 = attr_int(b->call->op, "dim1", 0);
+    if (d0 < 0) d0 += x->ndim;
+    if (d1 < 0) d1 += x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        int f = fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[1], 0, d == d0 ? (int)d1 : d == d1 ? (int)d0 : d, f);
+    }
+    return true;
+}
+
+/* --- repeated, and bordered --------------------------------------------------------------------------------------- */
+
+/* SLOTS: X, Out. A dimension of Out is how often, and X's. */
+static bool tile(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t n;
+    const int64_t *times = attr_ints(b->call->op, "repeat_times", &n);
+    if (nslots != 2 || !x || n > WEFT_MAX_RANK) return false;
+    int most = x->ndim > (int)n ? x->ndim : (int)n;
+    for (int d = 0; d < most; d++) {
+        int from = d - (most - x->ndim), at = d - (most - (int)n);
+        if (at >= 0 && times[at] != 1) axes_give(b, slots[1], 0, d, fresh(b, times[at]));
+        if (from < 0) continue;
+        int f = fresh(b, x->extents[from]);
+        axes_give(b, slots[0], 0, from, f);
+        axes_give(b, slots[1], 0, d, f);
+    }
+    return true;
+}
+
+/* SLOTS: X, and results: lists. Vector k lies along dimension k of each result. */
+static bool meshgrid(axes_build *b, const char *const *slots, int nslots) {
+    for (size_t k = 0; k < WEFT_MAX_RANK; k++) {
+        const axes_arg *x = axes_arg_of(b, slots[0], k);
+        if (!x) return k > 0;
+        if (x->ndim > 1) return false;
+        int f = fresh(b, x->ndim ? x->extents[0] : 1);
+        axes_give(b, slots[0], k, 0, f);
+        for (int i = 1; i < nslots; i++)
+            for (size_t out = 0; axes_arg_of(b, slots[i], out); out++) axes_give(b, slots[i], out, (int)k, f);
+    }
+    return false;
+}
+
+/* SLOTS: X, Out. Dimensions without a border. */
+static bool pad(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t n;
+    const int64_t *borders = attr_ints(b->call->op, "paddings", &n);
+    if (nslots != 2 || !x || n != 2 * (size_t)x->ndim) return false;
+    for (int d = 0; d < x->ndim; d++) {
+        bool none = borders[2 * d] == 0 && borders[2 * d + 1] == 0;
+        int f = none ? fresh(b, x->extents[d]) : fresh_whole(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[1], 0, d, f);
+    }
+    return true;
+}
+
+/* --- by index ----------------------------------------------------------------------------------------------------- */
+
+/* SLOTS: X, Index, Out, and the attr that says along which dimension of X. Indices of [n, 1] count as [n]. */
+static bool gather(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0), *out = axes_arg_of(b, slots[2], 0);
+    if (nslots != 4 || !x || !index || !out) return false;
+    int64_t axis = attr_int(b->call->op, slots[3], 0);
+    int nindex = out->ndim - x->ndim + 1;
+    if (axis < 0) axis += x->ndim;
+    if (axis < 0 || axis >= x->ndim || nindex < 0 || nindex > index->ndim || index->ndim - nindex > 1) return false;
+    for (int d = 0; d < x->ndim; d++) {
+        bool is_axis = d == axis;
+        int f = is_axis ? fresh_whole(b, x->extents[d]) : fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        if (!is_axis) axes_give(b, slots[2], 0, d < axis ? d : d + nindex - 1, f);
+    }
+    for (int d = 0; d < nindex; d++) {
+        int f = fresh(b, index->extents[d]);
+        axes_give(b, slots[1], 0, d, f);
+        axes_give(b, slots[2], 0, (int)axis + d, f);
+    }
+    return true;
+}
+
+/* SLOTS: X, Index, Out. The last dimension of Index is a tuple that counts X's first ones. */
+static bool gather_nd(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0);
+    if (nslots != 3 || !x || !index || index->ndim < 1) return false;
+    int last = index->ndim - 1;
+    int64_t tuple = index->extents[last];
+    if (tuple < 0 || tuple > x->ndim) return false;
+    for (int d = 0; d < last; d++) {
+        int f = fresh(b, index->extents[d]);
+        axes_give(b, slots[1], 0, d, f);
+        axes_give(b, slots[2], 0, d, f);
+    }
+    axes_give(b, slots[1], 0, last, fresh_whole(b, tuple));
+    for (int d = 0; d < x->ndim; d++) {
+        int f = d < tuple ? fresh_whole(b, x->extents[d]) : fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        if (d >= tuple) axes_give(b, slots[2], 0, last + d - (int)tuple, f);
+    }
+    return true;
+}
+
+/* --- normalisation ------------------------------------------------------------------------------------------------ */
+
+/* SLOTS: X, Scale, Bias, then outputs and others. Whole from a dimension on that an attr says: begin_norm_axis, or as
+ * many as normalized_shape lists. What has X's dimensions is as X; statistics have its first ones, or all of them as
+ * one, or those of X with extents of 1. */
+static bool layer_norm(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t n;
+    (void)attr_ints(b->call->op, "normalized_shape", &n);
+    if (!x || nslots < 3) return false;
+    int begin = n ? x->ndim - (int)n : (int)attr_int(b->call->op, "begin_norm_axis", 1), rows[WEFT_MAX_RANK];
+    if (begin < 0 || begin >= x->ndim) return false;
+    int ndim = x->ndim;
+    int64_t extents[WEFT_MAX_RANK];
+    memcpy(extents, x->extents, sizeof extents);
+    for (int d = 0; d < ndim; d++) rows[d] = d < begin ? fresh(b, extents[d]) : fresh_whole(b, extents[d]);
+    for (int i = 0; i < nslots; i++) {
+        const axes_arg *like = i == 1 || i == 2 ? NULL : axes_arg_of(b, slots[i], 0);
+        if (!like) continue;
+        int count = like->ndim;
+        for (int d = 0; d < begin && count == 1 && begin > 1; d++) axes_give(b, slots[i], 0, 0, rows[d]);
+        bool flat = count == 1 && begin > 1;
+        for (int d = 0; d < count && d < ndim && !flat; d++)
+            if (d < begin || like->extents[d] == extents[d]) axes_give(b, slots[i], 0, d, rows[d]);
+    }
+    return true;
+}
+
+/* --- by name ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    axes_function function;
+} functions[] = {{"matmul", matmul},     {"mul", mul},   {"reshape", reshape},     {"transpose", transpose},
+                 {"tile", tile},         {"pad", pad},   {"meshgrid", meshgrid},   {"gather", gather},
+                 {"gather_nd", gather_nd}, {"layer_norm", layer_norm}};
+
+axes_function axes_find_function(const char *function_name) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, function_name) == 0) return functions[i].function;
+    return NULL;
+}
