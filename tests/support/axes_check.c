@@ -30,7 +30,7 @@ typedef struct trial {
     arena scratch; /* of one placement */
     way allowed[MOST_ROWS];
     size_t nallowed;
-    char why[AXES_EXAMPLES];
+    char why[AXES_TEXT_ROOM];
 } trial;
 
 /* --- elements ----------------------------------------------------------------------------------------------------- */
@@ -171,7 +171,9 @@ static weft_status infer_outputs(trial *t, const tensor *in, tensor *out) {
     call.memory = &t->scratch;
     TRY(t->schema->infer(&call));
     for (uint32_t i = 0; i < t->nout; i++) {
-        if (made[i].ndim < 0 || out[i].dtype == WEFT_DTYPE_NONE) continue;
+        if (out[i].dtype == WEFT_DTYPE_NONE) continue;
+        out[i].dtype = (weft_dtype)made[i].dtype;
+        if (made[i].ndim < 0) continue;
         bool known = true;
         for (int d = 0; d < made[i].ndim; d++) known &= made[i].dims[d] >= 0;
         if (!known) continue;
@@ -361,7 +363,7 @@ static weft_status run_ranks(trial *t, const axes_mesh *on, const axes_placed *i
 
 static void wrong(trial *t, const axes_mesh *on, const axes_placed *in, const axes_placed *out, const char *what) {
     if (t->tally->nwrong++) return;
-    char ways[AXES_EXAMPLES];
+    char ways[AXES_TEXT_ROOM];
     describe(t, on, in, out, ways, sizeof ways);
     snprintf(t->tally->wrong, sizeof t->tally->wrong, "%.300s: %.90s", ways, what);
 }
@@ -410,27 +412,52 @@ static bool find_output(const trial *t, const axes_mesh *on, tensor *const *out,
     return false;
 }
 
+/* The entry of inputs that lie so; NULL: there are too many. */
+static axes_missing *find_missing(trial *t, const char *in) {
+    axes_tally *y = t->tally;
+    for (size_t i = 0; i < y->nmissing; i++)
+        if (strcmp(y->missing[i].in, in) == 0) return &y->missing[i];
+    if (y->nmissing == AXES_MISSING) return NULL;
+    axes_missing *m = &y->missing[y->nmissing++];
+    *m = (axes_missing){0};
+    snprintf(m->in, sizeof m->in, "%.119s", in);
+    return m;
+}
+
+static void classify(axes_missing *m, uint32_t nin, const axes_placed *in) {
+    uint32_t reduces = 0;
+    for (uint32_t i = 0; i < nin; i++) {
+        for (int d = 0; d < WEFT_MAX_RANK; d++) m->shards |= in[i].naxes[d] != 0;
+        if (in[i].partial[0]) reduces |= UINT32_C(1) << (in[i].partial[0] - 1);
+    }
+    m->sums = reduces == 0 || reduces == 1u << WEFT_REDUCE_SUM || reduces == 1u << WEFT_REDUCE_AVG;
+}
+
 static void try_denied(trial *t, const axes_mesh *on, const axes_placed *in) {
     tensor *made[MOST_RANKS];
-    axes_placed out[MOST_ARGS];
+    axes_placed out[MOST_ARGS] = {0};
     int64_t nfinite = 0, before;
+    char ways[AXES_TEXT_ROOM];
+    describe(t, on, in, NULL, ways, 100);
+    for (uint32_t i = 0; i < t->nin; i++)
+        if (t->in[i].dtype != WEFT_DTYPE_NONE && t->in[i].numel == 0) return; /* an XShape may lie as it likes */
+    axes_missing *m = find_missing(t, ways);
+    if (!m) return;
     weft_status status = run_ranks(t, on, in, NULL, made);
     bool good = !status;
     weft_status_free(status);
+    m->ntried++;
+    classify(m, t->nin, in);
     for (uint32_t k = 0; k < t->nout && good; k++) {
         before = nfinite;
         if (t->out[k].dtype == WEFT_DTYPE_NONE) continue;
         good = find_output(t, on, made, k, &out[k], &nfinite) && nfinite > before + 1; /* more than a number or two */
     }
+    m->nheld += good;
     if (good) {
-        size_t used = strlen(t->tally->missing);
-        char ways[AXES_EXAMPLES];
         describe(t, on, in, out, ways, sizeof ways);
-        if (!strstr(t->tally->missing, ways)) {
-            t->tally->nmissing++;
-            if (used + strlen(ways) + 4 < sizeof t->tally->missing)
-                snprintf(t->tally->missing + used, sizeof t->tally->missing - used, "%s%s", used ? "; " : "", ways);
-        }
+        const char *arrow = strstr(ways, " -> ");
+        snprintf(m->out, sizeof m->out, "%.119s", arrow ? arrow + 4 : "");
     }
     arena_reset(&t->scratch);
 }
@@ -445,7 +472,7 @@ static size_t places_of(const trial *t, size_t i, int64_t n, int8_t *out) {
     if (x->dtype == WEFT_DTYPE_NONE) return count;
     for (int d = 0; d < x->ndim; d++)
         if (x->dims[d] >= n) out[count++] = (int8_t)d;
-    if (t->schema->inputs[t->rule.in[i].slot].only_type) return count;
+    if (t->schema->inputs[t->rule.in[i].slot].only_type || x->numel == 0) return count;
     for (int reduce = 0; reduce < 5 && is_float(x); reduce++) out[count++] = (int8_t)(PARTIAL + reduce);
     if (x->dtype == WEFT_BOOL) out[count++] = PARTIAL + WEFT_REDUCE_ANY, out[count++] = PARTIAL + WEFT_REDUCE_ALL;
     return count;

@@ -6,21 +6,28 @@
 #include "executor/kernel.h"
 #include "ops/axes.h"
 
-enum { AXES_EXAMPLES = 400 };
+enum { AXES_TEXT_ROOM = 400, AXES_MISSING = 256 };
+
+/* A placement of an op's inputs that its rule denies, and that holds wherever it was tried. */
+typedef struct axes_missing {
+    char in[120], out[120];
+    bool shards, sums; /* some input is sharded; what is partial is so by sums alone, or by means alone */
+    unsigned ntried, nheld;
+} axes_missing;
 
 /* What was found of one op type. */
 typedef struct axes_tally {
     size_t ninstances, nchecked; /* placements that the rule allows, and hold */
     size_t nwrong;
-    size_t nmissing;                /* placements of one instance that hold, and the rule does not allow */
-    char wrong[AXES_EXAMPLES];      /* the first that does not hold */
-    char missing[AXES_EXAMPLES];    /* examples */
+    char wrong[AXES_TEXT_ROOM];  /* the first that does not hold */
+    axes_missing *missing;       /* AXES_MISSING; NULL: they are not looked for */
+    size_t nmissing;
 } axes_tally;
 
 typedef struct axes_check {
     weft_context *context;
     axes_tally *tallies; /* by row of ops.def */
-    bool finds_missing;  /* looks at placements that rules deny too: slow */
+    bool finds_missing;  /* looks at placements that rules deny too: slow. Tallies then have room for them */
 } axes_check;
 
 /* Runs `op` on these tensors, whole and in parts. Tensors are not changed. Types of outputs are known; their data is
