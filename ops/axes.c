@@ -3,7 +3,7 @@
 #include "ops/axes_build.h"
 
 enum {
-#define OP(type, family, inputs, outputs, attrs, effects, infer, kernel, summary) ROW_##type,
+#define OP(type, family, inputs, outputs, attrs, effects, infer, summary) ROW_##type,
 #include "ops/ops.def"
 #undef OP
     NROWS

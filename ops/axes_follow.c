@@ -147,7 +147,9 @@ static const char *pass_partial(const follower *f, int axis) {
     int reduce = -1;
     for (size_t i = 0; i < f->r->nin; i++) {
         int own = (int)f->in[i].partial[axis] - 1;
-        if (own < 0 || f->r->in[i].any) continue;
+        bool needed = false;
+        for (size_t o = 0; own >= 0 && o < f->r->nout; o++) needed |= reads(f->r, o, i);
+        if (!needed) continue;
         if (f->sharding >> axis & 1) return "one input is sharded along the axis, another partial";
         if (reduce >= 0 && own != reduce) return "inputs are partial in different ways";
         reduce = own;

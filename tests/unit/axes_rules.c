@@ -1,7 +1,7 @@
 /* Rules of axes.def hold of the kernels: 0 wrong, over all recorded ops and over made ones (axes_rules_cases.inc).
  *
  * With WEFT_AXES_REPORT=FILE what was checked, what is missing and what has no rule is written there as markdown, in
- * place of all that follows its marker: `make` does not, docs/axes.md says how. */
+ * place of what follows a marker. */
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "tests/support/must.h"
 #include "tests/support/ops_fixture.h"
 
-static axes_check begin_check(void) {
-    axes_check c = {.finds_missing = getenv("WEFT_AXES_REPORT") != NULL};
+static axes_check begin_check(bool finds_missing) {
+    axes_check c = {.finds_missing = finds_missing};
     must(weft_context_create(NULL, &c.context));
     c.tallies = calloc(ops_count(c.context), sizeof *c.tallies);
     cr_assert(c.tallies);
@@ -72,7 +72,7 @@ static bool check_recorded(axes_check *c) {
 }
 
 Test(axes_rules, hold_of_recorded_ops) {
-    axes_check c = begin_check();
+    axes_check c = begin_check(false);
     size_t nplacements;
     if (!check_recorded(&c)) cr_skip_test("no recordings here");
     cr_expect_gt(expect_none_wrong(&c, &nplacements), 40);
@@ -227,8 +227,104 @@ static void check_made(axes_check *c) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(c, &cases[i]);
 }
 
+/* --- the report --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_LISTED = 6 };
+
+static const char marker[] = "## What was checked\n";
+
+static bool is_missing(const axes_missing *m) {
+    return m->nheld == m->ntried && m->ntried > 1;
+}
+
+static bool is_listed(const axes_missing *m) {
+    return is_missing(m) && m->sums;
+}
+
+/* A line a family: how many ops and placements, and what was not checked. */
+static void write_families(const axes_check *c, FILE *f) {
+    size_t n = ops_count(c->context);
+    fprintf(f, "| family | ops | with a rule | checked | placements | missing | without a rule |\n"
+               "| --- | --- | --- | --- | --- | --- | --- |\n");
+    for (size_t first = 0; first < n; first++) {
+        const char *family = ops_at(c->context, first)->family;
+        size_t nops = 0, nrules = 0, nchecked = 0, nplacements = 0, nmissing = 0;
+        bool seen = false;
+        for (size_t i = 0; i < first; i++) seen |= strcmp(ops_at(c->context, i)->family, family) == 0;
+        for (size_t i = first; i < n && !seen; i++) {
+            if (strcmp(ops_at(c->context, i)->family, family) != 0) continue;
+            const axes_tally *t = &c->tallies[i];
+            bool rule = axes_row_of(ops_at(c->context, i))->kind != AXES_ROW_NONE;
+            nops++;
+            nrules += rule;
+            nchecked += rule && t->nchecked > 0;
+            nplacements += t->nchecked;
+            for (size_t k = 0; k < t->nmissing; k++) nmissing += is_missing(&t->missing[k]);
+        }
+        if (!seen)
+            fprintf(f, "| %s | %zu | %zu | %zu | %zu | %zu | %zu |\n", family, nops, nrules, nchecked, nplacements,
+                    nmissing, nops - nrules);
+    }
+}
+
+static void write_lists(const axes_check *c, FILE *f) {
+    fprintf(f, "\n### Without a rule\n| op | why |\n| --- | --- |\n");
+    for (size_t i = 0; i < ops_count(c->context); i++) {
+        const axes_row *row = axes_row_of(ops_at(c->context, i));
+        if (row->kind == AXES_ROW_NONE) fprintf(f, "| %s | %s |\n", row->type, row->text);
+    }
+    fprintf(f, "\n### With a rule, not checked\nOps that draw random numbers, and ops without a kernel on CPUs or without a "
+               "recording that can be split:\n");
+    size_t n = 0;
+    for (size_t i = 0; i < ops_count(c->context); i++) {
+        bool rule = axes_row_of(ops_at(c->context, i))->kind != AXES_ROW_NONE;
+        if (rule && !c->tallies[i].nchecked) fprintf(f, "%s%s", n++ ? ", " : "", ops_at(c->context, i)->type);
+    }
+    fprintf(f, ".\n\n### Missing\n| op | inputs | outputs |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < ops_count(c->context); i++) {
+        size_t nlisted = 0;
+        for (size_t k = 0; k < c->tallies[i].nmissing; k++) {
+            const axes_missing *m = &c->tallies[i].missing[k];
+            if (!is_listed(m) || nlisted++ >= MOST_LISTED) continue;
+            fprintf(f, "| %s | %s | %s |\n", ops_at(c->context, i)->type, m->in, m->out);
+        }
+        if (nlisted > MOST_LISTED)
+            fprintf(f, "| %s | %zu more | |\n", ops_at(c->context, i)->type, nlisted - MOST_LISTED);
+    }
+}
+
+/* Keeps what stands before the marker. */
+static void write_report(const axes_check *c, const char *path) {
+    char *kept = calloc(1, 1 << 16);
+    FILE *f = fopen(path, "r");
+    cr_assert(kept);
+    if (f) {
+        (void)!fread(kept, 1, (1 << 16) - 1, f);
+        fclose(f);
+    }
+    char *at = strstr(kept, marker);
+    if (at) *at = 0;
+    f = fopen(path, "w");
+    cr_assert(f, "%s", path);
+    fprintf(f, "%s%s", kept, marker);
+    write_families(c, f);
+    write_lists(c, f);
+    cr_assert_eq(fclose(f), 0);
+    free(kept);
+}
+
+Test(axes_rules, report) {
+    const char *path = getenv("WEFT_AXES_REPORT");
+    if (!path) return;
+    axes_check c = begin_check(true);
+    check_made(&c);
+    cr_assert(check_recorded(&c));
+    write_report(&c, path);
+    end_check(&c);
+}
+
 Test(axes_rules, hold_of_made_ops) {
-    axes_check c = begin_check();
+    axes_check c = begin_check(false);
     size_t nplacements;
     check_made(&c);
     (void)expect_none_wrong(&c, &nplacements);
