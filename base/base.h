@@ -160,7 +160,7 @@ static inline bool name_is(const name *n, const char *text) {
 WEFT_MUST_USE weft_status vector_reserve(const weft_allocator *allocator, void *items, size_t *capacity, size_t count,
                                          size_t size);
 
-/* Growing bytes; used for printing. After the first failed growth it stays failed, and buffer_status tells. */
+/* Growing bytes; used for printing. After the first failed growth it stays failed, and buffer_status says so. */
 typedef struct buffer {
     const weft_allocator *allocator;
     char *bytes;
@@ -234,7 +234,8 @@ typedef struct file_writer {
 } file_writer;
 
 void file_writer_init(file_writer *w, const weft_allocator *allocator, const char *path); /* `w` may not move then */
-/* Ends what `printed` tells was printed, or did not succeed: then nothing is left behind. Takes and returns it. */
+/* Ends the file; `printed` is the status of printing: where that failed nothing is left behind. Takes and returns it.
+ */
 WEFT_MUST_USE weft_status file_writer_end(file_writer *w, weft_status printed);
 void file_writer_flush(file_writer *w);
 /* Of what has gone to the file: other bytes `at` that place; all from `at` on taken back, what is in `out` too. */

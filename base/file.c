@@ -13,9 +13,9 @@
 
 static weft_status system_error(const char *path, const char *verb) {
     int reason = errno;
-    char words[128];
+    char message[128];
     weft_code code = reason == ENOENT ? WEFT_NOT_FOUND : WEFT_IO;
-    return weft_status_create(code, path, "cannot %s: %s", verb, strerror_r(reason, words, sizeof words));
+    return weft_status_create(code, path, "cannot %s: %s", verb, strerror_r(reason, message, sizeof message));
 }
 
 bool file_exists(const char *path) {
@@ -134,7 +134,7 @@ static weft_status temporary_open(const weft_allocator *allocator, const char *p
     return status;
 }
 
-/* Puts it in the place of `path`, or away if `status` tells of a failure, which it takes and returns. */
+/* Puts it in the place of `path`, or away if `status` is a failure, which it takes and returns. */
 static weft_status temporary_end(file_temporary *t, const char *path, weft_status status) {
     if (close(t->fd) != 0 && !status) status = system_error(path, "write");
     if (!status && rename(t->name, t->target ? t->target : path) != 0) status = system_error(path, "replace");

@@ -25,7 +25,7 @@ typedef struct json_cursor {
     size_t most_values;
 } json_cursor;
 
-/* A failure at byte `at` of the text, told to the sink with line and column, which the status has in its place. */
+/* A failure at byte `at` of the text, reported to the sink with line and column, which the status has in its place. */
 WEFT_MUST_USE weft_status json_error(const json_cursor *c, size_t at, const char *format, ...) WEFT_PRINTF(3, 4);
 /* Passes `mark` after white space, or fails. */
 WEFT_MUST_USE weft_status json_expect(json_cursor *c, char mark);
@@ -36,7 +36,7 @@ bool json_at_end(json_cursor *c); /* nothing but white space follows */
 WEFT_MUST_USE weft_status json_skip(json_cursor *c);
 /* Reads the next value as a tree, which the caller frees with json_decref. */
 WEFT_MUST_USE weft_status json_take(json_cursor *c, json_t **out);
-/* Goes through a list: *out_more tells whether an element follows, at which `c` then stands. `first` is true at the
+/* Goes through a list: *out_more says whether an element follows, at which `c` then stands. `first` is true at the
  * first call, which expects the bracket. */
 WEFT_MUST_USE weft_status json_next(json_cursor *c, bool first, bool *out_more);
 

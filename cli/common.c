@@ -90,7 +90,7 @@ void cli_print_overview(FILE *to) {
         const char *summary = cli_commands[i]->summary, *end = strchr(summary, '\n');
         fprintf(to, "  %-8s %.*s\n", cli_commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
     }
-    fprintf(to, "\n`weft help COMMAND` tells more; exit status 0: done, 1: the work failed, 2: usage\n");
+    fprintf(to, "\n`weft help COMMAND` says more; exit status 0: done, 1: the work failed, 2: usage\n");
 }
 
 static weft_status io_error(const char *path, const char *doing) {

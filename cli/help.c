@@ -19,7 +19,7 @@ static const char files_topic[] =
 static int run(cli_args *args) {
     if (args->npositional == 0) {
         cli_print_overview(stdout);
-        printf("`weft help files` tells how files are named and found\n");
+        printf("`weft help files` explains how files are named and found\n");
         return EXIT_DONE;
     }
     if (strcmp(args->positional[0], "files") == 0) return fputs(files_topic, stdout), EXIT_DONE;

@@ -98,8 +98,8 @@ static int run(cli_args *args) {
     weft_status status = make_list(args, &list);
     if (!status) weft_pass_list_set_certify(list, cli_given(args, "--certificate"));
     if (!status) status = weft_program_load(args->context, args->positional[0], cli_value(args, "--dist"), &program);
-    bool tell = cli_given(args, "--stats");
-    if (!status && tell) status = comm_stats_take(program, &before);
+    bool reports = cli_given(args, "--stats");
+    if (!status && reports) status = comm_stats_take(program, &before);
     if (!status) {
         status = weft_pass_list_run(list, program, &report);
         if (report && !cli_given(args, "--quiet")) {
@@ -110,8 +110,8 @@ static int run(cli_args *args) {
                 status = printing;
         }
     }
-    if (!status && tell) status = comm_stats_take(program, &after);
-    if (!status && tell) comm_stats_print(stderr, &before, &after);
+    if (!status && reports) status = comm_stats_take(program, &after);
+    if (!status && reports) comm_stats_print(stderr, &before, &after);
     if (!status) status = write_program(args, program);
     if (!status) status = write_certificate(args, report);
     comm_stats_fini(&before);

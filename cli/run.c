@@ -19,7 +19,7 @@ static const cli_option options[] = {
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
     {"--no-fuse", 0, NULL,
-     "run every op alone: none takes turns at rows with its neighbours (slower, the same results)"},
+     "run every op alone: none is fused with its neighbours by tiles of rows (slower, the same results)"},
     {"--reading", 0, "R", READING_HELP},
     {"--late", 0, "OP", LATE_HELP},
     {"--unsafe", 0, NULL, "run although ops may race, as they may under any --reading but by_bytes"},
@@ -38,7 +38,7 @@ static const cli_option options[] = {
     {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--profile", 0, "[=F]",
-     "time per op type and op, against the machine's ceilings, and memory; F.csv, F.json or text"},
+     "time per op type and op, against the machine's roofline, and memory; F.csv, F.json or text"},
     {"--seed", 0, "K", "seed of random ops; default: that of the run that --load reads, else 0"},
     {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
     {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
@@ -364,7 +364,7 @@ static int run(cli_args *args) {
     if (!status) status = train(&s, &expected);
     if (!status) status = save_results(args, s.trainer, &s.state, s.programs);
     bool shows_failures = s.null_device.is_given && s.trainer;
-    if (status && shows_failures) weft_status_free(save_traces(args, s.trainer)); /* the first failure is told */
+    if (status && shows_failures) weft_status_free(save_traces(args, s.trainer)); /* the first failure is reported */
     if (!status) status = save_traces(args, s.trainer);
     if (!status) print_summary(&s);
     if (!status) status = save_profiles(args, s.trainer);

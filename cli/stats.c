@@ -10,10 +10,10 @@
 
 static bool is_collective(const weft_op *op) {
     weft_op_info info;
-    char words[256];
+    char effects[256];
     if (weft_op_attr_int(op, "ring_id", -1) < 0 || !weft_op_info_find(weft_op_type(op), &info)) return false;
-    weft_op_effects_print(info.effects, words, sizeof words);
-    return strstr(words, "collective") != NULL;
+    weft_op_effects_print(info.effects, effects, sizeof effects);
+    return strstr(effects, "collective") != NULL;
 }
 
 /* Bytes of all inputs, 0 where an extent is not known; *out_dtype that of the first. */

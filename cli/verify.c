@@ -1,4 +1,4 @@
-/* verify.c: weft verify: what is wrong with programs, in words or as JSON. */
+/* verify.c: weft verify: what is wrong with programs, as text or JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 static const cli_option options[] = {
     {"--ranks", 0, "N", "how many ranks run; default: what the programs say"},
     {"--reading", 0, "R", "in_order, by_name or by_bytes; default: in_order, then by_name"},
-    {"--stream", 0, "W:S", "where no sidecar tells streams: ops W (dp_reduce, or a type) on stream S"},
+    {"--stream", 0, "W:S", "where no sidecar gives streams: ops W (dp_reduce, or a type) on stream S"},
     {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
     {"--queued", 0, "N", "a stream takes at most N launches that are not done; then the host waits"},
@@ -44,7 +44,7 @@ static weft_status load_programs(const cli_args *args, programs *out) {
     return NULL;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- reporting ---------------------------------------------------------------------------------------------------- */
 
 static void print_finding(FILE *to, const weft_finding *f) {
     fprintf(to, "%s: %s\n", weft_verdict_name(f->verdict), f->message);
@@ -103,18 +103,18 @@ static void print_json_string(FILE *to, const char *text) {
 }
 
 /* Terms that differ are a wrong value; what the rules cannot follow is not. */
-static const char *word_of(const char *words) {
-    return strncmp(words, "expected ", 9) == 0 ? weft_verdict_name(WEFT_VERDICT_WRONG_VALUE) : "not_proved";
+static const char *verdict_of(const char *message) {
+    return strncmp(message, "expected ", 9) == 0 ? weft_verdict_name(WEFT_VERDICT_WRONG_VALUE) : "not_proved";
 }
 
 static void print_equivalence(FILE *to, const weft_equivalence *e) {
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
         weft_grade grade;
-        const char *words, *var = weft_equivalence_finding(e, i, &grade, &words);
+        const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
         if (grade == WEFT_NOT_PROVED)
-            fprintf(to, "%s: %s: %s\n", word_of(words), var, words);
+            fprintf(to, "%s: %s: %s\n", verdict_of(message), var, message);
         else if (grade == WEFT_SAME_IF)
-            fprintf(to, "note: %s: %s: %s\n", var, weft_grade_name(grade), words);
+            fprintf(to, "note: %s: %s: %s\n", var, weft_grade_name(grade), message);
     }
     fprintf(to, "against the serial program: %s (%zu values)\n", weft_grade_name(weft_equivalence_grade(e)),
             weft_equivalence_nvalues(e));
@@ -125,11 +125,11 @@ static void print_equivalence_json(FILE *to, const weft_equivalence *e) {
             weft_grade_name(weft_equivalence_grade(e)), weft_equivalence_nvalues(e));
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
         weft_grade grade;
-        const char *words, *var = weft_equivalence_finding(e, i, &grade, &words);
+        const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
         fprintf(to, "%s{\"value\": ", i ? ", " : "");
         print_json_string(to, var);
         fprintf(to, ", \"grade\": \"%s\", \"message\": ", weft_grade_name(grade));
-        print_json_string(to, words);
+        print_json_string(to, message);
         putc('}', to);
     }
     fputs("]}\n", to);
@@ -154,31 +154,31 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
 
 /* --- certificates ------------------------------------------------------------------------------------------------- */
 
-static void print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *words) {
+static void print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *message) {
     static const char *const names[] = {[WEFT_CERTIFIED] = "holds",
                                         [WEFT_CERTIFICATE_BAD] = "does not hold",
                                         [WEFT_CERTIFICATE_NONE] = "no certificate"};
     if (!cli_given(args, "--json")) {
-        fprintf(to, "certificate: %s: %s\n", names[verdict], words);
+        fprintf(to, "certificate: %s: %s\n", names[verdict], message);
         return;
     }
     fprintf(to, "{\"certificate\": \"%s\", \"message\": ", names[verdict]);
-    print_json_string(to, words);
+    print_json_string(to, message);
     fputs("}\n", to);
 }
 
 static weft_status check_certificate(const cli_args *args, FILE *to, const char *path, const programs *p,
                                      size_t *nfound) {
-    char *bytes, *words;
-    size_t nbytes, nwords;
+    char *bytes, *message;
+    size_t nbytes, message_nbytes;
     weft_certified verdict;
     weft_status status = cli_read(path, &bytes, &nbytes);
     if (status) return status;
-    status = weft_certificate_check(p->items[0], p->items[1], bytes, nbytes, path, &verdict, &words, &nwords);
+    status = weft_certificate_check(p->items[0], p->items[1], bytes, nbytes, path, &verdict, &message, &message_nbytes);
     free(bytes);
     if (status) return status;
-    print_certified(args, to, verdict, words);
-    weft_bytes_free(args->context, words, nwords);
+    print_certified(args, to, verdict, message);
+    weft_bytes_free(args->context, message, message_nbytes);
     *nfound += verdict != WEFT_CERTIFIED;
     return NULL;
 }
@@ -247,7 +247,7 @@ static int run(cli_args *args) {
 const cli_command command_verify = {
     .name = "verify",
     .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL] [--json]",
-    .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or tells the ops that do.\n"
+    .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or reports the ops that do.\n"
                "One program is every rank's, several are one a rank. Exit status 0: safe, 1: findings.\n"
                "Readings: in_order (explicit waits and events), by_name (Paddle's executor), by_bytes (Weft's plan).",
     .options = options,

@@ -4,7 +4,7 @@
 
 #include "dist_attr/dist_attr.h"
 
-/* Each rank in [0, MAX_RANKS) and given once; `owner` ("mesh", "ring 3") words the error. O(count). */
+/* Each rank in [0, MAX_RANKS) and given once; `owner` ("mesh", "ring 3") names the owner in the error. O(count). */
 WEFT_MUST_USE weft_status ranks_check(const int64_t *ranks, int64_t count, const char *owner, const char *place);
 
 #endif

@@ -3,7 +3,7 @@
  * The idea: a rank hashes each ring's list of ranks and then, one after another, the signatures of its collectives
  * there (signature.c), and keeps all prefixes. Ranks exchange the last ones; if they are equal, that is all: a message
  * of a few words a ring. If not, the first ring that a member finds to differ is searched by halves, a prefix of every
- * rank an exchange, and the op behind the longest equal prefix is put into words by those who run it.
+ * rank an exchange, and the op behind the longest equal prefix is described by those who run it.
  *
  * The invariant: what to do next follows from what was gathered, which is the same for all; so all participants
  * exchange the same number of times, and come to the same status. */
@@ -19,7 +19,7 @@ typedef struct prefix {
     uint64_t balance; /* adds up to 0 over all members */
 } prefix;
 
-/* What a rank tells of a ring. */
+/* What a rank reports of a ring. */
 typedef struct summary {
     int64_t id;    /* -1: none */
     int64_t count; /* of collectives */
@@ -27,12 +27,12 @@ typedef struct summary {
     uint64_t pairs; /* of its sends and receives: adds up to 0 over all members */
 } summary;
 
-/* What a rank tells of its op at the place where members part. */
-typedef struct op_words {
+/* What a rank reports of its op at the place where members part. */
+typedef struct op_text {
     uint64_t hash; /* without what a pass says of gradients */
     char ring[80]; /* its list of ranks */
     char text[320];
-} op_words;
+} op_text;
 
 typedef struct agreement {
     const weft_executor *x;
@@ -257,7 +257,7 @@ static void find_pair(const agreement *a, int64_t at, const prefix *all, int64_t
     }
 }
 
-/* --- words -------------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static void list_ranks(const ring_use *u, char *out, size_t nbytes) {
     size_t n = (size_t)snprintf(out, nbytes, "[");
@@ -271,8 +271,8 @@ static void list_ranks(const ring_use *u, char *out, size_t nbytes) {
     snprintf(out + n, nbytes - n, "]");
 }
 
-static weft_status exchange_words(agreement *a, int64_t at, const op_words **out) {
-    op_words *mine, *all;
+static weft_status exchange_texts(agreement *a, int64_t at, const op_text **out) {
+    op_text *mine, *all;
     TRY(make_room(a, sizeof *mine, &mine, &all));
     for (int i = 0; i < a->world->nlocal; i++) {
         const rank_state *rank = own_rank(a, i);
@@ -288,7 +288,7 @@ static weft_status exchange_words(agreement *a, int64_t at, const op_words **out
 }
 
 /* A pair of which one does not take what the other one sends. */
-static weft_status exchange_error(agreement *a, int64_t at, const op_words *words) {
+static weft_status exchange_error(agreement *a, int64_t at, const op_text *texts) {
     int64_t *mine, *all;
     size_t n = (size_t)a->nmembers;
     TRY(make_room(a, sizeof *mine * n * 2, &mine, &all));
@@ -309,8 +309,8 @@ static weft_status exchange_error(agreement *a, int64_t at, const op_words *word
             WEFT_INVALID_PROGRAM, NULL,
             "ring %lld: ranks disagree on collective %lld: rank %lld %s and sends %lld elements to rank %lld, which %s "
             "and takes %lld",
-            (long long)a->id, (long long)at, (long long)from, words[from].text, (long long)sent, (long long)to,
-            words[to].text, (long long)taken);
+            (long long)a->id, (long long)at, (long long)from, texts[from].text, (long long)sent, (long long)to,
+            texts[to].text, (long long)taken);
     }
     return weft_status_create(WEFT_INVALID_PROGRAM, NULL, "ring %lld: ranks disagree on collective %lld",
                               (long long)a->id, (long long)at);
@@ -319,12 +319,12 @@ static weft_status exchange_error(agreement *a, int64_t at, const op_words *word
 static weft_status describe_difference(agreement *a) {
     int64_t at, first, second;
     const prefix *prefixes;
-    const op_words *words;
+    const op_text *texts;
     TRY(find_place(a, &at, &prefixes));
     find_pair(a, at, prefixes, &first, &second);
-    TRY(exchange_words(a, at < 0 ? 0 : at, &words));
-    if (second < 0) return exchange_error(a, at, words);
-    const op_words *one = &words[first], *other = &words[second];
+    TRY(exchange_texts(a, at < 0 ? 0 : at, &texts));
+    if (second < 0) return exchange_error(a, at, texts);
+    const op_text *one = &texts[first], *other = &texts[second];
     if (at < 0)
         return weft_status_create(
             WEFT_INVALID_PROGRAM, NULL,

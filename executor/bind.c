@@ -20,12 +20,12 @@ static weft_status bind_error(const rank_state *rank, weft_code code, const plan
     WEFT_PRINTF(4, 5);
 static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format,
                               ...) {
-    char words[400], op[200];
+    char message[400], op[200];
     va_list args;
     va_start(args, format);
-    vsnprintf(words, sizeof words, format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return weft_status_create(code, NULL, "rank %d, %s: %s", rank->rank, instr_place(instr, op, sizeof op), words);
+    return weft_status_create(code, NULL, "rank %d, %s: %s", rank->rank, instr_place(instr, op, sizeof op), message);
 }
 
 /* --- values by name ----------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
- * worker.c runs steps, timeline.c and trace_*.c tell what happened. */
+ * worker.c runs steps, timeline.c and trace_*.c report what happened. */
 #include "executor/agree.h"
 #include "executor/devices/null.h"
 #include "executor/pool.h"

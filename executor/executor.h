@@ -38,7 +38,7 @@ typedef struct bound_instr {
     weft_status (*run)(const kernel_call *);
     const plan_instr *instr;
     const uint8_t *guard, *outer_guard; /* NULL: always */
-    struct bound_group *group;          /* group.c: it takes turns with its neighbours; NULL: it does not */
+    struct bound_group *group;          /* group.c: it is fused with its neighbours; NULL: it is not */
     size_t workspace_nbytes;            /* that the kernel asked for */
     uint32_t nwaits;                    /* instr's */
     bool signals;                       /* another stream waits for this one */
@@ -119,7 +119,7 @@ struct weft_executor {
     bool has_failed;
     wait_word late;            /* what delayed instructions sleep on; never published */
     struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
-    size_t nwatched;           /* collectives with a beacon, over all ranks */
+    size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
     size_t ntraced_steps;             /* room in every stream's events */
     struct executor_profile *profile; /* NULL: nothing is profiled */

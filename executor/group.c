@@ -1,11 +1,11 @@
-/* group.c: instructions that take turns at a few rows at a time.
+/* group.c: row-tiled fusion: instructions that run tile by tile, a few rows at a time.
  *
  * The plan says which neighbours may (plan/fuse.c); here their kernels say in how many rows they split, and a group is
- * cut where they do not fit. Its parts are as many as all members' rows can be divided into, and a turn is as many
- * parts as touch TURN_NBYTES, so that a member finds in the cache what the one before it wrote.
+ * cut where they do not fit. Its parts are as many as all members' rows can be divided into, and a tile is as many
+ * parts as touch TILE_NBYTES, so that a member finds in the cache what the one before it wrote.
  *
  * The invariant: every row is computed by the same code as alone, so results are the same to the bit; the first member
- * runs all, the others do nothing when their time comes. Rows that add up into an output run first to last; with
+ * runs all, the others do nothing when they are reached. Rows that add up into an output run first to last; with
  * several threads such a kernel stays alone. */
 #include "executor/group.h"
 
@@ -13,27 +13,27 @@
 
 #include "executor/comm/wait.h"
 
-enum { TURN_NBYTES = 96 * 1024, PART_NBYTES_MOST = 512 * 1024 };
+enum { TILE_NBYTES = 96 * 1024, PART_NBYTES_MOST = 512 * 1024 };
 
 struct bound_group {
     bound_instr *members;
     int64_t *part_rows; /* rows of each member in one part */
     int64_t *ns;        /* by member, in the run at hand, if it is timed */
     size_t count;
-    int64_t nparts, turn; /* turn: parts at a time */
+    int64_t nparts, tile; /* tile: parts at a time */
     size_t nbytes;        /* split by all members together */
 };
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static void run_turn(const bound_group *g, int64_t first, int64_t end) {
+static void run_tile(const bound_group *g, int64_t first, int64_t end) {
     for (size_t k = 0; k < g->count; k++) {
         const kernel_call *c = &g->members[k].call;
         c->split.rows(c, first * g->part_rows[k], end * g->part_rows[k]);
     }
 }
 
-static void run_turn_timed(bound_group *g, int64_t first, int64_t end) {
+static void run_tile_timed(bound_group *g, int64_t first, int64_t end) {
     int64_t now = wait_clock_ns();
     for (size_t k = 0; k < g->count; k++) {
         const kernel_call *c = &g->members[k].call;
@@ -47,7 +47,7 @@ static void run_turn_timed(bound_group *g, int64_t first, int64_t end) {
 static void run_parts(void *arg, int64_t first, int64_t end, int part) {
     const bound_group *g = arg;
     (void)part;
-    for (int64_t at = first; at < end; at += g->turn) run_turn(g, at, at + g->turn < end ? at + g->turn : end);
+    for (int64_t at = first; at < end; at += g->tile) run_tile(g, at, at + g->tile < end ? at + g->tile : end);
 }
 
 /* The call is the first member's. */
@@ -71,8 +71,8 @@ const int64_t *group_run_timed(bound_instr *head) {
     bound_group *g = head->group;
     for (size_t k = 0; k < g->count; k++) g->ns[k] = 0;
     if (head->call.nthreads <= 1) {
-        for (int64_t at = 0; at < g->nparts; at += g->turn)
-            run_turn_timed(g, at, at + g->turn < g->nparts ? at + g->turn : g->nparts);
+        for (int64_t at = 0; at < g->nparts; at += g->tile)
+            run_tile_timed(g, at, at + g->tile < g->nparts ? at + g->tile : g->nparts);
         return g->ns;
     }
     /* Several threads: the time of all in equal shares. */
@@ -105,7 +105,7 @@ static size_t args_nbytes(const bound_instr *b) {
     return nbytes;
 }
 
-static bool can_take_turns(const bound_instr *b) {
+static bool can_be_fused(const bound_instr *b) {
     const row_split *s = &b->call.split;
     return s->rows && !s->alone && s->nrows > 1 && (b->call.nthreads <= 1 || !s->in_order);
 }
@@ -115,7 +115,7 @@ static bool can_take_turns(const bound_instr *b) {
 static size_t extent_of(const bound_instr *first, size_t count, int64_t *out_nparts, size_t *out_nbytes) {
     int64_t nparts = 0;
     size_t n = 0, nbytes = 0;
-    for (; n < count && can_take_turns(&first[n]); n++) {
+    for (; n < count && can_be_fused(&first[n]); n++) {
         int64_t parts = common_divisor(first[n].call.split.nrows, nparts);
         size_t touched = nbytes + args_nbytes(&first[n]);
         if (parts < 2 || touched / (size_t)parts > PART_NBYTES_MOST) break;
@@ -135,7 +135,7 @@ static weft_status make_group(weft_executor *x, bound_instr *first, size_t count
     g->ns = ARENA_ARRAY(&x->arena, int64_t, count);
     if (!g->part_rows || !g->ns) return base_out_of_memory();
     int64_t part_nbytes = (int64_t)nbytes / nparts + 1;
-    g->turn = part_nbytes < TURN_NBYTES ? TURN_NBYTES / part_nbytes : 1;
+    g->tile = part_nbytes < TILE_NBYTES ? TILE_NBYTES / part_nbytes : 1;
     for (size_t k = 0; k < count; k++) {
         g->part_rows[k] = first[k].call.split.nrows / nparts;
         first[k].group = g;
@@ -151,7 +151,7 @@ weft_status groups_bind(weft_executor *x, stream_state *s) {
         if (planned > left) planned = left;
         for (size_t end = i + planned; i < end;) {
             size_t n = extent_of(&s->instrs[i], end - i, &nparts, &nbytes);
-            if (n > 1 && nbytes > TURN_NBYTES) TRY(make_group(x, &s->instrs[i], n, nparts, nbytes));
+            if (n > 1 && nbytes > TILE_NBYTES) TRY(make_group(x, &s->instrs[i], n, nparts, nbytes));
             i += n ? n : 1;
         }
     }

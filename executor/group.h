@@ -1,4 +1,4 @@
-/* group.h: instructions that take turns at a few rows at a time. */
+/* group.h: row-tiled fusion: instructions that run tile by tile, a few rows at a time. */
 #ifndef EXECUTOR_GROUP_H
 #define EXECUTOR_GROUP_H
 

@@ -24,15 +24,15 @@ typedef struct tensor {
 
 struct comm_ring; /* executor/comm/comm.h */
 
-/* Of a kernel that works row by row, so that several may take turns at a few rows while these are in the cache
- * (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in order;
- * any other is read or written as the kernel likes. */
+/* Of a kernel that works row by row, so that several may be fused: run tile by tile, while a tile's rows are in the
+ * cache (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in
+ * order; any other is read or written as the kernel likes. */
 struct kernel_call;
 typedef struct row_split {
     void (*rows)(const struct kernel_call *c, int64_t first, int64_t end); /* of nrows; NULL: it has none */
     int64_t nrows;                                                         /* 1: there is nothing to split */
     bool in_order; /* rows add up into an output: run them first to last, by one thread at a time */
-    bool alone;    /* run does more than the rows do: no taking turns */
+    bool alone;    /* run does more than the rows do: it is not fused */
 } row_split;
 
 /* Arguments are flattened in schema slot order; in_first[s] .. in_first[s + 1] are those of input slot s. */

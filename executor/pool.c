@@ -1,7 +1,7 @@
 /* pool.c: one pool of helper threads for all streams of an executor.
  *
  * The idea: a stream that has a large kernel call cuts it into at most c->nthreads contiguous parts, leaves the job at
- * its own seat and works on the parts itself, from the first on. Helpers look at all seats and take parts that nobody
+ * its own slot and works on the parts itself, from the first on. Helpers look at all slots and take parts that nobody
  * has taken. So a job never waits for a helper that is busy or asleep: it only is not helped. Part p covers the same
  * range whoever runs it, and with one helper the same thread gets the same part call after call, which keeps its caches
  * warm.
@@ -41,7 +41,7 @@ typedef struct helper {
 } helper;
 
 struct thread_pool {
-    wait_word posted; /* jobs, over all seats; and once more to stop */
+    wait_word posted; /* jobs, over all slots; and once more to stop */
     _Atomic bool stopping;
     const weft_allocator *allocator;
     bool spins;

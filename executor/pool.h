@@ -10,7 +10,7 @@
 typedef struct pool_slot pool_slot;
 typedef struct thread_pool thread_pool;
 
-/* `nhelpers` threads for `nseats` streams. `spins`: every thread of the run has a core of its own, so helpers may wait
+/* `nhelpers` threads for `nslots` streams. `spins`: every thread of the run has a core of its own, so helpers may wait
  * for the next job without giving theirs away. */
 WEFT_MUST_USE weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nslots, bool spins,
                                              thread_pool **out_pool);

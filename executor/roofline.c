@@ -1,7 +1,7 @@
 /* roofline.c: what this machine can do at best: fused multiply-adds, and bytes from cache and from memory.
  *
  * The idea of a roofline (Williams, Waterman, Patterson 2009): a kernel is bound by arithmetic or by moving bytes, and
- * what a machine does in loops of only that kind is the ceiling. A dozen independent chains of multiply-adds keep the
+ * what a machine does in loops of only that kind is its roofline. A dozen independent chains of multiply-adds keep the
  * pipelines full; a triad a = b + s c moves bytes. Each loop runs for a few milliseconds and the best short round
  * counts, since others may use the machine. */
 #include <pthread.h>
@@ -12,21 +12,21 @@
 
 #include "executor/profile.h"
 
-enum { CHAINS = 12, ROUNDS = 12, FMA_TURNS = 20000, MOST_NBYTES = 3 * (16 << 20), NSIZES = 3, MOST_LANES = 16 };
+enum { CHAINS = 12, ROUNDS = 12, FMA_ROUNDS = 20000, MOST_NBYTES = 3 * (16 << 20), NSIZES = 3, MOST_LANES = 16 };
 
 typedef struct loops_of {
     int nlanes;
-    /* CHAINS vectors, `turns` times; all are stored, or a compiler would compute the last alone. */
-    void (*multiply_add)(int64_t turns, float *sink);
+    /* CHAINS vectors, `nrounds` times; all are stored, or a compiler would compute the last alone. */
+    void (*multiply_add)(int64_t nrounds, float *sink);
     void (*triad)(int64_t n, float *a, const float *b, const float *c); /* n a multiple of 16 */
 } loops_of;
 
 #if defined(__x86_64__)
 #define DEFINE_LOOPS(suffix, isa, lanes, type, splat, load, store, fma)                                                \
-    __attribute__((target(isa))) static void multiply_add_##suffix(int64_t turns, float *sink) {                       \
+    __attribute__((target(isa))) static void multiply_add_##suffix(int64_t nrounds, float *sink) {                     \
         type chain[CHAINS], factor = splat(0.999F), addend = splat(1e-3F);                                             \
         _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) chain[i] = splat((float)i);                          \
-        for (int64_t t = 0; t < turns; t++) {                                                                          \
+        for (int64_t t = 0; t < nrounds; t++) {                                                                        \
             _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) chain[i] = fma(chain[i], factor, addend);        \
         }                                                                                                              \
         _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) store(sink + i * lanes, chain[i]);                   \
@@ -42,10 +42,10 @@ DEFINE_LOOPS(avx2, "avx2,fma", 8, __m256, _mm256_set1_ps, _mm256_loadu_ps, _mm25
 
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 
-static void multiply_add_plain(int64_t turns, float *sink) {
+static void multiply_add_plain(int64_t nrounds, float *sink) {
     four chain[CHAINS], factor = {0.999F, 0.999F, 0.999F, 0.999F}, addend = {1e-3F, 1e-3F, 1e-3F, 1e-3F};
     for (int i = 0; i < CHAINS; i++) chain[i] = factor + (float)i;
-    for (int64_t t = 0; t < turns; t++) {
+    for (int64_t t = 0; t < nrounds; t++) {
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) chain[i] = chain[i] * factor + addend;
     }
@@ -100,10 +100,10 @@ static double probe_triad(const prober *p, size_t nbytes, int rounds, int repeat
 static void *probe(void *arg) {
     prober *p = arg;
     float sink[CHAINS * MOST_LANES];
-    double flops = 2.0 * FMA_TURNS * CHAINS * p->loops.nlanes;
+    double flops = 2.0 * FMA_ROUNDS * CHAINS * p->loops.nlanes;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start = wait_clock_ns();
-        p->loops.multiply_add(FMA_TURNS, sink);
+        p->loops.multiply_add(FMA_ROUNDS, sink);
         keep_larger(&p->flops, rate(flops, start));
     }
     for (int i = 0; i < NSIZES; i++) {

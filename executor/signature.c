@@ -1,4 +1,4 @@
-/* signature.c: what members must agree on in a collective, as a number that can be compared and as words.
+/* signature.c: what members must agree on in a collective, as a number that can be compared and as text.
  *
  * Attrs count where the op type has them. Of conditions only how many there are: ranks may give theirs other names.
  * What an all_to_all sends differs between members by design, so it is no part of the number: each pair's elements are
@@ -130,7 +130,7 @@ uint64_t signature_balance(const weft_plan *plan, const plan_instr *instr, int s
     return sum;
 }
 
-/* --- words -------------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static void append(char *out, size_t nbytes, const char *format, ...) WEFT_PRINTF(3, 4);
 static void append(char *out, size_t nbytes, const char *format, ...) {

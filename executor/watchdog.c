@@ -1,9 +1,9 @@
 /* watchdog.c: ends a run in which a collective waits too long, and says for whom.
  *
- * The idea: whoever runs a collective lights a beacon before and puts it out after; workers note which instruction they
- * are at. A thread of its own looks at that, and communicates over nothing that could hang itself. It need not look
- * often: nothing that is not lit now can be too old before the least limit has passed, so it sleeps that long, or until
- * the oldest beacon is due.
+ * The idea: whoever runs a collective fills its in-flight record before and clears it after; workers note which
+ * instruction they are at. A thread of its own looks at that, and communicates over nothing that could hang itself. It
+ * need not look often: nothing that is not in flight now can be too old before the least limit has passed, so it sleeps
+ * that long, or until the oldest record is due.
  *
  * Members of a ring run the same collectives on it (agree.c), so whoever has entered fewer than the one who waits is
  * missing. What it does instead is where the stream stands that should bring it there, or the stream that this one
@@ -84,7 +84,7 @@ void watch_end_step(watch_history *h) {
     atomic_store(&h->nsteps, nsteps + 1);
 }
 
-/* --- beacons ------------------------------------------------------------------------------------------------------ */
+/* --- in-flight records -------------------------------------------------------------------------------------------- */
 
 static weft_status run_watched(const kernel_call *c) {
     const watched_kernel *w = c->state;
@@ -152,15 +152,15 @@ void watchdog_end_step(weft_executor *x) {
 
 enum { MOST_LISTED = 4, MOST_HOPS = 4 };
 
-typedef struct words {
+typedef struct message {
     char text[900];
     size_t n;
     int origin; /* the rank that all this is about: a circle ends there */
     int nhops;  /* waits in waits */
-} words;
+} message;
 
-static void say(words *w, const char *format, ...) WEFT_PRINTF(2, 3);
-static void say(words *w, const char *format, ...) {
+static void say(message *w, const char *format, ...) WEFT_PRINTF(2, 3);
+static void say(message *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(w->text + w->n, sizeof w->text - w->n, format, args);
@@ -199,7 +199,7 @@ static bool has_ended_step(const rank_state *rank) {
 /* A collective that a rank is in: whoever is missing there is asked what it does instead. */
 typedef struct question {
     int64_t ring;
-    uint64_t members; /* tells rings of equal id apart */
+    uint64_t members;    /* tells rings of equal id apart */
     int64_t peer, index; /* peer -1: all members; index: of the rank that asks */
     uint64_t position;
     uint32_t nentered; /* by the rank that asks */
@@ -225,7 +225,7 @@ typedef struct lateness {
 typedef struct inquiry {
     weft_executor *x;
     arena scratch;
-    words words;
+    message report;
     weft_status failure; /* processes did not answer */
 } inquiry;
 
@@ -235,11 +235,11 @@ enum { ANSWER_SECONDS = 10 };
 static bool ask_all(inquiry *q, const void *mine, size_t nbytes, void *all) {
     if (q->failure) return false;
     q->failure = comm_world_gather(q->x->world, &(comm_gather){.channel = COMM_WATCH,
-                                                              .mine = mine,
-                                                              .all = all,
-                                                              .nbytes_each = nbytes,
-                                                              .timeout_seconds = ANSWER_SECONDS,
-                                                              .when = "to hear what ranks are at"});
+                                                               .mine = mine,
+                                                               .all = all,
+                                                               .nbytes_each = nbytes,
+                                                               .timeout_seconds = ANSWER_SECONDS,
+                                                               .when = "to hear what ranks are at"});
     return !q->failure;
 }
 
@@ -279,7 +279,7 @@ static const plan_instr *part_in(const ring_use *u, const question *q) {
 
 /* What `rank` does instead of its part in what is asked about. */
 static void answer_doing(const rank_state *rank, const plan_instr *due, answer *out) {
-    words w = {.n = 0};
+    message w = {.n = 0};
     char op[200];
     const stream_state *s = due ? &rank->streams[due->stream] : NULL, *next;
     if (!s || has_ended_step(rank)) {
@@ -335,7 +335,7 @@ static int find_missing(const inquiry *i, const question *q, const answer *all, 
 /* " for rank 1 (at matmul_v2 #3), rank 2 (has ended its step)". */
 static void say_missing(inquiry *i, const question *q) {
     const weft_executor *x = i->x;
-    words *w = &i->words;
+    message *w = &i->report;
     answer *mine = room(i, x->nlocal, sizeof *mine), *all = room(i, x->nranks, sizeof *all);
     int *missing = room(i, x->nranks, sizeof *missing);
     if (!mine || !all || !missing) return;
@@ -358,7 +358,7 @@ static void measure(const overdue *o, lateness *out) {
     (void)instr_place(o->kernel->instr, out->op, sizeof out->op);
 }
 
-/* All processes come to the same words, those that wait for nothing too. */
+/* All processes come to the same message, those that wait for nothing too. */
 static weft_status inquire(inquiry *i, const overdue *o) {
     weft_executor *x = i->x;
     lateness *mine = room(i, x->nlocal, sizeof *mine), *all = room(i, x->nranks, sizeof *all);
@@ -377,15 +377,15 @@ static weft_status inquire(inquiry *i, const overdue *o) {
     for (int r = 1; r < x->nranks; r++)
         if (all[r].seconds > all[worst].seconds) worst = r;
     const lateness *late = &all[worst];
-    i->words.origin = worst;
+    i->report.origin = worst;
     if (!(late->seconds > 0)) return NULL; /* it came in the meantime */
     say_missing(i, &late->its);
     if (i->failure) return i->failure;
     return weft_status_create(WEFT_RUNTIME, NULL, "rank %d, %s, ring %lld: waited %.3g s (limit %.3g s)%s", worst,
-                              late->op, (long long)late->its.ring, late->seconds, late->limit, i->words.text);
+                              late->op, (long long)late->its.ring, late->seconds, late->limit, i->report.text);
 }
 
-static weft_status word(weft_executor *x, const overdue *o) {
+static weft_status overdue_error(weft_executor *x, const overdue *o) {
     inquiry i = {.x = x};
     arena_init(&i.scratch, &x->context->allocator);
     weft_status status = inquire(&i, o);
@@ -395,7 +395,7 @@ static weft_status word(weft_executor *x, const overdue *o) {
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-/* Looks at one beacon: overdue before any found so far it becomes *worst; else *next is when it may become so. */
+/* Looks at one record: overdue before any found so far it becomes *worst; else *next is when it may become so. */
 static void look(const struct watchdog *d, const rank_state *rank, const ring_use *u, int64_t now, overdue *worst,
                  int64_t *next) {
     int64_t since = atomic_load_explicit(&u->inflight->since_ns, memory_order_acquire);
@@ -435,7 +435,7 @@ static void *watch(void *arg) {
         workers_wake(x); /* it may be that another process has stopped the run */
         if (comm_world_aborted(x->world)) return NULL;
         if (worst.rank && x->nlocal < x->nranks) comm_world_alarm(x->world);
-        weft_status status = word(x, &worst);
+        weft_status status = overdue_error(x, &worst);
         if (status) workers_abort(x, status);
         return NULL;
     }

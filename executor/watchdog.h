@@ -31,8 +31,8 @@ int64_t watch_limit(const watch_history *h, int64_t least_ns, int64_t first_ns);
 void watch_note(watch_history *h, int64_t ns); /* of the step at hand */
 void watch_end_step(watch_history *h);
 
-/* Puts a beacon around a collective of more than one rank, unless the options want no watchdog. After its kernel has
- * been prepared. */
+/* Keeps an in-flight record of a collective of more than one rank, unless the options want no watchdog. After its
+ * kernel has been prepared. */
 WEFT_MUST_USE weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr *b);
 WEFT_MUST_USE weft_status watchdog_start(weft_executor *x); /* where there is something to watch */
 void watchdog_stop(weft_executor *x);                       /* before the workers are */

@@ -3,7 +3,7 @@
  *
  * The idea: a stream is an array of calls. A worker walks it; before an instruction it waits until the streams that the
  * plan names have completed so many instructions, after one it publishes its own count if the plan says that somebody
- * waits for it. Ranks meet only in collectives. Nothing here allocates, except to word a failure.
+ * waits for it. Ranks meet only in collectives. Nothing here allocates, except to report a failure.
  *
  * With more workers than cores a compute stream would use up its time slice, of milliseconds, before the stream that it
  * has just given a bucket gets a core, and one rank would be done before another begins: nothing would overlap. So a
@@ -51,7 +51,7 @@ void workers_abort(weft_executor *x, weft_status status) {
     stop_everyone(x, &x->failure, status);
 }
 
-/* `status` with rank, op and ring in front of its words. */
+/* `status` with rank, op and ring in front of its message. */
 static weft_status name_culprit(const stream_state *s, const bound_instr *b, weft_status status) {
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     char op[200], on_ring[40] = "";
@@ -175,10 +175,10 @@ static bool run_part(stream_state *s) {
 static void *work(void *arg) {
     stream_state *s = arg;
     weft_executor *x = s->executor;
-    for (uint32_t turn = 1;; turn++) {
-        wait_until(&x->go, turn, NULL, 0);
+    for (uint32_t step = 1;; step++) {
+        wait_until(&x->go, step, NULL, 0);
         if (atomic_load(&x->stopping)) return NULL;
-        if (run_part(s)) wait_publish(&x->finished, turn);
+        if (run_part(s)) wait_publish(&x->finished, step);
     }
 }
 
@@ -278,10 +278,10 @@ weft_status weft_executor_run(weft_executor *x) {
     reset_streams(x);
     x->start_ns = wait_clock_ns();
     if (x->nworkers) {
-        uint32_t turn = atomic_load(&x->go.value) + 1;
+        uint32_t step = atomic_load(&x->go.value) + 1;
         atomic_store(&x->nrunning, x->nworkers);
-        wait_publish(&x->go, turn);
-        if (!run_part(x->callers)) wait_until(&x->finished, turn, NULL, 0);
+        wait_publish(&x->go, step);
+        if (!run_part(x->callers)) wait_until(&x->finished, step, NULL, 0);
     }
     x->end_ns = wait_clock_ns();
     weft_status failure = atomic_exchange(&x->failure, NULL), cancelled = atomic_exchange(&x->cancellation, NULL);

@@ -3,7 +3,7 @@
  *
  * Promotion (c10/core/ScalarType.h, native/TypeProperties.cpp): a scalar tensor counts only where it is of a higher
  * category (boolean < integer < float) than every tensor with dimensions. Where the element type depends on whether
- * python wrote 1 or 1.0, the declared one tells. */
+ * python wrote 1 or 1.0, the declared one decides. */
 #include "ops/infer.h"
 #include "ops/view.h"
 

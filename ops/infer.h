@@ -1,7 +1,7 @@
 /* infer.h: for the inference functions of ops/: their declarations, expanded from ops.def, and what they share.
  *
  * An inference function reads types of inputs, checks them against each other and the attrs, and writes types of
- * outputs. It may be given unknown inputs (ndim -1) and extents (-1): then it writes what it can tell, and reports no
+ * outputs. It may be given unknown inputs (ndim -1) and extents (-1): then it writes what it can infer, and reports no
  * contradiction that a run might not have. An output that it leaves at ndim -1 keeps its declared type. */
 #ifndef OPS_INFER_H
 #define OPS_INFER_H

@@ -18,7 +18,7 @@ static const struct {
     {OP_LINEAR, "linear", "outputs are linear, jointly, in all inputs (of floating point)"},
     {OP_LINEAR_X, "linear_x", "outputs are linear in the first input (scale: where its bias is 0)"},
     {OP_PADDLE_GPU, "paddle_gpu", "Paddle's CPU executor cannot run it"},
-    {OP_ROWS, "rows", "may run a few rows at a time, in turns with its neighbours"},
+    {OP_ROWS, "rows", "works row by row: may be fused with its neighbours by tiles of rows"},
     {OP_ONE_TYPE, "one_type", "takes inputs of one element type only"},
 };
 enum { NEFFECTS = sizeof effects / sizeof *effects };
@@ -89,13 +89,13 @@ static void print_code(buffer *b, const char *s) {
 }
 
 static void print_row(buffer *b, const weft_op_info *info, const char *devices) {
-    char words[128];
-    weft_op_effects_print(info->effects, words, sizeof words);
+    char effects_text[128];
+    weft_op_effects_print(info->effects, effects_text, sizeof effects_text);
     buffer_format(b, "| %s |", info->type);
     print_code(b, info->inputs);
     print_code(b, info->outputs);
     print_code(b, info->attrs);
-    buffer_format(b, *words ? " %s |" : " |", words);
+    buffer_format(b, *effects_text ? " %s |" : " |", effects_text);
     buffer_format(b, " %s | %s |\n", *devices ? devices : "-", info->summary);
 }
 

@@ -174,7 +174,7 @@ static inline int op_role(const weft_op *op) {
 }
 /* Whether an op communicates: collectives.def says so, or it has a ring_id and neither table knows its type. */
 bool op_communicates(const weft_op *op);
-/* A collective that only begins (async_op): its outputs are promises, which hold nothing before the wait_tensor for
+/* A collective that only begins (async_op): its outputs are pending, and hold nothing before the wait_tensor for
  * them, and until then its inputs may not be written either. All-reduces that leave the compute stream because they do
  * not use_calc_stream are none: what orders them are streams, op_stream. */
 bool op_is_async(const weft_op *op);

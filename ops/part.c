@@ -16,7 +16,7 @@ static int64_t slice_extent(int64_t extent, int64_t start, int64_t end) {
     return end - start;
 }
 
-/* infer_flags of -1 say that a bound is run time's, unless tensors that are known have told it. */
+/* infer_flags of -1 say that a bound is run time's, unless tensors that are known gave it. */
 static weft_status slice_axes(infer *i, shape *out) {
     size_t naxes, nflags;
     const int64_t *axes = attr_ints(i->op, "axes", &naxes), *flags = attr_ints(i->op, "infer_flags", &nflags);
@@ -108,7 +108,7 @@ weft_status infer_strided_slice(infer *i) {
 
 /* --- concat, split ------------------------------------------------------------------------------------------------ */
 
-/* Attr `axis`, or what AxisTensor holds; -1 where only a run can tell. */
+/* Attr `axis`, or what AxisTensor holds; -1 where only a run knows. */
 static weft_status read_axis(const infer *i, int32_t ndim, int32_t *out) {
     numbers axis;
     TRY(infer_numbers(i, "AxisTensor", NULL, "axis", &axis));

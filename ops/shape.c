@@ -3,7 +3,7 @@
 
 /* --- reshape2: 0 keeps an extent, one -1 follows from the number of elements -------------------------------------- */
 
-/* Extents that only a run can tell are -1 too: only where all are known must they be consistent. */
+/* Extents that only a run knows are -1 too: only where all are known must they be consistent. */
 static weft_status reshape_extents(infer *i, const shape *x, const numbers *target, shape *out, int32_t *out_free) {
     *out_free = -1;
     for (size_t d = 0; d < target->count; d++) {
@@ -23,7 +23,7 @@ static weft_status reshape_extents(infer *i, const shape *x, const numbers *targ
 static weft_status reshape(infer *i, const shape *x, const numbers *target, shape *out) {
     int32_t free_dim;
     TRY(reshape_extents(i, x, target, out, &free_dim));
-    if (free_dim == WEFT_MAX_RANK) return NULL; /* several: a run will tell */
+    if (free_dim == WEFT_MAX_RANK) return NULL; /* several: a run will know */
     int64_t numel = shape_numel(x), others = 1;
     for (int32_t d = 0; d < out->ndim; d++)
         if (d != free_dim) others = extent_mul(others, out->dims[d]);

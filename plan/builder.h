@@ -146,7 +146,7 @@ int32_t plan_base_of(const plan_builder *b, int32_t value);
 WEFT_MUST_USE weft_status plan_prune_views(plan_builder *b, weft_op *op, const op_schema *schema, plan_args *out);
 /* Fills last_write, once all views have their places. */
 WEFT_MUST_USE weft_status plan_note_last_writes(plan_builder *b);
-/* copied_views.c: an error where one could tell a materialised view from a view. */
+/* copied_views.c: an error where something could distinguish a materialised view from a view. */
 WEFT_MUST_USE weft_status plan_check_copied_views(plan_builder *b);
 
 /* instrs.c, copies.c. Appends an instruction; arguments are copied. */
@@ -167,7 +167,7 @@ WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int
 /* The stream of that name, found or made. `op` is for messages. */
 WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream);
 
-/* given.c: a given order: it is to be told of each step before and after it becomes instructions. */
+/* given.c: a given order: it is to be notified of each step before and after it becomes instructions. */
 WEFT_MUST_USE weft_status plan_given_before(plan_builder *b, const plan_step *step);
 WEFT_MUST_USE weft_status plan_given_after(plan_builder *b, const plan_step *step);
 int32_t plan_given_stream(const plan_builder *b, const weft_op *op);

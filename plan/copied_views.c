@@ -27,7 +27,7 @@ typedef struct checker {
     size_t ncopies, capacity;
     int32_t *here;  /* by root: the copies in it; NONE */
     int32_t *from;  /* by root: those of it that are not stale; NONE */
-    int32_t *stale; /* a stack: copies whose own copies are still to be told */
+    int32_t *stale; /* a stack: copies whose own copies are still to be marked */
 } checker;
 
 static span span_of(const plan_builder *b, int32_t value) {

@@ -1,7 +1,7 @@
 /* create.c: a program becomes a plan, step by step; and what else is asked of a whole plan.
  *
  * The plan owns a copy of the program, so that nothing refers to the source afterwards. Steps share a plan_builder
- * (builder.h) whose scratch goes away when the plan is done; docs/plan.md tells what each decides. */
+ * (builder.h) whose scratch goes away when the plan is done; docs/plan.md describes what each decides. */
 #include <stdio.h>
 
 #include "plan/builder.h"

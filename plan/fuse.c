@@ -1,10 +1,10 @@
-/* fuse.c: which neighbours on a stream may take turns at a few rows at a time, so that what one writes is still in the
- * cache when the next reads it.
+/* fuse.c: row-tiled fusion: which neighbours on a stream may run tile by tile of a few rows, so that what one writes is
+ * still in the cache when the next reads it.
  *
  * An op that works row by row (OP_ROWS) splits its arguments that have as many elements as its largest output evenly,
  * in order; what else it reads or writes (a scale, a bias, a sum over rows) it may touch at any time. So instructions
- * may take turns if they have equally many elements and if, wherever one writes bytes that another touches, both split
- * exactly these bytes. Then every row sees what it would have seen without turns: results are the same to the bit.
+ * may be fused if they have equally many elements and if, wherever one writes bytes that another touches, both split
+ * exactly these bytes. Then every row sees what it would have seen without tiles: results are the same to the bit.
  *
  * The invariant: this looks at bytes as they lie, after memory was laid out; it adds no lifetime, no wait and no order.
  * Only the first instruction of a group may wait, and all have one guard. */
@@ -63,7 +63,7 @@ static bool overlap(const span *a, const span *b) {
     return a->space == b->space && a->begin < b->end && b->begin < a->end;
 }
 
-/* Whether b may take turns with a; *out_shares: they touch the same bytes. */
+/* Whether b may be fused with a; *out_shares: they touch the same bytes. */
 static bool agree(const weft_plan *plan, const plan_instr *a, const plan_instr *b, bool *out_shares) {
     span of_a[PLAN_GROUP_ARGS], of_b[PLAN_GROUP_ARGS];
     size_t na, nb;
@@ -79,7 +79,7 @@ static bool agree(const weft_plan *plan, const plan_instr *a, const plan_instr *
     return true;
 }
 
-/* Whether `next`, the next instruction of their stream, may take turns with all of a group. */
+/* Whether `next`, the next instruction of their stream, may be fused with all of a group. */
 static bool may_join(const weft_plan *plan, const plan_instr *const *members, size_t count, const plan_instr *next) {
     const plan_instr *head = members[0];
     bool shares = false;
@@ -130,7 +130,7 @@ weft_status plan_check_fused(const weft_plan *plan) {
         }
         if (!legal || count <= head->nfused)
             return weft_status_create(WEFT_PARSE, plan->program->place,
-                                      "fused: instruction %zu (%s) and the next %u of its stream cannot take turns", i,
+                                      "fused: instruction %zu (%s) and the next %u of its stream cannot be fused", i,
                                       head->schema->type, head->nfused);
     }
     return NULL;

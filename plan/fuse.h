@@ -1,4 +1,4 @@
-/* fuse.h: groups of instructions that take turns at rows. */
+/* fuse.h: groups of instructions whose rows are tiled together (row-tiled fusion). */
 #ifndef PLAN_FUSE_H
 #define PLAN_FUSE_H
 

@@ -3,8 +3,8 @@
  *
  * Ops are launched in the order's order, each on the stream that it names. An op starts when the one before it on its
  * stream is complete and the launches that it waits for are. Not all ops become instructions, so what is complete with
- * a launch is told in instructions: how many of each stream. A launch that has none (a nop, a wait) hands on what its
- * stream waits for. Steps do not overlap, so a wait for a launch of the step before is met: it is left out.
+ * a launch is expressed in instructions: how many of each stream. A launch that has none (a nop, a wait) hands on what
+ * its stream waits for. Steps do not overlap, so a wait for a launch of the step before is met: it is left out.
  *
  * A plan made so is as unsafe as its program under that reading: it is there to show what a missing wait does. */
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * A view whose elements follow one another in its input is a byte range of it: its value is `view_of` what the input is
  * a view of in the end, at an offset, from the first instruction to the last, and the op is no instruction. Any other
  * one (a transposed matrix, an inner slice) is a buffer of its own, which the op's kernel fills when it runs;
- * copied_views.c sees that nobody can tell the difference.
+ * copied_views.c sees that nothing can observe the difference.
  *
  * The invariant: values that a view op made have a base that none made, one step away. So the order in which views and
  * buckets are declared does not matter: what is a bucket's member is the base. */

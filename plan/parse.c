@@ -105,12 +105,12 @@ static weft_status parse_streams(plan_reader *r, const yaml_node *node) {
     return NULL;
 }
 
-/* A status of another folder, told as an error of this text. */
+/* A status of another folder, reported as an error of this text. */
 static weft_status at_node(plan_reader *r, const yaml_node *node, weft_status status) {
     if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
-    weft_status told = yaml_error(r->context, node, r->place, "%s", weft_status_message(status));
+    weft_status reported = yaml_error(r->context, node, r->place, "%s", weft_status_message(status));
     weft_status_free(status);
-    return told;
+    return reported;
 }
 
 static weft_status parse_ring(plan_reader *r, const yaml_node *node) {

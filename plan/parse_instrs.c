@@ -161,9 +161,9 @@ static weft_status check_collective(plan_reader *r, const yaml_node *node, plan_
 static weft_status check_types(plan_reader *r, const yaml_node *node, const plan_instr *instr) {
     weft_status status = plan_check_op_types(&r->env, instr->op, &r->scratch);
     if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
-    weft_status told = yaml_error(r->context, node, r->place, "%s", weft_status_message(status));
+    weft_status reported = yaml_error(r->context, node, r->place, "%s", weft_status_message(status));
     weft_status_free(status);
-    return told;
+    return reported;
 }
 
 static weft_status parse_instr(plan_reader *r, const yaml_node *node, plan_instr *instr) {

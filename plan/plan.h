@@ -45,7 +45,7 @@ typedef struct plan_instr {
     int32_t guard;       /* run only if the first byte of this bool value is not 0; -1: always. A skipped instruction */
     int32_t outer_guard; /* counts as completed. outer_guard: guard of the enclosing conditional, tested first, or -1 */
     int64_t ring_id;     /* collectives; else -1 */
-    uint32_t nfused; /* so many next ones of the stream may take turns with this one, a few rows at a time (fuse.c) */
+    uint32_t nfused;     /* so many next ones of the stream may be fused with this one, by tiles of rows (fuse.c) */
 } plan_instr;
 
 struct weft_plan {
@@ -91,7 +91,7 @@ struct weft_plan_order {
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */
 WEFT_MUST_USE weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live);
-/* Sets live_nbytes of a plan that is otherwise complete, and what is said of buckets. */
+/* Sets live_nbytes of a plan that is complete but for it, and the report on buckets. */
 WEFT_MUST_USE weft_status plan_find_peak(weft_plan *plan);
 /* buckets.c; `live` is from plan_live_bytes. */
 WEFT_MUST_USE weft_status plan_find_buckets(weft_plan *plan, const int64_t *live, arena *scratch);

@@ -51,7 +51,7 @@ static int64_t nbytes_of(const plan_builder *b, size_t i) {
 }
 
 /* The last of some light instructions that follow `after` and precede the update: those that work row by row, products
- * apart, take little, read what has just been written, and may take turns with their neighbours. */
+ * apart, take little, read what has just been written, and may be fused with their neighbours. */
 static int32_t behind_light(const plan_builder *b, int32_t after, int32_t update) {
     for (int n = 0; n < MOST_LIGHT && after + 1 < update; n++, after++) {
         const plan_instr *next = &b->instrs[after + 1];

@@ -1,4 +1,4 @@
-/* digest.h: a short text that tells programs apart, whatever form they were written in. */
+/* digest.h: a short text that distinguishes programs, whatever form they were written in. */
 #ifndef PROGRAM_DIGEST_H
 #define PROGRAM_DIGEST_H
 

@@ -17,7 +17,7 @@ weft_status form_over_budget(const weft_program *p, size_t budget) {
 
 /* --- blocks ------------------------------------------------------------------------------------------------------- */
 
-/* Sends a problem to the sink; the status tells the first. */
+/* Sends a problem to the sink; the status has the first. */
 static void report(const weft_program *p, weft_status *first, weft_status found) {
     context_diagnose(p->context, WEFT_ERROR, p->place, 0, 0, "%s", weft_status_message(found));
     if (*first)

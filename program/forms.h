@@ -39,7 +39,7 @@ int64_t mesh_index_find(const mesh_index *indices, size_t count, const mesh *m);
 /* The vars that a sidecar means, by name id: of several of one name, that of the lowest block. */
 WEFT_MUST_USE weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out);
 
-/* Whether there is anything for a sidecar to tell. */
+/* Whether there is anything for a sidecar to hold. */
 bool program_has_dist(const weft_program *p);
 
 #endif

@@ -59,7 +59,7 @@ struct weft_attr {
         const int64_t *ints;
         const double *floats;
         const uint8_t *bools;
-        const name *const *strings; /* STRINGS, VARS: of any interner or none, so that only bytes tell them apart */
+        const name *const *strings; /* STRINGS, VARS: of any interner or none, so that only bytes distinguish them */
         const scalar *scalar;
         const scalar *scalars;
     } u;

@@ -1,4 +1,4 @@
-/* npy.c: NumPy's array format, versions 1 to 3: a magic string, a Python dict that tells dtype, order and shape, the
+/* npy.c: NumPy's array format, versions 1 to 3: a magic string, a Python dict with dtype, order and shape, the
  * bytes.
  *
  * What a shape claims is held against the bytes that there are before anything is allocated. Source: NumPy enhancement

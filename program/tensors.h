@@ -20,7 +20,7 @@ typedef struct byte_source {
     const char *place;
 } byte_source;
 
-/* One array in NumPy's format (NEP 1) from `source` into a tensor of that name. `program` tells which uint16 arrays are
+/* One array in NumPy's format (NEP 1) from `source` into a tensor of that name. `program` says which uint16 arrays are
  * bf16; may be NULL. */
 WEFT_MUST_USE weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name,
                                    const weft_program *program);

@@ -129,7 +129,7 @@ typedef struct comm_world {
 /* Exchanges of one channel are matched in the order of calls; those of different channels do not meet. */
 typedef enum comm_channel { COMM_MAIN, COMM_WATCH, COMM_CHANNELS } comm_channel;
 
-/* Every rank's bytes to every process, over no ring: what ranks tell each other to find out whether they agree. */
+/* Every rank's bytes to every process, over no ring: what ranks exchange to find out whether they agree. */
 typedef struct comm_gather {
     comm_channel channel;
     const void *mine;     /* of this process's ranks, one after another */

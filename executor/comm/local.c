@@ -7,7 +7,7 @@
  * named in one may be touched by any member; outside of them a member's buffers are its own. What a member writes
  * before a meeting is visible to all after it.
  *
- * Members wait for each other without a limit: the executor's watchdog has one. A world that is told to abort ends
+ * Members wait for each other without a limit: the executor's watchdog has one. A world that is aborted ends
  * every wait in bounded time. */
 #include "executor/comm/local.h"
 
@@ -311,7 +311,7 @@ static weft_status local_run(comm_ring *ring, const comm_request *asked) {
     return status;
 }
 
-/* run tells it, or the world's end does. */
+/* run reports it, or the end of the world does. */
 static weft_status local_error(comm_ring *ring) {
     const local_ring *r = ring->shared;
     if (!atomic_load(&r->world->aborted)) return NULL;

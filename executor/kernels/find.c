@@ -1,4 +1,4 @@
-/* find.c: which kernels this machine runs, and how kernels word their errors.
+/* find.c: which kernels this machine runs, and how kernels report errors.
  *
  * The folder is compiled for the plain architecture and, by the Makefile's KERNEL_ISAS, for some of its levels
  * (x86-64-v3 has AVX2 and FMA, x86-64-v4 AVX-512). The last table that the machine can run is taken for every op, so

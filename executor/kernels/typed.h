@@ -66,7 +66,7 @@ void copy_bytes(void *dst, const void *src, size_t nbytes);
  * for types of one size. */
 bool cast_exists(weft_dtype from, weft_dtype to);
 void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *src, void *dst);
-/* prepare: every argument has the element type of the first; refuses otherwise. */
+/* prepare: every argument has the element type of the first; else it refuses. */
 WEFT_MUST_USE weft_status require_same_dtype(const kernel_prepare *p, const tensor *first, const tensor *other,
                                              const char *what);
 /* prepare: the tensor that an op's attrs spell out (`values`, or 2.6's list of one type), as elements of `dtype`. The

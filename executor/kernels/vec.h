@@ -117,7 +117,7 @@ static inline void vec_store_first(float *p, vec v, int64_t n) {
     vec_store_lanes(p, v, vec_first_lanes(n));
 }
 
-/* The same, in a register: a compiler would otherwise load a vector again for each use. */
+/* The same, in a register: else a compiler would load a vector again for each use. */
 static inline vec vec_keep(vec v) {
 #if defined(__AVX512F__)
     __asm__("" : "+v"(v));
@@ -221,7 +221,7 @@ static inline __attribute__((always_inline)) void vec_transpose_blocks(vec v[4])
     VEC_EXCHANGE_OF(4, 2)
 }
 /* Lanes with an even and an odd number of a and b together, and the reverse: the lower and the upper half of the lanes
- * taken in turns. */
+ * taken alternately. */
 #define VEC_EVEN(i, unused) (2 * (i))
 #define VEC_ODD(i, unused) (2 * (i) + 1)
 #define VEC_LOWER(i, unused) ((i) / 2 + ((i)&1) * VEC)

@@ -25,12 +25,13 @@ typedef enum weft_certified {
     WEFT_CERTIFICATE_NONE /* a pass gives none */
 } weft_certified;
 
-/* Checks the certificate of the pair. Programs are only read. `place` names the certificate in messages. *out_words
- * tells the first thing that does not hold, or what was checked; owned by the caller (weft_bytes_free). A certificate
+/* Checks the certificate of the pair. Programs are only read. `place` names the certificate in messages. *out_message
+ * gives the first thing that does not hold, or what was checked; owned by the caller (weft_bytes_free). A certificate
  * that cannot be read is an error, one that does not hold is none. Linear in the programs. */
 WEFT_MUST_USE weft_status weft_certificate_check(const weft_program *before, const weft_program *after,
                                                  const char *certificate, size_t nbytes, const char *place,
-                                                 weft_certified *out_verdict, char **out_words, size_t *out_nwords);
+                                                 weft_certified *out_verdict, char **out_message,
+                                                 size_t *out_message_nbytes);
 
 #ifdef __cplusplus
 }

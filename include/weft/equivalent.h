@@ -1,7 +1,7 @@
 /* weft/equivalent.h: whether two programs compute the same.
  *
  * Everything that leaves a program (persistables after the step, fetched values, losses) is compared as a symbolic term
- * over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md tells the rules.
+ * over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md has the rules.
  */
 #ifndef WEFT_EQUIVALENT_H
 #define WEFT_EQUIVALENT_H
@@ -17,7 +17,7 @@ typedef enum weft_grade {
     WEFT_SAME_REALS,  /* equal over the real numbers: rounding may differ */
     WEFT_SAME_RANGE,  /* the same, but numbers on the way have another size: fp16 may overflow or underflow where it did
                          not, a check for infinities may find other ones */
-    WEFT_SAME_IF,     /* equal under a condition that the programs do not tell (weft_equivalent_to_serial) */
+    WEFT_SAME_IF,     /* equal under a condition that the programs do not state (weft_equivalent_to_serial) */
     WEFT_NOT_PROVED,  /* they differ, or no rule shows that they do not */
     WEFT_NOT_CHECKED, /* of a pass that changes the meaning on purpose, or a list that does not ask */
     WEFT_GRADE_COUNT
@@ -54,7 +54,7 @@ size_t weft_equivalence_nvalues(const weft_equivalence *verdict); /* how many we
  * sub-terms that differ ("expected ..., found ..."). Borrowed. */
 size_t weft_equivalence_nfindings(const weft_equivalence *verdict);
 const char *weft_equivalence_finding(const weft_equivalence *verdict, size_t index, weft_grade *out_grade,
-                                     const char **out_words);
+                                     const char **out_message);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,7 @@ typedef struct weft_executor_options {
     bool trace;                                  /* keep start and end of every instruction */
     int trace_steps;                             /* how many steps from the last are kept; 0 means all */
     bool profile; /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
-    bool no_fuse; /* every instruction alone, though the plan lets some take turns; results are the same */
+    bool no_fuse; /* every instruction alone, though the plan lets some be fused; results are the same */
     /* The watchdog ends a run in which a collective takes longer than watchdog_seconds, and longer than 3 times what it
      * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
     double watchdog_seconds, first_step_seconds;

@@ -29,7 +29,7 @@ weft_op_info weft_op_info_at(size_t index);
 /* False if there is no op of that type in the table: then it is legal in programs and passes, and cannot run. */
 bool weft_op_info_find(const char *type, weft_op_info *out_info);
 
-/* "collective, linear": effects as words, cut to nbytes - 1 bytes; returns the bytes that all of them need. */
+/* "collective, linear": effects as text, cut to nbytes - 1 bytes; returns the bytes that all of them need. */
 size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
 
 /* "cpu": the devices that have a kernel for ops of that type, cut to nbytes - 1 bytes; returns the bytes that all of

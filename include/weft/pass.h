@@ -22,8 +22,8 @@ typedef enum weft_option_type {
     WEFT_OPTION_STRINGS /* a YAML sequence of strings */
 } weft_option_type;
 
-/* One option of a pass. `otherwise` is the default, as it would be written in YAML; `choices` ("flush|cap") limits a
- * string; NULL: any. */
+/* One option of a pass. `default_value` is the default, as it would be written in YAML; `choices` ("flush|cap") limits
+ * a string; NULL: any. */
 typedef struct weft_option {
     const char *name;
     weft_option_type type;
@@ -56,7 +56,7 @@ typedef enum weft_reason {
     WEFT_REASON_RING,
     WEFT_REASON_LIMIT, /* a size limit or cap */
     WEFT_REASON_ROLE,
-    WEFT_REASON_IN_USE, /* the value is read, written or aliased otherwise */
+    WEFT_REASON_IN_USE, /* the value is read, written or aliased in another way */
     WEFT_REASON_SHAPE,  /* shape or container not known or not dense */
     WEFT_REASON_SCALE,  /* factors differ or cannot be folded */
     WEFT_REASON_MESH,
@@ -93,7 +93,7 @@ size_t weft_pass_list_count(const weft_pass_list *list);
 /* Whether each pass's program is compared with the one before it (weft/equivalent.h): not at all; with the verdict in
  * the report; or so that a list fails whose pass is not proved. The key `prove: off | report | require` of a pass list
  * says it too. Comparing takes longer than the passes themselves: the library does it where it is asked to, the command
- * unless it is told not to. */
+ * unless the list turns that off. */
 typedef enum weft_prove { WEFT_PROVE_UNSET, WEFT_PROVE_OFF, WEFT_PROVE_REPORT, WEFT_PROVE_REQUIRE } weft_prove;
 weft_prove weft_pass_list_prove(const weft_pass_list *list);
 void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
@@ -105,7 +105,7 @@ WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_pr
 
 void weft_report_destroy(weft_report *report);
 /* Text for people: per pass time, ops before and after, counts, what it did, what it left alone and why. `verbose`
- * lists every candidate left alone; otherwise equal reasons are counted. The caller owns the bytes. */
+ * lists every candidate left alone; else equal reasons are counted. The caller owns the bytes. */
 WEFT_MUST_USE weft_status weft_report_print(const weft_report *report, bool verbose, char **out_bytes,
                                             size_t *out_nbytes);
 size_t weft_report_npasses(const weft_report *report);
@@ -117,9 +117,9 @@ size_t weft_report_nops_after(const weft_report *report, size_t pass_index);
 double weft_report_seconds(const weft_report *report, size_t pass_index);
 /* How that pass's program compares with the one before; NULL: not compared. Borrowed. */
 const weft_equivalence *weft_report_equivalence(const weft_report *report, size_t pass_index);
-/* Candidates that pass left alone: reason and words. */
+/* Candidates that pass left alone: reason and message. */
 size_t weft_report_nleft(const weft_report *report, size_t pass_index);
-weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_words);
+weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_message);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* weft/verify.h: whether programs can race, hang, reduce the wrong things or let replicas drift apart.
  *
- * The verdicts follow from programs alone; nothing is executed. docs/verify.md tells the rules. */
+ * The verdicts follow from programs alone; nothing is executed. docs/verify.md has the rules. */
 #ifndef WEFT_VERIFY_H
 #define WEFT_VERIFY_H
 
@@ -93,7 +93,7 @@ typedef struct weft_order_options {
 } weft_order_options;
 
 /* What a reading makes of a program, for weft_plan_options: launches in order, streams, and what each launch waits for,
- * so that a race that is told can be shown. by_bytes: NULL, which is what the planner derives itself. The caller
+ * so that a race that is reported can be shown. by_bytes: NULL, which is what the planner derives itself. The caller
  * destroys it (weft_plan_order_destroy). It does not refer to the program. */
 WEFT_MUST_USE weft_status weft_plan_order_create(const weft_program *program, const weft_order_options *options,
                                                  weft_plan_order **out_order);

@@ -73,7 +73,7 @@ const char *fx_reduce_name(int64_t reduce);
 
 /* --- what both sides know of a graph ------------------------------------------------------------------------------ */
 
-/* Attrs that keep what an op cannot say otherwise (docs/fx-form.md). */
+/* Attrs that keep what nothing else of an op holds (docs/fx-form.md). */
 #define FX_NODE "fx_node"
 #define FX_NAME "fx_name"
 #define FX_CONSTANT "fx_constant"
@@ -137,7 +137,7 @@ fx_value *fx_find(const fx_reader *r, const json_t *ref);
 WEFT_MUST_USE weft_status fx_define(fx_reader *r, const name *n, const fx_value *value);
 /* A new var of the block, under `wanted` or a name like it that is free. */
 WEFT_MUST_USE weft_status fx_add_var(fx_reader *r, const char *wanted, size_t nbytes, weft_var **out);
-/* Gives `v` the type that an entry's `shape` and `dtype` tell; null for both: none. */
+/* Gives `v` the type that an entry's `shape` and `dtype` give; null for both: none. */
 WEFT_MUST_USE weft_status fx_set_type(fx_reader *r, const char *who, const json_t *shape, const json_t *dtype,
                                       weft_var *v);
 /* Says that `v` is a view of `of`; that `v` is written, and so what it is a view of. */
@@ -192,7 +192,7 @@ WEFT_MUST_USE weft_status fx_read_own(fx_reader *r, const fx_node *n, const fx_v
 /* weft.attrs: attrs that a target's row does not have. */
 WEFT_MUST_USE weft_status fx_read_attrs(fx_reader *r, const fx_node *n, weft_op *op, const json_t *attrs);
 WEFT_MUST_USE weft_status fx_read_dist(fx_reader *r, const fx_node *n, weft_op *op);
-/* The word that tells an attr's type where JSON does not; NULL: none is needed or possible. */
+/* The word for an attr's type where JSON does not show it; NULL: none is needed or possible. */
 const char *fx_type_word(attr_type type);
 
 /* Integers, reals and {"f": ..}. */

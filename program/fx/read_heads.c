@@ -33,9 +33,9 @@ static weft_status get_group(fx_reader *r, const name *n, const json_t *group, r
         FX_FAIL(r, "group \"%s\": ring %lld is another group's", n->bytes, (long long)out->id);
     weft_status status = ring_check(out, "");
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY || !status) return status;
-    weft_status told = json_error(&r->text, r->at, "group \"%s\": %s", n->bytes, weft_status_message(status));
+    weft_status reported = json_error(&r->text, r->at, "group \"%s\": %s", n->bytes, weft_status_message(status));
     weft_status_free(status);
-    return told;
+    return reported;
 }
 
 static weft_status read_group(fx_reader *r, const name *n, const json_t *group, size_t index) {

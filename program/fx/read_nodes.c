@@ -267,7 +267,7 @@ static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value,
     return fx_append_node(r, n, NULL, NULL, value, *out);
 }
 
-/* Whether the writer would write the node like this without being told. */
+/* Whether the writer would write the node like this by itself. */
 static bool follows_from_op(const fx_node *n, const fx_row *row) {
     if (!row->is_collective || n->nkwargs || n->has_extra || json_array_size(n->args) != row->nnamed) return false;
     for (uint32_t i = 0; i < row->nnamed; i++) {

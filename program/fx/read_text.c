@@ -1,6 +1,6 @@
 /* read_text.c: the attr fx_node, which lets the writer give a node back as it was: JSON text of its target, args and
  * kwargs in which {"arg": k} stands for the k-th input argument of the op and {"arg": [k, n]} for a list of n that came
- * as one name. A value that is a list is told in "out", by the numbers of the op's outputs; members that are not of the
+ * as one name. A value that is a list stands in "out", by the numbers of the op's outputs; members that are not of the
  * form in "extra". */
 #include "program/fx/fx.h"
 #include "program/grow.h"

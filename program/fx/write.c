@@ -1,7 +1,7 @@
 /* write.c: a program as an FX graph (.fx.json), one entry a line, in the layout of the recorded graphs. The form:
  * docs/fx-form.md.
  *
- * A graph defines each name once, a program may write a var again: so `current` tells, at each op, the name of the node
+ * A graph defines each name once, a program may write a var again: so `current` has, at each op, the name of the node
  * that wrote a var last, and a node that writes again has a name of its own and names the var in weft.out. Members of
  * the document come in the order in which they were read; what is not of the form is given back as it was. */
 #include <inttypes.h>

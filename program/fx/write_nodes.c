@@ -193,9 +193,9 @@ static weft_status gather(fx_writer *w, node *n) {
     if (!a || a->type != ATTR_STRING) return NULL;
     weft_status status = json_read(w->program->context, attr_text(a).bytes, a->count, FX_NODE, &n->text);
     if (weft_status_code(status) != WEFT_PARSE) return status;
-    weft_status told = fx_op_error(n->op, FX_NODE ": %s", weft_status_message(status));
+    weft_status reported = fx_op_error(n->op, FX_NODE ": %s", weft_status_message(status));
     weft_status_free(status);
-    return told;
+    return reported;
 }
 
 static weft_status choose(fx_writer *w, node *n) {

@@ -75,7 +75,7 @@ static void put_bare(buffer *out, const weft_attr *a) {
     }
 }
 
-/* Whether JSON itself tells the type. */
+/* Whether JSON itself shows the type. */
 static bool is_plain(const weft_attr *a) {
     switch (a->type) {
     case ATTR_INT:

@@ -2,12 +2,12 @@
  *
  * In a large program each lookup of a var misses the cache four times, one after another: the table of names, the
  * name, the var, its last use. So a walk of its own runs over the block some dozens of arguments
- * ahead of the reader and asks for each of these in turn, a stage of the way further from one to the next: the misses
- * of many arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a name that is
- * not there) or stop early (malformed bytes) and nothing depends on it. */
+ * ahead of the reader and prefetches each of these one after another, a stage of the way further from one to the next:
+ * the misses of many arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a
+ * name that is not there) or stop early (malformed bytes) and nothing depends on it. */
 #include "program/pdmodel/pdmodel.h"
 
-/* How many arguments before its turn each stage takes one. */
+/* How many arguments ahead of the reader each stage is. */
 enum { AHEAD_NAMES = 40, AHEAD_VARS = 26, AHEAD_USES = 12 };
 
 void pdmodel_ahead_init(pdmodel_ahead *a, const wire_cursor *block, bool of_vars) {
@@ -88,7 +88,8 @@ static ahead_arg next_arg_known(pdmodel_reader *r, const wire_field *f) {
     ask_for_names(r->program, a);
     ask_for_vars(r->program, a);
     ask_for_uses(r->program, a);
-    while (a->ntaken < a->ngathered && at(a, a->ntaken)->bytes < f->bytes) a->ntaken++; /* what was read otherwise */
+    while (a->ntaken < a->ngathered && at(a, a->ntaken)->bytes < f->bytes)
+        a->ntaken++; /* what was read in another way */
     if (a->ntaken == a->ngathered || at(a, a->ntaken)->bytes != f->bytes)
         return (ahead_arg){.hash = base_hash(f->bytes, f->nbytes)};
     return *at(a, a->ntaken++);

@@ -53,7 +53,7 @@ bool op_versions_print(text map, buffer *out) {
         op_versions_put(&again, (const char *)op.bytes, op.nbytes, (int64_t)version.value);
     }
     buffer_text(out, map.nbytes ? "]" : "[]");
-    if (again.failed) out->failed = true; /* not a map of another form: there was no memory to tell */
+    if (again.failed) out->failed = true; /* not a map of another form: there was no memory to find out */
     exact = exact && !again.failed && again.nbytes == map.nbytes &&
             (map.nbytes == 0 || memcmp(again.bytes, map.bytes, map.nbytes) == 0);
     buffer_fini(&again);

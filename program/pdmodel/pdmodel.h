@@ -65,7 +65,7 @@ WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMess
 /* Forgets the message before, and lets the next one have what is left of the budget. */
 WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
 
-/* Read one op or var into `b` if it is plain; *out_done tells. Else the functions below do it. */
+/* Read one op or var into `b` if it is plain; *out_done says so. Else the functions below do it. */
 WEFT_MUST_USE weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 WEFT_MUST_USE weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done);
 /* A name with those bytes that one of the next arguments has; NULL if none was found. */

@@ -1,6 +1,6 @@
 /* read_op.c: one OpDesc to an op.
  *
- * An attr whose message does not hold exactly the value that its type promises (a blank one, a type or a field that is
+ * An attr whose message does not hold exactly the value that its type has (a blank one, a type or a field that is
  * new) stays among the op's unknown fields as it was. Arrays are made at their final size. */
 #include "program/pdmodel/pdmodel.h"
 

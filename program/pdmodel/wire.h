@@ -37,7 +37,7 @@ static inline bool wire_take_varint(const uint8_t **at, const uint8_t *end, uint
     return false;
 }
 
-/* The next field, where it is whole; false at the end, and where something is wrong: wire_next then tells which. The
+/* The next field, where it is whole; false at the end, and where something is wrong: wire_next then says which. The
  * cursor moves only if a field was taken. */
 static inline bool wire_take(wire_cursor *c, wire_field *f) {
     const uint8_t *at = c->at;

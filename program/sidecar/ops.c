@@ -165,19 +165,19 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
 
 static void warn_of_strangers(sidecar_reader *r, const json_t *ops, const op_table *table) {
     enum { WARNINGS = 10 };
-    size_t i, told = 0;
+    size_t i, nreported = 0;
     json_t *entry;
     json_array_foreach(ops, i, entry) {
         if (find_op(r->program, table, entry)) continue;
         const char *type = json_string_value(json_object_get(entry, "type"));
-        if (told++ < WARNINGS)
+        if (nreported++ < WARNINGS)
             context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0,
                              "ops entry %zu: the program has no op %s at index %lld of block %lld: ignored", i,
                              type ? type : "(no type)", (long long)json_integer_value(json_object_get(entry, "idx")),
                              (long long)json_integer_value(json_object_get(entry, "block")));
     }
-    if (told > WARNINGS)
-        context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0, "and %zu more such entries", told - WARNINGS);
+    if (nreported > WARNINGS)
+        context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0, "and %zu more such entries", nreported - WARNINGS);
 }
 
 weft_status sidecar_read_ops(sidecar_reader *r, const json_t *ops) {

@@ -1,4 +1,4 @@
-/* parse_attr.c: attrs from YAML. Without a tag the spelling tells the type; an empty list is INTS, as in Paddle.
+/* parse_attr.c: attrs from YAML. Without a tag the spelling gives the type; an empty list is INTS, as in Paddle.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +50,7 @@ static weft_status spelled_list(yaml_reader *r, const yaml_node *list, attr_type
     return NULL;
 }
 
-/* The type of an attr's value; *out_bare is the value without the tag that told it. */
+/* The type of an attr's value; *out_bare is the value without the tag that gave it. */
 static weft_status find_type(yaml_reader *r, const yaml_node *node, attr_type *out, yaml_node *out_bare) {
     *out_bare = *node;
     for (attr_type type = ATTR_INT; node->tag && type <= ATTR_SCALARS; type++) {

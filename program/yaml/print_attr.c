@@ -1,4 +1,4 @@
-/* print_attr.c: attrs as YAML. The spelling of a value tells its type where it can (3, 3.0, true, a, [3, 4]) and a
+/* print_attr.c: attrs as YAML. The spelling of a value gives its type where it can (3, 3.0, true, a, [3, 4]) and a
  * tag does elsewhere (!long 3). Two things that nearly every op of a Paddle program carries are abbreviated: `.role`
  * for four attrs with their usual values, `.callstack` for a call stack that stands once at the end. */
 #include <inttypes.h>
@@ -119,7 +119,7 @@ void yaml_put_strings(buffer *out, const name *const *strings, size_t count) {
     buffer_text(out, "]");
 }
 
-/* Whether the items of a list tell its type. */
+/* Whether the items of a list show its type. */
 static bool spells_its_type(const weft_attr *a) {
     return a->type == ATTR_INTS ||
            (a->count && (a->type == ATTR_STRINGS || a->type == ATTR_FLOATS || a->type == ATTR_BOOLEANS));

@@ -29,7 +29,7 @@ void yaml_put_attrs(yaml_writer *w, const weft_attr *attrs, size_t count);
 /* Whether the attr is printed as an index into the list of call stacks. */
 bool yaml_is_callstack(const weft_attr *a);
 void yaml_put_strings(buffer *out, const name *const *strings, size_t count);
-/* Starts a list of names in which yaml_seen tells repetitions. */
+/* Starts a list of names in which yaml_seen finds repetitions. */
 void yaml_new_list(yaml_writer *w);
 bool yaml_seen(yaml_writer *w, const name *n);
 void yaml_put_var(yaml_writer *w, const weft_var *v);

@@ -21,18 +21,18 @@ grep -q 'summary: ops 1[0-9] -> .*scale' "$folder/log"; ok $? 'the report ends w
 grep -q 'not checked: it makes the program one rank' "$folder/log" && [ "$(grep -c 'proved in .*: same' "$folder/log")" = 4 ]
 ok $? 'every pass but data_parallel is proved to keep what the program computes'
 "$weft" opt --no-prove "$case/serial.pdmodel" --passes 'prune_grad_scale' -o "$folder/b.pdmodel" 2>&1 | grep -q 'proved'
-[ $? = 1 ]; ok $? 'without proofs where it is told not to'
-"$weft" show "$folder/dp.pdmodel" --type c_allreduce_sum | grep -q 'stream gradient_sync'; ok $? 'show tells the stream'
+[ $? = 1 ]; ok $? 'without proofs where the list turns them off'
+"$weft" show "$folder/dp.pdmodel" --type c_allreduce_sum | grep -q 'stream gradient_sync'; ok $? 'show names the stream'
 "$weft" show "$folder/dp.pdmodel" | grep -q c_wait_compute; [ $? = 1 ]; ok $? 'a finished program holds no c_wait_compute'
 "$weft" plan "$folder/dp.pdmodel" -o "$folder/dp.plan" && "$weft" plan "$folder/dp.plan" | cmp -s - "$folder/dp.plan"
 ok $? 'a printed plan reads back to the same text'
 "$weft" plan "$folder/dp.pdmodel" --summary | grep -q '^collectives'; ok $? 'plan --summary'
 "$weft" opt "$fixtures/torch/ddp/mlp6.w2/before.fx.json" --passes 'fuse_allreduce_buckets: {mode: concat}' --stats -o "$folder/f.fx.json" 2>"$folder/log"
 grep -q '12 all_reduce, ring 0, float32: 196.4 KiB' "$folder/log" && grep -q '  1 all_reduce, ring 0, float32: 196.4 KiB' "$folder/log" && grep -q 'bucket 0: fingerprint [0-9a-f]*$' "$folder/log"
-ok $? 'opt --stats tells collectives and bytes before and after, and fingerprints'
+ok $? 'opt --stats reports collectives and bytes before and after, and fingerprints'
 "$weft" plan "$folder/f.fx.json" --summary | grep -q '^buckets       1 of 196.4 KiB together, the largest 196.4 KiB'
-ok $? 'plan --summary tells what buckets take'
-"$weft" info | grep -q oneDNN; ok $? 'info tells what the build found'
+ok $? 'plan --summary reports what buckets take'
+"$weft" info | grep -q oneDNN; ok $? 'info reports what the build found'
 "$weft" info "$case/rank0.pdmodel" | grep -q 'c_allreduce_sum'; ok $? 'info on a program counts op types'
 "$weft" ops | grep -q matmul_v2; ok $? 'ops lists the table'
 "$weft" ops --markdown | cmp -s - docs/ops.md; ok $? 'docs/ops.md is what `weft ops --markdown` prints'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/differences.md tells the truth about every recorded program and graph.
+# docs/differences.md is right about every recorded program and graph.
 . tests/support/shell.sh
 . tests/support/python.sh
 "$PYTHON" tests/differences.py "$weft" "$fixtures" --check docs/differences.md; first=$?

@@ -50,5 +50,5 @@ EOF2
 ok $? "a step of mlp6 gives the recorded loss and gradients"
 
 echo '{"schema": "fx.json/1", "nodes": [{"name": "a"}]}' >"$folder/bad.fx.json"
-says 1 'bad.fx.json:1:.*node "a": expected "op"' "what is wrong is told with its place" "$weft" opt "$folder/bad.fx.json" -o -
+says 1 'bad.fx.json:1:.*node "a": expected "op"' "what is wrong is reported with its place" "$weft" opt "$folder/bad.fx.json" -o -
 finish

@@ -1,6 +1,6 @@
-/* agree.c: ranks whose programs communicate differently are told so before the first step: ring, position, both ranks
- * and ops; the same words for every participant, whether one speaks for all or each for itself; a rank that never comes
- * is named. A plain main, because participants are threads. */
+/* agree.c: ranks whose programs communicate differently are reported so before the first step: ring, position, both
+ * ranks and ops; the same words for every participant, whether one speaks for all or each for itself; a rank that never
+ * comes is named. A plain main, because participants are threads. */
 #include "executor/agree.h"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ typedef struct source {
     size_t n;
 } source;
 
-static void add(source *s, const char *words) {
-    s->n += (size_t)snprintf(s->text + s->n, sizeof s->text - s->n, "%s", words);
+static void add(source *s, const char *message) {
+    s->n += (size_t)snprintf(s->text + s->n, sizeof s->text - s->n, "%s", message);
 }
 
 /* LENGTH collectives on rings 0 and 3 in turns, of which op number `odd` is `other`. */
@@ -41,10 +41,10 @@ static void write_program(source *s, const char *rings, int odd, const char *oth
     if (strstr(other, "conditional_block")) add(s, "- idx: 1\n  parent: 0\n  vars: {}\n  ops:\n" BROADCAST("1"));
 }
 
-static weft_plan *plan_of(weft_context *context, const char *words) {
+static weft_plan *plan_of(weft_context *context, const char *message) {
     weft_program *program;
     weft_plan *plan;
-    must(weft_program_parse(context, WEFT_FORM_YAML, words, strlen(words), NULL, 0, "p.yaml", &program));
+    must(weft_program_parse(context, WEFT_FORM_YAML, message, strlen(message), NULL, 0, "p.yaml", &program));
     must(weft_plan_create(program, NULL, &plan));
     weft_program_destroy(program);
     return plan;
@@ -165,13 +165,13 @@ static void test_exchanges(void) {
 typedef struct participant {
     const weft_executor *x;
     comm_world *world;
-    char words[MOST_WORDS];
+    char message[MOST_WORDS];
 } participant;
 
 static void *take_part(void *arg) {
     participant *p = arg;
     weft_status status = agree_on_collectives(p->x, p->world);
-    snprintf(p->words, sizeof p->words, "%s", status ? weft_status_message(status) : "");
+    snprintf(p->message, sizeof p->message, "%s", status ? weft_status_message(status) : "");
     weft_status_free(status);
     return NULL;
 }
@@ -194,7 +194,7 @@ static void run_participants(weft_executor *x, int each, int nabsent, double tim
     }
     for (int i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
-        memcpy(out[i], all[i].words, sizeof all[i].words);
+        memcpy(out[i], all[i].message, sizeof all[i].message);
     }
     for (int i = 0; i < n; i++) comm_world_destroy(all[i].world);
     local_hub_destroy(hub);
@@ -204,7 +204,7 @@ static void run_participants(weft_executor *x, int each, int nabsent, double tim
 /* Changes one op of one rank of an executor that was made from equal programs. */
 static void test_participants(void) {
     static source usual, odd;
-    static char words[MOST_RANKS][MOST_WORDS];
+    static char message[MOST_RANKS][MOST_WORDS];
     weft_context *context;
     weft_executor *x;
     must(weft_context_create(NULL, &context));
@@ -214,25 +214,25 @@ static void test_participants(void) {
     const weft_plan *plans[] = {plan};
     must(weft_executor_create(context, plans, 1, 4, NULL, &x));
     for (int each = 1; each <= 2; each++) {
-        run_participants(x, each, 0, 60, words);
-        for (int i = 0; i < 4 / each; i++) check(!*words[i], "participant %d of equal ranks: %s", i, words[i]);
+        run_participants(x, each, 0, 60, message);
+        for (int i = 0; i < 4 / each; i++) check(!*message[i], "participant %d of equal ranks: %s", i, message[i]);
     }
     x->ranks[3].rings[0].instrs[10] = &other->instrs[20];
     for (int each = 1; each <= 2; each++) {
-        run_participants(x, each, 0, 60, words);
+        run_participants(x, each, 0, 60, message);
         for (int i = 0; i < 4 / each; i++)
-            check(strstr(words[i],
+            check(strstr(message[i],
                          "ring 0: ranks disagree on collective 10: rank 0 runs c_broadcast #20 of 8 float32, root "
                          "1, rank 3 runs c_broadcast #20 of 8 float32, root 2") != NULL,
-                  "participant %d: \"%s\"", i, words[i]);
+                  "participant %d: \"%s\"", i, message[i]);
     }
-    run_participants(x, 1, 1, 0.1, words);
+    run_participants(x, 1, 1, 0.1, message);
     int nnamed = 0, ngiven_up = 0;
     for (int i = 0; i < 3; i++) {
-        nnamed += strstr(words[i], " waited 0.1 s before the first step for rank 3") != NULL;
-        ngiven_up += strstr(words[i], "was given up") != NULL;
+        nnamed += strstr(message[i], " waited 0.1 s before the first step for rank 3") != NULL;
+        ngiven_up += strstr(message[i], "was given up") != NULL;
     }
-    check(nnamed >= 1 && nnamed + ngiven_up == 3, "absent: \"%s\", \"%s\", \"%s\"", words[0], words[1], words[2]);
+    check(nnamed >= 1 && nnamed + ngiven_up == 3, "absent: \"%s\", \"%s\", \"%s\"", message[0], message[1], message[2]);
     weft_executor_destroy(x);
     weft_plan_destroy(plan);
     weft_plan_destroy(other);

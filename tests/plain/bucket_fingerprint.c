@@ -1,4 +1,5 @@
-/* bucket_fingerprint.c: ranks whose buckets have equal sizes and other gradients are told apart before the first step.
+/* bucket_fingerprint.c: ranks whose buckets have equal sizes and other gradients are distinguished before the first
+ * step.
  */
 #include <string.h>
 
@@ -48,9 +49,9 @@ static void compare(weft_context *context, const char *first, const char *second
                                  fused_plan(context, first, second, &programs[1])};
     weft_executor *x = NULL;
     weft_status status = weft_executor_create(context, plans, 2, 2, NULL, &x);
-    const char *words = status ? weft_status_message(status) : "";
-    check(agree == !status, "%s, %s: %s", first, second, words);
-    check(agree || (strstr(words, "different gradients") && strstr(words, "rank 1")), "%s", words);
+    const char *message = status ? weft_status_message(status) : "";
+    check(agree == !status, "%s, %s: %s", first, second, message);
+    check(agree || (strstr(message, "different gradients") && strstr(message, "rank 1")), "%s", message);
     weft_status_free(status);
     weft_executor_destroy(x);
     for (int i = 0; i < 2; i++) {

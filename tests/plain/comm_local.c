@@ -380,7 +380,8 @@ static void test_rings(void) {
     check(!comm_ring_get(world, 3, 2, low, 0, &a) && !comm_ring_get(world, 3, 2, low, 1, &b) &&
               !comm_ring_get(world, 3, 2, high, 3, &c) && !comm_ring_get(world, 3, 2, swapped, 1, &d),
           "four rings");
-    check(a->shared == b->shared && a->shared != c->shared && a->shared != d->shared, "rings are told apart by ranks");
+    check(a->shared == b->shared && a->shared != c->shared && a->shared != d->shared,
+          "rings are distinguished by ranks");
     check(a->index == 0 && b->index == 1 && c->index == 1 && d->index == 0, "indices");
     status = comm_ring_get(world, 3, 2, low, 2, &a);
     check(weft_status_code(status) == WEFT_NOT_FOUND && says(status, "ring 3 does not contain rank 2"), "\"%s\"",

@@ -1,7 +1,7 @@
 /* fuse_random.c: random backward graphs through fuse_allreduce_buckets, schedule_comm_wait, insert_comm_wait and the
  * gradient passes, with random options, executed on two or three ranks before and after: everything that is fetched or
- * lives on is the same to the bit on every rank and proved to be, each promise is waited for once and in time, and no
- * op races by the waits alone. A plain main, because ranks are threads.
+ * lives on is the same to the bit on every rank and proved to be, each pending collective is waited for once and in
+ * time, and no op races by the waits alone. A plain main, because ranks are threads.
  *
  *     fuse_random [FIRST_SEED [COUNT]]
  */
@@ -58,34 +58,36 @@ static int roll(random_case *c, uint64_t *counter, int n) {
     return (int)(random_number(~c->graph.seed, (*counter)++) % (unsigned)n);
 }
 
-static void add_words(random_case *c, const char *words) {
+static void add_words(random_case *c, const char *message) {
     size_t used = strlen(c->list);
-    snprintf(c->list + used, sizeof c->list - used, "%s%s", used ? ", " : "", words);
+    snprintf(c->list + used, sizeof c->list - used, "%s%s", used ? ", " : "", message);
 }
 
 static void add_pass(random_case *c, uint64_t *counter, char kind) {
     static const char *const modes[] = {"concat", "coalesced", "in_place"};
     static const char *const sizes[] = {"0.00005", "0.0001", "0.0003", "0.0006", "25"};
-    char words[200];
+    char message[200];
     int mode = roll(c, counter, 3), size = roll(c, counter, 5), first = roll(c, counter, 5);
     const char *last = roll(c, counter, 2) ? "0" : sizes[roll(c, counter, 3)];
     const char *limit = roll(c, counter, 4) ? "flush" : "cap";
     switch (kind) {
     case 'f':
-        snprintf(words, sizeof words,
+        snprintf(message, sizeof message,
                  "fuse_allreduce_buckets: {mode: %s, bucket_mb: %s, first_bucket_mb: %s, last_bucket_mb: %s, "
                  "limit: %s}",
                  modes[mode], sizes[size], sizes[first], last, limit);
         break;
     case 's':
-        snprintf(words, sizeof words, "schedule_comm_wait: {max_memory_growth_mb: %s}", first ? sizes[size] : "0");
+        snprintf(message, sizeof message, "schedule_comm_wait: {max_memory_growth_mb: %s}", first ? sizes[size] : "0");
         break;
-    case 'g': snprintf(words, sizeof words, "coalesce_grads: {bucket_mb: %s, limit: %s}", sizes[size], limit); break;
-    case 'S': snprintf(words, sizeof words, "schedule_comm_wait"); break;
-    case 'p': snprintf(words, sizeof words, "prune_grad_scale"); break;
-    default: snprintf(words, sizeof words, "insert_comm_wait"); break;
+    case 'g':
+        snprintf(message, sizeof message, "coalesce_grads: {bucket_mb: %s, limit: %s}", sizes[size], limit);
+        break;
+    case 'S': snprintf(message, sizeof message, "schedule_comm_wait"); break;
+    case 'p': snprintf(message, sizeof message, "prune_grad_scale"); break;
+    default: snprintf(message, sizeof message, "insert_comm_wait"); break;
     }
-    add_words(c, words);
+    add_words(c, message);
 }
 
 /* A letter a pass. */
@@ -131,8 +133,8 @@ static void check_pending(random_case *c, weft_program *p) {
     pending_check checked;
     size_t nproblems = 0;
     pending_check_init(&checked, c->context);
-    if (went_well(c, check_pending_use(&checked, p, &nproblems), "promises") && nproblems)
-        blame(c, "%zu promises are not waited for once and in time", nproblems);
+    if (went_well(c, check_pending_use(&checked, p, &nproblems), "pending collectives") && nproblems)
+        blame(c, "%zu pending collectives are not waited for once and in time", nproblems);
     pending_check_fini(&checked);
 }
 
@@ -141,9 +143,9 @@ static void check_proof(random_case *c) {
     weft_equivalence *verdict = NULL;
     if (!went_well(c, weft_equivalent(c->before.programs[0], c->after.programs[0], NULL, &verdict), "proof")) return;
     weft_grade grade = weft_equivalence_grade(verdict), of_first;
-    const char *words;
+    const char *message;
     if (grade != WEFT_SAME_BITS)
-        blame(c, "%s: %s", weft_grade_name(grade), weft_equivalence_finding(verdict, 0, &of_first, &words));
+        blame(c, "%s: %s", weft_grade_name(grade), weft_equivalence_finding(verdict, 0, &of_first, &message));
     weft_equivalence_destroy(verdict);
 }
 

@@ -148,7 +148,7 @@ static void try_move(const move *m, bool fails, int *nproved) {
     for (int r = 0; r < m->nranks; r++)
         if (!write_rank(&t, m, r)) return;
     for (int i = 0; i < 6; i++) {
-        char what[100], words[100] = "";
+        char what[100], message[100] = "";
         t.at = 0;
         put(&t, t.serial, "weft: 1\nblocks:\n- idx: 0\n  vars:\n");
         put_state(&t, t.serial, "x", 1, -1, false);
@@ -162,8 +162,8 @@ static void try_move(const move *m, bool fails, int *nproved) {
                  m->from, m->before, m->after, m->to, i);
         trial_run(context, &t);
         check(t.proved == t.equal, "%s: %s: %s", what, t.equal ? "equal, and not proved" : "proved, and not equal",
-              t.words);
-        if (fails && t.proved) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+              t.message);
+        if (fails && t.proved) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
         fails = fails && !t.proved;
         *nproved += t.proved;
     }
@@ -353,7 +353,7 @@ static const struct {
 
 static void try_attention(size_t i) {
     static trial t;
-    char what[400], words[100] = "";
+    char what[400], message[100] = "";
     bool changed = false;
     t.nranks = 2;
     t.tolerance = 1e-5;
@@ -369,8 +369,8 @@ static void try_attention(size_t i) {
     check(t.equal == attentions[i].equal, "%s: expected it to be %s", what,
           attentions[i].equal ? "equal" : "different");
     check(t.proved == attentions[i].equal, "%s: expected it to be %s: %s", what,
-          attentions[i].equal ? "proved" : "refused", t.words);
-    if (i == 0) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+          attentions[i].equal ? "proved" : "refused", t.message);
+    if (i == 0) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
 }
 
 int main(void) {

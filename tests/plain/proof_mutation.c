@@ -57,14 +57,14 @@ static const subject subjects[] = {
 
 /* --- the suite ---------------------------------------------------------------------------------------------------- */
 
-static void complain(const char *words) {
-    check(false, "%s", words);
+static void complain(const char *message) {
+    check(false, "%s", message);
 }
 
 static bool add_mutants(weft_context *context, const subject *of, mutant_table *t) {
     exact_world w, raw;
     exact_result before, after;
-    char words[320];
+    char message[320];
     if (strcmp(of->folder, OWNERS) == 0)
         world_make_owners(&w, context);
     else
@@ -75,7 +75,8 @@ static bool add_mutants(weft_context *context, const subject *of, mutant_table *
     world_pass(&w, of->passes);
     world_run(&raw, NULL, &before);
     world_run(&w, NULL, &after);
-    check(result_equal(&before, &after, words, sizeof words), "%s: the passes change results: %s", of->folder, words);
+    check(result_equal(&before, &after, message, sizeof message), "%s: the passes change results: %s", of->folder,
+          message);
     result_free(&before);
     result_free(&after);
     world_free(&raw);

@@ -13,8 +13,8 @@ static void try(trial *t, const char *what) {
 }
 
 static void fail_each(const trial *t, const char *what) {
-    char words[100] = "";
-    check(trial_fail_each(t, words, sizeof words), "%s: %s", what, words);
+    char message[100] = "";
+    check(trial_fail_each(t, message, sizeof message), "%s: %s", what, message);
 }
 
 /* --- all-to-all --------------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void try_exchange(const exchange *e, int *nproved) {
     snprintf(what, sizeof what, "%d ranks: exchange from %d, %d, %d to %d%s", e->nranks, e->from, e->before, e->after,
              e->to, e->turned ? ", turned" : "");
     try(&t, what);
-    check(t.proved || !t.equal, "%s: equal, and not proved: %s", what, t.words);
+    check(t.proved || !t.equal, "%s: equal, and not proved: %s", what, t.message);
     if (t.proved && e->nranks == 2 && e->before > 0 && e->after > 0) fail_each(&t, what);
     *nproved += t.proved;
 }
@@ -209,7 +209,7 @@ static void try_norm(const norm *n) {
     snprintf(what, sizeof what, "norm of %s and %s, %s", n->ranks[0], n->ranks[1], n->after);
     try(&t, what);
     check(t.equal == n->equal, "%s: expected it to be %s", what, n->equal ? "equal" : "different");
-    check(t.proved == n->equal, "%s: expected it to be %s: %s", what, n->equal ? "proved" : "refused", t.words);
+    check(t.proved == n->equal, "%s: expected it to be %s: %s", what, n->equal ? "proved" : "refused", t.message);
     if (strcmp(n->ranks[0], "bu+") == 0) fail_each(&t, what);
 }
 
@@ -301,7 +301,7 @@ static void try_loss(const loss_change *x) {
     check(changed, "%s: there is no such text", what);
     try(&t, what);
     check(t.equal == x->equal, "%s: expected it to be %s", what, x->equal ? "equal" : "different");
-    check(t.proved == x->equal, "%s: expected it to be %s: %s", what, x->equal ? "proved" : "refused", t.words);
+    check(t.proved == x->equal, "%s: expected it to be %s: %s", what, x->equal ? "proved" : "refused", t.message);
     if (!*x->from) fail_each(&t, what);
     /* Without the serial program only that is seen: a gradient's reduce is gone, or on another ring. */
     bool drops = strncmp(x->from, SUM("d", "1"), strlen("  - {c_allreduce_sum: {X: d")) == 0;

@@ -87,7 +87,7 @@ static const struct {
 
 static void try_change(int n, size_t i) {
     static trial t;
-    char what[400], words[100] = "";
+    char what[400], message[100] = "";
     bool changed = false;
     t.nranks = n;
     t.tolerance = 1e-5;
@@ -113,8 +113,8 @@ static void try_change(int n, size_t i) {
     check(changed, "%s: there is no such text", what);
     trial_run(context, &t);
     check(t.equal == equal, "%s: expected it to be %s", what, equal ? "equal" : "different");
-    check(t.proved == equal, "%s: expected it to be %s: %s", what, equal ? "proved" : "refused", t.words);
-    if (i == 0 && n == 2) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+    check(t.proved == equal, "%s: expected it to be %s: %s", what, equal ? "proved" : "refused", t.message);
+    if (i == 0 && n == 2) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
 }
 
 int main(void) {

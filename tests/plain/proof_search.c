@@ -249,10 +249,10 @@ static size_t count_of(const random_case *c, weft_verdict verdict) {
     return n;
 }
 
-/* Each race that is told is one on a rank of that program, and each op that overtakes an earlier one is in one. */
+/* Each race that is reported is one on a rank of that program, and each op that overtakes an earlier one is in one. */
 static void compare_races(random_case *c) {
     for (int rank = 0; rank < c->world.nranks; rank++) {
-        uint16_t races[TOY_OPS] = {0}, told = 0, started = 0;
+        uint16_t races[TOY_OPS] = {0}, reported = 0, started = 0;
         for (int r = rank; r < c->world.nranks; r++) {
             if (c->first_like[r] != rank) continue;
             for (int i = 0; i < TOY_OPS; i++) races[i] |= c->outcome.races[r][i];
@@ -265,11 +265,11 @@ static void compare_races(random_case *c) {
             bool is_race = (races[y] >> x & 1) || (races[x] >> y & 1), is_reached = started >> y & 1;
             if (!is_race && is_reached)
                 blame(c, "no execution has the race of #%d and #%d on rank %d", (int)x, (int)y, rank);
-            told |= (uint16_t)(1u << y | 1u << x);
+            reported |= (uint16_t)(1u << y | 1u << x);
         }
         for (int i = 0; i < TOY_OPS; i++)
-            if (races[i] && !(told >> i & 1))
-                blame(c, "the race of #%d with one of %#x on rank %d is not told", i, races[i], rank);
+            if (races[i] && !(reported >> i & 1))
+                blame(c, "the race of #%d with one of %#x on rank %d is not reported", i, races[i], rank);
     }
 }
 
@@ -377,7 +377,7 @@ static void compare(random_case *c) {
         blame(c, "with %d in flight an execution %s", c->max_in_flight, queued ? "does not get stuck" : "gets stuck");
 }
 
-static void tell(const random_case *c) {
+static void report_case(const random_case *c) {
     check(false, "seed %llu: %s", (unsigned long long)c->seed, c->why);
     for (int r = 0; r < c->world.nranks; r++) {
         char *bytes;
@@ -387,7 +387,7 @@ static void tell(const random_case *c) {
         weft_bytes_free(c->context, bytes, nbytes);
     }
     for (size_t i = 0; i < weft_findings_count(c->found); i++)
-        printf("told: %s\n", weft_finding_at(c->found, i)->message);
+        printf("reported: %s\n", weft_finding_at(c->found, i)->message);
 }
 
 /* --- cases -------------------------------------------------------------------------------------------------------- */
@@ -416,7 +416,7 @@ static void one_case(uint64_t seed, tally *t) {
     compare(&c);
     t->nplans += compare_plans(&c);
     if (*c.why)
-        tell(&c);
+        report_case(&c);
     else
         check(true, " ");
     bool races = count_of(&c, WEFT_VERDICT_RACE) > 0;

@@ -105,7 +105,7 @@ static const struct {
 
 static void try_change(const cut *c, size_t i) {
     static trial t;
-    char what[400], words[100] = "";
+    char what[400], message[100] = "";
     bool changed = false, mean = strstr(changes[i].to, "reduce_mean") != NULL;
     t.nranks = c->nranks;
     t.tolerance = 1e-5;
@@ -124,8 +124,8 @@ static void try_change(const cut *c, size_t i) {
     trial_run(context, &t);
     check(t.equal == changes[i].equal, "%s: expected it to be %s", what, changes[i].equal ? "equal" : "different");
     check(t.proved == changes[i].equal, "%s: expected it to be %s: %s", what, changes[i].equal ? "proved" : "refused",
-          t.words);
-    if (i == 0 && c == cuts) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+          t.message);
+    if (i == 0 && c == cuts) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
 }
 
 /* --- rows dealt out otherwise --------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ static bool write_deal(trial *t, const deal *d, int rank) {
 
 static void try_deal(const deal *d, int *nproved) {
     static trial t;
-    char what[200], words[100] = "";
+    char what[200], message[100] = "";
     int whole = sum_of(d->from, d->nranks);
     t.nranks = d->nranks;
     t.tolerance = 0;
@@ -204,8 +204,8 @@ static void try_deal(const deal *d, int *nproved) {
              d->to[0], d->to[1], d->turned ? ", turned" : "", d->shifted ? ", shifted" : "");
     trial_run(context, &t);
     check(t.proved == t.equal, "%s: %s: %s", what, t.equal ? "equal, and not proved" : "proved, and not equal",
-          t.words);
-    if (t.proved && !*nproved) check(trial_fail_each(&t, words, sizeof words), "%s: %s", what, words);
+          t.message);
+    if (t.proved && !*nproved) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
     *nproved += t.proved;
 }
 

@@ -152,7 +152,7 @@ static void test_no_false_alarm(void) {
     for (int i = 0; i < 1000 && !status; i++) status = weft_executor_run(s.executor);
     check(!status, "after %llu steps: %s", (unsigned long long)s.executor->nsteps, weft_status_message(status));
     check(status || s.executor->ranks[2].rings[0].inflight->histories->nsteps == 1000, "steps that were noted");
-    check(status || seconds_since(began) > 0.25, "too short to see a beacon that stays lit");
+    check(status || seconds_since(began) > 0.25, "too short to see a record that stays");
     weft_status_free(status);
     stop(&s);
 }

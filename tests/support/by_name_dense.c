@@ -6,7 +6,7 @@
 #include "proof/schedule/by_name.h"
 
 static bool before(const dense_by_name *z, uint32_t x, uint32_t y) {
-    return z->earlier[(size_t)y * z->nwords + x / 64] >> (x % 64) & 1;
+    return z->earlier[(size_t)y * z->message_nbytes + x / 64] >> (x % 64) & 1;
 }
 
 static weft_status push(dense_by_name *z, dense_list *l, uint32_t item) {
@@ -60,9 +60,9 @@ static weft_status add_hazards_of(dense_by_name *z, use_record *of_var, uint32_t
 }
 
 static void note_earlier(dense_by_name *z, uint32_t from, uint32_t to) {
-    uint64_t *row = z->earlier + (size_t)to * z->nwords;
-    const uint64_t *of_from = z->earlier + (size_t)from * z->nwords;
-    for (size_t w = 0; w < z->nwords; w++) row[w] |= of_from[w];
+    uint64_t *row = z->earlier + (size_t)to * z->message_nbytes;
+    const uint64_t *of_from = z->earlier + (size_t)from * z->message_nbytes;
+    for (size_t w = 0; w < z->message_nbytes; w++) row[w] |= of_from[w];
     row[from / 64] |= UINT64_C(1) << (from % 64);
 }
 
@@ -168,11 +168,11 @@ static weft_status list_instrs(dense_by_name *z) {
     }
     memcpy(z->instrs + z->n, z->instrs, z->n * sizeof *z->instrs);
     z->n *= 2;
-    z->nwords = z->n / 64 + 1;
+    z->message_nbytes = z->n / 64 + 1;
     z->after = ARENA_ARRAY(z->arena, dense_list, z->n + 1);
     z->before = ARENA_ARRAY(z->arena, dense_list, z->n + 1);
     z->visited = ARENA_ARRAY(z->arena, uint32_t, z->n + 1);
-    z->earlier = ARENA_ARRAY(z->arena, uint64_t, z->n * z->nwords + 1);
+    z->earlier = ARENA_ARRAY(z->arena, uint64_t, z->n * z->message_nbytes + 1);
     z->waits = ARENA_ARRAY(z->arena, dense_list, z->s->nevents + 1);
     return z->after && z->before && z->visited && z->earlier && z->waits ? NULL : base_out_of_memory();
 }
@@ -192,7 +192,7 @@ static bool shares_data(const weft_op *a, const weft_op *b) {
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-/* Whether what follows from a to b is told by an event, not by launching b later. */
+/* Whether what follows from a to b is reported by an event, not by launching b later. */
 static bool is_event_run(const dense_by_name *z, uint32_t a, uint32_t b) {
     return z->instrs[a].is_async && z->instrs[a].context != z->instrs[b].context;
 }

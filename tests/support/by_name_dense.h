@@ -21,7 +21,7 @@ typedef struct dense_by_name {
     proof_schedule *s;
     arena *arena;
     dense_instr *instrs;
-    size_t n, nwords;
+    size_t n, message_nbytes;
     dense_list *after, *before; /* by instruction */
     uint64_t *earlier;          /* n rows of bits: which instructions are launched before */
     dense_list *waits;          /* by event */

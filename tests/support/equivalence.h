@@ -7,11 +7,11 @@
 #include "weft/equivalent.h"
 
 /* Whether a finding has these words in it. */
-static inline bool any_words(const weft_equivalence *e, const char *wanted) {
+static inline bool any_message(const weft_equivalence *e, const char *wanted) {
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
-        const char *words;
-        (void)weft_equivalence_finding(e, i, NULL, &words);
-        if (strstr(words, wanted)) return true;
+        const char *message;
+        (void)weft_equivalence_finding(e, i, NULL, &message);
+        if (strstr(message, wanted)) return true;
     }
     return false;
 }

@@ -42,11 +42,11 @@ void world_load(exact_world *w, weft_context *context, const char *folder) {
         share_graph(w);
 }
 
-bool world_try_pass(exact_world *w, const char *words) {
+bool world_try_pass(exact_world *w, const char *message) {
     weft_status status = NULL;
     for (int r = 0; r < w->nranks && !status; r++) {
         weft_pass_list *list;
-        must(weft_pass_list_parse(w->programs[r]->context, words, strlen(words), "test", &list));
+        must(weft_pass_list_parse(w->programs[r]->context, message, strlen(message), "test", &list));
         status = weft_pass_list_run(list, w->programs[r], NULL);
         weft_pass_list_destroy(list);
     }
@@ -55,8 +55,8 @@ bool world_try_pass(exact_world *w, const char *words) {
     return good;
 }
 
-void world_pass(exact_world *w, const char *words) {
-    if (world_try_pass(w, words)) return;
+void world_pass(exact_world *w, const char *message) {
+    if (world_try_pass(w, message)) return;
     printf("FAIL set-up: a pass refuses\n0 passed, 1 failed\n");
     exit(1);
 }

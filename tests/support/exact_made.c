@@ -24,8 +24,8 @@ static const char format[] =
 void world_make_owners(exact_world *w, weft_context *context) {
     *w = (exact_world){.nranks = 2};
     for (int r = 0; r < 2; r++) {
-        char words[2500];
-        int n = snprintf(words, sizeof words, format, r, r, r, r);
-        must(weft_program_parse(context, WEFT_FORM_YAML, words, (size_t)n, NULL, 0, "owners.yaml", &w->programs[r]));
+        char message[2500];
+        int n = snprintf(message, sizeof message, format, r, r, r, r);
+        must(weft_program_parse(context, WEFT_FORM_YAML, message, (size_t)n, NULL, 0, "owners.yaml", &w->programs[r]));
     }
 }

@@ -148,10 +148,10 @@ const char *grads_text(const grads *g, char *out, size_t nbytes) {
     return out;
 }
 
-bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, const char *words) {
+bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, const char *message) {
     for (size_t i = 0; i < weft_report_nleft(r, pass_index); i++) {
         const char *said;
-        if (weft_report_left(r, pass_index, i, &said) == reason && strstr(said, words)) return true;
+        if (weft_report_left(r, pass_index, i, &said) == reason && strstr(said, message)) return true;
     }
     return false;
 }
@@ -254,9 +254,9 @@ static void step_op(world *w, weft_op *op) {
     for (int r = 0; r < NRANKS; r++) {
         size_t i = 0;
         FOR_EACH_ARG(op, true, u) {
-            const char *words = attr_string(op, "str_value", "");
+            const char *message = attr_string(op, "str_value", "");
             if (op_is(op, "fill_constant"))
-                results[r][i++] = *words ? strtod(words, NULL) : attr_float(op, "value", 0);
+                results[r][i++] = *message ? strtod(message, NULL) : attr_float(op, "value", 0);
             else if (op_is(op, "sgd"))
                 results[r][i++] =
                     *value_of(w, use_var(op->program, u), r) - *value_of(w, weft_op_input(op, "Grad", 0), r);

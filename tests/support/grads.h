@@ -43,7 +43,7 @@ size_t grads_count(const grads *g, const char *type);
 /* The types of block 0's ops in order, with the first output in brackets: "relu_grad(c) sgd(w)". Caller's buffer. */
 const char *grads_text(const grads *g, char *out, size_t nbytes);
 /* Whether any left-alone entry of the report's pass has this reason and words. */
-bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, const char *words);
+bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, const char *message);
 
 /* Runs both programs on 4 ranks and compares parameters and fetched values; writes the first difference to `out`. */
 bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t nbytes);

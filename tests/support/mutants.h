@@ -21,7 +21,7 @@ typedef struct mutant_table {
     mutant_count of[MUTANT_CLASSES];
     size_t per_class; /* of one program */
     size_t nconfirm;  /* races to confirm by a run, of one program and class */
-    void (*complain)(const char *words);
+    void (*complain)(const char *message);
 } mutant_table;
 
 /* Mutants of schedules: `w` is exact and has its passes behind it. */
@@ -35,7 +35,7 @@ void mutate_values(mutant_table *t, const exact_world *w, const char *folder);
 typedef struct accepted {
     size_t nprograms, nplans, nrefused;
     size_t nwrong; /* recorded programs that are wrong by themselves */
-    void (*complain)(const char *words);
+    void (*complain)(const char *message);
 } accepted;
 /* A recorded program, as it is and after every subset of the passes; and all below a folder of fixtures. */
 void accept_folder(accepted *a, weft_context *context, const char *folder);

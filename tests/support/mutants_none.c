@@ -50,7 +50,7 @@ static void judge_fetches(accepted *a, const exact_world *w, const char *where) 
         weft_status_free(status);
         return;
     }
-    char words[1200];
+    char message[1200];
     a->nplans++;
     bool accepted_by_proof = plan_is_accepted(plan), is_right = true;
     if (plan->ninstrs < MOST_COMPARED) {
@@ -59,9 +59,9 @@ static void judge_fetches(accepted *a, const exact_world *w, const char *where) 
         order_free(&v);
     }
     if (!accepted_by_proof || !is_right) {
-        snprintf(words, sizeof words, "%s: a plan with fetches is refused by the %s", where,
+        snprintf(message, sizeof message, "%s: a plan with fetches is refused by the %s", where,
                  is_right ? "prover" : "closure");
-        a->complain(words);
+        a->complain(message);
     }
     weft_plan_destroy(plan);
 }
@@ -84,7 +84,7 @@ static const char *const fusions[] = {"fuse_allreduce_buckets: {mode: in_place, 
 
 static void judge_list(accepted *a, const exact_world *w, const char *folder, const char *list) {
     exact_world after;
-    char words[2000], what[700], where[1000];
+    char message[2000], what[700], where[1000];
     snprintf(where, sizeof where, "%s after \"%s\"", folder, list);
     world_clone(w, &after);
     if (!world_try_pass(&after, list)) { /* a pass may refuse a program: it stays as it was */
@@ -94,8 +94,8 @@ static void judge_list(accepted *a, const exact_world *w, const char *folder, co
     a->nprograms++;
     if (judge_world(&after, what, sizeof what)) {
         a->nrefused++;
-        snprintf(words, sizeof words, "%s is refused: %s", where, what);
-        a->complain(words);
+        snprintf(message, sizeof message, "%s is refused: %s", where, what);
+        a->complain(message);
     }
     judge_fetches(a, &after, where);
     world_free(&after);
@@ -103,7 +103,7 @@ static void judge_list(accepted *a, const exact_world *w, const char *folder, co
 
 void accept_folder(accepted *a, weft_context *context, const char *folder) {
     exact_world w;
-    char what[700], words[400];
+    char what[700], message[400];
     world_load(&w, context, folder);
     if (!w.nranks) return;
     if (judge_world(&w, what, sizeof what)) {
@@ -114,8 +114,8 @@ void accept_folder(accepted *a, weft_context *context, const char *folder) {
     }
     bool is_graph = strncmp(folder, "torch", 5) == 0;
     for (int i = 0; i < (is_graph ? 5 : 16); i++) {
-        subset_words(i, words, sizeof words);
-        if (is_graph || i) judge_list(a, &w, folder, is_graph ? fusions[i] : words);
+        subset_words(i, message, sizeof message);
+        if (is_graph || i) judge_list(a, &w, folder, is_graph ? fusions[i] : message);
     }
     judge_fetches(a, &w, folder);
     a->nprograms++;

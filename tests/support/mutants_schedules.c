@@ -20,12 +20,12 @@ typedef struct suite {
 } suite;
 
 static void complain(const suite *s, int class, const char *what) {
-    char words[640];
+    char message[640];
     static const char *const names[] = {"plan: wait dropped", "plan: wait lowered", "plan: wait moved",
                                         "plan: memory overlapped"};
-    snprintf(words, sizeof words, "%s: %s at %zu: %s", s->folder,
+    snprintf(message, sizeof message, "%s: %s at %zu: %s", s->folder,
              class < MUTATIONS ? mutation_name((mutation) class) : names[class - MUTATIONS], s->index, what);
-    s->table->complain(words);
+    s->table->complain(message);
 }
 
 /* Counts a mutant that is wrong or not, and refused or not. */
@@ -51,7 +51,7 @@ static bool has_verdict(const weft_findings *found, weft_verdict verdict) {
 }
 
 /* The findings are of pairs that race, and each op that races with one before it is in a finding. */
-static bool tells_all(const order_verdict *v, const weft_findings *found) {
+static bool reports_all(const order_verdict *v, const weft_findings *found) {
     for (size_t i = 0; i < weft_findings_count(found); i++) {
         const weft_finding *f = weft_finding_at(found, i);
         if (is_of(found, i, WEFT_VERDICT_RACE) &&
@@ -59,13 +59,13 @@ static bool tells_all(const order_verdict *v, const weft_findings *found) {
             return false;
     }
     for (size_t p = 0; p < v->npairs; p++) {
-        bool is_told = false;
-        for (size_t i = 0; i < weft_findings_count(found) && !is_told; i++) {
+        bool is_reported = false;
+        for (size_t i = 0; i < weft_findings_count(found) && !is_reported; i++) {
             const weft_finding *f = weft_finding_at(found, i);
             for (size_t k = 0; k < f->nops && is_of(found, i, WEFT_VERDICT_RACE); k++)
-                is_told |= f->ops[k].index == v->pairs[p].later;
+                is_reported |= f->ops[k].index == v->pairs[p].later;
         }
-        if (!is_told) return false;
+        if (!is_reported) return false;
     }
     return true;
 }
@@ -87,7 +87,7 @@ static size_t choose_late(const order_verdict *v, uint32_t *out) {
 /* Whether another result comes out when op `index` starts late; of the plans, or of the programs' stated waits. */
 static bool differs_when_late(suite *s, const exact_world *mutant, weft_plan *const *plans, int64_t index) {
     exact_result found;
-    char words[320];
+    char message[320];
     bool differs = false;
     for (double seconds = 0.003; seconds < 0.02 && !differs; seconds *= 4) {
         weft_delay delay = {.rank = -1, .op_index = index, .seconds = seconds};
@@ -95,7 +95,7 @@ static bool differs_when_late(suite *s, const exact_world *mutant, weft_plan *co
             world_run_plans(mutant, plans, &delay, &found);
         else
             world_run(mutant, &delay, &found);
-        differs = !result_equal(&s->expected, &found, words, sizeof words);
+        differs = !result_equal(&s->expected, &found, message, sizeof message);
         result_free(&found);
     }
     return differs;
@@ -148,7 +148,8 @@ static void judge_program(suite *s, exact_world *mutant, mutation how) {
     must(weft_verify((const weft_program *const *)mutant->programs, (size_t)mutant->nranks, &o, &found));
     bool is_racy = has_verdict(found, WEFT_VERDICT_RACE), is_invalid = has_verdict(found, WEFT_VERDICT_INVALID_PROGRAM);
     count_mutant(s, how, v.npairs || v.waits_for_nothing, is_racy || is_invalid);
-    if ((v.npairs > 0) == is_racy && !tells_all(&v, found)) complain(s, how, "other races are told than there are");
+    if ((v.npairs > 0) == is_racy && !reports_all(&v, found))
+        complain(s, how, "other races are reported than there are");
     if (!is_invalid) confirm_program(s, how, mutant, &v);
     weft_findings_destroy(found);
     order_free(&v);
@@ -168,7 +169,7 @@ static void judge_by_name(suite *s, const exact_world *mutant, mutation how) {
     must(weft_verify((const weft_program *const *)mutant->programs, (size_t)mutant->nranks, &o, &found));
     bool is_racy = has_verdict(found, WEFT_VERDICT_RACE);
     count_mutant(s, how, v.npairs > 0, is_racy);
-    if (is_racy && v.npairs && !tells_all(&v, found)) complain(s, how, "other races are told than there are");
+    if (is_racy && v.npairs && !reports_all(&v, found)) complain(s, how, "other races are reported than there are");
     weft_findings_destroy(found);
     order_free(&v);
     arena_fini(&a);

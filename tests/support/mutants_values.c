@@ -17,11 +17,11 @@ typedef struct suite {
 } suite;
 
 /* Whether an earlier finding says the same of another rank. */
-static bool is_told(const weft_findings *found, size_t index) {
-    const char *words = weft_finding_at(found, index)->message, *rank = strstr(words, " (rank ");
-    size_t n = rank ? (size_t)(rank - words) : strlen(words);
+static bool is_reported(const weft_findings *found, size_t index) {
+    const char *message = weft_finding_at(found, index)->message, *rank = strstr(message, " (rank ");
+    size_t n = rank ? (size_t)(rank - message) : strlen(message);
     for (size_t i = 0; i < index; i++)
-        if (strncmp(weft_finding_at(found, i)->message, words, n) == 0) return true;
+        if (strncmp(weft_finding_at(found, i)->message, message, n) == 0) return true;
     return false;
 }
 
@@ -35,7 +35,7 @@ static size_t count_findings(const exact_world *w) {
         return SIZE_MAX;
     }
     size_t n = 0;
-    for (size_t i = 0; i < weft_findings_count(found); i++) n += !is_told(found, i);
+    for (size_t i = 0; i < weft_findings_count(found); i++) n += !is_reported(found, i);
     weft_findings_destroy(found);
     return n;
 }
@@ -59,7 +59,7 @@ static bool is_refused(const suite *s, const exact_world *mutant, const bool *is
 static void judge_mutant(suite *s, const exact_world *mutant, const bool *is_changed, mutation how, size_t index) {
     mutant_count *count = &s->table->of[how];
     exact_result found;
-    char difference[320], words[640];
+    char difference[320], message[640];
     bool refused = is_refused(s, mutant, is_changed);
     world_run(mutant, NULL, &found);
     bool equal = result_equal(&s->expected, &found, difference, sizeof difference);
@@ -70,9 +70,10 @@ static void judge_mutant(suite *s, const exact_world *mutant, const bool *is_cha
         while (r < mutant->nranks - 1 && !is_changed[r]) r++;
         weft_op *op = s->world->programs[r]->blocks[0]->first;
         for (size_t i = 0; i < index; i++) op = op->next;
-        snprintf(words, sizeof words, "%s: %s #%zu of rank %d%s: %s is accepted, but %s", s->folder, op->type->bytes,
-                 index, r, is_changed[mutant->nranks - 1] && !r ? " and all" : "", mutation_name(how), difference);
-        s->table->complain(words);
+        snprintf(message, sizeof message, "%s: %s #%zu of rank %d%s: %s is accepted, but %s", s->folder,
+                 op->type->bytes, index, r, is_changed[mutant->nranks - 1] && !r ? " and all" : "", mutation_name(how),
+                 difference);
+        s->table->complain(message);
     }
     result_free(&found);
 }
@@ -93,11 +94,11 @@ static bool try_mutant(suite *s, exact_world *mutant, mutation how, size_t index
 void mutate_values(mutant_table *t, const exact_world *w, const char *folder) {
     suite s = {.table = t, .world = w, .folder = folder, .nfindings = count_findings(w)};
     size_t nops = w->programs[0]->blocks[0]->nops;
-    char words[640];
+    char message[640];
     world_run(w, NULL, &s.expected);
     if (!s.expected.nranks || !result_is_finite(&s.expected)) {
-        snprintf(words, sizeof words, "%s: it does not run, or overflows: %s", folder, s.expected.why_not);
-        t->complain(words);
+        snprintf(message, sizeof message, "%s: it does not run, or overflows: %s", folder, s.expected.why_not);
+        t->complain(message);
     }
     for (int how = 0; how < VALUE_MUTATIONS && s.expected.nranks; how++) {
         exact_world mutant;

@@ -309,7 +309,7 @@ static bool change_event(weft_op *op, mutation how) {
     return true;
 }
 
-/* Who read the value that was waited for reads the promise. */
+/* Who read the value that was waited for reads the pending one. */
 static bool drop_wait_tensor(weft_op *op) {
     if (!op_is(op, "wait_tensor")) return false;
     weft_var *pending = slot_var(op, op_slot(op, false, 0), 0), *value = slot_var(op, op_slot(op, true, 0), 0);

@@ -14,15 +14,15 @@ typedef struct touch {
 
 typedef struct closure {
     uint64_t *before; /* by node: a row of bits */
-    uint32_t *op;     /* by node: what it is told as */
-    size_t nnodes, most_nodes, nwords;
+    uint32_t *op;     /* by node: what it is reported as */
+    size_t nnodes, most_nodes, message_nbytes;
     touch *touches;
     size_t ntouches, touch_room;
 } closure;
 
 static void closure_init(closure *c, size_t most_nodes) {
-    *c = (closure){.most_nodes = most_nodes, .nwords = most_nodes / 64 + 1};
-    c->before = calloc(most_nodes * c->nwords + 1, sizeof *c->before);
+    *c = (closure){.most_nodes = most_nodes, .message_nbytes = most_nodes / 64 + 1};
+    c->before = calloc(most_nodes * c->message_nbytes + 1, sizeof *c->before);
     c->op = calloc(most_nodes + 1, sizeof *c->op);
 }
 
@@ -40,14 +40,14 @@ static uint32_t add_node(closure *c, size_t op) {
 
 /* x is complete before y starts, and with it what came before it: x is known to the end by then. */
 static void put_before(closure *c, uint32_t x, uint32_t y) {
-    uint64_t *row = c->before + y * c->nwords;
-    const uint64_t *of_x = c->before + x * c->nwords;
-    for (size_t w = 0; w < c->nwords; w++) row[w] |= of_x[w];
+    uint64_t *row = c->before + y * c->message_nbytes;
+    const uint64_t *of_x = c->before + x * c->message_nbytes;
+    for (size_t w = 0; w < c->message_nbytes; w++) row[w] |= of_x[w];
     row[x / 64] |= UINT64_C(1) << x % 64;
 }
 
 static bool is_before(const closure *c, uint32_t x, uint32_t y) {
-    return c->before[y * c->nwords + x / 64] >> x % 64 & 1;
+    return c->before[y * c->message_nbytes + x / 64] >> x % 64 & 1;
 }
 
 static void add_touch(closure *c, uint32_t node, uint32_t place, int64_t begin, int64_t end, bool is_write) {
@@ -137,9 +137,9 @@ static size_t find_stream(reader *r, const char *stream) {
 }
 
 static size_t ring_stream(reader *r, const weft_op *op) {
-    char words[32];
-    snprintf(words, sizeof words, "ring_%lld", (long long)attr_int(op, "ring_id", 0));
-    return find_stream(r, words);
+    char message[32];
+    snprintf(message, sizeof message, "ring_%lld", (long long)attr_int(op, "ring_id", 0));
+    return find_stream(r, message);
 }
 
 static size_t stream_of(reader *r, const weft_op *op) {

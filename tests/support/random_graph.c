@@ -26,7 +26,7 @@ typedef struct value {
 
 /* What is known of the bytes of a group. */
 typedef struct group {
-    bool pending; /* a promise: not to be touched */
+    bool pending; /* of a collective that is not complete: not to be touched */
     int nreaders; /* collectives that read it until their waits: not to be written */
 } group;
 
@@ -58,11 +58,11 @@ static int roll(maker *m, int n) {
 }
 
 static weft_var *new_var(maker *m, int kind, const char *stem) {
-    char words[32];
+    char message[32];
     weft_var *v;
     int s = kind % NSHAPES;
-    snprintf(words, sizeof words, "%s%d", stem, m->nvars++);
-    must(weft_block_add_var(m->p->blocks[0], words, dtypes[kind / NSHAPES], shapes[s].ndim, shapes[s].dims, &v));
+    snprintf(message, sizeof message, "%s%d", stem, m->nvars++);
+    must(weft_block_add_var(m->p->blocks[0], message, dtypes[kind / NSHAPES], shapes[s].ndim, shapes[s].dims, &v));
     return v;
 }
 

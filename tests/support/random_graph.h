@@ -2,8 +2,8 @@
  *
  * Values are used again, viewed (slices and transposed copies too), written in place, summed up into persistables,
  * measured (a norm). They are reduced in and out of place, several at once, over three rings of which one has only some
- * of the ranks, with divisions before and after; promises are waited for early, late, in another order, or never. Every
- * graph can be planned, and its waits are right. */
+ * of the ranks, with divisions before and after; pending collectives are waited for early, late, in another order, or
+ * never. Every graph can be planned, and its waits are right. */
 #ifndef TESTS_SUPPORT_RANDOM_GRAPH_H
 #define TESTS_SUPPORT_RANDOM_GRAPH_H
 

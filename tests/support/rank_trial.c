@@ -153,9 +153,9 @@ void trial_run(weft_context *context, trial *t) {
     weft_equivalence *e;
     for (int r = 0; r < t->nranks; r++) ranks[r] = parse_in(context, t->ranks[r]);
     must(weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, (size_t)t->nranks, NULL, &e));
-    const char *words = "";
-    (void)weft_equivalence_finding(e, 0, NULL, &words);
-    snprintf(t->words, sizeof t->words, "%s", words);
+    const char *message = "";
+    (void)weft_equivalence_finding(e, 0, NULL, &message);
+    snprintf(t->message, sizeof t->message, "%s", message);
     t->proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
     t->lacks_reduce = lacks_reduce(ranks, t->nranks);
     weft_executor *one = run(context, &serial, serial, 1, &plans[MOST_RANKS]);
@@ -169,7 +169,7 @@ void trial_run(weft_context *context, trial *t) {
     weft_program_destroy(serial);
 }
 
-bool trial_fail_each(const trial *t, char *words, size_t nbytes) {
+bool trial_fail_each(const trial *t, char *message, size_t nbytes) {
     failing_allocator state = {.fail_at = 0};
     weft_context_options o = {.allocator = failing_allocator_on(&state)};
     weft_context *of;
@@ -189,7 +189,7 @@ bool trial_fail_each(const trial *t, char *words, size_t nbytes) {
         done = !state.failed;
         if (done ? status != NULL : weft_status_code(status) != WEFT_OUT_OF_MEMORY) {
             good = false;
-            snprintf(words, nbytes, "allocation %zu", at);
+            snprintf(message, nbytes, "allocation %zu", at);
         }
         weft_status_free(status);
         weft_equivalence_destroy(e);
@@ -198,7 +198,7 @@ bool trial_fail_each(const trial *t, char *words, size_t nbytes) {
     state.fail_at = 0;
     if (state.held != held || state.wrong_size) {
         good = false;
-        snprintf(words, nbytes, "%zu bytes are held, %zu before", state.held, held);
+        snprintf(message, nbytes, "%zu bytes are held, %zu before", state.held, held);
     }
     for (int r = 0; r < t->nranks; r++) weft_program_destroy(ranks[r]);
     weft_program_destroy(serial);

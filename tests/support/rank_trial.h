@@ -17,7 +17,7 @@ typedef struct trial {
     double tolerance;   /* 0: the same bits */
     bool proved, equal; /* judged; run */
     bool lacks_reduce;  /* seen without the serial program */
-    char words[400];    /* why not proved */
+    char message[400];  /* why not proved */
 } trial;
 
 /* Appends to the text that is being written. */
@@ -27,6 +27,6 @@ bool trial_replace(char *in, const char *from, const char *to);
 /* Judges the programs and runs them, from the same state, of which a rank has its part. Fp32 state is compared. */
 void trial_run(weft_context *context, trial *t);
 /* Judges them with each allocation failing in turn. False: one is not told, or leaks; *words says so. */
-bool trial_fail_each(const trial *t, char *words, size_t nbytes);
+bool trial_fail_each(const trial *t, char *message, size_t nbytes);
 
 #endif

@@ -79,16 +79,17 @@ static weft_status certify(weft_context *context, const char *path) {
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
     weft_certified verdict;
-    char *text = NULL, *words = NULL;
-    size_t ntext = 0, nwords = 0;
+    char *text = NULL, *message = NULL;
+    size_t ntext = 0, message_nbytes = 0;
     weft_status status = weft_program_load(context, path, NULL, &before);
     if (!status) status = weft_program_clone(before, &after);
     if (!status) status = weft_pass_list_parse(context, passes, sizeof passes - 1, "passes", &list);
     if (!status) weft_pass_list_set_certify(list, true);
     if (!status) status = weft_pass_list_run(list, after, &report);
     if (!status) status = weft_report_certificate(report, &text, &ntext);
-    if (!status) status = weft_certificate_check(before, after, text, ntext, "text", &verdict, &words, &nwords);
-    weft_bytes_free(context, words, nwords);
+    if (!status)
+        status = weft_certificate_check(before, after, text, ntext, "text", &verdict, &message, &message_nbytes);
+    weft_bytes_free(context, message, message_nbytes);
     weft_bytes_free(context, text, ntext);
     weft_report_destroy(report);
     weft_pass_list_destroy(list);

@@ -14,7 +14,7 @@ static void teardown(void) {
 TestSuite(json, .init = setup, .fini = teardown);
 
 struct bad_text {
-    const char *json, *place, *words;
+    const char *json, *place, *message;
 };
 
 static const struct bad_text errors_cases[] = {
@@ -33,7 +33,7 @@ ParameterizedTest(size_t *row, json, errors) {
     weft_status status = json_read(context, c->json, strlen(c->json), "t.json", &root);
     cr_assert_eq(weft_status_code(status), WEFT_PARSE);
     cr_assert_eq(strncmp(weft_status_place(status), c->place, strlen(c->place)), 0, "%s", weft_status_place(status));
-    cr_assert_not_null(strstr(weft_status_message(status), c->words), "%s", weft_status_message(status));
+    cr_assert_not_null(strstr(weft_status_message(status), c->message), "%s", weft_status_message(status));
     weft_status_free(status);
 }
 

@@ -60,7 +60,7 @@ Test(yaml, nodes_remember_where_they_stood) {
 struct bad_text {
     const char *yaml;
     weft_code code;
-    const char *words; /* in the message */
+    const char *message; /* in the message */
     int line, column;
 };
 
@@ -84,10 +84,10 @@ ParameterizedTest(size_t *row, yaml, errors) {
     yaml_node *root = NULL;
     weft_status status = yaml_read(context, c->yaml, strlen(c->yaml), "t.yaml", NULL, &tree, &root);
     cr_assert_eq(weft_status_code(status), c->code, "%s", c->yaml);
-    cr_assert_not_null(strstr(weft_status_message(status), c->words), "%s", weft_status_message(status));
+    cr_assert_not_null(strstr(weft_status_message(status), c->message), "%s", weft_status_message(status));
     char place[64];
     snprintf(place, sizeof place, "t.yaml:%d:%d", c->line, c->column);
-    if (!strstr(c->words, "control") && !strstr(c->words, "UTF-8")) /* libyaml gives these a byte, not a column */
+    if (!strstr(c->message, "control") && !strstr(c->message, "UTF-8")) /* libyaml gives these a byte, not a column */
         cr_assert_str_eq(weft_status_place(status), place);
     cr_assert_geq(found.count, 1);
     cr_assert_null(root);

@@ -29,7 +29,7 @@ static const struct mesh_case {
     int ndim;
     int64_t shape[3], ids[4];
     const char *const *names;
-    const char *words; /* of the error; NULL: valid */
+    const char *message; /* of the error; NULL: valid */
 } check_cases[] = {
     {1, {4}, {0, 1, 2, 3}, NULL, NULL},
     {2, {2, 2}, {3, 2, 1, 0}, names, NULL},
@@ -46,13 +46,13 @@ static const struct mesh_case {
 };
 TABLE_ROWS(mesh, check, check_cases);
 
-static void assert_says(weft_status status, const char *words) {
-    if (!words) {
+static void assert_says(weft_status status, const char *message) {
+    if (!message) {
         cr_assert_null(status, "%s", weft_status_message(status));
         return;
     }
-    cr_assert_not_null(status, "expected an error: %s", words);
-    cr_assert_not_null(strstr(weft_status_message(status), words), "%s", weft_status_message(status));
+    cr_assert_not_null(status, "expected an error: %s", message);
+    cr_assert_not_null(strstr(weft_status_message(status), message), "%s", weft_status_message(status));
     cr_assert_str_eq(weft_status_place(status), "here");
     weft_status_free(status);
 }
@@ -60,14 +60,14 @@ static void assert_says(weft_status status, const char *words) {
 ParameterizedTest(size_t *row, mesh, check) {
     const struct mesh_case *c = &check_cases[*row];
     mesh m = {c->ndim, c->shape, c->ids, c->names};
-    assert_says(mesh_check(&m, "here"), c->words);
+    assert_says(mesh_check(&m, "here"), c->message);
 }
 
 static const struct ring_case {
     int64_t id;
     int nranks;
     int64_t ranks[3];
-    const char *words;
+    const char *message;
 } ring_cases[] = {
     {0, 2, {1, 0}, NULL},
     {-1, 1, {0}, "id of 0 or more"},
@@ -80,7 +80,7 @@ TABLE_ROWS(ring, check, ring_cases);
 ParameterizedTest(size_t *row, ring, check) {
     const struct ring_case *c = &ring_cases[*row];
     ring r = {c->id, c->nranks, c->ranks, NULL};
-    assert_says(ring_check(&r, "here"), c->words);
+    assert_says(ring_check(&r, "here"), c->message);
 }
 
 Test(ring, order_and_type_count) {

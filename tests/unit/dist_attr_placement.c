@@ -51,9 +51,9 @@ Test(placement, parts_cover_the_whole_once) {
         for (int j = 0; j < 4; j++) cr_assert_eq(covered[i][j], 1);
 }
 
-static void assert_says(weft_status status, const char *words) {
-    cr_assert_not_null(status, "expected an error: %s", words);
-    cr_assert_not_null(strstr(weft_status_message(status), words), "%s", weft_status_message(status));
+static void assert_says(weft_status status, const char *message) {
+    cr_assert_not_null(status, "expected an error: %s", message);
+    cr_assert_not_null(strstr(weft_status_message(status), message), "%s", weft_status_message(status));
     cr_assert_str_eq(weft_status_place(status), "w");
     weft_status_free(status);
 }
@@ -74,7 +74,7 @@ static const struct check_case {
     int64_t mapping[2];
     uint32_t partial;
     int tensor_ndim;
-    const char *words; /* NULL: valid */
+    const char *message; /* NULL: valid */
 } check_cases[] = {
     {&grid, 2, {0, 1}, 0, 2, NULL},
     {&grid, 2, {0, -1}, 2, 2, NULL},
@@ -93,8 +93,8 @@ ParameterizedTest(size_t *row, placement, check) {
     const struct check_case *c = &check_cases[*row];
     placement p = {.mesh = c->mesh, .ndim = c->ndim, .dims_mapping = c->mapping, .partial_axes = c->partial};
     weft_status status = placement_check(&p, c->tensor_ndim, "w");
-    if (c->words)
-        assert_says(status, c->words);
+    if (c->message)
+        assert_says(status, c->message);
     else
         cr_assert_null(status, "%s", weft_status_message(status));
 }

@@ -285,24 +285,26 @@ Test(ops_table, all_reduces_of_both_eras) {
 }
 
 Test(ops_table, effects_as_words) {
-    char words[64];
-    cr_expect_eq(weft_op_effects_print(OP_COLLECTIVE | OP_LINEAR, words, sizeof words), strlen("collective, linear"));
-    cr_expect_str_eq(words, "collective, linear");
-    cr_expect_eq(weft_op_effects_print(OP_COLLECTIVE | OP_LINEAR, words, 5), strlen("collective, linear"));
-    cr_expect_str_eq(words, "coll");
-    cr_expect_eq(weft_op_effects_print(0, words, sizeof words), 0);
-    cr_expect_str_eq(words, "");
+    char message[64];
+    cr_expect_eq(weft_op_effects_print(OP_COLLECTIVE | OP_LINEAR, message, sizeof message),
+                 strlen("collective, linear"));
+    cr_expect_str_eq(message, "collective, linear");
+    cr_expect_eq(weft_op_effects_print(OP_COLLECTIVE | OP_LINEAR, message, 5), strlen("collective, linear"));
+    cr_expect_str_eq(message, "coll");
+    cr_expect_eq(weft_op_effects_print(0, message, sizeof message), 0);
+    cr_expect_str_eq(message, "");
 }
 
 Test(ops_table, devices_are_told_by_their_tables) {
-    char words[16];
-    cr_expect_eq(weft_op_devices_print("matmul_v2", words, sizeof words), strlen("cpu"));
-    cr_expect_str_eq(words, "cpu");
-    cr_expect_eq(weft_op_devices_print("matmul_v2", words, 2), strlen("cpu"));
-    cr_expect_str_eq(words, "c");
-    cr_expect_eq(weft_op_devices_print("conditional_block", words, sizeof words), 0); /* the planner takes it apart */
-    cr_expect_str_eq(words, "");
-    cr_expect_eq(weft_op_devices_print("unheard_of", words, sizeof words), 0);
+    char message[16];
+    cr_expect_eq(weft_op_devices_print("matmul_v2", message, sizeof message), strlen("cpu"));
+    cr_expect_str_eq(message, "cpu");
+    cr_expect_eq(weft_op_devices_print("matmul_v2", message, 2), strlen("cpu"));
+    cr_expect_str_eq(message, "c");
+    cr_expect_eq(weft_op_devices_print("conditional_block", message, sizeof message),
+                 0); /* the planner takes it apart */
+    cr_expect_str_eq(message, "");
+    cr_expect_eq(weft_op_devices_print("unheard_of", message, sizeof message), 0);
     for (size_t i = 0; i < ops_count(context); i++) {
         const op_schema *s = ops_at(context, i);
         cr_expect_eq(ops_row_of(s->type), (int)i);

@@ -22,7 +22,7 @@ static char *judge_sum(const char *x, const char *y) {
 /* Also where nothing reads the result. */
 Test(ops_types, verify_names_the_op) {
     static const struct {
-        const char *x, *y, *words;
+        const char *x, *y, *message;
     } cases[] = {
         {"float32", "float32", ""},
         {"float32", "float16", ""}, /* computed in float32 */
@@ -31,7 +31,7 @@ Test(ops_types, verify_names_the_op) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *found = judge_sum(cases[i].x, cases[i].y);
-        cr_expect(*cases[i].words ? strstr(found, cases[i].words) != NULL : !*found, "%s and %s: %s", cases[i].x,
+        cr_expect(*cases[i].message ? strstr(found, cases[i].message) != NULL : !*found, "%s and %s: %s", cases[i].x,
                   cases[i].y, found);
         free(found);
     }

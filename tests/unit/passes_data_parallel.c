@@ -317,10 +317,10 @@ static const char *const statistics[] = {"var x float32 8,4", "var m float32 4 p
 Test(data_parallel, state_that_comes_from_a_ranks_rows_is_reported) {
     USE(statistics);
     run_well("data_parallel: {ranks: 2}");
-    const char *words = NULL;
+    const char *message = NULL;
     cr_assert_eq(weft_report_nleft(report, 0), 1);
-    cr_assert_eq(weft_report_left(report, 0, 0, &words), WEFT_REASON_ROLE);
-    cr_assert_str_eq(words, "my_norm #0: m is each rank's own: it comes from its rows alone");
+    cr_assert_eq(weft_report_left(report, 0, 0, &message), WEFT_REASON_ROLE);
+    cr_assert_str_eq(message, "my_norm #0: m is each rank's own: it comes from its rows alone");
 }
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
@@ -453,13 +453,13 @@ static const char *const rows_read[] = {LOOKUP_VARS,
                                         "op merge_selected_rows X=w@GRAD -> Out=d | op_role=2",
                                         SGD};
 
-#define REFUSAL(name, options, words)                                                                                  \
-    { #name, name, COUNT(name), options, words }
+#define REFUSAL(name, options, message)                                                                                \
+    { #name, name, COUNT(name), options, message }
 static const struct refusal {
     const char *name;
     const char *const *lines;
     size_t nlines;
-    const char *options, *words;
+    const char *options, *message;
 } refusals_cases[] = {
     REFUSAL(linear, "", "the option ranks is required"),
     REFUSAL(linear, "{ranks: 0}", "ranks: expected 1 to 262144, found 0"),
@@ -495,7 +495,7 @@ ParameterizedTest(size_t *row, data_parallel, refusals) {
     weft_status status = run_list(passes);
     cr_assert_eq(weft_status_code(status), WEFT_REFUSED, "%s: %s", c->name, weft_status_message(status));
     cr_assert_str_eq(weft_status_place(status), "data_parallel");
-    cr_assert_not_null(strstr(weft_status_message(status), c->words), "%s: %s", c->name, weft_status_message(status));
+    cr_assert_not_null(strstr(weft_status_message(status), c->message), "%s: %s", c->name, weft_status_message(status));
     weft_status_free(status);
     cr_assert(weft_program_equal(before, program), "%s: the program was changed", c->name);
     weft_program_destroy(before);

@@ -312,7 +312,7 @@ Test(passes_defects_buckets, defect_11_22_members_are_checked) {
     static const struct {
         void (*spoil)(void);
         weft_reason reason;
-        const char *words;
+        const char *message;
     } cases[] = {
         {make_array, WEFT_REASON_SHAPE, "no dense tensor"},
         {make_dynamic, WEFT_REASON_SHAPE, "shape or element type is not known"},
@@ -331,7 +331,7 @@ Test(passes_defects_buckets, defect_11_22_members_are_checked) {
         cases[i].spoil();
         report = grads_passes(&g, "coalesce_grads");
         expect_members(0, "w0 w2");
-        cr_expect(grads_left(report, 0, cases[i].reason, cases[i].words), "case %zu: %s", i, cases[i].words);
+        cr_expect(grads_left(report, 0, cases[i].reason, cases[i].message), "case %zu: %s", i, cases[i].message);
     }
 }
 

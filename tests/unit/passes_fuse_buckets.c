@@ -298,7 +298,7 @@ Test(passes_fuse_buckets, running_it_again_changes_nothing) {
     weft_program_destroy(once);
 }
 
-/* Equal sizes, other gradients: only the fingerprint tells. */
+/* Equal sizes, other gradients: only the fingerprint shows it. */
 Test(passes_fuse_buckets, the_fingerprint_tells_which_gradients_a_bucket_has) {
     int64_t seen[3];
     for (int run_index = 0; run_index < 3; run_index++) {

@@ -33,43 +33,43 @@ static weft_status forget_waits(weft_pass_context *pass, weft_program *p, void *
     return NULL;
 }
 
-static weft_code run_list(const char *yaml, char *words, size_t nbytes) {
+static weft_code run_list(const char *yaml, char *message, size_t nbytes) {
     weft_pass_list *list;
     must(weft_pass_list_parse(g.context, yaml, strlen(yaml), "list", &list));
     weft_status status = weft_pass_list_run(list, g.p, NULL);
     weft_code code = weft_status_code(status);
-    snprintf(words, nbytes, "%s", status ? weft_status_message(status) : "");
+    snprintf(message, nbytes, "%s", status ? weft_status_message(status) : "");
     weft_status_free(status);
     weft_pass_list_destroy(list);
     return code;
 }
 
 Test(passes_race_check, waits_that_overlap_wrote_are_enough) {
-    char words[512];
-    cr_expect_eq(
-        run_list("prove: require\npasses: [overlap_comm, coalesce_grads, insert_dependencies]", words, sizeof words),
-        WEFT_OK, "%s", words);
+    char message[512];
+    cr_expect_eq(run_list("prove: require\npasses: [overlap_comm, coalesce_grads, insert_dependencies]", message,
+                          sizeof message),
+                 WEFT_OK, "%s", message);
 }
 
 Test(passes_race_check, a_lost_wait_is_a_race_and_its_pass_is_named) {
     static const char *const types[] = {"sgd", "c_allreduce_sum"};
     for (size_t i = 0; i < 2; i++) {
-        char words[512];
+        char message[512];
         weft_pass forgetful = {.name = "forgetful", .summary = "", .run = forget_waits, .user = (void *)types[i]};
         must(weft_pass_register(g.context, &forgetful));
-        cr_expect_eq(run_list("prove: require\npasses: [overlap_comm, forgetful]", words, sizeof words),
+        cr_expect_eq(run_list("prove: require\npasses: [overlap_comm, forgetful]", message, sizeof message),
                      WEFT_INVALID_PROGRAM, "%s", types[i]);
-        cr_expect(strstr(words, "after pass forgetful, read in order: ") && strstr(words, "g0"), "%s", words);
+        cr_expect(strstr(message, "after pass forgetful, read in order: ") && strstr(message, "g0"), "%s", message);
         tear_down();
         set_up();
     }
 }
 
 Test(passes_race_check, without_proofs_nobody_looks) {
-    char words[512];
+    char message[512];
     weft_pass forgetful = {.name = "forgetful", .summary = "", .run = forget_waits, .user = (void *)"sgd"};
     must(weft_pass_register(g.context, &forgetful));
-    cr_expect_eq(run_list("overlap_comm, forgetful", words, sizeof words), WEFT_OK, "%s", words);
-    cr_expect_eq(run_list("prove: require\npasses: [prune_grad_scale]", words, sizeof words), WEFT_OK,
-                 "a race that was there before is not the pass's: %s", words);
+    cr_expect_eq(run_list("overlap_comm, forgetful", message, sizeof message), WEFT_OK, "%s", message);
+    cr_expect_eq(run_list("prove: require\npasses: [prune_grad_scale]", message, sizeof message), WEFT_OK,
+                 "a race that was there before is not the pass's: %s", message);
 }

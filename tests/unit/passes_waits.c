@@ -12,16 +12,16 @@
 
 static grads g;
 static weft_report *report;
-static char told[2048]; /* diagnostics */
+static char reported[2048]; /* diagnostics */
 
 static void on_diagnostic(void *user, const weft_diagnostic *d) {
     (void)user;
-    size_t n = strlen(told);
-    snprintf(told + n, sizeof told - n, "%s: %s\n", d->place, d->message);
+    size_t n = strlen(reported);
+    snprintf(reported + n, sizeof reported - n, "%s: %s\n", d->place, d->message);
 }
 
 static void set_up(void) {
-    told[0] = '\0';
+    reported[0] = '\0';
     grads_create_with(&g, &(weft_context_options){.on_diagnostic = on_diagnostic});
     report = NULL;
 }
@@ -325,10 +325,10 @@ static void run_spoiler(const char *program, weft_status (*spoil)(weft_pass_cont
     weft_status status = weft_pass_list_run(list, g.p, NULL);
     if (wanted) {
         cr_assert_eq(weft_status_code(status), WEFT_INVALID_PROGRAM);
-        cr_assert(strstr(told, wanted), "%s", told);
+        cr_assert(strstr(reported, wanted), "%s", reported);
     } else {
         cr_assert_null(status, "%s", weft_status_message(status));
-        cr_assert_str_empty(told);
+        cr_assert_str_empty(reported);
     }
     weft_status_free(status);
     weft_pass_list_destroy(list);

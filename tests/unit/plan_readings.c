@@ -43,29 +43,29 @@ static bool races_in_plan(const weft_plan *plan, const order_verdict *v, int64_t
     return false;
 }
 
-/* Whether the step races; all races that are told must be in the plan. */
+/* Whether the step races; all races that are reported must be in the plan. */
 static bool compare(const weft_program *p, const weft_order_options *how, const char *what) {
     weft_verify_options o = {.reading = how->reading, .nranks = 2};
     weft_findings *found;
     weft_plan *plan;
     order_verdict v;
-    size_t ntold = 0;
+    size_t nreported = 0;
     cr_assert(make_plan(p, how, &plan), "%s cannot be planned", what);
     order_of_plan(plan, &v);
     must(weft_verify(&p, 1, &o, &found));
     for (size_t i = 0; i < weft_findings_count(found); i++) {
         const weft_finding *f = weft_finding_at(found, i);
         if (f->verdict != WEFT_VERDICT_RACE || is_of_step_before(f)) continue;
-        ntold++;
+        nreported++;
         cr_expect(races_in_plan(plan, &v, f->ops[0].index, f->ops[1].index), "%s %s: not in the plan: %s", what,
                   weft_reading_name(how->reading), f->message);
     }
-    cr_expect_eq(ntold > 0, v.npairs > 0, "%s %s: %zu races are told, %zu are in the plan", what,
-                 weft_reading_name(how->reading), ntold, v.npairs);
+    cr_expect_eq(nreported > 0, v.npairs > 0, "%s %s: %zu races are reported, %zu are in the plan", what,
+                 weft_reading_name(how->reading), nreported, v.npairs);
     order_free(&v);
     weft_findings_destroy(found);
     weft_plan_destroy(plan);
-    return ntold > 0;
+    return nreported > 0;
 }
 
 /* Takes away op number `index`, if it only orders others, or what it waits for. */
@@ -89,11 +89,11 @@ static size_t compare_mutants(const weft_program *p, const char *what) {
         weft_order_options how = {.reading = r ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER};
         compare(p, &how, what);
         for (size_t i = 0; i < p->blocks[0]->nops; i++) {
-            char words[200];
+            char message[200];
             weft_program *mutant;
             must(weft_program_clone(p, &mutant));
-            snprintf(words, sizeof words, "%s without #%zu", what, i);
-            if (weaken(mutant, i)) nracy += compare(mutant, &how, words);
+            snprintf(message, sizeof message, "%s without #%zu", what, i);
+            if (weaken(mutant, i)) nracy += compare(mutant, &how, message);
             weft_program_destroy(mutant);
         }
     }

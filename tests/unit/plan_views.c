@@ -52,7 +52,7 @@ static const golden cases[] = {
      VARS OP("aten_split", "self: [a]", "out: [p, q]", "split_size: !longs [2]") RELU("q", "q")
          OP("aten_split", "self: [b]", "out: [i, j]", "split_size: !longs [4], dim: 1") RELU("j", "x"),
      "relu(q)@compute\naten_split(i, j)@compute\nrelu(x)@compute\n", NULL},
-    {"a bucket's member and what was promised of it are one",
+    {"a bucket's member and what is pending of it are one",
      VARS BUCKET("[b, c]") RELU("a", "b") RELU("a", "c") REDUCE("f", "f", "true") WAIT("c", "w") RELU("w", "d"),
      "relu(b)@compute\nrelu(c)@compute\nall_reduce(f)@ring_2 after compute 2\nrelu(d)@compute after ring_2 1\n",
      "b: T 0\nc: T 128\nf: T 0\nw: T 128\n"},
@@ -65,7 +65,7 @@ static const golden cases[] = {
     {"one that is not asynchronous runs on compute",
      VARS RELU("a", "b") REDUCE("b", "c", "false") WAIT("c", "w") RELU("w", "w"),
      "relu(b)@compute\nall_reduce(c)@compute\nrelu(w)@compute\n", NULL},
-    {"a promise in place has another name for what it reduced",
+    {"a pending result in place has another name for what it reduced",
      VARS RELU("a", "b") OP("all_reduce", "x: [b]", "out: [b], alias: [c]", "async_op: true") WAIT("c", "w")
          RELU("w", "d") RELU("b", "b"),
      "relu(b)@compute\nall_reduce(b)@ring_0 after compute 1\nrelu(d)@compute after ring_0 1\nrelu(b)@compute\n",
@@ -86,7 +86,8 @@ static const golden cases[] = {
      "relu(b)@compute\nassign(fetch.0)@compute\nrelu(b)@compute\n", NULL},
     {"or where they are a small part", VARS RELU("a", "b") OP("aten_select", "self: [b]", "out: [r]", "") FETCH("r"),
      "relu(b)@compute\nassign(fetch.0)@compute\n", NULL},
-    {"tensors taken apart are parts of the whole where nobody can tell, and what is made of one alone lies there",
+    {"tensors taken apart are parts of the whole where nothing can observe it, and what is made of one alone lies "
+     "there",
      VARS RELU("k", "l") APART("l", "[b, c]") RELU("b", "d") RELU("c", "c"),
      "relu(l)@compute\nrelu(d)@compute\nrelu(c)@compute\n", "l: T 0\nb: T 0\nc: T 128\nd: T 0\n"},
     {"they are not where the whole is touched later", VARS RELU("k", "l") APART("l", "[b, c]") RELU("l", "n"),

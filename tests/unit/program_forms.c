@@ -1,5 +1,5 @@
 /* Recorded programs come back as the bytes they were, from the wire form and through YAML; what Weft does not model is
- * kept; what is wrong on the wire is told with its position. */
+ * kept; what is wrong on the wire is reported with its position. */
 #include <criterion/criterion.h>
 #include <ftw.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* FX graphs: what is read comes back as it was, what passes make is written and read again, what is wrong is told. */
+/* FX graphs: what is read comes back as it was, what passes make is written and read again, what is wrong is reported.
+ */
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>
@@ -413,7 +414,7 @@ ParameterizedTest(size_t *row, program_fx, errors) {
     weft_status_free(status);
 }
 
-/* A bad node is told once, not again by every node that uses it. */
+/* A bad node is reported once, not again by every node that uses it. */
 Test(program_fx, one_problem_each) {
     static const char json[] = HEAD NODE("a", "aten.relu.default", REF("q")) ", " NODE(
         "b", "aten.relu.default", REF("a")) ", " NODE("c", "aten.relu.default", REF("z")) "]}";

@@ -164,7 +164,7 @@ ParameterizedTest(size_t *row, program_save, a_full_disk_leaves_the_old_file) {
     context_destroy(context);
 }
 
-Test(program_save, devices_and_folders_that_are_not_there_are_told) {
+Test(program_save, devices_and_folders_that_are_not_there_are_reported) {
     weft_context *context;
     cr_assert_null(context_create_bare(NULL, &context));
     weft_program *p = make(context, &programs[2]);

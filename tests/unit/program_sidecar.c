@@ -218,7 +218,7 @@ Test(program_sidecar, what_the_program_lacks_is_passed_over) {
     cr_expect_not_null(p->blocks[0]->first->dist);
     cr_expect_not_null(p->blocks[0]->last->dist);
     cr_expect_null(p->blocks[1]->first->dist);
-    cr_expect_eq(weft_block_var_at(p->blocks[0], 0)->dist->ndim, 1, "a rank that differs is the verifier's to tell");
+    cr_expect_eq(weft_block_var_at(p->blocks[0], 0)->dist->ndim, 1, "a rank that differs is the verifier's to report");
     weft_program_destroy(p);
 }
 
@@ -289,8 +289,8 @@ static const wrong_row wrong_rows[] = {
     {"{\"rank\": true, \"vars\": [], \"ops\": 1}", "3 problems; the first: rank"},
 };
 
-TABLE_ROWS(program_sidecar, wrong_ones_are_told, wrong_rows);
-ParameterizedTest(size_t *index, program_sidecar, wrong_ones_are_told) {
+TABLE_ROWS(program_sidecar, wrong_ones_are_reported, wrong_rows);
+ParameterizedTest(size_t *index, program_sidecar, wrong_ones_are_reported) {
     const wrong_row *row = &wrong_rows[*index];
     weft_program *p = program();
     weft_status status = sidecar_parse(p, row->json, strlen(row->json), "s.dist.json", true);

@@ -188,7 +188,7 @@ static void op_placement_wrong(void) {
 Test(program_verify, each_problem_is_reported_where_it_is) {
     static const struct {
         void (*spoil)(void);
-        const char *words[3]; /* all of them are said; none: the program is fine */
+        const char *message[3]; /* all of them are said; none: the program is fine */
     } cases[] = {
         {undeclared_input, {"block 0, relu #1", "\"nobody\" of slot \"Y\" is not declared"}},
         {empty_input, {NULL}},
@@ -227,11 +227,11 @@ Test(program_verify, each_problem_is_reported_where_it_is) {
         }
         cases[i].spoil();
         weft_status status = weft_program_verify(program);
-        weft_code expected = cases[i].words[0] ? WEFT_INVALID_PROGRAM : WEFT_OK;
+        weft_code expected = cases[i].message[0] ? WEFT_INVALID_PROGRAM : WEFT_OK;
         cr_expect_eq(weft_status_code(status), expected, "case %zu: %s", i, said);
         for (int w = 0; w < 3; w++)
-            cr_expect(!cases[i].words[w] || strstr(said, cases[i].words[w]), "case %zu: expected \"%s\" in:\n%s", i,
-                      cases[i].words[w], said);
+            cr_expect(!cases[i].message[w] || strstr(said, cases[i].message[w]), "case %zu: expected \"%s\" in:\n%s", i,
+                      cases[i].message[w], said);
         weft_status_free(status);
     }
 }

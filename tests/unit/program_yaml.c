@@ -1,4 +1,5 @@
-/* The YAML form: what is printed reads back, what people write is taken, what is wrong is told with line and column. */
+/* The YAML form: what is printed reads back, what people write is taken, what is wrong is reported with line and
+ * column. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,19 +10,19 @@
 
 static weft_context *context;
 
-/* What the sink was told. */
+/* What the sink was reported. */
 static struct {
     size_t count;
     int line[8], column[8];
-} told;
+} reported;
 
 static void on_diagnostic(void *user, const weft_diagnostic *d) {
     (void)user;
-    if (told.count < 8) {
-        told.line[told.count] = d->line;
-        told.column[told.count] = d->column;
+    if (reported.count < 8) {
+        reported.line[reported.count] = d->line;
+        reported.column[reported.count] = d->column;
     }
-    told.count++;
+    reported.count++;
 }
 
 static void begin(void) {
@@ -376,14 +377,14 @@ ParameterizedTest(size_t *index, program_yaml, wrong_text_is_told_with_its_place
     if (row->line) {
         cr_expect_str_eq(weft_status_place(status), place, "%s\n%s: %s", row->yaml, weft_status_place(status),
                          weft_status_message(status));
-        cr_expect_eq(told.line[0], row->line);
-        cr_expect_eq(told.column[0], row->column);
+        cr_expect_eq(reported.line[0], row->line);
+        cr_expect_eq(reported.column[0], row->column);
     }
-    cr_expect_gt(told.count, 0, "the sink was told nothing of\n%s", row->yaml);
+    cr_expect_gt(reported.count, 0, "the sink was reported nothing of\n%s", row->yaml);
     weft_status_free(status);
 }
 
-Test(program_yaml, every_problem_is_told) {
+Test(program_yaml, every_problem_is_reported) {
     weft_program *p;
     weft_status status = parse("weft: 1\n"
                                "blocks:\n"
@@ -398,8 +399,8 @@ Test(program_yaml, every_problem_is_told) {
     cr_assert_eq(weft_status_code(status), WEFT_PARSE);
     cr_expect(strstr(weft_status_message(status), "(and 2 more)"), "%s", weft_status_message(status));
     cr_expect_str_eq(weft_status_place(status), "p.yaml:4:9");
-    cr_expect_eq(told.count, 3);
-    cr_expect_eq(told.line[1], 7);
-    cr_expect_eq(told.line[2], 9);
+    cr_expect_eq(reported.count, 3);
+    cr_expect_eq(reported.line[1], 7);
+    cr_expect_eq(reported.line[2], 9);
     weft_status_free(status);
 }

@@ -65,7 +65,7 @@ static void expect_equal(const char *what, uint32_t seed, size_t i, const list *
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static bool is_before(const dense_by_name *d, uint32_t x, uint32_t y) {
-    return d->earlier[(size_t)y * d->nwords + x / 64] >> (x % 64) & 1;
+    return d->earlier[(size_t)y * d->message_nbytes + x / 64] >> (x % 64) & 1;
 }
 
 static bool uses(const dense_by_name *d, uint32_t i, size_t var) {

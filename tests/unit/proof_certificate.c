@@ -69,21 +69,21 @@ static void destroy(pair *p) {
 }
 
 /* The words are the caller's (free). */
-static weft_certified check_words(const pair *p, char **out_words) {
+static weft_certified check_message(const pair *p, char **out_message) {
     weft_certified verdict;
-    char *words;
+    char *message;
     size_t nbytes;
-    must(weft_certificate_check(p->before, p->after, p->text, strlen(p->text), "test", &verdict, &words, &nbytes));
-    *out_words = strdup(words);
-    weft_bytes_free(context, words, nbytes);
+    must(weft_certificate_check(p->before, p->after, p->text, strlen(p->text), "test", &verdict, &message, &nbytes));
+    *out_message = strdup(message);
+    weft_bytes_free(context, message, nbytes);
     return verdict;
 }
 
-static void expect(const pair *p, weft_certified verdict, const char *words, const char *what) {
+static void expect(const pair *p, weft_certified verdict, const char *message, const char *what) {
     char *found;
-    weft_certified is = check_words(p, &found);
+    weft_certified is = check_message(p, &found);
     cr_expect_eq(is, verdict, "%s: verdict %d: %s", what, is, found);
-    cr_expect(!words || strstr(found, words), "%s: expected \"%s\" in: %s", what, words, found);
+    cr_expect(!message || strstr(found, message), "%s: expected \"%s\" in: %s", what, message, found);
     free(found);
 }
 
@@ -166,7 +166,7 @@ Test(proof_certificate, holds_once_printed_and_read) {
 /* --- claims that are not true ------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *what, *from, *to, *words;
+    const char *what, *from, *to, *message;
 } claim_mutants[] = {
     {"ranks doubled", "\"ring\": 0, \"count\": 2", "\"ring\": 0, \"count\": 4", "ring 0 is not said to be the ranks"},
     {"another ring", "\"ring\": 0, \"count\": 2", "\"ring\": 1, \"count\": 2", "ring 1 is not said to be the ranks"},
@@ -200,7 +200,7 @@ Test(proof_certificate, false_claims_are_refused) {
         pair p;
         make_golden(&p, DATA_PARALLEL);
         p.text = replace(p.text, claim_mutants[i].from, claim_mutants[i].to);
-        expect(&p, WEFT_CERTIFICATE_BAD, claim_mutants[i].words, claim_mutants[i].what);
+        expect(&p, WEFT_CERTIFICATE_BAD, claim_mutants[i].message, claim_mutants[i].what);
         destroy(&p);
     }
 }
@@ -211,7 +211,7 @@ Test(proof_certificate, false_claims_are_refused) {
 static const struct {
     const char *ops, *reduce;
     weft_certified verdict;
-    const char *words;
+    const char *message;
 } losses[] = {
 #define MADE(type, in, out, attrs) "  - {" type ": {" in "}, out: {Out: [" out "]}, attrs: {op_role: 0" attrs "}}\n"
 #define LOSS(type, in, attrs) "  - {" type ": {" in "}, out: {Out: [loss]}, attrs: {op_role: 256" attrs "}}\n"
@@ -268,12 +268,12 @@ Test(proof_certificate, how_losses_combine_is_derived) {
         free(yaml);
         snprintf(list, sizeof list, "data_parallel: {ranks: 2, reduce: %s}", losses[i].reduce);
         certify(&p, list);
-        expect(&p, losses[i].verdict, losses[i].words, losses[i].ops);
-        if (!losses[i].words) {
-            char *words;
-            (void)check_words(&p, &words);
-            cr_expect_null(strstr(words, "not derived"), "%s: %s", losses[i].ops, words);
-            free(words);
+        expect(&p, losses[i].verdict, losses[i].message, losses[i].ops);
+        if (!losses[i].message) {
+            char *message;
+            (void)check_message(&p, &message);
+            cr_expect_null(strstr(message, "not derived"), "%s: %s", losses[i].ops, message);
+            free(message);
         }
         destroy(&p);
     }
@@ -288,13 +288,13 @@ static void expect_all_needed(pair *p, const char *what) {
         json_t *claims = json_object_get(pass, "claims");
         for (size_t k = 0; k < json_array_size(claims); k++, nclaims++) {
             json_t *claim = json_incref(json_array_get(claims, k));
-            char words[256];
-            snprintf(words, sizeof words, "%s without %s of \"%s\"", what,
+            char message[256];
+            snprintf(message, sizeof message, "%s without %s of \"%s\"", what,
                      json_string_value(json_object_get(claim, "claim")),
                      json_string_value(json_object_get(claim, "var")));
             json_array_remove(claims, k);
             p->text = json_dumps(root, JSON_COMPACT);
-            expect(p, WEFT_CERTIFICATE_BAD, NULL, words);
+            expect(p, WEFT_CERTIFICATE_BAD, NULL, message);
             free(p->text);
             json_array_insert_new(claims, k, claim);
         }
@@ -320,7 +320,7 @@ Test(proof_certificate, every_claim_is_needed) {
 /* --- programs that are not what is claimed ------------------------------------------------------------------------ */
 
 static const struct {
-    const char *what, *from, *to, *words;
+    const char *what, *from, *to, *message;
 } program_mutants[] = {
     {"a factor dropped", "value: 0.5", "value: 1.0", "fill_constant #3: claimed to be 0.5 times"},
     {"a factor twice", "value: 0.5", "value: 0.25", "fill_constant #3: claimed to be 0.5 times"},
@@ -369,7 +369,7 @@ Test(proof_certificate, mutants_of_the_program_are_refused) {
                     "data_parallel: {ranks: 2}, prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies");
         expect(&p, WEFT_CERTIFIED, NULL, program_mutants[i].what);
         mutate_program(&p, program_mutants[i].from, program_mutants[i].to);
-        expect(&p, WEFT_CERTIFICATE_BAD, program_mutants[i].words, program_mutants[i].what);
+        expect(&p, WEFT_CERTIFICATE_BAD, program_mutants[i].message, program_mutants[i].what);
         destroy(&p);
     }
 }
@@ -416,10 +416,10 @@ static size_t expect_all_seen(pair *p, const char *what, size_t step) {
                 if (count % step || !is_read(p->after, u) || other == was || (output && !has_reader(was))) continue;
                 use_rename(u, other);
                 claim_digest(p);
-                char words[400];
-                snprintf(words, sizeof words, "%s: %s has \"%s\" for \"%s\"", what, op->type->bytes, other->name->bytes,
-                         was->name->bytes);
-                expect(p, WEFT_CERTIFICATE_BAD, NULL, words);
+                char message[400];
+                snprintf(message, sizeof message, "%s: %s has \"%s\" for \"%s\"", what, op->type->bytes,
+                         other->name->bytes, was->name->bytes);
+                expect(p, WEFT_CERTIFICATE_BAD, NULL, message);
                 use_rename(u, was);
             }
         }
@@ -491,13 +491,14 @@ Test(proof_certificate, only_where_it_was_asked_for) {
 /* Half a certificate is no certificate, and one with wild numbers does no harm. */
 Test(proof_certificate, hostile_documents) {
     pair p;
-    char *words;
-    size_t nwords;
+    char *message;
+    size_t message_nbytes;
     weft_certified verdict;
     make_golden(&p, DATA_PARALLEL);
     size_t nbytes = strlen(p.text);
     for (size_t n = 0; n + 2 < nbytes; n += 37) {
-        weft_status status = weft_certificate_check(p.before, p.after, p.text, n, "half", &verdict, &words, &nwords);
+        weft_status status =
+            weft_certificate_check(p.before, p.after, p.text, n, "half", &verdict, &message, &message_nbytes);
         cr_expect_eq(weft_status_code(status), WEFT_PARSE, "%zu bytes", n);
         weft_status_free(status);
     }
@@ -506,8 +507,8 @@ Test(proof_certificate, hostile_documents) {
         for (int i = 0; i < 2; i++) {
             *at = i ? '9' : '-';
             weft_status status =
-                weft_certificate_check(p.before, p.after, p.text, nbytes, "wild", &verdict, &words, &nwords);
-            if (!status) weft_bytes_free(context, words, nwords);
+                weft_certificate_check(p.before, p.after, p.text, nbytes, "wild", &verdict, &message, &message_nbytes);
+            if (!status) weft_bytes_free(context, message, message_nbytes);
             weft_status_free(status);
         }
         *at = was;

@@ -102,7 +102,7 @@ static weft_program *make(const char *ops) {
 typedef struct row {
     const char *what, *before, *after;
     weft_grade grade;
-    const char *words; /* part of the first finding's; NULL: any */
+    const char *message; /* part of the first finding's; NULL: any */
 } row;
 
 static const row rows[] = {
@@ -288,12 +288,12 @@ ParameterizedTest(size_t *row_index, proof_equiv, rules) {
     const row *r = &rows[*row_index];
     weft_program *before = make(r->before), *after = make(r->after);
     weft_equivalence *e = judge(before, after), *self = judge(after, after);
-    const char *words = "";
-    (void)weft_equivalence_finding(e, 0, NULL, &words);
+    const char *message = "";
+    (void)weft_equivalence_finding(e, 0, NULL, &message);
     cr_expect_eq(weft_equivalence_grade(e), r->grade, "%s: %s: %s", r->what, weft_grade_name(weft_equivalence_grade(e)),
-                 words);
-    if (r->words) cr_expect(strstr(words, r->words), "%s: %s", r->what, words);
-    if (r->grade == WEFT_NOT_PROVED) cr_expect(strstr(words, "found"), "%s: %s", r->what, words);
+                 message);
+    if (r->message) cr_expect(strstr(message, r->message), "%s: %s", r->what, message);
+    if (r->grade == WEFT_NOT_PROVED) cr_expect(strstr(message, "found"), "%s: %s", r->what, message);
     cr_expect_eq(weft_equivalence_grade(self), WEFT_SAME_BITS, "%s: with itself", r->what);
     weft_equivalence_destroy(e);
     weft_equivalence_destroy(self);
@@ -357,11 +357,11 @@ Test(proof_equiv, a_pass_that_says_so_may_change_the_meaning) {
     must(weft_pass_register(context, &honest));
     weft_report *r = NULL;
     cr_expect_eq(run_list("passes: [honest]", WEFT_PROVE_REQUIRE, &r), WEFT_OK);
-    char *words;
+    char *message;
     size_t nbytes;
-    must(weft_report_print(r, false, &words, &nbytes));
-    cr_expect(strstr(words, "not checked: it drops a scale"), "%s", words);
-    weft_bytes_free(context, words, nbytes);
+    must(weft_report_print(r, false, &message, &nbytes));
+    cr_expect(strstr(message, "not checked: it drops a scale"), "%s", message);
+    weft_bytes_free(context, message, nbytes);
     weft_report_destroy(r);
     cr_expect_eq(run_list("passes: [honest, wrong]", WEFT_PROVE_REQUIRE, &r), WEFT_INVALID_PROGRAM);
     weft_report_destroy(r);

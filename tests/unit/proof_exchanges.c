@@ -19,7 +19,7 @@
 #define LIST(in, out) "  - {all_to_all_list: {x: [" in "]}, out: {out: [" out "]}, attrs: {ring_id: 0}}\n"
 
 static const struct {
-    const char *what, *rank0, *rank1, *expected, *words;
+    const char *what, *rank0, *rank1, *expected, *text;
 } cases[] = {
     {"what each gives is what the other expects", RANK(0, "[4, 2]", "[3, 2]", SPLIT("1, 3", "1, 2")),
      RANK(1, "[5, 2]", "[6, 2]", SPLIT("2, 3", "3, 3")), "safe", NULL},
@@ -58,7 +58,7 @@ Test(proof_exchanges, parts_that_do_not_meet) {
             char *message = judge_message(cases[i].rank0, cases[i].rank1, &o);
             cr_expect_str_eq(found, cases[i].expected, "%s: expected %s, found %s: %s", cases[i].what,
                              cases[i].expected, found, message);
-            if (cases[i].words) cr_expect(strstr(message, cases[i].words), "%s: %s", cases[i].what, message);
+            if (cases[i].text) cr_expect(strstr(message, cases[i].text), "%s: %s", cases[i].what, message);
             free(found);
             free(message);
         }

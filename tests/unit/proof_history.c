@@ -20,13 +20,13 @@ static const char *judge_grid(const char *ops, const char *last, weft_reading re
     weft_findings *found;
     must(weft_context_create(NULL, &context));
     for (int r = 0; r < 4; r++) {
-        char words[2000];
-        snprintf(words, sizeof words,
+        char message[2000];
+        snprintf(message, sizeof message,
                  "weft: 1\nrank: %d\nrings: {0: [%d, %d], 1: [%d, %d], 2: [%d]}\nblocks:\n- vars:\n"
                  "    x: {float32: [4], need_check_feed: true}\n    g: {float32: [4]}\n    f: {float32: [8]}\n"
                  "  ops:\n%s",
                  r, r & ~1, r | 1, r & 1, (r & 1) + 2, r, r == 3 ? last : ops);
-        must(weft_program_parse(context, WEFT_FORM_YAML, words, strlen(words), NULL, 0, "grid.yaml", &p[r]));
+        must(weft_program_parse(context, WEFT_FORM_YAML, message, strlen(message), NULL, 0, "grid.yaml", &p[r]));
     }
     must(weft_verify((const weft_program *const *)p, 4, &(weft_verify_options){.reading = reading}, &found));
     const weft_finding *f = weft_finding_at(found, 0);

@@ -260,7 +260,8 @@ static bool conflict(const proof_schedule *s, size_t x, size_t y) {
 /* Each finding is a race, and each launch that races with an earlier one is in a finding. */
 static bool compare(const proof_schedule *s, const weft_findings *found) {
     static bool before[MOST_NODES][MOST_NODES];
-    bool races[MOST_EVENTS][MOST_EVENTS] = {{false}}, is_later[MOST_EVENTS] = {false}, is_told[MOST_EVENTS] = {false};
+    bool races[MOST_EVENTS][MOST_EVENTS] = {{false}}, is_later[MOST_EVENTS] = {false},
+         is_reported[MOST_EVENTS] = {false};
     size_t n = s->nevents;
     close_over(s, before);
     for (size_t y = 0; y < 2 * n; y++)
@@ -269,10 +270,10 @@ static bool compare(const proof_schedule *s, const weft_findings *found) {
     for (size_t i = 0; i < weft_findings_count(found); i++) {
         const weft_finding *f = weft_finding_at(found, i);
         if (f->nops != 2 || !races[f->ops[0].index][f->ops[1].index]) return false;
-        is_told[f->ops[0].index] = is_told[f->ops[1].index] = true;
+        is_reported[f->ops[0].index] = is_reported[f->ops[1].index] = true;
     }
     for (size_t i = 0; i < n; i++)
-        if (is_later[i] && !is_told[i]) return false;
+        if (is_later[i] && !is_reported[i]) return false;
     return true;
 }
 

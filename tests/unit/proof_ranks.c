@@ -49,14 +49,14 @@ static char *judge_ranks(const char *const *rings, const char *const *ops, int n
     weft_program *programs[MOST_RANKS];
     weft_findings *found;
     size_t nbytes = 0;
-    char *words = calloc(1, 16384);
+    char *message = calloc(1, 16384);
     for (int r = 0; r < n; r++) programs[r] = make(r, rings[r], ops[r]);
     must(weft_verify((const weft_program *const *)programs, (size_t)n, NULL, &found));
     for (size_t i = 0; i < weft_findings_count(found); i++)
-        nbytes += (size_t)snprintf(words + nbytes, 16384 - nbytes, "%s\n", weft_finding_at(found, i)->message);
+        nbytes += (size_t)snprintf(message + nbytes, 16384 - nbytes, "%s\n", weft_finding_at(found, i)->message);
     weft_findings_destroy(found);
     for (int r = 0; r < n; r++) weft_program_destroy(programs[r]);
-    return words;
+    return message;
 }
 
 static void set_up(void) {
@@ -87,7 +87,7 @@ Test(proof_ranks, a_list_that_leaves_one_out) {
     free(found);
 }
 
-/* Ranks 1 and 2 move alike; what is told of rank 2 is told of its own ops. */
+/* Ranks 1 and 2 move alike; what is reported of rank 2 is reported of its own ops. */
 Test(proof_ranks, findings_name_the_ops_of_their_rank) {
     static const char *const rings[] = {"[0, 1, 2]", "[0, 1, 2]", "[0, 1, 2]"};
     static const char *const ops[] = {MAKE SUM("g"), WIDE SUM("w"), PRIVATE WIDE SUM("w")};

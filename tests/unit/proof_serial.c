@@ -27,7 +27,7 @@ static const struct {
     const char *folder, *suffix;
     size_t nranks;
     weft_grade grade;
-    const char *words; /* part of some finding's */
+    const char *message; /* part of some finding's */
 } recorded[] = {
     {"paddle26/mlp_sgd_dp2", "", 2, WEFT_SAME_REALS, NULL},
     {"paddle26/gpt_tiny_adamw_dp2", ".after.default", 2, WEFT_SAME_REALS, NULL},
@@ -74,7 +74,7 @@ ParameterizedTest(size_t *row, proof_serial, recorded_programs) {
         must(weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, recorded[*row].nranks, NULL, &e));
         cr_expect_eq(weft_equivalence_grade(e), recorded[*row].grade, "%s%s: %s", folder, recorded[*row].suffix,
                      weft_grade_name(weft_equivalence_grade(e)));
-        if (recorded[*row].words) cr_expect(any_words(e, recorded[*row].words), "%s", folder);
+        if (recorded[*row].message) cr_expect(any_message(e, recorded[*row].message), "%s", folder);
     }
     weft_equivalence_destroy(e);
     for (size_t i = 0; i < 4; i++) weft_program_destroy(ranks[i]);
@@ -139,7 +139,7 @@ static weft_equivalence *judge(const char *list_text, const char *dropped) {
 static const struct {
     const char *list, *dropped;
     weft_grade grade;
-    const char *words;
+    const char *message;
 } small[] = {
     {"data_parallel: {ranks: 4}", NULL, WEFT_SAME_REALS, NULL},
     {"data_parallel: {ranks: 2}, prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies", NULL,
@@ -153,10 +153,10 @@ TABLE_ROWS(proof_serial, data_parallel, small);
 
 ParameterizedTest(size_t *row, proof_serial, data_parallel) {
     weft_equivalence *e = judge(small[*row].list, small[*row].dropped);
-    const char *words = "";
-    (void)weft_equivalence_finding(e, 0, NULL, &words);
+    const char *message = "";
+    (void)weft_equivalence_finding(e, 0, NULL, &message);
     cr_expect_eq(weft_equivalence_grade(e), small[*row].grade, "%s: %s %s", small[*row].list,
-                 weft_grade_name(weft_equivalence_grade(e)), words);
-    if (small[*row].words) cr_expect(any_words(e, small[*row].words), "%s: %s", small[*row].list, words);
+                 weft_grade_name(weft_equivalence_grade(e)), message);
+    if (small[*row].message) cr_expect(any_message(e, small[*row].message), "%s: %s", small[*row].list, message);
     weft_equivalence_destroy(e);
 }

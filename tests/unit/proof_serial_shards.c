@@ -104,7 +104,7 @@ typedef struct change {
     const char *from, *to; /* in every rank's program */
     bool one;              /* in the last rank's only */
     weft_grade grade;
-    const char *words;
+    const char *message;
 } change;
 
 static const change changes[] = {
@@ -226,11 +226,11 @@ static void try_change(const char *serial_program, const char *rank_program, con
         ranks[i] = parse(program_text);
     }
     must(weft_equivalent_to_serial(serial, (const weft_program *const *)ranks, RANKS, NULL, &e));
-    const char *words = "";
-    (void)weft_equivalence_finding(e, 0, NULL, &words);
+    const char *message = "";
+    (void)weft_equivalence_finding(e, 0, NULL, &message);
     weft_grade grade = weft_equivalence_grade(e);
-    cr_expect_eq(grade, x->grade, "%s -> %s: %s %s", x->from, x->to, weft_grade_name(grade), words);
-    if (x->words) cr_expect(any_words(e, x->words), "%s -> %s: %s", x->from, x->to, words);
+    cr_expect_eq(grade, x->grade, "%s -> %s: %s %s", x->from, x->to, weft_grade_name(grade), message);
+    if (x->message) cr_expect(any_message(e, x->message), "%s -> %s: %s", x->from, x->to, message);
     weft_equivalence_destroy(e);
     for (int i = 0; i < RANKS; i++) weft_program_destroy(ranks[i]);
     weft_program_destroy(serial);

@@ -1,8 +1,9 @@
 /* proof_together.c: worlds of ranks whose programs differ in a few ops, judged together by weft_verify, which asks what
- * classes have in common once, and class by class, where nothing is taken from another: the same is told.
+ * classes have in common once, and class by class, where nothing is taken from another: the same is reported.
  *
- * What is told of single ranks must agree word for word and in order; of ranks together, where alike ones are told of
- * as one, the verdicts and rings. And one rank's races are those of a closure over all pairs (tests/support/order.h).
+ * What is reported of single ranks must agree word for word and in order; of ranks together, where alike ones are
+ * reported of as one, the verdicts and rings. And one rank's races are those of a closure over all pairs
+ * (tests/support/order.h).
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -137,7 +138,7 @@ static void free_apart(apart *x) {
 
 /* --- comparing ---------------------------------------------------------------------------------------------------- */
 
-static bool is_told(const weft_findings *f, size_t from, const weft_finding *what) {
+static bool is_reported(const weft_findings *f, size_t from, const weft_finding *what) {
     for (size_t i = from; i < f->count; i++)
         if (f->items[i].verdict == what->verdict && f->items[i].ring == what->ring) return true;
     return false;
@@ -145,7 +146,7 @@ static bool is_told(const weft_findings *f, size_t from, const weft_finding *wha
 
 static void compare(const apart *x, const weft_findings *found, int number, int *counts) {
     const weft_findings *single = &x->of_ranks, *all = &x->together;
-    cr_assert_geq(found->count, single->count, "world %d: %zu are told, class by class %zu", number, found->count,
+    cr_assert_geq(found->count, single->count, "world %d: %zu are reported, class by class %zu", number, found->count,
                   single->count);
     for (size_t i = 0; i < single->count; i++) {
         cr_assert_str_eq(found->items[i].message, single->items[i].message, "world %d: finding %zu", number, i);
@@ -153,9 +154,10 @@ static void compare(const apart *x, const weft_findings *found, int number, int 
         counts[found->items[i].verdict]++;
     }
     for (size_t i = single->count; i < found->count; i++)
-        cr_assert(is_told(all, 0, &found->items[i]), "world %d: only together: %s", number, found->items[i].message);
+        cr_assert(is_reported(all, 0, &found->items[i]), "world %d: only together: %s", number,
+                  found->items[i].message);
     for (size_t i = 0; i < all->count; i++) {
-        cr_assert(is_told(found, single->count, &all->items[i]), "world %d: only class by class: %s", number,
+        cr_assert(is_reported(found, single->count, &all->items[i]), "world %d: only class by class: %s", number,
                   all->items[i].message);
         counts[all->items[i].verdict]++;
     }

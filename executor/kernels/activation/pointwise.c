@@ -1,7 +1,7 @@
 /* pointwise.c: functions of one element with up to three parameters, and their gradients: what activation.c does for
  * functions without any. Half types are computed in fp32, block by block.
  *
- * Conventions of Paddle that formulas alone do not tell (3.3's): round takes halves to even; clip's gradient passes at
+ * Conventions of Paddle that formulas alone do not show (3.3's): round takes halves to even; clip's gradient passes at
  * the bounds; the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
 #include <math.h>
 

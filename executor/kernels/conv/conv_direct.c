@@ -63,11 +63,11 @@ size_t conv_direct_workspace(const conv *c) {
 typedef struct job {
     const conv *c;
     int64_t images;
-    const float *x, *filter; /* x, y and dy: of the images of this turn */
+    const float *x, *filter; /* x, y and dy: of the images of this batch */
     float *y, *copy;
     const float *dy;
     float *dy_copy, *dfilter;
-    bool add; /* to dfilter: images of an earlier turn are in there */
+    bool add; /* to dfilter: images of an earlier batch are in there */
 } job;
 
 /* --- the register tile -------------------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static const tile_fn tiles[GEMM_ROWS] = {GEMM_EACH_ROWS(TILE_ENTRY)};
 
 /* Vectors of windows of one group, one row of one image after another. */
 typedef struct cursor {
-    int64_t row, end, column; /* row: of all images of the turn */
+    int64_t row, end, column; /* row: of all images of the batch */
 } cursor;
 
 /* The next vector as side `side` of the pair; none left: one without windows, which reads where the other one does. */
@@ -267,7 +267,8 @@ static void correlate_tiles(void *arg, int64_t first, int64_t end, int part) {
     }
 }
 
-/* --- turns: images go through the copy a few at a time ------------------------------------------------------------ */
+/* --- batches: images go through the copy a few at a time ------------------------------------------------------------
+ */
 
 /* Items are channels of dy. */
 static void copy_gradients(void *arg, int64_t first, int64_t end, int part) {

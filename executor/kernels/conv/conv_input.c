@@ -34,7 +34,7 @@ static int64_t rows_at_once(const conv *c) {
     return channels_at_once(c) * c->w.size[0] * c->w.size[1];
 }
 
-/* Rows of windows in a turn. */
+/* Rows of windows in a batch. */
 static int64_t window_rows(const conv *c) {
     int64_t n = BLOCK_FLOATS / ((c->out_channels + rows_at_once(c)) * c->out.width), most = c->batch * c->out.height;
     if (n > most) n = most;
@@ -184,7 +184,7 @@ static void add_flat(const job *j, const tap *t, const float *from, float *to) {
         }
 }
 
-/* One tap of one channel: `from` has the turn's windows, `to` is the channel. */
+/* One tap of one channel: `from` has the batch's windows, `to` is the channel. */
 static void add_rows(const job *j, const tap *t, const float *from, float *to) {
     const conv *c = j->c;
     const window *w = &c->w;

@@ -6,14 +6,14 @@
  * gradient is a tile of output channels by taps that adds up over all windows, and its lanes in the end.
  *
  * The invariant: an output is one chain of additions over its taps, an element of the filter's gradient one chain over
- * the images of a lane in a turn; turns are added in order. Neither depends on tiles or threads. */
+ * the images of a lane in a batch; batches are added in order. Neither depends on tiles or threads. */
 #include "executor/kernels/conv/conv.h"
 
 enum { TURN_FLOATS = 1 << 20, GROUP_FLOATS = 1 << 20, MOST_TAPS = 64 };
 
 struct conv_lanes {
     int64_t rows, columns; /* of a plane with its zeros */
-    int64_t groups;        /* of VEC images, in a turn of the filter's gradient */
+    int64_t groups;        /* of VEC images, in a batch of the filter's gradient */
 };
 
 /* Floats of the planes of VEC images; windows of one channel. */
@@ -108,7 +108,7 @@ typedef struct job {
     float *y, *dw;
     const float *strips;  /* filters: [group][strip][tap][GEMM_STRIP] */
     float *parts;         /* planes and windows of a part, or of a group of images */
-    int64_t first, count; /* groups of images of this turn */
+    int64_t first, count; /* groups of images of this batch */
 } job;
 
 /* Windows side by side: taps [rows.first, rows.end) x [columns.first, columns.end) of each channel exist. */
@@ -261,7 +261,7 @@ CONV_EACH_TAPS(DEFINE_CORRELATE)
 #define CORRELATE_ENTRY(taps) {correlate_1_##taps, correlate_2_##taps, correlate_3_##taps},
 static const correlate_fn correlations[CONV_TILE_TAPS][CONV_TILE_CHANNELS] = {CONV_EACH_TAPS(CORRELATE_ENTRY)};
 
-/* Some output channels by all taps of one input channel, over all groups of images of the turn. */
+/* Some output channels by all taps of one input channel, over all groups of images of the batch. */
 static void correlate_channels(const job *j, int64_t in, int64_t o, int64_t channels, float *sums) {
     const conv *c = j->c;
     int64_t area = c->w.size[0] * c->w.size[1], ntiles = strips_of(area, CONV_TILE_TAPS);

@@ -4,7 +4,8 @@
  * 6 x 6 inputs and g a filter, the outputs are A^T [(G g G^T) * (B^T d B)] A, where * is element by element. Summed
  * over input channels these are 36 matrix products, one for each element: [out, in] times [in, tiles]. Filters are
  * written as the strips, inputs as the panels that the register tile takes (conv_tile.c), so nothing is packed. Where
- * one turn takes all tiles, filters are transformed a strip at a time, and stay in the cache until they are multiplied.
+ * one batch takes all tiles, filters are transformed a strip at a time, and stay in the cache until they are
+ * multiplied.
  *
  * The transforms add and subtract numbers larger than the result: half a digit is lost. For many
  * channels and large images only, where products are what takes time.
@@ -14,17 +15,17 @@
 #include "executor/kernels/conv/conv_tile.h"
 
 /* Tiles that go through the workspace at a time. */
-enum { TURN = 2 * GEMM_COLUMNS, STRIPS = 4 };
+enum { BATCH_TILES = 2 * GEMM_COLUMNS, STRIPS = 4 };
 
 typedef struct job {
     const conv *c;
     const float *x, *filter; /* of the group */
     float *y;
     conv_filter_order order;
-    int64_t first, ntiles; /* of this turn */
+    int64_t first, ntiles; /* of this batch */
     float *panels;         /* [element][panel][input channel][GEMM_COLUMNS] */
     float *strips;         /* filters: [strip or part][element][input channel][GEMM_STRIP] */
-    float *products;       /* [part][strip][element][GEMM_ROWS][TURN] */
+    float *products;       /* [part][strip][element][GEMM_ROWS][BATCH_TILES] */
 } job;
 
 static int64_t count_strips(const conv *c) {
@@ -34,12 +35,12 @@ static int64_t count_strips(const conv *c) {
 static int64_t strip_start(const conv *c, int64_t strip) {
     return gemm_strip_start(c->out_channels, count_strips(c), strip);
 }
-static bool in_one_turn(const conv *c) {
-    return winograd_tiles(c) <= TURN;
+static bool in_one_batch(const conv *c) {
+    return winograd_tiles(c) <= BATCH_TILES;
 }
 /* Strips whose products are computed together, so that inputs larger than the cache come by less often. */
 static int64_t strips_at_once(const conv *c) {
-    return in_one_turn(c) ? 1 : STRIPS;
+    return in_one_batch(c) ? 1 : STRIPS;
 }
 
 bool winograd_fits(const conv *c) {
@@ -59,24 +60,24 @@ void conv_winograd_prepare(conv *c) {
 /* Floats from one element of the transform to the next: a line more than what there is, so that not all of them lie in
  * one set of the cache. */
 static int64_t panels_step(const conv *c) {
-    return c->in_channels * TURN + GEMM_STRIP;
+    return c->in_channels * BATCH_TILES + GEMM_STRIP;
 }
 static int64_t strip_step(const conv *c) {
     return c->in_channels * GEMM_STRIP + GEMM_STRIP;
 }
-/* Floats of the three parts of the workspace. Filters that serve one turn are transformed a strip at a time. */
+/* Floats of the three parts of the workspace. Filters that serve one batch are transformed a strip at a time. */
 static int64_t panels_count(const conv *c) {
     return ELEMENTS * panels_step(c);
 }
 static int64_t strip_count(const conv *c) {
     return ELEMENTS * strip_step(c);
 }
-enum { STRIP_PRODUCTS = ELEMENTS * GEMM_ROWS * TURN };
+enum { STRIP_PRODUCTS = ELEMENTS * GEMM_ROWS * BATCH_TILES };
 static int64_t parts_of(const conv *c, int nthreads) {
     return nthreads < count_strips(c) ? nthreads : count_strips(c);
 }
 static int64_t filters_count(const conv *c, int nthreads) {
-    return (in_one_turn(c) ? parts_of(c, nthreads) : count_strips(c)) * strip_count(c);
+    return (in_one_batch(c) ? parts_of(c, nthreads) : count_strips(c)) * strip_count(c);
 }
 
 size_t conv_winograd_workspace(const conv *c, int nthreads) {
@@ -178,7 +179,7 @@ static void transform_inputs(void *arg, int64_t first, int64_t end, int part) {
 /* Filters behind output channel o, which lie in memory until their strip is transformed. */
 static conv_ahead filters_ahead(const job *j, int64_t o, int64_t rows) {
     const float *from = j->filter + o * j->order.out;
-    if (!in_one_turn(j->c) || o == j->c->out_channels) return conv_ahead_of(j->panels, 0, 1, 1);
+    if (!in_one_batch(j->c) || o == j->c->out_channels) return conv_ahead_of(j->panels, 0, 1, 1);
     bool by_output = j->order.out > j->order.in;
     return by_output ? conv_ahead_of(from, j->order.out, rows, j->c->in_channels * j->order.in)
                      : conv_ahead_of(from, j->order.in, j->c->in_channels, rows * j->order.out);
@@ -194,8 +195,8 @@ static void multiply_elements(const job *j, int64_t first, int64_t count, const 
                 conv_tile tile = {.count = c->in_channels,
                                   .a = filters + s * strip_count(c) + e * strip_step(c),
                                   .b = j->panels + e * panels_step(c) + t * c->in_channels,
-                                  .c = products + s * STRIP_PRODUCTS + e * GEMM_ROWS * TURN + t,
-                                  .ldc = TURN,
+                                  .c = products + s * STRIP_PRODUCTS + e * GEMM_ROWS * BATCH_TILES + t,
+                                  .ldc = BATCH_TILES,
                                   .columns = j->ntiles - t <= VEC ? VEC : GEMM_COLUMNS};
                 int64_t rows = strip_start(c, first + s + 1) - strip_start(c, first + s);
                 conv_tile_multiply(CONV_COLUMNS, rows, &tile, &ahead);
@@ -216,7 +217,7 @@ static void join_products(const conv *c, const places *p, const float *products,
     vec columns[EDGE][STEP], result[STEP];
     for (int k = 0; k < EDGE; k++) {
         vec m[EDGE];
-        for (int i = 0; i < EDGE; i++) m[i] = vec_load(products + (i * EDGE + k) * GEMM_ROWS * TURN);
+        for (int i = 0; i < EDGE; i++) m[i] = vec_load(products + (i * EDGE + k) * GEMM_ROWS * BATCH_TILES);
         join(m, columns[k]);
     }
     for (int i = 0; i < STEP; i++) {
@@ -236,7 +237,7 @@ static void join_strips(const job *j, int64_t first, int64_t count, const float 
             int64_t o = strip_start(c, first + s), rows = strip_start(c, first + s + 1) - o;
             const float *from = products + s * STRIP_PRODUCTS + t;
             for (int64_t i = 0; i < rows; i++)
-                join_products(c, &p, from + i * TURN, j->y + (o + i) * c->out.channel_step);
+                join_products(c, &p, from + i * BATCH_TILES, j->y + (o + i) * c->out.channel_step);
         }
     }
 }
@@ -249,8 +250,8 @@ static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
     float *products = j->products + part * most * STRIP_PRODUCTS;
     for (int64_t strip = first; strip < end; strip += count) {
         count = end - strip < most ? end - strip : most;
-        float *filters = j->strips + (in_one_turn(c) ? part : strip) * strip_count(c);
-        if (in_one_turn(c)) widen_strip(j, strip, filters);
+        float *filters = j->strips + (in_one_batch(c) ? part : strip) * strip_count(c);
+        if (in_one_batch(c)) widen_strip(j, strip, filters);
         multiply_elements(j, strip, count, filters, products);
         join_strips(j, strip, count, products);
     }
@@ -267,9 +268,9 @@ void conv_winograd_forward(const kernel_call *call, const conv *c, const float *
         j.x = x + g * c->in_channels * c->in.channel_step;
         j.filter = filter + g * order.group;
         j.y = y + g * c->out_channels * c->out.channel_step;
-        if (!in_one_turn(c)) parallel_for(call, nstrips, 1, transform_filters, &j);
-        for (j.first = 0; j.first < total; j.first += TURN) {
-            j.ntiles = total - j.first < TURN ? total - j.first : TURN;
+        if (!in_one_batch(c)) parallel_for(call, nstrips, 1, transform_filters, &j);
+        for (j.first = 0; j.first < total; j.first += BATCH_TILES) {
+            j.ntiles = total - j.first < BATCH_TILES ? total - j.first : BATCH_TILES;
             parallel_for(call, c->in_channels, 8, transform_inputs, &j);
             parallel_for(call, nstrips, grain_of_products(strip_products * j.ntiles), multiply_strips, &j);
         }

@@ -3,20 +3,20 @@
  * The transpose by the filter of what conv_winograd.c computes: with d a tile of 6 x 6 inputs and e the 4 x 4 gradients
  * of its outputs, dg = G^T [sum over tiles of (A e A^T) * (B^T d B)] G. The sums are 36 matrix products, one for each
  * element: [out, tiles] times [tiles, in]. Gradients are written as the rows, inputs as the panels that the register
- * tile takes (conv_tile.c). TURN tiles go through the workspace at a time; where they are all there are, a strip of
- * output channels is turned into filters at once, while its sums are in the cache.
+ * tile takes (conv_tile.c). BATCH_TILES tiles go through the workspace at a time; where they are all there are, a strip
+ * of output channels is turned into filters at once, while its sums are in the cache.
  *
- * The invariant: a sum is one chain of additions over TURN tiles, and those chains are added in order. */
+ * The invariant: a sum is one chain of additions over BATCH_TILES tiles, and those chains are added in order. */
 #include "executor/kernels/conv/conv_tile.h"
 #include "executor/kernels/conv/conv_winograd.h"
 
-enum { TURN = CONV_SHORT_STRIDE - VEC, MANY_SUMS = 4 << 20 };
+enum { BATCH_TILES = CONV_SHORT_STRIDE - VEC, MANY_SUMS = 4 << 20 };
 
 typedef struct job {
     const conv *c;
     const float *x, *dy; /* of the group's first channels */
     float *dw;
-    int64_t first, ntiles; /* of this turn; as many as exist, or up to a whole vector */
+    int64_t first, ntiles; /* of this batch; as many as exist, or up to a whole vector */
     bool last;             /* there are no more */
     float *panels;         /* [element][panel][tile][GEMM_COLUMNS] */
     float *rows;           /* [strip][element][GEMM_ROWS][CONV_SHORT_STRIDE] */
@@ -32,7 +32,7 @@ static int64_t panels_of(const conv *c) {
 
 /* Floats of the parts of the workspace. */
 static int64_t panels_count(const conv *c) {
-    return ELEMENTS * panels_of(c) * TURN * GEMM_COLUMNS;
+    return ELEMENTS * panels_of(c) * BATCH_TILES * GEMM_COLUMNS;
 }
 static int64_t strip_rows_count(void) {
     return ELEMENTS * GEMM_ROWS * CONV_SHORT_STRIDE;
@@ -42,7 +42,7 @@ static int64_t strip_sums_count(const conv *c) {
 }
 
 size_t conv_winograd_filter_workspace(const conv *c, int nthreads) {
-    int64_t nsums = winograd_tiles(c) <= TURN && nthreads < strips_of(c) ? nthreads : strips_of(c);
+    int64_t nsums = winograd_tiles(c) <= BATCH_TILES && nthreads < strips_of(c) ? nthreads : strips_of(c);
     return (size_t)(panels_count(c) + strips_of(c) * strip_rows_count() + nsums * strip_sums_count(c)) * sizeof(float);
 }
 
@@ -50,7 +50,7 @@ size_t conv_winograd_filter_workspace(const conv *c, int nthreads) {
 void conv_winograd_filter_prepare(conv *c) {
     c->winograd_filter = winograd_fits(c) && c->in_channels >= 32 && c->out_channels >= 32 &&
                          winograd_tiles(c) >= MANY_TILES &&
-                         (winograd_tiles(c) <= TURN || strips_of(c) * strip_sums_count(c) <= MANY_SUMS);
+                         (winograd_tiles(c) <= BATCH_TILES || strips_of(c) * strip_sums_count(c) <= MANY_SUMS);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static void multiply_strips(void *arg, int64_t first, int64_t end, int part) {
     for (int64_t strip = first; strip < end; strip++) {
         int64_t o = gemm_strip_start(c->out_channels, strips_of(c), strip);
         int64_t rows = gemm_strip_start(c->out_channels, strips_of(c), strip + 1) - o;
-        float *sums = j->sums + (winograd_tiles(c) <= TURN ? part : strip) * strip_sums_count(c);
+        float *sums = j->sums + (winograd_tiles(c) <= BATCH_TILES ? part : strip) * strip_sums_count(c);
         add_products(j, strip, rows, sums);
         for (int64_t i = 0; j->last && i < rows; i++) narrow_sums(c, sums + i * ld, j->dw + (o + i) * c->patch);
     }
@@ -200,9 +200,9 @@ void conv_winograd_filter(const kernel_call *call, const conv *c, const float *x
         j.x = x + g * c->in_channels * c->in.channel_step;
         j.dy = dy + g * c->out_channels * c->out.channel_step;
         j.dw = dfilter + g * c->out_channels * c->patch;
-        for (j.first = 0; j.first < total; j.first += TURN) {
-            j.last = total - j.first <= TURN;
-            j.ntiles = j.last ? (total - j.first + VEC - 1) / VEC * VEC : TURN;
+        for (j.first = 0; j.first < total; j.first += BATCH_TILES) {
+            j.last = total - j.first <= BATCH_TILES;
+            j.ntiles = j.last ? (total - j.first + VEC - 1) / VEC * VEC : BATCH_TILES;
             parallel_for(call, (c->in_channels + VEC - 1) / VEC, 1, transform_inputs, &j);
             parallel_for(call, nstrips, 1, transform_gradients, &j);
             parallel_for(call, nstrips, grain_of_products(strip_products * j.ntiles), multiply_strips, &j);

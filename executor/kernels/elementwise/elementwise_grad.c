@@ -164,7 +164,7 @@ static void run_side(const kernel_call *c, const state *s, int k) {
 
 /* --- row by row --------------------------------------------------------------------------------------------------- */
 
-enum { ROWS_A_TURN = 4 }; /* what accumulate_columns adds up at a time */
+enum { ROWS_A_STEP = 4 }; /* what accumulate_columns adds up at a time */
 
 /* Whether a side is the gradient of a bias row: d Out summed over its rows. */
 static bool is_column_sum(const side *s) {
@@ -223,7 +223,7 @@ static void split(kernel_prepare *p, const state *s, const tensor *dout) {
     split_elements(p, rows, dout->numel);
     if (!nsums) return;
     int64_t nrows = s->sides[sum].loops.extent[0];
-    p->split.nrows = nrows % ROWS_A_TURN == 0 ? nrows / ROWS_A_TURN : 1;
+    p->split.nrows = nrows % ROWS_A_STEP == 0 ? nrows / ROWS_A_STEP : 1;
     p->split.in_order = true;
 }
 

@@ -1,5 +1,5 @@
 /* masked.c: elements that a mask selects, and where a condition holds. How many there are is known only at run time:
- * the output must have just as many, which a plan can promise where shapes are declared or fed. */
+ * the output must have just as many, which a plan can guarantee where shapes are declared or fed. */
 #include "executor/kernels/layout.h"
 
 static weft_status require_bool(const kernel_prepare *p, const tensor *t, const char *what) {

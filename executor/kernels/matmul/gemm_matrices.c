@@ -37,29 +37,29 @@ enum {
     SMALL_BLOCK = 128 * 128, /* of B: it is packed before A goes on */
     PAGE = 4096 / sizeof(float),
     LINE = 64,
-    TURN = 16, /* steps of depth from one request for lines to the next */
+    STEP = 16, /* steps of depth from one request for lines to the next */
     CLOSE = 4  /* steps of depth that a row of B is asked for before it is read where it lies */
 };
 
 /* --- lines ahead -------------------------------------------------------------------------------------------------- */
 
-/* Rows that will be read soon; `per_turn` lines of them are asked for at a time. */
+/* Rows that will be read soon; `per_step` lines of them are asked for at a time. */
 typedef struct ahead {
     const char *row;
     int64_t stride, nbytes, at, nrows;
-    int64_t per_turn;
+    int64_t per_step;
 } ahead;
 
-static ahead rows_ahead(const float *first, int64_t ld, int64_t columns, int64_t nrows, int64_t nturns) {
+static ahead rows_ahead(const float *first, int64_t ld, int64_t columns, int64_t nrows, int64_t nsteps) {
     ahead next = {.row = (const char *)first, .stride = ld * (int64_t)sizeof(float), .nrows = nrows};
     next.nbytes = columns * (int64_t)sizeof(float);
     int64_t nlines = nrows * ((next.nbytes + LINE - 1) / LINE);
-    next.per_turn = (nlines + nturns - 1) / nturns;
+    next.per_step = (nlines + nsteps - 1) / nsteps;
     return next;
 }
 
 static inline __attribute__((always_inline)) void fetch_some(ahead *next) {
-    for (int64_t i = 0; i < next->per_turn && next->nrows > 0; i++) {
+    for (int64_t i = 0; i < next->per_step && next->nrows > 0; i++) {
         __builtin_prefetch(next->row + next->at, 0, 2);
         next->at += LINE;
         if (next->at < next->nbytes) continue;
@@ -85,7 +85,7 @@ typedef struct tile_call {
     int64_t ldc, columns;
     float alpha, beta;
     const float *next_c; /* the tile of C that follows; NULL: not known */
-    int64_t c_per_turn;  /* rows of it */
+    int64_t c_per_step;  /* rows of it */
     ahead *next;
 } tile_call;
 
@@ -117,10 +117,10 @@ static inline __attribute__((always_inline)) void tile(int rows, int width, bool
     const float *a = t->a, *b = t->b, *next_c = t->next_c;
     float *panel = t->panel;
     ahead next = *t->next;
-    for (int64_t turn = 0; turn < t->depth; turn += TURN) {
-        int64_t end = t->depth - turn < TURN ? t->depth - turn : TURN;
+    for (int64_t step = 0; step < t->depth; step += STEP) {
+        int64_t end = t->depth - step < STEP ? t->depth - step : STEP;
         fetch_some(&next);
-        for (int64_t i = 0; next_c && i < t->c_per_turn; i++, next_c += t->ldc)
+        for (int64_t i = 0; next_c && i < t->c_per_step; i++, next_c += t->ldc)
             for (int j = 0; j < width; j++) __builtin_prefetch(next_c + j * VEC, 1);
         for (int64_t k = 0; k < end; k++, a += a_step, b += b_step) {
             vec right[WIDTH];
@@ -235,8 +235,8 @@ static int64_t panel_width(int64_t left) {
     return (left + VEC - 1) / VEC * VEC;
 }
 
-static int64_t turns_of(const block *b, int64_t ntiles) {
-    return ntiles * ((b->count + TURN - 1) / TURN);
+static int64_t steps_of(const block *b, int64_t ntiles) {
+    return ntiles * ((b->count + STEP - 1) / STEP);
 }
 
 static int64_t slot_of(const block *b, int64_t s) {
@@ -249,20 +249,20 @@ static ahead strips_ahead(const block *b, int64_t s, int64_t ntiles) {
     const gemm *g = b->g;
     int64_t group = b->packs_a ? GROUP : b->columns <= 2 * PANEL ? 2 : 1;
     int64_t parts = g->a_transposed ? group : 1, at = (s / parts + 1) * parts * ROWS;
-    int64_t rows = smaller(parts * ROWS, b->rows - at), nturns = turns_of(b, ntiles);
+    int64_t rows = smaller(parts * ROWS, b->rows - at), nsteps = steps_of(b, ntiles);
     if (rows <= 0) return (ahead){0};
-    if (!g->a_transposed) return rows_ahead(g->a + (b->row + at) * g->lda + b->depth, g->lda, b->count, rows, nturns);
+    if (!g->a_transposed) return rows_ahead(g->a + (b->row + at) * g->lda + b->depth, g->lda, b->count, rows, nsteps);
     int64_t first = s % parts * b->count / parts, end = (s % parts + 1) * b->count / parts;
-    return rows_ahead(g->a + (b->depth + first) * g->lda + b->row + at, g->lda, rows, end - first, nturns);
+    return rows_ahead(g->a + (b->depth + first) * g->lda + b->row + at, g->lda, rows, end - first, nsteps);
 }
 
 static ahead panel_ahead(const block *b, int64_t column, int64_t ntiles) {
     const gemm *g = b->g;
-    int64_t columns = smaller(panel_width(b->columns - column), b->columns - column), nturns = turns_of(b, ntiles);
+    int64_t columns = smaller(panel_width(b->columns - column), b->columns - column), nsteps = steps_of(b, ntiles);
     if (columns <= 0) return (ahead){0};
     column += b->column;
-    if (g->b_transposed) return rows_ahead(g->b + column * g->ldb + b->depth, g->ldb, b->count, columns, nturns);
-    return rows_ahead(g->b + b->depth * g->ldb + column, g->ldb, columns, b->count, nturns);
+    if (g->b_transposed) return rows_ahead(g->b + column * g->ldb + b->depth, g->ldb, b->count, columns, nsteps);
+    return rows_ahead(g->b + b->depth * g->ldb + column, g->ldb, columns, b->count, nsteps);
 }
 
 /* Packs strip s, or the group that begins there. */
@@ -291,7 +291,7 @@ static void multiply_tile(const block *b, int64_t s, int64_t column, int64_t wid
                    .alpha = g->alpha,
                    .beta = b->depth ? 1 : g->beta,
                    .next_c = next_c,
-                   .c_per_turn = (ROWS * TURN + b->count - 1) / b->count,
+                   .c_per_step = (ROWS * STEP + b->count - 1) / b->count,
                    .next = next};
     if (!b->packs_a) {
         t.a = g->a_transposed ? g->a + b->depth * g->lda + row : g->a + row * g->lda + b->depth;
@@ -338,12 +338,12 @@ static void multiply_panel(const block *b, int64_t column, int64_t width, float 
 /* The operands of the product that follows, if this block is all of a product. */
 static void product_ahead(const block *b, ahead out[2]) {
     const gemm *g = b->g;
-    int64_t npanels = (b->columns + PANEL - 1) / PANEL, nturns = turns_of(b, npanels * (b->nstrips - b->nfirst));
+    int64_t npanels = (b->columns + PANEL - 1) / PANEL, nsteps = steps_of(b, npanels * (b->nstrips - b->nfirst));
     out[0] = out[1] = (ahead){0};
     if (!g->next_a || b->nfirst == b->nstrips || b->rows * b->columns * b->count < g->m * g->n * g->k) return;
     bool ta = g->a_transposed, tb = g->b_transposed;
-    out[0] = rows_ahead(g->next_a, g->lda, ta ? g->m : g->k, ta ? g->k : g->m, (nturns + 1) / 2);
-    out[1] = rows_ahead(g->next_b, g->ldb, tb ? g->k : g->n, tb ? g->n : g->k, (nturns + 1) / 2);
+    out[0] = rows_ahead(g->next_a, g->lda, ta ? g->m : g->k, ta ? g->k : g->m, (nsteps + 1) / 2);
+    out[1] = rows_ahead(g->next_b, g->ldb, tb ? g->k : g->n, tb ? g->n : g->k, (nsteps + 1) / 2);
 }
 
 /* A strip after the first times all panels, which are packed. */

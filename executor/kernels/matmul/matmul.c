@@ -3,7 +3,7 @@
  * Both operands become batches of matrices: a vector X is a row, a vector Y a column, and transposing a vector changes
  * nothing. Batch dimensions broadcast. Where Y is one matrix for all of X's, the whole batch is one product of tall
  * matrices. Gradients of broadcast operands are added up batch after batch, in order, by the product itself (beta 1).
- * Those of a batch take turns, pair by pair of matrices, with what follows (softmax_grad). */
+ * Those of a batch are fused, pair by pair of matrices, with what follows (softmax_grad). */
 #include "executor/kernels/matmul/gemm.h"
 #include "executor/kernels/loops.h"
 #include "executor/kernels/rows.h"
