@@ -4,51 +4,8 @@
 
 enum { LANES = 16 }; /* independent partial sums of a run: what two vector registers of doubles hold, twice */
 
-#define DEFINE_ACCUMULATE(dtype, suffix, type)                                                                         \
-    static double sum_run_##suffix(int64_t n, const type *restrict src) {                                              \
-        double lane[LANES] = {0}, total = 0;                                                                           \
-        int64_t i = 0;                                                                                                 \
-        for (; i + LANES <= n; i += LANES)                                                                             \
-            for (int j = 0; j < LANES; j++) lane[j] += (double)src[i + j];                                             \
-        for (int j = 0; i < n; i++, j++) lane[j] += (double)src[i];                                                    \
-        for (int j = 0; j < LANES; j++) total += lane[j];                                                              \
-        return total;                                                                                                  \
-    }                                                                                                                  \
-    static double sum_squares_##suffix(int64_t n, const type *restrict src) {                                          \
-        double lane[LANES] = {0}, total = 0;                                                                           \
-        int64_t i = 0;                                                                                                 \
-        for (; i + LANES <= n; i += LANES)                                                                             \
-            for (int j = 0; j < LANES; j++) lane[j] += (double)src[i + j] * (double)src[i + j];                        \
-        for (int j = 0; i < n; i++, j++) lane[j] += (double)src[i] * (double)src[i];                                   \
-        for (int j = 0; j < LANES; j++) total += lane[j];                                                              \
-        return total;                                                                                                  \
-    }                                                                                                                  \
-    static void accumulate_##suffix(int64_t n, const type *src, int64_t stride, double *acc) {                         \
-        if (stride == 0) {                                                                                             \
-            *acc += sum_run_##suffix(n, src);                                                                          \
-        } else {                                                                                                       \
-            INDEPENDENT for (int64_t i = 0; i < n; i++) acc[i] += (double)src[i];                                      \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Four rows at a time: a quarter of the traffic on acc. */                                                        \
-    static int64_t add_rows_##suffix(int64_t rows, int64_t row, const type *src, int64_t n, double *acc) {             \
-        int64_t r = 0;                                                                                                 \
-        for (; r + 4 <= rows; r += 4) {                                                                                \
-            const type *a = src + r * row, *b = a + row, *c = b + row, *d = c + row;                                   \
-            INDEPENDENT for (int64_t i = 0; i < n; i++) acc[i] +=                                                      \
-                ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);                                         \
-        }                                                                                                              \
-        return r;                                                                                                      \
-    }                                                                                                                  \
-    static void add_columns_##suffix(int64_t rows, int64_t row, int64_t columns, const type *src, double *acc) {       \
-        for (int64_t at = 0; at < columns; at += BLOCK) {                                                              \
-            int64_t n = block_size(columns - at);                                                                      \
-            int64_t r = add_rows_##suffix(rows, row, src + at, n, acc + at);                                           \
-            for (; r < rows; r++) accumulate_##suffix(n, src + at + r * row, 1, acc + at);                             \
-        }                                                                                                              \
-    }
-REAL_TYPES(DEFINE_ACCUMULATE)
-#undef DEFINE_ACCUMULATE
+#define TEMPLATE "executor/kernels/accumulate_real.h"
+#include "executor/kernels/each_real.h"
 
 void accumulate(weft_dtype dtype, int64_t n, const void *src, int64_t stride, double *acc) {
     float values[BLOCK];

@@ -87,56 +87,8 @@ static void exp_rows_fp32(int64_t n, int64_t count, const float *x, const float 
     fold_rows(sums, count, out_sum);
 }
 
-#define DEFINE_SOFTMAX(dtype, suffix, real)                                                                            \
-    static void rows_##suffix(axis_split s, real least, const real *x, real *y) {                                      \
-        real top[SIDE_BY_SIDE], scale[SIDE_BY_SIDE];                                                                   \
-        int64_t n = s.extent, count;                                                                                   \
-        for (int64_t o = 0; o < s.outer; o += count, x += count * n, y += count * n) {                                 \
-            count = rows_at_a_time(n, s.outer - o);                                                                    \
-            for (int64_t r = 0; r < count; r++) top[r] = max_##suffix(n, x + r * n);                                   \
-            exp_rows_##suffix(n, count, x, top, least, y, scale);                                                      \
-            for (int64_t r = 0; r < count; r++) scale[r] = 1 / scale[r];                                               \
-            for (int64_t r = 0; r < count; r++)                                                                        \
-                for (int64_t i = 0; i < n; i++) y[r * n + i] *= scale[r];                                              \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void columns_##suffix(axis_split s, real least, const real *x, real *y, real *top, real *total) {           \
-        int64_t n = s.inner, slab = s.extent * n;                                                                      \
-        for (int64_t o = 0; o < s.outer; o++, x += slab, y += slab) {                                                  \
-            memcpy(top, x, (size_t)n * sizeof *top);                                                                   \
-            for (int64_t a = 1; a < s.extent; a++)                                                                     \
-                for (int64_t i = 0; i < n; i++) top[i] = x[a * n + i] > top[i] ? x[a * n + i] : top[i];                \
-            memset(total, 0, (size_t)n * sizeof *total);                                                               \
-            for (int64_t a = 0; a < s.extent; a++) {                                                                   \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
-                    real e = shifted_exp_##suffix(x[a * n + i], top[i], least);                                        \
-                    y[a * n + i] = e;                                                                                  \
-                    total[i] += e;                                                                                     \
-                }                                                                                                      \
-            }                                                                                                          \
-            for (int64_t i = 0; i < n; i++) total[i] = 1 / total[i];                                                   \
-            for (int64_t a = 0; a < s.extent; a++)                                                                     \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) y[a * n + i] *= total[i];                                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_rows_##suffix(axis_split s, const real *y, const real *dy, real *dx) {                            \
-        for (int64_t o = 0; o < s.outer; o++, y += s.extent, dy += s.extent, dx += s.extent) {                         \
-            real dot = dot_##suffix(s.extent, y, 0, dy);                                                               \
-            INDEPENDENT for (int64_t i = 0; i < s.extent; i++) dx[i] = y[i] * (dy[i] - dot);                           \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_columns_##suffix(axis_split s, const real *y, const real *dy, real *dx, real *dot) {              \
-        int64_t n = s.inner, slab = s.extent * n;                                                                      \
-        for (int64_t o = 0; o < s.outer; o++, y += slab, dy += slab, dx += slab) {                                     \
-            memset(dot, 0, (size_t)n * sizeof *dot);                                                                   \
-            for (int64_t a = 0; a < s.extent; a++)                                                                     \
-                for (int64_t i = 0; i < n; i++) dot[i] += y[a * n + i] * dy[a * n + i];                                \
-            for (int64_t a = 0; a < s.extent; a++)                                                                     \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) dx[a * n + i] = y[a * n + i] * (dy[a * n + i] - dot[i]);   \
-        }                                                                                                              \
-    }
-REAL_TYPES(DEFINE_SOFTMAX)
-#undef DEFINE_SOFTMAX
+#define TEMPLATE "executor/kernels/activation/softmax_real.h"
+#include "executor/kernels/each_real.h"
 
 size_t softmax_workspace(axis_split s, weft_dtype dtype) {
     return s.inner == 1 ? 0 : 2 * (size_t)s.inner * weft_dtype_nbytes(dtype);

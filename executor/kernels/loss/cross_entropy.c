@@ -53,70 +53,8 @@ static int64_t element_at(const loss_state *s, int64_t o, int64_t k, int64_t i) 
     return (o * s->split.extent + k) * s->split.inner + i;
 }
 
-#define DEFINE_CROSS_ENTROPY(dtype, suffix, real)                                                                      \
-    static real finite_log_##suffix(real share) {                                                                      \
-        real log_share = (real)log((double)share);                                                                     \
-        return isinf(log_share) ? (log_share < 0 ? (real)-1e20 : (real)1e20) : log_share;                              \
-    }                                                                                                                  \
-    static weft_status hard_##suffix(const kernel_call *c, const loss_state *s, const tensor *labels, const real *y,   \
-                                     real *loss) {                                                                     \
-        for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
-            for (int64_t i = 0; i < s->split.inner; i++, at++) {                                                       \
-                int64_t label = tensor_integer(labels, at);                                                            \
-                TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, at));                                 \
-                loss[at] = label == s->ignore_index ? 0 : -finite_log_##suffix(y[element_at(s, o, label, i)]);         \
-            }                                                                                                          \
-        return NULL;                                                                                                   \
-    }                                                                                                                  \
-    static weft_status soft_##suffix(const loss_state *s, const real *labels, const real *y, real *loss) {             \
-        for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
-            for (int64_t i = 0; i < s->split.inner; i++, at++) {                                                       \
-                real sum = 0;                                                                                          \
-                for (int64_t k = 0; k < s->split.extent; k++) {                                                        \
-                    int64_t e = element_at(s, o, k, i);                                                                \
-                    sum += labels[e] * finite_log_##suffix(y[e]);                                                      \
-                }                                                                                                      \
-                loss[at] = -sum;                                                                                       \
-            }                                                                                                          \
-        return NULL;                                                                                                   \
-    }                                                                                                                  \
-    /* Through the softmax: softmax * dloss, minus dloss at the label. Of shares: -dloss / share at the label. */      \
-    static weft_status hard_grad_##suffix(const kernel_call *c, const loss_state *s, const tensor *labels,             \
-                                          const real *y, const real *dloss, real *dx) {                                \
-        int64_t n = s->split.inner;                                                                                    \
-        for (int64_t o = 0, at = 0; o < s->split.outer; o++)                                                           \
-            for (int64_t i = 0; i < n; i++, at++) {                                                                    \
-                int64_t label = tensor_integer(labels, at), first = element_at(s, o, 0, i);                            \
-                TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, at));                                 \
-                real g = label == s->ignore_index ? 0 : dloss[at];                                                     \
-                bool ignored = label == s->ignore_index;                                                               \
-                real share = ignored ? 1 : y[first + label * n];                                                       \
-                if (ignored || !s->use_softmax) {                                                                      \
-                    for (int64_t k = 0; k < s->split.extent; k++) dx[first + k * n] = 0;                               \
-                } else if (n == 1) {                                                                                   \
-                    INDEPENDENT for (int64_t k = 0; k < s->split.extent; k++) dx[first + k] = y[first + k] * g;        \
-                } else {                                                                                               \
-                    for (int64_t k = 0; k < s->split.extent; k++) dx[first + k * n] = y[first + k * n] * g;            \
-                }                                                                                                      \
-                if (!ignored) dx[first + label * n] -= s->use_softmax ? g : g / share;                                 \
-            }                                                                                                          \
-        return NULL;                                                                                                   \
-    }                                                                                                                  \
-    static weft_status soft_grad_##suffix(const loss_state *s, const real *labels, const real *y, const real *dloss,   \
-                                          real *dx) {                                                                  \
-        int64_t n = s->split.inner;                                                                                    \
-        for (int64_t o = 0; o < s->split.outer; o++, dloss += n)                                                       \
-            for (int64_t k = 0; k < s->split.extent; k++) {                                                            \
-                int64_t e = element_at(s, o, k, 0);                                                                    \
-                INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                          \
-                    real slope = s->use_softmax ? y[e + i] - labels[e + i] : -labels[e + i] / y[e + i];                \
-                    dx[e + i] = slope * dloss[i];                                                                      \
-                }                                                                                                      \
-            }                                                                                                          \
-        return NULL;                                                                                                   \
-    }
-REAL_TYPES(DEFINE_CROSS_ENTROPY)
-#undef DEFINE_CROSS_ENTROPY
+#define TEMPLATE "executor/kernels/loss/cross_entropy_real.h"
+#include "executor/kernels/each_real.h"
 
 static weft_status loss_of(const kernel_call *c, const tensor *labels, const tensor *y, tensor *loss) {
     const loss_state *s = c->state;

@@ -71,62 +71,8 @@ static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce ho
     return comm_run(c->ring, &r);
 }
 
-#define DEFINE_PARALLEL(type, suffix, real)                                                                            \
-    static real shifted_##suffix(real x, real top) {                                                                   \
-        return x - top < SMALLEST_SHIFTED_LOGIT ? SMALLEST_SHIFTED_LOGIT : x - top;                                    \
-    }                                                                                                                  \
-    static void tops_##suffix(const classes *s, const real *x, real *top) {                                            \
-        for (int64_t r = 0; r < s->rows; r++, x += s->extent) {                                                        \
-            top[r] = x[0];                                                                                             \
-            for (int64_t k = 1; k < s->extent; k++) top[r] = x[k] > top[r] ? x[k] : top[r];                            \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static weft_status sums_##suffix(const kernel_call *c, const classes *s, const tensor *labels, const real *x,      \
-                                     const real *top, real *y, real *total, real *of_label) {                          \
-        for (int64_t r = 0; r < s->rows; r++, x += s->extent, y += s->extent) {                                        \
-            int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
-            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
-            total[r] = 0;                                                                                              \
-            for (int64_t k = 0; k < s->extent; k++)                                                                    \
-                total[r] += y[k] = (real)exp((double)shifted_##suffix(x[k], top[r]));                                  \
-            bool has = label != s->ignore_index && own >= 0 && own < s->extent;                                        \
-            of_label[r] = has ? shifted_##suffix(x[own], top[r]) : 0;                                                  \
-        }                                                                                                              \
-        return NULL;                                                                                                   \
-    }                                                                                                                  \
-    static weft_status run_##suffix(const kernel_call *c) {                                                            \
-        const classes *s = c->state;                                                                                   \
-        const tensor *labels = arg_in(c, IN_LABEL);                                                                    \
-        const real *x = arg_in(c, IN_LOGITS)->data;                                                                    \
-        real *y = arg_out(c, OUT_SOFTMAX)->data, *loss = arg_out(c, OUT_LOSS)->data, *top = c->workspace;              \
-        real *total = top + s->rows, *of_label = total + s->rows;                                                      \
-        tops_##suffix(s, x, top);                                                                                      \
-        TRY(reduce(c, type, WEFT_REDUCE_MAX, top, s->rows));                                                           \
-        TRY(sums_##suffix(c, s, labels, x, top, y, total, of_label));                                                  \
-        TRY(reduce(c, type, WEFT_REDUCE_SUM, total, 2 * s->rows));                                                     \
-        for (int64_t r = 0; r < s->rows; r++, y += s->extent) {                                                        \
-            bool ignored = tensor_integer(labels, r) == s->ignore_index;                                               \
-            loss[r] = ignored ? 0 : (real)log((double)total[r]) - of_label[r];                                         \
-            for (int64_t k = 0; k < s->extent; k++) y[k] /= total[r];                                                  \
-        }                                                                                                              \
-        return NULL;                                                                                                   \
-    }                                                                                                                  \
-    static weft_status grad_##suffix(const kernel_call *c) {                                                           \
-        const classes *s = c->state;                                                                                   \
-        const tensor *labels = arg_in(c, GRAD_IN_LABEL);                                                               \
-        const real *y = arg_in(c, GRAD_IN_SOFTMAX)->data, *dloss = arg_in(c, GRAD_IN_LOSS_GRAD)->data;                 \
-        real *dx = arg_out(c, GRAD_OUT_LOGITS_GRAD)->data;                                                             \
-        for (int64_t r = 0; r < s->rows; r++, y += s->extent, dx += s->extent) {                                       \
-            int64_t label = tensor_integer(labels, r), own = label - s->first;                                         \
-            TRY(loss_check_label(c, s->total, s->ignore_index, label, r));                                             \
-            bool ignored = label == s->ignore_index;                                                                   \
-            for (int64_t k = 0; k < s->extent; k++) dx[k] = ignored ? 0 : y[k] * dloss[r];                             \
-            if (!ignored && own >= 0 && own < s->extent) dx[own] -= dloss[r];                                          \
-        }                                                                                                              \
-        return NULL;                                                                                                   \
-    }
-REAL_TYPES(DEFINE_PARALLEL)
-#undef DEFINE_PARALLEL
+#define TEMPLATE "executor/kernels/loss/parallel_cross_entropy_real.h"
+#include "executor/kernels/each_real.h"
 
 static weft_status run(const kernel_call *c) {
     if (((const classes *)c->state)->rows == 0) return NULL;
