@@ -73,7 +73,7 @@ typedef struct plan_builder {
     size_t nstreams, stream_capacity;
     int32_t *stream_length; /* instructions on each stream so far; PLAN_MAX_STREAMS of them */
 
-    int32_t *root_of;  /* by value: the value whose buffer holds it (views.c) */
+    int32_t *root_of;  /* by value: the value whose buffer holds it (roots.c) */
     int64_t *begin_of; /* by value: its first byte in that buffer */
     plan_root *roots;  /* by value; meaningful where root_of[v] == v */
 
@@ -92,7 +92,7 @@ WEFT_MUST_USE weft_status plan_take_order(plan_builder *b);    /* given.c: steps
 WEFT_MUST_USE weft_status plan_make_views(plan_builder *b);    /* views.c: slices of buckets and of inputs */
 WEFT_MUST_USE weft_status plan_make_instrs(plan_builder *b);   /* instrs.c */
 WEFT_MUST_USE weft_status plan_keep_values(plan_builder *b);   /* values.c: persistables, feeds and fetches asked for */
-WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);    /* views.c */
+WEFT_MUST_USE weft_status plan_find_roots(plan_builder *b);    /* roots.c */
 WEFT_MUST_USE weft_status plan_list_accesses(plan_builder *b); /* accesses.c */
 WEFT_MUST_USE weft_status plan_advance_updates(plan_builder *b); /* updates.c: behind their gradients */
 WEFT_MUST_USE weft_status plan_order_accesses(plan_builder *b);  /* hazards.c: clocks and waits */
@@ -117,7 +117,7 @@ static inline bool plan_is_empty_name(const weft_var *v) {
     return name_is(v->name, "@EMPTY@");
 }
 
-/* views.c. Where a value is found, following its parents. */
+/* roots.c. Where a value is found, following its parents. */
 int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin);
 
 /* The arguments of one side of an instruction: values in slot order. */
@@ -149,7 +149,7 @@ WEFT_MUST_USE weft_status plan_note_last_writes(plan_builder *b);
 /* copied_views.c: an error where something could distinguish a materialised view from a view. */
 WEFT_MUST_USE weft_status plan_check_copied_views(plan_builder *b);
 
-/* instrs.c, copies.c. Appends an instruction; arguments are copied. */
+/* append.c, copies.c. Appends an instruction; arguments are copied. */
 WEFT_MUST_USE weft_status plan_add_instr(plan_builder *b, const plan_step *step, weft_op *op, const op_schema *schema,
                                          int32_t stream, const plan_args *in, const plan_args *out);
 /* An instruction `to` = `from`, beside `step`'s op. */
@@ -164,7 +164,7 @@ WEFT_MUST_USE weft_status plan_split_overlaps(plan_builder *b, const plan_step *
 /* streams.c: the stream of an op, found or made. */
 WEFT_MUST_USE weft_status plan_stream_of(plan_builder *b, const weft_op *op, int32_t *out_stream);
 
-/* The stream of that name, found or made. `op` is for messages. */
+/* stream_names.c: the stream of that name, found or made. `op` is for messages. */
 WEFT_MUST_USE weft_status plan_find_stream(plan_builder *b, const weft_op *op, const char *stream, int32_t *out_stream);
 
 /* given.c: a given order: it is to be notified of each step before and after it becomes instructions. */

@@ -59,7 +59,8 @@ typedef weft_status (*plan_item_fn)(plan_reader *, const yaml_node *);
 WEFT_MUST_USE weft_status plan_parse_attr(plan_reader *r, weft_op *op, const attr_schema *schema,
                                           const yaml_node *node);
 
-/* What to do with the value of each key of a mapping: unknown keys, and absent ones that are required, are errors. */
+/* parse_scalars.c. What to do with the value of each key of a mapping: unknown keys, and absent ones that are required,
+ * are errors. */
 typedef struct plan_key {
     const char *key;
     bool required;

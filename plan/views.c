@@ -6,13 +6,6 @@
 
 enum { MAX_DEPTH = 8 };
 
-int32_t plan_find_root(const plan_builder *b, int32_t value, int64_t *out_begin) {
-    int64_t begin = 0;
-    for (; b->values[value].view_of >= 0; value = b->values[value].view_of) begin += b->values[value].offset;
-    *out_begin = begin;
-    return value;
-}
-
 /* Bytes that one member takes in the buffer, as infer_coalesce_tensor counts them. */
 static bool slice_nbytes(const weft_op *op, int64_t nbytes, int64_t element, int64_t *out) {
     int64_t alignment = coalesce_alignment(op);
@@ -119,20 +112,4 @@ weft_status plan_make_views(plan_builder *b) {
     if (!any_copies) TRY(plan_place_parts(b));
     TRY(plan_note_last_writes(b));
     return any_copies ? plan_check_copied_views(b) : NULL;
-}
-
-weft_status plan_find_roots(plan_builder *b) {
-    size_t n = b->nvalues ? b->nvalues : 1;
-    b->root_of = ARENA_ARRAY(&b->scratch, int32_t, n);
-    b->begin_of = ARENA_ARRAY(&b->scratch, int64_t, n);
-    b->roots = ARENA_ARRAY(&b->scratch, plan_root, n);
-    if (!b->root_of || !b->begin_of || !b->roots) return base_out_of_memory();
-    for (size_t i = 0; i < b->nvalues; i++) {
-        int32_t v = (int32_t)i, root = plan_find_root(b, v, &b->begin_of[v]);
-        b->root_of[v] = root;
-        if (root != v) b->roots[root].has_views = true;
-        if (root != v && !b->view_ops[v]) b->roots[root].has_members = true;
-        b->roots[v].nbytes = b->values[v].nbytes;
-    }
-    return NULL;
 }

@@ -113,7 +113,7 @@ const weft_var *random_var(weft_op *op);
 const weft_var *view_base(weft_op *op, const slot *s, size_t index);
 /* Which of the views that the op makes of that var it is. */
 size_t view_part(const weft_op *op, size_t index);
-/* What that view shows now. */
+/* What that view of `base`, which is `of` now, shows. */
 WEFT_MUST_USE weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base,
-                                      uint32_t *out);
+                                      uint32_t of, uint32_t *out);
 #endif

@@ -193,7 +193,10 @@ static weft_status read_view(reader *r, const cell *c, uint32_t *out) {
     if (r->nested_views >= MOST_NESTED_VIEWS) return term_unknown(r->t, "a view of very many views", out);
     r->nested_views++;
     cell at = *c;
-    weft_status status = view_result(r, at.view, at.view_slot, at.slot, program_var(r->p, at.target), out);
+    const weft_var *base = program_var(r->p, at.target);
+    uint32_t of;
+    weft_status status = read_var(r, base, &of);
+    if (!status) status = view_result(r, at.view, at.view_slot, at.slot, base, of, out);
     r->nested_views--;
     return status;
 }

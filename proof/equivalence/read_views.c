@@ -41,12 +41,11 @@ size_t view_part(const weft_op *op, size_t index) {
 }
 
 /* A view whose elements follow one another is a slice of its base; any other is a function of it. */
-weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base, uint32_t *out) {
+weft_status view_result(reader *r, weft_op *op, const slot *s, size_t index, const weft_var *base, uint32_t of,
+                        uint32_t *out) {
     shape type = shape_of_var(base);
     op_view view;
-    value x;
-    x.factor = FACTOR_ONE;
-    TRY(read_var(r, base, &x.term));
+    value x = value_of(of);
     const weft_var *v = slot_var(op, s, index);
     TRY(op_view_of(op, &type, view_part(op, index), &view));
     if (view.ndim >= 0 && op_view_is_contiguous(&view) && var_knows_dims(base) && var_knows_dims(v) &&

@@ -53,17 +53,18 @@ static inline const instr_arg *by_name_args(const by_name *z, uint32_t instr_id,
 }
 #define FOR_EACH_INSTR_ARG(z, i, a) for (const instr_arg *a##_end, *a = by_name_args(z, i, &a##_end); a < a##_end; a++)
 
+/* by_name_edges.c */
 WEFT_MUST_USE weft_status by_name_push(by_name *z, list *l, uint32_t item);
+/* An edge; whoever adds it knows that no other path leads from the one to the other. */
+WEFT_MUST_USE weft_status by_name_add(by_name *z, uint32_t from, uint32_t to);
 /* What Paddle takes for a communication op. */
 bool by_name_communicates(const weft_op *op);
-/* Random ops that Paddle keeps in order. */
+/* by_name.c. Random ops that Paddle keeps in order. */
 bool by_name_draws(const weft_op *op);
 /* Ops that only the order of their stream and events complete (kGpuAsync). */
 bool by_name_is_async(const weft_op *op);
 /* Inputs of which only type and shape count. */
 bool by_name_needs_no_bytes(const weft_op *op, const slot *s);
-/* An edge; whoever adds it knows that no other path leads from the one to the other. */
-WEFT_MUST_USE weft_status by_name_add(by_name *z, uint32_t from, uint32_t to);
 /* Whether a path leads from `from` to `to`. Takes as long as there are edges into what lies between the two. */
 WEFT_MUST_USE weft_status by_name_leads(by_name *z, uint32_t from, uint32_t to, bool *out);
 /* Marks all that comes after `from`: n flags. */

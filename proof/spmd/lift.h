@@ -61,10 +61,10 @@ typedef struct lifter {
     named_view *views; /* by key */
     size_t nviews, views_capacity;
     hash_table shapes; /* a serial term of each shape */
-    bool uniform;     /* all ranks have the same collectives of the same values */
-    bool pending;     /* some value waits */
-    bool moved;       /* some value became known in this round */
-    bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
+    bool uniform;      /* all ranks have the same collectives of the same values */
+    bool pending;      /* some value waits */
+    bool moved;        /* some value became known in this round */
+    bool random_rows;  /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
 /* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
@@ -118,12 +118,15 @@ void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *
 bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, size_t new_ndim,
                   const int64_t *new_dims, lifted *out);
 
-/* lift.c */
+/* lift_family.c */
 WEFT_MUST_USE weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool divide, uint32_t *out);
 /* Names the family of what is made of these: equal ones were made alike. */
 void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *made);
 
-/* lift_collectives.c */
+/* lift_members.c. Finds out which terms come from which collectives. */
+WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
+/* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
+const collective *lift_partner(const lifter *l, size_t self, size_t at, size_t rank);
 /* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;
  * TERM_NONE: nothing that goes with it. */
 uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank);
@@ -135,13 +138,16 @@ uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t
  * not recorded. */
 uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id);
 bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes); /* they differ along `axes` only */
+typedef enum lift_agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } lift_agreement;
+/* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
+lift_agreement lift_members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x);
+
+/* lift_collectives.c */
 WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* An op that the schema calls a collective; false: it is not followed. */
 WEFT_MUST_USE weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out);
 /* lift_sums.c: a sum over the ranks along `axes` of what is not the like of one another. */
 WEFT_MUST_USE weft_status lift_sum_of_different(lifter *l, size_t rank, uint32_t id, uint32_t axes, lifted *out);
-/* Which terms come from which collectives. */
-WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
 
 /* lift_boxes.c. A box of `of`, whose extents are known: offset and extent of each dimension. */
 typedef struct box {

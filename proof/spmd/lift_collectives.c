@@ -6,121 +6,6 @@
  * values, which is followed only where each is the same on all ranks. */
 #include "proof/spmd/lift.h"
 
-/* --- which collectives belong together ---------------------------------------------------------------------------- */
-
-/* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
-static const collective *partner_of(const lifter *l, size_t self, size_t at, size_t rank) {
-    const collective *own = l->outputs[self].collectives;
-    if (l->uniform) return &l->outputs[rank].collectives[at];
-    int64_t ring_id = op_ring(own[at].op);
-    const outputs *o = &l->outputs[rank];
-    for (size_t i = 0, k = at; i < o->ncollectives; i++, k++) { /* mostly at the same place */
-        if (k >= o->ncollectives) k = 0;
-        if (l->turn[rank][k] == l->turn[self][at] && op_ring(o->collectives[k].op) == ring_id)
-            return &o->collectives[k];
-    }
-    return NULL;
-}
-
-static bool is_structure(head_kind kind) {
-    return kind == HEAD_FLAT || kind == HEAD_RESHAPE || kind == HEAD_CAST || kind == HEAD_SCALE || kind == HEAD_PART;
-}
-
-/* The reduces that the result of a collective of a bucket consists of. */
-static void record_below(lifter *l, size_t rank, uint32_t id, uint32_t number) {
-    l->record[rank][id] = number;
-    if (!is_structure(term_head(l->t, id)->kind)) return;
-    for (size_t i = 0; i < l->t->items[id].nargs; i++) record_below(l, rank, term_args(l->t, id)[i].term, number);
-}
-
-weft_status lift_record(lifter *l, size_t rank, arena *memory) {
-    const outputs *o = &l->outputs[rank];
-    if (!(l->turn[rank] = ARENA_ARRAY(memory, uint32_t, o->ncollectives + 1))) return base_out_of_memory();
-    for (size_t k = 0; k < o->ncollectives; k++) {
-        record_below(l, rank, o->collectives[k].result, (uint32_t)k + 1);
-        size_t last = k;
-        while (last-- > 0 && op_ring(o->collectives[last].op) != op_ring(o->collectives[k].op)) continue;
-        l->turn[rank][k] = last < k ? l->turn[rank][last] + 1 : 0;
-    }
-    return NULL;
-}
-
-/* Where `id` is in `own`, what is in the like-built `other`; TERM_NONE: nothing. */
-static uint32_t counterpart(const terms *t, uint32_t own, uint32_t other, uint32_t id) {
-    if (own == id) return other;
-    const term *a = &t->items[own], *b = &t->items[other];
-    if (!is_structure(term_head(t, own)->kind) || a->head != b->head || a->nargs != b->nargs) return TERM_NONE;
-    for (size_t i = 0; i < a->nargs; i++) {
-        uint32_t found = counterpart(t, term_args(t, own)[i].term, term_args(t, other)[i].term, id);
-        if (found != TERM_NONE) return found;
-    }
-    return TERM_NONE;
-}
-
-/* What the rank gives to the collective that made `id` on `self`; TERM_NONE: nothing that goes with it. */
-static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t rank) {
-    uint32_t at = l->record[self][id];
-    const collective *own = &l->outputs[self].collectives[at - 1], *other = partner_of(l, self, at - 1, rank);
-    if (!other || strcmp(own->op->type->bytes, other->op->type->bytes) != 0) return TERM_NONE;
-    if (own->result == id && term_is(l->t, id, HEAD_OUT)) return other->argument;
-    uint32_t found = counterpart(l->t, own->result, other->result, id);
-    bool alike = found != TERM_NONE && term_is(l->t, found, HEAD_REDUCE) &&
-                 term_head(l->t, found)->reduce == term_head(l->t, id)->reduce;
-    return alike ? term_args(l->t, found)[0].term : TERM_NONE;
-}
-
-/* --- whether members have the same -------------------------------------------------------------------------------- */
-
-typedef enum agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } agreement;
-
-bool lift_is_member(const lifter *l, size_t self, size_t rank, uint32_t axes) {
-    for (size_t i = 0; i < l->grid.naxes; i++)
-        if (!(axes >> i & 1) && l->grid.at[self][i] != l->grid.at[rank][i]) return false;
-    return true;
-}
-
-uint32_t lift_members_argument(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
-    uint32_t at = l->record[self][id], theirs;
-    const collective *c = at ? partner_of(l, self, at - 1, rank) : NULL;
-    uint32_t argument = c ? argument_of(l, self, id, rank) : TERM_NONE;
-    return argument != TERM_NONE && lift_ring_axes(l, rank, c->op, &theirs) && theirs == axes ? argument : TERM_NONE;
-}
-
-uint32_t lift_recorded_output(const lifter *l, size_t rank, uint32_t id) {
-    const outputs *o = &l->outputs[rank];
-    uint32_t of = term_args(l->t, id)[0].term;
-    for (size_t i = 0; i < o->ncollectives; i++) {
-        uint32_t result = o->collectives[i].result;
-        if (term_is(l->t, result, HEAD_OUT) && term_args(l->t, result)[0].term == of) return result;
-    }
-    return TERM_NONE;
-}
-
-const collective *lift_members_collective(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
-    uint32_t at = l->record[self][id];
-    if (!at || (rank != self && lift_members_argument(l, self, id, axes, rank) == TERM_NONE)) return NULL;
-    return rank == self ? &l->outputs[self].collectives[at - 1] : partner_of(l, self, at - 1, rank);
-}
-
-uint32_t lift_members_result(const lifter *l, size_t self, uint32_t id, uint32_t axes, size_t rank) {
-    const collective *c = lift_members_collective(l, self, id, axes, rank);
-    return c ? c->result : TERM_NONE;
-}
-
-/* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
-static agreement members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x) {
-    for (size_t i = 0; i < l->nranks; i++) {
-        if (i == self || !lift_is_member(l, self, i, axes)) continue;
-        uint32_t argument = lift_members_argument(l, self, id, axes, i);
-        if (argument == TERM_NONE) return MEMBERS_DIFFER;
-        const lifted *y = &l->known[i][argument];
-        if (y->state == LIFT_PENDING) return MEMBERS_WAIT;
-        if (y->state != x->state || y->term != x->term || y->family != x->family || !lift_placed_alike(y, x))
-            return MEMBERS_DIFFER;
-    }
-    return MEMBERS_AGREE;
-}
-
 /* --- sums --------------------------------------------------------------------------------------------------------- */
 
 /* What a reduce over `axes` makes of what all members have. */
@@ -158,7 +43,7 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
         *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh");
         return NULL;
     }
-    agreement found = op ? members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
+    lift_agreement found = op ? lift_members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER && reduce == WEFT_REDUCE_SUM) return lift_sum_of_different(l, rank, id, axes, out);
     if (found == MEMBERS_DIFFER) {
@@ -182,7 +67,7 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
     *out = lift_unknown(id, "a collective whose ring is not known");
     if (!of || !at || root < 0 || root >= of->nranks || of->ranks[root] >= (int64_t)l->nranks) return NULL;
     size_t root_rank = (size_t)of->ranks[root];
-    const collective *c = partner_of(l, rank, at - 1, sends ? root_rank : rank);
+    const collective *c = lift_partner(l, rank, at - 1, sends ? root_rank : rank);
     if (!c || strcmp(op->type->bytes, c->op->type->bytes) != 0) return NULL;
     lifted x = l->known[sends ? root_rank : rank][c->argument];
     bool lies = lift_ring_axes(l, rank, op, &axes);
@@ -196,7 +81,7 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
     bool partial = lies && (lift_axes_with(l, &x, PARTIAL) & axes) == axes;
     if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
     if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
-    agreement found = members_agree(l, rank, id, axes, &x);
+    lift_agreement found = lift_members_agree(l, rank, id, axes, &x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
     return reduce_along(l, id, WEFT_REDUCE_SUM, axes, &x, out);
@@ -236,7 +121,7 @@ static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op
     uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     *out = lift_unknown(id, "what it makes has other extents than the ring says");
     if (!is_times_as_long(l->t, joins ? id : argument, joins ? argument : id, d, lift_extent(l, axes))) return NULL;
-    agreement found = l->record[rank][id] ? members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
+    lift_agreement found = l->record[rank][id] ? lift_members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
     *out = *x;
@@ -251,7 +136,7 @@ static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_o
     bool is_boxes = false;
     TRY(move_parts(l, rank, id, op, sharded(0), REPLICATED, x, out));
     if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
-    agreement found = members_agree(l, rank, id, axes, x);
+    lift_agreement found = lift_members_agree(l, rank, id, axes, x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_AGREE) TRY(lift_gather_boxes(l, rank, id, op, x, &is_boxes, out));
     return is_boxes ? NULL : lift_pieces(l, rank, id, op, out);
