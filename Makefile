@@ -59,7 +59,7 @@ ifneq ($(DNNL),0)
   endif
 endif
 
-LIB_DIRS := base dist_attr program ops plan proof passes executor train
+LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 LIB_SRCS := $(sort $(shell find $(LIB_DIRS) -name '*.c'))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
@@ -172,7 +172,7 @@ $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
 
 install: lib cli
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/bin \
-	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs
+	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libweft.a
 	install -m 755 $(SHLIB) $(DESTDIR)$(PREFIX)/lib/libweft.so.0
 	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
@@ -180,6 +180,7 @@ install: lib cli
 	install -m 755 $(WEFT) $(DESTDIR)$(PREFIX)/bin/weft
 	install -m 644 docs/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs
+	install -m 644 configs/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 

@@ -2,8 +2,7 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
-#include "cli/reading.h"
-#include "weft/null_device.h"
+#include "cli/session.h"
 #include "weft/trainer.h"
 
 /* Recorded losses to compare with (--expect). */
@@ -19,10 +18,6 @@ void expectation_fini(expectation *e);
 void expectation_compare(expectation *e, size_t step, double loss);
 /* Whether every loss was within the tolerance; says so. */
 bool expectation_held(const expectation *e);
-
-/* `path` with every "{rank}" replaced; the caller frees. NULL: out of memory. */
-char *rank_path(const char *path, int rank);
-bool has_rank(const char *path);
 
 /* Where a run begins: --startup and --load. Later: where it ended. */
 typedef struct run_state {
@@ -44,29 +39,7 @@ WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer 
                                        weft_program *const *programs);
 WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer);
 
-/* run_null.c: --device null and its options. */
-typedef struct null_run {
-    bool is_given;
-    weft_null_options options;
-    weft_fault *faults; /* what options.faults is */
-    size_t nraces;      /* printed */
-    size_t nsteps;      /* in flight together: a run's step is so many of the program's */
-    size_t *nops;       /* by program: of block 0, in one of these; NULL: nsteps is 1 */
-    size_t nprograms;
-} null_run;
-
-/* False after printing a usage error. */
-bool null_run_init(null_run *n, const cli_args *args);
-void null_run_fini(null_run *n);
-/* Makes a step of each program as many of it as are in flight. */
-WEFT_MUST_USE weft_status null_run_repeat(null_run *n, weft_program *const *programs, size_t nprograms);
-/* Prints the races that a step was the first to show. */
-void null_run_print_races(null_run *n, const weft_executor *executor, size_t step);
-/* Prints where the last step's time went. */
-WEFT_MUST_USE weft_status null_run_report(const null_run *n, const weft_trainer *trainer);
-
-/* run_profile.c: the summary's line of what is reserved and what is live; every --profile. */
-void print_memory(const weft_trainer *trainer);
+/* run_profile.c: every --profile. */
 WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer);
 
 #endif

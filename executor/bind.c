@@ -11,11 +11,6 @@
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
-const char *instr_place(const plan_instr *instr, char *out, size_t nbytes) {
-    snprintf(out, nbytes, "%s #%d", instr->schema ? instr->schema->type : instr->op->type->bytes, instr->op_index);
-    return out;
-}
-
 static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...)
     WEFT_PRINTF(4, 5);
 static weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format,
@@ -150,18 +145,13 @@ static uint64_t op_seed(const weft_plan *plan, const plan_instr *instr, size_t n
     return (seed ^ base_hash(n, strlen(n))) + ((uint64_t)writers[instr->out[0]]++ << 48);
 }
 
-weft_status bind_check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index, const size_t *ndone) {
-    if (instr->stream < 0 || instr->stream >= rank->plan->nstreams || (size_t)instr->position != ndone[instr->stream]) {
-        return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: instruction %zu is not at its place of a stream",
-                          instr_index);
-    }
-    for (uint32_t i = 0; i < instr->nwaits; i++) {
-        const plan_wait *w = &instr->waits[i];
-        if (w->stream < 0 || w->stream >= rank->plan->nstreams || w->count < 0 || (size_t)w->count > ndone[w->stream]) {
-            return bind_error(rank, WEFT_INVALID_ARGUMENT, instr, "plan: it waits for an instruction that comes later");
-        }
-    }
-    return NULL;
+static weft_status check_waits(const rank_state *rank, const plan_instr *instr, const size_t *ndone) {
+    weft_status status = plan_check_waits(rank->plan, instr, ndone);
+    if (!status) return NULL;
+    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s", rank->rank,
+                                            weft_status_message(status));
+    weft_status_free(status);
+    return worded;
 }
 
 /* --- delays ------------------------------------------------------------------------------------------------------- */
@@ -184,17 +174,8 @@ static weft_status run_late(const kernel_call *c) {
     return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
 }
 
-double bind_delay(const weft_executor *x, int rank, const plan_instr *instr) {
-    double seconds = 0;
-    for (size_t i = 0; i < x->options.ndelays; i++) {
-        const weft_delay *d = &x->options.delays[i];
-        if (d->op_index == instr->op_index && (d->rank < 0 || d->rank == rank)) seconds += d->seconds;
-    }
-    return seconds < 1e9 ? seconds : 1e9;
-}
-
 static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
-    double seconds = bind_delay(x, rank->rank, b->instr);
+    double seconds = plan_seconds_late(x->options.delays, x->options.ndelays, rank->rank, b->instr);
     if (!(seconds > 0)) return NULL;
     late_kernel *late = ARENA_NEW(&x->arena, late_kernel);
     if (!late) return base_out_of_memory();
@@ -268,7 +249,7 @@ static weft_status bind_instr(weft_executor *x, const rank_state *rank, const pl
 
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
-weft_status bind_streams(weft_executor *x, rank_state *rank) {
+static weft_status bind_streams(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
     rank->streams = ARENA_ARRAY(&x->arena, stream_state, plan->nstreams);
     if (!rank->streams) return base_out_of_memory();
@@ -326,7 +307,7 @@ static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
     if (!ndone || !writers) return base_out_of_memory();
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
-        TRY(bind_check_waits(rank, instr, i, ndone));
+        TRY(check_waits(rank, instr, ndone));
         bound_instr *bound = &rank->streams[instr->stream].instrs[ndone[instr->stream]++];
         TRY(bind_instr(x, rank, instr, writers, bound));
         mark_signals(rank, instr);

@@ -1,7 +1,6 @@
 /* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
  * worker.c runs steps, timeline.c and trace_*.c report what happened. */
 #include "executor/agree.h"
-#include "executor/devices/null.h"
 #include "executor/pool.h"
 #include "dist_attr/slice.h"
 #include "executor/state.h"
@@ -47,10 +46,6 @@ static void set_options(weft_executor *x, const weft_executor_options *options) 
     if (x->options.first_step_seconds < x->options.watchdog_seconds)
         x->options.first_step_seconds = x->options.watchdog_seconds;
     if (x->options.trace_steps < 0) x->options.trace_steps = 0;
-    if (x->options.device == WEFT_DEVICE_NULL && !x->options.trace) { /* the last step's times are always there */
-        x->options.trace = true;
-        x->options.trace_steps = 1;
-    }
     if (x->options.ndelays) x->options.no_fuse = true; /* so that each op has an instruction that can be late */
 }
 
@@ -66,26 +61,19 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
         x->ranks[r].index = &x->indices[p];
     }
     for (size_t p = 0; p < nplans; p++) TRY(value_index_init(&x->indices[p], plans[p], &x->arena));
-    for (int r = 0; r < x->nlocal; r++) TRY(x->null ? null_bind_rank(x, &x->ranks[r]) : bind_rank(x, &x->ranks[r]));
-    return x->null ? null_bind(x) : NULL;
-}
-
-static weft_status check_agreement(weft_executor *x) {
-    comm_world all_ranks = {.nranks = x->nranks, .nlocal = x->nranks};
-    return agree_on_collectives(x, x->world ? x->world : &all_ranks);
+    for (int r = 0; r < x->nlocal; r++) TRY(bind_rank(x, &x->ranks[r]));
+    return trace_init(x);
 }
 
 /* What ranks meet in. */
 static weft_status make_world(weft_executor *x) {
-    if (x->options.device == WEFT_DEVICE_NULL) return null_create(x);
     comm_host all = comm_local_host(x->nranks);
     const comm_host *host = x->options.host ? x->options.host : &all;
     return comm_world_create(&x->context->allocator, host, &x->world);
 }
 
-/* What runs steps; the null device needs nothing of it. */
+/* What runs steps. */
 static weft_status start(weft_executor *x) {
-    if (x->null) return NULL;
     TRY(profile_init(x));
     TRY(workers_start(x));
     return watchdog_start(x);
@@ -120,7 +108,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     TRY_DONE(take_state(x, state));
     TRY_DONE(make_world(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
-    TRY_DONE(check_agreement(x));
+    TRY_DONE(agree_on_collectives(x, x->world));
     TRY_DONE(start(x));
     *out_executor = x;
     x = NULL;
@@ -142,7 +130,7 @@ void weft_executor_destroy(weft_executor *x) {
     workers_stop(x);
     weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
     thread_pool_destroy(x->pool);
-    timeline_free(x);
+    if (x->timeline) timeline_fini(x->timeline);
     for (int r = 0; x->ranks && r < x->nlocal; r++) free_rank(x, &x->ranks[r]);
     executor_state_release(x->state);
     comm_world_destroy(x->world);
@@ -184,7 +172,6 @@ static bool same_type(const tensor *t, const weft_tensor *u) {
 
 weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const weft_tensor *from) {
     TRY(check_rank(x, rank));
-    if (x->null) return weft_status_create(WEFT_UNSUPPORTED, NULL, "\"%s\": the null device holds no values", n);
     rank_state *state = executor_rank(x, rank);
     int32_t v = value_index_find(state->index, n);
     if (v < 0) return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\": rank %d has no such value", n, rank);
@@ -200,7 +187,7 @@ weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, w
     const rank_state *state = executor_rank(x, rank);
     int32_t v = value_index_find(state->index, n);
     *out_tensor = (weft_tensor){.name = n, .dtype = WEFT_DTYPE_NONE};
-    if (v < 0 || x->null) return NULL;
+    if (v < 0) return NULL;
     const plan_value *value = &state->plan->values[v];
     const tensor *t = &state->values[v];
     if (value->space != PLAN_PERSISTENT && !value->is_fetch) return NULL; /* its bytes may be another's by now */

@@ -11,8 +11,8 @@
 #include "executor/comm/comm.h"
 #include "executor/comm/wait.h"
 #include "executor/kernel.h"
-#include "ops/cost.h"
 #include "plan/plan.h"
+#include "plan/timeline/timeline.h"
 #include "weft/executor.h"
 
 /* Memory on a cache line boundary, zeroed. */
@@ -21,11 +21,6 @@ typedef struct memory {
     void *block;
     size_t block_nbytes;
 } memory;
-
-/* When an instruction ran in one step, in CLOCK_MONOTONIC nanoseconds; -1: it was skipped. */
-typedef struct trace_event {
-    int64_t start_ns, end_ns;
-} trace_event;
 
 /* With options.profile: what one instruction took in all steps that count (profile.c). */
 typedef struct profile_cell {
@@ -56,8 +51,6 @@ typedef struct stream_state {
     memory workspace;
     pthread_t thread;
     bool has_thread;
-    trace_event *events; /* ntraced_steps of ninstrs each; step s lies at s % ntraced_steps */
-    size_t events_nbytes;
     profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
 } stream_state;
 
@@ -121,9 +114,8 @@ struct weft_executor {
     struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
     size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
-    size_t ntraced_steps;             /* room in every stream's events */
+    timeline *timeline;               /* NULL: nothing is traced */
     struct executor_profile *profile; /* NULL: nothing is profiled */
-    struct null_device *null;         /* devices/null.h; NULL: instructions are run */
 };
 
 /* --- executor.c --------------------------------------------------------------------------------------------------- */
@@ -149,25 +141,14 @@ void memory_fini(memory *m, const weft_allocator *allocator);
 /* --- bind.c: plan and rank become instructions that only have to be run ------------------------------------------- */
 WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
 WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
-/* The streams of a rank, with room for their instructions. */
-WEFT_MUST_USE weft_status bind_streams(weft_executor *x, rank_state *rank);
-/* Whether an instruction is at its place and waits for earlier ones only; ndone: those before it, by stream. */
-WEFT_MUST_USE weft_status bind_check_waits(const rank_state *rank, const plan_instr *instr, size_t instr_index,
-                                           const size_t *ndone);
-/* Seconds by which options.delays make it late on a rank. */
-double bind_delay(const weft_executor *x, int rank, const plan_instr *instr);
 /* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
 int32_t value_index_find(const value_index *index, const char *n);
-/* "matmul_v2 #12" */
-const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
 
 /* --- rings.c ------------------------------------------------------------------------------------------------------ */
 /* Finds or makes every ring that the rank's plan communicates on. */
 WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
 const ring_use *rings_find(const rank_state *rank, int64_t id);
-/* Whether an instruction communicates with one other member, and is a send. */
-bool rings_is_pair(const plan_instr *instr, bool *out_is_send);
 
 /* --- worker.c ----------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status workers_start(weft_executor *x);
@@ -178,26 +159,10 @@ void workers_wake(weft_executor *x); /* whoever waits in a step looks whether th
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */
-/* Flops and bytes of an instruction. */
-WEFT_MUST_USE weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch,
-                                          op_cost *out_cost);
 void profile_begin_step(weft_executor *x);
 void profile_count_step(weft_executor *x); /* the one that has just ended */
 
-/* --- trace -------------------------------------------------------------------------------------------------------- */
-WEFT_MUST_USE weft_status timeline_reserve(weft_executor *x); /* room for one more step */
-void timeline_free(weft_executor *x);
-
-/* Steps that are kept, oldest first, are first .. first + count. */
-size_t timeline_steps(const weft_executor *x, uint64_t *out_first);
-/* Of step `step`, the events of a stream, by position. */
-const trace_event *timeline_events(const weft_executor *x, const stream_state *s, uint64_t step);
-/* Colour and legend: what an instruction is for. */
-typedef enum trace_class { TRACE_FORWARD, TRACE_BACKWARD, TRACE_OPTIMIZE, TRACE_COLLECTIVE, TRACE_CLASSES } trace_class;
-trace_class trace_class_of(const plan_instr *instr);
-const char *trace_class_name(trace_class class_);
-/* Bytes that a collective moves: of its first input, else of its first output. */
-int64_t trace_nbytes(const rank_state *rank, const plan_instr *instr);
-WEFT_MUST_USE weft_status trace_check(const weft_executor *x); /* an error where nothing was traced */
+/* --- trace.c ------------------------------------------------------------------------------------------------------ */
+WEFT_MUST_USE weft_status trace_init(weft_executor *x); /* where options ask for it */
 
 #endif

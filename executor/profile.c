@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-#include "executor/trace.h"
-#include "ops/cost.h"
+#include "plan/cost.h"
 
 /* --- keeping ------------------------------------------------------------------------------------------------------ */
 
@@ -45,43 +44,6 @@ void profile_begin_step(weft_executor *x) {
         }
 }
 
-/* --- what an instruction does ------------------------------------------------------------------------------------- */
-
-static weft_status shapes_of(const weft_plan *plan, const int32_t *values, uint32_t n, arena *scratch,
-                             const shape **out_shapes) {
-    shape *shapes = ARENA_ARRAY(scratch, shape, (size_t)n + 1);
-    if (!shapes) return base_out_of_memory();
-    for (uint32_t i = 0; i < n; i++) {
-        if (values[i] >= 0)
-            shapes[i] = plan->values[values[i]].shape;
-        else
-            shapes[i].dtype = WEFT_DTYPE_NONE;
-    }
-    *out_shapes = shapes;
-    return NULL;
-}
-
-/* Whether the first output is an input: where nothing is computed, nothing is moved either. */
-static bool is_in_place(const weft_plan *plan, const plan_instr *i) {
-    if (!i->out_first[i->schema->noutputs] || i->out[0] < 0) return false;
-    const plan_value *to = &plan->values[i->out[0]];
-    for (uint32_t k = 0; k < i->in_first[i->schema->ninputs]; k++) {
-        if (i->in[k] < 0) continue;
-        const plan_value *from = &plan->values[i->in[k]];
-        if (from->space == to->space && from->offset == to->offset && from->nbytes == to->nbytes) return true;
-    }
-    return false;
-}
-
-weft_status profile_cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch, op_cost *out_cost) {
-    op_cost_call c = {.op = i->op, .schema = i->schema, .in_first = i->in_first, .out_first = i->out_first};
-    TRY(shapes_of(plan, i->in, i->in_first[i->schema->ninputs], scratch, &c.in));
-    TRY(shapes_of(plan, i->out, i->out_first[i->schema->noutputs], scratch, &c.out));
-    *out_cost = op_cost_of(&c);
-    if (out_cost->flops == 0 && i->ring_id < 0 && is_in_place(plan, i)) out_cost->bytes = 0;
-    return NULL;
-}
-
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void finish_row(const profile_report *r, profile_row *row) {
@@ -109,9 +71,8 @@ static void add_cells(const profile_report *r, profile_group *g, profile_row *wa
     }
 }
 
-static weft_status make_ops(const profile_report *r, profile_group *g, arena *scratch) {
+static weft_status make_ops(profile_group *g, arena *scratch) {
     const weft_plan *plan = g->plan;
-    const rank_state *rank = executor_rank(r->executor, g->first_rank);
     int64_t *live = ARENA_ARRAY(scratch, int64_t, plan->ninstrs + 1);
     g->nops = plan->ninstrs;
     g->ops = ARENA_ARRAY(scratch, profile_row, plan->ninstrs + 1);
@@ -120,11 +81,11 @@ static weft_status make_ops(const profile_report *r, profile_group *g, arena *sc
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
         op_cost cost;
-        TRY(profile_cost_of(plan, instr, scratch, &cost));
+        TRY(plan_cost_of(plan, instr, scratch, &cost));
         g->ops[i] = (profile_row){.type = instr->schema->type,
                                   .instr = instr,
                                   .stream = plan->stream_names[instr->stream],
-                                  .output = trace_value_name(rank, instr),
+                                  .output = trace_value_name(plan, instr),
                                   .flops = cost.flops,
                                   .nbytes = cost.bytes,
                                   .live_nbytes = live[i]};
@@ -181,7 +142,7 @@ static weft_status make_types(const profile_report *r, profile_group *g, const p
 static weft_status fill_group(const profile_report *r, profile_group *g, arena *scratch) {
     profile_row *waiting = ARENA_ARRAY(scratch, profile_row, (size_t)g->plan->nstreams + 1);
     if (!waiting) return base_out_of_memory();
-    TRY(make_ops(r, g, scratch));
+    TRY(make_ops(g, scratch));
     add_cells(r, g, waiting);
     return make_types(r, g, waiting, scratch);
 }

@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/signature.h"
+#include "plan/signature.h"
 #include "ops/collectives.h"
+#include "plan/rings.h"
 
 typedef struct watched_kernel {
     kernel_run_fn run;
@@ -119,7 +120,7 @@ static void find_pair(const ring_use *u, watched_kernel *w) {
     w->peer = op_collective_root(w->instr->op);
     for (size_t k = 0; u->pairs[k] != w->instr; k++) {
         bool is_send;
-        (void)rings_is_pair(u->pairs[k], &is_send);
+        (void)plan_is_pair(u->pairs[k], &is_send);
         w->position += is_send == w->is_send && op_collective_root(u->pairs[k]->op) == w->peer;
     }
 }
@@ -132,7 +133,7 @@ weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr 
     watch_history *h = history_of(x, u->inflight, b->instr->schema);
     if (!w || !h) return base_out_of_memory();
     *w = (watched_kernel){b->run, b->call.state, b->instr, 0, -1, false, u->inflight, h};
-    if (rings_is_pair(b->instr, &w->is_send))
+    if (plan_is_pair(b->instr, &w->is_send))
         find_pair(u, w);
     else
         while (u->instrs[w->position] != b->instr) w->position++;
@@ -271,7 +272,7 @@ static const plan_instr *part_in(const ring_use *u, const question *q) {
     uint64_t at = q->position;
     for (size_t k = 0; k < u->npairs; k++) {
         bool is_send;
-        (void)rings_is_pair(u->pairs[k], &is_send);
+        (void)plan_is_pair(u->pairs[k], &is_send);
         if (is_send != q->is_send && op_collective_root(u->pairs[k]->op) == q->index && at-- == 0) return u->pairs[k];
     }
     return NULL;

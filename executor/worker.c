@@ -17,7 +17,6 @@
 #include <stdio.h>
 
 #include "executor/denormals.h"
-#include "executor/devices/null.h"
 #include "executor/group.h"
 #include "executor/pool.h"
 #include "executor/watchdog.h"
@@ -133,10 +132,14 @@ static void publish(stream_state *s, size_t i, int64_t *now) {
     note_waiting(s, now);
 }
 
+static trace_event *trace_slot(const weft_executor *x, const stream_state *s) {
+    return timeline_slot(x->timeline, &x->timeline->ranks[s->rank->rank - x->first_rank][s->stream]);
+}
+
 static void run_step(stream_state *s) {
     weft_executor *x = s->executor;
     const _Atomic bool *aborted = x->world->aborted;
-    trace_event *events = s->events ? s->events + x->nsteps % x->ntraced_steps * s->ninstrs : NULL;
+    trace_event *events = x->timeline ? trace_slot(x, s) : NULL;
     bool timed = events || s->cells;
     int64_t now = s->cells ? wait_clock_ns() : NOW_UNKNOWN;
     for (size_t i = 0; i < s->ninstrs; i++) {
@@ -272,8 +275,7 @@ weft_status weft_executor_run(weft_executor *x) {
     if (x->has_failed) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "the executor failed in an earlier step: destroy it");
     }
-    if (x->options.trace) TRY(timeline_reserve(x));
-    if (x->null) return null_run(x);
+    if (x->timeline) TRY(timeline_reserve(x->timeline));
     profile_begin_step(x);
     reset_streams(x);
     x->start_ns = wait_clock_ns();
@@ -290,6 +292,7 @@ weft_status weft_executor_run(weft_executor *x) {
     if (!x->has_failed) {
         x->nsteps++;
         x->step++;
+        if (x->timeline) timeline_end_step(x->timeline);
         profile_count_step(x);
         watchdog_end_step(x);
     }

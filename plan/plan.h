@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "weft/plan.h"
+#include "weft/timeline.h"
 
 typedef enum plan_space {
     PLAN_PERSISTENT, /* lives across steps: parameters, optimizer state, feeds */
@@ -88,6 +89,25 @@ struct weft_plan_order {
     size_t nlaunches;
     uint32_t *waits; /* launches, by number. One that comes later means that of the step before */
 };
+
+/* A stream's instructions, in order. */
+typedef struct plan_stream {
+    const plan_instr **instrs;
+    size_t ninstrs;
+} plan_stream;
+
+/* by_stream.c. The streams of a plan, nstreams of them, once every instruction has been checked. */
+WEFT_MUST_USE weft_status plan_list_streams(const weft_plan *plan, arena *a, plan_stream **out_streams);
+/* Whether an instruction is at its place and waits for earlier ones only; ndone: those before it, by stream. */
+WEFT_MUST_USE weft_status plan_check_waits(const weft_plan *plan, const plan_instr *instr, const size_t *ndone);
+/* Seconds by which an instruction is made late on a rank. */
+double plan_seconds_late(const weft_delay *delays, size_t ndelays, int rank, const plan_instr *instr);
+/* "matmul_v2 #12" */
+const char *instr_place(const plan_instr *instr, char *out, size_t nbytes);
+
+/* plans.c. Whether ranks are fed alike; a copy, in `a`. */
+bool plan_same_feeds(const weft_feed_types *a, const weft_feed_types *b);
+WEFT_MUST_USE weft_status plan_copy_feeds(arena *a, const weft_feed_types *from, weft_feed_types *to);
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */
 WEFT_MUST_USE weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live);

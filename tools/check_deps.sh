@@ -11,6 +11,7 @@ allowed() {
     program) echo "base dist_attr program include" ;;
     ops) echo "base dist_attr program ops include" ;;
     plan) echo "base dist_attr program ops plan include" ;;
+    simulate) echo "base dist_attr program ops plan simulate include" ;;
     proof) echo "base dist_attr program ops plan proof include" ;;
     passes) echo "base dist_attr program ops plan proof passes include" ;;
     executor) echo "base dist_attr program ops plan executor include" ;;
@@ -23,7 +24,7 @@ allowed() {
 }
 
 bad=0
-for folder in base dist_attr program ops plan proof passes executor train cli include examples; do
+for folder in base dist_attr program ops plan simulate proof passes executor train cli include examples; do
     [ -d "$folder" ] || continue
     may=" $(allowed "$folder") "
     for file in $(find "$folder" -name '*.[ch]' -o -name '*.def' | sort); do

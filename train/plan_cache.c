@@ -17,27 +17,13 @@ static weft_status check_options(const weft_plan_cache_options *o) {
                               o->nranks, o->nranks);
 }
 
-/* The name without "#rows", where it has that and the program no var of the full name. */
-static const char *kept_name(arena *a, const weft_program *p, const char *n) {
-    size_t nbytes = strlen(n), suffix = strlen("#rows");
-    bool is_rows = nbytes > suffix && strcmp(n + nbytes - suffix, "#rows") == 0;
-    if (is_rows && !weft_block_find_var(p->blocks[0], n)) nbytes -= suffix;
-    return arena_string(a, n, nbytes);
-}
-
-static weft_status find_fetches(weft_plan_cache *c, const weft_plan_cache_options *o) {
-    c->fetches = ARENA_ARRAY(&c->arena, const char **, o->nprograms);
-    c->nfetches = ARENA_ARRAY(&c->arena, size_t, o->nprograms);
-    if (!c->fetches || !c->nfetches) return base_out_of_memory();
-    for (size_t p = 0; p < o->nprograms; p++) {
-        c->fetches[p] = ARENA_ARRAY(&c->arena, const char *, o->nfetches ? o->nfetches : 1);
-        if (!c->fetches[p]) return base_out_of_memory();
-        for (size_t i = 0; i < o->nfetches; i++) {
-            const char *kept = kept_name(&c->arena, o->programs[p], o->fetches[i]);
-            if (!kept) return base_out_of_memory();
-            if (weft_block_find_var(o->programs[p]->blocks[0], kept)) c->fetches[p][c->nfetches[p]++] = kept;
-        }
-    }
+/* They are borrowed by the caller only for a while. */
+static weft_status copy_fetches(weft_plan_cache *c, const weft_plan_cache_options *o) {
+    const char **names = ARENA_ARRAY(&c->arena, const char *, o->nfetches + 1);
+    if (!names) return base_out_of_memory();
+    for (size_t i = 0; i < o->nfetches; i++)
+        if (!(names[i] = arena_string(&c->arena, o->fetches[i], strlen(o->fetches[i])))) return base_out_of_memory();
+    c->options.fetches = names;
     return NULL;
 }
 
@@ -52,8 +38,7 @@ static weft_status begin(weft_plan_cache *c) {
     const weft_program **programs = arena_copy(&c->arena, o->programs, o->nprograms * sizeof *o->programs);
     if (!c->entries || !programs) return base_out_of_memory();
     o->programs = programs;
-    TRY(find_fetches(c, o));
-    o->fetches = NULL;
+    TRY(copy_fetches(c, o));
     return executor_state_create(&c->context->allocator, o->nranks, &c->state);
 }
 
@@ -77,7 +62,7 @@ weft_status weft_plan_cache_create(weft_context *context, const weft_plan_cache_
 static void entry_destroy(const weft_plan_cache *c, cache_entry *e) {
     if (!e) return;
     weft_executor_destroy(e->executor);
-    for (size_t p = 0; p < e->nplans; p++) weft_plan_destroy(e->plans[p]);
+    weft_plans_destroy(c->context, e->plans, e->nplans);
     arena_fini(&e->arena);
     base_free(&c->context->allocator, e, sizeof *e);
 }
@@ -90,70 +75,25 @@ void weft_plan_cache_destroy(weft_plan_cache *c) {
     base_free(&c->context->allocator, c, sizeof *c);
 }
 
-static size_t count_elements(const weft_feed_type *t) {
-    size_t count = 1;
-    for (size_t i = 0; i < t->ndim; i++) count *= (size_t)t->dims[i];
-    return count;
-}
-
-static bool same_type(const weft_feed_type *a, const weft_feed_type *b) {
-    if (a->dtype != b->dtype || a->ndim != b->ndim || memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) != 0)
-        return false;
-    if (strcmp(a->name, b->name) != 0) return false;
-    if (!a->values || !b->values) return a->values == b->values;
-    return memcmp(a->values, b->values, count_elements(a) * sizeof *a->values) == 0;
-}
-
-static bool same_types(const weft_feed_types *a, const weft_feed_types *b) {
-    if (a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (!same_type(&a->items[i], &b->items[i])) return false;
-    return true;
-}
-
-static weft_status copy_types(arena *a, const weft_feed_types *from, weft_feed_types *to) {
-    weft_feed_type *items = ARENA_ARRAY(a, weft_feed_type, from->count ? from->count : 1);
-    if (!items) return base_out_of_memory();
-    if (from->count) memcpy(items, from->items, from->count * sizeof *items);
-    for (size_t i = 0; i < from->count; i++) {
-        weft_feed_type *t = &items[i];
-        t->name = arena_string(a, t->name, strlen(t->name));
-        if (!t->name) return base_out_of_memory();
-        if (!t->values) continue;
-        t->values = arena_copy(a, t->values, count_elements(t) * sizeof *t->values);
-        if (!t->values) return base_out_of_memory();
-    }
-    *to = (weft_feed_types){items, from->count};
-    return NULL;
-}
-
 static weft_status keep_types(cache_entry *e, const weft_feed_types *feeds, size_t nfeeds) {
     e->feeds = ARENA_ARRAY(&e->arena, weft_feed_types, nfeeds);
     if (!e->feeds) return base_out_of_memory();
     e->nfeeds = nfeeds;
-    for (size_t i = 0; i < nfeeds; i++) TRY(copy_types(&e->arena, &feeds[i], &e->feeds[i]));
+    for (size_t i = 0; i < nfeeds; i++) TRY(plan_copy_feeds(&e->arena, &feeds[i], &e->feeds[i]));
     return NULL;
 }
 
-/* Ranks that run the same program on the same types share one plan. */
 static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
     const weft_plan_cache_options *o = &c->options;
-    bool equal = o->nprograms == 1;
-    for (size_t i = 1; i < e->nfeeds && equal; i++) equal = same_types(&e->feeds[0], &e->feeds[i]);
-    size_t nplans = equal ? 1 : (size_t)o->nranks;
-    e->plans = ARENA_ARRAY(&e->arena, weft_plan *, nplans);
-    if (!e->plans) return base_out_of_memory();
-    for (; e->nplans < nplans; e->nplans++) {
-        size_t program = o->nprograms == 1 ? 0 : e->nplans;
-        const weft_feed_types *feeds = &e->feeds[e->nfeeds == 1 ? 0 : e->nplans];
-        weft_plan_options options = {.feeds = feeds->items,
-                                     .nfeeds = feeds->count,
-                                     .fetches = c->fetches[program],
-                                     .nfetches = c->nfetches[program],
-                                     .order = o->orders ? o->orders[program] : NULL};
-        TRY(weft_plan_create(o->programs[program], &options, &e->plans[e->nplans]));
-    }
-    return NULL;
+    weft_plans_options options = {.programs = o->programs,
+                                  .nprograms = o->nprograms,
+                                  .nranks = o->nranks,
+                                  .feeds = e->feeds,
+                                  .nfeeds = e->nfeeds,
+                                  .fetches = o->fetches,
+                                  .nfetches = o->nfetches,
+                                  .orders = o->orders};
+    return weft_plans_create(c->context, &options, &e->plans, &e->nplans);
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
@@ -207,7 +147,7 @@ done:
 static cache_entry *find_entry(const weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds) {
     for (size_t i = 0; i < c->nentries; i++) {
         bool same = c->entries[i]->nfeeds == nfeeds;
-        for (size_t k = 0; k < nfeeds && same; k++) same = same_types(&c->entries[i]->feeds[k], &feeds[k]);
+        for (size_t k = 0; k < nfeeds && same; k++) same = plan_same_feeds(&c->entries[i]->feeds[k], &feeds[k]);
         if (same) return c->entries[i];
     }
     return NULL;

@@ -21,9 +21,7 @@ typedef struct cache_entry {
 struct weft_plan_cache {
     weft_context *context;
     arena arena;
-    weft_plan_cache_options options; /* with the defaults filled in; fetches: those of the arena */
-    const char ***fetches;           /* by program: the vars that its plans keep */
-    size_t *nfetches;
+    weft_plan_cache_options options; /* with the defaults filled in; fetches lie in the arena */
     executor_state *state;
     cache_entry **entries; /* room for capacity + 1 */
     size_t nentries;

@@ -4,6 +4,7 @@
 
 #include "weft/plan.h"
 #include "weft/tensor.h"
+#include "weft/timeline.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -11,25 +12,12 @@ extern "C" {
 
 typedef struct weft_executor weft_executor;
 
-/* Makes an op slow, to see what depends on its being fast: each instruction of op number `op_index` of block 0 starts
- * so much later than it could, on that rank (-1: on all). */
-typedef struct weft_delay {
-    int rank;
-    int64_t op_index;
-    double seconds;
-} weft_delay;
-
-/* What an executor runs on: this machine's cores; or nothing at all, on virtual clocks (weft/null_device.h). */
-typedef enum weft_device { WEFT_DEVICE_CPU, WEFT_DEVICE_NULL } weft_device;
-
 typedef struct weft_executor_options {
-    weft_device device;
-    const struct weft_null_options *null_device; /* of WEFT_DEVICE_NULL; borrowed like delays; NULL: defaults */
-    int nthreads;                                /* intra-op threads a stream may use; 0 means 1 */
-    uint64_t seed;                               /* of random ops */
-    bool trace;                                  /* keep start and end of every instruction */
-    int trace_steps;                             /* how many steps from the last are kept; 0 means all */
-    bool profile; /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
+    int nthreads;    /* intra-op threads a stream may use; 0 means 1 */
+    uint64_t seed;   /* of random ops */
+    bool trace;      /* keep start and end of every instruction */
+    int trace_steps; /* how many steps from the last are kept; 0 means all */
+    bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse; /* every instruction alone, though the plan lets some be fused; results are the same */
     /* The watchdog ends a run in which a collective takes longer than watchdog_seconds, and longer than 3 times what it
      * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
@@ -68,12 +56,7 @@ double weft_executor_step_seconds(const weft_executor *executor);
 /* Of the traced collectives on other streams than compute: seconds in all, and seconds during which the same rank's
  * compute stream was running an instruction. */
 void weft_executor_overlap(const weft_executor *executor, double *out_collective_seconds, double *out_hidden_seconds);
-/* Of one rank in the last step: seconds in which its compute stream ran other instructions than collectives; in which
- * any of its streams was in a collective, waiting for other ranks included; and of the latter those in which its
- * compute stream ran nothing else. Needs options.trace, or the null device. */
-typedef struct weft_rank_times {
-    double compute_seconds, collective_seconds, exposed_seconds;
-} weft_rank_times;
+/* Of the last step. Needs options.trace. */
 WEFT_MUST_USE weft_status weft_executor_rank_times(const weft_executor *executor, int rank, weft_rank_times *out_times);
 /* Number of traced collectives, and of those that were hidden for at least half of their time. */
 void weft_executor_hidden(const weft_executor *executor, size_t *out_ncollectives, size_t *out_nhidden);

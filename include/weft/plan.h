@@ -23,6 +23,12 @@ typedef struct weft_feed_type {
     const int64_t *values;
 } weft_feed_type;
 
+/* What one rank is fed: a type per value, in an order that the caller keeps. */
+typedef struct weft_feed_types {
+    const weft_feed_type *items;
+    size_t count;
+} weft_feed_types;
+
 typedef struct weft_plan_options {
     const weft_feed_type *feeds; /* per-rank types of the values that will be fed */
     size_t nfeeds;
@@ -41,6 +47,25 @@ WEFT_MUST_USE weft_status weft_plan_create(const weft_program *program, const we
                                            weft_plan **out_plan);
 void weft_plan_destroy(weft_plan *plan);
 void weft_plan_order_destroy(weft_plan_order *order); /* NULL is fine */
+/* The plans of all ranks of a run. Borrowed during weft_plans_create. */
+typedef struct weft_plans_options {
+    const weft_program *const *programs; /* one for all ranks, or one each */
+    size_t nprograms;
+    int nranks;                   /* 0: as many as programs */
+    const weft_feed_types *feeds; /* one for all ranks, or one each; NULL: nothing is fed */
+    size_t nfeeds;
+    /* Vars to keep until the end of a step, on every rank whose program has them ("V#rows" keeps V). */
+    const char *const *fetches;
+    size_t nfetches;
+    const weft_plan_order *const *orders; /* as in weft_plan_options, one for each program; NULL: none */
+} weft_plans_options;
+
+/* One plan that all ranks share where they run the same program on the same types, else one per rank: *out_nplans. The
+ * caller gives them back to weft_plans_destroy. */
+WEFT_MUST_USE weft_status weft_plans_create(weft_context *context, const weft_plans_options *options,
+                                            weft_plan ***out_plans, size_t *out_nplans);
+void weft_plans_destroy(weft_context *context, weft_plan **plans, size_t nplans); /* NULL is fine */
+
 /* The text form; parse(print(p)) prints the same bytes. The caller owns the bytes (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_plan_print(const weft_plan *plan, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status weft_plan_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,

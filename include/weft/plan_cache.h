@@ -37,12 +37,6 @@ typedef struct weft_plan_cache_options {
     weft_executor_options executor;
 } weft_plan_cache_options;
 
-/* What one rank is fed: a type per value, in an order that the caller keeps. */
-typedef struct weft_feed_types {
-    const weft_feed_type *items;
-    size_t count;
-} weft_feed_types;
-
 typedef struct weft_plan_cache_stats {
     size_t nhits, nmisses, nevictions; /* since the cache was made */
     size_t nplans;                     /* shapes kept now */

@@ -403,11 +403,11 @@ static void test_overlap_arithmetic(void) {
     weft_executor_options options = {.trace = true, .trace_steps = 1};
     open_fixture(&f, 1, &options);
     must(weft_executor_run(f.executor));
-    stream_state *compute = &f.executor->ranks[0].streams[0], *sync = &f.executor->ranks[0].streams[1];
-    for (size_t i = 0; i < compute->ninstrs; i++) { /* busy in [10 i, 10 i + 8) */
+    timeline_lane *compute = &f.executor->timeline->ranks[0][0], *sync = &f.executor->timeline->ranks[0][1];
+    for (size_t i = 0; i < compute->instrs->ninstrs; i++) { /* busy in [10 i, 10 i + 8) */
         compute->events[i] = (trace_event){(int64_t)i * 10, (int64_t)i * 10 + 8};
     }
-    for (size_t i = 0; i < sync->ninstrs; i++)
+    for (size_t i = 0; i < sync->instrs->ninstrs; i++)
         sync->events[i] = (trace_event){(int64_t)i * 20 + 5, (int64_t)i * 20 + 25};
     sync->events[NPARAMS - 1] = (trace_event){1000, 1100}; /* exposed */
     double seconds, hidden;

@@ -1,5 +1,5 @@
 /* proof_in_flight.c: races between one step and the next, which Paddle's executor does not keep apart: what the reading
- * by name claims shows on the null device with two steps in flight and the op late that nobody waits for, and what does
+ * by name claims shows when it is simulated with two steps in flight and the op late that nobody waits for, and what does
  * not race shows nothing, whichever op is late. */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tests/support/must.h"
-#include "weft/null_device.h"
 #include "weft/program.h"
+#include "weft/simulate.h"
 #include "weft/verify.h"
 
 enum { NVARS = 6, NOPS = 8 };
@@ -80,20 +80,18 @@ static void find_claims(const weft_program *p, claims *out) {
 /* Whether a race of the late op in the first step with `later` in the second is seen; -1: with any op there. */
 static bool shows(weft_context *context, const weft_plan *plan, int64_t late, int64_t later) {
     weft_delay delay = {.rank = -1, .op_index = late, .seconds = 1};
-    weft_null_options null = {.nfaults = 0};
-    weft_executor_options o = {
-        .device = WEFT_DEVICE_NULL, .null_device = &null, .unsafe = true, .delays = &delay, .ndelays = 1};
-    weft_executor *x;
+    weft_simulation_options o = {.trace_steps = 1, .unsafe = true, .delays = &delay, .ndelays = 1};
+    weft_simulation *x;
     bool seen = false;
-    must(weft_executor_create(context, &plan, 1, 1, &o, &x));
-    must(weft_executor_run(x));
-    for (size_t i = 0; i < weft_executor_nraces(x); i++) {
+    must(weft_simulation_create(context, &plan, 1, 1, &o, &x));
+    must(weft_simulation_run(x));
+    for (size_t i = 0; i < weft_simulation_nraces(x); i++) {
         weft_seen_race race;
-        weft_executor_race_at(x, i, &race);
+        weft_simulation_race_at(x, i, &race);
         bool across = race.first.op_index < NOPS && race.second.op_index >= NOPS;
         seen |= across && (later < 0 || race.second.op_index == later + NOPS);
     }
-    weft_executor_destroy(x);
+    weft_simulation_destroy(x);
     return seen;
 }
 

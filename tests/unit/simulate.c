@@ -1,4 +1,4 @@
-/* executor_null.c: the null device: times on virtual clocks, who waits for whom, what a delay or a dead rank does, and
+/* simulate.c: simulation: times on virtual clocks, who waits for whom, what a delay or a dead rank does, and
  * races. Every op takes 1 us and every message of a ring 1 us, so that times can be counted by hand. */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tests/support/must.h"
 #include "tests/support/order.h"
 #include "tests/support/training.h"
-#include "weft/null_device.h"
+#include "weft/simulate.h"
 #include "weft/verify.h"
 
 enum { MOST_RANKS = 4 };
@@ -34,13 +34,12 @@ typedef struct session {
     weft_context *context;
     weft_plan *plans[MOST_RANKS];
     size_t nplans;
-    weft_executor *executor;
+    weft_simulation *simulation;
 } session;
 
-static weft_executor_options with(weft_null_options *null) {
-    null->rates =
-        (weft_rates){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .link_bytes = 1e30, .link_seconds = 1e-6};
-    return (weft_executor_options){.device = WEFT_DEVICE_NULL, .null_device = null, .unsafe = true};
+static weft_simulation_options with(weft_cluster *cluster) {
+    *cluster = (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6}}, .nlinks = 1};
+    return (weft_simulation_options){.cluster = cluster, .trace_steps = 1, .unsafe = true};
 }
 
 static void plan(session *s, const char *yaml, weft_reading reading) {
@@ -57,38 +56,38 @@ static void plan(session *s, const char *yaml, weft_reading reading) {
 
 /* Rank r runs texts[r]; of one text all run it. */
 static void start(session *s, int nranks, size_t ntexts, const char *const *texts, weft_reading reading,
-                  const weft_executor_options *options) {
+                  const weft_simulation_options *options) {
     memset(s, 0, sizeof *s);
     s->context = new_context(&s->count);
     for (size_t i = 0; i < ntexts; i++) plan(s, texts[i], reading);
-    must(weft_executor_create(s->context, (const weft_plan *const *)s->plans, ntexts, nranks, options, &s->executor));
+    must(weft_simulation_create(s->context, (const weft_plan *const *)s->plans, ntexts, nranks, options, &s->simulation));
 }
 
-static void start_aside(session *s, int nranks, weft_reading reading, const weft_executor_options *options) {
+static void start_aside(session *s, int nranks, weft_reading reading, const weft_simulation_options *options) {
     const char *yaml = aside_text;
     start(s, nranks, 1, &yaml, reading, options);
 }
 
 static void stop(session *s) {
-    weft_executor_destroy(s->executor);
+    weft_simulation_destroy(s->simulation);
     for (size_t i = 0; i < s->nplans; i++) weft_plan_destroy(s->plans[i]);
     weft_context_destroy(s->context);
     cr_expect_eq(s->count.nlive, 0, "blocks leaked");
 }
 
 static double step_us(session *s) {
-    must(weft_executor_run(s->executor));
-    return weft_executor_step_seconds(s->executor) * 1e6;
+    must(weft_simulation_run(s->simulation));
+    return weft_simulation_step_seconds(s->simulation) * 1e6;
 }
 
 static void expect_failure(session *s, const char *const *parts, size_t nparts) {
-    weft_status status = weft_executor_run(s->executor);
+    weft_status status = weft_simulation_run(s->simulation);
     cr_assert_eq(weft_status_code(status), WEFT_RUNTIME, "the step did not fail");
     for (size_t i = 0; i < nparts; i++)
         cr_expect(strstr(weft_status_message(status), parts[i]), "no \"%s\" in \"%s\"", parts[i],
                   weft_status_message(status));
     weft_status_free(status);
-    status = weft_executor_run(s->executor);
+    status = weft_simulation_run(s->simulation);
     cr_expect(status != NULL, "a run that failed goes on");
     weft_status_free(status);
 }
@@ -97,43 +96,43 @@ static void expect_failure(session *s, const char *const *parts, size_t nparts) 
 
 /* --- times ---------------------------------------------------------------------------------------------------------*/
 
-Test(executor_null, overlaps_what_does_not_wait) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, overlaps_what_does_not_wait) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_rank_times t;
     session s;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     /* 1 for #0; then a reduce of 2 messages and an op: 3, beside #2 and #3; then #4 */
-    cr_expect_float_eq(step_us(&s), 5, 1e-6, "%g", weft_executor_step_seconds(s.executor) * 1e6);
-    must(weft_executor_rank_times(s.executor, 1, &t));
+    cr_expect_float_eq(step_us(&s), 5, 1e-6, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
+    must(weft_simulation_rank_times(s.simulation, 1, &t));
     cr_expect_float_eq(t.compute_seconds * 1e6, 4, 1e-6);
     cr_expect_float_eq(t.collective_seconds * 1e6, 3, 1e-6);
     cr_expect_float_eq(t.exposed_seconds * 1e6, 1, 1e-6);
-    cr_expect_eq(weft_executor_nraces(s.executor), 0);
-    weft_status status = weft_executor_rank_times(s.executor, 2, &t);
+    cr_expect_eq(weft_simulation_nraces(s.simulation), 0);
+    weft_status status = weft_simulation_rank_times(s.simulation, 2, &t);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
     weft_status_free(status);
     stop(&s);
 }
 
-Test(executor_null, costs_flops_bytes_and_links) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, costs_flops_bytes_and_links) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     session s;
-    null.rates.bytes = 64e6; /* scale: 2 x 32 bytes, 1 us more; 4 of them */
+    cluster.bytes = 64e6; /* scale: 2 x 32 bytes, 1 us more; 4 of them */
     start_aside(&s, 1, WEFT_READING_BY_BYTES, &o);
-    cr_expect_float_eq(step_us(&s), 2 + 2 * 3, 1e-6, "%g", weft_executor_step_seconds(s.executor) * 1e6);
+    cr_expect_float_eq(step_us(&s), 2 + 2 * 3, 1e-6, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
     stop(&s);
-    null.rates.bytes = 1e30;
-    null.rates.link_bytes = 8e6; /* 4 ranks: 6 messages of 8 bytes, each 1 us more */
+    cluster.bytes = 1e30;
+    cluster.links[0].bytes = 8e6; /* 4 ranks: 6 messages of 8 bytes, each 1 us more */
     start_aside(&s, 4, WEFT_READING_BY_BYTES, &o);
-    cr_expect_float_eq(step_us(&s), 1 + (6 * 2 + 1) + 1, 1e-6, "%g", weft_executor_step_seconds(s.executor) * 1e6);
+    cr_expect_float_eq(step_us(&s), 1 + (6 * 2 + 1) + 1, 1e-6, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
     stop(&s);
 }
 
-Test(executor_null, collectives_end_when_the_last_member_has_come) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, collectives_end_when_the_last_member_has_come) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_delay late = {1, 0, 100e-6};
     weft_rank_times t[2];
     session s;
@@ -141,25 +140,18 @@ Test(executor_null, collectives_end_when_the_last_member_has_come) {
     o.ndelays = 1;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     cr_expect_float_eq(step_us(&s), 105, 1e-6);
-    for (int r = 0; r < 2; r++) must(weft_executor_rank_times(s.executor, r, &t[r]));
+    for (int r = 0; r < 2; r++) must(weft_simulation_rank_times(s.simulation, r, &t[r]));
     cr_expect_float_eq(t[0].collective_seconds * 1e6, 103, 1e-6, "rank 0 waits for the late one");
     cr_expect_float_eq(t[1].collective_seconds * 1e6, 3, 1e-6);
     cr_expect_float_eq(step_us(&s), 105, 1e-6, "steps are alike");
     stop(&s);
 }
 
-Test(executor_null, takes_no_values_and_gives_none) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
-    float bytes[8] = {0};
-    weft_tensor t = {.name = "x", .dtype = WEFT_FP32, .ndim = 1, .dims = {8}, .data = bytes, .nbytes = sizeof bytes};
+Test(simulate, a_step_allocates_nothing) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     session s;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
-    weft_status status = weft_executor_set(s.executor, 0, "x", &t);
-    cr_expect_eq(weft_status_code(status), WEFT_UNSUPPORTED);
-    weft_status_free(status);
-    must(weft_executor_get(s.executor, 0, "x", &t));
-    cr_expect_null(t.data);
     step_us(&s);
     long before = s.count.nallocations;
     step_us(&s);
@@ -167,43 +159,48 @@ Test(executor_null, takes_no_values_and_gives_none) {
     stop(&s);
 }
 
-Test(executor_null, refuses_what_it_cannot_do) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, refuses_what_it_cannot_do) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_fault fault = {0, 77};
-    weft_executor *x;
+    weft_simulation *x;
     session s;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     const weft_plan *const *plans = (const weft_plan *const *)s.plans;
-    null.rates.flops = -1;
-    weft_status status = weft_executor_create(s.context, plans, 1, 2, &o, &x);
+    cluster.flops = -1;
+    weft_status status = weft_simulation_create(s.context, plans, 1, 2, &o, &x);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
     weft_status_free(status);
-    null.rates.flops = 0;
-    null.faults = &fault;
-    null.nfaults = 1;
-    status = weft_executor_create(s.context, plans, 1, 2, &o, &x);
+    cluster.flops = 0;
+    o.faults = &fault;
+    o.nfaults = 1;
+    status = weft_simulation_create(s.context, plans, 1, 2, &o, &x);
     cr_expect_eq(weft_status_code(status), WEFT_NOT_FOUND);
     weft_status_free(status);
-    null.nfaults = 0;
-    o.profile = true;
-    status = weft_executor_create(s.context, plans, 1, 2, &o, &x);
+    o.nfaults = 0;
+    status = weft_simulation_create(s.context, plans, 1, 0, &o, &x);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    weft_status_free(status);
+    stop(&s);
+    start_aside(&s, 2, WEFT_READING_IN_ORDER, &o);
+    o.unsafe = false;
+    status = weft_simulation_create(s.context, (const weft_plan *const *)s.plans, 1, 2, &o, &x);
+    cr_expect(strstr(weft_status_message(status), "unsafe"), "%s", weft_status_message(status));
     weft_status_free(status);
     stop(&s);
 }
 
-Test(executor_null, same_input_same_timeline) {
+Test(simulate, same_input_same_timeline) {
     char *bytes[2];
     size_t nbytes[2];
     session s[2];
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
-    o.trace = true;
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
+    o.trace_steps = 0;
     for (int i = 0; i < 2; i++) {
         start_aside(&s[i], 3, WEFT_READING_BY_BYTES, &o);
         for (int step = 0; step < 3; step++) step_us(&s[i]);
-        must(weft_executor_trace_json(s[i].executor, &bytes[i], &nbytes[i]));
+        must(weft_simulation_trace_json(s[i].simulation, &bytes[i], &nbytes[i]));
     }
     cr_expect_eq(nbytes[0], nbytes[1]);
     cr_expect_eq(memcmp(bytes[0], bytes[1], nbytes[0]), 0);
@@ -215,30 +212,30 @@ Test(executor_null, same_input_same_timeline) {
 }
 
 /* The first failure of an executor, a step and what is asked of it. */
-static weft_status run_and_trace(weft_context *context, const weft_plan *const *plans, const weft_executor_options *o) {
-    weft_executor *x = NULL;
+static weft_status run_and_trace(weft_context *context, const weft_plan *const *plans, const weft_simulation_options *o) {
+    weft_simulation *x = NULL;
     weft_rank_times t;
     char *bytes = NULL;
     size_t nbytes = 0;
-    weft_status status = weft_executor_create(context, plans, 1, 2, o, &x);
-    if (!status) status = weft_executor_run(x);
-    if (!status) status = weft_executor_rank_times(x, 0, &t);
-    if (!status) status = weft_executor_trace_json(x, &bytes, &nbytes);
+    weft_status status = weft_simulation_create(context, plans, 1, 2, o, &x);
+    if (!status) status = weft_simulation_run(x);
+    if (!status) status = weft_simulation_rank_times(x, 0, &t);
+    if (!status) status = weft_simulation_trace_json(x, &bytes, &nbytes);
     weft_bytes_free(context, bytes, nbytes);
-    weft_executor_destroy(x);
+    weft_simulation_destroy(x);
     return status;
 }
 
 /* With a race; with a rank that dies. */
-Test(executor_null, every_allocation_may_fail) {
+Test(simulate, every_allocation_may_fail) {
     weft_fault fault = {1, 0};
     for (size_t nfaults = 0; nfaults < 2; nfaults++) {
-        weft_null_options null = {0};
-        weft_executor_options o = with(&null);
+        weft_cluster cluster;
+        weft_simulation_options o = with(&cluster);
         failing_allocator heap = {0};
         session s = {0};
-        null.faults = &fault;
-        null.nfaults = nfaults;
+        o.faults = &fault;
+        o.nfaults = nfaults;
         must(weft_context_create(&(weft_context_options){.allocator = failing_allocator_on(&heap)}, &s.context));
         plan(&s, aside_text, WEFT_READING_IN_ORDER);
         size_t n = 0, held = heap.held;
@@ -258,35 +255,80 @@ Test(executor_null, every_allocation_may_fail) {
     }
 }
 
-/* --- what hangs ----------------------------------------------------------------------------------------------------*/
+/* --- sends and receives --------------------------------------------------------------------------------------------*/
 
-Test(executor_null, tells_who_waits_for_the_dead) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+#define SEND(v, peer) "  - {send_v2: {X: [" v "]}, attrs: {ring_id: 0, peer: " peer ", use_calc_stream: true}}\n"
+#define RECV(v, peer)                                                                                                  \
+    "  - {recv_v2: {}, out: {Out: [" v "]}, attrs: {ring_id: 0, peer: " peer                                           \
+    ", dtype: 5, out_shape: !ints [8], use_calc_stream: true}}\n"
+
+/* A pipeline: each stage begins when it has been sent what the one before made. A message takes 1 us, and an op 1. */
+Test(simulate, a_send_ends_with_its_receive) {
+    static const char *const texts[] = {VARS SCALE("x", "z") SEND("z", "1"),
+                                        VARS RECV("z", "0") SCALE("z", "u") SEND("u", "2"), VARS RECV("z", "1")};
+    static const double waiting[] = {2, 3 + 2, 6};
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
+    session s;
+    start(&s, 3, 3, texts, WEFT_READING_BY_BYTES, &o);
+    cr_expect_float_eq(step_us(&s), 6, 1e-6, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
+    for (int r = 0; r < 3; r++) {
+        weft_rank_times t;
+        must(weft_simulation_rank_times(s.simulation, r, &t));
+        cr_expect_float_eq(t.collective_seconds * 1e6, waiting[r], 1e-6, "rank %d: %g", r, t.collective_seconds * 1e6);
+    }
+    cr_expect_float_eq(step_us(&s), 6, 1e-6);
+    stop(&s);
+}
+
+Test(simulate, tells_who_waits_for_a_peer) {
+    static const char *const crossed[] = {VARS SEND("x", "1") RECV("z", "1"), VARS SEND("x", "0") RECV("z", "0")};
+    static const char *const pair[] = {VARS SCALE("x", "z") SEND("z", "1"), VARS SCALE("x", "u") RECV("z", "0")};
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_fault fault = {1, 0};
     session s;
-    null.faults = &fault;
-    null.nfaults = 1;
-    o.trace = true;
+    start(&s, 2, 2, crossed, WEFT_READING_BY_BYTES, &o);
+    EXPECT_FAILURE(&s, "rank 0, send_v2 #0, ring 0: waits for ever, since 0 ms, for rank 1 (in send_v2 #0 on ring 0)",
+                   "; rank 1, send_v2 #0, ring 0: waits for ever, since 0 ms, for rank 0 (in send_v2 #0 on ring 0)");
+    stop(&s);
+    o.faults = &fault;
+    o.nfaults = 1;
+    start(&s, 2, 2, pair, WEFT_READING_BY_BYTES, &o);
+    EXPECT_FAILURE(
+        &s, "rank 0, send_v2 #1, ring 0: waits for ever, since 0.001 ms, for rank 1 (died before scale #0 at 0 ms)");
+    stop(&s);
+}
+
+/* --- what hangs ----------------------------------------------------------------------------------------------------*/
+
+Test(simulate, tells_who_waits_for_the_dead) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
+    weft_fault fault = {1, 0};
+    session s;
+    o.faults = &fault;
+    o.nfaults = 1;
+    o.trace_steps = 0;
     start_aside(&s, 3, WEFT_READING_BY_BYTES, &o);
     EXPECT_FAILURE(&s, "rank 0, c_allreduce_sum #1, ring 0: waits for ever, since 0.001 ms, for rank 1 (died before ",
                    "(died before scale #0 at 0 ms); so does 1 more rank");
     char *bytes;
     size_t nbytes;
-    must(weft_executor_trace_json(s.executor, &bytes, &nbytes)); /* what had happened by then */
+    must(weft_simulation_trace_json(s.simulation, &bytes, &nbytes)); /* what had happened by then */
     cr_expect(strstr(bytes, "c_allreduce_sum"));
     weft_bytes_free(s.context, bytes, nbytes);
     stop(&s);
 }
 
-Test(executor_null, a_death_leaves_collectives_that_are_not_complete) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, a_death_leaves_collectives_that_are_not_complete) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_fault fault = {0, 3};
     weft_delay late = {1, 0, 1};
     session s;
-    null.faults = &fault;
-    null.nfaults = 1;
+    o.faults = &fault;
+    o.nfaults = 1;
     o.delays = &late;
     o.ndelays = 1;
     start_aside(&s, 3, WEFT_READING_BY_BYTES, &o); /* rank 0 is in the reduce since 1 us and dies at 2 us */
@@ -296,21 +338,21 @@ Test(executor_null, a_death_leaves_collectives_that_are_not_complete) {
     stop(&s);
 }
 
-Test(executor_null, a_death_that_nobody_waits_for) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, a_death_that_nobody_waits_for) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_fault fault = {1, 4};
     session s;
-    null.faults = &fault;
-    null.nfaults = 1;
+    o.faults = &fault;
+    o.nfaults = 1;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     EXPECT_FAILURE(&s, "rank 1 died before scale #4 at 0.004 ms; no other rank waits for it");
     stop(&s);
 }
 
-Test(executor_null, tells_a_circle_of_rings) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, tells_a_circle_of_rings) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     const char *const texts[] = {VARS SCALE("x", "\"y\"") REDUCE("\"y\"", "1") SCALE("\"y\"", "z") REDUCE("z", "2"),
                                  VARS SCALE("x", "z") REDUCE("z", "2") SCALE("z", "\"y\"") REDUCE("\"y\"", "1")};
     session s;
@@ -324,15 +366,15 @@ Test(executor_null, tells_a_circle_of_rings) {
 }
 
 /* As on the cpu: before anything runs. */
-Test(executor_null, ranks_that_disagree_are_refused) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, ranks_that_disagree_are_refused) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     const char *const texts[] = {VARS SCALE("x", "z") REDUCE("z", "1"), VARS SCALE("x", "z")};
-    weft_executor *x;
+    weft_simulation *x;
     session s;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     for (size_t i = 0; i < 2; i++) plan(&s, texts[i], WEFT_READING_BY_BYTES);
-    weft_status status = weft_executor_create(s.context, (const weft_plan *const *)s.plans + 1, 2, 2, &o, &x);
+    weft_status status = weft_simulation_create(s.context, (const weft_plan *const *)s.plans + 1, 2, 2, &o, &x);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_PROGRAM);
     cr_expect(
         strstr(weft_status_message(status), "ring 1: ranks disagree on collective 0: rank 0 runs c_allreduce_sum"),
@@ -343,15 +385,15 @@ Test(executor_null, ranks_that_disagree_are_refused) {
 
 /* --- races ---------------------------------------------------------------------------------------------------------*/
 
-Test(executor_null, sees_a_race_and_not_its_twin) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+Test(simulate, sees_a_race_and_not_its_twin) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_seen_race race;
     session s;
     start_aside(&s, 2, WEFT_READING_IN_ORDER, &o); /* nothing says that #1 comes after #0, or #4 after #1 */
     step_us(&s);
-    cr_assert_eq(weft_executor_nraces(s.executor), 1); /* #4 begins at 3 us, as the reduce ends: just in time */
-    weft_executor_race_at(s.executor, 0, &race);
+    cr_assert_eq(weft_simulation_nraces(s.simulation), 1); /* #4 begins at 3 us, as the reduce ends: just in time */
+    weft_simulation_race_at(s.simulation, 0, &race);
     cr_expect_eq(race.first.op_index, 0);
     cr_expect_eq(race.second.op_index, 1);
     cr_expect(race.first.is_write);
@@ -362,26 +404,26 @@ Test(executor_null, sees_a_race_and_not_its_twin) {
     cr_expect_float_eq(race.second.start_seconds, 0, 1e-9);
     cr_expect_eq(race.count, 2, "on both ranks");
     step_us(&s);
-    weft_executor_race_at(s.executor, 0, &race);
+    weft_simulation_race_at(s.simulation, 0, &race);
     cr_expect_eq(race.count, 4);
     stop(&s);
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     step_us(&s);
-    cr_expect_eq(weft_executor_nraces(s.executor), 0);
+    cr_expect_eq(weft_simulation_nraces(s.simulation), 0);
     stop(&s);
 }
 
 /* #1 takes x while #0 still reads it. */
-Test(executor_null, sees_a_write_that_comes_before_a_read) {
+Test(simulate, sees_a_write_that_comes_before_a_read) {
     static const char *const texts[] = {VARS SCALE("x", "z") REDUCE_ASIDE("x", "0")};
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_seen_race race;
     session s;
     start(&s, 2, 1, texts, WEFT_READING_IN_ORDER, &o);
     step_us(&s);
-    cr_assert_eq(weft_executor_nraces(s.executor), 1);
-    weft_executor_race_at(s.executor, 0, &race);
+    cr_assert_eq(weft_simulation_nraces(s.simulation), 1);
+    weft_simulation_race_at(s.simulation, 0, &race);
     cr_expect_eq(race.first.op_index, 0);
     cr_expect(!race.first.is_write);
     cr_expect(race.second.is_write);
@@ -399,24 +441,24 @@ static bool is_claimed(const weft_plan *made, const order_verdict *v, const weft
 /* Runs the plans with one op late. How many races are seen, all of which `v` must claim; whether `later` is in one:
  * with the op that is late, or with one that it made even later. */
 static size_t run_late(session *s, const order_verdict *v, int64_t op_index, int64_t later, bool *out_has) {
-    weft_null_options null = {0};
-    weft_executor_options o = with(&null);
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
     weft_delay late = {-1, op_index, 1};
-    weft_executor *x;
+    weft_simulation *x;
     o.delays = &late;
     o.ndelays = 1;
-    must(weft_executor_create(s->context, (const weft_plan *const *)s->plans, s->nplans, (int)s->nplans, &o, &x));
-    must(weft_executor_run(x));
-    size_t n = weft_executor_nraces(x);
+    must(weft_simulation_create(s->context, (const weft_plan *const *)s->plans, s->nplans, (int)s->nplans, &o, &x));
+    must(weft_simulation_run(x));
+    size_t n = weft_simulation_nraces(x);
     *out_has = false;
     for (size_t i = 0; i < n; i++) {
         weft_seen_race race;
-        weft_executor_race_at(x, i, &race);
+        weft_simulation_race_at(x, i, &race);
         *out_has |= race.first.end_seconds > 1 && race.second.op_index == later;
         cr_expect(is_claimed(s->plans[race.rank], v, &race), "nobody claims a race of #%lld and #%lld",
                   (long long)race.first.op_index, (long long)race.second.op_index);
     }
-    weft_executor_destroy(x);
+    weft_simulation_destroy(x);
     return n;
 }
 
@@ -448,7 +490,7 @@ static const struct recorded {
                 {"paddle26/gpt_tiny_adamw_dp2", "after.default", 19}};
 enum { NRECORDED = sizeof recorded / sizeof *recorded };
 
-Test(executor_null, plans_by_bytes_never_race_however_late_an_op_is) {
+Test(simulate, plans_by_bytes_never_race_however_late_an_op_is) {
     for (size_t k = 0; k < NRECORDED; k++) {
         static const order_verdict none;
         session s;
@@ -465,7 +507,7 @@ Test(executor_null, plans_by_bytes_never_race_however_late_an_op_is) {
 }
 
 /* Pairs that a closure over all pairs finds unordered show when the earlier op is late, and no others do. */
-Test(executor_null, races_that_are_claimed_show) {
+Test(simulate, races_that_are_claimed_show) {
     for (size_t k = 0; k < NRECORDED; k++) {
         session s;
         size_t nshown = 0;

@@ -4,7 +4,7 @@
  * below the compute of its rank. Events are found by bisection, and those narrower than a pixel are drawn once, so that
  * 100,000 events zoom smoothly. */
 // clang-format off
-#include "executor/trace.h"
+#include "plan/timeline/trace.h"
 
 const char *const trace_page_head[] = {
     "<!DOCTYPE html>",

@@ -4,7 +4,7 @@
  * escaped for HTML. Lanes hold flat arrays [instruction, step, start, duration] in nanoseconds, because a page may show
  * 100,000 of them. */
 #include "base/json.h"
-#include "executor/trace.h"
+#include "plan/timeline/trace.h"
 
 static void put_lines(buffer *out, const char *const *lines) {
     for (; *lines; lines++) {
@@ -42,30 +42,31 @@ static void put_script_string(buffer *out, const char *s) {
 }
 
 /* [type, class, op index, value, ring or -1, bytes] of every instruction of a plan. */
-static void put_plan(buffer *out, const rank_state *rank) {
+static void put_plan(buffer *out, const weft_plan *plan) {
     buffer_text(out, "[");
-    for (size_t i = 0; i < rank->plan->ninstrs; i++) {
-        const plan_instr *instr = &rank->plan->instrs[i];
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        const plan_instr *instr = &plan->instrs[i];
         buffer_text(out, i ? ",\n[" : "[");
         put_script_string(out, instr->schema->type);
         buffer_format(out, ",%d,%d,", (int)trace_class_of(instr), instr->op_index);
-        put_script_string(out, trace_value_name(rank, instr));
+        put_script_string(out, trace_value_name(plan, instr));
         buffer_format(out, ",%lld,%lld]", (long long)instr->ring_id,
-                      (long long)(instr->ring_id >= 0 ? trace_nbytes(rank, instr) : 0));
+                      (long long)(instr->ring_id >= 0 ? trace_nbytes(plan, instr) : 0));
     }
     buffer_text(out, "]");
 }
 
-static void put_events(buffer *out, const weft_executor *x, const stream_state *s, int64_t origin) {
+static void put_events(buffer *out, const timeline *t, const timeline_lane *l, int64_t origin) {
+    const plan_instr *instrs = timeline_plan(t, l->rank)->instrs;
     uint64_t first;
-    size_t n = timeline_steps(x, &first);
+    size_t n = timeline_steps(t, &first);
     const char *comma = "";
     buffer_text(out, "[");
     for (uint64_t step = first; step < first + n; step++) {
-        const trace_event *events = timeline_events(x, s, step);
-        for (size_t i = 0; i < s->ninstrs; i++) {
+        const trace_event *events = timeline_events(t, l, step);
+        for (size_t i = 0; i < l->instrs->ninstrs; i++) {
             if (events[i].start_ns < 0) continue;
-            buffer_format(out, "%s%zu,%llu,%lld,%lld", comma, (size_t)(s->instrs[i].instr - s->rank->plan->instrs),
+            buffer_format(out, "%s%zu,%llu,%lld,%lld", comma, (size_t)(l->instrs->instrs[i] - instrs),
                           (unsigned long long)step, (long long)(events[i].start_ns - origin),
                           (long long)(events[i].end_ns - events[i].start_ns));
             comma = ",";
@@ -74,17 +75,18 @@ static void put_events(buffer *out, const weft_executor *x, const stream_state *
     buffer_text(out, "]");
 }
 
-static void put_lanes(buffer *out, const weft_executor *x) {
-    int64_t origin = trace_origin(x);
+static void put_lanes(buffer *out, const timeline *t) {
+    int64_t origin = trace_origin(t);
     const char *comma = "";
     buffer_text(out, "\"lanes\":[");
-    for (int r = 0; r < x->nlocal; r++) {
-        const rank_state *rank = &x->ranks[r];
-        for (int s = 0; s < rank->plan->nstreams; s++) {
-            buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%d,\"stream\":", comma, r, x->nplans == 1 ? 0 : r);
-            put_script_string(out, rank->plan->stream_names[s]);
+    for (int r = 0; r < t->nranks; r++) {
+        const weft_plan *plan = timeline_plan(t, r);
+        for (int s = 0; s < plan->nstreams; s++) {
+            buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%d,\"stream\":", comma, t->first_rank + r,
+                          t->nplans == 1 ? 0 : r);
+            put_script_string(out, plan->stream_names[s]);
             buffer_text(out, ",\"events\":");
-            put_events(out, x, &rank->streams[s], origin);
+            put_events(out, t, &t->ranks[r][s], origin);
             buffer_text(out, "}");
             comma = ",";
         }
@@ -92,36 +94,35 @@ static void put_lanes(buffer *out, const weft_executor *x) {
     buffer_text(out, "]");
 }
 
-static void put_data(buffer *out, const weft_executor *x) {
+static void put_data(buffer *out, const timeline *t) {
     uint64_t first;
-    size_t nsteps = timeline_steps(x, &first), ncollectives, nhidden;
-    double seconds, hidden;
-    weft_executor_overlap(x, &seconds, &hidden);
-    weft_executor_hidden(x, &ncollectives, &nhidden);
-    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", x->nranks,
-                  nsteps, ncollectives, nhidden);
-    buffer_format(out, "\"collectiveSeconds\":%.9f,\"hiddenSeconds\":%.9f,\n\"classes\":[", seconds, hidden);
+    size_t nsteps = timeline_steps(t, &first);
+    timeline_overlap o = timeline_measure(t);
+    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", t->nranks,
+                  nsteps, o.ncollectives, o.nhidden);
+    buffer_format(out, "\"collectiveSeconds\":%.9f,\"hiddenSeconds\":%.9f,\n\"classes\":[",
+                  (double)o.collective_ns * 1e-9, (double)o.hidden_ns * 1e-9);
     for (int c = 0; c < TRACE_CLASSES; c++) {
         buffer_format(out, "%s\"%s\"", c ? "," : "", trace_class_name((trace_class)c));
     }
     buffer_text(out, "],\n\"plans\":[");
-    for (size_t p = 0; p < x->nplans; p++) {
+    for (size_t p = 0; p < t->nplans; p++) {
         if (p) buffer_text(out, ",\n");
-        put_plan(out, &x->ranks[p]);
+        put_plan(out, t->plans[p]);
     }
     buffer_text(out, "],\n");
-    put_lanes(out, x);
+    put_lanes(out, t);
     buffer_text(out, "};\n");
 }
 
-weft_status weft_executor_trace_html(const weft_executor *x, const char *title, char **out_bytes, size_t *out_nbytes) {
-    TRY(trace_check(x));
+weft_status timeline_html(const timeline *t, const char *title, char **out_bytes, size_t *out_nbytes) {
+    TRY(timeline_check(t));
     buffer out;
-    buffer_init(&out, &x->context->allocator);
+    buffer_init(&out, t->allocator);
     put_lines(&out, trace_page_head);
     put_html(&out, title ? title : "timeline");
     put_lines(&out, trace_page_body);
-    put_data(&out, x);
+    put_data(&out, t);
     put_lines(&out, trace_page_script);
     weft_status status = buffer_take(&out, out_bytes, out_nbytes);
     buffer_fini(&out);

@@ -1,4 +1,4 @@
-/* null_races.c: whether the times that a step took keep its program's order: of two accesses to the same bytes, one of
+/* races.c: whether the times that a step took keep its program's order: of two accesses to the same bytes, one of
  * them a write, the later one begins when the earlier one has ended.
  *
  * The idea: the ends of all values cut a rank's memory into leaves, and a segment tree over these keeps the reads and
@@ -14,20 +14,20 @@
 #include <stdlib.h>
 
 #include "base/points.h"
-#include "executor/devices/null.h"
+#include "simulate/simulate.h"
 
 /* --- who touches what --------------------------------------------------------------------------------------------- */
 
 typedef struct access_list {
     const weft_plan *plan;
-    null_access *items; /* NULL: they are only counted */
+    sim_access *items; /* NULL: they are only counted */
     size_t count;
 } access_list;
 
 static void add(access_list *l, size_t instr, int32_t value, bool is_write) {
     for (; value >= 0; value = l->plan->values[value].rows) {
         if (!l->plan->values[value].nbytes) continue;
-        if (l->items) l->items[l->count] = (null_access){(int32_t)instr, value, 0, 0, is_write};
+        if (l->items) l->items[l->count] = (sim_access){(int32_t)instr, value, 0, 0, is_write};
         l->count++;
     }
 }
@@ -80,7 +80,7 @@ static int64_t *find_places(const weft_plan *plan, bool by_value, arena *scratch
     return at;
 }
 
-static weft_status find_leaves(null_plan *p, size_t naccesses, bool by_value, arena *scratch) {
+static weft_status find_leaves(sim_plan *p, size_t naccesses, bool by_value, arena *scratch) {
     const int64_t *places = find_places(p->plan, by_value, scratch);
     int64_t *cuts = ARENA_ARRAY(scratch, int64_t, 2 * naccesses + 1);
     size_t n = 0;
@@ -92,7 +92,7 @@ static weft_status find_leaves(null_plan *p, size_t naccesses, bool by_value, ar
     }
     n = points_sort(cuts, n);
     for (size_t k = 0; k < naccesses; k++) {
-        null_access *a = &p->accesses[k];
+        sim_access *a = &p->accesses[k];
         a->first = (uint32_t)points_find(cuts, n, places[a->value]);
         a->end = (uint32_t)points_find(cuts, n, places[a->value] + p->plan->values[a->value].nbytes);
     }
@@ -111,7 +111,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->instr > y->instr) - (x->instr < y->instr);
 }
 
-static weft_status find_order(null_plan *p, arena *scratch) {
+static weft_status find_order(sim_plan *p, arena *scratch) {
     size_t n = p->plan->ninstrs;
     place *places = ARENA_ARRAY(scratch, place, n + 1);
     if (!places) return base_out_of_memory();
@@ -122,11 +122,11 @@ static weft_status find_order(null_plan *p, arena *scratch) {
     return NULL;
 }
 
-weft_status null_find_accesses(weft_executor *x, null_plan *p) {
+weft_status sim_find_accesses(weft_simulation *x, sim_plan *p) {
     access_list l = {.plan = p->plan};
     list_accesses(&l, NULL);
     if (l.count > UINT32_MAX / 4) return weft_status_create(WEFT_LIMIT, NULL, "too many accesses: %zu", l.count);
-    l.items = p->accesses = ARENA_ARRAY(&x->arena, null_access, l.count + 1);
+    l.items = p->accesses = ARENA_ARRAY(&x->arena, sim_access, l.count + 1);
     p->first_access = ARENA_ARRAY(&x->arena, uint32_t, p->plan->ninstrs + 1);
     p->order = ARENA_ARRAY(&x->arena, uint32_t, p->plan->ninstrs + 1);
     p->race_of = ARENA_ARRAY(&x->arena, uint32_t, p->plan->ninstrs + 1);
@@ -141,25 +141,24 @@ weft_status null_find_accesses(weft_executor *x, null_plan *p) {
     return status;
 }
 
-weft_status null_make_nodes(weft_executor *x) {
-    null_device *d = x->null;
+weft_status sim_make_nodes(weft_simulation *x) {
     uint32_t most = 0;
     for (size_t p = 0; p < x->nplans; p++) {
-        if (d->plans[p].nleaves > most) most = d->plans[p].nleaves;
-        d->race_capacity += d->plans[p].plan->ninstrs;
+        if (x->plans[p].nleaves > most) most = x->plans[p].nleaves;
+        x->race_capacity += x->plans[p].plan->ninstrs;
     }
-    d->nodes = ARENA_ARRAY(&x->arena, null_node, 2 * (size_t)most + 1);
-    return d->nodes ? NULL : base_out_of_memory();
+    x->nodes = ARENA_ARRAY(&x->arena, sim_node, 2 * (size_t)most + 1);
+    return x->nodes ? NULL : base_out_of_memory();
 }
 
 /* --- the last to end ---------------------------------------------------------------------------------------------- */
 
-static void raise(null_last *last, null_last with) {
+static void raise(sim_last *last, sim_last with) {
     if (with.end_ns > last->end_ns) *last = with;
 }
 
 /* A node of leaves [low, high): its left child follows it, its right one the left one's subtree. */
-static void query(const null_node *n, uint32_t low, uint32_t high, const null_access *a, bool writes, null_last *last) {
+static void query(const sim_node *n, uint32_t low, uint32_t high, const sim_access *a, bool writes, sim_last *last) {
     if (a->first <= low && high <= a->end) {
         raise(last, n->below[writes]);
         return;
@@ -170,7 +169,7 @@ static void query(const null_node *n, uint32_t low, uint32_t high, const null_ac
     if (a->end > middle) query(n + 2 * (size_t)(middle - low), middle, high, a, writes, last);
 }
 
-static void record(null_node *n, uint32_t low, uint32_t high, const null_access *a, null_last with) {
+static void record(sim_node *n, uint32_t low, uint32_t high, const sim_access *a, sim_last with) {
     raise(&n->below[a->is_write], with);
     if (a->first <= low && high <= a->end) {
         raise(&n->cover[a->is_write], with);
@@ -183,60 +182,57 @@ static void record(null_node *n, uint32_t low, uint32_t high, const null_access 
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-static trace_event time_of(const null_rank *r, uint32_t access) {
+static trace_event time_of(const sim_rank *r, uint32_t access) {
     const plan_instr *i = &r->plan->plan->instrs[r->plan->accesses[access].instr];
     return r->streams[i->stream].events[i->position];
 }
 
-static void note_race(weft_executor *x, const null_rank *r, uint32_t first, uint32_t second) {
-    null_device *d = x->null;
+static void note_race(weft_simulation *x, const sim_rank *r, uint32_t first, uint32_t second) {
     uint32_t *number = &r->plan->race_of[r->plan->accesses[second].instr];
     if (!*number) {
-        d->races[d->nraces++] = (null_race){.plan = r->plan,
-                                            .rank = (int)(r - d->ranks),
+        x->races[x->nraces++] = (sim_race){.plan = r->plan,
+                                            .rank = (int)(r - x->ranks),
                                             .step = x->step,
                                             .first = first,
                                             .second = second,
                                             .first_time = time_of(r, first),
                                             .second_time = time_of(r, second)};
-        *number = (uint32_t)d->nraces;
+        *number = (uint32_t)x->nraces;
     }
-    d->races[*number - 1].count++;
+    x->races[*number - 1].count++;
 }
 
 /* Of all accesses of an instruction the one that came too early by most, and for whom. */
-static weft_status check_instr(weft_executor *x, const null_rank *r, uint32_t instr) {
-    const null_plan *p = r->plan;
-    null_device *d = x->null;
-    null_last worst = {INT64_MIN, 0};
+static weft_status check_instr(weft_simulation *x, const sim_rank *r, uint32_t instr) {
+    const sim_plan *p = r->plan;
+    sim_last worst = {INT64_MIN, 0};
     uint32_t begin = p->first_access[instr], end = p->first_access[instr + 1], early = begin;
     if (begin == end) return NULL;
     trace_event time = time_of(r, begin);
     for (uint32_t k = begin; k < end; k++) {
-        null_last last = worst;
-        query(d->nodes, 0, p->nleaves, &p->accesses[k], true, &last);
-        if (p->accesses[k].is_write) query(d->nodes, 0, p->nleaves, &p->accesses[k], false, &last);
+        sim_last last = worst;
+        query(x->nodes, 0, p->nleaves, &p->accesses[k], true, &last);
+        if (p->accesses[k].is_write) query(x->nodes, 0, p->nleaves, &p->accesses[k], false, &last);
         if (last.end_ns > worst.end_ns) early = k;
         worst = last;
     }
     for (uint32_t k = begin; k < end; k++)
-        record(d->nodes, 0, p->nleaves, &p->accesses[k], (null_last){time.end_ns, k});
+        record(x->nodes, 0, p->nleaves, &p->accesses[k], (sim_last){time.end_ns, k});
     if (worst.end_ns <= time.start_ns) return NULL;
-    if (!d->races) { /* most runs need no room */
-        d->races = ARENA_ARRAY(&x->arena, null_race, d->race_capacity);
-        if (!d->races) return base_out_of_memory();
+    if (!x->races) { /* most runs need no room */
+        x->races = ARENA_ARRAY(&x->arena, sim_race, x->race_capacity);
+        if (!x->races) return base_out_of_memory();
     }
     note_race(x, r, worst.access, early);
     return NULL;
 }
 
-weft_status null_find_races(weft_executor *x) {
-    null_device *d = x->null;
-    static const null_last nothing = {INT64_MIN, 0};
+weft_status sim_find_races(weft_simulation *x) {
+    static const sim_last nothing = {INT64_MIN, 0};
     for (int k = 0; k < x->nranks; k++) {
-        const null_rank *r = &d->ranks[k];
+        const sim_rank *r = &x->ranks[k];
         for (size_t n = 0; n < 2 * (size_t)r->plan->nleaves; n++)
-            d->nodes[n] = (null_node){{nothing, nothing}, {nothing, nothing}};
+            x->nodes[n] = (sim_node){{nothing, nothing}, {nothing, nothing}};
         for (size_t i = 0; i < r->plan->plan->ninstrs; i++) TRY(check_instr(x, r, r->plan->order[i]));
     }
     return NULL;
@@ -244,12 +240,12 @@ weft_status null_find_races(weft_executor *x) {
 
 /* --- from outside ------------------------------------------------------------------------------------------------- */
 
-size_t weft_executor_nraces(const weft_executor *x) {
-    return x->null ? x->null->nraces : 0;
+size_t weft_simulation_nraces(const weft_simulation *x) {
+    return x->nraces;
 }
 
-static weft_seen_access describe(const null_plan *p, uint32_t access, trace_event time) {
-    const null_access *a = &p->accesses[access];
+static weft_seen_access describe(const sim_plan *p, uint32_t access, trace_event time) {
+    const sim_access *a = &p->accesses[access];
     const plan_instr *i = &p->plan->instrs[a->instr];
     return (weft_seen_access){.type = i->schema->type,
                               .op_index = i->op_index,
@@ -260,8 +256,8 @@ static weft_seen_access describe(const null_plan *p, uint32_t access, trace_even
                               .end_seconds = (double)time.end_ns * 1e-9};
 }
 
-void weft_executor_race_at(const weft_executor *x, size_t index, weft_seen_race *out_race) {
-    const null_race *race = &x->null->races[index];
+void weft_simulation_race_at(const weft_simulation *x, size_t index, weft_seen_race *out_race) {
+    const sim_race *race = &x->races[index];
     *out_race = (weft_seen_race){.rank = race->rank,
                                  .step = race->step,
                                  .count = race->count,

@@ -3,14 +3,13 @@
  * Attrs count where the op type has them. Of conditions only how many there are: ranks may give theirs other names.
  * What an all_to_all sends differs between members by design, so it is no part of the number: each pair's elements are
  * added on the side that sends and taken off on the one that takes, mixed with who they are, and the sum must be 0. */
-#include "executor/signature.h"
+#include "plan/signature.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "executor/comm/reduce.h"
-#include "executor/executor.h"
 #include "ops/collectives.h"
+#include "program/forms.h"
 
 uint64_t signature_mix(uint64_t seed, uint64_t value) {
     uint64_t z = (seed ^ value) + 0x9e3779b97f4a7c15u;
@@ -156,8 +155,9 @@ void signature_text(const weft_plan *plan, const plan_instr *instr, char *out, s
         const char *attr = agreed_attrs[i];
         if (!has_attr(instr->schema, attr)) continue;
         int64_t value = attr_int(instr->op, attr, 0);
+        const char *reduce = form_reduce_name((int)value);
         if (strcmp(attr, "reduce_type") == 0)
-            append(out, nbytes, ", %s", reduce_name((weft_reduce)value));
+            append(out, nbytes, ", %s", reduce ? reduce : "unknown");
         else
             append(out, nbytes, ", %s %lld", attr, (long long)value);
     }

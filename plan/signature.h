@@ -1,6 +1,6 @@
 /* signature.h: what all members of a ring must agree on in one of its collectives. */
-#ifndef EXECUTOR_SIGNATURE_H
-#define EXECUTOR_SIGNATURE_H
+#ifndef PLAN_SIGNATURE_H
+#define PLAN_SIGNATURE_H
 
 #include "plan/plan.h"
 

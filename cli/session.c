@@ -1,0 +1,179 @@
+/* session.c: programs, feeds, fetches, delays: from the command line to what the library takes. */
+#include "cli/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *rank_path(const char *path, int rank) {
+    static const char mark[] = "{rank}";
+    size_t room = strlen(path) + 1, length = 0;
+    for (const char *at = path; (at = strstr(at, mark)); at += sizeof mark - 1) room += 12;
+    char *out = malloc(room);
+    if (!out) return NULL;
+    for (const char *at = path; *at;) {
+        if (strncmp(at, mark, sizeof mark - 1) == 0) {
+            length += (size_t)snprintf(out + length, room - length, "%d", rank);
+            at += sizeof mark - 1;
+        } else {
+            out[length++] = *at++;
+        }
+    }
+    out[length] = '\0';
+    return out;
+}
+
+bool has_rank(const char *path) {
+    return strstr(path, "{rank}") != NULL;
+}
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static bool read_ranks(cli_session *s) {
+    const cli_args *args = s->args;
+    long long ranks = (long long)args->npositional;
+    if (!cli_int(args, "--ranks", 1, 4096, &ranks)) return false;
+    s->nranks = (int)ranks;
+    if (args->npositional == 1 || (long long)args->npositional == ranks) return true;
+    cli_usage_error(args->command, "%zu programs for %lld ranks: expected one program, or one each", args->npositional,
+                    ranks);
+    return false;
+}
+
+/* "OP:MS[:RANK]" */
+static bool parse_delay(const char *given, weft_delay *out) {
+    long long op;
+    double ms;
+    int rank = -1, end = 0;
+    if (sscanf(given, "%lld:%lf%n", &op, &ms, &end) != 2 || op < 0 || !(ms >= 0 && ms < 1e9)) return false;
+    if (given[end] && (sscanf(given + end, ":%d%n", &rank, &end) != 1 || rank < 0)) return false;
+    *out = (weft_delay){rank, op, ms / 1e3};
+    return true;
+}
+
+static bool read_delays(cli_session *s) {
+    const cli_args *args = s->args;
+    s->delays = calloc(args->ngiven + 1, sizeof *s->delays);
+    for (size_t i = 0; s->delays && i < args->ngiven; i++) {
+        if (strcmp(args->names[i], "--delay") != 0) continue;
+        if (parse_delay(args->values[i], &s->delays[s->ndelays++])) continue;
+        cli_usage_error(args->command, "--delay: expected OP:MS or OP:MS:RANK, found \"%s\"", args->values[i]);
+        return false;
+    }
+    return s->delays != NULL;
+}
+
+/* "a,b" into names; the list is cut in place. */
+static bool read_fetches(cli_session *s) {
+    const char *list = cli_value(s->args, "--fetch");
+    if (!list) return true;
+    s->fetch_list = strdup(list);
+    s->fetches = calloc(strlen(list) + 1, sizeof *s->fetches);
+    if (!s->fetch_list || !s->fetches) return false;
+    for (char *at = s->fetch_list; at;) {
+        char *comma = strchr(at, ',');
+        if (comma) *comma++ = '\0';
+        if (*at) s->fetches[s->nfetches++] = at;
+        at = comma;
+    }
+    return true;
+}
+
+bool cli_session_init(cli_session *s, const cli_args *args) {
+    *s = (cli_session){.args = args};
+    return read_ranks(s) && cli_reading_init(&s->reading, args) && read_delays(s) && read_fetches(s);
+}
+
+void cli_session_fini(cli_session *s) {
+    for (size_t i = 0; s->feeds && i < s->nfeeds; i++) weft_tensors_destroy(s->feeds[i]);
+    for (size_t i = 0; s->orders && i < s->args->npositional; i++) weft_plan_order_destroy(s->orders[i]);
+    for (size_t i = 0; s->programs && i < s->args->npositional; i++) weft_program_destroy(s->programs[i]);
+    free(s->feeds);
+    free(s->orders);
+    free(s->programs);
+    free(s->fetch_list);
+    free(s->fetches);
+    free(s->delays);
+    cli_reading_fini(&s->reading);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+weft_status cli_session_load_programs(cli_session *s) {
+    const cli_args *args = s->args;
+    s->programs = calloc(args->npositional, sizeof *s->programs);
+    if (!s->programs) return cli_no_memory();
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < args->npositional; i++)
+        status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
+    return status;
+}
+
+weft_status cli_session_make_orders(cli_session *s) {
+    if (s->reading.options.reading == WEFT_READING_BY_BYTES) return NULL;
+    s->orders = calloc(s->args->npositional, sizeof *s->orders);
+    if (!s->orders) return cli_no_memory();
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < s->args->npositional; i++)
+        status = weft_plan_order_create(s->programs[i], &s->reading.options, &s->orders[i]);
+    return status;
+}
+
+bool cli_session_feeds_per_rank(const cli_session *s) {
+    return s->feeds && has_rank(cli_value(s->args, "--feed"));
+}
+
+weft_status cli_session_load_feeds(cli_session *s) {
+    const char *path = cli_value(s->args, "--feed");
+    if (!path) return NULL;
+    size_t nfiles = has_rank(path) ? (size_t)s->nranks : 1;
+    s->feeds = calloc(nfiles, sizeof *s->feeds);
+    if (!s->feeds) return cli_no_memory();
+    s->nfeeds = nfiles;
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < nfiles; i++) {
+        char *file = rank_path(path, (int)i);
+        if (!file) return cli_no_memory();
+        size_t program = s->args->npositional > 1 && i < s->args->npositional ? i : 0;
+        status = weft_tensors_load(s->args->context, file, s->programs[program], &s->feeds[i]);
+        free(file);
+    }
+    return status;
+}
+
+/* --- summaries ---------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+void print_steps(double *seconds, size_t nsteps, int nranks) {
+    qsort(seconds, nsteps, sizeof *seconds, by_value);
+    fprintf(stderr, "summary: %zu step%s on %d rank%s, %.2f ms a step (median)\n", nsteps, nsteps == 1 ? "" : "s",
+            nranks, nranks == 1 ? "" : "s", nsteps ? 1e3 * seconds[nsteps / 2] : 0);
+}
+
+void print_shapes(size_t nplanned, size_t nkept, size_t ngone) {
+    if (nplanned < 2) return;
+    fprintf(stderr, "summary: feeds changed shape: planned %zu times, %zu plans kept, %zu gone\n", nplanned, nkept,
+            ngone);
+}
+
+void print_memory(const weft_plan *plan) {
+    weft_plan_summary s;
+    char persistent[32], temporary[32], live[32];
+    weft_plan_summarize(plan, &s);
+    fprintf(stderr,
+            "summary: a rank has %s of parameters, state and feeds, and %s of temporaries, of which %s are live\n",
+            cli_bytes((double)s.persistent_nbytes, persistent, sizeof persistent),
+            cli_bytes((double)s.temporary_nbytes, temporary, sizeof temporary),
+            cli_bytes((double)s.live_nbytes, live, sizeof live));
+}
+
+void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds) {
+    fprintf(
+        stderr,
+        "summary: gradient collectives, all ranks and steps: %zu, of which %zu hidden behind compute and %zu exposed; "
+        "%.0f%% of their time hidden\n",
+        ncollectives, nhidden, ncollectives - nhidden, seconds > 0 ? 100 * hidden_seconds / seconds : 0);
+}

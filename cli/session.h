@@ -1,0 +1,45 @@
+/* session.h: what weft run and weft simulate share: programs, what is fed, in which order ops are launched; and lines of
+ * their summaries. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli/reading.h"
+#include "weft/plan.h"
+#include "weft/tensor.h"
+#include "weft/timeline.h"
+
+typedef struct cli_session {
+    const cli_args *args;
+    int nranks;
+    weft_program **programs; /* as many as were named */
+    weft_tensors **feeds;    /* one set, or one a rank; NULL: nothing is fed */
+    size_t nfeeds;
+    char *fetch_list;
+    const char **fetches;
+    size_t nfetches;
+    cli_reading reading;
+    weft_plan_order **orders; /* by program; NULL: by_bytes */
+    weft_delay *delays;
+    size_t ndelays;
+} cli_session;
+
+/* Reads --ranks, --reading, --late, --delay and --fetch; false after printing a usage error. */
+bool cli_session_init(cli_session *s, const cli_args *args);
+void cli_session_fini(cli_session *s);
+WEFT_MUST_USE weft_status cli_session_load_programs(cli_session *s);
+/* What --reading asks for, of programs that are as they will be planned. */
+WEFT_MUST_USE weft_status cli_session_make_orders(cli_session *s);
+WEFT_MUST_USE weft_status cli_session_load_feeds(cli_session *s); /* --feed */
+bool cli_session_feeds_per_rank(const cli_session *s);
+
+/* `path` with every "{rank}" replaced; the caller frees. NULL: out of memory. */
+char *rank_path(const char *path, int rank);
+bool has_rank(const char *path);
+
+/* Lines of a summary, on stderr. Sorts the seconds. */
+void print_steps(double *seconds, size_t nsteps, int nranks);
+void print_shapes(size_t nplanned, size_t nkept, size_t ngone); /* where feeds changed shape */
+void print_memory(const weft_plan *plan);
+void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds);
+
+#endif

@@ -1,0 +1,194 @@
+/* cost.c: how long an instruction takes: a model, so that plans can be compared.
+ *
+ * An instruction takes what its flops or its bytes take (ops/cost.h), whichever is longer, and what launching it takes.
+ * A collective takes the messages of a ring: each of n members sends the next one an n-th of the largest side n - 1
+ * times, for an all-reduce twice (reduce-scatter and all-gather: Patarasuk and Yuan 2009). All send at once, so a
+ * message takes as long as the slowest link between neighbours. Nothing contends: streams do not slow one another down,
+ * nor do rings. A send is one message, from when both have come. */
+#include "plan/cost.h"
+
+#include <math.h>
+
+#include "ops/collectives.h"
+#include "plan/rings.h"
+
+/* --- flops and bytes ---------------------------------------------------------------------------------------------- */
+
+static weft_status shapes_of(const weft_plan *plan, const int32_t *values, uint32_t n, arena *scratch,
+                             const shape **out_shapes) {
+    shape *shapes = ARENA_ARRAY(scratch, shape, (size_t)n + 1);
+    if (!shapes) return base_out_of_memory();
+    for (uint32_t i = 0; i < n; i++) {
+        if (values[i] >= 0)
+            shapes[i] = plan->values[values[i]].shape;
+        else
+            shapes[i].dtype = WEFT_DTYPE_NONE;
+    }
+    *out_shapes = shapes;
+    return NULL;
+}
+
+/* Whether the first output is an input: where nothing is computed, nothing is moved either. */
+static bool is_in_place(const weft_plan *plan, const plan_instr *i) {
+    if (!i->out_first[i->schema->noutputs] || i->out[0] < 0) return false;
+    const plan_value *to = &plan->values[i->out[0]];
+    for (uint32_t k = 0; k < i->in_first[i->schema->ninputs]; k++) {
+        if (i->in[k] < 0) continue;
+        const plan_value *from = &plan->values[i->in[k]];
+        if (from->space == to->space && from->offset == to->offset && from->nbytes == to->nbytes) return true;
+    }
+    return false;
+}
+
+weft_status plan_cost_of(const weft_plan *plan, const plan_instr *i, arena *scratch, op_cost *out_cost) {
+    op_cost_call c = {.op = i->op, .schema = i->schema, .in_first = i->in_first, .out_first = i->out_first};
+    TRY(shapes_of(plan, i->in, i->in_first[i->schema->ninputs], scratch, &c.in));
+    TRY(shapes_of(plan, i->out, i->out_first[i->schema->noutputs], scratch, &c.out));
+    *out_cost = op_cost_of(&c);
+    if (out_cost->flops == 0 && i->ring_id < 0 && is_in_place(plan, i)) out_cost->bytes = 0;
+    return NULL;
+}
+
+/* --- nanoseconds -------------------------------------------------------------------------------------------------- */
+
+/* 31 years: some of them together are still far from what 64 bits hold. */
+static const int64_t most_ns = INT64_C(1000000000) * 1000000000;
+
+int64_t plan_ns(double seconds) {
+    double ns = floor(seconds * 1e9 + 0.5);
+    return ns < (double)most_ns ? (int64_t)ns : most_ns;
+}
+
+int64_t plan_later(int64_t at_ns, int64_t by_ns) {
+    return at_ns < INT64_MAX - most_ns - by_ns ? at_ns + by_ns : INT64_MAX - most_ns;
+}
+
+/* --- clusters ----------------------------------------------------------------------------------------------------- */
+
+static weft_status settle_rate(double *rate, double default_value, const char *what) {
+    if (!(*rate >= 0))
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                  "cluster: %s: expected a number that is not negative, found %g", what, *rate);
+    if (*rate == 0) *rate = default_value;
+    return NULL;
+}
+
+static weft_status settle_links(weft_cluster *c) {
+    if (c->nlinks > WEFT_CLUSTER_LINKS)
+        return weft_status_create(WEFT_LIMIT, NULL, "cluster: %zu links, expected at most %d", c->nlinks,
+                                  WEFT_CLUSTER_LINKS);
+    if (!c->nlinks) c->links[c->nlinks++] = (weft_link){0};
+    for (size_t k = 0; k < c->nlinks; k++) {
+        int ranks = c->links[k].nranks, within = k ? c->links[k - 1].nranks : 1;
+        bool larger = ranks == 0 ? k == 0 || within > 0 : within > 0 && ranks > 0 && ranks % within == 0;
+        if (!larger || (k && ranks == within))
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                      "cluster: link %zu joins %d ranks: expected a multiple of %d", k, ranks, within);
+        TRY(settle_rate(&c->links[k].bytes, 5e10, "bytes a second of a link"));
+        TRY(settle_rate(&c->links[k].seconds, 5e-6, "seconds a message"));
+    }
+    return NULL;
+}
+
+weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_cluster) {
+    weft_cluster c = {0};
+    if (given) c = *given;
+    TRY(settle_rate(&c.flops, 1e14, "flops a second"));
+    TRY(settle_rate(&c.bytes, 2e12, "bytes a second"));
+    TRY(settle_rate(&c.op_seconds, 2e-6, "seconds an op"));
+    TRY(settle_links(&c));
+    *out_cluster = c;
+    return NULL;
+}
+
+/* --- collectives -------------------------------------------------------------------------------------------------- */
+
+/* The links that neighbours of a ring use, a bit each. */
+typedef struct ring_links {
+    const plan_ring *ring;
+    uint32_t used;
+} ring_links;
+
+/* The first link that joins two ranks; nlinks: none. */
+static size_t link_between(const weft_cluster *c, int64_t a, int64_t b) {
+    size_t k = 0;
+    while (k < c->nlinks && c->links[k].nranks && a / c->links[k].nranks != b / c->links[k].nranks) k++;
+    return k;
+}
+
+static weft_status find_links(const weft_cluster *c, ring_links *l) {
+    const plan_ring *r = l->ring;
+    for (int m = 0; m < r->nranks; m++) {
+        int64_t from = r->ranks[m], to = r->ranks[(m + 1) % r->nranks];
+        size_t k = link_between(c, from, to);
+        if (k == c->nlinks)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                      "ring %lld: no link of the cluster joins ranks %lld and %lld", (long long)r->id,
+                                      (long long)from, (long long)to);
+        if (r->nranks > 1) l->used |= 1u << k;
+    }
+    return NULL;
+}
+
+static double sum_nbytes(const weft_plan *plan, const int32_t *values, uint32_t n) {
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] >= 0) sum += (double)plan->values[values[i]].nbytes;
+    return sum;
+}
+
+static double message_seconds(const weft_cluster *c, uint32_t links, double nbytes) {
+    double longest = 0;
+    for (size_t k = 0; k < c->nlinks; k++) {
+        double seconds = c->links[k].seconds + nbytes / c->links[k].bytes;
+        if (links & 1u << k && seconds > longest) longest = seconds;
+    }
+    return longest;
+}
+
+/* A send or receive may be of one part of so many of its tensor. */
+static double parts_of(const weft_op *op) {
+    int64_t num = op_collective(op)->form == COLLECTIVE_PART ? attr_int(op, "num", 1) : 1;
+    return num > 1 ? (double)num : 1;
+}
+
+static double collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
+                                 const ring_links *l) {
+    double in = sum_nbytes(plan, i->in, i->in_first[i->schema->ninputs]);
+    double out = sum_nbytes(plan, i->out, i->out_first[i->schema->noutputs]);
+    double most = in > out ? in : out;
+    int nranks = l->ring->nranks;
+    bool is_send;
+    if (plan_is_pair(i, &is_send)) return message_seconds(c, l->used, most / parts_of(i->op));
+    double rounds = op_is_collective(i->op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
+    return rounds * (nranks - 1) * message_seconds(c, l->used, most / nranks);
+}
+
+static weft_status list_links(const weft_cluster *c, const plan_rings *rings, arena *scratch, ring_links **out) {
+    ring_links *links = ARENA_ARRAY(scratch, ring_links, rings->count + 1);
+    if (!links) return base_out_of_memory();
+    for (size_t k = 0; k < rings->count; k++) {
+        links[k].ring = &rings->items[k];
+        TRY(find_links(c, &links[k]));
+    }
+    *out = links;
+    return NULL;
+}
+
+weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nranks, arena *scratch, int64_t *out_ns) {
+    plan_rings rings;
+    ring_links *links = NULL;
+    TRY(plan_find_rings(plan, nranks, scratch, &rings));
+    TRY(list_links(c, &rings, scratch, &links));
+    for (size_t k = 0; k < plan->ninstrs; k++) {
+        const plan_instr *i = &plan->instrs[k];
+        op_cost cost;
+        TRY(plan_cost_of(plan, i, scratch, &cost));
+        double computing = cost.flops / c->flops, moving = cost.bytes / c->bytes;
+        double seconds = computing > moving ? computing : moving;
+        const plan_ring *r = i->ring_id >= 0 ? plan_ring_find(&rings, i->ring_id) : NULL;
+        if (r && r->nranks > 1) seconds = collective_seconds(c, plan, i, &links[r - rings.items]);
+        out_ns[k] = plan_ns(seconds + c->op_seconds);
+    }
+    return NULL;
+}

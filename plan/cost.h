@@ -1,0 +1,25 @@
+/* cost.h: what the instructions of a plan compute and move, and how long they take on a cluster, by a model. */
+#ifndef PLAN_COST_H
+#define PLAN_COST_H
+
+#include "ops/cost.h"
+#include "plan/plan.h"
+#include "weft/cluster.h"
+
+/* Flops and bytes of an instruction. */
+WEFT_MUST_USE weft_status plan_cost_of(const weft_plan *plan, const plan_instr *instr, arena *scratch,
+                                       op_cost *out_cost);
+
+/* A description with the defaults filled in; an error where a number makes no sense. `given` may be NULL. */
+WEFT_MUST_USE weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_cluster);
+
+/* What each instruction takes in a run of `nranks` ranks: ninstrs numbers. Of a collective: from when its last member
+ * has come. `cluster` is a settled one. Cost: O(instructions + ranks in rings). */
+WEFT_MUST_USE weft_status plan_find_times(const weft_plan *plan, const weft_cluster *cluster, int nranks,
+                                          arena *scratch, int64_t *out_ns);
+
+/* Whole nanoseconds; plan_later adds such, without overflow. */
+int64_t plan_ns(double seconds);
+int64_t plan_later(int64_t at_ns, int64_t by_ns);
+
+#endif
