@@ -43,8 +43,6 @@ struct cli_args {
     size_t ngiven;
 };
 
-extern const cli_command *const cli_commands[];
-extern const size_t cli_ncommands;
 const cli_command *cli_find_command(const char *name);
 
 /* The last value of an option; NULL if not given. Flags have the value "". */

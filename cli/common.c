@@ -84,15 +84,6 @@ void cli_print_help(FILE *to, const cli_command *command) {
     if (command->example) fprintf(to, "\nexample\n  %s\n", command->example);
 }
 
-void cli_print_overview(FILE *to) {
-    fprintf(to, "usage: weft COMMAND [ARGUMENT ...]\n\ncommands\n");
-    for (size_t i = 0; i < cli_ncommands; i++) {
-        const char *summary = cli_commands[i]->summary, *end = strchr(summary, '\n');
-        fprintf(to, "  %-8s %.*s\n", cli_commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
-    }
-    fprintf(to, "\n`weft help COMMAND` says more; exit status 0: done, 1: the work failed, 2: usage\n");
-}
-
 static weft_status io_error(const char *path, const char *doing) {
     return weft_status_create(WEFT_IO, path, "cannot %s: %s", doing, strerror(errno));
 }

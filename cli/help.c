@@ -1,7 +1,33 @@
-/* help.c: weft help: the commands, one command, or how files are found. */
+/* help.c: the table of commands; weft help: all of them, one, or how files are found. */
 #include <string.h>
 
 #include "cli/cli.h"
+
+#define COMMAND(name) extern const cli_command command_##name;
+#include "cli/commands.def"
+#undef COMMAND
+
+static const cli_command *const commands[] = {
+#define COMMAND(name) &command_##name,
+#include "cli/commands.def"
+#undef COMMAND
+};
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+const cli_command *cli_find_command(const char *name) {
+    for (size_t i = 0; i < NCOMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+void cli_print_overview(FILE *to) {
+    fprintf(to, "usage: weft COMMAND [ARGUMENT ...]\n\ncommands\n");
+    for (size_t i = 0; i < NCOMMANDS; i++) {
+        const char *summary = commands[i]->summary, *end = strchr(summary, '\n');
+        fprintf(to, "  %-8s %.*s\n", commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
+    }
+    fprintf(to, "\n`weft help COMMAND` says more; exit status 0: done, 1: the work failed, 2: usage\n");
+}
 
 static const char files_topic[] =
     "Files\n"

@@ -4,23 +4,6 @@
 
 #include "cli/cli.h"
 
-#define COMMAND(name) extern const cli_command command_##name;
-#include "cli/commands.def"
-#undef COMMAND
-
-const cli_command *const cli_commands[] = {
-#define COMMAND(name) &command_##name,
-#include "cli/commands.def"
-#undef COMMAND
-};
-const size_t cli_ncommands = sizeof cli_commands / sizeof *cli_commands;
-
-const cli_command *cli_find_command(const char *name) {
-    for (size_t i = 0; i < cli_ncommands; i++)
-        if (strcmp(cli_commands[i]->name, name) == 0) return cli_commands[i];
-    return NULL;
-}
-
 /* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const char *const words[] = {"note", "warning", "error"};

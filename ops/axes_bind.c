@@ -1,6 +1,6 @@
 /* axes_bind.c: from letters to factors. Extents of all arguments say first how large each letter is, and each of the
- * dimensions that "..." stands for; then dimensions get their factors. A dimension of extent 1 whose letter is larger is
- * stretched: it has none. Extents that contradict one another make the factor whole, which is always right. */
+ * dimensions that "..." stands for; then dimensions get their factors. A dimension of extent 1 whose letter is larger
+ * is stretched: it has none. Extents that contradict one another make the factor whole, which is always right. */
 #include "ops/axes_build.h"
 
 enum { UNSEEN = -2 };
@@ -13,6 +13,18 @@ static bool is_gradient_of(const char *slot_text, const char *forward) {
 const char *axes_slot(const axes_build *b, const axes_arg *x, bool is_output) {
     const op_schema *s = b->call->schema;
     return (is_output ? s->outputs : s->inputs)[x->slot].name;
+}
+
+uint32_t axes_listed(const axes_build *b, const char *attr, const char *flag, int width) {
+    size_t n;
+    const int64_t *axes = attr_ints(b->call->op, attr, &n);
+    uint32_t listed = 0, all = width > 0 ? (UINT32_C(1) << width) - 1 : 0;
+    if (flag && (n == 0 || (*flag && attr_bool(b->call->op, flag, false)))) return all;
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = axes[i] < 0 ? axes[i] + width : axes[i];
+        if (d >= 0 && d < width) listed |= UINT32_C(1) << d;
+    }
+    return listed;
 }
 
 const axes_pattern *axes_pattern_of(const axes_build *b, const axes_arg *x, bool is_output) {
@@ -44,7 +56,8 @@ static axes_arg *find_on_side(const axes_build *b, bool is_output, const char *s
     for (size_t i = 0; i < n; i++) {
         const char *own = axes_slot(b, &side[i], is_output);
         at = i && side[i].slot == side[i - 1].slot ? at + 1 : 0;
-        if (at == k && side[i].ndim >= 0 && (strcmp(own, slot_text) == 0 || is_gradient_of(own, slot_text))) return &side[i];
+        if (at == k && side[i].ndim >= 0 && (strcmp(own, slot_text) == 0 || is_gradient_of(own, slot_text)))
+            return &side[i];
     }
     return NULL;
 }
@@ -71,8 +84,7 @@ void axes_give(axes_build *b, const char *slot_text, size_t k, int d, int factor
 
 /* What is known of a size once another extent is seen; false: it contradicts. */
 static bool merge(int64_t *size, int64_t extent) {
-    if (*size == UNSEEN || *size == extent || *size == 1 || (*size == -1 && extent != 1))
-        return *size = extent, true;
+    if (*size == UNSEEN || *size == extent || *size == 1 || (*size == -1 && extent != 1)) return *size = extent, true;
     return extent == 1 || extent == -1;
 }
 
@@ -148,7 +160,8 @@ static bool for_each_dim(axes_build *b, axes_arg *x, bool is_output, on_dim call
         const axes_item *item = &p->items[i];
         bool is_rest = item->kind == AXES_REST || item->kind == AXES_OWN_REST;
         uint32_t gone = item->change == '-' ? axes_listed(b, item->attr, item->flag, b->rest_size) : 0;
-        if (item->change == '-' && rest != b->rest_size && rest + __builtin_popcount(gone) != b->rest_size) return false;
+        if (item->change == '-' && rest != b->rest_size && rest + __builtin_popcount(gone) != b->rest_size)
+            return false;
         for (int k = 0; k < (is_rest ? rest : 1); k++, d++)
             if (!call(b, x, d, item, item->kind == AXES_REST ? position(b, item, k, rest) : -1)) return false;
     }
@@ -229,7 +242,8 @@ static bool give_own_factors(axes_build *b) {
             k = i && args[i].slot == args[i - 1].slot ? k + 1 : 0;
             if (!p || p->kind != 'd' || p->items[0].kind != AXES_OWN_REST) continue;
             for (int d = 0; d < args[i].ndim; d++)
-                if (!args[i].dims[d].nfactors) axes_give(b, p->slot, k, d, axes_add_factor(b, args[i].extents[d], NULL));
+                if (!args[i].dims[d].nfactors)
+                    axes_give(b, p->slot, k, d, axes_add_factor(b, args[i].extents[d], NULL));
             const axes_arg *first = axes_arg_of(b, p->slot, k);
             for (int j = 0; first && j < b->text->npatterns; j++) {
                 const axes_pattern *other = &b->text->patterns[j];

@@ -39,18 +39,6 @@ static bool counts(const axes_build *b, const axes_clause *c) {
     return c->when.count == 0 || axes_holds(b, &c->when) != c->is_unless;
 }
 
-uint32_t axes_listed(const axes_build *b, const char *attr, const char *flag, int width) {
-    size_t n;
-    const int64_t *axes = attr_ints(b->call->op, attr, &n);
-    uint32_t listed = 0, all = width > 0 ? (UINT32_C(1) << width) - 1 : 0;
-    if (flag && (n == 0 || (*flag && attr_bool(b->call->op, flag, false)))) return all;
-    for (size_t i = 0; i < n; i++) {
-        int64_t d = axes[i] < 0 ? axes[i] + width : axes[i];
-        if (d >= 0 && d < width) listed |= UINT32_C(1) << d;
-    }
-    return listed;
-}
-
 /* --- factors ------------------------------------------------------------------------------------------------------ */
 
 static bool is_verb(const axes_clause *c, const char *verb) {

@@ -4,6 +4,19 @@
 
 #include "ops/ops.h"
 
+typedef struct collective collective;
+
+/* Of a context. */
+typedef struct op_table {
+    op_schema *rows; /* in ops.def order */
+    size_t count;
+    const collective *collectives; /* in collectives.def order */
+    size_t ncollectives;
+    hash_table by_type; /* rows; of a type that only collectives.def knows count + that row */
+} op_table;
+/* Where the row of a type is in by_type, or belongs. */
+table_probe op_table_find(const op_table *t, const char *type);
+
 /* A row as it stands in ops.def. */
 typedef struct op_row {
     const char *type, *family, *summary;

@@ -13,50 +13,6 @@
 #include "program/grow.h"
 #include "weft/certificate.h"
 
-/* A claim as it is kept: names are the report's. */
-typedef struct kept_claim {
-    pass_claim claim;
-    const char *var, *to, *buffer;
-    int64_t op, other;
-} kept_claim;
-
-typedef struct number_list {
-    int64_t *items;
-    size_t count;
-} number_list;
-
-struct pass_certificate {
-    kept_claim *claims;
-    size_t nclaims, claim_capacity;
-    bool claims_all; /* the pass says all that it does */
-    char before[PROGRAM_DIGEST_NBYTES], after[PROGRAM_DIGEST_NBYTES];
-    number_list inserted, removed, moved;
-    const char **types; /* of the inserted */
-};
-
-/* --- claims ------------------------------------------------------------------------------------------------------- */
-
-static weft_status keep_name(arena *a, const weft_var *v, const char **out) {
-    if (!v) return NULL;
-    *out = arena_string(a, v->name->bytes, v->name->nbytes);
-    return *out ? NULL : base_out_of_memory();
-}
-
-weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim) {
-    pass_certificate *c = pass->certificate;
-    if (!c) return NULL;
-    arena *a = &pass->report->arena;
-    TRY(grow(a, &c->claims, &c->claim_capacity, c->nclaims + 1, sizeof *c->claims));
-    kept_claim *k = &c->claims[c->nclaims];
-    *k = (kept_claim){.claim = claim, .op = -1, .other = -1};
-    TRY(keep_name(a, claim.var, &k->var));
-    TRY(keep_name(a, claim.to, &k->to));
-    TRY(keep_name(a, claim.buffer, &k->buffer));
-    if (claim.text && !(k->claim.text = arena_string(a, claim.text, strlen(claim.text)))) return base_out_of_memory();
-    c->nclaims++;
-    return NULL;
-}
-
 /* --- numbers of ops ----------------------------------------------------------------------------------------------- */
 
 static table_probe find_op(const certifier *c, const weft_op *op) {

@@ -38,6 +38,27 @@ static inline bool pass_certifies(const weft_pass_context *pass) {
 /* Writes a claim down; nothing where nobody asked. Ops may be inserted or removed later in the same pass. */
 WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim);
 
+/* A claim as it is kept: names are the report's. */
+typedef struct kept_claim {
+    pass_claim claim;
+    const char *var, *to, *buffer;
+    int64_t op, other;
+} kept_claim;
+
+typedef struct number_list {
+    int64_t *items;
+    size_t count;
+} number_list;
+
+struct pass_certificate {
+    kept_claim *claims;
+    size_t nclaims, claim_capacity;
+    bool claims_all; /* the pass says all that it does */
+    char before[PROGRAM_DIGEST_NBYTES], after[PROGRAM_DIGEST_NBYTES];
+    number_list inserted, removed, moved;
+    const char **types; /* of the inserted */
+};
+
 /* --- for the manager ---------------------------------------------------------------------------------------------- */
 
 /* Numbers of the ops of block 0: those of the first program count from 0, new ones on from there. */
@@ -47,7 +68,7 @@ typedef struct certifier {
     const weft_op **known; /* by number */
     size_t nknown, known_capacity;
     hash_table table; /* numbers, by the op's address */
-    int64_t *order; /* numbers, in the block's order */
+    int64_t *order;   /* numbers, in the block's order */
     size_t nops;
     char digest[PROGRAM_DIGEST_NBYTES];
 } certifier;

@@ -8,18 +8,6 @@
 #include "passes/pass_proof.h"
 #include "passes/pending.h"
 
-arena *pass_scratch(weft_pass_context *pass) {
-    return &pass->scratch;
-}
-
-pass_finding *pass_shared_finding(weft_pass_context *pass) {
-    return pass->shared;
-}
-
-pass_finding *pass_pending_finding(weft_pass_context *pass) {
-    return pass->pending_list;
-}
-
 static double now_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -63,8 +51,12 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
-    weft_pass_context pass = {
-        .context = context, .entry = entry, .report = report, .out = out, .shared = shared, .pending_list = &waits->found};
+    weft_pass_context pass = {.context = context,
+                              .entry = entry,
+                              .report = report,
+                              .out = out,
+                              .shared = shared,
+                              .pending_list = &waits->found};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);

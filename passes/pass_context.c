@@ -1,0 +1,14 @@
+/* pass_context.c: what a pass is given while it runs. */
+#include "passes/pass_manager.h"
+
+arena *pass_scratch(weft_pass_context *pass) {
+    return &pass->scratch;
+}
+
+pass_finding *pass_shared_finding(weft_pass_context *pass) {
+    return pass->shared;
+}
+
+pass_finding *pass_pending_finding(weft_pass_context *pass) {
+    return pass->pending_list;
+}
