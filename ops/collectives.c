@@ -25,13 +25,13 @@
      .out = TEXT(out_),                                                                                                \
      .paddle = PADDLE_##paddle_},
 #define PADDLE_CHAINED(type_) {.type = #type_, .reduce = COLLECTIVE_NO_REDUCE, .paddle = PADDLE_CHAINED},
-static const collective rows[] = {
+static const collective_schema rows[] = {
 #include "ops/collectives.def"
 };
 #undef COLLECTIVE
 #undef PADDLE_CHAINED
 
-const collective *collectives_rows(size_t *out_count) {
+const collective_schema *collectives_rows(size_t *out_count) {
     *out_count = sizeof rows / sizeof *rows;
     return rows;
 }
@@ -60,12 +60,19 @@ const char *collective_kind_name(collective_kind kind) {
 }
 
 int op_collective_reduce(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     if (!c || !c->reduce_attr) return c ? c->reduce : COLLECTIVE_NO_REDUCE;
     return (int)attr_int(op, c->reduce_attr, WEFT_REDUCE_SUM);
 }
 
 int64_t op_collective_root(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     return c && c->root_attr ? attr_int(op, c->root_attr, 0) : -1;
+}
+
+const int64_t *op_collective_splits(const weft_op *op, bool gets, size_t *out_count) {
+    const collective_schema *c = op_collective(op);
+    *out_count = 0;
+    if (!c || c->form != COLLECTIVE_SPLITS) return NULL;
+    return attr_ints(op, gets ? "out_splits" : "in_splits", out_count);
 }

@@ -57,7 +57,7 @@ enum {
 
 enum { COLLECTIVE_NO_REDUCE = -1 };
 
-typedef struct collective {
+typedef struct collective_schema {
     const char *type;
     collective_kind kind;
     collective_form form;
@@ -68,13 +68,13 @@ typedef struct collective {
     const char *ring_attr;   /* NULL: none */
     const char *in, *out;    /* slots of what is moved; NULL: none */
     uint32_t paddle;
-} collective;
+} collective_schema;
 
-const collective *op_collective(const weft_op *op);
+const collective_schema *op_collective(const weft_op *op);
 /* The row of a type; NULL: it has none. */
-const collective *collectives_find(weft_context *context, const char *type);
+const collective_schema *collectives_find(weft_context *context, const char *type);
 /* All rows, in collectives.def order. */
-const collective *collectives_rows(size_t *out_count);
+const collective_schema *collectives_rows(size_t *out_count);
 
 /* "all_reduce", "send", ... */
 const char *collective_kind_name(collective_kind kind);
@@ -88,17 +88,19 @@ static inline bool collective_is_wait(collective_kind kind) {
 
 /* COLLECTIVE_NONE also for a type that is not in the table. */
 static inline collective_kind op_collective_kind(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     return c ? c->kind : COLLECTIVE_NONE;
 }
 /* Whether it is a collective of that kind, over one tensor or over lists. */
 static inline bool op_is_collective(const weft_op *op, collective_kind kind) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     return c && c->kind == kind;
 }
 /* What the op reduces with, a weft_reduce (of programs that are not verified, any number of the attr);
  * COLLECTIVE_NO_REDUCE: it does not. */
 int op_collective_reduce(const weft_op *op);
+/* Extents of the parts that an op of form SPLITS gives, or gets; NULL and 0: equal parts. */
+const int64_t *op_collective_splits(const weft_op *op, bool gets, size_t *out_count);
 /* Index in the ring of the root, or of the other member of a send or recv; -1: it has none. */
 int64_t op_collective_root(const weft_op *op);
 

@@ -4,19 +4,19 @@
 #include "ops/collectives.h"
 
 bool op_is_all_reduce(const weft_op *op, weft_reduce *out_reduce) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     if (!c || c->kind != COLLECTIVE_ALL_REDUCE || c->form != COLLECTIVE_WHOLE) return false;
     if (out_reduce) *out_reduce = (weft_reduce)op_collective_reduce(op);
     return true;
 }
 
 int64_t op_ring(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     return attr_int(op, c && c->ring_attr ? c->ring_attr : "ring_id", 0);
 }
 
 bool op_communicates(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     if (c && c->kind != COLLECTIVE_NONE) return collective_communicates(c->kind);
     return !op->schema && op_find_attr(op, "ring_id") != NULL && op_nslots(op, false) + op_nslots(op, true) > 0;
 }
@@ -27,7 +27,7 @@ bool op_is_async(const weft_op *op) {
 
 /* Paddle 2.6's all-reduces say that they use the compute stream, the later ones that they do not. */
 static bool leaves_compute(const weft_op *op) {
-    const collective *c = op_collective(op);
+    const collective_schema *c = op_collective(op);
     if (c && c->stream == COLLECTIVE_CALC_STREAM) return !attr_bool(op, "use_calc_stream", false);
     return op_is_async(op);
 }

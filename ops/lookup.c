@@ -22,7 +22,7 @@ const op_schema *ops_find(weft_context *context, const char *type) {
     return t && row < t->count ? &t->rows[row] : NULL;
 }
 
-const collective *collectives_find(weft_context *context, const char *type) {
+const collective_schema *collectives_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
     uint32_t row = t ? op_table_find(t, type).item : TABLE_NONE;
     if (row == TABLE_NONE) return NULL;
@@ -42,7 +42,7 @@ const op_schema *op_schema_of(weft_op *op) {
     return op->schema;
 }
 
-const collective *op_collective(const weft_op *op) {
+const collective_schema *op_collective(const weft_op *op) {
     const op_schema *s = op_schema_of((weft_op *)op); /* only the cached row changes */
     return s ? s->collective : collectives_find(op->program->context, op->type->bytes);
 }

@@ -89,7 +89,7 @@ typedef struct op_schema {
     const attr_schema *attrs;
     size_t nattrs;
     uint32_t effects;
-    const struct collective *collective; /* what it does on a ring (collectives.h); NULL: no row */
+    const struct collective_schema *collective; /* what it does on a ring (collectives.h); NULL: no row */
     infer_fn infer;
     int index; /* row in ops.def: index into other layers' tables (ops/rows.h) */
 } op_schema;

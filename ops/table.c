@@ -29,7 +29,7 @@ static weft_status add_rows(op_table *t, arena *a) {
 
 static weft_status add_collectives(op_table *t) {
     for (size_t i = 0; i < t->ncollectives; i++) {
-        const collective *c = &t->collectives[i];
+        const collective_schema *c = &t->collectives[i];
         table_probe at = op_table_find(t, c->type);
         op_schema *row = at.item < t->count ? &t->rows[at.item] : NULL; /* TABLE_NONE is beyond */
         if (row ? row->collective != NULL : at.item != TABLE_NONE)

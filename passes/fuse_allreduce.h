@@ -2,6 +2,7 @@
 #ifndef PASSES_FUSE_ALLREDUCE_H
 #define PASSES_FUSE_ALLREDUCE_H
 
+#include "ops/collectives.h"
 #include "passes/bucket_former.h"
 #include "passes/pending.h"
 

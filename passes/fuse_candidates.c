@@ -44,7 +44,7 @@ static const char *why_not(const weft_op *op, const slot *x, const slot *out, we
     if (op_find_attr(op, "bucket_fingerprint")) return "it reduces a bucket already";
     if (weft_op_ninputs(op, "Cond")) return "it has a condition";
     if (has_events(op)) return "events order it: fuse before collectives get a stream";
-    if (op->prev && op_is(op->prev, "c_wait_compute") && op_ring(op->prev) == op_ring(op))
+    if (op->prev && op_is_collective(op->prev, COLLECTIVE_WAIT_COMPUTE) && op_ring(op->prev) == op_ring(op))
         return "a c_wait_compute stands before it: fuse before collectives get a stream";
     *reason = WEFT_REASON_SHAPE;
     if (!x || !out || x->nargs == 0 || x->nargs != out->nargs) return "it has not as many outputs as inputs";
@@ -59,11 +59,10 @@ static const char *why_not(const weft_op *op, const slot *x, const slot *out, we
 
 bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_words) {
     reduce_item item = {.op = op, .position = op->mark, .factor = 1, .scale = ""};
-    item.coalesced = op_is(op, "all_reduce_coalesced");
-    if (item.coalesced)
-        item.reduce = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
-    else if (!op_is_all_reduce(op, &item.reduce))
-        return false;
+    const collective_schema *c = op_collective(op);
+    if (!c || c->kind != COLLECTIVE_ALL_REDUCE) return false;
+    item.coalesced = c->form == COLLECTIVE_LIST;
+    item.reduce = (weft_reduce)op_collective_reduce(op);
     const slot *x = slot_either(op, false, "X", "x");
     item.ring = op_ring(op);
     item.async = op_is_async(op);

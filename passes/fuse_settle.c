@@ -90,7 +90,7 @@ static cause why_copied(const fusion *f, const fused_bucket *b, const reduce_ite
     if (c->first_var != x->id) return (cause){WEFT_REASON_IN_USE, "a view of it is written first"};
     weft_op *first = access_op(&f->index, c->first - 1);
     if (op_is(first, "feed") || op_is(first, "feed_v2")) return (cause){WEFT_REASON_IN_USE, "it is fed"};
-    if (op_is_all_reduce(first, NULL) || op_is(first, "all_reduce_coalesced"))
+    if (op_is_collective(first, COLLECTIVE_ALL_REDUCE))
         return (cause){WEFT_REASON_IN_USE, "it is what another all-reduce gave"};
     if (!part->in_place && f->places[c->last_access] > b->at)
         return (cause){WEFT_REASON_IN_USE, "its own value is used after its reduce"};

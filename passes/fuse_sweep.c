@@ -200,7 +200,8 @@ static bool may_move(weft_op *op) {
 
 /* What an op without arguments says of a whole ring stands between the reduces before it and those after it. */
 static uint64_t ordered_by(const fuse_sweep *s, const weft_op *op) {
-    if (!op_is(op, "c_wait_comm") && !op_is(op, "c_sync_comm_stream")) return 0;
+    collective_kind kind = op_collective_kind(op);
+    if (kind != COLLECTIVE_WAIT_COMM && kind != COLLECTIVE_SYNC_COMM) return 0;
     uint64_t bits = 0;
     for (uint64_t rest = s->in_use; rest; rest &= rest - 1) {
         const open_bucket *o = s->open[__builtin_ctzll(rest)];

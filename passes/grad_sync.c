@@ -56,7 +56,7 @@ weft_op *grad_sync_last_of(const grad_syncs *syncs, const grad_sync *s, grad_kin
 
 weft_op *grad_reduce_wait(const weft_op *reduce) {
     weft_op *before = reduce->prev;
-    if (!before || !op_is(before, "c_wait_compute") || before->slots->nargs != 0) return NULL;
+    if (!before || !op_is_collective(before, COLLECTIVE_WAIT_COMPUTE) || before->slots->nargs != 0) return NULL;
     return op_ring(before) == op_ring(reduce) ? before : NULL;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PASSES_GRAD_SYNC_H
 #define PASSES_GRAD_SYNC_H
 
+#include "ops/collectives.h"
 #include "passes/access.h"
 #include "passes/pass_manager.h"
 

@@ -15,7 +15,8 @@ static const weft_option options[] = {
 /* Paddle names a stream's ops so that its executor uses that stream, not the ring's. */
 static weft_status use_given_stream(weft_op *reduce) {
     const weft_attr *there = op_find_attr(reduce, "use_calc_stream");
-    if (!there && strncmp(reduce->type->bytes, "c_", 2) != 0) return NULL;
+    const collective_schema *c = op_collective(reduce);
+    if (!there && !(c && c->stream == COLLECTIVE_CALC_STREAM)) return NULL;
     if (!there || there->type == ATTR_BOOLEAN)
         return there && there->u.b ? NULL : weft_op_set_attr_bool(reduce, "use_calc_stream", true);
     weft_attr *a;

@@ -7,6 +7,7 @@
  * bytes replaces can be waited for no more: that collective was its consumer. */
 #include <stdio.h>
 
+#include "ops/collectives.h"
 #include "passes/pending.h"
 #include "program/grow.h"
 
@@ -15,7 +16,7 @@ enum { MOST_TOLD = 20 }; /* diagnostics of one check */
 /* --- what ops are ------------------------------------------------------------------------------------------------- */
 
 bool op_is_wait(const weft_op *op) {
-    return op_is(op, "wait_tensor");
+    return op_is_collective(op, COLLECTIVE_WAIT_TENSOR);
 }
 
 bool output_is_view(weft_op *op, const slot *s) {

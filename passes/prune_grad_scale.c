@@ -135,11 +135,8 @@ static bool is_grad_slot(const name *slot_name) {
 static bool is_linear_in_changed(pruner *n, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     if (!schema) return false;
-    weft_reduce reduce;
-    if (op_is_all_reduce(op, &reduce) || op_is(op, "reduce") || op_is(op, "reduce_scatter")) {
-        if (!op_is_all_reduce(op, NULL)) reduce = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
-        if (reduce != WEFT_REDUCE_SUM && reduce != WEFT_REDUCE_AVG) return false;
-    }
+    int reduce = op_collective_reduce(op);
+    if (reduce != COLLECTIVE_NO_REDUCE && reduce != WEFT_REDUCE_SUM && reduce != WEFT_REDUCE_AVG) return false;
     if (op_is(op, "scale") && attr_float(op, "bias", 0.0) != 0.0) return false;
     for (size_t i = 0; i < op_nslots(op, false); i++) {
         const slot *s = op_slot(op, false, i);

@@ -2,7 +2,7 @@
  * may differ. Equality is that of 128 bits of hash; two programs that differ and have one hash are not to be expected.
  */
 #include "proof/classes.h"
-#include "ops/ops.h"
+#include "ops/collectives.h"
 #include "program/grow.h"
 
 /* --- content ------------------------------------------------------------------------------------------------------ */
@@ -51,7 +51,7 @@ static bool steers_flow(const weft_attr *a) {
 /* Whether the rank is the root of a reduce. */
 static bool is_root(const weft_program *p, const weft_op *op, int64_t rank) {
     const ring *r = program_find_ring(p, op_ring(op));
-    return r && ring_index(r, rank) == attr_int(op, "root_id", 0);
+    return r && ring_index(r, rank) == op_collective_root(op);
 }
 
 static void mix_op(contents *d, const weft_op *op) {
@@ -110,8 +110,7 @@ static contents contents_of(const weft_program *p, int64_t rank, mixture *names)
         mix(&d.flow, p->blocks[i]->nops);
         FOR_EACH_OP(op, p->blocks[i]) {
             mix_op(&d, op);
-            if (strncmp(op->type->bytes, "c_reduce_", 9) == 0 || op_is(op, "reduce"))
-                mix(&d.standing, is_root(p, op, rank));
+            if (op_is_collective(op, COLLECTIVE_REDUCE)) mix(&d.standing, is_root(p, op, rank));
         }
     }
     mix_world(&d.standing, p, rank);

@@ -33,7 +33,7 @@ static bool counts(const motion *m, size_t i) {
 }
 
 static void mix_collective(mixture *d, const proof_collective *c, const mixture *moved) {
-    mix_text(d, c->kind);
+    mix_text(d, c->word);
     mix(d, (uint64_t)c->ring);
     mix(d, (uint64_t)c->peer << 1 | c->is_send);
     mix(d, (uint64_t)(uint32_t)c->dtype << 32 | (uint32_t)c->reduce);

@@ -7,11 +7,8 @@
 #include "proof/checks/checks.h"
 
 static bool uses_its_context(const weft_op *op) {
-    static const char *const types[] = {"all_reduce", "reduce",         "broadcast",
-                                        "all_gather", "reduce_scatter", "all_to_all"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (op_is(op, types[i])) return true;
-    return false;
+    const collective_schema *c = op_collective(op);
+    return c && c->paddle & PADDLE_CONTEXT;
 }
 
 static bool same_ranks(const weft_program *p, int64_t x, int64_t y) {

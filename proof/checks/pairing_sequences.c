@@ -24,7 +24,7 @@ static weft_status difference(pairing *p, const proof_collective *x, const proof
                               const char **out) {
     *out = NULL;
     *verdict = WEFT_VERDICT_DEADLOCK;
-    if (strcmp(x->kind, y->kind) != 0) return finding_says(p->findings, out, "%s against %s", x->kind, y->kind);
+    if (strcmp(x->word, y->word) != 0) return finding_says(p->findings, out, "%s against %s", x->word, y->word);
     if (x->dtype != y->dtype)
         return finding_says(p->findings, out, "%s against %s", dtype_word(x->dtype), dtype_word(y->dtype));
     if (x->count >= 0 && y->count >= 0 && x->count != y->count)

@@ -134,7 +134,7 @@ static weft_status settle_all(prover *v, pair *pairs, size_t count, weft_equival
 
 /* What is reduced to one rank leaves the others' programs, though nothing in them uses it. */
 static bool is_sent(const collective *c) {
-    return op_is(c->op, "reduce") || strncmp(c->op->type->bytes, "c_reduce_", 9) == 0;
+    return op_is_collective(c->op, COLLECTIVE_REDUCE);
 }
 
 static size_t find_sent(const outputs *o, size_t from) {

@@ -151,7 +151,8 @@ static weft_status put_known_attrs(reader *r, const weft_op *op, const op_schema
         const weft_attr *a = NULL;
         for (size_t k = 0; k < op->nattrs && names[i] && !a; k++)
             if (op->attrs[k].name == names[i]) a = &op->attrs[k];
-        if (!a || is_default(a, &s->attrs[i].default_value) || says_own_dtype(op, a, &s->attrs[i].default_value)) continue;
+        if (!a || is_default(a, &s->attrs[i].default_value) || says_own_dtype(op, a, &s->attrs[i].default_value))
+            continue;
         if (name_is(names[i], "ring_id")) continue;
         head_put_int(b, (int64_t)i);
         put_attr(b, a);
@@ -191,8 +192,8 @@ static uint8_t slot_role(const op_schema *s, const slot *in) {
 /* Whether the marks of linearity hold for this op: they are about sums, and about scales without bias. */
 static bool pulls(const weft_op *op, const op_schema *s) {
     if (!s || !(s->effects & (OP_LINEAR | OP_LINEAR_X | OP_LINEAR_GRAD))) return false;
-    if (op_find_attr(op, "reduce_type") && (s->effects & OP_COLLECTIVE)) {
-        int64_t reduce = attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+    if (s->collective && s->collective->reduce_attr) {
+        int reduce = op_collective_reduce(op);
         return reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG;
     }
     return !op_is(op, "scale") || attr_float(op, "bias", 0.0) == 0.0;

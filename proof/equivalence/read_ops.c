@@ -41,13 +41,7 @@ static const struct {
     {"memcpy", RULE_SAME},
     {"memcpy_d2h", RULE_SAME},
     {"memcpy_h2d", RULE_SAME},
-    {"c_identity", RULE_SAME},
     {"depend", RULE_SAME},
-    {"barrier", RULE_SAME},
-    {"c_sync_calc_stream", RULE_SAME},
-    {"c_sync_comm_stream", RULE_SAME},
-    {"c_wait_compute", RULE_SAME},
-    {"c_wait_comm", RULE_SAME},
     {"feed", RULE_FEED},
     {"feed_v2", RULE_FEED},
     {"reshape2", RULE_RESHAPE},
@@ -73,7 +67,6 @@ static const struct {
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
     {"elementwise_add_grad", RULE_ADD_GRAD},
-    {"all_reduce_coalesced", RULE_REDUCE},
     {"aten_copy_", RULE_COPY},
     {"aten_cat", RULE_CONCAT},
     {"aten_add", RULE_ADD},
@@ -88,7 +81,16 @@ static const struct {
 static rule find_rule(weft_op *op) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (op_is(op, rules[i].type)) return rules[i].rule;
-    return op_is_all_reduce(op, NULL) ? RULE_REDUCE : RULE_FUNCTION;
+    switch (op_collective_kind(op)) {
+    case COLLECTIVE_ALL_REDUCE: return RULE_REDUCE;
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_IDENTITY:
+    case COLLECTIVE_SYNC_COMPUTE:
+    case COLLECTIVE_SYNC_COMM:
+    case COLLECTIVE_WAIT_COMPUTE:
+    case COLLECTIVE_WAIT_COMM: return RULE_SAME;
+    default: return RULE_FUNCTION;
+    }
 }
 
 static rule rule_of(reader *r, weft_op *op, const op_schema *s) {
@@ -412,9 +414,8 @@ static weft_status add_grad_results(reader *r, weft_op *op, uint32_t *results) {
 
 static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *in, *out;
-    weft_reduce kind = (weft_reduce)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+    weft_reduce kind = (weft_reduce)op_collective_reduce(op);
     static const char *const kinds[] = {"sum", "max", "min", "prod", "mean"};
-    (void)op_is_all_reduce(op, &kind);
     if (!lists_alike(op, &in, &out) || (size_t)kind >= 5) return function_results(r, op, results);
     char label[128], where[96];
     const ring *of = op_ring_of(r->p, op, where, sizeof where);

@@ -6,7 +6,7 @@
 #ifndef PROOF_EQUIVALENCE_TERM_H
 #define PROOF_EQUIVALENCE_TERM_H
 
-#include "ops/ops.h"
+#include "ops/collectives.h"
 #include "proof/equivalence/factor.h"
 
 typedef enum head_kind {

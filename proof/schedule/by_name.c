@@ -131,7 +131,7 @@ static weft_status add_chains(by_name *z) {
     for (uint32_t i = 0; i < z->n; i++) {
         const weft_op *op = z->instrs[i].op;
         if (sync != PROOF_NONE) TRY(add_sync_edge(z, sync, i));
-        if (op_is(op, "c_sync_comm_stream") || op_is(op, "sync_comm_stream")) sync = i;
+        if (op_is_collective(op, COLLECTIVE_SYNC_COMM)) sync = i;
         if (by_name_communicates(op)) {
             if (communication != PROOF_NONE) TRY(add_edge(z, communication, i));
             communication = i;

@@ -14,6 +14,6 @@ weft_status by_name_add(by_name *z, uint32_t from, uint32_t to) {
 }
 
 bool by_name_communicates(const weft_op *op) {
-    return op_is(op, "send") || op_is(op, "recv") || op_is(op, "send_v2") || op_is(op, "recv_v2") ||
-           op_find_attr(op, "ring_id") || strstr(op->type->bytes, "c_");
+    const collective_schema *c = op_collective(op);
+    return (c && c->paddle & PADDLE_CHAINED) || op_find_attr(op, "ring_id");
 }

@@ -130,8 +130,7 @@ static weft_status wait_for_hosts(waiter *w) {
 static weft_status keep_stream_waits(by_name *z) {
     for (uint32_t i = 0; i < z->s->nevents; i++) {
         const proof_event *e = &z->s->events[i];
-        bool own = e->op && e->op->block == z->block &&
-                   (op_is(e->op, "c_wait_compute") || op_is(e->op, "c_wait_comm") || op_is(e->op, "wait_tensor"));
+        bool own = e->op && e->op->block == z->block && collective_is_wait(op_collective_kind(e->op));
         for (size_t k = 0; own && k < proof_nwaits(z->s, i); k++)
             TRY(by_name_push(z, &z->waits[i], z->s->waits[e->first_wait + k]));
     }

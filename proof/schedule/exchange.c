@@ -3,17 +3,19 @@
 #include "proof/schedule/schedule.h"
 
 static const slot *list_of(const weft_op *op, bool gets) {
-    return op_is(op, "all_to_all_list") ? op_find_slot(op, gets, gets ? "out" : "x") : NULL;
+    const collective_schema *c = op_collective(op);
+    return c && c->form == COLLECTIVE_LIST ? op_find_slot(op, gets, gets ? c->out : c->in) : NULL;
 }
 
 bool exchange_is(const weft_op *op) {
-    return op_is(op, "alltoall") || op_is(op, "all_to_all") || op_is(op, "all_to_all_list");
+    const collective_schema *c = op_collective(op);
+    return c && c->kind == COLLECTIVE_ALL_TO_ALL && c->form != COLLECTIVE_COUNTS;
 }
 
 size_t exchange_nparts(const weft_op *op, bool gets) {
     const slot *list = list_of(op, gets);
     size_t n = 0;
-    if (op_is(op, "all_to_all")) (void)attr_ints(op, gets ? "out_splits" : "in_splits", &n);
+    (void)op_collective_splits(op, gets, &n);
     return list ? list->nargs : n;
 }
 
@@ -32,7 +34,7 @@ int64_t exchange_part(const weft_op *op, bool gets, size_t nranks, size_t k) {
     size_t n = exchange_nparts(op, gets);
     if (!v || v->ndim == 0 || (n && n != nranks)) return -1;
     if (n) {
-        int64_t rows = attr_ints(op, gets ? "out_splits" : "in_splits", &n)[k], row = numel_from(v, 1), part;
+        int64_t rows = op_collective_splits(op, gets, &n)[k], row = numel_from(v, 1), part;
         return rows < 0 || row < 0 || __builtin_mul_overflow(rows, row, &part) ? -1 : part;
     }
     int64_t all = numel_from(v, 0);

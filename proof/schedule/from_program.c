@@ -61,7 +61,8 @@ static weft_status ring_stream_of(maker *m, const weft_op *op, uint32_t *out) {
  * (op_stream, which is the plan's, moves more); else compute. */
 static weft_status stream_of(maker *m, const weft_op *op, uint32_t *out) {
     const char *named = is_assumed(m, op) ? m->assumed_stream : op_named_stream(op);
-    if (!named && op_is(op, "c_allreduce_sum") && !attr_bool(op, "use_calc_stream", false))
+    const collective_schema *c = op_collective(op);
+    if (!named && c && c->paddle & PADDLE_RING_STREAM && !attr_bool(op, "use_calc_stream", false))
         return ring_stream_of(m, op, out);
     return schedule_stream(m->s, named ? named : "compute", out);
 }
@@ -136,8 +137,8 @@ static proof_makes type_makes(const weft_op *op, const op_schema *schema) {
     if (schema->effects & OP_COLLECTIVE)
         return op_is_all_reduce(op, NULL) ? PROOF_MAKES_ALL_REDUCE : PROOF_MAKES_DIFFERENTLY;
     if (schema->effects & OP_OPTIMIZER) return PROOF_MAKES_UPDATE;
-    bool fallback =
-        op_is(op, "feed") || op_is(op, "feed_v2") || op_is(op, "c_split") || op_is(op, "update_loss_scaling");
+    bool fallback = op_is(op, "feed") || op_is(op, "feed_v2") || op_is_collective(op, COLLECTIVE_SPLIT) ||
+                    op_is(op, "update_loss_scaling");
     return fallback ? PROOF_MAKES_DIFFERENTLY : PROOF_MAKES_OF_ALL;
 }
 
@@ -147,7 +148,7 @@ static op_look look_at(maker *m, const weft_op *op, const op_schema *schema) {
     op_look *look = &m->looks[schema->index];
     if (look->is_known) return *look;
     *look = (op_look){.makes = (uint8_t)type_makes(op, schema), .is_known = true};
-    look->may_wait = strncmp(op->type->bytes, "c_wait_", 7) == 0 || op_is(op, "wait_tensor");
+    look->may_wait = collective_is_wait(op_collective_kind(op));
     look->has_views = (schema->effects & OP_VIEWS) != 0 || op_is(op, "share_data") || op_is(op, "share_buffer");
     for (size_t k = 0; k < schema->ninputs; k++) look->has_types_only |= schema->inputs[k].only_type;
     return *look;
@@ -394,9 +395,10 @@ static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth)
 
 static weft_status add_op(maker *m, weft_op *op, uint32_t index, int depth) {
     if (look_at(m, op, op_schema_of(op)).may_wait) {
-        if (op_is(op, "c_wait_compute")) return add_stream_wait(m, op, index, false);
-        if (op_is(op, "c_wait_comm")) return add_stream_wait(m, op, index, true);
-        if (op_is(op, "wait_tensor")) return add_value_wait(m, op, index);
+        collective_kind kind = op_collective_kind(op);
+        if (kind == COLLECTIVE_WAIT_COMPUTE) return add_stream_wait(m, op, index, false);
+        if (kind == COLLECTIVE_WAIT_COMM) return add_stream_wait(m, op, index, true);
+        if (kind == COLLECTIVE_WAIT_TENSOR) return add_value_wait(m, op, index);
     }
     const weft_attr *body = op_find_attr(op, "sub_block");
     if (body && body->type == ATTR_BLOCK) return add_control(m, op, index, depth);

@@ -66,7 +66,7 @@ static void read_collective(histories *h, size_t event, proof_collective *c) {
     for (size_t k = begin; k < end; k++)
         if (!s->accesses[k].is_write) c->history = blend(c->history, history_of(h, &s->accesses[k]));
     if (is_alone(s, c)) return;
-    uint64_t after = blend(blend(c->history + 1, base_hash(c->kind, strlen(c->kind))), (uint64_t)c->reduce + 2) | 1;
+    uint64_t after = blend(blend(c->history + 1, base_hash(c->word, strlen(c->word))), (uint64_t)c->reduce + 2) | 1;
     for (size_t k = begin; k < end; k++) {
         const proof_access *x = &s->accesses[k];
         if (x->is_write) keep(h, x, after, event + 1);

@@ -99,35 +99,12 @@ void schedule_replace_waits(proof_schedule *s, uint32_t *list, const uint32_t *f
 
 /* --- collectives -------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *type, *kind;
-} kinds[] = {{"c_reduce_sum", "reduce"},   {"c_reduce_max", "reduce"},
-             {"c_reduce_min", "reduce"},   {"c_reduce_prod", "reduce"},
-             {"c_broadcast", "broadcast"}, {"c_allgather", "all_gather"},
-             {"c_concat", "all_gather"},   {"c_reducescatter", "reduce_scatter"},
-             {"alltoall", "all_to_all"},   {"mp_allreduce_sum", "all_reduce"},
-             {"send_v2", "send"},          {"recv_v2", "recv"},
-             {"partial_send", "send"},     {"partial_recv", "recv"},
-             {"p_send", "send"},           {"p_recv", "recv"}};
-
-static const char *kind_of(const weft_op *op) {
-    if (op_is_all_reduce(op, NULL)) return "all_reduce";
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (op_is(op, kinds[i].type)) return kinds[i].kind;
-    return op->type->bytes;
-}
-
-/* What a reduction adds up with; -1: it does not reduce. */
-static int reduce_of(const weft_op *op, const char *kind) {
-    weft_reduce r;
-    if (op_is_all_reduce(op, &r)) return (int)r;
-    if (strncmp(kind, "reduce", 6) != 0) return -1;
-    static const char *const words[] = {"sum", "max", "min", "prod", "avg"};
-    for (int i = 0; i < 5; i++) {
-        size_t n = strlen(words[i]);
-        if (op->type->nbytes > n && strcmp(op->type->bytes + op->type->nbytes - n, words[i]) == 0) return i;
-    }
-    return (int)attr_int(op, "reduce_type", WEFT_REDUCE_SUM);
+/* What members must agree on: the kind, and the type where that alone says how the parts lie. */
+static const char *word_of(const weft_op *op) {
+    const collective_schema *c = op_collective(op);
+    bool is_plain = c && c->kind != COLLECTIVE_NONE && c->kind != COLLECTIVE_OTHER && c->form != COLLECTIVE_LIST &&
+                    c->form != COLLECTIVE_COUNTS;
+    return is_plain ? collective_kind_name(c->kind) : op->type->bytes;
 }
 
 weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtype, int64_t count,
@@ -135,18 +112,20 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
     TRY(grow(s->arena, &s->collectives, &s->collective_capacity, s->ncollectives + 1, sizeof *s->collectives));
     proof_collective *c = &s->collectives[s->ncollectives];
     proof_event *e = &s->events[s->nevents - 1];
-    const char *kind = e->op ? kind_of(e->op) : "all_reduce";
-    bool is_send = strcmp(kind, "send") == 0, is_p2p = is_send || strcmp(kind, "recv") == 0;
+    collective_kind kind = e->op ? op_collective_kind(e->op) : COLLECTIVE_ALL_REDUCE;
+    bool is_send = kind == COLLECTIVE_SEND, is_p2p = is_send || kind == COLLECTIVE_RECV;
+    bool is_rooted = kind == COLLECTIVE_REDUCE || kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_SCATTER;
     *c = (proof_collective){.event = (uint32_t)s->nevents - 1,
                             .kind = kind,
+                            .word = e->op ? word_of(e->op) : collective_kind_name(kind),
                             .ring = ring_id,
-                            .peer = is_p2p ? attr_int(e->op, "peer", 0) : -1,
+                            .peer = is_p2p ? op_collective_root(e->op) : -1,
                             .is_send = is_send,
                             .dtype = dtype,
                             .count = count,
-                            .root = -1,
+                            .root = is_rooted ? op_collective_root(e->op) : -1,
                             .made_for = PROOF_UNSET,
-                            .reduce = e->op ? reduce_of(e->op, kind) : 0,
+                            .reduce = e->op ? op_collective_reduce(e->op) : WEFT_REDUCE_SUM,
                             .first_member = (uint32_t)s->nmembers};
     if (e->op && exchange_is(e->op)) {
         size_t given = exchange_nparts(e->op, false), got = exchange_nparts(e->op, true);
@@ -154,8 +133,6 @@ weft_status schedule_collective(proof_schedule *s, int64_t ring_id, int32_t dtyp
         if (!exchange_is_even(e->op)) c->count = -1; /* members give different counts: exchanges.c */
     }
     if (e->op && op_find_attr(e->op, "nranks")) c->made_for = attr_int(e->op, "nranks", PROOF_UNSET);
-    if (strcmp(kind, "reduce") == 0) c->root = attr_int(e->op, "root_id", 0);
-    if (strcmp(kind, "broadcast") == 0) c->root = attr_int(e->op, "root", 0);
     e->collective = (uint32_t)s->ncollectives++;
     *out = c;
     return NULL;

@@ -4,7 +4,7 @@
 #ifndef PROOF_SCHEDULE_SCHEDULE_H
 #define PROOF_SCHEDULE_SCHEDULE_H
 
-#include "ops/ops.h"
+#include "ops/collectives.h"
 #include "proof/mixture.h"
 #include "weft/plan.h"
 #include "weft/verify.h"
@@ -60,7 +60,8 @@ typedef struct proof_member {
 
 typedef struct proof_collective {
     uint32_t event;
-    const char *kind; /* "all_reduce", ...: equal on all ranks whatever the era's spelling */
+    collective_kind kind; /* COLLECTIVE_NONE: not known */
+    const char *word;     /* "all_reduce", ...: equal on all ranks whatever the era's spelling */
     int64_t ring;
     int64_t peer; /* point to point: index of the other rank in the ring; else -1 */
     bool is_send;
@@ -69,7 +70,7 @@ typedef struct proof_collective {
     int64_t root;     /* -1: none */
     int reduce;       /* a weft_reduce, or -1 */
     uint64_t history; /* which collectives made what it moves: history.c */
-    int64_t made_for; /* how many ranks the op says it is for; PROOF_UNSAID */
+    int64_t made_for; /* how many ranks the op says it is for; PROOF_UNSET */
     bool is_guarded;  /* runs under a condition */
     uint32_t first_member, nmembers;
 } proof_collective;

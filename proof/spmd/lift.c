@@ -117,9 +117,7 @@ static weft_status lift_select(lifter *l, uint32_t id, const lifted args[3], lif
 static weft_status lift_out(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const head *h = term_head(l->t, term_args(l->t, id)[0].term);
     if (h->kind != HEAD_OP || !h->op) return *out = lift_unknown(id, "a block's values are not followed"), NULL;
-    const op_schema *s = h->schema;
-    if (op_has_effect(h->op, OP_COLLECTIVE) || (s && strcmp(s->family, "collective") == 0))
-        return lift_collective(l, rank, id, h->op, out);
+    if (op_collective_kind(h->op) != COLLECTIVE_NONE) return lift_collective(l, rank, id, h->op, out);
     return lift_function(l, rank, id, out);
 }
 

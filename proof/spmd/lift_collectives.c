@@ -55,15 +55,11 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
 
 /* --- from and to a root ------------------------------------------------------------------------------------------- */
 
-static bool is_one_of(const weft_op *op, const char *a, const char *b) {
-    return op_is(op, a) || op_is(op, b);
-}
-
 static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
     const ring *of = program_find_ring(l->programs[rank], op_ring(op));
     uint32_t at = l->record[rank][id], axes = 0;
-    bool sends = is_one_of(op, "c_broadcast", "broadcast");
-    int64_t root = attr_int(op, sends ? "root" : "root_id", 0);
+    bool sends = op_is_collective(op, COLLECTIVE_BROADCAST);
+    int64_t root = op_collective_root(op);
     *out = lift_unknown(id, "a collective whose ring is not known");
     if (!of || !at || root < 0 || root >= of->nranks || of->ranks[root] >= (int64_t)l->nranks) return NULL;
     size_t root_rank = (size_t)of->ranks[root];
@@ -77,7 +73,7 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
         *out = is_own ? lift_unknown(id, "the root sends what is only its own") : x;
         return NULL;
     }
-    bool is_sum = op_is(op, "c_reduce_sum") || attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM;
+    bool is_sum = op_collective_reduce(op) == WEFT_REDUCE_SUM;
     bool partial = lies && (lift_axes_with(l, &x, PARTIAL) & axes) == axes;
     if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
     if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
@@ -142,33 +138,40 @@ static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_o
     return is_boxes ? NULL : lift_pieces(l, rank, id, op, out);
 }
 
-weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
-    uint32_t of = term_args(l->t, id)[0].term;
-    if (is_one_of(op, "c_broadcast", "broadcast") || is_one_of(op, "c_reduce_sum", "reduce"))
-        return lift_rooted(l, rank, id, op, out);
-    if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
-    if (op_is(op, "all_to_all_list") || op_is(op, "all_gather_list") || op_is(op, "scatter_list"))
-        return lift_lists(l, rank, id, op, out);
-    *out = lift_unknown(id, "this collective is not followed");
-    if (l->t->items[of].nargs != 1) return NULL;
-    uint32_t argument = term_args(l->t, of)[0].term;
+/* Of one tensor, from and to all ranks of the ring. */
+static weft_status lift_single(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
+    const collective_schema *c = op_collective(op);
+    uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     const lifted x = l->known[rank][argument];
     int last = l->t->items[argument].ndim - 1;
-    if (is_one_of(op, "alltoall", "all_to_all")) {
+    if (c->kind == COLLECTIVE_ALL_TO_ALL) {
         TRY(lift_all_to_all(l, rank, id, op, out));
         return out->state == LIFT_UNKNOWN ? lift_pieces(l, rank, id, op, out) : NULL;
     }
     if (lift_is_open(&x)) return *out = x, NULL;
-    bool cuts = op_is(op, "c_split");
+    bool cuts = c->kind == COLLECTIVE_SPLIT, gathers = c->kind == COLLECTIVE_ALL_GATHER;
     if (!cuts && !l->record[rank][id]) return NULL;
-    if (is_one_of(op, "c_allgather", "all_gather")) return lift_gather(l, rank, id, op, &x, out);
-    if (op_is(op, "c_concat") && last >= 0) return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
-    if (is_one_of(op, "c_reducescatter", "reduce_scatter") &&
-        attr_int(op, "reduce_type", WEFT_REDUCE_SUM) == WEFT_REDUCE_SUM)
+    if (gathers && c->form == COLLECTIVE_WHOLE) return lift_gather(l, rank, id, op, &x, out);
+    if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0)
+        return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
+    if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM)
         return move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out);
     const ring *r = program_find_ring(l->programs[rank], op_ring(op));
     bool own_part =
         cuts && r && attr_int(op, "nranks", 1) == r->nranks && attr_int(op, "rank", 0) == ring_index(r, (int64_t)rank);
     if (own_part && last >= 0) return move_parts(l, rank, id, op, REPLICATED, sharded(last), &x, out);
     return NULL;
+}
+
+weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, lifted *out) {
+    const collective_schema *c = op_collective(op);
+    *out = lift_unknown(id, "this collective is not followed");
+    if (!c) return NULL;
+    if (c->kind == COLLECTIVE_BROADCAST || c->kind == COLLECTIVE_REDUCE) return lift_rooted(l, rank, id, op, out);
+    if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
+    bool moves_lists =
+        c->kind == COLLECTIVE_ALL_TO_ALL || c->kind == COLLECTIVE_ALL_GATHER || c->kind == COLLECTIVE_SCATTER;
+    if (c->form == COLLECTIVE_LIST) return moves_lists ? lift_lists(l, rank, id, op, out) : NULL;
+    uint32_t of = term_args(l->t, id)[0].term;
+    return l->t->items[of].nargs == 1 ? lift_single(l, rank, id, op, out) : NULL;
 }

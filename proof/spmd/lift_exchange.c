@@ -318,10 +318,9 @@ static weft_status join_members(exchange *e, uint32_t id, const value *have, con
 
 /* Whether what it says of its pieces is that they are as long as one another. */
 static bool has_equal_splits(const weft_op *op, size_t n) {
-    static const char *const attrs[] = {"in_splits", "out_splits"};
-    for (size_t i = 0; i < 2; i++) {
+    for (int gets = 0; gets < 2; gets++) {
         size_t count;
-        const int64_t *splits = attr_ints(op, attrs[i], &count);
+        const int64_t *splits = op_collective_splits(op, gets, &count);
         if (count && count != n) return false;
         for (size_t k = 1; k < count; k++)
             if (splits[k] != splits[0]) return false;

@@ -16,11 +16,11 @@ typedef struct list_op {
 
 /* Which member's argument, and which of them, the member at `place` of the ring gets. */
 static bool source_of(const list_op *o, size_t place, size_t *out_member, size_t *out_argument) {
-    bool scatters = op_is(o->op, "scatter_list");
-    int64_t root = attr_int(o->op, "root", 0);
-    *out_member = scatters ? (size_t)root : o->index;
-    *out_argument = op_is(o->op, "all_gather_list") ? 0 : place;
-    return *out_member < (size_t)o->ring->nranks && root >= 0;
+    collective_kind kind = op_collective_kind(o->op);
+    int64_t member = kind == COLLECTIVE_SCATTER ? op_collective_root(o->op) : (int64_t)o->index;
+    *out_member = (size_t)member;
+    *out_argument = kind == COLLECTIVE_ALL_GATHER ? 0 : place;
+    return member >= 0 && member < o->ring->nranks;
 }
 
 /* The term of that argument of the member; TERM_NONE: it has none. */

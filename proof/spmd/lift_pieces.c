@@ -23,10 +23,9 @@ typedef struct rows {
 /* Rows that the op gives to member `place`, and where they begin. */
 static int64_t rows_given(const weft_op *op, int64_t all, size_t n, size_t place, int64_t *out_first) {
     size_t count;
-    bool gathers = op_is(op, "c_allgather") || op_is(op, "all_gather");
-    const int64_t *splits = attr_ints(op, "in_splits", &count);
+    const int64_t *splits = op_collective_splits(op, false, &count);
     *out_first = 0;
-    if (gathers) return all;
+    if (op_is_collective(op, COLLECTIVE_ALL_GATHER)) return all;
     if (count != n && count) return -1;
     if (!count && all % (int64_t)n) return -1;
     for (size_t i = 0; i < place; i++) *out_first += count ? splits[i] : all / (int64_t)n;

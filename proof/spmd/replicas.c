@@ -151,25 +151,23 @@ static axes inputs_of(flow *f, weft_op *op) {
 /* What a collective leaves. On ranks other than the root a reduce leaves what was there. */
 static axes joined(const flow *f, const weft_op *op, axes in, axes ring_axes) {
     const ring *r = program_find_ring(f->program, op_ring(op));
-    if (op_is_all_reduce(op, NULL)) return in & ~ring_axes;
-    bool reduces = strncmp(op->type->bytes, "c_reduce_", 9) == 0 || op_is(op, "reduce");
-    if (reduces && f->rank >= 0 && r && ring_index(r, f->rank) >= 0)
-        return ring_index(r, f->rank) == attr_int(op, "root_id", 0) ? in & ~ring_axes : in;
-    if (op_is(op, "c_reducescatter") || op_is(op, "reduce_scatter") || op_is(op, "alltoall") || op_is(op, "all_to_all"))
-        return in | ring_axes;
-    return in & ~ring_axes;
+    collective_kind kind = op_collective_kind(op);
+    if (kind == COLLECTIVE_REDUCE && f->rank >= 0 && r && ring_index(r, f->rank) >= 0)
+        return ring_index(r, f->rank) == op_collective_root(op) ? in & ~ring_axes : in;
+    bool parts = kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_ALL_TO_ALL || kind == COLLECTIVE_SCATTER;
+    return parts ? in | ring_axes : in & ~ring_axes;
 }
 
 /* What an op leaves of `in`; `ring_axes`: of its ring, if it communicates or splits. */
 static axes made_of(const flow *f, const weft_op *op, axes in, axes ring_axes) {
     in |= f->guard;
     if (is_feed_op(op)) return f->grid.all;
-    if (op_is(op, "c_split")) return in | ring_axes;
+    if (op_is_collective(op, COLLECTIVE_SPLIT)) return in | ring_axes;
     return op_communicates(op) ? joined(f, op, in, ring_axes) : in;
 }
 
 static axes ring_axes_of(const flow *f, const weft_op *op) {
-    return op_communicates(op) || op_is(op, "c_split") ? axes_of_ring(&f->grid, op_ring(op)) : 0;
+    return op_communicates(op) || op_is_collective(op, COLLECTIVE_SPLIT) ? axes_of_ring(&f->grid, op_ring(op)) : 0;
 }
 
 /* The members of a fused buffer that an op reads and writes, such as a reduce: what goes on in one stays in it. */

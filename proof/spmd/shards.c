@@ -56,7 +56,7 @@ weft_status check_shards(const proof_schedule *s, int64_t rank, weft_findings *f
     if (!any) return NULL;
     for (size_t i = 0; i < s->ncollectives; i++) {
         const proof_collective *c = &s->collectives[i];
-        if (c->peer >= 0 || (strcmp(c->kind, "all_reduce") != 0 && strcmp(c->kind, "reduce") != 0)) continue;
+        if (c->peer >= 0 || (c->kind != COLLECTIVE_ALL_REDUCE && c->kind != COLLECTIVE_REDUCE)) continue;
         const ring *r = program_find_ring(s->program, c->ring);
         for (uint32_t k = 0; k < c->nmembers; k++) {
             const char *member = s->members[c->first_member + k].name;

@@ -35,8 +35,8 @@ static bool passes_on(const proof_event *e) {
 
 static bool gathers(const proof_schedule *s, const proof_event *e) {
     if (e->collective == PROOF_NONE) return false;
-    const char *kind = s->collectives[e->collective].kind;
-    return strcmp(kind, "all_gather") == 0 || strcmp(kind, "broadcast") == 0;
+    collective_kind kind = s->collectives[e->collective].kind;
+    return kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_BROADCAST;
 }
 
 static uint32_t state_behind(const freshness *f, const proof_access *x) {

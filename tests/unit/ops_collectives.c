@@ -40,7 +40,7 @@ static bool has_attr(const op_schema *s, const char *n) {
 
 Test(ops_collectives, a_row_is_found_by_its_type) {
     size_t count;
-    const collective *rows = collectives_rows(&count);
+    const collective_schema *rows = collectives_rows(&count);
     cr_assert_gt(count, 50);
     for (size_t i = 0; i < count; i++) {
         cr_expect_eq(collectives_find(context, rows[i].type), &rows[i], "%s", rows[i].type);
@@ -64,9 +64,9 @@ Test(ops_collectives, both_tables_say_which_ops_communicate) {
 
 Test(ops_collectives, slots_and_attrs_are_those_of_ops_def) {
     size_t count;
-    const collective *rows = collectives_rows(&count);
+    const collective_schema *rows = collectives_rows(&count);
     for (size_t i = 0; i < count; i++) {
-        const collective *c = &rows[i];
+        const collective_schema *c = &rows[i];
         const op_schema *s = ops_find(context, c->type);
         if (!s) continue;
         const char *const attrs[] = {c->reduce_attr, c->root_attr, c->ring_attr};
@@ -89,9 +89,9 @@ Test(ops_collectives, slots_and_attrs_are_those_of_ops_def) {
 /* Attrs that a collective of that kind needs, and that others may not name: a row that leaves one out is wrong. */
 Test(ops_collectives, each_kind_has_what_it_needs) {
     size_t count;
-    const collective *rows = collectives_rows(&count);
+    const collective_schema *rows = collectives_rows(&count);
     for (size_t i = 0; i < count; i++) {
-        const collective *c = &rows[i];
+        const collective_schema *c = &rows[i];
         collective_kind k = c->kind;
         bool reduces = k == COLLECTIVE_ALL_REDUCE || k == COLLECTIVE_REDUCE || k == COLLECTIVE_REDUCE_SCATTER;
         bool rooted = k == COLLECTIVE_REDUCE || k == COLLECTIVE_BROADCAST || k == COLLECTIVE_SCATTER ||
@@ -105,7 +105,7 @@ Test(ops_collectives, each_kind_has_what_it_needs) {
 /* Paddle finds communication ops by "c_" in their types: the rows say so for all that are known. */
 Test(ops_collectives, types_that_paddle_takes_for_communication_are_marked) {
     size_t count;
-    const collective *rows = collectives_rows(&count);
+    const collective_schema *rows = collectives_rows(&count);
     static const char *const named[] = {"send", "recv", "send_v2", "recv_v2"};
     for (size_t i = 0; i < count; i++) {
         bool chained = strstr(rows[i].type, "c_") != NULL;
