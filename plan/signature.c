@@ -18,13 +18,6 @@ uint64_t signature_mix(uint64_t seed, uint64_t value) {
     return z ^ (z >> 31);
 }
 
-static bool has_attr(const op_schema *s, const char *n) {
-    for (size_t i = 0; i < s->nattrs; i++) {
-        if (strcmp(s->attrs[i].name, n) == 0) return true;
-    }
-    return false;
-}
-
 /* What a collective is about: its first input, else its first output; NULL for a barrier. */
 static const plan_value *payload(const weft_plan *plan, const plan_instr *instr) {
     size_t nin = instr->in_first[instr->schema->ninputs], nout = instr->out_first[instr->schema->noutputs];
@@ -37,8 +30,10 @@ static const plan_value *payload(const weft_plan *plan, const plan_instr *instr)
     return NULL;
 }
 
+/* Whether members may send each other parts of different sizes. */
 static bool is_exchange(const plan_instr *instr) {
-    return strcmp(instr->schema->type, "all_to_all") == 0 || strcmp(instr->schema->type, "all_to_all_list") == 0;
+    const collective_schema *c = instr->schema->collective;
+    return c->kind == COLLECTIVE_ALL_TO_ALL && c->form != COLLECTIVE_WHOLE;
 }
 
 static int64_t count_elements(const weft_plan *plan, const int32_t *values, uint32_t n) {
@@ -54,7 +49,7 @@ static int64_t agreed_count(const weft_plan *plan, const plan_instr *instr) {
     const op_schema *s = instr->schema;
     if (is_exchange(instr)) return -1;
     uint32_t nin = instr->in_first[s->ninputs], nout = instr->out_first[s->noutputs];
-    bool by_output = !nin || strcmp(s->type, "scatter_list") == 0;
+    bool by_output = !nin || s->collective->kind == COLLECTIVE_SCATTER;
     return by_output ? count_elements(plan, instr->out, nout) : count_elements(plan, instr->in, nin);
 }
 
@@ -67,8 +62,16 @@ static uint64_t fingerprint(const plan_instr *instr) {
     return (uint64_t)attr_int(instr->op, "bucket_fingerprint", 0);
 }
 
-static const char *const agreed_attrs[] = {"root", "root_id", "reduce_type", "peer", "num", "id"};
-enum { NAGREED_ATTRS = sizeof agreed_attrs / sizeof *agreed_attrs };
+/* Attrs in which members must agree. */
+enum { MOST_AGREED = 4 };
+
+static int agreed_attrs(const collective_schema *c, const char *out[MOST_AGREED]) {
+    int n = 0;
+    if (c->root_attr) out[n++] = c->root_attr;
+    if (c->reduce_attr) out[n++] = c->reduce_attr;
+    if (c->form == COLLECTIVE_PART) out[n++] = "num", out[n++] = "id";
+    return n;
+}
 
 uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_bucket) {
     const char *type = instr->schema->type;
@@ -77,34 +80,34 @@ uint64_t signature_of(const weft_plan *plan, const plan_instr *instr, bool with_
     h = signature_mix(h, v ? (uint64_t)v->shape.dtype : UINT64_MAX);
     h = signature_mix(h, v ? (uint64_t)agreed_count(plan, instr) : 0);
     h = signature_mix(h, (uint64_t)count_guards(instr));
-    for (size_t i = 0; i < NAGREED_ATTRS; i++)
-        if (has_attr(instr->schema, agreed_attrs[i]))
-            h = signature_mix(h, (uint64_t)attr_int(instr->op, agreed_attrs[i], 0));
+    const char *attrs[MOST_AGREED];
+    int nattrs = agreed_attrs(instr->schema->collective, attrs);
+    for (int i = 0; i < nattrs; i++) h = signature_mix(h, (uint64_t)attr_int(instr->op, attrs[i], 0));
     return with_bucket ? signature_mix(h, fingerprint(instr)) : h;
 }
 
 /* --- exchanges ---------------------------------------------------------------------------------------------------- */
 
 /* Argument `peer` of a list; else part `peer` of the one tensor, as its splits say. */
-static int64_t part(const weft_plan *plan, const plan_instr *instr, const int32_t *values, uint32_t n,
-                    const char *splits_attr, int nranks, int peer) {
-    bool is_list = strcmp(instr->schema->type, "all_to_all_list") == 0;
+static int64_t part(const weft_plan *plan, const plan_instr *instr, const int32_t *values, uint32_t n, bool gets,
+                    int nranks, int peer) {
+    bool is_list = instr->schema->collective->form == COLLECTIVE_LIST;
     uint32_t k = is_list ? (uint32_t)peer : 0;
     if (k >= n || values[k] < 0) return 0;
     const shape *s = &plan->values[values[k]].shape;
     if (is_list) return shape_numel(s);
     size_t nsplits;
-    const int64_t *splits = attr_ints(instr->op, splits_attr, &nsplits);
+    const int64_t *splits = op_collective_splits(instr->op, gets, &nsplits);
     if (!nsplits || s->ndim < 1) return shape_numel(s) / nranks;
     return (size_t)peer < nsplits && s->dims[0] > 0 ? splits[peer] * (shape_numel(s) / s->dims[0]) : 0;
 }
 
 int64_t signature_sent(const weft_plan *plan, const plan_instr *instr, int nranks, int peer) {
-    return part(plan, instr, instr->in, instr->in_first[instr->schema->ninputs], "in_splits", nranks, peer);
+    return part(plan, instr, instr->in, instr->in_first[instr->schema->ninputs], false, nranks, peer);
 }
 
 int64_t signature_taken(const weft_plan *plan, const plan_instr *instr, int nranks, int peer) {
-    return part(plan, instr, instr->out, instr->out_first[instr->schema->noutputs], "out_splits", nranks, peer);
+    return part(plan, instr, instr->out, instr->out_first[instr->schema->noutputs], true, nranks, peer);
 }
 
 uint64_t signature_of_pair(const weft_plan *plan, const plan_instr *instr) {
@@ -151,15 +154,15 @@ void signature_text(const weft_plan *plan, const plan_instr *instr, char *out, s
         append(out, nbytes, " of %lld %s", (long long)count, dtype ? dtype : "?");
     else if (v)
         append(out, nbytes, " of %s", dtype ? dtype : "?");
-    for (size_t i = 0; i < NAGREED_ATTRS; i++) {
-        const char *attr = agreed_attrs[i];
-        if (!has_attr(instr->schema, attr)) continue;
-        int64_t value = attr_int(instr->op, attr, 0);
+    const char *attrs[MOST_AGREED];
+    int nattrs = agreed_attrs(instr->schema->collective, attrs);
+    for (int i = 0; i < nattrs; i++) {
+        int64_t value = attr_int(instr->op, attrs[i], 0);
         const char *reduce = form_reduce_name((int)value);
-        if (strcmp(attr, "reduce_type") == 0)
+        if (attrs[i] == instr->schema->collective->reduce_attr)
             append(out, nbytes, ", %s", reduce ? reduce : "unknown");
         else
-            append(out, nbytes, ", %s %lld", attr, (long long)value);
+            append(out, nbytes, ", %s %lld", attrs[i], (long long)value);
     }
     if (count_guards(instr))
         append(out, nbytes, ", under %s", count_guards(instr) > 1 ? "two conditions" : "a condition");

@@ -5,7 +5,7 @@
  * in Paddle; here, as with its Gloo backend, the part of the sum that the member worked out for the ring, and zeros. */
 #include "executor/kernels/collective/collective.h"
 
-#include "executor/comm/comm.h"
+#include "ops/collectives.h"
 
 typedef struct state {
     comm_kind kind;
@@ -27,21 +27,40 @@ weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
     }
 }
 
-weft_status require_ring_attrs(const kernel_prepare *p, weft_reduce reduce, int64_t root) {
-    if ((int)reduce < WEFT_REDUCE_SUM || reduce > WEFT_REDUCE_ALL)
-        return kernel_unsupported(p, "expected reduce_type in [0, 6], found %d", (int)reduce);
+comm_kind comm_kind_of(const weft_op *op) {
+    static const comm_kind kinds[] = {[COLLECTIVE_ALL_REDUCE] = COMM_ALL_REDUCE,
+                                      [COLLECTIVE_REDUCE] = COMM_REDUCE,
+                                      [COLLECTIVE_BROADCAST] = COMM_BROADCAST,
+                                      [COLLECTIVE_ALL_GATHER] = COMM_ALL_GATHER,
+                                      [COLLECTIVE_REDUCE_SCATTER] = COMM_REDUCE_SCATTER,
+                                      [COLLECTIVE_ALL_TO_ALL] = COMM_ALL_TO_ALL,
+                                      [COLLECTIVE_SCATTER] = COMM_SCATTER,
+                                      [COLLECTIVE_BARRIER] = COMM_BARRIER};
+    return kinds[op_collective_kind(op)];
+}
+
+weft_status read_ring_attrs(const kernel_prepare *p, weft_reduce *out_reduce, int *out_root) {
+    int reduce = op_collective_reduce(p->op);
+    int64_t root = op_collective_root(p->op);
+    if (reduce == COLLECTIVE_NO_REDUCE) reduce = WEFT_REDUCE_SUM;
+    if (!p->schema->collective->root_attr) root = 0;
+    if (reduce < WEFT_REDUCE_SUM || reduce > WEFT_REDUCE_ALL)
+        return kernel_unsupported(p, "expected reduce_type in [0, 6], found %d", reduce);
     if (root < 0 || root >= p->ring_nranks)
         return kernel_unsupported(p, "expected a root in [0, %d), found %lld", p->ring_nranks, (long long)root);
+    *out_reduce = (weft_reduce)reduce;
+    *out_root = (int)root;
     return NULL;
 }
 
-static weft_status prepare(kernel_prepare *p, comm_kind kind, weft_reduce reduce, int64_t root) {
+static weft_status prepare(kernel_prepare *p) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
+    comm_kind kind = comm_kind_of(p->op);
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(require_ring_type(p, x));
     TRY(require_same_dtype(p, x, out, "output"));
-    TRY(require_ring_attrs(p, reduce, root));
+    TRY(read_ring_attrs(p, &s->reduce, &s->root));
     int64_t expected = x->numel;
     if (kind == COMM_ALL_GATHER) expected *= p->ring_nranks;
     if (kind == COMM_REDUCE_SCATTER) expected /= p->ring_nranks;
@@ -49,7 +68,7 @@ static weft_status prepare(kernel_prepare *p, comm_kind kind, weft_reduce reduce
     if (out->numel != expected || (parts && x->numel % p->ring_nranks != 0))
         return kernel_unsupported(p, "expected %lld elements for a ring of %d ranks, found %lld", (long long)expected,
                                   p->ring_nranks, (long long)out->numel);
-    *s = (state){kind, reduce, (int)root};
+    s->kind = kind;
     return NULL;
 }
 
@@ -100,36 +119,26 @@ static weft_status run_reduce(const kernel_call *c) {
     return NULL;
 }
 
-/* T(op type, comm_kind, reduce, root, run) */
-#define REDUCE_TYPE ((weft_reduce)attr_int(p->op, "reduce_type", WEFT_REDUCE_SUM))
-#define ROOT attr_int(p->op, "root", 0)
-#define ROOT_ID attr_int(p->op, "root_id", 0)
-#define COLLECTIVES(T)                                                                                                 \
-    T(c_allreduce_sum, COMM_ALL_REDUCE, WEFT_REDUCE_SUM, 0, run)                                                       \
-    T(c_allreduce_max, COMM_ALL_REDUCE, WEFT_REDUCE_MAX, 0, run)                                                       \
-    T(c_allreduce_min, COMM_ALL_REDUCE, WEFT_REDUCE_MIN, 0, run)                                                       \
-    T(c_allreduce_prod, COMM_ALL_REDUCE, WEFT_REDUCE_PROD, 0, run)                                                     \
-    T(c_allreduce_avg, COMM_ALL_REDUCE, WEFT_REDUCE_AVG, 0, run)                                                       \
-    T(all_reduce, COMM_ALL_REDUCE, REDUCE_TYPE, 0, run)                                                                \
-    T(c_reduce_sum, COMM_REDUCE, WEFT_REDUCE_SUM, ROOT_ID, run_reduce)                                                 \
-    T(c_reduce_max, COMM_REDUCE, WEFT_REDUCE_MAX, ROOT_ID, run_reduce)                                                 \
-    T(c_reduce_min, COMM_REDUCE, WEFT_REDUCE_MIN, ROOT_ID, run_reduce)                                                 \
-    T(c_reduce_prod, COMM_REDUCE, WEFT_REDUCE_PROD, ROOT_ID, run_reduce)                                               \
-    T(reduce, COMM_REDUCE, REDUCE_TYPE, ROOT_ID, run_reduce)                                                           \
-    T(c_broadcast, COMM_BROADCAST, WEFT_REDUCE_SUM, ROOT, run)                                                         \
-    T(broadcast, COMM_BROADCAST, WEFT_REDUCE_SUM, ROOT, run)                                                           \
-    T(c_allgather, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, run)                                                           \
-    T(all_gather, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, run)                                                            \
-    T(c_reducescatter, COMM_REDUCE_SCATTER, WEFT_REDUCE_SUM, 0, run)                                                   \
-    T(reduce_scatter, COMM_REDUCE_SCATTER, REDUCE_TYPE, 0, run)                                                        \
-    T(alltoall, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, run)
-
-#define DEFINE_KERNEL(type, kind, reduce, root, run_fn)                                                                \
-    static weft_status prepare_##type(kernel_prepare *p) {                                                             \
-        return prepare(p, kind, reduce, root);                                                                         \
-    }                                                                                                                  \
-    const kernel kernel_##type = {prepare_##type, run_fn};
-COLLECTIVES(DEFINE_KERNEL)
+/* Types whose parts lie one after another in one tensor. */
+#define DEFINE_KERNEL(type, run_fn) const kernel kernel_##type = {prepare, run_fn};
+DEFINE_KERNEL(c_allreduce_sum, run)
+DEFINE_KERNEL(c_allreduce_max, run)
+DEFINE_KERNEL(c_allreduce_min, run)
+DEFINE_KERNEL(c_allreduce_prod, run)
+DEFINE_KERNEL(c_allreduce_avg, run)
+DEFINE_KERNEL(all_reduce, run)
+DEFINE_KERNEL(c_reduce_sum, run_reduce)
+DEFINE_KERNEL(c_reduce_max, run_reduce)
+DEFINE_KERNEL(c_reduce_min, run_reduce)
+DEFINE_KERNEL(c_reduce_prod, run_reduce)
+DEFINE_KERNEL(reduce, run_reduce)
+DEFINE_KERNEL(c_broadcast, run)
+DEFINE_KERNEL(broadcast, run)
+DEFINE_KERNEL(c_allgather, run)
+DEFINE_KERNEL(all_gather, run)
+DEFINE_KERNEL(c_reducescatter, run)
+DEFINE_KERNEL(reduce_scatter, run)
+DEFINE_KERNEL(alltoall, run)
 #undef DEFINE_KERNEL
 
 /* --- barrier ------------------------------------------------------------------------------------------------------ */

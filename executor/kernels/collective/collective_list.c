@@ -2,8 +2,8 @@
  * rank of the ring, or a tensor cut at extents of the op's own.
  *
  * The parts go to the engine as they lie: nothing is packed, so nothing is copied but what the collective moves. */
-#include "executor/comm/comm.h"
 #include "executor/kernels/collective/collective.h"
+#include "ops/collectives.h"
 
 typedef enum side_form {
     WHOLE, /* one tensor, in equal parts if the kind has parts */
@@ -64,19 +64,18 @@ static weft_status require_counts(const kernel_prepare *p, const side *s, int64_
     return NULL;
 }
 
-static weft_status begin(kernel_prepare *p, comm_kind kind, weft_reduce reduce, int64_t root, list_state **out) {
+static weft_status begin(kernel_prepare *p, list_state **out) {
     list_state *s = KERNEL_STATE(p, list_state);
     if (!s) return base_out_of_memory();
-    TRY(require_ring_attrs(p, reduce, root));
-    s->request = (comm_request){
-        .kind = kind, .dtype = WEFT_DTYPE_NONE, .reduce = reduce, .root = (int)root, .op = p->schema->type};
+    s->request = (comm_request){.kind = comm_kind_of(p->op), .dtype = WEFT_DTYPE_NONE, .op = p->schema->type};
+    TRY(read_ring_attrs(p, &s->request.reduce, &s->request.root));
     *out = s;
     return NULL;
 }
 
 static weft_status prepare_all_reduce_coalesced(kernel_prepare *p) {
     list_state *s = NULL;
-    TRY(begin(p, COMM_ALL_REDUCE, (weft_reduce)attr_int(p->op, "reduce_type", WEFT_REDUCE_SUM), 0, &s));
+    TRY(begin(p, &s));
     TRY(take_list(p, false, &s->request.dtype, &s->given));
     TRY(take_list(p, true, &s->request.dtype, &s->got));
     if (!s->given.nparts || s->given.nparts != s->got.nparts)
@@ -95,7 +94,7 @@ static weft_status prepare_all_reduce_coalesced(kernel_prepare *p) {
 static weft_status prepare_all_gather_list(kernel_prepare *p) {
     list_state *s = NULL;
     const tensor *x = type_in(p, 0);
-    TRY(begin(p, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, &s));
+    TRY(begin(p, &s));
     TRY(require_ring_type(p, x));
     s->request.dtype = x->dtype;
     s->request.count = x->numel;
@@ -117,19 +116,19 @@ static weft_status prepare_parts(kernel_prepare *p, list_state *s) {
 
 static weft_status prepare_reduce_scatter_list(kernel_prepare *p) {
     list_state *s = NULL;
-    TRY(begin(p, COMM_REDUCE_SCATTER, (weft_reduce)attr_int(p->op, "reduce_type", WEFT_REDUCE_SUM), 0, &s));
+    TRY(begin(p, &s));
     return prepare_parts(p, s);
 }
 
 static weft_status prepare_scatter_list(kernel_prepare *p) {
     list_state *s = NULL;
-    TRY(begin(p, COMM_SCATTER, WEFT_REDUCE_SUM, attr_int(p->op, "root", 0), &s));
+    TRY(begin(p, &s));
     return prepare_parts(p, s);
 }
 
 static weft_status prepare_all_to_all_list(kernel_prepare *p) {
     list_state *s = NULL;
-    TRY(begin(p, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, &s));
+    TRY(begin(p, &s));
     TRY(take_list(p, false, &s->request.dtype, &s->given));
     TRY(take_list(p, true, &s->request.dtype, &s->got));
     TRY(require_nparts(p, &s->given, "x"));
@@ -137,9 +136,10 @@ static weft_status prepare_all_to_all_list(kernel_prepare *p) {
 }
 
 /* A tensor's parts by the extents of an attr, equal ones where it has none. */
-static weft_status cut(const kernel_prepare *p, const char *attr, const tensor *t, side *s) {
+static weft_status cut(const kernel_prepare *p, bool gets, const tensor *t, side *s) {
     size_t nsplits;
-    const int64_t *splits = attr_ints(p->op, attr, &nsplits);
+    const int64_t *splits = op_collective_splits(p->op, gets, &nsplits);
+    const char *attr = gets ? "out_splits" : "in_splits";
     int64_t nranks = p->ring_nranks, extent = t->ndim ? t->dims[0] : 0, sum = 0;
     TRY(make_parts(p, s, CUT, nranks));
     if (nsplits && nsplits != (size_t)nranks)
@@ -161,15 +161,15 @@ static weft_status prepare_all_to_all(kernel_prepare *p) {
     list_state *s = NULL;
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     size_t nsent, nreceived;
-    TRY(begin(p, COMM_ALL_TO_ALL, WEFT_REDUCE_SUM, 0, &s));
+    TRY(begin(p, &s));
     TRY(require_ring_type(p, x));
     TRY(require_same_dtype(p, x, out, "output"));
     s->request.dtype = x->dtype;
-    attr_ints(p->op, "in_splits", &nsent);
-    attr_ints(p->op, "out_splits", &nreceived);
+    op_collective_splits(p->op, false, &nsent);
+    op_collective_splits(p->op, true, &nreceived);
     if (nsent || nreceived) {
-        TRY(cut(p, "in_splits", x, &s->given));
-        return cut(p, "out_splits", out, &s->got);
+        TRY(cut(p, false, x, &s->given));
+        return cut(p, true, out, &s->got);
     }
     if (out->numel != x->numel || x->numel % p->ring_nranks)
         return kernel_unsupported(p, "expected %lld elements for a ring of %d ranks, found %lld", (long long)x->numel,
