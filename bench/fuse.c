@@ -87,7 +87,7 @@ static weft_status make_program(weft_context *context, size_t count, weft_progra
 static size_t count_reduces(const weft_program *p) {
     size_t count = 0;
     for (const weft_op *op = weft_block_first_op(weft_program_block(p, 0)); op; op = weft_op_next(op))
-        count += strncmp(weft_op_type(op), "all_reduce", strlen("all_reduce")) == 0;
+        count += strcmp(weft_op_type(op), "all_reduce") == 0 || strcmp(weft_op_type(op), "all_reduce_coalesced") == 0;
     return count;
 }
 

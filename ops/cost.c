@@ -47,10 +47,6 @@ static double outputs_given(const op_cost_call *c) {
     return n;
 }
 
-static bool is_grad(const op_cost_call *c) {
-    return strstr(c->schema->type, "_grad") != NULL;
-}
-
 /* --- kinds of work: flops; `weight` is the rule's ----------------------------------------------------------------- */
 
 static double count_largest(const op_cost_call *c, double weight) {
@@ -79,22 +75,42 @@ static double count_sort(const op_cost_call *c, double weight) {
     return weight * levels * numel(&c->in[0]);
 }
 
-/* Products that are added up for each element of the result of a matrix product. */
-static double inner_extent(const op_cost_call *c, const shape *x) {
-    if (strncmp(c->schema->type, "mul", 3) == 0) {
-        double k = 1;
-        for (int i = (int)attr_int(c->op, "x_num_col_dims", 1); i < x->ndim; i++) k *= extent(x, i);
-        return k;
-    }
-    bool transposed = attr_bool(c->op, "trans_x", false) || attr_bool(c->op, "transpose_X", false);
-    return extent(x, transposed && x->ndim > 1 ? -2 : -1);
+/* So many operations for each element of the result; in a gradient, whose result's gradient is that slot, as many for
+ * each output. */
+static double count_results(const op_cost_call *c, double each, const char *gradient_slot) {
+    const shape *result = gradient_slot ? input(c, gradient_slot) : &c->out[0];
+    if (!result) return 0;
+    return each * numel(result) * (gradient_slot ? outputs_given(c) : 1);
 }
 
-/* Each gradient of a product takes as many operations as the product. */
+/* Products that are added up for each element of the result. */
+static double matmul_inner(const op_cost_call *c) {
+    const shape *x = input(c, "X");
+    bool transposed = attr_bool(c->op, "trans_x", false) || attr_bool(c->op, "transpose_X", false);
+    return x ? extent(x, transposed && x->ndim > 1 ? -2 : -1) : 0;
+}
+
+static double mul_inner(const op_cost_call *c) {
+    const shape *x = input(c, "X");
+    double k = x ? 1 : 0;
+    for (int i = (int)attr_int(c->op, "x_num_col_dims", 1); x && i < x->ndim; i++) k *= extent(x, i);
+    return k;
+}
+
 static double count_matmul(const op_cost_call *c, double weight) {
-    const shape *x = input(c, "X"), *result = is_grad(c) ? input(c, "Out@GRAD") : &c->out[0];
-    if (!x || !result) return 0;
-    return weight * numel(result) * inner_extent(c, x) * (is_grad(c) ? outputs_given(c) : 1);
+    return count_results(c, weight * matmul_inner(c), NULL);
+}
+
+static double count_matmul_grad(const op_cost_call *c, double weight) {
+    return count_results(c, weight * matmul_inner(c), "Out@GRAD");
+}
+
+static double count_mul(const op_cost_call *c, double weight) {
+    return count_results(c, weight * mul_inner(c), NULL);
+}
+
+static double count_mul_grad(const op_cost_call *c, double weight) {
+    return count_results(c, weight * mul_inner(c), "Out@GRAD");
 }
 
 /* A product of matrices, and what is added to it. */
@@ -103,24 +119,45 @@ static double count_addmm(const op_cost_call *c, double weight) {
     return a && c->out_first[1] ? numel(&c->out[0]) * (weight * extent(a, -1) + 2) : 0;
 }
 
-/* For each element of the result (of the input where transposed) the part of the filter that it meets. */
-static double count_conv(const op_cost_call *c, double weight) {
-    const shape *x = input(c, "Input"), *filter = input(c, "Filter");
-    const shape *result = is_grad(c) ? input(c, "Output@GRAD") : &c->out[0];
-    if (!x || !filter || !result) return 0;
-    bool transposed = strstr(c->schema->type, "transpose") != NULL;
-    double each = numel(filter) / extent(filter, 0);
-    return weight * numel(transposed ? x : result) * each * (is_grad(c) ? outputs_given(c) : 1);
+/* The part of the filter that each element of the result meets (of the input where transposed). */
+static double filter_part(const op_cost_call *c) {
+    const shape *filter = input(c, "Filter");
+    return filter ? numel(filter) / extent(filter, 0) : 0;
 }
 
-static double count_pool(const op_cost_call *c, double weight) {
+static double count_conv(const op_cost_call *c, double weight) {
+    return count_results(c, weight * filter_part(c), NULL);
+}
+
+static double count_conv_grad(const op_cost_call *c, double weight) {
+    return count_results(c, weight * filter_part(c), "Output@GRAD");
+}
+
+static double count_conv_transpose(const op_cost_call *c, double weight) {
+    const shape *x = input(c, "Input");
+    return x ? weight * numel(x) * filter_part(c) : 0;
+}
+
+static double count_conv_transpose_grad(const op_cost_call *c, double weight) {
+    return count_conv_transpose(c, weight) * outputs_given(c);
+}
+
+/* What each element of the result takes of its window. */
+static double count_windows(const op_cost_call *c, double weight, const shape *result) {
     size_t n;
     const int64_t *window = attr_ints(c->op, "ksize", &n);
-    const shape *result = is_grad(c) ? input(c, "Out@GRAD") : &c->out[0];
     double elements = result ? numel(result) : 0;
     bool all = attr_bool(c->op, "global_pooling", false) || attr_bool(c->op, "adaptive", false);
     for (size_t i = 0; i < n && !all; i++) elements *= (double)window[i];
     return weight * (all ? largest(c) : elements);
+}
+
+static double count_pool(const op_cost_call *c, double weight) {
+    return count_windows(c, weight, &c->out[0]);
+}
+
+static double count_pool_grad(const op_cost_call *c, double weight) {
+    return count_windows(c, weight, input(c, "Out@GRAD"));
 }
 
 /* An update of a parameter; by a sparse gradient, of the rows that it has. */

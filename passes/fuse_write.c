@@ -45,7 +45,7 @@ static weft_status copy_attrs(weft_op *op, const weft_op *from, bool all) {
     static const char *const common[] = {"op_role", "op_namescope", "op_device", "ring_id"};
     for (size_t i = 0; i < from->nattrs; i++) {
         const weft_attr *a = &from->attrs[i];
-        bool wanted = all && strncmp(a->name->bytes, "fx_", 3) != 0;
+        bool wanted = all && !attr_is_of_node(a);
         for (size_t k = 0; k < sizeof common / sizeof *common; k++) wanted = wanted || name_is(a->name, common[k]);
         if (!wanted) continue;
         weft_attr *to;
@@ -188,7 +188,8 @@ static weft_status claim_members(const writer *w, const written *to) {
     }
     if (!to->wait) return NULL;
     weft_var *is_pending = weft_op_input(to->wait, "X", 0);
-    return pass_claim_add(pass, (pass_claim){.kind = CLAIM_WAIT, .op = to->wait, .other = to->reduce, .var = is_pending});
+    return pass_claim_add(pass,
+                          (pass_claim){.kind = CLAIM_WAIT, .op = to->wait, .other = to->reduce, .var = is_pending});
 }
 
 static weft_status make_ops(writer *w, size_t index) {

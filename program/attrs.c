@@ -49,6 +49,10 @@ static weft_status remove_attr(weft_op *op, const char *n) {
     return NULL;
 }
 
+bool attr_is_of_node(const weft_attr *a) {
+    return strncmp(a->name->bytes, "fx_", 3) == 0;
+}
+
 /* The text of the node that an op was read as (fx/read_text.c) holds while attrs and the number of arguments do. */
 static weft_status forget_node(weft_op *op) {
     return remove_attr(op, "fx_node");

@@ -92,7 +92,7 @@ static uint64_t op_digest(uint64_t h, const weft_op *op) {
     h = mix_bytes(h, op->type->bytes, op->type->nbytes);
     h = slots_digest(slots_digest(h, op, false), op, true);
     for (size_t i = 0; i < op->nattrs; i++)
-        if (strncmp(op->attrs[i].name->bytes, "fx_", 3) != 0) attrs += attr_digest(h, &op->attrs[i]);
+        if (!attr_is_of_node(&op->attrs[i])) attrs += attr_digest(h, &op->attrs[i]);
     h = mix(h, attrs);
     const op_dist *d = op->dist;
     if (!d) return h;

@@ -225,9 +225,9 @@ struct weft_program {
     interner names;          /* a name's value: program_declared */
     weft_block **blocks;
     size_t nblocks, block_capacity;
-    size_t nall_vars;                                   /* declared or only mentioned: program_var */
-    hash_table undeclared; /* by name: ids of vars that no block declares: program_placeholder */
-    known_dims known_dims[PROGRAM_KNOWN_DIMS];          /* by hash, the latest of each: program_dims */
+    size_t nall_vars;                          /* declared or only mentioned: program_var */
+    hash_table undeclared;                     /* by name: ids of vars that no block declares: program_placeholder */
+    known_dims known_dims[PROGRAM_KNOWN_DIMS]; /* by hash, the latest of each: program_dims */
     const slot_table *known_slots[PROGRAM_KNOWN_SLOTS]; /* the same: op_set_slots */
     int64_t version;
     bool has_version;
@@ -244,7 +244,7 @@ struct weft_program {
     const mesh **meshes; /* in order of first use: the sidecar's indices */
     size_t nmeshes, mesh_capacity;
     hash_table mesh_table; /* by all that meshes hold: indices of them */
-    ring *rings; /* sorted by id */
+    ring *rings;           /* sorted by id */
     size_t nrings, ring_capacity;
     const name **params_grads;   /* pairs: param, grad */
     size_t nparams_grads;        /* pairs */
@@ -363,6 +363,8 @@ const ring *program_find_ring(const weft_program *p, int64_t id);
  * text is in `out`, cut to its size. */
 const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
 bool attr_equal(const weft_attr *a, const weft_attr *b);
+/* Whether an attr says what node of an .fx.json file the op was read as ("fx_name", ...), and nothing of the op. */
+bool attr_is_of_node(const weft_attr *a);
 static inline bool op_is(const weft_op *op, const char *type) {
     return name_is(op->type, type);
 }

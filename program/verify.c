@@ -244,14 +244,23 @@ static void find_attr_names(verifier *v) {
         v->attr_names[i] = interner_find(&v->program->names, standard_attrs[i].name, strlen(standard_attrs[i].name));
 }
 
+/* Paddle's layers that reduce over a ring themselves. They say -1 for "no tensor parallelism". */
+static bool is_fused_layer(const weft_op *op) {
+    static const char *const types[] = {"fused_attention",         "fused_attention_grad",
+                                        "fused_feedforward",       "fused_feedforward_grad",
+                                        "fused_multi_transformer", "fused_multi_transformer_int8"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (op_is(op, types[i])) return true;
+    return false;
+}
+
 static void check_standard_attr(verifier *v, const weft_attr *a) {
     for (size_t i = 0; i < NSTANDARD_ATTRS; i++)
         if (a->name == v->attr_names[i] && a->type != standard_attrs[i].type)
             problem(v, "attribute \"%s\": expected type %s, found type number %d", a->name->bytes,
                     standard_attrs[i].type_name, (int)a->type);
     if (!name_is(a->name, "ring_id")) return;
-    /* Fused layers say -1 for "no tensor parallelism". */
-    bool may_be_absent = strncmp(v->op->type->bytes, "fused_", 6) == 0;
+    bool may_be_absent = is_fused_layer(v->op);
     if (a->type != ATTR_INT && a->type != ATTR_LONG)
         problem(v, "attribute \"ring_id\": expected an integer, found type number %d", (int)a->type);
     else if (a->u.i < 0 && !(may_be_absent && a->u.i == -1))

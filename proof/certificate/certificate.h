@@ -74,7 +74,8 @@ typedef enum cert_rule {
 } cert_rule;
 
 cert_rule cert_rule_of(const weft_op *op);
-double cert_scale_of(const weft_op *op); /* CERT_SCALE: the number */
+cert_rule cert_rule_of_type(const char *type); /* whatever its arguments and attrs */
+double cert_scale_of(const weft_op *op);       /* CERT_SCALE: the number */
 /* CERT_JOIN: its ring, and how it joins. */
 int64_t cert_ring_of(const weft_op *op);
 weft_reduce cert_reduce_of(const weft_op *op);

@@ -24,12 +24,11 @@ static const char *type_of(const cert_checker *c, int64_t number) {
 }
 
 static bool is_join_type(const char *type) {
-    return strncmp(type, "c_allreduce_", 12) == 0 || strcmp(type, "all_reduce") == 0 ||
-           strcmp(type, "all_reduce_coalesced") == 0;
+    return cert_rule_of_type(type) == CERT_JOIN;
 }
 
 static bool is_scale_type(const char *type) {
-    return strcmp(type, "scale") == 0 || strcmp(type, "aten_mul_scalar") == 0 || strcmp(type, "aten_div_scalar") == 0;
+    return cert_rule_of_type(type) == CERT_SCALE;
 }
 
 /* --- before the programs are followed ----------------------------------------------------------------------------- */
@@ -105,8 +104,10 @@ static weft_status prepare_seed(cert_checker *c, const cert_claim *claim) {
 }
 
 static weft_status prepare_dense(cert_checker *c, const cert_claim *claim) {
-    bool is_lookup = claim->op >= 0 && (uint64_t)claim->op < c->nold && c->ranks &&
-                     strncmp(type_of(c, claim->op), "lookup_table", 12) == 0;
+    static const char *const types[] = {"lookup_table", "lookup_table_grad", "lookup_table_v2", "lookup_table_v2_grad"};
+    bool is_lookup = false, may_be = claim->op >= 0 && (uint64_t)claim->op < c->nold && c->ranks;
+    for (size_t i = 0; may_be && i < sizeof types / sizeof *types; i++)
+        is_lookup = is_lookup || strcmp(type_of(c, claim->op), types[i]) == 0;
     if (!is_lookup) return bad_claim(c, claim, "an op that is no look-up is claimed to make dense gradients now");
     c->dense[claim->op] = true;
     return NULL;

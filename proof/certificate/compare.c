@@ -17,7 +17,7 @@ static const weft_attr *find_attr(const weft_op *op, const name *n) {
 static const name *first_difference(const cert_checker *c, const weft_op *a, const weft_op *b, uint32_t k) {
     for (size_t i = 0; i < a->nattrs; i++) {
         const name *n = a->attrs[i].name;
-        if (strncmp(n->bytes, "fx_", 3) == 0 || (k != CERT_NONE && is_licensed(c, k, n))) continue;
+        if (attr_is_of_node(&a->attrs[i]) || (k != CERT_NONE && is_licensed(c, k, n))) continue;
         const weft_attr *there = find_attr(b, n);
         if (!there || !attr_equal(&a->attrs[i], there)) return n;
     }

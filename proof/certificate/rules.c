@@ -79,6 +79,12 @@ bool cert_runs_block(const weft_op *op) {
     return false;
 }
 
+cert_rule cert_rule_of_type(const char *type) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (strcmp(type, rules[i].type) == 0) return rules[i].rule;
+    return CERT_OPAQUE;
+}
+
 cert_rule cert_rule_of(const weft_op *op) {
     cert_rule rule = CERT_OPAQUE;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
@@ -108,110 +114,110 @@ weft_reduce cert_reduce_of(const weft_op *op) {
 
 /* --- linear ops --------------------------------------------------------------------------------------------------- */
 
-/* A derivative is linear in what it is applied to. These are derivatives, by the name of the function: the gradient op
- * of each takes the outer gradient in slots @GRAD, and nothing else of it. */
-static const char *const derivatives[] = {"matmul_v2",
-                                          "matmul",
-                                          "mul",
-                                          "bmm",
-                                          "dot",
-                                          "elementwise_add",
-                                          "elementwise_sub",
-                                          "elementwise_mul",
-                                          "elementwise_div",
-                                          "elementwise_max",
-                                          "elementwise_min",
-                                          "elementwise_pow",
-                                          "where",
-                                          "clip",
-                                          "pow",
-                                          "relu",
-                                          "gelu",
-                                          "tanh",
-                                          "sigmoid",
-                                          "sqrt",
-                                          "square",
-                                          "abs",
-                                          "exp",
-                                          "log",
-                                          "log1p",
-                                          "erf",
-                                          "sin",
-                                          "cos",
-                                          "reciprocal",
-                                          "rsqrt",
-                                          "relu6",
-                                          "silu",
-                                          "swish",
-                                          "softplus",
-                                          "elu",
-                                          "leaky_relu",
-                                          "hard_sigmoid",
-                                          "hard_swish",
-                                          "softmax",
-                                          "log_softmax",
-                                          "dropout",
-                                          "softmax_with_cross_entropy",
-                                          "cross_entropy2",
-                                          "cross_entropy",
-                                          "mean",
-                                          "reduce_mean",
-                                          "reduce_sum",
-                                          "reduce_max",
-                                          "reduce_min",
-                                          "reduce_prod",
-                                          "sum",
-                                          "reshape2",
-                                          "reshape",
-                                          "transpose2",
-                                          "transpose",
-                                          "squeeze2",
-                                          "unsqueeze2",
-                                          "flatten_contiguous_range",
-                                          "concat",
-                                          "split",
-                                          "slice",
-                                          "strided_slice",
-                                          "stack",
-                                          "unstack",
-                                          "gather",
-                                          "gather_nd",
-                                          "scatter",
-                                          "index_select",
-                                          "expand_v2",
-                                          "expand_as_v2",
-                                          "tile",
-                                          "pad",
-                                          "pad3d",
-                                          "unbind",
-                                          "cumsum",
-                                          "layer_norm",
-                                          "batch_norm",
-                                          "instance_norm",
-                                          "group_norm",
-                                          "conv2d",
-                                          "depthwise_conv2d",
-                                          "conv2d_transpose",
-                                          "pool2d",
-                                          "lookup_table_v2",
-                                          "lookup_table",
-                                          "embedding",
-                                          "label_smooth",
-                                          "kldiv_loss",
-                                          "huber_loss",
-                                          "bce_loss",
-                                          "sigmoid_cross_entropy_with_logits",
-                                          "mse_loss",
-                                          "square_error_cost",
-                                          "p_norm",
-                                          "tril_triu",
-                                          "roll",
-                                          "flip",
-                                          "nearest_interp_v2",
-                                          "bilinear_interp_v2",
-                                          "top_k_v2",
-                                          "fused_softmax_mask_upper_triangle",
-                                          "rnn"};
+/* A derivative is linear in what it is applied to. These are derivatives: each takes the outer
+ * gradient in slots @GRAD, and nothing else of it. */
+static const char *const derivatives[] = {"matmul_v2_grad",
+                                          "matmul_grad",
+                                          "mul_grad",
+                                          "bmm_grad",
+                                          "dot_grad",
+                                          "elementwise_add_grad",
+                                          "elementwise_sub_grad",
+                                          "elementwise_mul_grad",
+                                          "elementwise_div_grad",
+                                          "elementwise_max_grad",
+                                          "elementwise_min_grad",
+                                          "elementwise_pow_grad",
+                                          "where_grad",
+                                          "clip_grad",
+                                          "pow_grad",
+                                          "relu_grad",
+                                          "gelu_grad",
+                                          "tanh_grad",
+                                          "sigmoid_grad",
+                                          "sqrt_grad",
+                                          "square_grad",
+                                          "abs_grad",
+                                          "exp_grad",
+                                          "log_grad",
+                                          "log1p_grad",
+                                          "erf_grad",
+                                          "sin_grad",
+                                          "cos_grad",
+                                          "reciprocal_grad",
+                                          "rsqrt_grad",
+                                          "relu6_grad",
+                                          "silu_grad",
+                                          "swish_grad",
+                                          "softplus_grad",
+                                          "elu_grad",
+                                          "leaky_relu_grad",
+                                          "hard_sigmoid_grad",
+                                          "hard_swish_grad",
+                                          "softmax_grad",
+                                          "log_softmax_grad",
+                                          "dropout_grad",
+                                          "softmax_with_cross_entropy_grad",
+                                          "cross_entropy2_grad",
+                                          "cross_entropy_grad",
+                                          "mean_grad",
+                                          "reduce_mean_grad",
+                                          "reduce_sum_grad",
+                                          "reduce_max_grad",
+                                          "reduce_min_grad",
+                                          "reduce_prod_grad",
+                                          "sum_grad",
+                                          "reshape2_grad",
+                                          "reshape_grad",
+                                          "transpose2_grad",
+                                          "transpose_grad",
+                                          "squeeze2_grad",
+                                          "unsqueeze2_grad",
+                                          "flatten_contiguous_range_grad",
+                                          "concat_grad",
+                                          "split_grad",
+                                          "slice_grad",
+                                          "strided_slice_grad",
+                                          "stack_grad",
+                                          "unstack_grad",
+                                          "gather_grad",
+                                          "gather_nd_grad",
+                                          "scatter_grad",
+                                          "index_select_grad",
+                                          "expand_v2_grad",
+                                          "expand_as_v2_grad",
+                                          "tile_grad",
+                                          "pad_grad",
+                                          "pad3d_grad",
+                                          "unbind_grad",
+                                          "cumsum_grad",
+                                          "layer_norm_grad",
+                                          "batch_norm_grad",
+                                          "instance_norm_grad",
+                                          "group_norm_grad",
+                                          "conv2d_grad",
+                                          "depthwise_conv2d_grad",
+                                          "conv2d_transpose_grad",
+                                          "pool2d_grad",
+                                          "lookup_table_v2_grad",
+                                          "lookup_table_grad",
+                                          "embedding_grad",
+                                          "label_smooth_grad",
+                                          "kldiv_loss_grad",
+                                          "huber_loss_grad",
+                                          "bce_loss_grad",
+                                          "sigmoid_cross_entropy_with_logits_grad",
+                                          "mse_loss_grad",
+                                          "square_error_cost_grad",
+                                          "p_norm_grad",
+                                          "tril_triu_grad",
+                                          "roll_grad",
+                                          "flip_grad",
+                                          "nearest_interp_v2_grad",
+                                          "bilinear_interp_v2_grad",
+                                          "top_k_v2_grad",
+                                          "fused_softmax_mask_upper_triangle_grad",
+                                          "rnn_grad"};
 
 typedef struct linear_slots {
     const char *type, *slots; /* slots: all of them, or the first letter group */
@@ -261,11 +267,10 @@ static const linear_slots linear[] = {
     {"aten_threshold_backward", "grad_output"},
 };
 
-static bool ends_with(const name *n, const char *tail, size_t *out_left) {
-    size_t m = strlen(tail);
-    if (n->nbytes < m || memcmp(n->bytes + n->nbytes - m, tail, m) != 0) return false;
-    *out_left = n->nbytes - m;
-    return true;
+static bool is_grad_slot(const name *slot_name) {
+    static const char suffix[] = "@GRAD";
+    size_t m = sizeof suffix - 1, n = slot_name->nbytes;
+    return n >= m && memcmp(slot_name->bytes + n - m, suffix, m) == 0;
 }
 
 static bool has_word(const char *words, const name *n) {
@@ -277,14 +282,10 @@ static bool has_word(const char *words, const name *n) {
 }
 
 bool cert_is_linear(const weft_op *op, const name *slot_name) {
-    size_t left;
     for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
         if (op_is(op, linear[i].type)) return has_word(linear[i].slots, slot_name);
-    if (!ends_with(op->type, "_grad", &left)) return false;
-    for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++) {
-        if (strlen(derivatives[i]) != left || memcmp(derivatives[i], op->type->bytes, left) != 0) continue;
-        return ends_with(slot_name, "@GRAD", &left);
-    }
+    for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++)
+        if (op_is(op, derivatives[i])) return is_grad_slot(slot_name);
     return false;
 }
 

@@ -60,7 +60,6 @@ static const struct {
     {"split", RULE_SPLIT},
     {"slice", RULE_SLICE},
     {"cast", RULE_CAST},
-    {"scale", RULE_SCALE},
     {"fill_constant", RULE_FILL},
     {"fill_any_like", RULE_LIKE},
     {"fill_zeros_like", RULE_LIKE},
@@ -70,17 +69,27 @@ static const struct {
     {"aten_copy_", RULE_COPY},
     {"aten_cat", RULE_CONCAT},
     {"aten_add", RULE_ADD},
-    {"aten_mul_scalar", RULE_SCALE},
-    {"aten_div_scalar", RULE_SCALE},
-    {"aten_foreach_mul_scalar", RULE_SCALE},
-    {"aten_foreach_div_scalar", RULE_SCALE},
     {"aten_full", RULE_LIKE},
     {"aten_full_like", RULE_LIKE},
+};
+
+/* Ops that multiply every element by a number, or divide by it. */
+static const struct {
+    const char *type, *number; /* the attr that holds it */
+    bool divides;
+} scales[] = {
+    {"scale", "scale", false},
+    {"aten_mul_scalar", "other", false},
+    {"aten_div_scalar", "other", true},
+    {"aten_foreach_mul_scalar", "scalar", false},
+    {"aten_foreach_div_scalar", "scalar", true},
 };
 
 static rule find_rule(weft_op *op) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (op_is(op, rules[i].type)) return rules[i].rule;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        if (op_is(op, scales[i].type)) return RULE_SCALE;
     switch (op_collective_kind(op)) {
     case COLLECTIVE_ALL_REDUCE: return RULE_REDUCE;
     case COLLECTIVE_BARRIER:
@@ -348,14 +357,14 @@ static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     if (!lists_alike(op, &in, &out) || attr_float(op, "bias", 0.0) != 0.0 ||
         !dtype_is_float(slot_var(op, in, 0)->dtype))
         return function_results(r, op, results);
-    bool aten = strncmp(op->type->bytes, "aten_", 5) == 0, divides = aten && strstr(op->type->bytes, "_div_");
-    bool each = aten && strstr(op->type->bytes, "_foreach_");
-    double number = attr_float(op, !aten ? "scale" : each ? "scalar" : "other", 1.0);
+    size_t row = 0;
+    while (!op_is(op, scales[row].type)) row++; /* each type of RULE_SCALE has one */
+    double number = attr_float(op, scales[row].number, 1.0);
     no_results(op, results);
     for (size_t k = 0; k < in->nargs; k++) {
         value x;
         TRY(read_value(r, slot_var(op, in, k), &x));
-        TRY(term_scale(r->t, x, number, divides, &x));
+        TRY(term_scale(r->t, x, number, scales[row].divides, &x));
         set_result(op, results, slot_var(op, out, k), x);
     }
     return NULL;

@@ -115,6 +115,10 @@ uint32_t view_argument(const terms *t, uint32_t id) {
     return op_is(op, "transpose2") || op_is(op, "split") ? slot_argument(t, from, "X") : TERM_NONE;
 }
 
+static bool is_transpose(const weft_op *op) {
+    return op_is(op, "transpose2") || op_is(op, "transpose2_grad");
+}
+
 static bool turn(view *v, const weft_op *op, size_t ndim, const size_t *first) {
     size_t n, at = 0, place[WEFT_MAX_RANK];
     const int64_t *axes = attr_ints(op, "axis", &n);
@@ -184,8 +188,7 @@ bool view_move(const terms *t, uint32_t id, view *v) {
         if (!view_slice(v, 0, v->n, h->ints[0], h->ints[1])) return false;
     } else if (!view_split(v, ndim, whole, first)) {
         return false;
-    } else if (h->kind == HEAD_OUT &&
-               strncmp(term_head(t, term_args(t, id)[0].term)->op->type->bytes, "transpose2", 10) == 0) {
+    } else if (h->kind == HEAD_OUT && is_transpose(term_head(t, term_args(t, id)[0].term)->op)) {
         if (!turn(v, term_head(t, term_args(t, id)[0].term)->op, ndim, first)) return false;
     } else {
         if (!box_bounds(t, id, ndim, whole, &b)) return false;

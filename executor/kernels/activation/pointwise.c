@@ -139,21 +139,21 @@ typedef struct parameter {
 } parameter;
 
 typedef struct op_parameters {
-    const char *op;
+    const char *op, *gradient;
     parameter list[PARAMETERS];
 } op_parameters;
 
 static const op_parameters parameters[] = {
-    {"round", {{"decimals", 0, NULL}}},
-    {"relu6", {{"threshold", 6, NULL}}},
-    {"swish", {{"beta", 1, NULL}}},
-    {"softplus", {{"beta", 1, NULL}, {"threshold", 20, NULL}}},
-    {"elu", {{"alpha", 1, NULL}}},
-    {"leaky_relu", {{"alpha", 0.02, NULL}}},
-    {"hard_sigmoid", {{"slope", 0.2, NULL}, {"offset", 0.5, NULL}}},
-    {"hard_swish", {{"threshold", 6, NULL}, {"scale", 6, NULL}, {"offset", 3, NULL}}},
-    {"pow", {{"factor", 1, "FactorTensor"}}},
-    {"clip", {{"min", 0, "Min"}, {"max", 0, "Max"}}},
+    {"round", "round_grad", {{"decimals", 0, NULL}}},
+    {"relu6", "relu6_grad", {{"threshold", 6, NULL}}},
+    {"swish", "swish_grad", {{"beta", 1, NULL}}},
+    {"softplus", "softplus_grad", {{"beta", 1, NULL}, {"threshold", 20, NULL}}},
+    {"elu", "elu_grad", {{"alpha", 1, NULL}}},
+    {"leaky_relu", "leaky_relu_grad", {{"alpha", 0.02, NULL}}},
+    {"hard_sigmoid", "hard_sigmoid_grad", {{"slope", 0.2, NULL}, {"offset", 0.5, NULL}}},
+    {"hard_swish", "hard_swish_grad", {{"threshold", 6, NULL}, {"scale", 6, NULL}, {"offset", 3, NULL}}},
+    {"pow", "pow_grad", {{"factor", 1, "FactorTensor"}}},
+    {"clip", "clip_grad", {{"min", 0, "Min"}, {"max", 0, "Max"}}},
 };
 
 typedef struct pointwise_state {
@@ -199,9 +199,8 @@ static int slot_named(const kernel_prepare *p, const char *slot_name) {
 static void read_parameters(kernel_prepare *p, pointwise_state *s) {
     for (int k = 0; k < PARAMETERS; k++) s->tensors[k] = -1;
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
-        size_t n = strlen(parameters[i].op);
         const char *type = p->schema->type;
-        if (strncmp(type, parameters[i].op, n) != 0 || (type[n] && strcmp(type + n, "_grad") != 0)) continue;
+        if (strcmp(type, parameters[i].op) != 0 && strcmp(type, parameters[i].gradient) != 0) continue;
         for (int k = 0; k < PARAMETERS; k++) {
             const parameter *one = &parameters[i].list[k];
             if (one->attr) s->p[k] = attr_float(p->op, one->attr, one->default_value);

@@ -66,19 +66,19 @@ static inline int64_t pow_int(int64_t a, int64_t b) {
     return r >= 0x1p63 ? INT64_MAX : r < -0x1p63 || r != r ? INT64_MIN : llrint(r);
 }
 
-/* R(name, expression for fp32, for fp64, for integers) */
+/* R(name, expression for fp32, for fp64, for integers, whether integers may not be 0 in Y) */
 #define FUNCTIONS(R)                                                                                                   \
-    R(add, a + b, a + b, (uint64_t)a + (uint64_t)b)                                                                    \
-    R(sub, a - b, a - b, (uint64_t)a - (uint64_t)b)                                                                    \
-    R(mul, a *b, a *b, (uint64_t)a *(uint64_t)b)                                                                       \
-    R(div, a / b, a / b, div_int(a, b))                                                                                \
-    R(max, a > b ? a : b, a > b ? a : b, a > b ? a : b)                                                                \
-    R(min, a < b ? a : b, a < b ? a : b, a < b ? a : b)                                                                \
-    R(pow, powf(a, b), pow(a, b), pow_int(a, b))                                                                       \
-    R(mod, mod_real((double)a, (double)b), mod_real(a, b), mod_int(a, b))                                              \
-    R(floordiv, floorf(a / b), floor(a / b), floordiv_int(a, b))
+    R(add, a + b, a + b, (uint64_t)a + (uint64_t)b, false)                                                             \
+    R(sub, a - b, a - b, (uint64_t)a - (uint64_t)b, false)                                                             \
+    R(mul, a *b, a *b, (uint64_t)a *(uint64_t)b, false)                                                                \
+    R(div, a / b, a / b, div_int(a, b), true)                                                                          \
+    R(max, a > b ? a : b, a > b ? a : b, a > b ? a : b, false)                                                         \
+    R(min, a < b ? a : b, a < b ? a : b, a < b ? a : b, false)                                                         \
+    R(pow, powf(a, b), pow(a, b), pow_int(a, b), false)                                                                \
+    R(mod, mod_real((double)a, (double)b), mod_real(a, b), mod_int(a, b), true)                                        \
+    R(floordiv, floorf(a / b), floor(a / b), floordiv_int(a, b), true)
 
-#define DEFINE_FUNCTION(name, fp32, fp64, integer)                                                                     \
+#define DEFINE_FUNCTION(name, fp32, fp64, integer, divides)                                                            \
     DEFINE_RUN(name##_fp32, float, float, fp32)                                                                        \
     DEFINE_RUN(name##_fp64, double, double, fp64)                                                                      \
     DEFINE_RUN(name##_int32, int32_t, int32_t, integer)                                                                \
@@ -226,11 +226,9 @@ static weft_status run(const kernel_call *c) {
     return kernel_run_rows(c);
 }
 
-#define DEFINE_KERNEL(name, fp32, fp64, integer)                                                                       \
+#define DEFINE_KERNEL(name, fp32, fp64, integer, divides)                                                              \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        const char *text_of = #name;                                                                                   \
-        function f = {name##_fp32,  name##_fp64, name##_int32,                                                         \
-                      name##_int64, NULL,        strstr(text_of, "div") != NULL || strcmp(text_of, "mod") == 0};       \
+        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, NULL, divides};               \
         return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
     }                                                                                                                  \
     const kernel kernel_elementwise_##name = {prepare_##name, run};
