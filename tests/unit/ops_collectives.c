@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "base/context.h"
+#include "executor/kernels/collective/collective.h"
 #include "ops/collectives.h"
 
 static weft_context *context;
@@ -83,6 +84,16 @@ Test(ops_collectives, slots_and_attrs_are_those_of_ops_def) {
         if (c->stream == COLLECTIVE_CALC_STREAM) cr_expect(has_attr(s, "use_calc_stream"), "%s", c->type);
         if (collective_communicates(c->kind))
             cr_expect_eq(c->stream == COLLECTIVE_ASYNC_OP, has_attr(s, "async_op"), "%s", c->type);
+    }
+}
+
+/* Kernels read the kind from the row; a new kind needs its line in comm_kind_of. */
+Test(ops_collectives, kernels_request_the_kind_of_the_row) {
+    for (size_t i = 0; i < ops_count(context); i++) {
+        const op_schema *s = ops_at(context, i);
+        if (!(s->effects & OP_COLLECTIVE) || s->collective->kind == COLLECTIVE_OTHER) continue;
+        cr_expect_str_eq(comm_kind_name(comm_kind_of(make_op(s->type))), collective_kind_name(s->collective->kind),
+                         "%s", s->type);
     }
 }
 

@@ -35,6 +35,8 @@ comm_kind comm_kind_of(const weft_op *op) {
                                       [COLLECTIVE_REDUCE_SCATTER] = COMM_REDUCE_SCATTER,
                                       [COLLECTIVE_ALL_TO_ALL] = COMM_ALL_TO_ALL,
                                       [COLLECTIVE_SCATTER] = COMM_SCATTER,
+                                      [COLLECTIVE_SEND] = COMM_SEND,
+                                      [COLLECTIVE_RECV] = COMM_RECV,
                                       [COLLECTIVE_BARRIER] = COMM_BARRIER};
     return kinds[op_collective_kind(op)];
 }

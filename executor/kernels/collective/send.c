@@ -18,7 +18,7 @@ static weft_status prepare(kernel_prepare *p) {
     bool sends = op_collective(p->op)->kind == COLLECTIVE_SEND;
     const tensor *x = sends ? type_in(p, 0) : type_out(p, 0);
     TRY(require_ring_type(p, x));
-    int64_t peer = attr_int(p->op, "peer", 0), num = 1, id = 0;
+    int64_t peer = op_collective_root(p->op), num = 1, id = 0;
     if (peer < 0 || peer >= p->ring_nranks || peer == p->ring_index)
         return kernel_unsupported(p, "expected another member of a ring of %d ranks as peer of member %d, found %lld",
                                   p->ring_nranks, p->ring_index, (long long)peer);
@@ -29,7 +29,7 @@ static weft_status prepare(kernel_prepare *p) {
     if (num < 1 || id < 0 || id >= num || x->numel % num != 0)
         return kernel_unsupported(p, "expected a part of %lld elements, found part %lld of %lld", (long long)x->numel,
                                   (long long)id, (long long)num);
-    s->request = (comm_request){.kind = sends ? COMM_SEND : COMM_RECV,
+    s->request = (comm_request){.kind = comm_kind_of(p->op),
                                 .dtype = x->dtype,
                                 .count = x->numel / num,
                                 .peer = (int)peer,
