@@ -10,7 +10,7 @@ typedef struct collective collective;
 typedef struct op_table {
     op_schema *rows; /* in ops.def order */
     size_t count;
-    const collective_schema *collectives; /* in collectives.def order */
+    const struct collective_schema *collectives; /* in collectives.def order */
     size_t ncollectives;
     hash_table by_type; /* rows; of a type that only collectives.def knows count + that row */
 } op_table;
