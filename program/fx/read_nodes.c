@@ -4,13 +4,6 @@
 #include "program/fx/fx.h"
 #include "program/grow.h"
 
-bool fx_is_node_key(const char *key) {
-    static const char *const keys[] = {"name", "op", "target", "args", "kwargs", "shape", "dtype"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i], key) == 0) return true;
-    return false;
-}
-
 static weft_status get_own_keys(fx_reader *r, fx_node *n) {
     n->nkwargs = 0;
     for (void *it = json_object_iter((json_t *)n->kwargs); it; it = json_object_iter_next((json_t *)n->kwargs, it)) {

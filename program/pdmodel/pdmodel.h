@@ -62,6 +62,9 @@ WEFT_MUST_USE weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field 
 WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,
                                           text *out);
 
+/* Why a message could not be unpacked: too much memory, none, or what is wrong with its bytes. */
+WEFT_MUST_USE weft_status pdmodel_refusal(const pdmodel_reader *r, const wire_cursor *c,
+                                          const ProtobufCMessageDescriptor *kind);
 /* Forgets the message before, and lets the next one have what is left of the budget. */
 WEFT_MUST_USE weft_status pdmodel_begin_message(pdmodel_reader *r);
 
