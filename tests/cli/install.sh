@@ -25,4 +25,7 @@ ok $? "the embedded pass ran: $(cat "$folder/out")"
 ok $? "the installed command runs"
 [ -f "$root/usr/share/man/man1/weft.1" ]
 ok $? "the manual page is installed"
+"$root/usr/bin/weft" simulate examples/gpt_tiny/serial.pdmodel --cluster "$root/usr/share/weft/configs/clusters/h100_nodes.yaml" 2>&1 |
+    grep -q '0 races seen'
+ok $? "the cluster files are installed"
 finish
