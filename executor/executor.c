@@ -113,6 +113,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     *out_executor = x;
     x = NULL;
 done:
+    if (status && x->world) comm_world_abort(x->world, weft_status_message(status)); /* other processes wait for it */
     weft_executor_destroy(x);
     return status;
 }

@@ -11,7 +11,7 @@ bool trainer_is_fed(const weft_trainer *t, int rank, const char *n) {
 }
 
 static weft_status bind_feed(weft_trainer *t, int rank, const feed_value *f, size_t step) {
-    const rank_state *state = &t->executor->ranks[rank];
+    const rank_state *state = executor_rank(t->executor, rank);
     int32_t value = value_index_find(state->index, f->name);
     if (value < 0) return NULL; /* another rank's program has it */
     const weft_tensor *fed = feed_at(f, step);
@@ -34,7 +34,7 @@ static weft_status bind_feed(weft_trainer *t, int rank, const feed_value *f, siz
 
 static weft_status reserve_targets(weft_trainer *t) {
     size_t count = 0;
-    for (int r = 0; r < t->nranks; r++) count += feeds_of(t->feeds, r)->count;
+    for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) count += feeds_of(t->feeds, r)->count;
     t->targets = ARENA_ARRAY(&t->arena, feed_target, count ? count : 1);
     return t->targets ? NULL : base_out_of_memory();
 }
@@ -43,7 +43,7 @@ weft_status trainer_bind_feeds(weft_trainer *t, size_t step) {
     if (!t->targets) TRY(reserve_targets(t));
     t->ntargets = 0;
     t->has_fed = false;
-    for (int r = 0; r < t->nranks; r++) {
+    for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) {
         const feed_set *set = feeds_of(t->feeds, r);
         for (size_t i = 0; i < set->count; i++) TRY(bind_feed(t, r, &set->items[i], step));
     }

@@ -118,8 +118,8 @@ static weft_status set_param(const weft_trainer *t, int rank, const plan_value *
 }
 
 weft_status trainer_set_params(weft_trainer *t) {
-    for (int r = 0; r < t->nranks; r++) {
-        const rank_state *state = &t->executor->ranks[r];
+    for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) {
+        const rank_state *state = executor_rank(t->executor, r);
         for (size_t i = 0; i < state->plan->nvalues; i++) {
             const plan_value *v = &state->plan->values[i];
             if ((!v->persistable && !v->is_read_first) || state->is_inherited[i]) continue;

@@ -32,6 +32,8 @@ static weft_status begin(weft_plan_cache *c) {
     if (o->nranks < 1) o->nranks = (int)o->nprograms;
     if (!o->capacity) o->capacity = WEFT_PLAN_CACHE_CAPACITY;
     TRY(check_options(o));
+    c->first_rank = o->executor.host ? o->executor.host->first_rank : 0;
+    c->nlocal = o->executor.host ? o->executor.host->nlocal : o->nranks;
     size_t room;
     if (!base_add(o->capacity, 1, &room)) return base_out_of_memory();
     c->entries = ARENA_ARRAY(&c->arena, cache_entry *, room);
@@ -85,14 +87,15 @@ static weft_status keep_types(cache_entry *e, const weft_feed_types *feeds, size
 
 static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
     const weft_plan_cache_options *o = &c->options;
-    weft_plans_options options = {.programs = o->programs,
-                                  .nprograms = o->nprograms,
-                                  .nranks = o->nranks,
+    size_t first = o->nprograms == 1 ? 0 : (size_t)c->first_rank; /* of this process */
+    weft_plans_options options = {.programs = o->programs + first,
+                                  .nprograms = o->nprograms == 1 ? 1 : (size_t)c->nlocal,
+                                  .nranks = c->nlocal,
                                   .feeds = e->feeds,
                                   .nfeeds = e->nfeeds,
                                   .fetches = o->fetches,
                                   .nfetches = o->nfetches,
-                                  .orders = o->orders};
+                                  .orders = o->orders ? o->orders + first : NULL};
     return weft_plans_create(c->context, &options, &e->plans, &e->nplans);
 }
 
@@ -117,7 +120,7 @@ static void make_room(weft_plan_cache *c, size_t count, int64_t nbytes) {
 /* What the executor will need, nearly: its scratch is known when it is made. */
 static int64_t planned_nbytes(const weft_plan_cache *c, const cache_entry *e) {
     int64_t nbytes = 0;
-    for (int r = 0; r < c->options.nranks; r++) nbytes += e->plans[e->nplans == 1 ? 0 : r]->temporary_nbytes;
+    for (int r = 0; r < c->nlocal; r++) nbytes += e->plans[e->nplans == 1 ? 0 : r]->temporary_nbytes;
     return nbytes;
 }
 
@@ -154,9 +157,9 @@ static cache_entry *find_entry(const weft_plan_cache *c, const weft_feed_types *
 }
 
 weft_status plan_cache_get(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, cache_entry **out_entry) {
-    if (nfeeds != 1 && nfeeds != (size_t)c->options.nranks)
+    if (nfeeds != 1 && nfeeds != (size_t)c->nlocal)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed types of %zu ranks: expected 1 or %d", nfeeds,
-                                  c->options.nranks);
+                                  c->nlocal);
     cache_entry *e = find_entry(c, feeds, nfeeds);
     c->clock++;
     if (e) {

@@ -22,6 +22,7 @@ struct weft_plan_cache {
     weft_context *context;
     arena arena;
     weft_plan_cache_options options; /* with the defaults filled in; fetches lie in the arena */
+    int first_rank, nlocal;          /* the ranks of this process */
     executor_state *state;
     cache_entry **entries; /* room for capacity + 1 */
     size_t nentries;

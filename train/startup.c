@@ -30,7 +30,8 @@ weft_status trainer_run_startup(weft_trainer *t) {
                                     .nprograms = o->nstartups,
                                     .nranks = is_whole ? 1 : t->nranks,
                                     .nsteps = 1,
-                                    .executor = {.nthreads = o->executor.nthreads,
+                                    .executor = {.host = is_whole ? NULL : o->executor.host,
+                                                 .nthreads = o->executor.nthreads,
                                                  .seed = o->executor.seed,
                                                  .watchdog_seconds = o->executor.watchdog_seconds,
                                                  .first_step_seconds = o->executor.first_step_seconds,
@@ -42,7 +43,7 @@ weft_status trainer_run_startup(weft_trainer *t) {
 bool trainer_startup_value(const weft_trainer *t, int rank, const char *n, weft_tensor *out_tensor, bool *out_is_part) {
     if (!t->startup) return false;
     *out_is_part = t->nranks == 1 || t->startup->nranks > 1;
-    const rank_state *from = &t->startup->executor->ranks[*out_is_part ? rank : 0];
+    const rank_state *from = executor_rank(t->startup->executor, *out_is_part ? rank : 0);
     int32_t value = value_index_find(from->index, n);
     if (value < 0 || !from->plan->values[value].persistable || !from->plan->values[value].is_written) return false;
     weft_status status = weft_executor_get(t->startup->executor, from->rank, n, out_tensor);

@@ -18,6 +18,8 @@ static weft_status begin(weft_trainer *t) {
     t->nranks = t->feeds->options.nranks;
     t->first_step = o->first_step;
     t->nsteps = weft_feeds_nsteps(t->feeds);
+    t->first_rank = o->executor.host ? o->executor.host->first_rank : 0;
+    t->nlocal = o->executor.host ? o->executor.host->nlocal : t->nranks;
     t->bound_shape = SIZE_MAX;
     return NULL;
 }
@@ -44,7 +46,8 @@ static weft_status make_cache(weft_trainer *t) {
 static weft_status bind_shape(weft_trainer *t, size_t number) {
     cache_entry *e;
     t->bound_shape = SIZE_MAX;
-    TRY(plan_cache_get(t->cache, weft_feeds_types(t->feeds, number), (size_t)t->nranks, &e));
+    const weft_feed_types *types = weft_feeds_types(t->feeds, number) + t->first_rank;
+    TRY(plan_cache_get(t->cache, types, (size_t)t->nlocal, &e));
     t->plans = e->plans;
     t->nplans = e->nplans;
     t->executor = e->executor;
@@ -120,7 +123,7 @@ weft_executor *weft_trainer_executor(const weft_trainer *t) {
 }
 
 const weft_plan *weft_trainer_plan(const weft_trainer *t, int rank) {
-    return rank >= 0 && rank < t->nranks ? trainer_plan(t, rank) : NULL;
+    return executor_has_rank(t->executor, rank) ? trainer_plan(t, rank) : NULL;
 }
 
 const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *t) {

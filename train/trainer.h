@@ -16,34 +16,36 @@ typedef struct feed_target {
 
 typedef struct trainer_fetch {
     const char *name;
-    int32_t *values; /* by rank; -1: the rank has none */
+    int32_t *values; /* by rank of this process; -1: the rank has none */
 } trainer_fetch;
 
 struct weft_trainer {
     weft_context *context;
     weft_trainer_options options;
     arena arena;
-    int nranks;
+    int nranks;             /* of the run */
+    int first_rank, nlocal; /* those of this process */
     size_t first_step, nsteps;
     weft_feeds *feeds;
     weft_trainer *startup; /* has run the startup programs; NULL: none, or no longer needed */
     weft_plan_cache *cache;
     size_t bound_shape; /* what the following is for; SIZE_MAX: none */
     weft_plan **plans;
-    size_t nplans; /* 1, or nranks */
+    size_t nplans; /* 1, or nlocal */
     weft_executor *executor;
-    feed_target *targets; /* of all ranks; room for every feed */
+    feed_target *targets; /* of all ranks of this process; room for every feed */
     size_t ntargets;
     bool has_fed; /* the targets that are set once */
     trainer_fetch *fetches;
     size_t nfetches;
+    bool *has_fetch; /* scratch: of this process's ranks, then of all */
 };
 
 static inline const weft_program *trainer_program(const weft_trainer *t, int rank) {
     return t->options.programs[t->options.nprograms == 1 ? 0 : rank];
 }
 static inline const weft_plan *trainer_plan(const weft_trainer *t, int rank) {
-    return t->plans[t->nplans == 1 ? 0 : rank];
+    return t->plans[t->nplans == 1 ? 0 : rank - t->first_rank];
 }
 
 /* --- train/feed.c ----------------------------------------------------------------------------------------------- */

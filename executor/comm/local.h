@@ -103,6 +103,7 @@ void local_rings_wake(local_world *world); /* whoever waits looks at `aborted` *
 WEFT_MUST_USE weft_status local_board_init(local_board *board, const weft_allocator *allocator, int nranks);
 void local_board_fini(local_board *board, const weft_allocator *allocator, int nranks);
 WEFT_MUST_USE weft_status local_gather(comm_world *world, const comm_gather *g);
+void local_board_end(local_board *board); /* whoever waits there, or comes, gives up */
 
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);

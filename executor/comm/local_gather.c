@@ -62,6 +62,8 @@ static void list_missing(const visit *v, char *out, size_t nbytes) {
 }
 
 static weft_status given_up(const visit *v) {
+    const char *why = comm_world_why(v->world);
+    if (why) return weft_status_create(WEFT_RUNTIME, NULL, "%s", why);
     return weft_status_create(WEFT_CANCELLED, NULL, "rank %d: what ranks exchange %s was given up",
                               v->world->first_rank, v->asked->when);
 }
@@ -141,6 +143,13 @@ static weft_status measure(visit *v) {
         if (!base_add(v->total, nbytes, &v->total)) return base_out_of_memory();
     }
     return NULL;
+}
+
+void local_board_end(local_board *board) {
+    pthread_mutex_lock(&board->mutex);
+    board->has_ended = true;
+    pthread_cond_broadcast(&board->changed);
+    pthread_mutex_unlock(&board->mutex);
 }
 
 weft_status local_gather(comm_world *world, const comm_gather *g) {

@@ -168,6 +168,7 @@ static void local_abort(comm_world *world, const char *why) {
     pthread_mutex_unlock(&shared->mutex);
     atomic_store(&shared->aborted, true);
     local_rings_wake(shared);
+    local_board_end(&shared->boards[COMM_MAIN]); /* on COMM_WATCH processes may still find out why */
     local_alarm(world);
 }
 
