@@ -199,9 +199,9 @@ static const struct {
     [CLAIM_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
 };
 
-static void put_name(buffer *out, const char *key, const char *words) {
+static void put_name(buffer *out, const char *key, const char *message) {
     buffer_format(out, ", \"%s\": ", key);
-    json_put_string(out, words ? words : "", words ? strlen(words) : 0);
+    json_put_string(out, message ? message : "", message ? strlen(message) : 0);
 }
 
 static void put_number(buffer *out, const char *key, int64_t value) {

@@ -42,7 +42,7 @@ static size_t sync_nbytes(const void *item) {
 
 typedef struct refusal {
     weft_reason reason;
-    const char *words;
+    const char *message;
 } refusal;
 
 static bool is_fetched(const weft_op *op) {
@@ -155,9 +155,9 @@ static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *s = &n->syncs.items[i];
         refusal r = check_member(n, s);
-        if (r.words)
+        if (r.message)
             TRY(weft_pass_left(n->pass, grad_sync_reduce(&n->syncs, s), r.reason, "\"%s\": %s", s->var->name->bytes,
-                               r.words));
+                               r.message));
         else
             TRY(bucket_former_put(&n->former, s, grad_sync_last(&n->syncs, s), grad_sync_next(&n->syncs, s)));
     }

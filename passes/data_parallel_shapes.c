@@ -50,14 +50,14 @@ static weft_op *holder_of_batch(const dp_plan *plan, const weft_var *var, int de
     return NULL;
 }
 
-static weft_status blame(const dp_plan *plan, const weft_op *op, const char *words) {
+static weft_status blame(const dp_plan *plan, const weft_op *op, const char *message) {
     char place[160];
     long long batch = plan->batch < 0 ? -1 : (long long)plan->batch;
     if (batch < 0)
         return weft_pass_refuse(plan->pass, "%s: does not hold for a part of the batch: %s",
-                                op_place(op, place, sizeof place), words);
+                                op_place(op, place, sizeof place), message);
     return weft_pass_refuse(plan->pass, "%s: an attr holds the global batch of %lld rows, where a rank has %lld: %s",
-                            op_place(op, place, sizeof place), batch, (long long)plan->rank_batch, words);
+                            op_place(op, place, sizeof place), batch, (long long)plan->rank_batch, message);
 }
 
 /* Inference of `op` failed for a rank's rows: name the op whose attr holds the batch. Takes `problem`. */
@@ -159,10 +159,10 @@ static weft_status check_reshape(const dp_plan *plan, weft_op *op) {
     if (to >= 0 && product_before(whole_x, from) == product_before(whole_out, to)) return NULL;
     shape part_x = shape_env_get(&plan->part, x), part_out = shape_env_get(&plan->part, out);
     shape_text a, b;
-    char words[400];
-    snprintf(words, sizeof words, "shape turns a rank's %s into %s", shape_print(&part_x, &a),
+    char message[400];
+    snprintf(message, sizeof message, "shape turns a rank's %s into %s", shape_print(&part_x, &a),
              shape_print(&part_out, &b));
-    return blame(plan, op, words);
+    return blame(plan, op, message);
 }
 
 /* A gradient whose shape an attr gives must have its forward value's part. */

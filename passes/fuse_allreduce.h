@@ -21,7 +21,7 @@ typedef struct reduce_part {
     bool renames;    /* all that uses out, from the reduce on, can use another var instead */
     weft_op **waits; /* wait_tensor ops for it */
     size_t nwaits, wait_capacity;
-    weft_reason reason; /* in_place: why it cannot be produced in the bucket, as words too; NULL: it can */
+    weft_reason reason; /* in_place: why it cannot be produced in the bucket, as a message too; NULL: it can */
     const char *copied;
 } reduce_part;
 
@@ -71,8 +71,8 @@ typedef struct fusion {
 
 /* --- candidates (fuse_candidates.c) ------------------------------------------------------------------------------- */
 
-/* Fills in what the op says of itself; false: it is no all-reduce. NULL words: it is a candidate; else why not. */
-bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_words);
+/* Fills in what the op says of itself; false: it is no all-reduce. NULL message: it is a candidate; else why not. */
+bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_message);
 WEFT_MUST_USE weft_status reduce_item_parts(const access_index *index, arena *a, reduce_item *item);
 weft_var *reduce_part_x(const reduce_item *item, const reduce_part *part);
 weft_var *reduce_part_out(const reduce_item *item, const reduce_part *part);

@@ -57,7 +57,7 @@ static const char *why_not(const weft_op *op, const slot *x, const slot *out, we
     return NULL;
 }
 
-bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_words) {
+bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, const char **out_message) {
     reduce_item item = {.op = op, .position = op->mark, .factor = 1, .scale = ""};
     const collective_schema *c = op_collective(op);
     if (!c || c->kind != COLLECTIVE_ALL_REDUCE) return false;
@@ -67,7 +67,7 @@ bool reduce_item_read(weft_op *op, reduce_item *out, weft_reason *out_reason, co
     item.ring = op_ring(op);
     item.async = op_is_async(op);
     item.nparts = x ? x->nargs : 0;
-    *out_words = why_not(op, x, slot_either(op, true, "Out", "out"), out_reason);
+    *out_message = why_not(op, x, slot_either(op, true, "Out", "out"), out_reason);
     *out = item;
     return true;
 }

@@ -71,7 +71,7 @@ static weft_status split_buckets(fusion *f) {
 
 typedef struct cause {
     weft_reason reason;
-    const char *words; /* NULL: none */
+    const char *message; /* NULL: none */
 } cause;
 
 static cause why_copied(const fusion *f, const fused_bucket *b, const reduce_item *item, const reduce_part *part) {
@@ -112,7 +112,7 @@ static void settle_bucket(fusion *f, fused_bucket *b) {
         for (size_t k = 0; f->mode == FUSE_IN_PLACE && k < item->nparts; k++) {
             cause c = why_copied(f, b, item, &item->parts[k]);
             item->parts[k].reason = c.reason;
-            item->parts[k].copied = c.words;
+            item->parts[k].copied = c.message;
         }
     }
     b->fingerprint = fused_bucket_fingerprint(b);

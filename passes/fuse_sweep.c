@@ -372,15 +372,15 @@ static weft_status find_candidates(fusion *f) {
     for (size_t i = 0; i < f->index.nops; i++) {
         reduce_item item;
         weft_reason reason;
-        const char *words;
-        if (!reduce_item_read(access_op(&f->index, i), &item, &reason, &words)) continue;
-        if (words) {
-            TRY(weft_pass_left(f->pass, item.op, reason, "%s", words));
+        const char *message;
+        if (!reduce_item_read(access_op(&f->index, i), &item, &reason, &message)) continue;
+        if (message) {
+            TRY(weft_pass_left(f->pass, item.op, reason, "%s", message));
             continue;
         }
         TRY(reduce_item_parts(&f->index, f->scratch, &item));
-        if ((words = why_left(f, &item)))
-            TRY(weft_pass_left(f->pass, item.op, WEFT_REASON_IN_USE, "%s", words));
+        if ((message = why_left(f, &item)))
+            TRY(weft_pass_left(f->pass, item.op, WEFT_REASON_IN_USE, "%s", message));
         else
             f->candidates[f->ncandidates++] = item;
     }

@@ -110,10 +110,10 @@ static int by_consumer(const void *a, const void *b) {
 /* --- editing ------------------------------------------------------------------------------------------------------ */
 
 static weft_status new_result(inserter *n, const weft_var *like, weft_var **out) {
-    char words[sizeof WAIT_STEM + 24] = WAIT_STEM;
-    while (interner_find(&n->program->names, words, strlen(words)))
-        snprintf(words, sizeof words, WAIT_STEM "_%llu", (unsigned long long)++n->name_number);
-    TRY(weft_block_add_var(n->program->blocks[0], words, (weft_dtype)like->dtype, like->ndim, like->dims, out));
+    char message[sizeof WAIT_STEM + 24] = WAIT_STEM;
+    while (interner_find(&n->program->names, message, strlen(message)))
+        snprintf(message, sizeof message, WAIT_STEM "_%llu", (unsigned long long)++n->name_number);
+    TRY(weft_block_add_var(n->program->blocks[0], message, (weft_dtype)like->dtype, like->ndim, like->dims, out));
     (*out)->kind = like->kind;
     (*out)->dist = like->dist;
     return NULL;

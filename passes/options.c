@@ -3,7 +3,7 @@
 
 #include "passes/pass_manager.h"
 
-static const char *const type_words[] = {
+static const char *const type_names[] = {
     [WEFT_OPTION_BOOL] = "true or false",
     [WEFT_OPTION_INT] = "an integer",
     [WEFT_OPTION_FLOAT] = "a number",
@@ -67,9 +67,9 @@ static weft_status wrong_type(weft_context *context, const weft_pass *pass, cons
     const char *found = node->kind == NODE_SEQUENCE ? "a sequence" : node->kind == NODE_MAPPING ? "a mapping" : NULL;
     if (found)
         return yaml_error(context, node, place, "%s.%s: expected %s, found %s", pass->name, option->name,
-                          type_words[option->type], found);
+                          type_names[option->type], found);
     return yaml_error(context, node, place, "%s.%s: expected %s, found \"%s\"", pass->name, option->name,
-                      type_words[option->type], node->bytes);
+                      type_names[option->type], node->bytes);
 }
 
 static bool is_choice(const char *choices, const char *value) {

@@ -34,9 +34,9 @@ static weft_status read_short_form(weft_context *context, const char *yaml, size
 }
 
 static weft_status read_prove(weft_context *context, const yaml_node *node, const char *place, weft_prove *out) {
-    static const char *const words[] = {[WEFT_PROVE_OFF] = "off", "report", "require"};
+    static const char *const names[] = {[WEFT_PROVE_OFF] = "off", "report", "require"};
     for (size_t i = WEFT_PROVE_OFF; i <= WEFT_PROVE_REQUIRE && node->kind == NODE_SCALAR; i++)
-        if (strcmp(node->bytes, words[i]) == 0) return *out = (weft_prove)i, NULL;
+        if (strcmp(node->bytes, names[i]) == 0) return *out = (weft_prove)i, NULL;
     return yaml_error(context, node, place, "prove: expected off, report or require");
 }
 

@@ -14,8 +14,8 @@ static double now_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The verifier's own status with the words of when it spoke. Takes `problem`. */
-static weft_status word_problem(weft_status problem, const char *when, const char *pass_name) {
+/* The verifier's own status with when it spoke. Takes `problem`. */
+static weft_status explain_problem(weft_status problem, const char *when, const char *pass_name) {
     if (!problem || weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
     weft_status worded = weft_status_create(weft_status_code(problem), weft_status_place(problem), "%s pass %s: %s",
                                             when, pass_name, weft_status_message(problem));
@@ -67,7 +67,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, weft_
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
     status = keep_first(status, report_place_left(report, out));
-    if (!status) status = word_problem(verify(program, waits), "after", entry->pass->name);
+    if (!status) status = explain_problem(verify(program, waits), "after", entry->pass->name);
     if (!status) status = certificate_end(certify, program, report, out);
     if (status) {
         const char *message = weft_status_message(status);
@@ -85,7 +85,7 @@ weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program
     pending_check waits;
     pending_check_init(&waits, list->context);
     if (list->count)
-        status = word_problem(program_verify_changed(program, true), "before", list->entries[0].pass->name);
+        status = explain_problem(program_verify_changed(program, true), "before", list->entries[0].pass->name);
     if (list->count && !status) status = check_waits(program, &waits);
     pass_proof proof = {.how = WEFT_PROVE_OFF};
     if (!status) status = pass_proof_begin(&proof, list, program);

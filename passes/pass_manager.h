@@ -88,8 +88,8 @@ typedef struct named_count {
 } named_count;
 
 typedef struct left_alone {
-    const weft_op *op; /* only while the pass runs */
-    const char *words; /* with the op's place in front once the pass is done */
+    const weft_op *op;   /* only while the pass runs */
+    const char *message; /* with the op's place in front once the pass is done */
     weft_reason reason;
 } left_alone;
 

@@ -61,10 +61,10 @@ void pass_proof_end(pass_proof *proof) {
 
 /* The first value that is not proved, as an error. */
 static weft_status not_proved(const weft_pass *pass, const weft_program *program, const weft_equivalence *e) {
-    const char *words = "", *var = weft_equivalence_finding(e, 0, NULL, &words);
+    const char *message = "", *var = weft_equivalence_finding(e, 0, NULL, &message);
     return weft_status_create(WEFT_INVALID_PROGRAM, program->place,
                               "after pass %s: \"%s\" is not proved to be what it was:\n         %s", pass->name,
-                              var ? var : "", words);
+                              var ? var : "", message);
 }
 
 static weft_status compare(pass_proof *proof, const weft_pass *pass, weft_program *program, pass_report *out) {

@@ -244,42 +244,42 @@ weft_status pending_of(weft_pass_context *pass, weft_program *p, pending_list *o
 
 /* --- the check ---------------------------------------------------------------------------------------------------- */
 
-typedef struct teller {
+typedef struct reporter {
     const weft_program *program;
     bool tell;
     size_t nproblems;
-} teller;
+} reporter;
 
 WEFT_PRINTF(4, 5)
-static void tell(teller *t, const weft_op *op, uint32_t position, const char *format, ...) {
-    char place[256], words[512];
+static void report(reporter *t, const weft_op *op, uint32_t position, const char *format, ...) {
+    char place[256], message[512];
     if (t->nproblems++ >= MOST_TOLD || !t->tell) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(words, sizeof words, format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
     snprintf(place, sizeof place, "%s, block 0, %s #%u", t->program->place, op->type->bytes, position);
-    context_diagnose(t->program->context, WEFT_ERROR, place, 0, 0, "%s", words);
+    context_diagnose(t->program->context, WEFT_ERROR, place, 0, 0, "%s", message);
 }
 
-static void check_one_pending(teller *t, const pending *p) {
+static void check_one_pending(reporter *t, const pending *p) {
     if (!p->consumer) return;
     const char *n = p->var->name->bytes, *from = p->op->type->bytes;
     if (!p->wait)
-        tell(t, p->consumer, p->consumer_position, "needs \"%s\" of the asynchronous %s #%u, which nothing waits for",
-             n, from, p->position);
+        report(t, p->consumer, p->consumer_position, "needs \"%s\" of the asynchronous %s #%u, which nothing waits for",
+               n, from, p->position);
     else if (p->wait_position > p->consumer_position)
-        tell(t, p->consumer, p->consumer_position, "needs \"%s\" of the asynchronous %s #%u before wait_tensor #%u", n,
-             from, p->position, p->wait_position);
+        report(t, p->consumer, p->consumer_position, "needs \"%s\" of the asynchronous %s #%u before wait_tensor #%u",
+               n, from, p->position, p->wait_position);
 }
 
-static size_t check_all(const pending_list *found, teller *t) {
+static size_t check_all(const pending_list *found, reporter *t) {
     for (size_t i = 0; i < found->count; i++) check_one_pending(t, &found->items[i]);
     for (size_t i = 0; i < found->nextras; i++) {
         const pending *of = &found->items[found->extras[i].pending];
         uint32_t at = found->extras[i].position;
-        tell(t, access_op(&found->index, at), at, "waits for what %s #%u wrote to \"%s\" once more",
-             of->op->type->bytes, of->position, of->var->name->bytes);
+        report(t, access_op(&found->index, at), at, "waits for what %s #%u wrote to \"%s\" once more",
+               of->op->type->bytes, of->position, of->var->name->bytes);
     }
     return t->nproblems;
 }
@@ -295,7 +295,7 @@ void pending_check_fini(pending_check *check) {
 
 weft_status check_pending_use(pending_check *check, weft_program *p, size_t *out_nproblems) {
     pending_list found;
-    teller t = {.program = p, .tell = check->sound};
+    reporter t = {.program = p, .tell = check->sound};
     *out_nproblems = 0;
     check->sound = true;
     if (!may_have_pending(p)) return NULL;

@@ -33,7 +33,7 @@ typedef struct seed {
     uint32_t parent;      /* union-find */
     double factor;        /* of the group's syncs; 0: none yet */
     const weft_op *fault; /* the op that spoilt the group */
-    const char *words;    /* how; NULL: the group is sound */
+    const char *message;  /* how; NULL: the group is sound */
     weft_reason reason;
     size_t nsyncs;
 } seed;
@@ -60,10 +60,10 @@ static uint32_t group(pruner *n, uint32_t s) {
     return s;
 }
 
-static void spoil(pruner *n, uint32_t s, weft_reason reason, const weft_op *op, const char *words) {
+static void spoil(pruner *n, uint32_t s, weft_reason reason, const weft_op *op, const char *message) {
     seed *g = &n->seeds[group(n, s)];
-    if (g->words) return;
-    g->words = words;
+    if (g->message) return;
+    g->message = message;
     g->fault = op;
     g->reason = reason;
 }
@@ -75,7 +75,7 @@ static uint32_t join(pruner *n, uint32_t a, uint32_t b, const weft_op *op) {
     seed *into = &n->seeds[a], *from = &n->seeds[b];
     from->parent = a;
     into->nsyncs += from->nsyncs;
-    if (from->words) spoil(n, a, from->reason, from->fault, from->words);
+    if (from->message) spoil(n, a, from->reason, from->fault, from->message);
     if (into->factor != 0 && from->factor != 0 && into->factor != from->factor)
         spoil(n, a, WEFT_REASON_SCALE, op, "two losses whose gradients have different factors meet here");
     if (into->factor == 0) into->factor = from->factor;
@@ -92,10 +92,10 @@ static bool is_seed(const weft_op *op) {
 
 /* The value that the kernel fills in: a non-empty str_value beats value. */
 static bool seed_value(const weft_op *op, double *out) {
-    const char *words = attr_string(op, "str_value", "");
+    const char *digits = attr_string(op, "str_value", "");
     char *end;
-    *out = *words ? strtod(words, &end) : attr_float(op, "value", 0.0);
-    return (!*words || *end == 0) && isfinite(*out);
+    *out = *digits ? strtod(digits, &end) : attr_float(op, "value", 0.0);
+    return (!*digits || *end == 0) && isfinite(*out);
 }
 
 /* `v` now holds a value changed by seed s. */
@@ -275,7 +275,7 @@ static weft_status prepare(pruner *n) {
 static const seed *folding_group(pruner *n, size_t sync) {
     if (n->syncs.items[sync].nscales == 0 || n->group_of_sync[sync] == NO_SEED) return NULL;
     const seed *g = &n->seeds[group(n, n->group_of_sync[sync])];
-    return g->words ? NULL : g;
+    return g->message ? NULL : g;
 }
 
 static weft_status report_left(pruner *n, size_t sync) {
@@ -287,10 +287,10 @@ static weft_status report_left(pruner *n, size_t sync) {
     const seed *s = &n->seeds[group(n, n->group_of_sync[sync])];
     if (!s->fault)
         return weft_pass_left(n->pass, first_scale(n, g), s->reason, "\"%s\": %g cannot be folded: %s",
-                              g->var->name->bytes, g->factor, s->words);
+                              g->var->name->bytes, g->factor, s->message);
     return weft_pass_left(n->pass, first_scale(n, g), s->reason, "\"%s\": %g cannot be folded: %s #%llu: %s",
                           g->var->name->bytes, g->factor, s->fault->type->bytes, (unsigned long long)s->fault->mark,
-                          s->words);
+                          s->message);
 }
 
 static weft_status fold_into(weft_op *op, double factor) {
@@ -298,12 +298,12 @@ static weft_status fold_into(weft_op *op, double factor) {
     if (!seed_value(op, &value)) return NULL;
     value *= factor;
     if (*attr_string(op, "str_value", "")) {
-        buffer words;
-        buffer_init(&words, &op->program->context->allocator);
-        buffer_double(&words, value);
-        weft_status status = buffer_status(&words);
-        char *copy = status ? NULL : arena_string(&op->program->arena, words.bytes, words.nbytes);
-        buffer_fini(&words);
+        buffer message;
+        buffer_init(&message, &op->program->context->allocator);
+        buffer_double(&message, value);
+        weft_status status = buffer_status(&message);
+        char *copy = status ? NULL : arena_string(&op->program->arena, message.bytes, message.nbytes);
+        buffer_fini(&message);
         TRY(status);
         if (!copy) return base_out_of_memory();
         TRY(weft_op_set_attr_string(op, "str_value", copy));
@@ -314,13 +314,13 @@ static weft_status fold_into(weft_op *op, double factor) {
 static weft_status fold_seeds(pruner *n) {
     for (uint32_t i = 0; i < n->nseeds; i++) {
         const seed *g = &n->seeds[group(n, i)];
-        if (g->words || g->nsyncs == 0) continue;
+        if (g->message || g->nsyncs == 0) continue;
         TRY(weft_pass_did(n->pass, "folded %g into \"%s\", in place of %zu gradients' scales", g->factor,
                           op_out(n->seeds[i].op)->name->bytes, g->nsyncs));
     }
     for (uint32_t i = 0; i < n->nseeds; i++) {
         const seed *g = &n->seeds[group(n, i)];
-        if (g->words || g->nsyncs == 0) continue;
+        if (g->message || g->nsyncs == 0) continue;
         TRY(fold_into(n->seeds[i].op, g->factor));
         TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_SEED,
                                                  .op = n->seeds[i].op,

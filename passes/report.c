@@ -48,14 +48,14 @@ void weft_report_destroy(weft_report *report) {
 
 /* --- what passes tell --------------------------------------------------------------------------------------------- */
 
-static char *format_words(arena *a, const char *format, va_list args) {
+static char *format_message(arena *a, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
     int nbytes = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    char *words = nbytes < 0 ? NULL : arena_alloc(a, (size_t)nbytes + 1);
-    if (words) vsnprintf(words, (size_t)nbytes + 1, format, args);
-    return words;
+    char *message = nbytes < 0 ? NULL : arena_alloc(a, (size_t)nbytes + 1);
+    if (message) vsnprintf(message, (size_t)nbytes + 1, format, args);
+    return message;
 }
 
 weft_status weft_pass_did(weft_pass_context *pass, const char *format, ...) {
@@ -63,10 +63,10 @@ weft_status weft_pass_did(weft_pass_context *pass, const char *format, ...) {
     TRY(vector_reserve(&pass->context->allocator, &out->did, &out->did_capacity, out->ndid + 1, sizeof *out->did));
     va_list args;
     va_start(args, format);
-    const char *words = format_words(&pass->report->arena, format, args);
+    const char *message = format_message(&pass->report->arena, format, args);
     va_end(args);
-    if (!words) return base_out_of_memory();
-    out->did[out->ndid++] = words;
+    if (!message) return base_out_of_memory();
+    out->did[out->ndid++] = message;
     return NULL;
 }
 
@@ -79,9 +79,9 @@ weft_status weft_pass_count_add(weft_pass_context *pass, const char *what, int64
     }
     TRY(vector_reserve(&pass->context->allocator, &out->counts, &out->count_capacity, out->ncounts + 1,
                        sizeof *out->counts));
-    const char *words = arena_string(&pass->report->arena, what, strlen(what));
-    if (!words) return base_out_of_memory();
-    out->counts[out->ncounts++] = (named_count){words, amount};
+    const char *message = arena_string(&pass->report->arena, what, strlen(what));
+    if (!message) return base_out_of_memory();
+    out->counts[out->ncounts++] = (named_count){message, amount};
     return NULL;
 }
 
@@ -90,10 +90,10 @@ weft_status weft_pass_left(weft_pass_context *pass, const weft_op *op, weft_reas
     TRY(vector_reserve(&pass->context->allocator, &out->left, &out->left_capacity, out->nleft + 1, sizeof *out->left));
     va_list args;
     va_start(args, format);
-    const char *words = format_words(&pass->report->arena, format, args);
+    const char *message = format_message(&pass->report->arena, format, args);
     va_end(args);
-    if (!words) return base_out_of_memory();
-    out->left[out->nleft++] = (left_alone){op, words, reason};
+    if (!message) return base_out_of_memory();
+    out->left[out->nleft++] = (left_alone){op, message, reason};
     return NULL;
 }
 
@@ -115,13 +115,13 @@ static int by_block_and_order(const void *a, const void *b) {
 
 static weft_status put_place(weft_report *report, left_alone *entry, size_t index) {
     const weft_op *op = entry->op;
-    char block_words[32] = "";
-    if (op->block && op->block->idx != 0) snprintf(block_words, sizeof block_words, " of block %d", op->block->idx);
-    entry->words =
-        op->block ? arena_format(&report->arena, "%s #%zu%s: %s", op->type->bytes, index, block_words, entry->words)
-                  : arena_format(&report->arena, "%s: %s", op->type->bytes, entry->words);
+    char of_block[32] = "";
+    if (op->block && op->block->idx != 0) snprintf(of_block, sizeof of_block, " of block %d", op->block->idx);
+    entry->message =
+        op->block ? arena_format(&report->arena, "%s #%zu%s: %s", op->type->bytes, index, of_block, entry->message)
+                  : arena_format(&report->arena, "%s: %s", op->type->bytes, entry->message);
     entry->op = NULL;
-    return entry->words ? NULL : base_out_of_memory();
+    return entry->message ? NULL : base_out_of_memory();
 }
 
 /* Looking up each op's position alone would be quadratic: sort the entries and walk each block once. */
@@ -198,10 +198,10 @@ size_t weft_report_nleft(const weft_report *report, size_t pass_index) {
     return at_index(report, pass_index)->nleft;
 }
 
-weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_words) {
+weft_reason weft_report_left(const weft_report *report, size_t pass_index, size_t index, const char **out_message) {
     const pass_report *of = at_index(report, pass_index);
     bool there = index < of->nleft;
-    if (out_words) *out_words = there ? of->left[index].words : "";
+    if (out_message) *out_message = there ? of->left[index].message : "";
     return there ? of->left[index].reason : WEFT_REASON_NOTHING;
 }
 
@@ -213,7 +213,7 @@ static void print_left_counted(buffer *out, const pass_report *of) {
         const char *first = "";
         for (size_t i = 0; i < of->nleft; i++) {
             if ((int)of->left[i].reason != reason) continue;
-            if (count++ == 0) first = of->left[i].words;
+            if (count++ == 0) first = of->left[i].message;
         }
         if (count)
             buffer_format(out, "    left alone: %zu (%s): %s%s\n", count, weft_reason_name((weft_reason)reason), first,
@@ -230,9 +230,9 @@ static void print_proof(buffer *out, const pass_report *of, bool verbose) {
                   weft_equivalence_nfindings(of->proof));
     for (size_t i = 0; i < weft_equivalence_nfindings(of->proof); i++) {
         weft_grade grade;
-        const char *words, *var = weft_equivalence_finding(of->proof, i, &grade, &words);
+        const char *message, *var = weft_equivalence_finding(of->proof, i, &grade, &message);
         if (grade < WEFT_NOT_PROVED || (i && !verbose)) break;
-        buffer_format(out, "    %s \"%s\": %s\n", weft_grade_name(grade), var, words);
+        buffer_format(out, "    %s \"%s\": %s\n", weft_grade_name(grade), var, message);
     }
 }
 
@@ -246,7 +246,7 @@ static void print_pass(buffer *out, const pass_report *of, bool verbose) {
         buffer_format(out, "    %s: %lld\n", of->counts[i].what, (long long)of->counts[i].amount);
     if (!verbose) print_left_counted(out, of);
     for (size_t i = 0; verbose && i < of->nleft; i++)
-        buffer_format(out, "    left alone (%s): %s\n", weft_reason_name(of->left[i].reason), of->left[i].words);
+        buffer_format(out, "    left alone (%s): %s\n", weft_reason_name(of->left[i].reason), of->left[i].message);
     print_proof(out, of, verbose);
     if (of->failure) buffer_format(out, "    failed: %s\n", of->failure);
 }

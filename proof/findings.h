@@ -1,4 +1,4 @@
-/* findings.h: collecting what is wrong, in words. */
+/* findings.h: collecting what is wrong, as messages. */
 #ifndef PROOF_FINDINGS_H
 #define PROOF_FINDINGS_H
 

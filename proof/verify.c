@@ -29,7 +29,7 @@ static weft_status report_problems(verifier *v, const proof_schedule *s, int64_t
     for (size_t i = 0; i < s->nproblems; i++) {
         const proof_problem *p = &s->problems[i];
         weft_finding *found;
-        char words[256];
+        char message[256];
         TRY(finding_add(v->findings, p->verdict, &found));
         if (!found) return NULL;
         if (p->event == PROOF_NONE) {
@@ -37,25 +37,25 @@ static weft_status report_problems(verifier *v, const proof_schedule *s, int64_t
             continue;
         }
         TRY(finding_op(v->findings, found, s, p->event, rank, ""));
-        finding_op_text(&found->ops[0], words, sizeof words);
-        TRY(finding_says(v->findings, &found->message, "%s: %s (rank %lld)", words, p->message, (long long)rank));
+        finding_op_text(&found->ops[0], message, sizeof message);
+        TRY(finding_says(v->findings, &found->message, "%s: %s (rank %lld)", message, p->message, (long long)rank));
     }
     return NULL;
 }
 
-/* A program that cannot be planned is told, with the planner's words; running out of memory is an error. */
+/* A program that cannot be planned is reported, with the planner's message; running out of memory is an error. */
 static weft_status make_plan(verifier *v, size_t class, bool *out_made) {
     weft_status status = weft_plan_create(v->classes.programs[class], NULL, &v->plans[class]);
     *out_made = status == NULL;
     if (!status) return schedule_from_plan(v->plans[class], &v->arena, &v->schedules[class]);
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     weft_finding *found;
-    weft_status told = finding_add(v->findings, WEFT_VERDICT_INVALID_PROGRAM, &found);
-    if (!told && found)
-        told = finding_says(v->findings, &found->message, "%s: %s (rank %lld)", weft_status_place(status),
-                            weft_status_message(status), (long long)v->classes.first_rank[class]);
+    weft_status reported = finding_add(v->findings, WEFT_VERDICT_INVALID_PROGRAM, &found);
+    if (!reported && found)
+        reported = finding_says(v->findings, &found->message, "%s: %s (rank %lld)", weft_status_place(status),
+                                weft_status_message(status), (long long)v->classes.first_rank[class]);
     weft_status_free(status);
-    return told;
+    return reported;
 }
 
 static weft_status make_schedule(verifier *v, size_t class, bool *out_made) {
@@ -210,8 +210,8 @@ static weft_status ask_ranks(verifier *v, const uint32_t *alike) {
     return NULL;
 }
 
-/* What is found is told once more of classes that are alike in their ops too: a finding names an op as the programs of
- * its ranks have it. */
+/* What is found is reported once more of classes that are alike in their ops too: a finding names an op as the programs
+ * of its ranks have it. */
 static weft_status ask_all_ranks(verifier *v) {
     weft_findings *f = v->findings;
     size_t count = f->count, nnotes = f->nnotes, nleft_out = f->nleft_out;

@@ -76,33 +76,33 @@ static const char *pass_without(const cert_checker *c) {
 
 static weft_status check(cert_checker *c) {
     TRY(check_pair(c));
-    if (!c->words) TRY(check_rings(c));
-    if (!c->words) TRY(cert_prepare_claims(c));
-    if (!c->words) TRY(cert_check_losses(c));
-    if (!c->words) TRY(cert_walk_before(c));
-    if (!c->words) TRY(cert_walk_after(c));
-    return c->words ? NULL : cert_check_claims(c);
+    if (!c->message) TRY(check_rings(c));
+    if (!c->message) TRY(cert_prepare_claims(c));
+    if (!c->message) TRY(cert_check_losses(c));
+    if (!c->message) TRY(cert_walk_before(c));
+    if (!c->message) TRY(cert_walk_after(c));
+    return c->message ? NULL : cert_check_claims(c);
 }
 
-static weft_status word_verdict(const cert_checker *c, const char *without, weft_certified *out_verdict,
-                                char **out_words, size_t *out_nwords) {
-    buffer words;
-    buffer_init(&words, &c->context->allocator);
-    *out_verdict = without ? WEFT_CERTIFICATE_NONE : c->words ? WEFT_CERTIFICATE_BAD : WEFT_CERTIFIED;
+static weft_status write_verdict(const cert_checker *c, const char *without, weft_certified *out_verdict,
+                                 char **out_message, size_t *out_nwords) {
+    buffer message;
+    buffer_init(&message, &c->context->allocator);
+    *out_verdict = without ? WEFT_CERTIFICATE_NONE : c->message ? WEFT_CERTIFICATE_BAD : WEFT_CERTIFIED;
     if (without)
-        buffer_format(&words, "pass %s gives no certificate", without);
-    else if (c->words)
-        buffer_text(&words, c->words);
+        buffer_format(&message, "pass %s gives no certificate", without);
+    else if (c->message)
+        buffer_text(&message, c->message);
     else
-        buffer_format(&words, "%zu claims of %zu pass%s, %zu values", c->doc.nclaims, c->doc.npasses,
+        buffer_format(&message, "%zu claims of %zu pass%s, %zu values", c->doc.nclaims, c->doc.npasses,
                       c->doc.npasses == 1 ? "" : "es", c->nchecked);
     if (*out_verdict == WEFT_CERTIFIED && c->underived)
-        buffer_format(&words, "; how ranks' losses combine is not derived of %s", c->underived);
-    return buffer_take(&words, out_words, out_nwords);
+        buffer_format(&message, "; how ranks' losses combine is not derived of %s", c->underived);
+    return buffer_take(&message, out_message, out_nwords);
 }
 
 weft_status weft_certificate_check(const weft_program *before, const weft_program *after, const char *certificate,
-                                   size_t nbytes, const char *place, weft_certified *out_verdict, char **out_words,
+                                   size_t nbytes, const char *place, weft_certified *out_verdict, char **out_message,
                                    size_t *out_nwords) {
     cert_checker c = {.context = before->context};
     arena memory;
@@ -113,7 +113,7 @@ weft_status weft_certificate_check(const weft_program *before, const weft_progra
     TRY_DONE(begin(&c, before, after));
     const char *without = pass_without(&c);
     if (!without) TRY_DONE(check(&c));
-    TRY_DONE(word_verdict(&c, without, out_verdict, out_words, out_nwords));
+    TRY_DONE(write_verdict(&c, without, out_verdict, out_message, out_nwords));
 done:
     json_decref(c.doc.root);
     arena_fini(&memory);

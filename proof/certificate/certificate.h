@@ -161,7 +161,7 @@ typedef struct cert_world {
 typedef struct cert_checker {
     weft_context *context;
     arena *arena;
-    const char *words; /* the first thing that does not hold */
+    const char *message; /* the first thing that does not hold */
     cert_document doc;
     cert_world before, after;
 
@@ -192,11 +192,11 @@ typedef struct cert_checker {
     const char *underived; /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
 } cert_checker;
 
-/* Keeps the first words; always NULL or out of memory. */
+/* Keeps the first message; always NULL or out of memory. */
 WEFT_MUST_USE weft_status cert_refuse(cert_checker *c, const char *format, ...) WEFT_PRINTF(2, 3);
 /* "adam #41 (41 before)" and the like; in the arena, "" when out of memory. */
-const char *cert_op_words(cert_checker *c, const weft_op *op, uint32_t position);
-const char *cert_value_words(cert_checker *c, cert_value v);
+const char *cert_op_text(cert_checker *c, const weft_op *op, uint32_t position);
+const char *cert_value_text(cert_checker *c, cert_value v);
 
 /* The nearest fraction where one is within the rounding of a float, so that equal factors have equal bits. */
 double cert_snap(double factor);

@@ -115,7 +115,7 @@ static weft_status prepare_dense(cert_checker *c, const cert_claim *claim) {
 
 weft_status cert_prepare_claims(cert_checker *c) {
     TRY(cert_number_ops(c));
-    for (size_t i = 0; i < c->doc.nclaims && !c->words; i++) {
+    for (size_t i = 0; i < c->doc.nclaims && !c->message; i++) {
         const cert_claim *claim = &c->doc.claims[i];
         switch (claim->kind) {
         case CERT_RANKS: TRY(prepare_ranks(c, claim)); break;
@@ -158,12 +158,12 @@ static group group_at(const cert_checker *c, size_t first) {
 static weft_status check_slices(cert_checker *c, group g, bool *sliced) {
     weft_op *op;
     TRY(claimed_op(c, g.claims, g.claims->op, &op));
-    if (!op || c->words) return NULL;
+    if (!op || c->message) return NULL;
     const slot *out = op_is(op, "coalesce_tensor") ? op_find_slot(op, true, "Output") : NULL;
     const weft_var *fused = weft_op_output(op, "FusedOutput", 0);
     uint32_t at = c->new_position[g.claims->op];
     if (!out || !fused || out->nargs != g.count)
-        return cert_refuse(c, "%s: %zu slices are claimed, it makes %zu", cert_op_words(c, op, at), g.count,
+        return cert_refuse(c, "%s: %zu slices are claimed, it makes %zu", cert_op_text(c, op, at), g.count,
                            (size_t)(out ? out->nargs : 0));
     cert_cursor cursor = {.at = 0};
     for (size_t i = 0; i < g.count; i++) {
@@ -172,11 +172,11 @@ static weft_status check_slices(cert_checker *c, group g, bool *sliced) {
         if (strcmp(claim->buffer, fused->name->bytes) != 0 ||
             strcmp(claim->var, slot_var(op, out, i)->name->bytes) != 0)
             return cert_refuse(c, "%s: claimed slice %zu is \"%s\" in \"%s\", found \"%s\" in \"%s\"",
-                               cert_op_words(c, op, at), i, claim->var, claim->buffer,
-                               slot_var(op, out, i)->name->bytes, fused->name->bytes);
+                               cert_op_text(c, op, at), i, claim->var, claim->buffer, slot_var(op, out, i)->name->bytes,
+                               fused->name->bytes);
         if (!cert_slice(op, &cursor, &offset, &nbytes) || offset != claim->offset || nbytes != claim->nbytes)
             return cert_refuse(c, "%s: \"%s\" is claimed to be bytes %lld to %lld of \"%s\", found %lld to %lld",
-                               cert_op_words(c, op, at), claim->var, (long long)claim->offset,
+                               cert_op_text(c, op, at), claim->var, (long long)claim->offset,
                                (long long)(claim->offset + claim->nbytes), claim->buffer, (long long)offset,
                                (long long)(offset + nbytes));
     }
@@ -220,18 +220,18 @@ static weft_status check_member(cert_checker *c, const cert_claim *claim, size_t
     uint32_t at = c->new_position[claim->op];
     if (!is_number(c, claim->other) || !is_join_type(type_of(c, claim->other)))
         return cert_refuse(c, "%s: \"%s\" is claimed to come from op %lld, which is no all-reduce",
-                           cert_op_words(c, op, at), claim->var, (long long)claim->other);
+                           cert_op_text(c, op, at), claim->var, (long long)claim->other);
     if (strcmp(claim->to, merged_name(op, b, i)) != 0)
-        return cert_refuse(c, "%s: member %zu is claimed to be \"%s\", found \"%s\"", cert_op_words(c, op, at), i,
+        return cert_refuse(c, "%s: member %zu is claimed to be \"%s\", found \"%s\"", cert_op_text(c, op, at), i,
                            claim->to, merged_name(op, b, i));
     cert_value was = member_value(c, claim, index), is = merged_value(c, at, b, i);
     if (was.count == 1 && !same_origin(was, is))
         return cert_refuse(c, "%s: member \"%s\" is claimed to be what op %lld reduced, %s; found %s",
-                           cert_op_words(c, op, at), claim->to, (long long)claim->other, cert_value_words(c, was),
-                           cert_value_words(c, is));
+                           cert_op_text(c, op, at), claim->to, (long long)claim->other, cert_value_text(c, was),
+                           cert_value_text(c, is));
     if (was.count == 1 && (size_t)claim->other < c->nold && cert_ring_of(c->old_ops[claim->other]) != cert_ring_of(op))
         return cert_refuse(c, "%s: member \"%s\" was reduced over ring %lld, here over ring %lld",
-                           cert_op_words(c, op, at), claim->to, (long long)cert_ring_of(c->old_ops[claim->other]),
+                           cert_op_text(c, op, at), claim->to, (long long)cert_ring_of(c->old_ops[claim->other]),
                            (long long)cert_ring_of(op));
     return NULL;
 }
@@ -240,14 +240,14 @@ static weft_status check_members(cert_checker *c, group g, bool *merged) {
     weft_op *op;
     const cert_bucket *b;
     TRY(claimed_op(c, g.claims, g.claims->op, &op));
-    if (!op || c->words) return NULL;
+    if (!op || c->message) return NULL;
     uint32_t at = c->new_position[g.claims->op];
     if (cert_rule_of(op) != CERT_JOIN)
-        return cert_refuse(c, "%s is claimed to be an all-reduce of several", cert_op_words(c, op, at));
+        return cert_refuse(c, "%s is claimed to be an all-reduce of several", cert_op_text(c, op, at));
     size_t count = merged_count(c, op, &b);
     if (count != g.count)
-        return cert_refuse(c, "%s reduces %zu values, %zu are claimed", cert_op_words(c, op, at), count, g.count);
-    for (size_t i = 0, index = 0; i < g.count && !c->words; i++) {
+        return cert_refuse(c, "%s reduces %zu values, %zu are claimed", cert_op_text(c, op, at), count, g.count);
+    for (size_t i = 0, index = 0; i < g.count && !c->message; i++) {
         index = i && g.claims[i].other == g.claims[i - 1].other ? index + 1 : 0;
         TRY(check_member(c, &g.claims[i], index, op, b, i));
     }
@@ -294,10 +294,10 @@ static weft_status check_bucket_factor(cert_checker *c, size_t first, size_t cou
     weft_op *scale;
     for (size_t i = 0; i < count; i++) product *= claims[i].factor;
     TRY(claimed_op(c, claims, claims->other, &scale));
-    if (!scale || c->words) return NULL;
+    if (!scale || c->message) return NULL;
     if (cert_rule_of(scale) == CERT_SCALE && cert_snap(cert_scale_of(scale)) == cert_snap(product)) return NULL;
     return cert_refuse(c, "%s: \"%s\" gives it the factor %g, found %g",
-                       cert_op_words(c, scale, c->new_position[claims->other]), claims->var, product,
+                       cert_op_text(c, scale, c->new_position[claims->other]), claims->var, product,
                        cert_scale_of(scale));
 }
 
@@ -311,11 +311,11 @@ static size_t same_member(const cert_checker *c, size_t first) {
 }
 
 static weft_status check_factors(cert_checker *c, size_t first, size_t count, bool *accounted, size_t *nmembers) {
-    for (size_t i = first; i < first + count && !c->words; i++) {
+    for (size_t i = first; i < first + count && !c->message; i++) {
         TRY(check_factor(c, &c->doc.claims[i]));
         if (is_number(c, c->doc.claims[i].op)) accounted[c->doc.claims[i].op] = true;
     }
-    if (c->words || strcmp(c->doc.claims[first].text, "bucket") != 0) return NULL;
+    if (c->message || strcmp(c->doc.claims[first].text, "bucket") != 0) return NULL;
     if (is_number(c, c->doc.claims[first].other)) nmembers[c->doc.claims[first].other]++;
     return check_bucket_factor(c, first, count);
 }
@@ -325,25 +325,25 @@ static weft_status check_factors(cert_checker *c, size_t first, size_t count, bo
 static weft_status check_stream(cert_checker *c, const cert_claim *claim, bool *streamed) {
     weft_op *op;
     TRY(claimed_op(c, claim, claim->op, &op));
-    if (!op || c->words) return NULL;
+    if (!op || c->message) return NULL;
     uint32_t at = c->new_position[claim->op];
     streamed[at] = true;
     if (strcmp(weft_op_stream(op), claim->text) == 0) return NULL;
-    return cert_refuse(c, "%s is claimed to be on stream \"%s\", found \"%s\"", cert_op_words(c, op, at), claim->text,
+    return cert_refuse(c, "%s is claimed to be on stream \"%s\", found \"%s\"", cert_op_text(c, op, at), claim->text,
                        weft_op_stream(op));
 }
 
 static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *waits) {
     weft_op *op;
     TRY(claimed_op(c, claim, claim->op, &op));
-    if (!op || c->words) return NULL;
+    if (!op || c->message) return NULL;
     uint32_t at = c->new_position[claim->op], of = c->wait_of[at];
     waits[at] = true;
     bool later = is_number(c, claim->other) && c->removed_by[claim->other] != CERT_NONE &&
                  c->removed_by[claim->other] > claim->pass;
     if (op_is(op, "wait_tensor") && of != CERT_NONE && (later || op_after(c, claim->other) == c->new_ops[of]))
         return NULL;
-    return cert_refuse(c, "%s is claimed to wait for what op %lld promised", cert_op_words(c, op, at),
+    return cert_refuse(c, "%s is claimed to wait for what op %lld promised", cert_op_text(c, op, at),
                        (long long)claim->other);
 }
 
@@ -356,7 +356,7 @@ typedef struct covered {
 } covered;
 
 static weft_status check_removed(cert_checker *c, const covered *has) {
-    for (size_t n = 0; n < c->nnumbers && !c->words; n++) {
+    for (size_t n = 0; n < c->nnumbers && !c->message; n++) {
         if (c->removed_by[n] == CERT_NONE || has->accounted[n]) continue;
         const char *type = type_of(c, (int64_t)n);
         if (is_scale_type(type) || is_join_type(type))
@@ -398,12 +398,12 @@ static weft_status check_op_claimed(cert_checker *c, const covered *has, uint32_
     if (op_is(op, "wait_tensor") && is_new && !has->waits[at]) what = "waits";
     if (!op_is(op, "nop") && strcmp(weft_op_stream(op), stream_before) != 0 && !is_new && !has->streamed[at])
         what = "is on another stream";
-    return what ? cert_refuse(c, "%s %s, and no claim says so", cert_op_words(c, op, at), what) : NULL;
+    return what ? cert_refuse(c, "%s %s, and no claim says so", cert_op_text(c, op, at), what) : NULL;
 }
 
 static weft_status check_covered(cert_checker *c, const covered *has) {
     TRY(check_removed(c, has));
-    for (uint32_t at = 0; at < c->nnew && !c->words; at++) TRY(check_op_claimed(c, has, at));
+    for (uint32_t at = 0; at < c->nnew && !c->message; at++) TRY(check_op_claimed(c, has, at));
     return NULL;
 }
 
@@ -436,6 +436,6 @@ weft_status cert_check_claims(cert_checker *c) {
                    .nmembers = ARENA_ARRAY(c->arena, size_t, c->nnumbers + 1)};
     if (!has.nmembers || !has.merged || !has.sliced || !has.streamed || !has.waits || !has.accounted)
         return base_out_of_memory();
-    for (size_t i = 0, count; i < c->doc.nclaims && !c->words; i += count) TRY(check_claim(c, i, &has, &count));
-    return c->words ? NULL : check_covered(c, &has);
+    for (size_t i = 0, count; i < c->doc.nclaims && !c->message; i += count) TRY(check_claim(c, i, &has, &count));
+    return c->message ? NULL : check_covered(c, &has);
 }

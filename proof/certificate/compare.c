@@ -28,7 +28,7 @@ weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, ui
     const name *n = first_difference(c, c->old_ops[k], op, k);
     if (!n) n = first_difference(c, op, c->old_ops[k], k);
     if (!n) return NULL;
-    return cert_refuse(c, "%s: attr \"%s\" is not what it was in #%u before", cert_op_words(c, op, at), n->bytes, k);
+    return cert_refuse(c, "%s: attr \"%s\" is not what it was in #%u before", cert_op_text(c, op, at), n->bytes, k);
 }
 
 const slot *cert_same_slot(const weft_op *op, bool output, const slot *s) {
@@ -43,10 +43,10 @@ weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, ui
             const slot *s = op_slot(old, output, i);
             if (s->nargs && !cert_same_slot(op, output, s))
                 return cert_refuse(c, "%s: slot \"%s\" has not the arguments that it had in #%u before",
-                                   cert_op_words(c, op, at), s->name->bytes, k);
+                                   cert_op_text(c, op, at), s->name->bytes, k);
         }
         if (op_nargs(old, output) != op_nargs(op, output))
-            return cert_refuse(c, "%s has other arguments than #%u before", cert_op_words(c, op, at), k);
+            return cert_refuse(c, "%s has other arguments than #%u before", cert_op_text(c, op, at), k);
     }
     return NULL;
 }

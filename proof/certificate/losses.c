@@ -355,7 +355,7 @@ static weft_status check_loss(reading *r, const weft_var *v, bool is_differentia
     if (s == SAME) s = MEAN;
     if (s == UNKNOWN && !c->underived)
         c->underived = arena_format(c->arena, "\"%s\" (%s)", v->name->bytes,
-                                    cert_op_words(c, c->old_ops[r->unknown[v->id]], r->unknown[v->id]));
+                                    cert_op_text(c, c->old_ops[r->unknown[v->id]], r->unknown[v->id]));
     if (s == UNKNOWN) return c->underived ? NULL : base_out_of_memory();
     if (s == claimed) return NULL;
     return cert_refuse(c, "the loss \"%s\" is %s of what ranks compute of their rows, claimed to be %s", v->name->bytes,
@@ -374,7 +374,7 @@ static const weft_var *seeded(const cert_checker *c, const weft_op *op) {
 
 static weft_status check_losses(reading *r) {
     cert_checker *c = r->c;
-    for (uint32_t k = 0; k < c->nold && !c->words; k++) {
+    for (uint32_t k = 0; k < c->nold && !c->message; k++) {
         const weft_op *op = c->old_ops[k];
         int role = weft_op_role(op);
         const weft_var *loss = seeded(c, op);

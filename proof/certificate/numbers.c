@@ -42,7 +42,7 @@ static weft_status check_order(cert_checker *c) {
             return cert_refuse(c, "op %lld is said to be in the program after, but not to be left", (long long)n);
         c->new_position[n] = (uint32_t)at;
         if ((size_t)n >= c->nold && !op_is(c->new_ops[at], c->inserted_type[n]))
-            return cert_refuse(c, "%s is said to be an inserted %s", cert_op_words(c, c->new_ops[at], (uint32_t)at),
+            return cert_refuse(c, "%s is said to be an inserted %s", cert_op_text(c, c->new_ops[at], (uint32_t)at),
                                c->inserted_type[n]);
     }
     if (nleft != c->doc.order.count)
@@ -63,7 +63,7 @@ static weft_status check_unmoved(cert_checker *c) {
         if ((size_t)n >= c->nold || moved[n]) continue;
         if (n < last)
             return cert_refuse(c, "%s stands behind #%lld of before, and no pass says that it moved one of them",
-                               cert_op_words(c, c->new_ops[at], (uint32_t)at), (long long)last);
+                               cert_op_text(c, c->new_ops[at], (uint32_t)at), (long long)last);
         last = n;
     }
     return NULL;
@@ -81,10 +81,10 @@ weft_status cert_number_ops(cert_checker *c) {
     if (!c->new_position || !c->removed_by || !c->inserted_by || !c->inserted_type || !c->joined)
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnumbers; i++) c->new_position[i] = c->removed_by[i] = c->inserted_by[i] = CERT_NONE;
-    for (size_t p = 0; p < c->doc.npasses && !c->words; p++) {
+    for (size_t p = 0; p < c->doc.npasses && !c->message; p++) {
         TRY(add_inserted(c, p, &known));
-        if (!c->words) TRY(take_removed(c, p, known));
+        if (!c->message) TRY(take_removed(c, p, known));
     }
-    if (!c->words) TRY(check_order(c));
-    return c->words ? NULL : check_unmoved(c);
+    if (!c->message) TRY(check_order(c));
+    return c->message ? NULL : check_unmoved(c);
 }

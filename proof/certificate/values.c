@@ -223,12 +223,12 @@ static weft_status write_bucket(cert_world *w, const cert_bucket *b, cert_value 
     for (size_t i = 0; i < b->count; i++) {
         if (!b->members[i]) continue;
         cert_value v;
-        const char *words = b->members[i]->name->bytes;
+        const char *message = b->members[i]->name->bytes;
         uint32_t maker = b->maker == CERT_NONE ? CERT_NONE : old;
         if (fits)
             TRY(cert_simple(w->c, value.parts[i].base, value.parts[i].factor, &v));
         else
-            TRY(shared_value(w->c, maker, UINT64_C(1) << 63 | (uint64_t)b->maker << 31 | i, words, &v));
+            TRY(shared_value(w->c, maker, UINT64_C(1) << 63 | (uint64_t)b->maker << 31 | i, message, &v));
         if (fits) ((cert_part *)v.parts)->chain = value.parts[i].chain;
         TRY(cert_write_var(w, b->members[i], v, old));
     }
@@ -391,7 +391,7 @@ static weft_status follow_bucket(cert_world *w, weft_op *op, uint32_t old) {
     cert_bucket *b;
     TRY(bind_bucket(w, op, old, &b));
     if (!b || !in || in->nargs != b->count || weft_op_attr_bool(op, "set_constant", false))
-        return cert_refuse(w->c, "%s: its buffer cannot be followed", cert_op_words(w->c, op, w->position));
+        return cert_refuse(w->c, "%s: its buffer cannot be followed", cert_op_text(w->c, op, w->position));
     cert_value *values = ARENA_ARRAY(w->c->arena, cert_value, b->count + 1);
     if (!values) return base_out_of_memory();
     for (size_t i = 0; i < b->count; i++) {

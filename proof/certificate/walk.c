@@ -173,7 +173,7 @@ weft_status cert_walk_before(cert_checker *c) {
             TRY(cert_follow(&c->before, op, rule, k));
         }
         TRY(claimed_reduces(c, k, &lists));
-        if (c->words) return NULL;
+        if (c->message) return NULL;
     }
     return NULL;
 }
@@ -202,9 +202,9 @@ static weft_status compare_input(comparison *m, const name *slot_name, cert_valu
     note_varies(m, now);
     if (ratio != 1 && fits) m->ratio = ratio;
     if (fits) return NULL;
-    return cert_refuse(c, "%s: input \"%s\": expected %s, found %s%s", cert_op_words(c, m->op, m->at),
-                       slot_name ? slot_name->bytes : "of its block", cert_value_words(c, before),
-                       cert_value_words(c, now), ratio ? ", and the op is not linear in it" : "");
+    return cert_refuse(c, "%s: input \"%s\": expected %s, found %s%s", cert_op_text(c, m->op, m->at),
+                       slot_name ? slot_name->bytes : "of its block", cert_value_text(c, before),
+                       cert_value_text(c, now), ratio ? ", and the op is not linear in it" : "");
 }
 
 /* Where some inputs differ by a factor all must in which the op is linear, but for those that hold no numbers. */
@@ -218,7 +218,7 @@ static weft_status check_all_scaled(comparison *m, const cert_value *now) {
                 cert_is_linear(old, s->name) && slot_var(old, s, j)->block && cert_is_float(slot_var(old, s, j)->dtype);
             if (counts && cert_ratio(m->c->old_inputs[m->k][n], now[n]) != m->ratio)
                 return cert_refuse(m->c, "%s: input \"%s\" has not the factor %g that its other inputs have",
-                                   cert_op_words(m->c, m->op, m->at), s->name->bytes, m->ratio);
+                                   cert_op_text(m->c, m->op, m->at), s->name->bytes, m->ratio);
         }
     }
     return NULL;
@@ -247,8 +247,8 @@ static weft_status compare_inputs(comparison *m, const nested_uses *nested) {
 
 /* A seed holds its number times what was claimed. */
 static double seed_number(const weft_op *op) {
-    const char *words = weft_op_attr_string(op, "str_value", "");
-    return *words ? strtod(words, NULL) : weft_op_attr_float(op, "value", 0.0);
+    const char *digits = weft_op_attr_string(op, "str_value", "");
+    return *digits ? strtod(digits, NULL) : weft_op_attr_float(op, "value", 0.0);
 }
 
 static weft_status compare_seed(comparison *m) {
@@ -261,7 +261,7 @@ static weft_status compare_seed(comparison *m) {
         return NULL;
     }
     return cert_refuse(c, "%s: claimed to be %g times what it was, found %g and %g before",
-                       cert_op_words(c, m->op, m->at), c->seed[m->k], now, before);
+                       cert_op_text(c, m->op, m->at), c->seed[m->k], now, before);
 }
 
 static weft_status check_type(comparison *m, const weft_var *before, const weft_var *now) {
@@ -271,7 +271,7 @@ static weft_status check_type(comparison *m, const weft_var *before, const weft_
         same = before->ndim == now->ndim && before->dims[i] == now->dims[i];
     if (same || !before->block) return NULL;
     return cert_refuse(c, "%s makes \"%s\", which is no tensor of the kind that \"%s\" was",
-                       cert_op_words(c, m->op, m->at), now->name->bytes, before->name->bytes);
+                       cert_op_text(c, m->op, m->at), now->name->bytes, before->name->bytes);
 }
 
 /* An optimizer may not update state from what differs between ranks. */
@@ -280,7 +280,7 @@ static weft_status check_update(comparison *m, const weft_var *v) {
                      (op_find_slot(m->op, false, "Param") && op_find_slot(m->op, false, "Grad"));
     if (!m->c->ranks || !m->varies || !optimizes || !v->persistable) return NULL;
     return cert_refuse(m->c, "%s updates \"%s\" from a value that differs between ranks: no claimed reduce joins it",
-                       cert_op_words(m->c, m->op, m->at), v->name->bytes);
+                       cert_op_text(m->c, m->op, m->at), v->name->bytes);
 }
 
 /* The same bytes are written, as far as views know them. */
@@ -288,7 +288,7 @@ static weft_status check_place(comparison *m, const weft_var *before, const weft
     const cert_world *b = &m->c->before, *a = &m->c->after;
     if (b->view[b->name_of[before->id]] == a->view[a->name_of[now->id]]) return NULL;
     return cert_refuse(m->c, "%s writes \"%s\", which shows other bytes than \"%s\" did",
-                       cert_op_words(m->c, m->op, m->at), now->name->bytes, before->name->bytes);
+                       cert_op_text(m->c, m->op, m->at), now->name->bytes, before->name->bytes);
 }
 
 static weft_status write_matched(comparison *m, const nested_uses *nested, cert_rule rule) {
@@ -328,29 +328,29 @@ static weft_status opaque_after(cert_checker *c, weft_op *op, uint32_t at, uint3
     TRY(nested_of(c, op, &nested));
     TRY(cert_check_attrs(c, op, at, k));
     TRY(cert_check_slots(c, op, at, k));
-    if (c->words) return NULL;
+    if (c->message) return NULL;
     touch_all(&c->after, op, rule, &nested);
     TRY(compare_inputs(&m, &nested));
     TRY(compare_seed(&m));
-    return c->words ? NULL : write_matched(&m, &nested, rule);
+    return c->message ? NULL : write_matched(&m, &nested, rule);
 }
 
 static weft_status step_after(cert_checker *c, weft_op *op, uint32_t at, uint32_t k, uint32_t *last_kept) {
     cert_rule rule = cert_rule_of(op);
     nested_uses none = {.count = 0};
     if (k != CERT_NONE && !op_is(op, c->old_ops[k]->type->bytes))
-        return cert_refuse(c, "%s has the number of %s before", cert_op_words(c, op, at),
-                           cert_op_words(c, c->old_ops[k], k));
+        return cert_refuse(c, "%s has the number of %s before", cert_op_text(c, op, at),
+                           cert_op_text(c, c->old_ops[k], k));
     if (rule != CERT_OPAQUE && rule != CERT_VIEW) {
         if (rule == CERT_JOIN) TRY(read_inputs(&c->after, op, &none, &c->new_inputs[at]));
         return cert_follow(&c->after, op, rule, k);
     }
     if (k == CERT_NONE)
-        return cert_refuse(c, "%s was inserted, and no rule says what such an op computes", cert_op_words(c, op, at));
+        return cert_refuse(c, "%s was inserted, and no rule says what such an op computes", cert_op_text(c, op, at));
     if (cert_keeps_order(op) && *last_kept != CERT_NONE && *last_kept > k)
         return cert_refuse(
             c, "%s comes behind #%u of before: ops that draw random numbers or act on the host keep their order",
-            cert_op_words(c, op, at), *last_kept);
+            cert_op_text(c, op, at), *last_kept);
     if (cert_keeps_order(op)) *last_kept = k;
     return opaque_after(c, op, at, k, rule);
 }
@@ -366,16 +366,16 @@ static weft_status compare_end(cert_checker *c, weft_var *old, const char *what)
     c->nchecked++;
     if (cert_ratio(a, b) == 1) return NULL;
     return cert_refuse(c, "%s \"%s\" at the end of a step: expected %s, found %s", what, old->name->bytes,
-                       cert_value_words(c, a), cert_value_words(c, b));
+                       cert_value_text(c, a), cert_value_text(c, b));
 }
 
 static weft_status check_end(cert_checker *c) {
     const weft_program *p = c->before.p;
-    for (size_t k = 0; k < p->blocks[0]->nvars && !c->words; k++) {
+    for (size_t k = 0; k < p->blocks[0]->nvars && !c->message; k++) {
         weft_var *v = block_var(p->blocks[0], k);
         if (v->persistable) TRY(compare_end(c, v, "state"));
     }
-    for (size_t i = 0; i < c->nold && !c->words; i++) {
+    for (size_t i = 0; i < c->nold && !c->message; i++) {
         int role = weft_op_role(c->old_ops[i]);
         if (!(role & WEFT_ROLE_LOSS) || (role & WEFT_ROLE_BACKWARD) || (role & WEFT_ROLE_NOT_SPECIFIED)) continue;
         FOR_EACH_ARG(c->old_ops[i], true, u) {
@@ -383,7 +383,7 @@ static weft_status check_end(cert_checker *c) {
             if (v->block && !v->persistable) TRY(compare_end(c, v, "the loss"));
         }
     }
-    if (!c->words && c->after.early && !c->before.early) return cert_refuse(c, "%s", c->after.early);
+    if (!c->message && c->after.early && !c->before.early) return cert_refuse(c, "%s", c->after.early);
     return NULL;
 }
 
@@ -392,17 +392,17 @@ weft_status cert_walk_after(cert_checker *c) {
     uint32_t last_kept = CERT_NONE;
     if (!seen) return base_out_of_memory();
     TRY(cert_check_blocks(c));
-    for (uint32_t at = 0; at < c->nnew && !c->words; at++) {
+    for (uint32_t at = 0; at < c->nnew && !c->message; at++) {
         int64_t number = c->doc.order.items[at];
         uint32_t k = (size_t)number < c->nold ? (uint32_t)number : CERT_NONE;
         if (k != CERT_NONE) seen[k] = true;
         c->after.position = at;
         TRY(step_after(c, c->new_ops[at], at, k, &last_kept));
     }
-    for (uint32_t k = 0; k < c->nold && !c->words; k++) {
+    for (uint32_t k = 0; k < c->nold && !c->message; k++) {
         cert_rule rule = cert_rule_of(c->old_ops[k]);
         if (!seen[k] && (rule == CERT_OPAQUE || rule == CERT_VIEW))
-            TRY(cert_refuse(c, "%s before is gone, and what it made with it", cert_op_words(c, c->old_ops[k], k)));
+            TRY(cert_refuse(c, "%s before is gone, and what it made with it", cert_op_text(c, c->old_ops[k], k)));
     }
-    return c->words ? NULL : check_end(c);
+    return c->message ? NULL : check_end(c);
 }

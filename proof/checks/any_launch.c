@@ -81,17 +81,17 @@ static weft_status check_pair(closure *c, uint32_t x_access, uint32_t y_access, 
     return NULL;
 }
 
-/* Each pair of launches is told once. */
+/* Each pair of launches is reported once. */
 static weft_status check_buffer(closure *c, const list *accesses, int64_t rank, weft_findings *f) {
     for (size_t k = 0; k < accesses->count; k++) {
-        uint32_t told = PROOF_NONE;
+        uint32_t reported = PROOF_NONE;
         for (size_t i = 0; i < k; i++) {
             size_t before = f->count + f->nleft_out;
-            if (c->owner[accesses->items[i]] == told) continue;
+            if (c->owner[accesses->items[i]] == reported) continue;
             TRY(check_pair(c, accesses->items[i], accesses->items[k], rank, f));
-            if (f->count + f->nleft_out > before) told = c->owner[accesses->items[i]];
+            if (f->count + f->nleft_out > before) reported = c->owner[accesses->items[i]];
         }
-        while (k + 1 < accesses->count && told != PROOF_NONE &&
+        while (k + 1 < accesses->count && reported != PROOF_NONE &&
                c->owner[accesses->items[k + 1]] == c->owner[accesses->items[k]])
             k++;
     }

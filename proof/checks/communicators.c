@@ -20,22 +20,22 @@ static bool same_ranks(const weft_program *p, int64_t x, int64_t y) {
     return true;
 }
 
-static weft_status tell(const proof_schedule *s, const proof_collective *first, const proof_collective *c, int64_t rank,
-                        weft_findings *f) {
+static weft_status report(const proof_schedule *s, const proof_collective *first, const proof_collective *c,
+                          int64_t rank, weft_findings *f) {
     weft_finding *found;
-    char words[256], attacher[256];
+    char message[256], attacher[256];
     TRY(finding_add(f, WEFT_VERDICT_WRONG_DATA, &found));
     if (!found) return NULL;
     TRY(finding_op(f, found, s, c->event, rank, "communicates"));
     TRY(finding_op(f, found, s, first->event, rank, "communicates first"));
     found->ring = c->ring;
-    finding_op_text(&found->ops[0], words, sizeof words);
+    finding_op_text(&found->ops[0], message, sizeof message);
     finding_op_text(&found->ops[1], attacher, sizeof attacher);
     TRY(finding_says(
         f, &found->message,
         "%s asks for ring %lld, but its stream %s has the communicator of ring %lld, which %s attached to it "
         "(rank %lld)",
-        words, (long long)c->ring, found->ops[0].stream, (long long)first->ring, attacher, (long long)rank));
+        message, (long long)c->ring, found->ops[0].stream, (long long)first->ring, attacher, (long long)rank));
     return finding_says(f, &found->remedy, "a stream of its own for ring %lld", (long long)c->ring);
 }
 
@@ -46,13 +46,13 @@ weft_status check_ring_sizes(const proof_schedule *s, int64_t rank, weft_finding
         const ring *r = c->made_for == PROOF_UNSET ? NULL : program_find_ring(s->program, c->ring);
         if (!r || c->made_for == r->nranks) continue;
         weft_finding *found;
-        char words[256];
+        char message[256];
         TRY(finding_add(f, WEFT_VERDICT_INVALID_PROGRAM, &found));
         if (!found) return NULL;
         TRY(finding_op(f, found, s, c->event, rank, "communicates"));
         found->ring = c->ring;
-        finding_op_text(&found->ops[0], words, sizeof words);
-        TRY(finding_says(f, &found->message, "%s is made for %lld ranks, ring %lld has %d (rank %lld)", words,
+        finding_op_text(&found->ops[0], message, sizeof message);
+        TRY(finding_says(f, &found->message, "%s is made for %lld ranks, ring %lld has %d (rank %lld)", message,
                          (long long)c->made_for, (long long)c->ring, (int)r->nranks, (long long)rank));
     }
     return NULL;
@@ -70,7 +70,7 @@ weft_status check_communicators(const proof_schedule *s, int64_t rank, weft_find
         if (!first[e->stream]) first[e->stream] = c;
         const proof_collective *attached = first[e->stream];
         if (e->op && uses_its_context(e->op) && !same_ranks(s->program, attached->ring, c->ring))
-            status = tell(s, attached, c, rank, f);
+            status = report(s, attached, c, rank, f);
     }
     arena_fini(&scratch);
     return status;

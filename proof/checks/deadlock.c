@@ -179,16 +179,16 @@ static int64_t index_in(const int64_t *members, size_t count, int64_t rank) {
     return -1;
 }
 
-static weft_status tell_alone(const proof_schedule *s, const proof_collective *c, int64_t rank, int64_t other,
-                              weft_findings *f) {
+static weft_status report_alone(const proof_schedule *s, const proof_collective *c, int64_t rank, int64_t other,
+                                weft_findings *f) {
     weft_finding *found;
-    char words[256];
+    char message[256];
     TRY(finding_add(f, WEFT_VERDICT_DEADLOCK, &found));
     if (!found) return NULL;
     found->ring = c->ring;
     TRY(finding_op(f, found, s, c->event, rank, c->is_send ? "sends" : "receives"));
     return finding_says(f, &found->message, "ring %lld: %s on rank %lld %s rank %lld, which has no %s for it",
-                        (long long)c->ring, finding_op_text(&found->ops[0], words, sizeof words), (long long)rank,
+                        (long long)c->ring, finding_op_text(&found->ops[0], message, sizeof message), (long long)rank,
                         c->is_send ? "sends to" : "receives from", (long long)other, c->is_send ? "receive" : "send");
 }
 
@@ -210,7 +210,7 @@ static weft_status unite_peers(waits_graph *g, int64_t rank, weft_findings *f) {
             unite(g, node_of(g, actor_of(g, rank), c->event),
                   node_of(g, actor_of(g, other), theirs->schedule->collectives[match].event));
         else if (f)
-            TRY(tell_alone(s, c, rank, other, f));
+            TRY(report_alone(s, c, rank, other, f));
     }
     return NULL;
 }
@@ -386,15 +386,15 @@ static weft_status find_cycle(waits_graph *g, edge **out, size_t *out_n) {
     return NULL;
 }
 
-typedef struct teller {
+typedef struct reporter {
     waits_graph *g;
     weft_findings *findings;
     weft_finding *found;
     buffer text;
-} teller;
+} reporter;
 
 /* "rank 0: X waits for Y": both ends of a stretch of the cycle within one rank. */
-static weft_status tell_stretch(teller *t, uint32_t from, uint32_t to) {
+static weft_status report_stretch(reporter *t, uint32_t from, uint32_t to) {
     size_t who = actor_at(t->g, to);
     const actor *a = &t->g->actors[who];
     const proof_schedule *s = a->class->schedule;
@@ -414,10 +414,10 @@ static weft_status tell_stretch(teller *t, uint32_t from, uint32_t to) {
 }
 
 /* Stretches begin where the cycle goes over to another rank, that is in a collective. */
-static weft_status tell_cycle(waits_graph *g, weft_findings *f) {
+static weft_status report_cycle(waits_graph *g, weft_findings *f) {
     edge *path = NULL;
     size_t n = 0, start = 0;
-    teller t = {.g = g, .findings = f};
+    reporter t = {.g = g, .findings = f};
     TRY(find_cycle(g, &path, &n));
     TRY(finding_add(f, WEFT_VERDICT_DEADLOCK, &t.found));
     if (!t.found) return NULL;
@@ -428,7 +428,7 @@ static weft_status tell_cycle(waits_graph *g, weft_findings *f) {
     for (size_t i = 0; i < n && !status;) { /* path goes backwards: edge i ends where edge i - 1 begins */
         size_t end = i;
         while (end + 1 < n && path[(start + end) % n].from == path[(start + end + 1) % n].to) end++;
-        status = tell_stretch(&t, path[(start + end) % n].from, path[(start + i) % n].to);
+        status = report_stretch(&t, path[(start + end) % n].from, path[(start + i) % n].to);
         i = end + 1;
     }
     if (!status) status = buffer_status(&t.text);
@@ -452,7 +452,7 @@ static weft_status look(const proof_ranks *r, arena *a, weft_findings *f) {
     TRY(add_ranks(&apart, &g));
     TRY(build(&apart, NULL));
     TRY(take_away(&apart, &left));
-    return left ? tell_cycle(&apart, f) : NULL;
+    return left ? report_cycle(&apart, f) : NULL;
 }
 
 weft_status check_deadlock(const proof_ranks *r, weft_findings *f) {

@@ -15,31 +15,31 @@ typedef struct exchange_side {
 typedef struct exchange_pairs {
     const proof_ranks *ranks;
     weft_findings *findings;
-    bool *told; /* by rank: the first difference on a ring of it */
+    bool *reported; /* by rank: the first difference on a ring of it */
 } exchange_pairs;
 
 static const weft_op *op_of(const exchange_side *x) {
     return x->class->schedule->events[x->c->event].op;
 }
 
-static weft_status tell(exchange_pairs *p, const exchange_side *giver, const exchange_side *taker, int64_t given,
-                        int64_t expected) {
+static weft_status report(exchange_pairs *p, const exchange_side *giver, const exchange_side *taker, int64_t given,
+                          int64_t expected) {
     weft_finding *found;
-    char words[256];
+    char message[256];
     size_t n;
     const int64_t *members = ring_members(p->ranks, giver->rank, giver->c->ring, &n);
     for (size_t i = 0; i < n; i++)
-        if (members[i] >= 0 && members[i] < p->ranks->nranks) p->told[members[i]] = true;
+        if (members[i] >= 0 && members[i] < p->ranks->nranks) p->reported[members[i]] = true;
     TRY(finding_add(p->findings, WEFT_VERDICT_DEADLOCK, &found));
     if (!found) return NULL;
     found->ring = giver->c->ring;
     TRY(finding_op(p->findings, found, giver->class->schedule, giver->c->event, giver->rank, "communicates"));
     TRY(finding_op(p->findings, found, taker->class->schedule, taker->c->event, taker->rank, "communicates"));
-    finding_op_text(&found->ops[0], words, sizeof words);
+    finding_op_text(&found->ops[0], message, sizeof message);
     return finding_says(p->findings, &found->message,
                         "ring %lld: %s on rank %lld gives %lld elements to rank %lld, which expects %lld of it",
-                        (long long)found->ring, words, (long long)giver->rank, (long long)given, (long long)taker->rank,
-                        (long long)expected);
+                        (long long)found->ring, message, (long long)giver->rank, (long long)given,
+                        (long long)taker->rank, (long long)expected);
 }
 
 static weft_status compare_one_way(exchange_pairs *p, const exchange_side *giver, const exchange_side *taker,
@@ -47,7 +47,7 @@ static weft_status compare_one_way(exchange_pairs *p, const exchange_side *giver
     int64_t given = exchange_part(op_of(giver), false, n, taker->place);
     int64_t expected = exchange_part(op_of(taker), true, n, giver->place);
     bool differ = given >= 0 && expected >= 0 && given != expected;
-    return differ && !p->told[giver->rank] ? tell(p, giver, taker, given, expected) : NULL;
+    return differ && !p->reported[giver->rank] ? report(p, giver, taker, given, expected) : NULL;
 }
 
 /* Collective number k of the other on the ring, if it is an exchange too. */
@@ -68,7 +68,7 @@ static weft_status compare_with_members(exchange_pairs *p, exchange_side *own, u
     for (size_t i = 0; i < n; i++)
         if (members[i] == own->rank) own->place = i;
     if (own->place == n) return NULL;
-    for (size_t i = 0; i < n && !p->told[own->rank]; i++) {
+    for (size_t i = 0; i < n && !p->reported[own->rank]; i++) {
         exchange_side other = {.place = i};
         if (!find_side(p->ranks, members[i], own->c->ring, k, &other)) continue;
         if (i < own->place && !exchange_is_even(op_of(&other))) continue; /* that one compared */
@@ -94,10 +94,10 @@ static weft_status compare_class(exchange_pairs *p, uint32_t class) {
 weft_status check_exchanges(const proof_ranks *r, weft_findings *f) {
     size_t n = (size_t)r->nranks;
     exchange_pairs p = {.ranks = r, .findings = f};
-    if (!(p.told = base_alloc(&r->context->allocator, n + 1))) return base_out_of_memory();
-    memset(p.told, 0, n + 1);
+    if (!(p.reported = base_alloc(&r->context->allocator, n + 1))) return base_out_of_memory();
+    memset(p.reported, 0, n + 1);
     weft_status status = NULL;
     for (uint32_t i = 0; i < r->nclasses && !status; i++) status = compare_class(&p, i);
-    base_free(&r->context->allocator, p.told, n + 1);
+    base_free(&r->context->allocator, p.reported, n + 1);
     return status;
 }

@@ -66,7 +66,7 @@ static size_t last_writer(const proof_schedule *s, size_t event, uint32_t value)
     return event;
 }
 
-static weft_status tell(layer *l, size_t event, const proof_access *x, uint32_t by) {
+static weft_status report(layer *l, size_t event, const proof_access *x, uint32_t by) {
     weft_finding *found;
     char reader[256], writer[256];
     TRY(finding_add(l->findings, WEFT_VERDICT_WRONG_VALUE, &found));
@@ -107,7 +107,7 @@ static weft_status sweep_event(layer *l, size_t event) {
     for (size_t k = e->first_access; k < s->events[event + 1].first_access; k++) {
         const proof_access *x = &s->accesses[k];
         uint32_t other = x->buffer == TEMPORARY && !x->is_write ? read_value(l, e, x) : UNWRITTEN;
-        if (other != UNWRITTEN) return tell(l, event, x, other);
+        if (other != UNWRITTEN) return report(l, event, x, other);
     }
     for (size_t k = e->first_access; k < s->events[event + 1].first_access; k++) {
         const proof_access *x = &s->accesses[k];

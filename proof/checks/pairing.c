@@ -11,7 +11,7 @@ static weft_status is_first(pairing *p, uint32_t a_class, uint32_t b_class, cons
     return key_set_add(p->arena, &p->seen, ((uint64_t)a_class << 42 | (uint64_t)b_class << 22 | sequence) + 1, out);
 }
 
-static weft_status tell_ranks_differ(pairing *p, int64_t rank, int64_t other) {
+static weft_status report_ranks_differ(pairing *p, int64_t rank, int64_t other) {
     weft_finding *found;
     const ring_sequence *list = p->a_list;
     TRY(finding_add(p->findings, WEFT_VERDICT_DEADLOCK, &found));
@@ -23,16 +23,16 @@ static weft_status tell_ranks_differ(pairing *p, int64_t rank, int64_t other) {
                         (long long)rank, (long long)other);
 }
 
-static weft_status tell_stranger(pairing *p, int64_t rank) {
+static weft_status report_stranger(pairing *p, int64_t rank) {
     weft_finding *found;
-    char words[256];
+    char message[256];
     TRY(finding_add(p->findings, WEFT_VERDICT_INVALID_PROGRAM, &found));
     if (!found) return NULL;
     found->ring = p->ring;
     TRY(finding_op(p->findings, found, p->a->schedule, sequence_at(p->a, p->a_list, 0)->event, rank, "communicates"));
     return finding_says(
         p->findings, &found->message, "%s on rank %lld communicates on ring %lld, which rank %lld is not in",
-        finding_op_text(&found->ops[0], words, sizeof words), (long long)rank, (long long)p->ring, (long long)rank);
+        finding_op_text(&found->ops[0], message, sizeof message), (long long)rank, (long long)p->ring, (long long)rank);
 }
 
 /* Lists of members that were found equal: ranks with one program have one list. */
@@ -65,7 +65,7 @@ static weft_status compare_members(pairing *p, int64_t rank, const int64_t *memb
         size_t ntheirs;
         const int64_t *theirs = ring_members(r, other, p->ring, &ntheirs);
         if (ntheirs != count || !is_equal_list(&known, members, theirs, count)) {
-            TRY(tell_ranks_differ(p, rank, other));
+            TRY(report_ranks_differ(p, rank, other));
             continue;
         }
         bool is_new = false;
@@ -139,18 +139,18 @@ static weft_status compare_rank(pairing *p, int64_t rank) {
         p->ring = p->a_list->ring;
         const int64_t *members = ring_members(r, rank, p->ring, &count);
         if (!is_member(members, count, rank)) {
-            TRY(tell_stranger(p, rank));
+            TRY(report_stranger(p, rank));
             continue;
         }
         int64_t speaker = find_speaker(r, rank, p->ring, members, count);
         if (speaker == rank) TRY(compare_members(p, rank, members, count));
-        if (is_unheard(p, rank, speaker, members, count)) TRY(tell_ranks_differ(p, rank, speaker));
+        if (is_unheard(p, rank, speaker, members, count)) TRY(report_ranks_differ(p, rank, speaker));
     }
     return NULL;
 }
 
-/* Whether nothing is to be told of a party's rings but what its sequences say: all that is on a ring of it knows the
- * same members, and each of its ranks is one. */
+/* Whether nothing is to be reported of a party's rings but what its sequences say: all that is on a ring of it knows
+ * the same members, and each of its ranks is one. */
 static weft_status is_plain(pairing *p, uint32_t of_party, bool *out) {
     rank_parties *parties = p->ranks->parties;
     const proof_class *c = &p->ranks->classes[parties->items[of_party].class];

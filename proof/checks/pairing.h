@@ -19,7 +19,7 @@ static inline const proof_collective *sequence_at(const proof_class *c, const ri
     return &c->schedule->collectives[c->order[list->first + k]];
 }
 
-/* pairing_sequences.c: `a` against `b`: the first difference is told. */
+/* pairing_sequences.c: `a` against `b`: the first difference is reported. */
 WEFT_MUST_USE weft_status pairing_compare(pairing *p);
 
 #endif

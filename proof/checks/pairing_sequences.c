@@ -15,8 +15,8 @@ static const char *dtype_word(int32_t dtype) {
 }
 
 static const char *reduce_word(int reduce) {
-    static const char *const words[] = {"sum", "max", "min", "prod", "avg", "any", "all"};
-    return reduce >= 0 && reduce < 7 ? words[reduce] : "none";
+    static const char *const names[] = {"sum", "max", "min", "prod", "avg", "any", "all"};
+    return reduce >= 0 && reduce < 7 ? names[reduce] : "none";
 }
 
 /* Words for the first difference; NULL if there is none. `verdict`: what comes of it. */
@@ -39,8 +39,8 @@ static weft_status difference(pairing *p, const proof_collective *x, const proof
     return NULL;
 }
 
-static weft_status tell_pair(pairing *p, weft_verdict verdict, const proof_collective *x, const proof_collective *y,
-                             uint32_t k, const char *what) {
+static weft_status report_pair(pairing *p, weft_verdict verdict, const proof_collective *x, const proof_collective *y,
+                               uint32_t k, const char *what) {
     weft_finding *found;
     char x_text[256], y_text[256];
     TRY(finding_add(p->findings, verdict, &found));
@@ -55,19 +55,19 @@ static weft_status tell_pair(pairing *p, weft_verdict verdict, const proof_colle
                         (long long)p->ring, k, x_text, (long long)p->a_rank, y_text, (long long)p->b_rank, what);
 }
 
-static weft_status tell_missing(pairing *p, bool b_lacks, uint32_t k) {
+static weft_status report_missing(pairing *p, bool b_lacks, uint32_t k) {
     const proof_class *more = b_lacks ? p->a : p->b;
     const proof_collective *extra = sequence_at(more, b_lacks ? p->a_list : p->b_list, k);
     int64_t has = b_lacks ? p->a_rank : p->b_rank, lacks = b_lacks ? p->b_rank : p->a_rank;
     weft_finding *found;
-    char words[256];
+    char message[256];
     TRY(finding_add(p->findings, WEFT_VERDICT_DEADLOCK, &found));
     if (!found) return NULL;
     found->ring = p->ring;
     TRY(finding_op(p->findings, found, more->schedule, extra->event, has, "communicates"));
     return finding_says(p->findings, &found->message,
                         "ring %lld: rank %lld issues %s as collective number %u, rank %lld issues only %u",
-                        (long long)p->ring, (long long)has, finding_op_text(&found->ops[0], words, sizeof words), k,
+                        (long long)p->ring, (long long)has, finding_op_text(&found->ops[0], message, sizeof message), k,
                         (long long)lacks, k);
 }
 
@@ -112,7 +112,7 @@ static size_t run_length(const part *parts, size_t i, size_t n) {
     return end - i;
 }
 
-static weft_status tell_parts(pairing *p, const part *x, const part *y) {
+static weft_status report_parts(pairing *p, const part *x, const part *y) {
     const char *what;
     TRY(finding_says(
         p->findings, &what,
@@ -120,7 +120,7 @@ static weft_status tell_parts(pairing *p, const part *x, const part *y) {
         "other",
         x->name, x->k, (long long)x->offset, y->k, (long long)y->offset));
     const proof_collective *mine = sequence_at(p->a, p->a_list, x->k), *theirs = sequence_at(p->b, p->b_list, x->k);
-    return tell_pair(p, WEFT_VERDICT_WRONG_DATA, mine, theirs, x->k, what);
+    return report_pair(p, WEFT_VERDICT_WRONG_DATA, mine, theirs, x->k, what);
 }
 
 /* Whether two collectives move the same parts in one order. */
@@ -151,7 +151,7 @@ static weft_status compare_contents(pairing *p) {
         if (by_name <= 0) i += x_run;
         if (by_name >= 0) k += y_run;
     }
-    return first_x ? tell_parts(p, first_x, first_y) : NULL;
+    return first_x ? report_parts(p, first_x, first_y) : NULL;
 }
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
@@ -168,11 +168,11 @@ weft_status pairing_compare(pairing *p) {
         const char *what;
         TRY(difference(p, x, y, &verdict, &what));
         bool hangs = what && verdict == WEFT_VERDICT_DEADLOCK;
-        if (what && (hangs || !is_wrong)) TRY(tell_pair(p, verdict, x, y, k, what));
+        if (what && (hangs || !is_wrong)) TRY(report_pair(p, verdict, x, y, k, what));
         if (hangs) return NULL;
         is_wrong |= what != NULL;
         is_same &= same_members(p, x, y);
     }
-    if (p->a_list->count != p->b_list->count) return tell_missing(p, p->a_list->count > n, n);
+    if (p->a_list->count != p->b_list->count) return report_missing(p, p->a_list->count > n, n);
     return is_wrong || is_same ? NULL : compare_contents(p);
 }

@@ -3,7 +3,7 @@
  *
  * Launches are taken in order, over two steps where they overlap. Of every byte range the last read and the last write
  * of each stream are known (ranges.c); a stream runs in order, so if its last conflicting access is complete when this
- * one starts, all of them are (order.c). Each pair is told once.
+ * one starts, all of them are (order.c). Each pair is reported once.
  *
  * Most programs order all that touches a buffer, whatever the bytes. So a first look takes buffers as wholes, and byte
  * ranges are made only of those where that is not enough. */
@@ -38,8 +38,8 @@ typedef struct hunter {
     toucher **touchers;   /* by buffer, where it is doubtful */
     byte_ranges *ranges;  /* by buffer; nstreams 0: none are needed */
     uint32_t *low, *high; /* by access: its parts */
-    key_set told;         /* pairs of events, and with ORDERED those that do not race */
-    across *across; /* order that comes from other ranks; NULL: there are none */
+    key_set reported;     /* pairs of events, and with ORDERED those that do not race */
+    across *across;       /* order that comes from other ranks; NULL: there are none */
     uint32_t class;
     int64_t rank;
     int nsteps; /* where all streams are idle between steps, a second one shows nothing that the first does not */
@@ -178,7 +178,7 @@ static uint64_t pair_of(size_t x, size_t y) {
 
 static weft_status note(hunter *h, uint64_t pair) {
     bool is_new;
-    return key_set_add(h->arena, &h->told, pair, &is_new);
+    return key_set_add(h->arena, &h->reported, pair, &is_new);
 }
 
 /* The access of `event` that conflicts with `with`. */
@@ -220,19 +220,19 @@ weft_status race_report(const proof_schedule *s, int64_t rank, size_t earlier, b
 /* Whether other ranks order a pair of one step: asked once. */
 static weft_status is_ordered_across(hunter *h, size_t earlier, size_t later, bool *out) {
     uint64_t ordered = pair_of(earlier, later) | ORDERED;
-    *out = key_set_has(&h->told, ordered);
+    *out = key_set_has(&h->reported, ordered);
     if (*out || !h->across) return NULL;
     TRY(across_orders(h->across, h->class, (uint32_t)earlier, (uint32_t)later, out));
     return *out ? note(h, ordered) : NULL;
 }
 
 /* *out_races: false if other ranks order the two. */
-static weft_status tell(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x,
-                        bool *out_races) {
+static weft_status report(hunter *h, size_t earlier, bool of_step_before, size_t later, const proof_access *x,
+                          bool *out_races) {
     uint64_t pair = pair_of(earlier, later);
     bool is_ordered = false;
     *out_races = true;
-    if (key_set_has(&h->told, pair)) return NULL;
+    if (key_set_has(&h->reported, pair)) return NULL;
     if (!of_step_before) TRY(is_ordered_across(h, earlier, later, &is_ordered));
     *out_races = !is_ordered;
     if (is_ordered) return NULL;
@@ -252,7 +252,7 @@ static weft_status check_access(hunter *h, size_t event, size_t k) {
         if (last <= h->walk.clock[stream]) continue;
         bool earlier_step, races = false;
         uint32_t other = order_event_at(&h->walk, stream, last, &earlier_step);
-        if (h->walk.step == 0 || earlier_step) TRY(tell(h, other, earlier_step, event, x, &races));
+        if (h->walk.step == 0 || earlier_step) TRY(report(h, other, earlier_step, event, x, &races));
         if (races) return NULL; /* the first of this access is enough */
     }
     return NULL;

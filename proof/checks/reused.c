@@ -95,7 +95,8 @@ static weft_status list_freed(reuse *r) {
 /* --- memory handed on --------------------------------------------------------------------------------------------- */
 
 /* `x` is used by u, let go of by `last`, and may be what `taker` writes. */
-static weft_status tell_handed_on(reuse *r, uint32_t buffer_id, const last_use *u, uint32_t taker, bool of_next_step) {
+static weft_status report_handed_on(reuse *r, uint32_t buffer_id, const last_use *u, uint32_t taker,
+                                    bool of_next_step) {
     const proof_schedule *s = r->s;
     const proof_access *x = &s->accesses[u->access];
     weft_finding *found;
@@ -158,7 +159,7 @@ static weft_status hand_on(reuse *r, uint32_t event) {
         for (const last_use *u = r->uses[of]; u; u = u->next) {
             bool ordered;
             TRY(is_ordered(r, u->event, event, &ordered));
-            if (!ordered) TRY(tell_handed_on(r, of, u, event, r->walk.step > 0));
+            if (!ordered) TRY(report_handed_on(r, of, u, event, r->walk.step > 0));
         }
         *f = (*f)->next;
     }
@@ -176,7 +177,7 @@ static void let_go(reuse *r, uint32_t event) {
 
 /* --- feeds -------------------------------------------------------------------------------------------------------- */
 
-static weft_status tell_refilled(reuse *r, uint32_t buffer_id, const last_use *u) {
+static weft_status report_refilled(reuse *r, uint32_t buffer_id, const last_use *u) {
     const proof_schedule *s = r->s;
     const proof_access *x = &s->accesses[u->access];
     weft_finding *found;
@@ -218,7 +219,7 @@ static weft_status refill(reuse *r) {
         if (!s->buffers[i].is_fed || filled[i]) continue;
         for (const last_use *u = r->uses[i]; u; u = u->next) {
             uint32_t done = through[u->stream] > r->walk.host[u->stream] ? through[u->stream] : r->walk.host[u->stream];
-            if (done < r->walk.position[u->event]) TRY(tell_refilled(r, i, u));
+            if (done < r->walk.position[u->event]) TRY(report_refilled(r, i, u));
         }
     }
     return NULL;

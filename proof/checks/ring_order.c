@@ -7,12 +7,12 @@ typedef struct ring_tracker {
     const proof_class *class;
     order_walk walk;
     uint32_t *last; /* by sequence: an event, or PROOF_NONE */
-    bool *told;
+    bool *reported;
     int64_t rank;
     weft_findings *findings;
 } ring_tracker;
 
-static weft_status tell(ring_tracker *t, uint32_t earlier, uint32_t later, int64_t ring_id) {
+static weft_status report(ring_tracker *t, uint32_t earlier, uint32_t later, int64_t ring_id) {
     weft_finding *found;
     const proof_schedule *s = t->class->schedule;
     char x[256], y[256];
@@ -36,11 +36,11 @@ static weft_status check_event(ring_tracker *t, uint32_t event) {
         on = sequences_find(t->class, s->collectives[e->collective].ring);
     order_start(&t->walk, event);
     size_t i = on ? (size_t)(on - t->class->sequences) : 0;
-    if (on && t->last[i] != PROOF_NONE && !t->told[i]) {
+    if (on && t->last[i] != PROOF_NONE && !t->reported[i]) {
         uint32_t before = t->last[i], stream = s->events[before].stream;
         if (stream != e->stream && t->walk.clock[stream] < t->walk.position[before]) {
-            t->told[i] = true;
-            TRY(tell(t, before, event, on->ring));
+            t->reported[i] = true;
+            TRY(report(t, before, event, on->ring));
         }
     }
     if (on) t->last[i] = event;
@@ -51,8 +51,8 @@ static weft_status check_event(ring_tracker *t, uint32_t event) {
 static weft_status track(ring_tracker *t, arena *a) {
     const proof_schedule *s = t->class->schedule;
     t->last = ARENA_ARRAY(a, uint32_t, t->class->nsequences + 1);
-    t->told = ARENA_ARRAY(a, bool, t->class->nsequences + 1);
-    if (!t->last || !t->told) return base_out_of_memory();
+    t->reported = ARENA_ARRAY(a, bool, t->class->nsequences + 1);
+    if (!t->last || !t->reported) return base_out_of_memory();
     for (size_t i = 0; i < t->class->nsequences; i++) t->last[i] = PROOF_NONE;
     TRY(order_begin(&t->walk, s, a));
     for (uint32_t i = 0; i < s->nevents; i++) TRY(check_event(t, i));

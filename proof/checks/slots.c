@@ -171,9 +171,9 @@ static bool go_on(const machine *m, int64_t rank) {
     return any;
 }
 
-static weft_status tell(const machine *m, weft_findings *f) {
+static weft_status report(const machine *m, weft_findings *f) {
     weft_finding *found = NULL;
-    char words[256];
+    char message[256];
     bool is_slot = false;
     for (int64_t rank = 0; rank < m->r->nranks; rank++) {
         if (!is_given(m->r, rank)) continue;
@@ -189,16 +189,16 @@ static weft_status tell(const machine *m, weft_findings *f) {
         if (found->nops == 4) break; /* enough to see it */
     }
     if (!found) return NULL;
-    finding_op_text(&found->ops[0], words, sizeof words);
+    finding_op_text(&found->ops[0], message, sizeof message);
     if (!is_slot)
         return finding_says(f, &found->message,
                             "with room for %lld launches on a stream, rank %lld cannot launch %s on stream %s: those "
                             "before it there wait for ranks that cannot launch either",
-                            (long long)m->room, (long long)found->ops[0].rank, words, found->ops[0].stream);
+                            (long long)m->room, (long long)found->ops[0].rank, message, found->ops[0].stream);
     return finding_says(f, &found->message,
                         "with %lld collectives in flight, rank %lld cannot launch %s (ring %lld): those in flight wait "
                         "for ranks that cannot launch either",
-                        (long long)m->limit, (long long)found->ops[0].rank, words, (long long)found->ring);
+                        (long long)m->limit, (long long)found->ops[0].rank, message, (long long)found->ring);
 }
 
 weft_status check_slots(const proof_ranks *r, weft_findings *f) {
@@ -212,7 +212,7 @@ weft_status check_slots(const proof_ranks *r, weft_findings *f) {
         any = false;
         for (int64_t rank = 0; rank < r->nranks; rank++) any |= is_given(r, rank) && go_on(&m, rank);
     }
-    if (!status) status = tell(&m, f);
+    if (!status) status = report(&m, f);
     arena_fini(&scratch);
     return status;
 }

@@ -47,10 +47,10 @@ static size_t part_behind(coverage *c, uint32_t buffer_id, int64_t begin) {
     return low;
 }
 
-static weft_status tell(coverage *c, size_t event, const proof_access *x, int64_t begin, int64_t end,
-                        const char *what) {
+static weft_status report(coverage *c, size_t event, const proof_access *x, int64_t begin, int64_t end,
+                          const char *what) {
     weft_finding *found;
-    char words[256];
+    char message[256];
     if (c->covers[x->buffer].is_told) return NULL;
     c->covers[x->buffer].is_told = true;
     TRY(finding_add(c->findings, WEFT_VERDICT_UNINITIALISED_READ, &found));
@@ -60,7 +60,7 @@ static weft_status tell(coverage *c, size_t event, const proof_access *x, int64_
     found->begin = begin;
     found->end = end;
     return finding_says(c->findings, &found->message, "%s reads bytes %lld to %lld of \"%s\", %s (rank %lld)",
-                        finding_op_text(&found->ops[0], words, sizeof words), (long long)begin, (long long)end,
+                        finding_op_text(&found->ops[0], message, sizeof message), (long long)begin, (long long)end,
                         found->value, what, (long long)c->rank);
 }
 
@@ -76,14 +76,14 @@ static weft_status read_parts(coverage *c, size_t event, const proof_access *x) 
     int64_t covered = x->begin;
     for (; i < b->nparts && b->parts[i].begin < x->end; i++) {
         if (b->parts[i].begin > covered && !keeps_padding_apart(&c->s->events[event]))
-            return tell(c, event, x, covered, b->parts[i].begin, "which are padding that nothing wrote");
+            return report(c, event, x, covered, b->parts[i].begin, "which are padding that nothing wrote");
         covered = b->parts[i].end;
         if (c->parts_written[c->covers[x->buffer].first_part + i]) continue;
         snprintf(what, sizeof what, "where \"%s\" lies, which nothing wrote there before", b->parts[i].name);
-        return tell(c, event, x, b->parts[i].begin, b->parts[i].end, what);
+        return report(c, event, x, b->parts[i].begin, b->parts[i].end, what);
     }
     if (covered < x->end && !keeps_padding_apart(&c->s->events[event]))
-        return tell(c, event, x, covered, x->end, "which are padding that nothing wrote");
+        return report(c, event, x, covered, x->end, "which are padding that nothing wrote");
     return NULL;
 }
 
@@ -103,7 +103,7 @@ static weft_status read_bytes(coverage *c, size_t event, const proof_access *x) 
     if (c->s->events[event].is_guarded) return NULL;
     if (b->parts) return read_parts(c, event, x);
     TRY(is_made(c, x->buffer, &made));
-    return made ? tell(c, event, x, x->begin, x->end, "which nothing wrote before") : NULL;
+    return made ? report(c, event, x, x->begin, x->end, "which nothing wrote before") : NULL;
 }
 
 /* Whether an op writes a buffer from its own bytes, so that padding holds what it held. */

@@ -36,10 +36,10 @@ void weft_equivalence_destroy(weft_equivalence *e) {
     base_free(a, e, sizeof *e);
 }
 
-weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *words) {
+weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message) {
     TRY(vector_reserve(&e->context->allocator, &e->items, &e->capacity, e->count + 1, sizeof *e->items));
-    finding x = {arena_string(&e->arena, var, strlen(var)), arena_string(&e->arena, words, strlen(words)), grade};
-    if (!x.var || !x.words) return base_out_of_memory();
+    finding x = {arena_string(&e->arena, var, strlen(var)), arena_string(&e->arena, message, strlen(message)), grade};
+    if (!x.var || !x.message) return base_out_of_memory();
     e->items[e->count++] = x;
     if (grade > e->grade) e->grade = grade;
     return NULL;
@@ -58,10 +58,10 @@ size_t weft_equivalence_nfindings(const weft_equivalence *e) {
 }
 
 const char *weft_equivalence_finding(const weft_equivalence *e, size_t index, weft_grade *out_grade,
-                                     const char **out_words) {
+                                     const char **out_message) {
     if (index >= e->count) return NULL;
     if (out_grade) *out_grade = e->items[index].grade;
-    if (out_words) *out_words = e->items[index].words;
+    if (out_message) *out_message = e->items[index].message;
     return e->items[index].var;
 }
 
@@ -81,17 +81,17 @@ typedef struct pair {
 static weft_status say_difference(prover *v, value before, value after, weft_equivalence *out, const char *var) {
     const terms *t = &v->terms;
     value a, b;
-    buffer words;
-    buffer_init(&words, &t->context->allocator);
+    buffer message;
+    buffer_init(&message, &t->context->allocator);
     value_difference(t, before, after, &a, &b);
-    buffer_text(&words, "expected ");
-    value_print(t, a, &words);
-    buffer_text(&words, "\n         found ");
-    value_print(t, b, &words);
-    buffer_append(&words, "", 1);
-    weft_status status = buffer_status(&words);
-    if (!status) status = equivalence_add(out, var, WEFT_NOT_PROVED, words.bytes);
-    buffer_fini(&words);
+    buffer_text(&message, "expected ");
+    value_print(t, a, &message);
+    buffer_text(&message, "\n         found ");
+    value_print(t, b, &message);
+    buffer_append(&message, "", 1);
+    weft_status status = buffer_status(&message);
+    if (!status) status = equivalence_add(out, var, WEFT_NOT_PROVED, message.bytes);
+    buffer_fini(&message);
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 typedef struct finding {
     const char *var; /* in the verdict's memory */
-    const char *words;
+    const char *message;
     weft_grade grade;
 } finding;
 
@@ -21,7 +21,7 @@ struct weft_equivalence {
 };
 
 WEFT_MUST_USE weft_status equivalence_create(weft_context *context, weft_equivalence **out);
-WEFT_MUST_USE weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *words);
+WEFT_MUST_USE weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message);
 
 /* One table of terms, and what the last program that was read leaves behind. */
 typedef struct prover {

@@ -206,10 +206,10 @@ static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static weft_status write_unknown(reader *r, const weft_op *op, const char *words) {
+static weft_status write_unknown(reader *r, const weft_op *op, const char *message) {
     FOR_EACH_ARG(op, true, u) {
         uint32_t id;
-        TRY(term_unknown(r->t, words, &id));
+        TRY(term_unknown(r->t, message, &id));
         TRY(write_var(r, use_var(op->program, u), id));
     }
     return NULL;

@@ -372,10 +372,10 @@ static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
 
 static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *results) {
     const weft_var *out = only_output(op);
-    const char *words = like ? "" : attr_string(op, "str_value", "");
+    const char *digits = like ? "" : attr_string(op, "str_value", "");
     char *end = NULL;
-    double number = *words ? strtod(words, &end) : attr_float(op, "value", attr_float(op, "fill_value", 0.0));
-    if (!out || !var_knows_dims(out) || !dtype_is_float(out->dtype) || (*words && *end) || (!like && only_input(op)) ||
+    double number = *digits ? strtod(digits, &end) : attr_float(op, "value", attr_float(op, "fill_value", 0.0));
+    if (!out || !var_knows_dims(out) || !dtype_is_float(out->dtype) || (*digits && *end) || (!like && only_input(op)) ||
         (!like && attr_int(op, "dtype", WEFT_FP32) != out->dtype))
         return function_results(r, op, results);
     shape type = shape_of_var(out);

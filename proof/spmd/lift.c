@@ -34,7 +34,7 @@ static weft_status lift_reshaped(lifter *l, uint32_t id, const lifted *x, lifted
     int64_t whole[WEFT_MAX_RANK];
     value v = value_of(x->term);
     if (new_ndim > WEFT_MAX_RANK || !lift_reshape(l, x, ndim, dims, new_ndim, h->ints, out)) {
-        *out = lift_unknown(id, "other extents cut its parts otherwise");
+        *out = lift_unknown(id, "other extents split its parts otherwise");
         return NULL;
     }
     lift_extents(l, out, new_ndim, h->ints, whole);
@@ -52,7 +52,7 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
         TRY(lift_reshaped(l, id, x, out));
     } else if (h->kind == HEAD_CAST && partial &&
                (!dtype_is_float(h->dtype) || !dtype_is_float(l->t->items[x->term].dtype))) {
-        *out = lift_unknown(id, "a share of a sum over ranks loses its fraction: a reduce is missing");
+        *out = lift_unknown(id, "a partial sum over ranks loses its fraction: a reduce is missing");
     } else if (h->kind == HEAD_PART && shards) {
         TRY(lift_slice(l, id, x, out));
     } else {

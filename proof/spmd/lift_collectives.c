@@ -76,7 +76,7 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
     bool is_sum = op_collective_reduce(op) == WEFT_REDUCE_SUM;
     bool partial = lies && (lift_axes_with(l, &x, PARTIAL) & axes) == axes;
     if (root_rank != rank) return *out = lift_unknown(id, "only the root has the sum"), NULL;
-    if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what are no shares"), NULL;
+    if (!is_sum || !partial) return *out = lift_unknown(id, "a reduction of what is not partial"), NULL;
     lift_agreement found = lift_members_agree(l, rank, id, axes, &x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
@@ -111,8 +111,8 @@ static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op
     *out = lift_unknown(id, "its ring is no line of the mesh, or in another order than the parts");
     if (!lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
     *out = lift_unknown(id, joins                 ? "it gathers what are no parts along that dimension"
-                            : is_replicated(from) ? "it cuts what ranks do not have alike"
-                                                  : "it adds up what are no shares");
+                            : is_replicated(from) ? "it splits what is not replicated"
+                                                  : "it adds up what is not partial");
     if ((lift_axes_with(l, x, from) & axes) != axes || !is_innermost(l, x, axes, d)) return NULL;
     uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     *out = lift_unknown(id, "what it makes has other extents than the ring says");

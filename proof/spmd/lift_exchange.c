@@ -215,7 +215,7 @@ static weft_status piece_of_list(exchange *e, size_t rank, uint32_t argument, si
     const int64_t *dims = term_dims(t, piece.term, &ndim);
     int64_t whole[WEFT_MAX_RANK];
     value v = value_of(x.term);
-    *out = lift_unknown(piece.term, "other extents cut its parts otherwise");
+    *out = lift_unknown(piece.term, "other extents split its parts otherwise");
     lifted made;
     if (!lift_reshape(e->l, &x, ndim, dims, e->ndim, e->dims, &made)) return NULL;
     lift_extents(e->l, &made, e->ndim, e->dims, whole);
@@ -230,7 +230,7 @@ static weft_status find_piece(exchange *e, size_t rank, uint32_t argument, size_
     const lifted x = e->l->known[rank][argument];
     int dim;
     if (x.state != LIFT_KNOWN) return piece_of_list(e, rank, argument, j, out);
-    *out = lift_unknown(argument, "it exchanges what is not cut along its ring");
+    *out = lift_unknown(argument, "it exchanges what is not sharded over its ring");
     return is_regular(e, &x, &dim) ? piece_of_part(e, &x, dim, j, out) : NULL;
 }
 
@@ -295,7 +295,7 @@ static weft_status join_members(exchange *e, uint32_t id, const value *have, con
         slices = dims && ndim == first.ndim && memcmp(first.extent, dims, ndim * sizeof *dims) == 0;
     }
     if (!slices) to = 0;
-    *out = lift_unknown(id, "it cuts a dimension that another axis cuts");
+    *out = lift_unknown(id, "it shards a dimension that another axis shards");
     for (size_t i = 0; i < e->l->grid.naxes; i++)
         if (!(e->axes >> i & 1) && (is_sharded_evenly(x->placed[i], to) || is_sharded_evenly(x->placed[i], 0)))
             return NULL;
@@ -357,7 +357,7 @@ weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *
         lifted piece;
         TRY(common_piece(&e, rank, id, j, &piece));
         if (lift_is_open(&piece)) return *out = piece, NULL;
-        *out = lift_unknown(id, "it exchanges what is not cut along its ring");
+        *out = lift_unknown(id, "it exchanges what is not sharded over its ring");
         if (!is_regular(&e, &piece, j ? &next : &dim)) return NULL;
         if (j == 0) first = piece;
         if (!lift_placed_alike(&piece, &first)) return NULL;

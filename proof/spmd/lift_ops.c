@@ -84,7 +84,7 @@ static const char *place_along(function *f, size_t axis, axis_placement *out) {
     }
     *out = partial ? PARTIAL : REPLICATED;
     if (partial && (shards || !linear))
-        return "it uses a share of a sum over ranks as if it were the sum: a reduce is missing";
+        return "it uses a partial sum over ranks as if it were the sum: a reduce is missing";
     if (!shards) return NULL;
     const terms *t = f->l->t;
     sharded_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};

@@ -74,7 +74,8 @@ static weft_status add_up(addends *a, uint32_t id, lifted *out) {
         const addend *x = &a->items[i];
         for (int64_t k = 1; k < lift_extent(l, x->axes); k++)
             if (x->given[k] != x->given[0])
-                return *out = lift_unknown(id, "ranks give it different values: only some give their share"), NULL;
+                return *out = lift_unknown(id, "ranks give it different values: only some give their partial value"),
+                       NULL;
         args[i] = value_of(TERM_NONE);
         TRY(lift_times(l, x->value.term, x->given[0], false, &args[i].term));
     }

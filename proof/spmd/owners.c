@@ -64,7 +64,7 @@ static size_t event_of(const proof_schedule *s, const weft_op *op) {
     return 0;
 }
 
-static weft_status tell(ownership *o, uint32_t class, const weft_var *v, const weft_op *reader, const owner *by) {
+static weft_status report(ownership *o, uint32_t class, const weft_var *v, const weft_op *reader, const owner *by) {
     weft_finding *found;
     char read[256], update[256];
     const proof_schedule *here = &o->programs[class], *there = &o->programs[by->class];
@@ -92,7 +92,7 @@ static weft_status check_class(ownership *o, uint32_t class) {
         const weft_op *reader = n ? first_use(v, false) : NULL;
         const owner *by = n ? &o->owners[n->id] : NULL;
         if (reader && by->class != class && same_part(v, o->first_rank[class], o->first_rank[by->class]))
-            TRY(tell(o, class, v, reader, by));
+            TRY(report(o, class, v, reader, by));
     }
     return NULL;
 }

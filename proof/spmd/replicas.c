@@ -4,7 +4,7 @@
  * dist attrs shard them, other feeds along all, what an op makes along those of its inputs and of the condition that it
  * runs under. A collective that leaves one value on all members takes away the axes of its ring. State that an
  * optimizer updates may differ along the axes that shard it, and no others. Where both branches of a doubt exist the
- * answer is "does not differ": what is told is so.
+ * answer is "does not differ": what is reported is so.
  *
  * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
  * says enough, and the program is not looked at. */
@@ -51,9 +51,9 @@ typedef struct flow {
     size_t nshared, shared_capacity;
     inner_op *inner;
     size_t ninner, inner_capacity;
-    uint32_t at;   /* the op at hand: its event, or INNER and its number */
-    bool *entered; /* by block */
-    bool *told;    /* by var id */
+    uint32_t at;    /* the op at hand: its event, or INNER and its number */
+    bool *entered;  /* by block */
+    bool *reported; /* by var id */
     axes guard;
     proof_schedule *places; /* one event, to name ops with */
 } flow;
@@ -251,19 +251,20 @@ static const weft_op *writer_of(const flow *f, const var_state *v, uint32_t *out
     return by & INNER ? f->inner[by & ~INNER].op : f->schedule->events[by].op;
 }
 
-static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
+static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
     weft_finding *found;
-    char of_axes[256], words[256], maker[256] = "";
+    char of_axes[256], message[256], maker[256] = "";
     uint32_t written_at = 0;
     const weft_op *writer = writer_of(f, &f->vars[shown_by(f, v->id)], &written_at);
-    if (!f->told && !(f->told = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1))) return base_out_of_memory();
-    if (f->told[v->id]) return NULL;
-    f->told[v->id] = true;
+    if (!f->reported && !(f->reported = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1)))
+        return base_out_of_memory();
+    if (f->reported[v->id]) return NULL;
+    f->reported[v->id] = true;
     TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
     if (!found) return NULL;
     TRY(add_op(f, found, op, index, "reads"));
     TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
-    finding_op_text(&found->ops[0], words, sizeof words);
+    finding_op_text(&found->ops[0], message, sizeof message);
     if (writer) {
         TRY(add_op(f, found, writer, written_at, "writes"));
         char text_[256];
@@ -273,14 +274,14 @@ static weft_status tell(flow *f, const weft_op *op, uint32_t index, const weft_v
         f->findings, &found->message,
         "%s updates state that must be equal on all ranks from \"%s\"%s which differs over %s: no collective "
         "joins it on the way",
-        words, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
+        message, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
     return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
                         op->type->bytes, index);
 }
 
-static weft_status tell_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
+static weft_status report_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
     weft_finding *found;
-    char of_axes[256], words[256];
+    char of_axes[256], message[256];
     TRY(finding_add(f->findings, WEFT_VERDICT_DEADLOCK, &found));
     if (!found) return NULL;
     found->ring = op_ring(op);
@@ -289,7 +290,7 @@ static weft_status tell_guarded(flow *f, const weft_op *op, uint32_t index, axes
         f->findings, &found->message,
         "%s communicates on ring %lld under a condition that differs over %s: some of its ranks may run it "
         "and others not",
-        finding_op_text(&found->ops[0], words, sizeof words), (long long)found->ring,
+        finding_op_text(&found->ops[0], message, sizeof message), (long long)found->ring,
         axes_text(&f->grid, differ, of_axes, sizeof of_axes));
 }
 
@@ -306,11 +307,11 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
             axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
             if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
-            if (differ) TRY(tell(f, op, index, slot_var(op, s, i), differ));
+            if (differ) TRY(report(f, op, index, slot_var(op, s, i), differ));
         }
     }
     axes differ = f->guard & ~may;
-    return differ && param ? tell(f, op, index, param, differ) : NULL;
+    return differ && param ? report(f, op, index, param, differ) : NULL;
 }
 
 /* --- the sweep ---------------------------------------------------------------------------------------------------- */
@@ -339,9 +340,9 @@ static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     TRY(share_views(f, op));
     if (aliases || op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (f->guard && op_communicates(op) && f->guard & axes_of_ring(&f->grid, op_ring(op)))
-        TRY(tell_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
+        TRY(report_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
     TRY(check_update(f, op, index));
-    if (op_has_effect(op, OP_OPTIMIZER)) return NULL; /* told already: what follows is not told again */
+    if (op_has_effect(op, OP_OPTIMIZER)) return NULL; /* reported already: what follows is not reported again */
     const sharing *of = works_in_parts(f, op);
     if (of)
         write_parts(f, op, of);

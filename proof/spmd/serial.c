@@ -1,6 +1,6 @@
 /* serial.c: ranks against the serial program. What each rank leaves behind is lifted to serial values (lift.c), and
  * these are compared with what the serial program leaves behind. State must be whole on every rank that has it; a
- * fetched value or a loss may also be a share (the mean over the ranks is reported) or rows (these are put together
+ * fetched value or a loss may also be partial (the mean over the ranks is reported) or rows (these are put together
  * again). */
 #include "proof/equivalence/equiv.h"
 #include "proof/spmd/lift.h"
@@ -123,7 +123,7 @@ static const char *why_not_state(const lifter *l, size_t rank, const char *var, 
     const weft_var *serial = weft_block_find_var(l->serial->blocks[0], var);
     const weft_var *own = weft_block_find_var(l->programs[rank]->blocks[0], var);
     lifted expected = lift_replicated(TERM_NONE);
-    if (lift_is_partial(l, x)) return "it keeps a share of a sum over the ranks: a reduce is missing";
+    if (lift_is_partial(l, x)) return "it keeps a partial sum over the ranks: a reduce is missing";
     if (serial && own && lift_declared(l, serial, own, &expected)) return "it keeps something of another shape";
     for (size_t i = 0; i < l->grid.naxes; i++) {
         if (placed_equal(x->placed[i], expected.placed[i])) continue;
@@ -166,7 +166,7 @@ static weft_status judge_output(judge *j, const output *x, outputs *found, outpu
         const lifted *held = &j->lifter.known[i][own->term];
         needs_all |= !lift_is_replicated(&j->lifter, held);
         if (first && first->family != held->family)
-            return add_unproved(j, x->var, i, "other ranks make their shares of it in another way", own->term);
+            return add_unproved(j, x->var, i, "other ranks make their partial values of it in another way", own->term);
         first = held;
         if (lifted_term == last) continue;
         last = lifted_term;

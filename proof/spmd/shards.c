@@ -27,10 +27,10 @@ static int mixed_axis(const weft_var *v, const ring *r) {
     return -1;
 }
 
-static weft_status tell(const proof_schedule *s, const proof_collective *c, const weft_var *v, int axis, int64_t rank,
-                        weft_findings *f) {
+static weft_status report(const proof_schedule *s, const proof_collective *c, const weft_var *v, int axis, int64_t rank,
+                          weft_findings *f) {
     weft_finding *found;
-    char words[256], of_axis[64];
+    char message[256], of_axis[64];
     const mesh *m = v->dist->mesh;
     TRY(finding_add(f, WEFT_VERDICT_WRONG_DATA, &found));
     if (!found) return NULL;
@@ -44,8 +44,8 @@ static weft_status tell(const proof_schedule *s, const proof_collective *c, cons
     TRY(finding_says(f, &found->message,
                      "%s reduces \"%s\" over ring %lld, whose ranks hold different parts of it: mesh axis %s shards it "
                      "(rank %lld)",
-                     finding_op_text(&found->ops[0], words, sizeof words), found->value, (long long)c->ring, of_axis,
-                     (long long)rank));
+                     finding_op_text(&found->ops[0], message, sizeof message), found->value, (long long)c->ring,
+                     of_axis, (long long)rank));
     return finding_says(f, &found->remedy, "a ring of ranks that are equal along mesh axis %s", of_axis);
 }
 
@@ -62,7 +62,7 @@ weft_status check_shards(const proof_schedule *s, int64_t rank, weft_findings *f
             const char *member = s->members[c->first_member + k].name;
             const weft_var *v = weft_block_find_var(s->program->blocks[0], member);
             int axis = v && is_sharded(v) ? mixed_axis(v, r) : -1;
-            if (axis >= 0) TRY(tell(s, c, v, axis, rank, f));
+            if (axis >= 0) TRY(report(s, c, v, axis, rank, f));
         }
     }
     return NULL;

@@ -13,7 +13,7 @@ typedef struct freshness {
     uint32_t *next;        /* by buffer: another one gathered from the same state */
     uint32_t *first;       /* by buffer: what is gathered from it; PROOF_NONE */
     uint32_t *behind;      /* by buffer: the launch that updated its source since it was gathered; PROOF_NONE */
-    bool *told;            /* by buffer */
+    bool *reported;        /* by buffer */
     int64_t rank;
     weft_findings *findings;
 } freshness;
@@ -60,10 +60,10 @@ static void find_gathers(freshness *f) {
     }
 }
 
-static weft_status tell(freshness *f, size_t event, const proof_access *x) {
+static weft_status report(freshness *f, size_t event, const proof_access *x) {
     weft_finding *found;
     char reader[256], update[256], gather[256];
-    f->told[x->buffer] = true;
+    f->reported[x->buffer] = true;
     TRY(finding_add(f->findings, WEFT_VERDICT_STALE_READ, &found));
     if (!found) return NULL;
     TRY(finding_op(f->findings, found, f->s, event, f->rank, "reads"));
@@ -87,7 +87,7 @@ static weft_status step(freshness *f) {
         size_t n = proof_naccesses(f->s, i);
         for (size_t k = 0; k < n; k++) {
             uint32_t b = x[k].buffer;
-            if (!x[k].is_write && f->behind[b] != PROOF_NONE && !f->told[b]) TRY(tell(f, i, &x[k]));
+            if (!x[k].is_write && f->behind[b] != PROOF_NONE && !f->reported[b]) TRY(report(f, i, &x[k]));
         }
         for (size_t k = 0; k < n; k++) {
             if (!x[k].is_write) continue;
@@ -107,8 +107,8 @@ static weft_status sweep(freshness *f, arena *a) {
         if (!*lists[k]) return base_out_of_memory();
         for (size_t i = 0; i < n; i++) (*lists[k])[i] = PROOF_NONE;
     }
-    f->told = ARENA_ARRAY(a, bool, n);
-    if (!f->told) return base_out_of_memory();
+    f->reported = ARENA_ARRAY(a, bool, n);
+    if (!f->reported) return base_out_of_memory();
     find_gathers(f);
     TRY(step(f));
     return step(f);
