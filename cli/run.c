@@ -1,5 +1,5 @@
 /* run.c: weft run: trains, prints what was fetched, saves what was asked for. */
-#include "cli/run.h"
+#include "cli/run_parts.h"
 #include "cli/simulate.h"
 
 #include <math.h>
@@ -211,8 +211,8 @@ static bool read_device(const cli_args *args, bool *out_simulates) {
         return cli_usage_error(args->command, "--device: expected cpu or null, found \"%s\"", device), false;
     const char *wrong = find_misplaced(args, *out_simulates);
     if (wrong)
-        cli_usage_error(args->command, *out_simulates ? "%s: the null device computes nothing" : "%s: expected --device null",
-                        wrong);
+        cli_usage_error(args->command,
+                        *out_simulates ? "%s: the null device computes nothing" : "%s: expected --device null", wrong);
     return !wrong;
 }
 
@@ -259,10 +259,9 @@ const cli_command command_run = {
     .arguments =
         "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
         "[--save F]",
-    .summary =
-        "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
-        "Prints step,rank,name,value for every fetched var of one element.\n"
-        "--device null is weft simulate, which computes nothing.",
+    .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
+               "Prints step,rank,name,value for every fetched var of one element.\n"
+               "--device null is weft simulate, which computes nothing.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/run.h"
+#include "cli/run_parts.h"
 
 weft_status expectation_init(expectation *e, const cli_args *args) {
     const char *path = cli_value(args, "--expect");

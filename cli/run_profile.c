@@ -1,7 +1,7 @@
 /* run_profile.c: where a run's time went: --profile. */
 #include <string.h>
 
-#include "cli/run.h"
+#include "cli/run_parts.h"
 
 enum { SHOWN_OPS = 20 }; /* on the terminal; a file has all */
 

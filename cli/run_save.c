@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run.h"
+#include "cli/run_parts.h"
 
 static bool is_recorded(const weft_var *v) {
     return weft_var_persistable(v) && weft_var_kind_of(v) == WEFT_DENSE_TENSOR;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run.h"
+#include "cli/run_parts.h"
 
 static const char *const step_mark = "weft.step", *const seed_mark = "weft.seed";
 

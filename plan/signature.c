@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "ops/collectives.h"
-#include "program/forms.h"
+#include "program/form.h"
 
 uint64_t signature_mix(uint64_t seed, uint64_t value) {
     uint64_t z = (seed ^ value) + 0x9e3779b97f4a7c15u;

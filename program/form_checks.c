@@ -1,6 +1,6 @@
 /* form_checks.c: budgets and the structure of blocks, which every reader checks before anything follows a block index.
  */
-#include "program/forms.h"
+#include "program/form.h"
 
 /* Fifteen times the file and 15 MiB, so that with the file itself it stays below sixteen times and 16 MiB. */
 enum { BUDGET_FACTOR = 15, BUDGET_BASE = 15 << 20 };

@@ -1,7 +1,7 @@
 /* form_dist.c: what the sidecar and the YAML form share: indices of meshes, vars by name, words for reduce kinds. */
 #include <stdlib.h>
 
-#include "program/forms.h"
+#include "program/form.h"
 
 /* --- reduce kinds ------------------------------------------------------------------------------------------------- */
 

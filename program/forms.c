@@ -1,7 +1,7 @@
 /* forms.c: programs in and out of files and memory: the form by extension, the sidecar by name. */
 #include <stdio.h>
 
-#include "program/forms.h"
+#include "program/form.h"
 
 /* --- names of files ----------------------------------------------------------------------------------------------- */
 

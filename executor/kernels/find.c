@@ -1,4 +1,4 @@
-/* find.c: which kernels this machine runs, and how kernels report errors.
+/* find.c: which kernels this machine runs.
  *
  * The folder is compiled for the plain architecture and, by the Makefile's KERNEL_ISAS, for some of its levels
  * (x86-64-v3 has AVX2 and FMA, x86-64-v4 AVX-512). The last table that the machine can run is taken for every op, so
@@ -84,21 +84,4 @@ weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
     const kernel *adaptor = all[tables(all) - 1].kernels[NROWS];
     *out_run = adaptor->run;
     return adaptor->prepare(p);
-}
-
-weft_status kernel_unsupported(const kernel_prepare *p, const char *format, ...) {
-    char place[160];
-    va_list args;
-    va_start(args, format);
-    weft_status status = base_status_createv(WEFT_UNSUPPORTED, op_place(p->op, place, sizeof place), format, args);
-    va_end(args);
-    return status;
-}
-
-weft_status kernel_failed(const kernel_call *c, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    weft_status status = base_status_createv(WEFT_RUNTIME, c->schema->type, format, args);
-    va_end(args);
-    return status;
 }

@@ -3,7 +3,7 @@
 #define PROGRAM_FX_FX_H
 
 #include "base/json.h"
-#include "program/forms.h"
+#include "program/form.h"
 
 /* --- the table of targets ----------------------------------------------------------------------------------------- */
 
@@ -129,7 +129,7 @@ typedef struct fx_reader {
 /* A problem with the entry that is being read. */
 #define FX_FAIL(r, ...) return json_error(&(r)->text, (r)->at, __VA_ARGS__)
 
-/* fx/read.c */
+/* fx/read_parts.c */
 WEFT_MUST_USE weft_status fx_name_of(fx_reader *r, const json_t *entry, const char *what, const name **out);
 /* The value that was defined under a name; NULL: none. */
 fx_value *fx_find(const fx_reader *r, const json_t *ref);
@@ -240,7 +240,7 @@ typedef struct fx_writer {
     buffer line;          /* the node in the making */
 } fx_writer;
 
-/* fx/write.c */
+/* fx/write_parts.c */
 /* A name that is free in the file, now taken: `stem`, or with a number behind it. */
 WEFT_MUST_USE weft_status fx_take_name(fx_writer *w, const char *stem, size_t nbytes, bool may_be_stem,
                                        const name **out);

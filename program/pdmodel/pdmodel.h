@@ -4,7 +4,7 @@
 
 #include "framework.pb-c.h"
 #include "program/bump.h"
-#include "program/forms.h"
+#include "program/form.h"
 #include "program/pdmodel/wire.h"
 
 /* A list of attrs that some op of the file has: its bytes there, and what they became. */

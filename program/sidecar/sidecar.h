@@ -3,7 +3,7 @@
 #define PROGRAM_SIDECAR_SIDECAR_H
 
 #include "base/json.h"
-#include "program/forms.h"
+#include "program/form.h"
 
 typedef struct sidecar_reader {
     weft_program *program;

@@ -3,7 +3,7 @@
 #define PROGRAM_YAML_YAML_FORM_H
 
 #include "base/yaml.h"
-#include "program/forms.h"
+#include "program/form.h"
 
 enum { YAML_FORM_VERSION = 1 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/kernels/matmul/gemm.h"
+#include "executor/kernels/matmul/gemm_matrices.h"
 #include "executor/pool.h"
 #include "tests/support/kernel_run.h"
 

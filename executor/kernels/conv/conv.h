@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_KERNELS_CONV_CONV_H
 #define EXECUTOR_KERNELS_CONV_CONV_H
 
-#include "executor/kernels/matmul/gemm.h"
+#include "executor/kernels/matmul/tile.h"
 #include "executor/kernels/window.h"
 
 /* Group g maps in_channels channels of the input to out_channels of the output; a patch is what one window sees. */

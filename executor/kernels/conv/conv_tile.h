@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_KERNELS_CONV_CONV_TILE_H
 #define EXECUTOR_KERNELS_CONV_CONV_TILE_H
 
-#include "executor/kernels/matmul/gemm.h"
+#include "executor/kernels/matmul/tile.h"
 
 /* How the left factor lies: rows CONV_ROW_STRIDE apart, rows CONV_SHORT_STRIDE apart, or columns GEMM_STRIP apart. */
 typedef enum conv_layout { CONV_ROWS, CONV_SHORT_ROWS, CONV_COLUMNS } conv_layout;

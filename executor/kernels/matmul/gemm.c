@@ -10,6 +10,7 @@
  * oneDNN is asked for one thread's work at a time. Large products are cut into pieces that depend on the shape alone,
  * whatever the number of threads: oneDNN chooses its blocks, and so its order of addition, by the shape it is given. */
 #include "executor/kernels/matmul/gemm.h"
+#include "executor/kernels/matmul/gemm_matrices.h"
 
 #if defined(WEFT_HAVE_DNNL) && !defined(__AVX512F__)
 #define USE_DNNL

@@ -10,7 +10,7 @@
  *
  * The invariant: an element of C is one chain of additions over the depth of a block, and those blocks, the same for
  * all elements, are added to C in order. So it does not depend on tiles, on cuts between threads, or on the others. */
-#include "executor/kernels/matmul/gemm.h"
+#include "executor/kernels/matmul/gemm_matrices.h"
 
 /* The register tile: ROWS by WIDTH vectors. Eight rows at most, because in matrices whose rows lie pages apart they
  * share a cache set. EACH_WIDTH(X, ...) is a list of X(rows, width, ...). */

@@ -1,6 +1,6 @@
-/* run.h: what the files of `weft run` share. */
-#ifndef CLI_RUN_H
-#define CLI_RUN_H
+/* run_parts.h: what the files of `weft run` share. */
+#ifndef CLI_RUN_PARTS_H
+#define CLI_RUN_PARTS_H
 
 #include "cli/session.h"
 #include "weft/trainer.h"

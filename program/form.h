@@ -1,6 +1,6 @@
-/* forms.h: what the readers of all serialized forms share. */
-#ifndef PROGRAM_FORMS_H
-#define PROGRAM_FORMS_H
+/* form.h: what the readers of all serialized forms share. */
+#ifndef PROGRAM_FORM_H
+#define PROGRAM_FORM_H
 
 #include "program/ir.h"
 
