@@ -231,36 +231,43 @@ static bool give_factors(axes_build *b, axes_arg *x, int d, const axes_item *ite
     return true;
 }
 
+static bool is_own_rest(const axes_pattern *p) {
+    return p->kind == 'd' && p->items[0].kind == AXES_OWN_REST;
+}
+
+/* Gives argument k of another slot the factors of `first`. What differs is whole. */
+static void share_factors(axes_build *b, const axes_arg *first, const char *slot_text, size_t k) {
+    const axes_arg *like = axes_arg_of(b, slot_text, k);
+    for (int d = 0; like && d < first->ndim; d++) {
+        int64_t extent = d < like->ndim ? like->extents[d] : 0;
+        bool fits = like->ndim == first->ndim && (extent == first->extents[d] || extent < 0 || first->extents[d] < 0);
+        if (!fits) b->rule->factors[first->dims[d].factors[0]].why = differ;
+        if (d < like->ndim && !like->dims[d].nfactors) axes_give(b, slot_text, k, d, first->dims[d].factors[0]);
+    }
+}
+
 /* Argument k of each slot with "~" has the factors of argument k of the others. */
-static bool give_own_factors(axes_build *b) {
+static void give_own_factors(axes_build *b) {
     axes_rule *r = b->rule;
     for (int side = 0; side < 2; side++) {
         axes_arg *args = side ? r->out : r->in;
-        size_t n = side ? r->nout : r->nin, k = 0;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0, n = side ? r->nout : r->nin, k = 0; i < n; i++) {
             const axes_pattern *p = axes_pattern_of(b, &args[i], side);
             k = i && args[i].slot == args[i - 1].slot ? k + 1 : 0;
-            if (!p || p->kind != 'd' || p->items[0].kind != AXES_OWN_REST) continue;
+            if (!p || !is_own_rest(p) || args[i].ndim < 1 || args[i].dims[0].nfactors) continue;
             for (int d = 0; d < args[i].ndim; d++)
-                if (!args[i].dims[d].nfactors)
-                    axes_give(b, p->slot, k, d, axes_add_factor(b, args[i].extents[d], NULL));
-            const axes_arg *first = axes_arg_of(b, p->slot, k);
-            for (int j = 0; first && j < b->text->npatterns; j++) {
-                const axes_pattern *other = &b->text->patterns[j];
-                const axes_arg *like = axes_arg_of(b, other->slot, k);
-                if (other == p || other->kind != 'd' || other->items[0].kind != AXES_OWN_REST || !like) continue;
-                bool same = like->ndim == first->ndim;
-                for (int d = 0; same && d < like->ndim; d++)
-                    if (!like->dims[d].nfactors && like->extents[d] == first->extents[d])
-                        axes_give(b, other->slot, k, d, first->dims[d].factors[0]);
-            }
+                axes_give(b, p->slot, k, d, axes_add_factor(b, args[i].extents[d], NULL));
+            for (int j = 0; j < b->text->npatterns; j++)
+                if (&b->text->patterns[j] != p && is_own_rest(&b->text->patterns[j]))
+                    share_factors(b, &args[i], b->text->patterns[j].slot, k);
         }
     }
-    return true;
 }
 
 bool axes_bind(axes_build *b) {
     find_width(b);
     if (!for_all(b, see_size) || !for_all(b, see_group)) return false;
-    return for_all(b, give_factors) && give_own_factors(b);
+    if (!for_all(b, give_factors)) return false;
+    give_own_factors(b);
+    return true;
 }

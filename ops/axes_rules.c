@@ -75,23 +75,44 @@ static bool next_dim(side *s) {
     return s->left != 1;
 }
 
+/* Elements of the dimensions behind; -1: not known. */
+static int64_t count_behind(const side *s) {
+    int64_t n = 1;
+    for (int d = s->d + 1; d < s->end; d++) n = n < 0 || s->extents[d] < 0 ? -1 : n * s->extents[d];
+    return n;
+}
+
+/* Two extents that are not known have a factor in common if what is behind one divides what is behind the other; the
+ * dimension that is longer has the quotient as well. */
+static bool take_unknown(axes_build *b, side *x, side *y) {
+    int64_t behind_x = count_behind(x), behind_y = count_behind(y);
+    if (behind_x <= 0 || behind_y <= 0 || (behind_x % behind_y && behind_y % behind_x)) return false;
+    int f = fresh(b, -1);
+    axes_give(b, x->slot, 0, x->d, f);
+    axes_give(b, y->slot, 0, y->d, f);
+    x->left = behind_y > behind_x ? behind_y / behind_x : 1;
+    y->left = behind_x > behind_y ? behind_x / behind_y : 1;
+    return true;
+}
+
 /* Factors that both lists of dimensions have, major first: where one's extent divides the other's. What does not divide
- * is whole. Unknown extents go together if they come first on both sides. */
+ * is whole. */
 static void factor_sides(axes_build *b, side *x, side *y) {
     x->d = x->begin - 1, y->d = y->begin - 1;
     x->left = y->left = 1;
     while (next_dim(x) && next_dim(y)) {
-        int64_t size = x->left;
-        bool open = x->left < 0 || y->left < 0, both = x->left < 0 && y->left < 0;
-        if (!open) size = x->left % y->left == 0 ? y->left : y->left % x->left == 0 ? x->left : 0;
-        if (!both && (open || !size || size == 0)) break;
+        if (x->left < 0 && y->left < 0) {
+            if (!take_unknown(b, x, y)) break;
+            continue;
+        }
+        if (x->left < 1 || y->left < 1) break;
+        int64_t size = x->left % y->left == 0 ? y->left : y->left % x->left == 0 ? x->left : 0;
+        if (!size) break;
         int f = fresh(b, size);
         axes_give(b, x->slot, 0, x->d, f);
         axes_give(b, y->slot, 0, y->d, f);
-        if (both)
-            x->left = y->left = 1;
-        else
-            x->left /= size, y->left /= size;
+        x->left /= size;
+        y->left /= size;
     }
     for (int i = 0; i < 2; i++) /* the rest of both */
         for (side *s = i ? y : x; next_dim(s); s->left = 1) axes_give(b, s->slot, 0, s->d, fresh_whole(b, s->left));
@@ -113,23 +134,55 @@ static void read_extents(const axes_build *b, const axes_arg *x, const axes_arg 
         if (out[d] < 0) out[d] = list[d] == 0 && d < x->ndim ? x->extents[d] : list[d];
 }
 
-/* Dimensions that go away where a rank's extent is 1: those that an attr lists, or all, if it lists none. */
-static void keep_squeezed(axes_build *b, const axes_arg *x, const char *attr) {
+/* SLOTS: X, Out, and an attr that lists dimensions, which go away where they have extent 1: all such, if it lists none.
+ * One that is longer stays, but would go where a rank has one element of it. */
+static bool squeeze(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
     size_t n;
-    const int64_t *list = attr_ints(b->call->op, attr, &n);
+    const int64_t *list = nslots == 3 ? attr_ints(b->call->op, slots[2], &n) : NULL;
+    if (nslots != 3 || !x) return false;
+    int to = 0;
     for (int d = 0; d < x->ndim; d++) {
         bool listed = n == 0;
         for (size_t i = 0; i < n; i++) listed |= list[i] == d || list[i] + x->ndim == d;
-        for (int i = 0; listed && i < x->dims[d].nfactors; i++)
-            b->rule->factors[x->dims[d].factors[i]].why = "where a rank's extent is 1 the dimension goes away";
+        if (listed && x->extents[d] == 1) continue;
+        int f = axes_add_factor(b, x->extents[d], listed ? "a rank with one element of it would not have it" : NULL);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[1], 0, to++, f);
     }
+    give_like_x(b, slots[0]);
+    return true;
 }
 
-/* SLOTS: X, Out; an attr that lists what is squeezed. */
+/* SLOTS: X, Out, and an attr that lists where dimensions are put in, one after the other. */
+static bool unsqueeze(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t n;
+    const int64_t *list = nslots == 3 ? attr_ints(b->call->op, slots[2], &n) : NULL;
+    if (nslots != 3 || !x || (size_t)x->ndim + n > WEFT_MAX_RANK) return false;
+    int from[WEFT_MAX_RANK], ndim = x->ndim;
+    for (int d = 0; d < ndim; d++) from[d] = d;
+    for (size_t i = 0; i < n; i++, ndim++) {
+        int64_t at = list[i] < 0 ? list[i] + ndim + 1 : list[i];
+        if (at < 0 || at > ndim) return false;
+        memmove(&from[at + 1], &from[at], (size_t)(ndim - at) * sizeof *from);
+        from[at] = -1;
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (from[d] < 0) continue;
+        int f = fresh(b, x->extents[from[d]]);
+        axes_give(b, slots[0], 0, from[d], f);
+        axes_give(b, slots[1], 0, d, f);
+    }
+    give_like_x(b, slots[0]);
+    return true;
+}
+
+/* SLOTS: X, Out. */
 static bool reshape(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
     int64_t extents[WEFT_MAX_RANK];
-    if (nslots < 2 || !x || !y) return false;
+    if (nslots != 2 || !x || !y) return false;
     for (int d = 0; d < x->ndim; d++)
         if (x->extents[d] == 0) return false; /* no elements: nothing to split */
     read_extents(b, x, y, extents);
@@ -137,7 +190,6 @@ static bool reshape(axes_build *b, const char *const *slots, int nslots) {
     side to = {.slot = slots[1], .end = y->ndim, .extents = extents};
     factor_sides(b, &from, &to);
     give_like_x(b, slots[0]);
-    if (nslots == 3) keep_squeezed(b, x, slots[2]);
     return true;
 }
 
@@ -212,7 +264,7 @@ static bool meshgrid(axes_build *b, const char *const *slots, int nslots) {
         int f = fresh(b, x->ndim ? x->extents[0] : 1);
         axes_give(b, slots[0], k, 0, f);
         for (int i = 1; i < nslots; i++)
-            for (size_t out = 0; axes_arg_of(b, slots[i], out); out++) axes_give(b, slots[i], out, (int)k, f);
+            for (size_t out = 0; out < WEFT_MAX_RANK; out++) axes_give(b, slots[i], out, (int)k, f);
     }
     return false;
 }
@@ -311,6 +363,7 @@ static const struct {
     const char *name;
     axes_function function;
 } functions[] = {{"matmul", matmul},     {"mul", mul},   {"reshape", reshape},     {"transpose", transpose},
+                 {"squeeze", squeeze},   {"unsqueeze", unsqueeze},
                  {"tile", tile},         {"pad", pad},   {"meshgrid", meshgrid},   {"gather", gather},
                  {"gather_nd", gather_nd}, {"layer_norm", layer_norm}};
 

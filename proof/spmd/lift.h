@@ -218,9 +218,12 @@ typedef struct sharded_inputs {
     const value *own;   /* the rank's terms of them */
     size_t nargs;
     size_t axis;
+    size_t out_index; /* of the output among the arguments of its slot */
+    arena *memory;    /* for the call */
 } sharded_inputs;
-/* How output `id` of the op is placed along the axis; false: it is not known. *out_mean: a mean over fewer elements
- * than the serial program's is in it, by the axis's extent. */
-bool sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean);
+/* How output `id` of the op is placed along the axis, by the op's factor table; *out_known false: it is not known.
+ * *out_mean: a mean over fewer elements than the serial program's is in it, by the axis's extent. */
+WEFT_MUST_USE weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean,
+                                         bool *out_known);
 
 #endif

@@ -9,6 +9,7 @@ typedef struct function {
     size_t nargs;
     lifted *args;
     value *scratch;
+    arena *memory;
     int64_t times; /* what the output must be multiplied by: means over fewer elements */
 } function;
 
@@ -75,7 +76,7 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
 }
 
 /* How the output is placed along the axis; the reason why that is not known. */
-static const char *place_along(function *f, size_t axis, axis_placement *out) {
+static weft_status place_along(function *f, size_t axis, axis_placement *out, const char **out_reason) {
     bool shards = false, partial = false, linear = true;
     for (size_t i = 0; i < f->nargs; i++) {
         shards |= arg_is_sharded(&f->args[i], axis);
@@ -83,13 +84,17 @@ static const char *place_along(function *f, size_t axis, axis_placement *out) {
         linear = linear && (!arg_is_partial(&f->args[i], axis) || is_linear(f->h, i));
     }
     *out = partial ? PARTIAL : REPLICATED;
+    *out_reason = NULL;
     if (partial && (shards || !linear))
-        return "it uses a partial sum over ranks as if it were the sum: a reduce is missing";
+        return *out_reason = "it uses a partial sum over ranks as if it were the sum: a reduce is missing", NULL;
     if (!shards) return NULL;
     const terms *t = f->l->t;
-    sharded_inputs in = {f->h->op, t, f->args, term_args(t, term_args(t, f->id)[0].term), f->nargs, axis};
-    bool mean = false;
-    if (!sharded_output(&in, f->id, out, &mean)) return "it is not known to treat each row for itself";
+    const value *own = term_args(t, term_args(t, f->id)[0].term);
+    size_t index = (size_t)term_head(t, f->id)->ints[1];
+    sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
+    bool mean = false, known;
+    TRY(sharded_output(&in, f->id, out, &mean, &known));
+    if (!known) return *out_reason = "it is not known to treat each row for itself", NULL;
     if (mean) f->times *= f->l->grid.extent[axis];
     if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
     return NULL;
@@ -134,7 +139,8 @@ static weft_status apply(function *f, lifted *made) {
 static weft_status follow(function *f, lifted *out) {
     lifted made = lift_replicated(TERM_NONE);
     for (size_t k = 0; k < f->l->grid.naxes; k++) {
-        const char *reason = place_along(f, k, &made.placed[k]);
+        const char *reason;
+        TRY(place_along(f, k, &made.placed[k], &reason));
         if (reason) return *out = lift_unknown(f->id, reason), NULL;
     }
     TRY(apply(f, &made));
@@ -150,7 +156,7 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
     arena memory;
     arena_init(&memory, &l->t->context->allocator);
     weft_status status = NULL;
-    function f = {.l = l, .id = id, .h = &own, .nargs = n, .times = 1};
+    function f = {.l = l, .id = id, .h = &own, .nargs = n, .memory = &memory, .times = 1};
     f.args = ARENA_ARRAY(&memory, lifted, n + 1);
     f.scratch = ARENA_ARRAY(&memory, value, n + 1);
     if (!f.args || !f.scratch) TRY_DONE(base_out_of_memory());

@@ -30,6 +30,7 @@ typedef struct cutting {
     lifted args[MOST_ARGS];
     value own[MOST_ARGS];
     uint32_t out_id[MOST_ARGS];
+    size_t out_index[MOST_ARGS]; /* in its slot */
     axis_placement out_placed[MOST_ARGS];
     bool out_mean[MOST_ARGS];
 } cutting;
@@ -106,10 +107,16 @@ static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const te
 /* --- one way to cut ----------------------------------------------------------------------------------------------- */
 
 static bool knows_outputs(cutting *c) {
-    sharded_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0};
-    for (size_t k = 0; k < c->nout; k++)
-        if (!sharded_output(&in, c->out_id[k], &c->out_placed[k], &c->out_mean[k])) return false;
-    return c->nout > 0;
+    bool known = true;
+    arena memory;
+    arena_init(&memory, &c->r->context->allocator);
+    for (size_t k = 0; k < c->nout && known; k++) {
+        sharded_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0, c->out_index[k], &memory};
+        weft_status status = sharded_output(&in, c->out_id[k], &c->out_placed[k], &c->out_mean[k], &known);
+        if (status) known = fixture_fail_status(c->r, status);
+    }
+    arena_fini(&memory);
+    return known && c->nout > 0;
 }
 
 typedef char place_text[16];
@@ -192,7 +199,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
             uint32_t id;
             if (!add_place(c, given->name->bytes, x, &id)) return false;
             if (is_output)
-                c->out_id[n] = id;
+                c->out_id[n] = id, c->out_index[n] = k;
             else
                 c->own[n] = value_of(id), c->args[n] = lift_replicated(id);
         }
