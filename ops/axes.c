@@ -58,7 +58,7 @@ static void forget(axes_build *b) {
     for (size_t i = 0; i < r->nout; i++)
         for (int d = 0; d < r->out[i].ndim; d++) r->out[i].dims[d].nfactors = 0;
     for (int i = 0; i < 26; i++) b->letters[i] = -1, b->letter_size[i] = -2;
-    for (int i = 0; i < WEFT_MAX_RANK; i++) b->rest[i] = -1, b->rest_extent[i] = -2;
+    for (int i = 0; i < WEFT_MAX_RANK; i++) b->rest[i] = -1, b->rest_extent[i] = -2, b->stretched[i] = false;
     b->rest_size = 0;
 }
 

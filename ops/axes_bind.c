@@ -1,6 +1,7 @@
 /* axes_bind.c: from letters to factors. Extents of all arguments say first how large each letter is, and each of the
- * dimensions that "..." stands for; then dimensions get their factors. A dimension of extent 1 whose letter is larger
- * is stretched: it has none. Extents that contradict one another make the factor whole, which is always right. */
+ * dimensions that "..." stands for; then dimensions get their factors. Where an op broadcasts ("...@"), a dimension of
+ * extent 1 among larger ones is stretched: it has none. Extents that contradict one another make the factor whole, which
+ * is always right. */
 #include "ops/axes_build.h"
 
 enum { UNSEEN = -2 };
@@ -83,9 +84,10 @@ void axes_give(axes_build *b, const char *slot_text, size_t k, int d, int factor
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
 
 /* What is known of a size once another extent is seen; false: it contradicts. */
-static bool merge(int64_t *size, int64_t extent) {
-    if (*size == UNSEEN || *size == extent || *size == 1 || (*size == -1 && extent != 1)) return *size = extent, true;
-    return extent == 1 || extent == -1;
+static bool merge(int64_t *size, int64_t extent, bool stretches) {
+    bool is_first = *size == UNSEEN || (*size == -1 && extent != 1), fits = *size == extent || extent == -1;
+    if (is_first || (stretches && *size == 1)) return *size = extent, true;
+    return fits || (extent == 1 && (stretches || *size == -1)) || (*size == 1 && extent == -1);
 }
 
 /* How many dimensions of the argument "..." stands for; -1: it does not fit. */
@@ -160,8 +162,8 @@ static bool for_each_dim(axes_build *b, axes_arg *x, bool is_output, on_dim call
         const axes_item *item = &p->items[i];
         bool is_rest = item->kind == AXES_REST || item->kind == AXES_OWN_REST;
         uint32_t gone = item->change == '-' ? axes_listed(b, item->attr, item->flag, b->rest_size) : 0;
-        if (item->change == '-' && rest != b->rest_size && rest + __builtin_popcount(gone) != b->rest_size)
-            return false;
+        bool fits = rest == b->rest_size || item->change == '@' || rest + __builtin_popcount(gone) == b->rest_size;
+        if (item->kind == AXES_REST && !fits) return false;
         for (int k = 0; k < (is_rest ? rest : 1); k++, d++)
             if (!call(b, x, d, item, item->kind == AXES_REST ? position(b, item, k, rest) : -1)) return false;
     }
@@ -184,10 +186,11 @@ static bool see_size(axes_build *b, axes_arg *x, int d, const axes_item *item, i
     int64_t extent = x->extents[d];
     if (item->kind == AXES_LETTERS && item->nletters == 1) {
         int letter = item->letters[0] - 'a';
-        if (!merge(&b->letter_size[letter], extent) && b->letters[letter] < 0)
+        if (!merge(&b->letter_size[letter], extent, false) && b->letters[letter] < 0)
             b->letters[letter] = axes_add_factor(b, extent, differ);
     } else if (item->kind == AXES_REST && at >= 0) {
-        if (!merge(&b->rest_extent[at], extent) && b->rest[at] < 0) b->rest[at] = axes_add_factor(b, extent, differ);
+        if (!merge(&b->rest_extent[at], extent, b->stretched[at]) && b->rest[at] < 0)
+            b->rest[at] = axes_add_factor(b, extent, differ);
     }
     return true;
 }
@@ -219,13 +222,12 @@ static bool give_factors(axes_build *b, axes_arg *x, int d, const axes_item *ite
     int64_t extent = x->extents[d];
     for (int i = 0; item->kind == AXES_LETTERS && i < item->nletters; i++) {
         int letter = item->letters[i] - 'a';
-        int64_t size = b->letter_size[letter];
-        if (item->nletters == 1 && extent == 1 && size != 1) return true; /* stretched */
-        if (b->letters[letter] < 0) b->letters[letter] = axes_add_factor(b, size, NULL);
+        if (b->letters[letter] < 0) b->letters[letter] = axes_add_factor(b, b->letter_size[letter], NULL);
         put_factor(&x->dims[d], b->letters[letter]);
     }
     if (item->kind == AXES_BLANK) put_factor(&x->dims[d], axes_add_factor(b, extent, axes_why_whole));
-    if (item->kind != AXES_REST || at < 0 || (extent == 1 && b->rest_extent[at] != 1)) return true;
+    bool is_stretched = item->change == '@' && extent == 1 && at >= 0 && b->rest_extent[at] != 1;
+    if (item->kind != AXES_REST || at < 0 || is_stretched) return true;
     if (b->rest[at] < 0) b->rest[at] = axes_add_factor(b, b->rest_extent[at], NULL);
     put_factor(&x->dims[d], b->rest[at]);
     return true;
@@ -264,8 +266,16 @@ static void give_own_factors(axes_build *b) {
     }
 }
 
+/* Where some argument is stretched, its extent of 1 contradicts nothing. */
+static bool see_stretch(axes_build *b, axes_arg *x, int d, const axes_item *item, int at) {
+    if (item->kind == AXES_REST && item->change == '@' && at >= 0) b->stretched[at] = true;
+    (void)x, (void)d;
+    return true;
+}
+
 bool axes_bind(axes_build *b) {
     find_width(b);
+    if (!for_all(b, see_stretch)) return false;
     if (!for_all(b, see_size) || !for_all(b, see_group)) return false;
     if (!for_all(b, give_factors)) return false;
     give_own_factors(b);

@@ -72,6 +72,7 @@ typedef struct axes_build {
     int rest_size;
     int rest[WEFT_MAX_RANK]; /* factors of the dimensions that "..." stands for; -1: none yet */
     int64_t rest_extent[WEFT_MAX_RANK];
+    bool stretched[WEFT_MAX_RANK]; /* some argument may have an extent of 1 there */
 } axes_build;
 
 /* A new factor; those beyond AXES_FACTORS share the last one, which is whole. */
