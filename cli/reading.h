@@ -7,8 +7,8 @@
 
 /* Rows of the options of commands that plan. */
 #define READING_HELP                                                                                                   \
-    "by_bytes: streams wait as bytes ask for (default); in_order: only as the program states; by_name: as Paddle's "   \
-    "executor derives from names"
+    "by_bytes: streams wait as bytes ask for (default); in_order: only as the program states (explicit events); "      \
+    "by_name: as Paddle's executor derives from names (Paddle semantics)"
 #define LATE_HELP "by_name: launch op number OP of block 0 as late as what depends on it allows; may be repeated"
 
 typedef struct cli_reading {

@@ -249,7 +249,7 @@ const cli_command command_verify = {
     .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL] [--json]",
     .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or reports the ops that do.\n"
                "One program is every rank's, several are one a rank. Exit status 0: safe, 1: findings.\n"
-               "Readings: in_order (explicit waits and events), by_name (Paddle's executor), by_bytes (Weft's plan).",
+               "Readings: in_order (explicit events), by_name (Paddle semantics), by_bytes (Weft's plan).",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

@@ -12,8 +12,8 @@ extern "C" {
 
 /* What orders ops on different streams (docs/verify.md). */
 typedef enum weft_reading {
-    WEFT_READING_IN_ORDER, /* explicit waits and events only */
-    WEFT_READING_BY_NAME,  /* Paddle's executor: events that follow from equal names */
+    WEFT_READING_IN_ORDER, /* explicit events: those, and waits, that the program states */
+    WEFT_READING_BY_NAME,  /* Paddle semantics: also events that follow from equal names */
     WEFT_READING_BY_BYTES  /* Weft's own plan */
 } weft_reading;
 
