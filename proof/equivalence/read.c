@@ -4,6 +4,7 @@
  * old). Any other op with a block (a loop) is a function: of its inputs, and of its body read once with every var from
  * outside as a symbol. Blocks may be run by many ops, so what is read in all is limited. */
 #include "proof/equivalence/read.h"
+#include "ops/collectives.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,32 @@ static weft_status read_fetch(reader *r, const weft_op *op) {
     FOR_EACH_ARG(op, false, u) {
         TRY(add_output(r, 'f', column, use_var(op->program, u)));
     }
+    return NULL;
+}
+
+weft_status next_message(reader *r, const weft_op *op, int64_t *out_number) {
+    mailbox m = {op_ring(op), op_collective_root(op), 0, op_collective_kind(op) == COLLECTIVE_SEND};
+    size_t i = 0;
+    while (i < r->nmailboxes && (r->mailboxes[i].ring != m.ring || r->mailboxes[i].peer != m.peer ||
+                                 r->mailboxes[i].is_send != m.is_send))
+        i++;
+    if (i == r->nmailboxes) {
+        TRY(vector_reserve(&r->t->context->allocator, &r->mailboxes, &r->mailboxes_capacity, r->nmailboxes + 1,
+                           sizeof m));
+        r->mailboxes[r->nmailboxes++] = m;
+    }
+    *out_number = r->mailboxes[i].count++;
+    return NULL;
+}
+
+/* What is sent leaves the program. */
+static weft_status read_send(reader *r, const weft_op *op) {
+    char what[96];
+    int64_t number;
+    TRY(next_message(r, op, &number));
+    snprintf(what, sizeof what, "message %lld to member %lld on ring %lld", (long long)number,
+             (long long)op_collective_root(op), (long long)op_ring(op));
+    FOR_EACH_ARG(op, false, u) TRY(add_output(r, 's', what, use_var(op->program, u)));
     return NULL;
 }
 
@@ -271,6 +298,7 @@ static weft_status note_collective(reader *r, weft_op *op, const uint32_t *resul
 
 static weft_status read_op(reader *r, weft_op *op) {
     if (op_is(op, "fetch") || op_is(op, "fetch_v2")) return read_fetch(r, op);
+    if (op_collective_kind(op) == COLLECTIVE_SEND) return read_send(r, op);
     if (op_is(op, "coalesce_tensor"))
         return r->depth ? write_unknown(r, op, "a coalesce_tensor under a condition") : make_store(r, op);
     weft_block *block = sub_block(r, op);
@@ -362,6 +390,7 @@ weft_status program_read(terms *t, weft_program *p, const char *const *fetches, 
 done:
     base_free(&t->context->allocator, r.stores, r.stores_capacity * sizeof *r.stores);
     base_free(&t->context->allocator, r.changes, r.changes_capacity * sizeof *r.changes);
+    base_free(&t->context->allocator, r.mailboxes, r.mailboxes_capacity * sizeof *r.mailboxes);
     base_free(&t->context->allocator, r.outer, r.outer_capacity * sizeof *r.outer);
     arena_fini(&r.memory);
     if (status) outputs_fini(t, out);

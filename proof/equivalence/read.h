@@ -63,6 +63,12 @@ typedef struct change {
     uint32_t old;
 } change;
 
+/* How many messages were sent to a member of a ring, or received from it. */
+typedef struct mailbox {
+    int64_t ring, peer, count;
+    bool is_send;
+} mailbox;
+
 typedef struct reader {
     terms *t;
     weft_program *p;
@@ -81,8 +87,13 @@ typedef struct reader {
     size_t nsteps;            /* ops read: nested blocks may be read many times */
     const name ***attr_names; /* by schema: the program's names of its attrs, NULL where it has none */
     uint8_t *rules;           /* by schema; 0: not looked up */
+    mailbox *mailboxes;
+    size_t nmailboxes, mailboxes_capacity;
     outputs *out;
 } reader;
+
+/* read.c: the number of a send or receive among those with its peer. */
+WEFT_MUST_USE weft_status next_message(reader *r, const weft_op *op, int64_t *out_number);
 
 /* read_values.c */
 WEFT_MUST_USE weft_status read_var(reader *r, const weft_var *v, uint32_t *out);

@@ -5,6 +5,7 @@
  * are taken as that only where attrs and extents say all that must be known; otherwise they are functions like others.
  */
 #include "proof/equivalence/read.h"
+#include "ops/collectives.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,22 @@ static weft_status random_input(reader *r, weft_op *op, uint32_t *out) {
     return term_make(r->t, id, NULL, 0, WEFT_DTYPE_NONE, 0, NULL, out);
 }
 
+/* What is received is an input of its own: that many-th message of the member. */
+static weft_status message_input(reader *r, weft_op *op, uint32_t *out) {
+    char what[96];
+    int64_t number;
+    TRY(next_message(r, op, &number));
+    snprintf(what, sizeof what, "message %lld of member %lld on ring %lld", (long long)number,
+             (long long)op_collective_root(op), (long long)op_ring(op));
+    const char *label = arena_string(&r->t->arena, what, strlen(what));
+    if (!label) return base_out_of_memory();
+    buffer *b = head_begin(r->t, HEAD_RANDOM);
+    head_put_text(b, what, strlen(what));
+    uint32_t id;
+    TRY(head_finish(r->t, &(head){.kind = HEAD_RANDOM, .label = label, .dtype = WEFT_DTYPE_NONE}, &id));
+    return term_make(r->t, id, NULL, 0, WEFT_DTYPE_NONE, 0, NULL, out);
+}
+
 static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
     size_t nargs = (size_t)op_nargs(op, false) + 1, at = 0;
     value small[32], *args = small;
@@ -193,6 +210,10 @@ static weft_status function_results(reader *r, weft_op *op, uint32_t *results) {
     if (op_has_effect(op, OP_RANDOM)) {
         args[at].factor = FACTOR_ONE;
         TRY(random_input(r, op, &args[at++].term));
+    }
+    if (op_collective_kind(op) == COLLECTIVE_RECV) {
+        args[at].factor = FACTOR_ONE;
+        TRY(message_input(r, op, &args[at++].term));
     }
     TRY(op_head(r, op, &head_id));
     TRY(term_make(r->t, head_id, args, at, WEFT_DTYPE_NONE, 0, NULL, &op_id));

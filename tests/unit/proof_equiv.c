@@ -111,6 +111,18 @@ static const row rows[] = {
      SEED("1.0") GRADS REDUCE("h", "1") SCALE("h", "0.25") REDUCE("g", "1") SCALE("g", "0.25") SGD, WEFT_SAME_BITS,
      NULL},
 
+    /* messages */
+#define SEND(v, peer) "send_v2 X=" v " | ring_id=1 peer=" peer ";"
+#define RECV(v, peer) "recv_v2 -> Out=" v " | ring_id=1 peer=" peer " dtype=5 out_shape=[4,8];"
+    {"sends in another order", SEND("x", "1") SEND("y", "1"), SEND("y", "1") SEND("x", "1"), WEFT_NOT_PROVED, NULL},
+    {"to others in another order", SEND("x", "1") SEND("y", "2"), SEND("y", "2") SEND("x", "1"), WEFT_SAME_BITS, NULL},
+    {"something else is sent", SEND("x", "1"), "relu X=x -> Out=x;" SEND("x", "1"), WEFT_NOT_PROVED, NULL},
+    {"one is not sent", SEND("x", "1") SEND("y", "1"), SEND("x", "1"), WEFT_NOT_PROVED, NULL},
+    {"received in another order", RECV("g", "1") RECV("h", "1") SGD, RECV("h", "1") RECV("g", "1") SGD,
+     WEFT_NOT_PROVED, NULL},
+    {"from others in another order", RECV("g", "1") RECV("h", "2") SGD, RECV("h", "2") RECV("g", "1") SGD,
+     WEFT_SAME_BITS, NULL},
+
     /* factors */
     {"a factor folded into the seed", PLAIN, SEED("0.25") GRADS REDUCE("g", "1") REDUCE("h", "1") SGD, WEFT_SAME_REALS,
      NULL},
