@@ -1,0 +1,22 @@
+/* comm_conformance.h: what every engine of executor/comm/comm.h must do, run against any of them. */
+#ifndef TESTS_SUPPORT_COMM_CONFORMANCE_H
+#define TESTS_SUPPORT_COMM_CONFORMANCE_H
+
+#include "executor/comm/comm.h"
+
+enum { COMM_MOST_RANKS = 16 };
+
+/* Opens worlds of `nranks` ranks: those of the processes that are here, one or several in the order of their ranks. An
+ * engine of real processes opens one in each, all of which run the conformance at the same time. */
+typedef struct comm_factory {
+    const char *name;
+    weft_status (*open)(void *user, int nranks, comm_world **out_worlds, int *out_nworlds);
+    void (*close)(void *user, comm_world **worlds, int nworlds);
+    void *user;
+    int most_ranks; /* that it can open: 4 at least */
+} comm_factory;
+
+/* Counts checks; prints those that fail. */
+void comm_conformance(const comm_factory *factory, int *out_passed, int *out_failed);
+
+#endif
