@@ -181,3 +181,31 @@ weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out) {
     out->factors = arena_copy(a, factors, (out->nfactors + 1) * sizeof *factors);
     return out->factors ? NULL : base_out_of_memory();
 }
+
+/* --- what a row says of a type ------------------------------------------------------------------------------------ */
+
+bool axes_reads(const op_schema *schema, const char *out_slot, const char *in_slot) {
+    const axes_row *row = axes_row_of(schema);
+    char bytes[AXES_TEXT];
+    axes_text own;
+    bool has_clauses = row && row->kind == AXES_ROW_GRAD && strlen(row->text) < sizeof bytes;
+    if (!has_clauses) return true;
+    memcpy(bytes, row->text, strlen(row->text) + 1);
+    if (axes_text_parse(bytes, true, &own)) return true;
+    for (int i = 0; i < own.nclauses; i++) {
+        const axes_clause *c = &own.clauses[i];
+        if (strcmp(c->words[0], "unread") != 0 || c->when.count || strcmp(c->words[1], out_slot) != 0) continue;
+        for (int k = 2; k < c->nwords; k++)
+            if (strcmp(c->words[k], in_slot) == 0) return false;
+    }
+    return true;
+}
+
+bool axes_only_reshapes(const op_schema *schema) {
+    static const char *const functions[] = {"@reshape ", "@squeeze ", "@unsqueeze "};
+    const axes_row *row = axes_row_of(schema);
+    if (row && row->kind == AXES_ROW_GRAD) row = &rows[row->of];
+    for (size_t i = 0; row && i < sizeof functions / sizeof *functions; i++)
+        if (strncmp(row->text, functions[i], strlen(functions[i])) == 0) return row->kind == AXES_ROW_RULE;
+    return false;
+}

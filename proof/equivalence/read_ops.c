@@ -1,9 +1,10 @@
 /* read_ops.c: the terms of an op's outputs.
  *
- * One table says which ops are more than "some function of the inputs": those that only move elements (copies, shapes,
- * concatenations, slices), and those of which normal forms know a rule (scales, fills, sums, casts, all-reduces). They
- * are taken as that only where attrs and extents say all that must be known; otherwise they are functions like others.
- */
+ * One table says which ops are more than "some function of the inputs": those that only move elements (copies,
+ * concatenations, slices; ops/axes.def says which change extents alone), and those of which normal forms know a rule
+ * (scales, fills, sums, casts, all-reduces). They are taken as that only where attrs and extents say all that must be
+ * known; otherwise they are functions like others. */
+#include "ops/axes.h"
 #include "proof/equivalence/read.h"
 #include "ops/collectives.h"
 
@@ -45,18 +46,6 @@ static const struct {
     {"depend", RULE_SAME},
     {"feed", RULE_FEED},
     {"feed_v2", RULE_FEED},
-    {"reshape2", RULE_RESHAPE},
-    {"reshape", RULE_RESHAPE},
-    {"squeeze2", RULE_RESHAPE},
-    {"unsqueeze2", RULE_RESHAPE},
-    {"flatten2", RULE_RESHAPE},
-    {"flatten_contiguous_range", RULE_RESHAPE},
-    {"reshape2_grad", RULE_RESHAPE},
-    {"reshape_grad", RULE_RESHAPE},
-    {"squeeze2_grad", RULE_RESHAPE},
-    {"unsqueeze2_grad", RULE_RESHAPE},
-    {"flatten2_grad", RULE_RESHAPE},
-    {"flatten_contiguous_range_grad", RULE_RESHAPE},
     {"concat", RULE_CONCAT},
     {"split", RULE_SPLIT},
     {"slice", RULE_SLICE},
@@ -91,6 +80,7 @@ static rule find_rule(weft_op *op) {
         if (op_is(op, rules[i].type)) return rules[i].rule;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if (op_is(op, scales[i].type)) return RULE_SCALE;
+    if (!op_has_effect(op, OP_VIEWS) && axes_only_reshapes(op_schema_of(op))) return RULE_RESHAPE;
     switch (op_collective_kind(op)) {
     case COLLECTIVE_ALL_REDUCE: return RULE_REDUCE;
     case COLLECTIVE_BARRIER:

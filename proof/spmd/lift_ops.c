@@ -1,5 +1,6 @@
 /* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated, and
  * partial ones, in which it must be linear, or sharded ones, which lift_dims.c follows to its outputs. */
+#include "ops/axes.h"
 #include "proof/spmd/lift.h"
 
 typedef struct function {
@@ -23,14 +24,6 @@ static bool is_linear(const head *h, size_t i) {
     return h->pulls && h->roles && i < h->nargs && h->roles[i] == ROLE_LINEAR;
 }
 
-/* The gradient of one factor of a product needs the other factor alone. */
-static bool is_product_grad(const head *h) {
-    static const char *const types[] = {"elementwise_mul_grad", "matmul_v2_grad", "bmm_grad", "mul_grad"};
-    for (size_t i = 0; h->schema && i < sizeof types / sizeof *types; i++)
-        if (strcmp(h->schema->type, types[i]) == 0) return true;
-    return false;
-}
-
 static void drop_partial(const lifter *l, lifted *x) {
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (is_partial(x->placed[i])) x->placed[i] = REPLICATED;
@@ -43,15 +36,12 @@ static void drop_partial(const lifter *l, lifted *x) {
 static void drop_unused(const function *f, const char *slot_text) {
     size_t at = 0;
     const head *h = f->h;
-    bool product = is_product_grad(h);
     for (size_t i = 0; i < op_nslots(h->op, false); i++) {
         const slot *s = op_slot(h->op, false, i);
-        bool own =
-            product && s->name->nbytes == 1 && slot_text[0] == s->name->bytes[0] && strcmp(slot_text + 1, "@GRAD") == 0;
         for (size_t k = 0; k < s->nargs; k++, at++) {
             lifted *x = &f->args[at];
-            if (x->state == LIFT_KNOWN && lift_is_partial(f->l, x) && (own || is_type_only(h, at)))
-                drop_partial(f->l, x);
+            if (x->state != LIFT_KNOWN || !lift_is_partial(f->l, x)) continue;
+            if (is_type_only(h, at) || !axes_reads(h->schema, slot_text, s->name->bytes)) drop_partial(f->l, x);
         }
     }
 }

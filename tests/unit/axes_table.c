@@ -112,6 +112,16 @@ Test(axes_table, every_op_has_a_row_that_names_what_there_is) {
     }
 }
 
+Test(axes_table, rows_tell_what_is_read_and_what_changes_extents_alone) {
+    cr_expect_not(axes_reads(ops_find(context, "matmul_v2_grad"), "X@GRAD", "X"));
+    cr_expect(axes_reads(ops_find(context, "matmul_v2_grad"), "X@GRAD", "Y"));
+    cr_expect(axes_reads(ops_find(context, "tanh_grad"), "X@GRAD", "Out"));
+    cr_expect(axes_only_reshapes(ops_find(context, "unsqueeze2")));
+    cr_expect(axes_only_reshapes(ops_find(context, "reshape2_grad")));
+    cr_expect_not(axes_only_reshapes(ops_find(context, "transpose2")));
+    cr_expect_not(axes_only_reshapes(ops_find(context, "where_index")));
+}
+
 /* --- factors ------------------------------------------------------------------------------------------------------ */
 
 enum { ARGS = 8 };
