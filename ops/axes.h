@@ -4,8 +4,8 @@
  * several, major first (a reshape of [4, 6] to [24] has factors 4 and 6), or none (nothing may shard it).
  *
  * Along a mesh axis, inputs that have a factor are all sharded by it or none is. An output that has it is sharded then.
- * One that lacks it is partial: ranks hold addends of a sum, or of what `reduce` says. A gradient is no exception: where
- * an operand is sharded by a factor, the gradient of an operand that lacks the factor is partial.
+ * One that lacks it is partial: ranks hold addends of a sum, or of what `reduce` says. A gradient is no exception:
+ * where an operand is sharded by a factor, the gradient of an operand that lacks the factor is partial.
  *
  * Along a mesh axis that shards nothing, inputs may be partial: `groups` say through which of them that passes.
  *
@@ -80,8 +80,8 @@ typedef struct axes_call {
     const uint32_t *in_first, *out_first;
 } axes_call;
 
-/* The rule of an op. What it holds is of the arena and of the schema. A row that does not fit the arguments gives a rule
- * with why_none. Cost: O(arguments x dimensions). */
+/* The rule of an op. What it holds is of the arena and of the schema. A row that does not fit the arguments gives a
+ * rule with why_none. Cost: O(arguments x dimensions). */
 WEFT_MUST_USE weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out);
 
 /* How axes.def tells of a type. */

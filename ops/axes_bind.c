@@ -1,7 +1,7 @@
 /* axes_bind.c: from letters to factors. Extents of all arguments say first how large each letter is, and each of the
  * dimensions that "..." stands for; then dimensions get their factors. Where an op broadcasts ("...@"), a dimension of
- * extent 1 among larger ones is stretched: it has none. Extents that contradict one another make the factor whole, which
- * is always right. */
+ * extent 1 among larger ones is stretched: it has none. Extents that contradict one another make the factor whole,
+ * which is always right. */
 #include "ops/axes_build.h"
 
 enum { UNSEEN = -2 };

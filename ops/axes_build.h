@@ -15,7 +15,8 @@ const char *axes_apply_clauses(axes_build *b, const axes_text *clauses);
 /* Groups that marks of linearity in ops.def say, where no clause does; gradients are linear always. */
 void axes_default_groups(axes_build *b, bool has_groups);
 bool axes_holds(const axes_build *b, const axes_conditions *all);
-/* Dimensions of `width` that an attr lists, as bits; `flag` not NULL: all where that attr holds, or the list is empty. */
+/* Dimensions of `width` that an attr lists, as bits; `flag` not NULL: all where that attr holds, or the list is empty.
+ */
 uint32_t axes_listed(const axes_build *b, const char *attr, const char *flag, int width);
 
 #endif

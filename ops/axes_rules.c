@@ -288,7 +288,8 @@ static bool pad(axes_build *b, const char *const *slots, int nslots) {
 
 /* SLOTS: X, Index, Out, and the attr that says along which dimension of X. Indices of [n, 1] count as [n]. */
 static bool gather(axes_build *b, const char *const *slots, int nslots) {
-    const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0), *out = axes_arg_of(b, slots[2], 0);
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0),
+                   *out = axes_arg_of(b, slots[2], 0);
     if (nslots != 4 || !x || !index || !out) return false;
     int64_t axis = attr_int(b->call->op, slots[3], 0);
     int nindex = out->ndim - x->ndim + 1;
@@ -362,9 +363,11 @@ static bool layer_norm(axes_build *b, const char *const *slots, int nslots) {
 static const struct {
     const char *name;
     axes_function function;
-} functions[] = {{"matmul", matmul},     {"mul", mul},   {"reshape", reshape},     {"transpose", transpose},
-                 {"squeeze", squeeze},   {"unsqueeze", unsqueeze},
-                 {"tile", tile},         {"pad", pad},   {"meshgrid", meshgrid},   {"gather", gather},
+} functions[] = {{"matmul", matmul},       {"mul", mul},
+                 {"reshape", reshape},     {"transpose", transpose},
+                 {"squeeze", squeeze},     {"unsqueeze", unsqueeze},
+                 {"tile", tile},           {"pad", pad},
+                 {"meshgrid", meshgrid},   {"gather", gather},
                  {"gather_nd", gather_nd}, {"layer_norm", layer_norm}};
 
 axes_function axes_find_function(const char *function_name) {

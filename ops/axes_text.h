@@ -30,8 +30,8 @@ typedef struct axes_item {
 typedef struct axes_pattern {
     const char *slot;
     bool is_output, is_mean;
-    char kind;    /* 'd': items; '#', '*': any dimensions */
-    int reduce;   /* as in axes_arg */
+    char kind;           /* 'd': items; '#', '*': any dimensions */
+    int reduce;          /* as in axes_arg */
     const char *mean_of; /* letters; NULL: of all that it lacks */
     int nitems;
     axes_item items[AXES_ITEMS];
@@ -67,7 +67,7 @@ typedef struct axes_build {
     const axes_text *text;
     axes_rule *rule;
     bool is_grad;
-    int letters[26]; /* their factors; -1: none yet */
+    int letters[26];         /* their factors; -1: none yet */
     int64_t letter_size[26]; /* -2: not seen yet */
     int rest_size;
     int rest[WEFT_MAX_RANK]; /* factors of the dimensions that "..." stands for; -1: none yet */

@@ -78,7 +78,8 @@ static bool read_inputs(reading *r, const op_schema *s) {
         r->in_first[i] = (uint32_t)r->nin;
         for (uint32_t k = 0; given && k < given->nargs; k++) {
             bool is_xshape = strcmp(s->inputs[i].name, "XShape") == 0;
-            if (given->first + k >= in->nargs || !read_input(r, given->first + k, is_xshape, &sharded_before)) return false;
+            if (given->first + k >= in->nargs || !read_input(r, given->first + k, is_xshape, &sharded_before))
+                return false;
             nothers += !is_replicated(in->args[given->first + k].placed[in->axis]);
         }
     }
@@ -114,8 +115,7 @@ static bool describe_output(reading *r, const op_schema *s, uint32_t id) {
     }
     r->out_first[s->noutputs] = (uint32_t)r->nout;
     if (!found) return false;
-    for (size_t i = 0; i < r->nout; i++)
-        r->out_types[i] = (shape){.dtype = WEFT_FP32, .ndim = -1, .height = -1};
+    for (size_t i = 0; i < r->nout; i++) r->out_types[i] = (shape){.dtype = WEFT_FP32, .ndim = -1, .height = -1};
     shape *own = &r->out_types[r->nout - 1];
     const shape *forward = find_forward(r, s, slot_text);
     if (forward) return *own = *forward, true; /* the ranks' own extents say nothing of what is stretched */
@@ -166,7 +166,8 @@ static bool read_output(const reading *r, uint32_t id, axis_placement *out, bool
     size_t ndim;
     const int64_t *dims = term_dims(r->in->t, id, &ndim);
     *out_mean = p->times || p->partial[0] == 1 + WEFT_REDUCE_AVG;
-    if (*out_mean && r->split && r->split < SPLIT_RUNS) return false; /* of fewer elements on some ranks than on others */
+    if (*out_mean && r->split && r->split < SPLIT_RUNS)
+        return false; /* of fewer elements on some ranks than on others */
     *out = p->partial[0] ? PARTIAL : REPLICATED;
     if (p->partial[0]) return *out_mean || p->partial[0] == 1 + WEFT_REDUCE_SUM;
     for (int d = 0; d < r->out_types[r->nout - 1].ndim; d++) {
@@ -188,8 +189,7 @@ weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement
     if (!read_inputs(&r, s) || !describe_output(&r, s, id)) return NULL;
     axes_call call = {in->op, s, r.types, r.out_types, r.in_first, r.out_first};
     TRY(axes_of_op(&call, in->memory, &r.rule));
-    if (axes_follow(&r.rule, &line, r.placed, r.out_placed) || !knows_factors(&r) || changes_attrs(&r))
-        return NULL;
+    if (axes_follow(&r.rule, &line, r.placed, r.out_placed) || !knows_factors(&r) || changes_attrs(&r)) return NULL;
     *out_known = read_output(&r, id, out, out_mean);
     return NULL;
 }

@@ -85,7 +85,8 @@ static double share_of(int reduce, double x, int64_t n, int64_t at, uint32_t h) 
         rest = x - (part + offset);
         if (at == 0) return part + offset;
         return n == 2 ? rest : at == 1 ? rest - 2 * offset : 2 * offset;
-    case WEFT_REDUCE_AVG: return n == 2 ? (at ? x - offset : x + offset) : x + offset * (at == 0 ? 1 : at == 1 ? 2 : -3);
+    case WEFT_REDUCE_AVG:
+        return n == 2 ? (at ? x - offset : x + offset) : x + offset * (at == 0 ? 1 : at == 1 ? 2 : -3);
     case WEFT_REDUCE_MAX: return at == owner ? x : x - (double)(1 + (h >> 8) % 5 + (uint32_t)at) * (whole ? 1 : 0.25);
     case WEFT_REDUCE_MIN: return at == owner ? x : x + (double)(1 + (h >> 8) % 5 + (uint32_t)at) * (whole ? 1 : 0.25);
     case WEFT_REDUCE_PROD: return at == owner ? 2 * x : at == (owner + 1) % n ? 0.5 : 1;
@@ -309,7 +310,10 @@ static void describe(const trial *t, const axes_mesh *on, const axes_placed *in,
         bool is_output = i >= t->nin;
         const axes_arg *x = is_output ? &t->rule.out[i - t->nin] : &t->rule.in[i];
         const axes_placed *p = is_output ? &out[i - t->nin] : &in[i];
-        at += (size_t)snprintf(to + at, nbytes - at, "%s%s=", i == t->nin ? " -> " : i ? " " : "",
+        at += (size_t)snprintf(to + at, nbytes - at, "%s%s=",
+                               i == t->nin ? " -> "
+                               : i         ? " "
+                                           : "",
                                (is_output ? t->schema->outputs : t->schema->inputs)[x->slot].name);
         for (int axis = 0; axis < on->naxes && at + 30 < nbytes; axis++) {
             int dim = -1;
@@ -655,7 +659,8 @@ void axes_check_op(axes_check *c, weft_op *op, const tensor *in, const uint32_t 
     if (can_try(t, in, out) && run_whole(t, in, out)) {
         weft_status status = find_rule(t, in, t->out);
         if (!status) status = add_attrs(t);
-        if (status) snprintf(t->tally->wrong, sizeof t->tally->wrong, "%s", weft_status_message(status)), t->tally->nwrong++;
+        if (status)
+            snprintf(t->tally->wrong, sizeof t->tally->wrong, "%s", weft_status_message(status)), t->tally->nwrong++;
         if (!status) {
             t->tally->ninstances++;
             try_everything(t);

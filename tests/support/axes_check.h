@@ -19,8 +19,8 @@ typedef struct axes_missing {
 typedef struct axes_tally {
     size_t ninstances, nchecked; /* placements that the rule allows, and hold */
     size_t nwrong;
-    char wrong[AXES_TEXT_ROOM];  /* the first that does not hold */
-    axes_missing *missing;       /* AXES_MISSING; NULL: they are not looked for */
+    char wrong[AXES_TEXT_ROOM]; /* the first that does not hold */
+    axes_missing *missing;      /* AXES_MISSING; NULL: they are not looked for */
     size_t nmissing;
 } axes_tally;
 

@@ -273,8 +273,10 @@ static void write_lists(const axes_check *c, FILE *f) {
         const axes_row *row = axes_row_of(ops_at(c->context, i));
         if (row->kind == AXES_ROW_NONE) fprintf(f, "| %s | %s |\n", row->type, row->text);
     }
-    fprintf(f, "\n### With a rule, not checked\nOps that draw random numbers, and ops without a kernel on CPUs or without a "
-               "recording that can be split:\n");
+    fprintf(
+        f,
+        "\n### With a rule, not checked\nOps that draw random numbers, and ops without a kernel on CPUs or without a "
+        "recording that can be split:\n");
     size_t n = 0;
     for (size_t i = 0; i < ops_count(c->context); i++) {
         bool rule = axes_row_of(ops_at(c->context, i))->kind != AXES_ROW_NONE;

@@ -1,5 +1,5 @@
-/* axes.def: every op has a row, rows parse, and name slots and attrs that there are; and rules that show how factors and
- * placements are told. */
+/* axes.def: every op has a row, rows parse, and name slots and attrs that there are; and rules that show how factors
+ * and placements are told. */
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static void check_pattern(const op_schema *s, const axes_pattern *p) {
 }
 
 static void check_clause(const op_schema *s, const axes_clause *c) {
-    static const char *const by_slot[] = {"linear", "moves", "rises", "affine", "max", "min", "prod", "unread",
-                                          "without"};
+    static const char *const by_slot[] = {"linear", "moves", "rises",  "affine", "max",
+                                          "min",    "prod",  "unread", "without"};
     static const char *const others[] = {"whole", "size", "extents", "extent", "offset"};
     bool slots = false, known = false;
     for (size_t i = 0; i < sizeof by_slot / sizeof *by_slot; i++) slots |= strcmp(c->words[0], by_slot[i]) == 0;
