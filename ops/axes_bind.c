@@ -3,6 +3,7 @@
  * extent 1 among larger ones is stretched: it has none. Extents that contradict one another make the factor whole,
  * which is always right. */
 #include "ops/axes_build.h"
+#include "ops/infer.h"
 
 enum { UNSEEN = -2 };
 
@@ -125,7 +126,9 @@ static int position(const axes_build *b, const axes_item *item, int i, int count
         int64_t from = (size_t)i < n ? values[i] + (values[i] < 0 ? width : 0) : -1;
         return from >= 0 && from < width ? (int)from : -1;
     }
-    int64_t begin = item->change == '@' && n == 1 && values[0] >= 0 && count < width ? values[0] : width - count;
+    int64_t begin = item->change == '@' && n == 1 && values[0] >= 0 && values[0] <= width && count < width
+                        ? values[0]
+                        : width - count;
     return begin + i < width ? (int)begin + i : -1;
 }
 
@@ -206,7 +209,7 @@ static bool see_group(axes_build *b, axes_arg *x, int d, const axes_item *item, 
         if (*size == UNSEEN)
             unseen = size;
         else
-            known = *size < 0 || known < 0 ? -1 : known * *size;
+            known = extent_mul(known, *size);
     }
     if (!unseen) return known < 0 || extent < 0 || known == extent;
     if (known == 0 || (extent >= 0 && known > 0 && extent % known)) return false;

@@ -33,7 +33,8 @@ static const char *project_dim(const follower *f, const axes_arg *x, int d, cons
         if (at >= dim->nfactors) return "nothing may shard that dimension";
         const axes_factor *factor = &f->r->factors[dim->factors[at]];
         factor_axes *own = &to[dim->factors[at]];
-        bool even = left < 0 || left % n == 0, fills = (left + n - 1) / n * (n - 1) < left; /* no part is empty */
+        bool even = left < 0 || left % n == 0,
+             fills = left > 0 && (left - 1) / (left / n + 1) >= n - 1; /* no part is empty */
         if (factor->why) return factor->why;
         if (!even && (!f->mesh->uneven || dim->nfactors > 1 || !fills)) return "its extent does not divide";
         if (own->count == AXES_MESH) return "too many mesh axes";
@@ -197,8 +198,7 @@ const char *axes_follow(const axes_rule *r, const axes_mesh *on, const axes_plac
 
 /* The part of `n` that coordinate `at` has of [*offset, *offset + *extent). */
 static void take_part(int64_t n, int64_t at, int64_t *offset, int64_t *extent) {
-    int64_t most = (*extent + n - 1) / n, begin = at * most;
-    if (begin > *extent) begin = *extent;
+    int64_t most = *extent / n + (*extent % n != 0), begin = most && at > *extent / most ? *extent : at * most;
     *offset += begin;
     *extent = most < *extent - begin ? most : *extent - begin;
 }

@@ -1,6 +1,7 @@
 /* axes_rules.c: rules of axes.def that attrs say in a way of their own: the functions behind "@name SLOTS". Each gives
  * dimensions of the slots their factors; clauses of the row come after it. */
 #include "ops/axes_text.h"
+#include "ops/infer.h"
 
 static int fresh(axes_build *b, int64_t size) {
     return axes_add_factor(b, size, NULL);
@@ -78,7 +79,7 @@ static bool next_dim(side *s) {
 /* Elements of the dimensions behind; -1: not known. */
 static int64_t count_behind(const side *s) {
     int64_t n = 1;
-    for (int d = s->d + 1; d < s->end; d++) n = n < 0 || s->extents[d] < 0 ? -1 : n * s->extents[d];
+    for (int d = s->d + 1; d < s->end; d++) n = extent_mul(n, s->extents[d]);
     return n;
 }
 
@@ -144,7 +145,7 @@ static bool squeeze(axes_build *b, const char *const *slots, int nslots) {
     int to = 0;
     for (int d = 0; d < x->ndim; d++) {
         bool listed = n == 0;
-        for (size_t i = 0; i < n; i++) listed |= list[i] == d || list[i] + x->ndim == d;
+        for (size_t i = 0; i < n; i++) listed |= list[i] == d || list[i] == d - x->ndim;
         if (listed && x->extents[d] == 1) continue;
         int f = axes_add_factor(b, x->extents[d], listed ? "a rank with one element of it would not have it" : NULL);
         axes_give(b, slots[0], 0, d, f);
