@@ -190,7 +190,7 @@ WEFT_MUST_USE weft_status buffer_take(buffer *b, char **out_bytes, size_t *out_n
 /* --- context ------------------------------------------------------------------------------------------------------ */
 
 /* A slot that a higher folder hangs on the context (op table, pass table), destroyed with it. */
-typedef enum { CONTEXT_OPS, CONTEXT_PASSES, CONTEXT_KERNELS, CONTEXT_SLOT_COUNT } context_slot_id;
+typedef enum { CONTEXT_OPS, CONTEXT_PASSES, CONTEXT_DEVICES, CONTEXT_SLOT_COUNT } context_slot_id;
 typedef struct context_slot {
     void *value;
     void (*destroy)(void *value);

@@ -1,13 +1,12 @@
-/* bind.c: a plan and a rank become instructions that only have to be run.
+/* bind.c: a plan and a rank become instructions that a device only has to record.
  *
- * The idea: every question that a step could ask is answered here once: where a value lies, which kernel, what state
- * and scratch, which communicator, who waits for whom. A step then walks an array of calls.
+ * The idea: every question that a step could ask is answered once, before it. Here: where a value lies, which
+ * communicator, who waits for whom. The device's part is kernels, their state and scratch.
  *
  * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
 #include <stdio.h>
 
-#include "executor/group.h"
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
@@ -73,16 +72,19 @@ static weft_status bind_value(rank_state *rank, size_t i) {
                                   v->name, (long long)v->nbytes, (long long)v->offset,
                                   (long long)(persists ? plan->persistent_nbytes : plan->temporary_nbytes));
     }
-    if (!persists && rank->temporary.bytes) t.data = rank->temporary.bytes + v->offset; /* others': state_bind */
+    if (!persists && rank->temporary.bytes)
+        t.data = (unsigned char *)rank->temporary.bytes + v->offset; /* others': state_bind */
     rank->values[i] = t;
     return NULL;
 }
 
 static weft_status bind_memory(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
-    TRY(memory_init(&rank->temporary, &x->context->allocator, (size_t)plan->temporary_nbytes));
+    const device_engine *engine = x->device->engine;
+    TRY(engine->alloc(x->device, rank->rank, DEVICE_OWN, (size_t)plan->temporary_nbytes, &rank->temporary));
     rank->values = ARENA_ARRAY(&x->arena, tensor, plan->nvalues);
-    if (!rank->values) return base_out_of_memory();
+    if (!engine->has_host_memory) rank->copies = ARENA_ARRAY(&x->arena, device_memory, plan->nvalues);
+    if (!rank->values || (!rank->copies && !engine->has_host_memory)) return base_out_of_memory();
     for (size_t i = 0; i < plan->nvalues; i++) TRY(bind_value(rank, i));
     TRY(state_bind(x, rank));
     for (size_t i = 0; i < plan->nvalues; i++) {
@@ -111,7 +113,7 @@ static weft_status bind_args(weft_executor *x, const rank_state *rank, const pla
     return NULL;
 }
 
-static void fill_addresses(const rank_state *rank, tensor *tensors, const int32_t *args, size_t nargs) {
+static void locate_args(const rank_state *rank, tensor *tensors, const int32_t *args, size_t nargs) {
     for (size_t i = 0; i < nargs; i++) {
         if (args[i] >= 0) tensors[i] = rank->values[args[i]];
     }
@@ -124,7 +126,14 @@ static void forget_unread(const plan_instr *instr, tensor *in) {
             in[k].data = in[k].rows = NULL;
 }
 
-static weft_status bind_guard(const rank_state *rank, const plan_instr *instr, int32_t guard, const uint8_t **out) {
+void device_instr_locate(const rank_state *rank, device_instr *i) {
+    const plan_instr *instr = i->instr;
+    locate_args(rank, i->in, instr->in, instr->in_first[instr->schema->ninputs]);
+    forget_unread(instr, i->in);
+    locate_args(rank, i->out, instr->out, instr->out_first[instr->schema->noutputs]);
+}
+
+static weft_status bind_guard(const rank_state *rank, const plan_instr *instr, int32_t guard, const void **out) {
     *out = NULL;
     if (guard < 0) return NULL;
     if ((size_t)guard >= rank->plan->nvalues || rank->values[guard].dtype != WEFT_BOOL ||
@@ -148,101 +157,37 @@ static uint64_t op_seed(const weft_plan *plan, const plan_instr *instr, size_t n
 static weft_status check_waits(const rank_state *rank, const plan_instr *instr, const size_t *ndone) {
     weft_status status = plan_check_waits(rank->plan, instr, ndone);
     if (!status) return NULL;
-    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s", rank->rank,
-                                            weft_status_message(status));
+    weft_status worded =
+        weft_status_create(weft_status_code(status), NULL, "rank %d, %s", rank->rank, weft_status_message(status));
     weft_status_free(status);
     return worded;
 }
 
-/* --- delays ------------------------------------------------------------------------------------------------------- */
+/* --- for devices -------------------------------------------------------------------------------------------------- */
 
-/* The kernel that a late instruction runs in the end. */
-typedef struct late_kernel {
-    kernel_run_fn run;
-    void *state;
-    weft_executor *executor;
-    double seconds;
-} late_kernel;
-
-static weft_status run_late(const kernel_call *c) {
-    const late_kernel *late = c->state;
-    kernel_call call = *c;
-    weft_executor *x = late->executor;
-    call.state = late->state;
-    if (wait_until(&x->late, 1, x->world->aborted, late->seconds) == WAIT_TIMED_OUT)
-        return late->run(&call);
-    return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
+weft_status bind_check_kernel(const rank_state *rank, const device *d, const plan_instr *instr) {
+    const char *lacks = d->engine->lacks(instr->schema->index);
+    if (!lacks) return NULL;
+    return bind_error(rank, WEFT_UNSUPPORTED, instr, "%s for op %s on this device (%s)", lacks, instr->op->type->bytes,
+                      d->engine->name);
 }
 
-static weft_status delay(weft_executor *x, const rank_state *rank, bound_instr *b) {
-    double seconds = plan_seconds_late(x->options.delays, x->options.ndelays, rank->rank, b->instr);
-    if (!(seconds > 0)) return NULL;
-    late_kernel *late = ARENA_NEW(&x->arena, late_kernel);
-    if (!late) return base_out_of_memory();
-    *late = (late_kernel){b->run, b->call.state, x, seconds};
-    b->run = run_late;
-    b->call.state = late;
-    return NULL;
-}
-
-/* Prepares the kernel: looks at types and attrs, makes its state. */
-static weft_status prepare(weft_executor *x, const rank_state *rank, const plan_instr *instr, bound_instr *out) {
-    kernel_call *call = &out->call;
-    kernel_prepare p = {.op = instr->op,
-                        .schema = instr->schema,
-                        .in = call->in,
-                        .out = call->out,
-                        .in_first = call->in_first,
-                        .out_first = call->out_first,
-                        .arena = &x->arena,
-                        .rank = rank->rank,
-                        .nranks = x->nranks,
-                        .ring_nranks = call->ring ? call->ring->nranks : 1,
-                        .ring_index = call->ring ? call->ring->index : 0,
-                        .nthreads = x->options.nthreads};
-    weft_status status = kernel_bind(&p, &out->run);
-    if (status) {
-        weft_status worded = bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
-        weft_status_free(status);
-        return worded;
-    }
-    call->state = p.state;
-    call->split = p.split;
-    out->workspace_nbytes = p.workspace_nbytes;
-    return NULL;
+weft_status bind_refusal(const rank_state *rank, const plan_instr *instr, weft_status status) {
+    weft_status worded = bind_error(rank, weft_status_code(status), instr, "%s", weft_status_message(status));
+    weft_status_free(status);
+    return worded;
 }
 
 static weft_status bind_instr(weft_executor *x, const rank_state *rank, const plan_instr *instr, int32_t *writers,
-                              bound_instr *out) {
-    const op_schema *schema = instr->schema;
-    const kernel *k = kernel_find(schema);
-    if (!k)
-        return bind_error(rank, WEFT_UNSUPPORTED, instr, "no kernel for op %s on this device (cpu)",
-                          instr->op->type->bytes);
-    const ring_use *ring_used = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
-    size_t nin = instr->in_first[schema->ninputs], nout = instr->out_first[schema->noutputs];
-    tensor *in, *outs;
-    TRY(bind_args(x, rank, instr, instr->in, nin, &in));
-    TRY(bind_args(x, rank, instr, instr->out, nout, &outs));
-    *out = (bound_instr){.instr = instr, .nwaits = instr->nwaits};
-    out->call = (kernel_call){.schema = schema,
-                              .in = in,
-                              .out = outs,
-                              .in_first = instr->in_first,
-                              .out_first = instr->out_first,
-                              .ring = ring_used ? ring_used->comm : NULL,
-                              .rank = rank->rank,
-                              .nranks = x->nranks,
-                              .seed = x->options.seed,
-                              .op_seed = op_seed(rank->plan, instr, nout, writers),
-                              .step = &x->step,
-                              .nthreads = x->options.nthreads};
-    TRY(prepare(x, rank, instr, out));
-    TRY(watchdog_bind(x, rank, out));
-    TRY(delay(x, rank, out));
-    fill_addresses(rank, in, instr->in, nin);
-    forget_unread(instr, in);
-    fill_addresses(rank, outs, instr->out, nout);
+                              device_instr *out) {
+    size_t nin = instr->in_first[instr->schema->ninputs], nout = instr->out_first[instr->schema->noutputs];
+    *out = (device_instr){.instr = instr,
+                          .ring = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL,
+                          .op_seed = op_seed(rank->plan, instr, nout, writers),
+                          .delay_seconds = plan_seconds_late(x->options.delays, x->options.ndelays, rank->rank, instr)};
+    TRY(bind_args(x, rank, instr, instr->in, nin, &out->in));
+    TRY(bind_args(x, rank, instr, instr->out, nout, &out->out));
+    TRY(watchdog_bind(x, out));
     TRY(bind_guard(rank, instr, instr->guard, &out->guard));
     return bind_guard(rank, instr, instr->outer_guard, &out->outer_guard);
 }
@@ -264,31 +209,9 @@ static weft_status bind_streams(weft_executor *x, rank_state *rank) {
     }
     for (int s = 0; s < plan->nstreams; s++) {
         stream_state *stream = &rank->streams[s];
-        stream->instrs = ARENA_ARRAY(&x->arena, bound_instr, stream->ninstrs ? stream->ninstrs : 1);
+        stream->instrs = ARENA_ARRAY(&x->arena, device_instr, stream->ninstrs ? stream->ninstrs : 1);
         if (!stream->instrs) return base_out_of_memory();
     }
-    return NULL;
-}
-
-/* Scratch that instructions of a stream share: as much as the one that needs most, or the group: its members run at the
- * same time and have a part each. The first time round finds the size, the second one the addresses. */
-static size_t lay_out_workspace(stream_state *s, unsigned char *bytes) {
-    size_t at = 0, most = 0;
-    for (size_t i = 0; i < s->ninstrs; i++) {
-        bound_instr *b = &s->instrs[i];
-        if (!b->group || group_count(b)) at = 0;
-        b->call.workspace = bytes ? bytes + at : NULL;
-        if (!base_add(at, b->workspace_nbytes, &at) || !base_add(at, 63, &at)) return SIZE_MAX;
-        at &= ~(size_t)63;
-        if (at > most) most = at;
-    }
-    return most;
-}
-
-static weft_status bind_workspace(weft_executor *x, stream_state *s) {
-    TRY(groups_bind(x, s));
-    TRY(memory_init(&s->workspace, &x->context->allocator, lay_out_workspace(s, NULL)));
-    lay_out_workspace(s, s->workspace.bytes);
     return NULL;
 }
 
@@ -308,11 +231,9 @@ static weft_status bind_instrs(weft_executor *x, rank_state *rank) {
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
         TRY(check_waits(rank, instr, ndone));
-        bound_instr *bound = &rank->streams[instr->stream].instrs[ndone[instr->stream]++];
-        TRY(bind_instr(x, rank, instr, writers, bound));
+        TRY(bind_instr(x, rank, instr, writers, &rank->streams[instr->stream].instrs[ndone[instr->stream]++]));
         mark_signals(rank, instr);
     }
-    for (int s = 0; s < plan->nstreams; s++) TRY(bind_workspace(x, &rank->streams[s]));
     x->ninstrs += plan->ninstrs;
     return NULL;
 }
@@ -321,5 +242,6 @@ weft_status bind_rank(weft_executor *x, rank_state *rank) {
     TRY(bind_memory(x, rank));
     TRY(rings_resolve(x, rank));
     TRY(bind_streams(x, rank));
-    return bind_instrs(x, rank);
+    TRY(bind_instrs(x, rank));
+    return x->device->engine->record(x->run, rank);
 }

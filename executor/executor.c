@@ -1,8 +1,6 @@
-/* executor.c: making and unmaking an executor, and its values seen from outside. bind.c resolves what a step needs,
- * worker.c runs steps, timeline.c and trace_*.c report what happened. */
+/* executor.c: making and unmaking an executor. bind.c resolves what a step needs, the device records it, step.c runs
+ * steps, trace.c reports what happened. */
 #include "executor/agree.h"
-#include "executor/pool.h"
-#include "dist_attr/slice.h"
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
@@ -75,13 +73,22 @@ static weft_status make_world(weft_executor *x) {
 /* What runs steps. */
 static weft_status start(weft_executor *x) {
     TRY(profile_init(x));
-    TRY(workers_start(x));
+    TRY(x->device->engine->start(x->run));
     return watchdog_start(x);
 }
 
 static weft_status take_state(weft_executor *x, executor_state *state) {
-    if (!state) return executor_state_create(&x->context->allocator, x->nranks, &x->state);
-    x->state = executor_state_retain(state);
+    if (state)
+        x->state = executor_state_retain(state);
+    else
+        TRY(executor_state_create(x->context, x->options.device, x->nranks, &x->state));
+    x->device = executor_state_device(x->state);
+    return NULL;
+}
+
+static weft_status begin_run(weft_executor *x) {
+    TRY(x->device->engine->begin(x->device, x, &x->run));
+    x->run->timed = x->options.trace || x->options.profile;
     return NULL;
 }
 
@@ -107,6 +114,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     weft_status status = NULL;
     TRY_DONE(take_state(x, state));
     TRY_DONE(make_world(x));
+    TRY_DONE(begin_run(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
     TRY_DONE(agree_on_collectives(x, x->world));
     TRY_DONE(start(x));
@@ -119,18 +127,17 @@ done:
 }
 
 static void free_rank(weft_executor *x, rank_state *rank) {
-    const weft_allocator *a = &x->context->allocator;
-    memory_fini(&rank->persistent, a);
-    memory_fini(&rank->temporary, a);
-    for (int s = 0; rank->streams && s < rank->plan->nstreams; s++) memory_fini(&rank->streams[s].workspace, a);
+    const device_engine *engine = x->device->engine;
+    engine->free(x->device, &rank->persistent);
+    engine->free(x->device, &rank->temporary);
+    for (size_t i = 0; rank->copies && i < rank->plan->nvalues; i++) engine->free(x->device, &rank->copies[i]);
 }
 
 void weft_executor_destroy(weft_executor *x) {
     if (!x) return;
     watchdog_stop(x);
-    workers_stop(x);
+    if (x->run) x->device->engine->discard(x->run);
     weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
-    thread_pool_destroy(x->pool);
     if (x->timeline) timeline_fini(x->timeline);
     for (int r = 0; x->ranks && r < x->nlocal; r++) free_rank(x, &x->ranks[r]);
     executor_state_release(x->state);
@@ -144,61 +151,9 @@ int64_t executor_own_nbytes(const weft_executor *x) {
     for (int r = 0; r < x->nlocal; r++) {
         const rank_state *rank = &x->ranks[r];
         nbytes += rank->persistent.block_nbytes + rank->temporary.block_nbytes;
-        for (int s = 0; s < rank->plan->nstreams; s++) nbytes += rank->streams[s].workspace.block_nbytes;
     }
+    if (x->run) nbytes += x->device->engine->nbytes(x->run);
     return (int64_t)nbytes;
-}
-
-/* --- values ------------------------------------------------------------------------------------------------------- */
-
-static weft_status check_rank(const weft_executor *x, int rank) {
-    if (executor_has_rank(x, rank)) return NULL;
-    if (rank >= 0 && rank < x->nranks)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: this process has ranks %d to %d", rank,
-                                  x->first_rank, x->first_rank + x->nlocal - 1);
-    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "rank %d: the run has ranks 0 to %d", rank, x->nranks - 1);
-}
-
-static weft_status type_error(const char *n, const tensor *want, const weft_tensor *got) {
-    char expected[200], found[200];
-    type_text(want->dtype, (size_t)want->ndim, want->dims, expected, sizeof expected);
-    type_text(got->dtype, got->ndim, got->dims, found, sizeof found);
-    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "\"%s\": expected %s, found %s", n, expected, found);
-}
-
-static bool same_type(const tensor *t, const weft_tensor *u) {
-    if (t->dtype != u->dtype || (size_t)t->ndim != u->ndim) return false;
-    return memcmp(t->dims, u->dims, u->ndim * sizeof *u->dims) == 0;
-}
-
-weft_status weft_executor_set(weft_executor *x, int rank, const char *n, const weft_tensor *from) {
-    TRY(check_rank(x, rank));
-    rank_state *state = executor_rank(x, rank);
-    int32_t v = value_index_find(state->index, n);
-    if (v < 0) return weft_status_create(WEFT_NOT_FOUND, NULL, "\"%s\": rank %d has no such value", n, rank);
-    const tensor *to = &state->values[v];
-    if (!same_type(to, from)) return type_error(n, to, from);
-    size_t nbytes = (size_t)to->numel * weft_dtype_nbytes(to->dtype);
-    if (nbytes) memcpy(to->data, from->data, nbytes);
-    return NULL;
-}
-
-weft_status weft_executor_get(const weft_executor *x, int rank, const char *n, weft_tensor *out_tensor) {
-    TRY(check_rank(x, rank));
-    const rank_state *state = executor_rank(x, rank);
-    int32_t v = value_index_find(state->index, n);
-    *out_tensor = (weft_tensor){.name = n, .dtype = WEFT_DTYPE_NONE};
-    if (v < 0) return NULL;
-    const plan_value *value = &state->plan->values[v];
-    const tensor *t = &state->values[v];
-    if (value->space != PLAN_PERSISTENT && !value->is_fetch) return NULL; /* its bytes may be another's by now */
-    out_tensor->name = value->name;
-    out_tensor->dtype = t->dtype;
-    out_tensor->ndim = (size_t)t->ndim;
-    memcpy(out_tensor->dims, t->dims, sizeof t->dims);
-    out_tensor->data = t->data;
-    out_tensor->nbytes = (size_t)t->numel * weft_dtype_nbytes(t->dtype);
-    return NULL;
 }
 
 void weft_executor_set_step(weft_executor *x, uint64_t step) {

@@ -1,57 +1,25 @@
 /* executor.h: the structs behind weft/executor.h, shared by the files of this folder.
  *
- * An executor has a rank_state per rank and in it a stream_state per stream of the rank's plan. Everything that a step
- * needs is made by bind.c when the executor is created; worker.c runs steps and allocates nothing. */
+ * An executor has a rank_state per rank and in it a stream_state per stream of the rank's plan. What all devices need
+ * is made by bind.c when the executor is created; the device records it in its own form (device.h), and runs it. */
 #ifndef EXECUTOR_EXECUTOR_H
 #define EXECUTOR_EXECUTOR_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "dist_attr/slice.h"
 #include "executor/comm/comm.h"
-#include "executor/comm/wait.h"
-#include "executor/kernel.h"
-#include "plan/plan.h"
-#include "plan/timeline/timeline.h"
-#include "weft/executor.h"
+#include "executor/device.h"
 
-/* Memory on a cache line boundary, zeroed. */
-typedef struct memory {
-    unsigned char *bytes; /* 64-byte aligned; NULL where nbytes is 0 */
-    void *block;
-    size_t block_nbytes;
-} memory;
-
-/* With options.profile: what one instruction took in all steps that count (profile.c). */
-typedef struct profile_cell {
-    int64_t ns, count;
-} profile_cell;
-
-/* An instruction with everything resolved for one rank. */
-typedef struct bound_instr {
-    kernel_call call;
-    weft_status (*run)(const kernel_call *);
-    const plan_instr *instr;
-    const uint8_t *guard, *outer_guard; /* NULL: always */
-    struct bound_group *group;          /* group.c: it is fused with its neighbours; NULL: it is not */
-    size_t workspace_nbytes;            /* that the kernel asked for */
-    uint32_t nwaits;                    /* instr's */
-    bool signals;                       /* another stream waits for this one */
-} bound_instr;
-
-/* One stream of one rank: its instructions and the thread that runs them. */
+/* One stream of one rank: its instructions, and what is kept of when they ran. */
 typedef struct stream_state {
-    wait_word done; /* instructions completed in this step, as far as anyone waits for them */
     struct weft_executor *executor;
     struct rank_state *rank;
     int stream;
-    _Atomic uint32_t at; /* the instruction that it has begun, or waits to begin; ninstrs: it has ended the step */
-    bound_instr *instrs;
+    device_instr *instrs;
     size_t ninstrs;
-    memory workspace;
-    pthread_t thread;
-    bool has_thread;
     profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
+    trace_event *last;   /* with cells: room for a step's events, where there is no timeline */
 } stream_state;
 
 /* A ring of the plan as this rank sees it: the collectives of all members in order, and sends and receives in order. */
@@ -68,9 +36,10 @@ typedef struct rank_state {
     int rank;
     const weft_plan *plan;
     const struct value_index *index;
-    memory persistent, temporary; /* this executor's own: feeds and fetches; what lives within a step */
-    tensor *values;               /* by value of the plan: type and address */
-    bool *is_inherited;           /* by value: an executor that was made before holds it in the same state */
+    device_memory persistent, temporary; /* this executor's own: feeds and fetches; what lives within a step */
+    tensor *values;                      /* by value of the plan: type, and address on the device */
+    device_memory *copies;               /* by value: what the host sees of it (values.c); NULL: the value itself */
+    bool *is_inherited;                  /* by value: an executor that was made before holds it in the same state */
     ring_use *rings;
     size_t nrings;
     stream_state *streams; /* plan->nstreams of them */
@@ -87,22 +56,16 @@ struct weft_executor {
     arena arena;
     weft_executor_options options;
     struct executor_state *state; /* persistables, which other executors may share */
+    device *device;               /* the state's */
+    device_run *run;
     int nranks;             /* of the run */
     int first_rank, nlocal; /* those of this process */
     rank_state *ranks;      /* nlocal of them: rank first_rank + i is ranks[i] */
-    value_index *indices; /* one per plan */
+    value_index *indices;   /* one per plan */
     size_t nplans;
     comm_world *world;
     size_t ninstrs; /* over all ranks */
 
-    /* Steps: the caller publishes `go`, workers count down `nrunning`, the last one publishes `finished`. */
-    wait_word go, finished;
-    _Atomic uint32_t nrunning;
-    uint32_t nworkers;        /* streams with instructions: that many threads run, one of them the caller */
-    stream_state *callers;    /* the stream that the caller's thread runs; NULL without instructions */
-    bool shares_cores;        /* more workers than cores */
-    struct thread_pool *pool; /* helps kernels; NULL where each call has one thread */
-    _Atomic bool stopping;
     uint64_t nsteps;          /* run so far */
     uint64_t step;            /* number of the next one: what random ops draw by */
     int64_t start_ns, end_ns; /* of the last step */
@@ -110,7 +73,6 @@ struct weft_executor {
     _Atomic(weft_status) failure;      /* the first one; of this run */
     _Atomic(weft_status) cancellation; /* only if there is no failure that says why */
     bool has_failed;
-    wait_word late;            /* what delayed instructions sleep on; never published */
     struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
     size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
@@ -134,12 +96,25 @@ static inline bool executor_has_rank(const weft_executor *x, int64_t rank) {
     return rank >= x->first_rank && rank < x->first_rank + x->nlocal;
 }
 
-/* --- memory.c ----------------------------------------------------------------------------------------------------- */
-WEFT_MUST_USE weft_status memory_init(memory *m, const weft_allocator *allocator, size_t nbytes);
-void memory_fini(memory *m, const weft_allocator *allocator);
+/* --- values.c: values as the host sees them; `value` is a number of the rank's plan --------------------------------
+ */
+/* Copies to the value: the part of the whole tensor `whole` that the rank has. */
+WEFT_MUST_USE weft_status executor_take(weft_executor *x, int rank, int32_t value, const slice *part,
+                                        const void *whole);
+/* The value's bytes, for reading; borrowed until the next run. */
+WEFT_MUST_USE weft_status executor_lend(const weft_executor *x, int rank, int32_t value, const void **out_bytes);
+/* Memory of the host to write all of the value's bytes to; then they become its. Allocates the first time. */
+WEFT_MUST_USE weft_status executor_stage(const weft_executor *x, int rank, int32_t value, void **out_bytes);
+WEFT_MUST_USE weft_status executor_unstage(weft_executor *x, int rank, int32_t value);
 
 /* --- bind.c: plan and rank become instructions that only have to be run ------------------------------------------- */
 WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
+/* For devices, as they record. That the device has a kernel for an instruction. */
+WEFT_MUST_USE weft_status bind_check_kernel(const rank_state *rank, const device *d, const plan_instr *instr);
+/* A kernel's refusal with rank and op in front; takes ownership. */
+weft_status bind_refusal(const rank_state *rank, const plan_instr *instr, weft_status status);
+/* Gives arguments their addresses, once the kernel has been prepared: that may look at types only. */
+void device_instr_locate(const rank_state *rank, device_instr *i);
 WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
 /* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
 int32_t value_index_find(const value_index *index, const char *n);
@@ -150,19 +125,23 @@ WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
 const ring_use *rings_find(const rank_state *rank, int64_t id);
 
-/* --- worker.c ----------------------------------------------------------------------------------------------------- */
-WEFT_MUST_USE weft_status workers_start(weft_executor *x);
-void workers_stop(weft_executor *x);
+/* --- step.c ------------------------------------------------------------------------------------------------------- */
 /* Ends the step on all ranks with `status`, unless another one said why before. Any thread; takes ownership. */
-void workers_abort(weft_executor *x, weft_status status);
-void workers_wake(weft_executor *x); /* whoever waits in a step looks whether the world is aborted */
+void executor_abort(weft_executor *x, weft_status status);
+/* For devices: the same, of an instruction that failed; it is named. */
+void executor_fail(weft_executor *x, int rank, const plan_instr *instr, weft_status status);
+/* Whoever waits in a step looks whether the world is aborted. Any thread. */
+void executor_wake(weft_executor *x);
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */
-void profile_begin_step(weft_executor *x);
-void profile_count_step(weft_executor *x); /* the one that has just ended */
+/* Adds what the step that has just ended took, of one stream and as a whole. */
+void profile_add_times(stream_state *s, const trace_event *events, profile_cell waiting);
+void profile_add_step(weft_executor *x);
 
 /* --- trace.c ------------------------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status trace_init(weft_executor *x); /* where options ask for it */
+/* Takes the times of the step that has just ended from the device, for the timeline and the profile. */
+void trace_keep_step(weft_executor *x);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct tensor {
 struct comm_ring; /* executor/comm/comm.h */
 
 /* Of a kernel that works row by row, so that several may be fused: run tile by tile, while a tile's rows are in the
- * cache (executor/group.c). An argument with as many elements as the largest output is split evenly, nrows ways, in
- * order; any other is read or written as the kernel likes. */
+ * cache (executor/devices/cpu/group.c). An argument with as many elements as the largest output is split evenly, nrows
+ * ways, in order; any other is read or written as the kernel likes. */
 struct kernel_call;
 typedef struct row_split {
     void (*rows)(const struct kernel_call *c, int64_t first, int64_t end); /* of nrows; NULL: it has none */
@@ -78,7 +78,7 @@ typedef struct kernel {
 
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
-bool kernel_is_there(int row); /* of ops.def */
+bool kernel_is_there(int row); /* of ops.def; -1: none */
 /* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the
  * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
 WEFT_MUST_USE weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run);
@@ -111,7 +111,8 @@ WEFT_MUST_USE weft_status kernel_failed(const kernel_call *c, const char *format
 /* State of one struct type, zeroed. */
 #define KERNEL_STATE(p, type) ((type *)((p)->state = ARENA_NEW((p)->arena, type)))
 
-/* --- intra-op threads (executor/pool.c) --------------------------------------------------------------------------- */
+/* --- intra-op threads (executor/devices/cpu/pool.c)
+ * --------------------------------------------------------------------------- */
 
 /* Items [first, end) of a job; parts of one job are numbered from 0. */
 typedef void (*parallel_part)(void *arg, int64_t first, int64_t end, int part);

@@ -1,7 +1,7 @@
-/* profile.c: from the cells that workers filled to rows: time of each instruction and op type, what it computed and
+/* profile.c: from the cells of streams to rows: time of each instruction and op type, what it computed and
  * moved, and what is live.
  *
- * A worker reads the clock once after each instruction (worker.c), so a step is divided without gaps: an instruction's
+ * A CPU worker reads the clock once after each instruction, so a step is divided without gaps: an instruction's
  * time holds its dispatch, and waiting for other streams is a row of its own. Ranks that run the same plan count as
  * one: rows are of the mean step of one rank. */
 #include "executor/profile.h"
@@ -20,28 +20,40 @@ weft_status profile_init(weft_executor *x) {
         for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
             stream_state *s = &x->ranks[r].streams[i];
             s->cells = ARENA_ARRAY(&x->arena, profile_cell, s->ninstrs + 1);
-            if (!s->cells) return base_out_of_memory();
+            s->last = ARENA_ARRAY(&x->arena, trace_event, s->ninstrs + 1);
+            if (!s->cells || !s->last) return base_out_of_memory();
         }
-    return roofline_measure(&x->context->allocator, x->options.nthreads, &x->profile->roofline);
+    return x->device->engine->measure(x->device, x->options.nthreads, &x->profile->roofline);
 }
 
-void profile_count_step(weft_executor *x) {
+/* The first step warmed up caches and touched pages: it is forgotten. */
+void profile_add_times(stream_state *s, const trace_event *events, profile_cell waiting) {
+    if (s->executor->nsteps == 1) memset(s->cells, 0, (s->ninstrs + 1) * sizeof *s->cells);
+    for (size_t i = 0; i < s->ninstrs; i++) {
+        if (events[i].start_ns < 0) continue;
+        s->cells[i].ns += events[i].end_ns - events[i].start_ns;
+        s->cells[i].count++;
+    }
+    s->cells[s->ninstrs].ns += waiting.ns;
+    s->cells[s->ninstrs].count += waiting.count;
+}
+
+void profile_add_step(weft_executor *x) {
     executor_profile *p = x->profile;
     if (!p) return;
-    if (x->nsteps == 2) { /* the first one warmed up caches and touched pages: forget it */
-        p->steps_ns = p->nsteps = 0;
-    }
+    if (x->nsteps == 2) p->steps_ns = p->nsteps = 0;
     p->steps_ns += x->end_ns - x->start_ns;
     p->nsteps++;
 }
 
-void profile_begin_step(weft_executor *x) {
-    if (!x->profile || x->nsteps != 1) return;
-    for (int r = 0; r < x->nlocal; r++)
-        for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
-            stream_state *s = &x->ranks[r].streams[i];
-            memset(s->cells, 0, (s->ninstrs + 1) * sizeof *s->cells);
-        }
+enum { NROOFS = sizeof((roofline *)0)->nbytes / sizeof(size_t) };
+
+double roofline_floor(const roofline *c, double flops, double nbytes) {
+    int size = 0;
+    while (size + 1 < NROOFS && nbytes >= (double)c->nbytes[size + 1]) size++;
+    double arithmetic = c->flops > 0 ? flops / c->flops : 0;
+    double moving = c->bandwidth[size] > 0 ? nbytes / c->bandwidth[size] : 0;
+    return arithmetic > moving ? arithmetic : moving;
 }
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
@@ -158,7 +170,8 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
     for (int k = 0; k < x->nlocal; k++) {
         size_t g = 0;
         while (g < r.ngroups && r.groups[g].plan != x->ranks[k].plan) g++;
-        if (g == r.ngroups) r.groups[r.ngroups++] = (profile_group){.plan = x->ranks[k].plan, .first_rank = x->first_rank + k};
+        if (g == r.ngroups)
+            r.groups[r.ngroups++] = (profile_group){.plan = x->ranks[k].plan, .first_rank = x->first_rank + k};
         r.groups[g].nranks++;
     }
     for (size_t g = 0; g < r.ngroups; g++) TRY(fill_group(&r, &r.groups[g], scratch));

@@ -1,5 +1,5 @@
 /* profile.h: where a step's time went, op by op, against what this machine could do at best. Shared by profile*.c and
- * executor/roofline.c; weft/executor.h is what users see. */
+ * the device, which measures the roofline; weft/executor.h is what users see. */
 #ifndef EXECUTOR_PROFILE_H
 #define EXECUTOR_PROFILE_H
 
@@ -15,8 +15,6 @@ typedef struct roofline {
     double bandwidth[3];
 } roofline;
 
-/* Measures them, in a few tens of milliseconds. */
-WEFT_MUST_USE weft_status roofline_measure(const weft_allocator *allocator, int nthreads, roofline *out_roofline);
 /* Seconds that so much work takes at least: of arithmetic, or of moving bytes, whichever is longer. Bytes move as fast
  * as those of the largest arrays that are no larger. */
 double roofline_floor(const roofline *c, double flops, double nbytes);

@@ -28,7 +28,7 @@ typedef struct rank_store {
     interner names; /* a name's id is its place in `values` */
     kept_value *values;
     size_t capacity;
-    memory *chunks; /* one for each executor that added something */
+    device_memory *chunks; /* one for each executor that added something */
     size_t nchunks, chunk_capacity;
 } rank_store;
 
@@ -36,23 +36,37 @@ struct executor_state {
     weft_allocator allocator;
     arena arena;
     size_t nusers;
+    device *device;
     int nranks;
     rank_store *ranks;
 };
 
-weft_status executor_state_create(const weft_allocator *allocator, int nranks, executor_state **out_state) {
-    executor_state *s = base_alloc(allocator, sizeof *s);
+static weft_status open_device(executor_state *s, const device_engine *engine) {
+    s->ranks = ARENA_ARRAY(&s->arena, rank_store, s->nranks);
+    if (!s->ranks) return base_out_of_memory();
+    for (int r = 0; r < s->nranks; r++) interner_init(&s->ranks[r].names, &s->arena);
+    return engine->open(&s->allocator, s->nranks, &s->device);
+}
+
+weft_status executor_state_create(weft_context *context, const char *device_name, int nranks,
+                                  executor_state **out_state) {
+    const device_engine *engine;
+    TRY(device_find(context, device_name, &engine));
+    executor_state *s = base_alloc(&context->allocator, sizeof *s);
     if (!s) return base_out_of_memory();
-    *s = (executor_state){.allocator = *allocator, .nusers = 1, .nranks = nranks};
+    *s = (executor_state){.allocator = context->allocator, .nusers = 1, .nranks = nranks};
     arena_init(&s->arena, &s->allocator);
-    s->ranks = ARENA_ARRAY(&s->arena, rank_store, nranks);
-    if (!s->ranks) {
+    weft_status status = open_device(s, engine);
+    if (status) {
         executor_state_release(s);
-        return base_out_of_memory();
+        return status;
     }
-    for (int r = 0; r < nranks; r++) interner_init(&s->ranks[r].names, &s->arena);
     *out_state = s;
     return NULL;
+}
+
+device *executor_state_device(const executor_state *s) {
+    return s->device;
 }
 
 executor_state *executor_state_retain(executor_state *s) {
@@ -65,10 +79,11 @@ void executor_state_release(executor_state *s) {
     weft_allocator allocator = s->allocator;
     for (int r = 0; s->ranks && r < s->nranks; r++) {
         rank_store *store = &s->ranks[r];
-        for (size_t i = 0; i < store->nchunks; i++) memory_fini(&store->chunks[i], &allocator);
+        for (size_t i = 0; i < store->nchunks; i++) s->device->engine->free(s->device, &store->chunks[i]);
         base_free(&allocator, store->chunks, store->chunk_capacity * sizeof *store->chunks);
         base_free(&allocator, store->values, store->capacity * sizeof *store->values);
     }
+    if (s->device) s->device->engine->close(s->device);
     arena_fini(&s->arena);
     base_free(&allocator, s, sizeof *s);
 }
@@ -209,10 +224,11 @@ static weft_status make_memory(binding *b) {
         block->at = nbytes[block->is_new];
         nbytes[block->is_new] += (block->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    TRY(memory_init(&b->rank->persistent, a, (size_t)nbytes[0]));
+    device *d = b->x->device;
+    TRY(d->engine->alloc(d, b->rank->rank, DEVICE_OWN, (size_t)nbytes[0], &b->rank->persistent));
     if (!nbytes[1]) return NULL;
     TRY(vector_reserve(a, &store->chunks, &store->chunk_capacity, store->nchunks + 1, sizeof *store->chunks));
-    TRY(memory_init(&store->chunks[store->nchunks], a, (size_t)nbytes[1]));
+    TRY(d->engine->alloc(d, b->rank->rank, DEVICE_OWN, (size_t)nbytes[1], &store->chunks[store->nchunks]));
     store->nchunks++;
     return NULL;
 }
@@ -221,8 +237,8 @@ static weft_status bind_block(binding *b, space_block *block) {
     rank_state *rank = b->rank;
     bool is_inherited = block->data != NULL;
     if (!is_inherited) {
-        const memory *m = block->is_new ? &b->store->chunks[b->store->nchunks - 1] : &rank->persistent;
-        block->data = m->bytes ? m->bytes + block->at : NULL;
+        const device_memory *m = block->is_new ? &b->store->chunks[b->store->nchunks - 1] : &rank->persistent;
+        block->data = m->bytes ? (unsigned char *)m->bytes + block->at : NULL;
     }
     for (size_t i = block->first; i < block->end; i++) {
         const plan_value *v = b->values[i];

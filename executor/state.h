@@ -7,8 +7,10 @@
 /* The persistables of all ranks, by name. Every executor that uses them holds a count; not for several threads. */
 typedef struct executor_state executor_state;
 
-WEFT_MUST_USE weft_status executor_state_create(const weft_allocator *allocator, int nranks,
+/* Opens the device of that name (device_find), whose memory they lie in. */
+WEFT_MUST_USE weft_status executor_state_create(weft_context *context, const char *device_name, int nranks,
                                                 executor_state **out_state);
+device *executor_state_device(const executor_state *state);
 executor_state *executor_state_retain(executor_state *state);
 void executor_state_release(executor_state *state); /* NULL is fine */
 int64_t executor_state_nbytes(const executor_state *state);

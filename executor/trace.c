@@ -11,6 +11,24 @@ weft_status trace_init(weft_executor *x) {
     return timeline_init(t, &x->arena, plans, x->nplans, x->first_rank, x->nlocal, (size_t)x->options.trace_steps);
 }
 
+static trace_event *room_for_step(const weft_executor *x, const stream_state *s) {
+    if (!x->timeline) return s->last;
+    return timeline_slot(x->timeline, &x->timeline->ranks[s->rank->rank - x->first_rank][s->stream]);
+}
+
+void trace_keep_step(weft_executor *x) {
+    if (!x->timeline && !x->profile) return;
+    for (int r = 0; r < x->nlocal; r++)
+        for (int i = 0; i < x->ranks[r].plan->nstreams; i++) {
+            stream_state *s = &x->ranks[r].streams[i];
+            trace_event *events = room_for_step(x, s);
+            profile_cell waiting;
+            x->device->engine->times(x->run, s, events, &waiting);
+            if (s->cells) profile_add_times(s, events, waiting);
+        }
+    if (x->timeline) timeline_end_step(x->timeline);
+}
+
 static timeline_overlap measure(const weft_executor *x) {
     return x->timeline ? timeline_measure(x->timeline) : (timeline_overlap){0};
 }

@@ -14,24 +14,24 @@
  * lock nothing, and read the clock twice a collective. */
 #include "executor/watchdog.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/signature.h"
+#include "executor/comm/wait.h"
 #include "ops/collectives.h"
 #include "plan/rings.h"
+#include "plan/signature.h"
 
-typedef struct watched_kernel {
-    kernel_run_fn run;
-    void *state;
+struct watched {
     const plan_instr *instr;
     size_t position; /* among the ring's collectives in program order, or of a pair among those of its kind and peer */
     int64_t peer;    /* index in the ring; -1: a collective of all members */
     bool is_send;
     inflight_record *inflight;
     watch_history *history;
-} watched_kernel;
+};
 
 struct watchdog {
     pthread_t thread;
@@ -43,7 +43,7 @@ struct watchdog {
 typedef struct overdue {
     const rank_state *rank;
     const ring_use *ring;
-    const watched_kernel *kernel;
+    const struct watched *kernel;
     int64_t since_ns, limit_ns;
 } overdue;
 
@@ -87,20 +87,19 @@ void watch_end_step(watch_history *h) {
 
 /* --- in-flight records -------------------------------------------------------------------------------------------- */
 
-static weft_status run_watched(const kernel_call *c) {
-    const watched_kernel *w = c->state;
+int64_t watched_begin(const struct watched *w) {
     inflight_record *b = w->inflight;
-    kernel_call call = *c;
-    call.state = w->state;
-    int64_t start = wait_clock_ns();
+    int64_t start_ns = wait_clock_ns();
     atomic_store_explicit(&b->in, w, memory_order_release);
     uint32_t nentered = atomic_load_explicit(&b->nentered, memory_order_relaxed);
     atomic_store_explicit(&b->nentered, nentered + (w->peer < 0), memory_order_relaxed);
-    atomic_store_explicit(&b->since_ns, start, memory_order_release);
-    weft_status status = w->run(&call);
-    atomic_store_explicit(&b->since_ns, 0, memory_order_release);
-    watch_note(w->history, wait_clock_ns() - start);
-    return status;
+    atomic_store_explicit(&b->since_ns, start_ns, memory_order_release);
+    return start_ns;
+}
+
+void watched_end(const struct watched *w, int64_t start_ns) {
+    atomic_store_explicit(&w->inflight->since_ns, 0, memory_order_release);
+    watch_note(w->history, wait_clock_ns() - start_ns);
 }
 
 static watch_history *history_of(weft_executor *x, inflight_record *b, const op_schema *schema) {
@@ -116,7 +115,7 @@ static watch_history *history_of(weft_executor *x, inflight_record *b, const op_
 }
 
 /* Which of the sends (or receives) with its peer it is. */
-static void find_pair(const ring_use *u, watched_kernel *w) {
+static void find_pair(const ring_use *u, struct watched *w) {
     w->peer = op_collective_root(w->instr->op);
     for (size_t k = 0; u->pairs[k] != w->instr; k++) {
         bool is_send;
@@ -125,20 +124,18 @@ static void find_pair(const ring_use *u, watched_kernel *w) {
     }
 }
 
-weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr *b) {
-    if (x->options.no_watchdog || b->instr->ring_id < 0) return NULL;
-    const ring_use *u = rings_find(rank, b->instr->ring_id);
-    if (!u || u->comm->nranks < 2) return NULL;
-    watched_kernel *w = ARENA_NEW(&x->arena, watched_kernel);
-    watch_history *h = history_of(x, u->inflight, b->instr->schema);
+weft_status watchdog_bind(weft_executor *x, device_instr *i) {
+    const ring_use *u = i->ring;
+    if (x->options.no_watchdog || !u || u->comm->nranks < 2) return NULL;
+    struct watched *w = ARENA_NEW(&x->arena, struct watched);
+    watch_history *h = history_of(x, u->inflight, i->instr->schema);
     if (!w || !h) return base_out_of_memory();
-    *w = (watched_kernel){b->run, b->call.state, b->instr, 0, -1, false, u->inflight, h};
-    if (plan_is_pair(b->instr, &w->is_send))
+    *w = (struct watched){i->instr, 0, -1, false, u->inflight, h};
+    if (plan_is_pair(i->instr, &w->is_send))
         find_pair(u, w);
     else
-        while (u->instrs[w->position] != b->instr) w->position++;
-    b->run = run_watched;
-    b->call.state = w;
+        while (u->instrs[w->position] != i->instr) w->position++;
+    i->watched = w;
     x->nwatched++;
     return NULL;
 }
@@ -171,7 +168,7 @@ static void say(message *w, const char *format, ...) {
 }
 
 static size_t position_of(const stream_state *s) {
-    return atomic_load_explicit(&s->at, memory_order_relaxed);
+    return s->executor->device->engine->position(s->executor->run, s);
 }
 
 /* The stream that `s` waits for before instruction `at`, or NULL. */
@@ -256,7 +253,7 @@ static uint64_t hash_members(const ring_use *u) {
     return h;
 }
 
-static question question_of(const ring_use *u, const watched_kernel *k) {
+static question question_of(const ring_use *u, const struct watched *k) {
     return (question){.ring = u->id,
                       .members = hash_members(u),
                       .peer = k->peer,
@@ -298,7 +295,7 @@ static void answer_doing(const rank_state *rank, const plan_instr *due, answer *
     } else {
         const plan_instr *instr = s->instrs[at].instr;
         const ring_use *u = instr->ring_id >= 0 ? rings_find(rank, instr->ring_id) : NULL;
-        const watched_kernel *in = u ? atomic_load_explicit(&u->inflight->in, memory_order_relaxed) : NULL;
+        const struct watched *in = u ? atomic_load_explicit(&u->inflight->in, memory_order_relaxed) : NULL;
         out->is_in = in && in->instr == instr && load(&u->inflight->since_ns);
         say(&w, "%s %s", out->is_in ? "in" : "at", instr_place(instr, op, sizeof op));
         if (out->is_in) {
@@ -401,7 +398,7 @@ static void look(const struct watchdog *d, const rank_state *rank, const ring_us
                  int64_t *next) {
     int64_t since = atomic_load_explicit(&u->inflight->since_ns, memory_order_acquire);
     if (!since) return;
-    const watched_kernel *k = atomic_load_explicit(&u->inflight->in, memory_order_acquire);
+    const struct watched *k = atomic_load_explicit(&u->inflight->in, memory_order_acquire);
     if (load(&u->inflight->since_ns) != since) return; /* it went on meanwhile */
     int64_t limit = watch_limit(k->history, d->least_ns, d->first_ns);
     if (now - since < limit) {
@@ -433,11 +430,11 @@ static void *watch(void *arg) {
             is_alarmed = wait_until(&x->world->alarm, 1, NULL, (double)(next - wait_clock_ns()) * 1e-9) == WAIT_REACHED;
         if (atomic_load(&x->watchdog->stopping)) return NULL;
         if (!is_alarmed) continue;
-        workers_wake(x); /* it may be that another process has stopped the run */
+        executor_wake(x); /* it may be that another process has stopped the run */
         if (comm_world_aborted(x->world)) return NULL;
         if (worst.rank && x->nlocal < x->nranks) comm_world_alarm(x->world);
         weft_status status = overdue_error(x, &worst);
-        if (status) workers_abort(x, status);
+        if (status) executor_abort(x, status);
         return NULL;
     }
 }

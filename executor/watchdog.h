@@ -20,7 +20,7 @@ typedef struct watch_history {
 typedef struct inflight_record {
     _Atomic uint32_t nentered; /* collectives so far, this one included */
     _Atomic int64_t since_ns;  /* 0: in none */
-    _Atomic(const struct watched_kernel *) in;
+    _Atomic(const struct watched *) in;
     watch_history *histories;
     char padding[128];
 } inflight_record;
@@ -31,9 +31,11 @@ int64_t watch_limit(const watch_history *h, int64_t least_ns, int64_t first_ns);
 void watch_note(watch_history *h, int64_t ns); /* of the step at hand */
 void watch_end_step(watch_history *h);
 
-/* Keeps an in-flight record of a collective of more than one rank, unless the options want no watchdog. After its
- * kernel has been prepared. */
-WEFT_MUST_USE weft_status watchdog_bind(weft_executor *x, const rank_state *rank, bound_instr *b);
+/* Keeps an in-flight record of a collective of more than one rank, unless the options want no watchdog. */
+WEFT_MUST_USE weft_status watchdog_bind(weft_executor *x, device_instr *i);
+/* For devices: the collective begins, and has ended. Called in the order of the ring. */
+int64_t watched_begin(const struct watched *w);
+void watched_end(const struct watched *w, int64_t start_ns);
 WEFT_MUST_USE weft_status watchdog_start(weft_executor *x); /* where there is something to watch */
 void watchdog_stop(weft_executor *x);                       /* before the workers are */
 void watchdog_end_step(weft_executor *x);                   /* between steps */

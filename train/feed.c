@@ -17,10 +17,10 @@ static weft_status bind_feed(weft_trainer *t, int rank, const feed_value *f, siz
     const weft_tensor *fed = feed_at(f, step);
     const plan_value *v = &state->plan->values[value];
     feed_target *target = &t->targets[t->ntargets];
-    *target = (feed_target){.feed = f, .to = state->values[value], .once = !f->nsteps && !v->is_written};
+    *target = (feed_target){.feed = f, .rank = rank, .value = value, .once = !f->nsteps && !v->is_written};
     const weft_block *block = trainer_program(t, rank)->blocks[0];
     TRY(feeds_part(t->feeds, rank, f->is_rows ? NULL : weft_block_find_var(block, f->name), fed, &target->part));
-    const tensor *to = &target->to;
+    const tensor *to = &state->values[value];
     if (to->dtype != fed->dtype || to->ndim != target->part.ndim ||
         memcmp(to->dims, target->part.extent, (size_t)to->ndim * sizeof *to->dims) != 0) {
         char want[200], got[200];
@@ -29,7 +29,8 @@ static weft_status bind_feed(weft_trainer *t, int rank, const feed_value *f, siz
                                   type_text(fed->dtype, fed->ndim, target->part.extent, got, sizeof got));
     }
     t->ntargets++;
-    return NULL;
+    void *bytes; /* so that steps allocate nothing */
+    return slice_is_whole(&target->part) ? NULL : executor_stage(t->executor, rank, value, &bytes);
 }
 
 static weft_status reserve_targets(weft_trainer *t) {
@@ -50,12 +51,13 @@ weft_status trainer_bind_feeds(weft_trainer *t, size_t step) {
     return NULL;
 }
 
-void trainer_feed_step(weft_trainer *t, size_t step) {
+weft_status trainer_feed_step(weft_trainer *t, size_t step) {
     for (size_t i = 0; i < t->ntargets; i++) {
         const feed_target *target = &t->targets[i];
         if (target->once && t->has_fed) continue;
         const weft_tensor *fed = feed_at(target->feed, step);
-        slice_take(&target->part, weft_dtype_nbytes(target->to.dtype), fed->data, target->to.data);
+        TRY(executor_take(t->executor, target->rank, target->value, &target->part, fed->data));
     }
     t->has_fed = true;
+    return NULL;
 }

@@ -159,7 +159,9 @@ static weft_status put_one(const weft_trainer *t, int rank, int32_t value, const
     const tensor *from = &executor_rank(t->executor, rank)->values[value];
     weft_tensor *to;
     TRY(weft_tensors_add(out, n, from->dtype, (size_t)from->ndim, from->dims, &to));
-    if (to->nbytes) memcpy(to->data, from->data, to->nbytes);
+    const void *bytes;
+    TRY(executor_lend(t->executor, rank, value, &bytes));
+    if (to->nbytes) memcpy(to->data, bytes, to->nbytes);
     return NULL;
 }
 

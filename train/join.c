@@ -4,7 +4,8 @@
  * several hold the same part, the lowest rank's counts). Any other is the lowest rank's. A rank holds a persistable
  * where its instructions touch it: a program may declare a var that only other ranks keep up to date.
  *
- * Value by value all ranks tell what they hold, and give the bytes that are needed; so every process has all results. */
+ * Value by value all ranks tell what they hold, and give the bytes that are needed; so every process has all results.
+ */
 #include <stdio.h>
 
 #include "train/gather.h"
@@ -125,7 +126,8 @@ static weft_status take_bytes(join *j, const bool *wanted, const void ***out) {
     if (!nbytes || !given || !*out) return base_out_of_memory();
     for (int r = 0; r < nranks; r++) nbytes[r] = wanted[r] ? nbytes_of(&j->all[r]) : 0;
     for (int i = 0; i < j->t->nlocal; i++)
-        if (wanted[j->t->first_rank + i]) given[i] = own(j, i)->values[j->values[i]].data;
+        if (wanted[j->t->first_rank + i])
+            TRY(executor_lend(j->t->executor, j->t->first_rank + i, j->values[i], &given[i]));
     return gather_parts(j->t, &j->scratch, nbytes, given, *out);
 }
 
@@ -156,8 +158,7 @@ static void find_place(const join *j, int i, const holding *like, place *out) {
     memcpy(part->whole, like->whole, sizeof part->whole);
     keep_fault(&out->fault,
                placement_slice(dist, like->ndim, part->whole, rank->rank, j->name, part->offset, part->extent));
-    if (out->fault.code != WEFT_OK ||
-        memcmp(from->dims, part->extent, (size_t)like->ndim * sizeof *from->dims) == 0)
+    if (out->fault.code != WEFT_OK || memcmp(from->dims, part->extent, (size_t)like->ndim * sizeof *from->dims) == 0)
         return;
     char got[200], want[200];
     keep_fault(&out->fault,

@@ -82,20 +82,25 @@ static bool is_rounded(weft_dtype to, weft_dtype from) {
 }
 
 /* The part of fp32 values, rounded to the half type of `to`: what Paddle's amp_init does with a startup program's. */
-static weft_status take_rounded(const weft_trainer *t, const slice *part, const weft_tensor *from, const tensor *to) {
+static weft_status take_rounded(const weft_trainer *t, int rank, int32_t value, const slice *part,
+                                const weft_tensor *from, const tensor *to) {
     const weft_allocator *a = &t->context->allocator;
     size_t count = (size_t)to->numel;
+    void *bytes;
+    TRY(executor_stage(t->executor, rank, value, &bytes));
     float *values = base_alloc(a, count * sizeof *values);
     if (!values) return base_out_of_memory();
     slice_take(part, sizeof *values, from->data, values);
-    uint16_t *halves = to->data;
+    uint16_t *halves = bytes;
     for (size_t i = 0; i < count; i++)
         halves[i] = to->dtype == WEFT_BF16 ? f32_to_bf16(values[i]) : f32_to_fp16(values[i]);
     base_free(a, values, count * sizeof *values);
-    return NULL;
+    return executor_unstage(t->executor, rank, value);
 }
 
-static weft_status set_param(const weft_trainer *t, int rank, const plan_value *v, const tensor *to, const given *g) {
+static weft_status set_param(const weft_trainer *t, int rank, int32_t value, const given *g) {
+    const plan_value *v = &executor_rank(t->executor, rank)->plan->values[value];
+    const tensor *to = &executor_rank(t->executor, rank)->values[value];
     const weft_tensor *from = &g->tensor;
     char want[200], got[200], whole[200];
     slice part = {.ndim = (int)from->ndim};
@@ -112,9 +117,8 @@ static weft_status set_param(const weft_trainer *t, int rank, const plan_value *
                                   type_text(from->dtype, from->ndim, from->dims, whole, sizeof whole),
                                   type_text(from->dtype, from->ndim, part.extent, got, sizeof got));
     }
-    if (rounded) return take_rounded(t, &part, from, to);
-    slice_take(&part, weft_dtype_nbytes(to->dtype), from->data, to->data);
-    return NULL;
+    if (rounded) return take_rounded(t, rank, value, &part, from, to);
+    return executor_take(t->executor, rank, value, &part, from->data);
 }
 
 weft_status trainer_set_params(weft_trainer *t) {
@@ -126,7 +130,7 @@ weft_status trainer_set_params(weft_trainer *t) {
             if (trainer_is_fed(t, r, v->name)) continue;
             given g;
             if (v->persistable && find_given(t, r, v->name, &g)) {
-                TRY(set_param(t, r, v, &state->values[i], &g));
+                TRY(set_param(t, r, (int32_t)i, &g));
             } else if (v->is_read_first) {
                 const plan_instr *reader = find_reader(state->plan, (int32_t)i);
                 if (reader) return missing(t, r, v, reader);

@@ -41,7 +41,7 @@ static weft_status begin(weft_plan_cache *c) {
     if (!c->entries || !programs) return base_out_of_memory();
     o->programs = programs;
     TRY(copy_fetches(c, o));
-    return executor_state_create(&c->context->allocator, o->nranks, &c->state);
+    return executor_state_create(c->context, o->executor.device, o->nranks, &c->state);
 }
 
 weft_status weft_plan_cache_create(weft_context *context, const weft_plan_cache_options *options,

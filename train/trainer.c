@@ -104,7 +104,7 @@ weft_status weft_trainer_step(weft_trainer *t, size_t step) {
     }
     size_t number = weft_feeds_shape_of(t->feeds, step);
     if (number != t->bound_shape) TRY(bind_shape(t, number));
-    trainer_feed_step(t, step);
+    TRY(trainer_feed_step(t, step));
     weft_executor_set_step(t->executor, step);
     return weft_executor_run(t->executor);
 }

@@ -9,7 +9,8 @@
 /* A feed on one rank, resolved: what to copy where. */
 typedef struct feed_target {
     const feed_value *feed;
-    tensor to;
+    int rank;
+    int32_t value; /* of the rank's plan */
     slice part;
     bool once; /* the same every step, and no step writes it */
 } feed_target;
@@ -51,7 +52,7 @@ static inline const weft_plan *trainer_plan(const weft_trainer *t, int rank) {
 /* --- train/feed.c ----------------------------------------------------------------------------------------------- */
 /* Where a step's feeds go in the executor at hand. Allocates once. */
 WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t, size_t step);
-void trainer_feed_step(weft_trainer *t, size_t step);
+WEFT_MUST_USE weft_status trainer_feed_step(weft_trainer *t, size_t step);
 bool trainer_is_fed(const weft_trainer *t, int rank, const char *n);
 
 /* --- train/startup.c -------------------------------------------------------------------------------------------- */

@@ -69,7 +69,7 @@ const kernel *kernel_find(const op_schema *schema) {
 }
 
 bool kernel_is_there(int row) {
-    return kernel_table_base[row] != NULL; /* all tables have the same rows */
+    return row >= 0 && kernel_table_base[row]; /* all tables have the same rows */
 }
 
 /* The adaptor of the same instruction set stands in its table after the kernels of the rows. */

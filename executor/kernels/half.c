@@ -24,7 +24,7 @@ uint16_t f32_to_bf16(float f) {
 }
 
 /* The exponents of fp16 are 112 less. A subnormal is what its digits behind a leading one are above 2^-14: no step has
- * a subnormal fp32, which may count as zero (executor/denormals.h). */
+ * a subnormal fp32, which may count as zero (executor/devices/cpu/denormals.h). */
 float fp16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, fields = (uint32_t)(h & 0x7fffu) << 13;
     uint32_t subnormal = bits_of(float_of(fields + 0x38800000u) - 0x1p-14f), special = fields | 0x7f800000u;

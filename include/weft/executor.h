@@ -13,6 +13,7 @@ extern "C" {
 typedef struct weft_executor weft_executor;
 
 typedef struct weft_executor_options {
+    const char *device; /* NULL: "cpu". Of executors that share a state, the first one's counts */
     int nthreads;    /* intra-op threads a stream may use; 0 means 1 */
     uint64_t seed;   /* of random ops */
     bool trace;      /* keep start and end of every instruction */

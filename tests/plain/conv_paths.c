@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/pool.h"
+#include "executor/devices/cpu/pool.h"
 #include "tests/support/kernel_run.h"
 
 typedef struct shape2d {

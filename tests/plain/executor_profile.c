@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "executor/devices/cpu/cpu.h"
 #include "executor/profile.h"
 #include "tests/support/plain.h"
 #include "tests/support/training.h"
@@ -107,8 +108,9 @@ static void test_nothing_to_report(void) {
 static void test_roofline(void) {
     weft_allocator libc = base_libc_allocator();
     roofline one, two;
-    must(roofline_measure(&libc, 1, &one));
-    must(roofline_measure(&libc, 2, &two));
+    device cpu = {&device_cpu, &libc, 1};
+    must(device_cpu.measure(&cpu, 1, &one));
+    must(device_cpu.measure(&cpu, 2, &two));
     check(one.flops > 1e6 && one.bandwidth[0] > 1e6 && one.bandwidth[2] > 1e6, "%g flops, %g, %g bytes a second",
           one.flops, one.bandwidth[0], one.bandwidth[2]);
     check(two.nbytes[0] == 2 * one.nbytes[0], "two threads have two caches");

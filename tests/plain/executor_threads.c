@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "executor/executor.h"
+#include "executor/devices/cpu/cpu.h"
 #include "tests/support/plain.h"
 #include "tests/support/training.h"
 
@@ -69,7 +69,7 @@ static void inject(weft_executor *x, weft_status (*mul)(const kernel_call *)) {
         }
         for (int s = 0; s < rank->plan->nstreams; s++) {
             for (size_t i = 0; i < rank->streams[s].ninstrs; i++) {
-                bound_instr *b = &rank->streams[s].instrs[i];
+                cpu_call *b = &cpu_run_of(x->run)->ranks[r][s].calls[i];
                 if (!mul || strcmp(b->call.schema->type, "elementwise_mul") != 0) continue;
                 real_mul = b->run;
                 b->run = mul;
@@ -260,9 +260,9 @@ static void test_op_seeds(void) {
     const rank_state *a = &f.executor->ranks[0], *b = &f.executor->ranks[1];
     bool distinct = true, equal = true;
     for (size_t i = 0; i < a->streams[0].ninstrs; i++) {
-        uint64_t seed = a->streams[0].instrs[i].call.op_seed;
-        equal = equal && seed == b->streams[0].instrs[i].call.op_seed;
-        for (size_t j = 0; j < i; j++) distinct = distinct && seed != a->streams[0].instrs[j].call.op_seed;
+        uint64_t seed = a->streams[0].instrs[i].op_seed;
+        equal = equal && seed == b->streams[0].instrs[i].op_seed;
+        for (size_t j = 0; j < i; j++) distinct = distinct && seed != a->streams[0].instrs[j].op_seed;
     }
     check(distinct && equal, "seeds of ops are distinct, and equal on all ranks");
     finish(&f);

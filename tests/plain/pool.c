@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/pool.h"
+#include "executor/devices/cpu/pool.h"
 
 enum { STREAMS = 3, ITEMS = 1000, JOBS = 300 };
 

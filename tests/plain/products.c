@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor/devices/cpu/pool.h"
 #include "executor/kernels/matmul/gemm_matrices.h"
-#include "executor/pool.h"
 #include "tests/support/kernel_run.h"
 
 static const struct {

@@ -1,6 +1,7 @@
 /* watchdog.c: collectives that wait too long end the run in bounded time, with words that name who is missing and what
  * it does instead; those that are only slow do not. A plain main, because ranks are threads. */
 #include "executor/watchdog.h"
+#include "executor/devices/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,11 +134,11 @@ static weft_status hanging_scale(const kernel_call *c) {
 static void put_scale(session *s, int32_t op_index, kernel_run_fn run) {
     running = s->executor;
     for (int r = 0; r < running->nranks; r++) {
-        stream_state *stream = &running->ranks[r].streams[0];
-        for (size_t i = 0; i < stream->ninstrs; i++) {
-            if (stream->instrs[i].instr->op_index != op_index) continue;
-            real_scale = stream->instrs[i].run;
-            stream->instrs[i].run = run;
+        cpu_stream *stream = &cpu_run_of(running->run)->ranks[r][0];
+        for (size_t i = 0; i < stream->ncalls; i++) {
+            if (stream->calls[i].instr->op_index != op_index) continue;
+            real_scale = stream->calls[i].run;
+            stream->calls[i].run = run;
         }
     }
 }

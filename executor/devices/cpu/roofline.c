@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include "executor/devices/cpu/cpu.h"
 #include "executor/profile.h"
 
 enum { CHAINS = 12, ROUNDS = 12, FMA_ROUNDS = 20000, MOST_NBYTES = 3 * (16 << 20), NSIZES = 3, MOST_LANES = 16 };
@@ -139,7 +140,8 @@ static weft_status start_prober(const weft_allocator *a, prober *p, bool own_thr
     return NULL;
 }
 
-weft_status roofline_measure(const weft_allocator *allocator, int nthreads, roofline *out_roofline) {
+weft_status cpu_measure(device *d, int nthreads, roofline *out_roofline) {
+    const weft_allocator *allocator = d->allocator;
     roofline sum = {.nthreads = nthreads};
     size_t n = (size_t)nthreads;
     prober *probers = base_alloc(allocator, n * sizeof *probers);
@@ -161,12 +163,4 @@ done:
     base_free(allocator, probers, n * sizeof *probers);
     if (!status) *out_roofline = sum;
     return status;
-}
-
-double roofline_floor(const roofline *c, double flops, double nbytes) {
-    int size = 0;
-    while (size + 1 < NSIZES && nbytes >= (double)c->nbytes[size + 1]) size++;
-    double arithmetic = c->flops > 0 ? flops / c->flops : 0;
-    double moving = c->bandwidth[size] > 0 ? nbytes / c->bandwidth[size] : 0;
-    return arithmetic > moving ? arithmetic : moving;
 }

@@ -1,7 +1,7 @@
 /* pool.h: threads that help streams with parts of one kernel call. Kernels ask for help through parallel_for
  * (executor/kernel.h). */
-#ifndef EXECUTOR_POOL_H
-#define EXECUTOR_POOL_H
+#ifndef EXECUTOR_DEVICES_CPU_POOL_H
+#define EXECUTOR_DEVICES_CPU_POOL_H
 
 #include "executor/kernel.h"
 #include "weft/context.h"

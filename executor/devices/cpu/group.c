@@ -7,7 +7,7 @@
  * The invariant: every row is computed by the same code as alone, so results are the same to the bit; the first member
  * runs all, the others do nothing when they are reached. Rows that add up into an output run first to last; with
  * several threads such a kernel stays alone. */
-#include "executor/group.h"
+#include "executor/devices/cpu/cpu.h"
 
 #include <stddef.h>
 
@@ -15,8 +15,8 @@
 
 enum { TILE_NBYTES = 96 * 1024, PART_NBYTES_MOST = 512 * 1024 };
 
-struct bound_group {
-    bound_instr *members;
+struct cpu_group {
+    cpu_call *members;
     int64_t *part_rows; /* rows of each member in one part */
     int64_t *ns;        /* by member, in the run at hand, if it is timed */
     size_t count;
@@ -26,14 +26,14 @@ struct bound_group {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static void run_tile(const bound_group *g, int64_t first, int64_t end) {
+static void run_tile(const cpu_group *g, int64_t first, int64_t end) {
     for (size_t k = 0; k < g->count; k++) {
         const kernel_call *c = &g->members[k].call;
         c->split.rows(c, first * g->part_rows[k], end * g->part_rows[k]);
     }
 }
 
-static void run_tile_timed(bound_group *g, int64_t first, int64_t end) {
+static void run_tile_timed(cpu_group *g, int64_t first, int64_t end) {
     int64_t now = wait_clock_ns();
     for (size_t k = 0; k < g->count; k++) {
         const kernel_call *c = &g->members[k].call;
@@ -45,15 +45,15 @@ static void run_tile_timed(bound_group *g, int64_t first, int64_t end) {
 }
 
 static void run_parts(void *arg, int64_t first, int64_t end, int part) {
-    const bound_group *g = arg;
+    const cpu_group *g = arg;
     (void)part;
     for (int64_t at = first; at < end; at += g->tile) run_tile(g, at, at + g->tile < end ? at + g->tile : end);
 }
 
 /* The call is the first member's. */
 static weft_status run_group(const kernel_call *c) {
-    const bound_instr *head = (const bound_instr *)(const void *)((const char *)c - offsetof(bound_instr, call));
-    bound_group *g = head->group;
+    const cpu_call *head = (const cpu_call *)(const void *)((const char *)c - offsetof(cpu_call, call));
+    cpu_group *g = head->group;
     parallel_for(c, g->nparts, grain_of_bytes((int64_t)g->nbytes / g->nparts), run_parts, g);
     return NULL;
 }
@@ -63,12 +63,12 @@ static weft_status run_nothing(const kernel_call *c) {
     return NULL;
 }
 
-size_t group_count(const bound_instr *b) {
+size_t cpu_group_count(const cpu_call *b) {
     return b->group && b == b->group->members ? b->group->count : 0;
 }
 
-const int64_t *group_run_timed(bound_instr *head) {
-    bound_group *g = head->group;
+const int64_t *cpu_group_run_timed(cpu_call *head) {
+    cpu_group *g = head->group;
     for (size_t k = 0; k < g->count; k++) g->ns[k] = 0;
     if (head->call.nthreads <= 1) {
         for (int64_t at = 0; at < g->nparts; at += g->tile)
@@ -94,7 +94,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-static size_t args_nbytes(const bound_instr *b) {
+static size_t args_nbytes(const cpu_call *b) {
     size_t nbytes = 0;
     uint32_t nin = b->instr->in_first[b->instr->schema->ninputs],
              nout = b->instr->out_first[b->instr->schema->noutputs];
@@ -105,14 +105,14 @@ static size_t args_nbytes(const bound_instr *b) {
     return nbytes;
 }
 
-static bool can_be_fused(const bound_instr *b) {
+static bool can_be_fused(const cpu_call *b) {
     const row_split *s = &b->call.split;
     return s->rows && !s->alone && s->nrows > 1 && (b->call.nthreads <= 1 || !s->in_order);
 }
 
 /* How many of `count` instructions from `first` on make one group; the parts that they have and the bytes they touch.
  */
-static size_t extent_of(const bound_instr *first, size_t count, int64_t *out_nparts, size_t *out_nbytes) {
+static size_t extent_of(const cpu_call *first, size_t count, int64_t *out_nparts, size_t *out_nbytes) {
     int64_t nparts = 0;
     size_t n = 0, nbytes = 0;
     for (; n < count && can_be_fused(&first[n]); n++) {
@@ -127,10 +127,10 @@ static size_t extent_of(const bound_instr *first, size_t count, int64_t *out_npa
     return n;
 }
 
-static weft_status make_group(weft_executor *x, bound_instr *first, size_t count, int64_t nparts, size_t nbytes) {
-    bound_group *g = ARENA_NEW(&x->arena, bound_group);
+static weft_status make_group(weft_executor *x, cpu_call *first, size_t count, int64_t nparts, size_t nbytes) {
+    cpu_group *g = ARENA_NEW(&x->arena, cpu_group);
     if (!g) return base_out_of_memory();
-    *g = (bound_group){.members = first, .count = count, .nparts = nparts, .nbytes = nbytes};
+    *g = (cpu_group){.members = first, .count = count, .nparts = nparts, .nbytes = nbytes};
     g->part_rows = ARENA_ARRAY(&x->arena, int64_t, count);
     g->ns = ARENA_ARRAY(&x->arena, int64_t, count);
     if (!g->part_rows || !g->ns) return base_out_of_memory();
@@ -144,14 +144,14 @@ static weft_status make_group(weft_executor *x, bound_instr *first, size_t count
     return NULL;
 }
 
-weft_status groups_bind(weft_executor *x, stream_state *s) {
-    for (size_t i = 0; i < s->ninstrs && !x->options.no_fuse;) {
-        size_t planned = s->instrs[i].instr->nfused + (size_t)1, left = s->ninstrs - i, nbytes;
+weft_status cpu_groups_make(weft_executor *x, cpu_stream *s) {
+    for (size_t i = 0; i < s->ncalls && !x->options.no_fuse;) {
+        size_t planned = s->calls[i].instr->nfused + (size_t)1, left = s->ncalls - i, nbytes;
         int64_t nparts;
         if (planned > left) planned = left;
         for (size_t end = i + planned; i < end;) {
-            size_t n = extent_of(&s->instrs[i], end - i, &nparts, &nbytes);
-            if (n > 1 && nbytes > TILE_NBYTES) TRY(make_group(x, &s->instrs[i], n, nparts, nbytes));
+            size_t n = extent_of(&s->calls[i], end - i, &nparts, &nbytes);
+            if (n > 1 && nbytes > TILE_NBYTES) TRY(make_group(x, &s->calls[i], n, nparts, nbytes));
             i += n ? n : 1;
         }
     }

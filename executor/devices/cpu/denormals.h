@@ -5,8 +5,8 @@
  * the gradients of masked attention scores are 1e-28 times what a row has. TensorFlow, XLA and Paddle outside its
  * training executor flush them too (paddle/phi/core/platform/denormal.h). It is a mode of the thread: that of a host is
  * put back after each step. Elsewhere than on x86 and ARM nothing changes. */
-#ifndef EXECUTOR_DENORMALS_H
-#define EXECUTOR_DENORMALS_H
+#ifndef EXECUTOR_DEVICES_CPU_DENORMALS_H
+#define EXECUTOR_DEVICES_CPU_DENORMALS_H
 
 #include <stdint.h>
 

@@ -12,14 +12,14 @@
  *
  * Waiting: where every thread has a core, a helper spins for about as long as a few small kernels take; then, and
  * everywhere else, wait.c's spin, yield, sleep. */
-#include "executor/pool.h"
+#include "executor/devices/cpu/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
 #include "executor/comm/wait.h"
-#include "executor/denormals.h"
+#include "executor/devices/cpu/denormals.h"
 
 enum { PART_BITS = 16, MOST_PARTS = (1 << PART_BITS) - 1, HELPER_SPINS = 4000 };
 
