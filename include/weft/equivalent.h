@@ -1,6 +1,6 @@
 /* weft/equivalent.h: whether two programs compute the same.
  *
- * Everything that leaves a program (persistables after the step, fetched values, losses) is compared as a symbolic term
+ * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as a symbolic term
  * over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md has the rules.
  */
 #ifndef WEFT_EQUIVALENT_H

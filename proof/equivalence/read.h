@@ -4,7 +4,7 @@
 
 #include "proof/equivalence/term.h"
 
-/* Something that leaves the program: a persistable after the step, a fetched value, a loss. */
+/* Something that leaves the program: a persistable after the step, a fetched value, a loss, what it sends. */
 typedef struct output {
     const name *key; /* among t->symbols; what tells it apart in both programs */
     const char *var; /* its name, in the table's memory */
