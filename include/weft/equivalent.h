@@ -1,7 +1,8 @@
 /* weft/equivalent.h: whether two programs compute the same.
  *
- * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as a symbolic term
- * over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md has the rules.
+ * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as a
+ * symbolic term over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md has
+ * the rules.
  */
 #ifndef WEFT_EQUIVALENT_H
 #define WEFT_EQUIVALENT_H
