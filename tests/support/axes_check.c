@@ -331,11 +331,11 @@ static void describe(const trial *t, const axes_mesh *on, const axes_placed *in,
 }
 
 static void keep_attrs(const weft_op *op, weft_attr *kept) {
-    memcpy(kept, op->attrs, op->nattrs * sizeof *kept);
+    if (op->nattrs) memcpy(kept, op->attrs, op->nattrs * sizeof *kept);
 }
 
 static void restore_attrs(weft_op *op, const weft_attr *kept) {
-    memcpy(op->attrs, kept, op->nattrs * sizeof *kept);
+    if (op->nattrs) memcpy(op->attrs, kept, op->nattrs * sizeof *kept);
 }
 
 /* Runs every rank on its part. out[rank]: what it computed. `placed`: of outputs; NULL: not known. */
