@@ -22,7 +22,9 @@ RESNET_TOLERANCE = 5e-2  # batch norm over 4 images: rounding grows quickly
 
 
 class Model:
-    def __init__(self, name):
+    """A model of fixtures/peers. `initial(model)`: a file of parameters for one that records none."""
+
+    def __init__(self, name, initial=None):
         self.name = name
         self.path = os.path.join(common.fixtures(), 'peers', name)
         self.info = json.load(open(self.file('case.json')))
@@ -30,7 +32,7 @@ class Model:
         self.params = self.file('params.npz')
         self.recorded = os.path.exists(self.params)
         if not self.recorded:
-            self.params = initial_values(self)
+            self.params = (initial or initial_values)(self)
 
     def file(self, name):
         return os.path.join(self.path, name)
