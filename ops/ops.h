@@ -4,6 +4,7 @@
  * ops.def and parsed once when a context is created:
  *
  *   slots   "X, Y?, ShapeTensorList*"    ? may be absent or empty, * any number of arguments
+ *           "X!", "LearningRate^"        (inputs) of X only the type is looked at; LearningRate is read on the host
  *           "ParamOut=Param"             (outputs) may share the memory of that input: the kernel reads an element
  *                                        before it writes it, or handles equal pointers
  *           "Out&X"                      (outputs) is a view of that input's bytes: the op touches none through
@@ -42,6 +43,7 @@ typedef struct slot_schema {
     const char *name;
     slot_arity arity;
     bool only_type;  /* inputs: the kernel looks at types and extents alone, the bytes may be gone */
+    bool host_read;  /* inputs: the kernel needs its values on the host before it computes (a rate, an axis, a bound) */
     int in_place_of; /* outputs: index of the input slot whose memory it may share, or -1 */
     int view_of;     /* outputs: index of the input slot whose bytes it is a view of, argument by argument, or -1 */
 } slot_schema;

@@ -1,6 +1,6 @@
 /* schema.c: the small language of ops.def's slot and attr columns (ops.h describes it).
  *
- *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "!" ] [ ( "=" | "&" ) name ]
+ *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "!" | "^" ] [ ( "=" | "&" ) name ]
  *   attrs   attr { "," attr }        attr = name ":" type "=" value
  *   value   number | true | false | 'text' | "[" [ value { "," value } ] "]"
  *
@@ -82,6 +82,7 @@ static weft_status read_slot(reader *r, const slot_schema *inputs, size_t ninput
     TRY(read_word(r, "a slot's name", &out->name));
     out->arity = accept(r, '?') ? SLOT_OPTIONAL : accept(r, '*') ? SLOT_LIST : SLOT_ONE;
     out->only_type = accept(r, '!');
+    out->host_read = !out->only_type && accept(r, '^');
     out->in_place_of = out->view_of = -1;
     int *relation = accept(r, '=') ? &out->in_place_of : accept(r, '&') ? &out->view_of : NULL;
     if (!relation) return NULL;

@@ -1,6 +1,8 @@
 /* typed.c: reading, filling and copying elements whose type is known only at run time. */
 #include "executor/kernels/typed.h"
 
+#include <assert.h>
+
 double tensor_scalar(const tensor *t) {
     switch ((int)t->dtype) {
 #define CASE(dtype, suffix, type)                                                                                      \
@@ -22,6 +24,31 @@ int64_t tensor_integer(const tensor *t, int64_t index) {
     tensor element = *t;
     element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
     return (int64_t)tensor_scalar(&element);
+}
+
+/* A slot that is not marked is a mistake in ops.def: another device would not have brought the value to the host. */
+static void check_host_read(const kernel_call *c, const tensor *t) {
+    size_t at = (size_t)(t - c->in), s = 0;
+    while (s + 1 < c->schema->ninputs && c->in_first[s + 1] <= at) s++;
+    assert(c->schema->inputs[s].host_read);
+    (void)s;
+}
+
+double host_scalar(const kernel_call *c, const tensor *t) {
+    check_host_read(c, t);
+    return tensor_scalar(t);
+}
+
+double host_scalar_at(const kernel_call *c, const tensor *t, int64_t index) {
+    tensor element = *t;
+    check_host_read(c, t);
+    element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
+    return tensor_scalar(&element);
+}
+
+int64_t host_integer(const kernel_call *c, const tensor *t, int64_t index) {
+    check_host_read(c, t);
+    return tensor_integer(t, index);
 }
 
 /* A double as an integer: truncated, and the type's extremes beyond its range. */

@@ -166,6 +166,16 @@ Test(ops_table, view_slots_are_read_and_marked) {
     weft_status_free(refused);
 }
 
+/* Which kernels read them is asserted where they do (executor/kernels/typed.h, host_scalar). */
+Test(ops_table, slots_that_are_read_on_the_host) {
+    op_row row = {.type = "t", .inputs = "A, B^, C?^, D*^, E!", .outputs = "", .attrs = ""};
+    op_schema s;
+    cr_assert_null(schema_parse(&context->arena, &row, &s));
+    cr_expect(!s.inputs[0].host_read && s.inputs[1].host_read && s.inputs[2].host_read && s.inputs[3].host_read);
+    cr_expect(s.inputs[2].arity == SLOT_OPTIONAL && s.inputs[3].arity == SLOT_LIST);
+    cr_expect(s.inputs[4].only_type && !s.inputs[4].host_read);
+}
+
 struct bad_row {
     char inputs[24], outputs[24], attrs[40], expected[40];
 };
@@ -179,6 +189,7 @@ ParameterizedTestParameters(ops_table, refuses_malformed_rows) {
         {"X", "Out=Y", "", "among the row's inputs"},
         {"X", "Out=", "", "expected an input slot's name"},
         {"X=X", "Out", "", "among the row's inputs"},
+        {"X!^", "Out", "", "expected ',' or the end"},
         {"X", "Out", "a", "expected ':'"},
         {"X", "Out", "a: integer = 1", "expected int, float"},
         {"X", "Out", "a: int", "'=' and a default"},

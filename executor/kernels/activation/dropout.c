@@ -65,7 +65,7 @@ static void dropout_rows(const kernel_call *c, int64_t first, int64_t end) {
         multiply_all(x, out, e, s->test_factor);
         return;
     }
-    random_key key = random_key_of(c, given_seed ? tensor_integer(given_seed, 0) : s->seed);
+    random_key key = random_key_of(c, given_seed ? host_integer(c, given_seed, 0) : s->seed);
     float factors[BLOCK];
     uint8_t kept[BLOCK];
     for (int64_t i = 0; i < e.n; i += BLOCK) {

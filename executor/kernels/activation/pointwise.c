@@ -173,7 +173,7 @@ static void run_rows(const kernel_call *c, int64_t first, int64_t end) {
     const char *xs = (const char *)x->data + at, *gs = g ? (const char *)g->data + at : NULL;
     char *to = (char *)arg_out(c, 0)->data + at;
     double p[PARAMETERS];
-    for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? tensor_scalar(arg_in(c, s->tensors[k])) : s->p[k];
+    for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? host_scalar(c, arg_in(c, s->tensors[k])) : s->p[k];
     if (!dtype_is_half(x->dtype)) {
         s->run(e.n, p, xs, gs, to);
         return;

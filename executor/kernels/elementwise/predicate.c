@@ -93,8 +93,8 @@ static weft_status prepare_close(kernel_prepare *p) {
 static weft_status run_close(const kernel_call *c) {
     const close_state *s = c->state;
     tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
-    double atol = arg_in(c, CLOSE_IN_ATOL) ? tensor_scalar(arg_in(c, CLOSE_IN_ATOL)) : s->atol;
-    double rtol = arg_in(c, CLOSE_IN_RTOL) ? tensor_scalar(arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
+    double atol = arg_in(c, CLOSE_IN_ATOL) ? host_scalar(c, arg_in(c, CLOSE_IN_ATOL)) : s->atol;
+    double rtol = arg_in(c, CLOSE_IN_RTOL) ? host_scalar(c, arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
     size_t nbytes = weft_dtype_nbytes(a.dtype);
     bool close = true;
     for (int64_t i = 0; i < a.numel && close; i++) {

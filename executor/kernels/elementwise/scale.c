@@ -62,7 +62,7 @@ static void scale_rows(const kernel_call *c, int64_t first, int64_t end) {
     const tensor *x = arg_in(c, X), *out = arg_out(c, 0);
     const tensor *factor = s->has_tensors ? arg_in(c, SCALE_TENSOR) : NULL;
     const tensor *addend = s->has_tensors ? arg_in(c, BIAS_TENSOR) : NULL;
-    double scale = factor ? tensor_scalar(factor) : s->scale, bias = addend ? tensor_scalar(addend) : s->bias;
+    double scale = factor ? host_scalar(c, factor) : s->scale, bias = addend ? host_scalar(c, addend) : s->bias;
     double before = s->bias_after ? 0 : bias, after = s->bias_after ? bias : 0;
     element_range e = elements_of(c, x->numel, first, end);
     size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);

@@ -29,7 +29,7 @@ static weft_status prepare_fill_constant(kernel_prepare *p) {
 static weft_status run_fill_constant(const kernel_call *c) {
     const fill_state *s = c->state;
     const tensor *given = arg_in(c, VALUE_TENSOR), *out = arg_out(c, 0);
-    fill_elements(out->dtype, out->data, out->numel, given ? tensor_scalar(given) : s->value);
+    fill_elements(out->dtype, out->data, out->numel, given ? host_scalar(c, given) : s->value);
     return NULL;
 }
 
@@ -100,7 +100,7 @@ static weft_status prepare_linspace(kernel_prepare *p) {
 /* The second half is counted back from Stop, so that the last number is exactly that. */
 static weft_status run_linspace(const kernel_call *c) {
     const tensor *out = arg_out(c, 0);
-    double start = tensor_scalar(arg_in(c, START)), stop = tensor_scalar(arg_in(c, STOP));
+    double start = host_scalar(c, arg_in(c, START)), stop = host_scalar(c, arg_in(c, STOP));
     int64_t n = out->numel;
     double step = n > 1 ? (stop - start) / (double)(n - 1) : 0;
     for (int64_t i = 0; i < n; i++) {
@@ -123,9 +123,10 @@ static weft_status prepare_range(kernel_prepare *p) {
 static weft_status run_range(const kernel_call *c) {
     const tensor *out = arg_out(c, 0), *start = arg_in(c, RANGE_START), *step = arg_in(c, RANGE_STEP);
     bool is_float = dtype_is_float(out->dtype);
+    double first = host_scalar(c, start), apart = host_scalar(c, step);
+    int64_t whole_first = host_integer(c, start, 0), whole_apart = host_integer(c, step, 0);
     for (int64_t i = 0; i < out->numel; i++) {
-        double value = is_float ? tensor_scalar(start) + tensor_scalar(step) * (double)i
-                                : (double)(tensor_integer(start, 0) + tensor_integer(step, 0) * i);
+        double value = is_float ? first + apart * (double)i : (double)(whole_first + whole_apart * i);
         fill_elements(out->dtype, (char *)out->data + (size_t)i * weft_dtype_nbytes(out->dtype), 1, value);
     }
     return NULL;

@@ -94,7 +94,7 @@ static weft_status settle_split(const kernel_call *c, const tensor *result, axis
     const tensor *x = arg_in(c, IN_X);
     *out = s->split;
     if (s->axis_slot < 0) return NULL;
-    int axis = axis_of(x, tensor_integer(arg_in(c, s->axis_slot), 0));
+    int axis = axis_of(x, host_integer(c, arg_in(c, s->axis_slot), 0));
     if (axis < 0) return kernel_failed(c, "expected an axis of %d dimensions", x->ndim);
     *out = axis_split_at(x, axis);
     if (result->numel == out->outer * s->count * out->inner) return NULL;

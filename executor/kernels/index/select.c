@@ -18,7 +18,7 @@ static weft_status prepare_select_input(kernel_prepare *p) {
 
 static weft_status run_select_input(const kernel_call *c) {
     const tensor *out = arg_out(c, 0);
-    int64_t chosen = tensor_integer(arg_in(c, SELECT_IN_MASK), 0);
+    int64_t chosen = host_integer(c, arg_in(c, SELECT_IN_MASK), 0);
     uint32_t count = c->in_first[SELECT_IN_X + 1] - c->in_first[SELECT_IN_X];
     if (chosen < 0 || chosen >= count)
         return kernel_failed(c, "Mask: expected a number below %u, found %lld", count, (long long)chosen);

@@ -83,7 +83,7 @@ static void NAME(propagate)(const norm_state *s, const REAL *x, const REAL *dy, 
 static void NAME(measure)(const kernel_call *call, const norm_state *s, REAL *mean, REAL *inverse, double *sum,
                           REAL *block, span r) {
     const tensor *x = arg_in(call, IN_X), *blend = arg_in(call, IN_MOMENTUM);
-    double count = (double)(s->batch * s->plane), momentum = blend ? tensor_scalar(blend) : s->momentum;
+    double count = (double)(s->batch * s->plane), momentum = blend ? host_scalar(call, blend) : s->momentum;
     const REAL *old_mean = arg_in(call, IN_MEAN)->data, *old_variance = arg_in(call, IN_VARIANCE)->data;
     REAL *new_mean = arg_out(call, OUT_MEAN)->data, *new_variance = arg_out(call, OUT_VARIANCE)->data;
     NAME(sum_channels)(s, SUM_X, x->data, NULL, NULL, sum, block, r);

@@ -94,7 +94,7 @@ static weft_status prepare_adadelta(kernel_prepare *p) {
 
 static weft_status run_adadelta(const kernel_call *c) {
     rule r = *(const rule *)c->state;
-    r.rate = tensor_scalar(arg_in(c, adadelta_form.rate));
+    r.rate = host_scalar(c, arg_in(c, adadelta_form.rate));
     return run(c, &adadelta_form, &r, adadelta_fp32, adadelta_fp64);
 }
 
@@ -110,7 +110,7 @@ static weft_status prepare_adamax(kernel_prepare *p) {
 
 static weft_status run_adamax(const kernel_call *c) {
     rule r = *(const rule *)c->state;
-    r.rate = tensor_scalar(arg_in(c, adamax_form.rate)) / (1 - tensor_scalar(arg_in(c, ADAMAX_IN_POWER)));
+    r.rate = host_scalar(c, arg_in(c, adamax_form.rate)) / (1 - host_scalar(c, arg_in(c, ADAMAX_IN_POWER)));
     return run(c, &adamax_form, &r, adamax_fp32, adamax_fp64);
 }
 

@@ -81,7 +81,7 @@ static weft_status prepare_adagrad(kernel_prepare *p) {
 static weft_status run_adagrad(const kernel_call *c) {
     const tensor *param = arg_out(c, ADA_OUT_PARAM), *grad = arg_in(c, ADA_GRAD), *master = arg_out(c, ADA_OUT_MASTER);
     adagrad_rule rule = *(const adagrad_rule *)c->state;
-    rule.rate = tensor_scalar(arg_in(c, ADA_RATE));
+    rule.rate = host_scalar(c, arg_in(c, ADA_RATE));
     start_from(param, arg_in(c, ADA_PARAM));
     start_from(arg_out(c, ADA_OUT_MOMENT), arg_in(c, ADA_MOMENT));
     start_from(master, arg_in(c, ADA_MASTER));
@@ -122,7 +122,7 @@ static weft_status run_rmsprop(const kernel_call *c) {
     const tensor *param = arg_out(c, RMS_OUT_PARAM), *grad = arg_in(c, RMS_GRAD), *master = arg_out(c, RMS_OUT_MASTER);
     const tensor *center = arg_out(c, RMS_OUT_CENTER);
     adagrad_rule rule = *(const adagrad_rule *)c->state;
-    rule.rate = tensor_scalar(arg_in(c, RMS_RATE));
+    rule.rate = host_scalar(c, arg_in(c, RMS_RATE));
     start_from(param, arg_in(c, RMS_PARAM));
     start_from(arg_out(c, RMS_OUT_MOMENT), arg_in(c, RMS_MOMENT));
     start_from(arg_out(c, RMS_OUT_SQUARE), arg_in(c, RMS_SQUARE));

@@ -121,12 +121,12 @@ REAL_TYPES(DEFINE_ADAM)
 /* The step's coefficients, from the tensors that override attrs and the powers so far. */
 static adam_rule rule_of_step(const kernel_call *c) {
     adam_rule rule = *(const adam_rule *)c->state;
-    if (arg_in(c, IN_BETA1)) rule.beta1 = tensor_scalar(arg_in(c, IN_BETA1));
-    if (arg_in(c, IN_BETA2)) rule.beta2 = tensor_scalar(arg_in(c, IN_BETA2));
-    if (arg_in(c, IN_EPSILON)) rule.epsilon = tensor_scalar(arg_in(c, IN_EPSILON));
-    double rate = tensor_scalar(arg_in(c, IN_RATE));
-    double correction = sqrt(1 - tensor_scalar(arg_in(c, IN_BETA2_POW)));
-    rule.rate = rate * correction / (1 - tensor_scalar(arg_in(c, IN_BETA1_POW)));
+    if (arg_in(c, IN_BETA1)) rule.beta1 = host_scalar(c, arg_in(c, IN_BETA1));
+    if (arg_in(c, IN_BETA2)) rule.beta2 = host_scalar(c, arg_in(c, IN_BETA2));
+    if (arg_in(c, IN_EPSILON)) rule.epsilon = host_scalar(c, arg_in(c, IN_EPSILON));
+    double rate = host_scalar(c, arg_in(c, IN_RATE));
+    double correction = sqrt(1 - host_scalar(c, arg_in(c, IN_BETA2_POW)));
+    rule.rate = rate * correction / (1 - host_scalar(c, arg_in(c, IN_BETA1_POW)));
     rule.epsilon *= correction;
     rule.shrink = 1 - rate * rule.decay;
     return rule;
@@ -135,7 +135,7 @@ static adam_rule rule_of_step(const kernel_call *c) {
 static void advance_power(const kernel_call *c, int out, int in, double beta, bool keep) {
     tensor *power = arg_out(c, out);
     if (!power) return;
-    double value = tensor_scalar(arg_in(c, in));
+    double value = host_scalar(c, arg_in(c, in));
     fill_elements(power->dtype, power->data, 1, keep ? value : value * beta);
 }
 
@@ -163,7 +163,7 @@ static weft_status run(const kernel_call *c) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         start_from(arg_out(c, pairs[i][0]), arg_in(c, pairs[i][1]));
     const tensor *skip = arg_in(c, IN_SKIP), *param = arg_out(c, OUT_PARAM), *grad = arg_in(c, IN_GRAD);
-    bool skips = skip && tensor_scalar(skip) != 0;
+    bool skips = skip && host_scalar(c, skip) != 0;
     adam_rule rule = rule_of_step(c);
     if (!skips) {
         update u = {.moments = {arg_out(c, OUT_MOMENT1)->data, arg_out(c, OUT_MOMENT2)->data,

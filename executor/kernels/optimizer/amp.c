@@ -75,7 +75,7 @@ static void multiply(const tensor *x, double factor, tensor *y) {
 }
 
 static weft_status run_check(const kernel_call *c) {
-    double inverse = 1 / tensor_scalar(arg_in(c, CHECK_IN_SCALE));
+    double inverse = 1 / host_scalar(c, arg_in(c, CHECK_IN_SCALE));
     bool found = false;
     for (uint32_t i = 0; i < c->in_first[1]; i++) {
         found = found || has_infinite(&c->in[i]);
@@ -144,16 +144,16 @@ static void move_scale(const scaling_state *s, bool found, weft_dtype dtype, dou
 static weft_status run_update(const kernel_call *c) {
     const scaling_state *s = c->state;
     const tensor *stop = arg_in(c, UPDATE_IN_STOP), *previous = arg_in(c, UPDATE_IN_SCALE);
-    bool found = tensor_scalar(arg_in(c, UPDATE_IN_FOUND)) != 0;
-    double scale = tensor_scalar(previous);
-    int64_t good = tensor_integer(arg_in(c, UPDATE_IN_GOOD), 0), bad = tensor_integer(arg_in(c, UPDATE_IN_BAD), 0);
+    bool found = host_scalar(c, arg_in(c, UPDATE_IN_FOUND)) != 0;
+    double scale = host_scalar(c, previous);
+    int64_t good = host_integer(c, arg_in(c, UPDATE_IN_GOOD), 0), bad = host_integer(c, arg_in(c, UPDATE_IN_BAD), 0);
     for (uint32_t i = 0; i < c->in_first[1]; i++) {
         if (found)
             memset(c->out[i].data, 0, tensor_nbytes(&c->out[i]));
         else
             copy_bytes(c->out[i].data, c->in[i].data, tensor_nbytes(&c->in[i]));
     }
-    bool stopped = s->stopped || (stop && tensor_scalar(stop) != 0);
+    bool stopped = s->stopped || (stop && host_scalar(c, stop) != 0);
     if (!stopped) move_scale(s, found, previous->dtype, &scale, &good, &bad);
     set_one(arg_out(c, UPDATE_OUT_SCALE), scale);
     set_one(arg_out(c, UPDATE_OUT_GOOD), (double)good);

@@ -88,12 +88,12 @@ static weft_status run_lamb(const kernel_call *c) {
     const lamb_rule *rule = c->state;
     const tensor *skip = arg_in(c, LAMB_SKIP);
     tensor *pow1 = arg_out(c, LAMB_OUT_POW1), *pow2 = arg_out(c, LAMB_OUT_POW2);
-    double at1 = tensor_scalar(arg_in(c, LAMB_POW1)), at2 = tensor_scalar(arg_in(c, LAMB_POW2));
-    bool skips = skip && tensor_scalar(skip) != 0;
+    double at1 = host_scalar(c, arg_in(c, LAMB_POW1)), at2 = host_scalar(c, arg_in(c, LAMB_POW2));
+    bool skips = skip && host_scalar(c, skip) != 0;
     start_from(arg_out(c, LAMB_OUT_PARAM), arg_in(c, LAMB_PARAM));
     start_from(arg_out(c, LAMB_OUT_MOMENT1), arg_in(c, LAMB_MOMENT1));
     start_from(arg_out(c, LAMB_OUT_MOMENT2), arg_in(c, LAMB_MOMENT2));
-    double rate = tensor_scalar(arg_in(c, LAMB_RATE));
+    double rate = host_scalar(c, arg_in(c, LAMB_RATE));
     if (!skips && arg_in(c, LAMB_PARAM)->dtype == WEFT_FP64) lamb_fp64(c, rule, rate, at1, at2);
     if (!skips && arg_in(c, LAMB_PARAM)->dtype == WEFT_FP32) lamb_fp32(c, rule, rate, at1, at2);
     if (pow1) fill_elements(pow1->dtype, pow1->data, 1, skips ? at1 : at1 * rule->beta1);
@@ -161,7 +161,7 @@ static weft_status run_lars(const kernel_call *c) {
     for (uint32_t k = 0; k < n; k++) {
         const tensor *grad = &c->in[c->in_first[LARS_GRAD] + k];
         tensor *param = &c->out[k], *velocity = &c->out[c->out_first[LARS_OUT_VELOCITY] + k];
-        double rate = tensor_scalar(&c->in[c->in_first[LARS_RATE] + (nrates == 1 ? 0 : k)]);
+        double rate = host_scalar(c, &c->in[c->in_first[LARS_RATE] + (nrates == 1 ? 0 : k)]);
         double decay = rule->decays[rule->ndecays == 1 ? 0 : k];
         start_from(param, &c->in[k]);
         start_from(velocity, &c->in[c->in_first[LARS_VELOCITY] + k]);

@@ -54,7 +54,7 @@ static weft_status check_args(kernel_prepare *p, const momentum_args *a) {
 }
 
 static weft_status apply(const kernel_call *c, momentum_rule rule, const momentum_args *a) {
-    rule.rate = tensor_scalar(a->rate);
+    rule.rate = host_scalar(c, a->rate);
     start_from(a->param_out, a->param);
     start_from(a->velocity_out, a->velocity);
     start_from(a->master_out, a->master);

@@ -155,7 +155,7 @@ REAL_TYPES(DEFINE_SGD)
 
 static weft_status run_sgd(const kernel_call *c) {
     const tensor *grad = arg_in(c, SGD_GRAD), *param = arg_out(c, SGD_OUT_PARAM), *master = arg_out(c, SGD_OUT_MASTER);
-    double rate = tensor_scalar(arg_in(c, SGD_RATE));
+    double rate = host_scalar(c, arg_in(c, SGD_RATE));
     start_from(param, arg_in(c, SGD_PARAM));
     start_from(master, arg_in(c, SGD_MASTER));
     if (grad->rows) {

@@ -77,11 +77,7 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
     sample *samples = c->workspace;
     float scale[2] = {s->scale[0], s->scale[1]};
     const tensor *given = arg_in(c, IN_SCALE);
-    for (int d = 0; d < 2 && given; d++) {
-        tensor one = *given;
-        one.data = (char *)given->data + (given->numel == 2 ? (size_t)d * weft_dtype_nbytes(given->dtype) : 0);
-        scale[d] = (float)tensor_scalar(&one);
-    }
+    for (int d = 0; d < 2 && given; d++) scale[d] = (float)host_scalar_at(c, given, given->numel == 2 ? d : 0);
     float down = ratio_of(s, s->in.height, s->out.height, scale[0]);
     float across = ratio_of(s, s->in.width, s->out.width, scale[1]);
     for (int64_t i = 0; i < s->out.height; i++) samples[i] = sample_at(s, down, i, s->in.height);

@@ -44,7 +44,7 @@ static weft_status prepare_split(kernel_prepare *p) {
 static weft_status split_of_whole(const kernel_call *c, const tensor *whole, const tensor *axis_tensor, int *out_axis,
                                   axis_split *out) {
     const parts_state *s = c->state;
-    int64_t axis = axis_tensor ? tensor_integer(axis_tensor, 0) : s->axis;
+    int64_t axis = axis_tensor ? host_integer(c, axis_tensor, 0) : s->axis;
     *out_axis = axis_of(whole, axis);
     if (*out_axis < 0)
         return kernel_failed(c, "expected an axis of %d dimensions, found %lld", whole->ndim, (long long)axis);

@@ -127,7 +127,7 @@ static void make_tables(const kernel_call *c, const pad3d_state *s, const tensor
     int64_t *table = c->workspace;
     for (int d = 0; d < SPATIAL; d++) {
         int at = d + (s->channels_last ? 1 : 2);
-        int64_t before = paddings ? tensor_integer(paddings, 2 * (SPATIAL - 1 - d)) : s->before[d];
+        int64_t before = paddings ? host_integer(c, paddings, 2 * (SPATIAL - 1 - d)) : s->before[d];
         for (int64_t i = 0; i < y->dims[at]; i++) *table++ = shown_at(s->kind, i - before, x->dims[at]);
     }
 }

@@ -55,7 +55,7 @@ static weft_status settle_shifts(const kernel_call *c, const roll_state *s, int6
     memset(by, 0, WEFT_MAX_RANK * sizeof *by);
     for (int k = 0; k < s->naxes; k++) {
         int d = s->axes[k];
-        int64_t shift = s->sign * ((t ? tensor_integer(t, k) : s->shifts[k]) % s->dims[d]);
+        int64_t shift = s->sign * ((t ? host_integer(c, t, k) : s->shifts[k]) % s->dims[d]);
         by[d] = ((by[d] + shift) % s->dims[d] + s->dims[d]) % s->dims[d];
     }
     return NULL;

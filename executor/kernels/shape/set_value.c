@@ -91,7 +91,7 @@ static weft_status find_box(const kernel_call *c, const state *s, const tensor *
         for (int k = 0; k < 3; k++) {
             uint32_t first = c->in_first[STARTS + k];
             bool given = c->in_first[STARTS + k + 1] > first;
-            bounds[k] = given ? tensor_integer(&c->in[first + i], 0) : lists[k][i];
+            bounds[k] = given ? host_integer(c, &c->in[first + i], 0) : lists[k][i];
         }
         if (bounds[2] == 0) return kernel_failed(c, "expected a step other than 0");
         slice_axis(out->dims[s->axes[i]], bounds[0], bounds[1], bounds[2], (int)s->axes[i], b);

@@ -100,9 +100,9 @@ static weft_status read_bounds(const kernel_call *c, int naxes, int one, int lis
         return kernel_failed(c, "expected %d bounds in a list of tensors, found %u", naxes, count);
     for (int k = 0; k < naxes; k++) {
         if (t)
-            bounds[k] = tensor_integer(t, k);
+            bounds[k] = host_integer(c, t, k);
         else if (count)
-            bounds[k] = tensor_integer(&c->in[first + (uint32_t)k], 0);
+            bounds[k] = host_integer(c, &c->in[first + (uint32_t)k], 0);
     }
     return NULL;
 }

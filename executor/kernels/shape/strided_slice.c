@@ -120,9 +120,9 @@ static weft_status settle_bounds(const kernel_call *c, const strided_state *s, i
                                  t ? (long long)t->numel : (long long)count);
         for (int k = 0; k < s->naxes; k++) {
             if (t)
-                bounds[b][k] = tensor_integer(t, k);
+                bounds[b][k] = host_integer(c, t, k);
             else if (count)
-                bounds[b][k] = tensor_integer(&c->in[first + (uint32_t)k], 0);
+                bounds[b][k] = host_integer(c, &c->in[first + (uint32_t)k], 0);
             if (b == 2 && bounds[b][k] == 0) return kernel_failed(c, "expected strides other than 0");
         }
     }
