@@ -115,7 +115,7 @@ static const char *const forms[] = {"%s/rank%d.pdmodel", "%s/rank%d.after.defaul
                                     "%s/rank%d.after.group4k.pdmodel"};
 
 static void compare_folder(const char *folder, size_t nforms) {
-    char path[PATH_NBYTES];
+    char path[2 * PATH_NBYTES + 40];
     snprintf(path, sizeof path, "%s/params.npz", folder);
     if (!exists(path)) return;
     snprintf(path, sizeof path, "%s/serial.pdmodel", folder);
