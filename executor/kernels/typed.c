@@ -18,12 +18,16 @@ double tensor_scalar(const tensor *t) {
     }
 }
 
+static double scalar_at(const tensor *t, int64_t index) {
+    tensor element = *t;
+    element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
+    return tensor_scalar(&element);
+}
+
 int64_t tensor_integer(const tensor *t, int64_t index) {
     if (t->dtype == WEFT_INT64) return ((const int64_t *)t->data)[index];
     if (t->dtype == WEFT_INT32) return ((const int32_t *)t->data)[index];
-    tensor element = *t;
-    element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
-    return (int64_t)tensor_scalar(&element);
+    return (int64_t)scalar_at(t, index);
 }
 
 /* A slot that is not marked is a mistake in ops.def: another device would not have brought the value to the host. */
@@ -35,15 +39,12 @@ static void check_host_read(const kernel_call *c, const tensor *t) {
 }
 
 double host_scalar(const kernel_call *c, const tensor *t) {
-    check_host_read(c, t);
-    return tensor_scalar(t);
+    return host_scalar_at(c, t, 0);
 }
 
 double host_scalar_at(const kernel_call *c, const tensor *t, int64_t index) {
-    tensor element = *t;
     check_host_read(c, t);
-    element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
-    return tensor_scalar(&element);
+    return scalar_at(t, index);
 }
 
 int64_t host_integer(const kernel_call *c, const tensor *t, int64_t index) {

@@ -123,8 +123,15 @@ static weft_status prepare_range(kernel_prepare *p) {
 static weft_status run_range(const kernel_call *c) {
     const tensor *out = arg_out(c, 0), *start = arg_in(c, RANGE_START), *step = arg_in(c, RANGE_STEP);
     bool is_float = dtype_is_float(out->dtype);
-    double first = host_scalar(c, start), apart = host_scalar(c, step);
-    int64_t whole_first = host_integer(c, start, 0), whole_apart = host_integer(c, step, 0);
+    double first = 0, apart = 0;
+    int64_t whole_first = 0, whole_apart = 0;
+    if (is_float) {
+        first = host_scalar(c, start);
+        apart = host_scalar(c, step);
+    } else { /* a float beyond int64_t is not to be converted */
+        whole_first = host_integer(c, start, 0);
+        whole_apart = host_integer(c, step, 0);
+    }
     for (int64_t i = 0; i < out->numel; i++) {
         double value = is_float ? first + apart * (double)i : (double)(whole_first + whole_apart * i);
         fill_elements(out->dtype, (char *)out->data + (size_t)i * weft_dtype_nbytes(out->dtype), 1, value);
