@@ -38,12 +38,17 @@ const char *weft_status_place(weft_status status) {
 }
 
 weft_status base_out_of_memory(void) {
-    /* The caller only reads it: weft_status_free and base_status_at know it by its address. */
+    /* The caller only reads it. */
     return (weft_status)(uintptr_t)&out_of_memory;
 }
 
+/* The constant is known by its message lying elsewhere: a plugin has a constant of its own. */
+static bool is_allocated(weft_status status) {
+    return status->message == (const char *)(status + 1);
+}
+
 void weft_status_free(weft_status status) {
-    if (status != base_out_of_memory()) free(status);
+    if (status && is_allocated(status)) free(status);
 }
 
 /* A status with room for a message of `nbytes` and a copy of `place`. */
@@ -81,7 +86,7 @@ weft_status weft_status_create(weft_code code, const char *place, const char *fo
 }
 
 weft_status base_status_at(weft_status status, const char *place) {
-    if (!status || status == base_out_of_memory() || status->place[0] || !place || !place[0]) return status;
+    if (!status || !is_allocated(status) || status->place[0] || !place || !place[0]) return status;
     size_t nbytes = strlen(status->message);
     char *message = NULL;
     weft_status placed = allocate(status->code, place, nbytes, &message);

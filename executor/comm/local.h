@@ -7,6 +7,7 @@
 
 #include "executor/comm/comm.h"
 #include "executor/comm/reduce.h"
+#include "executor/comm/request.h"
 #include "executor/comm/wait.h"
 
 /* Ranks are threads: more than this is a mistake. Bounds the pointers and pieces that a member keeps on its stack. */
@@ -108,8 +109,6 @@ void local_board_end(local_board *board); /* whoever waits there, or comes, give
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);
 
-/* "c_allreduce_sum: all_reduce sum of 12 float32" */
-void local_describe(const comm_request *q, char *out, size_t nbytes);
 weft_status local_cancelled(const local_ring *r, int self);
 
 /* --- local_pair.c ------------------------------------------------------------------------------------------------- */

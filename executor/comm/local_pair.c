@@ -1,11 +1,11 @@
 /* local_pair.c: sends and receives between threads of one process.
  *
  * The idea: a member lays its requests out for everyone it sends to; who takes one copies from the sender's buffer to
- * its own. A member lays out all its sends before it takes anything, and waits for its takers last, so the requests of a
- * group wait for none of each other.
+ * its own. A member lays out all its sends before it takes anything, and waits for its takers last, so the requests of
+ * a group wait for none of each other.
  *
- * The invariant: a parcel is the taker's from when `requests` is set until the taker sets it to NULL, which it does when
- * it has taken every send to it. A member lays out anew only when all its parcels are its own again. */
+ * The invariant: a parcel is the taker's from when `requests` is set until the taker sets it to NULL, which it does
+ * when it has taken every send to it. A member lays out anew only when all its parcels are its own again. */
 #include "executor/comm/local.h"
 
 static local_parcel *parcel_of(const local_ring *r, int from, int to) {
@@ -50,16 +50,6 @@ static void lay_out(local_ring *r, int self, const comm_request *requests, int64
     }
 }
 
-static weft_status disagreement(const local_ring *r, int from, const comm_request *send, int to,
-                                const comm_request *recv) {
-    char first[160], second[160];
-    local_describe(send, first, sizeof first);
-    local_describe(recv, second, sizeof second);
-    return weft_status_create(WEFT_RUNTIME, NULL, "ring %lld: ranks disagree: rank %lld asks %s; rank %lld asks %s",
-                              (long long)r->id, (long long)r->members[from].rank, first,
-                              (long long)r->members[to].rank, second);
-}
-
 static comm_request without_addresses(const comm_request *q, const char *op) {
     return (comm_request){.kind = q->kind, .dtype = q->dtype, .count = q->count, .peer = q->peer, .op = op};
 }
@@ -73,7 +63,7 @@ static weft_status take(local_ring *r, int self, const comm_request *q, const ch
         p->is_refused = true;
         p->refused_by = without_addresses(q, op);
         comm_request named = without_addresses(sent, sent->op ? sent->op : comm_kind_name(sent->kind));
-        status = disagreement(r, q->peer, &named, self, &p->refused_by);
+        status = comm_disagreement(r->id, r->members[q->peer].rank, &named, r->members[self].rank, &p->refused_by);
     } else if (q->count && q->dst != sent->src) {
         memmove(q->dst, sent->src, (size_t)q->count * weft_dtype_nbytes(q->dtype));
     }
@@ -94,7 +84,7 @@ static weft_status collect(local_ring *r, int self, const comm_request *requests
         weft_status waited = wait_parcel(r, self, p, false, &r->members[self].taken);
         if (!waited && p->is_refused) {
             comm_request named = without_addresses(&requests[p->next], op);
-            waited = disagreement(r, self, &named, to, &p->refused_by);
+            waited = comm_disagreement(r->id, r->members[self].rank, &named, r->members[to].rank, &p->refused_by);
         }
         if (status) weft_status_free(waited);
         if (!status) status = waited;

@@ -1,0 +1,26 @@
+/* request.h: what members ask of a ring: whether it can be done, whether they agree, and how it is called. For engines. */
+#ifndef EXECUTOR_COMM_REQUEST_H
+#define EXECUTOR_COMM_REQUEST_H
+
+#include "executor/comm/comm.h"
+
+/* Elements of part k of what a member gives, and of what it gets. */
+int64_t comm_source_count(const comm_request *q, int64_t k);
+int64_t comm_result_count(const comm_request *q, int64_t k);
+
+/* What is wrong with a request in itself, of the member of that rank; it has an op. Before others are told of it. */
+WEFT_MUST_USE weft_status comm_check_request(const comm_ring *r, int64_t rank, const comm_request *q);
+/* What is wrong with a list of ranks; else where `rank` is in it. */
+WEFT_MUST_USE weft_status comm_check_ranks(int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                                           int nranks_of_run, int *out_index);
+
+/* A pair of members that do not ask for the same; false if there is none. Equal for all members that look. Requests lie
+ * `stride` bytes apart, in the order of the ring. */
+bool comm_find_different(const comm_request *first, size_t stride, int nranks, int *out_a, int *out_b);
+weft_status comm_disagreement(int64_t ring, int64_t rank_a, const comm_request *a, int64_t rank_b,
+                              const comm_request *b);
+
+/* "c_allreduce_sum: all_reduce sum of 12 float32" */
+void comm_describe(const comm_request *q, char *out, size_t nbytes);
+
+#endif
