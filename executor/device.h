@@ -71,7 +71,7 @@ struct roofline;
 typedef struct device_engine {
     const char *name;
     bool has_host_memory; /* the host may touch DEVICE_OWN: values are lent without a copy */
-    /* NULL: it has a kernel for this row of ops.def; else what it lacks, in words that go before "for op X on this
+    /* NULL: it has a kernel for this row of ops.def; else what it lacks, a phrase that goes before "for op X on this
      * device": "no kernel". Any thread. */
     const char *(*lacks)(int row);
 
@@ -88,7 +88,7 @@ typedef struct device_engine {
 
     /* --- runs --- */
     /* A run of an executor; then every rank is recorded, in order: kernels are prepared and refuse what they cannot
-     * compute, in words without rank and op (bind_refusal adds these). Then what runs it is started. */
+     * compute, in messages without rank and op (bind_refusal adds these). Then what runs it is started. */
     weft_status (*begin)(device *d, struct weft_executor *x, device_run **out_run);
     weft_status (*record)(device_run *run, struct rank_state *rank);
     weft_status (*start)(device_run *run);

@@ -26,13 +26,13 @@ void executor_wake(weft_executor *x) {
     engine_of(x)->abort(x->run);
 }
 
-/* `status` may be freed as soon as it is kept: its words are copied before. */
+/* `status` may be freed as soon as it is kept: its message is copied before. */
 static void stop_all(weft_executor *x, _Atomic(weft_status) *kept, weft_status status) {
-    char words[1000];
+    char message[1000];
     bool is_cause = kept == &x->failure;
-    snprintf(words, sizeof words, "%s", weft_status_message(status));
+    snprintf(message, sizeof message, "%s", weft_status_message(status));
     keep_first(kept, status);
-    comm_world_abort(x->world, is_cause ? words : NULL);
+    comm_world_abort(x->world, is_cause ? message : NULL);
     executor_wake(x);
 }
 
@@ -40,7 +40,7 @@ void executor_abort(weft_executor *x, weft_status status) {
     stop_all(x, &x->failure, status);
 }
 
-/* `status` with rank, op and ring in front of its words. */
+/* `status` with rank, op and ring in front of its message. */
 static weft_status name_culprit(int rank, const plan_instr *instr, weft_status status) {
     if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     char op[200], on_ring[40] = "";
@@ -83,7 +83,7 @@ static void end_step(weft_executor *x) {
     watchdog_end_step(x);
 }
 
-/* The words of the process that stopped the run, where it told them. */
+/* The message of the process that stopped the run, if it left one. */
 static weft_status stopped_elsewhere(const weft_executor *x) {
     const char *why = comm_world_why(x->world);
     if (!why && x->nlocal == x->nranks) return NULL;

@@ -19,7 +19,7 @@ typedef enum claim_kind {
     CLAIM_SLICE,  /* var is `nbytes` bytes from `offset` of `buffer`, which op makes */
     CLAIM_MEMBER, /* what other's reduce gave in var is now what op's gives in `to`; members of one op in order */
     CLAIM_STREAM, /* op is on stream `text` */
-    CLAIM_WAIT,   /* op waits for what other promised */
+    CLAIM_WAIT,   /* op waits for what other left pending */
     CLAIM_COUNT
 } claim_kind;
 

@@ -97,8 +97,8 @@ static cause why_copied(const fusion *f, const fused_bucket *b, const reduce_ite
     return (cause){WEFT_REASON_COUNT, NULL};
 }
 
-/* Slices of one buffer count as the same bytes in what is asked of promises: a result that takes part in another gets
- * bytes of its own back. */
+/* Slices of one buffer count as the same bytes in what is asked of pending results: a result that takes part in another
+ * gets bytes of its own back. */
 static bool keeps_slice(const fusion *f, const reduce_item *item, const reduce_part *part) {
     return f->classes[part->out_class].nasync <= (item->async ? 1u : 0u);
 }

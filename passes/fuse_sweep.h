@@ -15,7 +15,7 @@ struct fuse_class {
     uint32_t pending;                      /* the asynchronous collective that wrote it last */
     uint32_t nreduces;                     /* candidates that read it */
     uint32_t stamp;                        /* scratch: the op that was here last */
-    reduce_part *reduced;                  /* the last that wrote it, until another promise does */
+    reduce_part *reduced;                  /* the last that wrote it, until another pending result does */
     uint32_t nasync;                       /* asynchronous collectives that read or write it */
     bool first_reads;                      /* `first` reads it */
     bool nested, aliased, viewed;          /* by a sub-block; buffers made one otherwise than by views; has views */

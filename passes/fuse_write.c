@@ -98,7 +98,7 @@ static bool needs_wait(const written *to) {
     return false;
 }
 
-/* all_reduce of the buffer, in place, as the members' own; a promise names it once more, and is waited for once. */
+/* all_reduce of the buffer, in place, as the members' own; a pending result names it too and is waited for once. */
 static weft_status make_reduce(const writer *w, written *to, size_t index) {
     weft_program *p = w->f->program;
     const reduce_item *first = to->bucket->items->items[0];

@@ -1,11 +1,11 @@
-/* insert_comm_wait: a wait for each promise of an asynchronous collective, directly before its first consumer.
+/* insert_comm_wait: a wait for each pending result of an asynchronous collective, directly before its first consumer.
  *
  * What counts are bytes: getitem, view, t, detach and the like are no consumers, and a consumer that reads through a
  * view taken before, even before the collective, is one. The wait takes the value that the consumer itself reads, if
- * that is the promise or a getitem of it, else the promise (its first getitem, if there is one). Whoever reads that
- * value from the consumer on reads the wait's result instead, until an op makes the value anew. A promise that nothing
- * consumes gets no wait: it is drained at the end of the step. Source: pytorch.md 2.4; unlike there one wait serves all
- * later readers, whatever view they go through. */
+ * that is the pending result or a getitem of it, else the pending result (its first getitem, if there is one). Whoever
+ * reads that value from the consumer on reads the wait's result instead, until an op makes the value anew. A pending
+ * result that nothing consumes gets no wait: it is drained at the end of the step. Source: pytorch.md 2.4; unlike there
+ * one wait serves all later readers, whatever view they go through. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 #define WAIT_STEM "wait_tensor"
 
-/* A promise without a wait. */
+/* A pending result without a wait. */
 typedef struct open_wait {
     const pending *pending;
     const use *value;  /* what is waited for: the var may change its name before */
@@ -39,7 +39,7 @@ static bool makes(const weft_op *op, const weft_var *v) {
     return false;
 }
 
-/* Whether `v` is a promise of the collective under one of its names: an output, its alias, a getitem of it. */
+/* Whether `v` is a pending result of the collective under one of its names: an output, its alias, a getitem of it. */
 static bool names_pending(const weft_op *collective, const weft_var *v) {
     if (makes(collective, v)) return true;
     FOR_EACH_USE(u, v) {
@@ -50,7 +50,7 @@ static bool names_pending(const weft_op *collective, const weft_var *v) {
     return false;
 }
 
-/* The name that later readers most likely use: the first getitem of the promise before its consumer, else the output.
+/* The name that later readers most likely use: a pending result's first getitem before its consumer, else the output.
  */
 static const use *usual_name(const pending *p) {
     const weft_op *first = NULL;
@@ -62,7 +62,7 @@ static const use *usual_name(const pending *p) {
     return first ? op_args(first, true) : p->out;
 }
 
-/* What the wait takes: the consumer's own argument, if it is the promise or a getitem of it. */
+/* What the wait takes: the consumer's own argument, if it is the pending result or a getitem of it. */
 static void choose_value(const inserter *n, open_wait *w) {
     const pending *p = w->pending;
     uint32_t class = access_class(&n->found.index, p->var), argument = 0;
@@ -178,8 +178,8 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     int64_t unused = 0;
     for (size_t i = 0; i < n.found.count; i++) unused += !n.found.items[i].wait && !n.found.items[i].consumer;
     TRY(weft_pass_count_add(pass, "waits inserted", (int64_t)n.nwaits));
-    if (unused) TRY(weft_pass_count_add(pass, "promises that nothing consumes", unused));
-    if (n.nwaits) TRY(weft_pass_did(pass, "%zu of %zu promises got a wait", n.nwaits, n.found.count));
+    if (unused) TRY(weft_pass_count_add(pass, "pending results that nothing consumes", unused));
+    if (n.nwaits) TRY(weft_pass_did(pass, "%zu of %zu pending results got a wait", n.nwaits, n.found.count));
     for (size_t i = 0; i < n.nwaits; i++) TRY(insert(&n, &n.waits[i]));
     return NULL;
 }

@@ -29,8 +29,8 @@ static weft_status keep_first(weft_status first, weft_status second) {
     return first;
 }
 
-/* A pass may not make a program in which what collectives promise is waited for, once and in time, into one in which it
- * is not. */
+/* A pass may not make a program in which pending results are waited for, once and in time, into one in which they are
+ * not. */
 static weft_status check_waits(weft_program *program, pending_check *waits) {
     bool was_sound = waits->sound;
     size_t nproblems;

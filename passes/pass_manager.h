@@ -20,7 +20,7 @@ typedef struct pass_finding {
     uint64_t edits;
 } pass_finding;
 pass_finding *pass_shared_finding(weft_pass_context *pass);
-/* The one of promises.h. */
+/* The one of pending.h. */
 pass_finding *pass_pending_finding(weft_pass_context *pass);
 
 #define PASS(name, summary) extern const weft_pass pass_##name;

@@ -1,10 +1,10 @@
-/* Promises: what an asynchronous collective will have written, found and checked in one sweep of block 0.
+/* Pending results: what an asynchronous collective will have written, found and checked in one sweep of block 0.
  *
- * All that is asked of a value is asked of its alias class. Each class holds the promises of the last collective that
- * wrote it (several only where outputs of one collective share bytes) and the collectives that still read it. The first
- * op that touches the class, or writes what a collective reads before a wait, is the consumer. A wait goes to the
- * promise of its own argument, else to any of the class that has none. A promise that a later collective on the same
- * bytes replaces can be waited for no more: that collective was its consumer. */
+ * All that is asked of a value is asked of its alias class. Each class holds the pending results of the last collective
+ * that wrote it (several only where outputs of one collective share bytes) and the collectives that still read it. The
+ * first op that touches the class, or writes what a collective reads before a wait, is the consumer. A wait goes to the
+ * pending result of its own argument, else to any of the class that has none. A pending result that a later collective
+ * on the same bytes replaces can be waited for no more: that collective was its consumer. */
 #include <stdio.h>
 
 #include "ops/collectives.h"
@@ -89,7 +89,7 @@ weft_status touches_visit(weft_op *op, arena *scratch, visit_touch_fn visit, voi
 
 enum { NONE = UINT32_MAX };
 
-/* A collective that reads a class, by the promise that tells when it is done. */
+/* A collective that reads a class, by the pending result that tells when it is done. */
 typedef struct reader {
     uint32_t pending, next; /* next: of its class, NONE */
 } reader;
@@ -99,10 +99,10 @@ typedef struct sweep {
     arena *arena;
     weft_op *op; /* at hand */
     uint32_t position;
-    uint32_t *newest;  /* by class: the first promise of the last collective that wrote it, NONE */
+    uint32_t *newest;  /* by class: the first pending result of the last collective that wrote it, NONE */
     uint32_t *reading; /* by class: index into readers, NONE */
-    uint32_t *of_var;  /* by var id: the last promise whose var it is, NONE */
-    uint32_t *next;    /* by promise: of the same collective and class, NONE */
+    uint32_t *of_var;  /* by var id: the last pending result whose var it is, NONE */
+    uint32_t *next;    /* by pending result: of the same collective and class, NONE */
     reader *readers;
     size_t capacity, nreaders, reader_capacity, extra_capacity;
 } sweep;
@@ -114,7 +114,7 @@ static void consume(sweep *s, uint32_t k) {
     p->consumer_position = s->position;
 }
 
-/* A collective's own arguments are visited before its promises are made. */
+/* A collective's own arguments are visited before its pending results are made. */
 static weft_status touch(void *user, const use *u) {
     sweep *s = user;
     uint32_t class = access_class(&s->out->index, use_var(s->op->program, u)), k = s->newest[class];
@@ -127,7 +127,7 @@ static weft_status touch(void *user, const use *u) {
     return NULL;
 }
 
-/* The promise that a wait for `v` is for, NONE if all of its class were waited for. */
+/* The pending result that a wait for `v` is for, NONE if all of its class were waited for. */
 static uint32_t pending_of_wait(const sweep *s, const weft_var *v) {
     uint32_t class = access_class(&s->out->index, v), own = s->of_var[v->id];
     if (own != NONE && !s->out->items[own].wait) return own;

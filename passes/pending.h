@@ -1,4 +1,4 @@
-/* pending.h: collectives whose result is a promise until a wait, which op needs each first, and touches: accesses to
+/* pending.h: collectives whose result is pending until a wait, which op needs each first, and touches: accesses to
  * bytes as the passes that place waits count them. */
 #ifndef PASSES_PENDING_H
 #define PASSES_PENDING_H
@@ -20,9 +20,9 @@ typedef struct pending {
                           writes what the collective reads; NULL: none */
 } pending;
 
-/* A wait for what was waited for before, or is no promise any more. */
+/* A wait for what was waited for before, or is pending no more. */
 typedef struct extra_wait {
-    uint32_t position, pending; /* of the wait; index of the promise that it is one too many for */
+    uint32_t position, pending; /* of the wait; index of the pending result that it is one too many for */
 } extra_wait;
 
 typedef struct pending_list {
@@ -33,19 +33,19 @@ typedef struct pending_list {
     size_t nextras;
 } pending_list;
 
-/* Finds all promises of block 0: linear in the program; only positions anew if nothing was edited since it was asked
- * last. Holds until it is asked after an edit. */
+/* Finds all pending results of block 0: linear in the program; only positions anew if nothing was edited since it was
+ * asked last. Holds until it is asked after an edit. */
 WEFT_MUST_USE weft_status pending_of(weft_pass_context *pass, weft_program *p, pending_list *out);
 
-/* What is known of a program's promises while passes run over it. */
+/* What is known of a program's pending results while passes run over it. */
 typedef struct pending_check {
     pass_finding found;
     bool sound; /* all are waited for once and in time: as of the last check; false at first */
 } pending_check;
 void pending_check_init(pending_check *check, weft_context *context);
 void pending_check_fini(pending_check *check);
-/* Counts promises that are touched without a wait or before it, and waits that are one too many. Where the last check
- * found none, each becomes a diagnostic that names the ops. Costs next to nothing where no op is asynchronous. */
+/* Counts pending results that are touched without a wait or before it, and waits that are one too many. Where the last
+ * check found none, each becomes a diagnostic that names the ops. Costs next to nothing where no op is asynchronous. */
 WEFT_MUST_USE weft_status check_pending_use(pending_check *check, weft_program *p, size_t *out_nproblems);
 
 bool op_is_wait(const weft_op *op);

@@ -46,7 +46,7 @@ void weft_report_destroy(weft_report *report) {
     base_free(allocator, report, sizeof *report);
 }
 
-/* --- what passes tell --------------------------------------------------------------------------------------------- */
+/* --- what passes report ------------------------------------------------------------------------------------------- */
 
 static char *format_message(arena *a, const char *format, va_list args) {
     va_list again;

@@ -11,7 +11,7 @@ typedef enum motion {
     BARRIER, /* nothing moves past it: it blocks the host, runs a block, or is of a type that nobody knows */
     WAIT,    /* sinks */
     VIEW,    /* goes along with what it is a view of, or with what is made of it */
-    COPY,    /* of a promise, which nothing but copies consumed so far: sinks if the wait does */
+    COPY,    /* of a pending result, which nothing but copies consumed so far: sinks if the wait does */
     LAUNCH   /* an asynchronous collective: rises */
 } motion;
 

@@ -2,7 +2,7 @@
  *
  * Two ops may change places unless one writes a place that the other touches. Places are alias classes; the names of
  * vars that share their bytes with others, written by the op that makes the view; and rings, which every collective
- * writes, so that those of one ring keep their order. A wait counts as writing its promise and reading what the
+ * writes, so that those of one ring keep their order. A wait counts as writing its pending result and reading what the
  * collective reads. */
 #include "passes/schedule.h"
 #include "program/grow.h"
@@ -99,7 +99,7 @@ static bool copies_untouched(const schedule *s, size_t op, const bool *untouched
     return false;
 }
 
-/* Leaves as COPY only what reads a promise that nothing but copies touched since the collective. */
+/* Leaves as COPY only what reads a pending result that nothing but copies touched since the collective. */
 static weft_status choose_copies(schedule *s) {
     bool *untouched = ARENA_ARRAY(s->arena, bool, s->nclasses + 1);
     if (!untouched) return base_out_of_memory();
@@ -171,7 +171,7 @@ static weft_status drop_feeds(schedule *s) {
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-/* The promise that each op waits for, by op. */
+/* The pending result that each op waits for, by op. */
 static const pending **waited_by(const schedule *s) {
     const pending **of = ARENA_ARRAY(s->arena, const pending *, s->nops + 1);
     for (size_t i = 0; of && i < s->found.count; i++)

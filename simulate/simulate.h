@@ -131,7 +131,7 @@ WEFT_MUST_USE weft_status sim_make_nodes(weft_simulation *x);
 /* Looks at the step that was just played. */
 WEFT_MUST_USE weft_status sim_find_races(weft_simulation *x);
 
-/* --- words.c ------------------------------------------------------------------------------------------------------ */
+/* --- stuck.c ------------------------------------------------------------------------------------------------------ */
 /* NULL where all ranks have ended the step; else who died and who waits for whom. */
 WEFT_MUST_USE weft_status sim_check_end(const weft_simulation *x);
 

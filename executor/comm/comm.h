@@ -153,7 +153,8 @@ typedef struct comm_world_engine {
     /* Blocks until all processes have called; one thread of each at a time and channel. Whoever waits too long gets a
      * status that names the ranks that are missing; so do all others, and all later calls of the channel. */
     weft_status (*gather)(comm_world *world, const comm_gather *g);
-    /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes, and ends gathers on COMM_MAIN. The first one's words are kept;
+    /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes, and ends gathers on COMM_MAIN.
+     * The first message is kept;
      * NULL: none yet. Any thread. */
     void (*abort)(comm_world *world, const char *why);
     /* Why the world was aborted, or NULL: not told. */

@@ -343,7 +343,7 @@ static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *wa
                  c->removed_by[claim->other] > claim->pass;
     if (op_is(op, "wait_tensor") && of != CERT_NONE && (later || op_after(c, claim->other) == c->new_ops[of]))
         return NULL;
-    return cert_refuse(c, "%s is claimed to wait for what op %lld promised", cert_op_text(c, op, at),
+    return cert_refuse(c, "%s is claimed to wait for what op %lld left pending", cert_op_text(c, op, at),
                        (long long)claim->other);
 }
 

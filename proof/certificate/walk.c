@@ -87,7 +87,7 @@ static weft_status bind_outputs(cert_world *w, const weft_op *op, cert_rule rule
     return copies ? cert_name(w, slot_var(op, out, 0), slot_var(op, x, 0)) : NULL;
 }
 
-/* Another collective that promises its outputs. */
+/* Another collective whose outputs are pending. */
 static weft_status pending_outputs(cert_world *w, const weft_op *op) {
     const slot *out = cert_out(op), *alias = op_find_slot(op, true, "alias");
     for (size_t i = 0; out && alias && i < alias->nargs && i < out->nargs; i++)

@@ -347,7 +347,7 @@ static weft_status add_ranks(waits_graph *g, waits_graph *of_classes) {
     return NULL;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- findings ----------------------------------------------------------------------------------------------------- */
 
 static size_t actor_at(const waits_graph *g, uint32_t node) {
     size_t found = 0;

@@ -233,7 +233,7 @@ static weft_status share_views(flow *f, weft_op *op) {
     return NULL;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- findings ----------------------------------------------------------------------------------------------------- */
 
 static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint32_t index, const char *role) {
     f->places->events[0].op = op;

@@ -1,5 +1,5 @@
-/* words.c: what a step that cannot end is told as: who died, and which ranks wait in which collective for whom. In
- * the watchdog's words, for the same thing found by other means. */
+/* stuck.c: the message for a step that cannot end: who died, and which ranks wait in which collective for whom. It
+ * reads as the watchdog's, which finds the same in real runs. */
 #include <stdio.h>
 
 #include "simulate/simulate.h"
