@@ -1,6 +1,7 @@
 /* run.c: weft run: trains, prints what was fetched, saves what was asked for. */
 #include "cli/run_parts.h"
 #include "cli/simulate.h"
+#include "weft/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ static const cli_option options[] = {
      "run every op alone: none is fused with its neighbours by tiles of rows (slower, the same results)"},
     {"--reading", 0, "R", READING_HELP},
     {"--late", 0, "OP", LATE_HELP},
-    {"--unsafe", 0, NULL, "run although ops may race, as they may under any --reading but by_bytes"},
+    {"--unsafe", 0, NULL,
+     "run although replicas drift apart, or ops may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--device", 0, "D", "cpu (default); null: weft simulate, with these options and"},
     SIMULATE_OPTIONS("null: "),
@@ -123,10 +125,21 @@ static void close_sources(session *s) {
     s->state = (run_state){.step = step, .seed = seed};
 }
 
+static weft_status check_replicas(const cli_session *in) {
+    const weft_program *const *programs = (const weft_program *const *)in->programs;
+    weft_status drift = weft_verify_replicas(programs, in->args->npositional, in->nranks);
+    if (weft_status_code(drift) != WEFT_INVALID_PROGRAM) return drift;
+    weft_status status = weft_status_create(WEFT_INVALID_PROGRAM, weft_status_place(drift),
+                                            "%s; --unsafe runs it all the same", weft_status_message(drift));
+    weft_status_free(drift);
+    return status;
+}
+
 static weft_status open_session(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *params = cli_value(args, "--params");
     weft_status status = cli_session_load_programs(&s->in);
+    if (!status && !cli_given(args, "--unsafe")) status = check_replicas(&s->in);
     if (!status) status = cli_session_make_orders(&s->in);
     if (!status && params) status = weft_tensors_load(args->context, params, s->in.programs[0], &s->params);
     if (!status) status = run_state_load(&s->state, args, s->in.nranks, s->in.programs);
@@ -261,6 +274,7 @@ const cli_command command_run = {
         "[--save F]",
     .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
                "Prints step,rank,name,value for every fetched var of one element.\n"
+               "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
                "--device null is weft simulate, which computes nothing.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

@@ -13,7 +13,7 @@ weft_status finding_add(weft_findings *f, weft_verdict verdict, weft_finding **o
     }
     TRY(grow(&f->arena, &f->items, &f->capacity, f->count + 1, sizeof *f->items));
     *out = &f->items[f->count++];
-    **out = (weft_finding){.verdict = verdict, .message = "", .value = "", .ring = -1, .remedy = ""};
+    **out = (weft_finding){.verdict = verdict, .message = "", .value = "", .state = "", .ring = -1, .remedy = ""};
     return NULL;
 }
 
@@ -162,6 +162,7 @@ static void add_finding(buffer *b, const weft_finding *f) {
     buffer_format(b, "{\"verdict\": \"%s\"", weft_verdict_name(f->verdict));
     add_member(b, "message", f->message);
     if (f->value[0]) add_member(b, "value", f->value);
+    if (f->state[0]) add_member(b, "state", f->state);
     if (f->end > f->begin) buffer_format(b, ", \"bytes\": [%lld, %lld]", (long long)f->begin, (long long)f->end);
     if (f->ring >= 0) buffer_format(b, ", \"ring\": %lld", (long long)f->ring);
     if (f->remedy[0]) add_member(b, "remedy", f->remedy);

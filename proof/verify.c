@@ -1,5 +1,7 @@
 /* verify.c: weft_verify: programs to classes of ranks, a schedule of each class, then one row of checks.def after
  * another. */
+#include <stdio.h>
+
 #include "plan/plan.h"
 #include "proof/checks/across.h"
 #include "proof/checks/alike.h"
@@ -72,14 +74,14 @@ static weft_status make_schedule(verifier *v, size_t class, bool *out_made) {
     return v->options->reading == WEFT_READING_BY_NAME ? schedule_order_by_name(&v->schedules[class]) : NULL;
 }
 
-static weft_status make_schedules(verifier *v) {
+static weft_status make_room(verifier *v) {
     size_t n = v->classes.count;
     v->schedules = ARENA_ARRAY(&v->arena, proof_schedule, n);
     v->programs = ARENA_ARRAY(&v->arena, proof_schedule, n);
     v->plans = ARENA_ARRAY(&v->arena, weft_plan *, n);
     v->is_made = ARENA_ARRAY(&v->arena, bool, n);
-    if (!v->schedules || !v->programs || !v->plans || !v->is_made) return base_out_of_memory();
-    for (size_t c = 0; c < n; c++) TRY(make_schedule(v, c, &v->is_made[c]));
+    v->is_joined = ARENA_ARRAY(&v->arena, bool, n);
+    if (!v->schedules || !v->programs || !v->plans || !v->is_made || !v->is_joined) return base_out_of_memory();
     return NULL;
 }
 
@@ -103,8 +105,7 @@ static weft_status list_ranks(verifier *v) {
     r->classes = classes;
     TRY(alike_in_motion(classes, r->nclasses, false, &v->arena, &v->alike));
     v->is_calm = ARENA_ARRAY(&v->arena, bool, r->nclasses);
-    v->is_joined = ARENA_ARRAY(&v->arena, bool, r->nclasses);
-    if (!v->is_calm || !v->is_joined) return base_out_of_memory();
+    if (!v->is_calm) return base_out_of_memory();
     TRY(across_begin(&v->across, r, &v->arena));
     v->across.scratch = &v->scratch;
     return NULL;
@@ -225,12 +226,58 @@ static weft_status ask_all_ranks(verifier *v) {
     return ask_ranks(v, alike);
 }
 
+/* --- replicas alone -------------------------------------------------------------------------------------------------- */
+
+/* The programs as they stand say enough: no reading, no plan, no pairing of ranks. */
+static weft_status judge_replicas(verifier *v, const weft_program *const *programs, size_t nprograms) {
+    size_t nchecks;
+    const check *all = checks_all(&nchecks);
+    TRY(classes_find(programs, nprograms, v->options->nranks, &v->arena, &v->classes));
+    if (v->classes.nranks < 2) return NULL;
+    TRY(make_room(v));
+    for (uint32_t c = 0; c < v->classes.count; c++)
+        TRY(schedule_from_program(v->classes.programs[c], v->options, &v->arena, &v->programs[c]));
+    for (const check *k = all; k < all + nchecks; k++) {
+        if (k->about != CHECK_REPLICAS) continue;
+        for (uint32_t c = 0; c < v->classes.count; c++) TRY(ask_class(v, k, c));
+        if (k->needs == CHECK_CLASSES)
+            TRY(k->of_classes(v->programs, v->classes.count, v->classes.first_rank, v->findings));
+    }
+    return NULL;
+}
+
+/* Whether nothing joins ranks at all: a serial program. */
+static bool is_serial(const verifier *v) {
+    for (size_t c = 0; c < v->classes.count; c++)
+        if (v->programs[c].ncollectives) return false;
+    return true;
+}
+
+static weft_status refusal(const verifier *v) {
+    const weft_finding *first = NULL;
+    size_t nmore = v->findings->nleft_out;
+    for (size_t i = 0; i < v->findings->count; i++) {
+        const weft_finding *f = &v->findings->items[i];
+        if (f->verdict != WEFT_VERDICT_MISSING_REDUCE) continue;
+        nmore += first != NULL;
+        if (!first) first = f;
+    }
+    if (!first) return NULL;
+    char more[64] = "";
+    if (nmore) snprintf(more, sizeof more, "; %zu more like it", nmore);
+    return weft_status_create(WEFT_INVALID_PROGRAM, first->state,
+                              "replicas would drift apart on %lld ranks: %s; mended by %s%s",
+                              (long long)v->classes.nranks, first->message,
+                              is_serial(v) ? "the pass data_parallel" : first->remedy, more);
+}
+
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status judge(verifier *v, const weft_program *const *programs, size_t nprograms) {
     TRY(classes_find(programs, nprograms, v->options->nranks, &v->arena, &v->classes));
     size_t n = v->classes.count;
-    TRY(make_schedules(v));
+    TRY(make_room(v));
+    for (size_t c = 0; c < n; c++) TRY(make_schedule(v, c, &v->is_made[c]));
     TRY(list_ranks(v));
     TRY(ask_classes(v));
     bool all_made = true;
@@ -250,6 +297,20 @@ static weft_status findings_create(weft_context *context, size_t max, weft_findi
     arena_init(&f->arena, &context->allocator);
     *out = f;
     return NULL;
+}
+
+weft_status weft_verify_replicas(const weft_program *const *programs, size_t nprograms, int64_t nranks) {
+    const weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = nranks};
+    if (!nprograms)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, "verify", "expected one program or more, found none");
+    verifier v = {.context = programs[0]->context, .options = &options};
+    TRY(findings_create(v.context, 0, &v.findings));
+    arena_init(&v.arena, &v.context->allocator);
+    weft_status status = judge_replicas(&v, programs, nprograms);
+    if (!status) status = refusal(&v);
+    arena_fini(&v.arena);
+    weft_findings_destroy(v.findings);
+    return status;
 }
 
 weft_status weft_verify(const weft_program *const *programs, size_t nprograms, const weft_verify_options *options,

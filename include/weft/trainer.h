@@ -3,7 +3,10 @@
  *
  * A trainer plans each program, makes an executor, gives every rank its part of the parameters and feeds, runs steps,
  * and joins what ranks hold into whole tensors. It borrows programs, parameters and feeds until it is destroyed. Use it
- * from one thread at a time; the ranks' own threads are the executor's. */
+ * from one thread at a time; the ranks' own threads are the executor's.
+ *
+ * It trains what it is given: ask weft_verify_replicas (weft/verify.h) first, as `weft run` does, whether the replicas
+ * of a program stay equal. */
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 

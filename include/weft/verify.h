@@ -62,6 +62,7 @@ typedef struct weft_finding {
     const weft_finding_op *ops;
     size_t nops;
     const char *value;  /* the var or buffer concerned; "" if none */
+    const char *state;  /* missing_reduce: the parameter or other state that would drift apart; "" if none */
     int64_t begin, end; /* its bytes; both 0 if that says nothing */
     int64_t ring;       /* -1: none */
     const char *remedy; /* what would mend it; "" if that is not known */
@@ -74,6 +75,11 @@ typedef struct weft_findings weft_findings;
  * by_name O(n^2 / 512) for n arguments, launch_any O(n^2) bits. */
 WEFT_MUST_USE weft_status weft_verify(const weft_program *const *programs, size_t nprograms,
                                       const weft_verify_options *options, weft_findings **out_findings);
+/* What `weft run` asks before the first step, and a host should before it makes a trainer or an executor: would state
+ * that must be equal on ranks drift apart? The checks of weft_verify that say missing_reduce, and no others; it takes
+ * milliseconds. NULL: nothing found. WEFT_INVALID_PROGRAM: the status names the first parameter, what is missing, and
+ * the pass or the collective that would mend it. */
+WEFT_MUST_USE weft_status weft_verify_replicas(const weft_program *const *programs, size_t nprograms, int64_t nranks);
 void weft_findings_destroy(weft_findings *findings);
 size_t weft_findings_count(const weft_findings *findings);
 /* Borrowed; `index` < count. */

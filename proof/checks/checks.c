@@ -13,12 +13,13 @@
 #define FUNCTION_RANKS of_ranks
 
 #define FUNCTION(needs_) FUNCTION_##needs_
-#define CHECK(name_, reading_, when_, needs_, function_, question_)                                                    \
+#define CHECK(name_, reading_, when_, needs_, about_, function_, question_)                                            \
     {.name = #name_,                                                                                                   \
      .question = question_,                                                                                            \
      .reading = CHECK_##reading_,                                                                                      \
      .when = CHECK_##when_,                                                                                            \
      .needs = CHECK_##needs_,                                                                                          \
+     .about = CHECK_##about_,                                                                                          \
      .FUNCTION(needs_) = function_},
 
 static const check table[] = {

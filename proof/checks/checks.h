@@ -25,11 +25,14 @@ typedef enum check_needs {
     CHECK_RANKS
 } check_needs;
 
+typedef enum check_about { CHECK_OTHERS, CHECK_REPLICAS } check_about;
+
 typedef struct check {
     const char *name, *question;
     check_reading reading;
     check_when when;
     check_needs needs;
+    check_about about;
     union { /* by `needs`; ranks are named in findings */
         weft_status (*of_schedule)(const proof_schedule *s, int64_t rank, weft_findings *f);
         weft_status (*of_launches)(struct across *others, uint32_t class, int64_t rank, weft_findings *f);

@@ -74,6 +74,7 @@ static weft_status report(ownership *o, uint32_t class, const weft_var *v, const
     TRY(finding_op(o->findings, found, here, event_of(here, reader), rank, "reads"));
     TRY(finding_op(o->findings, found, there, event_of(there, by->op), owner_rank, "updates"));
     TRY(finding_says(o->findings, &found->value, "%s", v->name->bytes));
+    found->state = found->value;
     finding_op_text(&found->ops[0], read, sizeof read);
     finding_op_text(&found->ops[1], update, sizeof update);
     TRY(finding_says(

@@ -251,7 +251,8 @@ static const weft_op *writer_of(const flow *f, const var_state *v, uint32_t *out
     return by & INNER ? f->inner[by & ~INNER].op : f->schedule->events[by].op;
 }
 
-static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft_var *v, axes differ) {
+static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft_var *v, const weft_var *state,
+                          axes differ) {
     weft_finding *found;
     char of_axes[256], message[256], maker[256] = "";
     uint32_t written_at = 0;
@@ -264,6 +265,7 @@ static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft
     if (!found) return NULL;
     TRY(add_op(f, found, op, index, "reads"));
     TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
+    TRY(finding_says(f->findings, &found->state, "%s", state->name->bytes));
     finding_op_text(&found->ops[0], message, sizeof message);
     if (writer) {
         TRY(add_op(f, found, writer, written_at, "writes"));
@@ -272,9 +274,9 @@ static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft
     }
     TRY(finding_says(
         f->findings, &found->message,
-        "%s updates state that must be equal on all ranks from \"%s\"%s which differs over %s: no collective "
+        "%s updates \"%s\", which must be equal on all ranks, from \"%s\"%s which differs over %s: no collective "
         "joins it on the way",
-        message, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
+        message, found->state, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
     return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
                         op->type->bytes, index);
 }
@@ -300,6 +302,7 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
     bool scaling = op_is(op, "update_loss_scaling");
     if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
     axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;
+    weft_var *state = param ? param : weft_op_output(op, "LossScaling", 0);
     for (uint32_t k = 0; k < op_nslots(op, false); k++) {
         const slot *s = op_slot(op, false, k);
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
@@ -307,11 +310,11 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
             axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
             if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
-            if (differ) TRY(report(f, op, index, slot_var(op, s, i), differ));
+            if (differ) TRY(report(f, op, index, slot_var(op, s, i), state ? state : slot_var(op, s, i), differ));
         }
     }
     axes differ = f->guard & ~may;
-    return differ && param ? report(f, op, index, param, differ) : NULL;
+    return differ && param ? report(f, op, index, param, param, differ) : NULL;
 }
 
 /* --- the sweep ---------------------------------------------------------------------------------------------------- */
