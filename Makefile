@@ -150,8 +150,9 @@ test: setup
 check-all: setup
 	$(Q)BUILD=$(BUILD) WERROR=$(WERROR) sh tests/all.sh --long
 
-check-deps:
+check-deps: lib cli
 	$(Q)sh tools/check_deps.sh
+	$(Q)python3 tools/circles.py $(LIB_SRCS:%.c=$(B)/%.o) $(CLI_OBJS)
 
 golden: all
 	$(Q)WEFT=$(B)/weft sh tests/cli/golden.sh --rewrite

@@ -109,15 +109,20 @@ WEFT_MUST_USE weft_status executor_unstage(weft_executor *x, int rank, int32_t v
 
 /* --- bind.c: plan and rank become instructions that only have to be run ------------------------------------------- */
 WEFT_MUST_USE weft_status bind_rank(weft_executor *x, rank_state *rank);
-/* For devices, as they record. That the device has a kernel for an instruction. */
+WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
+/* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
+int32_t value_index_find(const value_index *index, const char *n);
+
+/* --- device_instr.c: for devices, while they record ---------------------------------------------------------------- */
+/* A fault of an instruction, with rank and op in front. */
+weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+/* That the device has a kernel for an instruction. */
 WEFT_MUST_USE weft_status bind_check_kernel(const rank_state *rank, const device *d, const plan_instr *instr);
 /* A kernel's refusal with rank and op in front; takes ownership. */
 weft_status bind_refusal(const rank_state *rank, const plan_instr *instr, weft_status status);
 /* Gives arguments their addresses, once the kernel has been prepared: that may look at types only. */
 void device_instr_locate(const rank_state *rank, device_instr *i);
-WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *plan, arena *a);
-/* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
-int32_t value_index_find(const value_index *index, const char *n);
 
 /* --- rings.c ------------------------------------------------------------------------------------------------------ */
 /* Finds or makes every ring that the rank's plan communicates on. */
@@ -125,7 +130,7 @@ WEFT_MUST_USE weft_status rings_resolve(weft_executor *x, rank_state *rank);
 /* The ring of an instruction, or NULL. */
 const ring_use *rings_find(const rank_state *rank, int64_t id);
 
-/* --- step.c ------------------------------------------------------------------------------------------------------- */
+/* --- failure.c ---------------------------------------------------------------------------------------------------- */
 /* Ends the step on all ranks with `status`, unless another one said why before. Any thread; takes ownership. */
 void executor_abort(weft_executor *x, weft_status status);
 /* For devices: the same, of an instruction that failed; it is named. */

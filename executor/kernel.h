@@ -67,6 +67,7 @@ typedef struct kernel_prepare {
     int ring_index;          /* of this rank in it */
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
     row_split split;         /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
+    const struct kernel *adapted; /* for the adaptor of half types: the kernel that it stands for */
 } kernel_prepare;
 
 typedef weft_status (*kernel_run_fn)(const kernel_call *);

@@ -1,22 +1,14 @@
-/* feeds.c: feeds: keys become values and steps; a rank gets its part of the global batch.
- *
- * The rule of parts: a var with a dist attr is cut as that says. Without one, rows are split over all ranks where dim 0
- * is the batch, which is the largest dim 0 among the feeds that are not persistable; everything else, and every
- * persistable, is given whole. A set of one rank's own is given as it is. */
+/* feeds.c: keys become values and steps. */
 #include "plan/feeds.h"
 
 static const char *const rows_suffix = "#rows";
-
-static weft_var *find_var(const weft_program *p, const char *n) {
-    return weft_block_find_var(p->blocks[0], n);
-}
 
 /* The SelectedRows var whose row indices "V#rows" names, or NULL. */
 static weft_var *find_rows_owner(const weft_program *p, const char *n, arena *scratch) {
     size_t nbytes = strlen(n), suffix = strlen(rows_suffix);
     if (nbytes <= suffix || strcmp(n + nbytes - suffix, rows_suffix) != 0) return NULL;
     const char *owner = arena_string(scratch, n, nbytes - suffix);
-    weft_var *v = owner ? find_var(p, owner) : NULL;
+    weft_var *v = owner ? feeds_find_var(p, owner) : NULL;
     return v && v->kind == WEFT_SELECTED_ROWS ? v : NULL;
 }
 
@@ -24,7 +16,7 @@ static weft_var *find_rows_owner(const weft_program *p, const char *n, arena *sc
 static bool any_program_has(weft_feeds *feeds, int first, int end, const char *n, bool *out_is_rows) {
     for (int r = first; r < end; r++) {
         *out_is_rows = false;
-        if (find_var(feeds_program(feeds, r), n)) return true;
+        if (feeds_find_var(feeds_program(feeds, r), n)) return true;
         *out_is_rows = find_rows_owner(feeds_program(feeds, r), n, &feeds->arena) != NULL;
         if (*out_is_rows) return true;
         if (feeds->options.nprograms == 1) break;
@@ -74,10 +66,6 @@ static weft_status read_key(reading *r, const weft_tensor *tensor_fed, feed_valu
     return NULL;
 }
 
-const weft_tensor *feed_at(const feed_value *f, size_t step) {
-    return step < f->nsteps && f->steps[step] ? f->steps[step] : f->always;
-}
-
 static weft_status read_set(weft_feeds *feeds, const weft_tensors *from, int first, int end, feed_set *set) {
     size_t count = weft_tensors_count(from), step;
     reading r = {.feeds = feeds,
@@ -108,18 +96,6 @@ static weft_status read_set(weft_feeds *feeds, const weft_tensors *from, int fir
     return NULL;
 }
 
-void feeds_set_batch(weft_feeds *feeds, size_t step) {
-    for (size_t k = 0; k < feeds->nsets; k++) {
-        feed_set *set = &feeds->sets[k];
-        set->batch = 0;
-        for (size_t i = 0; i < set->count; i++) {
-            const weft_tensor *fed = feed_at(&set->items[i], step);
-            const weft_var *v = find_var(feeds_program(feeds, 0), set->items[i].name);
-            if (fed->ndim && !(v && v->persistable) && fed->dims[0] > set->batch) set->batch = fed->dims[0];
-        }
-    }
-}
-
 static weft_status read_sets(weft_feeds *feeds) {
     const weft_feeds_options *o = &feeds->options;
     feeds->nsets = o->sets && o->per_rank ? (size_t)feeds->options.nranks : 1;
@@ -146,99 +122,6 @@ static weft_status check_steps(const weft_feeds *feeds) {
             }
         }
     }
-    return NULL;
-}
-
-/* --- parts -------------------------------------------------------------------------------------------------------- */
-
-/* Whether rows are split though no dist attr says so. */
-static bool splits_rows(const weft_feeds *feeds, const feed_set *set, const weft_var *v, const weft_tensor *fed) {
-    const weft_feeds_options *o = &feeds->options;
-    if (o->per_rank || o->nranks == 1 || v->persistable || (v->dist && v->dist->mesh)) return false;
-    return fed->ndim > 0 && fed->dims[0] == set->batch;
-}
-
-weft_status feeds_part(const weft_feeds *feeds, int rank, const weft_var *v, const weft_tensor *fed, slice *out) {
-    *out = (slice){.ndim = (int)fed->ndim};
-    memcpy(out->whole, fed->dims, fed->ndim * sizeof *fed->dims);
-    memcpy(out->extent, fed->dims, fed->ndim * sizeof *fed->dims);
-    if (!v || feeds->options.per_rank) return NULL;
-    if (v->dist && v->dist->mesh) {
-        return placement_slice(v->dist, out->ndim, fed->dims, rank, fed->name, out->offset, out->extent);
-    }
-    if (!splits_rows(feeds, feeds_of(feeds, rank), v, fed)) return NULL;
-    if (fed->dims[0] % feeds->options.nranks != 0) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": %lld rows cannot be split over %d ranks",
-                                  fed->name, (long long)fed->dims[0], feeds->options.nranks);
-    }
-    out->extent[0] = fed->dims[0] / feeds->options.nranks;
-    out->offset[0] = rank * out->extent[0];
-    return NULL;
-}
-
-/* What is fed is what the var declares, as far as it does. Where rows were split by the rule alone, the var may still
- * declare the rows of the global batch. */
-static weft_status check_type(const weft_feeds *feeds, int rank, const weft_var *v, const weft_tensor *fed,
-                              const slice *part) {
-    bool same = fed->dtype == (weft_dtype)v->dtype && (!v->has_tensor || v->ndim == fed->ndim);
-    for (size_t i = 0; i < v->ndim && same && v->has_tensor; i++) {
-        bool global_rows = i == 0 && v->dims[0] == fed->dims[0] && splits_rows(feeds, feeds_of(feeds, rank), v, fed);
-        same = v->dims[i] < 0 || v->dims[i] == part->extent[i] || global_rows;
-    }
-    if (same || v->kind != WEFT_DENSE_TENSOR) return NULL;
-    char want[200], got[200], whole[200];
-    type_text((weft_dtype)v->dtype, v->ndim, v->dims, want, sizeof want);
-    type_text(fed->dtype, fed->ndim, part->extent, got, sizeof got);
-    type_text(fed->dtype, fed->ndim, fed->dims, whole, sizeof whole);
-    if (slice_is_whole(part)) {
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": expected %s, found %s", fed->name, want,
-                                  got);
-    }
-    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed \"%s\": rank %d expects %s, its part of %s is %s",
-                              fed->name, rank, want, whole, got);
-}
-
-enum { KNOWN_MASK = 1024 };
-
-/* The elements of a feed that shapes may depend on: few integers (a shape, an axis, a count) or a small mask, whole on
- * this rank and the same in every step. NULL for any other. */
-static weft_status known_values(weft_feeds *feeds, const feed_value *f, const slice *part, const int64_t **out) {
-    const weft_tensor *fed = f->always;
-    *out = NULL;
-    if (!fed || f->nsteps || !slice_is_whole(part)) return NULL;
-    if (fed->dtype != WEFT_BOOL && fed->dtype != WEFT_INT32 && fed->dtype != WEFT_INT64) return NULL;
-    size_t count = fed->nbytes / weft_dtype_nbytes(fed->dtype);
-    if (count > (fed->dtype == WEFT_BOOL ? KNOWN_MASK : WEFT_MAX_RANK)) return NULL;
-    int64_t *values = ARENA_ARRAY(&feeds->arena, int64_t, count ? count : 1);
-    if (!values) return base_out_of_memory();
-    for (size_t i = 0; i < count; i++) {
-        values[i] = fed->dtype == WEFT_INT64   ? ((const int64_t *)fed->data)[i]
-                    : fed->dtype == WEFT_INT32 ? ((const int32_t *)fed->data)[i]
-                                               : ((const uint8_t *)fed->data)[i];
-    }
-    *out = values;
-    return NULL;
-}
-
-weft_status feeds_types(weft_feeds *feeds, int rank, size_t step, weft_feed_types *out_types) {
-    const feed_set *set = feeds_of(feeds, rank);
-    weft_feed_type *types = ARENA_ARRAY(&feeds->arena, weft_feed_type, set->count ? set->count : 1);
-    size_t n = 0;
-    if (!types) return base_out_of_memory();
-    for (size_t i = 0; i < set->count; i++) {
-        const feed_value *f = &set->items[i];
-        const weft_var *v = f->is_rows ? NULL : find_var(feeds_program(feeds, rank), f->name);
-        if (!v) continue;
-        const weft_tensor *fed = feed_at(f, step);
-        slice part;
-        TRY(feeds_part(feeds, rank, v, fed, &part));
-        TRY(check_type(feeds, rank, v, fed, &part));
-        types[n] = (weft_feed_type){.name = f->name, .dtype = fed->dtype, .ndim = fed->ndim};
-        memcpy(types[n].dims, part.extent, fed->ndim * sizeof *part.extent);
-        TRY(known_values(feeds, f, &part, &types[n].values));
-        n++;
-    }
-    *out_types = (weft_feed_types){types, n};
     return NULL;
 }
 

@@ -43,11 +43,14 @@ struct weft_feeds {
 static inline const weft_program *feeds_program(const weft_feeds *f, int rank) {
     return f->options.programs[f->options.nprograms == 1 ? 0 : rank];
 }
+static inline weft_var *feeds_find_var(const weft_program *p, const char *n) {
+    return weft_block_find_var(p->blocks[0], n);
+}
 static inline const feed_set *feeds_of(const weft_feeds *f, int rank) {
     return &f->sets[f->nsets == 1 ? 0 : rank];
 }
 
-/* --- feeds.c ------------------------------------------------------------------------------------------------------ */
+/* --- feed_parts.c ------------------------------------------------------------------------------------------------- */
 /* The tensor of a value in a step, or NULL. */
 const weft_tensor *feed_at(const feed_value *v, size_t step);
 /* What the batch is in a step: before the two that follow. */

@@ -67,6 +67,18 @@ static bool take_found(const weft_tensors *set, const char *n, given *out) {
     return found;
 }
 
+/* What the startup programs wrote to a persistable; false if nothing. `out_is_part`: it is the rank's own part. */
+static bool find_started(const weft_trainer *t, int rank, const char *n, weft_tensor *out_tensor, bool *out_is_part) {
+    if (!t->startup) return false;
+    *out_is_part = t->nranks == 1 || t->startup->nranks > 1;
+    const rank_state *from = executor_rank(t->startup->executor, *out_is_part ? rank : 0);
+    int32_t value = value_index_find(from->index, n);
+    if (value < 0 || !from->plan->values[value].persistable || !from->plan->values[value].is_written) return false;
+    weft_status status = weft_executor_get(t->startup->executor, from->rank, n, out_tensor);
+    weft_status_free(status);
+    return !status && out_tensor->dtype != WEFT_DTYPE_NONE;
+}
+
 static bool find_given(const weft_trainer *t, int rank, const char *n, given *out) {
     const weft_trainer_options *o = &t->options;
     *out = (given){.is_part = o->state_per_rank, .place = o->state_place};
@@ -74,7 +86,7 @@ static bool find_given(const weft_trainer *t, int rank, const char *n, given *ou
     *out = (given){.place = o->params_place};
     if (take_found(o->params, n, out)) return true;
     *out = (given){.place = "the startup program"};
-    return trainer_startup_value(t, rank, n, &out->tensor, &out->is_part);
+    return find_started(t, rank, n, &out->tensor, &out->is_part);
 }
 
 static bool is_rounded(weft_dtype to, weft_dtype from) {

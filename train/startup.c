@@ -37,17 +37,7 @@ weft_status trainer_run_startup(weft_trainer *t) {
                                                  .watchdog_seconds = o->executor.watchdog_seconds,
                                                  .first_step_seconds = o->executor.first_step_seconds,
                                                  .no_watchdog = o->executor.no_watchdog}};
-    TRY(weft_trainer_create(t->context, &options, &t->startup));
+    TRY(trainer_begin(t->context, &options, &t->startup));
+    TRY(trainer_bind_first(t->startup));
     return weft_trainer_step(t->startup, 0);
-}
-
-bool trainer_startup_value(const weft_trainer *t, int rank, const char *n, weft_tensor *out_tensor, bool *out_is_part) {
-    if (!t->startup) return false;
-    *out_is_part = t->nranks == 1 || t->startup->nranks > 1;
-    const rank_state *from = executor_rank(t->startup->executor, *out_is_part ? rank : 0);
-    int32_t value = value_index_find(from->index, n);
-    if (value < 0 || !from->plan->values[value].persistable || !from->plan->values[value].is_written) return false;
-    weft_status status = weft_executor_get(t->startup->executor, from->rank, n, out_tensor);
-    weft_status_free(status);
-    return !status && out_tensor->dtype != WEFT_DTYPE_NONE;
 }

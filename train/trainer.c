@@ -1,8 +1,5 @@
-/* trainer.c: from programs, parameters and feeds to an executor that is ready to step; and to another one when a step
- * is fed in another shape (plan_cache.c).
- *
- * The order matters for what a user hears first: the feeds' own faults (names, dtypes, shapes, missing steps) before
- * what planning makes of them, missing parameters before a step is tried. */
+/* trainer.c: a trainer's feeds and plans, and its steps; another executor when a step is fed in another shape
+ * (plan_cache.c). */
 #include "train/trainer.h"
 
 static weft_status begin(weft_trainer *t) {
@@ -61,16 +58,7 @@ static weft_status bind_shape(weft_trainer *t, size_t number) {
     return NULL;
 }
 
-/* What was given for before the first step is not needed any more. */
-static void forget_sources(weft_trainer *t) {
-    weft_trainer_destroy(t->startup);
-    t->startup = NULL;
-    t->options.params = NULL;
-    t->options.state = NULL;
-}
-
-weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options,
-                                weft_trainer **out_trainer) {
+weft_status trainer_begin(weft_context *context, const weft_trainer_options *options, weft_trainer **out_trainer) {
     weft_trainer *t = base_alloc(&context->allocator, sizeof *t);
     if (!t) return base_out_of_memory();
     *t = (weft_trainer){.context = context, .options = *options};
@@ -78,14 +66,15 @@ weft_status weft_trainer_create(weft_context *context, const weft_trainer_option
     weft_status status = NULL;
     TRY_DONE(begin(t));
     TRY_DONE(make_cache(t));
-    TRY_DONE(trainer_run_startup(t));
-    TRY_DONE(bind_shape(t, weft_feeds_shape_of(t->feeds, t->first_step)));
-    forget_sources(t);
     *out_trainer = t;
     t = NULL;
 done:
     weft_trainer_destroy(t);
     return status;
+}
+
+weft_status trainer_bind_first(weft_trainer *t) {
+    return bind_shape(t, weft_feeds_shape_of(t->feeds, t->first_step));
 }
 
 void weft_trainer_destroy(weft_trainer *t) {

@@ -49,6 +49,13 @@ static inline const weft_plan *trainer_plan(const weft_trainer *t, int rank) {
     return t->plans[t->nplans == 1 ? 0 : rank - t->first_rank];
 }
 
+/* --- train/trainer.c -------------------------------------------------------------------------------------------- */
+/* A trainer with its feeds and a cache of plans; it has none yet. */
+WEFT_MUST_USE weft_status trainer_begin(weft_context *context, const weft_trainer_options *options,
+                                        weft_trainer **out_trainer);
+/* Plans the first step, and gives persistables what they hold before it. */
+WEFT_MUST_USE weft_status trainer_bind_first(weft_trainer *t);
+
 /* --- train/feed.c ----------------------------------------------------------------------------------------------- */
 /* Where a step's feeds go in the executor at hand. Allocates once. */
 WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t, size_t step);
@@ -57,8 +64,6 @@ bool trainer_is_fed(const weft_trainer *t, int rank, const char *n);
 
 /* --- train/startup.c -------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status trainer_run_startup(weft_trainer *t);
-/* What the startup programs wrote to a persistable; false if nothing. `out_is_part`: it is the rank's own part. */
-bool trainer_startup_value(const weft_trainer *t, int rank, const char *n, weft_tensor *out_tensor, bool *out_is_part);
 
 /* --- train/params.c --------------------------------------------------------------------------------------------- */
 /* Sets what the executor at hand has in no earlier one's state. */

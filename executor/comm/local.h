@@ -106,6 +106,8 @@ void local_board_fini(local_board *board, const weft_allocator *allocator, int n
 WEFT_MUST_USE weft_status local_gather(comm_world *world, const comm_gather *g);
 void local_board_end(local_board *board); /* whoever waits there, or comes, gives up */
 
+/* --- local_meet.c ------------------------------------------------------------------------------------------------- */
+
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);
 

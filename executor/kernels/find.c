@@ -82,6 +82,7 @@ weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
     weft_status_free(status);
     p->split = (row_split){0};
     const kernel *adaptor = all[tables(all) - 1].kernels[NROWS];
+    p->adapted = k;
     *out_run = adaptor->run;
     return adaptor->prepare(p);
 }

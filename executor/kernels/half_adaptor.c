@@ -145,7 +145,7 @@ static weft_status widen(const kernel_prepare *p, const given_side *given, size_
 
 /* Prepares the kernel on the types that it will see. */
 static weft_status prepare(kernel_prepare *p) {
-    const kernel *k = kernel_find(p->schema);
+    const kernel *k = p->adapted;
     adaptor_state *s = ARENA_NEW(p->arena, adaptor_state);
     given_side in = inputs_of(p), out = outputs_of(p);
     size_t workspace = 0;

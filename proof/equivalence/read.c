@@ -52,21 +52,6 @@ static weft_status read_fetch(reader *r, const weft_op *op) {
     return NULL;
 }
 
-weft_status next_message(reader *r, const weft_op *op, int64_t *out_number) {
-    mailbox m = {op_ring(op), op_collective_root(op), 0, op_collective_kind(op) == COLLECTIVE_SEND};
-    size_t i = 0;
-    while (i < r->nmailboxes && (r->mailboxes[i].ring != m.ring || r->mailboxes[i].peer != m.peer ||
-                                 r->mailboxes[i].is_send != m.is_send))
-        i++;
-    if (i == r->nmailboxes) {
-        TRY(vector_reserve(&r->t->context->allocator, &r->mailboxes, &r->mailboxes_capacity, r->nmailboxes + 1,
-                           sizeof m));
-        r->mailboxes[r->nmailboxes++] = m;
-    }
-    *out_number = r->mailboxes[i].count++;
-    return NULL;
-}
-
 /* What is sent leaves the program. */
 static weft_status read_send(reader *r, const weft_op *op) {
     char what[96];

@@ -92,9 +92,6 @@ typedef struct reader {
     outputs *out;
 } reader;
 
-/* read.c: the number of a send or receive among those with its peer. */
-WEFT_MUST_USE weft_status next_message(reader *r, const weft_op *op, int64_t *out_number);
-
 /* read_values.c */
 WEFT_MUST_USE weft_status read_var(reader *r, const weft_var *v, uint32_t *out);
 WEFT_MUST_USE weft_status write_var(reader *r, const weft_var *v, uint32_t term_id);
@@ -109,6 +106,8 @@ WEFT_MUST_USE weft_status out_term(reader *r, const weft_op *op, uint32_t op_ter
                                    uint32_t *out);
 /* The ring of a collective: its ranks where the program says; a label for people in `label`. */
 const ring *op_ring_of(const weft_program *p, const weft_op *op, char *label, size_t nbytes);
+/* The number of a send or receive among those with its peer. */
+WEFT_MUST_USE weft_status next_message(reader *r, const weft_op *op, int64_t *out_number);
 
 /* read_views.c */
 bool var_knows_dims(const weft_var *v);                 /* a dense tensor, all extents declared */

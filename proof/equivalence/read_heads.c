@@ -246,3 +246,18 @@ weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot 
     const int64_t *dims = v->ndim ? v->dims : none;
     return term_make(r->t, id, &x, 1, v->dtype, v->ndim, v->has_tensor && !rows ? dims : NULL, out);
 }
+
+weft_status next_message(reader *r, const weft_op *op, int64_t *out_number) {
+    mailbox m = {op_ring(op), op_collective_root(op), 0, op_collective_kind(op) == COLLECTIVE_SEND};
+    size_t i = 0;
+    while (i < r->nmailboxes && (r->mailboxes[i].ring != m.ring || r->mailboxes[i].peer != m.peer ||
+                                 r->mailboxes[i].is_send != m.is_send))
+        i++;
+    if (i == r->nmailboxes) {
+        TRY(vector_reserve(&r->t->context->allocator, &r->mailboxes, &r->mailboxes_capacity, r->nmailboxes + 1,
+                           sizeof m));
+        r->mailboxes[r->nmailboxes++] = m;
+    }
+    *out_number = r->mailboxes[i].count++;
+    return NULL;
+}
