@@ -110,7 +110,6 @@ void local_board_end(local_board *board); /* whoever waits there, or comes, give
 
 /* Blocks until all members have come. */
 WEFT_MUST_USE weft_status local_meet(local_ring *r, int self);
-
 weft_status local_cancelled(const local_ring *r, int self);
 
 /* --- local_pair.c ------------------------------------------------------------------------------------------------- */
