@@ -96,7 +96,13 @@ typedef struct device_engine {
     size_t (*nbytes)(const device_run *run); /* that it has beside the executor's */
 
     /* --- a step: submit, then wait until it says that all ranks have ended ---
-     * An instruction that fails is reported by executor_fail; the run then ends soon, as after abort. */
+     * An instruction that fails is reported by executor_fail; the run then ends soon, as after abort.
+     *
+     * A device whose streams run by themselves gives them the collectives of rings that can take them: where
+     * comm_can_enqueue(ring, its name), the rounds of the kernel (kernel.h) go to comm_enqueue with the stream. It
+     * launches a rank's instructions in the order of the plan. What becomes of such collectives is not the device's: while
+     * it waits, and at the end of a step, step.c asks comm_error, and after an abort it calls comm_abort with a deadline.
+     * Streams wait for nothing else then, so that the step ends. */
     void (*submit)(device_run *run);
     bool (*wait)(device_run *run, double timeout_seconds); /* false: not yet. It may do a part of the work itself */
     void (*abort)(device_run *run); /* no further instruction begins, all waits end. Any thread, and more than once */

@@ -136,6 +136,7 @@ static void free_rank(weft_executor *x, rank_state *rank) {
 void weft_executor_destroy(weft_executor *x) {
     if (!x) return;
     watchdog_stop(x);
+    if (x->is_stuck) return;
     if (x->run) x->device->engine->discard(x->run);
     weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
     if (x->timeline) timeline_fini(x->timeline);

@@ -73,6 +73,7 @@ struct weft_executor {
     _Atomic(weft_status) failure;      /* the first one; of this run */
     _Atomic(weft_status) cancellation; /* only if there is no failure that says why */
     bool has_failed;
+    bool is_stuck;             /* a stream did not end: destroying frees nothing that it may touch */
     struct watchdog *watchdog; /* NULL: there is nothing to watch, or none is wanted */
     size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
@@ -135,6 +136,8 @@ const ring_use *rings_find(const rank_state *rank, int64_t id);
 void executor_abort(weft_executor *x, weft_status status);
 /* For devices: the same, of an instruction that failed; it is named. */
 void executor_fail(weft_executor *x, int rank, const plan_instr *instr, weft_status status);
+/* The same of a collective that a device's stream has run. */
+void executor_fail_ring(weft_executor *x, int rank, int64_t ring_id, weft_status status);
 /* Whoever waits in a step looks whether the world is aborted. Any thread. */
 void executor_wake(weft_executor *x);
 

@@ -45,3 +45,11 @@ void executor_fail(weft_executor *x, int rank, const plan_instr *instr, weft_sta
     bool secondary = weft_status_code(status) == WEFT_CANCELLED;
     stop_all(x, secondary ? &x->cancellation : &x->failure, name_culprit(rank, instr, status));
 }
+
+void executor_fail_ring(weft_executor *x, int rank, int64_t ring_id, weft_status status) {
+    bool secondary = weft_status_code(status) == WEFT_CANCELLED;
+    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, ring %lld: %s", rank,
+                                            (long long)ring_id, weft_status_message(status));
+    weft_status_free(status);
+    stop_all(x, secondary ? &x->cancellation : &x->failure, worded);
+}

@@ -35,6 +35,16 @@ typedef struct row_split {
     bool alone;    /* run does more than the rows do: it is not fused */
 } row_split;
 
+/* Of a kernel that communicates: what its run does, in parts, for devices whose streams carry collectives themselves
+ * (comm_enqueue): work 0, request 0, work 1, request 1, ... and work `count`. */
+struct comm_request;
+typedef struct kernel_rounds {
+    int count;
+    /* What it asks of its ring: looks at types and addresses, at no bytes. What the request points to is the state's. */
+    void (*ask)(const struct kernel_call *c, int round, struct comm_request *out);
+    weft_status (*work)(const struct kernel_call *c, int round); /* NULL: there is none */
+} kernel_rounds;
+
 /* Arguments are flattened in schema slot order; in_first[s] .. in_first[s + 1] are those of input slot s. */
 typedef struct kernel_call {
     const op_schema *schema;
@@ -68,6 +78,7 @@ typedef struct kernel_prepare {
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
     row_split split;         /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
     const struct kernel *adapted; /* for the adaptor of half types: the kernel that it stands for */
+    const kernel_rounds *rounds; /* set by prepare where run asks something of the ring */
 } kernel_prepare;
 
 typedef weft_status (*kernel_run_fn)(const kernel_call *);

@@ -9,6 +9,18 @@ const ring_use *rings_find(const rank_state *rank, int64_t id) {
     return NULL;
 }
 
+/* Somebody runs the ring's collectives: a thread, or the device's streams. */
+static weft_status check_carrier(const weft_executor *x, const rank_state *rank, const plan_ring *r,
+                                 const comm_ring_engine *engine) {
+    const char *device_name = x->device->engine->name;
+    char op[200];
+    if (engine->run || comm_can_enqueue(rank->rings[rank->nrings - 1].comm, device_name)) return NULL;
+    return weft_status_create(WEFT_UNSUPPORTED, NULL,
+                              "rank %d, %s: rings of engine %s run on streams of device %s only, and this is %s",
+                              rank->rank, instr_place(plan_ring_first(r), op, sizeof op), engine->name,
+                              engine->enqueues_on, device_name);
+}
+
 static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_ring *r) {
     ring_use *u = &rank->rings[rank->nrings];
     char op[200];
@@ -28,7 +40,7 @@ static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_ring 
         return worded;
     }
     rank->nrings++;
-    return NULL;
+    return check_carrier(x, rank, r, u->comm->engine);
 }
 
 weft_status rings_resolve(weft_executor *x, rank_state *rank) {

@@ -76,26 +76,39 @@ typedef struct comm_ring {
     void *shared;      /* the engine's */
 } comm_ring;
 
+/* An engine runs collectives for a thread that waits for them, or puts them on a device's streams, or both. */
 typedef struct comm_ring_engine {
     const char *name;
-    /* Blocks until the collective is complete for this member. Summation is in ring order, so that results do not
-     * depend on timing. A disagreement between members, or a failed peer, ends every member with a status. */
+    /* Blocks until the collective is complete for this member; buffers are the host's. Summation is in ring order, so
+     * that results do not depend on timing. A disagreement between members, or a failed peer, ends every member with a
+     * status. NULL: the engine can only enqueue. */
     weft_status (*run)(comm_ring *ring, const comm_request *request);
-    /* Puts the collective on a stream of a device, to run when what is there before has ended; returns at once. Buffers
-     * are the device's. NULL: the engine cannot, and a device calls run on a thread of the stream. */
+    /* The device whose streams enqueue takes, by its name (executor/device.h). NULL: it has no enqueue. */
+    const char *enqueues_on;
+    /* Puts the collective on a stream, to run when what is there before has ended, and what comes after waits for it.
+     * Buffers are the device's.
+     * - A member's collectives are enqueued one at a time, in the order of its plan, which is equal on all members.
+     * - It never waits for another member: one thread enqueues for several ranks, one after another.
+     * - The request, and what it points to, may go when it returns.
+     * A status: it is faulty in itself, and nothing was enqueued. What goes wrong later `error` says. The stream goes on
+     * behind a collective that failed, so that buffers mean something only if `error` says nothing at its end. */
     weft_status (*enqueue)(comm_ring *ring, const comm_request *request, void *device_stream);
-    /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Never blocks. */
+    /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Once there is
+     * something, that is said for ever. Never blocks. Any thread. */
     weft_status (*error)(comm_ring *ring);
     /* Ends what is in flight on the ring, here and at the other members, and waits so long until this member touches no
-     * buffer any more. A status: it still may. The ring is good for nothing after. Any thread. */
+     * buffer any more. A status: it still may. The ring is good for nothing after. Any thread. One thread ends the
+     * rings of several ranks one after another, all of a world that is aborted already (comm_world_abort): where an
+     * abort would wait for those of other members, the world's abort begins them all. */
     weft_status (*abort)(comm_ring *ring, double timeout_seconds);
 } comm_ring_engine;
 
 static inline weft_status comm_run(comm_ring *r, const comm_request *request) {
     return r->engine->run(r, request);
 }
-static inline bool comm_can_enqueue(const comm_ring *r) {
-    return r->engine->enqueue;
+/* On streams of the device of that name. */
+static inline bool comm_can_enqueue(const comm_ring *r, const char *device_name) {
+    return r->engine->enqueues_on && strcmp(r->engine->enqueues_on, device_name) == 0;
 }
 static inline weft_status comm_enqueue(comm_ring *r, const comm_request *request, void *device_stream) {
     return r->engine->enqueue(r, request, device_stream);
@@ -154,8 +167,8 @@ typedef struct comm_world_engine {
      * status that names the ranks that are missing; so do all others, and all later calls of the channel. */
     weft_status (*gather)(comm_world *world, const comm_gather *g);
     /* Makes every waiting and future collective return WEFT_CANCELLED, in all processes, and ends gathers on COMM_MAIN.
-     * The first message is kept;
-     * NULL: none yet. Any thread. */
+     * Those on streams begin to end: comm_abort waits for it. The first message is kept; NULL: none yet. Any thread;
+     * waits for nobody. */
     void (*abort)(comm_world *world, const char *why);
     /* Why the world was aborted, or NULL: not told. */
     const char *(*why)(const comm_world *world);

@@ -88,12 +88,28 @@ static void test_busy_ring_is_refused(void) {
     comm_world_destroy(world);
 }
 
+static void run_programs(void) {
+    int passed, failed;
+    comm_programs(NULL, NULL, &passed, &failed);
+    npassed += passed;
+    nfailed += failed;
+}
+
 int main(void) {
     processes single = {.each = 1}, pairs = {.each = 2};
     libc = base_libc_allocator();
-    conform(&(comm_factory){"local", open_one, close_all, NULL, 16});
-    conform(&(comm_factory){"local, a process a rank", open_processes, close_processes, &single, 4});
-    conform(&(comm_factory){"local, two ranks a process", open_processes, close_processes, &pairs, 4});
+    conform(&(comm_factory){.name = "local", .open = open_one, .close = close_all, .most_ranks = 16});
+    conform(&(comm_factory){.name = "local, a process a rank",
+                            .open = open_processes,
+                            .close = close_processes,
+                            .user = &single,
+                            .most_ranks = 4});
+    conform(&(comm_factory){.name = "local, two ranks a process",
+                            .open = open_processes,
+                            .close = close_processes,
+                            .user = &pairs,
+                            .most_ranks = 4});
+    run_programs();
     test_busy_ring_is_refused();
     return report_checks();
 }

@@ -1,5 +1,6 @@
 /* far_device.c: recorded programs train on a device whose memory the host cannot touch, with the bits of the CPU: that
- * nothing outside of a device looks at a tensor's bytes. A plain main, because the device's streams are threads. */
+ * nothing outside of a device looks at a tensor's bytes. Those of several ranks train once more with an engine that puts
+ * collectives on the device's streams. A plain main, because these are threads. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/far_device.h"
+#include "tests/support/far_engine.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/plain.h"
 #include "weft/trainer.h"
@@ -52,23 +54,25 @@ static void load(session *s, const char *folder, const char *form, int nprograms
     must(weft_tensors_load(s->context, path, s->programs[0], &s->feeds));
 }
 
-static weft_status train(session *s, const char *device_name) {
+static weft_status train(session *s, const char *device_name, bool is_enqueued) {
+    comm_host host = far_engine_host(comm_local_host(s->nprograms));
     const weft_tensors *feeds[] = {s->feeds};
     weft_trainer_options options = {.programs = (const weft_program *const *)s->programs,
                                     .nprograms = (size_t)s->nprograms,
                                     .params = s->params,
                                     .feeds = feeds,
-                                    .executor = {.device = device_name}};
+                                    .executor = {.device = device_name, .host = is_enqueued ? &host : NULL}};
     TRY(weft_trainer_create(s->context, &options, &s->trainer));
     size_t nsteps = weft_trainer_nsteps(s->trainer);
     for (size_t step = 0; step < nsteps && step < STEPS; step++) TRY(weft_trainer_step(s->trainer, step));
     return weft_trainer_result(s->trainer, &s->result);
 }
 
-static void open_session(session *s, const char *folder, const char *form, int nprograms, const char *device_name) {
+static void open_session(session *s, const char *folder, const char *form, int nprograms, const char *device_name,
+                         bool is_enqueued) {
     *s = (session){0};
     load(s, folder, form, nprograms);
-    s->status = train(s, device_name);
+    s->status = train(s, device_name, is_enqueued);
 }
 
 static void close_session(session *s) {
@@ -93,20 +97,26 @@ static const char *differing(const session *a, const session *b) {
 
 static int ntrained;
 
+static void compare_with(const session *near, const char *folder, const char *form, bool is_enqueued) {
+    session far;
+    open_session(&far, folder, form, near->nprograms, "far", is_enqueued);
+    const char *a = weft_status_message(near->status), *b = weft_status_message(far.status);
+    check((near->status != NULL) == (far.status != NULL), "%s %s: cpu \"%s\", far \"%s\"", folder, form, a, b);
+    if (!near->status && !far.status) {
+        ntrained++;
+        const char *n = differing(near, &far);
+        check(!n, "%s %s%s: \"%s\" differs", folder, form, is_enqueued ? ", enqueued" : "", n ? n : "");
+    }
+    close_session(&far);
+}
+
 /* The programs of a folder, `form` with the folder and a rank's number. */
 static void compare(const char *folder, const char *form, int nprograms) {
-    session near, far;
-    open_session(&near, folder, form, nprograms, NULL);
-    open_session(&far, folder, form, nprograms, "far");
-    const char *a = weft_status_message(near.status), *b = weft_status_message(far.status);
-    check((near.status != NULL) == (far.status != NULL), "%s %s: cpu \"%s\", far \"%s\"", folder, form, a, b);
-    if (!near.status && !far.status) {
-        ntrained++;
-        const char *n = differing(&near, &far);
-        check(!n, "%s %s: \"%s\" differs", folder, form, n ? n : "");
-    }
+    session near;
+    open_session(&near, folder, form, nprograms, NULL, false);
+    compare_with(&near, folder, form, false);
+    if (nprograms > 1) compare_with(&near, folder, form, true);
     close_session(&near);
-    close_session(&far);
 }
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
@@ -213,7 +223,7 @@ int main(void) {
     test_programs();
     check(ntrained >= 3, "%d programs trained", ntrained);
     far_counts counts = far_device_counts();
-    check(counts.ninstrs > 100 && counts.ncopied_in > 10 && counts.ncopied_out > 10, "%ld, %ld, %ld", counts.ninstrs,
-          counts.ncopied_in, counts.ncopied_out);
+    check(counts.ninstrs > 100 && counts.ncopied_in > 10 && counts.ncopied_out > 10 && counts.nenqueued > 10,
+          "%ld, %ld, %ld, %ld", counts.ninstrs, counts.ncopied_in, counts.ncopied_out, counts.nenqueued);
     return report_checks();
 }

@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_COMM_CONFORMANCE_H
 
 #include "executor/comm/comm.h"
+#include "executor/device.h"
 
 enum { COMM_MOST_RANKS = 16 };
 
@@ -14,9 +15,18 @@ typedef struct comm_factory {
     void (*close)(void *user, comm_world **worlds, int nworlds);
     void *user;
     int most_ranks; /* that it can open: 4 at least */
+    /* Of an engine that only enqueues: the request on a stream, its end waited for, then what comm_error says. NULL:
+     * comm_run. And buffers that its streams reach, zeroed. NULL: those of the host. */
+    weft_status (*perform)(comm_ring *ring, const comm_request *request);
+    void *(*alloc)(size_t nbytes);
+    void (*free)(void *bytes);
 } comm_factory;
 
 /* Counts checks; prints those that fail. */
 void comm_conformance(const comm_factory *factory, int *out_passed, int *out_failed);
+
+/* comm_programs.c: the same of programs with each kind of collective, on a device (engine; NULL: cpu) and on the hosts of an
+ * engine that have all ranks (NULL: local). */
+void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), int *out_passed, int *out_failed);
 
 #endif

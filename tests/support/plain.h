@@ -27,7 +27,7 @@ static void check(bool good, const char *format, ...) {
 }
 
 /* The last line of a test; what its main returns. */
-static int report_checks(void) {
+static inline int report_checks(void) {
     printf("%d passed, %d failed\n", npassed, nfailed);
     return nfailed > 0;
 }

@@ -2,6 +2,7 @@
  *
  * The idea: every question that a step could ask is answered here once: which kernel, what state and scratch. A step
  * then walks the calls. */
+#include "executor/devices/call.h"
 #include "executor/devices/cpu/cpu.h"
 #include "executor/watchdog.h"
 
@@ -46,53 +47,19 @@ static weft_status wrap(cpu_run *run, const device_instr *i, kernel_run_fn aroun
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
-/* Prepares the kernel: looks at types and attrs, makes its state. */
-static weft_status prepare(const weft_executor *x, const rank_state *rank, const plan_instr *instr, arena *a,
-                           cpu_call *out) {
-    kernel_call *call = &out->call;
-    kernel_prepare p = {.op = instr->op,
-                        .schema = instr->schema,
-                        .in = call->in,
-                        .out = call->out,
-                        .in_first = call->in_first,
-                        .out_first = call->out_first,
-                        .arena = a,
-                        .rank = rank->rank,
-                        .nranks = x->nranks,
-                        .ring_nranks = call->ring ? call->ring->nranks : 1,
-                        .ring_index = call->ring ? call->ring->index : 0,
-                        .nthreads = x->options.nthreads};
-    weft_status status = kernel_bind(&p, &out->run);
-    if (status) return bind_refusal(rank, instr, status);
-    call->state = p.state;
-    call->split = p.split;
-    out->workspace_nbytes = p.workspace_nbytes;
-    return NULL;
-}
-
 static weft_status record_instr(cpu_run *run, rank_state *rank, device_instr *i, cpu_call *out) {
-    weft_executor *x = run->head.executor;
-    const plan_instr *instr = i->instr;
-    TRY(bind_check_kernel(rank, run->head.device, instr));
-    *out = (cpu_call){.instr = instr, .nwaits = instr->nwaits, .signals = i->signals};
-    out->call = (kernel_call){.schema = instr->schema,
-                              .in = i->in,
-                              .out = i->out,
-                              .in_first = instr->in_first,
-                              .out_first = instr->out_first,
-                              .ring = i->ring ? i->ring->comm : NULL,
-                              .rank = rank->rank,
-                              .nranks = x->nranks,
-                              .seed = x->options.seed,
-                              .op_seed = i->op_seed,
-                              .step = &x->step,
-                              .nthreads = x->options.nthreads};
-    TRY(prepare(x, rank, instr, &x->arena, out));
+    device_call made;
+    TRY(device_call_make(&run->head, rank, i, run->head.executor->options.nthreads, &made));
+    *out = (cpu_call){.call = made.call,
+                      .run = made.run,
+                      .workspace_nbytes = made.workspace_nbytes,
+                      .instr = i->instr,
+                      .nwaits = i->instr->nwaits,
+                      .signals = i->signals,
+                      .guard = i->guard,
+                      .outer_guard = i->outer_guard};
     if (i->watched) TRY(wrap(run, i, run_watched, out));
     if (i->delay_seconds > 0) TRY(wrap(run, i, run_late, out));
-    device_instr_locate(rank, i);
-    out->guard = i->guard;
-    out->outer_guard = i->outer_guard;
     return NULL;
 }
 

@@ -13,6 +13,16 @@ typedef struct state {
     int root;
 } state;
 
+weft_status run_rounds(const kernel_call *c, const kernel_rounds *rounds) {
+    for (int round = 0; round < rounds->count; round++) {
+        comm_request r;
+        if (rounds->work) TRY(rounds->work(c, round));
+        rounds->ask(c, round, &r);
+        TRY(comm_run(c->ring, &r));
+    }
+    return rounds->work ? rounds->work(c, rounds->count) : NULL;
+}
+
 weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
     if (x->height >= 0) return kernel_unsupported(p, "expected a dense tensor, found rows (SelectedRows)");
     if (dtype_is_float(x->dtype)) return NULL;
@@ -55,7 +65,7 @@ weft_status read_ring_attrs(const kernel_prepare *p, weft_reduce *out_reduce, in
     return NULL;
 }
 
-static weft_status prepare(kernel_prepare *p) {
+static weft_status prepare_state(kernel_prepare *p) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
     comm_kind kind = comm_kind_of(p->op);
@@ -83,34 +93,34 @@ static int64_t count_of(comm_kind kind, const tensor *x, const tensor *out, int 
     }
 }
 
-static weft_status request(const kernel_call *c, comm_kind kind, weft_reduce reduce, int root, const tensor *x,
-                           const tensor *out) {
-    if (!c->ring || c->ring->nranks == 1) {
-        copy_bytes(out->data, x->data, tensor_nbytes(x));
-        return NULL;
-    }
-    comm_request r = {.kind = kind,
-                      .dtype = x->dtype,
-                      .reduce = reduce,
-                      .root = root,
-                      .count = count_of(kind, x, out, c->ring->nranks),
-                      .src = x->data,
-                      .dst = out->data,
-                      .op = c->schema->type};
-    return comm_run(c->ring, &r);
+static comm_request request(const kernel_call *c, comm_kind kind, const tensor *x, const tensor *out) {
+    return (comm_request){.kind = kind,
+                          .dtype = x->dtype,
+                          .count = count_of(kind, x, out, c->ring->nranks),
+                          .src = x->data,
+                          .dst = out->data,
+                          .op = c->schema->type};
 }
 
-static weft_status run(const kernel_call *c) {
+static void ask(const kernel_call *c, int round, comm_request *out) {
     const state *s = c->state;
-    return request(c, s->kind, s->reduce, s->root, arg_in(c, 0), arg_out(c, 0));
+    (void)round;
+    *out = request(c, s->kind, arg_in(c, 0), arg_out(c, 0));
+    out->reduce = s->reduce;
+    out->root = s->root;
+}
+
+static void ask_reduce(const kernel_call *c, int round, comm_request *out) {
+    (void)round;
+    *out = request(c, COMM_ALL_REDUCE, arg_in(c, 0), arg_out(c, 0));
+    out->reduce = ((const state *)c->state)->reduce;
 }
 
 /* A reduce to one rank: the sum everywhere, of which a rank that is not the root keeps its own segment. */
-static weft_status run_reduce(const kernel_call *c) {
+static weft_status keep_segment(const kernel_call *c, int round) {
     const state *s = c->state;
-    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
-    TRY(request(c, COMM_ALL_REDUCE, s->reduce, 0, x, out));
-    if (!c->ring || c->ring->nranks == 1 || c->ring->index == s->root) return NULL;
+    const tensor *out = arg_out(c, 0);
+    if (!round || c->ring->index == s->root) return NULL;
     size_t size = weft_dtype_nbytes(out->dtype), total = tensor_nbytes(out);
     int64_t segment = (out->numel + c->ring->nranks - 1) / c->ring->nranks;
     size_t begin = (size_t)(segment * c->ring->index) * size, end = begin + (size_t)segment * size;
@@ -121,39 +131,84 @@ static weft_status run_reduce(const kernel_call *c) {
     return NULL;
 }
 
+static const kernel_rounds one_request = {1, ask, NULL}, reduce_rounds = {1, ask_reduce, keep_segment};
+
+static weft_status prepare(kernel_prepare *p) {
+    TRY(prepare_state(p));
+    if (p->ring_nranks > 1) p->rounds = &one_request;
+    return NULL;
+}
+
+static weft_status prepare_reduce(kernel_prepare *p) {
+    TRY(prepare_state(p));
+    if (p->ring_nranks > 1) p->rounds = &reduce_rounds;
+    return NULL;
+}
+
+static void copy_alone(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0);
+    copy_bytes(arg_out(c, 0)->data, x->data, tensor_nbytes(x));
+}
+
+static weft_status run(const kernel_call *c) {
+    if (!is_alone(c)) return run_rounds(c, &one_request);
+    copy_alone(c);
+    return NULL;
+}
+
+static weft_status run_reduce(const kernel_call *c) {
+    if (!is_alone(c)) return run_rounds(c, &reduce_rounds);
+    copy_alone(c);
+    return NULL;
+}
+
 /* Types whose parts lie one after another in one tensor. */
-#define DEFINE_KERNEL(type, run_fn) const kernel kernel_##type = {prepare, run_fn};
-DEFINE_KERNEL(c_allreduce_sum, run)
-DEFINE_KERNEL(c_allreduce_max, run)
-DEFINE_KERNEL(c_allreduce_min, run)
-DEFINE_KERNEL(c_allreduce_prod, run)
-DEFINE_KERNEL(c_allreduce_avg, run)
-DEFINE_KERNEL(all_reduce, run)
-DEFINE_KERNEL(c_reduce_sum, run_reduce)
-DEFINE_KERNEL(c_reduce_max, run_reduce)
-DEFINE_KERNEL(c_reduce_min, run_reduce)
-DEFINE_KERNEL(c_reduce_prod, run_reduce)
-DEFINE_KERNEL(reduce, run_reduce)
-DEFINE_KERNEL(c_broadcast, run)
-DEFINE_KERNEL(broadcast, run)
-DEFINE_KERNEL(c_allgather, run)
-DEFINE_KERNEL(all_gather, run)
-DEFINE_KERNEL(c_reducescatter, run)
-DEFINE_KERNEL(reduce_scatter, run)
-DEFINE_KERNEL(alltoall, run)
+#define DEFINE_KERNEL(type, how) const kernel kernel_##type = {prepare##how, run##how};
+DEFINE_KERNEL(c_allreduce_sum, )
+DEFINE_KERNEL(c_allreduce_max, )
+DEFINE_KERNEL(c_allreduce_min, )
+DEFINE_KERNEL(c_allreduce_prod, )
+DEFINE_KERNEL(c_allreduce_avg, )
+DEFINE_KERNEL(all_reduce, )
+DEFINE_KERNEL(c_reduce_sum, _reduce)
+DEFINE_KERNEL(c_reduce_max, _reduce)
+DEFINE_KERNEL(c_reduce_min, _reduce)
+DEFINE_KERNEL(c_reduce_prod, _reduce)
+DEFINE_KERNEL(reduce, _reduce)
+DEFINE_KERNEL(c_broadcast, )
+DEFINE_KERNEL(broadcast, )
+DEFINE_KERNEL(c_allgather, )
+DEFINE_KERNEL(all_gather, )
+DEFINE_KERNEL(c_reducescatter, )
+DEFINE_KERNEL(reduce_scatter, )
+DEFINE_KERNEL(alltoall, )
 #undef DEFINE_KERNEL
 
 /* --- barrier ------------------------------------------------------------------------------------------------------ */
 
-static weft_status run_barrier(const kernel_call *c) {
-    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
-    if (x && out) copy_bytes(out->data, x->data, tensor_nbytes(x));
-    if (!c->ring || c->ring->nranks == 1) return NULL;
-    comm_request r = {.kind = COMM_BARRIER, .dtype = WEFT_INT32, .op = c->schema->type};
-    return comm_run(c->ring, &r);
+static void ask_barrier(const kernel_call *c, int round, comm_request *out) {
+    (void)round;
+    *out = (comm_request){.kind = COMM_BARRIER, .dtype = WEFT_INT32, .op = c->schema->type};
 }
 
-const kernel kernel_barrier = {NULL, run_barrier};
+static weft_status pass_on(const kernel_call *c, int round) {
+    const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
+    if (!round && x && out) copy_bytes(out->data, x->data, tensor_nbytes(x));
+    return NULL;
+}
+
+static const kernel_rounds barrier_rounds = {1, ask_barrier, pass_on};
+
+static weft_status prepare_barrier(kernel_prepare *p) {
+    if (p->ring_nranks > 1) p->rounds = &barrier_rounds;
+    return NULL;
+}
+
+static weft_status run_barrier(const kernel_call *c) {
+    return is_alone(c) ? pass_on(c, 0) : run_rounds(c, &barrier_rounds);
+}
+
+const kernel kernel_barrier = {prepare_barrier, run_barrier};
 
 /* --- the last dimension: c_concat, c_split ------------------------------------------------------------------------ */
 
@@ -176,24 +231,36 @@ static weft_status prepare_last_dim(kernel_prepare *p, const tensor *part, const
     return NULL;
 }
 
-static weft_status prepare_concat(kernel_prepare *p) {
-    TRY(prepare_last_dim(p, type_in(p, 0), type_out(p, 0), p->ring_nranks));
-    p->workspace_nbytes = tensor_nbytes(type_out(p, 0));
-    return NULL;
+/* Gathers part after part, then puts each row's parts side by side. */
+static void ask_parts(const kernel_call *c, int round, comm_request *out) {
+    (void)round;
+    *out = request(c, COMM_ALL_GATHER, arg_in(c, 0), arg_out(c, 0));
+    out->dst = c->workspace;
 }
 
-/* Gathers part after part, then puts each row's parts side by side. */
-static weft_status run_concat(const kernel_call *c) {
+static weft_status join_parts(const kernel_call *c, int round) {
     const split_state *s = c->state;
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
-    tensor gathered = *out;
-    gathered.data = c->workspace;
-    TRY(request(c, COMM_ALL_GATHER, WEFT_REDUCE_SUM, 0, x, &gathered));
     size_t part = (size_t)s->part * weft_dtype_nbytes(x->dtype);
-    for (int k = 0; k < s->nranks; k++)
+    for (int k = 0; round && k < s->nranks; k++)
         for (int64_t row = 0; row < s->rows; row++)
             memcpy((char *)out->data + ((size_t)row * (size_t)s->nranks + (size_t)k) * part,
                    (char *)c->workspace + ((size_t)k * (size_t)s->rows + (size_t)row) * part, part);
+    return NULL;
+}
+
+static const kernel_rounds concat_rounds = {1, ask_parts, join_parts};
+
+static weft_status prepare_concat(kernel_prepare *p) {
+    TRY(prepare_last_dim(p, type_in(p, 0), type_out(p, 0), p->ring_nranks));
+    p->workspace_nbytes = tensor_nbytes(type_out(p, 0));
+    if (p->ring_nranks > 1) p->rounds = &concat_rounds;
+    return NULL;
+}
+
+static weft_status run_concat(const kernel_call *c) {
+    if (!is_alone(c)) return run_rounds(c, &concat_rounds);
+    copy_alone(c);
     return NULL;
 }
 

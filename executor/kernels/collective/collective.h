@@ -12,4 +12,10 @@ comm_kind comm_kind_of(const weft_op *op);
 /* Its reduction and root, checked; sum and 0 where it has none. */
 WEFT_MUST_USE weft_status read_ring_attrs(const kernel_prepare *p, weft_reduce *out_reduce, int *out_root);
 
+/* For kernels that communicate: their rounds, one after another, on a ring of several members. */
+WEFT_MUST_USE weft_status run_rounds(const kernel_call *c, const kernel_rounds *rounds);
+static inline bool is_alone(const kernel_call *c) {
+    return !c->ring || c->ring->nranks == 1;
+}
+
 #endif

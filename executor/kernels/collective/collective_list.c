@@ -64,11 +64,15 @@ static weft_status require_counts(const kernel_prepare *p, const side *s, int64_
     return NULL;
 }
 
+static void ask(const kernel_call *c, int round, comm_request *out_request);
+static const kernel_rounds list_rounds = {1, ask, NULL};
+
 static weft_status begin(kernel_prepare *p, list_state **out) {
     list_state *s = KERNEL_STATE(p, list_state);
     if (!s) return base_out_of_memory();
     s->request = (comm_request){.kind = comm_kind_of(p->op), .dtype = WEFT_DTYPE_NONE, .op = p->schema->type};
     TRY(read_ring_attrs(p, &s->request.reduce, &s->request.root));
+    if (p->ring_nranks > 1) p->rounds = &list_rounds;
     *out = s;
     return NULL;
 }
@@ -198,12 +202,9 @@ static void copy_alone(const kernel_call *c) {
     }
 }
 
-static weft_status run(const kernel_call *c) {
+static void ask(const kernel_call *c, int round, comm_request *out_request) {
     const list_state *s = c->state;
-    if (!c->ring || c->ring->nranks == 1) {
-        copy_alone(c);
-        return NULL;
-    }
+    (void)round;
     comm_request r = s->request;
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
     size_t element = weft_dtype_nbytes(r.dtype);
@@ -214,7 +215,13 @@ static weft_status run(const kernel_call *c) {
     bool counted = r.kind == COMM_ALL_REDUCE || r.kind == COMM_ALL_TO_ALL;
     if (counted && r.srcs) r.src_counts = s->given.counts;
     if (counted && r.dsts) r.dst_counts = s->got.counts;
-    return comm_run(c->ring, &r);
+    *out_request = r;
+}
+
+static weft_status run(const kernel_call *c) {
+    if (!is_alone(c)) return run_rounds(c, &list_rounds);
+    copy_alone(c);
+    return NULL;
 }
 
 const kernel kernel_all_reduce_coalesced = {prepare_all_reduce_coalesced, run};

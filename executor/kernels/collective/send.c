@@ -12,7 +12,7 @@ typedef struct send_state {
     size_t offset;        /* of the part, in bytes */
 } send_state;
 
-static weft_status prepare(kernel_prepare *p) {
+static weft_status prepare_state(kernel_prepare *p) {
     send_state *s = KERNEL_STATE(p, send_state);
     if (!s) return base_out_of_memory();
     bool sends = op_collective(p->op)->kind == COLLECTIVE_SEND;
@@ -38,27 +38,41 @@ static weft_status prepare(kernel_prepare *p) {
     return NULL;
 }
 
-static weft_status run_send(const kernel_call *c) {
+static void ask(const kernel_call *c, int round, comm_request *out) {
     const send_state *s = c->state;
-    comm_request r = s->request;
-    r.src = (const char *)arg_in(c, 0)->data + s->offset;
-    return comm_run(c->ring, &r);
+    (void)round;
+    *out = s->request;
+    if (out->kind == COMM_SEND)
+        out->src = (const char *)arg_in(c, 0)->data + s->offset;
+    else
+        out->dst = (char *)arg_out(c, 0)->data + s->offset;
 }
 
-static weft_status run_recv(const kernel_call *c) {
+/* What no part is received for holds zeros. */
+static weft_status clear_rest(const kernel_call *c, int round) {
     const send_state *s = c->state;
+    if (round || s->request.kind == COMM_SEND) return NULL;
     const tensor *out = arg_out(c, 0);
-    comm_request r = s->request;
-    size_t part = (size_t)r.count * weft_dtype_nbytes(out->dtype), end = s->offset + part;
+    size_t part = (size_t)s->request.count * weft_dtype_nbytes(out->dtype), end = s->offset + part;
     if (s->offset) memset(out->data, 0, s->offset);
     if (end < tensor_nbytes(out)) memset((char *)out->data + end, 0, tensor_nbytes(out) - end);
-    r.dst = (char *)out->data + s->offset;
-    return comm_run(c->ring, &r);
+    return NULL;
 }
 
-const kernel kernel_send_v2 = {prepare, run_send};
-const kernel kernel_p_send = {prepare, run_send};
-const kernel kernel_partial_send = {prepare, run_send};
-const kernel kernel_recv_v2 = {prepare, run_recv};
-const kernel kernel_p_recv = {prepare, run_recv};
-const kernel kernel_partial_recv = {prepare, run_recv};
+static const kernel_rounds send_rounds = {1, ask, clear_rest};
+
+static weft_status prepare(kernel_prepare *p) {
+    p->rounds = &send_rounds;
+    return prepare_state(p);
+}
+
+static weft_status run(const kernel_call *c) {
+    return run_rounds(c, &send_rounds);
+}
+
+const kernel kernel_send_v2 = {prepare, run};
+const kernel kernel_p_send = {prepare, run};
+const kernel kernel_partial_send = {prepare, run};
+const kernel kernel_recv_v2 = {prepare, run};
+const kernel kernel_p_recv = {prepare, run};
+const kernel kernel_partial_recv = {prepare, run};

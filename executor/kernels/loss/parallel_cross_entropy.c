@@ -6,8 +6,8 @@
  * in softmax.c, so that ranks compute what softmax_with_cross_entropy does of all classes. */
 #include <math.h>
 
-#include "executor/comm/comm.h"
 #include "executor/kernels/activation/softmax.h"
+#include "executor/kernels/collective/collective.h"
 
 enum { IN_LOGITS, IN_LABEL, OUT_SOFTMAX = 0, OUT_LOSS };
 enum { GRAD_IN_LABEL, GRAD_IN_SOFTMAX, GRAD_IN_LOSS_GRAD, GRAD_OUT_LOGITS_GRAD = 0 };
@@ -41,6 +41,35 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tens
     return require_numel(p, label, s->rows, "Label");
 }
 
+static weft_status prepare_grad(kernel_prepare *p) {
+    const tensor *y = type_in(p, GRAD_IN_SOFTMAX);
+    TRY(prepare_common(p, y, type_in(p, GRAD_IN_LABEL), type_in(p, GRAD_IN_LOSS_GRAD)));
+    return require_numel(p, type_out(p, GRAD_OUT_LOGITS_GRAD), y->numel, "Logits@GRAD");
+}
+
+#define TEMPLATE "executor/kernels/loss/parallel_cross_entropy_real.h"
+#include "executor/kernels/each_real.h"
+
+/* The workspace: the largest logit of each row, then the sums that the ring adds up. */
+static weft_status work(const kernel_call *c, int round) {
+    return arg_in(c, IN_LOGITS)->dtype == WEFT_FP64 ? work_fp64(c, round) : work_fp32(c, round);
+}
+
+static void ask(const kernel_call *c, int round, comm_request *out) {
+    int64_t rows = ((const classes *)c->state)->rows;
+    weft_dtype dtype = arg_in(c, IN_LOGITS)->dtype;
+    char *data = (char *)c->workspace + (round ? (size_t)rows * weft_dtype_nbytes(dtype) : 0);
+    *out = (comm_request){.kind = COMM_ALL_REDUCE,
+                          .dtype = dtype,
+                          .reduce = round ? WEFT_REDUCE_SUM : WEFT_REDUCE_MAX,
+                          .count = round ? 2 * rows : rows,
+                          .src = data,
+                          .dst = data,
+                          .op = c->schema->type};
+}
+
+static const kernel_rounds two_reduces = {2, ask, work};
+
 static weft_status prepare(kernel_prepare *p) {
     const tensor *x = type_in(p, IN_LOGITS), *softmax = type_out(p, OUT_SOFTMAX);
     TRY(prepare_common(p, x, type_in(p, IN_LABEL), type_out(p, OUT_LOSS)));
@@ -50,33 +79,15 @@ static weft_status prepare(kernel_prepare *p) {
                                   p->ring_nranks, (long long)rank, (long long)nranks);
     TRY(require_numel(p, softmax, x->numel, "Softmax"));
     p->workspace_nbytes = 3 * (size_t)((const classes *)p->state)->rows * weft_dtype_nbytes(x->dtype);
+    if (p->ring_nranks > 1 && ((const classes *)p->state)->rows) p->rounds = &two_reduces;
     return NULL;
 }
 
-static weft_status prepare_grad(kernel_prepare *p) {
-    const tensor *y = type_in(p, GRAD_IN_SOFTMAX);
-    TRY(prepare_common(p, y, type_in(p, GRAD_IN_LABEL), type_in(p, GRAD_IN_LOSS_GRAD)));
-    return require_numel(p, type_out(p, GRAD_OUT_LOGITS_GRAD), y->numel, "Logits@GRAD");
-}
-
-static weft_status reduce(const kernel_call *c, weft_dtype dtype, weft_reduce how, void *data, int64_t count) {
-    if (!c->ring || c->ring->nranks == 1) return NULL;
-    comm_request r = {.kind = COMM_ALL_REDUCE,
-                      .dtype = dtype,
-                      .reduce = how,
-                      .count = count,
-                      .src = data,
-                      .dst = data,
-                      .op = c->schema->type};
-    return comm_run(c->ring, &r);
-}
-
-#define TEMPLATE "executor/kernels/loss/parallel_cross_entropy_real.h"
-#include "executor/kernels/each_real.h"
-
 static weft_status run(const kernel_call *c) {
     if (((const classes *)c->state)->rows == 0) return NULL;
-    return arg_in(c, IN_LOGITS)->dtype == WEFT_FP64 ? run_fp64(c) : run_fp32(c);
+    if (!is_alone(c)) return run_rounds(c, &two_reduces);
+    for (int round = 0; round < 2; round++) TRY(work(c, round));
+    return work(c, 2);
 }
 
 static weft_status run_grad(const kernel_call *c) {

@@ -24,21 +24,24 @@ static weft_status NAME(sums)(const kernel_call *c, const classes *s, const tens
     return NULL;
 }
 
-static weft_status NAME(run)(const kernel_call *c) {
-    const classes *s = c->state;
-    const tensor *labels = arg_in(c, IN_LABEL);
-    const REAL *x = arg_in(c, IN_LOGITS)->data;
-    REAL *y = arg_out(c, OUT_SOFTMAX)->data, *loss = arg_out(c, OUT_LOSS)->data, *top = c->workspace;
-    REAL *total = top + s->rows, *of_label = total + s->rows;
-    NAME(tops)(s, x, top);
-    TRY(reduce(c, REAL_DTYPE, WEFT_REDUCE_MAX, top, s->rows));
-    TRY(NAME(sums)(c, s, labels, x, top, y, total, of_label));
-    TRY(reduce(c, REAL_DTYPE, WEFT_REDUCE_SUM, total, 2 * s->rows));
+static void NAME(finish)(const classes *s, const tensor *labels, const REAL *total, const REAL *of_label, REAL *y,
+                         REAL *loss) {
     for (int64_t r = 0; r < s->rows; r++, y += s->extent) {
         bool ignored = tensor_integer(labels, r) == s->ignore_index;
         loss[r] = ignored ? 0 : (REAL)log((double)total[r]) - of_label[r];
         for (int64_t k = 0; k < s->extent; k++) y[k] /= total[r];
     }
+}
+
+static weft_status NAME(work)(const kernel_call *c, int round) {
+    const classes *s = c->state;
+    const tensor *labels = arg_in(c, IN_LABEL);
+    const REAL *x = arg_in(c, IN_LOGITS)->data;
+    REAL *y = arg_out(c, OUT_SOFTMAX)->data, *loss = arg_out(c, OUT_LOSS)->data, *top = c->workspace;
+    REAL *total = top + s->rows, *of_label = total + s->rows;
+    if (round == 0) NAME(tops)(s, x, top);
+    if (round == 1) return NAME(sums)(c, s, labels, x, top, y, total, of_label);
+    if (round == 2) NAME(finish)(s, labels, total, of_label, y, loss);
     return NULL;
 }
 
