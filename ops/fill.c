@@ -4,16 +4,17 @@
 #include "base/number.h"
 #include "ops/infer.h"
 
-/* Small integer constants are kept: shapes may depend on them. */
+/* Small constants are kept: shapes may depend on them. */
 static weft_status keep_constant(infer *i, const shape *out) {
-    int64_t values[WEFT_MAX_RANK], count = shape_numel(out);
-    bool is_int = out->dtype == WEFT_INT32 || out->dtype == WEFT_INT64;
-    if (!is_int || count < 0 || count > WEFT_MAX_RANK || infer_has(i, "ValueTensor")) return NULL;
+    double values[WEFT_MAX_RANK];
+    int64_t count = shape_numel(out);
+    int by = schema_input(i->schema, "ValueTensor");
+    if (count < 0 || count > WEFT_MAX_RANK) return NULL;
     const char *precise = attr_string(i->op, "str_value", "");
     double value = *precise ? number_strtod(precise) : attr_float(i->op, "value", 0); /* so does Paddle */
-    if (!(value > -1e18 && value < 1e18)) return NULL;
-    for (int64_t k = 0; k < count; k++) values[k] = (int64_t)value;
-    return infer_keep_values(i, 0, (size_t)count, values);
+    if (by >= 0 && infer_nin(i, by) && !infer_one_real(i, i->in_first[by], &value)) return NULL;
+    for (int64_t k = 0; k < count; k++) values[k] = value;
+    return infer_keep_reals(i, 0, (size_t)count, values);
 }
 
 static weft_status keep_list(infer *i, const shape *out) {
@@ -83,20 +84,15 @@ weft_status infer_linspace(infer *i) {
     return NULL;
 }
 
-/* Start, End and Step are one integer each that the program fixes, as with paddle.arange(6). */
+/* Start, End and Step are one number each that the program fixes, as with paddle.arange(6), or computes from extents. */
 weft_status infer_range(infer *i) {
-    static const char *const slots[] = {"Start", "End", "Step"};
-    int64_t given[3], count = -1;
+    double given[3] = {0, 0, 0};
+    int64_t count = -1;
     bool known = true;
-    for (size_t s = 0; s < 3; s++) {
-        numbers n;
-        TRY(infer_numbers(i, slots[s], NULL, NULL, &n));
-        known = known && n.known && n.count == 1;
-        given[s] = known ? n.values[0] : 0;
-    }
+    for (uint32_t s = 0; s < 3; s++) known = infer_one_real(i, i->in_first[s], &given[s]) && known;
     if (known && given[2] == 0) return infer_error(i, "expected a Step that is not 0");
     if (known) {
-        double steps = ceil(((double)given[1] - (double)given[0]) / (double)given[2]);
+        double steps = ceil((given[1] - given[0]) / given[2]);
         if (steps > 1e15) return infer_error(i, "expected fewer than 1e15 numbers, found %g", steps);
         count = steps < 0 ? 0 : (int64_t)steps;
     }

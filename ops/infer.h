@@ -54,6 +54,14 @@ WEFT_MUST_USE weft_status infer_numbers(const infer *i, const char *tensor_slot,
                                         const char *attr, numbers *out);
 /* Keeps the elements of output `index` (flattened), an integer tensor. */
 WEFT_MUST_USE weft_status infer_keep_values(infer *i, size_t index, size_t count, const int64_t *values);
+/* The same from reals, rounded to the output's type; keeps nothing that this type cannot hold. */
+WEFT_MUST_USE weft_status infer_keep_reals(infer *i, size_t index, size_t count, const double *values);
+/* A kept element as a real. Those of float tensors are kept as the bits of a double. */
+double value_real(int32_t dtype, int64_t kept);
+/* Keeps the elements of the outputs, where they follow from known ones of the inputs (fold.c). */
+WEFT_MUST_USE weft_status infer_fold(infer *i);
+/* Input `index` (flattened) as one known real. */
+bool infer_one_real(const infer *i, uint32_t index, double *out);
 
 /* Schema indices of slots; -1 if the row has none of that name. */
 int schema_input(const op_schema *s, const char *slot_name);

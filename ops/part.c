@@ -186,6 +186,10 @@ weft_status infer_split(infer *i) {
     TRY(read_axis(i, x->ndim, &axis));
     if (parts != (int64_t)nout)
         return infer_error(i, "expected %lld arguments in Out, found %zu", (long long)parts, nout);
+    numbers given;
+    TRY(infer_numbers(i, "", "SectionsTensorList", NULL, &given));
+    if (axis >= 0 && infer_has(i, "SectionsTensorList") && given.known && given.count == nout)
+        return split_sections(i, x, axis, given.values, nout);
     if (axis < 0 || infer_has(i, "SectionsTensorList")) { /* their ranks are known, no more */
         for (size_t k = 0; k < nout; k++) {
             i->out[k] = *x;

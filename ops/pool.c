@@ -27,6 +27,17 @@ static int64_t scaled(int64_t extent, double scale) {
     return extent < 0 || wanted > INT32_MAX ? -1 : (int64_t)wanted;
 }
 
+/* Scale, where there is one, takes the place of the attr; false where only a run knows it. */
+static bool scale_of_tensor(const infer *i, int d, double *scale) {
+    int s = schema_input(i->schema, "Scale");
+    if (s < 0 || !infer_nin(i, s)) return true;
+    uint32_t index = i->in_first[s];
+    int64_t numel = shape_numel(&i->in[index]);
+    if (!i->in_values[index] || numel < 1) return false;
+    *scale = value_real(i->in[index].dtype, i->in_values[index][numel > d ? d : 0]);
+    return true;
+}
+
 /* The new extents: OutSize, SizeTensor, out_h and out_w, or the old ones times Scale or scale. */
 weft_status infer_interp_v2(infer *i) {
     const shape *x = infer_in(i, 0);
@@ -43,9 +54,10 @@ weft_status infer_interp_v2(infer *i) {
         int64_t *extent = &out.dims[(last ? 1 : 2) + d];
         int64_t given = attr_int(i->op, d ? "out_w" : "out_h", -1);
         double scale = nscales ? scales[nscales == 2 ? d : 0] : 0;
+        bool scale_is_known = scale_of_tensor(i, d, &scale);
         if (by_tensor)
             *extent = sizes.known && sizes.count == 2 ? sizes.values[d] : -1;
-        else if (infer_has(i, "Scale"))
+        else if (!scale_is_known)
             *extent = -1;
         else if (scale > 0)
             *extent = scaled(*extent, scale);

@@ -1,0 +1,66 @@
+/* Extents that a program computes from what is fed: shape, slice, arithmetic, concat, range. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "base/context.h"
+#include "ops/infer.h"
+#include "weft/context.h"
+#include "weft/program.h"
+
+static const char extents_program[] =
+    "weft: 1\nblocks:\n- vars:\n"
+    "    x: {float32: [-1, 6]}\n    s: {int32: [2]}\n    n: {int32: []}\n    f: {float32: []}\n    h: {float32: []}\n"
+    "    zero: {float32: []}\n    one: {float32: []}\n    r: {float32: [-1]}\n    k: {int32: []}\n    c: {int32: [2]}\n"
+    "    y: {float32: [-1, -1]}\n    t: {int32: [1]}\n    m: {bool: []}\n    w: {int32: []}\n    z: {float32: [-1]}\n"
+    "  ops:\n"
+    "  - {shape: {Input: [x]}, out: {Out: [s]}}\n"
+    "  - {slice: {Input: [s]}, out: {Out: [n]}, attrs: {axes: [0], starts: [0], ends: [1], decrease_axis: [0]}}\n"
+    "  - {cast: {X: [n]}, out: {Out: [f]}, attrs: {in_dtype: 2, out_dtype: 5}}\n"
+    "  - {scale: {X: [f]}, out: {Out: [h]}, attrs: {scale: 0.5, bias: 0.25}}\n"
+    "  - {fill_constant: {}, out: {Out: [zero]}, attrs: {shape: !longs [], value: 0.0, dtype: 5}}\n"
+    "  - {fill_constant: {}, out: {Out: [one]}, attrs: {shape: !longs [], value: 1.0, dtype: 5}}\n"
+    "  - {range: {Start: [zero], End: [h], Step: [one]}, out: {Out: [r]}}\n"
+    "  - {slice: {Input: [s]}, out: {Out: [k]}, attrs: {axes: [0], starts: [-1], ends: [100], decrease_axis: [0]}}\n"
+    "  - {stack: {X: [k, n]}, out: {Y: [c]}, attrs: {axis: 0}}\n"
+    "  - {reshape2: {X: [x], Shape: [c]}, out: {Out: [\"y\"]}, attrs: {shape: [-1, -1]}}\n"
+    "  - {less_than: {X: [k], Y: [n]}, out: {Out: [m]}}\n"
+    "  - {where: {Condition: [m], X: [k], Y: [n]}, out: {Out: [w]}}\n"
+    "  - {reshape2: {X: [w]}, out: {Out: [t]}, attrs: {shape: [1]}}\n"
+    "  - {fill_constant: {ShapeTensor: [t]}, out: {Out: [z]}, attrs: {shape: !longs [-1], value: 2.0, dtype: 5}}\n";
+
+static void infer_with(weft_context *context, int64_t batch, char *out, size_t nbytes) {
+    static const char *const vars[] = {"r", "y", "z"};
+    weft_program *p;
+    arena scratch;
+    shape_env env;
+    arena_init(&scratch, &context->allocator);
+    cr_assert_null(weft_program_parse(context, WEFT_FORM_YAML, extents_program, strlen(extents_program), NULL, 0, "extents",
+                                      &p));
+    cr_assert_null(shape_env_init(&env, p, &scratch));
+    const weft_var *x = weft_block_find_var(p->blocks[0], "x");
+    shape fed = {.dtype = WEFT_FP32, .ndim = 2, .dims = {batch, 6}, .height = -1};
+    cr_assert_null(shape_env_set(&env, x, &fed));
+    weft_status s = shape_infer_block(&env, p->blocks[0], &scratch);
+    cr_assert_null(s, "%s", weft_status_message(s));
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++) {
+        shape_text t;
+        shape got = shape_env_get(&env, weft_block_find_var(p->blocks[0], vars[i]));
+        n += (size_t)snprintf(out + n, nbytes - n, "%s%s", i ? " " : "", shape_print(&got, &t));
+    }
+    weft_program_destroy(p);
+    arena_fini(&scratch);
+}
+
+Test(ops_fold, extents_follow_from_extents) {
+    weft_context *context;
+    char got[200];
+    cr_assert_null(weft_context_create(NULL, &context));
+    infer_with(context, 8, got, sizeof got); /* range(0, 4.25), [6, 8], min(6, 8) */
+    cr_assert_str_eq(got, "[5] [6, 8] [6]");
+    infer_with(context, 4, got, sizeof got);
+    cr_assert_str_eq(got, "[3] [6, 4] [4]");
+    infer_with(context, -1, got, sizeof got);
+    cr_assert_str_eq(got, "[-1] [-1, -1] [-1]");
+    weft_context_destroy(context);
+}
