@@ -37,12 +37,10 @@ static size_t ops_folders_look(weft_context *context, ops_folders_check check, c
 
 /* Over all ops, of which more than 20 have something to check. Skips the test where nothing is recorded. */
 static void ops_folders_check_all(ops_folders_check check) {
-    char pattern[600];
     weft_context *context;
     size_t nfolders = 0;
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/ops/*", fixture_root());
-    if (glob(pattern, 0, NULL, &found) != 0) cr_skip_test("no recordings here");
+    if (fixture_glob_ops("*", &found) != 0) cr_skip_test("no recordings here");
     must(weft_context_create(NULL, &context));
     for (size_t i = 0; i < found.gl_pathc; i++) nfolders += ops_folders_look(context, check, found.gl_pathv[i]) > 0;
     weft_context_destroy(context);

@@ -62,10 +62,8 @@ static void check_folder(axes_check *c, char *dir) {
 }
 
 static bool check_recorded(axes_check *c) {
-    char pattern[600];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/ops/*", fixture_root());
-    if (glob(pattern, 0, NULL, &found) != 0) return false;
+    if (fixture_glob_ops("*", &found) != 0) return false;
     for (size_t i = 0; i < found.gl_pathc; i++) check_folder(c, found.gl_pathv[i]);
     globfree(&found);
     return true;

@@ -71,12 +71,11 @@ static ops_result run_recording(weft_context *context, char *path, bool in_place
 }
 
 Test(kernels_half, recorded_ops_round_what_fp32_computes) {
-    char pattern[600], why[400];
+    char why[400];
     size_t passed = 0;
     weft_context *context;
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/ops/*/*.pdmodel", fixture_root());
-    if (glob(pattern, 0, NULL, &found) != 0) cr_skip_test("no recordings here");
+    if (fixture_glob_ops("*/*.pdmodel", &found) != 0) cr_skip_test("no recordings here");
     cr_assert_null(weft_context_create(NULL, &context));
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char *path = found.gl_pathv[i], copy[600];

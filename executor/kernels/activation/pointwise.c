@@ -5,36 +5,10 @@
  * the bounds; the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
 #include <math.h>
 
+#include "executor/kernels/activation/pointwise.h"
 #include "executor/kernels/layout.h"
 #include "executor/kernels/rows.h"
 #include "executor/kernels/vector_math.h"
-
-enum { PARAMETERS = 3 };
-
-/* out[i] of x[i] and, in a gradient, g[i]; p are the parameters. `out` may be x or g. */
-typedef void (*pointwise_fn)(int64_t n, const double *p, const void *x, const void *g, void *out);
-
-#define DEFINE_FORWARD(fn, type, expression)                                                                           \
-    static void fn(int64_t n, const double *p, const void *xv, const void *gv, void *outv) {                           \
-        const type *xs = xv;                                                                                           \
-        type *out = outv, a = (type)p[0], b = (type)p[1], c = (type)p[2];                                              \
-        (void)gv, (void)a, (void)b, (void)c;                                                                           \
-        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
-            type x = xs[i];                                                                                            \
-            out[i] = (type)(expression);                                                                               \
-        }                                                                                                              \
-    }
-#define DEFINE_BACKWARD(fn, type, expression)                                                                          \
-    static void fn(int64_t n, const double *p, const void *xv, const void *gv, void *outv) {                           \
-        const type *xs = xv, *gs = gv;                                                                                 \
-        type *out = outv, a = (type)p[0], b = (type)p[1], c = (type)p[2];                                              \
-        (void)a, (void)b, (void)c;                                                                                     \
-        INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
-            type x = xs[i], g = gs[i];                                                                                 \
-            (void)x;                                                                                                   \
-            out[i] = (type)(expression);                                                                               \
-        }                                                                                                              \
-    }
 
 static inline float sigmoid_fp32(float x) {
     return 1 / (1 + vm_exp(-x));
@@ -154,6 +128,15 @@ static const op_parameters parameters[] = {
     {"hard_swish", "hard_swish_grad", {{"threshold", 6, NULL}, {"scale", 6, NULL}, {"offset", 3, NULL}}},
     {"pow", "pow_grad", {{"factor", 1, "FactorTensor"}}},
     {"clip", "clip_grad", {{"min", 0, "Min"}, {"max", 0, "Max"}}},
+    {"brelu", "brelu_grad", {{"t_min", 0, NULL}, {"t_max", 24, NULL}}},
+    {"mish", "mish_grad", {{"threshold", 20, NULL}}},
+    {"selu", "selu_grad", {{"scale", 1.0507009873554804, NULL}, {"alpha", 1.6732632423543772, NULL}}},
+    {"celu", "celu_grad", {{"alpha", 1, NULL}}},
+    {"softshrink", "softshrink_grad", {{"lambda", 0.5, NULL}}},
+    {"hard_shrink", "hard_shrink_grad", {{"threshold", 0.5, NULL}}},
+    {"thresholded_relu", "thresholded_relu_grad", {{"threshold", 1, NULL}, {"value", 0, NULL}}},
+    {"stanh", "stanh_grad", {{"scale_a", 0.67, NULL}, {"scale_b", 1.7159, NULL}}},
+    {"logit", "logit_grad", {{"eps", 1e-6, NULL}}},
 };
 
 typedef struct pointwise_state {
@@ -210,12 +193,7 @@ static void read_parameters(kernel_prepare *p, pointwise_state *s) {
     }
 }
 
-/* The runs of one op; half types use fp32's. */
-typedef struct runs {
-    pointwise_fn fp32, fp64, int32, int64;
-} runs;
-
-static weft_status prepare_runs(kernel_prepare *p, const runs *f, int x, int gradient) {
+static weft_status prepare_runs(kernel_prepare *p, const pointwise_runs *f, int x, int gradient) {
     pointwise_state *s = KERNEL_STATE(p, pointwise_state);
     if (!s) return base_out_of_memory();
     s->x = x;
@@ -238,29 +216,16 @@ static weft_status prepare_runs(kernel_prepare *p, const runs *f, int x, int gra
 }
 
 /* A gradient sees X if it can, else Out, else (where it is 0 anyway) nothing but Out@GRAD. */
-static weft_status prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointwise_fn fp64) {
-    runs f = {.fp32 = fp32, .fp64 = fp64};
+weft_status pointwise_prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointwise_fn fp64) {
+    pointwise_runs f = {.fp32 = fp32, .fp64 = fp64};
     int gradient = slot_named(p, "Out@GRAD"), x = slot_named(p, "X"), y = slot_named(p, "Out");
     return prepare_runs(p, &f, x >= 0 ? x : y >= 0 ? y : gradient, gradient);
 }
 
-#define DEFINE_KERNEL(name, fp32, fp64)                                                                                \
-    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const runs f = {name##_fp32, name##_fp64, NULL, NULL};                                                  \
-        return prepare_runs(p, &f, 0, -1);                                                                             \
-    }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
-#define DEFINE_INTEGER_KERNEL(name, fp32, fp64, integer)                                                               \
-    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const runs f = {name##_fp32, name##_fp64, name##_int32, name##_int64};                                  \
-        return prepare_runs(p, &f, 0, -1);                                                                             \
-    }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
-#define DEFINE_GRADIENT_KERNEL(name, fp32, fp64)                                                                       \
-    static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
-        return prepare_gradient(p, name##_grad_fp32, name##_grad_fp64);                                                \
-    }                                                                                                                  \
-    const kernel kernel_##name##_grad = {prepare_##name##_grad, kernel_run_rows};
-FORWARD(DEFINE_KERNEL)
-FORWARD_OF_INTEGERS(DEFINE_INTEGER_KERNEL)
-BACKWARD(DEFINE_GRADIENT_KERNEL)
+weft_status pointwise_prepare(kernel_prepare *p, const pointwise_runs *f) {
+    return prepare_runs(p, f, 0, -1);
+}
+
+FORWARD(DEFINE_POINTWISE)
+FORWARD_OF_INTEGERS(DEFINE_INTEGER_POINTWISE)
+BACKWARD(DEFINE_POINTWISE_GRADIENT)

@@ -1,0 +1,63 @@
+/* special_math.c: the gamma function's relatives by recurrence and asymptotic series (Abramowitz and Stegun 6.3, 6.4);
+ * the inverse of erf by Giles' polynomials (2010) and two Newton steps. */
+#include "executor/kernels/special_math.h"
+
+#include <math.h>
+
+double special_lgamma(double x) {
+    int sign;
+    return lgamma_r(x, &sign);
+}
+
+static const double pi = 3.14159265358979323846;
+
+enum { LARGE = 10 }; /* from here on the series below are exact to double */
+
+double special_digamma(double x) {
+    double below = 0;
+    if (x == 0) return copysign(INFINITY, -x);
+    if (x < 0) { /* reflection */
+        double whole = trunc(x);
+        if (x == whole) return NAN;
+        return special_digamma(1 - x) - pi / tan(pi * (x - whole));
+    }
+    for (; x < LARGE; x++) below += 1 / x;
+    double y = 1 / (x * x);
+    double series =
+        y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * 691.0 / 32760)))));
+    return log(x) - 0.5 / x - series - below;
+}
+
+double special_trigamma(double x) {
+    double below = 0;
+    if (x <= 0 && x == floor(x)) return INFINITY;
+    if (x < 0) {
+        double s = sin(pi * x);
+        return pi * pi / (s * s) - special_trigamma(1 - x);
+    }
+    for (; x < LARGE; x++) below += 1 / (x * x);
+    double y = 1 / (x * x);
+    double series = y * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * 691.0 / 2730)))));
+    return below + 1 / x + 0.5 * y + series / x;
+}
+
+static double polynomial(const double *c, int n, double x) {
+    double value = c[0];
+    for (int i = 1; i < n; i++) value = value * x + c[i];
+    return value;
+}
+
+double special_erfinv(double x) {
+    static const double near[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
+    static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                                 -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
+    if (!(x > -1 && x < 1)) return x == 1 ? INFINITY : x == -1 ? -INFINITY : NAN;
+    double w = -log((1 - x) * (1 + x));
+    double y = x * (w < 5 ? polynomial(near, 9, w - 2.5) : polynomial(far, 9, sqrt(w) - 3));
+    for (int step = 0; step < 2; step++) { /* with erfc at the ends, where erf is 1 but for rounding */
+        double off = fabs(x) < 0.5 ? erf(y) - x : x > 0 ? 1 - x - erfc(y) : erfc(-y) - (1 + x);
+        y -= off * sqrt(pi) / 2 * exp(y * y);
+    }
+    return y;
+}

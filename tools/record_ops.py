@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Records what Paddle computes for ops that the shared recordings lack, into tests/data/ops_more/OP/VARIANT.{pdmodel,npz}.
+
+usage: record_ops.py OUT_DIR [OP ...]      under the Python of bench/peers/setup's paddle-2.6.2 (numpy, paddlepaddle)
+
+A recording is a program of one op, or (OP_grad) of what append_backward makes of it; keys of the npz are in/VAR, out/VAR and meta.
+"""
+import json, os, sys
+import numpy as np
+import paddle
+import paddle.static as static
+
+paddle.enable_static()
+rng = np.random.RandomState(7)
+
+
+def f32(*dims, low=-1.0, high=1.0):
+    return rng.uniform(low, high, dims).astype('float32')
+
+
+def case(op, variant, inputs, outputs, attrs=None, grad=None, of=None, same=None, hidden=()):
+    """inputs: slot -> array or list; outputs: slot -> (dtype, count); grad: input slots to differentiate, `of`: the output slot;
+    same: output slots that are the input slot's var; hidden: outputs whose values mean nothing."""
+    return dict(op=op, variant=variant, inputs=inputs, outputs=outputs, attrs=attrs or {}, grad=grad or [], of=of, same=same or {},
+                hidden=hidden)
+
+
+def unary(op, attrs=None, low=-2.0, high=2.0):
+    special = np.array([0.0, -0.0, 0.5, -0.5, 1.0, -1.0], 'float32').clip(low, high)
+    return [case(op, 'f32', {'X': np.concatenate([f32(29, low=low, high=high), special])}, {'Out': 'float32'}, attrs, ['X'], 'Out'),
+            case(op, 'f64', {'X': f32(3, 1, 5, low=low, high=high).astype('float64')}, {'Out': 'float64'}, attrs, ['X'], 'Out'),
+            case(op, 'zero_d', {'X': np.float32(0.25 if low >= 0 or high <= 1 else 1.25).reshape(())}, {'Out': 'float32'}, attrs, ['X'],
+                 'Out')]
+
+
+def cases():
+    c = []
+    c += unary('brelu', {'t_min': -0.75, 't_max': 1.25}) + unary('mish', {'threshold': 20.0}) + unary('selu')
+    c += unary('celu', {'alpha': 0.7}) + unary('softshrink', {'lambda': 0.4}) + unary('hard_shrink', {'threshold': 0.4})
+    c += unary('thresholded_relu', {'threshold': 0.3}) + unary('tanh_shrink') + unary('softsign')
+    c += unary('stanh', {'scale_a': 0.6, 'scale_b': 1.7}) + unary('logsigmoid', low=-30.0, high=30.0)
+    c += unary('logit', {'eps': 1e-3}, low=0.0, high=1.0)
+    c += unary('acos', low=-0.9, high=0.9) + unary('asin', low=-0.9, high=0.9) + unary('atan') + unary('tan', low=-1.2, high=1.2)
+    c += unary('sinh') + unary('cosh') + unary('asinh') + unary('acosh', low=1.1, high=4.0) + unary('atanh', low=-0.9, high=0.9)
+    c += unary('log2', low=0.1, high=9.0) + unary('log10', low=0.1, high=9.0) + unary('expm1') + unary('trunc', low=-3.0, high=3.0)
+    c += unary('lgamma', low=0.1, high=12.0) + unary('digamma', low=0.1, high=12.0) + unary('erfinv', low=-0.98, high=0.98)
+    return c
+
+
+def build(one):
+    main, feeds, block_in, vars_in = static.Program(), {}, {}, {}
+    with static.program_guard(main, static.Program()):
+        block = main.global_block()
+        for slot, value in one['inputs'].items():
+            arrays = value if isinstance(value, list) else [value]
+            block_in[slot] = []
+            for k, a in enumerate(arrays):
+                n = slot if len(arrays) == 1 else f'{slot}_{k}'
+                v = block.create_var(name=n, shape=a.shape, dtype=str(a.dtype), stop_gradient=slot not in one['grad'])
+                feeds[n] = a
+                block_in[slot].append(v)
+        block_out = {}
+        for slot, kind in one['outputs'].items():
+            kind, count = kind if isinstance(kind, tuple) else (kind, 1)
+            block_out[slot] = [block_in[one['same'][slot]][0]] if slot in one['same'] else \
+                [block.create_var(name=slot if count == 1 else f'{slot}_{k}', dtype=kind) for k in range(count)]
+        block.append_op(type=one['op'], inputs=block_in, outputs=block_out, attrs=one['attrs'])
+        grads = []
+        if one['grad']:
+            of = block_out[one['of']]
+            probe = static.Executor().run(main, feed=feeds, fetch_list=of)
+            outs = []
+            for v, a in zip(of, probe):
+                g = block.create_var(name=v.name + '_seed', shape=a.shape, dtype=v.dtype)
+                feeds[g.name] = rng.uniform(-1, 1, a.shape).astype(a.dtype) if a.shape else np.array(0.7, a.dtype)
+                outs.append(g)
+            wanted = [v for slot in one['grad'] for v in block_in[slot]]
+            grads = [g for g in static.gradients(of, wanted, target_gradients=outs) if g is not None]
+    made = [v.name for slot in block_out for v in block_out[slot] if slot not in one['hidden']]
+    return main, feeds, made, [g.name for g in grads]
+
+
+def strip(main):
+    for op in main.global_block().ops:
+        for n in ('op_callstack', 'op_namescope', 'op_device'):
+            if op.has_attr(n):
+                op._set_attr(n, [] if n == 'op_callstack' else '')
+
+
+def read_first(ops):
+    """Vars that the ops read before one of them writes them."""
+    need, have = [], set()
+    for op in ops:
+        need += [n for n in op.input_arg_names if n not in have and n not in need and n != '@EMPTY@']
+        have.update(op.output_arg_names)
+    return need
+
+
+def write(one, root, folder, main, arrays, outs):
+    folder = os.path.join(root, folder)
+    os.makedirs(folder, exist_ok=True)
+    block = main.global_block()
+    used = {n for op in block.ops for n in op.input_arg_names + op.output_arg_names}
+    for n in [n for n in block.vars if n not in used]:
+        block._remove_var(n)
+    strip(main)
+    stem = os.path.join(folder, one['variant'])
+    with open(stem + '.pdmodel', 'wb') as f:
+        f.write(main.desc.serialize_to_string())
+    keys = {'in/' + n: arrays[n] for n in read_first(block.ops)}
+    keys.update({'out/' + n: arrays[n] for n in outs})
+    meta = {'op': one['op'], 'variant': one['variant'], 'paddle': paddle.__version__}
+    np.savez_compressed(stem + '.npz', meta=json.dumps(meta), **keys)
+    print(f"{os.path.basename(folder)}/{one['variant']}: {[op.type for op in block.ops]}")
+
+
+def record(one, root):
+    main, feeds, made, grads = build(one)
+    wanted = made + grads + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made]
+    got = static.Executor().run(main, feed=feeds, fetch_list=wanted)
+    arrays = {**{n: np.asarray(a) for n, a in feeds.items()}, **dict(zip(wanted, got))}
+    forward, backward = main.clone(), main
+    while len(forward.global_block().ops) > 1:
+        forward.global_block()._remove_op(1)
+    write(one, root, one['op'], forward, arrays, made)
+    if grads:
+        backward.global_block()._remove_op(0)
+        write(one, root, one['op'] + '_grad', backward, arrays, grads)
+
+
+if __name__ == '__main__':
+    wanted = set(sys.argv[2:])
+    for one in cases():
+        if not wanted or one['op'] in wanted:
+            record(one, sys.argv[1])
