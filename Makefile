@@ -4,10 +4,13 @@
 #   V=1                                     show commands
 #   WERROR=1                                warnings are errors (CI)
 #   DNNL=auto|0|1                           oneDNN for matrix products
+#   MPI=auto|0|1, MPICC=mpicc               the plugin weft_mpi.so: ranks in several processes
 
 VARIANT ?= release
 BUILD   ?= build
 DNNL    ?= auto
+MPI     ?= auto
+MPICC   ?= mpicc
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
@@ -59,13 +62,22 @@ ifneq ($(DNNL),0)
   endif
 endif
 
+# Nothing but the plugin links MPI.
+HAVE_MPI := $(if $(shell command -v $(MPICC) 2>/dev/null),1,0)
+ifeq ($(MPI)$(HAVE_MPI),10)
+  $(error MPI=1 but there is no $(MPICC): install libopenmpi-dev)
+endif
+MPI_PLUGIN := $(if $(filter-out 0,$(MPI)),$(if $(filter 1,$(HAVE_MPI)),$(B)/weft_mpi.so))
+
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
-LIB_SRCS := $(sort $(shell find $(LIB_DIRS) -name '*.c'))
+MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
+LIB_SRCS := $(filter-out $(MPI_SRCS),$(sort $(shell find $(LIB_DIRS) -name '*.c')))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
 ISA_OBJS := $(foreach isa,$(KERNEL_ISAS),$(ISA_SRCS:%.c=$(B)/isa-$(isa)/%.o))
 LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(KERNEL_ISAS:%=$(B)/kernels-%.o) $(B)/gen/framework.pb-c.o
 CLI_OBJS := $(CLI_SRCS:%.c=$(B)/%.o)
+MPI_OBJS := $(MPI_SRCS:%.c=$(B)/%.o)
 LIB      := $(B)/libweft.a
 SHLIB    := $(B)/libweft.so
 WEFT     := $(B)/weft
@@ -84,7 +96,7 @@ all: setup
 setup:
 	$(Q)./setup
 
-lib: $(LIB) $(SHLIB)
+lib: $(LIB) $(SHLIB) $(MPI_PLUGIN)
 cli: $(WEFT)
 unit-tests: $(UNIT_TESTS)
 plain-tests: $(PLAIN_TESTS)
@@ -104,6 +116,16 @@ $(B)/executor/comm/reduce.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 $(B)/%.o: %.c | $(B)/gen/framework.pb-c.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_FLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+# The wrapper calls our compiler. mpi.h has long long and variadic macros of its own.
+MPICC_ENV := OMPI_CC='$(CC)' MPICH_CC='$(CC)'
+$(B)/executor/comm/mpi/%.o: executor/comm/mpi/%.c | $(B)/gen/framework.pb-c.h
+	@mkdir -p $(@D)
+	$(Q)$(MPICC_ENV) $(MPICC) $(ALL_CFLAGS) -fvisibility=hidden $(CPPFLAGS) -MMD -MP -c -o $@ $<
+# It has copies of what it uses of the library, and shows one symbol.
+$(B)/weft_mpi.so: $(MPI_OBJS) $(LIB)
+	$(Q)$(MPICC_ENV) $(MPICC) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ \
+	    $(MPI_OBJS) $(LIB) -lm -pthread
 
 $(B)/executor/kernels/find.o: CPPFLAGS += $(KERNEL_ISAS:%=-DKERNELS_%)
 
@@ -134,7 +156,7 @@ $(B)/tests/plain/%: $(B)/tests/plain/%.o $(TEST_SUPPORT) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) $(LDLIBS)
 .SECONDARY:
 
--include $(LIB_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
+-include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
          $(BENCHES:%=%.d) $(B)/bench/synthetic.d
 
 clean:
@@ -175,6 +197,7 @@ install: lib cli
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libweft.a
+	$(if $(MPI_PLUGIN),install -d $(DESTDIR)$(PREFIX)/lib/weft && install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/weft)
 	install -m 755 $(SHLIB) $(DESTDIR)$(PREFIX)/lib/libweft.so.0
 	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
 	install -m 644 include/weft/*.h $(DESTDIR)$(PREFIX)/include/weft

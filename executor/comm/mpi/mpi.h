@@ -1,0 +1,203 @@
+/* mpi.h: what the files of the MPI engine share. The plugin weft_mpi.so is made of this folder; nothing else links MPI.
+ */
+#ifndef EXECUTOR_COMM_MPI_MPI_H
+#define EXECUTOR_COMM_MPI_MPI_H
+
+#include <mpi.h>
+#include <pthread.h>
+
+#include "executor/comm/plugin.h"
+#include "executor/comm/reduce.h"
+#include "executor/comm/request.h"
+
+struct mpi_world;
+struct mpi_ring;
+
+/* A message of the listener's: what is not exchanged at a place that all processes come to. */
+typedef enum mpi_note_kind { NOTE_RING, NOTE_ABORT, NOTE_ALARM, NOTE_END_CHANNEL } mpi_note_kind;
+typedef struct mpi_note {
+    int32_t kind;
+    uint32_t world;  /* its number */
+    int32_t tag;     /* NOTE_RING: the first of its tags; NOTE_END_CHANNEL: the channel */
+    int32_t nranks;  /* NOTE_RING */
+    int64_t id;      /* NOTE_RING */
+    uint32_t nbytes; /* of text, of a ring's ranks */
+    int32_t is_told; /* NOTE_ABORT: there are words */
+} mpi_note;
+/* What is behind a note. */
+static inline const char *note_bytes(const mpi_note *note) {
+    return (const char *)(note + 1);
+}
+
+/* A note that waits for its world or ring to be made here, or for MPI to take it. */
+typedef struct mpi_letter {
+    struct mpi_letter *next;
+    MPI_Request request;
+    size_t nbytes; /* of the note */
+    mpi_note note;
+    char bytes[];
+} mpi_letter;
+
+/* This process among those that the launcher started. */
+typedef struct mpi_host {
+    const weft_allocator *allocator;
+    int nprocs, proc;
+    bool is_serial;        /* the library takes calls of one thread at a time */
+    bool is_crowded;       /* this machine has more processes of the run than cores to spin on */
+    pthread_mutex_t calls; /* then */
+    MPI_Comm data, notes, gathers;
+    pthread_mutex_t mutex; /* of what follows, and of the rings of all worlds */
+    int next_tag, end_tag; /* this process's share of the tags of rings */
+    int most_tags;         /* tags of all processes */
+    uint32_t nworlds;      /* made so far: the next one's number */
+    struct mpi_world *worlds;
+    mpi_letter *waiting, *going; /* arrived before their world or ring; sent */
+    pthread_t listener;
+    _Atomic bool is_closing;
+} mpi_host;
+
+typedef struct mpi_world {
+    comm_world world;
+    mpi_host *host;
+    struct mpi_world *next;
+    uint32_t number;
+    int *first;        /* by process: its first rank; nprocs + 1 of them */
+    comm_world *inner; /* for rings all of whose members are here */
+    struct mpi_ring *rings;
+    _Atomic bool aborted;
+    char why[1000];
+    _Atomic bool is_told;
+    _Atomic bool has_ended[COMM_CHANNELS];
+} mpi_world;
+
+/* Requests that are waited for together. */
+typedef struct mpi_batch {
+    const weft_allocator *allocator;
+    MPI_Request *items;
+    bool *is_receive;
+    int count, capacity;
+} mpi_batch;
+
+enum { MOST_MEMBERS = 256 };
+
+/* What a member asks for, as it is told to other processes. */
+typedef struct mpi_head {
+    int32_t kind, dtype, reduce, root, peer, is_inline;
+    int64_t count, nparts;
+    uint64_t counts_hash; /* of an all_reduce's parts */
+    char op[64];
+    int64_t counts[]; /* all_to_all: elements for each member, then of each: 2 * nranks */
+} mpi_head;
+
+typedef struct mpi_member {
+    int64_t rank;
+    int proc;
+    comm_ring view; /* of members that are here */
+    _Atomic bool busy;
+    comm_request request; /* here: as it was asked; of others: as they said */
+} mpi_member;
+
+/* A ring with members in several processes, as one of these sees it. */
+typedef struct mpi_ring {
+    mpi_world *world;
+    struct mpi_ring *next;
+    int64_t id;
+    int nranks;
+    int nprocs, *procs;  /* that have members, ascending */
+    int nlocal, *locals; /* members here, ascending */
+    wait_word known;     /* 1: `tag` is known */
+    int tag;             /* collectives; tags of pairs follow */
+    size_t head_nbytes;
+    /* A meeting of the members here: the last one acts for all. */
+    pthread_mutex_t mutex;
+    int narrived;
+    bool is_acting;
+    wait_word generation; /* meetings that are over */
+    weft_code code;       /* of the last one */
+    char words[600];
+    /* Of who acts: */
+    char *heads;          /* by member */
+    char *letters, *mail; /* by process of `procs`: what goes there and what comes */
+    size_t letter_nbytes; /* room of each */
+    char *scratch;
+    size_t scratch_nbytes;
+    mpi_batch batches[8];
+    mpi_member members[];
+} mpi_ring;
+
+/* --- wire.c: requests and how they are waited for ----------------------------------------------------------------- */
+
+/* Around calls of MPI. */
+void mpi_enter(mpi_host *host);
+void mpi_exit(mpi_host *host);
+/* What an MPI call returned, in words; NULL: success. */
+weft_status mpi_check(int code, const char *call);
+
+void batch_init(mpi_batch *b, const weft_allocator *allocator);
+void batch_fini(mpi_batch *b);
+WEFT_MUST_USE weft_status batch_send(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, const void *bytes,
+                                     size_t nbytes);
+WEFT_MUST_USE weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes,
+                                        size_t nbytes);
+/* Waits until all are complete; then the batch is empty. WAIT_ABORTED: `stop` was set, WAIT_TIMED_OUT: they took longer
+ * than timeout_seconds (0: no limit); the requests are still there. */
+WEFT_MUST_USE weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,
+                                     wait_result *out_result);
+/* Whether all are complete. */
+WEFT_MUST_USE weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done);
+/* Takes receives back and waits a little for what cannot be taken back; then the batch is empty. */
+void batch_cancel(mpi_host *host, mpi_batch *b);
+
+/* A wait that has seen nothing happen `n` times: spin, yield, sleep. */
+void mpi_back_off(const mpi_host *host, uint32_t n);
+
+/* --- notes.c: the listener, which takes what others say at any time ----------------------------------------------- */
+
+WEFT_MUST_USE weft_status notes_start(mpi_host *host);
+void notes_stop(mpi_host *host);
+/* To all other processes of `procs`. */
+WEFT_MUST_USE weft_status notes_send(mpi_host *host, const mpi_note *head, const void *bytes, const int *procs,
+                                     int nprocs);
+/* Hands over those that came before the world, or before the ring. With host->mutex. */
+void notes_claim(mpi_host *host);
+
+/* --- world.c ------------------------------------------------------------------------------------------------------ */
+
+extern const comm_world_engine mpi_world_engine;
+/* The note is of this world; false: it is for a ring that is not there yet. With host->mutex. */
+bool world_take_note(mpi_world *w, const mpi_note *note);
+int world_proc_of(const mpi_world *w, int64_t rank);
+weft_status world_gather(comm_world *world, const comm_gather *g); /* gather.c */
+
+/* --- ring.c ------------------------------------------------------------------------------------------------------- */
+
+weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                         comm_ring **out_ring);
+/* With host->mutex. */
+bool rings_take_tag(mpi_world *w, const mpi_note *note);
+void rings_wake(mpi_world *w);
+void rings_free(mpi_world *w);
+weft_status ring_cancelled(const mpi_ring *r, int self);
+WEFT_MUST_USE weft_status ring_know_tag(mpi_ring *r, int self);
+/* Room for so many bytes that are kept until the next call. */
+WEFT_MUST_USE weft_status ring_reserve(mpi_ring *r, size_t nbytes);
+void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out);
+/* The request that a head tells of; its op and counts are the head's. */
+comm_request head_request(const mpi_ring *r, const mpi_head *head);
+
+/* --- move.c: what the collective that all have agreed on moves ---------------------------------------------------- */
+
+/* What goes with the heads, so that small collectives are one message each way. */
+enum { INLINE_NBYTES = 8192 };
+bool move_is_inline(const mpi_ring *r, const comm_request *q);
+/* Bytes from process `from` to process `to`; with `out`, from this process, the bytes themselves. */
+size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out);
+/* mail[i]: what came inline from procs[i]; NULL: nothing is inline. */
+WEFT_MUST_USE weft_status move_run(mpi_ring *r, const char *const *mail);
+
+/* --- pair.c ------------------------------------------------------------------------------------------------------- */
+
+WEFT_MUST_USE weft_status pair_run(mpi_ring *r, int self, const comm_request *requests, int64_t nrequests,
+                                   const char *op);
+
+#endif

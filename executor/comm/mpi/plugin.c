@@ -1,0 +1,141 @@
+/* plugin.c: MPI as this process has it: begun once, ended once. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "executor/comm/mpi/mpi.h"
+
+static void describe(char *out, size_t nbytes) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(text, &n);
+    size_t end = strcspn(text, ",\n");
+    /* "MPICH Version:      4.0.2": the number is behind white space */
+    size_t at = 0;
+    bool blank = false;
+    for (size_t i = 0; i < end && at + 1 < nbytes; i++) {
+        bool is_blank = text[i] == ' ' || text[i] == '\t';
+        if (!is_blank || !blank) out[at++] = is_blank ? ' ' : text[i];
+        blank = is_blank;
+    }
+    if (nbytes) out[at] = '\0';
+}
+
+/* --- joining ------------------------------------------------------------------------------------------------------ */
+
+/* Whether waiting threads would keep others from their cores. */
+static bool is_crowded(MPI_Comm world) {
+    MPI_Comm machine;
+    int nprocs = 1;
+    cpu_set_t cores;
+    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine) != MPI_SUCCESS) return true;
+    MPI_Comm_size(machine, &nprocs);
+    MPI_Comm_free(&machine);
+    return sched_getaffinity(0, sizeof cores, &cores) != 0 || nprocs > CPU_COUNT(&cores);
+}
+
+static weft_status open_comms(mpi_host *host) {
+    int *most = NULL, has = 0;
+    MPI_Comm *comms[] = {&host->data, &host->notes, &host->gathers};
+    for (size_t i = 0; i < sizeof comms / sizeof *comms; i++) {
+        TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, comms[i]), "MPI_Comm_dup"));
+        TRY(mpi_check(MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    }
+    TRY(mpi_check(MPI_Comm_get_attr(host->data, MPI_TAG_UB, (void *)&most, &has), "MPI_Comm_get_attr"));
+    host->most_tags = has ? *most : 32767;
+    host->next_tag = host->most_tags / host->nprocs * host->proc;
+    host->end_tag = host->next_tag + host->most_tags / host->nprocs;
+    host->is_crowded = is_crowded(MPI_COMM_WORLD);
+    return NULL;
+}
+
+static weft_status begin(mpi_host *host) {
+    int level = MPI_THREAD_SINGLE, has_begun = 0;
+    TRY(mpi_check(MPI_Initialized(&has_begun), "MPI_Initialized"));
+    if (has_begun)
+        TRY(mpi_check(MPI_Query_thread(&level), "MPI_Query_thread"));
+    else
+        TRY(mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
+    if (level < MPI_THREAD_SERIALIZED)
+        return weft_status_create(WEFT_UNSUPPORTED, NULL, "this MPI takes calls of its first thread only");
+    host->is_serial = level < MPI_THREAD_MULTIPLE;
+    MPI_Comm_rank(MPI_COMM_WORLD, &host->proc);
+    MPI_Comm_size(MPI_COMM_WORLD, &host->nprocs);
+    if (host->nprocs > MOST_MEMBERS)
+        return weft_status_create(WEFT_LIMIT, NULL, "%d processes: expected at most %d", host->nprocs, MOST_MEMBERS);
+    return open_comms(host);
+}
+
+static weft_status join(const weft_allocator *allocator, comm_process *out_process) {
+    mpi_host *host = base_alloc(allocator, sizeof *host);
+    if (!host) return base_out_of_memory();
+    memset(host, 0, sizeof *host);
+    host->allocator = allocator;
+    pthread_mutex_init(&host->calls, NULL);
+    pthread_mutex_init(&host->mutex, NULL);
+    weft_status status = begin(host);
+    if (!status) status = notes_start(host);
+    if (status) {
+        base_free(allocator, host, sizeof *host);
+        return status;
+    }
+    *out_process = (comm_process){host->proc, host->nprocs, host};
+    return NULL;
+}
+
+static weft_status host_of(comm_process *process, int nranks, comm_host *out_host) {
+    mpi_host *host = process->shared;
+    if (nranks > MOST_MEMBERS)
+        return weft_status_create(WEFT_LIMIT, NULL, "%d ranks: expected at most %d", nranks, MOST_MEMBERS);
+    int first = (int)((int64_t)nranks * host->proc / host->nprocs);
+    int end = (int)((int64_t)nranks * (host->proc + 1) / host->nprocs);
+    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host};
+    return NULL;
+}
+
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
+
+/* Whether all processes have come here in time. */
+static bool part(mpi_host *host, double timeout_seconds) {
+    mpi_batch b;
+    wait_result result = WAIT_TIMED_OUT;
+    batch_init(&b, host->allocator);
+    char mine = 0, all[MOST_MEMBERS];
+    weft_status status = NULL;
+    for (int p = 0; p < host->nprocs && !status; p++) {
+        if (p == host->proc) continue;
+        status = batch_receive(host, &b, host->gathers, p, host->most_tags, &all[p], 1);
+        if (!status) status = batch_send(host, &b, host->gathers, p, host->most_tags, &mine, 1);
+    }
+    if (!status) status = batch_wait(host, &b, NULL, timeout_seconds, &result);
+    weft_status_free(status);
+    if (result != WAIT_REACHED) return false;
+    batch_fini(&b);
+    return true;
+}
+
+static void leave(comm_process *process, int exit_status, double timeout_seconds) {
+    mpi_host *host = process->shared;
+    if (!part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
+    notes_stop(host);
+    MPI_Comm_free(&host->data);
+    MPI_Comm_free(&host->notes);
+    MPI_Comm_free(&host->gathers);
+    MPI_Finalize();
+    pthread_mutex_destroy(&host->calls);
+    pthread_mutex_destroy(&host->mutex);
+    base_free(host->allocator, host, sizeof *host);
+}
+
+const comm_plugin *weft_comm_plugin(void);
+__attribute__((visibility("default"))) const comm_plugin *weft_comm_plugin(void) {
+    static const comm_plugin plugin = {.abi = COMM_PLUGIN_ABI,
+                                       .world_nbytes = sizeof(comm_world),
+                                       .request_nbytes = sizeof(comm_request),
+                                       .version = WEFT_VERSION,
+                                       .describe = describe,
+                                       .join = join,
+                                       .host = host_of,
+                                       .leave = leave};
+    return &plugin;
+}

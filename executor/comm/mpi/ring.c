@@ -1,0 +1,419 @@
+/* ring.c: rings with members in several processes.
+ *
+ * The idea: members in this process meet; the last one acts for all of them. It sends to each other process what its
+ * members ask for, with the bytes themselves where they are few, and gets the same from there. All processes then hold
+ * the same requests, so they agree, or say the same of who does not, without another word (move.c moves what is large).
+ *
+ * A ring's messages carry tags that no other ring of the run has: the process of its first member takes them from its
+ * share and tells the others (notes.c). What processes exchange on one tag follows from the requests, so messages of
+ * one ring are told apart by their order.
+ *
+ * The invariant of ends: a wait that is ended by the world's `aborted` takes its receives back before it returns, and a
+ * member leaves while another one acts only when that one has left the buffers alone. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "executor/comm/mpi/mpi.h"
+
+static const comm_ring_engine ring_engine;
+
+/* --- making ------------------------------------------------------------------------------------------------------- */
+
+static size_t ring_nbytes(int nranks) {
+    return sizeof(mpi_ring) + (size_t)nranks * sizeof(mpi_member);
+}
+
+static int tags_of(int nranks) {
+    return 1 + 3 * nranks * nranks; /* pair.c: heads, answers, elements of each pair */
+}
+
+static int members_of(const mpi_ring *r, int proc) {
+    int n = 0;
+    for (int i = 0; i < r->nranks; i++) n += r->members[i].proc == proc;
+    return n;
+}
+
+static bool is_ring(const mpi_ring *r, int64_t id, int nranks, const int64_t *ranks) {
+    bool same = r->id == id && r->nranks == nranks;
+    for (int i = 0; same && i < nranks; i++) same = r->members[i].rank == ranks[i];
+    return same;
+}
+
+static void list_procs(mpi_ring *r) {
+    const mpi_host *host = r->world->host;
+    for (int p = 0; p < host->nprocs; p++)
+        if (members_of(r, p)) r->procs[r->nprocs++] = p;
+    for (int i = 0; i < r->nranks; i++)
+        if (r->members[i].proc == host->proc) r->locals[r->nlocal++] = i;
+}
+
+static void ring_free(mpi_ring *r) {
+    const weft_allocator *a = r->world->host->allocator;
+    size_t n = (size_t)r->nranks;
+    base_free(a, r->procs, n * sizeof *r->procs);
+    base_free(a, r->locals, n * sizeof *r->locals);
+    base_free(a, r->heads, n * r->head_nbytes);
+    base_free(a, r->letters, n * r->letter_nbytes);
+    base_free(a, r->mail, n * r->letter_nbytes);
+    base_free(a, r->scratch, r->scratch_nbytes);
+    for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_fini(&r->batches[i]);
+    pthread_mutex_destroy(&r->mutex);
+    base_free(a, r, ring_nbytes(r->nranks));
+}
+
+static bool reserve_all(mpi_ring *r) {
+    const weft_allocator *a = r->world->host->allocator;
+    size_t n = (size_t)r->nranks;
+    r->head_nbytes = sizeof(mpi_head) + 2 * n * sizeof(int64_t);
+    r->letter_nbytes = n * r->head_nbytes + INLINE_NBYTES;
+    r->procs = base_alloc(a, n * sizeof *r->procs);
+    r->locals = base_alloc(a, n * sizeof *r->locals);
+    r->heads = base_alloc(a, n * r->head_nbytes);
+    r->letters = base_alloc(a, n * r->letter_nbytes);
+    r->mail = base_alloc(a, n * r->letter_nbytes);
+    return r->procs && r->locals && r->heads && r->letters && r->mail;
+}
+
+static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *ranks) {
+    const weft_allocator *a = w->host->allocator;
+    mpi_ring *r = base_alloc(a, ring_nbytes(nranks));
+    if (!r) return NULL;
+    memset(r, 0, ring_nbytes(nranks));
+    r->world = w;
+    r->id = id;
+    r->nranks = nranks;
+    pthread_mutex_init(&r->mutex, NULL);
+    for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_init(&r->batches[i], a);
+    if (!reserve_all(r)) {
+        ring_free(r);
+        return NULL;
+    }
+    memset(r->letters, 0, (size_t)nranks * r->letter_nbytes); /* what is sent has no holes that were never written */
+    for (int i = 0; i < nranks; i++) {
+        r->members[i].rank = ranks[i];
+        r->members[i].proc = world_proc_of(w, ranks[i]);
+        r->members[i].view = (comm_ring){&ring_engine, id, i, nranks, r};
+    }
+    list_procs(r);
+    r->next = w->rings;
+    w->rings = r;
+    return r;
+}
+
+/* Takes tags for a ring that this process numbers. With host->mutex. */
+static weft_status take_tags(mpi_ring *r) {
+    mpi_host *host = r->world->host;
+    if (host->end_tag - host->next_tag < tags_of(r->nranks))
+        return weft_status_create(WEFT_LIMIT, NULL, "ring %lld: MPI has no tags left for one more ring",
+                                  (long long)r->id);
+    r->tag = host->next_tag;
+    host->next_tag += tags_of(r->nranks);
+    wait_publish(&r->known, 1);
+    return NULL;
+}
+
+static weft_status tell_tag(mpi_ring *r, const int64_t *ranks) {
+    mpi_note note = {.kind = NOTE_RING,
+                     .world = r->world->number,
+                     .tag = r->tag,
+                     .nranks = r->nranks,
+                     .id = r->id,
+                     .nbytes = (uint32_t)r->nranks * (uint32_t)sizeof *ranks};
+    return notes_send(r->world->host, &note, ranks, r->procs, r->nprocs);
+}
+
+static weft_status get(mpi_world *w, int64_t id, int nranks, const int64_t *ranks, int index, comm_ring **out,
+                       mpi_ring **out_new) {
+    mpi_ring *r = w->rings;
+    while (r && !is_ring(r, id, nranks, ranks)) r = r->next;
+    if (!r) {
+        r = ring_make(w, id, nranks, ranks);
+        if (!r) return base_out_of_memory();
+        *out_new = r;
+        if (r->members[0].proc == w->host->proc) TRY(take_tags(r));
+        notes_claim(w->host);
+    }
+    *out = &r->members[index].view;
+    return NULL;
+}
+
+static bool is_inner(const mpi_world *w, int nranks, const int64_t *ranks) {
+    bool inner = true;
+    for (int i = 0; i < nranks; i++) inner = inner && world_proc_of(w, ranks[i]) == w->host->proc;
+    return inner;
+}
+
+weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
+                         comm_ring **out_ring) {
+    mpi_world *w = world->shared;
+    int index;
+    TRY(comm_check_ranks(id, nranks, ranks, rank, world->nranks, &index));
+    if (is_inner(w, nranks, ranks)) return comm_ring_get(w->inner, id, nranks, ranks, rank, out_ring);
+    mpi_ring *made = NULL;
+    pthread_mutex_lock(&w->host->mutex);
+    weft_status status = get(w, id, nranks, ranks, index, out_ring, &made);
+    pthread_mutex_unlock(&w->host->mutex);
+    if (status || !made || made->members[0].proc != w->host->proc) return status;
+    return tell_tag(made, ranks);
+}
+
+bool rings_take_tag(mpi_world *w, const mpi_note *note) {
+    int64_t ranks[MOST_MEMBERS];
+    if (note->nranks > MOST_MEMBERS) return true;
+    memcpy(ranks, note_bytes(note), (size_t)note->nranks * sizeof *ranks);
+    for (mpi_ring *r = w->rings; r; r = r->next) {
+        if (!is_ring(r, note->id, note->nranks, ranks)) continue;
+        r->tag = note->tag;
+        wait_publish(&r->known, 1);
+        return true;
+    }
+    return false;
+}
+
+void rings_wake(mpi_world *w) {
+    for (mpi_ring *r = w->rings; r; r = r->next) {
+        wait_wake(&r->known);
+        wait_wake(&r->generation);
+    }
+}
+
+void rings_free(mpi_world *w) {
+    for (mpi_ring *r = w->rings, *next; r; r = next) {
+        next = r->next;
+        ring_free(r);
+    }
+}
+
+weft_status ring_reserve(mpi_ring *r, size_t nbytes) {
+    if (nbytes <= r->scratch_nbytes) return NULL;
+    char *bytes = base_resize(r->world->host->allocator, r->scratch, r->scratch_nbytes, nbytes);
+    if (!bytes) return base_out_of_memory();
+    r->scratch = bytes;
+    r->scratch_nbytes = nbytes;
+    return NULL;
+}
+
+weft_status ring_cancelled(const mpi_ring *r, int self) {
+    return weft_status_create(WEFT_CANCELLED, NULL, "rank %lld left %s on ring %lld: the run was stopped",
+                              (long long)r->members[self].rank, r->members[self].request.op, (long long)r->id);
+}
+
+weft_status ring_know_tag(mpi_ring *r, int self) {
+    if (atomic_load(&r->world->aborted)) return ring_cancelled(r, self);
+    if (atomic_load(&r->known.value)) return NULL;
+    return wait_until(&r->known, 1, &r->world->aborted, 0) == WAIT_REACHED ? NULL : ring_cancelled(r, self);
+}
+
+/* --- requests as others see them ---------------------------------------------------------------------------------- */
+
+static uint64_t hash_counts(const comm_request *q) {
+    uint64_t h = 1469598103934665603u;
+    for (int64_t k = 0; k < q->nparts; k++) h = (h ^ (uint64_t)comm_source_count(q, k)) * 1099511628211u;
+    return h;
+}
+
+void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out) {
+    *out = (mpi_head){.kind = q->kind,
+                      .dtype = q->dtype,
+                      .reduce = q->reduce,
+                      .root = q->root,
+                      .peer = q->peer,
+                      .count = q->count,
+                      .nparts = q->nparts,
+                      .counts_hash = q->kind == COMM_ALL_REDUCE ? hash_counts(q) : 0};
+    snprintf(out->op, sizeof out->op, "%s", q->op);
+    for (int k = 0; q->kind == COMM_ALL_TO_ALL && k < r->nranks; k++) {
+        out->counts[k] = comm_source_count(q, k);
+        out->counts[r->nranks + k] = comm_result_count(q, k);
+    }
+}
+
+comm_request head_request(const mpi_ring *r, const mpi_head *head) {
+    bool has_counts = head->kind == COMM_ALL_TO_ALL;
+    return (comm_request){.kind = (comm_kind)head->kind,
+                          .dtype = (weft_dtype)head->dtype,
+                          .reduce = (weft_reduce)head->reduce,
+                          .root = head->root,
+                          .peer = head->peer,
+                          .count = head->count,
+                          .nparts = head->nparts,
+                          .op = head->op,
+                          .src_counts = has_counts ? head->counts : NULL,
+                          .dst_counts = has_counts ? head->counts + r->nranks : NULL};
+}
+
+/* --- acting ------------------------------------------------------------------------------------------------------- */
+
+static mpi_head *head_at(const mpi_ring *r, char *heads, int index) {
+    return (mpi_head *)(void *)(heads + (size_t)index * r->head_nbytes);
+}
+
+/* The heads of the members here, and what goes with them. */
+static size_t write_letter(mpi_ring *r, int to, char *out) {
+    size_t n = 0;
+    bool is_inline = move_is_inline(r, &r->members[r->locals[0]].request);
+    for (int i = 0; i < r->nlocal; i++, n += r->head_nbytes) {
+        head_of(r, &r->members[r->locals[i]].request, head_at(r, out + n, 0));
+        head_at(r, out + n, 0)->is_inline = is_inline;
+    }
+    if (is_inline) n += move_pack(r, &r->members[r->locals[0]].request, r->world->host->proc, to, out + n);
+    return n;
+}
+
+/* Heads of all members, in r->heads; which of them come with bytes, in `mail`. */
+static weft_status exchange_heads(mpi_ring *r, int self, const char **mail) {
+    mpi_host *host = r->world->host;
+    mpi_batch *b = &r->batches[0];
+    for (int i = 0; i < r->nprocs; i++) {
+        if (r->procs[i] == host->proc) continue;
+        char *out = r->letters + (size_t)i * r->letter_nbytes, *in = r->mail + (size_t)i * r->letter_nbytes;
+        TRY(batch_receive(host, b, host->data, r->procs[i], r->tag, in, r->letter_nbytes));
+        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, write_letter(r, r->procs[i], out)));
+    }
+    wait_result result;
+    TRY(batch_wait(host, b, &r->world->aborted, 0, &result));
+    if (result != WAIT_REACHED) return ring_cancelled(r, self);
+    for (int i = 0; i < r->nprocs; i++) {
+        char *at = r->mail + (size_t)i * r->letter_nbytes;
+        for (int k = 0; k < r->nranks; k++) {
+            if (r->members[k].proc != r->procs[i] || r->procs[i] == host->proc) continue;
+            memcpy(head_at(r, r->heads, k), at, r->head_nbytes);
+            r->members[k].request = head_request(r, head_at(r, r->heads, k));
+            at += r->head_nbytes;
+        }
+        mail[i] = at;
+    }
+    return NULL;
+}
+
+/* Requests of an all_reduce are equal in the counts of their parts if their hashes are. */
+static bool find_other_parts(const mpi_ring *r, int *out_a, int *out_b) {
+    uint64_t first = 0;
+    for (int i = 0; i < r->nranks; i++) {
+        const mpi_member *m = &r->members[i];
+        bool here = m->proc == r->world->host->proc;
+        if (m->request.kind != COMM_ALL_REDUCE) return false;
+        uint64_t h = here ? hash_counts(&m->request) : head_at(r, r->heads, i)->counts_hash;
+        if (i == 0) first = h;
+        if (h == first) continue;
+        *out_a = 0;
+        *out_b = i;
+        return true;
+    }
+    return false;
+}
+
+/* All members' requests without counts of parts, which stay where they are. */
+static bool find_different(const mpi_ring *r, int *out_a, int *out_b) {
+    comm_request plain[MOST_MEMBERS];
+    for (int i = 0; i < r->nranks; i++) {
+        plain[i] = r->members[i].request;
+        if (plain[i].kind == COMM_ALL_REDUCE) plain[i].src_counts = plain[i].dst_counts = NULL;
+    }
+    return comm_find_different(plain, sizeof *plain, r->nranks, out_a, out_b) || find_other_parts(r, out_a, out_b);
+}
+
+static weft_status act(mpi_ring *r, int self) {
+    const char *mail[MOST_MEMBERS];
+    int a, b;
+    TRY(ring_know_tag(r, self));
+    TRY(exchange_heads(r, self, mail));
+    if (find_different(r, &a, &b))
+        return comm_disagreement(r->id, r->members[a].rank, &r->members[a].request, r->members[b].rank,
+                                 &r->members[b].request);
+    return move_run(r, move_is_inline(r, &r->members[self].request) ? mail : NULL);
+}
+
+/* --- meetings ----------------------------------------------------------------------------------------------------- */
+
+static weft_status act_for_all(mpi_ring *r, int self) {
+    weft_status status = act(r, self);
+    for (size_t i = 0; status && i < sizeof r->batches / sizeof *r->batches; i++)
+        batch_cancel(r->world->host, &r->batches[i]);
+    return status;
+}
+
+static weft_status result_of(const mpi_ring *r, int self) {
+    if (r->code == WEFT_CANCELLED) return ring_cancelled(r, self);
+    return r->code == WEFT_OK ? NULL : weft_status_create(r->code, NULL, "%s", r->words);
+}
+
+/* Waits for who acts. False: the world was aborted before all had come. */
+static bool wait_for_act(mpi_ring *r, uint32_t generation) {
+    if (wait_until(&r->generation, generation, &r->world->aborted, 0) == WAIT_REACHED) return true;
+    pthread_mutex_lock(&r->mutex);
+    bool is_over = atomic_load(&r->generation.value) == generation;
+    bool leaves = !r->is_acting && !is_over;
+    if (leaves) r->narrived--;
+    pthread_mutex_unlock(&r->mutex);
+    if (leaves) return false;
+    return wait_until(&r->generation, generation, NULL, 0) == WAIT_REACHED;
+}
+
+static weft_status meet(mpi_ring *r, int self) {
+    if (r->nlocal == 1) return act_for_all(r, self);
+    pthread_mutex_lock(&r->mutex);
+    uint32_t generation = atomic_load(&r->generation.value) + 1;
+    bool is_last = ++r->narrived == r->nlocal;
+    r->is_acting = is_last;
+    pthread_mutex_unlock(&r->mutex);
+    if (!is_last) return wait_for_act(r, generation) ? result_of(r, self) : ring_cancelled(r, self);
+    weft_status status = act_for_all(r, self);
+    pthread_mutex_lock(&r->mutex);
+    r->code = weft_status_code(status);
+    snprintf(r->words, sizeof r->words, "%s", weft_status_message(status));
+    r->narrived = 0;
+    r->is_acting = false;
+    wait_publish(&r->generation, generation);
+    pthread_mutex_unlock(&r->mutex);
+    return status;
+}
+
+static weft_status exchange(mpi_ring *r, int self) {
+    const comm_request *q = &r->members[self].request;
+    if (atomic_load(&r->world->aborted)) return ring_cancelled(r, self);
+    if (q->kind == COMM_GROUP) return pair_run(r, self, q->group, q->ngroup, q->op);
+    if (comm_kinds[q->kind].has_peer) return pair_run(r, self, q, 1, q->op);
+    return meet(r, self);
+}
+
+/* --- the engine --------------------------------------------------------------------------------------------------- */
+
+static weft_status ring_run(comm_ring *ring, const comm_request *asked) {
+    mpi_ring *r = ring->shared;
+    mpi_member *me = &r->members[ring->index];
+    comm_request request = *asked;
+    if (!request.op) request.op = comm_kind_name(request.kind);
+    TRY(comm_check_request(ring, me->rank, &request));
+    if (atomic_exchange(&me->busy, true)) {
+        return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
+                                  (long long)me->rank, request.op, (long long)r->id);
+    }
+    me->request = request;
+    weft_status status = exchange(r, ring->index);
+    atomic_store(&me->busy, false);
+    return status;
+}
+
+static weft_status ring_error(comm_ring *ring) {
+    const mpi_ring *r = ring->shared;
+    if (!atomic_load(&r->world->aborted)) return NULL;
+    return weft_status_create(WEFT_CANCELLED, NULL, "ring %lld: the run was stopped", (long long)r->id);
+}
+
+/* A ring does not end alone: what its other members wait for is in other processes. */
+static weft_status ring_abort(comm_ring *ring, double timeout_seconds) {
+    mpi_ring *r = ring->shared;
+    mpi_member *me = &r->members[ring->index];
+    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
+    comm_world_abort(&r->world->world, NULL);
+    while (atomic_load(&me->busy)) {
+        if (wait_clock_ns() > deadline)
+            return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",
+                                      (long long)me->rank, me->request.op, (long long)r->id, timeout_seconds);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static const comm_ring_engine ring_engine = {.name = "mpi", .run = ring_run, .error = ring_error, .abort = ring_abort};

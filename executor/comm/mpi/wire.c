@@ -1,0 +1,143 @@
+/* wire.c: requests of MPI and how they are waited for.
+ *
+ * The idea: whoever needs a message drives MPI itself (MPI_THREAD_MULTIPLE: 0.4 us a call dearer in Open MPI, nothing
+ * in MPICH, where a hand-over to a thread that owns MPI is 8 us and more). Waits are loops of tests, never blocking
+ * calls: a blocking call burns its core while the process that it waits for needs it, and cannot be ended. A library
+ * that takes calls of one thread at a time gets a lock around each; none of them blocks. */
+#include <sched.h>
+#include <time.h>
+
+#include "executor/comm/mpi/mpi.h"
+
+/* An MPI count is an int. */
+enum { PIECE_NBYTES = 1 << 30 };
+
+void mpi_enter(mpi_host *host) {
+    if (host->is_serial) pthread_mutex_lock(&host->calls);
+}
+
+void mpi_exit(mpi_host *host) {
+    if (host->is_serial) pthread_mutex_unlock(&host->calls);
+}
+
+weft_status mpi_check(int code, const char *call) {
+    char words[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    if (code == MPI_SUCCESS) return NULL;
+    MPI_Error_string(code, words, &n);
+    return weft_status_create(WEFT_IO, NULL, "%s: %s", call, words);
+}
+
+void batch_init(mpi_batch *b, const weft_allocator *allocator) {
+    *b = (mpi_batch){.allocator = allocator};
+}
+
+void batch_fini(mpi_batch *b) {
+    base_free(b->allocator, b->items, (size_t)b->capacity * sizeof *b->items);
+    base_free(b->allocator, b->is_receive, (size_t)b->capacity * sizeof *b->is_receive);
+}
+
+static weft_status reserve_one(mpi_batch *b) {
+    if (b->count < b->capacity) return NULL;
+    size_t old = (size_t)b->capacity, capacity = old ? 2 * old : 16;
+    MPI_Request *items = base_resize(b->allocator, b->items, old * sizeof *items, capacity * sizeof *items);
+    if (!items) return base_out_of_memory();
+    b->items = items;
+    bool *is_receive =
+        base_resize(b->allocator, b->is_receive, old * sizeof *is_receive, capacity * sizeof *is_receive);
+    if (!is_receive) { /* the other one has grown: it is freed by its capacity */
+        items = base_resize(b->allocator, b->items, capacity * sizeof *items, old * sizeof *items);
+        if (items || !old) b->items = items;
+        return base_out_of_memory();
+    }
+    b->is_receive = is_receive;
+    b->capacity = (int)capacity;
+    return NULL;
+}
+
+static weft_status start(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm comm, int proc, int tag, void *bytes,
+                         size_t nbytes) {
+    for (size_t at = 0; at < nbytes; at += PIECE_NBYTES) {
+        int n = (int)(nbytes - at < PIECE_NBYTES ? nbytes - at : PIECE_NBYTES);
+        TRY(reserve_one(b));
+        MPI_Request *item = &b->items[b->count];
+        char *from = (char *)bytes + at;
+        mpi_enter(host);
+        int code = is_receive ? MPI_Irecv(from, n, MPI_BYTE, proc, tag, comm, item)
+                              : MPI_Isend(from, n, MPI_BYTE, proc, tag, comm, item);
+        mpi_exit(host);
+        TRY(mpi_check(code, is_receive ? "MPI_Irecv" : "MPI_Isend"));
+        b->is_receive[b->count++] = is_receive;
+    }
+    return NULL;
+}
+
+weft_status batch_send(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, const void *bytes,
+                       size_t nbytes) {
+    return start(host, b, false, comm, proc, tag, (void *)(uintptr_t)bytes, nbytes);
+}
+
+weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes, size_t nbytes) {
+    return start(host, b, true, comm, proc, tag, bytes, nbytes);
+}
+
+weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
+    int done = 1;
+    if (b->count) {
+        mpi_enter(host);
+        int code = MPI_Testall(b->count, b->items, &done, MPI_STATUSES_IGNORE);
+        mpi_exit(host);
+        TRY(mpi_check(code, "MPI_Testall"));
+    }
+    *out_done = done;
+    if (done) b->count = 0;
+    return NULL;
+}
+
+void mpi_back_off(const mpi_host *host, uint32_t n) {
+    uint32_t nspins = host->is_crowded ? 8 : 400, nyields = nspins + 400;
+    if (n < nspins) {
+        wait_pause();
+    } else if (n < nyields) {
+        sched_yield();
+    } else {
+        long us = n < nyields + 20 ? 20 : n < nyields + 100 ? 50 : 200;
+        nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+    }
+}
+
+weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,
+                       wait_result *out_result) {
+    int64_t deadline = timeout_seconds > 0 ? wait_clock_ns() + (int64_t)(timeout_seconds * 1e9) : 0;
+    *out_result = WAIT_REACHED;
+    for (uint32_t n = 0;; n += n < UINT32_MAX) {
+        bool done;
+        TRY(batch_test(host, b, &done));
+        if (done) return NULL;
+        if (stop && atomic_load(stop)) {
+            *out_result = WAIT_ABORTED;
+            return NULL;
+        }
+        if (deadline && wait_clock_ns() > deadline) {
+            *out_result = WAIT_TIMED_OUT;
+            return NULL;
+        }
+        mpi_back_off(host, n);
+    }
+}
+
+/* What is left after that goes to or comes from a process that has stopped: this run is over. */
+static const double grace_seconds = 0.5;
+
+void batch_cancel(mpi_host *host, mpi_batch *b) {
+    wait_result result;
+    if (!b->count) return;
+    for (int i = 0; i < b->count; i++) {
+        if (!b->is_receive[i] || b->items[i] == MPI_REQUEST_NULL) continue;
+        mpi_enter(host);
+        MPI_Cancel(&b->items[i]);
+        mpi_exit(host);
+    }
+    weft_status_free(batch_wait(host, b, NULL, grace_seconds, &result));
+    b->count = 0;
+}

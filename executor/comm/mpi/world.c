@@ -1,0 +1,146 @@
+/* world.c: the ranks of a run as one process sees them. */
+#include <stdio.h>
+
+#include "executor/comm/mpi/mpi.h"
+
+int world_proc_of(const mpi_world *w, int64_t rank) {
+    int proc = 0;
+    while (rank >= w->first[proc + 1]) proc++;
+    return proc;
+}
+
+/* --- making and unmaking ------------------------------------------------------------------------------------------ */
+
+static size_t firsts_nbytes(const mpi_host *host) {
+    return ((size_t)host->nprocs + 1) * sizeof(int);
+}
+
+static void world_free(mpi_world *w) {
+    rings_free(w);
+    comm_world_destroy(w->inner);
+    base_free(w->host->allocator, w->first, firsts_nbytes(w->host));
+    base_free(w->host->allocator, w, sizeof *w);
+}
+
+/* Its number is taken even if it fails, so that those of the others stay the same. */
+static void enlist(mpi_host *host, mpi_world *w) {
+    pthread_mutex_lock(&host->mutex);
+    uint32_t number = host->nworlds++;
+    if (w) {
+        w->number = number;
+        w->next = host->worlds;
+        host->worlds = w;
+        notes_claim(host);
+    }
+    pthread_mutex_unlock(&host->mutex);
+}
+
+static weft_status make(const weft_allocator *allocator, const comm_host *h, mpi_world **out) {
+    mpi_host *host = h->shared;
+    mpi_world *w = base_alloc(host->allocator, sizeof *w);
+    if (!w) return base_out_of_memory();
+    memset(w, 0, sizeof *w);
+    w->host = host;
+    w->first = base_alloc(host->allocator, firsts_nbytes(host));
+    weft_status status = w->first ? NULL : base_out_of_memory();
+    for (int p = 0; w->first && p <= host->nprocs; p++) w->first[p] = (int)((int64_t)h->nranks * p / host->nprocs);
+    comm_host threads = comm_local_host(h->nranks);
+    if (!status) status = comm_world_create(host->allocator, &threads, &w->inner);
+    if (status) {
+        world_free(w);
+        return status;
+    }
+    w->world = (comm_world){.engine = h->engine,
+                            .nranks = h->nranks,
+                            .first_rank = h->first_rank,
+                            .nlocal = h->nlocal,
+                            .allocator = allocator,
+                            .aborted = &w->aborted,
+                            .shared = w};
+    *out = w;
+    return NULL;
+}
+
+static weft_status world_create(const weft_allocator *allocator, const comm_host *h, comm_world **out_world) {
+    mpi_world *w = NULL;
+    weft_status status = make(allocator, h, &w);
+    enlist(h->shared, w);
+    if (!status) *out_world = &w->world;
+    return status;
+}
+
+static void world_destroy(comm_world *world) {
+    mpi_world *w = world->shared;
+    pthread_mutex_lock(&w->host->mutex);
+    mpi_world **at = &w->host->worlds;
+    while (*at != w) at = &(*at)->next;
+    *at = w->next;
+    pthread_mutex_unlock(&w->host->mutex);
+    world_free(w);
+}
+
+/* --- ends and alarms ---------------------------------------------------------------------------------------------- */
+
+static void tell_all(mpi_world *w, mpi_note_kind kind, const char *why) {
+    mpi_host *host = w->host;
+    mpi_note note = {.kind = kind, .world = w->number, .is_told = why != NULL};
+    note.nbytes = why ? (uint32_t)strlen(why) + 1 : 0;
+    for (int p = 0; p < host->nprocs; p++) weft_status_free(notes_send(host, &note, why, &p, 1));
+}
+
+/* True: there was something new in it. With host->mutex. */
+static bool stop(mpi_world *w, const char *why) {
+    bool is_new = !atomic_load(&w->aborted);
+    if (why && !atomic_load(&w->is_told)) {
+        snprintf(w->why, sizeof w->why, "%s", why);
+        atomic_store(&w->is_told, true);
+        is_new = true;
+    }
+    atomic_store(&w->has_ended[COMM_MAIN], true); /* on COMM_WATCH processes may still find out why */
+    atomic_store(&w->aborted, true);
+    rings_wake(w);
+    comm_world_abort(w->inner, NULL);
+    wait_publish(&w->world.alarm, 1);
+    return is_new;
+}
+
+static void world_abort(comm_world *world, const char *why) {
+    mpi_world *w = world->shared;
+    pthread_mutex_lock(&w->host->mutex);
+    bool is_new = stop(w, why);
+    pthread_mutex_unlock(&w->host->mutex);
+    if (is_new) tell_all(w, NOTE_ABORT, atomic_load(&w->is_told) ? w->why : NULL);
+}
+
+static const char *world_why(const comm_world *world) {
+    const mpi_world *w = world->shared;
+    return atomic_load(&w->is_told) ? w->why : NULL;
+}
+
+static void world_alarm(comm_world *world) {
+    mpi_world *w = world->shared;
+    wait_publish(&world->alarm, 1);
+    tell_all(w, NOTE_ALARM, NULL);
+}
+
+bool world_take_note(mpi_world *w, const mpi_note *note) {
+    switch (note->kind) {
+    case NOTE_RING: return rings_take_tag(w, note);
+    case NOTE_ABORT: stop(w, note->is_told ? note_bytes(note) : NULL); break;
+    case NOTE_ALARM: wait_publish(&w->world.alarm, 1); break;
+    case NOTE_END_CHANNEL: atomic_store(&w->has_ended[note->tag], true); break;
+    default: break;
+    }
+    return true;
+}
+
+const comm_world_engine mpi_world_engine = {
+    .name = "mpi",
+    .create = world_create,
+    .destroy = world_destroy,
+    .ring_get = mpi_ring_get,
+    .gather = world_gather,
+    .abort = world_abort,
+    .why = world_why,
+    .alarm = world_alarm,
+};

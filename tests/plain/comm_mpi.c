@@ -1,0 +1,66 @@
+/* comm_mpi.c: the MPI engine: the conformance of all engines (tests/support/comm_conformance.c) in 2, 3 and 4
+ * processes. Worlds have up to 4 ranks, so that processes have one rank, several, or none. Started by itself it starts
+ * mpirun with itself; without the plugin, or without mpirun, it is skipped. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "executor/comm/plugin.h"
+#include "executor/plugins.h"
+#include "tests/support/comm_conformance.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/plain.h"
+#include "weft/processes.h"
+
+/* --- one of the processes ----------------------------------------------------------------------------------------- */
+
+typedef struct launched {
+    weft_context *context;
+    weft_processes *processes;
+    const comm_host *host; /* of a run with a rank for each process */
+} launched;
+
+static weft_allocator libc;
+
+/* A run of any number of ranks, shared out as weft_processes_host does: some processes may have none. */
+static weft_status open_world(void *user, int nranks, comm_world **out_worlds, int *out_nworlds) {
+    const launched *l = user;
+    int64_t index = weft_processes_index(l->processes), count = weft_processes_count(l->processes);
+    comm_host host = *l->host;
+    host.nranks = nranks;
+    host.first_rank = (int)(nranks * index / count);
+    host.nlocal = (int)(nranks * (index + 1) / count) - host.first_rank;
+    *out_nworlds = 1;
+    return comm_world_create(&libc, &host, out_worlds);
+}
+
+static void close_world(void *user, comm_world **worlds, int nworlds) {
+    (void)user;
+    for (int i = 0; i < nworlds; i++) comm_world_destroy(worlds[i]);
+}
+
+static int be_one(void) {
+    launched l;
+    int passed, failed;
+    libc = base_libc_allocator();
+    must(weft_context_create(NULL, &l.context));
+    must(weft_processes_join(l.context, &l.processes));
+    must(weft_processes_host(l.processes, weft_processes_count(l.processes), &l.host));
+    comm_conformance(
+        &(comm_factory){.name = "mpi", .open = open_world, .close = close_world, .user = &l, .most_ranks = 4}, &passed,
+        &failed);
+    printf("%d passed, %d failed\n", passed, failed);
+    fflush(stdout);
+    weft_processes_leave(l.processes, failed > 0, 20);
+    weft_context_destroy(l.context);
+    return failed > 0;
+}
+
+int main(void) {
+    if (weft_processes_launched()) return be_one();
+    if (!mpirun_exists()) return puts("0 passed, 0 failed, 1 skipped"), 0;
+    for (int nprocs = 2; nprocs <= 4; nprocs++) {
+        int status = mpirun_self(nprocs, "", &npassed, &nfailed);
+        check(status == 0, "%d processes end with status %d", nprocs, status);
+    }
+    return report_checks();
+}
