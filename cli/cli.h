@@ -30,6 +30,7 @@ typedef struct cli_command {
     size_t noptions;
     int min_positional, max_positional; /* max -1: any number */
     const char *example;
+    void (*print_more)(FILE *to); /* more of the help, behind the options; NULL: there is none */
     int (*run)(cli_args *args);
 } cli_command;
 

@@ -81,6 +81,7 @@ void cli_print_help(FILE *to, const cli_command *command) {
         else
             fprintf(to, "  %-28s %s\n", left, o->help);
     }
+    if (command->print_more) command->print_more(to);
     if (command->example) fprintf(to, "\nexample\n  %s\n", command->example);
 }
 

@@ -244,6 +244,13 @@ static int run(cli_args *args) {
     return nfound ? EXIT_WORK_FAILED : EXIT_DONE;
 }
 
+static void print_checks(FILE *to) {
+    fprintf(to, "\nchecks, in the order in which they are made\n");
+    weft_check c;
+    for (size_t i = 0; weft_check_at(i, &c); i++)
+        fprintf(to, "  %-14s %s%s%s%s\n", c.name, c.question, *c.when ? " (" : "", c.when, *c.when ? ")" : "");
+}
+
 const cli_command command_verify = {
     .name = "verify",
     .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL] [--json]",
@@ -255,5 +262,6 @@ const cli_command command_verify = {
     .min_positional = 1,
     .max_positional = -1,
     .example = "weft verify rank0.pdmodel rank1.pdmodel --reading by_bytes",
+    .print_more = print_checks,
     .run = run,
 };

@@ -4,17 +4,14 @@
  * Promotion (c10/core/ScalarType.h, native/TypeProperties.cpp): a scalar tensor counts only where it is of a higher
  * category (boolean < integer < float) than every tensor with dimensions. Where the element type depends on whether
  * python wrote 1 or 1.0, the declared one decides. */
+#include "base/types.h"
 #include "ops/infer.h"
 #include "ops/view.h"
 
 /* --- element types ------------------------------------------------------------------------------------------------ */
 
-static bool is_real(int32_t dtype) {
-    return dtype == WEFT_FP16 || dtype == WEFT_BF16 || dtype == WEFT_FP32 || dtype == WEFT_FP64;
-}
-
 static int category(int32_t dtype) {
-    return dtype == WEFT_BOOL ? 0 : is_real(dtype) ? 2 : 1;
+    return dtype == WEFT_BOOL ? 0 : dtype_is_float(dtype) ? 2 : 1;
 }
 
 static int32_t promote_types(int32_t a, int32_t b) {
@@ -86,7 +83,7 @@ static weft_status infer_promoted(infer *i, bool quotient) {
     promote(&p, x);
     promote(&p, y);
     out.dtype = promoted(&p);
-    if (quotient && !is_real(out.dtype)) out.dtype = WEFT_FP32;
+    if (quotient && !dtype_is_float(out.dtype)) out.dtype = WEFT_FP32;
     *infer_out(i, 0) = out;
     return NULL;
 }
@@ -104,9 +101,9 @@ static weft_status infer_with_number(infer *i, bool quotient) {
     if (nout > nin) return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", nout, nin);
     for (size_t k = 0; k < nout; k++) {
         int32_t declared = i->out[k].dtype, own = i->in[k].dtype;
-        if (!is_real(own) && (is_real(declared) || (own == WEFT_BOOL && declared != WEFT_DTYPE_NONE)))
+        if (!dtype_is_float(own) && (dtype_is_float(declared) || (own == WEFT_BOOL && declared != WEFT_DTYPE_NONE)))
             own = declared;
-        else if (!is_real(own) && quotient)
+        else if (!dtype_is_float(own) && quotient)
             own = WEFT_FP32;
         shape_copy_dims(&i->out[k], &i->in[k], own);
     }

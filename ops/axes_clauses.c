@@ -1,4 +1,5 @@
 /* axes_clauses.c: what the clauses of a rule say of its factors, of partial values, and of attrs. */
+#include "base/types.h"
 #include "ops/axes_build.h"
 
 #include <stdlib.h>
@@ -117,16 +118,12 @@ static bool names(const axes_clause *c, int from, const char *slot_text) {
     return false;
 }
 
-static bool is_float(int32_t dtype) {
-    return dtype == WEFT_FP32 || dtype == WEFT_FP64 || dtype == WEFT_FP16 || dtype == WEFT_BF16;
-}
-
 /* Sums of numbers that are rounded to integers, or of truth values, are no sums. */
 static bool adds_up(const axes_build *b, const axes_arg *x) {
     const shape *in = &b->call->in[x - b->rule->in];
     if (in->dtype == WEFT_BOOL) return false;
-    for (uint32_t i = 0; is_float(in->dtype) && i < b->rule->nout; i++)
-        if (b->call->out[i].dtype != WEFT_DTYPE_NONE && !is_float(b->call->out[i].dtype)) return false;
+    for (uint32_t i = 0; dtype_is_float(in->dtype) && i < b->rule->nout; i++)
+        if (b->call->out[i].dtype != WEFT_DTYPE_NONE && !dtype_is_float(b->call->out[i].dtype)) return false;
     return true;
 }
 

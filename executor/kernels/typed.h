@@ -5,6 +5,7 @@
 #ifndef EXECUTOR_KERNELS_TYPED_H
 #define EXECUTOR_KERNELS_TYPED_H
 
+#include "base/types.h"
 #include "executor/kernel.h"
 
 /* T(dtype, suffix, C type) */
@@ -23,12 +24,6 @@
 /* Elements that blockwise kernels take at a time: small enough for the stack and the first-level cache. */
 enum { BLOCK = 512 };
 
-static inline bool dtype_is_half(weft_dtype d) {
-    return d == WEFT_FP16 || d == WEFT_BF16;
-}
-static inline bool dtype_is_float(weft_dtype d) {
-    return d == WEFT_FP32 || d == WEFT_FP64 || dtype_is_half(d);
-}
 static inline int64_t block_size(int64_t left) {
     return left < BLOCK ? left : BLOCK;
 }

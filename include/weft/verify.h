@@ -90,6 +90,14 @@ const char *weft_findings_note(const weft_findings *findings, size_t index);
 /* As JSON text, owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_findings_json(const weft_findings *findings, char **out_bytes, size_t *out_nbytes);
 
+/* A check of weft_verify; strings are static. */
+typedef struct weft_check {
+    const char *name, *question;
+    const char *when; /* only then is it asked: "by_name", "by_name, --launch any", ...; "": always */
+} weft_check;
+/* Check `index` in the order in which they are asked; false: there is none. */
+bool weft_check_at(size_t index, weft_check *out_check);
+
 typedef struct weft_order_options {
     weft_reading reading;
     /* by_name: ops of block 0, by number, each of which is launched as late as what depends on it allows, one after

@@ -26,6 +26,21 @@ static const check table[] = {
 #include "proof/checks/checks.def"
 };
 
+static const char *when_text(const check *c) {
+    switch (c->when) {
+    case CHECK_ANY_LAUNCH: return "by_name, --launch any";
+    case CHECK_ONE_LAUNCH: return "without --launch any";
+    case CHECK_LIMITED: return "--in-flight or --queued";
+    default: return c->reading == CHECK_BY_NAME ? "by_name" : c->reading == CHECK_BY_BYTES ? "by_bytes" : "";
+    }
+}
+
+bool weft_check_at(size_t index, weft_check *out_check) {
+    if (index >= sizeof table / sizeof *table) return false;
+    *out_check = (weft_check){table[index].name, table[index].question, when_text(&table[index])};
+    return true;
+}
+
 const check *checks_all(size_t *out_count) {
     *out_count = sizeof table / sizeof *table;
     return table;

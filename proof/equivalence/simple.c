@@ -8,10 +8,6 @@
 
 #include <stdio.h>
 
-bool dtype_is_float(int32_t dtype) {
-    return dtype == WEFT_FP16 || dtype == WEFT_BF16 || dtype == WEFT_FP32 || dtype == WEFT_FP64;
-}
-
 static void put_shape(buffer *b, size_t ndim, const int64_t *dims) {
     head_put_int(b, dims ? (int64_t)ndim : -1);
     for (size_t i = 0; dims && i < ndim; i++) head_put_int(b, dims[i]);

@@ -27,5 +27,8 @@ ok $? 'JSON: reading, verdict, ops, bytes'
 says 2 'in_order, by_name or by_bytes' 'an unknown reading' "$weft" verify "$good" --reading sideways
 says 1 'WHICH:STREAM' 'half an assumption' "$weft" verify tests/golden/coalesce_two_gradients/out.yaml --stream sync
 says 1 'one program, or one for each of 3 ranks' 'two programs for three ranks' "$weft" verify "$good" "$good" --ranks 3
+prints 0 '^  races  *Are two accesses to a byte, one a write, ordered\? \(without --launch any\)$' 'help lists the checks' \
+    "$weft" verify --help
+ok $(($(grep -c '^  [a-z_]* .*[?]' "$folder/out") != $(grep -c '^CHECK(' proof/checks/checks.def))) 'help lists all checks'
 says 2 'usage: weft verify' 'no program' "$weft" verify
 finish
