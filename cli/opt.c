@@ -72,8 +72,7 @@ static weft_status print_report(const cli_args *args, const weft_report *report)
     return NULL;
 }
 
-static weft_status write_program(const cli_args *args, const weft_program *program) {
-    const char *path = cli_value(args, "--output");
+static weft_status write_program(const cli_args *args, const weft_program *program, const char *path) {
     if (path && strcmp(path, "-") != 0) return weft_program_save(program, path);
     char *bytes;
     size_t nbytes;
@@ -90,10 +89,30 @@ static weft_status write_certificate(const cli_args *args, const weft_report *re
     return status ? status : cli_write_taken(args, path, bytes, nbytes);
 }
 
+/* The place of {rank} in the name of the output; NULL: one program is written. */
+static const char *rank_place(const cli_args *args) {
+    const char *path = cli_value(args, "--output");
+    return path ? strstr(path, "{rank}") : NULL;
+}
+
+static weft_status write_ranks(const cli_args *args, const weft_rank_programs *programs) {
+    const char *path = cli_value(args, "--output"), *place = rank_place(args);
+    size_t room = strlen(path) + 24;
+    char *own = malloc(room);
+    weft_status status = own ? NULL : cli_no_memory();
+    for (size_t i = 0; !status && i < weft_rank_programs_count(programs); i++) {
+        snprintf(own, room, "%.*s%zu%s", (int)(place - path), path, i, place + strlen("{rank}"));
+        status = weft_program_save(weft_rank_programs_at(programs, i), own);
+    }
+    free(own);
+    return status;
+}
+
 static int run(cli_args *args) {
     weft_program *program = NULL;
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
+    weft_rank_programs *ranks = NULL;
     comm_stats before = {.rows = NULL}, after = {.rows = NULL};
     weft_status status = make_list(args, &list);
     if (!status) weft_pass_list_set_certify(list, cli_given(args, "--certificate"));
@@ -101,7 +120,8 @@ static int run(cli_args *args) {
     bool reports = cli_given(args, "--stats");
     if (!status && reports) status = comm_stats_take(program, &before);
     if (!status) {
-        status = weft_pass_list_run(list, program, &report);
+        status = rank_place(args) ? weft_pass_list_run_ranks(list, program, &ranks, &report)
+                                  : weft_pass_list_run(list, program, &report);
         if (report && !cli_given(args, "--quiet")) {
             weft_status printing = print_report(args, report);
             if (status)
@@ -110,13 +130,16 @@ static int run(cli_args *args) {
                 status = printing;
         }
     }
-    if (!status && reports) status = comm_stats_take(program, &after);
+    const weft_program *made = ranks ? weft_rank_programs_at(ranks, 0) : program;
+    if (!status && reports) status = comm_stats_take(made, &after);
     if (!status && reports) comm_stats_print(stderr, &before, &after);
-    if (!status) status = write_program(args, program);
+    if (!status)
+        status = ranks ? write_ranks(args, ranks) : write_program(args, program, cli_value(args, "--output"));
     if (!status) status = write_certificate(args, report);
     comm_stats_fini(&before);
     comm_stats_fini(&after);
     weft_report_destroy(report);
+    weft_rank_programs_destroy(ranks);
     weft_pass_list_destroy(list);
     weft_program_destroy(program);
     return status ? cli_fail(args, status) : EXIT_DONE;

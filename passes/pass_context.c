@@ -12,3 +12,7 @@ pass_finding *pass_shared_finding(weft_pass_context *pass) {
 pass_finding *pass_pending_finding(weft_pass_context *pass) {
     return pass->pending_list;
 }
+
+int64_t pass_rank(const weft_pass_context *pass) {
+    return pass->rank;
+}

@@ -23,6 +23,9 @@ pass_finding *pass_shared_finding(weft_pass_context *pass);
 /* The one of pending.h. */
 pass_finding *pass_pending_finding(weft_pass_context *pass);
 
+/* The rank whose program is made of a serial one; -1: that of all ranks, which must be equal then. */
+int64_t pass_rank(const weft_pass_context *pass);
+
 #define PASS(name, summary) extern const weft_pass pass_##name;
 #include "passes/passes.def"
 #undef PASS
@@ -130,8 +133,13 @@ struct weft_pass_context {
     pass_report *out;
     pass_finding *shared, *pending_list;
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
+    int64_t rank;
     arena scratch;
 };
+
+/* weft_pass_list_run for the program of one rank; -1: of all. */
+WEFT_MUST_USE weft_status pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
+                                             weft_report **out_report);
 
 WEFT_MUST_USE weft_status report_create(weft_context *context, size_t max_passes, weft_report **out_report);
 /* Puts the place of its op in front of every left-alone entry: O(ops + entries log entries). */

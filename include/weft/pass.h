@@ -103,6 +103,19 @@ void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
 WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program,
                                              weft_report **out_report);
 
+/* The programs of all ranks, made of a serial one. */
+typedef struct weft_rank_programs weft_rank_programs;
+/* Runs the list once for each rank of the program's meshes, over a copy each; `program` stays as it is. Ranks whose
+ * programs came out equal share one. A list without a pass that tells ranks apart (spmd_partition, spmd_expand) makes
+ * one program for all. The reports are those of the first rank: `out_report` may be NULL. Cost: ranks times
+ * weft_pass_list_run. */
+WEFT_MUST_USE weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_program *program,
+                                                   weft_rank_programs **out_programs, weft_report **out_report);
+size_t weft_rank_programs_count(const weft_rank_programs *programs);
+/* Borrowed; NULL: no such rank. Ranks that share a program get the same pointer. */
+weft_program *weft_rank_programs_at(const weft_rank_programs *programs, size_t rank);
+void weft_rank_programs_destroy(weft_rank_programs *programs);
+
 void weft_report_destroy(weft_report *report);
 /* Text for people: per pass time, ops before and after, counts, what it did, what it left alone and why. `verbose`
  * lists every candidate left alone; else equal reasons are counted. The caller owns the bytes. */

@@ -1,0 +1,191 @@
+/* spmd.h: what the files of spmd_propagate, spmd_partition and spmd_expand share.
+ *
+ * A placement (axes_placed of ops/axes.h) says which mesh axis shards a dimension, and along which a value is partial.
+ * spmd_propagate finds one for every var; spmd_partition finds one for every argument of every op, and the steps
+ * between them. All is decided before the first edit. */
+#ifndef PASSES_SPMD_SPMD_H
+#define PASSES_SPMD_SPMD_H
+
+#include "ops/axes.h"
+#include "passes/pass_manager.h"
+
+/* --- placements --------------------------------------------------------------------------------------------------- */
+
+/* The mesh of a program. Axes of extent 1 shard nothing, and keep their numbers. */
+typedef struct spmd_mesh {
+    const mesh *mesh;
+    axes_mesh axes;
+    int64_t at[AXES_MESH]; /* coordinates of the rank that is made */
+} spmd_mesh;
+
+int64_t spmd_extent(const spmd_mesh *m, uint32_t axes);
+bool placed_same(const axes_placed *a, const axes_placed *b, int32_t ndim, int naxes);
+bool placed_same_dims(const axes_placed *a, const axes_placed *b, int32_t ndim);
+bool placed_is_partial(const axes_placed *p, int naxes);
+uint32_t placed_partial(const axes_placed *p, int naxes); /* axes, as bits */
+int placed_dim_of(const axes_placed *p, int32_t ndim, int axis); /* that the axis shards; -1: none */
+/* What is left where nothing is partial. */
+axes_placed placed_whole_sums(const axes_placed *p);
+void placed_shard(axes_placed *p, int dim, int axis);
+/* Extents of the rank's part. */
+void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
+int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole);
+/* "[dp, -], partial sum over mp". */
+const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room);
+/* Between those and the placements of programs. */
+axes_placed placed_of(const spmd_mesh *m, const placement *p);
+WEFT_MUST_USE weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var);
+
+/* --- steps between placements ------------------------------------------------------------------------------------- */
+
+typedef enum spmd_step_kind {
+    STEP_SLICE,          /* keep the rank's part of `dim` */
+    STEP_ALL_TO_ALL,     /* parts of `from` become parts of `dim` */
+    STEP_REDUCE_SCATTER, /* the sum, of which the rank keeps its part of `dim` */
+    STEP_ALL_REDUCE,
+    STEP_ALL_GATHER /* all parts of `dim` */
+} spmd_step_kind;
+
+typedef struct spmd_step {
+    spmd_step_kind kind;
+    uint32_t axes; /* that it runs along */
+    int dim, from;
+    int reduce;       /* a weft_reduce */
+    int64_t divide;   /* of a mean: what the sum is divided by; else 1 */
+    axes_placed made; /* the placement behind it */
+} spmd_step;
+
+enum { SPMD_STEPS = 16 };
+typedef struct spmd_path {
+    axes_placed start;
+    spmd_step steps[SPMD_STEPS];
+    int count;
+    double sent; /* bytes that a rank sends, with ring algorithms */
+} spmd_path;
+
+/* The cheapest steps from one placement of a value to another. False: there are none (what is whole or summed does not
+ * become partial). */
+bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
+                    spmd_path *out);
+
+/* --- the program -------------------------------------------------------------------------------------------------- */
+
+/* What an op can become besides itself. */
+typedef enum spmd_form {
+    FORM_OWN,
+    FORM_CLASSES, /* a softmax with cross entropy over sharded classes */
+    FORM_ROWS     /* a lookup in a table whose rows are sharded */
+} spmd_form;
+
+/* How an op reads or leaves one argument. */
+typedef struct spmd_choice {
+    axes_placed *in, *out; /* by argument, in the order of its rule */
+    bool is_special;       /* in its other form */
+} spmd_choice;
+
+typedef struct spmd_op {
+    weft_op *op;
+    axes_rule rule;
+    weft_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
+    use **in_use, **out_use;
+    spmd_form form;
+    size_t special; /* the factor that only its other form may shard */
+    bool passes;    /* it treats each element for itself, or moves them: its placements are followed first */
+    const char *why_whole; /* NULL, or why its arguments must be whole */
+    spmd_choice choice;
+} spmd_op;
+
+/* Where a placement of a dimension comes from. */
+typedef struct spmd_origin {
+    uint32_t op;  /* 1 + the number of the op that carried it; 0: the user's annotation */
+    uint32_t var; /* from whose placement */
+} spmd_origin;
+
+typedef struct spmd_var {
+    weft_var *var;
+    shape whole;
+    axes_placed want;
+    spmd_origin origin[AXES_MESH]; /* by mesh axis */
+    bool counts;                   /* it is a tensor of known rank */
+    bool is_fixed;                 /* annotated: it is as it is */
+    bool is_kept;                  /* it lies so before the step and after it: state, and feeds */
+    bool is_pinned;                /* whole: another block uses it */
+    uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
+} spmd_var;
+
+typedef struct spmd_plan {
+    weft_pass_context *pass;
+    weft_program *program;
+    weft_block *block;
+    arena *scratch;
+    arena memory; /* of types and rules */
+    spmd_mesh mesh;
+    int64_t rank; /* -1: all ranks, which must be equal */
+    shape_env types;
+    spmd_var *vars; /* by var id */
+    size_t nvars;
+    spmd_op *ops;
+    size_t nops;
+    const char *differs; /* NULL, or why ranks' programs differ */
+} spmd_plan;
+
+/* spmd_read.c: mesh, annotations, types, rules. */
+WEFT_MUST_USE weft_status spmd_read(spmd_plan *plan);
+void spmd_plan_fini(spmd_plan *plan);
+/* Whether outputs depend on the elements of an input. */
+bool spmd_reads(const spmd_op *op, size_t i);
+/* The factor that decides how a dimension may be sharded: the first that is not of extent 1; -1: none. */
+int spmd_lead(const axes_rule *r, const axes_arg *x, int d);
+static inline spmd_var *spmd_var_of(const spmd_plan *plan, const weft_var *v) {
+    return v && v->id < plan->nvars && plan->vars[v->id].counts ? &plan->vars[v->id] : NULL;
+}
+/* spmd_forms.c: other forms of an op. */
+void spmd_find_form(spmd_op *op);
+WEFT_MUST_USE weft_status spmd_take_form(spmd_plan *plan, spmd_op *op);
+double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
+
+/* spmd_follow.c: placements for all vars, to a fixpoint. */
+WEFT_MUST_USE weft_status spmd_follow(spmd_plan *plan);
+WEFT_MUST_USE weft_status spmd_write_wanted(spmd_plan *plan);
+
+/* spmd_choose.c: how an op's arguments lie. A version: a value under one placement. */
+typedef struct spmd_version {
+    axes_placed placed;
+    weft_var *var; /* that holds it; while deciding, NULL */
+    struct spmd_version *next;
+} spmd_version;
+
+typedef struct spmd_state {
+    spmd_version *versions; /* by var id: the first is the var's own */
+    axes_placed home;       /* how the var's own name lies */
+    bool is_home;           /* that is settled */
+} spmd_state;
+
+WEFT_MUST_USE weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op);
+/* The version from which `to` is reached with the fewest bytes. */
+spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
+                           spmd_path *out);
+/* How a value that lies so is to lie from then on: as it is, or summed up. */
+axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_var *v, const axes_placed *made);
+
+/* spmd_emit.c: edits. Puts the steps of a path before `before`; the last makes `into`, if that is not NULL. */
+typedef struct spmd_emitter {
+    spmd_plan *plan;
+    weft_op *before; /* NULL: at the end */
+    int role;
+    int64_t ncollectives, nbytes;
+} spmd_emitter;
+WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, const spmd_path *path,
+                                         weft_var *into, weft_var **out);
+WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, double factor);
+WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
+void spmd_set_arg(weft_op *op, use *u, weft_var *to);
+/* The ring of the rank along these axes. */
+WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id);
+/* Where the rank stands among those along the axes. */
+int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
+
+WEFT_MUST_USE weft_status spmd_decide(spmd_plan *plan);
+WEFT_MUST_USE weft_status spmd_rewrite(spmd_plan *plan);
+
+#endif

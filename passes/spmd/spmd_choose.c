@@ -1,0 +1,232 @@
+/* spmd_choose.c: how the arguments of one op lie.
+ *
+ * Each mesh axis shards one of the op's factors, or none, or inputs stay partial along it and so do outputs. Where the
+ * placements of its arguments ask for one factor alone, that is it. Where they disagree, all ways are priced: what it
+ * sends to bring inputs there, and outputs from there to where they are wanted. */
+#include "passes/spmd/spmd.h"
+
+enum { NOTHING = -1, PASS_ON = -2, MOST_OPTIONS = 8 };
+
+typedef struct options {
+    int items[MOST_OPTIONS];
+    int count;
+} options;
+
+typedef struct chooser {
+    const spmd_plan *plan;
+    const spmd_state *states;
+    spmd_op *op;
+    options by_axis[AXES_MESH];
+    int chosen[AXES_MESH];
+    axes_placed *in, *out; /* being tried */
+    double best, best_work;
+    bool found;
+} chooser;
+
+static void add_option(options *o, int item) {
+    for (int i = 0; i < o->count; i++)
+        if (o->items[i] == item) return;
+    if (o->count < MOST_OPTIONS) o->items[o->count++] = item;
+}
+
+/* --- what arguments ask for --------------------------------------------------------------------------------------- */
+
+static void ask_dims(chooser *c, const axes_arg *x, const axes_placed *p) {
+    for (int d = 0; d < x->ndim; d++) {
+        int lead = p->naxes[d] ? spmd_lead(&c->op->rule, x, d) : -1;
+        if (lead >= 0 && !c->op->rule.factors[lead].why) add_option(&c->by_axis[p->axes[d][0]], lead);
+    }
+}
+
+static void ask(chooser *c) {
+    const axes_rule *r = &c->op->rule;
+    for (size_t i = 0; i < r->nin; i++) {
+        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        if (!v || r->in[i].any || v->whole.ndim != r->in[i].ndim) continue;
+        const spmd_version *x = c->states[v->var->id].versions;
+        for (; x; x = x->next) {
+            ask_dims(c, &r->in[i], &x->placed);
+            for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+                if (x->placed.partial[a] && spmd_reads(c->op, i)) add_option(&c->by_axis[a], PASS_ON);
+        }
+    }
+    for (size_t o = 0; o < r->nout; o++) {
+        const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
+        if (v && v->whole.ndim == r->out[o].ndim) ask_dims(c, &r->out[o], &v->want);
+    }
+}
+
+/* --- one way ------------------------------------------------------------------------------------------------------ */
+
+/* The version of an input that is partial along what is passed on; which need not be read may lie as it likes. */
+static void keep_partial(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
+    bool reads = spmd_reads(c->op, i);
+    for (const spmd_version *x = versions; x; x = x->next) {
+        if (!reads && placed_same_dims(&x->placed, need, c->op->rule.in[i].ndim)) {
+            memcpy(need->partial, x->placed.partial, sizeof need->partial);
+            return;
+        }
+        for (int a = 0; reads && a < c->plan->mesh.axes.naxes; a++)
+            if (c->chosen[a] == PASS_ON && x->placed.partial[a] && c->op->rule.in[i].in_group)
+                need->partial[a] = x->placed.partial[a];
+    }
+}
+
+static void place_input(const chooser *c, size_t i, axes_placed *need) {
+    const axes_arg *x = &c->op->rule.in[i];
+    const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+    *need = (axes_placed){.naxes = {0}};
+    if (!v || x->ndim < 0 || v->whole.ndim != x->ndim) return;
+    const spmd_version *versions = c->states[v->var->id].versions;
+    if (x->any) {
+        if (versions) *need = versions->placed;
+        return;
+    }
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        for (int d = 0; d < x->ndim && c->chosen[a] >= 0; d++)
+            if (spmd_lead(&c->op->rule, x, d) == c->chosen[a]) placed_shard(need, d, a);
+    keep_partial(c, i, versions, need);
+}
+
+static bool is_simple(const axes_placed *p, int32_t ndim) {
+    for (int d = 0; d < ndim; d++)
+        if (p->naxes[d] > 1) return false;
+    return true;
+}
+
+/* What no collective can sum up. */
+static bool is_summable(const axes_placed *p, int naxes) {
+    for (int a = 0; a < naxes; a++)
+        if (p->partial[a] > 1 + WEFT_REDUCE_AVG) return false;
+    return true;
+}
+
+static bool price_inputs(const chooser *c, double *sent) {
+    spmd_path path;
+    for (size_t i = 0; i < c->op->rule.nin; i++) {
+        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        if (!v || c->op->rule.in[i].any) continue;
+        if (!is_simple(&c->in[i], v->whole.ndim)) return false;
+        bool again = false; /* an argument that is there twice is brought there once */
+        for (size_t k = 0; k < i && !again; k++)
+            again = c->op->in[k] == c->op->in[i] &&
+                    placed_same(&c->in[k], &c->in[i], v->whole.ndim, c->plan->mesh.axes.naxes);
+        if (again) continue;
+        if (!spmd_nearest(c->plan, v, &c->states[v->var->id], &c->in[i], &path)) return false;
+        *sent += path.sent;
+    }
+    return true;
+}
+
+static bool price_outputs(const chooser *c, double *sent, double *work) {
+    spmd_path path;
+    const spmd_mesh *m = &c->plan->mesh;
+    for (size_t o = 0; o < c->op->rule.nout; o++) {
+        const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
+        if (!v) continue;
+        if (!is_simple(&c->out[o], v->whole.ndim) || !is_summable(&c->out[o], m->axes.naxes)) return false;
+        axes_placed to = v->nreaders || v->is_kept ? v->want : placed_whole_sums(&c->out[o]);
+        if (!spmd_find_path(m, &v->whole, &c->out[o], &to, &path)) return false;
+        *sent += path.sent;
+        *work += (double)placed_nbytes(m, &c->out[o], &v->whole);
+    }
+    return true;
+}
+
+static void try_way(chooser *c) {
+    spmd_op *op = c->op;
+    for (size_t i = 0; i < op->rule.nin; i++) place_input(c, i, &c->in[i]);
+    if (axes_follow(&op->rule, &c->plan->mesh.axes, c->in, c->out)) return;
+    double sent = 0, work = 0;
+    if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
+    sent += spmd_form_sent(c->plan, op, c->in, c->out);
+    if (c->found && (sent > c->best || (sent == c->best && work >= c->best_work))) return;
+    c->found = true;
+    c->best = sent;
+    c->best_work = work;
+    memcpy(op->choice.in, c->in, op->rule.nin * sizeof *c->in);
+    memcpy(op->choice.out, c->out, op->rule.nout * sizeof *c->out);
+    op->choice.is_special = false;
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        op->choice.is_special |= op->special != SIZE_MAX && c->chosen[a] == (int)op->special;
+}
+
+static void try_all(chooser *c, int axis) {
+    if (axis == c->plan->mesh.axes.naxes) {
+        try_way(c);
+        return;
+    }
+    for (int i = 0; i < c->by_axis[axis].count; i++) {
+        c->chosen[axis] = c->by_axis[axis].items[i];
+        try_all(c, axis + 1);
+    }
+}
+
+/* --- all ways ----------------------------------------------------------------------------------------------------- */
+
+/* Where nothing or several things are asked for, none of them may be cheapest. */
+static void complete(chooser *c, bool always) {
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        if (always || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
+            add_option(&c->by_axis[a], NOTHING);
+}
+
+static void choose_whole(chooser *c) {
+    const spmd_op *op = c->op;
+    bool feeds = op_is(op->op, "feed");
+    memset(op->choice.in, 0, op->rule.nin * sizeof *op->choice.in);
+    memset(op->choice.out, 0, op->rule.nout * sizeof *op->choice.out);
+    for (size_t o = 0; o < op->rule.nout && feeds; o++) {
+        const spmd_var *v = spmd_var_of(c->plan, op->out[o]);
+        if (v) op->choice.out[o] = v->want;
+    }
+}
+
+weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) {
+    chooser c = {.plan = plan, .states = states, .op = op};
+    if (!op->rule.nin && !op->rule.nout) return NULL;
+    if (op->why_whole) return choose_whole(&c), NULL;
+    c.in = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nin + 1);
+    c.out = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nout + 1);
+    if (!c.in || !c.out) return base_out_of_memory();
+    ask(&c);
+    complete(&c, false);
+    try_all(&c, 0);
+    if (c.found) return NULL;
+    complete(&c, true);
+    try_all(&c, 0);
+    if (!c.found) choose_whole(&c);
+    return NULL;
+}
+
+spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
+                           spmd_path *out) {
+    spmd_version *best = NULL;
+    for (spmd_version *x = s->versions; x; x = x->next) {
+        spmd_path path;
+        if (!spmd_find_path(&plan->mesh, &v->whole, &x->placed, to, &path)) continue;
+        if (best && (path.sent > out->sent || (path.sent == out->sent && path.count >= out->count))) continue;
+        best = x;
+        *out = path;
+    }
+    return best;
+}
+
+/* Summed up where several read it, or one that must have the sum; the last value of a forward op too, since it may be
+ * fetched. */
+axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_var *v, const axes_placed *made) {
+    int naxes = plan->mesh.axes.naxes;
+    axes_placed to = *made;
+    if (v->is_kept || v->is_pinned || v->is_fixed) return v->want;
+    if (!placed_is_partial(made, naxes)) return to;
+    bool backward = (op_role(op->op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE)) != 0;
+    bool leaf = v->nreaders == 0, single = shape_numel(&v->whole) == 1;
+    bool keeps = leaf ? backward : !(single && !backward) && v->nreaders == 1 && v->ngiven == 1;
+    if (keeps) return to;
+    for (int a = 0; a < naxes; a++) {
+        int d = made->partial[a] ? placed_dim_of(&v->want, v->whole.ndim, a) : -1;
+        if (d >= 0 && !to.naxes[d]) placed_shard(&to, d, a);
+        to.partial[a] = 0;
+    }
+    return to;
+}

@@ -1,0 +1,241 @@
+/* spmd_emit.c: the ops of steps between placements, in the program's era. Parts of a dimension that is not the outermost
+ * are moved there and back by split and concat, as collectives know the outermost alone. */
+#include "passes/spmd/spmd.h"
+
+#include <stdio.h>
+
+enum { FIRST_NEW_ERA = 3000000 };
+static const char namescope[] = "/auto_parallel/reshard";
+
+int64_t spmd_part(const spmd_mesh *m, uint32_t axes) {
+    int64_t at = 0;
+    for (int i = 0; i < m->axes.naxes; i++)
+        if (axes >> i & 1) at = at * m->axes.extent[i] + m->at[i];
+    return at;
+}
+
+/* Rings are numbered by the set of axes along which their ranks differ. */
+weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
+    const spmd_mesh *m = &plan->mesh;
+    int64_t n = spmd_extent(m, axes), all = mesh_size(m->mesh), count = 0, at[MESH_MAX_NDIM];
+    *out_id = axes;
+    if (program_find_ring(plan->program, *out_id)) return NULL;
+    int64_t *ranks = ARENA_ARRAY(plan->scratch, int64_t, n);
+    if (!ranks) return base_out_of_memory();
+    for (int64_t i = 0; i < all; i++) {
+        int64_t rest = i;
+        bool is_member = true;
+        for (int k = m->mesh->ndim - 1; k >= 0; k--) {
+            at[k] = rest % m->mesh->shape[k];
+            rest /= m->mesh->shape[k];
+            is_member &= (axes >> k & 1) || at[k] == m->at[k];
+        }
+        if (is_member) ranks[count++] = m->mesh->ids[i];
+    }
+    return weft_program_set_ring(plan->program, *out_id, (size_t)count, ranks);
+}
+
+/* --- vars --------------------------------------------------------------------------------------------------------- */
+
+static weft_status add_var(spmd_plan *plan, const spmd_var *v, const int64_t *extents, weft_var **out) {
+    char stem[256];
+    const name *unique;
+    snprintf(stem, sizeof stem, "%.200s@RESHARD", v->var->name->bytes);
+    TRY(program_unique_name(plan->program, stem, &unique));
+    TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents,
+                           out));
+    (*out)->has_stop_gradient = v->var->has_stop_gradient;
+    (*out)->stop_gradient = v->var->stop_gradient;
+    return NULL;
+}
+
+weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out) {
+    int64_t extents[WEFT_MAX_RANK];
+    placed_extents(&plan->mesh, placed, &v->whole, extents);
+    TRY(add_var(plan, v, extents, out));
+    return placed_write(&plan->mesh, placed, v->whole.ndim, *out);
+}
+
+void spmd_set_arg(weft_op *op, use *u, weft_var *to) {
+    (void)op;
+    if (u->var_id != to->id) use_rename(u, to);
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slot, size_t n, weft_var *const *in,
+                           weft_op **out) {
+    TRY(weft_op_create(e->plan->program, type, out));
+    for (size_t i = 0; i < n; i++) TRY(weft_op_add_input(*out, in_slot, in[i]));
+    TRY(weft_op_set_attr_int(*out, "op_role", e->role));
+    return weft_op_set_attr_string(*out, "op_namescope", namescope);
+}
+
+static void insert(const spmd_emitter *e, weft_op *op) {
+    weft_block_insert_before(e->plan->block, e->before, op);
+}
+
+weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, double factor) {
+    weft_op *op;
+    TRY(make_op(e, "scale", "X", 1, &x, &op));
+    TRY(weft_op_add_output(op, "Out", x));
+    TRY(weft_op_set_attr_float(op, "scale", (double)(float)factor));
+    TRY(weft_op_set_attr_float(op, "bias", 0.0));
+    TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
+    insert(e, op);
+    return NULL;
+}
+
+/* What a step works on. */
+typedef struct moved {
+    spmd_emitter *e;
+    const spmd_var *v;
+    const spmd_step *step;
+    weft_var *now;
+    int64_t extent[WEFT_MAX_RANK]; /* of `now` */
+    weft_var *into;                /* the last op's output; NULL: a new var */
+} moved;
+
+/* The output of the next op: `into` for the last of a step. */
+static weft_status next_var(moved *m, bool is_last, weft_var **out) {
+    if (is_last && m->into) return *out = m->into, NULL;
+    if (is_last) return spmd_new_var(m->e->plan, m->v, &m->step->made, out);
+    return add_var(m->e->plan, m->v, m->extent, out);
+}
+
+static weft_status split_and_concat(moved *m, int64_t n, int from, int to, bool is_last) {
+    weft_op *split, *concat;
+    weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n), *made;
+    if (!parts) return base_out_of_memory();
+    TRY(make_op(m->e, "split", "X", 1, &m->now, &split));
+    m->extent[from] /= n;
+    for (int64_t i = 0; i < n; i++) {
+        TRY(add_var(m->e->plan, m->v, m->extent, &parts[i]));
+        TRY(weft_op_add_output(split, "Out", parts[i]));
+    }
+    TRY(weft_op_set_attr_int(split, "axis", from));
+    TRY(weft_op_set_attr_int(split, "num", n));
+    TRY(weft_op_set_attr_ints(split, "sections", 0, NULL));
+    insert(m->e, split);
+    m->extent[to] *= n;
+    TRY(make_op(m->e, "concat", "X", (size_t)n, parts, &concat));
+    TRY(next_var(m, is_last, &made));
+    TRY(weft_op_add_output(concat, "Out", made));
+    TRY(weft_op_set_attr_int(concat, "axis", to));
+    insert(m->e, concat);
+    m->now = made;
+    return NULL;
+}
+
+static weft_status slice(moved *m) {
+    const spmd_mesh *on = &m->e->plan->mesh;
+    int64_t n = spmd_extent(on, m->step->axes), axis = m->step->dim, one = 1;
+    weft_op *op;
+    weft_var *made;
+    m->extent[axis] /= n;
+    int64_t start = spmd_part(on, m->step->axes) * m->extent[axis], end = start + m->extent[axis];
+    TRY(make_op(m->e, "slice", "Input", 1, &m->now, &op));
+    TRY(next_var(m, true, &made));
+    TRY(weft_op_add_output(op, "Out", made));
+    TRY(weft_op_set_attr_ints(op, "axes", 1, &axis));
+    TRY(weft_op_set_attr_ints(op, "starts", 1, &start));
+    TRY(weft_op_set_attr_ints(op, "ends", 1, &end));
+    TRY(weft_op_set_attr_ints(op, "infer_flags", 1, &one));
+    TRY(weft_op_set_attr_ints(op, "decrease_axis", 0, NULL));
+    insert(m->e, op);
+    m->now = made;
+    return NULL;
+}
+
+/* The collective of an era. */
+typedef struct collective_name {
+    const char *old, *new;
+} collective_name;
+
+static weft_status collective(moved *m, collective_name named, bool is_last, bool in_place) {
+    bool new_era = m->e->plan->program->version >= FIRST_NEW_ERA;
+    int64_t id, n = spmd_extent(&m->e->plan->mesh, m->step->axes);
+    weft_op *op;
+    weft_var *made = m->now;
+    TRY(spmd_ring(m->e->plan, m->step->axes, &id));
+    TRY(make_op(m->e, new_era ? named.new : named.old, new_era ? "x" : "X", 1, &m->now, &op));
+    if (!in_place) TRY(next_var(m, is_last, &made));
+    TRY(weft_op_add_output(op, new_era ? "out" : "Out", made));
+    TRY(weft_op_set_attr_int(op, "ring_id", id));
+    if (m->step->kind == STEP_ALL_GATHER || m->step->kind == STEP_REDUCE_SCATTER)
+        TRY(weft_op_set_attr_int(op, "nranks", n));
+    if (new_era && (m->step->kind == STEP_ALL_REDUCE || m->step->kind == STEP_REDUCE_SCATTER))
+        TRY(weft_op_set_attr_int(op, "reduce_type", m->step->reduce));
+    if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    if (!new_era && m->step->kind == STEP_ALL_GATHER && m->step->dim) {
+        TRY(weft_op_set_attr_int(op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
+        TRY(weft_op_set_attr_bool(op, "use_model_parallel", true));
+    }
+    insert(m->e, op);
+    m->e->ncollectives++;
+    m->now = made;
+    return NULL;
+}
+
+static weft_status all_reduce(moved *m) {
+    static const collective_name names[] = {[WEFT_REDUCE_SUM] = {"c_allreduce_sum", "all_reduce"},
+                                            [WEFT_REDUCE_MAX] = {"c_allreduce_max", "all_reduce"},
+                                            [WEFT_REDUCE_MIN] = {"c_allreduce_min", "all_reduce"},
+                                            [WEFT_REDUCE_PROD] = {"c_allreduce_prod", "all_reduce"}};
+    return collective(m, names[m->step->reduce], true, m->into == m->now);
+}
+
+static weft_status all_gather(moved *m) {
+    int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
+    int d = m->step->dim;
+    bool last_dim = d && d == m->v->whole.ndim - 1 && m->e->plan->program->version < FIRST_NEW_ERA;
+    if (last_dim) return collective(m, (collective_name){"c_concat", NULL}, true, false);
+    spmd_step own = *m->step;
+    const spmd_step *step = m->step;
+    own.dim = 0; /* what the collective itself does */
+    m->extent[0] *= n;
+    m->step = &own;
+    TRY(collective(m, (collective_name){"c_allgather", "all_gather"}, d == 0, false));
+    m->step = step;
+    return d ? split_and_concat(m, n, 0, d, true) : NULL;
+}
+
+static weft_status reduce_scatter(moved *m) {
+    int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
+    if (m->step->dim) TRY(split_and_concat(m, n, m->step->dim, 0, false));
+    m->extent[0] /= n;
+    return collective(m, (collective_name){"c_reducescatter", "reduce_scatter"}, true, false);
+}
+
+static weft_status all_to_all(moved *m) {
+    int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
+    if (m->step->dim) TRY(split_and_concat(m, n, m->step->dim, 0, false));
+    TRY(collective(m, (collective_name){"alltoall", "all_to_all"}, m->step->from == 0, false));
+    return m->step->from ? split_and_concat(m, n, 0, m->step->from, true) : NULL;
+}
+
+static weft_status emit_step(moved *m) {
+    switch (m->step->kind) {
+    case STEP_SLICE: return slice(m);
+    case STEP_ALL_TO_ALL: return all_to_all(m);
+    case STEP_REDUCE_SCATTER: return reduce_scatter(m);
+    case STEP_ALL_REDUCE: return all_reduce(m);
+    case STEP_ALL_GATHER: return all_gather(m);
+    }
+    return NULL;
+}
+
+weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, const spmd_path *path, weft_var *into,
+                           weft_var **out) {
+    moved m = {.e = e, .v = v, .now = from};
+    for (int i = 0; i < path->count; i++) {
+        const spmd_step *step = &path->steps[i];
+        placed_extents(&e->plan->mesh, i ? &path->steps[i - 1].made : &path->start, &v->whole, m.extent);
+        m.step = step;
+        m.into = i + 1 == path->count ? into : NULL;
+        TRY(emit_step(&m));
+        if (step->divide != 1) TRY(spmd_emit_scale(e, m.now, 1.0 / (double)step->divide));
+    }
+    *out = m.now;
+    return NULL;
+}

@@ -1,0 +1,102 @@
+/* spmd_follow.c: placements of all vars from those of some, through the factors of ops, until nothing changes.
+ *
+ * A dimension follows another of the same factor, from inputs to outputs and back. Ops that treat each element for
+ * itself come first, since nothing is lost there; the others when those are done. What is there stays: the first
+ * placement that reaches a dimension wins, and the user's before all. Whether ops can have what is wanted is not asked
+ * here: spmd_choose.c does, with the price of each side. */
+#include "passes/spmd/spmd.h"
+
+int spmd_lead(const axes_rule *r, const axes_arg *x, int d) {
+    for (int k = 0; k < x->dims[d].nfactors; k++)
+        if (r->factors[x->dims[d].factors[k]].size != 1) return x->dims[d].factors[k];
+    return -1;
+}
+
+typedef struct claim {
+    uint8_t axis; /* 1 + the mesh axis; 0: none */
+    uint32_t var; /* whose placement says so */
+} claim;
+
+typedef struct follower {
+    spmd_plan *plan;
+    claim *claims; /* by factor */
+    size_t nclaims;
+    uint64_t nchanges;
+} follower;
+
+static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, weft_var *var, bool fixed) {
+    const spmd_var *v = spmd_var_of(f->plan, var);
+    if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
+    for (int d = 0; d < x->ndim; d++) {
+        int lead = v->want.naxes[d] ? spmd_lead(&op->rule, x, d) : -1;
+        if (lead < 0 || op->rule.factors[lead].why || f->claims[lead].axis) continue;
+        f->claims[lead] = (claim){(uint8_t)(1 + v->want.axes[d][0]), v->var->id};
+    }
+}
+
+static bool may_take(const follower *f, const spmd_op *op, const spmd_var *v, int d, int lead, int axis) {
+    int64_t n = f->plan->mesh.axes.extent[axis], size = op->rule.factors[lead].size, extent = v->whole.dims[d];
+    if (v->is_fixed || v->is_pinned || v->want.naxes[d]) return false;
+    if ((size >= 0 && size % n) || (extent >= 0 && extent % n)) return false;
+    return placed_dim_of(&v->want, v->whole.ndim, axis) < 0;
+}
+
+static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
+    const spmd_op *op = &f->plan->ops[number];
+    spmd_var *v = spmd_var_of(f->plan, var);
+    if (!v || x->any || v->whole.ndim != x->ndim) return;
+    for (int d = 0; d < x->ndim; d++) {
+        int lead = spmd_lead(&op->rule, x, d);
+        if (lead < 0 || !f->claims[lead].axis) continue;
+        int axis = f->claims[lead].axis - 1;
+        if (!may_take(f, op, v, d, lead, axis)) continue;
+        placed_shard(&v->want, d, axis);
+        v->origin[axis] = (spmd_origin){(uint32_t)(1 + number), f->claims[lead].var};
+        f->nchanges++;
+    }
+}
+
+static void follow_op(follower *f, size_t number) {
+    const spmd_op *op = &f->plan->ops[number];
+    const axes_rule *r = &op->rule;
+    if (op->why_whole || !r->nfactors || r->nfactors > f->nclaims) return;
+    memset(f->claims, 0, r->nfactors * sizeof *f->claims);
+    for (int fixed = 1; fixed >= 0; fixed--) {
+        for (size_t i = 0; i < r->nin; i++) claim_factors(f, op, &r->in[i], op->in[i], fixed);
+        for (size_t o = 0; o < r->nout; o++) claim_factors(f, op, &r->out[o], op->out[o], fixed);
+    }
+    for (size_t i = 0; i < r->nin; i++) give(f, number, &r->in[i], op->in[i]);
+    for (size_t o = 0; o < r->nout; o++) give(f, number, &r->out[o], op->out[o]);
+}
+
+/* One way through the program and back. */
+static bool sweep(follower *f, bool all) {
+    uint64_t before = f->nchanges;
+    for (size_t k = 0; k < f->plan->nops; k++)
+        if (all || f->plan->ops[k].passes) follow_op(f, k);
+    for (size_t k = f->plan->nops; k-- > 0;)
+        if (all || f->plan->ops[k].passes) follow_op(f, k);
+    return f->nchanges != before;
+}
+
+weft_status spmd_follow(spmd_plan *plan) {
+    follower f = {.plan = plan};
+    for (size_t k = 0; k < plan->nops; k++)
+        if (plan->ops[k].rule.nfactors > f.nclaims) f.nclaims = plan->ops[k].rule.nfactors;
+    f.claims = ARENA_ARRAY(&plan->memory, claim, f.nclaims + 1);
+    if (!f.claims) return base_out_of_memory();
+    do /* every change settles a dimension: it ends */
+        while (sweep(&f, false)) {}
+    while (sweep(&f, true));
+    return NULL;
+}
+
+weft_status spmd_write_wanted(spmd_plan *plan) {
+    for (size_t i = 0; i < plan->nvars; i++) {
+        const spmd_var *v = &plan->vars[i];
+        if (v->counts && v->var->block == plan->block)
+            TRY(placed_write(&plan->mesh, &v->want, v->whole.ndim, v->var));
+    }
+    plan->program->has_dist = true;
+    return NULL;
+}

@@ -1,0 +1,132 @@
+/* spmd_forms.c: ops that have another form in which one more of their factors may be sharded.
+ *
+ * A softmax with cross entropy over sharded classes becomes Paddle's c_softmax_with_cross_entropy, which sends three
+ * numbers a row. A lookup in a table whose rows are sharded becomes c_embedding: rows that other ranks have are zeros,
+ * so that the sum over ranks is the row. */
+#include "passes/spmd/spmd.h"
+
+typedef struct form_row {
+    const char *type, *special; /* the op, and its other form */
+    spmd_form form;
+    bool of_output; /* the argument that has the factor: output 0, else input 0 */
+    bool first_dim; /* the factor is that of dimension 0, else of the last */
+} form_row;
+
+static const form_row forms[] = {
+    {"softmax_with_cross_entropy", "c_softmax_with_cross_entropy", FORM_CLASSES, false, false},
+    {"softmax_with_cross_entropy_grad", "c_softmax_with_cross_entropy_grad", FORM_CLASSES, true, false},
+    {"lookup_table_v2", "c_embedding", FORM_ROWS, false, true},
+    {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, true},
+};
+
+static const form_row *form_of(const weft_op *op) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (op_is(op, forms[i].type)) return &forms[i];
+    return NULL;
+}
+
+static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) {
+    if (row->form == FORM_ROWS) return attr_int(op, "padding_idx", -1) < 0 && !attr_bool(op, "is_sparse", false);
+    int64_t axis = attr_int(op, "axis", -1);
+    return (axis == -1 || axis == x->ndim - 1) && !attr_bool(op, "soft_label", false) &&
+           attr_bool(op, "use_softmax", true);
+}
+
+void spmd_find_form(spmd_op *op) {
+    const form_row *row = form_of(op->op);
+    axes_rule *r = &op->rule;
+    if (!row || !r->nin || !r->nout) return;
+    const axes_arg *x = row->of_output ? &r->out[0] : &r->in[0];
+    if (x->ndim < 1 || !has_form(op->op, row, x)) return;
+    int lead = spmd_lead(r, x, row->first_dim ? 0 : x->ndim - 1);
+    if (lead < 0 || !r->factors[lead].why) return;
+    r->factors[lead].why = NULL;
+    op->form = row->form;
+    op->special = (size_t)lead;
+    /* what ranks send makes the loss the same on all of them */
+    if (row->form == FORM_CLASSES && !row->of_output)
+        for (size_t o = 1; o < r->nout; o++) r->out[o].reduce = AXES_NONE;
+}
+
+/* The mesh axis that shards the factor. */
+static int special_axis(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+    const form_row *row = form_of(op->op);
+    const axes_arg *x = row->of_output ? &op->rule.out[0] : &op->rule.in[0];
+    const axes_placed *p = row->of_output ? &out[0] : &in[0];
+    int d = row->first_dim ? 0 : x->ndim - 1;
+    (void)plan;
+    return p->naxes[d] ? p->axes[d][0] : -1;
+}
+
+double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+    if (op->form != FORM_CLASSES || op->rule.nout < 2) return 0;
+    int axis = special_axis(plan, op, in, out);
+    const spmd_var *loss = spmd_var_of(plan, op->out[1]);
+    if (axis < 0 || !loss) return 0;
+    double w = (double)plan->mesh.axes.extent[axis];
+    return 6 * (w - 1) / w * (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
+}
+
+static weft_status copy_attr(const weft_op *from, weft_op *to, const char *attr) {
+    const weft_attr *have = op_find_attr(from, attr);
+    weft_attr *made;
+    if (!have) return NULL;
+    TRY(op_set_attr(to, attr, &made));
+    const name *kept = made->name;
+    *made = *have;
+    made->name = kept;
+    return NULL;
+}
+
+static weft_status add_args(const weft_op *from, weft_op *to, bool output) {
+    for (size_t i = 0; i < op_nslots(from, output); i++) {
+        const slot *s = op_slot(from, output, i);
+        for (size_t k = 0; k < s->nargs; k++)
+            TRY(output ? weft_op_add_output(to, s->name->bytes, slot_var(from, s, k))
+                       : weft_op_add_input(to, s->name->bytes, slot_var(from, s, k)));
+    }
+    return NULL;
+}
+
+/* The arguments of the new op, in the order of the rule: both forms have the same slots. */
+static void take_uses(spmd_op *op, const op_schema *schema, bool output) {
+    const slot_schema *slots = output ? schema->outputs : schema->inputs;
+    size_t n = 0;
+    for (size_t i = 0; i < (output ? schema->noutputs : schema->ninputs); i++) {
+        const slot *s = op_find_slot(op->op, output, slots[i].name);
+        for (size_t k = 0; s && k < s->nargs; k++) (output ? op->out_use : op->in_use)[n++] = &slot_args(op->op, s)[k];
+    }
+}
+
+weft_status spmd_take_form(spmd_plan *plan, spmd_op *op) {
+    static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
+                                       "op_device", "op_callstack", "ignore_index"};
+    const form_row *row = form_of(op->op);
+    int axis = special_axis(plan, op, op->choice.in, op->choice.out);
+    weft_op *made;
+    TRY(weft_op_create(plan->program, row->special, &made));
+    TRY(add_args(op->op, made, false));
+    TRY(add_args(op->op, made, true));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (row->form == FORM_CLASSES || strcmp(kept[i], "ignore_index") != 0) TRY(copy_attr(op->op, made, kept[i]));
+    if (row->form == FORM_CLASSES) {
+        int64_t id;
+        TRY(spmd_ring(plan, UINT32_C(1) << axis, &id));
+        TRY(weft_op_set_attr_int(made, "ring_id", id));
+        TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
+        TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
+    } else {
+        const axes_arg *table = row->of_output ? &op->rule.out[0] : &op->rule.in[0];
+        int64_t part = table->extents[0] / plan->mesh.axes.extent[axis];
+        weft_attr *start;
+        TRY(op_set_attr(made, "start_index", &start));
+        start->type = ATTR_LONG;
+        start->u.i = part * plan->mesh.at[axis];
+    }
+    weft_block_insert_before(op->op->block, op->op, made);
+    weft_op_remove(op->op);
+    op->op = made;
+    take_uses(op, op_schema_of(made), false);
+    take_uses(op, op_schema_of(made), true);
+    return NULL;
+}

@@ -1,0 +1,59 @@
+/* spmd_passes.c: spmd_propagate, spmd_partition, and both as spmd_expand. */
+#include "passes/spmd/spmd.h"
+
+static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
+    *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank(pass)};
+    return spmd_read(plan);
+}
+
+/* What the program says of its vars holds; the rest follows it. */
+static weft_status propagate(spmd_plan *plan) {
+    TRY(spmd_follow(plan));
+    int64_t count = 0;
+    for (size_t i = 0; i < plan->nvars; i++)
+        for (int d = 0; plan->vars[i].counts && d < plan->vars[i].whole.ndim; d++)
+            count += plan->vars[i].want.naxes[d] > 0;
+    return weft_pass_count_add(plan->pass, "dimensions sharded", count);
+}
+
+static weft_status partition(spmd_plan *plan) {
+    TRY(spmd_decide(plan));
+    if (plan->rank < 0 && plan->differs && mesh_size(plan->mesh.mesh) > 1)
+        return weft_pass_refuse(plan->pass,
+                                "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
+                                plan->differs);
+    return spmd_rewrite(plan);
+}
+
+static weft_status run_propagate(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    spmd_plan plan;
+    weft_status status = begin(pass, program, &plan);
+    if (!status) status = propagate(&plan);
+    if (!status) status = spmd_write_wanted(&plan);
+    spmd_plan_fini(&plan);
+    return status;
+}
+
+static weft_status run_partition(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    spmd_plan plan;
+    weft_status status = begin(pass, program, &plan);
+    if (!status) status = partition(&plan);
+    spmd_plan_fini(&plan);
+    return status;
+}
+
+static weft_status run_expand(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    spmd_plan plan;
+    weft_status status = begin(pass, program, &plan);
+    if (!status) status = propagate(&plan);
+    if (!status) status = partition(&plan);
+    spmd_plan_fini(&plan);
+    return status;
+}
+
+const weft_pass pass_spmd_propagate = {.run = run_propagate};
+const weft_pass pass_spmd_partition = {.run = run_partition, .changes_meaning = "it makes the program one rank's"};
+const weft_pass pass_spmd_expand = {.run = run_expand, .changes_meaning = "it makes the program one rank's"};

@@ -1,0 +1,116 @@
+/* spmd_placed.c: placements: equality, parts, words, and those that programs hold. */
+#include "passes/spmd/spmd.h"
+
+#include <stdio.h>
+
+int64_t spmd_extent(const spmd_mesh *m, uint32_t axes) {
+    int64_t n = 1;
+    for (int i = 0; i < m->axes.naxes; i++)
+        if (axes >> i & 1) n *= m->axes.extent[i];
+    return n;
+}
+
+bool placed_same_dims(const axes_placed *a, const axes_placed *b, int32_t ndim) {
+    for (int d = 0; d < ndim; d++) {
+        if (a->naxes[d] != b->naxes[d]) return false;
+        for (int i = 0; i < a->naxes[d]; i++)
+            if (a->axes[d][i] != b->axes[d][i]) return false;
+    }
+    return true;
+}
+
+bool placed_same(const axes_placed *a, const axes_placed *b, int32_t ndim, int naxes) {
+    return placed_same_dims(a, b, ndim) && memcmp(a->partial, b->partial, (size_t)naxes) == 0;
+}
+
+uint32_t placed_partial(const axes_placed *p, int naxes) {
+    uint32_t axes = 0;
+    for (int i = 0; i < naxes; i++) axes |= p->partial[i] ? UINT32_C(1) << i : 0;
+    return axes;
+}
+
+bool placed_is_partial(const axes_placed *p, int naxes) {
+    return placed_partial(p, naxes) != 0;
+}
+
+int placed_dim_of(const axes_placed *p, int32_t ndim, int axis) {
+    for (int d = 0; d < ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++)
+            if (p->axes[d][i] == axis) return d;
+    return -1;
+}
+
+axes_placed placed_whole_sums(const axes_placed *p) {
+    axes_placed whole = *p;
+    memset(whole.partial, 0, sizeof whole.partial);
+    return whole;
+}
+
+void placed_shard(axes_placed *p, int dim, int axis) {
+    if (p->naxes[dim] < AXES_MESH) p->axes[dim][p->naxes[dim]++] = (uint8_t)axis;
+}
+
+void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out) {
+    int64_t offset[WEFT_MAX_RANK];
+    axes_part(&m->axes, p, whole->ndim, whole->dims, m->at, offset, out);
+    for (int d = 0; d < whole->ndim; d++)
+        if (whole->dims[d] < 0) out[d] = -1;
+}
+
+int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole) {
+    int64_t extent[WEFT_MAX_RANK], n = (int64_t)weft_dtype_nbytes((weft_dtype)whole->dtype);
+    placed_extents(m, p, whole, extent);
+    for (int d = 0; d < whole->ndim; d++) n *= extent[d] < 0 ? 1 : extent[d];
+    return n;
+}
+
+static void axis_name(const spmd_mesh *m, int axis, char *out, size_t room) {
+    if (m->mesh->names)
+        snprintf(out, room, "%s", m->mesh->names[axis]);
+    else
+        snprintf(out, room, "axis %d", axis);
+}
+
+const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room) {
+    size_t n = (size_t)snprintf(out, room, "[");
+    for (int d = 0; d < ndim && n < room; d++) {
+        char axis[40] = "-";
+        if (p->naxes[d]) axis_name(m, p->axes[d][0], axis, sizeof axis);
+        n += (size_t)snprintf(out + n, room - n, "%s%s", d ? ", " : "", axis);
+    }
+    if (n < room) n += (size_t)snprintf(out + n, room - n, "]");
+    for (int i = 0; i < m->axes.naxes && n < room; i++) {
+        char axis[40];
+        if (!p->partial[i]) continue;
+        axis_name(m, i, axis, sizeof axis);
+        n += (size_t)snprintf(out + n, room - n, ", partial over %s", axis);
+    }
+    return out;
+}
+
+axes_placed placed_of(const spmd_mesh *m, const placement *p) {
+    axes_placed out = {.naxes = {0}};
+    for (int d = 0; p && d < p->ndim && d < WEFT_MAX_RANK; d++) {
+        int64_t axis = p->dims_mapping[d];
+        if (axis >= 0 && axis < m->axes.naxes && m->axes.extent[axis] > 1) placed_shard(&out, d, (int)axis);
+    }
+    return out;
+}
+
+weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var) {
+    arena *a = &var->program->arena;
+    placement *made = ARENA_NEW(a, placement);
+    int64_t *mapping = ARENA_ARRAY(a, int64_t, (size_t)ndim);
+    if (!made || !mapping) return base_out_of_memory();
+    for (int d = 0; d < ndim; d++) mapping[d] = p->naxes[d] ? p->axes[d][0] : -1;
+    *made = (placement){.mesh = m->mesh, .ndim = ndim, .dims_mapping = mapping};
+    for (int i = 0; i < m->axes.naxes; i++) {
+        if (!p->partial[i]) continue;
+        made->partial_axes |= UINT32_C(1) << i;
+        made->partial_reduce[i] = (uint8_t)(p->partial[i] - 1);
+    }
+    var_changed(var);
+    var->dist = made;
+    var->dist_is_null = false;
+    return NULL;
+}

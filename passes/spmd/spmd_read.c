@@ -1,0 +1,233 @@
+/* spmd_read.c: what the passes work on: the mesh, the annotated vars and ops, types of all vars, rules of all ops. */
+#include "passes/spmd/spmd.h"
+
+#include "ops/infer.h"
+
+/* --- the mesh ----------------------------------------------------------------------------------------------------- */
+
+static weft_status read_mesh(spmd_plan *plan) {
+    weft_program *p = plan->program;
+    spmd_mesh *m = &plan->mesh;
+    if (p->nmeshes == 0)
+        return weft_pass_refuse(plan->pass, "the program has no mesh: a sidecar with meshes is needed (--dist)");
+    m->mesh = p->meshes[0];
+    if (p->nmeshes > 1)
+        return weft_pass_refuse(plan->pass, "expected one mesh, found %zu: pipeline stages are not partitioned",
+                                p->nmeshes);
+    if (m->mesh->ndim > AXES_MESH)
+        return weft_pass_refuse(plan->pass, "expected a mesh of at most %d axes, found %d", AXES_MESH, m->mesh->ndim);
+    m->axes.naxes = m->mesh->ndim;
+    for (int i = 0; i < m->mesh->ndim; i++) m->axes.extent[i] = m->mesh->shape[i];
+    int64_t shown = plan->rank < 0 ? m->mesh->ids[0] : plan->rank;
+    if (!mesh_coordinates(m->mesh, shown, m->at))
+        return weft_pass_refuse(plan->pass, "rank %lld is not in the mesh", (long long)shown);
+    return NULL;
+}
+
+static weft_status check_serial(spmd_plan *plan) {
+    char place[160];
+    for (size_t b = 0; b < plan->program->nblocks; b++) {
+        FOR_EACH_OP(op, plan->program->blocks[b]) {
+            if (op_has_effect(op, OP_COLLECTIVE))
+                return weft_pass_refuse(plan->pass, "expected a serial program, found the collective %s",
+                                        op_place(op, place, sizeof place));
+        }
+    }
+    return NULL;
+}
+
+/* --- vars --------------------------------------------------------------------------------------------------------- */
+
+static void read_vars(spmd_plan *plan) {
+    for (size_t i = 0; i < plan->nvars; i++) {
+        spmd_var *v = &plan->vars[i];
+        v->var = program_var(plan->program, i);
+        v->whole = shape_env_get(&plan->types, v->var);
+        v->counts = v->var->block && v->var->kind == WEFT_DENSE_TENSOR && v->whole.ndim >= 0 &&
+                    weft_dtype_nbytes((weft_dtype)v->whole.dtype) > 0;
+        v->is_kept = v->var->persistable;
+        v->is_pinned = v->var->block && v->var->block != plan->block;
+    }
+}
+
+/* Takes what was annotated; what does not divide is told and left whole. */
+static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bool fixes) {
+    if (!v->counts || !p || !p->mesh || v->is_fixed || v->is_pinned) return NULL;
+    char words[160];
+    axes_placed want = placed_of(&plan->mesh, p);
+    if (p->ndim != v->whole.ndim)
+        return weft_pass_refuse(plan->pass, "var %s: expected a placement of %d dimensions, found %d",
+                                v->var->name->bytes, v->whole.ndim, p->ndim);
+    for (int d = 0; d < v->whole.ndim; d++) {
+        int64_t n = want.naxes[d] ? plan->mesh.axes.extent[want.axes[d][0]] : 1;
+        if (v->whole.dims[d] < 0 || v->whole.dims[d] % n == 0) continue;
+        TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
+                           "var %s: annotated %s, but dimension %d of extent %lld does not divide by %lld: it is whole",
+                           v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
+                           (long long)v->whole.dims[d], (long long)n));
+        want.naxes[d] = 0;
+        fixes = false;
+    }
+    for (int d = 0; d < v->whole.ndim; d++)
+        if (want.naxes[d] && placed_dim_of(&v->want, v->whole.ndim, want.axes[d][0]) < 0 && !v->want.naxes[d])
+            placed_shard(&v->want, d, want.axes[d][0]);
+    v->is_fixed = fixes;
+    return NULL;
+}
+
+static weft_status read_annotations(spmd_plan *plan) {
+    for (size_t i = 0; i < plan->nvars; i++) TRY(annotate(plan, &plan->vars[i], plan->vars[i].var->dist, true));
+    FOR_EACH_OP(op, plan->block) {
+        const op_dist_rest *rest = op->dist ? op_dist_rest_of(op->dist) : NULL;
+        for (int side = 0; rest && side < 2; side++) {
+            size_t n = side ? rest->noutputs : rest->ninputs;
+            for (size_t k = 0; k < n; k++) {
+                const op_placement *one = side ? &rest->outputs[k] : &rest->inputs[k];
+                weft_var *v = op_find_var(op, text_of_name(one->var));
+                if (v && spmd_var_of(plan, v)) TRY(annotate(plan, spmd_var_of(plan, v), one->placement, side));
+            }
+        }
+    }
+    return NULL;
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct op_side {
+    shape *shapes;
+    uint32_t *first;
+    weft_var **vars;
+    use **uses;
+} op_side;
+
+static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, const op_schema *schema, op_side *s) {
+    const slot_schema *slots = output ? schema->outputs : schema->inputs;
+    size_t nslots = output ? schema->noutputs : schema->ninputs, nargs = op_nargs(op, output);
+    arena *a = &plan->memory;
+    s->shapes = ARENA_ARRAY(a, shape, nargs + 1);
+    s->first = ARENA_ARRAY(a, uint32_t, nslots + 1);
+    s->vars = ARENA_ARRAY(a, weft_var *, nargs + 1);
+    s->uses = ARENA_ARRAY(a, use *, nargs + 1);
+    if (!s->shapes || !s->first || !s->vars || !s->uses) return base_out_of_memory();
+    uint32_t n = 0;
+    for (size_t i = 0; i < nslots; i++) {
+        const slot *found = op_find_slot(op, output, slots[i].name);
+        s->first[i] = n;
+        for (size_t k = 0; found && k < found->nargs; k++, n++) {
+            s->uses[n] = &slot_args(op, found)[k];
+            s->vars[n] = use_var(op->program, s->uses[n]);
+            s->shapes[n] = shape_env_get(&plan->types, s->vars[n]);
+            bool empty = !s->vars[n]->block && name_is(s->vars[n]->name, "@EMPTY@");
+            if (empty) s->shapes[n] = (shape){.dtype = WEFT_DTYPE_NONE, .ndim = -1, .height = -1};
+        }
+    }
+    s->first[nslots] = n;
+    return NULL;
+}
+
+/* Every element of an output comes from one element of each input. */
+static bool passes_elements(const axes_rule *r) {
+    if (r->why_none || !r->nout) return false;
+    for (size_t f = 0; f < r->nfactors; f++) {
+        for (size_t i = 0; i < r->nin + r->nout; i++) {
+            const axes_arg *x = i < r->nin ? &r->in[i] : &r->out[i - r->nin];
+            bool has = false, is_scalar = x->ndim <= 0;
+            for (int d = 0; d < x->ndim; d++)
+                for (int k = 0; k < x->dims[d].nfactors; k++) has |= x->dims[d].factors[k] == f;
+            if (!has && !is_scalar && !x->any && r->factors[f].size != 1) return false;
+        }
+    }
+    return true;
+}
+
+static const char *must_be_whole(weft_op *op, const op_schema *schema, const axes_rule *rule) {
+    if (!schema) return "its type is not known";
+    if (schema->effects & OP_CONTROL) return "it runs another block";
+    if (schema->effects & OP_RANDOM) return "all ranks draw the same numbers only for the whole";
+    if (op_has_effect(op, OP_ALIASES)) return "its outputs are views of one buffer";
+    return rule->why_none;
+}
+
+static weft_status read_op(spmd_plan *plan, weft_op *op, spmd_op *out) {
+    const op_schema *schema = op_schema_of(op);
+    op_side in = {0}, made = {0};
+    *out = (spmd_op){.op = op, .special = SIZE_MAX};
+    if (!schema) return out->why_whole = "its type is not known", NULL;
+    TRY(read_side(plan, op, false, schema, &in));
+    TRY(read_side(plan, op, true, schema, &made));
+    axes_call call = {op, schema, in.shapes, made.shapes, in.first, made.first};
+    TRY(axes_of_op(&call, &plan->memory, &out->rule));
+    out->in = in.vars, out->in_use = in.uses, out->out = made.vars, out->out_use = made.uses;
+    out->choice.in = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nin + 1);
+    out->choice.out = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nout + 1);
+    if (!out->choice.in || !out->choice.out) return base_out_of_memory();
+    out->why_whole = must_be_whole(op, schema, &out->rule);
+    out->passes = !out->why_whole && passes_elements(&out->rule);
+    if (!out->why_whole) spmd_find_form(out);
+    return NULL;
+}
+
+/* Outputs depend on its elements. */
+bool spmd_reads(const spmd_op *op, size_t i) {
+    const axes_arg *x = &op->rule.in[i];
+    for (size_t o = 0; o < op->rule.nout && !x->any; o++)
+        if (!(op->rule.out[o].unread >> x->slot & 1)) return true;
+    return !op->rule.nout;
+}
+
+static void count_readers(spmd_plan *plan) {
+    for (size_t k = 0; k < plan->nops; k++) {
+        const spmd_op *op = &plan->ops[k];
+        for (size_t i = 0; i < op->rule.nin; i++) {
+            spmd_var *v = spmd_var_of(plan, op->in[i]);
+            if (!v || !spmd_reads(op, i)) continue;
+            v->nreaders++;
+            v->ngiven += !op->why_whole && op->rule.in[i].in_group != 0;
+        }
+    }
+}
+
+/* What is read before any op of the block writes it is kept between steps, or fed. */
+static void find_given(spmd_plan *plan, bool *written) {
+    for (size_t k = 0; k < plan->nops; k++) {
+        const spmd_op *op = &plan->ops[k];
+        bool feeds = op_is(op->op, "feed");
+        FOR_EACH_ARG(op->op, feeds, u)
+            if (!written[u->var_id]) plan->vars[u->var_id].is_kept = true;
+        FOR_EACH_ARG(op->op, true, u) written[u->var_id] = true;
+    }
+    for (size_t b = 0; b < plan->program->nblocks; b++) {
+        if (plan->program->blocks[b] == plan->block) continue;
+        FOR_EACH_OP(op, plan->program->blocks[b])
+            for (int side = 0; side < 2; side++) FOR_EACH_ARG(op, side, u) plan->vars[u->var_id].is_pinned = true;
+    }
+}
+
+static weft_status read_ops(spmd_plan *plan) {
+    plan->ops = ARENA_ARRAY(&plan->memory, spmd_op, plan->block->nops + 1);
+    bool *written = ARENA_ARRAY(&plan->memory, bool, plan->nvars + 1);
+    if (!plan->ops || !written) return base_out_of_memory();
+    FOR_EACH_OP(op, plan->block) TRY(read_op(plan, op, &plan->ops[plan->nops++]));
+    find_given(plan, written);
+    count_readers(plan);
+    return NULL;
+}
+
+weft_status spmd_read(spmd_plan *plan) {
+    plan->block = plan->program->blocks[0];
+    arena_init(&plan->memory, &plan->program->context->allocator);
+    TRY(read_mesh(plan));
+    TRY(check_serial(plan));
+    plan->nvars = plan->program->nall_vars;
+    TRY(shape_env_init(&plan->types, plan->program, &plan->memory));
+    TRY(shape_infer_block(&plan->types, plan->block, &plan->memory));
+    plan->vars = ARENA_ARRAY(&plan->memory, spmd_var, plan->nvars + 1);
+    if (!plan->vars) return base_out_of_memory();
+    read_vars(plan);
+    TRY(read_ops(plan));
+    return read_annotations(plan);
+}
+
+void spmd_plan_fini(spmd_plan *plan) {
+    arena_fini(&plan->memory);
+}

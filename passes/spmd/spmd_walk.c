@@ -1,0 +1,196 @@
+/* spmd_walk.c: the program op by op: which versions of each value there are, and which steps make those that an op
+ * needs. The same walk decides, and then edits; a version is made once, for all its readers. */
+#include "passes/spmd/spmd.h"
+
+typedef struct walk {
+    spmd_plan *plan;
+    spmd_state *states; /* by var id */
+    bool edits;
+    spmd_emitter emit;
+} walk;
+
+static weft_status add_version(walk *w, spmd_state *s, const axes_placed *placed, weft_var *var) {
+    spmd_version *made = ARENA_NEW(&w->plan->memory, spmd_version), **end = &s->versions;
+    if (!made) return base_out_of_memory();
+    *made = (spmd_version){.placed = *placed, .var = var};
+    while (*end) end = &(*end)->next;
+    *end = made;
+    return NULL;
+}
+
+static weft_status begin(walk *w) {
+    w->states = ARENA_ARRAY(&w->plan->memory, spmd_state, w->plan->nvars + 1);
+    if (!w->states) return base_out_of_memory();
+    for (size_t i = 0; i < w->plan->nvars; i++) {
+        const spmd_var *v = &w->plan->vars[i];
+        spmd_state *s = &w->states[i];
+        if (!v->counts || (!v->is_kept && !v->is_pinned)) continue;
+        s->home = v->want;
+        s->is_home = true;
+        TRY(add_version(w, s, &v->want, v->var));
+    }
+    return NULL;
+}
+
+/* Which ranks' programs are equal depends on what steps there are. */
+static void note_path(walk *w, const spmd_path *path) {
+    int64_t all = mesh_size(w->plan->mesh.mesh);
+    for (int i = 0; i < path->count; i++) {
+        const spmd_step *step = &path->steps[i];
+        if (step->kind == STEP_SLICE) w->plan->differs = "each keeps another part of what all have";
+        if (step->kind != STEP_SLICE && spmd_extent(&w->plan->mesh, step->axes) != all)
+            w->plan->differs = "they are on different rings";
+        if (step->kind == STEP_ALL_GATHER && step->dim) w->plan->differs = "each states its place in a gather";
+    }
+}
+
+static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const spmd_path *path, weft_var *into,
+                               weft_var **out) {
+    note_path(w, path);
+    *out = into;
+    return w->edits ? spmd_emit_path(&w->emit, v, from, path, into, out) : NULL;
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
+
+static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
+    const spmd_var *v = spmd_var_of(w->plan, op->in[i]);
+    spmd_path path;
+    if (!v || op->rule.in[i].any) return NULL;
+    spmd_state *s = &w->states[v->var->id];
+    const axes_placed *need = &op->choice.in[i];
+    spmd_version *from = spmd_nearest(w->plan, v, s, need, &path);
+    if (!from)
+        return weft_pass_refuse(w->plan->pass, "%s reads %s, which it cannot have in one piece", op->op->type->bytes,
+                                v->var->name->bytes);
+    weft_var *found = from->var;
+    if (path.count) {
+        w->emit.before = op->op;
+        TRY(follow_path(w, v, from->var, &path, NULL, &found));
+        TRY(add_version(w, s, need, found));
+    }
+    if (w->edits) spmd_set_arg(op->op, op->in_use[i], found);
+    return NULL;
+}
+
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
+
+static weft_status scale_means(walk *w, const axes_placed *made, weft_var *var) {
+    int64_t times = spmd_extent(&w->plan->mesh, made->times);
+    return times > 1 && w->edits ? spmd_emit_scale(&w->emit, var, 1.0 / (double)times) : NULL;
+}
+
+/* The op writes the var itself. */
+static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, const axes_placed *made) {
+    const spmd_mesh *m = &w->plan->mesh;
+    spmd_state *s = &w->states[v->var->id];
+    axes_placed to = spmd_settled(w->plan, op, v, made);
+    spmd_path path;
+    weft_var *found;
+    TRY(scale_means(w, made, v->var));
+    if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
+    if (!spmd_find_path(m, &v->whole, made, &to, &path))
+        return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted", v->var->name->bytes);
+    bool in_place = placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
+    if (!in_place) TRY(add_version(w, s, made, v->var));
+    TRY(follow_path(w, v, v->var, &path, in_place ? v->var : NULL, &found));
+    return add_version(w, s, &to, found);
+}
+
+/* The op writes another var, from which the var gets what it is to have. */
+static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, const axes_placed *made, use *u) {
+    spmd_state *s = &w->states[v->var->id];
+    spmd_path path;
+    weft_var *other = NULL, *found;
+    if (!spmd_find_path(&w->plan->mesh, &v->whole, made, &s->home, &path))
+        return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is kept", v->var->name->bytes);
+    if (w->edits) {
+        TRY(spmd_new_var(w->plan, v, made, &other));
+        spmd_set_arg(op->op, u, other);
+        TRY(scale_means(w, made, other));
+    }
+    TRY(follow_path(w, v, other, &path, v->var, &found));
+    TRY(add_version(w, s, &s->home, v->var));
+    return add_version(w, s, made, other);
+}
+
+static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
+    const spmd_var *v = spmd_var_of(w->plan, op->out[o]);
+    if (!v) return NULL;
+    spmd_state *s = &w->states[v->var->id];
+    const axes_placed *made = &op->choice.out[o];
+    s->versions = NULL;
+    if (!s->is_home) {
+        s->home = placed_whole_sums(made);
+        s->is_home = true;
+    }
+    w->emit.before = op->op->next;
+    bool feeds = op_is(op->op, "feed");
+    if (feeds || placed_same_dims(made, &s->home, v->whole.ndim)) return leave_own(w, op, v, made);
+    return leave_other(w, op, v, made, op->out_use[o]);
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+static void note_op(walk *w, const spmd_op *op) {
+    if (op->choice.is_special) w->plan->differs = "each has another part of classes or rows";
+    for (size_t i = 0; i < op->rule.nchanges; i++)
+        if (op->rule.changes[i].kind == AXES_OFFSET) w->plan->differs = "parts begin at another place on each";
+}
+
+static weft_status walk_op(walk *w, spmd_op *op) {
+    w->emit.role = op_role(op->op);
+    if (!w->edits) {
+        TRY(spmd_choose(w->plan, w->states, op));
+        note_op(w, op);
+    } else if (op->choice.is_special)
+        TRY(spmd_take_form(w->plan, op));
+    for (size_t i = 0; i < op->rule.nin; i++) TRY(bring_input(w, op, i));
+    if (w->edits && !op->why_whole && !op->choice.is_special)
+        TRY(axes_localize(&op->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at, op->op));
+    for (size_t o = 0; o < op->rule.nout; o++) TRY(leave_output(w, op, o));
+    if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */
+    return NULL;
+}
+
+weft_status spmd_decide(spmd_plan *plan) {
+    walk w = {.plan = plan};
+    TRY(begin(&w));
+    for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
+    return NULL;
+}
+
+static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
+    const axes_placed *last = s->versions && s->versions->var == v->var ? &s->versions->placed : &s->home;
+    int64_t extents[WEFT_MAX_RANK], *dims;
+    TRY(placed_write(&w->plan->mesh, last, v->whole.ndim, v->var));
+    placed_extents(&w->plan->mesh, last, &v->whole, extents);
+    if ((int32_t)v->var->ndim != v->whole.ndim) return NULL;
+    for (int d = 0; d < v->whole.ndim; d++)
+        if (v->var->dims[d] < 0) extents[d] = v->var->dims[d];
+    TRY(program_dims(w->plan->program, v->var->ndim, extents, &dims));
+    v->var->dims = dims;
+    var_changed(v->var);
+    return NULL;
+}
+
+/* How a var's name lies, known before the first edit. */
+static weft_status write_vars(walk *w) {
+    for (size_t i = 0; i < w->plan->nvars; i++) {
+        const spmd_var *v = &w->plan->vars[i];
+        if (v->counts && v->var->block == w->plan->block && w->states[i].is_home)
+            TRY(write_var(w, v, &w->states[i]));
+    }
+    return NULL;
+}
+
+weft_status spmd_rewrite(spmd_plan *plan) {
+    walk w = {.plan = plan, .edits = true, .emit = {.plan = plan}};
+    TRY(begin(&w));
+    for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
+    TRY(write_vars(&w));
+    plan->program->has_dist = true;
+    plan->program->rank = plan->rank;
+    TRY(weft_pass_count_add(plan->pass, "collectives", w.emit.ncollectives));
+    return weft_pass_did(plan->pass, "%lld collectives", (long long)w.emit.ncollectives);
+}
