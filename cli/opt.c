@@ -8,7 +8,8 @@
 
 static const cli_option options[] = {
     {"--output", 'o', "OUT",
-     "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); default: YAML on stdout"},
+     "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); {rank} in it: a\n"
+     "                               program for each rank; default: YAML on stdout"},
     {"--passes", 0, "LIST", "a pass list: a .yaml file, or 'a, b: {key: value}'; none: convert only"},
     {"--set", 0, "PASS.KEY=VALUE", "override one option of a pass; may be repeated"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},

@@ -1,0 +1,57 @@
+#!/bin/sh
+# A serial program and a few placements become the programs of all ranks: they train to the serial losses, and are
+# proved equal to the whole. With the long tests all recorded cases, else some of each kind.
+. tests/support/shell.sh
+cases=$fixtures/spmd/paddle26
+[ -d "$cases" ] || { skipped=1; finish; exit 0; }
+some='mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 mlp_fsdp_dp2 gpt_tp_dp2_mp2 gpt_vocab_dp2_mp2_2layers gpt_sp_reshard_mp2
+    emb_rows_mp2 lenet_inputs_dp2 opt_adamw_clip_mp2 opt_lamb_mp2 op_identity_move_row_col_mp2 op_cross_entropy_p1_mp2
+    mlp_batch5_dp2 op_reduce_max1_p0_mp2'
+[ -z "$WEFT_LONG_TESTS" ] || some=$(cd "$cases" && for c in */annotate.json; do echo "${c%/*}"; done)
+
+# steps and losses that are not the serial ones, by more than 1e-4
+compare='NR == FNR { if (FNR > 1) serial[$1] = $4; next }
+    FNR > 1 { d = $4 - serial[$1]; m = serial[$1] < 0 ? -serial[$1] : serial[$1]; if (m < 0.01) m = 0.01
+              n++; if (d > 1e-4 * m || -d > 1e-4 * m) { print; bad++ } }
+    END { exit !n || bad }'
+field() { sed -n 's/.*"'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}.*/\1/p' "$2" | head -n 1; }
+
+train() { # case, pass list
+    case=$cases/$1 ranks=$(field world "$cases/$1/case.json") loss=$(field loss "$cases/$1/case.json")
+    rm -f "$folder"/rank*
+    cp "$case/serial.pdmodel" "$folder/serial.pdmodel"
+    "$weft" opt -q "$folder/serial.pdmodel" --dist "$case/annotate.json" --passes "$2" -o "$folder/rank{rank}.pdmodel" || return 1
+    of_all=$(i=0; while [ $i -lt "$ranks" ]; do echo "$folder/rank$i.pdmodel"; i=$((i + 1)); done)
+    "$weft" run "$folder/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" >"$folder/serial.csv" 2>/dev/null &&
+        "$weft" run $of_all --ranks "$ranks" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" >"$folder/ranks.csv" 2>"$folder/err" &&
+        awk -F, "$compare" "$folder/serial.csv" "$folder/ranks.csv" && "$weft" verify $of_all --reading by_bytes >"$folder/verify" 2>&1
+}
+
+for name in $some; do
+    for passes in spmd_expand configs/spmd.yaml; do
+        train "$name" $passes
+        ok $? "$name trains to the serial losses after $passes"
+    done
+done
+
+for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2; do
+    train "$name" configs/spmd.yaml && "$weft" verify $of_all --reading by_bytes --against "$folder/serial.pdmodel" >"$folder/verify" 2>&1
+    ok $? "$name is proved to be the serial program"
+done
+
+count() { "$weft" opt "$1" 2>/dev/null | grep -cE '^  - \{"?(c_allreduce_sum|c_allgather|c_concat|c_reducescatter|alltoall)"?:'; }
+train gpt_tp_mp2 spmd_expand
+[ "$(count "$folder/rank0.pdmodel")" = 4 ]; ok $? 'a block of GPT: two all-reduces forward, two backward'
+train mlp_tp_mp2 spmd_expand
+[ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
+
+cp "$cases/emb_rows_mp2/serial.pdmodel" "$folder/s.pdmodel"
+"$weft" opt "$folder/s.pdmodel" --dist "$cases/emb_rows_mp2/annotate.json" --passes spmd_expand -o "$folder/one.pdmodel" 2>"$folder/err"
+[ $? = 1 ] && grep -q 'the programs of ranks differ.*{rank}' "$folder/err" && [ ! -f "$folder/one.pdmodel" ]
+ok $? 'programs that differ are refused without {rank}'
+cp "$cases/mlp_tp_mp2/serial.pdmodel" "$folder/s.pdmodel"
+"$weft" opt -q "$folder/s.pdmodel" --dist "$cases/mlp_tp_mp2/annotate.json" --passes spmd_expand -o "$folder/one.pdmodel"
+ok $? 'one program for all ranks where theirs are equal'
+"$weft" opt "$folder/s.pdmodel" --passes spmd_expand -o "$folder/one.pdmodel" 2>&1 | grep -q 'the program has no mesh'
+ok $? 'a program without a mesh is refused'
+finish
