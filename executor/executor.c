@@ -117,6 +117,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     TRY_DONE(begin_run(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
     TRY_DONE(agree_on_collectives(x, x->world));
+    TRY_DONE(trace_begin(x));
     TRY_DONE(start(x));
     *out_executor = x;
     x = NULL;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "dist_attr/slice.h"
+#include "executor/clocks.h"
 #include "executor/comm/comm.h"
 #include "executor/device.h"
 
@@ -78,6 +79,7 @@ struct weft_executor {
     size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
     timeline *timeline;               /* NULL: nothing is traced */
+    clock_reading clock;              /* with a timeline: when it began */
     struct executor_profile *profile; /* NULL: nothing is profiled */
 };
 
@@ -149,6 +151,8 @@ void profile_add_step(weft_executor *x);
 
 /* --- trace.c ------------------------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status trace_init(weft_executor *x); /* where options ask for it */
+/* Compares the clocks of processes, where there is a timeline. */
+WEFT_MUST_USE weft_status trace_begin(weft_executor *x);
 /* Takes the times of the step that has just ended from the device, for the timeline and the profile. */
 void trace_keep_step(weft_executor *x);
 

@@ -3,11 +3,15 @@
  *
  * A CPU worker reads the clock once after each instruction, so a step is divided without gaps: an instruction's
  * time holds its dispatch, and waiting for other streams is a row of its own. Ranks that run the same plan count as
- * one: rows are of the mean step of one rank. */
+ * one: rows are of the mean step of one rank.
+ *
+ * Ranks of several processes are joined so: all tell which plan they run, by a hash of its text, and what they noted for
+ * its instructions. The process of the first rank of a plan makes its rows, of all that run it, and prints them. */
 #include "executor/profile.h"
 
 #include <stdlib.h>
 
+#include "executor/gather.h"
 #include "plan/cost.h"
 
 /* --- keeping ------------------------------------------------------------------------------------------------------ */
@@ -59,27 +63,24 @@ double roofline_floor(const roofline *c, double flops, double nbytes) {
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void finish_row(const profile_report *r, profile_row *row) {
-    double floor = roofline_floor(&r->profile->roofline, row->flops, row->nbytes);
+    double floor = roofline_floor(&r->profile.roofline, row->flops, row->nbytes);
     row->share = r->step_seconds > 0 ? row->seconds / r->step_seconds : 0;
     row->roofline = row->seconds > 0 ? floor / row->seconds : 0;
 }
 
-/* Adds what the ranks of a group noted for their instructions, and their waiting, to the group's rows. */
-static void add_cells(const profile_report *r, profile_group *g, profile_row *waiting) {
-    double part = 1.0 / ((double)g->nranks * (double)(r->profile->nsteps > 0 ? r->profile->nsteps : 1));
-    for (int k = 0; k < r->executor->nlocal; k++) {
-        const rank_state *rank = &r->executor->ranks[k];
-        if (rank->plan != g->plan) continue;
-        for (int i = 0; i < g->plan->nstreams; i++) {
-            const stream_state *s = &rank->streams[i];
-            for (size_t j = 0; j < s->ninstrs; j++) {
-                profile_row *row = &g->ops[s->instrs[j].instr - g->plan->instrs];
-                row->calls += (double)s->cells[j].count * part;
-                row->seconds += (double)s->cells[j].ns * 1e-9 * part;
-            }
-            waiting[i].calls += (double)s->cells[s->ninstrs].count * part;
-            waiting[i].seconds += (double)s->cells[s->ninstrs].ns * 1e-9 * part;
+/* Adds what a rank of the group noted for its instructions, and its waiting, to the group's rows. Cells lie stream after
+ * stream, each with one for waiting at its end. */
+static void add_cells(const profile_report *r, profile_group *g, const plan_stream *streams, const profile_cell *cells,
+                      profile_row *waiting) {
+    double part = 1.0 / ((double)g->nranks * (double)(r->profile.nsteps > 0 ? r->profile.nsteps : 1));
+    for (int i = 0; i < g->plan->nstreams; i++) {
+        for (size_t j = 0; j < streams[i].ninstrs; j++, cells++) {
+            profile_row *row = &g->ops[streams[i].instrs[j] - g->plan->instrs];
+            row->calls += (double)cells->count * part;
+            row->seconds += (double)cells->ns * 1e-9 * part;
         }
+        waiting[i].calls += (double)cells->count * part;
+        waiting[i].seconds += (double)cells++->ns * 1e-9 * part;
     }
 }
 
@@ -151,50 +152,148 @@ static weft_status make_types(const profile_report *r, profile_group *g, const p
     return NULL;
 }
 
-static weft_status fill_group(const profile_report *r, profile_group *g, arena *scratch) {
-    profile_row *waiting = ARENA_ARRAY(scratch, profile_row, (size_t)g->plan->nstreams + 1);
+/* --- all ranks ---------------------------------------------------------------------------------------------------- */
+
+static const char *const when = "for the profile";
+
+/* What a rank tells of itself. */
+typedef struct rank_outline {
+    uint64_t plan; /* hash of its text */
+    uint64_t ncells;
+    executor_profile profile;
+    int group; /* of all alike; found by each process for itself */
+} rank_outline;
+
+typedef struct all_ranks {
+    const weft_executor *executor;
+    arena *scratch;
+    rank_outline *outlines;
+    const profile_cell **cells;
+} all_ranks;
+
+static weft_status hash_plan(weft_context *context, const weft_plan *plan, uint64_t *out) {
+    char *bytes;
+    size_t nbytes;
+    TRY(weft_plan_print(plan, &bytes, &nbytes));
+    uint64_t hash = nbytes;
+    for (size_t i = 0; i < nbytes; i++) hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3;
+    weft_bytes_free(context, bytes, nbytes);
+    *out = hash;
+    return NULL;
+}
+
+static weft_status tell_outlines(all_ranks *all) {
+    const weft_executor *x = all->executor;
+    rank_outline *mine = ARENA_ARRAY(all->scratch, rank_outline, x->nlocal);
+    all->outlines = ARENA_ARRAY(all->scratch, rank_outline, x->nranks);
+    if (!mine || !all->outlines) return base_out_of_memory();
+    for (int k = 0; k < x->nlocal; k++) {
+        const weft_plan *plan = x->ranks[k].plan;
+        if (k && plan == x->ranks[k - 1].plan)
+            mine[k].plan = mine[k - 1].plan;
+        else
+            TRY(hash_plan(x->context, plan, &mine[k].plan));
+        mine[k].ncells = plan->ninstrs + (size_t)plan->nstreams;
+        mine[k].profile = *x->profile;
+    }
+    return executor_gather(x, when, mine, sizeof *mine, all->outlines);
+}
+
+static weft_status tell_cells(all_ranks *all) {
+    const weft_executor *x = all->executor;
+    size_t *nbytes = ARENA_ARRAY(all->scratch, size_t, x->nranks), total = 0, own = 0;
+    all->cells = ARENA_ARRAY(all->scratch, const profile_cell *, x->nranks);
+    if (!nbytes || !all->cells) return base_out_of_memory();
+    for (int r = 0; r < x->nranks; r++) {
+        nbytes[r] = all->outlines[r].ncells * sizeof(profile_cell);
+        total += all->outlines[r].ncells;
+        if (executor_has_rank(x, r)) own += all->outlines[r].ncells;
+    }
+    profile_cell *mine = ARENA_ARRAY(all->scratch, profile_cell, own + 1), *at = mine;
+    profile_cell *cells = ARENA_ARRAY(all->scratch, profile_cell, total + 1);
+    if (!mine || !cells) return base_out_of_memory();
+    for (int k = 0; k < x->nlocal; k++)
+        for (int i = 0; i < x->ranks[k].plan->nstreams; i++) {
+            const stream_state *s = &x->ranks[k].streams[i];
+            memcpy(at, s->cells, (s->ninstrs + 1) * sizeof *at);
+            at += s->ninstrs + 1;
+        }
+    TRY(executor_gather_sized(x, when, mine, nbytes, cells));
+    for (int r = 0; r < x->nranks; cells += all->outlines[r++].ncells) all->cells[r] = cells;
+    return NULL;
+}
+
+static weft_status find_groups(all_ranks *all, profile_report *r) {
+    const weft_executor *x = all->executor;
+    r->groups = ARENA_ARRAY(all->scratch, profile_group, (size_t)x->nranks);
+    if (!r->groups) return base_out_of_memory();
+    for (int k = 0; k < x->nranks; k++) {
+        rank_outline *o = &all->outlines[k];
+        size_t g = 0;
+        while (g < r->ngroups && all->outlines[r->groups[g].first_rank].plan != o->plan) g++;
+        if (g == r->ngroups)
+            r->groups[r->ngroups++] =
+                (profile_group){.plan = executor_has_rank(x, k) ? executor_rank(x, k)->plan : NULL, .first_rank = k};
+        r->groups[g].nranks++;
+        o->group = (int)g;
+    }
+    return NULL;
+}
+
+static weft_status fill_group(const all_ranks *all, const profile_report *r, profile_group *g) {
+    profile_row *waiting = ARENA_ARRAY(all->scratch, profile_row, (size_t)g->plan->nstreams + 1);
+    plan_stream *streams;
     if (!waiting) return base_out_of_memory();
-    TRY(make_ops(g, scratch));
-    add_cells(r, g, waiting);
-    return make_types(r, g, waiting, scratch);
+    TRY(make_ops(g, all->scratch));
+    TRY(plan_list_streams(g->plan, all->scratch, &streams));
+    for (int k = 0; k < r->nranks; k++)
+        if (all->outlines[k].group == g - r->groups) add_cells(r, g, streams, all->cells[k], waiting);
+    return make_types(r, g, waiting, all->scratch);
 }
 
 weft_status profile_compute(const weft_executor *x, arena *scratch, profile_report *out_report) {
-    profile_report r = {.executor = x, .profile = x->profile};
+    all_ranks all = {.executor = x, .scratch = scratch};
     if (!x->profile || !x->profile->nsteps)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
                                   "no profile: run a step of an executor with options.profile");
-    r.step_seconds = (double)x->profile->steps_ns * 1e-9 / (double)x->profile->nsteps;
-    r.groups = ARENA_ARRAY(scratch, profile_group, (size_t)x->nlocal);
-    if (!r.groups) return base_out_of_memory();
-    for (int k = 0; k < x->nlocal; k++) {
-        size_t g = 0;
-        while (g < r.ngroups && r.groups[g].plan != x->ranks[k].plan) g++;
-        if (g == r.ngroups)
-            r.groups[r.ngroups++] = (profile_group){.plan = x->ranks[k].plan, .first_rank = x->first_rank + k};
-        r.groups[g].nranks++;
-    }
-    for (size_t g = 0; g < r.ngroups; g++) TRY(fill_group(&r, &r.groups[g], scratch));
+    TRY(tell_outlines(&all));
+    TRY(tell_cells(&all));
+    profile_report r = {.nranks = x->nranks, .profile = all.outlines[0].profile};
+    r.step_seconds = (double)r.profile.steps_ns * 1e-9 / (double)r.profile.nsteps;
+    TRY(find_groups(&all, &r));
+    for (size_t g = 0; g < r.ngroups; g++)
+        if (r.groups[g].plan) TRY(fill_group(&all, &r, &r.groups[g]));
     *out_report = r;
+    return NULL;
+}
+
+static weft_status print(const weft_executor *x, const profile_printer *p, size_t most_ops, arena *scratch,
+                         buffer *mine, buffer *out) {
+    profile_report r;
+    gathered_bytes all;
+    TRY(profile_compute(x, scratch, &r));
+    p->head(&r, out);
+    for (size_t g = 0; g < r.ngroups; g++)
+        if (r.groups[g].plan) p->group(&r, &r.groups[g], most_ops, mine);
+    TRY(executor_gather_bytes(x, when, scratch, mine, &all));
+    buffer_append(out, all.bytes, all.nbytes);
+    buffer_text(out, p->tail);
     return NULL;
 }
 
 weft_status weft_executor_profile(const weft_executor *x, weft_profile_form form, size_t most_ops, char **out_bytes,
                                   size_t *out_nbytes) {
+    static const profile_printer *const printers[] = {[WEFT_PROFILE_TEXT] = &profile_text,
+                                                      [WEFT_PROFILE_CSV] = &profile_csv,
+                                                      [WEFT_PROFILE_JSON] = &profile_json};
     arena scratch;
-    buffer out;
-    profile_report report;
-    weft_status status = NULL;
+    buffer mine, out;
     arena_init(&scratch, &x->context->allocator);
+    buffer_init(&mine, &x->context->allocator);
     buffer_init(&out, &x->context->allocator);
-    TRY_DONE(profile_compute(x, &scratch, &report));
-    switch (form) {
-    case WEFT_PROFILE_TEXT: profile_print_text(&report, most_ops, &out); break;
-    case WEFT_PROFILE_CSV: profile_print_csv(&report, &out); break;
-    case WEFT_PROFILE_JSON: profile_print_json(&report, &out); break;
-    }
-    status = buffer_take(&out, out_bytes, out_nbytes);
-done:
+    weft_status status = print(x, printers[form], most_ops, &scratch, &mine, &out);
+    if (!status) status = buffer_take(&out, out_bytes, out_nbytes);
+    buffer_fini(&mine);
     buffer_fini(&out);
     arena_fini(&scratch);
     return status;

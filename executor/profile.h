@@ -41,9 +41,9 @@ typedef struct profile_row {
     int64_t live_nbytes;
 } profile_row;
 
-/* Ranks that run one plan. */
+/* Ranks that run equal plans. */
 typedef struct profile_group {
-    const weft_plan *plan;
+    const weft_plan *plan; /* NULL: the first of these ranks is in another process, which prints the group */
     int first_rank, nranks;
     profile_row *ops, *types; /* in plan order; the most expensive first */
     size_t nops, ntypes;
@@ -51,17 +51,22 @@ typedef struct profile_group {
 } profile_group;
 
 typedef struct profile_report {
-    const weft_executor *executor;
-    const executor_profile *profile;
-    double step_seconds; /* the mean */
-    profile_group *groups;
+    int nranks;
+    executor_profile profile; /* of rank 0's process */
+    double step_seconds;      /* the mean */
+    profile_group *groups;    /* of all processes, by their first ranks */
     size_t ngroups;
 } profile_report;
 
-/* Everything lies in `scratch`. */
+/* By all processes. Everything lies in `scratch`. */
 WEFT_MUST_USE weft_status profile_compute(const weft_executor *x, arena *scratch, profile_report *out_report);
-void profile_print_text(const profile_report *r, size_t most_ops, buffer *out); /* profile_text.c */
-void profile_print_csv(const profile_report *r, buffer *out);                   /* profile_data.c */
-void profile_print_json(const profile_report *r, buffer *out);
+
+/* A form: a head, groups, a tail. Processes print their groups; the first one's head is taken. */
+typedef struct profile_printer {
+    void (*head)(const profile_report *r, buffer *out);
+    void (*group)(const profile_report *r, const profile_group *g, size_t most_ops, buffer *out);
+    const char *tail;
+} profile_printer;
+extern const profile_printer profile_text, profile_csv, profile_json; /* profile_text.c, profile_data.c */
 
 #endif

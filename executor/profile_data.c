@@ -19,25 +19,29 @@ static void put_field(buffer *out, const char *s) {
     buffer_text(out, "\"");
 }
 
-void profile_print_csv(const profile_report *r, buffer *out) {
+static void print_csv_head(const profile_report *r, buffer *out) {
+    (void)r;
     buffer_text(out, "rank,nranks,position,index,op,stream,output,count,seconds,share,flops,bytes,flops_per_second,"
                      "bytes_per_second,roofline,live_bytes\n");
-    for (size_t g = 0; g < r->ngroups; g++) {
-        const profile_group *group = &r->groups[g];
-        for (size_t i = 0; i < group->nops; i++) {
-            const profile_row *row = &group->ops[i];
-            buffer_format(out, "%d,%d,%zu,%d,", group->first_rank, group->nranks, i, row->instr->op_index);
-            put_field(out, row->type);
-            buffer_text(out, ",");
-            put_field(out, row->stream);
-            buffer_text(out, ",");
-            put_field(out, row->output);
-            buffer_format(out, ",%.6g,%.6g,%.6g,%.10g,%.10g,%.6g,%.6g,%.6g,%lld\n", row->calls, row->seconds,
-                          row->share, row->flops, row->nbytes, per_second(row->flops, row),
-                          per_second(row->nbytes, row), row->roofline, (long long)row->live_nbytes);
-        }
+}
+
+static void print_csv_group(const profile_report *r, const profile_group *group, size_t most_ops, buffer *out) {
+    (void)r, (void)most_ops;
+    for (size_t i = 0; i < group->nops; i++) {
+        const profile_row *row = &group->ops[i];
+        buffer_format(out, "%d,%d,%zu,%d,", group->first_rank, group->nranks, i, row->instr->op_index);
+        put_field(out, row->type);
+        buffer_text(out, ",");
+        put_field(out, row->stream);
+        buffer_text(out, ",");
+        put_field(out, row->output);
+        buffer_format(out, ",%.6g,%.6g,%.6g,%.10g,%.10g,%.6g,%.6g,%.6g,%lld\n", row->calls, row->seconds, row->share,
+                      row->flops, row->nbytes, per_second(row->flops, row), per_second(row->nbytes, row),
+                      row->roofline, (long long)row->live_nbytes);
     }
 }
+
+const profile_printer profile_csv = {print_csv_head, print_csv_group, ""};
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
@@ -82,16 +86,19 @@ static void put_group(buffer *out, const profile_group *g) {
     buffer_text(out, "]}");
 }
 
-void profile_print_json(const profile_report *r, buffer *out) {
-    const roofline *c = &r->profile->roofline;
+static void print_json_head(const profile_report *r, buffer *out) {
+    const roofline *c = &r->profile.roofline;
     buffer_format(out,
                   "{\"steps\":%lld,\"step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,\"flops_per_second\":%.6g,"
                   "\"bytes\":[%zu,%zu,%zu],\"bytes_per_second\":[%.6g,%.6g,%.6g]},\n\"ranks\":[",
-                  (long long)r->profile->nsteps, r->step_seconds, c->nthreads, c->flops, c->nbytes[0], c->nbytes[1],
+                  (long long)r->profile.nsteps, r->step_seconds, c->nthreads, c->flops, c->nbytes[0], c->nbytes[1],
                   c->nbytes[2], c->bandwidth[0], c->bandwidth[1], c->bandwidth[2]);
-    for (size_t g = 0; g < r->ngroups; g++) {
-        buffer_text(out, g ? ",\n" : "\n");
-        put_group(out, &r->groups[g]);
-    }
-    buffer_text(out, "]}\n");
 }
+
+static void print_json_group(const profile_report *r, const profile_group *g, size_t most_ops, buffer *out) {
+    (void)most_ops;
+    buffer_text(out, g > r->groups ? ",\n" : "\n");
+    put_group(out, g);
+}
+
+const profile_printer profile_json = {print_json_head, print_json_group, "]}\n"};

@@ -15,11 +15,11 @@ static const char *amount(double nbytes, char *out, size_t out_nbytes) {
 }
 
 static void print_head(const profile_report *r, buffer *out) {
-    const roofline *c = &r->profile->roofline;
+    const roofline *c = &r->profile.roofline;
     char sizes[3][32];
-    buffer_format(out, "profile: %lld step%s of %.3f ms, %d rank%s\n", (long long)r->profile->nsteps,
-                  r->profile->nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->executor->nranks,
-                  r->executor->nranks == 1 ? "" : "s");
+    buffer_format(out, "profile: %lld step%s of %.3f ms, %d rank%s\n", (long long)r->profile.nsteps,
+                  r->profile.nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->nranks,
+                  r->nranks == 1 ? "" : "s");
     buffer_format(out, "machine: %d thread%s reach%s %.1f GFLOP/s (fp32); %.1f GB/s in %s, %.1f in %s, %.1f in %s\n",
                   c->nthreads, c->nthreads == 1 ? "" : "s", c->nthreads == 1 ? "es" : "", 1e-9 * c->flops,
                   1e-9 * c->bandwidth[0], amount((double)c->nbytes[0], sizes[0], sizeof sizes[0]),
@@ -123,15 +123,12 @@ static void print_ops(const profile_group *g, size_t most_ops, buffer *out) {
     base_free(out->allocator, order, g->nops * sizeof *order);
 }
 
-void profile_print_text(const profile_report *r, size_t most_ops, buffer *out) {
-    print_head(r, out);
-    for (size_t i = 0; i < r->ngroups; i++) {
-        const profile_group *g = &r->groups[i];
-        if (r->ngroups > 1)
-            buffer_format(out, "\nrank %d%s\n", g->first_rank,
-                          g->nranks > 1 ? " and those that run the same plan" : "");
-        print_memory(g, out);
-        print_types(g, out);
-        print_ops(g, most_ops, out);
-    }
+static void print_group(const profile_report *r, const profile_group *g, size_t most_ops, buffer *out) {
+    if (r->ngroups > 1)
+        buffer_format(out, "\nrank %d%s\n", g->first_rank, g->nranks > 1 ? " and those that run the same plan" : "");
+    print_memory(g, out);
+    print_types(g, out);
+    print_ops(g, most_ops, out);
 }
+
+const profile_printer profile_text = {print_head, print_group, ""};

@@ -180,10 +180,10 @@ void weft_simulation_hidden(const weft_simulation *x, size_t *out_ncollectives, 
 }
 
 weft_status weft_simulation_trace_json(const weft_simulation *x, char **out_bytes, size_t *out_nbytes) {
-    return timeline_json(&x->timeline, out_bytes, out_nbytes);
+    return timeline_print(&x->timeline, TIMELINE_JSON, NULL, out_bytes, out_nbytes);
 }
 
 weft_status weft_simulation_trace_html(const weft_simulation *x, const char *title, char **out_bytes,
                                        size_t *out_nbytes) {
-    return timeline_html(&x->timeline, title, out_bytes, out_nbytes);
+    return timeline_print(&x->timeline, TIMELINE_HTML, title, out_bytes, out_nbytes);
 }

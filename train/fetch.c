@@ -55,7 +55,7 @@ static weft_status list_columns(const weft_trainer *t, buffer *out) {
 }
 
 static weft_status add_columns(weft_trainer *t, arena *scratch, const buffer *mine) {
-    gathered_names names;
+    gathered_bytes names;
     TRY(gather_names(t, scratch, mine, &names));
     size_t capacity = 0, n = 0;
     for (size_t i = 0; i < names.nbytes; i++) capacity += !names.bytes[i];

@@ -236,7 +236,7 @@ static weft_status list_persistables(const weft_trainer *t, buffer *out) {
 }
 
 static weft_status put_persistables(join *j) {
-    gathered_names names;
+    gathered_bytes names;
     buffer mine;
     buffer_init(&mine, &j->t->context->allocator);
     weft_status status = list_persistables(j->t, &mine);
@@ -250,7 +250,7 @@ static weft_status put_persistables(join *j) {
 
 /* The rows of a fetch that is SelectedRows: the lowest rank's that has it. */
 static weft_status put_rows(join *j, int first) {
-    gathered_names names;
+    gathered_bytes names;
     buffer mine;
     int i = first - j->t->first_rank;
     buffer_init(&mine, &j->t->context->allocator);

@@ -25,7 +25,8 @@ typedef struct weft_executor_options {
     double watchdog_seconds, first_step_seconds;
     bool no_watchdog;         /* collectives wait without a limit */
     bool unsafe;              /* takes plans with a given order, which may race */
-    const struct comm_host *host; /* of a communicator: which of the ranks this process runs; NULL: all */
+    /* Of a communicator: which of the ranks this process runs; NULL: all. All processes trace and profile, or none. */
+    const struct comm_host *host;
     const weft_delay *delays;     /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
 } weft_executor_options;
@@ -54,22 +55,25 @@ WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
 
 /* Seconds of the last step, from the first rank's start to the last rank's end. */
 double weft_executor_step_seconds(const weft_executor *executor);
-/* Of the traced collectives on other streams than compute: seconds in all, and seconds during which the same rank's
- * compute stream was running an instruction. */
+/* Of the traced collectives of this process's ranks on other streams than compute: seconds in all, and seconds during
+ * which the same rank's compute stream was running an instruction. */
 void weft_executor_overlap(const weft_executor *executor, double *out_collective_seconds, double *out_hidden_seconds);
-/* Of the last step. Needs options.trace. */
+/* Of a rank of this process in the last step. Needs options.trace. */
 WEFT_MUST_USE weft_status weft_executor_rank_times(const weft_executor *executor, int rank, weft_rank_times *out_times);
-/* Number of traced collectives, and of those that were hidden for at least half of their time. */
+/* Number of traced collectives of this process's ranks, and of those that were hidden for at least half of their time. */
 void weft_executor_hidden(const weft_executor *executor, size_t *out_ncollectives, size_t *out_nhidden);
 /* The timeline: Chrome trace JSON (Perfetto opens it), or a self-contained HTML page, a lane per rank and stream. The
- * caller owns the bytes. Needs options.trace. */
+ * caller owns the bytes. Needs options.trace. In a run of several processes all of them call these, in the same order,
+ * and all get the whole: times are by the clock of rank 0's process, with which the others compare theirs. */
 WEFT_MUST_USE weft_status weft_executor_trace_json(const weft_executor *executor, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status weft_executor_trace_html(const weft_executor *executor, const char *title, char **out_bytes,
                                                    size_t *out_nbytes);
 
 /* Where a step's time went, of the mean step of one rank: time, flops, bytes and share of the roofline per op type and
  * per op, live memory at each op. The first of several steps is left out. Text has the `most_ops` ops that took longest
- * (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. */
+ * (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. In a run of several processes
+ * all of them call it, with the same form, and all get the profile of all ranks; step and machine are those of rank 0's
+ * process. */
 typedef enum weft_profile_form { WEFT_PROFILE_TEXT, WEFT_PROFILE_CSV, WEFT_PROFILE_JSON } weft_profile_form;
 WEFT_MUST_USE weft_status weft_executor_profile(const weft_executor *executor, weft_profile_form form, size_t most_ops,
                                                 char **out_bytes, size_t *out_nbytes);

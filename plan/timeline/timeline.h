@@ -65,8 +65,39 @@ timeline_overlap timeline_measure(const timeline *t);
 WEFT_MUST_USE weft_status timeline_rank_times(const timeline *t, int rank, weft_rank_times *out_times);
 
 /* The two forms (weft/executor.h). The caller owns the bytes. */
-WEFT_MUST_USE weft_status timeline_json(const timeline *t, char **out_bytes, size_t *out_nbytes);
-WEFT_MUST_USE weft_status timeline_html(const timeline *t, const char *title, char **out_bytes, size_t *out_nbytes);
+typedef enum timeline_form { TIMELINE_JSON, TIMELINE_HTML } timeline_form;
+WEFT_MUST_USE weft_status timeline_print(const timeline *t, timeline_form form, const char *title, char **out_bytes,
+                                         size_t *out_nbytes);
+
+/* --- timelines of several processes, in one document ---------------------------------------------------------------
+ * Each prints its parts; the parts of all, in the order of their ranks, make the document. */
+
+/* How a process's clock goes by that of all: so much ahead at two times of its own, and evenly between and beyond. */
+typedef struct timeline_clock {
+    int64_t at_ns[2], ahead_ns[2];
+} timeline_clock;
+int64_t timeline_common_ns(const timeline_clock *c, int64_t own_ns);
+
+typedef struct timeline_frame {
+    int nranks;               /* of the run */
+    size_t nsteps;            /* that are kept */
+    timeline_clock clock;     /* of this process */
+    int64_t origin_ns;        /* the first event of all, by the common clock */
+    size_t nplans_before;     /* of the processes of lower ranks */
+    timeline_overlap overlap; /* of all ranks */
+} timeline_frame;
+/* Of this timeline alone. */
+timeline_frame timeline_frame_of(const timeline *t, const timeline_clock *clock);
+
+enum { TIMELINE_PARTS = 2 };
+void timeline_print_parts(const timeline *t, const timeline_frame *f, timeline_form form,
+                          buffer parts[TIMELINE_PARTS]);
+typedef struct timeline_text {
+    const char *bytes;
+    size_t nbytes;
+} timeline_text;
+void timeline_print_document(const timeline_frame *f, timeline_form form, const char *title,
+                             const timeline_text parts[TIMELINE_PARTS], buffer *out);
 
 /* The first value that an instruction writes, for people; "" if there is none. */
 const char *trace_value_name(const weft_plan *plan, const plan_instr *instr);

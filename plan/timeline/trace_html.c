@@ -56,7 +56,7 @@ static void put_plan(buffer *out, const weft_plan *plan) {
     buffer_text(out, "]");
 }
 
-static void put_events(buffer *out, const timeline *t, const timeline_lane *l, int64_t origin) {
+static void put_events(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l) {
     const plan_instr *instrs = timeline_plan(t, l->rank)->instrs;
     uint64_t first;
     size_t n = timeline_steps(t, &first);
@@ -66,65 +66,59 @@ static void put_events(buffer *out, const timeline *t, const timeline_lane *l, i
         const trace_event *events = timeline_events(t, l, step);
         for (size_t i = 0; i < l->instrs->ninstrs; i++) {
             if (events[i].start_ns < 0) continue;
+            int64_t start_ns = trace_ns(f, events[i].start_ns);
             buffer_format(out, "%s%zu,%llu,%lld,%lld", comma, (size_t)(l->instrs->instrs[i] - instrs),
-                          (unsigned long long)step, (long long)(events[i].start_ns - origin),
-                          (long long)(events[i].end_ns - events[i].start_ns));
+                          (unsigned long long)step, (long long)start_ns,
+                          (long long)(trace_ns(f, events[i].end_ns) - start_ns));
             comma = ",";
         }
     }
     buffer_text(out, "]");
 }
 
-static void put_lanes(buffer *out, const timeline *t) {
-    int64_t origin = trace_origin(t);
-    const char *comma = "";
-    buffer_text(out, "\"lanes\":[");
+static void put_lanes(buffer *out, const timeline *t, const timeline_frame *f) {
     for (int r = 0; r < t->nranks; r++) {
         const weft_plan *plan = timeline_plan(t, r);
         for (int s = 0; s < plan->nstreams; s++) {
-            buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%d,\"stream\":", comma, t->first_rank + r,
-                          t->nplans == 1 ? 0 : r);
+            buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%zu,\"stream\":", t->first_rank + r || s ? "," : "",
+                          t->first_rank + r, f->nplans_before + (t->nplans == 1 ? 0 : (size_t)r));
             put_script_string(out, plan->stream_names[s]);
             buffer_text(out, ",\"events\":");
-            put_events(out, t, &t->ranks[r][s], origin);
+            put_events(out, t, f, &t->ranks[r][s]);
             buffer_text(out, "}");
-            comma = ",";
         }
     }
-    buffer_text(out, "]");
 }
 
-static void put_data(buffer *out, const timeline *t) {
-    uint64_t first;
-    size_t nsteps = timeline_steps(t, &first);
-    timeline_overlap o = timeline_measure(t);
-    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", t->nranks,
-                  nsteps, o.ncollectives, o.nhidden);
+/* Plans, then lanes; each but the first of all with a comma before it. */
+void trace_html_parts(const timeline *t, const timeline_frame *f, buffer parts[TIMELINE_PARTS]) {
+    for (size_t p = 0; p < t->nplans; p++) {
+        if (p || f->nplans_before) buffer_text(&parts[0], ",\n");
+        put_plan(&parts[0], t->plans[p]);
+    }
+    put_lanes(&parts[1], t, f);
+}
+
+static void put_data(buffer *out, const timeline_frame *f, const timeline_text *parts) {
+    const timeline_overlap *o = &f->overlap;
+    buffer_format(out, "const trace = {\"ranks\":%d,\"steps\":%zu,\"collectives\":%zu,\"hidden\":%zu,", f->nranks,
+                  f->nsteps, o->ncollectives, o->nhidden);
     buffer_format(out, "\"collectiveSeconds\":%.9f,\"hiddenSeconds\":%.9f,\n\"classes\":[",
-                  (double)o.collective_ns * 1e-9, (double)o.hidden_ns * 1e-9);
+                  (double)o->collective_ns * 1e-9, (double)o->hidden_ns * 1e-9);
     for (int c = 0; c < TRACE_CLASSES; c++) {
         buffer_format(out, "%s\"%s\"", c ? "," : "", trace_class_name((trace_class)c));
     }
     buffer_text(out, "],\n\"plans\":[");
-    for (size_t p = 0; p < t->nplans; p++) {
-        if (p) buffer_text(out, ",\n");
-        put_plan(out, t->plans[p]);
-    }
-    buffer_text(out, "],\n");
-    put_lanes(out, t);
-    buffer_text(out, "};\n");
+    buffer_append(out, parts[0].bytes, parts[0].nbytes);
+    buffer_text(out, "],\n\"lanes\":[");
+    buffer_append(out, parts[1].bytes, parts[1].nbytes);
+    buffer_text(out, "]};\n");
 }
 
-weft_status timeline_html(const timeline *t, const char *title, char **out_bytes, size_t *out_nbytes) {
-    TRY(timeline_check(t));
-    buffer out;
-    buffer_init(&out, t->allocator);
-    put_lines(&out, trace_page_head);
-    put_html(&out, title ? title : "timeline");
-    put_lines(&out, trace_page_body);
-    put_data(&out, t);
-    put_lines(&out, trace_page_script);
-    weft_status status = buffer_take(&out, out_bytes, out_nbytes);
-    buffer_fini(&out);
-    return status;
+void trace_html_document(const timeline_frame *f, const char *title, const timeline_text *parts, buffer *out) {
+    put_lines(out, trace_page_head);
+    put_html(out, title ? title : "timeline");
+    put_lines(out, trace_page_body);
+    put_data(out, f, parts);
+    put_lines(out, trace_page_script);
 }

@@ -3,24 +3,6 @@
 #include "base/json.h"
 #include "plan/timeline/trace.h"
 
-int64_t trace_origin(const timeline *t) {
-    int64_t origin = INT64_MAX;
-    uint64_t first;
-    size_t n = timeline_steps(t, &first);
-    for (uint64_t step = first; step < first + n; step++) {
-        for (int r = 0; r < t->nranks; r++) {
-            for (int s = 0; s < timeline_plan(t, r)->nstreams; s++) {
-                const timeline_lane *l = &t->ranks[r][s];
-                const trace_event *events = timeline_events(t, l, step);
-                for (size_t i = 0; i < l->instrs->ninstrs; i++) {
-                    if (events[i].start_ns >= 0 && events[i].start_ns < origin) origin = events[i].start_ns;
-                }
-            }
-        }
-    }
-    return origin == INT64_MAX ? 0 : origin;
-}
-
 static void put_string(buffer *out, const char *s) {
     json_put_string(out, s, strlen(s));
 }
@@ -41,16 +23,17 @@ static void put_microseconds(buffer *out, int64_t ns) {
     buffer_format(out, "%lld.%03d", (long long)(ns / 1000), (int)(ns % 1000));
 }
 
-static void put_event(buffer *out, const timeline *t, const timeline_lane *l, const plan_instr *instr,
-                      trace_event e, uint64_t step, int64_t origin) {
+static void put_event(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l,
+                      const plan_instr *instr, trace_event e, uint64_t step) {
+    int64_t start_ns = trace_ns(f, e.start_ns);
     const weft_plan *plan = timeline_plan(t, l->rank);
     buffer_format(out, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":", t->first_rank + l->rank,
                   l->stream);
     put_string(out, instr->schema->type);
     buffer_format(out, ",\"cat\":\"%s\",\"ts\":", trace_class_name(trace_class_of(instr)));
-    put_microseconds(out, e.start_ns - origin);
+    put_microseconds(out, start_ns);
     buffer_text(out, ",\"dur\":");
-    put_microseconds(out, e.end_ns - e.start_ns);
+    put_microseconds(out, trace_ns(f, e.end_ns) - start_ns);
     buffer_format(out, ",\"args\":{\"op\":%d,\"step\":%llu,\"writes\":", instr->op_index, (unsigned long long)step);
     put_string(out, trace_value_name(plan, instr));
     if (instr->ring_id >= 0) {
@@ -60,32 +43,31 @@ static void put_event(buffer *out, const timeline *t, const timeline_lane *l, co
     buffer_text(out, "}},\n");
 }
 
-static void put_lane(buffer *out, const timeline *t, const timeline_lane *l, uint64_t step, int64_t origin) {
+static void put_lane(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l, uint64_t step) {
     const trace_event *events = timeline_events(t, l, step);
     for (size_t i = 0; i < l->instrs->ninstrs; i++) {
         if (events[i].start_ns >= 0)
-            put_event(out, t, l, l->instrs->instrs[i], events[i], step, origin);
+            put_event(out, t, f, l, l->instrs->instrs[i], events[i], step);
     }
 }
 
-weft_status timeline_json(const timeline *t, char **out_bytes, size_t *out_nbytes) {
-    TRY(timeline_check(t));
-    buffer out;
-    buffer_init(&out, t->allocator);
-    int64_t origin = trace_origin(t);
+/* Names of ranks and streams, then events; each entry ends in a comma. */
+void trace_json_parts(const timeline *t, const timeline_frame *f, buffer parts[TIMELINE_PARTS]) {
     uint64_t first;
     size_t n = timeline_steps(t, &first);
-    buffer_text(&out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    for (int r = 0; r < t->nranks; r++) put_names(&out, t->first_rank + r, timeline_plan(t, r));
+    for (int r = 0; r < t->nranks; r++) put_names(&parts[0], t->first_rank + r, timeline_plan(t, r));
     for (uint64_t step = first; step < first + n; step++) {
         for (int r = 0; r < t->nranks; r++) {
-            for (int s = 0; s < timeline_plan(t, r)->nstreams; s++) put_lane(&out, t, &t->ranks[r][s], step, origin);
+            for (int s = 0; s < timeline_plan(t, r)->nstreams; s++) put_lane(&parts[1], t, f, &t->ranks[r][s], step);
         }
     }
+}
+
+void trace_json_document(const timeline_frame *f, const char *title, const timeline_text *parts, buffer *out) {
+    (void)f, (void)title;
+    buffer_text(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    for (int k = 0; k < TIMELINE_PARTS; k++) buffer_append(out, parts[k].bytes, parts[k].nbytes);
     /* Every entry ends in a comma; the last one is this. */
-    buffer_format(&out, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_labels\",\"args\":{\"labels\":\"weft %s\"}}\n]}\n",
+    buffer_format(out, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_labels\",\"args\":{\"labels\":\"weft %s\"}}\n]}\n",
                   WEFT_VERSION);
-    weft_status status = buffer_take(&out, out_bytes, out_nbytes);
-    buffer_fini(&out);
-    return status;
 }

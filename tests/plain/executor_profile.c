@@ -45,7 +45,7 @@ static void test_rows(void) {
     arena_init(&scratch, &f.context->allocator);
     must(profile_compute(f.executor, &scratch, &r));
     check(r.ngroups == 1 && r.groups[0].nranks == NRANKS, "ranks with one plan are one group");
-    check(r.profile->nsteps == NSTEPS - 1, "%lld steps: the first one warms up", (long long)r.profile->nsteps);
+    check(r.profile.nsteps == NSTEPS - 1, "%lld steps: the first one warms up", (long long)r.profile.nsteps);
     const profile_group *g = &r.groups[0];
     double seconds = 0;
     for (size_t i = 0; i < g->nops; i++) {

@@ -1,8 +1,11 @@
-/* processes.c: a run whose ranks are in two processes, here two threads with a world of their own each, is the run of one
- * process that has them all: the same bits, the same joined results, the same words where it fails. A plain main. */
+/* processes.c: a run whose ranks are in several processes, here threads with a world of their own each, is the run of
+ * one process that has them all: the same bits, the same joined results, timelines and profiles, the same words where it
+ * fails. A plain main. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <jansson.h>
 
 #include "executor/comm/local.h"
 #include "executor/executor.h"
@@ -48,6 +51,8 @@ typedef struct process {
     comm_host host;
     weft_executor_options options;
     weft_tensors *result, *state;
+    char *trace, *page, *profile, *table; /* where options ask for them */
+    size_t nbytes[4];
     char words[MOST_WORDS]; /* of the first failure */
     pthread_t thread;
 } process;
@@ -70,7 +75,13 @@ static weft_status run(process *p) {
     TRY(weft_trainer_create(p->context, &options, &p->trainer));
     for (size_t step = 0; step < NSTEPS; step++) TRY(weft_trainer_step(p->trainer, step));
     TRY(weft_trainer_result(p->trainer, &p->result));
-    return weft_trainer_state(p->trainer, &p->state);
+    TRY(weft_trainer_state(p->trainer, &p->state));
+    const weft_executor *x = weft_trainer_executor(p->trainer);
+    if (!p->options.trace) return NULL;
+    TRY(weft_executor_trace_json(x, &p->trace, &p->nbytes[0]));
+    TRY(weft_executor_trace_html(x, "run", &p->page, &p->nbytes[1]));
+    TRY(weft_executor_profile(x, WEFT_PROFILE_CSV, 0, &p->profile, &p->nbytes[2]));
+    return weft_executor_profile(x, WEFT_PROFILE_TEXT, 3, &p->table, &p->nbytes[3]);
 }
 
 static void *work(void *arg) {
@@ -97,6 +108,8 @@ static void *work(void *arg) {
 }
 
 static void close_process(process *p) {
+    char *documents[] = {p->trace, p->page, p->profile, p->table};
+    for (int i = 0; i < 4; i++) weft_bytes_free(p->context, documents[i], p->nbytes[i]);
     weft_tensors_destroy(p->result);
     weft_tensors_destroy(p->state);
     weft_trainer_destroy(p->trainer);
@@ -161,6 +174,133 @@ static void test_same_results(const char *const *sources, const char *what) {
     close_process(&whole);
 }
 
+/* --- one timeline, one profile ------------------------------------------------------------------------------------ */
+
+static int count(const char *where, const char *part) {
+    int n = 0;
+    for (const char *at = where; at && (at = strstr(at, part)); at += strlen(part)) n++;
+    return n;
+}
+
+/* Ranks leave a reduce of all after the last one has come to it: by one clock, whichever process they are in. */
+static void check_trace(const process *p, const char *what) {
+    json_t *trace = json_loadb(p->trace, p->nbytes[0], 0, NULL), *e;
+    double came[NSTEPS] = {0};
+    int nreduces = 0;
+    size_t i;
+    check(trace != NULL, "%s: no JSON", what);
+    for (int pass = 0; pass < 2; pass++)
+        json_array_foreach(json_object_get(trace, "traceEvents"), i, e) {
+            const char *n = json_string_value(json_object_get(e, "name"));
+            if (!n || strcmp(n, "c_allreduce_sum") != 0) continue;
+            double start = json_number_value(json_object_get(e, "ts"));
+            double end = start + json_number_value(json_object_get(e, "dur"));
+            size_t step = (size_t)json_integer_value(json_object_get(json_object_get(e, "args"), "step"));
+            check(start >= 0 && step < NSTEPS, "%s: a reduce at %g us of step %zu", what, start, step);
+            if (step >= NSTEPS) continue;
+            if (!pass && start > came[step]) came[step] = start;
+            if (pass) check(end >= came[step], "%s: left at %g us, the last came at %g", what, end, came[step]);
+            nreduces += pass;
+        }
+    check(nreduces == (NSTEPS - 1) * NRANKS, "%s: %d reduces in the 4 steps of the last shape", what, nreduces);
+    json_decref(trace);
+}
+
+/* The lines of the CSV without what is measured: the first 8 fields. */
+static void what_ran(const char *csv, char *out, size_t nbytes) {
+    size_t n = 0;
+    for (int field = 0; *csv && n + 1 < nbytes; csv++) {
+        if (*csv == '\n') field = 0;
+        field += *csv == ',';
+        if (field < 8) out[n++] = *csv;
+    }
+    out[n] = '\0';
+}
+
+static void check_documents(const process *whole, const process *p, const char *what) {
+    char expected[20000], found[20000];
+    check_trace(p, what);
+    check(count(p->trace, "\"ph\":\"X\"") == count(whole->trace, "\"ph\":\"X\""), "%s: %d events, %d in one process",
+          what, count(p->trace, "\"ph\":\"X\""), count(whole->trace, "\"ph\":\"X\""));
+    check(count(p->trace, "\"process_name\"") == NRANKS, "%s: ranks of the timeline", what);
+    check(count(p->page, "\n{\"rank\":") == count(whole->page, "\n{\"rank\":"), "%s: lanes of the page", what);
+    check(count(p->page, "const trace = {\"ranks\":4,") == 1, "%s: ranks of the page", what);
+    what_ran(whole->profile, expected, sizeof expected);
+    what_ran(p->profile, found, sizeof found);
+    check(strcmp(expected, found) == 0, "%s: the profile has\n%s\nnot\n%s", what, found, expected);
+    check(strstr(p->table, "4 ranks") && count(p->table, "memory: ") == count(whole->table, "memory: "), "%s: %s", what,
+          p->table);
+}
+
+static void test_documents(const char *const *sources, int ngroups, const char *what) {
+    weft_executor_options options = {
+        .nthreads = 1, .seed = 7, .first_step_seconds = 60, .watchdog_seconds = 60, .trace = true, .profile = true};
+    process whole = {.sources = sources, .options = options};
+    work(&whole);
+    check(!*whole.words, "%s, one process: %s", what, whole.words);
+    check_documents(&whole, &whole, what);
+    check(count(whole.table, "memory: ") == ngroups, "%s: %s", what, whole.table);
+    for (int each = 1; each <= 2; each++) {
+        process parts[NRANKS];
+        local_hub *hub;
+        int n = start(parts, each, 0, sources, &options, &hub);
+        for (int i = 0; i < n; i++) {
+            check(!*parts[i].words, "%s, process %d of %d: %s", what, i, n, parts[i].words);
+            if (!*parts[i].words) check_documents(&whole, &parts[i], what);
+            check(parts[i].nbytes[0] == parts[0].nbytes[0] && strcmp(parts[i].trace, parts[0].trace) == 0 &&
+                      strcmp(parts[i].page, parts[0].page) == 0 && strcmp(parts[i].table, parts[0].table) == 0,
+                  "%s: processes have other documents", what);
+        }
+        stop(parts, n, hub);
+    }
+    close_process(&whole);
+}
+
+/* --- clocks that are apart ---------------------------------------------------------------------------------------- */
+
+static int64_t shifted(void *ahead_ns) {
+    return wait_clock_ns() + *(const int64_t *)ahead_ns;
+}
+
+typedef struct visitor {
+    comm_world *world;
+    int64_t ahead_ns;
+    clock_reading reading;
+    pthread_t thread;
+} visitor;
+
+static void *compare_clocks(void *arg) {
+    visitor *v = arg;
+    must(clocks_compare(v->world, 20, shifted, &v->ahead_ns, &v->reading));
+    return NULL;
+}
+
+static void test_clocks(void) {
+    static const int64_t ahead_ns[NRANKS] = {5000000, -3600000000000, 0, 86400000000000};
+    const weft_allocator libc = base_libc_allocator();
+    visitor v[NRANKS];
+    local_hub *hub;
+    must(local_hub_create(&libc, NRANKS, &hub));
+    for (int r = 0; r < NRANKS; r++) {
+        comm_host host = local_hub_host(hub, r, 1);
+        v[r] = (visitor){.ahead_ns = ahead_ns[r]};
+        must(comm_world_create(&libc, &host, &v[r].world));
+    }
+    for (int r = 0; r < NRANKS; r++) pthread_create(&v[r].thread, NULL, compare_clocks, &v[r]);
+    for (int r = 0; r < NRANKS; r++) pthread_join(v[r].thread, NULL);
+    for (int r = 0; r < NRANKS; r++) {
+        int64_t off = v[r].reading.ahead_ns - (ahead_ns[r] - ahead_ns[0]), within = v[r].reading.error_ns;
+        check(off <= within && off >= -within && within < 1000000000, "rank %d: off by %lld ns, said to be within %lld",
+              r, (long long)off, (long long)within);
+        comm_world_destroy(v[r].world);
+    }
+    local_hub_destroy(hub);
+    timeline_clock c = {{1000, 3000}, {100, 300}};
+    check(timeline_common_ns(&c, 1000) == 900 && timeline_common_ns(&c, 2000) == 1800 &&
+              timeline_common_ns(&c, 3000) == 2700,
+          "a clock that gains");
+}
+
 /* --- the same failures -------------------------------------------------------------------------------------------- */
 
 static void expect(process *p, int n, const char *what, const char *expected) {
@@ -195,6 +335,9 @@ static void test_failures(void) {
 int main(void) {
     test_same_results(equal, "equal programs");
     test_same_results(pipeline, "two of four send and receive");
+    test_documents(equal, 1, "documents of equal programs");
+    test_documents(pipeline, 3, "documents of a pipeline");
+    test_clocks();
     test_failures();
     return report_checks();
 }
