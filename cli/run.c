@@ -1,4 +1,5 @@
 /* run.c: weft run: trains, prints what was fetched, saves what was asked for. */
+#include "cli/launch.h"
 #include "cli/run_parts.h"
 #include "cli/simulate.h"
 #include "weft/verify.h"
@@ -10,6 +11,7 @@
 
 static const cli_option options[] = {
     {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs"},
+    LAUNCH_OPTIONS,
     {"--startup", 0, "F", "a program that initialises what no file gives; {rank}: one per rank"},
     {"--params", 0, "F", "parameters: .npz or .pdiparams; a rank's slice follows from its dist attrs"},
     {"--load", 0, "F", "go on from what --save wrote; {rank}: a file per rank"},
@@ -49,6 +51,11 @@ typedef struct session {
     weft_trainer *trainer;
     double *seconds;             /* per step */
     double watchdog, first_step; /* seconds; 0: the default */
+    weft_scalar *scalars;        /* what was fetched, of all ranks */
+    /* Where a launcher has started several processes: */
+    weft_processes *processes;    /* NULL: this one has all ranks */
+    const struct comm_host *host; /* which it has */
+    bool speaks;                  /* for all */
 } session;
 
 static void session_fini(session *s) {
@@ -57,6 +64,22 @@ static void session_fini(session *s) {
     run_state_fini(&s->state);
     cli_session_fini(&s->in);
     free(s->seconds);
+    free(s->scalars);
+}
+
+static weft_status join_processes(session *s) {
+    s->speaks = true;
+    if (!weft_processes_launched()) return NULL;
+    weft_status status = weft_processes_join(s->args->context, &s->processes);
+    if (status) return status;
+    s->speaks = weft_processes_index(s->processes) == 0;
+    return weft_processes_host(s->processes, s->in.nranks, &s->host);
+}
+
+/* Others may still write files; after a failure they may not come at all. */
+static void leave_processes(weft_processes *processes, int result) {
+    fflush(stdout);
+    weft_processes_leave(processes, result, result == EXIT_DONE ? 600 : 5);
 }
 
 /* "S[:F]" into seconds, 0 where nothing is given; false after printing a usage error. */
@@ -110,6 +133,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
                      .watchdog_seconds = s->watchdog,
                      .first_step_seconds = s->first_step,
                      .no_watchdog = cli_given(args, "--no-watchdog"),
+                     .host = s->host,
                      .delays = s->in.delays,
                      .ndelays = s->in.ndelays},
     };
@@ -153,18 +177,22 @@ static weft_status open_session(session *s, const numbers *n) {
     return status;
 }
 
-/* Prints the step's CSV lines; the mean of the first fetch over the ranks that have it, NAN if none has. */
-static double print_fetches(const weft_trainer *trainer, size_t step) {
+/* Prints the step's CSV lines; *out_loss: the mean of the first fetch over the ranks that have it, NAN if none has. */
+static weft_status print_fetches(const session *s, size_t step, double *out_loss) {
+    const weft_trainer *trainer = s->trainer;
     double sum = 0;
-    int count = 0;
+    int count = 0, nranks = weft_trainer_nranks(trainer);
+    weft_status status = weft_trainer_fetch_scalars(s->trainer, s->scalars);
+    if (status) return status;
     for (size_t f = 0; f < weft_trainer_nfetches(trainer); f++)
-        for (int rank = 0; rank < weft_trainer_nranks(trainer); rank++) {
-            double value;
-            if (!weft_trainer_fetch_scalar(trainer, rank, f, &value)) continue;
-            printf("%zu,%d,%s,%.9g\n", step, rank, weft_trainer_fetch_name(trainer, f), value);
-            if (f == 0) sum += value, count++;
+        for (int rank = 0; rank < nranks; rank++) {
+            const weft_scalar *v = &s->scalars[f * (size_t)nranks + (size_t)rank];
+            if (!v->is_there) continue;
+            if (s->speaks) printf("%zu,%d,%s,%.9g\n", step, rank, weft_trainer_fetch_name(trainer, f), v->value);
+            if (f == 0) sum += v->value, count++;
         }
-    return count ? sum / count : NAN;
+    *out_loss = count ? sum / count : NAN;
+    return NULL;
 }
 
 static void show_progress(size_t step, size_t nsteps, double loss) {
@@ -176,13 +204,19 @@ static void show_progress(size_t step, size_t nsteps, double loss) {
 
 static weft_status train(session *s, expectation *expected) {
     size_t first = weft_trainer_first_step(s->trainer), end = first + weft_trainer_nsteps(s->trainer);
-    if (weft_trainer_nfetches(s->trainer)) printf("step,rank,name,value\n");
+    size_t nscalars = weft_trainer_nfetches(s->trainer) * (size_t)weft_trainer_nranks(s->trainer);
+    s->scalars = calloc(nscalars + 1, sizeof *s->scalars);
+    if (!s->scalars) return cli_no_memory();
+    if (nscalars && s->speaks) printf("step,rank,name,value\n");
     for (size_t step = first; step < end; step++) {
         weft_status status = weft_trainer_step(s->trainer, step);
         if (status) return status;
         s->state.step = (int64_t)step + 1;
         s->seconds[step - first] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
-        double loss = print_fetches(s->trainer, step);
+        double loss;
+        status = print_fetches(s, step, &loss);
+        if (status) return status;
+        if (!s->speaks) continue;
         expectation_compare(expected, step, loss);
         show_progress(step, end, loss);
     }
@@ -231,6 +265,19 @@ static bool read_device(const cli_args *args, bool *out_simulates) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
+static weft_status report(session *s) {
+    weft_status status = save_results(s->args, s->trainer, &s->state, s->in.programs, s->speaks);
+    if (status || !s->speaks) return status;
+    status = save_traces(s->args, s->trainer);
+    if (!status) print_summary(s);
+    return status ? status : save_profiles(s->args, s->trainer);
+}
+
+static int fail(const session *s, weft_status status) {
+    if (s->processes && !s->speaks) fprintf(stderr, "[process %d] ", weft_processes_index(s->processes));
+    return cli_fail(s->args, status);
+}
+
 static int run(cli_args *args) {
     numbers n = {.threads = 1};
     expectation expected = {.tolerance = 1e-4};
@@ -246,24 +293,27 @@ static int run(cli_args *args) {
         !cli_int(args, "--threads", 1, 1024, &n.threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &n.seed) ||
         !cli_int(args, "--plans", 1, 1 << 20, &n.plans) || !cli_double(args, "--tolerance", &expected.tolerance))
         return EXIT_USAGE;
-    if (!cli_session_init(&s.in, args) || !read_watchdog(args, &s.watchdog, &s.first_step)) {
+    int nprocesses = 0;
+    bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step);
+    bool launches = is_usable && launch_wanted(args, s.in.nranks, &nprocesses);
+    if (!is_usable || launches || nprocesses < 0) {
         session_fini(&s);
-        return EXIT_USAGE;
+        return launches ? launch(args, nprocesses) : EXIT_USAGE;
     }
-    weft_status status = expectation_init(&expected, args);
+    weft_status status = join_processes(&s);
+    if (!status && s.speaks) status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);
     if (!status) status = train(&s, &expected);
-    if (!status) status = save_results(args, s.trainer, &s.state, s.in.programs);
-    if (!status) status = save_traces(args, s.trainer);
-    if (!status) print_summary(&s);
-    if (!status) status = save_profiles(args, s.trainer);
+    if (!status) status = report(&s);
     int result = EXIT_DONE;
     if (status)
-        result = cli_fail(args, status);
+        result = fail(&s, status);
     else if (!expectation_held(&expected))
         result = EXIT_WORK_FAILED;
+    weft_processes *processes = s.processes;
     session_fini(&s);
     expectation_fini(&expected);
+    leave_processes(processes, result);
     return result;
 }
 

@@ -31,9 +31,9 @@ static weft_status check_recorded(const weft_tensors *set, const weft_program *p
                               weft_tensors_count(set), nrecords, hint);
 }
 
-/* Of one rank, or with rank -1 of all, joined. */
+/* Of one rank, or with rank -1 of all, joined; then every process takes part, and one of them writes. */
 static weft_status save_set(const weft_trainer *trainer, const char *path, int rank, const run_state *end,
-                            const weft_program *program) {
+                            const weft_program *program, bool writes) {
     weft_tensors *set = NULL;
     weft_status status;
     if (cli_ends_with(path, ".pdiparams")) {
@@ -43,7 +43,7 @@ static weft_status save_set(const weft_trainer *trainer, const char *path, int r
         status = rank < 0 ? weft_trainer_result(trainer, &set) : weft_trainer_rank_result(trainer, rank, &set);
         if (!status) status = run_state_mark(end, set);
     }
-    if (!status) status = weft_tensors_save(set, path);
+    if (!status && writes) status = weft_tensors_save(set, path);
     weft_tensors_destroy(set);
     return status;
 }
@@ -52,23 +52,24 @@ static weft_status save_rank(const weft_trainer *trainer, const char *path, int 
                              const weft_program *program) {
     char *file = rank_path(path, rank);
     if (!file) return weft_status_create(WEFT_OUT_OF_MEMORY, path, "out of memory");
-    weft_status status = save_set(trainer, file, rank, end, program);
+    weft_status status = save_set(trainer, file, rank, end, program, true);
     free(file);
     return status;
 }
 
 weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
-                         weft_program *const *programs) {
+                         weft_program *const *programs, bool speaks) {
     const char *path = cli_value(args, "--save");
     weft_status status = NULL;
     if (!path) return NULL;
     if (has_rank(path)) {
         for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++)
-            status = save_rank(trainer, path, rank, end, programs[args->npositional > 1 ? rank : 0]);
+            if (weft_trainer_has_rank(trainer, rank))
+                status = save_rank(trainer, path, rank, end, programs[args->npositional > 1 ? rank : 0]);
     } else {
-        status = save_set(trainer, path, -1, end, programs[0]);
+        status = save_set(trainer, path, -1, end, programs[0], speaks);
     }
-    if (!status && cli_ends_with(path, ".pdiparams"))
+    if (!status && speaks && cli_ends_with(path, ".pdiparams"))
         fprintf(stderr,
                 "summary: %s has no room for the step: go on with --load %s --first-step %" PRId64 " --seed %" PRId64
                 "\n",

@@ -149,6 +149,24 @@ bool weft_trainer_fetch_scalar(const weft_trainer *t, int rank, size_t index, do
     return as_number(&v, out_value);
 }
 
+weft_status weft_trainer_fetch_scalars(weft_trainer *t, weft_scalar *out) {
+    size_t n = t->nfetches, nlocal = (size_t)t->nlocal, nranks = (size_t)t->nranks;
+    if (!n) return NULL;
+    if (!t->scalars) t->scalars = ARENA_ARRAY(&t->arena, weft_scalar, n * (nlocal + nranks));
+    if (!t->scalars) return base_out_of_memory();
+    weft_scalar *mine = t->scalars, *all = mine + n * nlocal;
+    for (size_t i = 0; i < nlocal; i++)
+        for (size_t f = 0; f < n; f++) {
+            weft_scalar *s = &mine[i * n + f];
+            *s = (weft_scalar){.value = 0};
+            s->is_there = weft_trainer_fetch_scalar(t, t->first_rank + (int)i, f, &s->value);
+        }
+    TRY(gather_each(t, mine, n * sizeof *mine, all));
+    for (size_t f = 0; f < n; f++)
+        for (size_t r = 0; r < nranks; r++) out[f * nranks + r] = all[r * n + f];
+    return NULL;
+}
+
 /* --- all of one rank ---------------------------------------------------------------------------------------------- */
 
 static const plan_value *value_at(const weft_trainer *t, int rank, int32_t value) {

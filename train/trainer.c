@@ -107,6 +107,9 @@ size_t weft_trainer_nsteps(const weft_trainer *t) {
 int weft_trainer_nranks(const weft_trainer *t) {
     return t->nranks;
 }
+bool weft_trainer_has_rank(const weft_trainer *t, int rank) {
+    return executor_has_rank(t->executor, rank);
+}
 weft_executor *weft_trainer_executor(const weft_trainer *t) {
     return t->executor;
 }

@@ -40,6 +40,7 @@ struct weft_trainer {
     trainer_fetch *fetches;
     size_t nfetches;
     bool *has_fetch; /* scratch: of this process's ranks, then of all */
+    weft_scalar *scalars; /* likewise, nfetches of each; NULL: not asked for yet */
 };
 
 static inline const weft_program *trainer_program(const weft_trainer *t, int rank) {

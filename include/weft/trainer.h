@@ -6,7 +6,11 @@
  * from one thread at a time; the ranks' own threads are the executor's.
  *
  * It trains what it is given: ask weft_verify_replicas (weft/verify.h) first, as `weft run` does, whether the replicas
- * of a program stay equal. */
+ * of a program stay equal.
+ *
+ * With executor.host (weft/processes.h) it has some of the ranks, and each of the processes makes a trainer of the same
+ * options and calls the same of its functions in the same order: making it, steps, scalars, results and states of all
+ * ranks wait for the others. What is of one rank can be had where that rank is. */
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 
@@ -76,6 +80,7 @@ void weft_trainer_destroy(weft_trainer *trainer);
 size_t weft_trainer_first_step(const weft_trainer *trainer);
 size_t weft_trainer_nsteps(const weft_trainer *trainer); /* how many from there */
 int weft_trainer_nranks(const weft_trainer *trainer);
+bool weft_trainer_has_rank(const weft_trainer *trainer, int rank); /* in this process */
 /* Those of the last step (at first of the first); borrowed until a step is fed another shape. For timelines, times and
  * overlap: they cover the steps of that shape. */
 weft_executor *weft_trainer_executor(const weft_trainer *trainer);
@@ -96,6 +101,13 @@ WEFT_MUST_USE weft_status weft_trainer_fetch(const weft_trainer *trainer, int ra
                                              weft_tensor *out_tensor);
 /* The same as a number; false unless the rank has it and it is one element of a real type. */
 bool weft_trainer_fetch_scalar(const weft_trainer *trainer, int rank, size_t index, double *out_value);
+/* All of them after the last step: nfetches * nranks, those of one fetch side by side. Where ranks are in several
+ * processes, each process calls it, and gets those of all. */
+typedef struct weft_scalar {
+    double value;
+    bool is_there;
+} weft_scalar;
+WEFT_MUST_USE weft_status weft_trainer_fetch_scalars(weft_trainer *trainer, weft_scalar *out_scalars);
 
 /* After the last step, by name: every persistable of any rank (sharded ones joined by dist attr, others from the lowest
  * rank that uses them) and every fetch (joined by dist attr, else rank 0's, else the lowest rank's that has it; of a

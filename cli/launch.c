@@ -1,0 +1,238 @@
+/* launch.c: starts the processes of a run with mpirun, and ends with the worst of their exit statuses.
+ *
+ * mpirun stays our child: signals are passed on, and if we are killed, it is told so and ends its processes. */
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "weft/info.h"
+
+static const char *const own_options[] = {"--launch", "--processes", "--hosts", "--launch-agent"};
+
+/* --- what is asked for -------------------------------------------------------------------------------------------- */
+
+/* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; false: neither. */
+static bool read_environment(long *out_each) {
+    const char *given = getenv("WEFT_LAUNCH");
+    *out_each = 1;
+    if (!given || strncmp(given, "mpi", 3) != 0) return false;
+    if (given[3] == ':') *out_each = strtol(given + 4, NULL, 10);
+    return (given[3] == '\0' || given[3] == ':') && *out_each > 0;
+}
+
+bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
+    long each;
+    bool is_asked = cli_given(args, "--launch"), by_environment = read_environment(&each);
+    long long nprocesses = by_environment ? (nranks + each - 1) / each : nranks;
+    *out_nprocesses = 0;
+    if (weft_processes_launched()) return false;
+    for (size_t i = 1; i < sizeof own_options / sizeof *own_options; i++) {
+        if (is_asked || by_environment || !cli_given(args, own_options[i])) continue;
+        cli_usage_error(args->command, "%s: expected --launch", own_options[i]);
+        *out_nprocesses = -1;
+    }
+    if (!cli_int(args, "--processes", 1, nranks, &nprocesses)) *out_nprocesses = -1;
+    if (*out_nprocesses < 0 || !(is_asked || (by_environment && nprocesses > 1))) return false;
+    *out_nprocesses = (int)nprocesses;
+    return true;
+}
+
+/* --- mpirun ------------------------------------------------------------------------------------------------------- */
+
+typedef struct words {
+    char **items;
+    size_t count, capacity;
+    bool failed;
+} words;
+
+static void add(words *w, const char *word) {
+    if (w->count + 2 > w->capacity) {
+        size_t capacity = w->capacity ? 2 * w->capacity : 64;
+        char **items = realloc(w->items, capacity * sizeof *items);
+        if (!items) {
+            w->failed = true;
+            return;
+        }
+        w->items = items;
+        w->capacity = capacity;
+    }
+    w->items[w->count] = strdup(word);
+    w->failed = w->failed || !w->items[w->count];
+    w->items[++w->count] = NULL;
+}
+
+static void words_fini(words *w) {
+    for (size_t i = 0; i < w->count; i++) free(w->items[i]);
+    free(w->items);
+}
+
+/* Which MPI the plugin is of decides how its launcher is spoken to. */
+static const char *plugin_library(void) {
+    for (size_t i = 0; i < weft_feature_count(); i++) {
+        weft_feature f = weft_feature_at(i);
+        if (strcmp(f.name, "MPI") == 0) return f.found ? f.detail : NULL;
+    }
+    return NULL;
+}
+
+static bool in_path(const char *name) {
+    char file[4096];
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)n, path, name);
+        if (access(file, X_OK) == 0) return true;
+        path += n + (path[n] == ':');
+    }
+    return false;
+}
+
+static const char *find_launcher(bool is_open_mpi) {
+    static const char *const open_mpi[] = {"mpirun.openmpi", "mpirun", "mpiexec", NULL};
+    static const char *const others[] = {"mpiexec.hydra", "mpirun.mpich", "mpiexec", "mpirun", NULL};
+    const char *const *names = is_open_mpi ? open_mpi : others;
+    while (*names && !in_path(*names)) names++;
+    return *names;
+}
+
+/* Variables that processes on other hosts need; on this one they inherit all. */
+static void pass_environment(words *w, bool is_open_mpi) {
+    static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "WEFT_PLUGIN_PATH"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && is_open_mpi; i++) {
+        if (!getenv(names[i])) continue;
+        add(w, "-x");
+        add(w, names[i]);
+    }
+}
+
+/* More processes than this machine has cores: who waits gives its core away. */
+static bool is_crowded(const cli_args *args, int nprocesses) {
+    return !cli_given(args, "--hosts") && nprocesses > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
+    const char *hosts = cli_value(args, "--hosts"), *agent = cli_value(args, "--launch-agent");
+    static const char *const always[] = {"--quiet", "--oversubscribe", "--bind-to", "none"};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) add(w, always[i]);
+    if (geteuid() == 0) add(w, "--allow-run-as-root");
+    if (is_crowded(args, nprocesses)) {
+        add(w, "--mca");
+        add(w, "mpi_yield_when_idle");
+        add(w, "1");
+    }
+    if (agent) {
+        add(w, "--mca");
+        add(w, "plm_rsh_agent");
+        add(w, agent);
+    }
+    if (!hosts) return;
+    add(w, "--host");
+    add(w, hosts);
+    pass_environment(w, true);
+}
+
+static void add_hydra(words *w, const cli_args *args) {
+    const char *hosts = cli_value(args, "--hosts"), *agent = cli_value(args, "--launch-agent");
+    if (agent) {
+        add(w, "-launcher");
+        add(w, "rsh");
+        add(w, "-launcher-exec");
+        add(w, agent);
+    }
+    if (!hosts) return;
+    add(w, "-hosts");
+    add(w, hosts);
+}
+
+/* This command line, without what was for the launcher. */
+static void add_command(words *w, const cli_args *args, const char *program) {
+    char option[4096];
+    add(w, program);
+    add(w, args->command->name);
+    for (size_t i = 0; i < args->ngiven; i++) {
+        bool is_own = false, takes_value = args->values[i][0] != '\0';
+        for (size_t k = 0; k < sizeof own_options / sizeof *own_options; k++)
+            is_own = is_own || strcmp(args->names[i], own_options[k]) == 0;
+        if (is_own) continue;
+        int n = snprintf(option, sizeof option, "%s%s%s", args->names[i], takes_value ? "=" : "", args->values[i]);
+        w->failed = w->failed || n < 0 || (size_t)n >= sizeof option;
+        add(w, option);
+    }
+    add(w, "--");
+    for (size_t i = 0; i < args->npositional; i++) add(w, args->positional[i]);
+}
+
+static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
+    char program[4096], count[16];
+    const char *library = plugin_library();
+    if (!library) {
+        weft_feature f = weft_feature_at(weft_feature_count() - 1);
+        return weft_status_create(WEFT_UNSUPPORTED, NULL, "--launch needs MPI: %s", f.detail);
+    }
+    bool is_open_mpi = strncmp(library, "Open MPI", 8) == 0;
+    const char *launcher = find_launcher(is_open_mpi);
+    if (!launcher) return weft_status_create(WEFT_NOT_FOUND, NULL, "--launch: no mpirun for %s in PATH", library);
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n < 0) return weft_status_create(WEFT_IO, "/proc/self/exe", "cannot read: %s", strerror(errno));
+    program[n] = '\0';
+    add(w, launcher);
+    if (is_open_mpi)
+        add_open_mpi(w, args, nprocesses);
+    else
+        add_hydra(w, args);
+    snprintf(count, sizeof count, "%d", nprocesses);
+    add(w, "-n");
+    add(w, count);
+    add_command(w, args, program);
+    return w->failed ? cli_no_memory() : NULL;
+}
+
+/* --- the child ---------------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t child;
+
+static void pass_on(int number) {
+    if (child > 0) kill((pid_t)child, number);
+}
+
+static int wait_for_child(void) {
+    int status = 0;
+    while (waitpid((pid_t)child, &status, 0) < 0)
+        if (errno != EINTR) return EXIT_WORK_FAILED;
+    if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+    return WEXITSTATUS(status);
+}
+
+int launch(const cli_args *args, int nprocesses) {
+    words w = {.items = NULL};
+    weft_status status = make_words(&w, args, nprocesses);
+    if (status) {
+        words_fini(&w);
+        return cli_fail(args, status);
+    }
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent) _exit(EXIT_WORK_FAILED);
+        execvp(w.items[0], w.items);
+        _exit(127);
+    }
+    int result = EXIT_WORK_FAILED;
+    if (pid < 0) {
+        fprintf(stderr, "weft %s: cannot start %s: %s\n", args->command->name, w.items[0], strerror(errno));
+    } else {
+        child = (sig_atomic_t)pid;
+        static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
+        for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+            sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);
+        result = wait_for_child();
+    }
+    words_fini(&w);
+    return result;
+}

@@ -1,0 +1,22 @@
+/* launch.h: a run in several processes: started by us, or by a launcher that started us. */
+#ifndef CLI_LAUNCH_H
+#define CLI_LAUNCH_H
+
+#include "cli/cli.h"
+#include "weft/processes.h"
+
+/* Rows of an option table. */
+#define LAUNCH_OPTIONS                                                                                                 \
+    {"--launch", 0, NULL, "ranks are processes that mpirun starts; WEFT_LAUNCH=mpi in the environment says the same"}, \
+        {"--processes", 0, "P", "of --launch: how many; default: one a rank. WEFT_LAUNCH=mpi:T: T ranks each"},        \
+        {"--hosts", 0, "A:N,B:M", "of --launch: hosts, and how many processes on each; default: this one"}, {          \
+        "--launch-agent", 0, "CMD", "of --launch: what starts a program on another host, in place of ssh"              \
+    }
+
+/* Whether this process is to start the run's processes; false too where a launcher has started it. Sets
+ * *out_nprocesses; -1: after a usage error. */
+bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses);
+/* Starts them with this command line and waits for their end: the worst exit status. */
+int launch(const cli_args *args, int nprocesses);
+
+#endif
