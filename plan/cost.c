@@ -4,7 +4,7 @@
  * A collective takes the messages of a ring: each of n members sends the next one an n-th of the largest side n - 1
  * times, for an all-reduce twice (reduce-scatter and all-gather: Patarasuk and Yuan 2009). All send at once, so a
  * message takes as long as the slowest link between neighbours. Nothing contends: streams do not slow one another down,
- * nor do rings. A send is one message, from when both have come. */
+ * nor do rings. A send is one message over the link between its two members, from when both have come. */
 #include "plan/cost.h"
 
 #include <math.h>
@@ -116,15 +116,17 @@ static size_t link_between(const weft_cluster *c, int64_t a, int64_t b) {
     return k;
 }
 
+static weft_status no_link(const plan_ring *r, int64_t a, int64_t b) {
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "ring %lld: no link of the cluster joins ranks %lld and %lld",
+                              (long long)r->id, (long long)a, (long long)b);
+}
+
 static weft_status find_links(const weft_cluster *c, ring_links *l) {
     const plan_ring *r = l->ring;
     for (int m = 0; m < r->nranks; m++) {
         int64_t from = r->ranks[m], to = r->ranks[(m + 1) % r->nranks];
         size_t k = link_between(c, from, to);
-        if (k == c->nlinks)
-            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
-                                      "ring %lld: no link of the cluster joins ranks %lld and %lld", (long long)r->id,
-                                      (long long)from, (long long)to);
+        if (k == c->nlinks) return no_link(r, from, to);
         if (r->nranks > 1) l->used |= 1u << k;
     }
     return NULL;
@@ -152,16 +154,29 @@ static double parts_of(const weft_op *op) {
     return num > 1 ? (double)num : 1;
 }
 
-static double collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
-                                 const ring_links *l) {
+static double message_nbytes(const weft_plan *plan, const plan_instr *i) {
     double in = sum_nbytes(plan, i->in, i->in_first[i->schema->ninputs]);
     double out = sum_nbytes(plan, i->out, i->out_first[i->schema->noutputs]);
-    double most = in > out ? in : out;
+    return in > out ? in : out;
+}
+
+/* The link between the rank and its peer; one that the ring does not have is for others to find. */
+static weft_status pair_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i, const plan_ring *r,
+                                int64_t rank, double *out) {
+    int64_t peer = op_collective_root(i->op);
+    bool is_there = peer >= 0 && peer < r->nranks && plan_ring_index(r, rank) >= 0;
+    int64_t other = is_there ? r->ranks[peer] : rank;
+    size_t k = link_between(c, rank, other);
+    if (k == c->nlinks) return no_link(r, rank, other);
+    *out = message_seconds(c, 1u << k, message_nbytes(plan, i) / parts_of(i->op));
+    return NULL;
+}
+
+static double collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
+                                 const ring_links *l) {
     int nranks = l->ring->nranks;
-    bool is_send;
-    if (plan_is_pair(i, &is_send)) return message_seconds(c, l->used, most / parts_of(i->op));
     double rounds = op_is_collective(i->op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
-    return rounds * (nranks - 1) * message_seconds(c, l->used, most / nranks);
+    return rounds * (nranks - 1) * message_seconds(c, l->used, message_nbytes(plan, i) / nranks);
 }
 
 static weft_status list_links(const weft_cluster *c, const plan_rings *rings, arena *scratch, ring_links **out) {
@@ -175,7 +190,8 @@ static weft_status list_links(const weft_cluster *c, const plan_rings *rings, ar
     return NULL;
 }
 
-weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nranks, arena *scratch, int64_t *out_ns) {
+weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nranks, int64_t rank, arena *scratch,
+                            int64_t *out_ns) {
     plan_rings rings;
     ring_links *links = NULL;
     TRY(plan_find_rings(plan, nranks, scratch, &rings));
@@ -187,7 +203,11 @@ weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nr
         double computing = cost.flops / c->flops, moving = cost.bytes / c->bytes;
         double seconds = computing > moving ? computing : moving;
         const plan_ring *r = i->ring_id >= 0 ? plan_ring_find(&rings, i->ring_id) : NULL;
-        if (r && r->nranks > 1) seconds = collective_seconds(c, plan, i, &links[r - rings.items]);
+        bool is_send;
+        if (r && r->nranks > 1 && plan_is_pair(i, &is_send))
+            TRY(pair_seconds(c, plan, i, r, rank, &seconds));
+        else if (r && r->nranks > 1)
+            seconds = collective_seconds(c, plan, i, &links[r - rings.items]);
         out_ns[k] = plan_ns(seconds + c->op_seconds);
     }
     return NULL;

@@ -14,8 +14,9 @@ WEFT_MUST_USE weft_status plan_cost_of(const weft_plan *plan, const plan_instr *
 WEFT_MUST_USE weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_cluster);
 
 /* What each instruction takes in a run of `nranks` ranks: ninstrs numbers. Of a collective: from when its last member
- * has come. `cluster` is a settled one. Cost: O(instructions + ranks in rings). */
-WEFT_MUST_USE weft_status plan_find_times(const weft_plan *plan, const weft_cluster *cluster, int nranks,
+ * has come. `rank` is one that runs the plan: sends go from there. `cluster` is a settled one. Cost: O(instructions +
+ * ranks in rings). */
+WEFT_MUST_USE weft_status plan_find_times(const weft_plan *plan, const weft_cluster *cluster, int nranks, int64_t rank,
                                           arena *scratch, int64_t *out_ns);
 
 /* Whole nanoseconds; plan_later adds such, without overflow. */

@@ -32,12 +32,12 @@ static weft_status make_arrays(weft_simulation *x) {
     return x->rings && x->plans && x->ranks && x->streams && x->turns ? NULL : base_out_of_memory();
 }
 
-static weft_status find_times(weft_simulation *x, sim_plan *p) {
+static weft_status find_times(weft_simulation *x, int rank, sim_plan *p) {
     arena scratch;
     p->ns = ARENA_ARRAY(&x->arena, int64_t, p->plan->ninstrs + 1);
     if (!p->ns) return base_out_of_memory();
     arena_init(&scratch, &x->context->allocator);
-    weft_status status = plan_find_times(p->plan, &x->cluster, x->nranks, &scratch, p->ns);
+    weft_status status = plan_find_times(p->plan, &x->cluster, x->nranks, rank, &scratch, p->ns);
     arena_fini(&scratch);
     return status;
 }
@@ -54,7 +54,7 @@ static weft_status make_rank(weft_simulation *x, int rank, sim_stream *streams) 
     for (int s = 0; s < r->plan->plan->nstreams; s++) streams[s].lane = &x->timeline.ranks[rank][s];
     TRY(sim_join_rings(x, r));
     if (!is_first) return NULL;
-    TRY(find_times(x, r->plan));
+    TRY(find_times(x, rank, r->plan));
     return sim_find_accesses(x, r->plan);
 }
 

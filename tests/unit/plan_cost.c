@@ -147,7 +147,8 @@ static weft_plan *plan_on(const char *op, const char *ranks) {
     return plan;
 }
 
-static int64_t time_on(const char *op, const char *ranks, const weft_cluster *cluster) {
+/* As `rank` takes it. */
+static int64_t time_of(int64_t rank, const char *op, const char *ranks, const weft_cluster *cluster) {
     weft_plan *plan = plan_on(op, ranks);
     weft_cluster c;
     arena scratch;
@@ -156,10 +157,14 @@ static int64_t time_on(const char *op, const char *ranks, const weft_cluster *cl
     arena_init(&scratch, &libc);
     cr_assert_eq(plan->ninstrs, 1);
     must(plan_cluster_settle(cluster, &c));
-    must(plan_find_times(plan, &c, 8, &scratch, ns));
+    must(plan_find_times(plan, &c, 8, rank, &scratch, ns));
     arena_fini(&scratch);
     weft_plan_destroy(plan);
     return ns[0];
+}
+
+static int64_t time_on(const char *op, const char *ranks, const weft_cluster *cluster) {
+    return time_of(0, op, ranks, cluster);
 }
 
 #define ON_RING(type) "{" type ": {X: x}, out: {Out: x}, attrs: {ring_id: 3, use_calc_stream: true}}"
@@ -203,6 +208,21 @@ Test(plan_cost, a_near_link_may_be_the_slow_one) {
     cr_expect_eq(time_on(all_reduce, "[0, 2]", &c), 500 + 2 * (100 + 480), "no neighbours use it");
 }
 
+/* 96 bytes from member to member, over what is between these two. */
+Test(plan_cost, a_send_takes_the_link_between_its_members) {
+    static const struct {
+        int64_t rank;
+        const char *peer;
+        int64_t ns;
+    } cases[] = {{0, "1", 500 + 10 + 96}, {0, "2", 500 + 100 + 960}, {2, "0", 500 + 100 + 960}, {1, "3", 500 + 1000 + 9600}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char op[200];
+        snprintf(op, sizeof op, "{send_v2: {X: x}, attrs: {ring_id: 3, peer: %s, use_calc_stream: true}}", cases[i].peer);
+        cr_expect_eq(time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), cases[i].ns, "case %zu: %lld ns, expected %lld",
+                     i, (long long)time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), (long long)cases[i].ns);
+    }
+}
+
 Test(plan_cost, kinds_of_collectives) {
     static const char *const once[] = {ON_RING("c_broadcast"), ON_RING("c_reduce_sum")};
     static const char *const twice[] = {ON_RING("c_allreduce_sum"), ON_RING("c_allreduce_max"),
@@ -223,7 +243,7 @@ Test(plan_cost, ranks_that_nothing_joins) {
     const weft_allocator libc = base_libc_allocator();
     c.nlinks = 2;
     arena_init(&scratch, &libc);
-    weft_status status = plan_find_times(plan, &c, 8, &scratch, ns);
+    weft_status status = plan_find_times(plan, &c, 8, 3, &scratch, ns);
     cr_expect_str_eq(weft_status_message(status), "ring 3: no link of the cluster joins ranks 3 and 4");
     weft_status_free(status);
     arena_fini(&scratch);
