@@ -267,10 +267,9 @@ static bool read_device(const cli_args *args, bool *out_simulates) {
 
 static weft_status report(session *s) {
     weft_status status = save_results(s->args, s->trainer, &s->state, s->in.programs, s->speaks);
-    if (status || !s->speaks) return status;
-    status = save_traces(s->args, s->trainer);
-    if (!status) print_summary(s);
-    return status ? status : save_profiles(s->args, s->trainer);
+    if (!status) status = save_traces(s->args, s->trainer, s->speaks);
+    if (!status && s->speaks) print_summary(s);
+    return status ? status : save_profiles(s->args, s->trainer, s->speaks);
 }
 
 static int fail(const session *s, weft_status status) {

@@ -35,12 +35,12 @@ void run_state_fini(run_state *s);
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
 /* Writes --save, with the state that the run ended in: this process's ranks, and if it speaks for all, what is of all
- * ranks; every process takes part. And every --trace. */
+ * ranks. And every --trace. Every process takes part in each. */
 WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
                                        weft_program *const *programs, bool speaks);
-WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer);
+WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer, bool writes);
 
 /* run_profile.c: every --profile. */
-WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer);
+WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer, bool writes);
 
 #endif

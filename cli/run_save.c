@@ -77,7 +77,7 @@ weft_status save_results(const cli_args *args, const weft_trainer *trainer, cons
     return status;
 }
 
-static weft_status save_trace(const cli_args *args, const weft_trainer *trainer, const char *path) {
+static weft_status save_trace(const cli_args *args, const weft_trainer *trainer, const char *path, bool writes) {
     size_t n = strlen(path);
     bool html = n > 5 && strcmp(path + n - 5, ".html") == 0;
     const weft_executor *executor = weft_trainer_executor(trainer);
@@ -85,12 +85,14 @@ static weft_status save_trace(const cli_args *args, const weft_trainer *trainer,
     size_t nbytes;
     weft_status status = html ? weft_executor_trace_html(executor, args->positional[0], &bytes, &nbytes)
                               : weft_executor_trace_json(executor, &bytes, &nbytes);
-    return status ? status : cli_write_taken(args, path, bytes, nbytes);
+    if (!status && writes) return cli_write_taken(args, path, bytes, nbytes);
+    if (!status) weft_bytes_free(args->context, bytes, nbytes);
+    return status;
 }
 
-weft_status save_traces(const cli_args *args, const weft_trainer *trainer) {
+weft_status save_traces(const cli_args *args, const weft_trainer *trainer, bool writes) {
     weft_status status = NULL;
     for (size_t i = 0; !status && i < args->ngiven; i++)
-        if (strcmp(args->names[i], "--trace") == 0) status = save_trace(args, trainer, args->values[i]);
+        if (strcmp(args->names[i], "--trace") == 0) status = save_trace(args, trainer, args->values[i], writes);
     return status;
 }
