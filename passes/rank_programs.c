@@ -1,5 +1,6 @@
 /* rank_programs.c: the programs of all ranks from one serial program: the list is run over a copy for each. */
 #include "passes/pass_manager.h"
+#include "proof/classes.h"
 
 struct weft_rank_programs {
     weft_context *context;
@@ -7,9 +8,9 @@ struct weft_rank_programs {
     size_t count;
 };
 
-/* One more than the largest rank of any mesh. */
+/* One more than the largest rank of any mesh or ring. */
 static size_t count_ranks(const weft_program *p) {
-    int64_t last = 0;
+    int64_t last = program_last_rank(p);
     for (size_t i = 0; i < p->nmeshes; i++)
         for (int64_t k = 0; k < mesh_size(p->meshes[i]); k++)
             if (p->meshes[i]->ids[k] > last) last = p->meshes[i]->ids[k];

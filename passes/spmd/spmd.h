@@ -74,7 +74,8 @@ bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *f
 typedef enum spmd_form {
     FORM_OWN,
     FORM_CLASSES, /* a softmax with cross entropy over sharded classes */
-    FORM_ROWS     /* a lookup in a table whose rows are sharded */
+    FORM_ROWS,    /* a lookup in a table whose rows are sharded */
+    FORM_SHARES   /* a product to which something is added, of which each rank adds its share */
 } spmd_form;
 
 /* How an op reads or leaves one argument. */
@@ -115,6 +116,7 @@ typedef struct spmd_var {
 
 typedef struct spmd_plan {
     weft_pass_context *pass;
+    bool is_fx; /* a traced graph: each var is written once, collectives are waited for */
     weft_program *program;
     weft_block *block;
     arena *scratch;
@@ -139,9 +141,15 @@ int spmd_lead(const axes_rule *r, const axes_arg *x, int d);
 static inline spmd_var *spmd_var_of(const spmd_plan *plan, const weft_var *v) {
     return v && v->id < plan->nvars && plan->vars[v->id].counts ? &plan->vars[v->id] : NULL;
 }
+/* spmd_fx.c: what traced graphs say of inputs, and what a rank's graph says of outputs. */
+WEFT_MUST_USE weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out);
+WEFT_MUST_USE weft_status spmd_fx_read(spmd_plan *plan);
+WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 /* spmd_forms.c: other forms of an op. */
 void spmd_find_form(spmd_op *op);
 WEFT_MUST_USE weft_status spmd_take_form(spmd_plan *plan, spmd_op *op);
+/* What an input of an op in its special form is divided by. */
+int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 
 /* spmd_follow.c: placements for all vars, to a fixpoint. */
@@ -177,7 +185,8 @@ typedef struct spmd_emitter {
 } spmd_emitter;
 WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, const spmd_path *path,
                                          weft_var *into, weft_var **out);
-WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, double factor);
+/* `into` may be `x` itself. */
+WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
 WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
 void spmd_set_arg(weft_op *op, use *u, weft_var *to);
 /* The ring of the rank along these axes. */

@@ -19,6 +19,7 @@ typedef struct chooser {
     options by_axis[AXES_MESH];
     int chosen[AXES_MESH];
     axes_placed *in, *out; /* being tried */
+    bool gathered[AXES_MESH]; /* all inputs are whole along it, since somebody gathered one of them */
     double best, best_work;
     bool found;
 } chooser;
@@ -140,6 +141,9 @@ static void try_way(chooser *c) {
     double sent = 0, work = 0;
     if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
     sent += spmd_form_sent(c->plan, op, c->in, c->out);
+    /* of equal price: what was gathered stays so, since parts of it would be gathered again */
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        if (c->gathered[a] && c->chosen[a] == NOTHING) work = -1;
     if (c->found && (sent > c->best || (sent == c->best && work >= c->best_work))) return;
     c->found = true;
     c->best = sent;
@@ -164,11 +168,44 @@ static void try_all(chooser *c, int axis) {
 
 /* --- all ways ----------------------------------------------------------------------------------------------------- */
 
-/* Where nothing or several things are asked for, none of them may be cheapest. */
+static bool lies_along(const axes_placed *p, int32_t ndim, int axis) {
+    return p->partial[axis] || placed_dim_of(p, ndim, axis) >= 0;
+}
+
+/* Whether each input is there whole along the axis; *out_gathered: one of them in parts too. */
+static bool is_there_whole(const chooser *c, int axis, bool *out_gathered) {
+    *out_gathered = false;
+    for (size_t i = 0; i < c->op->rule.nin; i++) {
+        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        if (!v || c->op->rule.in[i].any) continue;
+        bool whole = false, parts = false;
+        for (const spmd_version *x = c->states[v->var->id].versions; x; x = x->next)
+            *(lies_along(&x->placed, v->whole.ndim, axis) ? &parts : &whole) = true;
+        if (!whole) return false;
+        *out_gathered |= parts;
+    }
+    return true;
+}
+
+/* Where nothing or several things are asked for, or inputs need not be moved for it, none of them may be cheapest. */
 static void complete(chooser *c, bool always) {
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        if (always || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
+        bool whole = is_there_whole(c, a, &c->gathered[a]);
+        c->gathered[a] &= whole;
+        if (always || whole || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
             add_option(&c->by_axis[a], NOTHING);
+    }
+}
+
+/* An output of a graph lies as it does, but is no sum that is still to be made. */
+static bool choose_output(chooser *c) {
+    const spmd_op *op = c->op;
+    const spmd_var *v = op->rule.nin == 1 ? spmd_var_of(c->plan, op->in[0]) : NULL;
+    if (!c->plan->is_fx || !op_is(op->op, "fetch") || !v || !c->states[v->var->id].versions) return false;
+    const spmd_version *first = c->states[v->var->id].versions, *x = first;
+    while (x && placed_is_partial(&x->placed, c->plan->mesh.axes.naxes)) x = x->next;
+    op->choice.in[0] = placed_whole_sums(x ? &x->placed : &first->placed);
+    return true;
 }
 
 static void choose_whole(chooser *c) {
@@ -185,6 +222,7 @@ static void choose_whole(chooser *c) {
 weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) {
     chooser c = {.plan = plan, .states = states, .op = op};
     if (!op->rule.nin && !op->rule.nout) return NULL;
+    if (choose_output(&c)) return NULL;
     if (op->why_whole) return choose_whole(&c), NULL;
     c.in = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nin + 1);
     c.out = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nout + 1);

@@ -14,12 +14,10 @@ int64_t spmd_part(const spmd_mesh *m, uint32_t axes) {
     return at;
 }
 
-/* Rings are numbered by the set of axes along which their ranks differ. */
+/* Rings are numbered by the set of axes along which their ranks differ; one that is there is taken. */
 weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
     const spmd_mesh *m = &plan->mesh;
     int64_t n = spmd_extent(m, axes), all = mesh_size(m->mesh), count = 0, at[MESH_MAX_NDIM];
-    *out_id = axes;
-    if (program_find_ring(plan->program, *out_id)) return NULL;
     int64_t *ranks = ARENA_ARRAY(plan->scratch, int64_t, n);
     if (!ranks) return base_out_of_memory();
     for (int64_t i = 0; i < all; i++) {
@@ -32,6 +30,13 @@ weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
         }
         if (is_member) ranks[count++] = m->mesh->ids[i];
     }
+    for (size_t i = 0; i < plan->program->nrings; i++) {
+        const ring *r = &plan->program->rings[i];
+        *out_id = r->id;
+        if (r->nranks == count && memcmp(r->ranks, ranks, (size_t)count * sizeof *ranks) == 0) return NULL;
+    }
+    *out_id = axes;
+    while (program_find_ring(plan->program, *out_id)) *out_id += INT64_C(1) << AXES_MESH;
     return weft_program_set_ring(plan->program, *out_id, (size_t)count, ranks);
 }
 
@@ -67,6 +72,7 @@ static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slo
                            weft_op **out) {
     TRY(weft_op_create(e->plan->program, type, out));
     for (size_t i = 0; i < n; i++) TRY(weft_op_add_input(*out, in_slot, in[i]));
+    if (e->plan->is_fx) return NULL; /* nodes have no roles */
     TRY(weft_op_set_attr_int(*out, "op_role", e->role));
     return weft_op_set_attr_string(*out, "op_namescope", namescope);
 }
@@ -75,10 +81,10 @@ static void insert(const spmd_emitter *e, weft_op *op) {
     weft_block_insert_before(e->plan->block, e->before, op);
 }
 
-weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, double factor) {
+weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor) {
     weft_op *op;
     TRY(make_op(e, "scale", "X", 1, &x, &op));
-    TRY(weft_op_add_output(op, "Out", x));
+    TRY(weft_op_add_output(op, "Out", into));
     TRY(weft_op_set_attr_float(op, "scale", (double)(float)factor));
     TRY(weft_op_set_attr_float(op, "bias", 0.0));
     TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
@@ -152,14 +158,41 @@ typedef struct collective_name {
     const char *old, *new;
 } collective_name;
 
+static bool is_new_era(const spmd_plan *plan) {
+    return plan->is_fx || plan->program->version >= FIRST_NEW_ERA;
+}
+
+/* Extents of the parts that are sent and received, which are equal. */
+static weft_status set_splits(moved *m, weft_op *op, int64_t n) {
+    int64_t *parts = ARENA_ARRAY(m->e->plan->scratch, int64_t, n);
+    if (!parts) return base_out_of_memory();
+    for (int64_t i = 0; i < n; i++) parts[i] = m->extent[0] / n;
+    TRY(weft_op_set_attr_ints(op, "out_splits", (size_t)n, parts));
+    return weft_op_set_attr_ints(op, "in_splits", (size_t)n, parts);
+}
+
+/* A graph's collectives only begin. */
+static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
+    weft_op *op;
+    weft_var *made;
+    if (!m->e->plan->is_fx) return NULL;
+    TRY(weft_op_set_attr_bool(begun, "async_op", true));
+    TRY(make_op(m->e, "wait_tensor", "X", 1, &m->now, &op));
+    TRY(next_var(m, is_last, &made));
+    TRY(weft_op_add_output(op, "Out", made));
+    insert(m->e, op);
+    m->now = made;
+    return NULL;
+}
+
 static weft_status collective(moved *m, collective_name named, bool is_last, bool in_place) {
-    bool new_era = m->e->plan->program->version >= FIRST_NEW_ERA;
+    bool new_era = is_new_era(m->e->plan);
     int64_t id, n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     weft_op *op;
     weft_var *made = m->now;
     TRY(spmd_ring(m->e->plan, m->step->axes, &id));
     TRY(make_op(m->e, new_era ? named.new : named.old, new_era ? "x" : "X", 1, &m->now, &op));
-    if (!in_place) TRY(next_var(m, is_last, &made));
+    if (!in_place) TRY(next_var(m, is_last && !m->e->plan->is_fx, &made));
     TRY(weft_op_add_output(op, new_era ? "out" : "Out", made));
     TRY(weft_op_set_attr_int(op, "ring_id", id));
     if (m->step->kind == STEP_ALL_GATHER || m->step->kind == STEP_REDUCE_SCATTER)
@@ -167,6 +200,7 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     if (new_era && (m->step->kind == STEP_ALL_REDUCE || m->step->kind == STEP_REDUCE_SCATTER))
         TRY(weft_op_set_attr_int(op, "reduce_type", m->step->reduce));
     if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    if (m->e->plan->is_fx && m->step->kind == STEP_ALL_TO_ALL) TRY(set_splits(m, op, n));
     if (!new_era && m->step->kind == STEP_ALL_GATHER && m->step->dim) {
         TRY(weft_op_set_attr_int(op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
         TRY(weft_op_set_attr_bool(op, "use_model_parallel", true));
@@ -174,7 +208,7 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     insert(m->e, op);
     m->e->ncollectives++;
     m->now = made;
-    return NULL;
+    return wait_for(m, is_last, op);
 }
 
 static weft_status all_reduce(moved *m) {
@@ -188,7 +222,7 @@ static weft_status all_reduce(moved *m) {
 static weft_status all_gather(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     int d = m->step->dim;
-    bool last_dim = d && d == m->v->whole.ndim - 1 && m->e->plan->program->version < FIRST_NEW_ERA;
+    bool last_dim = d && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
     if (last_dim) return collective(m, (collective_name){"c_concat", NULL}, true, false);
     spmd_step own = *m->step;
     const spmd_step *step = m->step;
@@ -234,7 +268,7 @@ weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, c
         m.step = step;
         m.into = i + 1 == path->count ? into : NULL;
         TRY(emit_step(&m));
-        if (step->divide != 1) TRY(spmd_emit_scale(e, m.now, 1.0 / (double)step->divide));
+        if (step->divide != 1) TRY(spmd_emit_scale(e, m.now, m.now, 1.0 / (double)step->divide));
     }
     *out = m.now;
     return NULL;

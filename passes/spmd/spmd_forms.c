@@ -8,15 +8,17 @@
 typedef struct form_row {
     const char *type, *special; /* the op, and its other form */
     spmd_form form;
-    bool of_output; /* the argument that has the factor: output 0, else input 0 */
+    bool of_output; /* the argument that has the factor: output 0, else an input: */
+    size_t input;
     bool first_dim; /* the factor is that of dimension 0, else of the last */
 } form_row;
 
 static const form_row forms[] = {
-    {"softmax_with_cross_entropy", "c_softmax_with_cross_entropy", FORM_CLASSES, false, false},
-    {"softmax_with_cross_entropy_grad", "c_softmax_with_cross_entropy_grad", FORM_CLASSES, true, false},
-    {"lookup_table_v2", "c_embedding", FORM_ROWS, false, true},
-    {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, true},
+    {"softmax_with_cross_entropy", "c_softmax_with_cross_entropy", FORM_CLASSES, false, 0, false},
+    {"softmax_with_cross_entropy_grad", "c_softmax_with_cross_entropy_grad", FORM_CLASSES, true, 0, false},
+    {"lookup_table_v2", "c_embedding", FORM_ROWS, false, 0, true},
+    {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, 0, true},
+    {"aten_addmm", NULL, FORM_SHARES, false, 1, false},
 };
 
 static const form_row *form_of(const weft_op *op) {
@@ -25,7 +27,13 @@ static const form_row *form_of(const weft_op *op) {
     return NULL;
 }
 
+/* The argument that has the factor. */
+static const axes_arg *arg_of(const spmd_op *op, const form_row *row) {
+    return row->of_output ? &op->rule.out[0] : &op->rule.in[row->input];
+}
+
 static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) {
+    if (row->form == FORM_SHARES) return true;
     if (row->form == FORM_ROWS) return attr_int(op, "padding_idx", -1) < 0 && !attr_bool(op, "is_sparse", false);
     int64_t axis = attr_int(op, "axis", -1);
     return (axis == -1 || axis == x->ndim - 1) && !attr_bool(op, "soft_label", false) &&
@@ -35,8 +43,8 @@ static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) 
 void spmd_find_form(spmd_op *op) {
     const form_row *row = form_of(op->op);
     axes_rule *r = &op->rule;
-    if (!row || !r->nin || !r->nout) return;
-    const axes_arg *x = row->of_output ? &r->out[0] : &r->in[0];
+    if (!row || r->nin <= row->input || !r->nout) return;
+    const axes_arg *x = arg_of(op, row);
     if (x->ndim < 1 || !has_form(op->op, row, x)) return;
     int lead = spmd_lead(r, x, row->first_dim ? 0 : x->ndim - 1);
     if (lead < 0 || !r->factors[lead].why) return;
@@ -49,18 +57,17 @@ void spmd_find_form(spmd_op *op) {
 }
 
 /* The mesh axis that shards the factor. */
-static int special_axis(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+static int special_axis(const spmd_op *op, const axes_placed *in, const axes_placed *out) {
     const form_row *row = form_of(op->op);
-    const axes_arg *x = row->of_output ? &op->rule.out[0] : &op->rule.in[0];
-    const axes_placed *p = row->of_output ? &out[0] : &in[0];
+    const axes_arg *x = arg_of(op, row);
+    const axes_placed *p = row->of_output ? &out[0] : &in[row->input];
     int d = row->first_dim ? 0 : x->ndim - 1;
-    (void)plan;
     return p->naxes[d] ? p->axes[d][0] : -1;
 }
 
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
     if (op->form != FORM_CLASSES || op->rule.nout < 2) return 0;
-    int axis = special_axis(plan, op, in, out);
+    int axis = special_axis(op, in, out);
     const spmd_var *loss = spmd_var_of(plan, op->out[1]);
     if (axis < 0 || !loss) return 0;
     double w = (double)plan->mesh.axes.extent[axis];
@@ -98,11 +105,17 @@ static void take_uses(spmd_op *op, const op_schema *schema, bool output) {
     }
 }
 
+int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
+    if (op->form != FORM_SHARES || i != 0) return 1;
+    return plan->mesh.axes.extent[special_axis(op, op->choice.in, op->choice.out)];
+}
+
 weft_status spmd_take_form(spmd_plan *plan, spmd_op *op) {
     static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
                                        "op_device", "op_callstack", "ignore_index"};
     const form_row *row = form_of(op->op);
-    int axis = special_axis(plan, op, op->choice.in, op->choice.out);
+    if (!row->special) return NULL;
+    int axis = special_axis(op, op->choice.in, op->choice.out);
     weft_op *made;
     TRY(weft_op_create(plan->program, row->special, &made));
     TRY(add_args(op->op, made, false));
@@ -116,7 +129,7 @@ weft_status spmd_take_form(spmd_plan *plan, spmd_op *op) {
         TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
         TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
     } else {
-        const axes_arg *table = row->of_output ? &op->rule.out[0] : &op->rule.in[0];
+        const axes_arg *table = arg_of(op, row);
         int64_t part = table->extents[0] / plan->mesh.axes.extent[axis];
         weft_attr *start;
         TRY(op_set_attr(made, "start_index", &start));

@@ -8,9 +8,15 @@
 static weft_status read_mesh(spmd_plan *plan) {
     weft_program *p = plan->program;
     spmd_mesh *m = &plan->mesh;
-    if (p->nmeshes == 0)
+    if (p->nmeshes == 0 && plan->is_fx) {
+        mesh *made = ARENA_NEW(&plan->memory, mesh);
+        if (!made) return base_out_of_memory();
+        TRY(spmd_fx_mesh(plan, made));
+        m->mesh = made;
+    } else if (p->nmeshes == 0)
         return weft_pass_refuse(plan->pass, "the program has no mesh: a sidecar with meshes is needed (--dist)");
-    m->mesh = p->meshes[0];
+    else
+        m->mesh = p->meshes[0];
     if (p->nmeshes > 1)
         return weft_pass_refuse(plan->pass, "expected one mesh, found %zu: pipeline stages are not partitioned",
                                 p->nmeshes);
@@ -215,6 +221,7 @@ static weft_status read_ops(spmd_plan *plan) {
 
 weft_status spmd_read(spmd_plan *plan) {
     plan->block = plan->program->blocks[0];
+    plan->is_fx = plan->program->fx_json != NULL;
     arena_init(&plan->memory, &plan->program->context->allocator);
     TRY(read_mesh(plan));
     TRY(check_serial(plan));
@@ -225,7 +232,8 @@ weft_status spmd_read(spmd_plan *plan) {
     if (!plan->vars) return base_out_of_memory();
     read_vars(plan);
     TRY(read_ops(plan));
-    return read_annotations(plan);
+    TRY(read_annotations(plan));
+    return plan->is_fx ? spmd_fx_read(plan) : NULL;
 }
 
 void spmd_plan_fini(spmd_plan *plan) {

@@ -53,6 +53,18 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
+/* Each rank adds its share of what is added once to a sum over ranks. */
+static weft_status take_share(walk *w, const spmd_op *op, size_t i, const spmd_var *v, weft_var **x) {
+    int64_t divide = op->choice.is_special ? spmd_form_divides(w->plan, op, i) : 1;
+    weft_var *share;
+    if (divide == 1) return NULL;
+    w->emit.before = op->op;
+    TRY(spmd_new_var(w->plan, v, &op->choice.in[i], &share));
+    TRY(spmd_emit_scale(&w->emit, *x, share, 1.0 / (double)divide));
+    *x = share;
+    return NULL;
+}
+
 static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
     const spmd_var *v = spmd_var_of(w->plan, op->in[i]);
     spmd_path path;
@@ -69,7 +81,9 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
         TRY(follow_path(w, v, from->var, &path, NULL, &found));
         TRY(add_version(w, s, need, found));
     }
-    if (w->edits) spmd_set_arg(op->op, op->in_use[i], found);
+    if (!w->edits) return NULL;
+    TRY(take_share(w, op, i, v, &found));
+    spmd_set_arg(op->op, op->in_use[i], found);
     return NULL;
 }
 
@@ -77,7 +91,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
 
 static weft_status scale_means(walk *w, const axes_placed *made, weft_var *var) {
     int64_t times = spmd_extent(&w->plan->mesh, made->times);
-    return times > 1 && w->edits ? spmd_emit_scale(&w->emit, var, 1.0 / (double)times) : NULL;
+    return times > 1 && w->edits ? spmd_emit_scale(&w->emit, var, var, 1.0 / (double)times) : NULL;
 }
 
 /* The op writes the var itself. */
@@ -91,7 +105,7 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, const axes
     if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
     if (!spmd_find_path(m, &v->whole, made, &to, &path))
         return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted", v->var->name->bytes);
-    bool in_place = placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
+    bool in_place = !w->plan->is_fx && placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
     if (!in_place) TRY(add_version(w, s, made, v->var));
     TRY(follow_path(w, v, v->var, &path, in_place ? v->var : NULL, &found));
     return add_version(w, s, &to, found);
@@ -133,7 +147,7 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static void note_op(walk *w, const spmd_op *op) {
-    if (op->choice.is_special) w->plan->differs = "each has another part of classes or rows";
+    if (op->choice.is_special && op->form != FORM_SHARES) w->plan->differs = "each has another part of classes or rows";
     for (size_t i = 0; i < op->rule.nchanges; i++)
         if (op->rule.changes[i].kind == AXES_OFFSET) w->plan->differs = "parts begin at another place on each";
 }
@@ -146,7 +160,8 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     } else if (op->choice.is_special)
         TRY(spmd_take_form(w->plan, op));
     for (size_t i = 0; i < op->rule.nin; i++) TRY(bring_input(w, op, i));
-    if (w->edits && !op->why_whole && !op->choice.is_special)
+    bool is_other = op->choice.is_special && op->form != FORM_SHARES; /* its attrs are those of a part */
+    if (w->edits && !op->why_whole && !is_other)
         TRY(axes_localize(&op->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at, op->op));
     for (size_t o = 0; o < op->rule.nout; o++) TRY(leave_output(w, op, o));
     if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */
@@ -186,9 +201,11 @@ static weft_status write_vars(walk *w) {
 
 weft_status spmd_rewrite(spmd_plan *plan) {
     walk w = {.plan = plan, .edits = true, .emit = {.plan = plan}};
+    TRY(program_add_mesh(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     TRY(write_vars(&w));
+    if (plan->is_fx) TRY(spmd_fx_write(plan));
     plan->program->has_dist = true;
     plan->program->rank = plan->rank;
     TRY(weft_pass_count_add(plan->pass, "collectives", w.emit.ncollectives));

@@ -1,0 +1,116 @@
+/* spmd_fx.c: traced graphs (.fx.json): one mesh axis of all ranks, placements of inputs from `placements_in`, those of
+ * outputs into `placements_out`. "S(0)", "S0": sharded at dimension 0; "R": replicated. */
+#include "passes/spmd/spmd.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+
+static weft_status read_document(const spmd_plan *plan, json_t **out) {
+    const char *json = plan->program->fx_json;
+    return json_read(plan->program->context, json, strlen(json), "fx", out);
+}
+
+/* The dimension of "S(2)" or "S2"; -1: replicated; -2: neither. */
+static int parse_placement(const char *said) {
+    int d = -2;
+    if (!said) return -2;
+    if (strcmp(said, "R") == 0) return -1;
+    if (sscanf(said, "S(%d)", &d) != 1 && sscanf(said, "S%d", &d) != 1) return -2;
+    return d >= 0 ? d : -2;
+}
+
+static weft_status place_input(spmd_plan *plan, const char *input, const char *said) {
+    const name *n = interner_find(&plan->program->names, input, strlen(input));
+    weft_var *var = n ? block_find_own(plan->block, n) : NULL;
+    spmd_var *v = spmd_var_of(plan, var);
+    int d = parse_placement(said);
+    if (!v) return weft_pass_refuse(plan->pass, "placements_in: the graph has no input \"%s\"", input);
+    if (d == -2 || d >= v->whole.ndim)
+        return weft_pass_refuse(plan->pass, "placements_in: %s: expected R or S(dim) of %d dimensions, found \"%s\"",
+                                input, v->whole.ndim, said ? said : "no text");
+    int64_t n_ranks = plan->mesh.axes.extent[0];
+    if (d >= 0 && v->whole.dims[d] % n_ranks)
+        return weft_pass_refuse(plan->pass, "placements_in: %s: dimension %d of extent %lld does not divide by %lld",
+                                input, d, (long long)v->whole.dims[d], (long long)n_ranks);
+    v->want = (axes_placed){.naxes = {0}};
+    if (d >= 0 && n_ranks > 1) placed_shard(&v->want, d, 0);
+    v->is_fixed = true;
+    return NULL;
+}
+
+weft_status spmd_fx_read(spmd_plan *plan) {
+    json_t *document = NULL, *value;
+    const char *key;
+    TRY(read_document(plan, &document));
+    weft_status status = NULL;
+    json_t *placements = json_object_get(document, "placements_in");
+    json_object_foreach(placements, key, value) TRY_DONE(place_input(plan, key, json_string_value(value)));
+    for (size_t k = 0; k < plan->nops; k++) /* a constant is in the graph as it is */
+        if (weft_op_attr_bool(plan->ops[k].op, "fx_constant", false))
+            for (size_t o = 0; o < plan->ops[k].rule.nout; o++) {
+                spmd_var *v = spmd_var_of(plan, plan->ops[k].out[o]);
+                if (v) v->is_pinned = true;
+            }
+done:
+    json_decref(document);
+    return status;
+}
+
+weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out) {
+    static const char *const names[] = {"ranks"};
+    json_t *document = NULL;
+    TRY(read_document(plan, &document));
+    int64_t *n = ARENA_ARRAY(&plan->memory, int64_t, 1);
+    if (n) *n = json_integer_value(json_object_get(document, "world_size"));
+    json_decref(document);
+    if (!n) return base_out_of_memory();
+    if (*n < 1 || *n > MAX_RANKS)
+        return weft_pass_refuse(plan->pass, "the graph has no world_size of 1 to %d ranks", MAX_RANKS);
+    int64_t *ranks = ARENA_ARRAY(&plan->memory, int64_t, *n);
+    if (!ranks) return base_out_of_memory();
+    for (int64_t i = 0; i < *n; i++) ranks[i] = i;
+    *out = (mesh){1, n, ranks, names};
+    return NULL;
+}
+
+/* --- the graph of a rank ------------------------------------------------------------------------------------------ */
+
+static json_t *placement_text(const axes_placed *p, int32_t ndim) {
+    char words[16] = "R";
+    for (int d = 0; d < ndim; d++)
+        if (p->naxes[d]) snprintf(words, sizeof words, "S(%d)", d);
+    return json_string(words);
+}
+
+static json_t *output_placements(const spmd_plan *plan, size_t noutputs) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < noutputs; i++) json_array_append_new(list, json_string("R"));
+    for (size_t k = 0; k < plan->nops; k++) {
+        const spmd_op *op = &plan->ops[k];
+        int64_t column = weft_op_attr_int(op->op, "col", 0);
+        if (!op_is(op->op, "fetch") || op->rule.nin != 1 || column < 0) continue;
+        json_array_set_new(list, (size_t)column, placement_text(&op->choice.in[0], op->rule.in[0].ndim));
+    }
+    return list;
+}
+
+weft_status spmd_fx_write(spmd_plan *plan) {
+    json_t *document = NULL;
+    TRY(read_document(plan, &document));
+    size_t noutputs = json_array_size(json_object_get(document, "outputs"));
+    buffer json;
+    buffer_init(&json, &plan->program->context->allocator);
+    json_object_set_new(document, "placements_out", output_placements(plan, noutputs));
+    if (plan->rank >= 0) json_object_set_new(document, "rank", json_integer(plan->rank));
+    json_object_set_new(document, "shapes", json_string("local"));
+    json_put_value(&json, document);
+    json_decref(document);
+    weft_status status = buffer_status(&json);
+    if (!status) {
+        plan->program->fx_json = arena_string(&plan->program->arena, json.bytes, json.nbytes);
+        if (!plan->program->fx_json) status = base_out_of_memory();
+    }
+    buffer_fini(&json);
+    return status;
+}
