@@ -82,6 +82,7 @@ typedef enum spmd_form {
 typedef struct spmd_choice {
     axes_placed *in, *out; /* by argument, in the order of its rule */
     bool is_special;       /* in its other form */
+    double sent;           /* what that sends itself */
 } spmd_choice;
 
 typedef struct spmd_op {
@@ -114,6 +115,14 @@ typedef struct spmd_var {
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
 } spmd_var;
 
+/* How far placements spread: through all ops, through those that treat each element for itself, or not. */
+typedef enum spmd_spread { SPREAD_ALL, SPREAD_ELEMENTWISE, SPREAD_NONE } spmd_spread;
+
+typedef struct spmd_policy {
+    spmd_spread spread;
+    bool gathers_state; /* ops other than updates get parameters whole */
+} spmd_policy;
+
 typedef struct spmd_plan {
     weft_pass_context *pass;
     bool is_fx; /* a traced graph: each var is written once, collectives are waited for */
@@ -128,6 +137,8 @@ typedef struct spmd_plan {
     size_t nvars;
     spmd_op *ops;
     size_t nops;
+    spmd_policy policy;
+    double sent;         /* bytes that a rank sends in a step, as decided */
     const char *differs; /* NULL, or why ranks' programs differ */
 } spmd_plan;
 
@@ -152,7 +163,7 @@ WEFT_MUST_USE weft_status spmd_take_form(spmd_plan *plan, spmd_op *op);
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 
-/* spmd_follow.c: placements for all vars, to a fixpoint. */
+/* spmd_follow.c: placements for all vars, to a fixpoint, as far as the policy spreads them. */
 WEFT_MUST_USE weft_status spmd_follow(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_write_wanted(spmd_plan *plan);
 
@@ -194,6 +205,10 @@ WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out
 /* Where the rank stands among those along the axes. */
 int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
 
+/* spmd_plans.c: placements of all vars, and how ops lie, under the policy that sends least. */
+WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
+
+/* spmd_walk.c */
 WEFT_MUST_USE weft_status spmd_decide(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_rewrite(spmd_plan *plan);
 

@@ -44,6 +44,8 @@ static void ask(chooser *c) {
     for (size_t i = 0; i < r->nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
         if (!v || r->in[i].any || v->whole.ndim != r->in[i].ndim) continue;
+        bool is_state = v->var->persistable && !op_has_effect(c->op->op, OP_OPTIMIZER);
+        if (is_state && c->plan->policy.gathers_state) continue;
         const spmd_version *x = c->states[v->var->id].versions;
         for (; x; x = x->next) {
             ask_dims(c, &r->in[i], &x->placed);
@@ -140,7 +142,8 @@ static void try_way(chooser *c) {
     if (axes_follow(&op->rule, &c->plan->mesh.axes, c->in, c->out)) return;
     double sent = 0, work = 0;
     if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
-    sent += spmd_form_sent(c->plan, op, c->in, c->out);
+    double form = spmd_form_sent(c->plan, op, c->in, c->out);
+    sent += form;
     /* of equal price: what was gathered stays so, since parts of it would be gathered again */
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
         if (c->gathered[a] && c->chosen[a] == NOTHING) work = -1;
@@ -148,6 +151,7 @@ static void try_way(chooser *c) {
     c->found = true;
     c->best = sent;
     c->best_work = work;
+    op->choice.sent = form;
     memcpy(op->choice.in, c->in, op->rule.nin * sizeof *c->in);
     memcpy(op->choice.out, c->out, op->rule.nout * sizeof *c->out);
     op->choice.is_special = false;
@@ -211,6 +215,8 @@ static bool choose_output(chooser *c) {
 static void choose_whole(chooser *c) {
     const spmd_op *op = c->op;
     bool feeds = op_is(op->op, "feed");
+    c->op->choice.sent = 0;
+    c->op->choice.is_special = false;
     memset(op->choice.in, 0, op->rule.nin * sizeof *op->choice.in);
     memset(op->choice.out, 0, op->rule.nout * sizeof *op->choice.out);
     for (size_t o = 0; o < op->rule.nout && feeds; o++) {

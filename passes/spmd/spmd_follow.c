@@ -79,15 +79,23 @@ static bool sweep(follower *f, bool all) {
     return f->nchanges != before;
 }
 
+/* Accumulators lie as their parameters, under every policy. */
+static weft_status follow_state(follower *f) {
+    for (size_t k = 0; k < f->plan->nops; k++)
+        if (op_has_effect(f->plan->ops[k].op, OP_OPTIMIZER)) follow_op(f, k);
+    return NULL;
+}
+
 weft_status spmd_follow(spmd_plan *plan) {
     follower f = {.plan = plan};
     for (size_t k = 0; k < plan->nops; k++)
         if (plan->ops[k].rule.nfactors > f.nclaims) f.nclaims = plan->ops[k].rule.nfactors;
     f.claims = ARENA_ARRAY(&plan->memory, claim, f.nclaims + 1);
     if (!f.claims) return base_out_of_memory();
+    if (plan->policy.spread == SPREAD_NONE) return follow_state(&f);
     do /* every change settles a dimension: it ends */
         while (sweep(&f, false)) {}
-    while (sweep(&f, true));
+    while (plan->policy.spread == SPREAD_ALL && sweep(&f, true));
     return NULL;
 }
 

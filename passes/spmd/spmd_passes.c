@@ -8,7 +8,7 @@ static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_pl
 
 /* What the program says of its vars holds; the rest follows it. */
 static weft_status propagate(spmd_plan *plan) {
-    TRY(spmd_follow(plan));
+    TRY(spmd_plan_cheapest(plan));
     int64_t count = 0;
     for (size_t i = 0; i < plan->nvars; i++)
         for (int d = 0; plan->vars[i].counts && d < plan->vars[i].whole.ndim; d++)
@@ -16,13 +16,17 @@ static weft_status propagate(spmd_plan *plan) {
     return weft_pass_count_add(plan->pass, "dimensions sharded", count);
 }
 
-static weft_status partition(spmd_plan *plan) {
-    TRY(spmd_decide(plan));
+static weft_status finish(spmd_plan *plan) {
     if (plan->rank < 0 && plan->differs && mesh_size(plan->mesh.mesh) > 1)
         return weft_pass_refuse(plan->pass,
                                 "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
                                 plan->differs);
     return spmd_rewrite(plan);
+}
+
+static weft_status partition(spmd_plan *plan) {
+    TRY(spmd_decide(plan));
+    return finish(plan);
 }
 
 static weft_status run_propagate(weft_pass_context *pass, weft_program *program, void *user) {
@@ -49,7 +53,7 @@ static weft_status run_expand(weft_pass_context *pass, weft_program *program, vo
     spmd_plan plan;
     weft_status status = begin(pass, program, &plan);
     if (!status) status = propagate(&plan);
-    if (!status) status = partition(&plan);
+    if (!status) status = finish(&plan);
     spmd_plan_fini(&plan);
     return status;
 }

@@ -154,11 +154,35 @@ static const char *must_be_whole(weft_op *op, const op_schema *schema, const axe
     return rule->why_none;
 }
 
+/* An op of a type that nobody knows reads its inputs, whole, and writes its outputs. */
+static weft_status read_unknown(spmd_plan *plan, weft_op *op, spmd_op *out) {
+    out->why_whole = out->rule.why_none = "its type is not known";
+    for (int side = 0; side < 2; side++) {
+        size_t n = op_nargs(op, side), at = 0;
+        axes_arg *args = ARENA_ARRAY(&plan->memory, axes_arg, n + 1);
+        weft_var **vars = ARENA_ARRAY(&plan->memory, weft_var *, n + 1);
+        use **uses = ARENA_ARRAY(&plan->memory, use *, n + 1);
+        axes_placed *placed = ARENA_ARRAY(&plan->memory, axes_placed, n + 1);
+        if (!args || !vars || !uses || !placed) return base_out_of_memory();
+        FOR_EACH_ARG(op, side, u) {
+            vars[at] = use_var(op->program, u);
+            args[at].ndim = shape_env_get(&plan->types, vars[at]).ndim;
+            uses[at++] = u;
+        }
+        *(side ? &out->rule.out : &out->rule.in) = args;
+        *(side ? &out->rule.nout : &out->rule.nin) = n;
+        *(side ? &out->out : &out->in) = vars;
+        *(side ? &out->out_use : &out->in_use) = uses;
+        *(side ? &out->choice.out : &out->choice.in) = placed;
+    }
+    return NULL;
+}
+
 static weft_status read_op(spmd_plan *plan, weft_op *op, spmd_op *out) {
     const op_schema *schema = op_schema_of(op);
     op_side in = {0}, made = {0};
     *out = (spmd_op){.op = op, .special = SIZE_MAX};
-    if (!schema) return out->why_whole = "its type is not known", NULL;
+    if (!schema) return read_unknown(plan, op, out);
     TRY(read_side(plan, op, false, schema, &in));
     TRY(read_side(plan, op, true, schema, &made));
     axes_call call = {op, schema, in.shapes, made.shapes, in.first, made.first};
@@ -181,6 +205,14 @@ bool spmd_reads(const spmd_op *op, size_t i) {
     return !op->rule.nout;
 }
 
+/* Whether a sum may pass through the input. */
+static bool passes_sums(const spmd_op *op, size_t i) {
+    uint32_t sums = UINT32_C(1) << WEFT_REDUCE_SUM;
+    for (size_t g = 0; g < op->rule.ngroups && !op->why_whole; g++)
+        if ((op->rule.in[i].in_group >> g & 1) && ((op->rule.groups[g].all | op->rule.groups[g].any) & sums)) return true;
+    return false;
+}
+
 static void count_readers(spmd_plan *plan) {
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
@@ -188,7 +220,7 @@ static void count_readers(spmd_plan *plan) {
             spmd_var *v = spmd_var_of(plan, op->in[i]);
             if (!v || !spmd_reads(op, i)) continue;
             v->nreaders++;
-            v->ngiven += !op->why_whole && op->rule.in[i].in_group != 0;
+            v->ngiven += passes_sums(op, i);
         }
     }
 }

@@ -47,6 +47,7 @@ static void note_path(walk *w, const spmd_path *path) {
 static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const spmd_path *path, weft_var *into,
                                weft_var **out) {
     note_path(w, path);
+    w->plan->sent += path->sent;
     *out = into;
     return w->edits ? spmd_emit_path(&w->emit, v, from, path, into, out) : NULL;
 }
@@ -157,6 +158,7 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     if (!w->edits) {
         TRY(spmd_choose(w->plan, w->states, op));
         note_op(w, op);
+        w->plan->sent += op->choice.sent;
     } else if (op->choice.is_special)
         TRY(spmd_take_form(w->plan, op));
     for (size_t i = 0; i < op->rule.nin; i++) TRY(bring_input(w, op, i));
@@ -170,6 +172,8 @@ static weft_status walk_op(walk *w, spmd_op *op) {
 
 weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
+    plan->sent = 0;
+    plan->differs = NULL;
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     return NULL;

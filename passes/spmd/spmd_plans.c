@@ -1,0 +1,48 @@
+/* spmd_plans.c: which of a few whole plans is cheapest.
+ *
+ * How far placements spread, and whether state that is sharded is computed with in parts or gathered first, cannot be
+ * settled op by op. So the program is decided several times, and the plan that sends least is kept. The first one does
+ * what is annotated as far as that goes. One that gathers state computes more on each rank: it is taken only where it
+ * sends less than half. */
+#include "passes/spmd/spmd.h"
+
+static const spmd_policy policies[] = {
+    {.spread = SPREAD_ALL},        {.spread = SPREAD_ELEMENTWISE},
+    {.spread = SPREAD_NONE},       {.spread = SPREAD_ALL, .gathers_state = true},
+    {.spread = SPREAD_ELEMENTWISE, .gathers_state = true},
+    {.spread = SPREAD_NONE, .gathers_state = true},
+};
+
+static void take_wants(spmd_plan *plan, const axes_placed *from) {
+    for (size_t i = 0; i < plan->nvars; i++) plan->vars[i].want = from[i];
+}
+
+static weft_status keep_wants(spmd_plan *plan, axes_placed **out) {
+    *out = ARENA_ARRAY(&plan->memory, axes_placed, plan->nvars + 1);
+    if (!*out) return base_out_of_memory();
+    for (size_t i = 0; i < plan->nvars; i++) (*out)[i] = plan->vars[i].want;
+    return NULL;
+}
+
+static weft_status decide_so(spmd_plan *plan, const spmd_policy *how, const axes_placed *given) {
+    take_wants(plan, given);
+    plan->policy = *how;
+    TRY(spmd_follow(plan));
+    return spmd_decide(plan);
+}
+
+weft_status spmd_plan_cheapest(spmd_plan *plan) {
+    axes_placed *given;
+    size_t best = 0;
+    double sent = 0;
+    TRY(keep_wants(plan, &given));
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        TRY(decide_so(plan, &policies[i], given));
+        double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
+        if (i && own >= sent) continue;
+        best = i;
+        sent = own;
+        if (i == 0 && sent <= 0) break;
+    }
+    return decide_so(plan, &policies[best], given);
+}
