@@ -1,0 +1,71 @@
+#!/bin/sh
+# Ranks as processes: --launch, WEFT_LAUNCH and a plain mpirun give the output and the bits of thread ranks. Skipped where there
+# is no MPI. WEFT_LONG_TESTS=1: every recorded program whose ranks communicate.
+. tests/support/shell.sh
+. tests/support/python.sh
+same_bits() { # FILE FILE WHAT
+    "$PYTHON" - "$1" "$2" <<'EOF'
+import sys
+import numpy as np
+a, b = np.load(sys.argv[1]), np.load(sys.argv[2])
+assert sorted(a.files) == sorted(b.files), 'other arrays'
+for name in a.files:
+    assert a[name].tobytes() == b[name].tobytes(), name
+EOF
+    ok $? "$3: saved values have the same bits"
+}
+if ! "$weft" info | grep -q '^MPI *yes'; then
+    says 1 'needs MPI: .*weft_mpi.so' 'without the plugin --launch says what is missing' \
+        "$weft" run "$fixtures/paddle3/mlp_adam_dp2/serial.pdmodel" --ranks 2 --unsafe --launch
+    skipped=1
+    finish
+    exit
+fi
+if ! command -v mpirun >/dev/null; then
+    skipped=1
+    finish
+    exit
+fi
+
+# --- the same results ---------------------------------------------------------------------------------------------------
+cases="paddle3/mlp_adam_dp2 paddle26/mlp_dp2_sp2_tworings paddle26/gpt_tiny_dp2_mp2"
+[ -n "${WEFT_LONG_TESTS:-}" ] && cases=$(cd "$fixtures" && ls -d paddle*/*)
+for name in $cases; do
+    case=$fixtures/$name
+    [ -f "$case/rank0.pdmodel" ] && [ -f "$case/params.npz" ] && [ -f "$case/feeds.npz" ] || continue
+    programs=$(for r in 0 1 2 3 4 5 6 7; do [ -f "$case/rank$r.pdmodel" ] && echo "$case/rank$r.pdmodel"; done)
+    n=$(echo "$programs" | wc -l)
+    loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+    run() { # WHAT ENVIRONMENT... : results in $folder/WHAT.*
+        what=$1
+        shift
+        # shellcheck disable=SC2086
+        env "$@" "$weft" run $programs --ranks "$n" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" \
+            --unsafe --save "$folder/$what.npz" >"$folder/$what.csv" 2>"$folder/$what.err"
+        ok $? "$name, $what: $(tail -n 2 "$folder/$what.err")"
+    }
+    run threads WEFT_LAUNCH=
+    run processes WEFT_LAUNCH=mpi
+    cmp "$folder/threads.csv" "$folder/processes.csv"
+    ok $? "$name: the same losses"
+    same_bits "$folder/threads.npz" "$folder/processes.npz" "$name, a process a rank"
+    [ "$n" -gt 2 ] || continue
+    run hybrid WEFT_LAUNCH=mpi:2
+    cmp "$folder/threads.csv" "$folder/hybrid.csv"
+    ok $? "$name: the same losses, two ranks a process"
+    same_bits "$folder/threads.npz" "$folder/hybrid.npz" "$name, two ranks a process"
+done
+
+# --- the command --------------------------------------------------------------------------------------------------------
+case=$fixtures/paddle3/mlp_adam_dp2
+set -- "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz"
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 "$weft" run "$@" \
+    --save "$folder/rank{rank}.npz" >"$folder/out" 2>"$folder/err"
+ok $? "a plain mpirun is recognised: $(cat "$folder/err")"
+[ -f "$folder/rank0.npz" ] && [ -f "$folder/rank1.npz" ]
+ok $? 'each process saves its own ranks'
+says 1 'no parameters were given' 'a failure of all processes ends them' \
+    "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --launch --feed "$case/feeds.npz"
+says 2 'hosts: expected --launch' '--hosts alone is a usage error' "$weft" run "$@" --hosts a:1
+says 2 'processes: expected a whole number from 1 to 2' 'no more processes than ranks' "$weft" run "$@" --launch --processes 3
+finish
