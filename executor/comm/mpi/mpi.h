@@ -38,6 +38,13 @@ typedef struct mpi_letter {
     char bytes[];
 } mpi_letter;
 
+/* Where a process sleeps that waits for one of the same machine: whoever has done something for it rings. */
+typedef struct mpi_bell {
+    _Atomic uint32_t nrings;
+    _Atomic uint32_t nsleepers;
+    char padding[56];
+} mpi_bell;
+
 /* This process among those that the launcher started. */
 typedef struct mpi_host {
     const weft_allocator *allocator;
@@ -46,6 +53,8 @@ typedef struct mpi_host {
     bool is_crowded;       /* this machine has more processes of the run than cores to spin on */
     pthread_mutex_t calls; /* then */
     MPI_Comm data, notes, gathers;
+    MPI_Win bells_window;
+    mpi_bell **bells;      /* by process; NULL: it is on another machine */
     pthread_mutex_t mutex; /* of what follows, and of the rings of all worlds */
     int next_tag, end_tag; /* this process's share of the tags of rings */
     int most_tags;         /* tags of all processes */
@@ -75,6 +84,7 @@ typedef struct mpi_batch {
     const weft_allocator *allocator;
     MPI_Request *items;
     bool *is_receive;
+    int *procs;
     int count, capacity;
 } mpi_batch;
 
@@ -148,8 +158,9 @@ WEFT_MUST_USE weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_don
 /* Takes receives back and waits a little for what cannot be taken back; then the batch is empty. */
 void batch_cancel(mpi_host *host, mpi_batch *b);
 
-/* A wait that has seen nothing happen `n` times: spin, yield, sleep. */
-void mpi_back_off(const mpi_host *host, uint32_t n);
+/* A wait that has seen nothing happen `n` times, since before the bell stood at `nrings`: spin, yield, sleep. */
+void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings);
+uint32_t mpi_nrings(const mpi_host *host);
 
 /* --- notes.c: the listener, which takes what others say at any time ----------------------------------------------- */
 

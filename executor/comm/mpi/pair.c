@@ -107,6 +107,7 @@ static weft_status advance_all(const visit *v) {
     int64_t nended = 0;
     for (uint32_t idle = 0; nended < v->count; idle += idle < UINT32_MAX) {
         bool moved = false;
+        uint32_t nrings = mpi_nrings(v->host);
         nended = 0;
         for (int64_t i = 0; i < v->count; i++) {
             TRY(advance(v, &v->talks[i], &moved));
@@ -115,7 +116,7 @@ static weft_status advance_all(const visit *v) {
         if (moved) idle = 0;
         if (nended == v->count) break;
         if (atomic_load(&v->r->world->aborted)) return ring_cancelled(v->r, v->self);
-        if (!moved) mpi_back_off(v->host, idle);
+        if (!moved) mpi_back_off(v->host, idle, nrings);
     }
     return NULL;
 }

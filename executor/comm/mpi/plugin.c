@@ -23,15 +23,35 @@ static void describe(char *out, size_t nbytes) {
 
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
-/* Whether waiting threads would keep others from their cores. */
-static bool is_crowded(MPI_Comm world) {
+/* The processes of this machine, and what they share. */
+static weft_status open_bells(mpi_host *host) {
     MPI_Comm machine;
-    int nprocs = 1;
+    int nprocs, own, *procs = NULL;
+    void *mine = NULL;
     cpu_set_t cores;
-    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine) != MPI_SUCCESS) return true;
+    host->bells = base_alloc(host->allocator, (size_t)host->nprocs * sizeof(mpi_bell *));
+    procs = base_alloc(host->allocator, (size_t)host->nprocs * sizeof *procs);
+    weft_status status = host->bells && procs ? NULL : base_out_of_memory();
+    if (status) goto done;
+    memset(host->bells, 0, (size_t)host->nprocs * sizeof(mpi_bell *));
+    MPI_Comm_split_type(host->data, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &nprocs);
+    MPI_Comm_rank(machine, &own);
+    TRY_DONE(mpi_check(MPI_Allgather(&host->proc, 1, MPI_INT, procs, 1, MPI_INT, machine), "MPI_Allgather"));
+    TRY_DONE(mpi_check(MPI_Win_allocate_shared(sizeof(mpi_bell), 1, MPI_INFO_NULL, machine, &mine, &host->bells_window),
+                       "MPI_Win_allocate_shared"));
+    memset(mine, 0, sizeof(mpi_bell));
+    for (int i = 0; i < nprocs; i++) {
+        MPI_Aint nbytes;
+        int unit;
+        MPI_Win_shared_query(host->bells_window, i, &nbytes, &unit, (void *)&host->bells[procs[i]]);
+    }
+    MPI_Barrier(machine);
     MPI_Comm_free(&machine);
-    return sched_getaffinity(0, sizeof cores, &cores) != 0 || nprocs > CPU_COUNT(&cores);
+    host->is_crowded = sched_getaffinity(0, sizeof cores, &cores) != 0 || nprocs > CPU_COUNT(&cores);
+done:
+    base_free(host->allocator, procs, (size_t)host->nprocs * sizeof *procs);
+    return status;
 }
 
 static weft_status open_comms(mpi_host *host) {
@@ -45,8 +65,7 @@ static weft_status open_comms(mpi_host *host) {
     host->most_tags = has ? *most : 32767;
     host->next_tag = host->most_tags / host->nprocs * host->proc;
     host->end_tag = host->next_tag + host->most_tags / host->nprocs;
-    host->is_crowded = is_crowded(MPI_COMM_WORLD);
-    return NULL;
+    return open_bells(host);
 }
 
 static weft_status begin(mpi_host *host) {
@@ -118,6 +137,8 @@ static void leave(comm_process *process, int exit_status, double timeout_seconds
     mpi_host *host = process->shared;
     if (!part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
     notes_stop(host);
+    MPI_Win_free(&host->bells_window);
+    base_free(host->allocator, host->bells, (size_t)host->nprocs * sizeof(mpi_bell *));
     MPI_Comm_free(&host->data);
     MPI_Comm_free(&host->notes);
     MPI_Comm_free(&host->gathers);

@@ -3,9 +3,16 @@
  * The idea: whoever needs a message drives MPI itself (MPI_THREAD_MULTIPLE: 0.4 us a call dearer in Open MPI, nothing
  * in MPICH, where a hand-over to a thread that owns MPI is 8 us and more). Waits are loops of tests, never blocking
  * calls: a blocking call burns its core while the process that it waits for needs it, and cannot be ended. A library
- * that takes calls of one thread at a time gets a lock around each; none of them blocks. */
+ * that takes calls of one thread at a time gets a lock around each; none of them blocks.
+ *
+ * MPI has no way to sleep until a message comes. Processes of one machine share a page with a bell each: whoever has
+ * sent something, or has taken something, rings at the other side, which costs a system call only where somebody
+ * sleeps. A bell that nobody rang is looked after every half millisecond: so messages of other machines are noticed. */
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "executor/comm/mpi/mpi.h"
 
@@ -28,30 +35,69 @@ weft_status mpi_check(int code, const char *call) {
     return weft_status_create(WEFT_IO, NULL, "%s: %s", call, words);
 }
 
+/* --- bells -------------------------------------------------------------------------------------------------------- */
+
+static const long sleep_ns = 500000;
+
+static void ring_bell(const mpi_host *host, int proc) {
+    mpi_bell *bell = host->bells[proc];
+    if (!bell) return;
+    atomic_fetch_add(&bell->nrings, 1);
+    if (atomic_load(&bell->nsleepers)) syscall(SYS_futex, &bell->nrings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+uint32_t mpi_nrings(const mpi_host *host) {
+    return atomic_load(&host->bells[host->proc]->nrings);
+}
+
+void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings) {
+    uint32_t nspins = host->is_crowded ? 8 : 100, nyields = nspins + 24;
+    if (n < nspins) {
+        wait_pause();
+    } else if (n < nyields) {
+        sched_yield();
+    } else {
+        mpi_bell *bell = host->bells[host->proc];
+        atomic_fetch_add(&bell->nsleepers, 1);
+        syscall(SYS_futex, &bell->nrings, FUTEX_WAIT, nrings, &(struct timespec){.tv_nsec = sleep_ns}, NULL, 0);
+        atomic_fetch_sub(&bell->nsleepers, 1);
+    }
+}
+
+/* --- batches ------------------------------------------------------------------------------------------------------ */
+
 void batch_init(mpi_batch *b, const weft_allocator *allocator) {
     *b = (mpi_batch){.allocator = allocator};
 }
 
 void batch_fini(mpi_batch *b) {
-    base_free(b->allocator, b->items, (size_t)b->capacity * sizeof *b->items);
-    base_free(b->allocator, b->is_receive, (size_t)b->capacity * sizeof *b->is_receive);
+    size_t n = (size_t)b->capacity;
+    base_free(b->allocator, b->items, n * (sizeof *b->items + sizeof *b->procs + sizeof *b->is_receive));
+}
+
+/* The three arrays are one block. */
+static void place(mpi_batch *b, void *block, int capacity) {
+    b->items = block;
+    b->procs = (int *)(void *)(b->items + capacity);
+    b->is_receive = (bool *)(b->procs + capacity);
+    b->capacity = capacity;
 }
 
 static weft_status reserve_one(mpi_batch *b) {
     if (b->count < b->capacity) return NULL;
-    size_t old = (size_t)b->capacity, capacity = old ? 2 * old : 16;
-    MPI_Request *items = base_resize(b->allocator, b->items, old * sizeof *items, capacity * sizeof *items);
-    if (!items) return base_out_of_memory();
-    b->items = items;
-    bool *is_receive =
-        base_resize(b->allocator, b->is_receive, old * sizeof *is_receive, capacity * sizeof *is_receive);
-    if (!is_receive) { /* the other one has grown: it is freed by its capacity */
-        items = base_resize(b->allocator, b->items, capacity * sizeof *items, old * sizeof *items);
-        if (items || !old) b->items = items;
-        return base_out_of_memory();
+    mpi_batch old = *b;
+    size_t n = (size_t)b->count;
+    int capacity = old.capacity ? 2 * old.capacity : 16;
+    void *block =
+        base_alloc(b->allocator, (size_t)capacity * (sizeof *b->items + sizeof *b->procs + sizeof *b->is_receive));
+    if (!block) return base_out_of_memory();
+    place(b, block, capacity);
+    for (size_t i = 0; i < n; i++) {
+        b->items[i] = old.items[i];
+        b->procs[i] = old.procs[i];
+        b->is_receive[i] = old.is_receive[i];
     }
-    b->is_receive = is_receive;
-    b->capacity = (int)capacity;
+    batch_fini(&old);
     return NULL;
 }
 
@@ -67,7 +113,9 @@ static weft_status start(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm
                               : MPI_Isend(from, n, MPI_BYTE, proc, tag, comm, item);
         mpi_exit(host);
         TRY(mpi_check(code, is_receive ? "MPI_Irecv" : "MPI_Isend"));
+        b->procs[b->count] = proc;
         b->is_receive[b->count++] = is_receive;
+        if (!is_receive) ring_bell(host, proc);
     }
     return NULL;
 }
@@ -90,20 +138,11 @@ weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
         TRY(mpi_check(code, "MPI_Testall"));
     }
     *out_done = done;
-    if (done) b->count = 0;
+    if (!done) return NULL;
+    for (int i = 0; i < b->count; i++)
+        if (b->is_receive[i]) ring_bell(host, b->procs[i]);
+    b->count = 0;
     return NULL;
-}
-
-void mpi_back_off(const mpi_host *host, uint32_t n) {
-    uint32_t nspins = host->is_crowded ? 8 : 400, nyields = nspins + 400;
-    if (n < nspins) {
-        wait_pause();
-    } else if (n < nyields) {
-        sched_yield();
-    } else {
-        long us = n < nyields + 20 ? 20 : n < nyields + 100 ? 50 : 200;
-        nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
-    }
 }
 
 weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,
@@ -112,6 +151,7 @@ weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, d
     *out_result = WAIT_REACHED;
     for (uint32_t n = 0;; n += n < UINT32_MAX) {
         bool done;
+        uint32_t nrings = mpi_nrings(host);
         TRY(batch_test(host, b, &done));
         if (done) return NULL;
         if (stop && atomic_load(stop)) {
@@ -122,7 +162,7 @@ weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, d
             *out_result = WAIT_TIMED_OUT;
             return NULL;
         }
-        mpi_back_off(host, n);
+        mpi_back_off(host, n, nrings);
     }
 }
 
