@@ -361,45 +361,7 @@ Test(program_fx, changes_drop_the_text_of_a_node) {
 static const struct {
     const char *json, *place, *message;
 } wrong[] = {
-    {"", "g:1:1", "expected '{'"},
-    {"{\"schema\": \"fx.json/1\", \"nodes\": [\n {\"name\": }]}", "g:2:11", "expected JSON"},
-    {"{\"schema\": \"fx.json/2\"}", "g", "fx.json/1"},
-    {"{\"schema\": \"fx.json/1\", \"nodes\": [], \"nodes\": []}", "g:1:37", "given twice"},
-    {"{\"schema\": \"fx.json/1\"} x", "g:1:25", "end of the text"},
-    {HEAD NODE("r", "aten.relu.default", REF("q")) "]}", "g:1", "node \"r\": \"q\" is not defined before it"},
-    {HEAD NODE("r", "aten.relu.default", REF("r")) "]}", "g:1", "node \"r\": \"r\" is not defined before it"},
-    {HEAD NODE("x", "aten.relu.default", REF("x")) "]}", "g:1", "\"x\" is defined twice"},
-    {HEAD NODE("a", "_c10d_functional.all_reduce.default", REF("x") ", \"sum\", \"7\"") "]}", "g:1",
-     "node \"a\": groups have no \"7\""},
-    {HEAD "{\"name\": \"r\", \"op\": \"get\", \"target\": \"t\", \"args\": [], \"kwargs\": {}}]}", "g:1",
-     "\"op\": \"call\""},
-    {HEAD
-     "{\"name\": \"r\", \"op\": \"call\", \"target\": \"t\", \"args\": [], \"kwargs\": {}, \"shape\": [-3], \"dtype\": "
-     "\"int8\"}]}",
-     "g:1", "0 or more"},
-    {HEAD
-     "{\"name\": \"r\", \"op\": \"call\", \"target\": \"t\", \"args\": [], \"kwargs\": {}, \"shape\": [1], \"dtype\": "
-     "\"int9\"}]}",
-     "g:1", "unknown dtype \"int9\""},
-    {HEAD "{\"name\": \"r\", \"op\": \"call\", \"target\": \"t\", \"args\": [], \"kwargs\": {}, \"shape\": [[1]], "
-          "\"dtype\": []}]}",
-     "g:1", "lists of one length"},
-    {HEAD "{\"name\": \"r\", \"op\": \"call\", \"target\": \"weft.t\", \"args\": [], \"kwargs\": {}, \"shape\": [1], "
-          "\"dtype\": "
-          "\"int8\"}]}",
-     "g:1", "expected weft.slots"},
-    {"{\"schema\": \"fx.json/1\", \"groups\": {\"0\": {\"size\": 3, \"ranks\": [0, 1]}}, \"nodes\": []}", "g:1:34",
-     "expected size 2"},
-    {"{\"schema\": \"fx.json/1\", \"groups\": {\"0\": {\"ranks\": [0, 0]}}, \"nodes\": []}", "g:1:34", "twice"},
-    {"{\"schema\": \"fx.json/1\", \"constants\": [{\"name\": \"c\", \"shape\": [4611686018427387904, 4], \"dtype\": "
-     "\"int8\", "
-     "\"data\": []}]}",
-     "g:1:39", "fit its data"},
-    {"{\"schema\": \"fx.json/1\", \"constants\": [{\"name\": \"c\", \"shape\": [2], \"dtype\": \"int8\", \"data\": "
-     "[1]}]}",
-     "g:1", "expected 2 elements"},
-    {"{\"schema\": \"fx.json/1\", \"nodes\": [], \"outputs\": [{\"ref\": \"y\"}]}", "g:1:50",
-     "output 0: \"y\" is not defined"},
+#include "tests/unit/program_fx_wrong.inc"
 };
 TABLE_ROWS(program_fx, errors, wrong);
 

@@ -168,31 +168,7 @@ Test(proof_certificate, holds_once_printed_and_read) {
 static const struct {
     const char *what, *from, *to, *message;
 } claim_mutants[] = {
-    {"ranks doubled", "\"ring\": 0, \"count\": 2", "\"ring\": 0, \"count\": 4", "ring 0 is not said to be the ranks"},
-    {"another ring", "\"ring\": 0, \"count\": 2", "\"ring\": 1, \"count\": 2", "ring 1 is not said to be the ranks"},
-    {"sum for mean", "\"text\": \"mean\"", "\"text\": \"sum\"", "claimed to be joined times 0.5: expected 1"},
-    {"a feed whole", "\"text\": \"rows\"", "\"text\": \"whole\"", "feed \"x\" is claimed to be whole"},
-    {"a gradient's factor dropped", "\"var\": \"b@GRAD\", \"factor\": 0.5}", "\"var\": \"b@GRAD\", \"factor\": 1}",
-     "joined times 1: expected 0.5"},
-    {"a reduce behind another op", "\"other\": 5, \"var\": \"b@GRAD\"", "\"other\": 3, \"var\": \"b@GRAD\"", NULL},
-    {"a seed's factor doubled", "\"var\": \"loss@GRAD\", \"factor\": 0.5", "\"var\": \"loss@GRAD\", \"factor\": 0.25",
-     "claimed to be 0.25 times what it was"},
-    {"another op as the seed", "\"op\": 3, \"var\": \"loss@GRAD\"", "\"op\": 4, \"var\": \"loss@GRAD\"", "is no"},
-    {"a scale's factor", "\"factor\": 0.5, \"text\": \"seed\"", "\"factor\": 0.25, \"text\": \"seed\"",
-     "is claimed to be 0.25, found 0.5"},
-    {"a slice shifted", "\"offset\": 256", "\"offset\": 260", "claimed to be bytes 260 to 292"},
-    {"a slice longer", "\"nbytes\": 32", "\"nbytes\": 64", "claimed to be bytes 256 to 320"},
-    {"slices swapped", "\"var\": \"b@GRAD\", \"buffer\"", "\"var\": \"w@GRAD\", \"buffer\"", "claimed slice 0 is"},
-    {"another buffer", "\"buffer\": \"coalesce_grad_0\"", "\"buffer\": \"w\"",
-     "found \"b@GRAD\" in \"coalesce_grad_0\""},
-    {"a member swapped", "\"var\": \"b@GRAD\", \"to\": \"b@GRAD\"", "\"var\": \"b@GRAD\", \"to\": \"w@GRAD\"",
-     "member 0 is claimed to be \"w@GRAD\""},
-    {"another stream", "\"op\": 11, \"text\": \"gradient_sync\"", "\"op\": 11, \"text\": \"other\"",
-     "c_allreduce_sum #9 is claimed to be on stream \"other\""},
-    {"a type", "\"coalesce_tensor\"", "\"concat\"", "is said to be an inserted concat"},
-    {"a removed op back", "\"removed\": [10, 12]", "\"removed\": [10]", "ops are left"},
-    {"an op removed twice", "\"removed\": [10, 12]", "\"removed\": [10, 12, 10]", "removes op 10, which is not there"},
-    {"ops in another order", "\"ops\": [[0, 5]", "\"ops\": [[1, 1], [0, 1], [2, 3]", "no pass says that it moved"},
+#include "tests/unit/proof_certificate_claims.inc"
 };
 
 Test(proof_certificate, false_claims_are_refused) {
