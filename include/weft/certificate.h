@@ -1,10 +1,9 @@
 /* weft/certificate.h: what passes claim to have done to a program, and a check of it.
  *
- * A certificate is JSON (docs/certificates.md): for each pass where values went, which factors were folded into what,
- * which collectives became one, which ops were inserted, removed and moved, and digests of the programs, so that it
- * belongs to one pair. The check shares nothing with the passes but the reader of programs: it has rules of its own
- * about ops, and follows both programs with them.
- */
+ * A certificate is JSON (docs/certificates.md): it says of each pass where values went, which factors were folded into
+ * what, and which collectives became one. It says which ops were inserted, removed and moved. Digests of the programs
+ * tie it to one pair. The check shares nothing with the passes but the reader of programs: it has rules of its own
+ * about ops, and follows both programs with them. */
 #ifndef WEFT_CERTIFICATE_H
 #define WEFT_CERTIFICATE_H
 

@@ -1,9 +1,8 @@
 /* weft/context.h: the one object from which everything else hangs.
  *
  * A context owns the allocator, the diagnostic sink, the op table and the pass table. The library has no globals. A
- * context may be used from several threads as long as each program is used from one thread at a time and passes are
- * registered before that.
- */
+ * context may be used from several threads as long as each program is used from one thread at a time. Passes are
+ * registered before that. */
 #ifndef WEFT_CONTEXT_H
 #define WEFT_CONTEXT_H
 

@@ -1,9 +1,8 @@
 /* weft/equivalent.h: whether two programs compute the same.
  *
- * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as a
- * symbolic term over the persistables and feeds at the start of the step; nothing is executed. docs/equivalence.md has
- * the rules.
- */
+ * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as
+ * a symbolic term over the persistables and feeds at the start of the step. Nothing is executed. docs/equivalence.md
+ * has the rules. */
 #ifndef WEFT_EQUIVALENT_H
 #define WEFT_EQUIVALENT_H
 
@@ -41,9 +40,9 @@ WEFT_MUST_USE weft_status weft_equivalent(const weft_program *before, const weft
                                           const weft_equivalence_options *options, weft_equivalence **out_verdict);
 
 /* Compares ranks' programs, which split batches, sequences or parameters evenly along axes of their mesh, with the
- * serial program: program i is rank i's; one program is every rank's. State must be equal to the serial one, or its
- * part where it began as a part, on every rank that has it; of a fetched value or a loss the mean over the ranks, or
- * their parts put together. At most 64 ranks. */
+ * serial program. Program i is rank i's; one program is every rank's. State must be equal to the serial one, or to its
+ * part where it began as a part, on every rank that has it. Of a fetched value or a loss the mean over the ranks must
+ * be equal, or their parts put together. At most 64 ranks. */
 WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs,
                                                     size_t nprograms, const weft_equivalence_options *options,
                                                     weft_equivalence **out_verdict);
@@ -51,8 +50,8 @@ WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, 
 void weft_equivalence_destroy(weft_equivalence *verdict);
 weft_grade weft_equivalence_grade(const weft_equivalence *verdict);
 size_t weft_equivalence_nvalues(const weft_equivalence *verdict); /* how many were compared */
-/* Those that are not equal bit for bit, the worst first: which var, how it fares, and for WEFT_NOT_PROVED the smallest
- * sub-terms that differ ("expected ..., found ..."). Borrowed. */
+/* Those that are not equal bit for bit, the worst first. Each says which var it is and how it fares, and for
+ * WEFT_NOT_PROVED the smallest sub-terms that differ ("expected ..., found ..."). Borrowed. */
 size_t weft_equivalence_nfindings(const weft_equivalence *verdict);
 const char *weft_equivalence_finding(const weft_equivalence *verdict, size_t index, weft_grade *out_grade,
                                      const char **out_message);

@@ -20,8 +20,9 @@ typedef struct weft_executor_options {
     int trace_steps; /* how many steps from the last are kept; 0 means all */
     bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse; /* every instruction alone, though the plan lets some be fused; results are the same */
-    /* The watchdog ends a run in which a collective takes longer than watchdog_seconds, and longer than 3 times what it
-     * took in 95 of the last 100 steps; in the first step longer than first_step_seconds. 0 means 30 and 300. */
+    /* The watchdog ends a run in which a collective takes too long. Too long is more than watchdog_seconds, and more
+     * than 3 times what it took in 95 of the last 100 steps. In the first step it is more than first_step_seconds. 0
+     * means 30 and 300. */
     double watchdog_seconds, first_step_seconds;
     bool no_watchdog;         /* collectives wait without a limit */
     bool unsafe;              /* takes plans with a given order, which may race */
@@ -49,8 +50,8 @@ WEFT_MUST_USE weft_status weft_executor_get(const weft_executor *executor, int r
 /* The number of the next step, counted on by each: random ops draw by it and the seed. 0 at first. A run that goes on
  * where another ended gives the same numbers if it starts with the other's next step. */
 void weft_executor_set_step(weft_executor *executor, uint64_t step);
-/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring, and of a collective that
- * waits too long the ranks that are missing and what they do instead; the executor can then only be destroyed. */
+/* One step on all ranks. Allocates nothing. On failure the status names rank, op and ring. Of a collective that waits
+ * too long it names the ranks that are missing and what they do instead. The executor can then only be destroyed. */
 WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
 
 /* Seconds of the last step, from the first rank's start to the last rank's end. */
@@ -69,11 +70,11 @@ WEFT_MUST_USE weft_status weft_executor_trace_json(const weft_executor *executor
 WEFT_MUST_USE weft_status weft_executor_trace_html(const weft_executor *executor, const char *title, char **out_bytes,
                                                    size_t *out_nbytes);
 
-/* Where a step's time went, of the mean step of one rank: time, flops, bytes and share of the roofline per op type and
- * per op, live memory at each op. The first of several steps is left out. Text has the `most_ops` ops that took longest
- * (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. In a run of several processes
- * all of them call it, with the same form, and all get the profile of all ranks; step and machine are those of rank 0's
- * process. */
+/* Where a step's time went, of the mean step of one rank. It has time, flops, bytes and share of the roofline per op
+ * type and per op, and live memory at each op. The first of several steps is left out. Text has the `most_ops` ops that
+ * took longest (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. In a run of several
+ * processes all of them call it, with the same form, and all get the profile of all ranks; step and machine are those
+ * of rank 0's process. */
 typedef enum weft_profile_form { WEFT_PROFILE_TEXT, WEFT_PROFILE_CSV, WEFT_PROFILE_JSON } weft_profile_form;
 WEFT_MUST_USE weft_status weft_executor_profile(const weft_executor *executor, weft_profile_form form, size_t most_ops,
                                                 char **out_bytes, size_t *out_nbytes);

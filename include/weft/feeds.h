@@ -1,8 +1,8 @@
 /* weft/feeds.h: what is fed in which step to which rank: tensors and programs become types that plans are made for.
  *
- * A plan holds for one shape of everything that is fed. Here steps are sorted by the shapes of their feeds, and the part
- * of each rank is found, so that its program can be planned (weft_plans_create in weft/plan.h). weft_trainer does so for
- * itself; a host that simulates needs it for programs with extents of -1. */
+ * A plan holds for one shape of everything that is fed. Here steps are sorted by the shapes of their feeds, and the
+ * part of each rank is found. With that its program can be planned (weft_plans_create in weft/plan.h). weft_trainer
+ * does so for itself; a host that simulates needs it for programs with extents of -1. */
 #ifndef WEFT_FEEDS_H
 #define WEFT_FEEDS_H
 
@@ -21,9 +21,9 @@ typedef struct weft_feeds_options {
     size_t nprograms;
     int nranks; /* 0: as many as programs */
     /* Keys "STEP/NAME", or "NAME" for the same value every step; NAME is any var of block 0. One set holds the global
-     * batch: a rank's part follows from the var's dist attr; without one, rows are split over all ranks where dim 0 is
-     * the largest dim 0 of the feeds (and the var is not persistable), else the whole is given. With per_rank there is
-     * one set a rank, given as it is. NULL: nothing is fed. */
+     * batch: a rank's part follows from the var's dist attr. Without one, rows are split over all ranks where dim 0 is
+     * the largest dim 0 of the feeds. Persistables and others are given whole. With per_rank there is one set a rank,
+     * given as it is. NULL: nothing is fed. */
     const weft_tensors *const *sets;
     bool per_rank;
     size_t first_step;

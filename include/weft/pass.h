@@ -90,7 +90,7 @@ WEFT_MUST_USE weft_status weft_pass_list_set(weft_pass_list *list, const char *a
 void weft_pass_list_destroy(weft_pass_list *list);
 size_t weft_pass_list_count(const weft_pass_list *list);
 
-/* Whether each pass's program is compared with the one before it (weft/equivalent.h): not at all; with the verdict in
+/* Whether each pass's program is compared with the one before it (weft/equivalent.h). Not at all; with the verdict in
  * the report; or so that a list fails whose pass is not proved. The key `prove: off | report | require` of a pass list
  * says it too. Comparing takes longer than the passes themselves: the library does it where it is asked to, the command
  * unless the list turns that off. */

@@ -19,7 +19,7 @@ typedef struct weft_feed_type {
     size_t ndim;
     int64_t dims[WEFT_MAX_RANK];
     /* Elements of an integer tensor (a shape, an axis, a count) or a mask, where they are known and the same in every
-     * step: shapes that depend on them are planned for these. Borrowed during weft_plan_create; NULL: not known. */
+     * step. Shapes that depend on them are planned for these. Borrowed during weft_plan_create; NULL: not known. */
     const int64_t *values;
 } weft_feed_type;
 
@@ -35,7 +35,7 @@ typedef struct weft_plan_options {
     const char *const *fetches; /* vars to keep until the end of the step */
     size_t nfetches;
     /* Made of this program: ops are launched so, and streams wait for nothing else. Such a plan races where the program
-     * does under that reading, and an executor takes it only with its option `unsafe`: it is for showing a race. NULL:
+     * does under that reading: it is for showing a race. An executor takes it only with its option `unsafe`. NULL:
      * program order, and streams wait for what their bytes ask for. */
     const weft_plan_order *order;
 } weft_plan_options;
@@ -93,7 +93,7 @@ typedef struct weft_plan_summary {
                           * them, with padding to 64 bytes and what does not fit without gaps */
     size_t ncollectives;
     /* Buckets: buffers that a collective takes whole and that are made of parts. Bytes of all, and of the largest. Of
-     * those among temporaries, the largest sum of bytes that are live before they are written; and the largest sum of
+     * those among temporaries, the largest sum of bytes that are live before they are written. Then the largest sum of
      * what is live without these, as if no part of a bucket took room before its time. */
     size_t nbuckets;
     int64_t bucket_nbytes, largest_bucket_nbytes, ahead_nbytes, written_nbytes;

@@ -1,9 +1,9 @@
-/* weft/plan_cache.h: one program for feeds of many shapes: a plan and an executor for each shape, made when it is first
+/* weft/plan_cache.h: one program for feeds of many shapes. Each shape has a plan and an executor, made when it is first
  * fed, kept while it is in use.
  *
  * A plan holds for one shape of what is fed, to the last byte. A program with extents of -1 (a batch, a length) needs
- * one for each shape. A cache keeps the last few; what lives across steps (parameters, optimizer state) is one and the
- * same for all of them and stays when a plan goes. Use it from one thread at a time. */
+ * one for each shape. A cache keeps the last few. What lives across steps (parameters, optimizer state) is one and the
+ * same for all of them. It stays when a plan goes. Use it from one thread at a time. */
 #ifndef WEFT_PLAN_CACHE_H
 #define WEFT_PLAN_CACHE_H
 
@@ -50,11 +50,11 @@ WEFT_MUST_USE weft_status weft_plan_cache_create(weft_context *context, const we
 void weft_plan_cache_destroy(weft_plan_cache *cache); /* NULL is fine */
 
 /* The executor for feeds of these types: `feeds` has 1 entry (every rank is fed alike) or one per rank. If it is there,
- * that costs comparing types, and nothing is allocated. If not, the programs are planned, which takes about as long as
- * weft_plan_create and weft_executor_create do, and the least recently used go until the limits hold. The executor is
- * borrowed until the next call; a failed call leaves the cache as it was, up to plans that went to make room, and the
- * executor of the call before usable. Feeds are set, and fetches read, in the executor that is returned; a persistable
- * may be set in any. Steps of random ops are counted by executor: see weft_executor_set_step. */
+ * that costs comparing types, and nothing is allocated. If not, the programs are planned. That takes about as long as
+ * weft_plan_create and weft_executor_create do. The least recently used go until the limits hold. The executor is
+ * borrowed until the next call. A failed call leaves the cache as it was, up to plans that went to make room. The
+ * executor of the call before stays usable. Feeds are set, and fetches read, in the executor that is returned; a
+ * persistable may be set in any. Steps of random ops are counted by executor: see weft_executor_set_step. */
 WEFT_MUST_USE weft_status weft_plan_cache_get(weft_plan_cache *cache, const weft_feed_types *feeds, size_t nfeeds,
                                               weft_executor **out_executor);
 

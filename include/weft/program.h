@@ -1,10 +1,9 @@
 /* weft/program.h: a static training program: blocks of ops over vars, with distributed attributes and rings.
  *
  * The model is Paddle's ProgramDesc (paddle/fluid/framework/framework.proto). A program owns all its blocks, vars, ops
- * and attrs; pointers to them stay valid until the program is destroyed, also across edits (a removed op may not be
- * used again). A program is used from one thread at a time. Ops of a block are a linked list with order numbers:
- * insertion, removal and "is a before b" cost O(1) amortised. Every var knows its readers and writers.
- */
+ * and attrs. Pointers to them stay valid until the program is destroyed, also across edits. A removed op may not be
+ * used again. A program is used from one thread at a time. Ops of a block are a linked list with order numbers:
+ * insertion, removal and "is a before b" cost O(1) amortised. Every var knows its readers and writers. */
 #ifndef WEFT_PROGRAM_H
 #define WEFT_PROGRAM_H
 
@@ -43,7 +42,7 @@ WEFT_MUST_USE weft_status weft_program_clone(const weft_program *program, weft_p
 WEFT_MUST_USE weft_status weft_program_repeat(weft_program *program, size_t times);
 
 /* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML on stdin). The sidecar
- * of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL; a missing one is
+ * of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL. A missing one is
  * fine only in the second case. Every problem goes to the diagnostic sink. */
 WEFT_MUST_USE weft_status weft_program_load(weft_context *context, const char *path, const char *dist_path,
                                             weft_program **out_program);

@@ -35,8 +35,9 @@ typedef struct weft_simulation_options {
 } weft_simulation_options;
 
 /* A simulation of `nranks` ranks. `plans` has 1 plan (shared by all ranks) or nranks; they must outlive it. `options`
- * may be NULL. Errors name the thing, as those of weft_executor_create: a ring without the rank that uses it, ranks that
- * disagree on collectives, a plan that waits for what comes later; and a fault before an op that is not there. */
+ * may be NULL. Errors name the thing, as those of weft_executor_create: a ring without the rank that uses it, ranks
+ * that disagree on collectives, a plan that waits for what comes later. So does a fault before an op that is not there.
+ * */
 WEFT_MUST_USE weft_status weft_simulation_create(weft_context *context, const weft_plan *const *plans, size_t nplans,
                                                  int nranks, const weft_simulation_options *options,
                                                  weft_simulation **out_simulation);
@@ -44,9 +45,9 @@ void weft_simulation_destroy(weft_simulation *simulation); /* NULL is fine */
 
 /* The number of the next step, by which races are told; 0 at first, and counted on by each. */
 void weft_simulation_set_step(weft_simulation *simulation, uint64_t step);
-/* One step on all ranks. A step in which ranks would wait for ever fails, and the status says who waits for whom; the
- * timeline has what had happened by then. Later runs then fail. Cost: O(n log n) for n instructions of all ranks. A step
- * allocates nothing but room for its times, and for the first race. */
+/* One step on all ranks. A step in which ranks would wait for ever fails, and the status says who waits for whom. The
+ * timeline has what had happened by then. Later runs then fail. Cost: O(n log n) for n instructions of all ranks. A
+ * step allocates nothing but room for its times, and for the first race. */
 WEFT_MUST_USE weft_status weft_simulation_run(weft_simulation *simulation);
 
 /* Seconds of the last step, from its start to the last rank's end. */
@@ -72,8 +73,8 @@ typedef struct weft_seen_access {
     double start_seconds, end_seconds;
 } weft_seen_access;
 
-/* Two accesses to the same bytes of one rank, one of them a write, of which the one that comes later in the program
- * began before the other one had ended. Rank and step are those that showed it first. */
+/* Two accesses to the same bytes of one rank, one of them a write. The one that comes later in the program began before
+ * the other one had ended. Rank and step are those that showed it first. */
 typedef struct weft_seen_race {
     int rank;
     uint64_t step;

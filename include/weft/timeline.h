@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Makes an op slow, to see what depends on its being fast: each instruction of op number `op_index` of block 0 starts
+/* Makes an op slow, to see what depends on its being fast. Each instruction of op number `op_index` of block 0 starts
  * so much later than it could, on that rank (-1: on all). */
 typedef struct weft_delay {
     int rank;
@@ -17,9 +17,9 @@ typedef struct weft_delay {
     double seconds;
 } weft_delay;
 
-/* Of one rank in the last step: seconds in which its compute stream ran other instructions than collectives; in which
- * any of its streams was in a collective, waiting for other ranks included; and of the latter those in which its
- * compute stream ran nothing else. */
+/* Of one rank in the last step, three sums of seconds. In the first its compute stream ran other instructions than
+ * collectives. In the second any of its streams was in a collective, waiting for other ranks included. The third are
+ * those of the second in which its compute stream ran nothing else. */
 typedef struct weft_rank_times {
     double compute_seconds, collective_seconds, exposed_seconds;
 } weft_rank_times;

@@ -1,9 +1,9 @@
 /* weft/trainer.h: what `weft run` does: programs, parameters and feeds become plans, ranks and steps; results come
  * back.
  *
- * A trainer plans each program, makes an executor, gives every rank its part of the parameters and feeds, runs steps,
- * and joins what ranks hold into whole tensors. It borrows programs, parameters and feeds until it is destroyed. Use it
- * from one thread at a time; the ranks' own threads are the executor's.
+ * A trainer plans each program, makes an executor, and gives every rank its part of the parameters and feeds. It runs
+ * steps, and joins what ranks hold into whole tensors. It borrows programs, parameters and feeds until it is destroyed.
+ * Use it from one thread at a time; the ranks' own threads are the executor's.
  *
  * It trains what it is given: ask weft_verify_replicas (weft/verify.h) first, as `weft run` does, whether the replicas
  * of a program stay equal.
@@ -31,13 +31,12 @@ typedef struct weft_trainer_options {
      * One that a step reads before it writes it must be in one of them, or fed; more than is needed is fine.
      *
      * startups: programs that initialise. One that does not communicate runs on a rank of its own and makes whole
-     * tensors; one that does runs on all ranks, as do several, one each, and then each rank keeps what it made. They
-     * run once, when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on
-     * all ranks.
-     * params: whole tensors by name; a rank's slice follows from the var's dist attr.
-     * state: what weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
-     * weft_trainer_rank_state gave it, taken as it is.
-     * Any may be NULL; they are not used any more once the first plan has been made. */
+     * tensors. One that does runs on all ranks, as do several, one each. Then each rank keeps what it made. They run
+     * once, when the trainer is made, with the seed of `executor`: the same seed gives the same values, equal on all
+     * ranks. params: whole tensors by name; a rank's slice follows from the var's dist attr. state: what
+     * weft_trainer_state gave. One set of whole tensors, or with state_per_rank one set a rank, as
+     * weft_trainer_rank_state gave it, taken as it is. Any may be NULL; they are not used any more once the first plan
+     * has been made. */
     const weft_program *const *startups;
     size_t nstartups; /* 0, 1 or nranks */
     const weft_tensors *params;
@@ -48,9 +47,9 @@ typedef struct weft_trainer_options {
 
     /* Feeds: keys "STEP/NAME", or "NAME" for the same value every step; NAME is any var of block 0, and overrides the
      * parameter of that name. NULL: none. One set holds the global batch: a rank's part follows from the var's dist
-     * attr; without one, rows are split over all ranks where dim 0 is the largest dim 0 of the feeds (and the var is
-     * not persistable), else the whole is given. With feeds_per_rank there is one set a rank, given as it is.
-     * A feed may have another shape in another step where its var has an extent of -1: see plan_capacity. */
+     * attr. Without one, rows are split over all ranks where dim 0 is the largest dim 0 of the feeds. Persistables and
+     * others are given whole. With feeds_per_rank there is one set a rank, given as it is. A feed may have another
+     * shape in another step where its var has an extent of -1: see plan_capacity. */
     const weft_tensors *const *feeds;
     bool feeds_per_rank;
 
@@ -59,7 +58,7 @@ typedef struct weft_trainer_options {
     size_t nfetches;
 
     /* Steps are first_step, first_step + 1, ...: the STEP of feeds, and what random ops draw by. To go on where a run
-     * of k steps ended, give its state and first_step k: the result is that of one run, to the bit. */
+     * of k steps ended, give its state and first_step k. The result is that of one run, to the bit. */
     size_t first_step;
     size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
     /* How many shapes of the feeds are kept planned: the least recently used goes (weft/plan_cache.h). 0: the
@@ -72,7 +71,8 @@ typedef struct weft_trainer_options {
 } weft_trainer_options;
 
 /* Errors name the thing: a feed that no program has or of the wrong dtype or shape, a missing parameter and the op that
- * reads it, a ring without the rank that uses it, ranks that disagree on collectives, an op without kernel. */
+ * reads it. So do a ring without the rank that uses it, ranks that disagree on collectives, and an op without kernel.
+ * */
 WEFT_MUST_USE weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options,
                                               weft_trainer **out_trainer);
 void weft_trainer_destroy(weft_trainer *trainer);
@@ -109,15 +109,15 @@ typedef struct weft_scalar {
 } weft_scalar;
 WEFT_MUST_USE weft_status weft_trainer_fetch_scalars(weft_trainer *trainer, weft_scalar *out_scalars);
 
-/* After the last step, by name: every persistable of any rank (sharded ones joined by dist attr, others from the lowest
- * rank that uses them) and every fetch (joined by dist attr, else rank 0's, else the lowest rank's that has it; of a
- * SelectedRows var V also "V#rows"). The caller destroys the set. Copies all of it. */
+/* After the last step, by name: every persistable of any rank, and every fetch. Sharded ones are joined by dist attr.
+ * Other persistables are those of the lowest rank that uses them. Other fetches are rank 0's, or else those of the
+ * lowest rank that has them. A SelectedRows var V has "V#rows" too. The caller destroys the set. Copies all of it. */
 WEFT_MUST_USE weft_status weft_trainer_result(const weft_trainer *trainer, weft_tensors **out_tensors);
 /* The same of one rank, as that rank holds it. */
 WEFT_MUST_USE weft_status weft_trainer_rank_result(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
 /* The persistables alone: parameters, optimizer state and whatever else lives across steps; of all ranks, or of one.
- * What options.state takes. A persistable that is no replica and has no sharded dist attr (gradients that ranks add up
- * for themselves, statistics of a rank's batch) is only kept by a state per rank. */
+ * What options.state takes. Some persistables are no replicas and have no sharded dist attr: gradients that ranks add
+ * up for themselves, statistics of a rank's batch. Only a state per rank keeps them. */
 WEFT_MUST_USE weft_status weft_trainer_state(const weft_trainer *trainer, weft_tensors **out_tensors);
 WEFT_MUST_USE weft_status weft_trainer_rank_state(const weft_trainer *trainer, int rank, weft_tensors **out_tensors);
 

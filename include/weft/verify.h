@@ -75,8 +75,8 @@ typedef struct weft_findings weft_findings;
  * by_name O(n^2 / 512) for n arguments, launch_any O(n^2) bits. */
 WEFT_MUST_USE weft_status weft_verify(const weft_program *const *programs, size_t nprograms,
                                       const weft_verify_options *options, weft_findings **out_findings);
-/* What `weft run` asks before the first step, and a host should before it makes a trainer or an executor: would state
- * that must be equal on ranks drift apart? The checks of weft_verify that say missing_reduce, and no others; it takes
+/* Would state that must be equal on ranks drift apart? `weft run` asks so before the first step. A host should before
+ * it makes a trainer or an executor. The checks of weft_verify that say missing_reduce, and no others; it takes
  * milliseconds. NULL: nothing found. WEFT_INVALID_PROGRAM: the status names the first parameter, what is missing, and
  * the pass or the collective that would mend it. */
 WEFT_MUST_USE weft_status weft_verify_replicas(const weft_program *const *programs, size_t nprograms, int64_t nranks);
@@ -100,14 +100,14 @@ bool weft_check_at(size_t index, weft_check *out_check);
 
 typedef struct weft_order_options {
     weft_reading reading;
-    /* by_name: ops of block 0, by number, each of which is launched as late as what depends on it allows, one after
-     * another: an order that Paddle's worker pools may take. NULL: program order. */
+    /* by_name: ops of block 0, by number. Each is launched as late as what depends on it allows, one after another: an
+     * order that Paddle's worker pools may take. NULL: program order. */
     const int64_t *late;
     size_t nlate;
 } weft_order_options;
 
-/* What a reading makes of a program, for weft_plan_options: launches in order, streams, and what each launch waits for,
- * so that a race that is reported can be shown. by_bytes: NULL, which is what the planner derives itself. The caller
+/* What a reading makes of a program, for weft_plan_options: launches in order, streams, and what each launch waits for.
+ * With it a race that is reported can be shown. by_bytes: NULL, which is what the planner derives itself. The caller
  * destroys it (weft_plan_order_destroy). It does not refer to the program. */
 WEFT_MUST_USE weft_status weft_plan_order_create(const weft_program *program, const weft_order_options *options,
                                                  weft_plan_order **out_order);
