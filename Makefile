@@ -88,7 +88,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli unit-tests plain-tests benches demo test check-all check-deps golden bench bench-bugs format install clean \
+.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-deps golden bench bench-bugs format install clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -147,6 +147,14 @@ $(LIB): $(LIB_OBJS)
 	$(Q)ar rcs $@ $^
 $(SHLIB): $(LIB_OBJS)
 	$(Q)$(CC) -shared -Wl,-soname,libweft.so.0 $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The library of the Python package finds beside itself what it needs.
+$(B)/python/libweft.so: $(LIB_OBJS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,libweft.so.0 -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/libs' -s $(LDFLAGS_$(VARIANT)) \
+	    $(LDFLAGS) -o $@ $^ $(LDLIBS)
+WHEELS ?= $(B)/python/wheels
+python: $(B)/python/libweft.so
+	$(Q)python3 python/wheel.py $< $(B)/python $(WHEELS)
 $(WEFT): $(CLI_OBJS) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LDLIBS)
 
@@ -213,6 +221,7 @@ help:
 	@echo 'make test        every test, sanitizer variants included'
 	@echo 'make check-all   the long checks too'
 	@echo 'make             library and command into $(B)'
+	@echo 'make python      the Python package as a wheel; pip install ./python does the same'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'
 	@echo 'make bench-bugs  known bugs of collective programs: found, missed, false alarms'

@@ -9,16 +9,19 @@ weft_status weft_tensors_create(weft_context *context, weft_tensors **out_tensor
     return NULL;
 }
 
-static void tensor_fini(const weft_allocator *allocator, weft_tensor *t) {
+static void item_fini(weft_tensors *tensors, size_t index) {
+    const weft_allocator *allocator = &tensors->context->allocator;
+    weft_tensor *t = &tensors->items[index];
     base_free(allocator, (void *)t->name, strlen(t->name) + 1);
-    base_free(allocator, t->data, t->nbytes);
+    if (!tensors->borrowed[index]) base_free(allocator, t->data, t->nbytes);
 }
 
 void weft_tensors_destroy(weft_tensors *tensors) {
     if (!tensors) return;
     const weft_allocator *allocator = &tensors->context->allocator;
-    for (size_t i = 0; i < tensors->count; i++) tensor_fini(allocator, &tensors->items[i]);
+    for (size_t i = 0; i < tensors->count; i++) item_fini(tensors, i);
     base_free(allocator, tensors->items, tensors->capacity * sizeof *tensors->items);
+    base_free(allocator, tensors->borrowed, tensors->capacity_borrowed * sizeof *tensors->borrowed);
     table_free(allocator, &tensors->table);
     base_free(allocator, tensors, sizeof *tensors);
 }
@@ -58,31 +61,60 @@ static weft_status tensor_nbytes(weft_dtype dtype, size_t ndim, const int64_t *d
     return NULL;
 }
 
-weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
-                             const int64_t *dims, weft_tensor **out_tensor) {
+/* Puts a tensor of `nbytes` under its name. `data` NULL: zeroed data of its own. */
+static weft_status put_tensor(weft_tensors *tensors, const char *tensor_name, weft_tensor *t, void *data) {
     const weft_allocator *allocator = &tensors->context->allocator;
-    size_t nbytes = 0, length = strlen(tensor_name) + 1;
-    TRY(tensor_nbytes(dtype, ndim, dims, tensor_name, &nbytes));
-    TRY(table_reserve_on(allocator, &tensors->table, tensors->count + 1));
-    TRY(vector_reserve(allocator, &tensors->items, &tensors->capacity, tensors->count + 1, sizeof *tensors->items));
-    weft_tensor t = {.dtype = dtype, .ndim = ndim, .nbytes = nbytes};
+    size_t wanted = tensors->count + 1, length = strlen(tensor_name) + 1;
+    TRY(table_reserve_on(allocator, &tensors->table, wanted));
+    TRY(vector_reserve(allocator, &tensors->items, &tensors->capacity, wanted, sizeof *tensors->items));
+    TRY(vector_reserve(allocator, &tensors->borrowed, &tensors->capacity_borrowed, wanted, sizeof *tensors->borrowed));
     char *copy = base_alloc(allocator, length);
-    t.data = base_alloc(allocator, nbytes);
-    if (!copy || !t.data) {
+    t->data = data ? data : base_alloc(allocator, t->nbytes);
+    if (!copy || !t->data) {
         base_free(allocator, copy, length);
-        base_free(allocator, t.data, nbytes);
+        if (!data) base_free(allocator, t->data, t->nbytes);
         return base_out_of_memory();
     }
     memcpy(copy, tensor_name, length);
-    memset(t.data, 0, nbytes);
-    if (ndim) memcpy(t.dims, dims, ndim * sizeof *dims);
-    t.name = copy;
+    if (!data) memset(t->data, 0, t->nbytes);
+    t->name = copy;
     table_probe at = find_tensor(tensors, tensor_name);
     if (at.item == TABLE_NONE)
         table_put(&tensors->table, &at, (uint32_t)tensors->count++);
     else
-        tensor_fini(allocator, &tensors->items[at.item]);
-    tensors->items[at.item] = t;
-    *out_tensor = &tensors->items[at.item];
+        item_fini(tensors, at.item);
+    tensors->items[at.item] = *t;
+    tensors->borrowed[at.item] = data != NULL;
     return NULL;
+}
+
+static weft_status describe(weft_tensor *t, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                            const int64_t *dims) {
+    *t = (weft_tensor){.dtype = dtype, .ndim = ndim};
+    TRY(tensor_nbytes(dtype, ndim, dims, tensor_name, &t->nbytes));
+    if (ndim) memcpy(t->dims, dims, ndim * sizeof *dims);
+    return NULL;
+}
+
+weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                             const int64_t *dims, weft_tensor **out_tensor) {
+    weft_tensor t;
+    TRY(describe(&t, tensor_name, dtype, ndim, dims));
+    TRY(put_tensor(tensors, tensor_name, &t, NULL));
+    *out_tensor = &tensors->items[find_tensor(tensors, tensor_name).item];
+    return NULL;
+}
+
+/* Of complex numbers that of their parts. */
+static size_t element_alignment(weft_dtype dtype) {
+    return dtype == WEFT_COMPLEX64 ? 4 : dtype == WEFT_COMPLEX128 ? 8 : weft_dtype_nbytes(dtype);
+}
+
+weft_status weft_tensors_borrow(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                                const int64_t *dims, const void *data) {
+    weft_tensor t;
+    TRY(describe(&t, tensor_name, dtype, ndim, dims));
+    if (!data || (uintptr_t)data % element_alignment(dtype))
+        return weft_status_create(WEFT_INVALID_ARGUMENT, tensor_name, "expected data that is aligned for its elements");
+    return put_tensor(tensors, tensor_name, &t, (void *)(uintptr_t)data);
 }

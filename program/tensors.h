@@ -10,6 +10,8 @@ struct weft_tensors {
     weft_tensor *items;
     size_t count, capacity;
     hash_table table; /* of items by name */
+    bool *borrowed;   /* an item's data is the caller's; as long as `capacity_borrowed` says */
+    size_t capacity_borrowed;
 };
 
 /* Where a form's bytes come from, in order. `read` fills exactly nbytes or fails. */

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* A dense row-major tensor. `data` is owned by the set that holds it. */
+/* A dense row-major tensor. `data` belongs to the set that holds it, or is what weft_tensors_borrow was given. */
 typedef struct weft_tensor {
     const char *name;
     weft_dtype dtype;
@@ -31,6 +31,10 @@ const weft_tensor *weft_tensors_find(const weft_tensors *tensors, const char *na
 /* Adds a tensor with zeroed data, replacing one of that name. The result is borrowed until the next add. */
 WEFT_MUST_USE weft_status weft_tensors_add(weft_tensors *tensors, const char *name, weft_dtype dtype, size_t ndim,
                                            const int64_t *dims, weft_tensor **out_tensor);
+/* Adds a tensor whose data stays the caller's, replacing one of that name: nothing is copied. The data, of as many bytes
+ * as dtype and extents say and aligned for its elements, must outlive the set. The library only reads it. */
+WEFT_MUST_USE weft_status weft_tensors_borrow(weft_tensors *tensors, const char *name, weft_dtype dtype, size_t ndim,
+                                              const int64_t *dims, const void *data);
 
 /* Reads .npz (a tensor per member), .npy (one tensor named by the file's stem) or, for a program's persistable vars in
  * order of name, .pdiparams. `program` is needed for .pdiparams only. bf16 is stored in .npz as uint16 bits; such

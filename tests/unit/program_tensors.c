@@ -83,6 +83,29 @@ Test(program_tensors, a_set_finds_by_name_and_replaces) {
     weft_tensors_destroy(set);
 }
 
+Test(program_tensors, borrowed_data_stays_the_callers) {
+    static const float mine[2] = {1.5f, 2.5f};
+    weft_tensors *set, *again;
+    weft_tensor *t;
+    cr_assert_null(weft_tensors_create(context, &set));
+    cr_assert_null(weft_tensors_add(set, "a", WEFT_INT32, 1, (int64_t[]){1}, &t));
+    cr_assert_null(weft_tensors_borrow(set, "a", WEFT_FP32, 1, (int64_t[]){2}, mine));
+    cr_assert_null(weft_tensors_borrow(set, "b", WEFT_FP32, 2, (int64_t[]){2, 1}, mine));
+    cr_expect_eq(weft_tensors_find(set, "a")->data, mine, "nothing is copied");
+    cr_assert_null(weft_tensors_save(set, in_folder("mine.npz")));
+    again = load(in_folder("mine.npz"), NULL);
+    expect_same(set, again);
+    cr_assert_null(weft_tensors_add(set, "b", WEFT_FP32, 1, (int64_t[]){1}, &t));
+    cr_expect_neq(t->data, mine, "data of its own again");
+    const char *odd = (const char *)mine + 1;
+    weft_status status = weft_tensors_borrow(set, "c", WEFT_FP32, 0, NULL, odd);
+    cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT, "not aligned");
+    weft_status_free(status);
+    cr_expect_eq(weft_tensors_count(set), 2);
+    weft_tensors_destroy(set);
+    weft_tensors_destroy(again);
+}
+
 /* Every element type, a 0-d and an empty one, odd names. */
 static weft_tensors *mixed(void) {
     static const weft_dtype dtypes[] = {WEFT_BOOL, WEFT_INT8, WEFT_UINT8, WEFT_INT16, WEFT_INT32,     WEFT_INT64,

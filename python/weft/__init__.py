@@ -1,0 +1,22 @@
+"""Weft: the communication of distributed training programs, made cheap and proved correct.
+
+    program = weft.Program.load("serial.pdmodel")
+    print(program.run_passes(weft.preset("data_parallel"), set={"data_parallel.ranks": 4}))
+    print(weft.verify(program, ranks=4))
+    result = weft.run(program, ranks=4, params="params.npz", feeds="feeds.npz", fetches=["mean_0.tmp_0"])
+
+Calls leave Python's lock to other threads. Errors are subclasses of weft.Error; each has a message and a place.
+"""
+
+from ._errors import (Cancelled, Error, InvalidArgument, InvalidProgram, LimitReached, NotFound, OutOfMemory, ParseError,
+                      Refused, RunFailed, SystemFailure, Unsupported, WeftWarning)
+from ._library import Diagnostic, lib as _lib
+from ._passes import PassContext, PassReport, Report, pass_, passes, preset, run_passes
+from ._plan import Cluster, Plan, Simulation, Timeline, plan, simulate
+from ._program import Block, Op, Program, Var
+from ._proof import Equivalence, Finding, Findings, check_certificate, check_replicas, equivalent, verify
+from ._tensors import load_tensors, save_tensors
+from ._train import Run, Trainer, run
+
+__version__ = _lib.weft_version().decode().split()[-1]
+__all__ = [name for name in dir() if not name.startswith("_")]
