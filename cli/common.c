@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -89,9 +90,20 @@ static weft_status io_error(const char *path, const char *doing) {
     return weft_status_create(WEFT_IO, path, "cannot %s: %s", doing, strerror(errno));
 }
 
+/* Pipes and devices cannot be replaced. */
+static weft_status write_as_it_is(const char *path, const char *bytes, size_t nbytes) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return io_error(path, "open");
+    bool good = fwrite(bytes, 1, nbytes, file) == nbytes;
+    good = fclose(file) == 0 && good;
+    return good ? NULL : io_error(path, "write");
+}
+
 static weft_status write_file(const char *path, const char *bytes, size_t nbytes) {
     if (strcmp(path, "-") == 0)
         return fwrite(bytes, 1, nbytes, stdout) == nbytes ? NULL : io_error("standard output", "write");
+    struct stat found;
+    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode)) return write_as_it_is(path, bytes, nbytes);
     size_t room = strlen(path) + 16;
     char *temporary = malloc(room);
     if (!temporary) return weft_status_create(WEFT_OUT_OF_MEMORY, path, "out of memory");

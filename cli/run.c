@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const cli_option options[] = {
@@ -15,11 +16,14 @@ static const cli_option options[] = {
     {"--startup", 0, "F", "a program that initialises what no file gives; {rank}: one per rank"},
     {"--params", 0, "F", "parameters: .npz or .pdiparams; a rank's slice follows from its dist attrs"},
     {"--load", 0, "F", "go on from what --save wrote; {rank}: a file per rank"},
+    {"--resume", 0, "F", "the same as --load"},
     {"--feed", 0, "F", "feeds: .npz with keys step/name, or name for every step; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
     {"--first-step", 0, "K", "number of the first step; default: where the run that --load reads ended, else 0"},
     {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops"},
-    {"--save", 0, "F", "persistables, in .npz also fetches, after the last step; {rank}: a file per rank"},
+    {"--save", 0, "F",
+     "persistables, in .npz also fetches, after the last step; {rank}: a file per rank; {step}: steps done"},
+    {"--save-every", 0, "N", "write --save after every N steps too: the file anew, or with {step} in its name one more"},
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
     {"--no-fuse", 0, NULL,
@@ -35,12 +39,15 @@ static const cli_option options[] = {
      "end a run in which a collective takes S seconds, and 3 times what is usual; F in the first step; default 30:300"},
     {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
+    {"--trace-steps", 0, "N", "steps that it has, from the last; default 20; 0: all, and memory for them"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's roofline, and memory; F.csv, F.json or text"},
     {"--seed", 0, "K", "seed of random ops; default: that of the run that --load reads, else 0"},
     {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
     {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
 };
+
+enum { TIMED_STEPS = 4096, TRACED_STEPS = 20, LINES_NBYTES = 1 << 16 };
 
 /* Everything that a run owns. */
 typedef struct session {
@@ -49,7 +56,11 @@ typedef struct session {
     weft_tensors *params;
     run_state state; /* where the run begins; at the end, where it ended */
     weft_trainer *trainer;
-    double *seconds;             /* per step */
+    double *seconds;             /* of the last steps: TIMED_STEPS of them, step s at s % TIMED_STEPS */
+    size_t ndone;                /* steps */
+    int64_t saved;               /* the state before this step is in --save; -1: none */
+    bool is_stopped;             /* by a signal */
+    long long ntraced;           /* --trace-steps */
     double watchdog, first_step; /* seconds; 0: the default */
     weft_scalar *scalars;        /* what was fetched, of all ranks */
     /* Where a launcher has started several processes: */
@@ -99,7 +110,7 @@ static bool read_watchdog(const cli_args *args, double *out_least, double *out_f
 
 /* Numbers of the command line, checked. */
 typedef struct numbers {
-    long long steps, first_step, threads, seed, plans;
+    long long steps, first_step, threads, seed, plans, save_every, trace_steps;
 } numbers;
 
 static weft_status make_trainer(session *s, const numbers *n) {
@@ -127,6 +138,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .executor = {.nthreads = (int)n->threads,
                      .seed = (uint64_t)s->state.seed,
                      .trace = cli_given(args, "--trace"),
+                     .trace_steps = (int)n->trace_steps,
                      .profile = cli_given(args, "--profile"),
                      .no_fuse = cli_given(args, "--no-fuse"),
                      .unsafe = cli_given(args, "--unsafe"),
@@ -172,8 +184,7 @@ static weft_status open_session(session *s, const numbers *n) {
     if (!status) status = cli_session_load_feeds(&s->in);
     if (!status) status = make_trainer(s, n);
     if (!status) close_sources(s);
-    if (!status && !(s->seconds = calloc(weft_trainer_nsteps(s->trainer) + 1, sizeof *s->seconds)))
-        status = cli_no_memory();
+    if (!status && !(s->seconds = calloc(TIMED_STEPS, sizeof *s->seconds))) status = cli_no_memory();
     return status;
 }
 
@@ -195,6 +206,18 @@ static weft_status print_fetches(const session *s, size_t step, double *out_loss
     return NULL;
 }
 
+/* Lines go out whole: before the buffer is full, and every second. */
+static void flush_lines(size_t nlines, time_t *flushed) {
+    static size_t nwaiting;
+    struct timespec now;
+    nwaiting += nlines;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (now.tv_sec == *flushed && nwaiting * 100 < LINES_NBYTES / 2) return;
+    fflush(stdout);
+    *flushed = now.tv_sec;
+    nwaiting = 0;
+}
+
 static void show_progress(size_t step, size_t nsteps, double loss) {
     if (!isatty(STDERR_FILENO)) return;
     fprintf(stderr, "\r\033[Kstep %zu/%zu", step + 1, nsteps);
@@ -202,32 +225,63 @@ static void show_progress(size_t step, size_t nsteps, double loss) {
     if (step + 1 == nsteps) fputs("\r\033[K", stderr);
 }
 
-static weft_status train(session *s, expectation *expected) {
+static weft_status run_step(session *s, expectation *expected, size_t step, size_t end) {
+    weft_status status = weft_trainer_step(s->trainer, step);
+    if (status) return status;
+    s->state.step = (int64_t)step + 1;
+    s->seconds[s->ndone++ % TIMED_STEPS] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
+    double loss;
+    status = print_fetches(s, step, &loss);
+    if (status || !s->speaks) return status;
+    expectation_compare(expected, step, loss);
+    show_progress(step, end, loss);
+    return NULL;
+}
+
+static weft_status save(session *s, bool is_last) {
+    if (!cli_given(s->args, "--save")) return NULL;
+    weft_status status = save_results(s->args, s->trainer, &s->state, s->in.programs, s->speaks, is_last);
+    if (!status) s->saved = s->state.step;
+    return status;
+}
+
+/* A disk that is full now need not be full at the end: the run goes on. */
+static weft_status save_meanwhile(session *s, long long every, size_t end) {
+    if (!every || s->state.step % every || (size_t)s->state.step == end) return NULL;
+    weft_status status = save(s, false);
+    if (weft_status_code(status) != WEFT_IO) return status;
+    fprintf(stderr, "weft run: warning: step %lld is not saved: %s\n", (long long)s->state.step - 1,
+            weft_status_message(status));
+    weft_status_free(status);
+    return NULL;
+}
+
+static weft_status train(session *s, const numbers *n, expectation *expected) {
     size_t first = weft_trainer_first_step(s->trainer), end = first + weft_trainer_nsteps(s->trainer);
     size_t nscalars = weft_trainer_nfetches(s->trainer) * (size_t)weft_trainer_nranks(s->trainer);
+    time_t flushed = 0;
     s->scalars = calloc(nscalars + 1, sizeof *s->scalars);
     if (!s->scalars) return cli_no_memory();
+    setvbuf(stdout, NULL, _IOFBF, LINES_NBYTES);
     if (nscalars && s->speaks) printf("step,rank,name,value\n");
-    for (size_t step = first; step < end; step++) {
-        weft_status status = weft_trainer_step(s->trainer, step);
+    fflush(stdout);
+    for (size_t step = first; step < end && !s->is_stopped; step++) {
+        weft_status status = run_step(s, expected, step, end);
+        if (nscalars) flush_lines(nscalars, &flushed);
+        if (!status) status = save_meanwhile(s, n->save_every, end);
+        if (!status) status = weft_trainer_stops(s->trainer, stop_asked(), &s->is_stopped);
         if (status) return status;
-        s->state.step = (int64_t)step + 1;
-        s->seconds[step - first] = weft_executor_step_seconds(weft_trainer_executor(s->trainer));
-        double loss;
-        status = print_fetches(s, step, &loss);
-        if (status) return status;
-        if (!s->speaks) continue;
-        expectation_compare(expected, step, loss);
-        show_progress(step, end, loss);
     }
+    s->is_stopped = s->is_stopped && (size_t)s->state.step < end;
     return NULL;
 }
 
 static void print_summary(const session *s) {
     const weft_executor *executor = weft_trainer_executor(s->trainer);
     weft_plan_cache_stats cache;
+    size_t ntimed = s->ndone < TIMED_STEPS ? s->ndone : TIMED_STEPS, nlast = (size_t)s->ntraced;
     weft_plan_cache_get_stats(weft_trainer_plan_cache(s->trainer), &cache);
-    print_steps(s->seconds, weft_trainer_nsteps(s->trainer), s->in.nranks);
+    print_steps(s->seconds, ntimed, s->ndone, s->in.nranks);
     print_shapes(cache.nmisses, cache.nplans, cache.nevictions);
     print_memory(weft_trainer_plan(s->trainer, 0));
     if (!cli_given(s->args, "--trace")) return;
@@ -235,14 +289,26 @@ static void print_summary(const session *s) {
     double total, hidden;
     weft_executor_hidden(executor, &ncollectives, &nhidden);
     weft_executor_overlap(executor, &total, &hidden);
-    print_hidden(ncollectives, nhidden, total, hidden);
+    print_hidden(ncollectives, nhidden, total, hidden, nlast && nlast < s->ndone ? nlast : 0);
+}
+
+/* How far a run came that a signal or a failure ended, and what there is to go on from. */
+static void print_end(const session *s) {
+    char when[48] = "in the first step", *path = NULL;
+    const char *given = cli_value(s->args, "--save");
+    if (s->ndone) snprintf(when, sizeof when, "behind step %lld", (long long)s->state.step - 1);
+    if (s->saved >= 0 && given) path = path_with(given, "{step}", (long long)s->saved);
+    fprintf(stderr, "weft run: %s%s %s", stop_asked() ? "stopped by " : "ended", stop_asked() ? stop_name() : "", when);
+    if (path) fprintf(stderr, "; %s has the state behind step %lld", path, (long long)s->saved - 1);
+    fputc('\n', stderr);
+    free(path);
 }
 
 /* --- --device null ------------------------------------------------------------------------------------------------ */
 
 /* An option that was given and makes no sense on this device; NULL: none. */
 static const char *find_misplaced(const cli_args *args, bool simulates) {
-    static const char *const of_results[] = {"--save", "--expect", "--profile"};
+    static const char *const of_results[] = {"--save", "--save-every", "--expect", "--profile"};
     for (size_t i = 0; simulates && i < sizeof of_results / sizeof *of_results; i++)
         if (cli_given(args, of_results[i])) return of_results[i];
     for (size_t i = 0; !simulates && i < nsimulate_options; i++)
@@ -266,7 +332,7 @@ static bool read_device(const cli_args *args, bool *out_simulates) {
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
 static weft_status report(session *s) {
-    weft_status status = save_results(s->args, s->trainer, &s->state, s->in.programs, s->speaks);
+    weft_status status = save(s, true);
     if (!status) status = save_traces(s->args, s->trainer, s->speaks);
     if (!status && s->speaks) print_summary(s);
     return status ? status : save_profiles(s->args, s->trainer, s->speaks);
@@ -277,12 +343,34 @@ static int fail(const session *s, weft_status status) {
     return cli_fail(s->args, status);
 }
 
+/* --resume is --load. */
+static bool join_names(cli_args *args) {
+    bool loads = cli_given(args, "--load");
+    for (size_t i = 0; i < args->ngiven; i++) {
+        if (strcmp(args->names[i], "--resume") != 0) continue;
+        if (loads) return cli_usage_error(args->command, "--resume is --load: expected one of them"), false;
+        args->names[i] = "--load";
+    }
+    return true;
+}
+
+/* What is done counts, whatever became of the rest. */
+static int end_run(const session *s, const expectation *expected, weft_status status) {
+    bool is_partial = s->is_stopped || (status && (stop_asked() || s->saved >= 0));
+    int result = status ? fail(s, status) : EXIT_DONE;
+    fflush(stdout);
+    if (is_partial && s->speaks) print_end(s);
+    if (stop_asked() && is_partial) return 128 + stop_asked();
+    if (!status && !s->is_stopped && !expectation_held(expected)) result = EXIT_WORK_FAILED;
+    return result;
+}
+
 static int run(cli_args *args) {
-    numbers n = {.threads = 1};
+    numbers n = {.threads = 1, .trace_steps = TRACED_STEPS};
     expectation expected = {.tolerance = 1e-4};
-    session s = {.args = args};
+    session s = {.args = args, .saved = -1};
     bool simulates;
-    if (!read_device(args, &simulates)) return EXIT_USAGE;
+    if (!read_device(args, &simulates) || !join_names(args)) return EXIT_USAGE;
     if (simulates) {
         fprintf(stderr, "weft run: note: --device null is weft simulate now\n");
         return command_simulate.run(args);
@@ -290,7 +378,9 @@ static int run(cli_args *args) {
     if (!cli_int(args, "--steps", 0, 1LL << 40, &n.steps) ||
         !cli_int(args, "--first-step", 0, 1LL << 40, &n.first_step) ||
         !cli_int(args, "--threads", 1, 1024, &n.threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &n.seed) ||
-        !cli_int(args, "--plans", 1, 1 << 20, &n.plans) || !cli_double(args, "--tolerance", &expected.tolerance))
+        !cli_int(args, "--plans", 1, 1 << 20, &n.plans) ||
+        !cli_int(args, "--save-every", 1, 1LL << 40, &n.save_every) ||
+        !cli_int(args, "--trace-steps", 0, INT32_MAX, &n.trace_steps) || !output_names_are_good(args) || !cli_double(args, "--tolerance", &expected.tolerance))
         return EXIT_USAGE;
     int nprocesses = 0;
     bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step);
@@ -299,16 +389,15 @@ static int run(cli_args *args) {
         session_fini(&s);
         return launches ? launch(args, nprocesses) : EXIT_USAGE;
     }
+    s.ntraced = n.trace_steps;
     weft_status status = join_processes(&s);
+    if (!status && s.speaks) status = check_outputs(args, s.in.nranks);
     if (!status && s.speaks) status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);
-    if (!status) status = train(&s, &expected);
+    if (!status) stop_watch();
+    if (!status) status = train(&s, &n, &expected);
     if (!status) status = report(&s);
-    int result = EXIT_DONE;
-    if (status)
-        result = fail(&s, status);
-    else if (!expectation_held(&expected))
-        result = EXIT_WORK_FAILED;
+    int result = end_run(&s, &expected, status);
     weft_processes *processes = s.processes;
     session_fini(&s);
     expectation_fini(&expected);
@@ -320,10 +409,12 @@ const cli_command command_run = {
     .name = "run",
     .arguments =
         "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
-        "[--save F]",
+        "[--save F] [--save-every N]",
     .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
                "Prints step,rank,name,value for every fetched var of one element.\n"
                "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
+               "SIGINT and SIGTERM end it behind the step at hand: --save is written, the exit status is 130 or 143. A\n"
+               "second one ends it at once.\n"
                "--device null is weft simulate, which computes nothing.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

@@ -34,10 +34,27 @@ void run_state_fini(run_state *s);
 /* Puts the step and the seed into what will be saved. */
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
-/* Writes --save, with the state that the run ended in: this process's ranks, and if it speaks for all, what is of all
+/* --- run_outputs.c ------------------------------------------------------------------------------------------------ */
+
+/* False after printing a usage error: a name that says no form, an option that needs another. */
+bool output_names_are_good(const cli_args *args);
+/* Whether all files can be written. */
+WEFT_MUST_USE weft_status check_outputs(const cli_args *args, int nranks);
+
+/* --- run_stop.c --------------------------------------------------------------------------------------------------- */
+
+/* From now on SIGINT and SIGTERM ask for the end of the run; the second one ends it at once. */
+void stop_watch(void);
+int stop_asked(void); /* the first one's number; 0: none */
+const char *stop_name(void);
+void stop_hold(bool writes); /* a file is being written: the second one waits for its end */
+
+/* --- run_save.c --------------------------------------------------------------------------------------------------- */
+
+/* Writes --save, with the state that the run is in: this process's ranks, and if it speaks for all, what is of all
  * ranks. And every --trace. Every process takes part in each. */
 WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
-                                       weft_program *const *programs, bool speaks);
+                                       weft_program *const *programs, bool speaks, bool is_last);
 WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer, bool writes);
 
 /* run_profile.c: every --profile. */

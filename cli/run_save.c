@@ -57,23 +57,31 @@ static weft_status save_rank(const weft_trainer *trainer, const char *path, int 
     return status;
 }
 
-weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
-                         weft_program *const *programs, bool speaks) {
-    const char *path = cli_value(args, "--save");
+static weft_status save_to(const char *path, const cli_args *args, const weft_trainer *trainer, const run_state *end,
+                           weft_program *const *programs, bool speaks) {
     weft_status status = NULL;
-    if (!path) return NULL;
-    if (has_rank(path)) {
-        for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++)
-            if (weft_trainer_has_rank(trainer, rank))
-                status = save_rank(trainer, path, rank, end, programs[args->npositional > 1 ? rank : 0]);
-    } else {
-        status = save_set(trainer, path, -1, end, programs[0], speaks);
-    }
-    if (!status && speaks && cli_ends_with(path, ".pdiparams"))
+    if (!has_rank(path)) return save_set(trainer, path, -1, end, programs[0], speaks);
+    for (int rank = 0; !status && rank < weft_trainer_nranks(trainer); rank++)
+        if (weft_trainer_has_rank(trainer, rank))
+            status = save_rank(trainer, path, rank, end, programs[args->npositional > 1 ? rank : 0]);
+    return status;
+}
+
+weft_status save_results(const cli_args *args, const weft_trainer *trainer, const run_state *end,
+                         weft_program *const *programs, bool speaks, bool is_last) {
+    const char *given = cli_value(args, "--save");
+    if (!given) return NULL;
+    char *path = path_with(given, "{step}", (long long)end->step);
+    if (!path) return cli_no_memory();
+    stop_hold(true);
+    weft_status status = save_to(path, args, trainer, end, programs, speaks);
+    if (!status && speaks && is_last && cli_ends_with(path, ".pdiparams"))
         fprintf(stderr,
                 "summary: %s has no room for the step: go on with --load %s --first-step %" PRId64 " --seed %" PRId64
                 "\n",
                 path, path, end->step, end->seed);
+    stop_hold(false);
+    free(path);
     return status;
 }
 
@@ -85,7 +93,12 @@ static weft_status save_trace(const cli_args *args, const weft_trainer *trainer,
     size_t nbytes;
     weft_status status = html ? weft_executor_trace_html(executor, args->positional[0], &bytes, &nbytes)
                               : weft_executor_trace_json(executor, &bytes, &nbytes);
-    if (!status && writes) return cli_write_taken(args, path, bytes, nbytes);
+    if (!status && writes) {
+        stop_hold(true);
+        status = cli_write_taken(args, path, bytes, nbytes);
+        stop_hold(false);
+        return status;
+    }
     if (!status) weft_bytes_free(args->context, bytes, nbytes);
     return status;
 }

@@ -4,22 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *rank_path(const char *path, int rank) {
-    static const char mark[] = "{rank}";
-    size_t room = strlen(path) + 1, length = 0;
-    for (const char *at = path; (at = strstr(at, mark)); at += sizeof mark - 1) room += 12;
+bool trace_name_is_good(const cli_args *args) {
+    for (size_t i = 0; i < args->ngiven; i++) {
+        const char *path = args->values[i];
+        if (strcmp(args->names[i], "--trace") != 0 || cli_ends_with(path, ".json") || cli_ends_with(path, ".html"))
+            continue;
+        cli_usage_error(args->command, "--trace: expected F.json or F.html, found \"%s\"", path);
+        return false;
+    }
+    return true;
+}
+
+char *path_with(const char *path, const char *mark, long long number) {
+    size_t room = strlen(path) + 1, length = 0, skipped = strlen(mark);
+    for (const char *at = path; (at = strstr(at, mark)); at += skipped) room += 24;
     char *out = malloc(room);
     if (!out) return NULL;
     for (const char *at = path; *at;) {
-        if (strncmp(at, mark, sizeof mark - 1) == 0) {
-            length += (size_t)snprintf(out + length, room - length, "%d", rank);
-            at += sizeof mark - 1;
+        if (strncmp(at, mark, skipped) == 0) {
+            length += (size_t)snprintf(out + length, room - length, "%lld", number);
+            at += skipped;
         } else {
             out[length++] = *at++;
         }
     }
     out[length] = '\0';
     return out;
+}
+
+char *rank_path(const char *path, int rank) {
+    return path_with(path, "{rank}", rank);
 }
 
 bool has_rank(const char *path) {
@@ -147,10 +161,12 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-void print_steps(double *seconds, size_t nsteps, int nranks) {
-    qsort(seconds, nsteps, sizeof *seconds, by_value);
-    fprintf(stderr, "summary: %zu step%s on %d rank%s, %.2f ms a step (median)\n", nsteps, nsteps == 1 ? "" : "s",
-            nranks, nranks == 1 ? "" : "s", nsteps ? 1e3 * seconds[nsteps / 2] : 0);
+void print_steps(double *seconds, size_t nseconds, size_t nsteps, int nranks) {
+    char of[48] = "";
+    qsort(seconds, nseconds, sizeof *seconds, by_value);
+    if (nseconds < nsteps) snprintf(of, sizeof of, " of the last %zu", nseconds);
+    fprintf(stderr, "summary: %zu step%s on %d rank%s, %.2f ms a step (median%s)\n", nsteps, nsteps == 1 ? "" : "s",
+            nranks, nranks == 1 ? "" : "s", nseconds ? 1e3 * seconds[nseconds / 2] : 0, of);
 }
 
 void print_shapes(size_t nplanned, size_t nkept, size_t ngone) {
@@ -170,10 +186,11 @@ void print_memory(const weft_plan *plan) {
             cli_bytes((double)s.live_nbytes, live, sizeof live));
 }
 
-void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds) {
-    fprintf(
-        stderr,
-        "summary: gradient collectives, all ranks and steps: %zu, of which %zu hidden behind compute and %zu exposed; "
-        "%.0f%% of their time hidden\n",
-        ncollectives, nhidden, ncollectives - nhidden, seconds > 0 ? 100 * hidden_seconds / seconds : 0);
+void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds, size_t nlast) {
+    char steps[48] = " and steps";
+    if (nlast) snprintf(steps, sizeof steps, ", last %zu steps", nlast);
+    fprintf(stderr,
+            "summary: gradient collectives, all ranks%s: %zu, of which %zu hidden behind compute and %zu exposed; "
+            "%.0f%% of their time hidden\n",
+            steps, ncollectives, nhidden, ncollectives - nhidden, seconds > 0 ? 100 * hidden_seconds / seconds : 0);
 }

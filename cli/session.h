@@ -32,14 +32,19 @@ WEFT_MUST_USE weft_status cli_session_make_orders(cli_session *s);
 WEFT_MUST_USE weft_status cli_session_load_feeds(cli_session *s); /* --feed */
 bool cli_session_feeds_per_rank(const cli_session *s);
 
-/* `path` with every "{rank}" replaced; the caller frees. NULL: out of memory. */
+/* Whether every --trace names a form; false after printing a usage error. */
+bool trace_name_is_good(const cli_args *args);
+
+/* `path` with every `mark`, or "{rank}", replaced; the caller frees. NULL: out of memory. */
+char *path_with(const char *path, const char *mark, long long number);
 char *rank_path(const char *path, int rank);
 bool has_rank(const char *path);
 
-/* Lines of a summary, on stderr. Sorts the seconds. */
-void print_steps(double *seconds, size_t nsteps, int nranks);
+/* Lines of a summary, on stderr. Of `nsteps` steps the last `nseconds` were timed; they are sorted. */
+void print_steps(double *seconds, size_t nseconds, size_t nsteps, int nranks);
 void print_shapes(size_t nplanned, size_t nkept, size_t ngone); /* where feeds changed shape */
 void print_memory(const weft_plan *plan);
-void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds);
+/* Of the last steps; nlast 0: of all. */
+void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds, size_t nlast);
 
 #endif

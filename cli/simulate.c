@@ -81,7 +81,7 @@ static bool read_faults(run *r, const cli_args *args) {
 static bool read_options(run *r, const cli_args *args) {
     r->nflight = 1;
     r->capacity = 8;
-    if (!cli_session_init(&r->session, args) || !read_faults(r, args)) return false;
+    if (!trace_name_is_good(args) || !cli_session_init(&r->session, args) || !read_faults(r, args)) return false;
     if (!cli_int(args, "--steps-in-flight", 1, 64, &r->nflight) || !cli_int(args, "--steps", 0, 1LL << 40, &r->nsteps) ||
         !cli_int(args, "--first-step", 0, 1LL << 40, &r->first_step) ||
         !cli_int(args, "--plans", 1, 1 << 20, &r->capacity))
@@ -287,7 +287,7 @@ static weft_status print_ranks(const weft_simulation *simulation, int nranks) {
 static weft_status print_summary(const run *r) {
     const weft_simulation *simulation = r->at->simulation;
     int nranks = r->session.nranks;
-    print_steps(r->seconds, weft_feeds_nsteps(r->feeds), nranks);
+    print_steps(r->seconds, weft_feeds_nsteps(r->feeds), weft_feeds_nsteps(r->feeds), nranks);
     print_shapes(r->nplanned, r->nentries, r->nplanned - r->nentries);
     print_memory(r->at->plans[0]);
     if (cli_given(r->session.args, "--trace")) {
@@ -295,7 +295,7 @@ static weft_status print_summary(const run *r) {
         double seconds, hidden;
         weft_simulation_hidden(simulation, &ncollectives, &nhidden);
         weft_simulation_overlap(simulation, &seconds, &hidden);
-        print_hidden(ncollectives, nhidden, seconds, hidden);
+        print_hidden(ncollectives, nhidden, seconds, hidden, 0);
     }
     weft_status status = print_ranks(simulation, nranks);
     if (status) return status;

@@ -33,7 +33,7 @@ static weft_status make_cache(weft_trainer *t) {
                                        .capacity = o->plan_capacity,
                                        .orders = o->orders,
                                        .executor = o->executor};
-    if (options.executor.trace && options.executor.trace_steps <= 0)
+    if (options.executor.trace && (options.executor.trace_steps <= 0 || (size_t)options.executor.trace_steps > t->nsteps))
         options.executor.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;
     return weft_plan_cache_create(t->context, &options, &t->cache);
 }

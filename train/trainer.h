@@ -40,6 +40,7 @@ struct weft_trainer {
     trainer_fetch *fetches;
     size_t nfetches;
     bool *has_fetch; /* scratch: of this process's ranks, then of all */
+    int32_t nuntil_asked; /* steps until processes ask who wants to stop */
     weft_scalar *scalars; /* likewise, nfetches of each; NULL: not asked for yet */
 };
 

@@ -92,6 +92,11 @@ const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *trainer);
  * shape of the step before, or in one that is still planned. */
 WEFT_MUST_USE weft_status weft_trainer_step(weft_trainer *trainer, size_t step);
 
+/* Whether the run ends here because some process wants it to, as this one does with `wants`. Called by every process
+ * after each step. They ask one another some ten times a second, so all end behind the same step, not at once. One that
+ * has all ranks asks nobody. */
+WEFT_MUST_USE weft_status weft_trainer_stops(weft_trainer *trainer, bool wants, bool *out_stops);
+
 /* What is fetched, in order. */
 size_t weft_trainer_nfetches(const weft_trainer *trainer);
 const char *weft_trainer_fetch_name(const weft_trainer *trainer, size_t index);
