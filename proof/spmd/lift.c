@@ -161,6 +161,8 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     case HEAD_RESHAPE:
         x = l->known[rank][term_args(l->t, id)[0].term];
         if (lift_is_open(&x)) return *out = x, NULL;
+        TRY(lift_own_rows(l, rank, id, &is_slice, out));
+        if (is_slice) return NULL;
         if (term_is(l->t, id, HEAD_RESHAPE)) TRY(lift_shaped_slice(l, rank, id, &is_slice, out));
         return is_slice ? NULL : lift_unary(l, id, &x, out);
     case HEAD_SUM:

@@ -44,6 +44,7 @@ typedef struct named_view {
     uint32_t key, term; /* key: the view's own term */
 } named_view;
 
+#define LIFT_MANY UINT32_MAX
 typedef struct lifter {
     terms *t;
     weft_program *serial;
@@ -55,6 +56,7 @@ typedef struct lifter {
     lifted **known;    /* by rank and term */
     uint8_t **wanted;  /* by rank and term: some output or collective needs it */
     uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
+    uint32_t **rows;   /* by rank and term: 1 + the one slice of it that is needed; LIFT_MANY: several are */
     uint32_t **turn;   /* by rank and collective: how many of its ring come before */
     size_t nserial;    /* terms of the serial program: the first ones */
     size_t nterms;     /* of the programs; lifted terms are more */
@@ -163,7 +165,9 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
 /* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
-bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out);
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, uint32_t argument, const lifted *x, lifted *out);
+/* Rows that are the rank's part of what ranks along some axes all have. */
+WEFT_MUST_USE weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out);
 
 /* The bounds of a slice of `b->whole`, clamped; false: they are not known. */
 bool lift_slice_bounds(const weft_op *op, box *b);

@@ -183,14 +183,15 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
     return true;
 }
 
-bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lifted *x, lifted *out) {
+/* A slice of what the rank has, along dimensions that its own placement along these axes does not cut yet. */
+bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, uint32_t argument, const lifted *x, lifted *out) {
     const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
     size_t ndim = 0;
-    const int64_t *whole = term_dims(l->t, x->term, &ndim);
-    if (ndim > WEFT_MAX_RANK) whole = NULL;
-    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !whole || !lift_is_replicated(l, x)) return false;
+    const int64_t *own = term_dims(l->t, argument, &ndim);
+    if (ndim > WEFT_MAX_RANK) own = NULL;
+    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !own) return false;
     box b = {.of = x->term, .ndim = ndim};
-    memcpy(b.whole, whole, ndim * sizeof *whole);
+    memcpy(b.whole, own, ndim * sizeof *own);
     const weft_var *v = slot_var(op, to, 0);
     if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
     *out = *x;
@@ -198,7 +199,8 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
     for (size_t d = 0; d < ndim; d++) {
         if (!is_cut_at(&b, d)) continue;
         uint32_t axes = lift_placed_axes(l, v, d);
-        if (!axes || lift_product(b.extent[d], lift_extent(l, axes)) != b.whole[d]) return false;
+        if (lift_is_sharded_at(l, x, (int)d) || !axes) return false;
+        if (lift_product(b.extent[d], lift_extent(l, axes)) != b.whole[d]) return false;
         if (lift_part(l, rank, axes) * b.extent[d] != b.offset[d]) return false;
         for (size_t i = 0; i < l->grid.naxes; i++)
             if (axes >> i & 1) {
@@ -208,4 +210,51 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, const lift
         any = true;
     }
     return any;
+}
+
+/* Of the extents of the whole, all but the first. */
+static bool same_rows(size_t ndim, const int64_t *part, size_t nwhole, const int64_t *whole, int64_t *out_row) {
+    *out_row = 1;
+    if (!part || !whole || ndim == 0 || ndim != nwhole) return false;
+    for (size_t d = 1; d < ndim; d++) {
+        if (part[d] != whole[d]) return false;
+        *out_row = lift_product(*out_row, part[d]);
+    }
+    return *out_row > 0;
+}
+
+/* Whether only ranks of that part along `axes`, and all of them, use the term: others have slices of their own. */
+static bool is_of_part(const lifter *l, uint32_t id, uint32_t axes, int64_t part) {
+    for (size_t i = 0; i < l->nranks; i++)
+        if ((l->wanted[i][id] != 0) != (lift_part(l, i, axes) == part)) return false;
+    return true;
+}
+
+/* Rows of what the rank has are its part along some axes, where ranks elsewhere along them take other rows. */
+weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out) {
+    uint32_t part = term_is(l->t, id, HEAD_RESHAPE) ? term_args(l->t, id)[0].term : id;
+    *out_is = false;
+    if (!term_is(l->t, part, HEAD_PART) || term_args(l->t, part)[0].factor != FACTOR_ONE) return NULL;
+    uint32_t of = term_args(l->t, part)[0].term;
+    if (of >= l->nterms || l->rows[rank][of] == LIFT_MANY) return NULL; /* it is taken apart */
+    const lifted x = l->known[rank][of];
+    const head *h = term_head(l->t, part);
+    size_t ndim = 0, nwhole = 0;
+    const int64_t *dims = term_dims(l->t, id, &ndim), *whole = term_dims(l->t, of, &nwhole);
+    int64_t row;
+    if (x.state != LIFT_KNOWN || !same_rows(ndim, dims, nwhole, whole, &row)) return NULL;
+    if (lift_is_sharded_at(l, &x, 0) || h->ints[1] != lift_product(row, dims[0]) || dims[0] <= 0) return NULL;
+    uint32_t replicated = lift_axes_with(l, &x, REPLICATED);
+    for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
+        int64_t at = lift_part(l, rank, axes);
+        if ((axes & replicated) != axes || lift_product(dims[0], lift_extent(l, axes)) != whole[0]) continue;
+        if (h->ints[0] != lift_product(at, h->ints[1]) || !is_of_part(l, id, axes, at)) continue;
+        *out = x;
+        for (size_t i = 0; i < l->grid.naxes; i++)
+            if (axes >> i & 1) out->placed[i] = sharded(0);
+        lift_name_family(l, &x, 1, out);
+        *out_is = true;
+        return NULL;
+    }
+    return NULL;
 }

@@ -129,6 +129,7 @@ static bool has_factor(const axes_dim *dim, size_t which) {
 }
 
 static bool shards_factor(const reading *r, size_t which) {
+    if (r->rule.factors[which].size == 1) return false; /* the one behind it is */
     for (size_t i = 0; i < r->nin; i++)
         for (int d = 0; d < r->rule.in[i].ndim; d++)
             if (r->placed[i].naxes[d] && has_factor(&r->rule.in[i].dims[d], which)) return true;

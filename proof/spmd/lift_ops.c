@@ -159,7 +159,7 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
         TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
     else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))
         TRY_DONE(lift_classes_grad(l, rank, id, own.op, f.args, n, out));
-    else if (n != 1 || !lift_takes_part(l, rank, own.op, &f.args[0], out))
+    else if (n != 1 || !lift_takes_part(l, rank, own.op, term_args(l->t, op)[0].term, &f.args[0], out))
         TRY_DONE(follow(&f, out));
 done:
     arena_fini(&memory);

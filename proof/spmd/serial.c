@@ -57,12 +57,22 @@ static void mark_wanted(lifter *l, size_t rank) {
         for (size_t k = 0; wanted[i] && k < l->t->items[i].nargs; k++) wanted[term_args(l->t, (uint32_t)i)[k].term] = 1;
 }
 
+/* Which slices of a value a rank needs: the rank's own part is the only one. */
+static void note_rows(lifter *l, size_t rank) {
+    for (size_t i = 0; i < l->nterms; i++) {
+        if (!l->wanted[rank][i] || !term_is(l->t, (uint32_t)i, HEAD_PART)) continue;
+        uint32_t *known = &l->rows[rank][term_args(l->t, (uint32_t)i)[0].term];
+        *known = *known ? LIFT_MANY : (uint32_t)i + 1;
+    }
+}
+
 static weft_status prepare(judge *j, const weft_program *const *programs, size_t nranks) {
     lifter *l = &j->lifter;
     l->nterms = l->t->count;
     l->known = ARENA_ARRAY(&j->memory, lifted *, nranks);
     l->wanted = ARENA_ARRAY(&j->memory, uint8_t *, nranks);
     l->turn = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
+    l->rows = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->record = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->programs = programs;
     l->outputs = j->ranks;
@@ -71,13 +81,15 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     TRY(lift_grid_init(l, &j->memory));
     if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
     TRY(lift_name_views(l, &j->memory));
-    if (!l->known || !l->wanted || !l->record || !l->turn) return base_out_of_memory();
+    if (!l->known || !l->wanted || !l->record || !l->turn || !l->rows) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
         l->record[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
         l->wanted[i] = ARENA_ARRAY(&j->memory, uint8_t, l->nterms + 1);
-        if (!l->known[i] || !l->record[i] || !l->wanted[i]) return base_out_of_memory();
+        l->rows[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
+        if (!l->known[i] || !l->record[i] || !l->wanted[i] || !l->rows[i]) return base_out_of_memory();
         mark_wanted(l, i);
+        note_rows(l, i);
         TRY(lift_record(l, i, &j->memory));
     }
     return NULL;
