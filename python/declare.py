@@ -61,7 +61,7 @@ def statements(text):
 
 class Declarations:
     def __init__(self):
-        self.enums, self.structs, self.callbacks, self.opaque = set(), [], set(), set()
+        self.enums, self.structs, self.callbacks = set(), [], set()
         self.values, self.lines, self.functions = {}, [], []
 
     def type_of(self, text):
@@ -151,8 +151,8 @@ class Declarations:
             self.enum(enum[1])
         elif struct:
             self.struct(struct[1], struct[2])
-        elif handle:
-            self.opaque.add(handle[1])
+        elif handle or re.match(r"struct \w+$", statement):  # an address, where it is used
+            pass
         elif callback:
             result, types, _ = self.prototype(callback[1], callback[3])
             self.callbacks.add(callback[2])
