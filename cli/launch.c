@@ -4,6 +4,7 @@
 #include "cli/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,10 +196,23 @@ static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
 
 /* --- the child ---------------------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t child;
+static volatile sig_atomic_t child, is_open_mpi_child, was_asked;
 
+/* What Open MPI is told to end with, it kills a second later. SIGUSR1 and SIGUSR2 it only hands on, and runs take them
+ * for SIGINT and SIGTERM (run_stop.c): so the first one asks, and the second one ends. */
 static void pass_on(int number) {
-    if (child > 0) kill((pid_t)child, number);
+    int number_there = number;
+    if (is_open_mpi_child && !was_asked && number != SIGHUP) number_there = number == SIGINT ? SIGUSR1 : SIGUSR2;
+    was_asked = 1;
+    if (child > 0) kill((pid_t)child, number_there);
+}
+
+/* The keyboard's SIGINT reaches us alone. Who is in the background may not read the terminal. */
+static void leave_terminal(void) {
+    setpgid(0, 0);
+    if (!isatty(STDIN_FILENO)) return;
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
 static int wait_for_child(void) {
@@ -220,6 +234,7 @@ int launch(const cli_args *args, int nprocesses) {
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent) _exit(EXIT_WORK_FAILED);
+        leave_terminal();
         execvp(w.items[0], w.items);
         _exit(127);
     }
@@ -227,7 +242,9 @@ int launch(const cli_args *args, int nprocesses) {
     if (pid < 0) {
         fprintf(stderr, "weft %s: cannot start %s: %s\n", args->command->name, w.items[0], strerror(errno));
     } else {
+        const char *library = plugin_library();
         child = (sig_atomic_t)pid;
+        is_open_mpi_child = library && strncmp(library, "Open MPI", 8) == 0;
         static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
         for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
             sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);

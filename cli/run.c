@@ -88,9 +88,9 @@ static weft_status join_processes(session *s) {
 }
 
 /* Others may still write files; after a failure they may not come at all. */
-static void leave_processes(weft_processes *processes, int result) {
+static void leave_processes(weft_processes *processes, int result, bool has_failed) {
     fflush(stdout);
-    weft_processes_leave(processes, result, result == EXIT_DONE ? 600 : 5);
+    weft_processes_leave(processes, result, has_failed ? 5 : 600);
 }
 
 /* "S[:F]" into seconds, 0 where nothing is given; false after printing a usage error. */
@@ -298,7 +298,8 @@ static void print_end(const session *s) {
     const char *given = cli_value(s->args, "--save");
     if (s->ndone) snprintf(when, sizeof when, "behind step %lld", (long long)s->state.step - 1);
     if (s->saved >= 0 && given) path = path_with(given, "{step}", (long long)s->saved);
-    fprintf(stderr, "weft run: %s%s %s", stop_asked() ? "stopped by " : "ended", stop_asked() ? stop_name() : "", when);
+    bool is_stopped = s->is_stopped || stop_asked();
+    fprintf(stderr, "weft run: %s%s %s", is_stopped ? "stopped by " : "ended", is_stopped ? stop_name() : "", when);
     if (path) fprintf(stderr, "; %s has the state behind step %lld", path, (long long)s->saved - 1);
     fputc('\n', stderr);
     free(path);
@@ -394,14 +395,15 @@ static int run(cli_args *args) {
     if (!status && s.speaks) status = check_outputs(args, s.in.nranks);
     if (!status && s.speaks) status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);
-    if (!status) stop_watch();
+    if (!status) stop_watch(s.processes, s.speaks);
     if (!status) status = train(&s, &n, &expected);
     if (!status) status = report(&s);
+    bool has_failed = status;
     int result = end_run(&s, &expected, status);
     weft_processes *processes = s.processes;
     session_fini(&s);
     expectation_fini(&expected);
-    leave_processes(processes, result);
+    leave_processes(processes, result, has_failed);
     return result;
 }
 

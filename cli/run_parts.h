@@ -44,7 +44,7 @@ WEFT_MUST_USE weft_status check_outputs(const cli_args *args, int nranks);
 /* --- run_stop.c --------------------------------------------------------------------------------------------------- */
 
 /* From now on SIGINT and SIGTERM ask for the end of the run; the second one ends it at once. */
-void stop_watch(void);
+void stop_watch(bool is_launched, bool speaks);
 int stop_asked(void); /* the first one's number; 0: none */
 const char *stop_name(void);
 void stop_hold(bool writes); /* a file is being written: the second one waits for its end */

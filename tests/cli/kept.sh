@@ -87,6 +87,31 @@ ok $? 'a second signal ends a step at once, and what was saved stays'
 ok $? 'a collective that cannot complete ends a stopped run by its deadline'
 ! ls "$folder" | grep -q tmp; ok $? 'no temporary file stays'
 
+# --- ranks in processes: all end behind the same step
+if "$weft" info | grep -q '^MPI *yes'; then
+    for signal in 'SIGINT 130' 'SIGTERM 143'; do
+        # shellcheck disable=SC2086
+        set -- $signal
+        # shellcheck disable=SC2086
+        [ "$(interrupt "$1" "$folder/csv" "$weft" run $fresh --launch --delay 0:5 --steps 100000 --save "$folder/stopped.npz" --trace "$folder/t.json")" = "$2 soon" ]
+        ok $? "processes, $1: exit $2"
+        done=$(step_of "$folder/stopped.npz")
+        # shellcheck disable=SC2086
+        run $fresh --steps $((done + 5)) --save "$folder/whole.npz" >"$folder/whole.csv" &&
+            run $net --resume "$folder/stopped.npz" --steps 5 --save "$folder/rest.npz" >"$folder/rest.csv" &&
+            cmp -s "$folder/whole.npz" "$folder/rest.npz" && tail -n +2 "$folder/rest.csv" | cat "$folder/csv" - | cmp -s - "$folder/whole.csv"
+        ok $? "processes, $1: what was stopped goes on, to the bit"
+        "$PYTHON" -c 'import json, sys
+t = json.load(open(sys.argv[1]))["traceEvents"]; assert {e["pid"] for e in t if e["ph"] == "X"} == {0, 1}' "$folder/t.json"
+        ok $? "processes, $1: one timeline of all ranks"
+    done
+    # shellcheck disable=SC2086
+    [ "$(interrupt SIGINT,SIGINT "$folder/csv" "$weft" run $fresh --launch --delay 0:60000 --steps 9 --save "$folder/stopped.npz" | cut -d' ' -f2)" = soon ]
+    ok $? 'processes: a second signal ends them at once'
+else
+    skipped=$((skipped + 1))
+fi
+
 # --- states meanwhile
 # shellcheck disable=SC2086
 run $fresh --steps 7 --save "$folder/at{step}.npz" --save-every 3 >"$folder/csv" &&
