@@ -1,0 +1,238 @@
+/* Recorded serial programs of some 60 op types, forward, backward and update, with random placements of a few of their
+ * vars on random meshes: the programs of all ranks must be safe and leave what the serial program leaves. 200 of them;
+ * 5,000 with WEFT_LONG_TESTS; one by its number as the argument. Few may be left unproved: how many is printed. */
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/plain.h"
+#include "weft/pass.h"
+#include "weft/trainer.h"
+#include "weft/verify.h"
+
+enum { NSTEPS = 2, MOST_OPS = 220, MOST_TEXT = 8192 };
+
+static const struct {
+    int ndim, extents[3];
+} meshes[] = {{1, {2}}, {1, {3}}, {1, {4}}, {2, {2, 2}}, {2, {2, 3}}, {3, {2, 2, 2}}};
+
+static uint64_t state;
+static unsigned draw(unsigned n) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(state >> 33) % n;
+}
+
+/* A recorded program with what it leaves. */
+typedef struct recorded {
+    char dir[500], loss[120];
+    char *bytes;
+    size_t nbytes;
+    weft_program *serial;
+    weft_tensors *params, *feeds, *left;
+} recorded;
+
+static weft_context *context;
+
+static char *read_all(const char *path, size_t *out_nbytes) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    char *bytes = malloc(4 << 20);
+    *out_nbytes = bytes ? fread(bytes, 1, (4 << 20) - 1, f) : 0;
+    if (bytes) bytes[*out_nbytes] = 0;
+    fclose(f);
+    return bytes;
+}
+
+static weft_status train(const recorded *c, const weft_program *const *programs, size_t n, int nranks,
+                         weft_tensors **out) {
+    const weft_tensors *feeds = c->feeds;
+    const char *loss = c->loss;
+    weft_trainer_options o = {.programs = programs,
+                              .nprograms = n,
+                              .nranks = nranks,
+                              .params = c->params,
+                              .feeds = &feeds,
+                              .fetches = &loss,
+                              .nfetches = 1,
+                              .nsteps = NSTEPS,
+                              .executor = {.nthreads = 1}};
+    weft_trainer *t = NULL;
+    weft_status status = weft_trainer_create(context, &o, &t);
+    for (size_t i = 0; i < NSTEPS && !status; i++) status = weft_trainer_step(t, i);
+    if (!status) status = weft_trainer_result(t, out);
+    weft_trainer_destroy(t);
+    return status;
+}
+
+static bool open_recorded(recorded *c, const char *dir) {
+    char path[600];
+    size_t n;
+    *c = (recorded){.loss = ""};
+    snprintf(c->dir, sizeof c->dir, "%s", dir);
+    snprintf(path, sizeof path, "%s/case.json", dir);
+    char *json = read_all(path, &n), *at = json ? strstr(json, "\"loss\": \"") : NULL;
+    if (at) sscanf(at, "\"loss\": \"%100[^\"]", c->loss);
+    free(json);
+    snprintf(path, sizeof path, "%s/serial.pdmodel", dir);
+    c->bytes = read_all(path, &c->nbytes);
+    if (!at || !c->bytes) return false;
+    must(weft_program_parse(context, WEFT_FORM_PDMODEL, c->bytes, c->nbytes, NULL, 0, dir, &c->serial));
+    if (weft_program_nops(c->serial) > MOST_OPS) return false;
+    snprintf(path, sizeof path, "%s/params.npz", dir);
+    must(weft_tensors_load(context, path, c->serial, &c->params));
+    snprintf(path, sizeof path, "%s/feeds.npz", dir);
+    must(weft_tensors_load(context, path, c->serial, &c->feeds));
+    const weft_program *one = c->serial;
+    weft_status status = train(c, &one, 1, 1, &c->left);
+    bool runs = !status; /* some hold ops that have no kernel */
+    weft_status_free(status);
+    return runs;
+}
+
+static void close_recorded(recorded *c) {
+    weft_tensors_destroy(c->left);
+    weft_tensors_destroy(c->feeds);
+    weft_tensors_destroy(c->params);
+    weft_program_destroy(c->serial);
+    free(c->bytes);
+}
+
+/* --- a case ------------------------------------------------------------------------------------------------------- */
+
+/* A sidecar: a mesh, and random placements of one to four vars. */
+static int annotate(const recorded *c, char *out) {
+    unsigned m = draw(sizeof meshes / sizeof *meshes);
+    int n = 1, at;
+    for (int i = 0; i < meshes[m].ndim; i++) n *= meshes[m].extents[i];
+    at = snprintf(out, MOST_TEXT, "{\"meshes\": [{\"shape\": [");
+    for (int i = 0; i < meshes[m].ndim; i++) at += sprintf(out + at, "%s%d", i ? ", " : "", meshes[m].extents[i]);
+    at += sprintf(out + at, "], \"ids\": [");
+    for (int i = 0; i < n; i++) at += sprintf(out + at, "%s%d", i ? ", " : "", i);
+    at += sprintf(out + at, "], \"dims\": [\"a\"%s%s]}], \"vars\": {", meshes[m].ndim > 1 ? ", \"b\"" : "",
+                  meshes[m].ndim > 2 ? ", \"c\"" : "");
+    const weft_block *b = weft_program_block(c->serial, 0);
+    unsigned count = 1 + draw(4), nput = 0;
+    bool used[4096] = {false};
+    for (unsigned tries = 0; tries < 40 && nput < count; tries++) {
+        size_t k = draw((unsigned)weft_block_nvars(b));
+        const weft_var *v = weft_block_var_at(b, k);
+        if (k >= 4096 || used[k] || weft_var_kind_of(v) != WEFT_DENSE_TENSOR || !weft_var_ndim(v)) continue;
+        used[k] = true;
+        at += sprintf(out + at, "%s\"%s\": {\"mesh\": 0, \"dims_mapping\": [", nput++ ? ", " : "", weft_var_name(v));
+        unsigned taken = 0;
+        for (size_t d = 0; d < weft_var_ndim(v); d++) {
+            unsigned axis = draw(3) ? draw((unsigned)meshes[m].ndim) : 9;
+            bool takes = axis < 9 && !(taken >> axis & 1);
+            if (takes) taken |= 1u << axis;
+            at += sprintf(out + at, "%s%d", d ? ", " : "", takes ? (int)axis : -1);
+        }
+        at += sprintf(out + at, "]}");
+    }
+    sprintf(out + at, "}, \"ops\": []}");
+    return n;
+}
+
+static double element(const weft_tensor *t, size_t i) {
+    switch (t->dtype) {
+    case WEFT_FP32: return (double)((const float *)t->data)[i];
+    case WEFT_FP64: return ((const double *)t->data)[i];
+    case WEFT_INT64: return (double)((const int64_t *)t->data)[i];
+    case WEFT_INT32: return (double)((const int32_t *)t->data)[i];
+    default: return 0;
+    }
+}
+
+/* The norm of the difference, of that of the serial value; -1: another shape. */
+static double distance(const weft_tensor *a, const weft_tensor *b) {
+    double difference = 0, norm = 0;
+    size_t n = 1;
+    if (!b || a->ndim != b->ndim || a->dtype != b->dtype) return -1;
+    for (size_t d = 0; d < a->ndim; d++) {
+        if (a->dims[d] != b->dims[d]) return -1;
+        n *= (size_t)a->dims[d];
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = element(a, i), y = element(b, i);
+        difference += (x - y) * (x - y), norm += x * x;
+    }
+    return sqrt(difference) / fmax(sqrt(norm), 1e-3);
+}
+
+static void compare(const recorded *c, const weft_tensors *left, int number, const char *annotated) {
+    for (size_t i = 0; i < weft_tensors_count(c->left); i++) {
+        const weft_tensor *want = weft_tensors_at(c->left, i), *got = weft_tensors_find(left, want->name);
+        double off = distance(want, got);
+        check(off >= 0 && off < 2e-4, "%d: %s: %s is off by %g: %s", number, c->dir, want->name, off, annotated);
+    }
+}
+
+static bool is_safe(const weft_program *const *programs, size_t n) {
+    weft_verify_options o = {.reading = WEFT_READING_BY_BYTES, .nranks = (int64_t)n};
+    weft_findings *findings = NULL;
+    must(weft_verify(programs, n, &o, &findings));
+    bool safe = weft_findings_count(findings) == 0;
+    weft_findings_destroy(findings);
+    return safe;
+}
+
+static bool is_proved(const recorded *c, const weft_program *const *programs, size_t n) {
+    weft_equivalence *e = NULL;
+    weft_equivalence_options o = {.fetches = (const char *const[]){c->loss}, .nfetches = 1};
+    must(weft_equivalent_to_serial(c->serial, programs, n, &o, &e));
+    bool proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
+    weft_equivalence_destroy(e);
+    return proved;
+}
+
+static int try_case(const recorded *c, int number, const weft_pass_list *list) {
+    static char annotated[MOST_TEXT];
+    state = (uint64_t)number * UINT64_C(0x9E3779B97F4A7C15) + 7;
+    draw(2);
+    int n = annotate(c, annotated);
+    weft_program *placed = NULL;
+    weft_rank_programs *ranks = NULL;
+    weft_tensors *left = NULL;
+    bool proved = false;
+    must(weft_program_parse(context, WEFT_FORM_PDMODEL, c->bytes, c->nbytes, annotated, strlen(annotated), c->dir,
+                            &placed));
+    weft_status status = weft_pass_list_run_ranks(list, placed, &ranks, NULL);
+    const weft_program *programs[16];
+    for (int i = 0; i < n && !status; i++) programs[i] = weft_rank_programs_at(ranks, (size_t)i);
+    if (!status) status = train(c, programs, (size_t)n, n, &left);
+    check(!status, "%d: %s: %s: %s", number, c->dir, status ? weft_status_message(status) : "", annotated);
+    if (!status) {
+        check(is_safe(programs, (size_t)n), "%d: %s: not safe: %s", number, c->dir, annotated);
+        compare(c, left, number, annotated);
+        proved = is_proved(c, programs, (size_t)n);
+    }
+    weft_status_free(status);
+    weft_tensors_destroy(left);
+    weft_rank_programs_destroy(ranks);
+    weft_program_destroy(placed);
+    return proved;
+}
+
+int main(int argc, char **argv) {
+    int first = argc > 1 ? atoi(argv[1]) : 0, n = argc > 1 ? 1 : getenv("WEFT_LONG_TESTS") ? 5000 : 200, nproved = 0;
+    char pattern[600];
+    glob_t found;
+    weft_pass_list *list = NULL;
+    must(weft_context_create(NULL, &context));
+    must(weft_pass_list_parse(context, "spmd_expand", strlen("spmd_expand"), "list", &list));
+    snprintf(pattern, sizeof pattern, "%s/spmd/paddle26/*", fixture_root());
+    int nfound = glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    for (int k = 0; k < nfound; k++) { /* the cases of one program in turn: it is read once */
+        recorded c;
+        int from = (k + nfound - first % nfound) % nfound;
+        if (from < n && open_recorded(&c, found.gl_pathv[k]))
+            for (int i = first + from; i < first + n; i += nfound) nproved += try_case(&c, i, list);
+        if (from < n) close_recorded(&c);
+    }
+    if (nfound) printf("%d of %d proved\n", nproved, n);
+    globfree(&found);
+    weft_pass_list_destroy(list);
+    weft_context_destroy(context);
+    return report_checks();
+}
