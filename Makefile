@@ -88,7 +88,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-deps golden bench bench-bugs format install clean \
+.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs format install clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -180,6 +180,10 @@ test: setup
 check-all: setup
 	$(Q)BUILD=$(BUILD) WERROR=$(WERROR) sh tests/all.sh --long
 
+# Paddle and PyTorch are gigabytes: an environment for each, made once, outside `make test`.
+check-frameworks: python
+	$(Q)PACKAGE=$(abspath $(B)/python) sh python/frameworks/run.sh $(BUILD)/frameworks
+
 check-deps: lib cli
 	$(Q)sh tools/check_deps.sh
 	$(Q)python3 tools/circles.py $(LIB_SRCS:%.c=$(B)/%.o) $(CLI_OBJS)
@@ -221,6 +225,7 @@ help:
 	@echo 'make test        every test, sanitizer variants included'
 	@echo 'make check-all   the long checks too'
 	@echo 'make             library and command into $(B)'
+	@echo 'make check-frameworks  the Python package inside the real Paddle and PyTorch (downloads them)'
 	@echo 'make python      the Python package as a wheel; pip install ./python does the same'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'

@@ -1,0 +1,125 @@
+"""weft.paddle with the real PaddlePaddle (make check-frameworks)."""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import numpy as np
+import paddle
+
+import weft
+import weft.paddle
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def mlp(layers=2, batch=-1):
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    main.random_seed = startup.random_seed = 5
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        x = paddle.static.data("x", [batch, 8])
+        hidden = x
+        for _ in range(layers):
+            hidden = paddle.static.nn.fc(hidden, 8, activation="tanh")
+        loss = paddle.mean(hidden)
+        paddle.optimizer.Adam(0.01).minimize(loss)
+    return main, startup, loss
+
+
+def steps(main, startup, loss, count=3):
+    scope, executor = paddle.static.Scope(), paddle.static.Executor(paddle.CPUPlace())
+    x = np.random.default_rng(1).standard_normal((4, 8), dtype=np.float32)
+    with paddle.static.scope_guard(scope):
+        executor.run(startup)
+        return [float(executor.run(main, feed={"x": x}, fetch_list=[loss])[0]) for _ in range(count)]
+
+
+class Optimize(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        paddle.enable_static()
+
+    def test_a_serial_program_becomes_one_ranks(self):
+        main, _, loss = mlp()
+        params = main.all_parameters()
+        report = weft.paddle.optimize(main, ranks=2, prove="report")
+        self.assertEqual(report.count("data_parallel", "gradients reduced"), 4)
+        types = [op.type for op in main.global_block().ops]
+        self.assertEqual(types.count("c_allreduce_sum"), 1)
+        self.assertEqual(types.count("coalesce_tensor"), 1)
+        self.assertEqual(types, [main.desc.block(0).op(i).type() for i in range(len(types))])
+        self.assertFalse(any(op.has_attr("weft_source") for op in main.global_block().ops))
+        self.assertIs(main.all_parameters()[0], params[0])
+        self.assertIsInstance(params[0], paddle.base.framework.Parameter)
+        self.assertEqual(loss.shape, main.global_block().var(loss.name).shape)
+        again = paddle.static.Program.parse_from_string(main.desc.serialize_to_string())
+        self.assertEqual(weft.paddle.read(again), weft.paddle.read(main))
+
+    def test_steps_of_a_rewritten_program_are_the_same(self):
+        @weft.pass_(summary="moves nothing, but all ops are put back")
+        def nothing(run, program):
+            run.did("nothing")
+
+        expected = steps(*mlp())
+        main, startup, loss = mlp()
+        scope = steps(main, startup, loss, 1)  # the executor has seen it: a stale plan would show
+        weft.paddle.optimize(main, [nothing])
+        self.assertEqual(steps(main, startup, loss), expected)
+        self.assertEqual(scope[0], expected[0])
+
+    def test_blocks_of_control_flow_stay(self):
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+            x = paddle.static.data("x", [4, 8])
+            i = paddle.full([1], 0, "int64")
+            _, out = paddle.static.nn.while_loop(lambda i, v: i < 3, lambda i, v: [i + 1, v * 2], [i, x])
+        weft.paddle.optimize(main, ["prune_grad_scale"])
+        found = paddle.static.Executor().run(main, feed={"x": np.ones((4, 8), np.float32)}, fetch_list=[out])[0]
+        np.testing.assert_array_equal(found, np.full((4, 8), 8, np.float32))
+
+    def test_what_is_refused_leaves_the_program_as_it_was(self):
+        main, startup, loss = mlp(batch=7)
+        before = main.desc.serialize_to_string()
+        with self.assertRaises(weft.Error):
+            weft.paddle.optimize(main, ranks=2)
+        self.assertEqual(main.desc.serialize_to_string(), before)
+        with self.assertRaisesRegex(TypeError, "paddle.static.Program"):
+            weft.paddle.optimize(paddle.nn.Linear(2, 2), ranks=2)
+
+    def test_install_takes_the_place_of_paddles_pass(self):
+        from paddle.distributed.passes import new_pass
+
+        weft.paddle.install()
+        try:
+            made = new_pass("auto_parallel_data_parallel_optimization", {"dist_context": 1, "global_rank": 0})
+            self.assertEqual(type(made).__name__, "WeftDataParallelOptimization")
+        finally:
+            weft.paddle.uninstall()
+        made = new_pass("auto_parallel_data_parallel_optimization", {})
+        self.assertEqual(type(made).__name__, "DataParallelOptimizationPass")
+
+    def test_it_takes_little_time(self):
+        main, _, _ = mlp(layers=200)
+        started = time.perf_counter()
+        main.desc.serialize_to_string()
+        alone = time.perf_counter() - started
+        started = time.perf_counter()
+        weft.paddle.optimize(main, ranks=2)
+        took = time.perf_counter() - started
+        nops = len(main.global_block().ops)
+        print(f"\noptimize: {nops} ops in {took * 1e3:.0f} ms; Paddle's serialization {alone * 1e3:.0f} ms", file=sys.stderr)
+        self.assertLess(took, 10 * alone + 0.5)
+
+
+class Tutorial(unittest.TestCase):
+    def test_mlp_on_two_processes(self):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", "paddle_mlp.py")], capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertIn("losses of 2 processes are those of the serial program", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+"""Weft in a Paddle script: passes over a live paddle.static.Program, replaced in place.
+
+    import weft.paddle
+    weft.paddle.optimize(main_program, ranks=2)      # a serial program becomes one rank's of two, its reduces made cheap
+
+Works with PaddlePaddle 2.6 and, on programs of the legacy form, 3.x. Everything that does not fit is refused before the
+program is touched.
+"""
+
+from .. import _errors
+from .._passes import preset
+from .._program import Program
+from ._sidecar import sidecar_of
+from ._splice import refuse_foreign, replace
+
+__all__ = ["optimize", "read", "install", "uninstall"]
+
+
+def read(program, dist_context=None) -> Program:
+    """The live program as Weft's: a copy. dist_context gives it the framework's meshes, placements and rings."""
+    refuse_foreign(program)
+    beside = sidecar_of(program, dist_context) if dist_context is not None else None
+    return Program.parse(program.desc.serialize_to_string(), "pdmodel", sidecar=beside, place="paddle.static.Program")
+
+
+def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=None, prove=None):
+    """Runs passes over a live program and puts the result in its place; returns the Report.
+
+    passes: as for weft.run_passes. None: with `ranks` a serial program becomes one rank's of so many (the preset
+    "data_parallel"), without it a program that is already partitioned is optimized ("data_parallel_optimization").
+    dist_context: the DistributedContext of Paddle's static Engine.
+
+    Variables and Parameters that the script holds stay valid. If a pass refuses, the program is as it was.
+    """
+    todo = read(program, dist_context)
+    sources = {}
+    for block in todo.blocks:
+        sources[len(sources)] = len(block)
+        for index, op in enumerate(block):
+            op.set_attr("weft_source", index)
+    if passes is None:
+        passes = preset("data_parallel" if ranks else "data_parallel_optimization")
+        set = dict({"data_parallel.ranks": ranks} if ranks else {}, **(set or {}))
+    report = todo.run_passes(passes, set=set, prove=prove)
+    todo.check()
+    replace(program, todo, dist_context)
+    return report
+
+
+def install():
+    """Puts Weft's passes in the place of Paddle's data-parallel optimization pass. Engine scripts then use them."""
+    from ._install import install as do
+
+    do()
+
+
+def uninstall():
+    """Puts Paddle's own pass back."""
+    from ._install import uninstall as do
+
+    do()
