@@ -10,6 +10,7 @@
 #include "tests/support/far_device.h"
 #include "tests/support/far_engine.h"
 #include "tests/support/far_memory.h"
+#include "tests/support/far_stream.h"
 #include "tests/support/plain.h"
 #include "weft/program.h"
 
@@ -66,6 +67,55 @@ static void conform(const char *engine_name, int each, int most_ranks) {
     npassed += passed;
     nfailed += failed;
     check(passed > 10000, "%s: %d checks", engine_name, passed);
+}
+
+/* One thread enqueues for all members, one after another, and waits for none of them before it is done with all. */
+static void test_one_thread_for_all(void) {
+    enum { N = 3, COUNT = 5 };
+    static const int64_t ranks[N] = {0, 1, 2};
+    processes p = {.each = N};
+    comm_world *world;
+    int nworlds;
+    must(open_processes(&p, N, &world, &nworlds));
+    comm_ring *rings[N];
+    far_stream *streams[N];
+    far_block *blocks[N];
+    for (int r = 0; r < N; r++) {
+        must(comm_ring_get(world, 4, N, ranks, r, &rings[r]));
+        must(far_stream_create(false, &streams[r]));
+        must(far_block_create(2 * COUNT * sizeof(float), &blocks[r]));
+        for (int i = 0; i < COUNT; i++) ((float *)(void *)blocks[r]->back)[i] = (float)(r + i);
+    }
+    float on_host[COUNT] = {0};
+    for (int twice = 0; twice < 2; twice++)
+        for (int r = 0; r < N; r++) {
+            comm_request q = {.kind = COMM_ALL_REDUCE,
+                              .dtype = WEFT_FP32,
+                              .count = COUNT,
+                              .src = blocks[r]->front,
+                              .dst = twice ? (void *)blocks[r]->front : (float *)(void *)blocks[r]->front + COUNT,
+                              .op = "sum"};
+            must(comm_enqueue(rings[r], &q, streams[r]));
+            memset(&q, 0x5a, sizeof q); /* it may go */
+        }
+    for (int r = 0; r < N; r++) {
+        far_stream_drain(streams[r]);
+        weft_status status = comm_error(rings[r]);
+        check(!status, "rank %d: %s", r, weft_status_message(status));
+        for (int i = 0; i < COUNT; i++)
+            check(((float *)(void *)blocks[r]->back)[i] == (float)(3 + 3 * i) &&
+                      ((float *)(void *)blocks[r]->back)[COUNT + i] == (float)(3 + 3 * i),
+                  "rank %d, element %d", r, i);
+    }
+    comm_request of_host = {.kind = COMM_BROADCAST, .dtype = WEFT_FP32, .count = COUNT, .src = on_host, .dst = on_host};
+    weft_status status = comm_enqueue(rings[0], &of_host, streams[0]);
+    check(status != NULL, "a buffer of the host is the device's");
+    weft_status_free(status);
+    for (int r = 0; r < N; r++) {
+        far_stream_destroy(streams[r]);
+        far_block_destroy(blocks[r]);
+    }
+    close_processes(&p, &world, 1);
 }
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
@@ -179,6 +229,7 @@ int main(void) {
     libc = base_libc_allocator();
     conform("far", 16, 8);
     conform("far, two ranks a process", 2, 4);
+    test_one_thread_for_all();
     run_programs();
     test_device_without_its_streams();
     test_kernel_fails();
