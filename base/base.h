@@ -189,8 +189,8 @@ WEFT_MUST_USE weft_status buffer_take(buffer *b, char **out_bytes, size_t *out_n
 
 /* --- context ------------------------------------------------------------------------------------------------------ */
 
-/* A slot that a higher folder hangs on the context (op table, pass table), destroyed with it. */
-typedef enum { CONTEXT_OPS, CONTEXT_PASSES, CONTEXT_DEVICES, CONTEXT_SLOT_COUNT } context_slot_id;
+/* A slot that a higher folder hangs on the context (op table, what it says of attrs, pass table), destroyed with it. */
+typedef enum { CONTEXT_OPS, CONTEXT_ATTRS, CONTEXT_PASSES, CONTEXT_DEVICES, CONTEXT_SLOT_COUNT } context_slot_id;
 typedef struct context_slot {
     void *value;
     void (*destroy)(void *value);

@@ -110,6 +110,9 @@ static inline bool op_has_effect(weft_op *op, uint32_t effect) {
     return s && (s->effects & effect) != 0;
 }
 
+/* What readers of files ask of attrs (program/ir.h). */
+const attr_rules *attrs_rules(void);
+
 /* Attrs with the schema's default. `type` mismatches that lose nothing convert (INT/LONG/BOOLEAN, FLOAT/FLOAT64). */
 int64_t attr_int(const weft_op *op, const char *n, int64_t fallback);
 double attr_float(const weft_op *op, const char *n, double fallback);

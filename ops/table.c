@@ -54,5 +54,6 @@ weft_status ops_register(weft_context *context) {
     TRY(add_rows(t, a));
     TRY(add_collectives(t));
     context->slots[CONTEXT_OPS] = (context_slot){.value = t};
+    context->slots[CONTEXT_ATTRS] = (context_slot){.value = (void *)attrs_rules()};
     return NULL;
 }

@@ -65,6 +65,20 @@ struct weft_attr {
     } u;
 };
 
+/* What the op table says of an attr that a file holds: the readers of files stand below the table and ask through the
+ * context. */
+typedef enum attr_advice {
+    ATTR_FITS,   /* or nobody knows the op */
+    ATTR_MISFIT, /* its type cannot become the declared one */
+    ATTR_UNKNOWN /* neither the op's row has it nor does Paddle write it */
+} attr_advice;
+/* ATTR_MISFIT sets *out_expected to what was declared, in words; static. */
+typedef attr_advice (*attr_adviser)(weft_context *context, const char *op_type, const weft_attr *a,
+                                    const char **out_expected);
+typedef struct attr_rules {
+    attr_adviser advise;
+} attr_rules;
+
 static inline text attr_text(const weft_attr *a) {
     return (text){a->u.s ? a->u.s : "", a->count};
 }

@@ -3,8 +3,9 @@
  *
  * It knows no op types beyond the attributes that every op may carry. Recorded programs of Paddle set what must pass:
  * Paddle writes some attributes twice, with one value; a placement with no entries says "not known", whatever the
- * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there; any
- * negative extent is an unknown one (Paddle multiplies a batch of -1 by other extents). */
+ * tensor's rank, and so does one for a tensor without a shape; a sidecar may name variables that are not there.
+ * Between passes any negative extent is an unknown one: a program that multiplies a batch of -1 by other extents can
+ * still be rewritten. */
 #include "program/attr_memo.h"
 
 #include <inttypes.h>
@@ -35,8 +36,10 @@ enum { NSTANDARD_ATTRS = sizeof standard_attrs / sizeof *standard_attrs };
 
 typedef struct verifier {
     const weft_program *program;
-    bool all; /* else only what changed in the program's generation */
+    bool all;       /* else only what changed in the program's generation */
+    bool is_strict; /* extents and element types are the caller's own */
     size_t nproblems;
+    char first[512]; /* problem, with its place */
     attr_memo sound; /* shared lists of attrs in which there is no problem */
     arena scratch;
     const weft_block *block; /* the one being looked at */
@@ -47,6 +50,13 @@ typedef struct verifier {
     bool any_undeclared;                     /* an op has an argument that no block declares */
     const name *attr_names[NSTANDARD_ATTRS]; /* of standard_attrs; NULL: the program has no such name */
 } verifier;
+
+/* `place` begins with the program's own, which the status has too. */
+static void keep_first(verifier *v, const char *place, const char *message) {
+    size_t n = strlen(v->program->place);
+    bool is_within = strlen(place) > n + 2;
+    snprintf(v->first, sizeof v->first, "%.200s%s%.300s", is_within ? place + n + 2 : "", is_within ? ": " : "", message);
+}
 
 static void report(verifier *v, weft_severity severity, const char *format, va_list args) {
     char place[PLACE_NBYTES], message[1024];
@@ -59,7 +69,8 @@ static void report(verifier *v, weft_severity severity, const char *format, va_l
         snprintf(place, sizeof place, "%s", v->program->place);
     vsnprintf(message, sizeof message, format, args);
     context_diagnose(v->program->context, severity, place, 0, 0, "%s", message);
-    v->nproblems += severity == WEFT_ERROR;
+    if (severity == WEFT_ERROR && v->nproblems++ == 0)
+        keep_first(v, place, message);
 }
 
 WEFT_PRINTF(2, 3) static void problem(verifier *v, const char *format, ...) {
@@ -170,8 +181,17 @@ static void check_shape(verifier *v, const weft_var *var) {
     bool fits = true;
     for (size_t i = 0; i < var->ndim; i++)
         if (var->dims[i] > 0) fits = fits && base_mul(count, (size_t)var->dims[i], &count);
+    for (size_t i = 0; v->is_strict && i < var->ndim; i++)
+        if (var->dims[i] < -1)
+            problem(v, "variable \"%s\": expected extents of -1 or more, found %" PRId64 " on axis %zu",
+                    var->name->bytes, var->dims[i], i);
     if (!fits || count > (size_t)INT64_MAX / 16)
         problem(v, "variable \"%s\" has more elements than can be addressed", var->name->bytes);
+}
+
+static void check_element_type(verifier *v, const weft_var *var) {
+    if (!weft_dtype_name((weft_dtype)var->dtype))
+        problem(v, "variable \"%s\": expected an element type, found number %d", var->name->bytes, (int)var->dtype);
 }
 
 static weft_status check_placement(verifier *v, const weft_var *var, const placement *where, const char *what,
@@ -192,6 +212,7 @@ static weft_status check_vars(verifier *v) {
         if (block_find_own(b, var->name) != var) problem(v, "variable \"%s\" is declared twice", var->name->bytes);
         if (var->name->nbytes == 0) problem(v, "a variable has no name");
         if (var->has_tensor) check_shape(v, var);
+        if (var->has_tensor && v->is_strict) check_element_type(v, var);
         if (var->dist && var->dist->mesh) TRY(check_placement(v, var, var->dist, var->name->bytes, WEFT_ERROR));
     }
     return NULL;
@@ -381,22 +402,22 @@ static weft_status verify(verifier *v) {
     return NULL;
 }
 
-static weft_status verify_program(const weft_program *p, bool all) {
-    verifier v = {.program = p, .all = all};
+static weft_status verify_program(const weft_program *p, bool all, bool strict) {
+    verifier v = {.program = p, .all = all, .is_strict = strict};
     arena_init(&v.scratch, &p->context->allocator);
     weft_status status = verify(&v);
     arena_fini(&v.scratch);
     if (status || v.nproblems == 0) return status;
-    return weft_status_create(WEFT_INVALID_PROGRAM, p->place, "%zu problem%s in the program's structure", v.nproblems,
-                              v.nproblems == 1 ? "" : "s");
+    return weft_status_create(WEFT_INVALID_PROGRAM, p->place, "%zu problem%s in the program's structure, the first: %s",
+                              v.nproblems, v.nproblems == 1 ? "" : "s", v.first);
 }
 
 weft_status weft_program_verify(const weft_program *program) {
-    return verify_program(program, true);
+    return verify_program(program, true, true);
 }
 
 weft_status program_verify_changed(weft_program *p, bool all) {
-    TRY(verify_program(p, all));
+    TRY(verify_program(p, all, false));
     p->generation++;
     return NULL;
 }

@@ -306,11 +306,23 @@ static weft_status resolve_late_names(weft_program *p) {
     return NULL;
 }
 
+/* A name that no block declares is most often a misspelt one. Programs may hold it, but no pass or run takes it. */
+static void warn_undeclared(const yaml_reader *r) {
+    for (size_t i = 0; i < r->nundeclared; i++) {
+        const undeclared_use *u = &r->undeclared[i];
+        if (!block_find(u->block, u->name))
+            context_diagnose(r->context, WEFT_WARNING, r->place, u->line, u->column,
+                             "variable \"%s\" is not declared", u->name->bytes);
+    }
+}
+
 static weft_status read_program(yaml_reader *r) {
     TRY(get_document(r));
     TRY(complete_callstacks(r));
     TRY(keep_problem(r, form_check_blocks(r->program)));
-    return resolve_late_names(r->program);
+    TRY(resolve_late_names(r->program));
+    warn_undeclared(r);
+    return NULL;
 }
 
 /* The first problem, and how many there were. */

@@ -256,7 +256,31 @@ static bool is_abbreviation(const yaml_node *key, const char *word) {
     return key->plain && yaml_is(key, word);
 }
 
-weft_status yaml_get_attrs(yaml_reader *r, const yaml_node *node, weft_attr **out, size_t *out_count) {
+static void warn_unknown(yaml_reader *r, const name *op_type, const name *attr, const yaml_node *key) {
+    for (size_t i = 0; i < r->nwarned; i++)
+        if (r->warned[i].op_type == op_type && r->warned[i].attr == attr) return;
+    if (r->nwarned == MOST_WARNED) return;
+    r->warned[r->nwarned++] = (warned_attr){op_type, attr};
+    context_diagnose(r->context, WEFT_WARNING, r->place, key->line, key->column,
+                     "op \"%s\" has no attr \"%s\": nothing reads it", op_type->bytes, attr->bytes);
+}
+
+static weft_status ask_op_table(yaml_reader *r, const name *op_type, const yaml_node *key, const yaml_node *value,
+                                const weft_attr *a) {
+    const attr_rules *rules = r->context->slots[CONTEXT_ATTRS].value;
+    const char *expected = "";
+    if (!rules || !op_type) return NULL;
+    switch (rules->advise(r->context, op_type->bytes, a, &expected)) {
+    case ATTR_FITS: break;
+    case ATTR_UNKNOWN: warn_unknown(r, op_type, a->name, key); break;
+    case ATTR_MISFIT:
+        YAML_FAIL(r, value, "attr \"%s\" of op \"%s\": expected %s", a->name->bytes, op_type->bytes, expected);
+    }
+    return NULL;
+}
+
+weft_status yaml_get_attrs(yaml_reader *r, const name *op_type, const yaml_node *node, weft_attr **out,
+                           size_t *out_count) {
     yaml_node **items;
     size_t npairs, count = 0, n = 0;
     TRY(yaml_pairs(r, node, "attrs", &items, &npairs));
@@ -274,7 +298,8 @@ weft_status yaml_get_attrs(yaml_reader *r, const yaml_node *node, weft_attr **ou
             YAML_FAIL(r, key, "expected .role or .callstack, found %s: quote the name of an attr", key->bytes);
         } else {
             TRY(yaml_get_name(r, key, &attrs[n].name));
-            TRY(get_value(r, value, &attrs[n++]));
+            TRY(get_value(r, value, &attrs[n]));
+            TRY(ask_op_table(r, op_type, key, value, &attrs[n++]));
         }
     }
     *out = attrs;

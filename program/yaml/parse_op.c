@@ -66,7 +66,7 @@ static weft_status get_var_member(yaml_reader *r, weft_var *v, const yaml_node *
         TRY(var_rest_get(r->program, v, &rest));
         if (yaml_is(key, "type_bytes")) return yaml_get_text(r, node, &rest->type_bytes);
         if (yaml_is(key, "unknown")) return yaml_get_text(r, node, &rest->unknown_fields);
-        return yaml_get_attrs(r, node, &rest->attrs, &rest->nattrs);
+        return yaml_get_attrs(r, NULL, node, &rest->attrs, &rest->nattrs);
     }
     YAML_FAIL(r, key,
               "expected an element type (float32, int64, ...), kind, dtype, dims, lod, type_bytes, persistable, "
@@ -113,6 +113,8 @@ static weft_status get_args(yaml_reader *r, weft_block *b, weft_op *op, bool out
         weft_var *v;
         TRY(yaml_get_name(r, items[i], &n));
         TRY(block_resolve(b, n, &v));
+        if (!v->block && r->nundeclared < MOST_UNDECLARED && !name_is(n, "@EMPTY@"))
+            r->undeclared[r->nundeclared++] = (undeclared_use){b, n, items[i]->line, items[i]->column};
         TRY(op_append_arg(op, output, s, v));
     }
     return NULL;
@@ -151,7 +153,7 @@ static weft_status get_op_member(yaml_reader *r, weft_block *b, weft_op *op, con
         YAML_FAIL(r, key, "op \"%s\": expected out, attrs, target, unknown or dist, found \"%s\"", op->type->bytes,
                   key->bytes);
     size_t nattrs;
-    TRY(yaml_get_attrs(r, node, &op->attrs, &nattrs));
+    TRY(yaml_get_attrs(r, op->type, node, &op->attrs, &nattrs));
     op->attr_capacity = nattrs & OP_MAX_ATTRS;
     op->nattrs = op->attr_capacity;
     return NULL;

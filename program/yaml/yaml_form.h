@@ -64,6 +64,20 @@ typedef struct callstack {
     uint32_t count;
 } callstack;
 
+/* An argument that no block had declared when its op was read. */
+typedef struct undeclared_use {
+    const weft_block *block;
+    const name *name;
+    int line, column;
+} undeclared_use;
+
+/* An attr that was warned of. */
+typedef struct warned_attr {
+    const name *op_type, *attr;
+} warned_attr;
+
+enum { MOST_UNDECLARED = 100, MOST_WARNED = 100 };
+
 typedef struct yaml_reader {
     weft_program *program;
     weft_context *context;
@@ -77,6 +91,10 @@ typedef struct yaml_reader {
     size_t ncallstacks;
     size_t nproblems;
     weft_status first_problem;
+    undeclared_use undeclared[MOST_UNDECLARED];
+    size_t nundeclared;
+    warned_attr warned[MOST_WARNED]; /* of each op type and attr once */
+    size_t nwarned;
 } yaml_reader;
 
 /* yaml_error in this file. */
@@ -101,7 +119,9 @@ WEFT_MUST_USE weft_status yaml_get_strings(yaml_reader *r, const yaml_node *node
 /* Memory in the program's arena, charged to the budget. */
 WEFT_MUST_USE weft_status yaml_array(yaml_reader *r, size_t count, size_t size, void *out_array);
 
-WEFT_MUST_USE weft_status yaml_get_attrs(yaml_reader *r, const yaml_node *node, weft_attr **out, size_t *out_count);
+/* `op_type`: whose attrs they are, for what the op table says of them; NULL: a var's. */
+WEFT_MUST_USE weft_status yaml_get_attrs(yaml_reader *r, const name *op_type, const yaml_node *node, weft_attr **out,
+                                         size_t *out_count);
 WEFT_MUST_USE weft_status yaml_get_var(yaml_reader *r, weft_block *b, const yaml_node *key, const yaml_node *value);
 WEFT_MUST_USE weft_status yaml_get_op(yaml_reader *r, weft_block *b, const yaml_node *node);
 WEFT_MUST_USE weft_status yaml_get_var_dist(yaml_reader *r, weft_var *v, const yaml_node *node);
