@@ -73,6 +73,8 @@ typedef struct mpi_world {
     int *first;        /* by process: its first rank; nprocs + 1 of them */
     comm_world *inner; /* for rings all of whose members are here */
     struct mpi_ring *rings;
+    /* The note is of this world; false: it is for a ring that is not there yet. With host->mutex. */
+    bool (*take_note)(struct mpi_world *w, const mpi_note *note);
     _Atomic bool aborted;
     char why[1000];
     _Atomic bool is_told;
@@ -175,9 +177,11 @@ void notes_claim(mpi_host *host);
 /* --- world.c ------------------------------------------------------------------------------------------------------ */
 
 extern const comm_world_engine mpi_world_engine;
-/* The note is of this world; false: it is for a ring that is not there yet. With host->mutex. */
-bool world_take_note(mpi_world *w, const mpi_note *note);
-int world_proc_of(const mpi_world *w, int64_t rank);
+static inline int world_proc_of(const mpi_world *w, int64_t rank) {
+    int proc = 0;
+    while (rank >= w->first[proc + 1]) proc++;
+    return proc;
+}
 weft_status world_gather(comm_world *world, const comm_gather *g); /* gather.c */
 
 /* --- ring.c ------------------------------------------------------------------------------------------------------- */
@@ -188,10 +192,14 @@ weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_
 bool rings_take_tag(mpi_world *w, const mpi_note *note);
 void rings_wake(mpi_world *w);
 void rings_free(mpi_world *w);
+
+/* --- heads.c ------------------------------------------------------------------------------------------------------ */
+
 weft_status ring_cancelled(const mpi_ring *r, int self);
 WEFT_MUST_USE weft_status ring_know_tag(mpi_ring *r, int self);
 /* Room for so many bytes that are kept until the next call. */
 WEFT_MUST_USE weft_status ring_reserve(mpi_ring *r, size_t nbytes);
+uint64_t head_hash_counts(const comm_request *q);
 void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out);
 /* The request that a head tells of; its op and counts are the head's. */
 comm_request head_request(const mpi_ring *r, const mpi_head *head);

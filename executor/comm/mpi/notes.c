@@ -71,7 +71,7 @@ static mpi_world *find_world(const mpi_host *host, uint32_t number) {
 /* True: it is not needed any more. */
 static bool take(mpi_host *host, const mpi_note *note) {
     mpi_world *w = find_world(host, note->world);
-    if (w) return world_take_note(w, note);
+    if (w) return w->take_note(w, note);
     return note->world < host->nworlds; /* it is over */
 }
 

@@ -3,11 +3,7 @@
 
 #include "executor/comm/mpi/mpi.h"
 
-int world_proc_of(const mpi_world *w, int64_t rank) {
-    int proc = 0;
-    while (rank >= w->first[proc + 1]) proc++;
-    return proc;
-}
+static bool take_note(mpi_world *w, const mpi_note *note);
 
 /* --- making and unmaking ------------------------------------------------------------------------------------------ */
 
@@ -41,6 +37,7 @@ static weft_status make(const weft_allocator *allocator, const comm_host *h, mpi
     if (!w) return base_out_of_memory();
     memset(w, 0, sizeof *w);
     w->host = host;
+    w->take_note = take_note;
     w->first = base_alloc(host->allocator, firsts_nbytes(host));
     weft_status status = w->first ? NULL : base_out_of_memory();
     for (int p = 0; w->first && p <= host->nprocs; p++) w->first[p] = (int)((int64_t)h->nranks * p / host->nprocs);
@@ -123,7 +120,7 @@ static void world_alarm(comm_world *world) {
     tell_all(w, NOTE_ALARM, NULL);
 }
 
-bool world_take_note(mpi_world *w, const mpi_note *note) {
+static bool take_note(mpi_world *w, const mpi_note *note) {
     switch (note->kind) {
     case NOTE_RING: return rings_take_tag(w, note);
     case NOTE_ABORT: stop(w, note->is_told ? note_bytes(note) : NULL); break;
