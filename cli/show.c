@@ -9,6 +9,8 @@ static const cli_option options[] = {
     {"--var", 0, "NAME", "only ops that read or write NAME"},
     {"--type", 0, "TYPE", "only ops of this type"},
     {"--vars", 0, NULL, "list the vars too"},
+    {"--placements", 0, NULL, "how each var lies on the mesh"},
+    {"--why", 0, "VAR", "why VAR lies so: through which ops, from which annotation"},
 };
 
 static const char *role_word(int role) {
@@ -83,12 +85,40 @@ static weft_status print_yaml(const cli_args *args, const weft_program *program)
     return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
+static weft_status print_placements(const cli_args *args, const weft_program *program) {
+    const weft_block *block = weft_program_block(program, 0);
+    weft_status status = NULL;
+    for (size_t i = 0; i < weft_block_nvars(block) && !status; i++) {
+        char *text;
+        size_t nbytes;
+        const weft_var *var = weft_block_var_at(block, i);
+        status = weft_var_placement_print(var, &text, &nbytes);
+        if (status) break;
+        printf("%s: %s\n", weft_var_name(var), text);
+        weft_bytes_free(args->context, text, nbytes);
+    }
+    return status;
+}
+
+static weft_status print_why(const cli_args *args, const weft_program *program, const char *wanted) {
+    const weft_var *var = weft_block_find_var(weft_program_block(program, 0), wanted);
+    char *text;
+    size_t nbytes;
+    if (!var) return weft_status_create(WEFT_NOT_FOUND, args->positional[0], "there is no var \"%s\"", wanted);
+    weft_status status = weft_var_placement_explain(var, &text, &nbytes);
+    return status ? status : cli_write_taken(args, "-", text, nbytes);
+}
+
 static int run(cli_args *args) {
     weft_program *program;
     weft_status status = weft_program_load(args->context, args->positional[0], NULL, &program);
     if (status) return cli_fail(args, status);
     if (cli_given(args, "--yaml"))
         status = print_yaml(args, program);
+    else if (cli_given(args, "--why"))
+        status = print_why(args, program, cli_value(args, "--why"));
+    else if (cli_given(args, "--placements"))
+        status = print_placements(args, program);
     else
         for (size_t b = 0; b < weft_program_nblocks(program); b++) print_block(args, weft_program_block(program, b), b);
     weft_program_destroy(program);
@@ -97,7 +127,7 @@ static int run(cli_args *args) {
 
 const cli_command command_show = {
     .name = "show",
-    .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--yaml]",
+    .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--placements] [--why VAR] [--yaml]",
     .summary = "Prints a program's ops, a line each: index, role, type, arguments, ring, stream, events.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

@@ -111,6 +111,12 @@ bool weft_var_persistable(const weft_var *var);
 /* Readers and writers in program order are found through uses: each is one argument of one op. */
 size_t weft_var_nuses(const weft_var *var);
 
+/* How a var lies on the mesh: "[dp, -]", "[-] partial over mp". Owned by the caller (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_var_placement_print(const weft_var *var, char **out_bytes, size_t *out_nbytes);
+/* The same, and for each mesh axis that shards it from which var and through which op it came, back to the annotation:
+ * what spmd_propagate wrote down. Owned by the caller (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_var_placement_explain(const weft_var *var, char **out_bytes, size_t *out_nbytes);
+
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 const char *weft_op_type(const weft_op *op);

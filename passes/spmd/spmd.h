@@ -52,6 +52,7 @@ typedef struct spmd_step {
     int dim, from;
     int reduce;       /* a weft_reduce */
     int64_t divide;   /* of a mean: what the sum is divided by; else 1 */
+    double sent;      /* bytes that a rank sends, and receives, with ring algorithms */
     axes_placed made; /* the placement behind it */
 } spmd_step;
 
@@ -137,9 +138,14 @@ typedef struct spmd_plan {
     size_t nvars;
     spmd_op *ops;
     size_t nops;
+    axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
+    arena decided;                     /* of versions; made anew by each decision */
     spmd_policy policy;
+    bool propagates;     /* placements are this pass's own */
     double sent;         /* bytes that a rank sends in a step, as decided */
     const char *differs; /* NULL, or why ranks' programs differ */
+    struct spmd_row *rows; /* of the report */
+    size_t nrows, row_capacity;
 } spmd_plan;
 
 /* spmd_read.c: mesh, annotations, types, rules. */
@@ -166,6 +172,8 @@ double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_place
 /* spmd_follow.c: placements for all vars, to a fixpoint, as far as the policy spreads them. */
 WEFT_MUST_USE weft_status spmd_follow(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_write_wanted(spmd_plan *plan);
+/* Writes down where each came from. */
+WEFT_MUST_USE weft_status spmd_write_origins(spmd_plan *plan);
 
 /* spmd_choose.c: how an op's arguments lie. A version: a value under one placement. */
 typedef struct spmd_version {
@@ -207,6 +215,10 @@ int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
 
 /* spmd_plans.c: placements of all vars, and how ops lie, under the policy that sends least. */
 WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
+
+/* spmd_report.c: a step that is made, for an op of that type (NULL: for all). */
+WEFT_MUST_USE weft_status spmd_note_step(spmd_plan *plan, const spmd_var *v, const spmd_step *step, const char *reader);
+WEFT_MUST_USE weft_status spmd_report_rows(spmd_plan *plan);
 
 /* spmd_walk.c */
 WEFT_MUST_USE weft_status spmd_decide(spmd_plan *plan);

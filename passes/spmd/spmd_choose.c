@@ -230,9 +230,8 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
     if (!op->rule.nin && !op->rule.nout) return NULL;
     if (choose_output(&c)) return NULL;
     if (op->why_whole) return choose_whole(&c), NULL;
-    c.in = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nin + 1);
-    c.out = ARENA_ARRAY(plan->scratch, axes_placed, op->rule.nout + 1);
-    if (!c.in || !c.out) return base_out_of_memory();
+    c.in = plan->tried_in;
+    c.out = plan->tried_out;
     ask(&c);
     complete(&c, false);
     try_all(&c, 0);
@@ -243,15 +242,20 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
     return NULL;
 }
 
+static bool is_better(const spmd_path *a, const spmd_path *b) {
+    return a->sent < b->sent || (a->sent == b->sent && a->count < b->count);
+}
+
 spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
                            spmd_path *out) {
     spmd_version *best = NULL;
-    for (spmd_version *x = s->versions; x; x = x->next) {
-        spmd_path path;
-        if (!spmd_find_path(&plan->mesh, &v->whole, &x->placed, to, &path)) continue;
-        if (best && (path.sent > out->sent || (path.sent == out->sent && path.count >= out->count))) continue;
+    spmd_path other, *found = out;
+    for (spmd_version *x = s->versions; x && !(best && out->count == 0); x = x->next) {
+        if (!spmd_find_path(&plan->mesh, &v->whole, &x->placed, to, found)) continue;
+        if (best && !is_better(found, out)) continue;
+        if (best) *out = *found;
         best = x;
-        *out = path;
+        found = &other;
     }
     return best;
 }

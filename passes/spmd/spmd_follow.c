@@ -6,6 +6,10 @@
  * here: spmd_choose.c does, with the price of each side. */
 #include "passes/spmd/spmd.h"
 
+#include <stdio.h>
+
+#include "base/json.h"
+
 int spmd_lead(const axes_rule *r, const axes_arg *x, int d) {
     for (int k = 0; k < x->dims[d].nfactors; k++)
         if (r->factors[x->dims[d].factors[k]].size != 1) return x->dims[d].factors[k];
@@ -97,6 +101,48 @@ weft_status spmd_follow(spmd_plan *plan) {
         while (sweep(&f, false)) {}
     while (plan->policy.spread == SPREAD_ALL && sweep(&f, true));
     return NULL;
+}
+
+/* The member "placed_by" of the sidecar's entry. */
+static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json) {
+    const char *before = "{\"placed_by\":{";
+    char op[96], axis[40];
+    json->nbytes = 0;
+    for (int d = 0; d < v->whole.ndim; d++) {
+        int a = v->want.naxes[d] ? v->want.axes[d][0] : -1;
+        if (a < 0 || !v->origin[a].op) continue;
+        const weft_op *by = plan->ops[v->origin[a].op - 1].op;
+        const name *from = program_var(plan->program, v->origin[a].var)->name;
+        snprintf(op, sizeof op, "%.60s #%u", by->type->bytes, v->origin[a].op - 1);
+        snprintf(axis, sizeof axis, "%d", a);
+        const char *named = plan->mesh.mesh->names ? plan->mesh.mesh->names[a] : axis;
+        buffer_text(json, before);
+        json_put_string(json, named, strlen(named));
+        buffer_text(json, ":{\"op\":");
+        json_put_string(json, op, strlen(op));
+        buffer_text(json, ",\"var\":");
+        json_put_string(json, from->bytes, from->nbytes);
+        buffer_text(json, "}");
+        before = ",";
+    }
+    if (!json->nbytes || v->var->rest->dist_extra_json) return NULL;
+    buffer_text(json, "}}");
+    TRY(buffer_status(json));
+    var_rest *rest;
+    TRY(var_rest_get(plan->program, v->var, &rest));
+    rest->dist_extra_json = arena_string(&plan->program->arena, json->bytes, json->nbytes);
+    return rest->dist_extra_json ? NULL : base_out_of_memory();
+}
+
+weft_status spmd_write_origins(spmd_plan *plan) {
+    buffer json;
+    weft_status status = NULL;
+    buffer_init(&json, &plan->program->context->allocator);
+    for (size_t i = 0; i < plan->nvars && !status; i++)
+        if (plan->vars[i].counts && plan->vars[i].var->block == plan->block)
+            status = write_origin(plan, &plan->vars[i], &json);
+    buffer_fini(&json);
+    return status;
 }
 
 weft_status spmd_write_wanted(spmd_plan *plan) {

@@ -9,6 +9,7 @@ static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_pl
 /* What the program says of its vars holds; the rest follows it. */
 static weft_status propagate(spmd_plan *plan) {
     TRY(spmd_plan_cheapest(plan));
+    plan->propagates = true;
     int64_t count = 0;
     for (size_t i = 0; i < plan->nvars; i++)
         for (int d = 0; plan->vars[i].counts && d < plan->vars[i].whole.ndim; d++)
@@ -21,6 +22,7 @@ static weft_status finish(spmd_plan *plan) {
         return weft_pass_refuse(plan->pass,
                                 "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
                                 plan->differs);
+    if (plan->propagates) TRY(spmd_write_origins(plan));
     return spmd_rewrite(plan);
 }
 
@@ -35,6 +37,7 @@ static weft_status run_propagate(weft_pass_context *pass, weft_program *program,
     weft_status status = begin(pass, program, &plan);
     if (!status) status = propagate(&plan);
     if (!status) status = spmd_write_wanted(&plan);
+    if (!status) status = spmd_write_origins(&plan);
     spmd_plan_fini(&plan);
     return status;
 }

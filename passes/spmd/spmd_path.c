@@ -27,7 +27,8 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
 static bool add_step(path_finder *f, spmd_step step, const axes_placed *made) {
     if (f->out->count == SPMD_STEPS) return false;
     double nbytes = (double)placed_nbytes(f->mesh, &f->now, f->whole);
-    f->out->sent += sent_by(step.kind, (double)spmd_extent(f->mesh, step.axes), nbytes);
+    step.sent = sent_by(step.kind, (double)spmd_extent(f->mesh, step.axes), nbytes);
+    f->out->sent += step.sent;
     step.made = *made;
     if (!step.divide) step.divide = 1;
     f->out->steps[f->out->count++] = step;
@@ -132,7 +133,9 @@ bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *f
                     spmd_path *out) {
     path_finder f = {.mesh = m, .whole = whole, .to = to, .now = *from, .out = out};
     bool (*const moves[])(path_finder *, bool *) = {shrink, exchange, reduce, gather};
-    *out = (spmd_path){.start = *from};
+    out->start = *from;
+    out->count = 0; /* steps are written as they come */
+    out->sent = 0;
     for (int i = 0; i < m->axes.naxes; i++)
         if (to->partial[i] && from->partial[i] != to->partial[i]) return false;
     while (!placed_same(&f.now, to, whole->ndim, m->axes.naxes)) {

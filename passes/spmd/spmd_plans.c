@@ -13,8 +13,13 @@ static const spmd_policy policies[] = {
     {.spread = SPREAD_NONE, .gathers_state = true},
 };
 
+enum { MOST_OPS = 20000 }; /* of a program that is decided more than once: larger ones take the first plan */
+
 static void take_wants(spmd_plan *plan, const axes_placed *from) {
-    for (size_t i = 0; i < plan->nvars; i++) plan->vars[i].want = from[i];
+    for (size_t i = 0; i < plan->nvars; i++) {
+        plan->vars[i].want = from[i];
+        memset(plan->vars[i].origin, 0, sizeof plan->vars[i].origin);
+    }
 }
 
 static weft_status keep_wants(spmd_plan *plan, axes_placed **out) {
@@ -42,7 +47,7 @@ weft_status spmd_plan_cheapest(spmd_plan *plan) {
         if (i && own >= sent) continue;
         best = i;
         sent = own;
-        if (i == 0 && sent <= 0) break;
+        if (i == 0 && (sent <= 0 || plan->nops > MOST_OPS)) return NULL;
     }
     return decide_so(plan, &policies[best], given);
 }

@@ -246,6 +246,14 @@ static weft_status read_ops(spmd_plan *plan) {
     bool *written = ARENA_ARRAY(&plan->memory, bool, plan->nvars + 1);
     if (!plan->ops || !written) return base_out_of_memory();
     FOR_EACH_OP(op, plan->block) TRY(read_op(plan, op, &plan->ops[plan->nops++]));
+    size_t nin = 0, nout = 0;
+    for (size_t k = 0; k < plan->nops; k++) {
+        if (plan->ops[k].rule.nin > nin) nin = plan->ops[k].rule.nin;
+        if (plan->ops[k].rule.nout > nout) nout = plan->ops[k].rule.nout;
+    }
+    plan->tried_in = ARENA_ARRAY(&plan->memory, axes_placed, nin + 1);
+    plan->tried_out = ARENA_ARRAY(&plan->memory, axes_placed, nout + 1);
+    if (!plan->tried_in || !plan->tried_out) return base_out_of_memory();
     find_given(plan, written);
     count_readers(plan);
     return NULL;
@@ -255,6 +263,7 @@ weft_status spmd_read(spmd_plan *plan) {
     plan->block = plan->program->blocks[0];
     plan->is_fx = plan->program->fx_json != NULL;
     arena_init(&plan->memory, &plan->program->context->allocator);
+    arena_init(&plan->decided, &plan->program->context->allocator);
     TRY(read_mesh(plan));
     TRY(check_serial(plan));
     plan->nvars = plan->program->nall_vars;
@@ -270,4 +279,5 @@ weft_status spmd_read(spmd_plan *plan) {
 
 void spmd_plan_fini(spmd_plan *plan) {
     arena_fini(&plan->memory);
+    arena_fini(&plan->decided);
 }

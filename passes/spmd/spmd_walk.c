@@ -10,7 +10,7 @@ typedef struct walk {
 } walk;
 
 static weft_status add_version(walk *w, spmd_state *s, const axes_placed *placed, weft_var *var) {
-    spmd_version *made = ARENA_NEW(&w->plan->memory, spmd_version), **end = &s->versions;
+    spmd_version *made = ARENA_NEW(&w->plan->decided, spmd_version), **end = &s->versions;
     if (!made) return base_out_of_memory();
     *made = (spmd_version){.placed = *placed, .var = var};
     while (*end) end = &(*end)->next;
@@ -19,7 +19,9 @@ static weft_status add_version(walk *w, spmd_state *s, const axes_placed *placed
 }
 
 static weft_status begin(walk *w) {
-    w->states = ARENA_ARRAY(&w->plan->memory, spmd_state, w->plan->nvars + 1);
+    arena_fini(&w->plan->decided);
+    arena_init(&w->plan->decided, &w->plan->program->context->allocator);
+    w->states = ARENA_ARRAY(&w->plan->decided, spmd_state, w->plan->nvars + 1);
     if (!w->states) return base_out_of_memory();
     for (size_t i = 0; i < w->plan->nvars; i++) {
         const spmd_var *v = &w->plan->vars[i];
@@ -44,12 +46,14 @@ static void note_path(walk *w, const spmd_path *path) {
     }
 }
 
-static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const spmd_path *path, weft_var *into,
-                               weft_var **out) {
+/* `reader`: the type of the op that it is made for; NULL: several, or none yet. */
+static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const spmd_path *path, const char *reader,
+                               weft_var *into, weft_var **out) {
     note_path(w, path);
-    w->plan->sent += path->sent;
     *out = into;
-    return w->edits ? spmd_emit_path(&w->emit, v, from, path, into, out) : NULL;
+    if (!w->edits) return w->plan->sent += path->sent, NULL;
+    for (int i = 0; i < path->count; i++) TRY(spmd_note_step(w->plan, v, &path->steps[i], reader));
+    return spmd_emit_path(&w->emit, v, from, path, into, out);
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -79,7 +83,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
     weft_var *found = from->var;
     if (path.count) {
         w->emit.before = op->op;
-        TRY(follow_path(w, v, from->var, &path, NULL, &found));
+        TRY(follow_path(w, v, from->var, &path, op->op->type->bytes, NULL, &found));
         TRY(add_version(w, s, need, found));
     }
     if (!w->edits) return NULL;
@@ -108,7 +112,7 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, const axes
         return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted", v->var->name->bytes);
     bool in_place = !w->plan->is_fx && placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
     if (!in_place) TRY(add_version(w, s, made, v->var));
-    TRY(follow_path(w, v, v->var, &path, in_place ? v->var : NULL, &found));
+    TRY(follow_path(w, v, v->var, &path, NULL, in_place ? v->var : NULL, &found));
     return add_version(w, s, &to, found);
 }
 
@@ -124,7 +128,7 @@ static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, const ax
         spmd_set_arg(op->op, u, other);
         TRY(scale_means(w, made, other));
     }
-    TRY(follow_path(w, v, other, &path, v->var, &found));
+    TRY(follow_path(w, v, other, &path, NULL, v->var, &found));
     TRY(add_version(w, s, &s->home, v->var));
     return add_version(w, s, made, other);
 }
@@ -213,5 +217,6 @@ weft_status spmd_rewrite(spmd_plan *plan) {
     plan->program->has_dist = true;
     plan->program->rank = plan->rank;
     TRY(weft_pass_count_add(plan->pass, "collectives", w.emit.ncollectives));
-    return weft_pass_did(plan->pass, "%lld collectives", (long long)w.emit.ncollectives);
+    TRY(weft_pass_count_add(plan->pass, "bytes received", (int64_t)plan->sent));
+    return spmd_report_rows(plan);
 }

@@ -45,6 +45,15 @@ train gpt_tp_mp2 spmd_expand
 train mlp_tp_mp2 spmd_expand
 [ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
 
+cp "$cases/mlp_tp_mp2/serial.pdmodel" "$folder/s.pdmodel"
+"$weft" opt -q "$folder/s.pdmodel" --dist "$cases/mlp_tp_mp2/annotate.json" --passes spmd_propagate -o "$folder/placed.pdmodel"
+prints 0 '^linear_0.b_0: \[mp\]' 'show --placements' "$weft" show "$folder/placed.pdmodel" --placements
+prints 0 'from linear_1.tmp_0 through elementwise_add #1' 'show --why names the op' "$weft" show "$folder/placed.pdmodel" --why linear_0.b_0
+prints 0 'linear_0.w_0 is annotated' 'show --why ends at the annotation' "$weft" show "$folder/placed.pdmodel" --why linear_0.b_0
+says 1 'there is no var "none"' 'show --why of what is not there' "$weft" show "$folder/placed.pdmodel" --why none
+says 0 'did: 1 all-reduce on ring 1, a rank receives 256 bytes: matmul_v2, for elementwise_add' 'the report tells kind, ring, bytes and what for' \
+    "$weft" opt "$folder/s.pdmodel" --dist "$cases/mlp_tp_mp2/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.pdmodel"
+
 cp "$cases/emb_rows_mp2/serial.pdmodel" "$folder/s.pdmodel"
 "$weft" opt "$folder/s.pdmodel" --dist "$cases/emb_rows_mp2/annotate.json" --passes spmd_expand -o "$folder/one.pdmodel" 2>"$folder/err"
 [ $? = 1 ] && grep -q 'the programs of ranks differ.*{rank}' "$folder/err" && [ ! -f "$folder/one.pdmodel" ]
