@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "weft/program.h"
+#include "weft/context.h"
 
 /* Exit statuses, as in the manual. */
 enum { EXIT_DONE = 0, EXIT_WORK_FAILED = 1, EXIT_USAGE = 2 };
@@ -64,8 +64,6 @@ void cli_print_overview(FILE *to);
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
 /* Reads a whole text file. The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
-/* Structure and declared types: what is to be judged or run must be sound. */
-WEFT_MUST_USE weft_status cli_check_program(const weft_program *program);
 WEFT_MUST_USE weft_status cli_no_memory(void);
 bool cli_ends_with(const char *path, const char *tail);
 /* "1.5 MiB" in a buffer that the caller gives. */

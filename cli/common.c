@@ -161,11 +161,6 @@ done:
     return status;
 }
 
-weft_status cli_check_program(const weft_program *program) {
-    weft_status status = weft_program_verify(program);
-    return status ? status : weft_program_check_types(program);
-}
-
 weft_status cli_no_memory(void) {
     return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "out of memory");
 }

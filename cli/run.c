@@ -175,7 +175,7 @@ static weft_status open_session(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *params = cli_value(args, "--params");
     weft_status status = cli_session_load_programs(&s->in);
-    for (size_t i = 0; !status && i < args->npositional; i++) status = cli_check_program(s->in.programs[i]);
+    for (size_t i = 0; !status && i < args->npositional; i++) status = weft_program_check_types(s->in.programs[i]);
     if (!status && !cli_given(args, "--unsafe")) status = check_replicas(&s->in);
     if (!status) status = cli_session_make_orders(&s->in);
     if (!status && params) status = weft_tensors_load(args->context, params, s->in.programs[0], &s->params);

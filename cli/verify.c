@@ -39,7 +39,7 @@ static weft_status load_programs(const cli_args *args, programs *out) {
     for (; out->count < args->npositional; out->count++) {
         weft_status status = weft_program_load(args->context, args->positional[out->count], cli_value(args, "--dist"),
                                                &out->items[out->count]);
-        if (!status) status = cli_check_program(out->items[out->count]);
+        if (!status) status = weft_program_check_types(out->items[out->count]);
         if (status) return out->count++, status;
     }
     return NULL;

@@ -63,7 +63,57 @@ static weft_status check_op(checker *c, weft_op *op) {
     return NULL;
 }
 
+static bool is_recorded(const weft_program *p) {
+    return p->has_version || p->fx_json;
+}
+
+static void check_var(checker *c, const weft_var *v) {
+    char message[512];
+    if (v->kind != WEFT_DENSE_TENSOR || !v->has_tensor) return;
+    if (!weft_dtype_name((weft_dtype)v->dtype)) {
+        snprintf(message, sizeof message, "variable \"%s\": expected an element type, found number %d", v->name->bytes,
+                 (int)v->dtype);
+        report(c, message);
+    }
+    for (uint32_t i = 0; i < v->ndim; i++) {
+        if (v->dims[i] >= -1) continue;
+        snprintf(message, sizeof message, "variable \"%s\": expected extents of -1 or more, found %lld on axis %u",
+                 v->name->bytes, (long long)v->dims[i], i);
+        report(c, message);
+    }
+}
+
+static bool is_written(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        if (u->is_output && use_op(v->program, u)->block) return true;
+    }
+    return false;
+}
+
+/* What no block declares may be what an op makes, its type inferred. What none makes is a misspelt name. */
+static void check_inputs(checker *c, const weft_op *op) {
+    char place[160], message[512];
+    FOR_EACH_ARG(op, false, u) {
+        const weft_var *v = use_var(op->program, u);
+        if (v->block || name_is(v->name, "@EMPTY@") || is_written(v)) continue;
+        snprintf(message, sizeof message, "%s: input \"%s\" is not declared, and no op writes it",
+                 op_place(op, place, sizeof place), v->name->bytes);
+        report(c, message);
+    }
+}
+
+static void check_names(checker *c, const weft_program *p) {
+    for (size_t i = 0; i < p->nblocks; i++) {
+        FOR_EACH_OP(op, p->blocks[i]) {
+            check_inputs(c, op);
+        }
+    }
+}
+
 static weft_status check_blocks(checker *c, weft_program *p) {
+    check_names(c, p);
+    if (is_recorded(p) || c->nproblems) return NULL;
+    for (size_t i = 0; i < p->nall_vars; i++) check_var(c, program_var(p, i));
     TRY(shape_env_init(&c->env, p, &c->arena));
     for (size_t i = 0; i < p->nblocks; i++) {
         FOR_EACH_OP(op, p->blocks[i]) {
@@ -73,18 +123,13 @@ static weft_status check_blocks(checker *c, weft_program *p) {
     return NULL;
 }
 
-static bool is_recorded(const weft_program *p) {
-    return p->has_version || p->fx_json;
-}
-
 weft_status weft_program_check_types(const weft_program *program) {
-    if (is_recorded(program)) return NULL;
-    checker c = {.nproblems = 0};
+    checker c = {.env = {.program = (weft_program *)program}};
     arena_init(&c.arena, &program->context->allocator);
     weft_status status = check_blocks(&c, (weft_program *)program); /* only cached rows of the op table change */
     arena_fini(&c.arena);
     if (status || !c.nproblems) return status;
     return weft_status_create(WEFT_INVALID_PROGRAM, program->place,
-                              "%zu contradiction%s between declared types and ops, the first: %s", c.nproblems,
+                              "%zu problem%s with declared names and types, the first: %s", c.nproblems,
                               c.nproblems == 1 ? "" : "s", c.first);
 }

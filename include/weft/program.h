@@ -61,11 +61,11 @@ WEFT_MUST_USE weft_status weft_program_print_sidecar(const weft_program *program
 /* Checks the structure (slots, vars, extents, element types, sub-blocks, rings, meshes) and sends every problem to the
  * sink; the status names the first and says how many. */
 WEFT_MUST_USE weft_status weft_program_verify(const weft_program *program);
-/* Checks what ops make of their inputs against the declared shapes and element types, op by op, and sends every
- * contradiction to the sink; the status names the first. An extent of -1, an op without a rule and a var without a type
- * contradict nothing. A program that carries Paddle's version, or comes from an FX graph, is not asked: what its makers
- * declare, their own inference overrides. `weft run` and `weft verify` refuse what this refuses; reading, converting and
- * passes do not. */
+/* Checks that ops read nothing that is neither declared nor written, and holds the declared shapes and element types
+ * against what ops make of their inputs, op by op. Every problem goes to the sink; the status names the first. An extent
+ * of -1, an op without a rule and a var without a type contradict nothing. Of a program that carries Paddle's version,
+ * or comes from an FX graph, only names are looked at: what its makers declare, their own inference overrides. `weft
+ * run` and `weft verify` refuse what this refuses; reading, converting and passes do not. */
 WEFT_MUST_USE weft_status weft_program_check_types(const weft_program *program);
 /* Equality of everything that is serialized. */
 bool weft_program_equal(const weft_program *a, const weft_program *b);
