@@ -60,6 +60,7 @@ static void forget(axes_build *b) {
     for (int i = 0; i < 26; i++) b->letters[i] = -1, b->letter_size[i] = -2;
     for (int i = 0; i < WEFT_MAX_RANK; i++) b->rest[i] = -1, b->rest_extent[i] = -2, b->stretched[i] = false;
     b->rest_size = 0;
+    b->same_outputs = 0;
 }
 
 /* --- what outputs lack -------------------------------------------------------------------------------------------- */
@@ -92,6 +93,7 @@ static void read_reduces(axes_build *b) {
     for (size_t i = 0; i < r->nout; i++) {
         const axes_pattern *p = axes_pattern_of(b, &r->out[i], true);
         bool is_own = p && p->nitems && p->items[0].kind == AXES_OWN_REST; /* it depends on its own arguments alone */
+        is_own = is_own || (b->same_outputs >> r->out[i].slot & 1);
         r->out[i].reduce = is_own ? AXES_NONE : p && !b->is_grad ? p->reduce : WEFT_REDUCE_SUM;
         r->out[i].mean = b->is_grad ? means : p && p->is_mean ? mean_of(b, p) : 0;
         for (size_t s = 0; s < b->call->schema->ninputs && s < 64; s++)

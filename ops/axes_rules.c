@@ -1,6 +1,7 @@
 /* axes_rules.c: rules of axes.def that attrs say in a way of their own: the functions behind "@name SLOTS". Each gives
  * dimensions of the slots their factors; clauses of the row come after it. */
 #include "ops/axes_text.h"
+#include "ops/einsum.h"
 #include "ops/infer.h"
 
 static int fresh(axes_build *b, int64_t size) {
@@ -59,6 +60,44 @@ static bool matmul(axes_build *b, const char *const *slots, int nslots) {
         axes_give(b, slots[2], 0, at, n);
     }
     return fits;
+}
+
+/* SLOTS: Operands, Out, and what is like Operands: each letter of the equation is a factor. */
+static bool einsum_rule(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x[EINSUM_OPERANDS + 1];
+    int ndims[EINSUM_OPERANDS], n = 0, factor[EINSUM_LABELS];
+    einsum e;
+    if (nslots != 3) return false;
+    for (; n <= EINSUM_OPERANDS && (x[n] = axes_arg_of(b, slots[2], (size_t)n)); n++)
+        if (n < EINSUM_OPERANDS) ndims[n] = x[n]->ndim;
+    if (!n)
+        for (; n <= EINSUM_OPERANDS && (x[n] = axes_arg_of(b, slots[0], (size_t)n)); n++)
+            if (n < EINSUM_OPERANDS) ndims[n] = x[n]->ndim;
+    if (n < 1 || n > EINSUM_OPERANDS) return false;
+    if (einsum_parse(attr_string(b->call->op, "equation", ""), n, ndims, &e)) return false;
+    for (int l = 0; l < e.nlabels; l++) {
+        bool fits = true, repeats = false;
+        int64_t size = 1;
+        for (int k = 0; k < n; k++)
+            for (int d = 0, seen = 0; d < e.in[k].ndim; d++)
+                if (e.in[k].label[d] == l) {
+                    size = common(size, x[k]->extents[d], &fits);
+                    repeats = repeats || seen++;
+                }
+        if (!fits) return false;
+        factor[l] = repeats ? fresh_whole(b, size) : fresh(b, size);
+    }
+    for (int k = 0; k < n; k++)
+        for (int d = 0; d < e.in[k].ndim; d++) {
+            int f = factor[e.in[k].label[d]];
+            if (x[k]->extents[d] == 1 && b->rule->factors[f].size != 1) continue;
+            axes_give(b, slots[0], (size_t)k, d, f);
+            axes_give(b, slots[2], (size_t)k, d, f);
+            axes_give(b, b->is_grad ? "x_shape" : "XShape", (size_t)k, d + 1, f); /* behind an extent of 0 */
+        }
+    for (int d = 0; d < e.out.ndim; d++) axes_give(b, slots[1], 0, d, factor[e.out.label[d]]);
+    if (!b->is_grad) b->same_outputs = ~UINT64_C(1); /* all but Out are of one operand each */
+    return true;
 }
 
 /* --- the same elements under other extents ------------------------------------------------------------------------ */
@@ -369,7 +408,8 @@ static const struct {
                  {"squeeze", squeeze},     {"unsqueeze", unsqueeze},
                  {"tile", tile},           {"pad", pad},
                  {"meshgrid", meshgrid},   {"gather", gather},
-                 {"gather_nd", gather_nd}, {"layer_norm", layer_norm}};
+                 {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
+                 {"einsum", einsum_rule}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

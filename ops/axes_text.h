@@ -73,6 +73,7 @@ typedef struct axes_build {
     int rest[WEFT_MAX_RANK]; /* factors of the dimensions that "..." stands for; -1: none yet */
     int64_t rest_extent[WEFT_MAX_RANK];
     bool stretched[WEFT_MAX_RANK]; /* some argument may have an extent of 1 there */
+    uint64_t same_outputs;         /* by output slot: functions say that it depends on no factor that it lacks */
 } axes_build;
 
 /* A new factor; those beyond AXES_FACTORS share the last one, which is whole. */

@@ -5,6 +5,7 @@
  * writes everything once, which is right for most. Weights of elementwise work are the operations of the plain formula,
  * with 10 for a transcendental function: what a vectorised polynomial takes. */
 #include "ops/cost.h"
+#include "ops/einsum.h"
 #include "ops/rows.h"
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
@@ -111,6 +112,31 @@ static double count_mul(const op_cost_call *c, double weight) {
 
 static double count_mul_grad(const op_cost_call *c, double weight) {
     return count_results(c, weight * mul_inner(c), "Out@GRAD");
+}
+
+/* All indices of an equation: each is a product, or of one operand an addition. */
+static double einsum_indices(const op_cost_call *c, const shape *operands, int n) {
+    int ndims[EINSUM_OPERANDS];
+    double count = 1;
+    einsum e;
+    if (n < 1 || n > EINSUM_OPERANDS) return 0;
+    for (int k = 0; k < n; k++) ndims[k] = operands[k].ndim;
+    if (einsum_parse(attr_string(c->op, "equation", ""), n, ndims, &e)) return 0;
+    double extents[EINSUM_LABELS] = {0};
+    for (int k = 0; k < n; k++)
+        for (int d = 0; d < e.in[k].ndim; d++)
+            if (extent(&operands[k], d) > extents[e.in[k].label[d]])
+                extents[e.in[k].label[d]] = extent(&operands[k], d);
+    for (int l = 0; l < e.nlabels; l++) count *= extents[l];
+    return n == 1 ? count / 2 : count;
+}
+
+static double count_einsum(const op_cost_call *c, double weight) {
+    return weight * einsum_indices(c, c->in, (int)c->in_first[1]);
+}
+
+static double count_einsum_grad(const op_cost_call *c, double weight) {
+    return weight * outputs_given(c) * einsum_indices(c, c->in, (int)c->in_first[1]);
 }
 
 /* A product of matrices, and what is added to it. */

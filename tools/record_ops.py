@@ -18,11 +18,11 @@ def f32(*dims, low=-1.0, high=1.0):
     return rng.uniform(low, high, dims).astype('float32')
 
 
-def case(op, variant, inputs, outputs, attrs=None, grad=None, of=None, same=None, hidden=()):
+def case(op, variant, inputs, outputs, attrs=None, grad=None, of=None, same=None, hidden=(), whole=False):
     """inputs: slot -> array or list; outputs: slot -> (dtype, count); grad: input slots to differentiate, `of`: the output slot;
-    same: output slots that are the input slot's var; hidden: outputs whose values mean nothing."""
+    same: output slots that are the input slot's var; hidden: outputs whose values mean nothing; whole: the gradient is recorded behind the op, as it reads what Weft keeps in another way."""
     return dict(op=op, variant=variant, inputs=inputs, outputs=outputs, attrs=attrs or {}, grad=grad or [], of=of, same=same or {},
-                hidden=hidden)
+                hidden=hidden, whole=whole)
 
 
 def unary(op, attrs=None, low=-2.0, high=2.0):
@@ -44,7 +44,18 @@ def cases():
     c += unary('sinh') + unary('cosh') + unary('asinh') + unary('acosh', low=1.1, high=4.0) + unary('atanh', low=-0.9, high=0.9)
     c += unary('log2', low=0.1, high=9.0) + unary('log10', low=0.1, high=9.0) + unary('expm1') + unary('trunc', low=-3.0, high=3.0)
     c += unary('lgamma', low=0.1, high=12.0) + unary('digamma', low=0.1, high=12.0) + unary('erfinv', low=-0.98, high=0.98)
+    for k, (equation, dims) in enumerate(EQUATIONS):
+        n = len(dims)
+        c.append(case('einsum', f'e{k}', {'Operands': [f32(*d) for d in dims]},
+                      {'Out': 'float32', 'InnerCache': ('float32', n), 'XShape': ('float32', n)}, {'equation': equation}, ['Operands'],
+                      'Out', hidden=('InnerCache', 'XShape'), whole=True))
     return c
+
+
+EQUATIONS = [('bij,bjk->bik', [(2, 3, 4), (2, 4, 5)]), ('bi,oi->bo', [(3, 4), (5, 4)]), ('bhid,bhjd->bhij', [(2, 2, 3, 4), (2, 2, 5, 4)]),
+             ('i,j->ij', [(3,), (4,)]), ('ij->ji', [(3, 4)]), ('ij->i', [(3, 4)]), ('ijk->', [(2, 3, 4)]), ('...ij,...jk->...ik',
+             [(2, 3, 4), (2, 4, 2)]), ('bld,blh->bdh', [(2, 3, 4), (2, 3, 2)]), ('ij,ij->', [(3, 4), (3, 4)]), ('nkd,nk->nd',
+             [(2, 3, 4), (2, 3)]), ('bec,bd->ecd', [(4, 2, 3), (4, 5)])]
 
 
 def build(one):
@@ -124,7 +135,8 @@ def record(one, root):
         forward.global_block()._remove_op(1)
     write(one, root, one['op'], forward, arrays, made)
     if grads:
-        backward.global_block()._remove_op(0)
+        if not one['whole']:
+            backward.global_block()._remove_op(0)
         write(one, root, one['op'] + '_grad', backward, arrays, grads)
 
 
