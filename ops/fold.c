@@ -338,7 +338,7 @@ static weft_status keep_outputs(infer *i, const folding *f) {
     return NULL;
 }
 
-weft_status infer_fold(infer *i) {
+weft_status infer_fold_values(infer *i) {
     const fold_rule *rule = i->schema->index >= 0 && i->schema->index < NROWS ? &folds[i->schema->index] : NULL;
     if (!rule || !rule->run || i->out_first[0] == i->out_first[1] || !inputs_are_known(i, rule)) return NULL;
     folding f = {.i = i};

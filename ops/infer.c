@@ -195,7 +195,7 @@ weft_status shape_infer_op(shape_env *env, weft_op *op, arena *scratch) {
     infer i = {op, schema, in.shapes, in.first, out.shapes, out.first, in.values, out.values, env->memory};
     if (schema->effects & OP_ONE_TYPE) TRY(check_one_type(&i, in.count));
     TRY(schema->infer(&i));
-    TRY(infer_fold(&i));
+    TRY(infer_fold_values(&i));
     return store_outputs(env, &out);
 }
 

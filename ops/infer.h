@@ -59,7 +59,7 @@ WEFT_MUST_USE weft_status infer_keep_reals(infer *i, size_t index, size_t count,
 /* A kept element as a real. Those of float tensors are kept as the bits of a double. */
 double value_real(int32_t dtype, int64_t kept);
 /* Keeps the elements of the outputs, where they follow from known ones of the inputs (fold.c). */
-WEFT_MUST_USE weft_status infer_fold(infer *i);
+WEFT_MUST_USE weft_status infer_fold_values(infer *i);
 /* Input `index` (flattened) as one known real. */
 bool infer_one_real(const infer *i, uint32_t index, double *out);
 

@@ -49,6 +49,21 @@ def cases():
         c.append(case('einsum', f'e{k}', {'Operands': [f32(*d) for d in dims]},
                       {'Out': 'float32', 'InnerCache': ('float32', n), 'XShape': ('float32', n)}, {'equation': equation}, ['Operands'],
                       'Out', hidden=('InnerCache', 'XShape'), whole=True))
+    for n, (x, form) in {'nchw': (f32(2, 8, 3, 2), 'NCHW'), 'nhwc': (f32(2, 3, 2, 8), 'NHWC')}.items():
+        c.append(case('pixel_shuffle', n, {'X': x}, {'Out': 'float32'}, {'upscale_factor': 2, 'data_format': form}, ['X'], 'Out'))
+        c.append(case('channel_shuffle', n, {'X': x}, {'Out': 'float32'}, {'groups': 2, 'data_format': form}, ['X'], 'Out'))
+    for n, (x, form) in {'nchw': (f32(2, 3, 4, 6), 'NCHW'), 'nhwc': (f32(2, 4, 6, 3), 'NHWC')}.items():
+        c.append(case('pixel_unshuffle', n, {'X': x}, {'Out': 'float32'}, {'downscale_factor': 2, 'data_format': form}, ['X'], 'Out'))
+    windows = {'a': dict(kernel_sizes=[2, 3], strides=[1, 2], paddings=[1, 2, 1, 2], dilations=[2, 1]),
+               'b': dict(kernel_sizes=[2, 2], strides=[2, 2], paddings=[0, 0, 0, 0], dilations=[1, 1])}
+    for n, attrs in windows.items():
+        c.append(case('unfold', n, {'X': f32(2, 3, 6, 6)}, {'Y': 'float32'}, attrs, ['X'], 'Y'))
+        k, s, p, d = (attrs[a] for a in ('kernel_sizes', 'strides', 'paddings', 'dilations'))
+        count = [(6 + p[i] + p[i + 2] - (d[i] * (k[i] - 1) + 1)) // s[i] + 1 for i in range(2)]
+        c.append(case('fold', n, {'X': f32(2, 3 * k[0] * k[1], count[0] * count[1])}, {'Y': 'float32'}, {'output_sizes': [6, 6], **attrs},
+                      ['X'], 'Y'))
+    c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
+    c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c
 
 

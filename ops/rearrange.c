@@ -1,0 +1,123 @@
+/* rearrange.c: types of ops that turn pixels into channels, windows into columns, or repeat slices
+ * (paddle/phi/infermeta/unary.cc). */
+#include "ops/infer.h"
+
+static bool is_last(const infer *i) {
+    return strcmp(attr_string(i->op, "data_format", "NCHW"), "NHWC") == 0;
+}
+
+/* Spatial extents times `factor` and channels over its square, or back. */
+static weft_status shuffle_pixels(infer *i, const char *attr, bool grows) {
+    const shape *x = infer_in(i, 0);
+    int64_t r = attr_int(i->op, attr, 1);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 4) return infer_error(i, "expected X of 4 dimensions, found %d", x->ndim);
+    if (r < 1 || r > INT32_MAX) return infer_error(i, "%s: expected 1 or more, found %lld", attr, (long long)r);
+    shape out = *x;
+    for (int d = 1; d < 4; d++) {
+        bool is_channel = d == (is_last(i) ? 3 : 1);
+        int64_t by = is_channel ? r * r : r, *extent = &out.dims[d];
+        if (is_channel != grows) {
+            *extent = extent_mul(*extent, by);
+        } else if (*extent >= 0) {
+            if (*extent % by)
+                return infer_error(i, "expected an extent that %lld divides at dimension %d, found %lld", (long long)by,
+                                   d, (long long)*extent);
+            *extent /= by;
+        }
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_pixel_shuffle(infer *i) {
+    return shuffle_pixels(i, "upscale_factor", true);
+}
+weft_status infer_pixel_shuffle_grad(infer *i) {
+    return shuffle_pixels(i, "upscale_factor", false);
+}
+weft_status infer_pixel_unshuffle(infer *i) {
+    return shuffle_pixels(i, "downscale_factor", false);
+}
+weft_status infer_pixel_unshuffle_grad(infer *i) {
+    return shuffle_pixels(i, "downscale_factor", true);
+}
+
+/* --- windows as columns ------------------------------------------------------------------------------------------- */
+
+static weft_status read_list(const infer *i, const char *attr, size_t count, const int64_t **out) {
+    size_t n;
+    *out = attr_ints(i->op, attr, &n);
+    for (size_t k = 0; k < n; k++)
+        if ((*out)[k] < 0 || (*out)[k] > INT32_MAX)
+            return infer_error(i, "%s: expected numbers of 0 or more, found %lld", attr, (long long)(*out)[k]);
+    return n == count ? NULL : infer_error(i, "%s: expected %zu numbers, found %zu", attr, count, n);
+}
+
+/* How many windows lie in an image of these extents; -1: not known. */
+static weft_status count_windows(infer *i, const int64_t *extents, int64_t *out_count, int64_t *out_taps) {
+    const int64_t *size, *stride, *paddings, *dilation;
+    TRY(read_list(i, "kernel_sizes", 2, &size));
+    TRY(read_list(i, "strides", 2, &stride));
+    TRY(read_list(i, "paddings", 4, &paddings));
+    TRY(read_list(i, "dilations", 2, &dilation));
+    *out_count = 1;
+    *out_taps = size[0] * size[1];
+    for (int d = 0; d < 2; d++) {
+        int64_t reach = dilation[d] * (size[d] - 1) + 1, room = extents[d] + paddings[d] + paddings[d + 2] - reach;
+        if (size[d] < 1 || stride[d] < 1) return infer_error(i, "expected windows and strides of 1 or more");
+        if (extents[d] >= 0 && room < 0)
+            return infer_error(i, "expected windows within the image, found %lld elements of %lld", (long long)reach,
+                               (long long)(room + reach));
+        *out_count = extent_mul(*out_count, extents[d] < 0 ? -1 : room / stride[d] + 1);
+    }
+    return NULL;
+}
+
+weft_status infer_unfold(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t windows, taps;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 4) return infer_error(i, "expected X of 4 dimensions, found %d", x->ndim);
+    TRY(count_windows(i, x->dims + 2, &windows, &taps));
+    shape_set(infer_out(i, 0), x->dtype, 3, (const int64_t[]){x->dims[0], extent_mul(x->dims[1], taps), windows});
+    return NULL;
+}
+
+weft_status infer_fold(infer *i) {
+    const shape *x = infer_in(i, 0);
+    const int64_t *sizes;
+    int64_t windows, taps;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 3) return infer_error(i, "expected X of 3 dimensions, found %d", x->ndim);
+    TRY(read_list(i, "output_sizes", 2, &sizes));
+    TRY(count_windows(i, sizes, &windows, &taps));
+    if (!extent_fits(x->dims[2], windows) || (x->dims[1] >= 0 && x->dims[1] % taps))
+        return infer_error(i, "expected X of %lld windows of %lld elements a channel, found %lld of %lld",
+                           (long long)windows, (long long)taps, (long long)x->dims[2], (long long)x->dims[1]);
+    int64_t channels = x->dims[1] < 0 ? -1 : x->dims[1] / taps;
+    shape_set(infer_out(i, 0), x->dtype, 4, (const int64_t[]){x->dims[0], channels, sizes[0], sizes[1]});
+    return NULL;
+}
+
+/* --- repeated slices ---------------------------------------------------------------------------------------------- */
+
+/* RepeatsTensor, where there is one, has a number for each slice. */
+weft_status infer_repeat_interleave(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t d;
+    int by = schema_input(i->schema, "RepeatsTensor");
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_axis(i, "dim", attr_int(i->op, "dim", 0), x->ndim, &d));
+    shape out = *x;
+    out.dims[d] = extent_mul(x->dims[d], attr_int(i->op, "Repeats", 1));
+    if (infer_has(i, "RepeatsTensor")) {
+        uint32_t index = i->in_first[by];
+        const int64_t *repeats = i->in_values[index];
+        out.dims[d] = repeats ? 0 : -1;
+        for (int64_t k = 0; repeats && k < shape_numel(&i->in[index]); k++)
+            out.dims[d] = extent_add(out.dims[d], repeats[k]);
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
