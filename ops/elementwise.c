@@ -69,3 +69,18 @@ weft_status infer_where(infer *i) {
     if (infer_out(i, 0)) *infer_out(i, 0) = *x;
     return NULL;
 }
+
+weft_status infer_lerp(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1), *weight = infer_in(i, 2);
+    shape both, out;
+    if (!shape_known(x) || !shape_known(y) || !shape_known(weight) || !infer_out(i, 0)) return NULL;
+    TRY(shape_broadcast(i, x, y, -1, &both));
+    TRY(shape_broadcast(i, &both, weight, -1, &out));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_dist(infer *i) {
+    shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 0, NULL);
+    return NULL;
+}

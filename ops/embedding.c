@@ -23,3 +23,12 @@ weft_status infer_lookup_table_v2_grad(infer *i) {
     out->dims[0] = shape_numel(ids);
     return NULL;
 }
+
+/* The values of rows, without their indices. */
+weft_status infer_rows_values(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    *infer_out(i, 0) = *x;
+    infer_out(i, 0)->height = -1;
+    return NULL;
+}

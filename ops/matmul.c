@@ -86,3 +86,15 @@ weft_status infer_dot(infer *i) {
     shape_set(infer_out(i, 0), x->dtype, (size_t)x->ndim - 1, x->dims);
     return NULL;
 }
+
+/* A matrix product, to which Input broadcasts. */
+weft_status infer_addmm(infer *i) {
+    const shape *x = infer_in(i, 1), *y = infer_in(i, 2);
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    shape_text tx, ty;
+    if (x->ndim != 2 || y->ndim != 2 || !extent_fits(x->dims[1], y->dims[0]))
+        return infer_error(i, "expected matrices with one inner extent, found X %s and Y %s", shape_print(x, &tx),
+                           shape_print(y, &ty));
+    shape_set(infer_out(i, 0), x->dtype, 2, (const int64_t[]){x->dims[0], y->dims[1]});
+    return NULL;
+}

@@ -138,6 +138,18 @@ weft_status infer_cumsum(infer *i) {
     return NULL;
 }
 
+/* The area, and the counts by threshold. */
+weft_status infer_auc(infer *i) {
+    shape_set(infer_out(i, 0), WEFT_FP64, 0, NULL);
+    for (int s = 1; s <= 2; s++) {
+        if (!infer_out(i, s) || !infer_in(i, s + 1)) continue;
+        *infer_out(i, s) = *infer_in(i, s + 1);
+        if (!attr_int(i->op, "slide_steps", 1))
+            shape_set(infer_out(i, s), WEFT_INT64, 2, (const int64_t[]){1, attr_int(i->op, "num_thresholds", 4095) + 1});
+    }
+    return NULL;
+}
+
 weft_status infer_accuracy(infer *i) {
     shape_set(infer_out(i, 0), WEFT_FP32, 0, NULL);
     shape_set(infer_out(i, 1), WEFT_INT32, 0, NULL);

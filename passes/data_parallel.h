@@ -44,6 +44,8 @@ typedef struct dp_plan {
     weft_var **sparse_vars; /* their gradients, and sums of them; the parameter whose shape they take beside each */
     weft_var **sparse_params;
     size_t nsparse_vars;
+    weft_op **rows_ops; /* that are made for rows, to become copies */
+    size_t nrows_ops;
 } dp_plan;
 
 /* data_parallel_feeds.c: which vars are fed, and which of them are split. */

@@ -45,31 +45,39 @@ static void enqueue_sparse_args(walk *w, const weft_op *op, bool output) {
     }
 }
 
+static bool is_one_of(const weft_op *op, const char *const *types) {
+    for (; *types; types++)
+        if (op_is(op, *types)) return true;
+    return false;
+}
+
+/* Rows in, rows out, and of the dense tensor the same numbers: a norm is one of merged rows. */
+static const char *const passes_rows[] = {"sum", "scale", "elementwise_mul", "elementwise_div", "clip_by_norm",
+                                          "merge_selected_rows", NULL};
+/* Ops made for rows, which of the dense tensor are a copy. */
+static const char *const copies_when_dense[] = {"merge_selected_rows", "get_tensor_from_selected_rows", NULL};
+
 static weft_status look_at_writer(walk *w, weft_op *op) {
     if (op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (op_is(op, "lookup_table_v2_grad")) {
         w->plan->sparse_ops[w->plan->nsparse_ops++] = op;
         return NULL;
     }
-    if (!op_is(op, "sum") && !op_is(op, "scale")) return refuse(w, op, "makes rows otherwise");
+    if (!is_one_of(op, passes_rows)) return refuse(w, op, "makes rows otherwise");
     enqueue_sparse_args(w, op, false);
     return NULL;
 }
 
 static weft_status look_at_reader(walk *w, weft_op *op) {
-    static const char *const same_when_dense[] = {"sgd", "momentum", "adam", "adamw", "adagrad", NULL};
+    static const char *const same_when_dense[] = {"sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", NULL};
     if (op_has_effect(op, OP_NO_BYTES)) return NULL;
-    if (op_is(op, "sum") || op_is(op, "scale")) {
-        enqueue_sparse_args(w, op, true);
-        return NULL;
-    }
-    for (const char *const *type = same_when_dense; *type; type++) {
-        if (!op_is(op, *type)) continue;
-        return attr_bool(op, "lazy_mode", false)
-                   ? refuse(w, op, "is in lazy mode: rows that are not there stay as they are")
-                   : NULL;
-    }
-    return refuse(w, op, "reads it as rows");
+    if (is_one_of(op, copies_when_dense)) w->plan->rows_ops[w->plan->nrows_ops++] = op;
+    if (is_one_of(op, passes_rows)) enqueue_sparse_args(w, op, true);
+    if (is_one_of(op, passes_rows) || is_one_of(op, copies_when_dense)) return NULL;
+    if (!is_one_of(op, same_when_dense)) return refuse(w, op, "reads it as rows");
+    return attr_bool(op, "lazy_mode", false)
+               ? refuse(w, op, "is in lazy mode: rows that are not there stay as they are")
+               : NULL;
 }
 
 /* The gradient, and every var that it is summed into or from. */
@@ -90,10 +98,10 @@ static void add_forward_lookups(dp_plan *plan, const weft_var *param) {
         plan->sparse_ops[plan->nsparse_ops++] = use_op(param->program, u);
 }
 
-static size_t count_lookups(const dp_plan *plan) {
+static size_t count_ops(const dp_plan *plan, const char *const *types) {
     size_t count = 0;
     for (size_t i = 0; i < plan->program->nblocks; i++) FOR_EACH_OP(op, plan->program->blocks[i])
-    count += op_is(op, "lookup_table_v2") || op_is(op, "lookup_table_v2_grad");
+    count += is_one_of(op, types);
     return count;
 }
 
@@ -109,9 +117,11 @@ weft_status dp_find_sparse(dp_plan *plan) {
     walk w = {.plan = plan, .seen = ARENA_ARRAY(plan->scratch, bool, nvars)};
     plan->sparse_vars = ARENA_ARRAY(plan->scratch, weft_var *, nvars);
     plan->sparse_params = ARENA_ARRAY(plan->scratch, weft_var *, nvars);
-    plan->sparse_ops = ARENA_ARRAY(plan->scratch, weft_op *, count_lookups(plan));
+    static const char *const lookups[] = {"lookup_table_v2", "lookup_table_v2_grad", NULL};
+    plan->sparse_ops = ARENA_ARRAY(plan->scratch, weft_op *, count_ops(plan, lookups));
+    plan->rows_ops = ARENA_ARRAY(plan->scratch, weft_op *, count_ops(plan, copies_when_dense) + 1);
     w.op_seen_params = ARENA_ARRAY(plan->scratch, bool, nvars);
-    if (!w.seen || !plan->sparse_vars || !plan->sparse_params || !plan->sparse_ops || !w.op_seen_params)
+    if (!w.seen || !plan->sparse_vars || !plan->sparse_params || !plan->sparse_ops || !plan->rows_ops || !w.op_seen_params)
         return base_out_of_memory();
     for (size_t i = 0; i < plan->ngradients; i++) {
         const dp_gradient *g = &plan->gradients[i];
@@ -125,21 +135,51 @@ weft_status dp_find_sparse(dp_plan *plan) {
     return NULL;
 }
 
+/* The var holds the dense gradient of `param`. */
+static weft_status make_var_dense(dp_plan *plan, weft_var *var, const weft_var *param) {
+    int64_t *dims = arena_copy(&plan->program->arena, param->dims, param->ndim * sizeof *dims);
+    if (!dims) return base_out_of_memory();
+    var_changed(var);
+    var->kind = WEFT_DENSE_TENSOR;
+    var->has_tensor = true;
+    var->dims = dims;
+    var->ndim = param->ndim;
+    plan->differs[var->id] = false;
+    return NULL;
+}
+
+/* The parameter whose gradient a var is. */
+static const weft_var *param_of(const dp_plan *plan, const weft_var *grad) {
+    for (size_t i = 0; i < plan->nsparse_vars; i++)
+        if (plan->sparse_vars[i] == grad) return plan->sparse_params[i];
+    return NULL;
+}
+
+/* An op made for rows becomes a copy. */
+static weft_status make_copy(dp_plan *plan, weft_op *op) {
+    const slot *in = op_find_slot(op, false, "X"), *out = op_find_slot(op, true, "Out");
+    weft_var *from = slot_var(op, in, 0), *to = slot_var(op, out, 0);
+    const weft_var *param = param_of(plan, from);
+    weft_op *copy;
+    if (!param) return NULL;
+    TRY(make_var_dense(plan, to, param));
+    TRY(weft_op_create(plan->program, "assign", &copy));
+    TRY(weft_op_add_input(copy, "X", from));
+    TRY(weft_op_add_output(copy, "Out", to));
+    TRY(weft_op_set_attr_int(copy, "op_role", op_role(op)));
+    weft_block_insert_before(op->block, op, copy);
+    weft_op_remove(op);
+    return NULL;
+}
+
 weft_status dp_make_dense(dp_plan *plan) {
     for (size_t i = 0; i < plan->nsparse_ops; i++) TRY(weft_op_set_attr_bool(plan->sparse_ops[i], "is_sparse", false));
     for (size_t i = 0; i < plan->nsparse_vars; i++) {
-        weft_var *var = plan->sparse_vars[i];
-        const weft_var *param = plan->sparse_params[i];
-        int64_t *dims = arena_copy(&plan->program->arena, param->dims, param->ndim * sizeof *dims);
-        if (!dims) return base_out_of_memory();
-        var_changed(var);
-        var->kind = WEFT_DENSE_TENSOR;
-        var->has_tensor = true;
-        var->dims = dims;
-        var->ndim = param->ndim;
-        plan->differs[var->id] = false;
-        TRY(weft_pass_did(plan->pass, "gradient %s made dense: rows cannot be reduced over ranks", var->name->bytes));
+        TRY(make_var_dense(plan, plan->sparse_vars[i], plan->sparse_params[i]));
+        TRY(weft_pass_did(plan->pass, "gradient %s made dense: rows cannot be reduced over ranks",
+                          plan->sparse_vars[i]->name->bytes));
     }
+    for (size_t i = 0; i < plan->nrows_ops; i++) TRY(make_copy(plan, plan->rows_ops[i]));
     return plan->nsparse_vars ? weft_pass_count_add(plan->pass, "gradients made dense", (int64_t)plan->nsparse_vars)
                               : NULL;
 }

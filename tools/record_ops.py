@@ -64,6 +64,55 @@ def cases():
                       ['X'], 'Y'))
     c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
+    return c + pairs() + sums() + updates()
+
+
+def pairs():
+    c = []
+    for op, x, y in (('atan2', 'X1', 'X2'), ('elementwise_fmax', 'X', 'Y'), ('elementwise_fmin', 'X', 'Y'), ('dist', 'X', 'Y')):
+        attrs = {'p': 2.0} if op == 'dist' else {'axis': -1} if 'fm' in op else {}
+        c.append(case(op, 'same', {x: f32(3, 4), y: f32(3, 4)}, {'Out': 'float32'}, attrs, [x, y], 'Out'))
+        if op == 'atan2':
+            continue
+        c.append(case(op, 'stretched', {x: f32(2, 3, 4), y: f32(3, 1)}, {'Out': 'float32'}, attrs, [x, y], 'Out'))
+    for p in (1.0, 3.0):
+        c.append(case('dist', f'p{int(p)}', {'X': f32(3, 4), 'Y': f32(3, 4)}, {'Out': 'float32'}, {'p': p}, ['X', 'Y'], 'Out'))
+    c.append(case('dist', 'inf', {'X': f32(3, 4), 'Y': f32(3, 4)}, {'Out': 'float32'}, {'p': float('inf')}, ['X', 'Y'], 'Out'))
+    c.append(case('lerp', 'same', {'X': f32(3, 4), 'Y': f32(3, 4), 'Weight': f32(3, 4)}, {'Out': 'float32'}, {}, ['X', 'Y'], 'Out'))
+    c.append(case('lerp', 'number', {'X': f32(3, 4), 'Y': f32(3, 4), 'Weight': f32(1)}, {'Out': 'float32'}, {}, ['X', 'Y'], 'Out'))
+    for n, dims in {'same': (3, 5), 'row': (1, 5), 'vector': (5,)}.items():
+        c.append(case('addmm', n, {'Input': f32(*dims), 'X': f32(3, 4), 'Y': f32(4, 5)}, {'Out': 'float32'}, {'Alpha': 0.5, 'Beta': 2.0},
+                      ['Input', 'X', 'Y'], 'Out'))
+    return c
+
+
+def sums():
+    c = []
+    ties = np.array([[1, 3, 3, 2], [0, 0, -1, 0], [5, 4, 3, 5]], 'float32')
+    for op in ('reduce_amax', 'reduce_amin'):
+        for n, dim, keep in (('last', [-1], True), ('first', [0], False)):
+            c.append(case(op, n, {'X': ties}, {'Out': 'float32'}, {'dim': dim, 'keep_dim': keep, 'reduce_all': False}, ['X'], 'Out'))
+    for n, attrs in {'last': dict(axis=-1), 'first': dict(axis=0), 'reverse': dict(axis=1, reverse=True), 'flat': dict(flatten=True),
+                     'exclusive': dict(axis=1, exclusive=True)}.items():
+        attrs = {'axis': -1, 'flatten': False, 'exclusive': False, 'reverse': False, **attrs}
+        c.append(case('logcumsumexp', n, {'X': f32(3, 5, low=-3, high=3)}, {'Out': 'float32'}, attrs, ['X'], 'Out'))
+    return c
+
+
+def updates():
+    p = {'Param': f32(4, 3), 'Grad': f32(4, 3), 'LearningRate': np.array([0.1], 'float32')}
+    c = [case('decayed_adagrad', 'a', {**p, 'Moment': f32(4, 3, low=0)}, {'ParamOut': 'float32', 'MomentOut': 'float32'},
+              {'decay': 0.9, 'epsilon': 1e-6})]
+    for n, power in {'root': -0.5, 'other': -0.3}.items():
+        c.append(case('ftrl', n, {**p, 'SquaredAccumulator': f32(4, 3, low=0.01), 'LinearAccumulator': f32(4, 3)},
+                      {'ParamOut': 'float32', 'SquaredAccumOut': 'float32', 'LinearAccumOut': 'float32'},
+                      {'l1': 0.1, 'l2': 0.2, 'lr_power': power}))
+    label = rng.randint(0, 2, (20, 1)).astype('int64')
+    for n, steps in {'all': 0, 'window': 3}.items():
+        size = 16 if steps == 0 else (steps + 1) * 16 + 1
+        c.append(case('auc', n, {'Predict': f32(20, 2, low=0), 'Label': label, 'StatPos': np.zeros(size, 'int64'), 'StatNeg':
+                                 np.zeros(size, 'int64')}, {'AUC': 'float64', 'StatPosOut': 'int64', 'StatNegOut': 'int64'},
+                      {'curve': 'ROC', 'num_thresholds': 15, 'slide_steps': steps}))
     return c
 
 

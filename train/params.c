@@ -110,10 +110,21 @@ static weft_status take_rounded(const weft_trainer *t, int rank, int32_t value, 
     return executor_unstage(t->executor, rank, value);
 }
 
+/* Startup programs of Paddle make the counts of auc a vector one element longer than the op, which drops the last. */
+static weft_tensor without_spare_count(const weft_plan *plan, int32_t value, const tensor *to, weft_tensor from) {
+    const plan_instr *reader = find_reader(plan, value);
+    bool is_longer = from.ndim == 1 && from.dims[0] == to->numel + 1;
+    if (!is_longer || !reader || strcmp(reader->schema->type, "auc") != 0) return from;
+    from.ndim = (size_t)to->ndim;
+    memcpy(from.dims, to->dims, from.ndim * sizeof *from.dims);
+    return from;
+}
+
 static weft_status set_param(const weft_trainer *t, int rank, int32_t value, const given *g) {
     const plan_value *v = &executor_rank(t->executor, rank)->plan->values[value];
     const tensor *to = &executor_rank(t->executor, rank)->values[value];
-    const weft_tensor *from = &g->tensor;
+    const weft_tensor kept = without_spare_count(executor_rank(t->executor, rank)->plan, value, to, g->tensor);
+    const weft_tensor *from = &kept;
     char want[200], got[200], whole[200];
     slice part = {.ndim = (int)from->ndim};
     memcpy(part.whole, from->dims, from->ndim * sizeof *from->dims);

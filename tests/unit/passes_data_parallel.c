@@ -404,7 +404,7 @@ static const struct refusal {
     REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
     REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
     REFUSAL(lazy_rows, "{ranks: 2}", "gradient of w is kept as rows (SelectedRows)"),
-    REFUSAL(rows_read, "{ranks: 2}", "merge_selected_rows #5 reads it as rows"),
+    REFUSAL(rows_read, "{ranks: 2}", "square #5 reads it as rows"),
 };
 TABLE_ROWS(data_parallel, refusals, refusals_cases);
 

@@ -6,6 +6,7 @@
 
 #include "executor/kernels/activation/normal_table.h"
 #include "executor/kernels/rows.h"
+#include "executor/kernels/selected_rows.h"
 #include "executor/kernels/typed.h"
 #include "executor/kernels/vector_math.h"
 
@@ -174,7 +175,13 @@ static weft_status prepare_unary(kernel_prepare *p, const unary *f) {
     default: break;
     }
     split_elements(p, unary_rows, x->numel);
+    p->split.alone = x->height >= 0;
     return s->run ? NULL : kernel_unsupported(p, "no such function of %s", dtype_text(x->dtype));
+}
+
+static weft_status run_unary(const kernel_call *c) {
+    selected_rows_keep(arg_in(c, 0), arg_out(c, 0));
+    return kernel_run_rows(c);
 }
 
 #define DEFINE_UNARY_KERNEL(name, ...)                                                                                 \
@@ -182,7 +189,7 @@ static weft_status prepare_unary(kernel_prepare *p, const unary *f) {
         static const unary f = {name##_run_fp32, name##_run_fp64, __VA_ARGS__};                                        \
         return prepare_unary(p, &f);                                                                                   \
     }                                                                                                                  \
-    const kernel kernel_##name = {prepare_##name, kernel_run_rows};
+    const kernel kernel_##name = {prepare_##name, run_unary};
 DEFINE_UNARY_KERNEL(relu, relu_run_int32, relu_run_int64)
 DEFINE_UNARY_KERNEL(square, square_run_int32, square_run_int64)
 DEFINE_UNARY_KERNEL(abs, abs_run_int32, abs_run_int64)

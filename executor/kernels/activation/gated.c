@@ -3,6 +3,7 @@
 
 #include "executor/kernels/accumulate.h"
 #include "executor/kernels/layout.h"
+#include "executor/kernels/selected_rows.h"
 #include "executor/kernels/vector_math.h"
 
 /* --- swiglu: silu(x) * y; without y, x and y are the halves of the last dimension --------------------------------- */
@@ -201,7 +202,10 @@ static weft_status prepare_norm_clip(kernel_prepare *p) {
     norm_clip *s = KERNEL_STATE(p, norm_clip);
     if (!s) return base_out_of_memory();
     s->most = attr_float(p->op, "max_norm", 1);
-    return prepare_like_x(p);
+    TRY(prepare_like_x(p));
+    if (type_in(p, 0)->height >= 0) TRY(require_real(p, type_in(p, 0), "X of rows"));
+    p->workspace_nbytes = selected_rows_merge_nbytes(type_in(p, 0));
+    return NULL;
 }
 
 static void multiply(const tensor *x, double factor, tensor *out) {
@@ -218,6 +222,10 @@ static void multiply(const tensor *x, double factor, tensor *out) {
 static weft_status run_norm_clip(const kernel_call *c) {
     const norm_clip *s = c->state;
     const tensor *x = arg_in(c, 0);
+    if (x->rows) { /* the norm is that of the whole tensor: rows of one index count as their sum */
+        selected_rows_merge(x, arg_out(c, 0), c->workspace);
+        x = arg_out(c, 0);
+    }
     double norm = sqrt(sum_of_squares(x->dtype, x->numel, x->data));
     multiply(x, norm > s->most ? s->most / norm : 1, arg_out(c, 0));
     return NULL;

@@ -207,6 +207,7 @@ static weft_status prepare(kernel_prepare *p) {
     TRY(require_real(p, x, "Operands"));
     TRY(require_present(p, out, "Out"));
     bool two = s->noperands == 2;
+    if (two) TRY(require_same_dtype(p, x, x + 1, "the second operand"));
     plan_contraction(&s->forward, &e.in[0], x[0].dims, two ? &e.in[1] : NULL, two ? x[1].dims : NULL, &e.out, out->dims,
                      e.nlabels);
     p->workspace_nbytes = room_of_contraction(&s->forward, weft_dtype_nbytes(x->dtype));
@@ -242,6 +243,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
     TRY(require_real(p, g, "Out@GRAD"));
     TRY(require_same_dtype(p, g, x, "InnerCache"));
     for (int k = 0; k < s->noperands; k++) {
+        TRY(require_same_dtype(p, g, x + k, "InnerCache"));
         bool two = s->noperands == 2;
         int other = 1 - k;
         plan_contraction(&s->of[k], &e.out, g->dims, two ? &e.in[other] : NULL, two ? x[other].dims : NULL, &e.in[k],

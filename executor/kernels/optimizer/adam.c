@@ -6,7 +6,8 @@
  *
  * with b^t from Beta1Pow and Beta2Pow, which are multiplied on after. AdamW first shrinks the parameter by rate *
  * lr_ratio * coeff; here, as on Paddle's CPU, lr_ratio scales nothing else. amsgrad divides by the root of the largest
- * v so far. lazy_mode updates those rows alone that a gradient by rows has. SkipUpdate leaves everything as it was. */
+ * v so far. lazy_mode updates those rows alone that a gradient by rows has. SkipUpdate leaves everything as it was.
+ * With a gradient by rows Paddle multiplies the powers on before the step, so that it is corrected for t + 1. */
 #include <math.h>
 
 #include "executor/kernels/optimizer/optimizer.h"
@@ -125,8 +126,9 @@ static adam_rule rule_of_step(const kernel_call *c) {
     if (arg_in(c, IN_BETA2)) rule.beta2 = host_scalar(c, arg_in(c, IN_BETA2));
     if (arg_in(c, IN_EPSILON)) rule.epsilon = host_scalar(c, arg_in(c, IN_EPSILON));
     double rate = host_scalar(c, arg_in(c, IN_RATE));
-    double correction = sqrt(1 - host_scalar(c, arg_in(c, IN_BETA2_POW)));
-    rule.rate = rate * correction / (1 - host_scalar(c, arg_in(c, IN_BETA1_POW)));
+    bool is_ahead = arg_in(c, IN_GRAD)->rows && !rule.global_pow;
+    double correction = sqrt(1 - host_scalar(c, arg_in(c, IN_BETA2_POW)) * (is_ahead ? rule.beta2 : 1));
+    rule.rate = rate * correction / (1 - host_scalar(c, arg_in(c, IN_BETA1_POW)) * (is_ahead ? rule.beta1 : 1));
     rule.epsilon *= correction;
     rule.shrink = 1 - rate * rule.decay;
     return rule;
