@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "weft/info.h"
@@ -194,7 +197,10 @@ static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
     return w->failed ? cli_no_memory() : NULL;
 }
 
-/* --- the child ---------------------------------------------------------------------------------------------------- */
+/* --- watching ----------------------------------------------------------------------------------------------------- */
+
+/* After a process has failed, mpirun ends the others; if it does not, we do. */
+static const double patience_seconds = 6;
 
 static volatile sig_atomic_t child, is_open_mpi_child, was_asked;
 
@@ -215,41 +221,133 @@ static void leave_terminal(void) {
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
-static int wait_for_child(void) {
-    int status = 0;
-    while (waitpid((pid_t)child, &status, 0) < 0)
-        if (errno != EINTR) return EXIT_WORK_FAILED;
-    if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-    return WEXITSTATUS(status);
+typedef struct watch {
+    const cli_args *args;
+    const weft_flights *flights;
+    int nprocesses;
+    struct pollfd *processes; /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
+    double failed_at;         /* the first failure; 0: none */
+} watch;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Of /proc: 'T' stopped, 'R' running, ... */
+static char state_of(long pid) {
+    char path[64], line[400], state = '?';
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "r");
+    const char *end = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    if (end) sscanf(end + 1, " %c", &state);
+    if (file) fclose(file);
+    return state;
+}
+
+static void find_processes(watch *w) {
+    char host[64] = "";
+    weft_flight f;
+    gethostname(host, sizeof host - 1);
+    for (int i = 0; i < w->nprocesses; i++)
+        if (w->processes[i].fd == -1 && weft_flights_get(w->flights, i, &f) && strcmp(f.host, host) == 0)
+            w->processes[i].fd = (int)syscall(SYS_pidfd_open, (pid_t)f.pid, 0U);
+}
+
+static void say(const watch *w, int index, const weft_flight *f, const char *what) {
+    fprintf(stderr, "weft %s: process %d (pid %ld on %s) %s: %s\n", w->args->command->name, index, f->pid, f->host,
+            what, f->doing);
+}
+
+/* A process has failed in its own words, as one does that waits too long for another: who has stopped is named. */
+static void look_for_stopped(const watch *w) {
+    weft_flight f;
+    for (int i = 0; i < w->nprocesses; i++)
+        if (w->processes[i].fd >= 0 && weft_flights_get(w->flights, i, &f) && state_of(f.pid) == 'T')
+            say(w, i, &f, "is stopped");
+}
+
+/* Processes that have gone, or have failed. The first one to die is named; those after it mpirun ends. */
+static void look_at_processes(watch *w) {
+    weft_flight f;
+    for (int i = 0; i < w->nprocesses && !w->failed_at; i++) {
+        if (w->processes[i].fd < 0 || !weft_flights_get(w->flights, i, &f)) continue;
+        bool is_gone = w->processes[i].revents != 0, has_died = is_gone && !f.has_left;
+        if (has_died) say(w, i, &f, "has died");
+        bool has_failed = f.has_left && f.exit_status && f.exit_status < 128; /* else by a signal, in good order */
+        if (has_failed) look_for_stopped(w);
+        if (has_died || has_failed) w->failed_at = now();
+        if (!is_gone) continue;
+        close(w->processes[i].fd);
+        w->processes[i].fd = -2;
+    }
+}
+
+static void kill_all(const watch *w) {
+    weft_flight f;
+    for (int i = 0; i < w->nprocesses; i++)
+        if (w->processes[i].fd >= 0 && weft_flights_get(w->flights, i, &f))
+            syscall(SYS_pidfd_send_signal, w->processes[i].fd, SIGKILL, NULL, 0U);
+}
+
+static int wait_for_all(watch *w) {
+    int status = 0, own = w->nprocesses;
+    for (int i = 0; i < w->nprocesses; i++) w->processes[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    w->processes[own] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, (pid_t)child, 0U), .events = POLLIN};
+    for (;;) {
+        find_processes(w);
+        (void)poll(w->processes, (nfds_t)w->nprocesses + 1, 50);
+        look_at_processes(w);
+        pid_t ended = waitpid((pid_t)child, &status, WNOHANG);
+        if (ended == (pid_t)child || (ended < 0 && errno != EINTR)) break;
+        if (!w->failed_at || now() < w->failed_at + patience_seconds) continue;
+        kill_all(w);
+        kill((pid_t)child, SIGKILL);
+    }
+    kill_all(w); /* whoever mpirun has left */
+    for (int i = 0; i <= own; i++)
+        if (w->processes[i].fd >= 0) close(w->processes[i].fd);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* --- the child ---------------------------------------------------------------------------------------------------- */
+
+static void become(const words *w, char *variable, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    putenv(variable);
+    leave_terminal();
+    if (getppid() == parent) execvp(w->items[0], w->items);
+    _exit(127);
+}
+
+static weft_status start(const words *w, const weft_flights *flights) {
+    char variable[200];
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
+    const char *library = plugin_library();
+    weft_flights_variable(flights, variable, sizeof variable);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) become(w, variable, parent);
+    if (pid < 0) return weft_status_create(WEFT_IO, w->items[0], "cannot start: %s", strerror(errno));
+    child = (sig_atomic_t)pid;
+    is_open_mpi_child = library && strncmp(library, "Open MPI", 8) == 0;
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);
+    return NULL;
 }
 
 int launch(const cli_args *args, int nprocesses) {
     words w = {.items = NULL};
-    weft_status status = make_words(&w, args, nprocesses);
-    if (status) {
-        words_fini(&w);
-        return cli_fail(args, status);
-    }
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != parent) _exit(EXIT_WORK_FAILED);
-        leave_terminal();
-        execvp(w.items[0], w.items);
-        _exit(127);
-    }
-    int result = EXIT_WORK_FAILED;
-    if (pid < 0) {
-        fprintf(stderr, "weft %s: cannot start %s: %s\n", args->command->name, w.items[0], strerror(errno));
-    } else {
-        const char *library = plugin_library();
-        child = (sig_atomic_t)pid;
-        is_open_mpi_child = library && strncmp(library, "Open MPI", 8) == 0;
-        static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
-        for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-            sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);
-        result = wait_for_child();
-    }
+    weft_flights *flights = NULL;
+    watch all = {.args = args, .nprocesses = nprocesses};
+    all.processes = calloc((size_t)nprocesses + 1, sizeof *all.processes);
+    weft_status status = all.processes ? make_words(&w, args, nprocesses) : cli_no_memory();
+    if (!status) status = weft_flights_create(nprocesses, &flights);
+    if (!status) status = start(&w, flights);
+    all.flights = flights;
+    int result = status ? cli_fail(args, status) : wait_for_all(&all);
+    weft_flights_destroy(flights);
     words_fini(&w);
+    free(all.processes);
     return result;
 }

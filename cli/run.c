@@ -90,7 +90,7 @@ static weft_status join_processes(session *s) {
 /* Others may still write files; after a failure they may not come at all. */
 static void leave_processes(weft_processes *processes, int result, bool has_failed) {
     fflush(stdout);
-    weft_processes_leave(processes, result, has_failed ? 5 : 600);
+    weft_processes_leave(processes, result, has_failed ? 1 : 600);
 }
 
 /* "S[:F]" into seconds, 0 where nothing is given; false after printing a usage error. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "executor/comm/plugin.h"
+#include "executor/flight.h"
 #include "executor/plugins.h"
 
 static const char *const file_name = "weft_mpi.so";
@@ -17,6 +18,7 @@ struct weft_processes {
     const comm_plugin *plugin;
     comm_process process;
     comm_host host;
+    flight_process *flight; /* NULL: no launcher of ours */
 };
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
@@ -120,6 +122,7 @@ weft_status weft_processes_join(weft_context *context, weft_processes **out_proc
         base_free(&context->allocator, p, sizeof *p);
         return status;
     }
+    p->flight = flight_join(p->process.index);
     *out_processes = p;
     return NULL;
 }
@@ -137,6 +140,11 @@ weft_status weft_processes_host(weft_processes *p, int nranks, const comm_host *
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d processes for %d rank%s: each needs one",
                                   p->process.count, nranks, nranks == 1 ? "" : "s");
     TRY(p->plugin->host(&p->process, nranks, &p->host));
+    p->host.flight = p->flight;
+    if (p->flight) {
+        p->flight->first_rank = p->host.first_rank;
+        p->flight->nlocal = p->host.nlocal;
+    }
     *out_host = &p->host;
     return NULL;
 }
@@ -144,6 +152,7 @@ weft_status weft_processes_host(weft_processes *p, int nranks, const comm_host *
 void weft_processes_leave(weft_processes *p, int exit_status, double timeout_seconds) {
     if (!p) return;
     weft_allocator allocator = p->allocator;
+    flight_leave(p->flight, exit_status);
     p->plugin->leave(&p->process, exit_status, timeout_seconds);
     base_free(&allocator, p, sizeof *p);
 }

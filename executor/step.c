@@ -1,5 +1,6 @@
 /* step.c: a step on all ranks. */
 #include "executor/comm/wait.h"
+#include "executor/flight.h"
 #include "executor/watchdog.h"
 
 /* How long a device is waited for before somebody asks the rings how they are; and what is given to rings on streams
@@ -40,7 +41,14 @@ static weft_status end_rings(const weft_executor *x) {
 }
 
 /* A status: some ring does not let go of its buffers, so that the step has no end. */
+/* For a launcher that outlives this process. */
+static void tell_step(const weft_executor *x) {
+    struct flight_process *f = x->options.host ? x->options.host->flight : NULL;
+    for (int i = 0; f && i < x->nlocal && i < FLIGHT_MOST_RANKS; i++) atomic_store(&f->ranks[i].step, x->step);
+}
+
 static weft_status run_step(weft_executor *x) {
+    tell_step(x);
     bool are_ended = false;
     x->start_ns = wait_clock_ns();
     engine_of(x)->submit(x->run);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "executor/comm/wait.h"
+#include "executor/flight.h"
 #include "ops/collectives.h"
 #include "plan/rings.h"
 #include "plan/signature.h"
@@ -31,6 +32,8 @@ struct watched {
     bool is_send;
     inflight_record *inflight;
     watch_history *history;
+    flight_rank *flight; /* NULL: nobody reads it */
+    char place[FLIGHT_OP_NBYTES];
 };
 
 struct watchdog {
@@ -94,11 +97,13 @@ int64_t watched_begin(const struct watched *w) {
     uint32_t nentered = atomic_load_explicit(&b->nentered, memory_order_relaxed);
     atomic_store_explicit(&b->nentered, nentered + (w->peer < 0), memory_order_relaxed);
     atomic_store_explicit(&b->since_ns, start_ns, memory_order_release);
+    if (w->flight) flight_enter(w->flight, w->place, w->instr->ring_id);
     return start_ns;
 }
 
 void watched_end(const struct watched *w, int64_t start_ns) {
     atomic_store_explicit(&w->inflight->since_ns, 0, memory_order_release);
+    if (w->flight) flight_end(w->flight);
     watch_note(w->history, wait_clock_ns() - start_ns);
 }
 
@@ -124,13 +129,20 @@ static void find_pair(const ring_use *u, struct watched *w) {
     }
 }
 
+static flight_rank *flight_of(const weft_executor *x, const ring_use *u) {
+    struct flight_process *f = x->options.host ? x->options.host->flight : NULL;
+    int64_t rank = u->ranks[u->comm->index];
+    return f && x->nlocal <= FLIGHT_MOST_RANKS ? &f->ranks[rank - x->first_rank] : NULL;
+}
+
 weft_status watchdog_bind(weft_executor *x, device_instr *i) {
     const ring_use *u = i->ring;
     if (x->options.no_watchdog || !u || u->comm->nranks < 2) return NULL;
     struct watched *w = ARENA_NEW(&x->arena, struct watched);
     watch_history *h = history_of(x, u->inflight, i->instr->schema);
     if (!w || !h) return base_out_of_memory();
-    *w = (struct watched){i->instr, 0, -1, false, u->inflight, h};
+    *w = (struct watched){i->instr, 0, -1, false, u->inflight, h, flight_of(x, u), ""};
+    (void)instr_place(i->instr, w->place, sizeof w->place);
     if (plan_is_pair(i->instr, &w->is_send))
         find_pair(u, w);
     else
@@ -227,7 +239,7 @@ typedef struct inquiry {
     weft_status failure; /* processes did not answer */
 } inquiry;
 
-enum { ANSWER_SECONDS = 10 };
+enum { ANSWER_SECONDS = 2 };
 
 /* Every rank's `nbytes`. Processes take part in as many rounds: what is asked next follows from what was answered. */
 static bool ask_all(inquiry *q, const void *mine, size_t nbytes, void *all) {

@@ -127,6 +127,7 @@ typedef struct comm_host {
     const struct comm_world_engine *engine;
     int nranks, first_rank, nlocal; /* ranks of the run; first_rank .. first_rank + nlocal - 1 are in this process */
     void *shared;                   /* the engine's; outlives the worlds that are made of it */
+    struct flight_process *flight;  /* where they say what they are at (executor/flight.h); NULL: nowhere */
 } comm_host;
 
 /* One run's ranks as one process sees them. */

@@ -1,8 +1,8 @@
 /* weft/processes.h: a run whose ranks are in several processes, on one host or many.
  *
  * Processes are started by a launcher (mpirun, srun, `weft run --launch`) and joined by a plugin that is opened at run
- * time: weft_mpi.so, looked for in the folders of WEFT_PLUGIN_PATH (apart by ':'), beside the program that this library is
- * part of, beside the library, and in ../lib/weft of either. The library itself needs no MPI. */
+ * time: weft_mpi.so, looked for in the folders of WEFT_PLUGIN_PATH (apart by ':'), beside the program that this library
+ * is part of, beside the library, and in ../lib/weft of either. The library itself needs no MPI. */
 #ifndef WEFT_PROCESSES_H
 #define WEFT_PROCESSES_H
 
@@ -27,13 +27,31 @@ int weft_processes_count(const weft_processes *processes);
 
 /* For weft_executor_options.host: which of a run's `nranks` this process has, at least one of them. Each process has as
  * many as the others, or one more; ranks are in the order of processes. Every process asks for the same. Borrowed. */
-WEFT_MUST_USE weft_status weft_processes_host(weft_processes *processes, int nranks,
-                                              const struct comm_host **out_host);
+WEFT_MUST_USE weft_status weft_processes_host(weft_processes *processes, int nranks, const struct comm_host **out_host);
 
 /* The last call, when everything that was made of the host has been destroyed. Waits `timeout_seconds` for the others:
  * where one does not come, because it was killed or has stopped, it ends all processes of the run, this one too, with
  * `exit_status` (1 where that is 0). NULL is fine. */
 void weft_processes_leave(weft_processes *processes, int exit_status, double timeout_seconds);
+
+/* --- for launchers: what processes of this machine are at, also when they are dead ---------------------------------
+ */
+
+typedef struct weft_flights weft_flights;
+typedef struct weft_flight {
+    long pid;
+    char host[64];
+    bool has_left; /* it ends by itself, with exit_status */
+    int exit_status;
+    char doing[500]; /* "rank 1, in c_allreduce_sum #3, ring 0, step 57" */
+} weft_flight;
+
+WEFT_MUST_USE weft_status weft_flights_create(int nprocesses, weft_flights **out_flights);
+void weft_flights_destroy(weft_flights *flights); /* NULL is fine */
+/* "NAME=VALUE", to be put into the environment of the processes. Returns its length, as snprintf. */
+size_t weft_flights_variable(const weft_flights *flights, char *out, size_t nbytes);
+/* False: process `index` has not come yet, or is on another machine. */
+bool weft_flights_get(const weft_flights *flights, int index, weft_flight *out_flight);
 
 #ifdef __cplusplus
 }

@@ -108,7 +108,7 @@ static weft_status host_of(comm_process *process, int nranks, comm_host *out_hos
         return weft_status_create(WEFT_LIMIT, NULL, "%d ranks: expected at most %d", nranks, MOST_MEMBERS);
     int first = (int)((int64_t)nranks * host->proc / host->nprocs);
     int end = (int)((int64_t)nranks * (host->proc + 1) / host->nprocs);
-    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host};
+    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL};
     return NULL;
 }
 

@@ -1,0 +1,46 @@
+/* flight.h: what the ranks of a process are at, written where it outlives the process: memory of the launcher's.
+ *
+ * Cost: a few stores a collective; nothing where no launcher gave such memory. */
+#ifndef EXECUTOR_FLIGHT_H
+#define EXECUTOR_FLIGHT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96 };
+
+typedef enum flight_state { FLIGHT_BEFORE, FLIGHT_IN, FLIGHT_BEHIND } flight_state;
+
+/* One rank: the collective that it entered last. Written by the threads that run them; of several at once the last
+ * shows. */
+typedef struct flight_rank {
+    _Atomic uint32_t state;
+    _Atomic int64_t ring;
+    _Atomic uint64_t step;
+    char op[FLIGHT_OP_NBYTES]; /* "c_allreduce_sum #3" */
+} flight_rank;
+
+/* One process. */
+typedef struct flight_process {
+    _Atomic int64_t pid; /* 0: it has not come yet */
+    char host[64];
+    int32_t first_rank, nlocal;
+    _Atomic int32_t has_left, exit_status; /* it ends by itself */
+    flight_rank ranks[FLIGHT_MOST_RANKS];  /* nlocal of them */
+} flight_process;
+
+/* The memory of the launcher that started this process, or NULL: none did. */
+flight_process *flight_join(int index);
+void flight_leave(flight_process *f, int exit_status); /* NULL is fine */
+
+static inline void flight_enter(flight_rank *f, const char *op, int64_t ring_id) {
+    for (int i = 0; i < FLIGHT_OP_NBYTES - 1 && (f->op[i] = op[i]); i++) continue;
+    atomic_store_explicit(&f->ring, ring_id, memory_order_relaxed);
+    atomic_store_explicit(&f->state, FLIGHT_IN, memory_order_release);
+}
+static inline void flight_end(flight_rank *f) {
+    atomic_store_explicit(&f->state, FLIGHT_BEHIND, memory_order_release);
+}
+
+#endif
