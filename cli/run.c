@@ -36,7 +36,7 @@ static const cli_option options[] = {
     {"--device", 0, "D", "cpu (default); null: weft simulate, with these options and"},
     SIMULATE_OPTIONS("null: "),
     {"--watchdog", 0, "S[:F]",
-     "end a run in which a collective takes S seconds, and 3 times what is usual; F in the first step; default 30:300"},
+     "end a run in which a collective takes S seconds, and 10 times what is usual; F in the first step; default 5:300"},
     {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--trace-steps", 0, "N", "steps that it has, from the last; default 20; 0: all, and memory for them"},

@@ -39,7 +39,7 @@ static double seconds_or(double given, double fallback) {
 static void set_options(weft_executor *x, const weft_executor_options *options) {
     if (options) x->options = *options;
     if (x->options.nthreads < 1) x->options.nthreads = 1;
-    x->options.watchdog_seconds = seconds_or(x->options.watchdog_seconds, 30);
+    x->options.watchdog_seconds = seconds_or(x->options.watchdog_seconds, 5);
     x->options.first_step_seconds = seconds_or(x->options.first_step_seconds, 300);
     if (x->options.first_step_seconds < x->options.watchdog_seconds)
         x->options.first_step_seconds = x->options.watchdog_seconds;

@@ -9,7 +9,7 @@
  * missing. What it does instead is where the stream stands that should bring it there, or the stream that this one
  * waits for.
  *
- * The limit follows the run: 3 times what 95 of the last 100 steps stayed below, and never less than the floor; until
+ * The limit follows the run: 10 times what 95 of the last 100 steps stayed below, and never less than the floor; until
  * a type of op has ended once on the ring, in the first step mostly, a limit of its own holds. Steps allocate nothing,
  * lock nothing, and read the clock twice a collective. */
 #include "executor/watchdog.h"
@@ -72,7 +72,7 @@ int64_t watch_limit(const watch_history *h, int64_t least_ns, int64_t first_ns) 
     for (uint32_t i = 0; i < n; i++) sorted[i] = load(&h->steps_ns[i]);
     qsort(sorted, n, sizeof *sorted, by_value);
     int64_t usual = sorted[(n * 95 + 99) / 100 - 1];
-    return usual > least_ns / 3 ? 3 * usual : least_ns;
+    return usual > least_ns / 10 ? 10 * usual : least_ns;
 }
 
 void watch_note(watch_history *h, int64_t ns) {

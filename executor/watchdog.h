@@ -25,7 +25,7 @@ typedef struct inflight_record {
     char padding[128];
 } inflight_record;
 
-/* How long something of this history may take: `least_ns`, or 3 times the 95th percentile if that is longer; first_ns
+/* How long something of this history may take: `least_ns`, or 10 times the 95th percentile if that is longer; first_ns
  * as long as it has never ended. */
 int64_t watch_limit(const watch_history *h, int64_t least_ns, int64_t first_ns);
 void watch_note(watch_history *h, int64_t ns); /* of the step at hand */

@@ -21,8 +21,8 @@ typedef struct weft_executor_options {
     bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse; /* every instruction alone, though the plan lets some be fused; results are the same */
     /* The watchdog ends a run in which a collective takes too long. Too long is more than watchdog_seconds, and more
-     * than 3 times what it took in 95 of the last 100 steps. In the first step it is more than first_step_seconds. 0
-     * means 30 and 300. */
+     * than 10 times what it took in 95 of the last 100 steps. In the first step it is more than first_step_seconds. 0
+     * means 5 and 300. */
     double watchdog_seconds, first_step_seconds;
     bool no_watchdog;         /* collectives wait without a limit */
     bool unsafe;              /* takes plans with a given order, which may race */

@@ -68,4 +68,62 @@ says 1 'no parameters were given' 'a failure of all processes ends them' \
     "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --launch --feed "$case/feeds.npz"
 says 2 'hosts: expected --launch' '--hosts alone is a usage error' "$weft" run "$@" --hosts a:1
 says 2 'processes: expected a whole number from 1 to 2' 'no more processes than ranks' "$weft" run "$@" --launch --processes 3
+
+# --- faults -------------------------------------------------------------------------------------------------------------
+"$PYTHON" - "$case/feeds.npz" "$folder/feed.npz" <<'EOF'
+import sys
+import numpy as np
+z = np.load(sys.argv[1])
+np.savez(sys.argv[2], **{k.split('/', 1)[1]: z[k] for k in z.files if k.startswith('0/')})
+EOF
+process() { # INDEX: its process id; it has begun to train
+    for _ in $(seq 200); do
+        if [ -s "$folder/out" ]; then
+            for pid in $(pgrep -f "$folder/feed.npz"); do
+                tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^OMPI_COMM_WORLD_RANK=$1\$" && echo "$pid" && return
+            done
+        fi
+        sleep 0.05
+    done
+}
+loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+begin() { # ARGUMENTS: a run that does not end, in $launcher; its output in $folder/out and err
+    rm -f "$folder/out"
+    "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" \
+        --steps 100000000 --save "$folder/never.npz" --fetch "$loss" --launch "$@" >"$folder/out" 2>"$folder/err" &
+    launcher=$! victim=$(process 1)
+    [ -n "$victim" ] || { kill -KILL "$launcher"; victim=$launcher; }
+}
+ended() { # SECONDS STATUS PATTERN WHAT: in time, with that exit status and such words, and nothing is left
+    wait "$launcher" 2>/dev/null
+    got=$?
+    seconds=$(($(date +%s) - since))
+    [ $got = "$2" ] && [ $seconds -le "$1" ] && { [ -z "$3" ] || grep -q -E "$3" "$folder/err"; }
+    result=$?
+    [ $result = 0 ] || { echo "exit $got after $seconds s:"; cat "$folder/err"; }
+    ok $result "$4"
+    sleep 0.2
+    [ -z "$(pgrep -f "$folder/feed.npz")" ] && [ ! -e "$folder/never.npz" ] && [ -z "$(ls "$folder" | grep tmp)" ]
+    ok $? "$4: no process and no file is left"
+}
+died='process 1 \(pid [0-9]* on .*\) has died: rank 1, (in|behind) all_reduce #[0-9]+, ring [0-9]+, step [0-9]+'
+for fault in KILL SEGV; do
+    begin
+    kill -$fault "$victim"
+    since=$(date +%s)
+    ended 4 "$([ $fault = KILL ] && echo 137 || echo 139)" "$died" "SIG$fault of a process"
+done
+begin --watchdog 1
+kill -STOP "$victim"
+since=$(date +%s)
+ended 10 1 'process 1 \(pid [0-9]* on .*\) is stopped: rank 1' 'a process that stops'
+begin
+kill -KILL "$launcher"
+wait "$launcher" 2>/dev/null
+for _ in $(seq 100); do
+    [ -z "$(pgrep -f "$folder/feed.npz")" ] && break
+    sleep 0.1
+done
+[ -z "$(pgrep -f "$folder/feed.npz")" ]
+ok $? 'when the launcher is killed, its processes end'
 finish
