@@ -88,7 +88,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs format install clean \
+.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs docs format install uninstall clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -200,6 +200,10 @@ bench: all
 
 bench-bugs: all
 	$(Q)WEFT=$(WEFT) sh bench/bugs/run.sh
+
+# Pictures of docs/, of what the commands print.
+docs: cli
+	$(Q)WEFT=$(WEFT) sh tools/pictures.sh
 
 benches: $(BENCHES)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 static const cli_option options[] = {
-    {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs"},
+    {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs, or what one program's\n"
+     "                               rings say"},
     LAUNCH_OPTIONS,
     {"--startup", 0, "F", "a program that initialises what no file gives; {rank}: one per rank"},
     {"--params", 0, "F", "parameters: .npz or .pdiparams; a rank's slice follows from its dist attrs"},
@@ -174,7 +175,7 @@ static weft_status check_replicas(const cli_session *in) {
 static weft_status open_session(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *params = cli_value(args, "--params");
-    weft_status status = cli_session_load_programs(&s->in);
+    weft_status status = NULL;
     for (size_t i = 0; !status && i < args->npositional; i++) status = weft_program_check_types(s->in.programs[i]);
     if (!status && !cli_given(args, "--unsafe")) status = check_replicas(&s->in);
     if (!status) status = cli_session_make_orders(&s->in);
@@ -386,13 +387,18 @@ static int run(cli_args *args) {
         return EXIT_USAGE;
     int nprocesses = 0;
     bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step);
+    weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
+    if (status) {
+        session_fini(&s);
+        return cli_fail(args, status);
+    }
     bool launches = is_usable && launch_wanted(args, s.in.nranks, &nprocesses);
     if (!is_usable || launches || nprocesses < 0) {
         session_fini(&s);
         return launches ? launch(args, nprocesses) : EXIT_USAGE;
     }
     s.ntraced = n.trace_steps;
-    weft_status status = join_processes(&s);
+    status = join_processes(&s);
     if (!status && s.speaks) status = check_outputs(args, s.in.nranks);
     if (!status && s.speaks) status = expectation_init(&expected, args);
     if (!status) status = open_session(&s, &n);

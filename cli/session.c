@@ -44,7 +44,7 @@ bool has_rank(const char *path) {
 
 static bool read_ranks(cli_session *s) {
     const cli_args *args = s->args;
-    long long ranks = (long long)args->npositional;
+    long long ranks = args->npositional > 1 ? (long long)args->npositional : 0;
     if (!cli_int(args, "--ranks", 1, 4096, &ranks)) return false;
     s->nranks = (int)ranks;
     if (args->npositional == 1 || (long long)args->npositional == ranks) return true;
@@ -112,14 +112,47 @@ void cli_session_fini(cli_session *s) {
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
+/* How many ranks the rings are of on which ops communicate; 0: none is named. */
+static int64_t ranks_in_use(const weft_program *p) {
+    int64_t found = 0;
+    for (size_t b = 0; b < weft_program_nblocks(p); b++) {
+        for (const weft_op *op = weft_block_first_op(weft_program_block(p, b)); op; op = weft_op_next(op)) {
+            size_t nranks;
+            const int64_t *ranks;
+            int64_t ring = weft_op_attr_int(op, "ring_id", -1);
+            if (ring < 0 || !weft_program_ring(p, ring, &nranks, &ranks)) continue;
+            for (size_t i = 0; i < nranks; i++)
+                if (ranks[i] >= found) found = ranks[i] + 1;
+        }
+    }
+    return found;
+}
+
+/* How many ranks one program is run on: as many as are asked for, or as its rings say. Rings in use must agree. */
+static weft_status find_ranks(cli_session *s) {
+    enum { MOST_RANKS = 4096 };
+    const char *path = s->args->positional[0];
+    if (s->args->npositional > 1) return NULL;
+    int64_t said = weft_program_nranks(s->programs[0]);
+    if (!s->nranks && said > MOST_RANKS)
+        return weft_status_create(WEFT_LIMIT, path, "its rings are of %lld ranks: a run has at most %d", (long long)said,
+                                  MOST_RANKS);
+    if (!s->nranks) s->nranks = said ? (int)said : 1;
+    said = ranks_in_use(s->programs[0]);
+    if (!said || said == s->nranks) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, path, "its rings are made for %lld ranks, --ranks asks for %d",
+                              (long long)said, s->nranks);
+}
+
 weft_status cli_session_load_programs(cli_session *s) {
     const cli_args *args = s->args;
+    if (s->programs) return NULL;
     s->programs = calloc(args->npositional, sizeof *s->programs);
     if (!s->programs) return cli_no_memory();
     weft_status status = NULL;
     for (size_t i = 0; !status && i < args->npositional; i++)
         status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
-    return status;
+    return status ? status : find_ranks(s);
 }
 
 weft_status cli_session_make_orders(cli_session *s) {

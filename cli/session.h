@@ -23,9 +23,10 @@ typedef struct cli_session {
     size_t ndelays;
 } cli_session;
 
-/* Reads --ranks, --reading, --late, --delay and --fetch; false after printing a usage error. */
+/* Reads --ranks (0: not said yet), --reading, --late, --delay and --fetch; false after printing a usage error. */
 bool cli_session_init(cli_session *s, const cli_args *args);
 void cli_session_fini(cli_session *s);
+/* Programs; where --ranks is not given, one program's rings say how many ranks there are. Loads once. */
 WEFT_MUST_USE weft_status cli_session_load_programs(cli_session *s);
 /* What --reading asks for, of programs that are as they will be planned. */
 WEFT_MUST_USE weft_status cli_session_make_orders(cli_session *s);

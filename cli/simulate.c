@@ -13,7 +13,7 @@ const cli_option simulate_options[] = {SIMULATE_OPTIONS("")};
 const size_t nsimulate_options = sizeof simulate_options / sizeof *simulate_options;
 
 static const cli_option options[] = {
-    {"--ranks", 0, "N", "number of ranks; default: the number of programs"},
+    {"--ranks", 0, "N", "number of ranks; default: the number of programs, or what one program's rings say"},
     SIMULATE_OPTIONS(""),
     {"--feed", 0, "F", "feeds, of which steps and shapes are taken: .npz as of weft run; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},

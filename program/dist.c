@@ -115,6 +115,14 @@ static size_t ring_position(const weft_program *p, int64_t id) {
     return low;
 }
 
+int64_t weft_program_nranks(const weft_program *program) {
+    int64_t nranks = 0;
+    for (size_t i = 0; i < program->nrings; i++)
+        for (int k = 0; k < program->rings[i].nranks; k++)
+            if (program->rings[i].ranks[k] >= nranks) nranks = program->rings[i].ranks[k] + 1;
+    return nranks;
+}
+
 const ring *program_find_ring(const weft_program *p, int64_t id) {
     /* Most programs number their rings from 0. */
     if (id >= 0 && (uint64_t)id < p->nrings && p->rings[id].id == id) return &p->rings[id];

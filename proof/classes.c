@@ -122,11 +122,8 @@ static contents contents_of(const weft_program *p, int64_t rank, mixture *names)
 /* --- ranks -------------------------------------------------------------------------------------------------------- */
 
 int64_t program_last_rank(const weft_program *p) {
-    int64_t last = p->rank > 0 ? p->rank : 0;
-    for (size_t i = 0; i < p->nrings; i++)
-        for (int k = 0; k < p->rings[i].nranks; k++)
-            if (p->rings[i].ranks[k] > last) last = p->rings[i].ranks[k];
-    return last;
+    int64_t own = p->rank > 0 ? p->rank : 0, named = weft_program_nranks(p) - 1;
+    return named > own ? named : own;
 }
 
 /* Whether the programs name their ranks, each another one. */

@@ -75,6 +75,8 @@ weft_block *weft_program_block(const weft_program *program, size_t index); /* NU
 size_t weft_program_nops(const weft_program *program);                     /* over all blocks */
 /* The rank this program is for, from its sidecar; -1 if it serves every rank. */
 int64_t weft_program_rank(const weft_program *program);
+/* How many ranks the program's rings are of: the last rank that one names, and 1. 0: they name none. */
+int64_t weft_program_nranks(const weft_program *program);
 
 /* Rings, by id. `out_ranks` is borrowed. False if the program does not name that ring. */
 bool weft_program_ring(const weft_program *program, int64_t ring_id, size_t *out_nranks, const int64_t **out_ranks);
