@@ -108,7 +108,7 @@ $(B)/gen/framework.pb-c.h: $(B)/gen/framework.pb-c.c ;
 
 # Generated code is not ours to lint.
 $(B)/gen/framework.pb-c.o: $(B)/gen/framework.pb-c.c
-	$(Q)$(CC) -std=c17 $(CFLAGS_$(VARIANT)) -fPIC $(CPPFLAGS) -c -o $@ $<
+	$(Q)$(CC) -std=c17 $(CFLAGS_$(VARIANT)) -fPIC -fvisibility=hidden $(CPPFLAGS) -c -o $@ $<
 
 # Wide vectors go between static functions alone: nothing depends on how they are passed.
 $(B)/executor/kernels/%.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT)) -Wno-psabi
@@ -145,13 +145,22 @@ $(foreach isa,$(KERNEL_ISAS),$(eval $(call KERNELS_OF,$(isa))))
 $(LIB): $(LIB_OBJS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
-$(SHLIB): $(LIB_OBJS)
-	$(Q)$(CC) -shared -Wl,-soname,libweft.so.0 $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-# The library of the Python package finds beside itself what it needs.
-$(B)/python/libweft.so: $(LIB_OBJS)
+# What others link with shows the public functions alone. Our own tests use $(LIB), which shows everything.
+SHARE := -shared -Wl,-soname,libweft.so.0 -Wl,--version-script=weft.map
+$(SHLIB): $(LIB_OBJS) weft.map
+	$(Q)$(CC) $(SHARE) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(LIB_OBJS) $(LDLIBS)
+$(B)/public/libweft.a: $(LIB_OBJS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,libweft.so.0 -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/libs' -s $(LDFLAGS_$(VARIANT)) \
-	    $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@rm -f $@
+	$(Q)$(LD) -r -o $(@D)/weft.o $^
+	$(Q)$(OBJCOPY) --localize-hidden --wildcard --keep-global-symbol='weft_*' $(@D)/weft.o
+	$(Q)ar rcs $@ $(@D)/weft.o
+	@rm -f $(@D)/weft.o
+# The library of the Python package finds beside itself what it needs.
+$(B)/python/libweft.so: $(LIB_OBJS) weft.map
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SHARE) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/libs' -s $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ \
+	    $(LIB_OBJS) $(LDLIBS)
 WHEELS ?= $(B)/python/wheels
 python: $(B)/python/libweft.so
 	$(Q)python3 python/wheel.py $< $(B)/python $(WHEELS)
@@ -209,10 +218,10 @@ benches: $(BENCHES)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(B)/bench/synthetic.o $(LIB) $(LDLIBS)
 
-install: lib cli
+install: lib cli $(B)/public/libweft.a
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
-	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/libweft.a
+	install -m 644 $(B)/public/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.a
 	$(if $(MPI_PLUGIN),install -d $(DESTDIR)$(PREFIX)/lib/weft && install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/weft)
 	install -m 755 $(SHLIB) $(DESTDIR)$(PREFIX)/lib/libweft.so.0
 	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
