@@ -12,4 +12,26 @@ says 1 'dp.pdmodel: its rings are made for 2 ranks, --ranks asks for 3' 'a progr
     "$weft" run "$folder/dp.pdmodel" --ranks 3 --params "$model/params.npz" --feed "$model/feeds.npz" --steps 1
 prints 0 '^0,0,mean_0' 'a program without rings runs on one rank' \
     "$weft" run "$model/serial.pdmodel" --params "$model/params.npz" --feed "$model/feeds.npz" --steps 1 --fetch mean_0.tmp_0
+
+# --- commands in the documentation work as printed ---
+weft_folder=$(cd "$(dirname "$weft")" && pwd)
+mkdir "$folder/clone"
+for part in examples configs tests; do ln -s "$PWD/$part" "$folder/clone/$part"; done
+try_commands() { # FILE: each "$ weft ..." in a copy of the tree; "# exit status N" where that is not 0
+    sed -e ':join' -e '/\\$/{N;s/\\\n *//;b join' -e '}' "$1" | sed -n 's/^\$ \(weft .*\)/\1/p' >"$folder/commands"
+    while read -r line; do
+        expected=$(echo "$line" | sed -n 's/.*# exit status //p')
+        (cd "$folder/clone" && PATH="$weft_folder:$PATH" && eval "$line") </dev/null >"$folder/out" 2>"$folder/err"
+        got=$?
+        [ $got = "${expected:-0}" ] || tail -n 3 "$folder/err"
+        ok $((got != ${expected:-0})) "$1: $line"
+    done <"$folder/commands"
+}
+try_commands README.md
+try_commands docs/tour.md
+for page in README.md docs/*.md docs/guides/*.md; do
+    for target in $(grep -o '](\([^)#:]*\))' "$page" | sed 's/](\(.*\))/\1/'); do
+        [ -e "$(dirname "$page")/$target" ]; ok $? "$page links to $target"
+    done
+done
 finish
