@@ -14,7 +14,7 @@ blocks:
     d: {float32: [4, 8]}
     mask: {uint8: [4, 8]}
     g: {float32: [8, 8]}
-    loss: {float32: [1]}
+    loss: {float32: []}
   ops:
   - {matmul_v2: {X: [x], "Y": [w]}, out: {Out: [h]}}
   - {dropout: {X: [h]}, out: {Mask: [mask], Out: [d]}, attrs: {dropout_prob: 0.5, is_test: false}}
