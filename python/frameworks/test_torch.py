@@ -1,0 +1,110 @@
+"""weft.torch with the real PyTorch (make check-frameworks)."""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import weft
+import weft.torch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GROUPS = {"0": [0, 1]}
+c10d = torch.ops._c10d_functional
+
+
+def traced(layers=4, reduce=True):
+    """Forward, backward and a reduce a gradient, as one graph."""
+
+    def step(weights, x):
+        h = x
+        for w in weights:
+            h = torch.relu(h @ w)
+        loss = h.square().mean()
+        grads = torch.autograd.grad(loss, weights)
+        if reduce:
+            grads = [c10d.wait_tensor.default(c10d.all_reduce.default(g / 2, "sum", "0")) for g in grads]
+        return loss, list(grads)
+
+    torch.manual_seed(0)
+    return make_fx(step, tracing_mode="fake")([torch.randn(8, 8, requires_grad=True) for _ in range(layers)],
+                                              torch.randn(4, 8))
+
+
+def targets(graph):
+    return [str(n.target) for n in graph.nodes if n.op == "call_function"]
+
+
+class Graphs(unittest.TestCase):
+    def test_export_comes_back_byte_for_byte(self):
+        text = weft.torch.export(traced(), GROUPS)
+        self.assertEqual(weft.Program.parse(text, "fx").print("fx").decode(), text)
+
+    def test_reduces_become_one(self):
+        module = traced()
+        self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce.default"), 4)
+        kept = {n.name: n for n in module.graph.nodes if n.op == "placeholder" or "mm" in n.name}
+        report = weft.torch.optimize(module, groups=GROUPS, prove="report")
+        self.assertEqual(report.count("fuse_allreduce_buckets", "gradients bucketed"), 4)
+        self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce.default"), 0)
+        self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce_coalesced.default"), 1)
+        self.assertEqual(targets(module.graph).count("_c10d_functional.wait_tensor.default"), 4)
+        for node in module.graph.nodes:
+            self.assertIs(kept.get(node.name, node), node)
+            if node.op == "call_function":
+                self.assertIsNotNone(node.meta["val"])
+        module.graph.lint()
+        self.assertTrue(weft.torch.verify([module, module], GROUPS).safe)
+
+    def test_verify_of_ranks_that_differ(self):
+        findings = weft.torch.verify([traced(4), traced(3)], GROUPS)
+        self.assertFalse(findings.safe)
+
+    def test_other_passes_leave_values_as_they_were(self):
+        module = traced(reduce=False)
+        inputs = [[torch.randn(8, 8, requires_grad=True) for _ in range(4)], torch.randn(4, 8)]
+        expected = module(*inputs)
+        weft.torch.optimize(module, ["schedule_comm_wait"])
+        loss, grads = module(*inputs)
+        self.assertTrue(torch.equal(loss, expected[0]))
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(grads, expected[1])))
+
+    def test_what_is_refused_leaves_the_graph_as_it_was(self):
+        module = traced()
+        before = str(module.graph)
+        with self.assertRaisesRegex(weft.Unsupported, "coalesced"):
+            weft.torch.optimize(module, [("fuse_allreduce_buckets", {"mode": "in_place"})], groups=GROUPS)
+        self.assertEqual(str(module.graph), before)
+
+    def test_open_shapes_and_calls_of_python_are_refused(self):
+        module = make_fx(lambda x: x * 2, tracing_mode="symbolic")(torch.randn(3, 4))
+        with self.assertRaisesRegex(weft.Unsupported, "dynamic=False"):
+            weft.torch.export(module)
+        with self.assertRaisesRegex(weft.Unsupported, "only calls of torch ops"):
+            weft.torch.export(torch.fx.symbolic_trace(lambda x: torch.relu(x)))
+
+    def test_it_takes_little_time(self):
+        module = traced(layers=250)
+        count = len(module.graph.nodes)
+        started = time.perf_counter()
+        weft.torch.optimize(module, groups=GROUPS)
+        took = time.perf_counter() - started
+        print(f"\noptimize: {count} nodes there and back in {took * 1e3:.0f} ms", file=sys.stderr)
+        self.assertLess(took, 10)
+
+
+class Tutorial(unittest.TestCase):
+    def test_mlp_on_two_processes(self):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", "torch_ddp.py")], capture_output=True,
+                              text=True, timeout=500)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertIn("gradients bucketed: 6", done.stdout)
+        self.assertIn("the same to the bit with Weft", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

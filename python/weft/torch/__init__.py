@@ -1,0 +1,132 @@
+"""Weft in a PyTorch script: passes over graphs that torch.compile, make_fx or torch.export traced, put back in place.
+
+    import weft.torch
+    weft.torch.install()                     # before the first call of a torch.compile'd model
+
+Everything that does not fit is refused before the graph is touched.
+"""
+
+import hashlib
+import inspect
+import json
+import logging
+
+from .._program import Program
+from .._proof import verify as _verify
+from ._export import document_of
+from ._splice import replace
+
+__all__ = ["PASSES", "backend", "PostGradPass", "export", "install", "optimize", "read", "uninstall", "verify"]
+
+PASSES = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
+log = logging.getLogger("weft")
+
+
+def _graph_of(traced):
+    """The torch.fx.Graph of a Graph, a GraphModule or an ExportedProgram."""
+    return getattr(traced, "graph", None) or traced
+
+
+def export(traced, groups=None) -> str:
+    """The graph as .fx.json text. groups: {name: ranks} where the process groups are not there to be asked."""
+    document, _ = document_of(_graph_of(traced), groups)
+    return document
+
+
+def read(traced, groups=None) -> Program:
+    """The graph as Weft's program: a copy."""
+    return Program.parse(export(traced, groups), "fx", place="torch.fx.Graph")
+
+
+def optimize(traced, passes=None, *, groups=None, set=None, prove=None):
+    """Runs passes over a traced graph and puts the result in its place; returns the Report.
+
+    Nodes that stay keep their identity and metadata; new ones get metadata by running them on fake tensors. The graph
+    holds only ops that torch knows, and passes graph.lint(). If a pass refuses, the graph is as it was.
+    """
+    graph = _graph_of(traced)
+    before, opaque = document_of(graph, groups)
+    program = Program.parse(before, "fx", place="torch.fx.Graph")
+    report = program.run_passes(PASSES if passes is None else passes, set=set, prove=prove)
+    replace(graph, json.loads(before), json.loads(program.print("fx")), opaque)
+    if graph.owning_module is not None and hasattr(graph.owning_module, "recompile"):
+        graph.owning_module.recompile()
+    return report
+
+
+def verify(graphs, groups=None, **options):
+    """Races, order, pairing and missing waits of the graphs of all ranks, before the first step."""
+    graphs = graphs if isinstance(graphs, (list, tuple)) else [graphs]
+    return _verify([g if isinstance(g, Program) else read(g, groups) for g in graphs], **options)
+
+
+def _base():
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    return CustomGraphPass
+
+
+def PostGradPass(passes=None, strict: bool = False):
+    """What torch._inductor.config.post_grad_custom_post_pass takes: Weft's passes over each graph with collectives.
+
+    strict: a graph that Weft refuses raises; else it stays as it is and the logger "weft" says why. `reports` has what
+    was done.
+    """
+    todo = PASSES if passes is None else passes
+
+    class Pass(_base()):
+        def __init__(self):
+            self.reports = []
+
+        def __call__(self, graph):
+            if not any("_c10d_functional" in str(n.target) for n in graph.nodes if n.op == "call_function"):
+                return
+            try:
+                self.reports.append(optimize(graph, todo))
+            except Exception as error:
+                if strict:
+                    raise
+                log.warning("a graph stays as torch made it: %s", error)
+
+        def uuid(self):
+            from .. import __version__
+
+            text = json.dumps([__version__, todo], default=lambda f: inspect.getsource(f))
+            return hashlib.sha256(text.encode()).digest()
+
+    return Pass()
+
+
+def backend(module, inputs):
+    """torch.compile(model, backend=weft.torch.backend): forward and backward graphs with Weft's passes, run by torch's
+    own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    run_passes = PostGradPass(strict=True)
+
+    def compile_graph(traced, _inputs):
+        run_passes(traced.graph)
+        backend.reports.extend(run_passes.reports)
+        run_passes.reports.clear()
+        traced.recompile()
+        return make_boxed_func(traced.forward)
+
+    return aot_autograd(fw_compiler=compile_graph)(module, inputs)
+
+
+backend.reports = []  # of all graphs so far
+
+
+def install(passes=None, strict: bool = False):
+    """Makes torch.compile run Weft's passes over each graph after its own; returns the PostGradPass."""
+    import torch._inductor.config as config
+
+    config.post_grad_custom_post_pass = PostGradPass(passes, strict)
+    return config.post_grad_custom_post_pass
+
+
+def uninstall():
+    import torch._inductor.config as config
+
+    config.post_grad_custom_post_pass = None
