@@ -43,7 +43,7 @@ typedef enum spmd_step_kind {
     STEP_ALL_TO_ALL,     /* parts of `from` become parts of `dim` */
     STEP_REDUCE_SCATTER, /* the sum, of which the rank keeps its part of `dim` */
     STEP_ALL_REDUCE,
-    STEP_ALL_GATHER /* all parts of `dim` */
+    STEP_ALL_GATHER /* all parts of `dim`; -1: of several dimensions */
 } spmd_step_kind;
 
 typedef struct spmd_step {

@@ -99,6 +99,7 @@ typedef struct moved {
     const spmd_step *step;
     weft_var *now;
     int64_t extent[WEFT_MAX_RANK]; /* of `now` */
+    axes_placed was;               /* how `now` lies */
     weft_var *into;                /* the last op's output; NULL: a new var */
 } moved;
 
@@ -109,27 +110,57 @@ static weft_status next_var(moved *m, bool is_last, weft_var **out) {
     return add_var(m->e->plan, m->v, m->extent, out);
 }
 
-static weft_status split_and_concat(moved *m, int64_t n, int from, int to, bool is_last) {
-    weft_op *split, *concat;
-    weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n), *made;
-    if (!parts) return base_out_of_memory();
+/* The first `n` rows of `now`, and so on, as vars of their own. */
+static weft_status split_in(moved *m, int64_t n, int dim, weft_var **parts) {
+    weft_op *split;
     TRY(make_op(m->e, "split", "X", 1, &m->now, &split));
-    m->extent[from] /= n;
+    m->extent[dim] /= n;
     for (int64_t i = 0; i < n; i++) {
         TRY(add_var(m->e->plan, m->v, m->extent, &parts[i]));
         TRY(weft_op_add_output(split, "Out", parts[i]));
     }
-    TRY(weft_op_set_attr_int(split, "axis", from));
+    TRY(weft_op_set_attr_int(split, "axis", dim));
     TRY(weft_op_set_attr_int(split, "num", n));
     TRY(weft_op_set_attr_ints(split, "sections", 0, NULL));
     insert(m->e, split);
+    return NULL;
+}
+
+static weft_status concat(moved *m, int64_t n, weft_var **parts, int dim, bool is_last, weft_var **out) {
+    weft_op *op;
+    TRY(make_op(m->e, "concat", "X", (size_t)n, parts, &op));
+    TRY(next_var(m, is_last, out));
+    TRY(weft_op_add_output(op, "Out", *out));
+    TRY(weft_op_set_attr_int(op, "axis", dim));
+    insert(m->e, op);
+    return NULL;
+}
+
+static weft_status split_and_concat(moved *m, int64_t n, int from, int to, bool is_last) {
+    weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n), *made;
+    if (!parts) return base_out_of_memory();
+    TRY(split_in(m, n, from, parts));
     m->extent[to] *= n;
-    TRY(make_op(m->e, "concat", "X", (size_t)n, parts, &concat));
-    TRY(next_var(m, is_last, &made));
-    TRY(weft_op_add_output(concat, "Out", made));
-    TRY(weft_op_set_attr_int(concat, "axis", to));
-    insert(m->e, concat);
+    TRY(concat(m, n, parts, to, is_last, &made));
     m->now = made;
+    return NULL;
+}
+
+/* Parts one after another, in the order of the ring, each to its place: the innermost axis first. */
+static weft_status put_together(moved *m, int64_t n) {
+    const spmd_mesh *on = &m->e->plan->mesh;
+    weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n);
+    if (!parts) return base_out_of_memory();
+    TRY(split_in(m, n, 0, parts));
+    for (int axis = on->axes.naxes; axis-- > 0;) {
+        if (!(m->step->axes >> axis & 1)) continue;
+        int64_t own = on->axes.extent[axis];
+        int d = placed_dim_of(&m->was, m->v->whole.ndim, axis);
+        n /= own;
+        m->extent[d] *= own;
+        for (int64_t i = 0; i < n; i++) TRY(concat(m, own, parts + i * own, d, n == 1, &parts[i]));
+    }
+    m->now = parts[0];
     return NULL;
 }
 
@@ -222,7 +253,7 @@ static weft_status all_reduce(moved *m) {
 static weft_status all_gather(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     int d = m->step->dim;
-    bool last_dim = d && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
+    bool last_dim = d > 0 && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
     if (last_dim) return collective(m, (collective_name){"c_concat", NULL}, true, false);
     spmd_step own = *m->step;
     const spmd_step *step = m->step;
@@ -231,6 +262,7 @@ static weft_status all_gather(moved *m) {
     m->step = &own;
     TRY(collective(m, (collective_name){"c_allgather", "all_gather"}, d == 0, false));
     m->step = step;
+    if (d < 0) return put_together(m, n);
     return d ? split_and_concat(m, n, 0, d, true) : NULL;
 }
 
@@ -264,7 +296,8 @@ weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, c
     moved m = {.e = e, .v = v, .now = from};
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        placed_extents(&e->plan->mesh, i ? &path->steps[i - 1].made : &path->start, &v->whole, m.extent);
+        m.was = i ? path->steps[i - 1].made : path->start;
+        placed_extents(&e->plan->mesh, &m.was, &v->whole, m.extent);
         m.step = step;
         m.into = i + 1 == path->count ? into : NULL;
         TRY(emit_step(&m));

@@ -109,24 +109,32 @@ static bool reduce(path_finder *f, bool *out_did) {
     return add_step(f, step, &made);
 }
 
-/* The innermost axes of a dimension that do not belong there. */
-static bool gather(path_finder *f, bool *out_did) {
-    for (int d = 0; d < f->whole->ndim; d++) {
-        int keep = 0;
-        while (keep < f->now.naxes[d] && keep < f->to->naxes[d] && f->now.axes[d][keep] == f->to->axes[d][keep]) keep++;
-        if (keep == f->now.naxes[d]) continue;
-        axes_placed made = f->now;
-        spmd_step step = {.kind = STEP_ALL_GATHER, .dim = d};
-        while (made.naxes[d] > keep) {
-            uint32_t axis = UINT32_C(1) << made.axes[d][made.naxes[d] - 1];
-            if (step.axes && step.axes < axis) break; /* its ring would be in another order */
-            step.axes |= axis;
-            made.naxes[d]--;
-        }
-        *out_did = true;
-        return add_step(f, step, &made);
+/* The axes of a dimension that do not belong there, from the innermost on, as far as their ring is in order. */
+static uint32_t drop_axes(const path_finder *f, int d, axes_placed *made) {
+    uint32_t axes = 0;
+    int keep = 0;
+    while (keep < made->naxes[d] && keep < f->to->naxes[d] && made->axes[d][keep] == f->to->axes[d][keep]) keep++;
+    while (made->naxes[d] > keep) {
+        uint32_t axis = UINT32_C(1) << made->axes[d][made->naxes[d] - 1];
+        if (axes && axes < axis) break; /* the ring would be in another order */
+        axes |= axis;
+        made->naxes[d]--;
     }
-    return true;
+    return axes;
+}
+
+static bool gather(path_finder *f, bool *out_did) {
+    axes_placed made = f->now;
+    spmd_step step = {.kind = STEP_ALL_GATHER, .dim = -1};
+    for (int d = 0; d < f->whole->ndim; d++) {
+        uint32_t axes = drop_axes(f, d, &made);
+        if (!axes) continue;
+        step.dim = step.axes ? -1 : d; /* parts of several dimensions come together */
+        step.axes |= axes;
+    }
+    if (!step.axes) return true;
+    *out_did = true;
+    return add_step(f, step, &made);
 }
 
 bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
