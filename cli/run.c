@@ -21,7 +21,7 @@ static const cli_option options[] = {
     {"--feed", 0, "F", "feeds: .npz with keys step/name, or name for every step; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
     {"--first-step", 0, "K", "number of the first step; default: where the run that --load reads ended, else 0"},
-    {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops"},
+    {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops; those of several elements need --save"},
     {"--save", 0, "F",
      "persistables, in .npz also fetches, after the last step; {rank}: a file per rank; {step}: steps done"},
     {"--save-every", 0, "N", "write --save after every N steps too: the file anew, or with {step} in its name one more"},
@@ -258,6 +258,23 @@ static weft_status save_meanwhile(session *s, long long every, size_t end) {
     return NULL;
 }
 
+/* What the CSV has no line for, and how to get it all the same. After the first step: then each fetch has its value. */
+static void note_unprinted(const session *s) {
+    const weft_trainer *trainer = s->trainer;
+    bool is_saved = cli_given(s->args, "--save");
+    size_t nfetches = weft_trainer_nfetches(trainer);
+    int nranks = weft_trainer_nranks(trainer);
+    if (!nfetches)
+        fprintf(stderr, "weft run: note: nothing is fetched: the program has no fetch op; --fetch VAR,... names vars\n");
+    for (size_t f = 0; f < nfetches; f++) {
+        bool is_printed = false;
+        for (int rank = 0; rank < nranks; rank++) is_printed |= s->scalars[f * (size_t)nranks + (size_t)rank].is_there;
+        if (is_printed) continue;
+        fprintf(stderr, "weft run: note: fetch \"%s\" is not one number: stdout has no line for it; %s\n",
+                weft_trainer_fetch_name(trainer, f), is_saved ? "--save keeps it" : "--save F.npz would keep it");
+    }
+}
+
 static weft_status train(session *s, const numbers *n, expectation *expected) {
     size_t first = weft_trainer_first_step(s->trainer), end = first + weft_trainer_nsteps(s->trainer);
     size_t nscalars = weft_trainer_nfetches(s->trainer) * (size_t)weft_trainer_nranks(s->trainer);
@@ -270,6 +287,7 @@ static weft_status train(session *s, const numbers *n, expectation *expected) {
     for (size_t step = first; step < end && !s->is_stopped; step++) {
         weft_status status = run_step(s, expected, step, end);
         if (nscalars) flush_lines(nscalars, &flushed);
+        if (!status && step == first && s->speaks) note_unprinted(s);
         if (!status) status = save_meanwhile(s, n->save_every, end);
         if (!status) status = weft_trainer_stops(s->trainer, stop_asked(), &s->is_stopped);
         if (status) return status;

@@ -176,7 +176,7 @@ weft_status plan_check_copied_views(plan_builder *b) {
     for (size_t v = 0; v < b->nvalues; v++) c.here[v] = c.from[v] = NONE;
     for (size_t i = 0; i < b->nsteps; i++) TRY(check_op(&c, b->steps[i].op));
     for (size_t i = 0; i < b->options->nfetches; i++) {
-        const weft_var *v = weft_block_find_var(b->program->blocks[0], b->options->fetches[i]);
+        const weft_var *v = block_find_used(b->program->blocks[0], b->options->fetches[i]);
         int32_t value = v ? known_value(b, v) : NONE;
         if (value >= 0) TRY(read_bytes(&c, NULL, "the end of the step", value));
     }

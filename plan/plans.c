@@ -71,7 +71,7 @@ static weft_status find_fetches(const weft_plans_options *o, const weft_program 
     for (size_t i = 0; i < o->nfetches; i++) {
         const char *kept = kept_name(a, p, o->fetches[i]);
         if (!kept) return base_out_of_memory();
-        if (weft_block_find_var(p->blocks[0], kept)) names[n++] = kept;
+        if (block_find_used(p->blocks[0], kept)) names[n++] = kept;
     }
     *out = names;
     *out_count = n;

@@ -96,9 +96,9 @@ weft_status plan_name_taken(plan_builder *b, const weft_op *op, const char *stem
     return plan_error(b, WEFT_INVALID_PROGRAM, op, "the name \"%s\" is taken by a var or by another fetch op", stem);
 }
 
-/* A var of block 0 that the caller named. */
+/* A var of block 0 that the caller named; one that nobody declares is known by the ops that use it. */
 static weft_status value_named(plan_builder *b, const char *what, const char *n, int32_t *out_value) {
-    const weft_var *v = weft_block_find_var(b->program->blocks[0], n);
+    const weft_var *v = block_find_used(b->program->blocks[0], n);
     if (!v) return weft_status_create(WEFT_NOT_FOUND, b->program->place, "%s \"%s\": block 0 has no such var", what, n);
     if (b->value_of_var[v->id] < 0) {
         shape s = shape_env_get(&b->env, v);

@@ -203,6 +203,14 @@ weft_var *program_find_placeholder(const weft_program *p, const name *n) {
     return var_in_table(p, &p->undeclared, n);
 }
 
+weft_var *block_find_used(const weft_block *b, const char *name_text) {
+    weft_var *v = weft_block_find_var(b, name_text);
+    if (v) return v;
+    const name *n = interner_find(&b->program->names, name_text, strlen(name_text));
+    v = n ? program_find_placeholder(b->program, n) : NULL;
+    return v && v->nuses ? v : NULL;
+}
+
 weft_status program_placeholder(weft_program *p, const name *n, weft_var **out) {
     if ((*out = program_find_placeholder(p, n))) return NULL;
     TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));

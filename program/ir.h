@@ -282,6 +282,8 @@ WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var *
 weft_var *block_find(const weft_block *b, const name *n);
 /* The same for the bytes of a name, which need not be interned. */
 weft_var *block_find_text(const weft_block *b, const char *bytes, size_t nbytes);
+/* The same, or else the placeholder of a name that nobody declares and some op uses; NULL if there is neither. */
+weft_var *block_find_used(const weft_block *b, const char *name_text);
 /* The var that `b` itself declares under that name; NULL if there is none. */
 weft_var *block_find_own(const weft_block *b, const name *n);
 /* An array of these extents, to be a var's: most have what another had shortly before, and then it is that one's. NULL
