@@ -20,6 +20,7 @@ Q := $(if $(V),,@)
 
 CC       ?= gcc
 OBJCOPY  ?= objcopy
+STRIP    ?= strip
 PKGS     := yaml-0.1 jansson libzip zlib libprotobuf-c
 PKG_CONFIG ?= pkg-config
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wwrite-strings
@@ -218,6 +219,9 @@ benches: $(BENCHES)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(B)/bench/synthetic.o $(LIB) $(LDLIBS)
 
+COMPLETIONS = $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions/weft zsh/site-functions/_weft \
+              fish/vendor_completions.d/weft.fish)
+
 install: lib cli $(B)/public/libweft.a
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
@@ -227,11 +231,24 @@ install: lib cli $(B)/public/libweft.a
 	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
 	install -m 644 include/weft/*.h $(DESTDIR)$(PREFIX)/include/weft
 	install -m 755 $(WEFT) $(DESTDIR)$(PREFIX)/bin/weft
-	install -m 644 docs/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+	sh tools/man_page.sh $(WEFT) docs/weft.1 > $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs
 	install -m 644 configs/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
+	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/lib/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.so.0 $(DESTDIR)$(PREFIX)/bin/weft
+	install -d $(dir $(COMPLETIONS))
+	for shell in bash zsh fish; do $(WEFT) help $$shell > $(DESTDIR)$(PREFIX)/share/$$(case $$shell in \
+	    bash) echo bash-completion/completions/weft ;; zsh) echo zsh/site-functions/_weft ;; \
+	    fish) echo fish/vendor_completions.d/weft.fish ;; esac) || exit 1; done
+
+# What install made; folders that others share stay.
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/lib/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.so $(DESTDIR)$(PREFIX)/lib/libweft.so.0 \
+	    $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc $(DESTDIR)$(PREFIX)/bin/weft \
+	    $(DESTDIR)$(PREFIX)/share/man/man1/weft.1 $(COMPLETIONS)
+	rm -rf $(DESTDIR)$(PREFIX)/include/weft $(DESTDIR)$(PREFIX)/share/weft $(DESTDIR)$(PREFIX)/lib/weft
 
 help:
 	@echo 'make demo        a real program, made data-parallel, trained on 4 ranks, with a timeline'

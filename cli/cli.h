@@ -34,8 +34,14 @@ typedef struct cli_command {
     int (*run)(cli_args *args);
 } cli_command;
 
+/* The first error that the diagnostic sink printed: cli_fail does not repeat it. */
+typedef struct cli_told {
+    char text[2000];
+} cli_told;
+
 /* A parsed command line. */
 struct cli_args {
+    const cli_told *told;
     const cli_command *command;
     weft_context *context;
     const char **positional;
@@ -53,12 +59,18 @@ bool cli_given(const cli_args *args, const char *name);
 bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out);
 bool cli_double(const cli_args *args, const char *name, double *out);
 
-/* Prints "weft COMMAND: place: message" to stderr, frees the status, returns EXIT_WORK_FAILED. */
+/* Prints "weft COMMAND: place: message" to stderr, unless the sink has printed that; frees the status, returns
+ * EXIT_WORK_FAILED. */
 int cli_fail(const cli_args *args, weft_status status);
 /* A usage error: the message and the usage line; returns EXIT_USAGE. */
 int cli_usage_error(const cli_command *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_print_help(FILE *to, const cli_command *command);
 void cli_print_overview(FILE *to);
+/* configs.c: a file as it is named, or that of the same name among the configurations that come with Weft; `below`:
+ * their folder there, "" or "clusters/". Borrowed: `path`, or text in `room`. */
+const char *cli_find_config(const char *path, const char *below, char *room, size_t nbytes);
+/* completion.c: a script for bash, zsh or fish that completes commands and options; false: there is no such shell. */
+bool cli_print_completion(FILE *to, const char *shell, const cli_command *const *commands, size_t ncommands);
 
 /* Writes bytes that the library gave away to a file ("-": stdout) through a temporary, and frees them. */
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);

@@ -47,8 +47,10 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
 }
 
 int cli_fail(const cli_args *args, weft_status status) {
-    const char *place = weft_status_place(status);
-    fprintf(stderr, "weft %s: %s%s%s\n", args->command->name, place, place[0] ? ": " : "", weft_status_message(status));
+    const char *place = weft_status_place(status), *told = args->told ? args->told->text : "";
+    char text[sizeof args->told->text];
+    snprintf(text, sizeof text, "%s%s%s", place, place[0] ? ": " : "", weft_status_message(status));
+    if (!*told || strncmp(text, told, strlen(told)) != 0) fprintf(stderr, "weft %s: %s\n", args->command->name, text);
     weft_status_free(status);
     return EXIT_WORK_FAILED;
 }

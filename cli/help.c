@@ -40,6 +40,8 @@ static const char files_topic[] =
     "                     (rank0.after.prune -> dist.rank0.json); then only its meshes, rings and vars hold.\n"
     "  F.npz, F.npy       feeds, parameters, results; keys of feeds are step/name, or name for every step\n"
     "  F.pdiparams        parameters in Paddle's combined form\n"
+    "  --passes, --cluster  a name without a folder that is not here is looked for among the configurations that come\n"
+    "                     with Weft: data_parallel.yaml, h100_nodes.yaml\n"
     "  A ring that no sidecar names is all ranks of the run, in order.\n";
 
 static int run(cli_args *args) {
@@ -49,6 +51,7 @@ static int run(cli_args *args) {
         return EXIT_DONE;
     }
     if (strcmp(args->positional[0], "files") == 0) return fputs(files_topic, stdout), EXIT_DONE;
+    if (cli_print_completion(stdout, args->positional[0], commands, NCOMMANDS)) return EXIT_DONE;
     const cli_command *command = cli_find_command(args->positional[0]);
     if (!command) return cli_usage_error(args->command, "no command or topic \"%s\"", args->positional[0]);
     cli_print_help(stdout, command);
@@ -57,8 +60,9 @@ static int run(cli_args *args) {
 
 const cli_command command_help = {
     .name = "help",
-    .arguments = "[COMMAND | files]",
-    .summary = "Tells more about a command, or about how files are named and found.",
+    .arguments = "[COMMAND | files | bash | zsh | fish]",
+    .summary = "Tells more about a command, or about how files are named and found.\n"
+               "bash, zsh, fish: a script that completes commands and options in that shell.",
     .max_positional = 1,
     .run = run,
 };

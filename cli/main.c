@@ -7,7 +7,12 @@
 /* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const char *const words[] = {"note", "warning", "error"};
-    (void)user;
+    cli_told *told = user;
+    if (d->severity == WEFT_ERROR && !told->text[0]) {
+        char place[64] = "";
+        if (d->line > 0) snprintf(place, sizeof place, ":%d:%d", d->line, d->column);
+        snprintf(told->text, sizeof told->text, "%s%s%s%s", d->place, place, d->place[0] ? ": " : "", d->message);
+    }
     if (d->line > 0)
         fprintf(stderr, "%s:%d:%d: %s: %s\n", d->place, d->line, d->column, words[d->severity], d->message);
     else
@@ -78,7 +83,10 @@ static int run_command(const cli_command *command, int nwords, char **words) {
         goto done;
     }
     if ((result = parse_words(&args, nwords, words)) != EXIT_DONE) goto done;
-    weft_context_options options = {.on_diagnostic = print_diagnostic, .max_kept_nbytes = 1};
+    cli_told told = {""};
+    args.told = &told;
+    weft_context_options options = {
+        .on_diagnostic = print_diagnostic, .diagnostic_user = &told, .max_kept_nbytes = 1};
     weft_status status = weft_context_create(&options, &args.context);
     result = status ? cli_fail(&args, status) : command->run(&args);
 done:

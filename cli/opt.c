@@ -10,7 +10,8 @@ static const cli_option options[] = {
     {"--output", 'o', "OUT",
      "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); {rank} in it: a\n"
      "                               program for each rank; default: YAML on stdout"},
-    {"--passes", 0, "LIST", "a pass list: a .yaml file, or 'a, b: {key: value}'; none: convert only"},
+    {"--passes", 0, "LIST", "a pass list: a .yaml file (also by the name of one that comes with Weft), or\n"
+     "                               'a, b: {key: value}'; none: convert only"},
     {"--set", 0, "PASS.KEY=VALUE", "override one option of a pass; may be repeated"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--verbose", 'v', NULL, "list every candidate that a pass left alone"},
@@ -24,8 +25,9 @@ static const cli_option options[] = {
 static weft_status parse_list(const cli_args *args, const char *text, weft_pass_list **out) {
     if (!cli_ends_with(text, ".yaml") && !cli_ends_with(text, ".yml"))
         return weft_pass_list_parse(args->context, text, strlen(text), "--passes", out);
-    char *bytes;
+    char *bytes, room[4096];
     size_t nbytes;
+    text = cli_find_config(text, "", room, sizeof room);
     weft_status status = cli_read(text, &bytes, &nbytes);
     if (status) return status;
     status = weft_pass_list_parse(args->context, bytes, nbytes, text, out);

@@ -109,10 +109,26 @@ static weft_status print_why(const cli_args *args, const weft_program *program, 
     return status ? status : cli_write_taken(args, "-", text, nbytes);
 }
 
+/* A var that no block declares and no op mentions is a mistake. */
+static weft_status check_var(const cli_args *args, const weft_program *program) {
+    const char *var = cli_value(args, "--var");
+    for (size_t b = 0; var && b < weft_program_nblocks(program); b++) {
+        const weft_block *block = weft_program_block(program, b);
+        if (weft_block_find_var(block, var)) return NULL;
+        for (const weft_op *op = weft_block_first_op(block); op; op = weft_op_next(op))
+            if (mentions(op, var)) return NULL;
+    }
+    return var ? weft_status_create(WEFT_NOT_FOUND, args->positional[0], "there is no var \"%s\"", var) : NULL;
+}
+
 static int run(cli_args *args) {
     weft_program *program;
     weft_status status = weft_program_load(args->context, args->positional[0], NULL, &program);
     if (status) return cli_fail(args, status);
+    if ((status = check_var(args, program))) {
+        weft_program_destroy(program);
+        return cli_fail(args, status);
+    }
     if (cli_given(args, "--yaml"))
         status = print_yaml(args, program);
     else if (cli_given(args, "--why"))

@@ -341,7 +341,9 @@ static weft_status save_traces(const run *r) {
 
 static int run_simulate(cli_args *args) {
     run r = {.nflight = 1};
+    char room[4096];
     const char *cluster = cli_value(args, "--cluster");
+    if (cluster) cluster = cli_find_config(cluster, "clusters/", room, sizeof room);
     bool good = read_options(&r, args);
     weft_status status = good && cluster ? weft_cluster_load(args->context, cluster, &r.cluster) : NULL;
     if (!status && good) good = read_rates(&r.cluster, args);

@@ -104,9 +104,15 @@ static weft_status read_entry(weft_pass_list *list, const yaml_node *item, const
 static weft_status read_entries(weft_pass_list *list, const yaml_node *items, const char *place) {
     list->entries = ARENA_ARRAY(&list->arena, pass_entry, items->count);
     if (!list->entries) return base_out_of_memory();
-    for (size_t i = 0; i < items->count; i++) TRY(read_entry(list, items->items[i], place, &list->entries[i]));
-    list->count = items->count;
-    return NULL;
+    weft_status first = NULL;
+    for (size_t i = 0; i < items->count; i++) { /* every entry that is wrong is told; the status has the first */
+        weft_status status = read_entry(list, items->items[i], place, &list->entries[i]);
+        if (first) weft_status_free(status);
+        if (!first) first = status;
+        if (weft_status_code(first) == WEFT_OUT_OF_MEMORY) break;
+    }
+    list->count = first ? 0 : items->count;
+    return first;
 }
 
 /* --- lists -------------------------------------------------------------------------------------------------------- */

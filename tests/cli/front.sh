@@ -13,6 +13,17 @@ says 1 'dp.pdmodel: its rings are made for 2 ranks, --ranks asks for 3' 'a progr
 prints 0 '^0,0,mean_0' 'a program without rings runs on one rank' \
     "$weft" run "$model/serial.pdmodel" --params "$model/params.npz" --feed "$model/feeds.npz" --steps 1 --fetch mean_0.tmp_0
 
+# --- errors ---
+list=tests/golden/full_list/out.yaml
+says 1 'no pass "nope"' 'every unknown pass is told: the first' "$weft" opt $list --passes 'nope, prune_grad_scale, nada: {a: 1}'
+grep -q 'no pass "nada"' "$folder/err"; ok $? 'every unknown pass is told: the last'
+[ "$(grep -c 'no pass "nope"' "$folder/err")" = 1 ]; ok $? 'an error is printed once'
+printf 'weft: 1\nblocks: 3\n' >"$folder/bad.yaml"
+says 1 'bad.yaml:2:9: error: expected a list of blocks' 'a file that is wrong' "$weft" show "$folder/bad.yaml"
+[ "$(grep -c 'list of blocks' "$folder/err")" = 1 ]; ok $? 'its error is printed once'
+says 1 'there is no var "NOPE"' 'show --var of no var' "$weft" show $list --var NOPE
+prints 0 'sgd' 'show --var of a var' "$weft" show $list --var w
+
 # --- commands in the documentation work as printed ---
 weft_folder=$(cd "$(dirname "$weft")" && pwd)
 mkdir "$folder/clone"
