@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 PLAIN = {
-    "void": "None", "char": "c_char", "int": "c_int", "unsigned": "c_uint", "float": "c_float", "double": "c_double",
+    "void": "None", "char": "c_char", "short": "c_short", "int": "c_int", "unsigned": "c_uint", "long": "c_long",
+    "unsigned long": "c_ulong", "long long": "c_longlong", "float": "c_float", "double": "c_double",
     "bool": "c_bool", "_Bool": "c_bool", "size_t": "c_size_t", "int64_t": "c_int64", "uint64_t": "c_uint64",
     "int32_t": "c_int32", "uint32_t": "c_uint32", "uint8_t": "c_uint8", "weft_status": "c_void_p",
 }
@@ -69,9 +70,7 @@ class Declarations:
         words = text.replace("*", " * ").split()
         stars = words.count("*")
         base = [w for w in words if w not in ("const", "*", "struct", "enum")]
-        if len(base) != 1:
-            raise SystemExit(f"declare.py: not a type: {text}")
-        base = base[0]
+        base = " ".join(base)
         if base == "char" and stars:
             inner, stars = "c_char_p", stars - 1
         elif base == "void" and stars:
