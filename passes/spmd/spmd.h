@@ -76,6 +76,7 @@ typedef enum spmd_form {
     FORM_OWN,
     FORM_CLASSES, /* a softmax with cross entropy over sharded classes */
     FORM_ROWS,    /* a lookup in a table whose rows are sharded */
+    FORM_MEAN,    /* a mean over rows that count, as two sums */
     FORM_SHARES   /* a product to which something is added, of which each rank adds its share */
 } spmd_form;
 
@@ -164,7 +165,6 @@ WEFT_MUST_USE weft_status spmd_fx_read(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 /* spmd_forms.c: other forms of an op. */
 void spmd_find_form(spmd_op *op);
-WEFT_MUST_USE weft_status spmd_take_form(spmd_plan *plan, spmd_op *op);
 /* What an input of an op in its special form is divided by. */
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
@@ -202,6 +202,8 @@ typedef struct spmd_emitter {
     int role;
     int64_t ncollectives, nbytes;
 } spmd_emitter;
+/* spmd_forms.c: the op in its other form. */
+WEFT_MUST_USE weft_status spmd_take_form(spmd_emitter *e, spmd_op *op);
 WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, const spmd_path *path,
                                          weft_var *into, weft_var **out);
 /* `into` may be `x` itself. */

@@ -19,6 +19,7 @@ static const form_row forms[] = {
     {"lookup_table_v2", "c_embedding", FORM_ROWS, false, 0, true},
     {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, 0, true},
     {"aten_addmm", NULL, FORM_SHARES, false, 1, false},
+    {"aten_nll_loss_forward", NULL, FORM_MEAN, false, 1, true},
 };
 
 static const form_row *form_of(const weft_op *op) {
@@ -34,6 +35,7 @@ static const axes_arg *arg_of(const spmd_op *op, const form_row *row) {
 
 static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) {
     if (row->form == FORM_SHARES) return true;
+    if (row->form == FORM_MEAN) return attr_int(op, "reduction", 1) == 1 && x->ndim == 1;
     if (row->form == FORM_ROWS) return attr_int(op, "padding_idx", -1) < 0 && !attr_bool(op, "is_sparse", false);
     int64_t axis = attr_int(op, "axis", -1);
     return (axis == -1 || axis == x->ndim - 1) && !attr_bool(op, "soft_label", false) &&
@@ -52,7 +54,8 @@ void spmd_find_form(spmd_op *op) {
     op->form = row->form;
     op->special = (size_t)lead;
     /* what ranks send makes the loss the same on all of them */
-    if (row->form == FORM_CLASSES && !row->of_output)
+    if (row->form == FORM_MEAN) r->out[0].reduce = AXES_NONE;
+    if (row->form == FORM_MEAN || (row->form == FORM_CLASSES && !row->of_output))
         for (size_t o = 1; o < r->nout; o++) r->out[o].reduce = AXES_NONE;
 }
 
@@ -66,12 +69,12 @@ static int special_axis(const spmd_op *op, const axes_placed *in, const axes_pla
 }
 
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
-    if (op->form != FORM_CLASSES || op->rule.nout < 2) return 0;
+    if ((op->form != FORM_CLASSES && op->form != FORM_MEAN) || op->rule.nout < 2) return 0;
     int axis = special_axis(op, in, out);
     const spmd_var *loss = spmd_var_of(plan, op->out[1]);
     if (axis < 0 || !loss) return 0;
     double w = (double)plan->mesh.axes.extent[axis];
-    return 6 * (w - 1) / w * (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
+    return (op->form == FORM_MEAN ? 4 : 6) * (w - 1) / w * (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
 }
 
 static weft_status copy_attr(const weft_op *from, weft_op *to, const char *attr) {
@@ -110,12 +113,44 @@ int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
     return plan->mesh.axes.extent[special_axis(op, op->choice.in, op->choice.out)];
 }
 
-weft_status spmd_take_form(spmd_plan *plan, spmd_op *op) {
+/* The sum over ranks of an output, which the op leaves in another var. `into` NULL: a new one. */
+static weft_status sum_output(spmd_emitter *e, spmd_op *op, size_t o, int axis, weft_var *into, weft_var **out) {
+    const spmd_var *v = spmd_var_of(e->plan, op->out[o]);
+    axes_placed parts = {.naxes = {0}}, sum = parts;
+    spmd_path path;
+    weft_var *part;
+    parts.partial[axis] = 1 + WEFT_REDUCE_SUM;
+    TRY(spmd_new_var(e->plan, v, &parts, &part));
+    spmd_set_arg(op->op, op->out_use[o], part);
+    if (!spmd_find_path(&e->plan->mesh, &v->whole, &parts, &sum, &path)) return base_out_of_memory();
+    return spmd_emit_path(e, v, part, &path, into, out);
+}
+
+/* Sums of losses and of weights, over ranks; then the one by the other. */
+static weft_status take_mean(spmd_emitter *e, spmd_op *op, int axis) {
+    enum { SUM = 2 }; /* ATen's reduction */
+    weft_var *losses, *weights;
+    weft_op *divide;
+    e->before = op->op->next;
+    TRY(weft_op_set_attr_int(op->op, "reduction", SUM));
+    TRY(sum_output(e, op, 0, axis, NULL, &losses));
+    TRY(sum_output(e, op, 1, axis, op->out[1], &weights));
+    TRY(weft_op_create(e->plan->program, "elementwise_div", &divide));
+    TRY(weft_op_add_input(divide, "X", losses));
+    TRY(weft_op_add_input(divide, "Y", weights));
+    TRY(weft_op_add_output(divide, "Out", op->out[0]));
+    weft_block_insert_before(op->op->block, e->before, divide);
+    return NULL;
+}
+
+weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
+    spmd_plan *plan = e->plan;
     static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
                                        "op_device", "op_callstack", "ignore_index"};
     const form_row *row = form_of(op->op);
-    if (!row->special) return NULL;
     int axis = special_axis(op, op->choice.in, op->choice.out);
+    if (row->form == FORM_MEAN) return take_mean(e, op, axis);
+    if (!row->special) return NULL;
     weft_op *made;
     TRY(weft_op_create(plan->program, row->special, &made));
     TRY(add_args(op->op, made, false));

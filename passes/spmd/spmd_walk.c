@@ -152,7 +152,8 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static void note_op(walk *w, const spmd_op *op) {
-    if (op->choice.is_special && op->form != FORM_SHARES) w->plan->differs = "each has another part of classes or rows";
+    if (op->choice.is_special && (op->form == FORM_CLASSES || op->form == FORM_ROWS))
+        w->plan->differs = "each has another part of classes or rows";
     for (size_t i = 0; i < op->rule.nchanges; i++)
         if (op->rule.changes[i].kind == AXES_OFFSET) w->plan->differs = "parts begin at another place on each";
 }
@@ -164,7 +165,7 @@ static weft_status walk_op(walk *w, spmd_op *op) {
         note_op(w, op);
         w->plan->sent += op->choice.sent;
     } else if (op->choice.is_special)
-        TRY(spmd_take_form(w->plan, op));
+        TRY(spmd_take_form(&w->emit, op));
     for (size_t i = 0; i < op->rule.nin; i++) TRY(bring_input(w, op, i));
     bool is_other = op->choice.is_special && op->form != FORM_SHARES; /* its attrs are those of a part */
     if (w->edits && !op->why_whole && !is_other)

@@ -2,6 +2,7 @@
 # A serial program and a few placements become the programs of all ranks: they train to the serial losses, and are
 # proved equal to the whole. With the long tests all recorded cases, else some of each kind.
 . tests/support/shell.sh
+. tests/support/python.sh
 cases=$fixtures/spmd/paddle26
 [ -d "$cases" ] || { skipped=1; finish; exit 0; }
 some='mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 mlp_fsdp_dp2 gpt_tp_dp2_mp2 gpt_vocab_dp2_mp2_2layers gpt_sp_reshard_mp2
@@ -63,4 +64,31 @@ cp "$cases/mlp_tp_mp2/serial.pdmodel" "$folder/s.pdmodel"
 ok $? 'one program for all ranks where theirs are equal'
 "$weft" opt "$folder/s.pdmodel" --passes spmd_expand -o "$folder/one.pdmodel" 2>&1 | grep -q 'the program has no mesh'
 ok $? 'a program without a mesh is refused'
+
+# Traced graphs: inputs by placements_in, outputs by placements_out.
+cat >"$folder/graph.py" <<'END'
+import json, sys
+import numpy as np
+what, graph, folder = sys.argv[1:]
+g, z = json.load(open(graph + '/before.fx.json')), np.load(graph + '/numeric.npz')
+def part(x, p, r):
+    return x if p[0] != 'S' else np.split(x, g['world_size'], axis=int(p.strip('S()')))[r]
+for r in range(g['world_size']):
+    if what == 'make':
+        np.savez(f'{folder}/feed.{r}.npz', **{n: part(z['in.' + n], p, r) for n, p in g['placements_in'].items()})
+        continue
+    o, at = np.load(f'{folder}/out.{r}.npz'), json.load(open(f'{folder}/rank{r}.fx.json'))['placements_out']
+    for i, x in enumerate(g['outputs']):
+        if 'out.' + x['name'] not in z.files: continue
+        want, got = part(z['out.' + x['name']], at[i], r), o[f'fetch.{i}']
+        assert got.shape == want.shape and np.max(np.abs(got - want)) <= 2e-5 * max(np.max(np.abs(want)), 1e-6), x['name']
+END
+for graph in mlp_tp.w2 mlp_dp_sgd.w4 gpt_dp.w2 block_tp.w4 block_vocab.w4 fn_mm_S0_S0.w4; do
+    at=$fixtures/torch/spmd/graphs/$graph ranks=${graph##*.w}
+    rm -f "$folder"/rank* "$folder"/feed.* "$folder"/out.*
+    "$weft" opt -q "$at/before.fx.json" --passes spmd_expand -o "$folder/rank{rank}.fx.json" && "$PYTHON" "$folder/graph.py" make "$at" "$folder" &&
+        "$weft" run "$folder"/rank*.fx.json --ranks "$ranks" --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/out.{rank}.npz" >"$folder/csv" 2>"$folder/err" &&
+        "$PYTHON" "$folder/graph.py" compare "$at" "$folder"
+    ok $? "$graph gives what the whole graph gives"
+done
 finish
