@@ -55,9 +55,18 @@ static int be_one(void) {
     return failed > 0;
 }
 
+/* Minutes: under ThreadSanitizer in the long tests only. */
+static bool is_too_slow(void) {
+#ifdef __SANITIZE_THREAD__
+    return !getenv("WEFT_LONG_TESTS");
+#else
+    return false;
+#endif
+}
+
 int main(void) {
     if (weft_processes_launched()) return be_one();
-    if (!mpirun_exists()) return puts("0 passed, 0 failed, 1 skipped"), 0;
+    if (is_too_slow() || !mpirun_exists()) return puts("0 passed, 0 failed, 1 skipped"), 0;
     for (int nprocs = 2; nprocs <= 4; nprocs++) {
         int status = mpirun_self(nprocs, "", &npassed, &nfailed);
         check(status == 0, "%d processes end with status %d", nprocs, status);

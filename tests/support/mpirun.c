@@ -28,12 +28,16 @@ static void set_plugin_path(void) {
     setenv("WEFT_PLUGIN_PATH", path, 1);
 }
 
-/* MPI keeps memory until the end that leak checkers report, as they report what its own threads do. */
+/* MPI keeps memory until the end that leak checkers report; and its own threads are not seen to synchronise. */
 static void quiet_sanitizers(void) {
     char options[500];
     const char *given = getenv("ASAN_OPTIONS");
     snprintf(options, sizeof options, "%s%sdetect_leaks=0", given ? given : "", given ? ":" : "");
     setenv("ASAN_OPTIONS", options, 1);
+    given = getenv("TSAN_OPTIONS");
+    snprintf(options, sizeof options, "%s%ssuppressions=tests/support/mpi.tsan.supp", given ? given : "",
+             given ? ":" : "");
+    setenv("TSAN_OPTIONS", options, 1);
 }
 
 bool mpirun_exists(void) {
