@@ -4,6 +4,8 @@
 #include "base/number.h"
 #include "ops/infer.h"
 
+enum { LIST_MAX = 64 }; /* numbers of a list that is kept */
+
 /* Small constants are kept: shapes may depend on them. */
 static weft_status keep_constant(infer *i, const shape *out) {
     double values[WEFT_MAX_RANK];
@@ -19,8 +21,8 @@ static weft_status keep_constant(infer *i, const shape *out) {
 
 static weft_status keep_list(infer *i, const shape *out) {
     static const char *const attrs[] = {"int32_values", "int64_values"};
-    int64_t values[WEFT_MAX_RANK], numel = shape_numel(out);
-    if ((out->dtype != WEFT_INT32 && out->dtype != WEFT_INT64) || numel < 0 || numel > WEFT_MAX_RANK) return NULL;
+    int64_t values[LIST_MAX], numel = shape_numel(out);
+    if ((out->dtype != WEFT_INT32 && out->dtype != WEFT_INT64) || numel < 0 || numel > LIST_MAX) return NULL;
     const weft_attr *a = op_find_attr(i->op, "values");
     if (a && a->type == ATTR_SCALARS && (int64_t)a->count == numel) {
         for (int64_t k = 0; k < numel; k++) values[k] = a->u.scalars[k].i;

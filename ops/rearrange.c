@@ -121,3 +121,71 @@ weft_status infer_repeat_interleave(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+/* --- diagonals ---------------------------------------------------------------------------------------------------- */
+
+/* Dimensions axis1 and axis2 become the last one, of the length of a diagonal. */
+weft_status infer_diagonal(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t rows, columns;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_axis(i, "axis1", attr_int(i->op, "axis1", 0), x->ndim, &rows));
+    TRY(infer_axis(i, "axis2", attr_int(i->op, "axis2", 1), x->ndim, &columns));
+    if (rows == columns) return infer_error(i, "expected two different dimensions, found %d twice", rows);
+    int64_t offset = attr_int(i->op, "offset", 0), high = x->dims[rows], wide = x->dims[columns], length = -1;
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (d != rows && d != columns) TRY(shape_append(i, &out, x->dims[d]));
+    if (high >= 0 && wide >= 0) {
+        int64_t down = offset < 0 ? high + offset : high, across = offset > 0 ? wide - offset : wide;
+        length = down < across ? down : across;
+        if (length < 0) length = 0;
+    }
+    TRY(shape_append(i, &out, length));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* The last dimension becomes a diagonal of two, which stand at dim1 and dim2 of the result. */
+weft_status infer_diag_embed(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t rows, columns;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim < 1) return infer_error(i, "expected at least one dimension, found none");
+    TRY(infer_axis(i, "dim1", attr_int(i->op, "dim1", -2), x->ndim + 1, &rows));
+    TRY(infer_axis(i, "dim2", attr_int(i->op, "dim2", -1), x->ndim + 1, &columns));
+    if (rows == columns) return infer_error(i, "expected two different dimensions, found %d twice", rows);
+    int64_t offset = attr_int(i->op, "offset", 0), side = extent_add(x->dims[x->ndim - 1], offset < 0 ? -offset : offset);
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0, from = 0; d <= x->ndim; d++)
+        TRY(shape_append(i, &out, d == rows || d == columns ? side : x->dims[from++]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* Extents multiplied, the shorter list with ones at the front. */
+weft_status infer_kron(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    int32_t ndim = x->ndim > y->ndim ? x->ndim : y->ndim;
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < ndim; d++) {
+        int32_t of_x = d - (ndim - x->ndim), of_y = d - (ndim - y->ndim);
+        TRY(shape_append(i, &out, extent_mul(of_x < 0 ? 1 : x->dims[of_x], of_y < 0 ? 1 : y->dims[of_y])));
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* As many rows as the last segment says, where the program fixes the numbers. */
+weft_status infer_segment_pool(infer *i) {
+    const shape *x = infer_in(i, 0), *ids = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(ids) || x->ndim < 1 || !infer_out(i, 0)) return NULL;
+    const int64_t *values = i->in_values[i->in_first[1]];
+    int64_t count = shape_numel(ids);
+    shape out = *x;
+    out.dims[0] = values && count > 0 ? values[count - 1] + 1 : -1;
+    *infer_out(i, 0) = out;
+    shape_set(infer_out(i, 1), x->dtype, 2, (const int64_t[]){out.dims[0], 1});
+    return NULL;
+}

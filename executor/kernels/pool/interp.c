@@ -1,23 +1,29 @@
-/* interp.c: the two spatial dimensions resized, by the nearest element or bilinearly, and gradients.
+/* interp.c: the two spatial dimensions resized, by the nearest element, bilinearly or by cubic curves, and
+ * gradients.
  *
  * Position i of the output looks at ratio * i of the input, ratio = in / out, 1 / scale, or (in - 1) / (out - 1) with
  * align_corners; bilinear with align_mode 0 takes positions at the middle of elements. Source:
  * phi/kernels/cpu/interpolate_kernel.cc. Positions are computed in float, as there, so that both round to the same
  * element. */
+#include <math.h>
+
 #include "executor/kernels/window.h"
 
 enum { IN_X, IN_OUT_SIZE, IN_SIZES, IN_SCALE, GRAD_IN_OUT_GRAD, OUT = 0 };
 
 typedef struct interp_state {
     images in, out;
-    bool linear, corners, middles;
+    bool corners, middles;
+    int taps; /* in each dimension: nearest 1, bilinear 2, bicubic 4 */
     float scale[2]; /* 0: not given */
 } interp_state;
 
-/* Output position i is weight[0] * in[at[0]] + weight[1] * in[at[1]]. */
+enum { TAPS = 4 };
+
+/* Output position i is the sum of weight[k] * in[at[k]]. */
 typedef struct sample {
-    int64_t at[2];
-    float weight[2];
+    int64_t at[TAPS];
+    float weight[TAPS];
 } sample;
 
 static weft_status prepare_pair(kernel_prepare *p, const tensor *y) {
@@ -29,11 +35,13 @@ static weft_status prepare_pair(kernel_prepare *p, const tensor *y) {
     TRY(images_prepare(p, x, format, &s->in));
     TRY(images_prepare(p, y, format, &s->out));
     TRY(require_same_dtype(p, x, y, "Out"));
-    s->linear = strcmp(method, "bilinear") == 0;
-    if (!s->linear && strcmp(method, "nearest") != 0)
-        return kernel_unsupported(p, "expected nearest or bilinear, found %s", method);
+    s->taps = strcmp(method, "nearest") == 0    ? 1
+              : strcmp(method, "bilinear") == 0 ? 2
+              : strcmp(method, "bicubic") == 0  ? TAPS
+                                                : 0;
+    if (!s->taps) return kernel_unsupported(p, "expected nearest, bilinear or bicubic, found %s", method);
     s->corners = attr_bool(p->op, "align_corners", true);
-    s->middles = s->linear && !s->corners && attr_int(p->op, "align_mode", 1) == 0;
+    s->middles = !s->corners && (s->taps == TAPS || (s->taps == 2 && attr_int(p->op, "align_mode", 1) == 0));
     size_t n;
     const double *scale = attr_floats(p->op, "scale", &n);
     for (int d = 0; d < 2 && n; d++) s->scale[d] = (float)scale[n == 2 ? d : 0];
@@ -54,15 +62,29 @@ static float ratio_of(const interp_state *s, int64_t in, int64_t out, float scal
     return scale > 0 ? 1 / scale : (float)in / (float)out;
 }
 
+/* Cubic convolution with a = -0.75, of the four elements around; those beyond the edge count as it. */
+static sample cubic_at(float position, int64_t extent) {
+    sample r;
+    float whole = floorf(position), t = position - whole, a = -0.75f;
+    for (int k = 0; k < TAPS; k++) {
+        int64_t at = (int64_t)whole - 1 + k;
+        float d = k == 0 ? t + 1 : k == 1 ? t : k == 2 ? 1 - t : 2 - t;
+        r.at[k] = at < 0 ? 0 : at > extent - 1 ? extent - 1 : at;
+        r.weight[k] = k == 1 || k == 2 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+    }
+    return r;
+}
+
 static sample sample_at(const interp_state *s, float ratio, int64_t i, int64_t extent) {
-    sample r = {{0, 0}, {1, 0}};
-    if (!s->linear) {
+    sample r = {.weight = {1}};
+    if (s->taps == 1) {
         r.at[0] = (int64_t)(ratio * (float)i + (s->corners ? 0.5f : 0));
         if (r.at[0] > extent - 1) r.at[0] = extent - 1;
         r.at[1] = r.at[0];
         return r;
     }
     float position = s->middles ? ratio * ((float)i + 0.5f) - 0.5f : ratio * (float)i;
+    if (s->taps == TAPS) return cubic_at(position, extent);
     if (position < 0) position = 0;
     r.at[0] = (int64_t)position;
     if (r.at[0] > extent - 1) r.at[0] = extent - 1;
@@ -92,8 +114,8 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
             for (int64_t j = 0; j < s->out.width; j++) {                                                               \
                 const sample *r = &rows[i], *k = &columns[j];                                                          \
                 real sum = 0;                                                                                          \
-                for (int a = 0; a <= s->linear; a++)                                                                   \
-                    for (int b = 0; b <= s->linear; b++)                                                               \
+                for (int a = 0; a < s->taps; a++)                                                                     \
+                    for (int b = 0; b < s->taps; b++)                                                                 \
                         sum += (real)r->weight[a] * (real)k->weight[b] *                                               \
                                x[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step];                            \
                 y[i * s->out.row_step + j * s->out.column_step] = sum;                                                 \
@@ -105,8 +127,8 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
             for (int64_t j = 0; j < s->out.width; j++) {                                                               \
                 const sample *r = &rows[i], *k = &columns[j];                                                          \
                 real g = dy[i * s->out.row_step + j * s->out.column_step];                                             \
-                for (int a = 0; a <= s->linear; a++)                                                                   \
-                    for (int b = 0; b <= s->linear; b++)                                                               \
+                for (int a = 0; a < s->taps; a++)                                                                     \
+                    for (int b = 0; b < s->taps; b++)                                                                 \
                         dx[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step] +=                                \
                             (real)r->weight[a] * (real)k->weight[b] * g;                                               \
             }                                                                                                          \

@@ -1,0 +1,77 @@
+/* diagonal.c: a diagonal of two dimensions as a last one, the gradient, and a last dimension put on a diagonal
+ * (diag_embed). All are copies between strided arrays. */
+#include "executor/kernels/layout.h"
+
+enum { IN_X, GRAD_IN_OUT_GRAD, OUT = 0 };
+
+typedef struct diagonal_state {
+    loops l; /* operand 0: written; operand 1: read */
+    int64_t offset;
+    size_t nbytes;
+    bool into_diagonal;
+} diagonal_state;
+
+/* Between `square`, of which `rows` and `columns` are two dimensions, and `line`, which ends in the diagonal. */
+static weft_status prepare_between(kernel_prepare *p, const tensor *square, const tensor *line, const char *const *axes,
+                                   bool into_diagonal) {
+    diagonal_state *s = KERNEL_STATE(p, diagonal_state);
+    if (!s) return base_out_of_memory();
+    TRY(require_present(p, square, "the square"));
+    TRY(require_present(p, line, "the diagonal"));
+    TRY(require_same_dtype(p, square, line, "the diagonal"));
+    int rows = axis_of(square, attr_int(p->op, axes[0], 0)), columns = axis_of(square, attr_int(p->op, axes[1], 1));
+    if (square->ndim < 2 || rows < 0 || columns < 0 || rows == columns || line->ndim != square->ndim - 1)
+        return kernel_unsupported(p, "expected two different dimensions of %d", square->ndim);
+    int64_t own[WEFT_MAX_RANK], extent[WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK];
+    int64_t shift = attr_int(p->op, "offset", 0), length = line->dims[line->ndim - 1];
+    int of_square = into_diagonal ? 0 : 1, n = 0;
+    strides_dense(square->ndim, square->dims, own);
+    for (int d = 0; d < square->ndim; d++) {
+        if (d == rows || d == columns) continue;
+        extent[n] = square->dims[d];
+        strides[of_square][n++] = own[d];
+    }
+    extent[n] = length;
+    strides[of_square][n++] = own[rows] + own[columns];
+    strides_dense(n, extent, strides[1 - of_square]);
+    loops_init(&s->l, n, extent, 2, strides);
+    TRY(require_numel(p, line, s->l.numel, "the diagonal"));
+    s->offset = shift >= 0 ? shift * own[columns] : -shift * own[rows];
+    s->nbytes = weft_dtype_nbytes(square->dtype);
+    s->into_diagonal = into_diagonal;
+    return NULL;
+}
+
+static const char *const of_diagonal[] = {"axis1", "axis2"}, *const of_embed[] = {"dim1", "dim2"};
+
+static weft_status prepare(kernel_prepare *p) {
+    return prepare_between(p, type_in(p, IN_X), type_out(p, OUT), of_diagonal, false);
+}
+static weft_status prepare_grad(kernel_prepare *p) {
+    return prepare_between(p, type_out(p, OUT), type_in(p, GRAD_IN_OUT_GRAD), of_diagonal, true);
+}
+static weft_status prepare_embed(kernel_prepare *p) {
+    return prepare_between(p, type_out(p, OUT), type_in(p, IN_X), of_embed, true);
+}
+
+static weft_status run_from(const kernel_call *c, int from_slot) {
+    const diagonal_state *s = c->state;
+    tensor *out = arg_out(c, OUT);
+    const char *from = arg_in(c, from_slot)->data;
+    char *to = out->data;
+    if (s->into_diagonal && out->numel) memset(to, 0, tensor_nbytes(out));
+    if (!s->l.numel) return NULL;
+    *(s->into_diagonal ? (const char **)&to : &from) += s->offset * (int64_t)s->nbytes;
+    copy_loops(&s->l, s->nbytes, to, from);
+    return NULL;
+}
+static weft_status run(const kernel_call *c) {
+    return run_from(c, IN_X);
+}
+static weft_status run_grad(const kernel_call *c) {
+    return run_from(c, GRAD_IN_OUT_GRAD);
+}
+
+const kernel kernel_diagonal = {prepare, run};
+const kernel kernel_diagonal_grad = {prepare_grad, run_grad};
+const kernel kernel_diag_embed = {prepare_embed, run};
