@@ -36,6 +36,47 @@ def steps(main, startup, loss, count=3):
         return [float(executor.run(main, feed={"x": x}, fetch_list=[loss])[0]) for _ in range(count)]
 
 
+ENGINE = """
+import os
+os.environ.update(PADDLE_TRAINERS_NUM="2", PADDLE_TRAINER_ID="0", PADDLE_CURRENT_ENDPOINT="127.0.0.1:7001",
+                  PADDLE_TRAINER_ENDPOINTS="127.0.0.1:7001,127.0.0.1:7002")
+import paddle, weft, weft.paddle
+from paddle.distributed.auto_parallel.static.cluster import Cluster
+from paddle.distributed.fleet import auto
+from paddle.static import InputSpec
+from weft.paddle._install import WeftDataParallelOptimization
+
+paddle.enable_static()
+weft.paddle.install()
+mesh = auto.ProcessMesh([0, 1], dim_names=["dp"])
+
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.layers = paddle.nn.Sequential(paddle.nn.Linear(16, 32), paddle.nn.ReLU(), paddle.nn.Linear(32, 1))
+
+    def forward(self, x):
+        auto.shard_tensor(x, mesh, ["dp", None])
+        return self.layers(x)
+
+strategy, cluster, net = auto.Strategy(), Cluster(), Net()
+strategy.auto_mode, strategy.dp_optimization.enable = "semi", True
+cluster.gen_default_config_cluster(node_count=1, device_count=2)
+engine = auto.Engine(net, lambda out, y: paddle.mean((out - y) ** 2), paddle.optimizer.Adam(0.01, parameters=net.parameters()),
+                     strategy=strategy, cluster=cluster)
+engine._inputs_spec, engine._labels_spec = [InputSpec([8, 16], "float32", "x")], [InputSpec([8, 1], "float32", "y")]
+for stage in (engine._build, engine._plan, engine._parallel):
+    stage("train")
+print(*WeftDataParallelOptimization.reports)
+context = engine._dist_contexts["train"]
+main = context.dist_main_programs[0]
+reduces = [op for op in main.global_block().ops if op.type == "c_allreduce_sum"]
+print("reduces", [context.get_op_dist_attr_for_program(op).execution_stream for op in reduces])
+program = weft.paddle.read(main, context)
+print(f"ranks {program.ring(12)}, verified {weft.verify(program, ranks=2).safe}")
+"""
+
+
 class Optimize(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -99,6 +140,15 @@ class Optimize(unittest.TestCase):
             weft.paddle.uninstall()
         made = new_pass("auto_parallel_data_parallel_optimization", {})
         self.assertEqual(type(made).__name__, "DataParallelOptimizationPass")
+
+    def test_the_static_engine_uses_it(self):
+        """The Engine partitions a model for 2 ranks and runs its passes; only its CUDA communicators are left out."""
+        done = subprocess.run([sys.executable, "-c", ENGINE], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertIn("scales removed: 4", done.stdout)
+        self.assertIn("ring 12", done.stdout)
+        self.assertIn("reduces ['gradient_sync']", done.stdout)
+        self.assertIn("ranks [0, 1], verified True", done.stdout)
 
     def test_it_takes_little_time(self):
         main, _, _ = mlp(layers=200)

@@ -16,6 +16,10 @@ log = logging.getLogger("weft")
 
 
 def _load():
+    try:
+        import _hashlib  # noqa: F401  Python's libcrypto comes first: the wheel's may be older than what `import ssl` needs
+    except ImportError:
+        pass
     path = os.environ.get("WEFT_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libweft.so")
     library = ctypes.CDLL(path)
     for name, (result, arguments, more) in abi.FUNCTIONS.items():

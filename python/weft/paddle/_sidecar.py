@@ -27,13 +27,23 @@ def _var_entry(attr, meshes):
     return {"mesh": meshes.number(attr.process_mesh), "dims_mapping": list(attr.dims_mapping)}
 
 
+def _mappings(names, mapping_of):
+    """dims_mapping of arguments; Paddle gives none for those that were renamed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = list(mapping_of(name))
+        except IndexError:
+            continue
+    return found
+
+
 def _op_entry(block, index, op, attr, meshes):
     entry = {"block": block.idx, "idx": index, "type": op.type, "impl_type": attr.impl_type, "impl_idx": attr.impl_idx}
     if attr.process_mesh is not None:
         entry["mesh"] = meshes.number(attr.process_mesh)
-    entry["inputs"] = {n: list(attr.get_input_dims_mapping(n)) for n in op.input_arg_names if attr.get_input_dist_attr(n)}
-    entry["outputs"] = {n: list(attr.get_output_dims_mapping(n)) for n in op.output_arg_names
-                        if attr.get_output_dist_attr(n)}
+    entry["inputs"] = _mappings(op.input_arg_names, attr.get_input_dims_mapping)
+    entry["outputs"] = _mappings(op.output_arg_names, attr.get_output_dims_mapping)
     if attr.execution_stream:
         entry["execution_stream"] = attr.execution_stream
     return entry
@@ -69,12 +79,21 @@ def keep_dist_ops(dist_context, todo, block_index, after):
             if "any" in meshes:
                 attr.process_mesh = meshes["any"]
             attr.impl_type, attr.impl_idx = "default", 0
+            for name in op.input_arg_names:
+                attr.set_input_dims_mapping(name, _whole(op.block, name))
+            for name in op.output_arg_names:
+                attr.set_output_dims_mapping(name, _whole(op.block, name))
         stream = entry.get("execution_stream", "")
         if stream and stream != "default":
             attr.execution_stream = stream
         for name in op.input_arg_names + op.output_arg_names:
             _keep_tensor(dist_context, op.block, name, meshes.get("any"))
         dist_context.add_dist_op_for_program(DistributedOperator(op, attr))
+
+
+def _whole(block, name):
+    """The dims_mapping of a value that every rank has all of, as gradients and buckets are."""
+    return [-1] * len(block._var_recursive(name).shape)
 
 
 def _keep_tensor(dist_context, block, name, mesh):
