@@ -401,9 +401,11 @@ static int run(cli_args *args) {
         !cli_int(args, "--threads", 1, 1024, &n.threads) || !cli_int(args, "--seed", 0, (1ULL << 63) - 1, &n.seed) ||
         !cli_int(args, "--plans", 1, 1 << 20, &n.plans) ||
         !cli_int(args, "--save-every", 1, 1LL << 40, &n.save_every) ||
-        !cli_int(args, "--trace-steps", 0, INT32_MAX, &n.trace_steps) || !output_names_are_good(args) || !cli_double(args, "--tolerance", &expected.tolerance))
+        !cli_int(args, "--trace-steps", 0, INT32_MAX, &n.trace_steps) ||
+        !cli_double(args, "--tolerance", &expected.tolerance) || !output_names_are_good(args))
         return EXIT_USAGE;
     int nprocesses = 0;
+    if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */
     bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
     if (status) {
