@@ -317,6 +317,39 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
     return differ && param ? report(f, op, index, param, param, differ) : NULL;
 }
 
+/* A parameter that is trained. Statistics of batch norm are parameters too, but no gradient flows into them. */
+static bool is_trained(const weft_var *v) {
+    return v->persistable && v->is_parameter && v->has_stop_gradient && !v->stop_gradient;
+}
+
+/* The first input that differs over one of these axes; else what is written itself. */
+static const weft_var *source_of(flow *f, const weft_op *op, axes differ, const weft_var *made) {
+    FOR_EACH_ARG(op, false, u) {
+        if (get(f, u->var_id) & differ) return use_var(op->program, u);
+    }
+    return made;
+}
+
+/* What another op than an optimizer writes to a trained parameter: an update by hand, such as an assign. */
+static weft_status check_writes(flow *f, const weft_op *op, uint32_t index) {
+    if (op_has_effect((weft_op *)op, OP_OPTIMIZER)) return NULL;
+    FOR_EACH_ARG(op, true, u) {
+        const weft_var *v = use_var(op->program, u);
+        if (!is_trained(v)) continue;
+        axes differ = get(f, v->id) & ~axes_of_shards(&f->grid, v->dist);
+        if (differ) TRY(report(f, op, index, source_of(f, op, differ, v), v, differ));
+    }
+    return NULL;
+}
+
+static bool writes_trained(const weft_program *p) {
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const weft_var *v = program_var(p, i);
+        if (is_trained(v) && is_written(v)) return true;
+    }
+    return false;
+}
+
 /* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth);
@@ -351,7 +384,7 @@ static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
         write_parts(f, op, of);
     else
         write_outputs(f, op, made_of(f, op, inputs_of(f, op), ring_axes_of(f, op)));
-    return NULL;
+    return check_writes(f, op, index);
 }
 
 static weft_status sweep_block(flow *f, const weft_block *block, uint32_t outer, int depth) {
@@ -381,7 +414,8 @@ static bool sweep_plain(flow *f, const proof_touch *x, size_t n) {
     axes differs = 0;
     for (; nreads < n && !x[nreads].is_write; nreads++) differs |= get(f, x[nreads].owner);
     for (size_t k = nreads; k < n; k++)
-        if (f->vars[x[k].owner].shared) return false; /* it may be told apart by members */
+        if (f->vars[x[k].owner].shared || (differs && is_trained(program_var(f->program, x[k].owner))))
+            return false; /* it may be told apart by members; it must not differ */
     for (size_t k = nreads; k < n; k++) put_alone(f, x[k].owner, differs);
     return true;
 }
@@ -437,8 +471,10 @@ static weft_status sweep(flow *f, const program_rings *rings) {
 weft_status check_replicas(const proof_schedule *s, const program_rings *rings, int64_t rank, int64_t nranks,
                            weft_findings *findings) {
     const weft_program *p = s->program;
-    bool may_tell = s->nupdates > 0 || p->nblocks > 1; /* of an update, of a collective under a condition */
-    if (nranks < 2 || !may_tell) return NULL;
+    if (nranks < 2) return NULL;
+    /* Of an update, of a collective under a condition. */
+    bool may_tell = s->nupdates > 0 || p->nblocks > 1 || writes_trained(p);
+    if (!may_tell) return NULL;
     arena scratch;
     arena_init(&scratch, &p->context->allocator);
     flow f = {.program = p, .schedule = s, .findings = findings, .arena = &scratch, .nranks = nranks};
