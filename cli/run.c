@@ -1,5 +1,6 @@
 /* run.c: weft run: trains, prints what was fetched, saves what was asked for. */
 #include "cli/launch.h"
+#include "cli/progress.h"
 #include "cli/run_parts.h"
 #include "cli/simulate.h"
 #include "weft/verify.h"
@@ -68,6 +69,7 @@ typedef struct session {
     weft_processes *processes;    /* NULL: this one has all ranks */
     const struct comm_host *host; /* which it has */
     bool speaks;                  /* for all */
+    progress shown;
 } session;
 
 static void session_fini(session *s) {
@@ -220,13 +222,6 @@ static void flush_lines(size_t nlines, time_t *flushed) {
     nwaiting = 0;
 }
 
-static void show_progress(size_t step, size_t nsteps, double loss) {
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[Kstep %zu/%zu", step + 1, nsteps);
-    if (!isnan(loss)) fprintf(stderr, "  loss %.6g", loss);
-    if (step + 1 == nsteps) fputs("\r\033[K", stderr);
-}
-
 static weft_status run_step(session *s, expectation *expected, size_t step, size_t end) {
     weft_status status = weft_trainer_step(s->trainer, step);
     if (status) return status;
@@ -236,7 +231,7 @@ static weft_status run_step(session *s, expectation *expected, size_t step, size
     status = print_fetches(s, step, &loss);
     if (status || !s->speaks) return status;
     expectation_compare(expected, step, loss);
-    show_progress(step, end, loss);
+    progress_step(&s->shown, step, end, loss);
     return NULL;
 }
 
@@ -284,6 +279,7 @@ static weft_status train(session *s, const numbers *n, expectation *expected) {
     setvbuf(stdout, NULL, _IOFBF, LINES_NBYTES);
     if (nscalars && s->speaks) printf("step,rank,name,value\n");
     fflush(stdout);
+    progress_begin(&s->shown, first);
     for (size_t step = first; step < end && !s->is_stopped; step++) {
         weft_status status = run_step(s, expected, step, end);
         if (nscalars) flush_lines(nscalars, &flushed);
@@ -424,6 +420,7 @@ static int run(cli_args *args) {
     if (!status) status = open_session(&s, &n);
     if (!status) stop_watch(s.processes, s.speaks);
     if (!status) status = train(&s, &n, &expected);
+    progress_end(&s.shown);
     if (!status) status = report(&s);
     bool has_failed = status;
     int result = end_run(&s, &expected, status);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What a newcomer meets: the README's commands, ranks that need not be said, configurations found by name, errors told once.
 . tests/support/shell.sh
+. tests/support/python.sh
 model=examples/gpt_tiny
 
 # --- ranks ---
@@ -23,6 +24,34 @@ says 1 'bad.yaml:2:9: error: expected a list of blocks' 'a file that is wrong' "
 [ "$(grep -c 'list of blocks' "$folder/err")" = 1 ]; ok $? 'its error is printed once'
 says 1 'there is no var "NOPE"' 'show --var of no var' "$weft" show $list --var NOPE
 prints 0 'sgd' 'show --var of a var' "$weft" show $list --var w
+
+# --- progress: on a terminal alone ---
+cat >"$folder/terminal.py" <<'END'
+"""Runs a command with its stderr, and with "both" its stdout too, on a terminal of its own; prints what that showed."""
+import os
+import pty
+import subprocess
+import sys
+leader, follower = pty.openpty()
+out = follower if sys.argv[1] == 'both' else subprocess.DEVNULL
+child = subprocess.Popen(sys.argv[2:], stdout=out, stderr=follower)
+os.close(follower)
+shown = b''
+try:
+    while chunk := os.read(leader, 65536):
+        shown += chunk
+except OSError:
+    pass
+sys.stdout.buffer.write(shown)
+sys.exit(child.wait())
+END
+train() { # stderr|both
+    "$PYTHON" "$folder/terminal.py" "$1" "$weft" run "$model/serial.pdmodel" --params "$model/params.npz" \
+        --feed "$model/feeds.npz" --fetch mean_0.tmp_0
+}
+prints 0 'step 10/10 .*loss 5.* steps/s  0 s left' 'progress tells rate and time left' train stderr
+train both >"$folder/out"; ! grep -q 'steps/s' "$folder/out"; ok $? 'no progress over results on one terminal'
+grep -q '^9,0,mean_0' "$folder/out"; ok $? 'the results are there'
 
 # --- commands in the documentation work as printed ---
 weft_folder=$(cd "$(dirname "$weft")" && pwd)
