@@ -39,8 +39,7 @@ static weft_status load_programs(const cli_args *args, programs *out) {
     for (; out->count < args->npositional; out->count++) {
         weft_status status = weft_program_load(args->context, args->positional[out->count], cli_value(args, "--dist"),
                                                &out->items[out->count]);
-        if (!status) status = weft_program_check_types(out->items[out->count]);
-        if (status) return out->count++, status;
+        if (status) return status;
     }
     return NULL;
 }
@@ -75,6 +74,19 @@ static weft_status write_findings(const cli_args *args, FILE *to, const weft_fin
     fwrite(bytes, 1, nbytes, to);
     fprintf(to, "}\n");
     weft_bytes_free(args->context, bytes, nbytes);
+    return NULL;
+}
+
+/* What declarations contradict is a finding like others; the rest is judged all the same. */
+static weft_status check_declared(const cli_args *args, FILE *to, const programs *p, size_t *nfound) {
+    for (size_t i = 0; i < p->count; i++) {
+        weft_status status = weft_program_check_types(p->items[i]);
+        if (status && weft_status_code(status) != WEFT_INVALID_PROGRAM) return status;
+        if (status && !cli_given(args, "--json"))
+            fprintf(to, "%s: %s\n", weft_verdict_name(WEFT_VERDICT_INVALID_PROGRAM), weft_status_message(status));
+        *nfound += status != NULL;
+        weft_status_free(status);
+    }
     return NULL;
 }
 
@@ -235,6 +247,7 @@ static int run(cli_args *args) {
     weft_status status = load_programs(args, &p);
     const char *certificate = cli_value(args, "--certificate");
     if (!status && certificate) status = check_certificate(args, to, certificate, &p, &nfound);
+    if (!status && !certificate) status = check_declared(args, to, &p, &nfound);
     if (!status && !certificate) status = verify(args, to, &p, &o, &nfound);
     if (!status && !certificate && both) status = verify_by_name(args, to, &p, o, &nfound);
     const char *serial = cli_value(args, "--against");
