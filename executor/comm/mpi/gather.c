@@ -47,8 +47,8 @@ static void list_missing(const visit *v, char *out, size_t nbytes) {
 static weft_status end_channel(const visit *v, weft_status status) {
     mpi_host *host = v->world->host;
     if (!atomic_exchange(&v->world->has_ended[v->asked->channel], true)) {
-        mpi_note note = {.kind = NOTE_END_CHANNEL, .world = v->world->number, .tag = v->asked->channel};
-        for (int p = 0; p < host->nprocs; p++) weft_status_free(notes_send(host, &note, NULL, &p, 1));
+        mpi_control control = {.kind = CONTROL_END_CHANNEL, .world = v->world->number, .tag = v->asked->channel};
+        for (int p = 0; p < host->nprocs; p++) weft_status_free(control_send(host, &control, NULL, &p, 1));
     }
     return status;
 }

@@ -1,4 +1,6 @@
-/* heads.c: what all files of a ring use: its room, the words of its end, and what members ask for as processes tell it. */
+/* heads.c: what all files of a ring use: its memory, the status of its end, and what members ask for as processes tell
+ * it.
+ */
 #include <stdio.h>
 
 #include "executor/comm/mpi/mpi.h"

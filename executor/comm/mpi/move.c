@@ -196,7 +196,7 @@ static void reduce_mail(const mpi_ring *r, const char *const *got) {
     }
 }
 
-static weft_status run_mail(mpi_ring *r, const char *const *mail) {
+static weft_status run_inline(mpi_ring *r, const char *const *inlined) {
     const comm_request *q = asked(r, r->locals[0]);
     const char *got[32 * 32] = {NULL};
     piece pieces[32 * 32];
@@ -204,7 +204,7 @@ static weft_status run_mail(mpi_ring *r, const char *const *mail) {
     TRY(ring_reserve(r, INLINE_NBYTES));
     (void)move_pack(r, q, own, own, r->scratch); /* results may lie over sources */
     for (int p = 0; p < r->nprocs; p++) {
-        const char *at = r->procs[p] == own ? r->scratch : mail[p];
+        const char *at = r->procs[p] == own ? r->scratch : inlined[p];
         int n = list_pieces(r, q, r->procs[p], own, pieces);
         for (int k = 0; k < n; at += pieces[k++].nbytes)
             got[pieces[k].from * r->nranks + (pieces[k].to < 0 ? 0 : pieces[k].to)] = at;
@@ -457,9 +457,9 @@ static weft_status run_reduction(mpi_ring *r) {
     return run_flow(&f);
 }
 
-weft_status move_run(mpi_ring *r, const char *const *mail) {
+weft_status move_run(mpi_ring *r, const char *const *inlined) {
     const comm_request *q = asked(r, r->locals[0]);
     if (q->kind == COMM_BARRIER) return NULL;
-    if (mail) return run_mail(r, mail);
+    if (inlined) return run_inline(r, inlined);
     return comm_kinds[q->kind].has_reduce ? run_reduction(r) : run_moves(r);
 }

@@ -14,36 +14,36 @@ struct mpi_world;
 struct mpi_ring;
 
 /* A message of the listener's: what is not exchanged at a place that all processes come to. */
-typedef enum mpi_note_kind { NOTE_RING, NOTE_ABORT, NOTE_ALARM, NOTE_END_CHANNEL } mpi_note_kind;
-typedef struct mpi_note {
+typedef enum mpi_control_kind { CONTROL_RING, CONTROL_ABORT, CONTROL_ALARM, CONTROL_END_CHANNEL } mpi_control_kind;
+typedef struct mpi_control {
     int32_t kind;
     uint32_t world;  /* its number */
-    int32_t tag;     /* NOTE_RING: the first of its tags; NOTE_END_CHANNEL: the channel */
-    int32_t nranks;  /* NOTE_RING */
-    int64_t id;      /* NOTE_RING */
+    int32_t tag;     /* CONTROL_RING: the first of its tags; CONTROL_END_CHANNEL: the channel */
+    int32_t nranks;  /* CONTROL_RING */
+    int64_t id;      /* CONTROL_RING */
     uint32_t nbytes; /* of text, of a ring's ranks */
-    int32_t is_told; /* NOTE_ABORT: there are words */
-} mpi_note;
-/* What is behind a note. */
-static inline const char *note_bytes(const mpi_note *note) {
-    return (const char *)(note + 1);
+    int32_t is_told; /* CONTROL_ABORT: a message follows */
+} mpi_control;
+/* What is behind a control. */
+static inline const char *control_bytes(const mpi_control *control) {
+    return (const char *)(control + 1);
 }
 
-/* A note that waits for its world or ring to be made here, or for MPI to take it. */
-typedef struct mpi_letter {
-    struct mpi_letter *next;
+/* A control message that waits for its world or ring to be made here, or for MPI to take it. */
+typedef struct mpi_message {
+    struct mpi_message *next;
     MPI_Request request;
-    size_t nbytes; /* of the note */
-    mpi_note note;
+    size_t nbytes; /* of the control */
+    mpi_control control;
     char bytes[];
-} mpi_letter;
+} mpi_message;
 
 /* Where a process sleeps that waits for one of the same machine: whoever has done something for it rings. */
-typedef struct mpi_bell {
+typedef struct mpi_doorbell {
     _Atomic uint32_t nrings;
     _Atomic uint32_t nsleepers;
     char padding[56];
-} mpi_bell;
+} mpi_doorbell;
 
 /* This process among those that the launcher started. */
 typedef struct mpi_host {
@@ -52,15 +52,15 @@ typedef struct mpi_host {
     bool is_serial;        /* the library takes calls of one thread at a time */
     bool is_crowded;       /* this machine has more processes of the run than cores to spin on */
     pthread_mutex_t calls; /* then */
-    MPI_Comm data, notes, gathers;
-    MPI_Win bells_window;
-    mpi_bell **bells;      /* by process; NULL: it is on another machine */
-    pthread_mutex_t mutex; /* of what follows, and of the rings of all worlds */
-    int next_tag, end_tag; /* this process's share of the tags of rings */
-    int most_tags;         /* tags of all processes */
-    uint32_t nworlds;      /* made so far: the next one's number */
+    MPI_Comm data, controls, gathers;
+    MPI_Win doorbells_window;
+    mpi_doorbell **doorbells; /* by process; NULL: it is on another machine */
+    pthread_mutex_t mutex;    /* of what follows, and of the rings of all worlds */
+    int next_tag, end_tag;    /* this process's share of the tags of rings */
+    int most_tags;            /* tags of all processes */
+    uint32_t nworlds;         /* made so far: the next one's number */
     struct mpi_world *worlds;
-    mpi_letter *waiting, *going; /* arrived before their world or ring; sent */
+    mpi_message *waiting, *going; /* arrived before their world or ring; sent */
     pthread_t listener;
     _Atomic bool is_closing;
 } mpi_host;
@@ -73,8 +73,8 @@ typedef struct mpi_world {
     int *first;        /* by process: its first rank; nprocs + 1 of them */
     comm_world *inner; /* for rings all of whose members are here */
     struct mpi_ring *rings;
-    /* The note is of this world; false: it is for a ring that is not there yet. With host->mutex. */
-    bool (*take_note)(struct mpi_world *w, const mpi_note *note);
+    /* The message is of this world; false: it is for a ring that is not there yet. With host->mutex. */
+    bool (*take_control)(struct mpi_world *w, const mpi_control *control);
     _Atomic bool aborted;
     char why[1000];
     _Atomic bool is_told;
@@ -126,11 +126,11 @@ typedef struct mpi_ring {
     bool is_acting;
     wait_word generation; /* meetings that are over */
     weft_code code;       /* of the last one */
-    char words[600];
+    char message[600];
     /* Of who acts: */
-    char *heads;          /* by member */
-    char *letters, *mail; /* by process of `procs`: what goes there and what comes */
-    size_t letter_nbytes; /* room of each */
+    char *heads;               /* by member */
+    char *outgoing, *incoming; /* by process of `procs`: what goes there and what comes */
+    size_t message_nbytes;     /* room of each */
     char *scratch;
     size_t scratch_nbytes;
     mpi_batch batches[8];
@@ -142,7 +142,7 @@ typedef struct mpi_ring {
 /* Around calls of MPI. */
 void mpi_enter(mpi_host *host);
 void mpi_exit(mpi_host *host);
-/* What an MPI call returned, in words; NULL: success. */
+/* What an MPI call returned, as a status; NULL: success. */
 weft_status mpi_check(int code, const char *call);
 
 void batch_init(mpi_batch *b, const weft_allocator *allocator);
@@ -160,19 +160,20 @@ WEFT_MUST_USE weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_don
 /* Takes receives back and waits a little for what cannot be taken back; then the batch is empty. */
 void batch_cancel(mpi_host *host, mpi_batch *b);
 
-/* A wait that has seen nothing happen `n` times, since before the bell stood at `nrings`: spin, yield, sleep. */
+/* A wait that has seen nothing happen `n` times, since before the doorbell stood at `nrings`: spin, yield, sleep. */
 void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings);
 uint32_t mpi_nrings(const mpi_host *host);
 
-/* --- notes.c: the listener, which takes what others say at any time ----------------------------------------------- */
+/* --- control.c: the listener, which takes what others say at any time -----------------------------------------------
+ */
 
-WEFT_MUST_USE weft_status notes_start(mpi_host *host);
-void notes_stop(mpi_host *host);
+WEFT_MUST_USE weft_status control_start(mpi_host *host);
+void control_stop(mpi_host *host);
 /* To all other processes of `procs`. */
-WEFT_MUST_USE weft_status notes_send(mpi_host *host, const mpi_note *head, const void *bytes, const int *procs,
-                                     int nprocs);
+WEFT_MUST_USE weft_status control_send(mpi_host *host, const mpi_control *head, const void *bytes, const int *procs,
+                                       int nprocs);
 /* Hands over those that came before the world, or before the ring. With host->mutex. */
-void notes_claim(mpi_host *host);
+void control_claim(mpi_host *host);
 
 /* --- world.c ------------------------------------------------------------------------------------------------------ */
 
@@ -189,7 +190,7 @@ weft_status world_gather(comm_world *world, const comm_gather *g); /* gather.c *
 weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                          comm_ring **out_ring);
 /* With host->mutex. */
-bool rings_take_tag(mpi_world *w, const mpi_note *note);
+bool rings_take_tag(mpi_world *w, const mpi_control *control);
 void rings_wake(mpi_world *w);
 void rings_free(mpi_world *w);
 
@@ -211,8 +212,8 @@ enum { INLINE_NBYTES = 8192 };
 bool move_is_inline(const mpi_ring *r, const comm_request *q);
 /* Bytes from process `from` to process `to`; with `out`, from this process, the bytes themselves. */
 size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out);
-/* mail[i]: what came inline from procs[i]; NULL: nothing is inline. */
-WEFT_MUST_USE weft_status move_run(mpi_ring *r, const char *const *mail);
+/* inlined[i]: what came inline from procs[i]; NULL: nothing is inline. */
+WEFT_MUST_USE weft_status move_run(mpi_ring *r, const char *const *inlined);
 
 /* --- pair.c ------------------------------------------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ typedef struct visit {
     talk *talks;
     int64_t count;
     char *heads;
-    size_t letter_nbytes;
+    size_t message_nbytes;
 } visit;
 
 enum { TAG_SENDER, TAG_RECEIVER, TAG_ELEMENTS };
@@ -53,7 +53,7 @@ static weft_status begin(const visit *v, talk *t) {
     bool takes_along = sends && is_inline(q) && q->count;
     if (takes_along) memcpy(t->mine + head, q->src, elements_nbytes(q));
     TRY(batch_receive(v->host, &t->batch, v->host->data, proc, tag_of(v, q, TAG_SENDER + TAG_RECEIVER - mine),
-                      t->theirs, v->letter_nbytes));
+                      t->theirs, v->message_nbytes));
     return batch_send(v->host, &t->batch, v->host->data, proc, tag_of(v, q, mine), t->mine,
                       head + (takes_along ? elements_nbytes(q) : 0));
 }
@@ -123,11 +123,11 @@ static weft_status advance_all(const visit *v) {
 
 static weft_status reserve(visit *v) {
     const weft_allocator *a = v->host->allocator;
-    v->letter_nbytes = v->r->head_nbytes + INLINE_NBYTES;
+    v->message_nbytes = v->r->head_nbytes + INLINE_NBYTES;
     v->talks = base_alloc(a, (size_t)v->count * sizeof *v->talks);
-    v->heads = base_alloc(a, 2 * (size_t)v->count * v->letter_nbytes);
+    v->heads = base_alloc(a, 2 * (size_t)v->count * v->message_nbytes);
     if (!v->talks || !v->heads) return base_out_of_memory();
-    memset(v->heads, 0, 2 * (size_t)v->count * v->letter_nbytes);
+    memset(v->heads, 0, 2 * (size_t)v->count * v->message_nbytes);
     return NULL;
 }
 
@@ -138,7 +138,7 @@ static void release(visit *v) {
         batch_fini(&v->talks[i].batch);
     }
     base_free(a, v->talks, (size_t)v->count * sizeof *v->talks);
-    base_free(a, v->heads, 2 * (size_t)v->count * v->letter_nbytes);
+    base_free(a, v->heads, 2 * (size_t)v->count * v->message_nbytes);
 }
 
 weft_status pair_run(mpi_ring *r, int self, const comm_request *requests, int64_t nrequests, const char *op) {
@@ -146,8 +146,8 @@ weft_status pair_run(mpi_ring *r, int self, const comm_request *requests, int64_
     TRY(ring_know_tag(r, self));
     weft_status status = reserve(&v);
     for (int64_t i = 0; i < nrequests && v.talks; i++) {
-        char *at = v.heads ? v.heads + 2 * (size_t)i * v.letter_nbytes : NULL;
-        v.talks[i] = (talk){.asked = &requests[i], .mine = at, .theirs = at ? at + v.letter_nbytes : NULL};
+        char *at = v.heads ? v.heads + 2 * (size_t)i * v.message_nbytes : NULL;
+        v.talks[i] = (talk){.asked = &requests[i], .mine = at, .theirs = at ? at + v.message_nbytes : NULL};
         batch_init(&v.talks[i].batch, v.host->allocator);
     }
     for (int64_t i = 0; i < nrequests && !status; i++) status = begin(&v, &v.talks[i]);

@@ -24,27 +24,28 @@ static void describe(char *out, size_t nbytes) {
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
 /* The processes of this machine, and what they share. */
-static weft_status open_bells(mpi_host *host) {
+static weft_status open_doorbells(mpi_host *host) {
     MPI_Comm machine;
     int nprocs, own, *procs = NULL;
     void *mine = NULL;
     cpu_set_t cores;
-    host->bells = base_alloc(host->allocator, (size_t)host->nprocs * sizeof(mpi_bell *));
+    host->doorbells = base_alloc(host->allocator, (size_t)host->nprocs * sizeof(mpi_doorbell *));
     procs = base_alloc(host->allocator, (size_t)host->nprocs * sizeof *procs);
-    weft_status status = host->bells && procs ? NULL : base_out_of_memory();
+    weft_status status = host->doorbells && procs ? NULL : base_out_of_memory();
     if (status) goto done;
-    memset(host->bells, 0, (size_t)host->nprocs * sizeof(mpi_bell *));
+    memset(host->doorbells, 0, (size_t)host->nprocs * sizeof(mpi_doorbell *));
     MPI_Comm_split_type(host->data, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &nprocs);
     MPI_Comm_rank(machine, &own);
     TRY_DONE(mpi_check(MPI_Allgather(&host->proc, 1, MPI_INT, procs, 1, MPI_INT, machine), "MPI_Allgather"));
-    TRY_DONE(mpi_check(MPI_Win_allocate_shared(sizeof(mpi_bell), 1, MPI_INFO_NULL, machine, &mine, &host->bells_window),
-                       "MPI_Win_allocate_shared"));
-    memset(mine, 0, sizeof(mpi_bell));
+    TRY_DONE(mpi_check(
+        MPI_Win_allocate_shared(sizeof(mpi_doorbell), 1, MPI_INFO_NULL, machine, &mine, &host->doorbells_window),
+        "MPI_Win_allocate_shared"));
+    memset(mine, 0, sizeof(mpi_doorbell));
     for (int i = 0; i < nprocs; i++) {
         MPI_Aint nbytes;
         int unit;
-        MPI_Win_shared_query(host->bells_window, i, &nbytes, &unit, (void *)&host->bells[procs[i]]);
+        MPI_Win_shared_query(host->doorbells_window, i, &nbytes, &unit, (void *)&host->doorbells[procs[i]]);
     }
     MPI_Barrier(machine);
     MPI_Comm_free(&machine);
@@ -56,7 +57,7 @@ done:
 
 static weft_status open_comms(mpi_host *host) {
     int *most = NULL, has = 0;
-    MPI_Comm *comms[] = {&host->data, &host->notes, &host->gathers};
+    MPI_Comm *comms[] = {&host->data, &host->controls, &host->gathers};
     for (size_t i = 0; i < sizeof comms / sizeof *comms; i++) {
         TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, comms[i]), "MPI_Comm_dup"));
         TRY(mpi_check(MPI_Comm_set_errhandler(*comms[i], MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
@@ -65,7 +66,7 @@ static weft_status open_comms(mpi_host *host) {
     host->most_tags = has ? *most : 32767;
     host->next_tag = host->most_tags / host->nprocs * host->proc;
     host->end_tag = host->next_tag + host->most_tags / host->nprocs;
-    return open_bells(host);
+    return open_doorbells(host);
 }
 
 static weft_status begin(mpi_host *host) {
@@ -96,7 +97,7 @@ static weft_status join(const weft_allocator *allocator, comm_process *out_proce
     pthread_mutex_init(&host->calls, NULL);
     pthread_mutex_init(&host->mutex, NULL);
     weft_status status = begin(host);
-    if (!status) status = notes_start(host);
+    if (!status) status = control_start(host);
     if (status) {
         base_free(allocator, host, sizeof *host);
         return status;
@@ -139,11 +140,11 @@ static bool part(mpi_host *host, double timeout_seconds) {
 static void leave(comm_process *process, int exit_status, double timeout_seconds) {
     mpi_host *host = process->shared;
     if (!part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
-    notes_stop(host);
-    MPI_Win_free(&host->bells_window);
-    base_free(host->allocator, host->bells, (size_t)host->nprocs * sizeof(mpi_bell *));
+    control_stop(host);
+    MPI_Win_free(&host->doorbells_window);
+    base_free(host->allocator, host->doorbells, (size_t)host->nprocs * sizeof(mpi_doorbell *));
     MPI_Comm_free(&host->data);
-    MPI_Comm_free(&host->notes);
+    MPI_Comm_free(&host->controls);
     MPI_Comm_free(&host->gathers);
     MPI_Finalize();
     pthread_mutex_destroy(&host->calls);

@@ -5,7 +5,7 @@
  * the same requests, so they agree, or say the same of who does not, without another word (move.c moves what is large).
  *
  * A ring's messages carry tags that no other ring of the run has: the process of its first member takes them from its
- * share and tells the others (notes.c). What processes exchange on one tag follows from the requests, so messages of
+ * share and tells the others (control.c). What processes exchange on one tag follows from the requests, so messages of
  * one ring are told apart by their order.
  *
  * The invariant of ends: a wait that is ended by the world's `aborted` takes its receives back before it returns, and a
@@ -53,8 +53,8 @@ static void ring_free(mpi_ring *r) {
     base_free(a, r->procs, n * sizeof *r->procs);
     base_free(a, r->locals, n * sizeof *r->locals);
     base_free(a, r->heads, n * r->head_nbytes);
-    base_free(a, r->letters, n * r->letter_nbytes);
-    base_free(a, r->mail, n * r->letter_nbytes);
+    base_free(a, r->outgoing, n * r->message_nbytes);
+    base_free(a, r->incoming, n * r->message_nbytes);
     base_free(a, r->scratch, r->scratch_nbytes);
     for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_fini(&r->batches[i]);
     pthread_mutex_destroy(&r->mutex);
@@ -65,13 +65,13 @@ static bool reserve_all(mpi_ring *r) {
     const weft_allocator *a = r->world->host->allocator;
     size_t n = (size_t)r->nranks;
     r->head_nbytes = sizeof(mpi_head) + 2 * n * sizeof(int64_t);
-    r->letter_nbytes = n * r->head_nbytes + INLINE_NBYTES;
+    r->message_nbytes = n * r->head_nbytes + INLINE_NBYTES;
     r->procs = base_alloc(a, n * sizeof *r->procs);
     r->locals = base_alloc(a, n * sizeof *r->locals);
     r->heads = base_alloc(a, n * r->head_nbytes);
-    r->letters = base_alloc(a, n * r->letter_nbytes);
-    r->mail = base_alloc(a, n * r->letter_nbytes);
-    return r->procs && r->locals && r->heads && r->letters && r->mail;
+    r->outgoing = base_alloc(a, n * r->message_nbytes);
+    r->incoming = base_alloc(a, n * r->message_nbytes);
+    return r->procs && r->locals && r->heads && r->outgoing && r->incoming;
 }
 
 static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *ranks) {
@@ -88,7 +88,7 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
         ring_free(r);
         return NULL;
     }
-    memset(r->letters, 0, (size_t)nranks * r->letter_nbytes); /* what is sent has no holes that were never written */
+    memset(r->outgoing, 0, (size_t)nranks * r->message_nbytes); /* what is sent has no holes that were never written */
     for (int i = 0; i < nranks; i++) {
         r->members[i].rank = ranks[i];
         r->members[i].proc = world_proc_of(w, ranks[i]);
@@ -113,13 +113,13 @@ static weft_status take_tags(mpi_ring *r) {
 }
 
 static weft_status tell_tag(mpi_ring *r, const int64_t *ranks) {
-    mpi_note note = {.kind = NOTE_RING,
-                     .world = r->world->number,
-                     .tag = r->tag,
-                     .nranks = r->nranks,
-                     .id = r->id,
-                     .nbytes = (uint32_t)r->nranks * (uint32_t)sizeof *ranks};
-    return notes_send(r->world->host, &note, ranks, r->procs, r->nprocs);
+    mpi_control control = {.kind = CONTROL_RING,
+                           .world = r->world->number,
+                           .tag = r->tag,
+                           .nranks = r->nranks,
+                           .id = r->id,
+                           .nbytes = (uint32_t)r->nranks * (uint32_t)sizeof *ranks};
+    return control_send(r->world->host, &control, ranks, r->procs, r->nprocs);
 }
 
 static weft_status get(mpi_world *w, int64_t id, int nranks, const int64_t *ranks, int index, comm_ring **out,
@@ -131,7 +131,7 @@ static weft_status get(mpi_world *w, int64_t id, int nranks, const int64_t *rank
         if (!r) return base_out_of_memory();
         *out_new = r;
         if (r->members[0].proc == w->host->proc) TRY(take_tags(r));
-        notes_claim(w->host);
+        control_claim(w->host);
     }
     *out = &r->members[index].view;
     return NULL;
@@ -157,13 +157,13 @@ weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_
     return tell_tag(made, ranks);
 }
 
-bool rings_take_tag(mpi_world *w, const mpi_note *note) {
+bool rings_take_tag(mpi_world *w, const mpi_control *control) {
     int64_t ranks[MOST_MEMBERS];
-    if (note->nranks > MOST_MEMBERS) return true;
-    memcpy(ranks, note_bytes(note), (size_t)note->nranks * sizeof *ranks);
+    if (control->nranks > MOST_MEMBERS) return true;
+    memcpy(ranks, control_bytes(control), (size_t)control->nranks * sizeof *ranks);
     for (mpi_ring *r = w->rings; r; r = r->next) {
-        if (!is_ring(r, note->id, note->nranks, ranks)) continue;
-        r->tag = note->tag;
+        if (!is_ring(r, control->id, control->nranks, ranks)) continue;
+        r->tag = control->tag;
         wait_publish(&r->known, 1);
         return true;
     }
@@ -191,7 +191,7 @@ static mpi_head *head_at(const mpi_ring *r, char *heads, int index) {
 }
 
 /* The heads of the members here, and what goes with them. */
-static size_t write_letter(mpi_ring *r, int to, char *out) {
+static size_t write_message(mpi_ring *r, int to, char *out) {
     size_t n = 0;
     bool is_inline = move_is_inline(r, &r->members[r->locals[0]].request);
     for (int i = 0; i < r->nlocal; i++, n += r->head_nbytes) {
@@ -202,28 +202,28 @@ static size_t write_letter(mpi_ring *r, int to, char *out) {
     return n;
 }
 
-/* Heads of all members, in r->heads; which of them come with bytes, in `mail`. */
-static weft_status exchange_heads(mpi_ring *r, int self, const char **mail) {
+/* Heads of all members, in r->heads; which of them come with bytes, in `inlined`. */
+static weft_status exchange_heads(mpi_ring *r, int self, const char **inlined) {
     mpi_host *host = r->world->host;
     mpi_batch *b = &r->batches[0];
     for (int i = 0; i < r->nprocs; i++) {
         if (r->procs[i] == host->proc) continue;
-        char *out = r->letters + (size_t)i * r->letter_nbytes, *in = r->mail + (size_t)i * r->letter_nbytes;
-        TRY(batch_receive(host, b, host->data, r->procs[i], r->tag, in, r->letter_nbytes));
-        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, write_letter(r, r->procs[i], out)));
+        char *out = r->outgoing + (size_t)i * r->message_nbytes, *in = r->incoming + (size_t)i * r->message_nbytes;
+        TRY(batch_receive(host, b, host->data, r->procs[i], r->tag, in, r->message_nbytes));
+        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, write_message(r, r->procs[i], out)));
     }
     wait_result result;
     TRY(batch_wait(host, b, &r->world->aborted, 0, &result));
     if (result != WAIT_REACHED) return ring_cancelled(r, self);
     for (int i = 0; i < r->nprocs; i++) {
-        char *at = r->mail + (size_t)i * r->letter_nbytes;
+        char *at = r->incoming + (size_t)i * r->message_nbytes;
         for (int k = 0; k < r->nranks; k++) {
             if (r->members[k].proc != r->procs[i] || r->procs[i] == host->proc) continue;
             memcpy(head_at(r, r->heads, k), at, r->head_nbytes);
             r->members[k].request = head_request(r, head_at(r, r->heads, k));
             at += r->head_nbytes;
         }
-        mail[i] = at;
+        inlined[i] = at;
     }
     return NULL;
 }
@@ -256,14 +256,14 @@ static bool find_different(const mpi_ring *r, int *out_a, int *out_b) {
 }
 
 static weft_status act(mpi_ring *r, int self) {
-    const char *mail[MOST_MEMBERS];
+    const char *inlined[MOST_MEMBERS];
     int a, b;
     TRY(ring_know_tag(r, self));
-    TRY(exchange_heads(r, self, mail));
+    TRY(exchange_heads(r, self, inlined));
     if (find_different(r, &a, &b))
         return comm_disagreement(r->id, r->members[a].rank, &r->members[a].request, r->members[b].rank,
                                  &r->members[b].request);
-    return move_run(r, move_is_inline(r, &r->members[self].request) ? mail : NULL);
+    return move_run(r, move_is_inline(r, &r->members[self].request) ? inlined : NULL);
 }
 
 /* --- meetings ----------------------------------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ static weft_status act_for_all(mpi_ring *r, int self) {
 
 static weft_status result_of(const mpi_ring *r, int self) {
     if (r->code == WEFT_CANCELLED) return ring_cancelled(r, self);
-    return r->code == WEFT_OK ? NULL : weft_status_create(r->code, NULL, "%s", r->words);
+    return r->code == WEFT_OK ? NULL : weft_status_create(r->code, NULL, "%s", r->message);
 }
 
 /* Waits for who acts. False: the world was aborted before all had come. */
@@ -303,7 +303,7 @@ static weft_status meet(mpi_ring *r, int self) {
     weft_status status = act_for_all(r, self);
     pthread_mutex_lock(&r->mutex);
     r->code = weft_status_code(status);
-    snprintf(r->words, sizeof r->words, "%s", weft_status_message(status));
+    snprintf(r->message, sizeof r->message, "%s", weft_status_message(status));
     r->narrived = 0;
     r->is_acting = false;
     wait_publish(&r->generation, generation);

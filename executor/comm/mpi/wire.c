@@ -5,9 +5,10 @@
  * calls: a blocking call burns its core while the process that it waits for needs it, and cannot be ended. A library
  * that takes calls of one thread at a time gets a lock around each; none of them blocks.
  *
- * MPI has no way to sleep until a message comes. Processes of one machine share a page with a bell each: whoever has
- * sent something, or has taken something, rings at the other side, which costs a system call only where somebody
- * sleeps. A bell that nobody rang is looked after every half millisecond: so messages of other machines are noticed. */
+ * MPI has no way to sleep until a message comes. Processes of one machine share a page with a doorbell each: whoever
+ * has sent something, or has taken something, rings at the other side, which costs a system call only where somebody
+ * sleeps. A doorbell that nobody rang is looked after every half millisecond: so messages of other machines are
+ * noticed. */
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -28,26 +29,27 @@ void mpi_exit(mpi_host *host) {
 }
 
 weft_status mpi_check(int code, const char *call) {
-    char words[MPI_MAX_ERROR_STRING] = "";
+    char text[MPI_MAX_ERROR_STRING] = "";
     int n = 0;
     if (code == MPI_SUCCESS) return NULL;
-    MPI_Error_string(code, words, &n);
-    return weft_status_create(WEFT_IO, NULL, "%s: %s", call, words);
+    MPI_Error_string(code, text, &n);
+    return weft_status_create(WEFT_IO, NULL, "%s: %s", call, text);
 }
 
-/* --- bells -------------------------------------------------------------------------------------------------------- */
+/* --- doorbells
+ * -------------------------------------------------------------------------------------------------------- */
 
 static const long sleep_ns = 500000;
 
-static void ring_bell(const mpi_host *host, int proc) {
-    mpi_bell *bell = host->bells[proc];
-    if (!bell) return;
-    atomic_fetch_add(&bell->nrings, 1);
-    if (atomic_load(&bell->nsleepers)) syscall(SYS_futex, &bell->nrings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+static void ring_doorbell(const mpi_host *host, int proc) {
+    mpi_doorbell *doorbell = host->doorbells[proc];
+    if (!doorbell) return;
+    atomic_fetch_add(&doorbell->nrings, 1);
+    if (atomic_load(&doorbell->nsleepers)) syscall(SYS_futex, &doorbell->nrings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 uint32_t mpi_nrings(const mpi_host *host) {
-    return atomic_load(&host->bells[host->proc]->nrings);
+    return atomic_load(&host->doorbells[host->proc]->nrings);
 }
 
 void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings) {
@@ -57,10 +59,10 @@ void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings) {
     } else if (n < nyields) {
         sched_yield();
     } else {
-        mpi_bell *bell = host->bells[host->proc];
-        atomic_fetch_add(&bell->nsleepers, 1);
-        syscall(SYS_futex, &bell->nrings, FUTEX_WAIT, nrings, &(struct timespec){.tv_nsec = sleep_ns}, NULL, 0);
-        atomic_fetch_sub(&bell->nsleepers, 1);
+        mpi_doorbell *doorbell = host->doorbells[host->proc];
+        atomic_fetch_add(&doorbell->nsleepers, 1);
+        syscall(SYS_futex, &doorbell->nrings, FUTEX_WAIT, nrings, &(struct timespec){.tv_nsec = sleep_ns}, NULL, 0);
+        atomic_fetch_sub(&doorbell->nsleepers, 1);
     }
 }
 
@@ -115,7 +117,7 @@ static weft_status start(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm
         TRY(mpi_check(code, is_receive ? "MPI_Irecv" : "MPI_Isend"));
         b->procs[b->count] = proc;
         b->is_receive[b->count++] = is_receive;
-        if (!is_receive) ring_bell(host, proc);
+        if (!is_receive) ring_doorbell(host, proc);
     }
     return NULL;
 }
@@ -140,7 +142,7 @@ weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
     *out_done = done;
     if (!done) return NULL;
     for (int i = 0; i < b->count; i++)
-        if (b->is_receive[i]) ring_bell(host, b->procs[i]);
+        if (b->is_receive[i]) ring_doorbell(host, b->procs[i]);
     b->count = 0;
     return NULL;
 }

@@ -3,7 +3,7 @@
 
 #include "executor/comm/mpi/mpi.h"
 
-static bool take_note(mpi_world *w, const mpi_note *note);
+static bool take_control(mpi_world *w, const mpi_control *control);
 
 /* --- making and unmaking ------------------------------------------------------------------------------------------ */
 
@@ -26,7 +26,7 @@ static void enlist(mpi_host *host, mpi_world *w) {
         w->number = number;
         w->next = host->worlds;
         host->worlds = w;
-        notes_claim(host);
+        control_claim(host);
     }
     pthread_mutex_unlock(&host->mutex);
 }
@@ -37,7 +37,7 @@ static weft_status make(const weft_allocator *allocator, const comm_host *h, mpi
     if (!w) return base_out_of_memory();
     memset(w, 0, sizeof *w);
     w->host = host;
-    w->take_note = take_note;
+    w->take_control = take_control;
     w->first = base_alloc(host->allocator, firsts_nbytes(host));
     weft_status status = w->first ? NULL : base_out_of_memory();
     for (int p = 0; w->first && p <= host->nprocs; p++) w->first[p] = (int)((int64_t)h->nranks * p / host->nprocs);
@@ -78,11 +78,11 @@ static void world_destroy(comm_world *world) {
 
 /* --- ends and alarms ---------------------------------------------------------------------------------------------- */
 
-static void tell_all(mpi_world *w, mpi_note_kind kind, const char *why) {
+static void tell_all(mpi_world *w, mpi_control_kind kind, const char *why) {
     mpi_host *host = w->host;
-    mpi_note note = {.kind = kind, .world = w->number, .is_told = why != NULL};
-    note.nbytes = why ? (uint32_t)strlen(why) + 1 : 0;
-    for (int p = 0; p < host->nprocs; p++) weft_status_free(notes_send(host, &note, why, &p, 1));
+    mpi_control control = {.kind = kind, .world = w->number, .is_told = why != NULL};
+    control.nbytes = why ? (uint32_t)strlen(why) + 1 : 0;
+    for (int p = 0; p < host->nprocs; p++) weft_status_free(control_send(host, &control, why, &p, 1));
 }
 
 /* True: there was something new in it. With host->mutex. */
@@ -106,7 +106,7 @@ static void world_abort(comm_world *world, const char *why) {
     pthread_mutex_lock(&w->host->mutex);
     bool is_new = stop(w, why);
     pthread_mutex_unlock(&w->host->mutex);
-    if (is_new) tell_all(w, NOTE_ABORT, atomic_load(&w->is_told) ? w->why : NULL);
+    if (is_new) tell_all(w, CONTROL_ABORT, atomic_load(&w->is_told) ? w->why : NULL);
 }
 
 static const char *world_why(const comm_world *world) {
@@ -117,15 +117,15 @@ static const char *world_why(const comm_world *world) {
 static void world_alarm(comm_world *world) {
     mpi_world *w = world->shared;
     wait_publish(&world->alarm, 1);
-    tell_all(w, NOTE_ALARM, NULL);
+    tell_all(w, CONTROL_ALARM, NULL);
 }
 
-static bool take_note(mpi_world *w, const mpi_note *note) {
-    switch (note->kind) {
-    case NOTE_RING: return rings_take_tag(w, note);
-    case NOTE_ABORT: stop(w, note->is_told ? note_bytes(note) : NULL); break;
-    case NOTE_ALARM: wait_publish(&w->world.alarm, 1); break;
-    case NOTE_END_CHANNEL: atomic_store(&w->has_ended[note->tag], true); break;
+static bool take_control(mpi_world *w, const mpi_control *control) {
+    switch (control->kind) {
+    case CONTROL_RING: return rings_take_tag(w, control);
+    case CONTROL_ABORT: stop(w, control->is_told ? control_bytes(control) : NULL); break;
+    case CONTROL_ALARM: wait_publish(&w->world.alarm, 1); break;
+    case CONTROL_END_CHANNEL: atomic_store(&w->has_ended[control->tag], true); break;
     default: break;
     }
     return true;
