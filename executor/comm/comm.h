@@ -60,8 +60,8 @@ typedef struct comm_request {
     /* Elements of each part where they differ, else NULL; both where srcs and dsts are given. Of an all_reduce, and of
      * an all_to_all: what i sends to j must be as much as what j receives from i. */
     const int64_t *src_counts, *dst_counts;
-    int64_t nparts; /* all_reduce: of srcs; else 0 */
-    int peer;       /* send, recv: the other member, index in the ring; itself only within a group */
+    int64_t nparts;                   /* all_reduce: of srcs; else 0 */
+    int peer;                         /* send, recv: the other member, index in the ring; itself only within a group */
     const struct comm_request *group; /* of a group: ngroup sends and receives */
     int64_t ngroup;
 } comm_request;
@@ -90,8 +90,8 @@ typedef struct comm_ring_engine {
      * - A member's collectives are enqueued one at a time, in the order of its plan, which is equal on all members.
      * - It never waits for another member: one thread enqueues for several ranks, one after another.
      * - The request, and what it points to, may go when it returns.
-     * A status: it is faulty in itself, and nothing was enqueued. What goes wrong later `error` says. The stream goes on
-     * behind a collective that failed, so that buffers mean something only if `error` says nothing at its end. */
+     * A status: it is faulty in itself, and nothing was enqueued. What goes wrong later `error` says. The stream goes
+     * on behind a collective that failed, so that buffers mean something only if `error` says nothing at its end. */
     weft_status (*enqueue)(comm_ring *ring, const comm_request *request, void *device_stream);
     /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Once there is
      * something, that is said for ever. Never blocks. Any thread. */
@@ -135,7 +135,7 @@ typedef struct comm_world {
     const struct comm_world_engine *engine;
     int nranks, first_rank, nlocal;
     const weft_allocator *allocator;
-    wait_word alarm; /* 1: some process has called comm_world_alarm, or has aborted the world */
+    wait_word alarm;             /* 1: some process has called comm_world_alarm, or has aborted the world */
     const _Atomic bool *aborted; /* for those who wait (executor/comm/wait.h) and must not outlast the world */
     void *shared;                /* the engine's */
 } comm_world;

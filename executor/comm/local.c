@@ -11,8 +11,6 @@
  * every wait in bounded time. */
 #include "executor/comm/local.h"
 
-#include <unistd.h>
-
 static const comm_ring_engine local_engine;
 
 /* --- rings -------------------------------------------------------------------------------------------------------- */
@@ -112,13 +110,8 @@ static weft_status exchange(local_ring *r, int self, const comm_request *request
 static weft_status local_run(comm_ring *ring, const comm_request *asked) {
     local_ring *r = ring->shared;
     local_member *me = &r->members[ring->index];
-    comm_request request = *asked;
-    if (!request.op) request.op = comm_kind_name(request.kind);
-    TRY(comm_check_request(ring, me->rank, &request));
-    if (atomic_exchange(&me->busy, true)) {
-        return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
-                                  (long long)me->rank, request.op, (long long)r->id);
-    }
+    comm_request request;
+    TRY(comm_begin(ring, me->rank, asked, &me->busy, &request));
     weft_status status = exchange(r, ring->index, &request);
     atomic_store(&me->busy, false);
     return status;
@@ -127,24 +120,16 @@ static weft_status local_run(comm_ring *ring, const comm_request *asked) {
 /* run reports it, or the end of the world does. */
 static weft_status local_error(comm_ring *ring) {
     const local_ring *r = ring->shared;
-    if (!atomic_load(&r->world->aborted)) return NULL;
-    return weft_status_create(WEFT_CANCELLED, NULL, "ring %lld: the run was stopped", (long long)r->id);
+    return atomic_load(&r->world->aborted) ? comm_stopped(ring) : NULL;
 }
 
 /* A ring cannot end alone: its members are threads of one run. */
 static weft_status local_abort(comm_ring *ring, double timeout_seconds) {
     local_ring *r = ring->shared;
     local_member *me = &r->members[ring->index];
-    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
     atomic_store(&r->world->aborted, true);
     local_rings_wake(r->world);
-    while (atomic_load(&me->busy)) {
-        if (wait_clock_ns() > deadline)
-            return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",
-                                      (long long)me->rank, me->request.op, (long long)r->id, timeout_seconds);
-        usleep(100);
-    }
-    return NULL;
+    return comm_wait_idle(ring, me->rank, &me->busy, &me->request, timeout_seconds);
 }
 
 static const comm_ring_engine local_engine = {

@@ -73,7 +73,7 @@ typedef struct local_world {
     local_ring *rings;
     _Atomic bool aborted;
     char why[1000];
-    _Atomic bool is_told; /* why holds the message */
+    _Atomic bool is_told;     /* why holds the message */
     struct local_view *views; /* of the processes that are there */
     local_board boards[COMM_CHANNELS];
     /* Of a hub: */

@@ -114,20 +114,20 @@ static weft_status local_create(const weft_allocator *allocator, const comm_host
     if (!view) return base_out_of_memory();
     local_world *shared = NULL;
     if (hub) pthread_mutex_lock(&hub->mutex);
-    weft_status status = hub ? join(hub, host->first_rank, host->nlocal, &shared)
-                             : make_shared(allocator, host->nranks, &shared);
+    weft_status status =
+        hub ? join(hub, host->first_rank, host->nlocal, &shared) : make_shared(allocator, host->nranks, &shared);
     if (hub) pthread_mutex_unlock(&hub->mutex);
     if (status) {
         base_free(allocator, view, sizeof *view);
         return status;
     }
     view->world = (comm_world){.engine = host->engine,
-                          .allocator = allocator,
-                          .nranks = host->nranks,
-                          .first_rank = host->first_rank,
-                          .nlocal = host->nlocal,
-                          .aborted = &shared->aborted,
-                          .shared = shared};
+                               .allocator = allocator,
+                               .nranks = host->nranks,
+                               .first_rank = host->first_rank,
+                               .nlocal = host->nlocal,
+                               .aborted = &shared->aborted,
+                               .shared = shared};
     pthread_mutex_lock(&shared->mutex);
     view->next = shared->views;
     shared->views = view;

@@ -4,6 +4,7 @@
 #include "executor/comm/request.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "executor/comm/reduce.h"
 
@@ -182,4 +183,32 @@ weft_status comm_check_ranks(int64_t id, int nranks, const int64_t *ranks, int64
     if (*out_index >= 0) return NULL;
     return weft_status_create(WEFT_NOT_FOUND, NULL, "ring %lld does not contain rank %lld", (long long)id,
                               (long long)rank);
+}
+
+/* --- a member, one collective at a time --------------------------------------------------------------------------- */
+
+weft_status comm_begin(const comm_ring *r, int64_t rank, const comm_request *asked, _Atomic bool *busy,
+                       comm_request *out) {
+    *out = *asked;
+    if (!out->op) out->op = comm_kind_name(out->kind);
+    TRY(comm_check_request(r, rank, out));
+    if (!atomic_exchange(busy, true)) return NULL;
+    return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
+                              (long long)rank, out->op, (long long)r->id);
+}
+
+weft_status comm_stopped(const comm_ring *r) {
+    return weft_status_create(WEFT_CANCELLED, NULL, "ring %lld: the run was stopped", (long long)r->id);
+}
+
+weft_status comm_wait_idle(const comm_ring *r, int64_t rank, const _Atomic bool *busy, const comm_request *q,
+                           double timeout_seconds) {
+    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
+    while (atomic_load(busy)) {
+        if (wait_clock_ns() > deadline)
+            return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",
+                                      (long long)rank, q->op, (long long)r->id, timeout_seconds);
+        usleep(100);
+    }
+    return NULL;
 }

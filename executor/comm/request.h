@@ -1,4 +1,5 @@
-/* request.h: what members ask of a ring: whether it can be done, whether they agree, and how it is called. For engines. */
+/* request.h: what members ask of a ring: whether it can be done, whether they agree, and how it is called. For engines.
+ */
 #ifndef EXECUTOR_COMM_REQUEST_H
 #define EXECUTOR_COMM_REQUEST_H
 
@@ -13,6 +14,16 @@ WEFT_MUST_USE weft_status comm_check_request(const comm_ring *r, int64_t rank, c
 /* What is wrong with a list of ranks; else where `rank` is in it. */
 WEFT_MUST_USE weft_status comm_check_ranks(int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                            int nranks_of_run, int *out_index);
+
+/* Begins what a member asks for, checked and with a name for its op; *busy is the member's until the engine clears it.
+ */
+WEFT_MUST_USE weft_status comm_begin(const comm_ring *r, int64_t rank, const comm_request *asked, _Atomic bool *busy,
+                                     comm_request *out);
+/* A ring's error after the end of its world. */
+weft_status comm_stopped(const comm_ring *r);
+/* Waits until a member whose world was aborted is out of `q`; a status: it is not yet. */
+WEFT_MUST_USE weft_status comm_wait_idle(const comm_ring *r, int64_t rank, const _Atomic bool *busy,
+                                         const comm_request *q, double timeout_seconds);
 
 /* A pair of members that do not ask for the same; false if there is none. Equal for all members that look. Requests lie
  * `stride` bytes apart, in the order of the ring. */

@@ -11,7 +11,6 @@
  * The invariant of ends: a wait that is ended by the world's `aborted` takes its receives back before it returns, and a
  * member leaves while another one acts only when that one has left the buffers alone. */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "executor/comm/mpi/mpi.h"
 
@@ -324,13 +323,8 @@ static weft_status exchange(mpi_ring *r, int self) {
 static weft_status ring_run(comm_ring *ring, const comm_request *asked) {
     mpi_ring *r = ring->shared;
     mpi_member *me = &r->members[ring->index];
-    comm_request request = *asked;
-    if (!request.op) request.op = comm_kind_name(request.kind);
-    TRY(comm_check_request(ring, me->rank, &request));
-    if (atomic_exchange(&me->busy, true)) {
-        return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld runs %s on ring %lld inside another collective of it",
-                                  (long long)me->rank, request.op, (long long)r->id);
-    }
+    comm_request request;
+    TRY(comm_begin(ring, me->rank, asked, &me->busy, &request));
     me->request = request;
     weft_status status = exchange(r, ring->index);
     atomic_store(&me->busy, false);
@@ -339,23 +333,15 @@ static weft_status ring_run(comm_ring *ring, const comm_request *asked) {
 
 static weft_status ring_error(comm_ring *ring) {
     const mpi_ring *r = ring->shared;
-    if (!atomic_load(&r->world->aborted)) return NULL;
-    return weft_status_create(WEFT_CANCELLED, NULL, "ring %lld: the run was stopped", (long long)r->id);
+    return atomic_load(&r->world->aborted) ? comm_stopped(ring) : NULL;
 }
 
 /* A ring does not end alone: what its other members wait for is in other processes. */
 static weft_status ring_abort(comm_ring *ring, double timeout_seconds) {
     mpi_ring *r = ring->shared;
     mpi_member *me = &r->members[ring->index];
-    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
     comm_world_abort(&r->world->world, NULL);
-    while (atomic_load(&me->busy)) {
-        if (wait_clock_ns() > deadline)
-            return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",
-                                      (long long)me->rank, me->request.op, (long long)r->id, timeout_seconds);
-        usleep(100);
-    }
-    return NULL;
+    return comm_wait_idle(ring, me->rank, &me->busy, &me->request, timeout_seconds);
 }
 
 static const comm_ring_engine ring_engine = {.name = "mpi", .run = ring_run, .error = ring_error, .abort = ring_abort};
