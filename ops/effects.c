@@ -52,9 +52,13 @@ const char *op_stream(const weft_op *op, char *buffer_of_ring) {
     return leaves_compute(op) ? op_ring_stream(op, buffer_of_ring) : NULL;
 }
 
-static weft_var *first_arg(const weft_op *op, bool output, const char *upper, const char *lower) {
+static const slot *find_slot(const weft_op *op, bool output, const char *upper, const char *lower) {
     const slot *s = op_find_slot(op, output, upper);
-    if (!s) s = op_find_slot(op, output, lower);
+    return s ? s : op_find_slot(op, output, lower);
+}
+
+static weft_var *first_arg(const weft_op *op, bool output, const char *upper, const char *lower) {
+    const slot *s = find_slot(op, output, upper, lower);
     return s && s->nargs ? slot_var(op, s, 0) : NULL;
 }
 
@@ -63,4 +67,11 @@ weft_var *op_x(const weft_op *op) {
 }
 weft_var *op_out(const weft_op *op) {
     return first_arg(op, true, "Out", "out");
+}
+
+const slot *op_param_slot(const weft_op *op) {
+    return find_slot(op, false, "Grad", "grad") ? find_slot(op, false, "Param", "param") : NULL;
+}
+weft_var *op_updated_param(const weft_op *op) {
+    return first_arg(op, true, "ParamOut", "param_out");
 }

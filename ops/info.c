@@ -13,7 +13,7 @@ static const struct {
     {OP_NO_BYTES, "no_bytes", "touches no bytes; it only orders other ops"},
     {OP_ALIASES, "aliases", "its outputs are views of one buffer"},
     {OP_CONTROL, "control", "runs a sub-block"},
-    {OP_OPTIMIZER, "optimizer", "updates Param from Grad"},
+    {OP_OPTIMIZER, "optimizer", "updates parameters from gradients"},
     {OP_LINEAR_GRAD, "linear_grad", "outputs are linear, jointly, in all inputs named `*@GRAD`"},
     {OP_LINEAR, "linear", "outputs are linear, jointly, in all inputs (of floating point)"},
     {OP_LINEAR_X, "linear_x", "outputs are linear in the first input (scale: where its bias is 0)"},

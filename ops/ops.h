@@ -26,7 +26,7 @@ enum {
     OP_NO_BYTES = 1 << 3,    /* touches no bytes: an edge in Paddle's executor only (nop, depend, c_wait_*) */
     OP_ALIASES = 1 << 4,     /* outputs become views of one buffer (coalesce_tensor) */
     OP_CONTROL = 1 << 5,     /* runs a sub-block */
-    OP_OPTIMIZER = 1 << 6,   /* updates the var of slot Param from the one of slot Grad */
+    OP_OPTIMIZER = 1 << 6,   /* updates parameters from gradients: op_param_slot */
     OP_LINEAR_GRAD = 1 << 7, /* outputs are homogeneous linear, jointly, in all inputs of slots named *@GRAD */
     OP_LINEAR = 1 << 8,      /* the same, in all inputs (sum, reshape, cast, concat, ...) */
     OP_LINEAR_X = 1 << 9,    /* the same, in its first input slot (scale without bias; other inputs are fixed) */
@@ -199,5 +199,9 @@ int64_t coalesce_alignment(const weft_op *op);
 /* The first tensor argument of the slot "X" or "x", "Out" or "out": collectives changed case between eras. */
 weft_var *op_x(const weft_op *op);
 weft_var *op_out(const weft_op *op);
+/* Of an op that updates parameters from gradients: the slot of what it updates ("Param" or "param"), or NULL; and the
+ * first parameter that it writes, or NULL. */
+const slot *op_param_slot(const weft_op *op);
+weft_var *op_updated_param(const weft_op *op);
 
 #endif

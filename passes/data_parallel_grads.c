@@ -85,7 +85,7 @@ static void mark_covered(const weft_var *param, bool *covered) {
 /* Known optimizers, and unknown ops with the same slots. */
 static const slot *updated_params(weft_op *op) {
     if (op_schema_of(op) && !op_has_effect(op, OP_OPTIMIZER)) return NULL;
-    return op_find_slot(op, false, "Grad") ? op_find_slot(op, false, "Param") : NULL;
+    return op_param_slot(op);
 }
 
 static weft_status check_covered(dp_plan *plan) {

@@ -277,7 +277,8 @@ static weft_status check_type(comparison *m, const weft_var *before, const weft_
 /* An optimizer may not update state from what differs between ranks. */
 static weft_status check_update(comparison *m, const weft_var *v) {
     bool optimizes = (weft_op_role(m->op) & WEFT_ROLE_OPTIMIZE) ||
-                     (op_find_slot(m->op, false, "Param") && op_find_slot(m->op, false, "Grad"));
+                     (op_find_slot(m->op, false, "Param") && op_find_slot(m->op, false, "Grad")) ||
+                     (op_find_slot(m->op, false, "param") && op_find_slot(m->op, false, "grad"));
     if (!m->c->ranks || !m->varies || !optimizes || !v->persistable) return NULL;
     return cert_refuse(m->c, "%s updates \"%s\" from a value that differs between ranks: no claimed reduce joins it",
                        cert_op_text(m->c, m->op, m->at), v->name->bytes);

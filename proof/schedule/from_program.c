@@ -322,7 +322,7 @@ static weft_status note_update(maker *m, weft_op *op, uint32_t event) {
     proof_schedule *s = m->s;
     bool optimizes = op_has_effect(op, OP_OPTIMIZER);
     if (!optimizes && !op_is(op, "update_loss_scaling")) return NULL;
-    const weft_var *param = optimizes && op->block == m->program->blocks[0] ? weft_op_output(op, "ParamOut", 0) : NULL;
+    const weft_var *param = optimizes && op->block == m->program->blocks[0] ? op_updated_param(op) : NULL;
     if (param && param->persistable) mix_bytes(&s->updated, param->name->bytes, param->name->nbytes);
     TRY(grow(s->arena, &s->updates, &s->update_capacity, s->nupdates + 1, sizeof *s->updates));
     s->updates[s->nupdates++] = event;

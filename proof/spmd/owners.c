@@ -48,7 +48,7 @@ static weft_status note_updates(ownership *o, uint32_t class, arena *a) {
     for (size_t i = 0; i < s->nupdates; i++) {
         const weft_op *op = s->events[s->updates[i]].op;
         bool counts = op->block == s->program->blocks[0] && op_has_effect((weft_op *)op, OP_OPTIMIZER);
-        weft_var *param = counts ? weft_op_output(op, "ParamOut", 0) : NULL;
+        weft_var *param = counts ? op_updated_param(op) : NULL;
         if (!param || !param->persistable) continue;
         const name *n = interner_get(&o->names, param->name->bytes, param->name->nbytes);
         if (!n) return base_out_of_memory();

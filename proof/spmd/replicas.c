@@ -298,7 +298,7 @@ static weft_status report_guarded(flow *f, const weft_op *op, uint32_t index, ax
 
 /* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
 static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
-    weft_var *param = weft_op_output(op, "ParamOut", 0);
+    weft_var *param = op_updated_param(op);
     bool scaling = op_is(op, "update_loss_scaling");
     if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
     axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;

@@ -390,6 +390,7 @@ static const struct refusal {
     REFUSAL(linear, "{ranks: 2, replicate: [z]}", "\"z\" is not a feed; the feeds are x"),
     REFUSAL(linear, "{ranks: 2, replicate: [x]}", "no feed has rows"),
     REFUSAL(uncovered, "{ranks: 2}", "sgd #5 updates w, but no backward op names its gradient"),
+    REFUSAL(uncovered_radam, "{ranks: 2}", "radam #5 updates w, but no backward op names its gradient"),
     REFUSAL(uncovered_in_block, "{ranks: 2}", "updates v, but no backward op names its gradient"),
     REFUSAL(no_such_gradient, "{ranks: 2}", "matmul_v2_grad #4: op_role_var names u@GRAD, which no block declares"),
     REFUSAL(never_written, "{ranks: 2}", "names the gradient u@GRAD, which no backward op writes"),
