@@ -189,11 +189,12 @@ static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
     int64_t extents[WEFT_MAX_RANK], *dims;
     TRY(placed_write(&w->plan->mesh, last, v->whole.ndim, v->var));
     placed_extents(&w->plan->mesh, last, &v->whole, extents);
-    if ((int32_t)v->var->ndim != v->whole.ndim) return NULL;
-    for (int d = 0; d < v->whole.ndim; d++)
+    bool as_declared = (int32_t)v->var->ndim == v->whole.ndim; /* not so: Paddle declares what einsum keeps otherwise */
+    for (int d = 0; as_declared && d < v->whole.ndim; d++)
         if (v->var->dims[d] < 0) extents[d] = v->var->dims[d];
-    TRY(program_dims(w->plan->program, v->var->ndim, extents, &dims));
+    TRY(program_dims(w->plan->program, (size_t)v->whole.ndim, extents, &dims));
     v->var->dims = dims;
+    v->var->ndim = (uint32_t)v->whole.ndim;
     var_changed(v->var);
     return NULL;
 }
