@@ -22,7 +22,7 @@ int64_t spmd_extent(const spmd_mesh *m, uint32_t axes);
 bool placed_same(const axes_placed *a, const axes_placed *b, int32_t ndim, int naxes);
 bool placed_same_dims(const axes_placed *a, const axes_placed *b, int32_t ndim);
 bool placed_is_partial(const axes_placed *p, int naxes);
-uint32_t placed_partial(const axes_placed *p, int naxes); /* axes, as bits */
+uint32_t placed_partial(const axes_placed *p, int naxes);        /* axes, as bits */
 int placed_dim_of(const axes_placed *p, int32_t ndim, int axis); /* that the axis shards; -1: none */
 /* What is left where nothing is partial. */
 axes_placed placed_whole_sums(const axes_placed *p);
@@ -35,6 +35,9 @@ const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, 
 /* Between those and the placements of programs. */
 axes_placed placed_of(const spmd_mesh *m, const placement *p);
 WEFT_MUST_USE weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var);
+/* The same, with extents; those that are declared open stay so. */
+WEFT_MUST_USE weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, int32_t ndim, const int64_t *extents,
+                                         weft_var *var);
 
 /* --- steps between placements ------------------------------------------------------------------------------------- */
 
@@ -93,8 +96,8 @@ typedef struct spmd_op {
     weft_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
     use **in_use, **out_use;
     spmd_form form;
-    size_t special; /* the factor that only its other form may shard */
-    bool passes;    /* it treats each element for itself, or moves them: its placements are followed first */
+    size_t special;        /* the factor that only its other form may shard */
+    bool passes;           /* it treats each element for itself, or moves them: its placements are followed first */
     const char *why_whole; /* NULL, or why its arguments must be whole */
     spmd_choice choice;
 } spmd_op;
@@ -142,9 +145,9 @@ typedef struct spmd_plan {
     axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
     arena decided;                     /* of versions; made anew by each decision */
     spmd_policy policy;
-    bool propagates;     /* placements are this pass's own */
-    double sent;         /* bytes that a rank sends in a step, as decided */
-    const char *differs; /* NULL, or why ranks' programs differ */
+    bool propagates;       /* placements are this pass's own */
+    double sent;           /* bytes that a rank sends in a step, as decided */
+    const char *differs;   /* NULL, or why ranks' programs differ */
     struct spmd_row *rows; /* of the report */
     size_t nrows, row_capacity;
 } spmd_plan;

@@ -18,7 +18,7 @@ typedef struct chooser {
     spmd_op *op;
     options by_axis[AXES_MESH];
     int chosen[AXES_MESH];
-    axes_placed *in, *out; /* being tried */
+    axes_placed *in, *out;    /* being tried */
     bool gathered[AXES_MESH]; /* all inputs are whole along it, since somebody gathered one of them */
     double best, best_work;
     bool found;

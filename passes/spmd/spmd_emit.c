@@ -1,5 +1,5 @@
-/* spmd_emit.c: the ops of steps between placements, in the program's era. Parts of a dimension that is not the outermost
- * are moved there and back by split and concat, as collectives know the outermost alone. */
+/* spmd_emit.c: the ops of steps between placements, in the program's era. Parts of a dimension that is not the
+ * outermost are moved there and back by split and concat, as collectives know the outermost alone. */
 #include "passes/spmd/spmd.h"
 
 #include <stdio.h>

@@ -98,7 +98,8 @@ weft_status spmd_follow(spmd_plan *plan) {
     if (!f.claims) return base_out_of_memory();
     if (plan->policy.spread == SPREAD_NONE) return follow_state(&f);
     do /* every change settles a dimension: it ends */
-        while (sweep(&f, false)) {}
+        while (sweep(&f, false)) {
+        }
     while (plan->policy.spread == SPREAD_ALL && sweep(&f, true));
     return NULL;
 }
@@ -150,7 +151,7 @@ weft_status spmd_write_wanted(spmd_plan *plan) {
     for (size_t i = 0; i < plan->nvars; i++) {
         const spmd_var *v = &plan->vars[i];
         if (v->counts && v->var->block == plan->block)
-            TRY(placed_write(&plan->mesh, &v->want, v->whole.ndim, v->var));
+            TRY(placed_declare(&plan->mesh, &v->want, v->whole.ndim, v->whole.dims, v->var));
     }
     plan->program->has_dist = true;
     return NULL;

@@ -114,3 +114,14 @@ weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim,
     var->dist_is_null = false;
     return NULL;
 }
+
+weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, int32_t ndim, const int64_t *extents,
+                           weft_var *var) {
+    int64_t declared[WEFT_MAX_RANK], *dims;
+    bool same_rank = (int32_t)var->ndim == ndim; /* Paddle declares what einsum keeps with other ranks */
+    for (int d = 0; d < ndim; d++) declared[d] = same_rank && var->dims[d] < 0 ? var->dims[d] : extents[d];
+    TRY(program_dims(var->program, (size_t)ndim, declared, &dims));
+    var->dims = dims;
+    var->ndim = (uint32_t)ndim;
+    return placed_write(m, p, ndim, var);
+}

@@ -7,8 +7,10 @@
 #include "passes/spmd/spmd.h"
 
 static const spmd_policy policies[] = {
-    {.spread = SPREAD_ALL},        {.spread = SPREAD_ELEMENTWISE},
-    {.spread = SPREAD_NONE},       {.spread = SPREAD_ALL, .gathers_state = true},
+    {.spread = SPREAD_ALL},
+    {.spread = SPREAD_ELEMENTWISE},
+    {.spread = SPREAD_NONE},
+    {.spread = SPREAD_ALL, .gathers_state = true},
     {.spread = SPREAD_ELEMENTWISE, .gathers_state = true},
     {.spread = SPREAD_NONE, .gathers_state = true},
 };

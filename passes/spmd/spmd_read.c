@@ -209,7 +209,8 @@ bool spmd_reads(const spmd_op *op, size_t i) {
 static bool passes_sums(const spmd_op *op, size_t i) {
     uint32_t sums = UINT32_C(1) << WEFT_REDUCE_SUM;
     for (size_t g = 0; g < op->rule.ngroups && !op->why_whole; g++)
-        if ((op->rule.in[i].in_group >> g & 1) && ((op->rule.groups[g].all | op->rule.groups[g].any) & sums)) return true;
+        if ((op->rule.in[i].in_group >> g & 1) && ((op->rule.groups[g].all | op->rule.groups[g].any) & sums))
+            return true;
     return false;
 }
 
@@ -231,13 +232,13 @@ static void find_given(spmd_plan *plan, bool *written) {
         const spmd_op *op = &plan->ops[k];
         bool feeds = op_is(op->op, "feed");
         FOR_EACH_ARG(op->op, feeds, u)
-            if (!written[u->var_id]) plan->vars[u->var_id].is_kept = true;
+        if (!written[u->var_id]) plan->vars[u->var_id].is_kept = true;
         FOR_EACH_ARG(op->op, true, u) written[u->var_id] = true;
     }
     for (size_t b = 0; b < plan->program->nblocks; b++) {
         if (plan->program->blocks[b] == plan->block) continue;
         FOR_EACH_OP(op, plan->program->blocks[b])
-            for (int side = 0; side < 2; side++) FOR_EACH_ARG(op, side, u) plan->vars[u->var_id].is_pinned = true;
+        for (int side = 0; side < 2; side++) FOR_EACH_ARG(op, side, u) plan->vars[u->var_id].is_pinned = true;
     }
 }
 

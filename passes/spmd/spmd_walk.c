@@ -186,25 +186,16 @@ weft_status spmd_decide(spmd_plan *plan) {
 
 static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
     const axes_placed *last = s->versions && s->versions->var == v->var ? &s->versions->placed : &s->home;
-    int64_t extents[WEFT_MAX_RANK], *dims;
-    TRY(placed_write(&w->plan->mesh, last, v->whole.ndim, v->var));
+    int64_t extents[WEFT_MAX_RANK];
     placed_extents(&w->plan->mesh, last, &v->whole, extents);
-    bool as_declared = (int32_t)v->var->ndim == v->whole.ndim; /* not so: Paddle declares what einsum keeps otherwise */
-    for (int d = 0; as_declared && d < v->whole.ndim; d++)
-        if (v->var->dims[d] < 0) extents[d] = v->var->dims[d];
-    TRY(program_dims(w->plan->program, (size_t)v->whole.ndim, extents, &dims));
-    v->var->dims = dims;
-    v->var->ndim = (uint32_t)v->whole.ndim;
-    var_changed(v->var);
-    return NULL;
+    return placed_declare(&w->plan->mesh, last, v->whole.ndim, extents, v->var);
 }
 
 /* How a var's name lies, known before the first edit. */
 static weft_status write_vars(walk *w) {
     for (size_t i = 0; i < w->plan->nvars; i++) {
         const spmd_var *v = &w->plan->vars[i];
-        if (v->counts && v->var->block == w->plan->block && w->states[i].is_home)
-            TRY(write_var(w, v, &w->states[i]));
+        if (v->counts && v->var->block == w->plan->block && w->states[i].is_home) TRY(write_var(w, v, &w->states[i]));
     }
     return NULL;
 }
