@@ -12,29 +12,32 @@ static void print_names(FILE *to, const cli_command *const *commands, size_t nco
     for (size_t i = 0; i < ncommands; i++) fprintf(to, "%s%s", i ? " " : "", commands[i]->name);
 }
 
+/* A line a command that sets `options`, between these texts. */
+static void print_cases(FILE *to, const cli_command *const *commands, size_t ncommands, const char *indent,
+                        const char *begin, const char *end) {
+    for (size_t i = 0; i < ncommands; i++) {
+        fprintf(to, "%s%s) options=%s", indent, commands[i]->name, begin);
+        print_options(to, commands[i]);
+        fprintf(to, "%s ;;\n", end);
+    }
+}
+
 static void print_bash(FILE *to, const cli_command *const *commands, size_t ncommands) {
     fprintf(to, "_weft() {\n    local word=${COMP_WORDS[COMP_CWORD]} options=\n    COMPREPLY=()\n"
                 "    if [ \"$COMP_CWORD\" = 1 ]; then\n        options=\"");
     print_names(to, commands, ncommands);
     fprintf(to, "\"\n    elif [ \"${word#-}\" != \"$word\" ]; then\n        case ${COMP_WORDS[1]} in\n");
-    for (size_t i = 0; i < ncommands; i++) {
-        fprintf(to, "        %s) options=\"", commands[i]->name);
-        print_options(to, commands[i]);
-        fprintf(to, "\" ;;\n");
-    }
-    fprintf(to, "        esac\n    fi\n    [ -z \"$options\" ] || COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n}\n"
-                "complete -o default -F _weft weft\n");
+    print_cases(to, commands, ncommands, "        ", "\"", "\"");
+    fprintf(to,
+            "        esac\n    fi\n    [ -z \"$options\" ] || COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n}\n"
+            "complete -o default -F _weft weft\n");
 }
 
 static void print_zsh(FILE *to, const cli_command *const *commands, size_t ncommands) {
     fprintf(to, "#compdef weft\nlocal -a options\nif (( CURRENT == 2 )); then\n    options=(");
     print_names(to, commands, ncommands);
     fprintf(to, ")\nelif [[ $words[CURRENT] == -* ]]; then\n    case $words[2] in\n");
-    for (size_t i = 0; i < ncommands; i++) {
-        fprintf(to, "    %s) options=(", commands[i]->name);
-        print_options(to, commands[i]);
-        fprintf(to, ") ;;\n");
-    }
+    print_cases(to, commands, ncommands, "    ", "(", ")");
     fprintf(to, "    esac\nfi\nif (( $#options )); then compadd -- $options; else _files; fi\n");
 }
 

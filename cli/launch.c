@@ -19,6 +19,8 @@
 
 static const char *const own_options[] = {"--launch", "--processes", "--hosts", "--launch-agent"};
 
+static volatile sig_atomic_t child, is_open_mpi_child, was_asked; /* what the signal handler needs */
+
 /* --- what is asked for -------------------------------------------------------------------------------------------- */
 
 /* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; false: neither. */
@@ -76,13 +78,10 @@ static void words_fini(words *w) {
     free(w->items);
 }
 
-/* Which MPI the plugin is of decides how its launcher is spoken to. */
-static const char *plugin_library(void) {
-    for (size_t i = 0; i < weft_feature_count(); i++) {
-        weft_feature f = weft_feature_at(i);
-        if (strcmp(f.name, "MPI") == 0) return f.found ? f.detail : NULL;
-    }
-    return NULL;
+static weft_feature mpi_feature(void) {
+    size_t i = 0;
+    while (strcmp(weft_feature_at(i).name, "MPI") != 0) i++;
+    return weft_feature_at(i);
 }
 
 static bool in_path(const char *name) {
@@ -106,9 +105,9 @@ static const char *find_launcher(bool is_open_mpi) {
 }
 
 /* Variables that processes on other hosts need; on this one they inherit all. */
-static void pass_environment(words *w, bool is_open_mpi) {
+static void pass_environment(words *w) {
     static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "WEFT_PLUGIN_PATH"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && is_open_mpi; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!getenv(names[i])) continue;
         add(w, "-x");
         add(w, names[i]);
@@ -138,7 +137,7 @@ static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
     if (!hosts) return;
     add(w, "--host");
     add(w, hosts);
-    pass_environment(w, true);
+    pass_environment(w);
 }
 
 static void add_hydra(words *w, const cli_args *args) {
@@ -172,16 +171,15 @@ static void add_command(words *w, const cli_args *args, const char *program) {
     for (size_t i = 0; i < args->npositional; i++) add(w, args->positional[i]);
 }
 
+/* Which MPI the plugin is of decides how its launcher is spoken to. */
 static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
     char program[4096], count[16];
-    const char *library = plugin_library();
-    if (!library) {
-        weft_feature f = weft_feature_at(weft_feature_count() - 1);
-        return weft_status_create(WEFT_UNSUPPORTED, NULL, "--launch needs MPI: %s", f.detail);
-    }
-    bool is_open_mpi = strncmp(library, "Open MPI", 8) == 0;
+    weft_feature mpi = mpi_feature();
+    if (!mpi.found) return weft_status_create(WEFT_UNSUPPORTED, NULL, "--launch needs MPI: %s", mpi.detail);
+    bool is_open_mpi = strncmp(mpi.detail, "Open MPI", 8) == 0;
     const char *launcher = find_launcher(is_open_mpi);
-    if (!launcher) return weft_status_create(WEFT_NOT_FOUND, NULL, "--launch: no mpirun for %s in PATH", library);
+    if (!launcher) return weft_status_create(WEFT_NOT_FOUND, NULL, "--launch: no mpirun for %s in PATH", mpi.detail);
+    is_open_mpi_child = is_open_mpi;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return weft_status_create(WEFT_IO, "/proc/self/exe", "cannot read: %s", strerror(errno));
     program[n] = '\0';
@@ -201,8 +199,6 @@ static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
 
 /* After a process has failed, mpirun ends the others; if it does not, we do. */
 static const double patience_seconds = 6;
-
-static volatile sig_atomic_t child, is_open_mpi_child, was_asked;
 
 /* What Open MPI is told to end with, it kills a second later. SIGUSR1 and SIGUSR2 it only hands on, and runs take them
  * for SIGINT and SIGTERM (run_stop.c): so the first one asks, and the second one ends. */
@@ -324,13 +320,11 @@ static void become(const words *w, char *variable, pid_t parent) {
 static weft_status start(const words *w, const weft_flights *flights) {
     char variable[200];
     static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
-    const char *library = plugin_library();
     weft_flights_variable(flights, variable, sizeof variable);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become(w, variable, parent);
     if (pid < 0) return weft_status_create(WEFT_IO, w->items[0], "cannot start: %s", strerror(errno));
     child = (sig_atomic_t)pid;
-    is_open_mpi_child = library && strncmp(library, "Open MPI", 8) == 0;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);
     return NULL;

@@ -1,8 +1,8 @@
 /* failure.c: how a step fails on all ranks.
  *
  * The invariant: the first status that says why wins; it aborts the communicator's world and the device's run, which
- * then ends in bounded time. A status that only says "stopped because another failed" is kept apart: the one that caused
- * it may be worded a moment later. */
+ * then ends in bounded time. A status that only says "stopped because another failed" is kept apart: the one that
+ * caused it may be worded a moment later. */
 #include <stdio.h>
 
 #include "executor/executor.h"
@@ -41,15 +41,19 @@ static weft_status name_culprit(int rank, const plan_instr *instr, weft_status s
     return worded;
 }
 
-void executor_fail(weft_executor *x, int rank, const plan_instr *instr, weft_status status) {
+/* By what the status is: a cause, or that another failed. */
+static void stop_for(weft_executor *x, weft_status status) {
     bool secondary = weft_status_code(status) == WEFT_CANCELLED;
-    stop_all(x, secondary ? &x->cancellation : &x->failure, name_culprit(rank, instr, status));
+    stop_all(x, secondary ? &x->cancellation : &x->failure, status);
+}
+
+void executor_fail(weft_executor *x, int rank, const plan_instr *instr, weft_status status) {
+    stop_for(x, name_culprit(rank, instr, status));
 }
 
 void executor_fail_ring(weft_executor *x, int rank, int64_t ring_id, weft_status status) {
-    bool secondary = weft_status_code(status) == WEFT_CANCELLED;
     weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, ring %lld: %s", rank,
                                             (long long)ring_id, weft_status_message(status));
     weft_status_free(status);
-    stop_all(x, secondary ? &x->cancellation : &x->failure, worded);
+    stop_for(x, worded);
 }

@@ -100,8 +100,8 @@ bool plugin_mpi_describe(char *out, size_t nbytes) {
 
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
-/* A launcher says how many it has started: Open MPI; MPICH and others with PMI; Slurm; what torchrun sets. Slurm and
- * torchrun set theirs for one process too. */
+/* A launcher says how many it has started: Open MPI; MPICH and others with PMI; one of the user's own, by
+ * WEFT_PROCESSES; Slurm, which says so of one process too. */
 bool weft_processes_launched(void) {
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "WEFT_PROCESSES"};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)

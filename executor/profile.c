@@ -5,14 +5,15 @@
  * time holds its dispatch, and waiting for other streams is a row of its own. Ranks that run the same plan count as
  * one: rows are of the mean step of one rank.
  *
- * Ranks of several processes are joined so: all tell which plan they run, by a hash of its text, and what they noted for
- * its instructions. The process of the first rank of a plan makes its rows, of all that run it, and prints them. */
+ * Ranks of several processes are joined so: all tell which plan they run, by a hash of its text, and what they noted
+ * for its instructions. The process of the first rank of a plan makes its rows, of all that run it, and prints them. */
 #include "executor/profile.h"
 
 #include <stdlib.h>
 
 #include "executor/gather.h"
 #include "plan/cost.h"
+#include "plan/signature.h"
 
 /* --- keeping ------------------------------------------------------------------------------------------------------ */
 
@@ -68,8 +69,8 @@ static void finish_row(const profile_report *r, profile_row *row) {
     row->roofline = row->seconds > 0 ? floor / row->seconds : 0;
 }
 
-/* Adds what a rank of the group noted for its instructions, and its waiting, to the group's rows. Cells lie stream after
- * stream, each with one for waiting at its end. */
+/* Adds what a rank of the group noted for its instructions, and its waiting, to the group's rows. Cells lie stream
+ * after stream, each with one for waiting at its end. */
 static void add_cells(const profile_report *r, profile_group *g, const plan_stream *streams, const profile_cell *cells,
                       profile_row *waiting) {
     double part = 1.0 / ((double)g->nranks * (double)(r->profile.nsteps > 0 ? r->profile.nsteps : 1));
@@ -176,7 +177,7 @@ static weft_status hash_plan(weft_context *context, const weft_plan *plan, uint6
     size_t nbytes;
     TRY(weft_plan_print(plan, &bytes, &nbytes));
     uint64_t hash = nbytes;
-    for (size_t i = 0; i < nbytes; i++) hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3;
+    for (size_t i = 0; i < nbytes; i++) hash = signature_mix(hash, (unsigned char)bytes[i]);
     weft_bytes_free(context, bytes, nbytes);
     *out = hash;
     return NULL;
@@ -283,9 +284,8 @@ static weft_status print(const weft_executor *x, const profile_printer *p, size_
 
 weft_status weft_executor_profile(const weft_executor *x, weft_profile_form form, size_t most_ops, char **out_bytes,
                                   size_t *out_nbytes) {
-    static const profile_printer *const printers[] = {[WEFT_PROFILE_TEXT] = &profile_text,
-                                                      [WEFT_PROFILE_CSV] = &profile_csv,
-                                                      [WEFT_PROFILE_JSON] = &profile_json};
+    static const profile_printer *const printers[] = {
+        [WEFT_PROFILE_TEXT] = &profile_text, [WEFT_PROFILE_CSV] = &profile_csv, [WEFT_PROFILE_JSON] = &profile_json};
     arena scratch;
     buffer mine, out;
     arena_init(&scratch, &x->context->allocator);

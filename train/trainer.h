@@ -39,9 +39,9 @@ struct weft_trainer {
     bool has_fed; /* the targets that are set once */
     trainer_fetch *fetches;
     size_t nfetches;
-    bool *has_fetch; /* scratch: of this process's ranks, then of all */
-    int32_t nuntil_asked; /* steps until processes ask who wants to stop */
+    bool *has_fetch;      /* scratch: of this process's ranks, then of all */
     weft_scalar *scalars; /* likewise, nfetches of each; NULL: not asked for yet */
+    int32_t nuntil_asked; /* steps until processes ask who wants to stop */
 };
 
 static inline const weft_program *trainer_program(const weft_trainer *t, int rank) {

@@ -116,13 +116,7 @@ static inline double logit(double x, double eps) {
     G(erfinv, g *(float)HALF_SQRT_PI *expf(x *x), g *HALF_SQRT_PI *exp(x *x))                                          \
     G(trunc, g * 0, g * 0)
 
-#define DEFINE_FORWARDS(name, fp32, fp64)                                                                              \
-    DEFINE_FORWARD(name##_fp32, float, fp32)                                                                           \
-    DEFINE_FORWARD(name##_fp64, double, fp64)
 FORWARD(DEFINE_FORWARDS)
-#define DEFINE_BACKWARDS(name, fp32, fp64)                                                                             \
-    DEFINE_BACKWARD(name##_grad_fp32, float, fp32)                                                                     \
-    DEFINE_BACKWARD(name##_grad_fp64, double, fp64)
 BACKWARD(DEFINE_BACKWARDS)
 
 FORWARD(DEFINE_POINTWISE)

@@ -88,9 +88,6 @@ static inline double decimals(double x, double count) {
     G(pow, (double)g *a *pow((double)x, (double)a - 1), g *a *pow(x, a - 1))                                           \
     G(clip, x >= a && x <= b ? g : 0, x >= a && x <= b ? g : 0)
 
-#define DEFINE_FORWARDS(name, fp32, fp64)                                                                              \
-    DEFINE_FORWARD(name##_fp32, float, fp32)                                                                           \
-    DEFINE_FORWARD(name##_fp64, double, fp64)
 FORWARD(DEFINE_FORWARDS)
 #define DEFINE_ALL_FORWARDS(name, fp32, fp64, integer)                                                                 \
     DEFINE_FORWARDS(name, fp32, fp64)                                                                                  \
@@ -98,9 +95,6 @@ FORWARD(DEFINE_FORWARDS)
     DEFINE_FORWARD(name##_int64, int64_t, integer)
 FORWARD_OF_INTEGERS(DEFINE_ALL_FORWARDS)
 
-#define DEFINE_BACKWARDS(name, fp32, fp64)                                                                             \
-    DEFINE_BACKWARD(name##_grad_fp32, float, fp32)                                                                     \
-    DEFINE_BACKWARD(name##_grad_fp64, double, fp64)
 BACKWARD(DEFINE_BACKWARDS)
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */

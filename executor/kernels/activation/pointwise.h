@@ -31,6 +31,14 @@ typedef void (*pointwise_fn)(int64_t n, const double *p, const void *x, const vo
         }                                                                                                              \
     }
 
+/* Both of an op, from a row of its table. */
+#define DEFINE_FORWARDS(name, fp32, fp64)                                                                              \
+    DEFINE_FORWARD(name##_fp32, float, fp32)                                                                           \
+    DEFINE_FORWARD(name##_fp64, double, fp64)
+#define DEFINE_BACKWARDS(name, fp32, fp64)                                                                             \
+    DEFINE_BACKWARD(name##_grad_fp32, float, fp32)                                                                     \
+    DEFINE_BACKWARD(name##_grad_fp64, double, fp64)
+
 /* The runs of one op; half types use fp32's. */
 typedef struct pointwise_runs {
     pointwise_fn fp32, fp64, int32, int64;

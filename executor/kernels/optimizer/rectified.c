@@ -86,19 +86,32 @@ static void set_scalar(const kernel_call *c, int out, double value) {
     if (t) fill_elements(t->dtype, t->data, t->numel, value); /* Paddle keeps one for each element */
 }
 
-/* --- radam -------------------------------------------------------------------------------------------------------- */
+/* --- radam and nadam: two moments, and three scalars that each has of its own ------------------------------------ */
 
-enum { RADAM_PARAM, RADAM_GRAD, RADAM_RATE, RADAM_POW1, RADAM_POW2, RADAM_RHO, RADAM_M, RADAM_V, RADAM_MASTER };
-enum { RADAM_OUT, RADAM_OUT_POW1, RADAM_OUT_POW2, RADAM_OUT_RHO, RADAM_OUT_M, RADAM_OUT_V, RADAM_OUT_MASTER };
+enum { TWO_PARAM, TWO_GRAD, TWO_RATE, TWO_SCALARS, TWO_M = 6, TWO_V, TWO_MASTER };
+enum { TWO_OUT, TWO_OUT_SCALARS, TWO_OUT_M = 4, TWO_OUT_V, TWO_OUT_MASTER };
 
-static weft_status prepare_radam(kernel_prepare *p) {
+static weft_status prepare_two_moments(kernel_prepare *p) {
     TRY(prepare_betas(p));
-    TRY(prepare_update(p, RADAM_GRAD, RADAM_MASTER, RADAM_OUT_MASTER));
-    TRY(check_moment(p, computed(p, RADAM_MASTER), RADAM_M, RADAM_OUT_M, "moment1"));
-    TRY(check_moment(p, computed(p, RADAM_MASTER), RADAM_V, RADAM_OUT_V, "moment2"));
-    for (int s = RADAM_RATE; s <= RADAM_RHO; s++) TRY(require_present(p, type_in(p, s), p->schema->inputs[s].name));
+    TRY(prepare_update(p, TWO_GRAD, TWO_MASTER, TWO_OUT_MASTER));
+    TRY(check_moment(p, computed(p, TWO_MASTER), TWO_M, TWO_OUT_M, "moment1"));
+    TRY(check_moment(p, computed(p, TWO_MASTER), TWO_V, TWO_OUT_V, "moment2"));
+    for (int s = TWO_RATE; s < TWO_M; s++) TRY(require_present(p, type_in(p, s), p->schema->inputs[s].name));
     return NULL;
 }
+
+static void update_two_moments(const kernel_call *c, const rectified_rule *rule, const double *scalars) {
+    const tensor *param = arg_out(c, TWO_OUT), *grad = arg_in(c, TWO_GRAD), *master = arg_out(c, TWO_OUT_MASTER);
+    start_from(param, arg_in(c, TWO_PARAM));
+    start_from(arg_out(c, TWO_OUT_M), arg_in(c, TWO_M));
+    start_from(arg_out(c, TWO_OUT_V), arg_in(c, TWO_V));
+    start_from(master, arg_in(c, TWO_MASTER));
+    update u = {.grad = grad->data, .moments = {arg_out(c, TWO_OUT_M)->data, arg_out(c, TWO_OUT_V)->data}};
+    update_apply(c, param, grad, master, rule, u, moments_fp32, moments_fp64);
+    for (int k = 0; k < TWO_OUT_M - TWO_OUT_SCALARS; k++) set_scalar(c, TWO_OUT_SCALARS + k, scalars[k]);
+}
+
+enum { RADAM_POW1 = TWO_SCALARS, RADAM_POW2, RADAM_RHO };
 
 static weft_status run_radam(const kernel_call *c) {
     rectified_rule rule = *(const rectified_rule *)c->state;
@@ -107,37 +120,16 @@ static weft_status run_radam(const kernel_call *c) {
     double most = 2 / (1 - b2) - 1, kept = (rho * (b2 - pow2) + pow2) / (1 - pow2), now = most - 2 * kept;
     rule.rectifies = now > 5;
     double rectified = sqrt((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) * sqrt(1 - pow2);
-    rule.rate = host_scalar(c, arg_in(c, RADAM_RATE));
+    rule.rate = host_scalar(c, arg_in(c, TWO_RATE));
     rule.of_first = (rule.rectifies ? rectified : 1) / (1 - pow1);
     rule.second = 1;
-    const tensor *param = arg_out(c, RADAM_OUT), *grad = arg_in(c, RADAM_GRAD), *master = arg_out(c, RADAM_OUT_MASTER);
-    start_from(param, arg_in(c, RADAM_PARAM));
-    start_from(arg_out(c, RADAM_OUT_M), arg_in(c, RADAM_M));
-    start_from(arg_out(c, RADAM_OUT_V), arg_in(c, RADAM_V));
-    start_from(master, arg_in(c, RADAM_MASTER));
-    update u = {.grad = grad->data, .moments = {arg_out(c, RADAM_OUT_M)->data, arg_out(c, RADAM_OUT_V)->data}};
-    update_apply(c, param, grad, master, &rule, u, moments_fp32, moments_fp64);
-    set_scalar(c, RADAM_OUT_POW1, pow1);
-    set_scalar(c, RADAM_OUT_POW2, pow2);
-    set_scalar(c, RADAM_OUT_RHO, kept);
+    update_two_moments(c, &rule, (const double[]){pow1, pow2, kept});
     return NULL;
 }
 
-const kernel kernel_radam = {prepare_radam, run_radam};
+const kernel kernel_radam = {prepare_two_moments, run_radam};
 
-/* --- nadam -------------------------------------------------------------------------------------------------------- */
-
-enum { NADAM_PARAM, NADAM_GRAD, NADAM_RATE, NADAM_DECAY, NADAM_POW2, NADAM_PRODUCT, NADAM_M, NADAM_V, NADAM_MASTER };
-enum { NADAM_OUT, NADAM_OUT_DECAY, NADAM_OUT_POW2, NADAM_OUT_PRODUCT, NADAM_OUT_M, NADAM_OUT_V, NADAM_OUT_MASTER };
-
-static weft_status prepare_nadam(kernel_prepare *p) {
-    TRY(prepare_betas(p));
-    TRY(prepare_update(p, NADAM_GRAD, NADAM_MASTER, NADAM_OUT_MASTER));
-    TRY(check_moment(p, computed(p, NADAM_MASTER), NADAM_M, NADAM_OUT_M, "moment1"));
-    TRY(check_moment(p, computed(p, NADAM_MASTER), NADAM_V, NADAM_OUT_V, "moment2"));
-    for (int s = NADAM_RATE; s <= NADAM_PRODUCT; s++) TRY(require_present(p, type_in(p, s), p->schema->inputs[s].name));
-    return NULL;
-}
+enum { NADAM_DECAY = TWO_SCALARS, NADAM_POW2, NADAM_PRODUCT };
 
 static weft_status run_nadam(const kernel_call *c) {
     rectified_rule rule = *(const rectified_rule *)c->state;
@@ -147,24 +139,15 @@ static weft_status run_nadam(const kernel_call *c) {
     double next = rule.beta1 * (1 - 0.5 * pow(decay, rule.decay) * pow(0.96, rule.decay));
     double product = host_scalar(c, arg_in(c, NADAM_PRODUCT)) * mu;
     rule.rectifies = true;
-    rule.rate = host_scalar(c, arg_in(c, NADAM_RATE));
+    rule.rate = host_scalar(c, arg_in(c, TWO_RATE));
     rule.of_first = next / (1 - product * next);
     rule.of_grad = (1 - mu) / (1 - product);
     rule.second = 1 / sqrt(1 - pow2);
-    const tensor *param = arg_out(c, NADAM_OUT), *grad = arg_in(c, NADAM_GRAD), *master = arg_out(c, NADAM_OUT_MASTER);
-    start_from(param, arg_in(c, NADAM_PARAM));
-    start_from(arg_out(c, NADAM_OUT_M), arg_in(c, NADAM_M));
-    start_from(arg_out(c, NADAM_OUT_V), arg_in(c, NADAM_V));
-    start_from(master, arg_in(c, NADAM_MASTER));
-    update u = {.grad = grad->data, .moments = {arg_out(c, NADAM_OUT_M)->data, arg_out(c, NADAM_OUT_V)->data}};
-    update_apply(c, param, grad, master, &rule, u, moments_fp32, moments_fp64);
-    set_scalar(c, NADAM_OUT_DECAY, decay);
-    set_scalar(c, NADAM_OUT_POW2, pow2);
-    set_scalar(c, NADAM_OUT_PRODUCT, product);
+    update_two_moments(c, &rule, (const double[]){decay, pow2, product});
     return NULL;
 }
 
-const kernel kernel_nadam = {prepare_nadam, run_nadam};
+const kernel kernel_nadam = {prepare_two_moments, run_nadam};
 
 /* --- rprop -------------------------------------------------------------------------------------------------------- */
 
