@@ -6,6 +6,7 @@
 #include "weft/certificate.h"
 #include "weft/equivalent.h"
 #include "weft/verify.h"
+#include "weft/witness.h"
 
 static const cli_option options[] = {
     {"--ranks", 0, "N", "how many ranks run; default: what the programs say"},
@@ -15,6 +16,7 @@ static const cli_option options[] = {
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
     {"--queued", 0, "N", "a stream takes at most N launches that are not done; then the host waits"},
     {"--against", 0, "SERIAL", "also hold the ranks against the serial program: do they train the same?"},
+    {"--batch", 0, "N", "--against: of N rows, where feeds leave them open; default: any number of rows"},
     {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
     {"--json", 0, NULL, "findings as JSON"},
@@ -115,9 +117,32 @@ static void print_json_string(FILE *to, const char *text) {
     putc('"', to);
 }
 
-/* Terms that differ are a wrong value; what the rules cannot follow is not. */
-static const char *verdict_of(const char *message) {
-    return strncmp(message, "expected ", 9) == 0 ? weft_verdict_name(WEFT_VERDICT_WRONG_VALUE) : "not_proved";
+/* Values that were shown to differ are wrong; all else that is not proved is only that. */
+static const char *verdict_of(const weft_equivalence *e, size_t i) {
+    bool is_shown = weft_equivalence_difference(e, i) == WEFT_DIFFERENCE_SHOWN;
+    return is_shown ? weft_verdict_name(WEFT_VERDICT_WRONG_VALUE) : "not_proved";
+}
+
+/* Whether finding `i` says of its value what `k` says of another. */
+static bool says_the_same(const weft_equivalence *e, size_t i, size_t k) {
+    weft_grade grade, other_grade;
+    const char *message, *other;
+    (void)weft_equivalence_finding(e, i, &grade, &message);
+    (void)weft_equivalence_finding(e, k, &other_grade, &other);
+    return grade == other_grade && weft_equivalence_difference(e, i) == weft_equivalence_difference(e, k) &&
+           strcmp(message, other) == 0;
+}
+
+/* Of equal reasons the first, and for how many more values it is one. */
+static void print_unproved(FILE *to, const weft_equivalence *e, size_t i) {
+    const char *message, *var = weft_equivalence_finding(e, i, NULL, &message);
+    size_t nmore = 0;
+    for (size_t k = 0; k < i; k++)
+        if (says_the_same(e, i, k)) return;
+    for (size_t k = i + 1; k < weft_equivalence_nfindings(e); k++) nmore += says_the_same(e, i, k);
+    fprintf(to, "%s: %s", verdict_of(e, i), var);
+    if (nmore) fprintf(to, " and %zu more", nmore);
+    fprintf(to, ": %s\n", message);
 }
 
 static void print_equivalence(FILE *to, const weft_equivalence *e) {
@@ -125,7 +150,7 @@ static void print_equivalence(FILE *to, const weft_equivalence *e) {
         weft_grade grade;
         const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
         if (grade == WEFT_NOT_PROVED)
-            fprintf(to, "%s: %s: %s\n", verdict_of(message), var, message);
+            print_unproved(to, e, i);
         else if (grade == WEFT_SAME_IF)
             fprintf(to, "note: %s: %s: %s\n", var, weft_grade_name(grade), message);
     }
@@ -141,7 +166,9 @@ static void print_equivalence_json(FILE *to, const weft_equivalence *e) {
         const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
         fprintf(to, "%s{\"value\": ", i ? ", " : "");
         print_json_string(to, var);
-        fprintf(to, ", \"grade\": \"%s\", \"message\": ", weft_grade_name(grade));
+        fprintf(to, ", \"grade\": \"%s\"", weft_grade_name(grade));
+        if (grade == WEFT_NOT_PROVED) fprintf(to, ", \"verdict\": \"%s\"", verdict_of(e, i));
+        fputs(", \"message\": ", to);
         print_json_string(to, message);
         putc('}', to);
     }
@@ -149,10 +176,10 @@ static void print_equivalence_json(FILE *to, const weft_equivalence *e) {
 }
 
 static weft_status verify_against(const cli_args *args, FILE *to, const char *path, const programs *p, int64_t nranks,
-                                  size_t *nfound) {
+                                  int64_t batch, size_t *nfound) {
     weft_program *serial = NULL;
     weft_equivalence *verdict = NULL;
-    weft_equivalence_options o = {.nranks = nranks};
+    weft_equivalence_options o = {.nranks = nranks, .batch = batch, .witness = weft_witness_run};
     weft_status status = weft_program_load(args->context, path, NULL, &serial);
     if (!status)
         status = weft_equivalent_to_serial(serial, (const weft_program *const *)p->items, p->count, &o, &verdict);
@@ -236,8 +263,9 @@ static int run(cli_args *args) {
     weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
     programs p = {0};
     size_t nfound = 0;
+    long long batch = 0;
     bool both;
-    if (!read_options(args, &o, &both)) return EXIT_USAGE;
+    if (!read_options(args, &o, &both) || !cli_int(args, "--batch", 1, 1LL << 40, &batch)) return EXIT_USAGE;
     if (cli_given(args, "--certificate") && (args->npositional != 2 || cli_given(args, "--against")))
         return cli_usage_error(args->command,
                                "--certificate: expected two programs, BEFORE and AFTER, and no --against");
@@ -251,7 +279,7 @@ static int run(cli_args *args) {
     if (!status && !certificate) status = verify(args, to, &p, &o, &nfound);
     if (!status && !certificate && both) status = verify_by_name(args, to, &p, o, &nfound);
     const char *serial = cli_value(args, "--against");
-    if (!status && serial) status = verify_against(args, to, serial, &p, o.nranks, &nfound);
+    if (!status && serial) status = verify_against(args, to, serial, &p, o.nranks, batch, &nfound);
     destroy_programs(&p);
     if (to != stdout && fclose(to) != 0 && !status) status = weft_status_create(WEFT_IO, path, "cannot write");
     if (status) return cli_fail(args, status);
@@ -267,7 +295,7 @@ static void print_checks(FILE *to) {
 
 const cli_command command_verify = {
     .name = "verify",
-    .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL] [--json]",
+    .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL [--batch N]] [--json]",
     .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or reports the ops that do.\n"
                "One program is every rank's, several are one a rank. Exit status 0: safe, 1: findings.\n"
                "Readings: in_order (explicit events), by_name (Paddle semantics), by_bytes (Weft's plan).",

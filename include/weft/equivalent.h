@@ -25,10 +25,48 @@ typedef enum weft_grade {
 /* "same bits", ...; static. */
 const char *weft_grade_name(weft_grade grade);
 
+/* What a finding of grade WEFT_NOT_PROVED says. */
+typedef enum weft_difference {
+    WEFT_DIFFERENCE_NONE,      /* the finding has another grade */
+    WEFT_DIFFERENCE_UNKNOWN,   /* no rule tells */
+    WEFT_DIFFERENCE_SUSPECTED, /* terms differ, and nobody has shown values that do */
+    WEFT_DIFFERENCE_SHOWN      /* values differ: the message says which */
+} weft_difference;
+
+/* Which of these vars does the serial program leave with other values than the ranks? Programs as in
+ * weft_equivalent_to_serial. */
+typedef struct weft_witness_question {
+    const weft_program *serial;
+    const weft_program *const *programs;
+    size_t nprograms;
+    int64_t nranks;
+    const char *const *vars;
+    size_t nvars;
+} weft_witness_question;
+
+typedef struct weft_witness_answer { /* of one var; zeroed before it is asked for */
+    bool differs;
+    int64_t rank; /* whose value it is; -1: the mean over ranks, or their parts put together */
+    int64_t element;
+    double expected, found;
+} weft_witness_answer;
+
+/* Answers for each var. Where it cannot compute them it leaves the answers as they are, and says why in `out_reason`.
+ * weft/witness.h has one. */
+enum { WEFT_WITNESS_REASON = 256 };
+typedef weft_status (*weft_witness)(void *data, const weft_witness_question *question, weft_witness_answer *answers,
+                                    char out_reason[WEFT_WITNESS_REASON]);
+
 typedef struct weft_equivalence_options {
     const char *const *fetches; /* names of vars that leave the programs too */
     size_t nfetches;
     int64_t nranks; /* weft_equivalent_to_serial with one program: ranks that run it; 0: its data-parallel ring's */
+    /* weft_equivalent_to_serial: rows of the whole batch, where feeds leave them open (-1). 0: any number that divides
+     * by the ranks. */
+    int64_t batch;
+    /* weft_equivalent_to_serial asks it once about all vars whose terms differ. NULL: they stay suspected. */
+    weft_witness witness;
+    void *witness_data;
 } weft_equivalence_options;
 
 /* A verdict: the worst grade, and every value that is not the same bit for bit. */
@@ -55,6 +93,8 @@ size_t weft_equivalence_nvalues(const weft_equivalence *verdict); /* how many we
 size_t weft_equivalence_nfindings(const weft_equivalence *verdict);
 const char *weft_equivalence_finding(const weft_equivalence *verdict, size_t index, weft_grade *out_grade,
                                      const char **out_message);
+/* What finding `index` says of values. */
+weft_difference weft_equivalence_difference(const weft_equivalence *verdict, size_t index);
 
 #ifdef __cplusplus
 }

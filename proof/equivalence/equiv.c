@@ -38,7 +38,8 @@ void weft_equivalence_destroy(weft_equivalence *e) {
 
 weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message) {
     TRY(vector_reserve(&e->context->allocator, &e->items, &e->capacity, e->count + 1, sizeof *e->items));
-    finding x = {arena_string(&e->arena, var, strlen(var)), arena_string(&e->arena, message, strlen(message)), grade};
+    finding x = {arena_string(&e->arena, var, strlen(var)), arena_string(&e->arena, message, strlen(message)), grade,
+                 grade == WEFT_NOT_PROVED ? WEFT_DIFFERENCE_UNKNOWN : WEFT_DIFFERENCE_NONE};
     if (!x.var || !x.message) return base_out_of_memory();
     e->items[e->count++] = x;
     if (grade > e->grade) e->grade = grade;
@@ -63,6 +64,10 @@ const char *weft_equivalence_finding(const weft_equivalence *e, size_t index, we
     if (out_grade) *out_grade = e->items[index].grade;
     if (out_message) *out_message = e->items[index].message;
     return e->items[index].var;
+}
+
+weft_difference weft_equivalence_difference(const weft_equivalence *e, size_t index) {
+    return index < e->count ? e->items[index].difference : WEFT_DIFFERENCE_NONE;
 }
 
 static int worst_first(const void *a, const void *b) {
@@ -91,6 +96,7 @@ static weft_status say_difference(prover *v, value before, value after, weft_equ
     buffer_append(&message, "", 1);
     weft_status status = buffer_status(&message);
     if (!status) status = equivalence_add(out, var, WEFT_NOT_PROVED, message.bytes);
+    if (!status) out->items[out->count - 1].difference = WEFT_DIFFERENCE_SUSPECTED;
     buffer_fini(&message);
     return status;
 }

@@ -9,6 +9,7 @@ typedef struct finding {
     const char *var; /* in the verdict's memory */
     const char *message;
     weft_grade grade;
+    weft_difference difference;
 } finding;
 
 struct weft_equivalence {

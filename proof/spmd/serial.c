@@ -3,7 +3,9 @@
  * fetched value or a loss may also be partial (the mean over the ranks is reported) or rows (these are put together
  * again). */
 #include "proof/equivalence/equiv.h"
+#include "proof/spmd/fixed.h"
 #include "proof/spmd/lift.h"
+#include "proof/spmd/suspects.h"
 
 #include <stdio.h>
 
@@ -160,6 +162,20 @@ static weft_status serial_value(judge *j, size_t rank, const output *x, bool is_
     return lift_times(l, v.term, lift_extent(l, lift_axes_with(l, &v, PARTIAL)), true, out); /* the mean */
 }
 
+/* Whether it is no mean over the ranks, as of losses that are means, but their sum. */
+static weft_status add_if_sum(judge *j, const output *x, const output *own, const lifted *held, bool *out_is) {
+    uint32_t both[2] = {x->term, held->term};
+    normal *n = &j->prover.normals[NORMAL_REALS];
+    *out_is = false;
+    if (own->key->bytes[0] == 'p' || !lift_is_partial(&j->lifter, held)) return NULL;
+    TRY(normal_find(n, both, 2));
+    value a = normal_of(n, both[0]), b = normal_of(n, both[1]);
+    *out_is = a.term == b.term && a.factor == b.factor;
+    return *out_is ? equivalence_add(j->out, x->var, WEFT_SAME_IF,
+                                     "if the ranks' values of it are added up: it is their sum, not their mean")
+                   : NULL;
+}
+
 /* Compares one value of the serial program with that of every rank that has it. */
 static weft_status judge_output(judge *j, const output *x, outputs *found, outputs *expected) {
     bool there = false, everywhere = true, needs_all = false;
@@ -182,6 +198,9 @@ static weft_status judge_output(judge *j, const output *x, outputs *found, outpu
         first = held;
         if (lifted_term == last) continue;
         last = lifted_term;
+        bool is_sum;
+        TRY(add_if_sum(j, x, own, held, &is_sum));
+        if (is_sum) continue;
         output pair = *x;
         pair.term = lifted_term;
         const weft_allocator *a = &j->lifter.t->context->allocator;
@@ -225,13 +244,9 @@ static weft_status check_count(const weft_program *const *programs, size_t nprog
                               "expected 1 to %d ranks, found %lld", MOST_RANKS, (long long)n);
 }
 
-weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
-                                      const weft_equivalence_options *options, weft_equivalence **out_verdict) {
-    static const weft_equivalence_options none = {.fetches = NULL};
-    const weft_equivalence_options *o = options ? options : &none;
-    if (nprograms == 0) return weft_status_create(WEFT_INVALID_ARGUMENT, serial->place, "expected at least one rank");
-    size_t nranks;
-    TRY(check_count(programs, nprograms, o, &nranks));
+/* The verdict on programs as they are. */
+static weft_status judge_programs(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
+                                  size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
     judge j = {.out = NULL};
     arena_init(&j.memory, &serial->context->allocator);
     weft_status status = NULL;
@@ -244,7 +259,7 @@ weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_pro
     TRY_DONE(read_all(&j, serial, all, nranks, o));
     TRY_DONE(lift_all(&j));
     TRY_DONE(judge_all(&j));
-    *out_verdict = j.out;
+    *out = j.out;
     j.out = NULL;
 done:
     outputs_fini(&j.prover.terms, &j.serial);
@@ -253,5 +268,65 @@ done:
     prover_fini(&j.prover);
     weft_equivalence_destroy(j.out);
     arena_fini(&j.memory);
+    return status;
+}
+
+/* --- open extents ------------------------------------------------------------------------------------------------- */
+
+/* What holds for stand-ins holds for every batch. */
+static weft_status judge_open(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
+                              size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
+    fixed_programs f;
+    bool is_fixed;
+    TRY(fixed_stand_in(serial, programs, nprograms, nranks, &is_fixed, &f));
+    weft_status status =
+        is_fixed ? judge_programs(f.serial, (const weft_program *const *)f.programs, nprograms, nranks, o, out)
+                 : judge_programs(serial, programs, nprograms, nranks, o, out);
+    fixed_fini(&f);
+    return status;
+}
+
+/* A program whose batch is no other's number has no open extents to give one. */
+static weft_status check_batch(const weft_program *serial, int64_t batch) {
+    bool is_open, is_there = false;
+    TRY(open_extents_find((weft_program *)serial, &is_open));
+    for (size_t i = 0; i < serial->nall_vars && !is_open; i++) {
+        const weft_var *v = program_var(serial, i);
+        is_there |= v->has_tensor && v->ndim && !v->persistable && v->dims[0] == batch;
+    }
+    if (is_open || is_there) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, serial->place,
+                              "a batch of %lld rows was given, but no feed leaves its rows open", (long long)batch);
+}
+
+/* With that many rows where they are open; then asks about what is suspected. */
+static weft_status judge_batch(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
+                               size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
+    open_extents e = {.rows = o->batch, .nranks = (int64_t)nranks};
+    fixed_programs f;
+    TRY(fixed_make(serial, programs, nprograms, &e, &f));
+    const weft_program *const *fixed = (const weft_program *const *)f.programs;
+    weft_status status = judge_open(f.serial, fixed, nprograms, nranks, o, out);
+    if (!status) status = suspects_ask(*out, f.serial, fixed, nprograms, nranks, o);
+    fixed_fini(&f);
+    return status;
+}
+
+weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
+                                      const weft_equivalence_options *options, weft_equivalence **out_verdict) {
+    static const weft_equivalence_options none = {.fetches = NULL};
+    const weft_equivalence_options *o = options ? options : &none;
+    if (nprograms == 0) return weft_status_create(WEFT_INVALID_ARGUMENT, serial->place, "expected at least one rank");
+    size_t nranks;
+    TRY(check_count(programs, nprograms, o, &nranks));
+    if (o->batch) TRY(check_batch(serial, o->batch));
+    weft_equivalence *open = NULL, *given = NULL;
+    weft_status status = judge_open(serial, programs, nprograms, nranks, o, &open);
+    bool is_proved = !status && open->grade != WEFT_NOT_PROVED;
+    if (!status && !is_proved && o->batch) status = judge_batch(serial, programs, nprograms, nranks, o, &given);
+    if (!status && !is_proved && !o->batch) status = suspects_ask(open, serial, programs, nprograms, nranks, o);
+    if (!status) *out_verdict = given ? given : open;
+    if (status || given) weft_equivalence_destroy(open);
+    if (status) weft_equivalence_destroy(given);
     return status;
 }

@@ -30,5 +30,18 @@ says 1 'one program, or one for each of 3 ranks' 'two programs for three ranks' 
 prints 0 '^  races  *Are two accesses to a byte, one a write, ordered\? \(without --launch any\)$' 'help lists the checks' \
     "$weft" verify --help
 ok $(($(grep -c '^  [a-z_]* .*[?]' "$folder/out") != $(grep -c '^CHECK(' proof/checks/checks.def))) 'help lists all checks'
+bug=bench/bugs/02-scale-applied-twice
+prints 1 '^wrong_value: ' 'a wrong value has a witness' "$weft" verify $bug/bad.yaml --ranks 2 --against $bug/serial.yaml
+grep -q 'shown by random data: element [0-9]* of rank [01] is .*, expected ' "$folder/out"; ok $? 'the witness: element, values'
+prints 1 '"verdict": "wrong_value"' 'the same as JSON' "$weft" verify $bug/bad.yaml --ranks 2 --against $bug/serial.yaml --json
+open=../shared/fixtures/users/paddle26/unfold_patches_vit/serial.pdmodel
+if [ -f $open ]; then
+    "$weft" opt $open -q --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/open.pdmodel"
+    prints 0 '^against the serial program: same' 'an open batch' "$weft" verify "$folder/open.pdmodel" --ranks 2 --against $open
+    prints 0 '^against the serial program: same' 'a batch that is given' \
+        "$weft" verify "$folder/open.pdmodel" --ranks 2 --against $open --batch 8
+    says 2 '--batch: expected a whole number' 'a batch of no rows' \
+        "$weft" verify "$folder/open.pdmodel" --against $open --batch 0
+fi
 says 2 'usage: weft verify' 'no program' "$weft" verify
 finish

@@ -1,0 +1,87 @@
+/* open_extents.c: see open_extents.h. What is declared with a number keeps it: inference fills in open extents only. */
+#include "ops/open_extents.h"
+
+static bool is_feedable(const weft_var *v) {
+    return v->block && v->kind == WEFT_DENSE_TENSOR && v->has_tensor && !v->persistable && v->ndim <= WEFT_MAX_RANK;
+}
+
+static bool is_open(const weft_var *v) {
+    for (size_t i = 0; i < v->ndim; i++)
+        if (v->dims[i] < 0) return true;
+    return false;
+}
+
+/* How many parts dimension `d` of the feed is in. */
+static int64_t count_parts(const weft_var *v, size_t d, const open_extents *e) {
+    const placement *p = v->dist;
+    if (!p || !p->mesh || p->ndim != (int)v->ndim) return d == 0 ? e->nranks : 1;
+    int64_t axis = p->dims_mapping[d];
+    return axis >= 0 && axis < p->mesh->ndim ? p->mesh->shape[axis] : 1;
+}
+
+static weft_status set_feed(shape_env *env, const weft_var *v, const open_extents *e) {
+    shape s = shape_env_get(env, v);
+    for (size_t d = 0; d < v->ndim; d++) {
+        int64_t whole = d ? e->lengths : e->rows, parts = count_parts(v, d, e);
+        if (s.dims[d] >= 0 || !whole) continue;
+        if (whole % parts)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, v->program->place,
+                                      "feed \"%s\": %lld rows do not divide by %lld ranks", v->name->bytes,
+                                      (long long)whole, (long long)parts);
+        s.dims[d] = whole / parts;
+    }
+    return shape_env_set(env, v, &s);
+}
+
+/* Calls set_feed for each feed if there is an environment. */
+static weft_status visit_feeds(weft_program *p, arena *a, shape_env *env, const open_extents *e, bool *out_any) {
+    bool *known = ARENA_ARRAY(a, bool, p->nall_vars + 1); /* written, or found to be a feed */
+    if (!known) return base_out_of_memory();
+    FOR_EACH_OP(op, p->blocks[0]) {
+        if (op_has_effect(op, OP_NO_BYTES)) continue;
+        bool is_feed_op = op_is(op, "feed") || op_is(op, "feed_v2");
+        FOR_EACH_ARG(op, is_feed_op, u) {
+            const weft_var *v = use_var(p, u);
+            if (known[u->var_id] || !is_feedable(v)) continue;
+            known[u->var_id] = true;
+            *out_any |= is_open(v);
+            if (env) TRY(set_feed(env, v, e));
+        }
+        FOR_EACH_ARG(op, true, u) known[u->var_id] = true;
+    }
+    return NULL;
+}
+
+weft_status open_extents_find(weft_program *p, bool *out_any) {
+    arena memory;
+    arena_init(&memory, &p->context->allocator);
+    *out_any = false;
+    weft_status status = visit_feeds(p, &memory, NULL, NULL, out_any);
+    arena_fini(&memory);
+    return status;
+}
+
+static weft_status declare(const shape_env *env, weft_var *v) {
+    int64_t dims[WEFT_MAX_RANK];
+    shape s = shape_env_get(env, v);
+    if (!is_feedable(v) || !is_open(v) || s.ndim != (int32_t)v->ndim) return NULL;
+    for (size_t d = 0; d < v->ndim; d++) dims[d] = v->dims[d] < 0 ? s.dims[d] : v->dims[d];
+    var_changed(v);
+    return program_dims(v->program, v->ndim, dims, &v->dims);
+}
+
+weft_status open_extents_set(weft_program *p, const open_extents *e) {
+    arena memory;
+    shape_env env;
+    bool any = false;
+    arena_init(&memory, &p->context->allocator);
+    weft_status status = NULL;
+    TRY_DONE(shape_env_init(&env, p, &memory));
+    TRY_DONE(visit_feeds(p, &memory, &env, e, &any));
+    if (!any) goto done;
+    TRY_DONE(shape_infer_block(&env, p->blocks[0], &memory));
+    for (size_t i = 0; i < p->nall_vars; i++) TRY_DONE(declare(&env, program_var(p, i)));
+done:
+    arena_fini(&memory);
+    return status;
+}
