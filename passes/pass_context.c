@@ -5,6 +5,10 @@ arena *pass_scratch(weft_pass_context *pass) {
     return &pass->scratch;
 }
 
+void *weft_pass_alloc(weft_pass_context *pass, size_t nbytes) {
+    return arena_alloc(&pass->scratch, nbytes ? nbytes : 1);
+}
+
 pass_finding *pass_shared_finding(weft_pass_context *pass) {
     return pass->shared;
 }

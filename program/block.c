@@ -43,6 +43,9 @@ weft_var *weft_block_find_var(const weft_block *block, const char *name_text) {
 const char *weft_var_name(const weft_var *var) {
     return var->name->bytes;
 }
+weft_block *weft_var_block(const weft_var *var) {
+    return var->block;
+}
 weft_var_kind weft_var_kind_of(const weft_var *var) {
     return (weft_var_kind)var->kind;
 }
@@ -81,10 +84,19 @@ static weft_var *var_in_table(const weft_program *p, const hash_table *t, const 
     return at.item == TABLE_NONE ? NULL : program_var(p, at.item);
 }
 
+/* A var that was removed stays in the table, and is in no block. */
+static weft_var *var_shared(const weft_block *b, const name *n) {
+    const weft_program *p = b->program;
+    table_probe at = table_find(&b->shared, table_hash(n->id));
+    while (at.item != TABLE_NONE && (program_var(p, at.item)->name != n || program_var(p, at.item)->block != b))
+        table_next(&b->shared, &at);
+    return at.item == TABLE_NONE ? NULL : program_var(p, at.item);
+}
+
 weft_var *block_find_own(const weft_block *b, const name *n) {
     weft_var *v = program_declared(b->program, n);
     if (!v || v->block == b) return v;
-    return v->shares_name ? var_in_table(b->program, &b->shared, n) : NULL;
+    return v->shares_name ? var_shared(b, n) : NULL;
 }
 
 static weft_var *find_outside(const weft_block *b, const name *n) {
@@ -243,4 +255,74 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
     v->dims = copy;
     *out_var = v;
     return NULL;
+}
+
+/* --- removing ----------------------------------------------------------------------------------------------------- */
+
+/* The run that has the var at `index` ends before it; what it has behind becomes a run of its own. */
+static weft_status drop_from_runs(weft_block *b, size_t index) {
+    size_t at = (size_t)(block_find_run(b, index) - b->runs);
+    size_t end = at + 1 < b->nruns ? b->runs[at + 1].before : b->nvars;
+    var_run behind = {b->runs[at].first + (uint32_t)(index - b->runs[at].before) + 1, (uint32_t)index};
+    if (index + 1 < end && index > b->runs[at].before) {
+        TRY(reserve_run(b));
+        memmove(b->runs + at + 2, b->runs + at + 1, (b->nruns - at - 1) * sizeof *b->runs);
+        b->runs[++at] = behind;
+        b->nruns++;
+    } else if (index + 1 < end) {
+        b->runs[at] = behind;
+    } else if (index == b->runs[at].before) {
+        memmove(b->runs + at, b->runs + at + 1, (b->nruns - at - 1) * sizeof *b->runs);
+        b->nruns--;
+        at--; /* may be before the first */
+    }
+    for (size_t i = at + 1; i < b->nruns; i++) b->runs[i].before--;
+    b->nvars--;
+    return NULL;
+}
+
+static size_t index_of_var(const weft_block *b, const weft_var *v) {
+    size_t i = 0;
+    while (block_var(b, i) != v) i++;
+    return i;
+}
+
+/* Another block's var of the name, if there is one, is the first now. */
+static void pass_name_on(weft_program *p, const weft_var *removed) {
+    const name *n = removed->name;
+    if (program_declared(p, n) != removed) return;
+    weft_var *other = NULL;
+    for (size_t i = 0; i < p->nblocks && !other && removed->shares_name; i++) other = var_shared(p->blocks[i], n);
+    if (other) other->shares_name = true;
+    name_set_value(n, other ? other->id + 1 : 0);
+}
+
+weft_status weft_var_remove(weft_var *var) {
+    weft_program *p = var->program;
+    weft_block *b = var->block;
+    if (!b) return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "\"%s\" is in no block", var->name->bytes);
+    if (var->nuses) {
+        char place[160];
+        return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "\"%s\" cannot be removed: it is an argument of %s",
+                                  var->name->bytes, op_place(use_op(p, use_at(p, var->first_use)), place, sizeof place));
+    }
+    TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));
+    TRY(drop_from_runs(b, index_of_var(b, var)));
+    var_changed(var);
+    var->block = NULL;
+    pass_name_on(p, var);
+    /* As a name that nobody declares: it has nothing else any more. */
+    *var = (weft_var){.name = var->name, .program = p, .id = var->id, .generation = var->generation, .rest = &nothing,
+                      .kind = WEFT_DENSE_TENSOR, .dtype = WEFT_DTYPE_NONE};
+    if (!program_find_placeholder(p, var->name)) table_add(&p->undeclared, table_hash(var->name->id), var->id);
+    p->edits++;
+    return NULL;
+}
+
+weft_status weft_program_add_block(weft_program *program, const weft_block *parent, weft_block **out_block) {
+    return program_add_block(program, parent ? parent->idx : 0, out_block);
+}
+
+size_t weft_block_index(const weft_block *block) {
+    return (size_t)block->idx;
 }

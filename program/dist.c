@@ -196,3 +196,46 @@ weft_status op_dist_set_mesh(weft_program *p, op_dist *d, const mesh *m) {
     rest->mesh = m;
     return NULL;
 }
+
+/* After a change: an op whose attribute says nothing has none, so that it is written as if it never had one. */
+static void drop_empty_dist(weft_op *op) {
+    const op_dist *d = op->dist;
+    if (d && !d->execution_stream && !d->event_to_record && !op_dist_nwaits(d) &&
+        op_dist_rest_is_empty(op_dist_rest_of(d)))
+        op->dist = NULL;
+    op_changed(op);
+}
+
+static weft_status copy_name(weft_program *p, const char *bytes, const char **out) {
+    const name *n = NULL;
+    if (bytes && *bytes) TRY(program_name(p, bytes, strlen(bytes), &n));
+    *out = n ? n->bytes : NULL;
+    return NULL;
+}
+
+weft_status weft_op_set_stream(weft_op *op, const char *stream) {
+    op_dist *d;
+    TRY(op_dist_get(op, &d));
+    TRY(copy_name(op->program, stream, &d->execution_stream));
+    drop_empty_dist(op);
+    return NULL;
+}
+
+weft_status weft_op_set_event_recorded(weft_op *op, const char *event) {
+    op_dist *d;
+    TRY(op_dist_get(op, &d));
+    TRY(copy_name(op->program, event, &d->event_to_record));
+    drop_empty_dist(op);
+    return NULL;
+}
+
+weft_status weft_op_set_events_awaited(weft_op *op, size_t count, const char *const *events) {
+    op_dist *d;
+    op_waits *waits = NULL;
+    TRY(op_dist_get(op, &d));
+    if (count) TRY(op_waits_create(op->program, count, &waits));
+    for (size_t i = 0; i < count; i++) TRY(copy_name(op->program, events[i], &waits->events[i]));
+    d->waits = waits;
+    drop_empty_dist(op);
+    return NULL;
+}

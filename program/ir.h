@@ -6,28 +6,29 @@
 #include "base/base.h"
 #include "dist_attr/dist_attr.h"
 #include "program/pool.h"
+#include "weft/attr.h"
 #include "weft/program.h"
 
-/* AttrType of framework.proto. */
+/* AttrType of framework.proto: weft/attr.h has the numbers. */
 typedef enum attr_type {
-    ATTR_INT = 0,
-    ATTR_FLOAT = 1,
-    ATTR_STRING = 2,
-    ATTR_INTS = 3,
-    ATTR_FLOATS = 4,
-    ATTR_STRINGS = 5,
-    ATTR_BOOLEAN = 6,
-    ATTR_BOOLEANS = 7,
-    ATTR_BLOCK = 8,
-    ATTR_LONG = 9,
-    ATTR_BLOCKS = 10,
-    ATTR_LONGS = 11,
-    ATTR_FLOAT64S = 12,
-    ATTR_VAR = 13,
-    ATTR_VARS = 14,
-    ATTR_FLOAT64 = 15,
-    ATTR_SCALAR = 16,
-    ATTR_SCALARS = 17
+    ATTR_INT = WEFT_ATTR_INT,
+    ATTR_FLOAT = WEFT_ATTR_FLOAT,
+    ATTR_STRING = WEFT_ATTR_STRING,
+    ATTR_INTS = WEFT_ATTR_INTS,
+    ATTR_FLOATS = WEFT_ATTR_FLOATS,
+    ATTR_STRINGS = WEFT_ATTR_STRINGS,
+    ATTR_BOOLEAN = WEFT_ATTR_BOOLEAN,
+    ATTR_BOOLEANS = WEFT_ATTR_BOOLEANS,
+    ATTR_BLOCK = WEFT_ATTR_BLOCK,
+    ATTR_LONG = WEFT_ATTR_LONG,
+    ATTR_BLOCKS = WEFT_ATTR_BLOCKS,
+    ATTR_LONGS = WEFT_ATTR_LONGS,
+    ATTR_FLOAT64S = WEFT_ATTR_FLOAT64S,
+    ATTR_VAR = WEFT_ATTR_VAR,
+    ATTR_VARS = WEFT_ATTR_VARS,
+    ATTR_FLOAT64 = WEFT_ATTR_FLOAT64,
+    ATTR_SCALAR = WEFT_ATTR_SCALAR,
+    ATTR_SCALARS = WEFT_ATTR_SCALARS
 } attr_type;
 
 typedef enum scalar_type { SCALAR_BOOLEAN = 1, SCALAR_LONG = 2, SCALAR_FLOAT64 = 3, SCALAR_COMPLEX128 = 4 } scalar_type;

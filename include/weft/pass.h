@@ -73,6 +73,8 @@ const char *weft_pass_option_string(const weft_pass_context *pass, const char *n
 size_t weft_pass_option_strings(const weft_pass_context *pass, const char *name, const char *const **out_values);
 /* Whether the pass list or --set gave this option a value. */
 bool weft_pass_option_given(const weft_pass_context *pass, const char *name);
+/* Zeroed scratch memory, aligned for any type, that goes when `run` returns; NULL: there is none left. */
+void *weft_pass_alloc(weft_pass_context *pass, size_t nbytes);
 /* One line of what was done; a named count ("scales removed"); a candidate left alone and why. */
 WEFT_MUST_USE weft_status weft_pass_did(weft_pass_context *pass, const char *format, ...) WEFT_PRINTF(2, 3);
 WEFT_MUST_USE weft_status weft_pass_count_add(weft_pass_context *pass, const char *what, int64_t amount);

@@ -88,6 +88,7 @@ WEFT_MUST_USE weft_status weft_program_set_ring(weft_program *program, int64_t r
 weft_op *weft_block_first_op(const weft_block *block);
 weft_op *weft_block_last_op(const weft_block *block);
 size_t weft_block_nops(const weft_block *block);
+size_t weft_block_index(const weft_block *block); /* for weft_program_block */
 size_t weft_block_nvars(const weft_block *block);
 weft_var *weft_block_var_at(const weft_block *block, size_t index);
 /* The var of that name in this block or, failing that, its ancestors; NULL if there is none. */
@@ -104,6 +105,7 @@ void weft_program_set_version(weft_program *program, int64_t version);
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
 const char *weft_var_name(const weft_var *var);
+weft_block *weft_var_block(const weft_var *var); /* that declares it; NULL: ops name it, and no block declares it */
 weft_var_kind weft_var_kind_of(const weft_var *var);
 weft_dtype weft_var_dtype(const weft_var *var);
 /* Number of axes, and the extents (-1: unknown until run time), borrowed. */
@@ -173,6 +175,11 @@ WEFT_MUST_USE weft_status weft_op_set_attr_longs(weft_op *op, const char *name, 
 WEFT_MUST_USE weft_status weft_op_set_attr_ints(weft_op *op, const char *name, size_t count, const int64_t *values);
 WEFT_MUST_USE weft_status weft_op_set_attr_strings(weft_op *op, const char *name, size_t count,
                                                    const char *const *values);
+/* The stream that the op runs on; "" or NULL: none is named. */
+WEFT_MUST_USE weft_status weft_op_set_stream(weft_op *op, const char *stream);
+/* The event that it records when it completes ("" or NULL: none), and those that it waits for before it starts. */
+WEFT_MUST_USE weft_status weft_op_set_event_recorded(weft_op *op, const char *event);
+WEFT_MUST_USE weft_status weft_op_set_events_awaited(weft_op *op, size_t count, const char *const *events);
 /* Inserts an op that is in no block; `before`/`after` NULL means the end/the beginning of `block`. */
 void weft_block_insert_before(weft_block *block, weft_op *before, weft_op *op);
 void weft_block_insert_after(weft_block *block, weft_op *after, weft_op *op);
@@ -181,6 +188,12 @@ void weft_op_remove(weft_op *op);
 /* Moves an op within its block to just before / just after `where`. */
 void weft_op_move_before(weft_op *op, weft_op *where);
 void weft_op_move_after(weft_op *op, weft_op *where);
+/* Takes a var out of its block; it may not be used again, and its name is free. An error names the op that still has it
+ * as an argument. */
+WEFT_MUST_USE weft_status weft_var_remove(weft_var *var);
+/* A new block without ops, whose vars' names are looked up in `parent` too; weft_op_set_attr_block has an op run it. */
+WEFT_MUST_USE weft_status weft_program_add_block(weft_program *program, const weft_block *parent,
+                                                 weft_block **out_block);
 
 #ifdef __cplusplus
 }
