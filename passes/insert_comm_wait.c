@@ -2,15 +2,15 @@
  *
  * What counts are bytes: getitem, view, t, detach and the like are no consumers, and a consumer that reads through a
  * view taken before, even before the collective, is one. The wait takes the value that the consumer itself reads, if
- * that is the pending result or a getitem of it, else the pending result (its first getitem, if there is one). Whoever
- * reads that value from the consumer on reads the wait's result instead, until an op makes the value anew. A pending
- * result that nothing consumes gets no wait: it is drained at the end of the step. Source: pytorch.md 2.4; unlike there
- * one wait serves all later readers, whatever view they go through. */
+ * that is the pending result or a getitem of it, else the pending result (its first getitem or alias, if there is one).
+ * From the consumer on readers get the value, and views of it, through the wait (wait_views.h), until an op makes it
+ * anew. A pending result that nothing consumes gets no wait: it is drained at the end of the step. Source: pytorch.md
+ * 2.4; unlike there one wait serves all later readers, whatever view they go through. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "passes/certificate.h"
-#include "passes/pending.h"
+#include "passes/wait_views.h"
 
 #define WAIT_STEM "wait_tensor"
 
@@ -26,7 +26,7 @@ typedef struct inserter {
     weft_program *program;
     pending_list found;
     open_wait *waits;
-    size_t nwaits;
+    size_t nwaits, nviews;
     uint64_t name_number; /* of the name that was tried last */
 } inserter;
 
@@ -50,8 +50,8 @@ static bool names_pending(const weft_op *collective, const weft_var *v) {
     return false;
 }
 
-/* The name that later readers most likely use: a pending result's first getitem before its consumer, else the output.
- */
+/* The name that later readers most likely use: a pending result's first getitem before its consumer, else the alias
+ * that is the collective's own value where it writes in place, else the output. */
 static const use *usual_name(const pending *p) {
     const weft_op *first = NULL;
     FOR_EACH_USE(u, p->var) {
@@ -59,7 +59,9 @@ static const use *usual_name(const pending *p) {
         bool names = !u->is_output && op_is(op, "getitem") && op_out(op) && op->order < p->consumer->order;
         if (names && (!first || op->order < first->order)) first = op;
     }
-    return first ? op_args(first, true) : p->out;
+    if (first) return op_args(first, true);
+    const use *alias = pending_alias(p);
+    return alias ? alias : p->out;
 }
 
 /* What the wait takes: the consumer's own argument, if it is the pending result or a getitem of it. */
@@ -119,42 +121,6 @@ static weft_status new_result(inserter *n, const weft_var *like, weft_var **out)
     return NULL;
 }
 
-/* Whether the op reads the value, so that what it writes to it is written in place. */
-static bool reads(const weft_op *op, const weft_var *v) {
-    FOR_EACH_ARG(op, false, u) {
-        if (u->var_id == v->id) return true;
-    }
-    return false;
-}
-
-/* The first op after `wait` that makes `v` anew, NULL if none does. */
-static const weft_op *next_maker(const weft_op *wait, const weft_var *v) {
-    const weft_op *first = NULL;
-    FOR_EACH_USE(u, v) {
-        const weft_op *op = use_op(v->program, u);
-        bool makes = u->is_output && op->block == wait->block && op->order > wait->order && !reads(op, v);
-        if (makes && (!first || op->order < first->order)) first = op;
-    }
-    return first;
-}
-
-static weft_status rename_later(inserter *n, const weft_op *wait, weft_var *from, weft_var *to) {
-    const weft_op *end = next_maker(wait, from);
-    weft_op **users = ARENA_ARRAY(pass_scratch(n->pass), weft_op *, from->nuses + 1);
-    size_t nusers = 0;
-    if (!users) return base_out_of_memory();
-    FOR_EACH_USE(u, from) {
-        weft_op *op = use_op(from->program, u);
-        bool is_later = op->block == wait->block && op->order > wait->order;
-        if (is_later && (!end || op->order < end->order)) users[nusers++] = op;
-    }
-    for (size_t i = 0; i < nusers; i++) {
-        weft_op_rename_input(users[i], from, to);
-        weft_op_rename_output(users[i], from, to);
-    }
-    return NULL;
-}
-
 static weft_status insert(inserter *n, const open_wait *w) {
     weft_op *wait;
     weft_var *value = use_var(n->program, w->value), *result;
@@ -165,7 +131,10 @@ static weft_status insert(inserter *n, const open_wait *w) {
     if (op_find_attr(w->pending->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->pending->op)));
     TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_WAIT, .op = wait, .other = w->pending->op, .var = value}));
     weft_block_insert_before(n->program->blocks[0], w->pending->consumer, wait);
-    return rename_later(n, wait, value, result);
+    size_t nviews;
+    TRY(wait_take_readers(n->pass, w->pending, wait, &nviews));
+    n->nviews += nviews;
+    return NULL;
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
@@ -181,7 +150,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     if (unused) TRY(weft_pass_count_add(pass, "pending results that nothing consumes", unused));
     if (n.nwaits) TRY(weft_pass_did(pass, "%zu of %zu pending results got a wait", n.nwaits, n.found.count));
     for (size_t i = 0; i < n.nwaits; i++) TRY(insert(&n, &n.waits[i]));
-    return NULL;
+    return n.nviews ? weft_pass_count_add(pass, "views taken behind a wait", (int64_t)n.nviews) : NULL;
 }
 
 const weft_pass pass_insert_comm_wait = {.run = run};

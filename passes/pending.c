@@ -19,6 +19,18 @@ bool op_is_wait(const weft_op *op) {
     return op_is_collective(op, COLLECTIVE_WAIT_TENSOR);
 }
 
+const use *pending_alias(const pending *p) {
+    const slot *alias = op_find_slot(p->op, true, "alias");
+    for (size_t i = 0; alias && i < op_nslots(p->op, true); i++) {
+        const slot *s = op_slot(p->op, true, i);
+        const use *args = slot_args(p->op, s);
+        if (p->out < args || p->out >= args + s->nargs) continue;
+        size_t index = (size_t)(p->out - args);
+        return index < alias->nargs ? &slot_args(p->op, alias)[index] : NULL;
+    }
+    return NULL;
+}
+
 bool output_is_view(weft_op *op, const slot *s) {
     if (!op_has_effect(op, OP_VIEWS)) return false;
     const op_schema *schema = op_schema_of(op);

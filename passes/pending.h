@@ -49,6 +49,8 @@ void pending_check_fini(pending_check *check);
 WEFT_MUST_USE weft_status check_pending_use(pending_check *check, weft_program *p, size_t *out_nproblems);
 
 bool op_is_wait(const weft_op *op);
+/* The collective's name for the pending result where it writes in place (slot "alias"); NULL: it has none. */
+const use *pending_alias(const pending *p);
 /* An op that touches no bytes and makes views alone. */
 bool op_makes_views_only(weft_op *op);
 /* Whether the arguments of this output slot are views of inputs (`Out&X`), so that the op writes nothing through them.

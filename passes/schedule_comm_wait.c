@@ -1,13 +1,15 @@
 /* schedule_comm_wait: more work between a collective and the wait for it.
  *
- * Each wait sinks, by itself, to just before the first op that touches the bytes of its pending result through any
- * alias (or writes what the collective reads), and takes the views in between along; a copy of the pending result is no
- * reason to wait yet, but sinks to just before the next access of its target. Then collectives rise to right after
- * their input is ready. Nothing passes a conflicting access, a collective of the same ring, or an op whose effects go
- * beyond its arguments. Source: pytorch.md 1.8; unlike there members of one collective are waited for one by one, views
- * do not end the search, and a wait or a collective without user is fine. */
+ * Who reads the pending result gets it through the wait (wait_views.h). Each wait sinks, by itself, to just before the
+ * first op that touches the bytes of its pending result through any alias (or writes what the collective reads), and
+ * takes the views in between along; a copy of the pending result is no reason to wait yet, but sinks to just before the
+ * next access of its target. Then collectives rise to right after their input is ready. Nothing passes a conflicting
+ * access, a collective of the same ring, or an op whose effects go beyond its arguments. Source: pytorch.md 1.8; unlike
+ * there members of one collective are waited for one by one, views do not end the search, and a wait or a collective
+ * without user is fine. */
 #include "passes/pass_manager.h"
 #include "passes/schedule.h"
+#include "passes/wait_views.h"
 
 static const weft_option options[] = {
     {"max_memory_growth_mb", WEFT_OPTION_FLOAT, "", NULL,
@@ -50,6 +52,22 @@ static void apply(weft_program *p, const schedule *s) {
     }
 }
 
+/* Readers that a wait serves by order alone read its result: so the wait may sink to them, and is not dead. */
+static weft_status take_readers(weft_pass_context *pass, weft_program *program, pending_list *found) {
+    size_t nviews = 0;
+    uint64_t edits = program->edits;
+    for (size_t i = 0; i < found->count; i++) {
+        const pending *p = &found->items[i];
+        size_t nmoved;
+        if (!p->wait || (p->consumer && p->consumer_position < p->wait_position)) continue;
+        TRY(wait_take_readers(pass, p, p->wait, &nmoved));
+        nviews += nmoved;
+    }
+    if (program->edits == edits) return NULL;
+    TRY(weft_pass_count_add(pass, "views taken behind a wait", (int64_t)nviews));
+    return pending_of(pass, program, found);
+}
+
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     schedule s;
@@ -57,6 +75,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     pending_list found;
     TRY(pending_of(pass, program, &found));
     if (!found.count) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no collective is asynchronous");
+    TRY(take_readers(pass, program, &found));
     TRY(schedule_begin(program, &found, pass_scratch(pass), &s));
     TRY(schedule_peak(&s, &before));
     TRY(set_limit(pass, &s, before));

@@ -122,6 +122,7 @@ const char *weft_verdict_name(weft_verdict verdict) {
         [WEFT_VERDICT_OUT_OF_BOUNDS] = "out_of_bounds",
         [WEFT_VERDICT_RESOURCE_DEADLOCK] = "resource_deadlock",
         [WEFT_VERDICT_INVALID_PROGRAM] = "invalid_program",
+        [WEFT_VERDICT_UNWAITED_READ] = "unwaited_read",
     };
     return verdict >= 0 && verdict < WEFT_VERDICT_COUNT ? names[verdict] : "unknown";
 }

@@ -29,6 +29,7 @@ typedef enum weft_verdict {
     WEFT_VERDICT_OUT_OF_BOUNDS,      /* an op writes beyond the bytes that are its output's */
     WEFT_VERDICT_RESOURCE_DEADLOCK,  /* ranks hang because launches are queued or limited in number */
     WEFT_VERDICT_INVALID_PROGRAM,    /* it cannot be read this way at all */
+    WEFT_VERDICT_UNWAITED_READ,      /* what a collective left pending is read past the wait for it */
     WEFT_VERDICT_COUNT
 } weft_verdict;
 

@@ -31,7 +31,7 @@ static const char *when_text(const check *c) {
     case CHECK_ANY_LAUNCH: return "by_name, --launch any";
     case CHECK_ONE_LAUNCH: return "without --launch any";
     case CHECK_LIMITED: return "--in-flight or --queued";
-    default: return c->reading == CHECK_BY_NAME ? "by_name" : c->reading == CHECK_BY_BYTES ? "by_bytes" : "";
+    default: return c->reading == CHECK_ANY ? "" : weft_reading_name((weft_reading)c->reading);
     }
 }
 

@@ -8,6 +8,7 @@ struct across;
 
 /* The columns of checks.def say what they mean. */
 typedef enum check_reading {
+    CHECK_IN_ORDER = WEFT_READING_IN_ORDER,
     CHECK_BY_NAME = WEFT_READING_BY_NAME,
     CHECK_BY_BYTES = WEFT_READING_BY_BYTES,
     CHECK_ANY
@@ -77,6 +78,8 @@ WEFT_MUST_USE weft_status check_replicas(const proof_schedule *s, const program_
 WEFT_MUST_USE weft_status check_overwritten(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* uninitialised.c: no byte is read that nothing wrote. */
 WEFT_MUST_USE weft_status check_uninitialised(const proof_schedule *s, int64_t rank, weft_findings *f);
+/* data_flow.c: in an FX graph what is read of a pending result comes through the wait for it. */
+WEFT_MUST_USE weft_status check_data_flow(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* stale.c: no gathered state is read after its source was updated and before it is gathered again. */
 WEFT_MUST_USE weft_status check_stale(const proof_schedule *s, int64_t rank, weft_findings *f);
 /* shards.c: no collective adds up different parts of one value. */

@@ -157,9 +157,21 @@ INSERT(in_place_and_again, "a=relu(x); a=all_reduce(a); a=all_reduce(a); b=relu(
        "a=relu(x); a=all_reduce(a); wait_tensor=wait_tensor(a); wait_tensor=all_reduce(wait_tensor); "
        "wait_tensor_1=wait_tensor(wait_tensor); b=relu(wait_tensor_1)")
 INSERT(through_a_view_from_before_the_collective, "a=relu(x); v=aten_view(a); a=all_reduce(a); b=relu(v); c=relu(a)",
-       "a=relu(x); v=aten_view(a); a=all_reduce(a); wait_tensor=wait_tensor(a); b=relu(v); c=relu(wait_tensor)")
+       "a=relu(x); a=all_reduce(a); wait_tensor=wait_tensor(a); v=aten_view(wait_tensor); b=relu(v); c=relu(wait_tensor)")
 INSERT(through_a_view_from_after_it, "r=all_reduce(a); v=aten_t(r); b=relu(x); c=relu(v); d=relu(r)",
-       "r=all_reduce(a); v=aten_t(r); b=relu(x); wait_tensor=wait_tensor(r); c=relu(v); d=relu(wait_tensor)")
+       "r=all_reduce(a); b=relu(x); wait_tensor=wait_tensor(r); v=aten_t(wait_tensor); c=relu(v); d=relu(wait_tensor)")
+INSERT(views_of_views_behind_it_in_order, "r=all_reduce(a); u=aten_view(r); v=aten_t(u); w=aten_t(u); b=relu(w); c=relu(v)",
+       "r=all_reduce(a); wait_tensor=wait_tensor(r); u=aten_view(wait_tensor); v=aten_t(u); w=aten_t(u); b=relu(w); "
+       "c=relu(v)")
+INSERT(a_second_view_where_the_first_is_read_before,
+       "a=relu(x); v=aten_view(a); e=relu(v); a=all_reduce(a); u=aten_t(v); b=relu(u); c=relu(v)",
+       "a=relu(x); v=aten_view(a); e=relu(v); a=all_reduce(a); wait_tensor=wait_tensor(a); v_1=aten_view(wait_tensor); "
+       "u=aten_t(v_1); b=relu(u); c=relu(v_1)")
+INSERT(a_view_that_nobody_reads_stays, "r=all_reduce(a); v=aten_view(r); b=relu(r)",
+       "r=all_reduce(a); v=aten_view(r); wait_tensor=wait_tensor(r); b=relu(wait_tensor)")
+INSERT(a_view_follows_two_collectives, "a=relu(x); v=aten_view(a); a=all_reduce(a); a=all_reduce(a); b=relu(v)",
+       "a=relu(x); a=all_reduce(a); wait_tensor=wait_tensor(a); wait_tensor=all_reduce(wait_tensor); "
+       "wait_tensor_1=wait_tensor(wait_tensor); v=aten_view(wait_tensor_1); b=relu(v)")
 INSERT(before_its_input_is_written, "a=relu(x); r=all_reduce(a); v,a=aten_copy_(a,x); b=relu(r)",
        "a=relu(x); r=all_reduce(a); wait_tensor=wait_tensor(r); v,a=aten_copy_(a,x); b=relu(wait_tensor)")
 INSERT(a_value_made_anew_keeps_its_name, "r=all_reduce(a); b=relu(r); r=relu(x); c=relu(r)",
@@ -223,7 +235,10 @@ SCHEDULE(members_one_by_one,
          "v=wait_tensor(x); e=relu(v)")
 SCHEDULE(a_reader_through_a_view_from_before,
          "a=relu(x); v=aten_view(a); a=all_reduce(a); w=wait_tensor(a); b=relu(x); c=relu(v); d=relu(w)",
-         "a=relu(x); v=aten_view(a); a=all_reduce(a); b=relu(x); w=wait_tensor(a); c=relu(v); d=relu(w)")
+         "a=relu(x); a=all_reduce(a); b=relu(x); w=wait_tensor(a); v=aten_view(w); c=relu(v); d=relu(w)")
+SCHEDULE(a_reader_past_the_wait_reads_its_result,
+         "r=all_reduce(a); v=aten_t(r); w=wait_tensor(r); b=relu(x); c=relu(v); d=relu(r)",
+         "r=all_reduce(a); b=relu(x); w=wait_tensor(r); v=aten_t(w); c=relu(v); d=relu(w)")
 SCHEDULE(a_writer_of_the_input,
          "a=relu(x); r=all_reduce(a); w=wait_tensor(r); b=relu(x); v,a=aten_copy_(a,x); c=relu(w)",
          "a=relu(x); r=all_reduce(a); b=relu(x); w=wait_tensor(r); v,a=aten_copy_(a,x); c=relu(w)")
