@@ -28,6 +28,8 @@ static const cli_option options[] = {
     {"--save-every", 0, "N", "write --save after every N steps too: the file anew, or with {step} in its name one more"},
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
+    {"--check-finite", 0, "[=N]",
+     "end at the first op whose output holds NaN or an infinity, and name it: in every step, or every Nth"},
     {"--no-fuse", 0, NULL,
      "run every op alone: none is fused with its neighbours by tiles of rows (slower, the same results)"},
     {"--reading", 0, "R", READING_HELP},
@@ -113,7 +115,7 @@ static bool read_watchdog(const cli_args *args, double *out_least, double *out_f
 
 /* Numbers of the command line, checked. */
 typedef struct numbers {
-    long long steps, first_step, threads, seed, plans, save_every, trace_steps;
+    long long steps, first_step, threads, seed, plans, save_every, trace_steps, check_finite;
 } numbers;
 
 static weft_status make_trainer(session *s, const numbers *n) {
@@ -144,6 +146,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
                      .trace_steps = (int)n->trace_steps,
                      .profile = cli_given(args, "--profile"),
                      .no_fuse = cli_given(args, "--no-fuse"),
+                     .check_finite_every = (uint64_t)n->check_finite,
                      .unsafe = cli_given(args, "--unsafe"),
                      .watchdog_seconds = s->watchdog,
                      .first_step_seconds = s->first_step,
@@ -321,11 +324,19 @@ static void print_end(const session *s) {
     free(path);
 }
 
+/* --check-finite alone is of every step; false after printing a usage error. */
+static bool read_check_finite(const cli_args *args, long long *out) {
+    const char *given = cli_value(args, "--check-finite");
+    *out = given != NULL;
+    if (!given || !*given) return true;
+    return cli_int(args, "--check-finite", 1, 1LL << 40, out);
+}
+
 /* --- --device null ------------------------------------------------------------------------------------------------ */
 
 /* An option that was given and makes no sense on this device; NULL: none. */
 static const char *find_misplaced(const cli_args *args, bool simulates) {
-    static const char *const of_results[] = {"--save", "--save-every", "--expect", "--profile"};
+    static const char *const of_results[] = {"--save", "--save-every", "--expect", "--profile", "--check-finite"};
     for (size_t i = 0; simulates && i < sizeof of_results / sizeof *of_results; i++)
         if (cli_given(args, of_results[i])) return of_results[i];
     for (size_t i = 0; !simulates && i < nsimulate_options; i++)
@@ -398,7 +409,8 @@ static int run(cli_args *args) {
         !cli_int(args, "--plans", 1, 1 << 20, &n.plans) ||
         !cli_int(args, "--save-every", 1, 1LL << 40, &n.save_every) ||
         !cli_int(args, "--trace-steps", 0, INT32_MAX, &n.trace_steps) ||
-        !cli_double(args, "--tolerance", &expected.tolerance) || !output_names_are_good(args))
+        !read_check_finite(args, &n.check_finite) || !cli_double(args, "--tolerance", &expected.tolerance) ||
+        !output_names_are_good(args))
         return EXIT_USAGE;
     int nprocesses = 0;
     if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */

@@ -44,7 +44,8 @@ static void set_options(weft_executor *x, const weft_executor_options *options) 
     if (x->options.first_step_seconds < x->options.watchdog_seconds)
         x->options.first_step_seconds = x->options.watchdog_seconds;
     if (x->options.trace_steps < 0) x->options.trace_steps = 0;
-    if (x->options.ndelays) x->options.no_fuse = true; /* so that each op has an instruction that can be late */
+    /* So that each op has an instruction that can be late, or looked at. */
+    if (x->options.ndelays || x->options.check_finite_every) x->options.no_fuse = true;
 }
 
 static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, size_t nplans) {
@@ -75,6 +76,12 @@ static weft_status start(weft_executor *x) {
     TRY(profile_init(x));
     TRY(x->device->engine->start(x->run));
     return watchdog_start(x);
+}
+
+static weft_status check_device(const weft_executor *x) {
+    if (!x->options.check_finite_every || x->device->engine->has_host_memory) return NULL;
+    return weft_status_create(WEFT_UNSUPPORTED, NULL, "check_finite_every: values are on the device %s, not here",
+                              x->device->engine->name);
 }
 
 static weft_status take_state(weft_executor *x, executor_state *state) {
@@ -113,6 +120,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     set_options(x, options);
     weft_status status = NULL;
     TRY_DONE(take_state(x, state));
+    TRY_DONE(check_device(x));
     TRY_DONE(make_world(x));
     TRY_DONE(begin_run(x));
     TRY_DONE(bind_ranks(x, plans, nplans));

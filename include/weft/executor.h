@@ -30,6 +30,10 @@ typedef struct weft_executor_options {
     const struct comm_host *host;
     const weft_delay *delays;     /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
+    /* Each so many steps the outputs of every op are looked at. The first that holds NaN or an infinity ends the run;
+     * the status names rank, op, var, element and step. 0: never, which costs nothing. Ops run one by one then. Needs a
+     * device whose memory the host can read. */
+    uint64_t check_finite_every;
 } weft_executor_options;
 
 /* An executor for `nranks` ranks, of which it runs those of options->host. `plans` has 1 plan (shared by all ranks) or

@@ -71,6 +71,10 @@ void cpu_free(device *d, device_memory *m);
 /* --- record.c: a rank's instructions become calls ----------------------------------------------------------------- */
 WEFT_MUST_USE weft_status cpu_record(device_run *run, rank_state *rank);
 
+/* --- finite.c ----------------------------------------------------------------------------------------------------- */
+/* A status that names the first output of a call that has just run which is not finite; NULL: all are. */
+WEFT_MUST_USE weft_status cpu_check_finite(const kernel_call *c, const rank_state *rank, const plan_instr *instr);
+
 /* --- group.c: row-tiled fusion: calls that run tile by tile, a few rows at a time -----------------------------------
  */
 typedef struct cpu_group cpu_group;

@@ -8,14 +8,25 @@
 
 /* --- around a kernel ---------------------------------------------------------------------------------------------- */
 
-/* The kernel of a collective that the watchdog sees, or of one that is made late. */
+/* A kernel whose outputs are looked at, or that of a collective that the watchdog sees, or of one that is made late. */
 typedef struct wrapped_kernel {
     kernel_run_fn run;
     void *state;
     cpu_run *of;
     struct watched *watched;
     double seconds;
+    const rank_state *rank;
+    const plan_instr *instr;
 } wrapped_kernel;
+
+static weft_status run_checked(const kernel_call *c) {
+    const wrapped_kernel *w = c->state;
+    kernel_call call = *c;
+    call.state = w->state;
+    TRY(w->run(&call));
+    bool is_due = !c->step || *c->step % w->of->head.executor->options.check_finite_every == 0;
+    return is_due ? cpu_check_finite(&call, w->rank, w->instr) : NULL;
+}
 
 static weft_status run_watched(const kernel_call *c) {
     const wrapped_kernel *w = c->state;
@@ -36,10 +47,11 @@ static weft_status run_late(const kernel_call *c) {
     return weft_status_create(WEFT_CANCELLED, NULL, "the run was stopped while it was late");
 }
 
-static weft_status wrap(cpu_run *run, const device_instr *i, kernel_run_fn around, cpu_call *out) {
+static weft_status wrap(cpu_run *run, const rank_state *rank, const device_instr *i, kernel_run_fn around,
+                        cpu_call *out) {
     wrapped_kernel *w = ARENA_NEW(&run->head.executor->arena, wrapped_kernel);
     if (!w) return base_out_of_memory();
-    *w = (wrapped_kernel){out->run, out->call.state, run, i->watched, i->delay_seconds};
+    *w = (wrapped_kernel){out->run, out->call.state, run, i->watched, i->delay_seconds, rank, i->instr};
     out->run = around;
     out->call.state = w;
     return NULL;
@@ -58,8 +70,10 @@ static weft_status record_instr(cpu_run *run, rank_state *rank, device_instr *i,
                       .signals = i->signals,
                       .guard = i->guard,
                       .outer_guard = i->outer_guard};
-    if (i->watched) TRY(wrap(run, i, run_watched, out));
-    if (i->delay_seconds > 0) TRY(wrap(run, i, run_late, out));
+    bool names_only = i->instr->schema->effects & (OP_ALIASES | OP_NO_BYTES | OP_ONLY_VIEWS);
+    if (run->head.executor->options.check_finite_every && !names_only) TRY(wrap(run, rank, i, run_checked, out));
+    if (i->watched) TRY(wrap(run, rank, i, run_watched, out));
+    if (i->delay_seconds > 0) TRY(wrap(run, rank, i, run_late, out));
     return NULL;
 }
 
