@@ -54,7 +54,8 @@ static long long total(const weft_report *report, const char *what) {
     return sum;
 }
 
-static weft_status print_report(const cli_args *args, const weft_report *report) {
+/* With a summary where all passes ran. */
+static weft_status print_report(const cli_args *args, const weft_report *report, bool is_done) {
     char *text;
     size_t nbytes;
     weft_status status = weft_report_print(report, cli_given(args, "--verbose"), &text, &nbytes);
@@ -64,7 +65,7 @@ static weft_status print_report(const cli_args *args, const weft_report *report)
     size_t n = weft_report_npasses(report);
     long long nbuckets = total(report, "buckets");
     char size[32];
-    if (n > 0)
+    if (n > 0 && is_done)
         fprintf(stderr,
                 "summary: ops %zu -> %zu; %lld scale ops removed; %lld gradients in %lld bucket%s, %s; reduces of %lld "
                 "gradients overlap with compute\n",
@@ -126,7 +127,7 @@ static int run(cli_args *args) {
         status = rank_place(args) ? weft_pass_list_run_ranks(list, program, &ranks, &report)
                                   : weft_pass_list_run(list, program, &report);
         if (report && !cli_given(args, "--quiet")) {
-            weft_status printing = print_report(args, report);
+            weft_status printing = print_report(args, report, !status);
             if (status)
                 weft_status_free(printing);
             else

@@ -33,7 +33,7 @@ const weft_pass pass_data_parallel = {.options = options,
 
 static weft_status read_options(dp_plan *plan) {
     plan->nranks = weft_pass_option_int(plan->pass, "ranks");
-    plan->mean = strcmp(weft_pass_option_string(plan->pass, "reduce"), "mean") == 0;
+    plan->combine = strcmp(weft_pass_option_string(plan->pass, "reduce"), "sum") == 0 ? DP_SUM : DP_MEAN;
     if (!weft_pass_option_given(plan->pass, "ranks"))
         return weft_pass_refuse(plan->pass, "the option ranks is required: how many ranks train together");
     if (plan->nranks < 1 || plan->nranks > MAX_RANKS)
@@ -115,12 +115,12 @@ static weft_status insert_like(weft_op *pattern, weft_var *grad, weft_op **after
 
 /* Last first: reduces of one writer's gradients then stand in the order in which it names them. */
 static weft_status insert_reduces(dp_plan *plan) {
-    weft_op *reduce, *scale = NULL; /* scale: only of a mean */
+    weft_op *reduce, *of_mean;
     if (plan->ngradients == 0) return NULL;
     TRY(make_reduce(plan, plan->gradients[0].grad, &reduce));
-    if (plan->mean) TRY(make_scale(plan, plan->gradients[0].grad, &scale));
+    TRY(make_scale(plan, plan->gradients[0].grad, &of_mean));
     for (size_t i = plan->ngradients; i-- > 0;) {
-        weft_op *after = plan->gradients[i].last_writer;
+        weft_op *after = plan->gradients[i].last_writer, *scale = plan->gradients[i].mean ? of_mean : NULL;
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_REDUCE,
                                                     .op = after,
@@ -182,12 +182,14 @@ static weft_status write_params_grads(dp_plan *plan) {
     weft_program *p = plan->program;
     const name **pairs = ARENA_ARRAY(&p->arena, const name *, 2 * plan->ngradients);
     if (!pairs) return base_out_of_memory();
+    size_t n = 0;
     for (size_t i = 0; i < plan->ngradients; i++) {
-        pairs[2 * i] = plan->gradients[i].param->name;
-        pairs[2 * i + 1] = plan->gradients[i].grad->name;
+        if (!plan->gradients[i].param) continue;
+        pairs[2 * n] = plan->gradients[i].param->name;
+        pairs[2 * n++ + 1] = plan->gradients[i].grad->name;
     }
     p->params_grads = pairs;
-    p->nparams_grads = plan->ngradients;
+    p->nparams_grads = n;
     return NULL;
 }
 
@@ -211,7 +213,7 @@ static weft_status claim_ranks(dp_plan *plan) {
     TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_RANKS,
                                                 .ring = DP_RING,
                                                 .count = plan->nranks,
-                                                .text = plan->mean ? "mean" : "sum"}));
+                                                .text = plan->combine == DP_MEAN ? "mean" : "sum"}));
     for (size_t i = 0; i < plan->nfeeds; i++)
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FEED,
                                                     .var = plan->feeds[i].var,
@@ -260,19 +262,34 @@ static weft_status report_rank_state(dp_plan *plan) {
 static int64_t count_nbytes(const dp_plan *plan) {
     int64_t nbytes = 0;
     for (size_t i = 0; i < plan->ngradients; i++) {
-        shape param = shape_env_get(&plan->part, plan->gradients[i].param);
-        int64_t numel = shape_numel(&param);
-        if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)plan->gradients[i].grad->dtype);
+        const dp_gradient *g = &plan->gradients[i];
+        shape like = shape_env_get(&plan->part, g->param ? g->param : g->grad);
+        int64_t numel = shape_numel(&like);
+        if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)g->grad->dtype);
     }
     return nbytes;
 }
 
+/* Who named the gradients. */
+static weft_status report_sources(dp_plan *plan) {
+    static const char *const from[] = {"op_role_var", "the sidecar's params_grads",
+                                       "what optimizers and other updates read"};
+    const size_t count[] = {plan->nnamed, plan->nsidecar, plan->nfound};
+    for (size_t i = 0; i < 3; i++)
+        if (count[i])
+            TRY(weft_pass_did(plan->pass, "%zu gradient%s from %s", count[i], count[i] == 1 ? "" : "s", from[i]));
+    return NULL;
+}
+
 static weft_status report_reduces(dp_plan *plan) {
+    size_t nscales = 0;
+    for (size_t i = 0; i < plan->ngradients; i++) nscales += plan->gradients[i].mean;
     TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",
-                      plan->mean ? "average" : "sum", plan->ngradients, (long long)plan->gradients_nbytes, DP_RING,
-                      (long long)plan->nranks));
+                      plan->combine == DP_MEAN ? "average" : "sum", plan->ngradients,
+                      (long long)plan->gradients_nbytes, DP_RING, (long long)plan->nranks));
+    TRY(report_sources(plan));
     TRY(weft_pass_count_add(plan->pass, "gradients reduced", (int64_t)plan->ngradients));
-    return weft_pass_count_add(plan->pass, "scales added", plan->mean ? (int64_t)plan->ngradients : 0);
+    return weft_pass_count_add(plan->pass, "scales added", (int64_t)nscales);
 }
 
 static weft_status make_parallel(dp_plan *plan) {

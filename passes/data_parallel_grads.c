@@ -31,9 +31,17 @@ static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradien
     return NULL;
 }
 
+weft_status dp_add_gradient(dp_plan *plan, dp_gradient g) {
+    TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity, plan->ngradients + 1,
+                       sizeof *plan->gradients));
+    plan->gradients[plan->ngradients++] = g;
+    plan->joined_after[g.grad->id] = g.last_writer;
+    return NULL;
+}
+
 static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text grad, bool *seen) {
     char place[160];
-    dp_gradient g = {op_find_var(op, param), op_find_var(op, grad), NULL};
+    dp_gradient g = {.param = op_find_var(op, param), .grad = op_find_var(op, grad), .mean = plan->combine == DP_MEAN};
     if (op->block != plan->block)
         return weft_pass_refuse(plan->pass,
                                 "%s: gradient %.*s is made in a sub-block, which ranks may run unequally often",
@@ -49,8 +57,8 @@ static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text gra
         return weft_pass_refuse(plan->pass, "%s: op_role_var names the gradient %s, which no backward op writes",
                                 op_place(op, place, sizeof place), g.grad->name->bytes);
     TRY(check_optimizer_follows(plan, &g));
-    plan->gradients[plan->ngradients++] = g;
-    return NULL;
+    plan->nnamed++;
+    return dp_add_gradient(plan, g);
 }
 
 static weft_status collect_gradients(dp_plan *plan) {
@@ -60,8 +68,6 @@ static weft_status collect_gradients(dp_plan *plan) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
             const weft_attr *pairs = role_vars(op);
             if (!pairs) continue;
-            TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity,
-                               plan->ngradients + pairs->count / 2, sizeof *plan->gradients));
             for (size_t k = 0; k + 1 < pairs->count; k += 2)
                 TRY(add_gradient(plan, op, text_of_name(pairs->u.strings[k]), text_of_name(pairs->u.strings[k + 1]),
                                  seen));
@@ -83,25 +89,41 @@ static void mark_covered(const weft_var *param, bool *covered) {
 }
 
 /* Known optimizers, and unknown ops with the same slots. */
-static const slot *updated_params(weft_op *op) {
+const slot *dp_updated_params(weft_op *op) {
     if (op_schema_of(op) && !op_has_effect(op, OP_OPTIMIZER)) return NULL;
     return op_param_slot(op);
 }
 
-static weft_status check_covered(dp_plan *plan) {
-    bool *covered = ARENA_ARRAY(plan->scratch, bool, plan->program->nall_vars);
-    if (!covered) return base_out_of_memory();
-    for (size_t i = 0; i < plan->ngradients; i++) mark_covered(plan->gradients[i].param, covered);
-    for (size_t i = 0; i < plan->program->nblocks; i++) {
+/* The pairs of the sidecar, for parameters that no op_role_var names. */
+static weft_status add_sidecar_gradients(dp_plan *plan) {
+    const weft_program *p = plan->program;
+    for (size_t i = 0; i < p->nparams_grads; i++) {
+        dp_gradient g = {.param = block_find(plan->block, p->params_grads[2 * i]),
+                         .grad = block_find(plan->block, p->params_grads[2 * i + 1]),
+                         .mean = plan->combine == DP_MEAN};
+        if (!g.param || !g.grad || plan->covered[g.param->id] || plan->joined_after[g.grad->id]) continue;
+        g.last_writer = last_backward_writer(plan, g.grad);
+        if (!g.last_writer) continue; /* whoever wrote the sidecar meant another program: the data flow tells */
+        TRY(check_optimizer_follows(plan, &g));
+        TRY(dp_add_gradient(plan, g));
+        plan->nsidecar++;
+        mark_covered(g.param, plan->covered);
+    }
+    return NULL;
+}
+
+/* Of updates in sub-blocks the data flow says nothing. */
+static weft_status check_sub_blocks(dp_plan *plan) {
+    for (size_t i = 1; i < plan->program->nblocks; i++) {
         FOR_EACH_OP(op, plan->program->blocks[i]) {
-            const slot *params = updated_params(op);
+            const slot *params = dp_updated_params(op);
             for (size_t k = 0; params && k < params->nargs; k++) {
-                if (covered[slot_args(op, params)[k].var_id]) continue;
+                if (plan->covered[slot_args(op, params)[k].var_id]) continue;
                 char place[160];
                 return weft_pass_refuse(
                     plan->pass,
-                    "%s updates %s, but no backward op names its gradient in op_role_var: its ranks "
-                    "would drift apart",
+                    "%s updates %s, but no backward op names its gradient in op_role_var, nor does the sidecar: its "
+                    "ranks would drift apart",
                     op_place(op, place, sizeof place), slot_var(op, params, k)->name->bytes);
             }
         }
@@ -110,6 +132,13 @@ static weft_status check_covered(dp_plan *plan) {
 }
 
 weft_status dp_find_gradients(dp_plan *plan) {
+    size_t n = plan->program->nall_vars + 1;
+    plan->covered = ARENA_ARRAY(plan->scratch, bool, n);
+    plan->joined_after = ARENA_ARRAY(plan->scratch, weft_op *, n);
+    if (!plan->covered || !plan->joined_after) return base_out_of_memory();
     TRY(collect_gradients(plan));
-    return check_covered(plan);
+    for (size_t i = 0; i < plan->ngradients; i++) mark_covered(plan->gradients[i].param, plan->covered);
+    TRY(add_sidecar_gradients(plan));
+    TRY(check_sub_blocks(plan));
+    return plan->nranks > 1 ? dp_find_state(plan) : NULL;
 }

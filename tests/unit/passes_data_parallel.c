@@ -218,6 +218,48 @@ Test(data_parallel, a_parameter_is_covered_through_its_cast_copy) {
     cr_assert_eq(weft_op_input(op_at(6), "X", 0), var("c@GRAD"));
 }
 
+#define UNNAMED "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1"
+static const char *const unnamed[] = {LINEAR_VARS, FORWARD, SEED, MEAN_GRAD, UNNAMED, SGD};
+
+Test(data_parallel, a_gradient_that_no_op_names_is_found_where_the_optimizer_reads_it) {
+    USE(unnamed);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale sgd");
+    cr_assert_eq(program->nparams_grads, 1);
+    cr_assert_str_eq(program->params_grads[0]->bytes, "w");
+    cr_assert_str_eq(program->params_grads[1]->bytes, "w@GRAD");
+}
+
+static const char *const by_hand[] = {LINEAR_VARS,
+                                      "var step float32 4,3",
+                                      "var new float32 4,3",
+                                      FORWARD,
+                                      SEED,
+                                      MEAN_GRAD,
+                                      UNNAMED,
+                                      "op scale X=w@GRAD -> Out=step | op_role=0 scale=0.1 bias=0.0",
+                                      "op elementwise_sub X=w Y=step -> Out=new | op_role=0 axis=-1",
+                                      "op assign X=new -> Out=w | op_role=0"};
+
+Test(data_parallel, an_update_by_hand_gets_its_reduce_where_the_gradient_is_made) {
+    USE(by_hand);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types(
+        "matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale scale "
+        "elementwise_sub assign");
+}
+
+static const char *const own_grad[] = {LINEAR_VARS, FORWARD, "op my_grad X=x -> G=w@GRAD | op_role=1", SGD};
+
+Test(data_parallel, a_gradient_that_the_sidecar_names_is_reduced) {
+    USE(own_grad);
+    const name *pair[] = {var("w")->name, var("w@GRAD")->name};
+    program->params_grads = pair;
+    program->nparams_grads = 1;
+    run_well("data_parallel: {ranks: 2}");
+    assert_types("matmul_v2 reduce_mean my_grad c_allreduce_sum scale sgd");
+}
+
 /* --- feeds -------------------------------------------------------------------------------------------------------- */
 
 static const char *const several_feeds[] = {"var x float32 8,4",
@@ -389,8 +431,9 @@ static const struct refusal {
     REFUSAL(linear, "{ranks: 3}", "a batch of 8 rows does not divide by 3 ranks"),
     REFUSAL(linear, "{ranks: 2, replicate: [z]}", "\"z\" is not a feed; the feeds are x"),
     REFUSAL(linear, "{ranks: 2, replicate: [x]}", "no feed has rows"),
-    REFUSAL(uncovered, "{ranks: 2}", "sgd #5 updates w, but no backward op names its gradient"),
-    REFUSAL(uncovered_radam, "{ranks: 2}", "radam #5 updates w, but no backward op names its gradient"),
+    REFUSAL(uncovered, "{ranks: 2}", "sgd #3 updates w, which must be equal on all ranks, from w@GRAD"),
+    REFUSAL(uncovered_radam, "{ranks: 2}", "radam #3 updates w, which must be equal on all ranks, from w@GRAD"),
+    REFUSAL(written_of_rows, "{ranks: 2}", "assign #1 updates kept, which must be equal on all ranks, from top"),
     REFUSAL(uncovered_in_block, "{ranks: 2}", "updates v, but no backward op names its gradient"),
     REFUSAL(no_such_gradient, "{ranks: 2}", "matmul_v2_grad #4: op_role_var names u@GRAD, which no block declares"),
     REFUSAL(never_written, "{ranks: 2}", "names the gradient u@GRAD, which no backward op writes"),

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Programs made data-parallel train to what one rank trains to, or are refused in words.
+. tests/support/shell.sh
+. tests/support/python.sh
+"$PYTHON" tests/data_parallel.py "$weft" >"$folder/cases" 2>&1
+result=$?
+grep -v 'passed, 0 failed' "$folder/cases"
+ok $result 'programs on ranks against one rank'
+[ "$(sed -n 's/ passed.*//p' "$folder/cases")" = "$(grep -c '^def case_' tests/data_parallel.py)" ]; ok $? 'all cases ran'
+finish

@@ -1,0 +1,271 @@
+"""What data_parallel makes of training programs: ranks together must compute what one rank computes, or be refused in words.
+
+usage: data_parallel.py WEFT [CASE ...]    a line for each failure; last 'N passed, M failed'
+"""
+import os, subprocess, sys, tempfile
+import numpy as np
+
+weft, only = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
+BACKWARD, OPTIMIZE, LOSS = 1, 2, 256
+
+
+class Program:
+    """A program of one block, written as YAML."""
+
+    def __init__(self, version=None):
+        self.vars, self.ops, self.params, self.feeds = {}, [], {}, {}
+        self.version = version
+
+    def var(self, name, dims, dtype='float32', **flags):
+        self.vars.setdefault(name, (dtype, list(dims), flags))
+        return name
+
+    def param(self, name, value, trained=True):
+        value = np.asarray(value)
+        flags = dict(persistable='true')
+        if trained:
+            flags.update(parameter='true', stop_gradient='false')
+        self.params[name] = value
+        return self.var(name, value.shape, str(value.dtype), **flags)
+
+    def feed(self, name, values, dims):
+        """One array a step; `dims` as declared."""
+        self.feeds[name] = values
+        return self.var(name, dims, str(values[0].dtype), need_check_feed='true')
+
+    def op(self, type_, ins, outs, role=0, **attrs):
+        """Outputs: SLOT=NAME, NAME declared before, or (NAME, dims, dtype)."""
+        def args(slots):
+            lists = []
+            for slot, names in slots.items():
+                names = names if isinstance(names, list) else [names]
+                names = [self.var(*n) if isinstance(n, tuple) else n for n in names]
+                lists.append(f'"{slot}": [{", ".join(chr(34) + n + chr(34) for n in names)}]')
+            return '{' + ', '.join(lists) + '}'
+
+        def value(v):
+            return str(v).lower() if isinstance(v, bool) else str(v)
+        attrs = {**attrs, 'op_role': role}
+        self.ops.append(f'{{{type_}: {args(ins)}, out: {args(outs)}, '
+                        f'attrs: {{{", ".join(f"{k}: {value(v)}" for k, v in attrs.items())}}}}}')
+
+    def text(self):
+        lines = ['weft: 1'] + ([f'version: {self.version}'] if self.version else []) + ['blocks:', '- vars:']
+        for name, (dtype, dims, flags) in self.vars.items():
+            more = ''.join(f', {k}: {v}' for k, v in flags.items())
+            lines.append(f'    "{name}": {{{dtype}: {dims}{more}}}')
+        return '\n'.join(lines + ['  ops:'] + [f'  - {op}' for op in self.ops]) + '\n'
+
+    # --- pieces of nets
+
+    def seed(self, loss):
+        self.op('fill_constant', {}, {'Out': (loss + '@GRAD', [])}, BACKWARD | LOSS, dtype=5, shape='!longs []', value=1.0)
+
+    def squares(self, rows, n, outputs=3, w='w', x='x', y='y', tail=''):
+        """d = (x w - y)^2, [rows, outputs]."""
+        self.op('matmul_v2', {'X': x, 'Y': w}, {'Out': ('h' + tail, [rows, outputs])})
+        self.op('elementwise_sub', {'X': 'h' + tail, 'Y': y}, {'Out': ('e' + tail, [rows, outputs])}, axis=-1)
+        self.op('square', {'X': 'e' + tail}, {'Out': ('s' + tail, [rows, outputs])})
+
+    def squares_grad(self, rows, n, outputs=3, w='w', x='x', y='y', tail='', named=True):
+        """From s@GRAD to w@GRAD."""
+        self.op('square_grad', {'X': 'e' + tail, 'Out@GRAD': f's{tail}@GRAD'}, {'X@GRAD': (f'e{tail}@GRAD', [rows, outputs])}, BACKWARD)
+        self.op('elementwise_sub_grad', {'X': 'h' + tail, 'Y': y, 'Out@GRAD': f'e{tail}@GRAD'},
+                {'X@GRAD': (f'h{tail}@GRAD', [rows, outputs])}, BACKWARD, axis=-1)
+        pair = {'op_role_var': f'[{w}, {w}@GRAD]'} if named else {}
+        self.op('matmul_v2_grad', {'X': x, 'Y': w, 'Out@GRAD': f'h{tail}@GRAD'}, {'Y@GRAD': (f'{w}@GRAD', [n, outputs])}, BACKWARD, **pair)
+
+    def mean(self, of, dims, loss='loss'):
+        self.op('reduce_mean', {'X': of}, {'Out': (loss, [])}, LOSS, dim=[], reduce_all=True)
+
+    def mean_grad(self, of, dims, loss='loss'):
+        self.seed(loss)
+        self.op('reduce_mean_grad', {'X': of, 'Out@GRAD': loss + '@GRAD'}, {'X@GRAD': (of + '@GRAD', dims)}, BACKWARD,
+                dim=[], reduce_all=True)
+
+    def sgd(self, w='w'):
+        self.op('sgd', {'Param': w, 'Grad': w + '@GRAD', 'LearningRate': self.param('lr', np.float32([0.1]), False)},
+                {'ParamOut': w}, OPTIMIZE)
+
+
+def regression(batch=8, steps=4, rows=-1, n=4, outputs=3, seed=0):
+    """Feeds x and y, parameter w, and s, the squares of what is left."""
+    r, p = np.random.default_rng(seed), Program()
+    p.feed('x', [r.normal(size=(batch, n)).astype('f4') for _ in range(steps)], [rows, n])
+    p.feed('y', [r.normal(size=(batch, outputs)).astype('f4') for _ in range(steps)], [rows, outputs])
+    p.param('w', r.normal(size=(n, outputs)).astype('f4'))
+    p.squares(rows, n, outputs)
+    return p
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+def call(*args):
+    p = subprocess.run([weft, *map(str, args)], capture_output=True, text=True, timeout=120)
+    return p.returncode, p.stdout, p.stderr
+
+
+def train(path, ranks, p, folder, loss):
+    code, out, err = call('run', path, '--ranks', ranks, '--params', f'{folder}/params.npz', '--feed', f'{folder}/feeds.npz',
+                          '--fetch', loss, '--save', f'{folder}/out.npz')
+    assert code == 0, f'run on {ranks}: exit {code}: {err.strip()[-300:]}'
+    losses = {}
+    for line in out.splitlines()[1:]:
+        step, _, _, value = line.split(',')
+        losses.setdefault(int(step), []).append(float(value))
+    return np.array([np.mean(losses[s]) for s in sorted(losses)]), dict(np.load(f'{folder}/out.npz'))
+
+
+def write(p, folder):
+    open(f'{folder}/serial.yaml', 'w').write(p.text())
+    np.savez(f'{folder}/params.npz', **p.params)
+    np.savez(f'{folder}/feeds.npz', **{f'{s}/{n}': v for n, values in p.feeds.items() for s, v in enumerate(values)})
+
+
+def make(p, folder, ranks, options=''):
+    write(p, folder)
+    code, _, err = call('opt', f'{folder}/serial.yaml', '--passes', f'data_parallel: {{ranks: {ranks}{options and ", " + options}}}',
+                        '-o', f'{folder}/dp.yaml')
+    return code, err
+
+
+def off(a, b):
+    a, b = np.asarray(a, 'f8').ravel(), np.asarray(b, 'f8').ravel()
+    return np.max(np.abs(a - b), initial=0) / max(np.max(np.abs(b), initial=0), 1e-6) if a.size == b.size else np.inf
+
+
+def same(p, folder, ranks=2, options='', loss='loss', says='', tolerance=1e-5, leave=()):
+    """Trained on ranks it is what the serial program is."""
+    code, err = make(p, folder, ranks, options)
+    assert code == 0, f'opt: exit {code}: {err.strip()[-300:]}'
+    assert says in err, f'expected "{says}" in:\n{err}'
+    alone, state = train(f'{folder}/serial.yaml', 1, p, folder, loss)
+    losses, got = train(f'{folder}/dp.yaml', ranks, p, folder, loss)
+    assert off(losses, alone) <= tolerance, f'losses {losses}, expected {alone}'
+    changed = 0
+    for name in p.params:
+        if name in leave or name not in state:
+            continue
+        changed += off(state[name], p.params[name]) > 1e-3
+        assert off(got[name], state[name]) <= tolerance, f'{name} off by {off(got[name], state[name]):.1e}'
+    assert changed, 'nothing is trained'
+    return err
+
+
+def differs(p, folder, says, ranks=2, options='', loss='loss'):
+    """Trained on ranks it is another; the pass says so."""
+    code, err = make(p, folder, ranks, options)
+    assert code == 0 and says in err, f'exit {code}, expected "{says}" in:\n{err}'
+    alone, state = train(f'{folder}/serial.yaml', 1, p, folder, loss)
+    _, got = train(f'{folder}/dp.yaml', ranks, p, folder, loss)
+    assert max(off(got[n], state[n]) for n in p.params) > 1e-3, 'it is no other'
+
+
+def refused(p, folder, says, ranks=2, options=''):
+    code, err = make(p, folder, ranks, options)
+    assert code == 1 and says in err, f'exit {code}, expected "{says}" in:\n{err}'
+    assert 'summary' not in err, f'a summary of what was refused:\n{err}'
+
+
+# --- updates that are no optimizer's ---------------------------------------------------------------------------------
+
+def by_hand(clip=False):
+    """Momentum and a moving average of the parameter, out of plain ops."""
+    p = regression()
+    p.mean('s', [-1, 3])
+    p.mean_grad('s', [-1, 3])
+    p.squares_grad(-1, 4, named=False)
+    g, d = 'w@GRAD', [4, 3]
+    for name in ('v', 'average'):
+        p.param(name, np.zeros(d, 'f4'), trained=False)
+    if clip:
+        p.op('square', {'X': g}, {'Out': ('g2', d)})
+        p.op('reduce_sum', {'X': 'g2'}, {'Out': ('norm2', [])}, dim=[], reduce_all=True)
+        p.op('sqrt', {'X': 'norm2'}, {'Out': ('norm', [])})
+        p.op('elementwise_div', {'X': g, 'Y': 'norm'}, {'Out': ('unit', d)}, axis=-1)
+        g = 'unit'
+    p.op('scale', {'X': 'v'}, {'Out': ('kept', d)}, scale=0.9)
+    p.op('elementwise_add', {'X': 'kept', 'Y': g}, {'Out': ('moved', d)}, axis=-1)
+    p.op('assign', {'X': 'moved'}, {'Out': 'v'})
+    p.op('scale', {'X': 'moved'}, {'Out': ('step', d)}, scale=0.1)
+    p.op('elementwise_sub', {'X': 'w', 'Y': 'step'}, {'Out': ('new', d)}, axis=-1)
+    p.op('assign', {'X': 'new'}, {'Out': 'w'})
+    p.op('scale', {'X': 'average'}, {'Out': ('old', d)}, scale=0.9)
+    p.op('scale', {'X': 'new'}, {'Out': ('fresh', d)}, scale=0.1)
+    p.op('elementwise_add', {'X': 'old', 'Y': 'fresh'}, {'Out': ('mixed', d)}, axis=-1)
+    p.op('assign', {'X': 'mixed'}, {'Out': 'average'})
+    return p
+
+
+def case_update_by_hand(folder):
+    same(by_hand(), folder, says='from what optimizers and other updates read')
+
+
+def case_update_by_hand_on_three(folder):
+    p = by_hand(clip=True)
+    for n in p.feeds:
+        p.feeds[n] = [np.concatenate([v, v[:1] + 1]) for v in p.feeds[n]]
+    same(p, folder, ranks=3)
+
+
+def case_statistics_by_hand(folder):
+    """The mean of rows, kept by plain ops: its addends are joined."""
+    p = by_hand()
+    p.param('center', np.zeros(4, 'f4'), trained=False)
+    p.op('reduce_mean', {'X': 'x'}, {'Out': ('m', [4])}, dim=[0])
+    p.op('elementwise_sub', {'X': 'm', 'Y': 'center'}, {'Out': ('away', [4])}, axis=-1)
+    p.op('scale', {'X': 'away'}, {'Out': ('pull', [4])}, scale=0.5)
+    p.op('elementwise_add', {'X': 'center', 'Y': 'pull'}, {'Out': ('moved_center', [4])}, axis=-1)
+    p.op('assign', {'X': 'moved_center'}, {'Out': 'center'})
+    same(p, folder)
+
+
+def case_state_of_rows_is_refused(folder):
+    p = by_hand()
+    p.param('most', np.zeros(4, 'f4'), trained=False)
+    p.op('reduce_max', {'X': 'x'}, {'Out': ('top', [4])}, dim=[0])
+    p.op('assign', {'X': 'top'}, {'Out': 'most'})
+    refused(p, folder, 'updates most, which must be equal on all ranks')
+
+
+def case_optimizer_without_op_role_var(folder):
+    p = regression()
+    p.mean('s', [-1, 3])
+    p.mean_grad('s', [-1, 3])
+    p.squares_grad(-1, 4, named=False)
+    p.sgd()
+    same(p, folder, says='1 gradient from what optimizers and other updates read')
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+def plain_sum():
+    p = regression()
+    p.op('reduce_sum', {'X': 's'}, {'Out': ('loss', [])}, LOSS, dim=[], reduce_all=True)
+    p.seed('loss')
+    p.op('reduce_sum_grad', {'X': 's', 'Out@GRAD': 'loss@GRAD'}, {'X@GRAD': ('s@GRAD', [-1, 3])}, BACKWARD, dim=[], reduce_all=True)
+    p.squares_grad(-1, 4)
+    p.sgd()
+    p.params['lr'] = np.float32([0.01])
+    return p
+
+
+def case_sum_is_told(folder):
+    differs(plain_sum(), folder, 'reduce_sum #3: the loss loss is a sum over the batch: reduce: sum gives')
+
+
+# --- all -------------------------------------------------------------------------------------------------------------
+
+passed = failed = 0
+for name, case in [(n[5:], f) for n, f in list(globals().items()) if n.startswith('case_')]:
+    if only and name not in only:
+        continue
+    with tempfile.TemporaryDirectory() as where:
+        try:
+            case(where)
+            passed += 1
+        except AssertionError as e:
+            failed += 1
+            print(f'FAIL {name}: {e}')
+print(f'{passed} passed, {failed} failed')
+sys.exit(failed > 0)
