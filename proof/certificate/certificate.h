@@ -200,6 +200,8 @@ const char *cert_value_text(cert_checker *c, cert_value v);
 
 /* The nearest fraction where one is within the rounding of a float, so that equal factors have equal bits. */
 double cert_snap(double factor);
+/* To the precision of floats that went through a few products. */
+bool cert_same_factor(double a, double b);
 WEFT_MUST_USE weft_status cert_world_begin(cert_checker *c, const weft_program *p, bool is_after, cert_world *out);
 WEFT_MUST_USE weft_status cert_read_var(cert_world *w, weft_var *v, cert_value *out);
 /* Writes through op (`old` its position in the program before, or CERT_NONE). */

@@ -64,8 +64,9 @@ static bool same_parts(cert_value a, cert_value b) {
 double cert_ratio(cert_value before, cert_value now) {
     if (!same_parts(before, now)) return 0;
     double ratio = before.count ? cert_snap(now.parts[0].factor / before.parts[0].factor) : 1;
+    if (cert_same_factor(ratio, 1)) ratio = 1;
     for (size_t i = 1; i < before.count; i++)
-        if (cert_snap(now.parts[i].factor / before.parts[i].factor) != ratio) return 0;
+        if (!cert_same_factor(cert_snap(now.parts[i].factor / before.parts[i].factor), ratio)) return 0;
     return ratio;
 }
 

@@ -11,15 +11,22 @@
 
 /* --- factors ------------------------------------------------------------------------------------------------------ */
 
-enum { MAX_DENOMINATOR = 65536 };
+enum { MAX_DENOMINATOR = 65536, MAX_OF_FRACTIONS = 512, FEW = 16 };
 #define FLOAT_ROUNDING 1.2e-7
 
-/* By continued fractions: the first convergent that is as near as a float can tell. */
+/* By continued fractions: the first convergent that is as near as a float can tell, if it is one that counts of ranks
+ * make. Nearly any number has one with a large denominator: those stay as they are, so that their quotients are exact.
+ */
+bool cert_same_factor(double a, double b) {
+    return a == b || fabs(a - b) <= 4 * FLOAT_ROUNDING * fabs(b);
+}
+
 double cert_snap(double factor) {
     double value = fabs(factor), rest = value, p0 = 1, q0 = 0, p1 = floor(value), q1 = 1;
     if (!(value > 0) || value > 1e9) return factor;
     for (int i = 0; i < 24 && q1 <= MAX_DENOMINATOR; i++) {
-        if (fabs(p1 / q1 - value) <= FLOAT_ROUNDING * value) return factor < 0 ? -p1 / q1 : p1 / q1;
+        bool counts = q1 <= MAX_OF_FRACTIONS || p1 <= FEW;
+        if (fabs(p1 / q1 - value) <= FLOAT_ROUNDING * value) return !counts ? factor : factor < 0 ? -p1 / q1 : p1 / q1;
         double fraction = rest - floor(rest);
         if (fraction <= 0) break;
         rest = 1 / fraction;

@@ -196,11 +196,11 @@ static void note_varies(comparison *m, cert_value v) {
 static weft_status compare_input(comparison *m, const name *slot_name, cert_value before, cert_value now) {
     cert_checker *c = m->c;
     double ratio = cert_ratio(before, now);
-    bool fits = ratio == 1 ||
-                (ratio != 0 && slot_name && cert_is_linear(m->op, slot_name) && (m->ratio == 1 || m->ratio == ratio));
+    bool fits = ratio == 1 || (ratio != 0 && slot_name && cert_is_linear(m->op, slot_name) &&
+                               (m->ratio == 1 || cert_same_factor(ratio, m->ratio)));
     c->nchecked++;
     note_varies(m, now);
-    if (ratio != 1 && fits) m->ratio = ratio;
+    if (m->ratio == 1 && fits) m->ratio = ratio;
     if (fits) return NULL;
     return cert_refuse(c, "%s: input \"%s\": expected %s, found %s%s", cert_op_text(c, m->op, m->at),
                        slot_name ? slot_name->bytes : "of its block", cert_value_text(c, before),
@@ -216,7 +216,7 @@ static weft_status check_all_scaled(comparison *m, const cert_value *now) {
         for (size_t j = 0; j < s->nargs; j++, n++) {
             bool counts =
                 cert_is_linear(old, s->name) && slot_var(old, s, j)->block && cert_is_float(slot_var(old, s, j)->dtype);
-            if (counts && cert_ratio(m->c->old_inputs[m->k][n], now[n]) != m->ratio)
+            if (counts && !cert_same_factor(cert_ratio(m->c->old_inputs[m->k][n], now[n]), m->ratio))
                 return cert_refuse(m->c, "%s: input \"%s\" has not the factor %g that its other inputs have",
                                    cert_op_text(m->c, m->op, m->at), s->name->bytes, m->ratio);
         }

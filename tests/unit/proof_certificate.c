@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/ops.h"
 #include "program/digest.h"
+#include "proof/certificate/certificate.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
 #include "weft/certificate.h"
@@ -26,6 +28,40 @@ static void tear_down(void) {
     weft_context_destroy(context);
 }
 TestSuite(proof_certificate, .init = set_up, .fini = tear_down);
+
+/* The checker's own list of derivatives has every op that ops.def marks as linear in its outer gradient. A mark that is
+ * wrong there is one that somebody wrote down twice. */
+Test(proof_certificate, derivatives_are_those_of_the_table) {
+    weft_program *p;
+    must(weft_program_create(context, &p));
+    for (size_t i = 0; i < ops_count(context); i++) {
+        const op_schema *s = ops_at(context, i);
+        weft_op *op;
+        if (!(s->effects & OP_LINEAR_GRAD)) continue;
+        must(weft_op_create(p, s->type, &op));
+        for (size_t k = 0; k < s->ninputs; k++) {
+            const char *slot_text = s->inputs[k].name;
+            size_t n = strlen(slot_text);
+            if (n < 5 || strcmp(slot_text + n - 5, "@GRAD") != 0) continue;
+            const name *slot_name = interner_get(&p->names, slot_text, n);
+            cr_expect(cert_is_linear(op, slot_name), "%s is not in derivatives.def", s->type);
+        }
+    }
+    weft_program_destroy(p);
+}
+
+/* Factors are compared to the precision of a float, and no wider: what counts of ranks make is told apart. */
+Test(proof_certificate, factors) {
+    double odd = (double)0.353553385f;
+    cr_expect_eq(cert_snap((double)(1.0f / 3)), 1.0 / 3);
+    cr_expect_eq(cert_snap((double)(1.0f / 1536)), 1.0 / 1536);
+    cr_expect_eq(cert_snap(odd), odd, "no fraction of few: products and quotients stay exact");
+    cr_expect_eq(cert_snap(0.5 * odd) / cert_snap(odd), 0.5);
+    cr_expect(cert_same_factor(0.5, 0.5 * (1 + 1e-7)) && cert_same_factor(-3, -3));
+    cr_expect_not(cert_same_factor(0.5, 0.5 * (1 + 1e-6)));
+    cr_expect_not(cert_same_factor(1.0 / 1000, 1.0 / 1001));
+    cr_expect_not(cert_same_factor(0, 1e-30) || cert_same_factor(1, -1));
+}
 
 /* A program before and after a list, and the certificate as text that the test may change. */
 typedef struct pair {
