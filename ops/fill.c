@@ -107,3 +107,10 @@ weft_status infer_select_input(infer *i) {
     if (infer_out(i, 0)) shape_copy_dims(infer_out(i, 0), x, x->dtype);
     return NULL;
 }
+
+/* All have X's type; one is written. */
+weft_status infer_select_output(infer *i) {
+    const shape *x = infer_in(i, 0);
+    for (size_t k = 0; k < infer_nout(i, 0); k++) shape_copy_dims(&i->out[i->out_first[0] + k], x, x->dtype);
+    return NULL;
+}

@@ -50,11 +50,28 @@ static weft_status keep_declared(shape_env *env, const weft_var *v, kept_shape *
 
 weft_status shape_env_init(shape_env *env, weft_program *p, arena *a) {
     size_t n = p->nall_vars ? p->nall_vars : 1;
-    *env = (shape_env){.program = p, .nkept = p->nall_vars, .memory = a};
+    *env = (shape_env){.program = p, .nkept = p->nall_vars, .capacity = n, .memory = a};
     env->kept = ARENA_ARRAY(a, kept_shape, n);
     env->values = ARENA_ARRAY(a, const int64_t *, n);
     if (!env->kept || !env->values) return base_out_of_memory();
     for (size_t i = 0; i < p->nall_vars; i++) TRY(keep_declared(env, program_var(p, i), &env->kept[i]));
+    return NULL;
+}
+
+weft_status shape_env_grow(shape_env *env) {
+    size_t n = env->program->nall_vars;
+    if (n > env->capacity) {
+        kept_shape *kept = ARENA_ARRAY(env->memory, kept_shape, 2 * n);
+        const int64_t **values = ARENA_ARRAY(env->memory, const int64_t *, 2 * n);
+        if (!kept || !values) return base_out_of_memory();
+        memcpy(kept, env->kept, env->nkept * sizeof *kept);
+        memcpy(values, env->values, env->nkept * sizeof *values);
+        env->kept = kept;
+        env->values = values;
+        env->capacity = 2 * n;
+    }
+    for (; env->nkept < n; env->nkept++)
+        TRY(keep_declared(env, program_var(env->program, env->nkept), &env->kept[env->nkept]));
     return NULL;
 }
 

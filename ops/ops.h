@@ -137,12 +137,15 @@ typedef struct shape_env {
     weft_program *program;
     kept_shape *kept;       /* by var id */
     size_t nkept;           /* vars made after shape_env_init have larger ids: their declared types hold */
+    size_t capacity;        /* of both arrays */
     const int64_t **values; /* by var id: elements of small integer tensors, NULL: not known */
     arena *memory;          /* of types and values */
 } shape_env;
 
 /* Fills `env` with declared types. All its memory is the caller's arena's. */
 WEFT_MUST_USE weft_status shape_env_init(shape_env *env, weft_program *p, arena *a);
+/* Takes in the vars that were made since. */
+WEFT_MUST_USE weft_status shape_env_grow(shape_env *env);
 /* The type of a var: env's, or the declared one. */
 shape shape_env_get(const shape_env *env, const weft_var *v);
 /* Gives a var that env knows another type. */

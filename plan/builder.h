@@ -86,6 +86,7 @@ typedef struct plan_builder {
 } plan_builder;
 
 /* The steps of weft_plan_create, in order; one file each. */
+WEFT_MUST_USE weft_status plan_unroll(plan_builder *b);        /* unroll.c: loops, tensor arrays */
 WEFT_MUST_USE weft_status plan_infer_types(plan_builder *b);   /* types.c */
 WEFT_MUST_USE weft_status plan_flatten(plan_builder *b);       /* flatten.c */
 WEFT_MUST_USE weft_status plan_take_order(plan_builder *b);    /* given.c: steps as a given order has them */

@@ -49,6 +49,7 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     plan_builder b = {0};
     weft_status status = NULL;
     TRY_DONE(begin(&b, program, options));
+    TRY_DONE(plan_unroll(&b));
     TRY_DONE(plan_infer_types(&b));
     TRY_DONE(plan_flatten(&b));
     TRY_DONE(plan_take_order(&b));

@@ -64,7 +64,7 @@ def cases():
                       ['X'], 'Y'))
     c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
-    return c + pairs() + sums() + updates() + places() + resized()
+    return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small()
 
 
 def places():
@@ -104,6 +104,46 @@ def resized():
     c.append(case('depthwise_conv2d_transpose', 'a', {'Input': f32(2, 3, 4, 4), 'Filter': f32(3, 1, 3, 3)}, {'Output': 'float32'}, window,
                   ['Input', 'Filter'], 'Output'))
     return c
+
+
+def recurrent():
+    c = []
+    kinds = [('LSTM', 4, 1, 1, None), ('LSTM', 4, 2, 2, [3, 1]), ('GRU', 3, 1, 2, [2, 3]), ('GRU', 3, 2, 1, None), ('RNN_TANH', 1, 2, 2, None),
+             ('RNN_RELU', 1, 1, 1, [1, 3])]
+    steps, batch, width, hidden = 3, 2, 4, 3
+    for mode, gates, layers, directions, lengths in kinds:
+        runs = layers * directions
+        weights = []
+        for k in range(runs):
+            below = width if k < directions else hidden * directions
+            weights += [f32(gates * hidden, below), f32(gates * hidden, hidden)]
+        weights += [f32(gates * hidden) for _ in range(2 * runs)]
+        states = [f32(runs, batch, hidden) for _ in range(2 if mode == 'LSTM' else 1)]
+        inputs = {'Input': f32(steps, batch, width), 'PreState': states, 'WeightList': weights}
+        if lengths:
+            inputs['SequenceLength'] = np.array(lengths, 'int32')
+        c.append(case('rnn', f'{mode.lower()}_{layers}_{directions}' + ('_lengths' if lengths else ''), inputs,
+                      {'Out': 'float32', 'State': ('float32', len(states)), 'Reserve': 'float32', 'DropoutState': 'float32'},
+                      {'mode': mode, 'num_layers': layers, 'is_bidirec': directions == 2, 'hidden_size': hidden, 'input_size': width,
+                       'dropout_prob': 0.0, 'is_test': False, 'seed': 0},
+                      ['Input', 'PreState', 'WeightList'], 'Out', hidden=('Reserve', 'DropoutState'), whole=True))
+    return c
+
+
+def volumes():
+    return []
+
+
+def sequences():
+    return []
+
+
+def linear():
+    return []
+
+
+def small():
+    return []
 
 
 def pairs():

@@ -172,7 +172,20 @@ static weft_status read_body(reader *r, weft_block *block, body *out) {
     return NULL;
 }
 
-/* function(inputs, vars read from outside, body): each var written is an output of it. */
+static weft_status write_loop_output(reader *r, const weft_var *v, uint32_t loop) {
+    uint32_t head_id, id;
+    buffer *key = head_begin(r->t, HEAD_OUT);
+    head_put_text(key, v->name->bytes, v->name->nbytes);
+    head_put_int(key, v->dtype);
+    int64_t where[2] = {0, 0};
+    head h = {.kind = HEAD_OUT, .label = v->name->bytes, .dtype = v->dtype, .ints = where, .nints = 2};
+    TRY(head_finish(r->t, &h, &head_id));
+    value x = value_of(loop);
+    TRY(term_make(r->t, head_id, &x, 1, v->dtype, 0, NULL, &id));
+    return write_var(r, v, id);
+}
+
+/* function(inputs, vars read from outside, body): each var written, and each output of the op, is an output of it. */
 static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
     body b = {.written = NULL};
     TRY(read_body(r, block, &b));
@@ -200,18 +213,12 @@ static weft_status read_loop(reader *r, weft_op *op, weft_block *block) {
         TRY(head_finish(r->t, &(head){.kind = HEAD_BODY, .label = op->type->bytes}, &head_id));
         TRY(term_make(r->t, head_id, args, n, WEFT_DTYPE_NONE, 0, NULL, &loop));
     }
-    for (size_t i = 0; i < b.nwritten; i++) {
-        const weft_var *v = program_var(r->p, b.written[i]);
-        buffer *key = head_begin(r->t, HEAD_OUT);
-        head_put_text(key, v->name->bytes, v->name->nbytes);
-        head_put_int(key, v->dtype);
-        int64_t where[2] = {0, 0};
-        head h = {.kind = HEAD_OUT, .label = v->name->bytes, .dtype = v->dtype, .ints = where, .nints = 2};
-        TRY(head_finish(r->t, &h, &head_id));
-        value x = value_of(loop);
-        uint32_t id;
-        TRY(term_make(r->t, head_id, &x, 1, v->dtype, 0, NULL, &id));
-        TRY(write_var(r, v, id));
+    for (size_t i = 0; i < b.nwritten; i++) TRY(write_loop_output(r, program_var(r->p, b.written[i]), loop));
+    FOR_EACH_ARG(op, true, u) { /* a gradient's outputs have other vars within */
+        const weft_var *v = use_var(op->program, u);
+        bool is_written = !v->block;
+        for (size_t i = 0; i < b.nwritten && !is_written; i++) is_written = b.written[i] == v->id;
+        if (!is_written) TRY(write_loop_output(r, v, loop));
     }
     return NULL;
 }

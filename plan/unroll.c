@@ -1,0 +1,549 @@
+/* unroll.c: a program without loops, tensor arrays and gradients of conditionals, which computes the same.
+ *
+ * A plan is made for one set of extents, and how often a loop runs follows from these, or from integers that are known
+ * when planning. So the ops of a body stand in the loop's place as often as it runs, and a tensor array is the list of
+ * its elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first,
+ * and sees that run's vars. Outer tensors that the body writes it sees as they were when the run began, but for those
+ * that one op reads and writes (a counter), which count back: so has Paddle it (while_op.cc, conditional_block_op.cc).
+ * A condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block
+ * finds them. Inference goes along, since what is known of counters and conditions comes from it. */
+#include <stdio.h>
+
+#include "plan/unroll.h"
+
+enum { UNROLL_MAX = 1 << 21 }; /* ops made: more is taken for a loop without end */
+
+/* --- maps --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t hash_of(uint64_t key) {
+    return table_hash(key ^ key >> 29);
+}
+
+void *unroll_get(const unroll_map *m, uint64_t key) {
+    table_probe at = table_find(&m->table, hash_of(key));
+    while (at.item != TABLE_NONE && m->pairs[at.item].key != key) table_next(&m->table, &at);
+    return at.item == TABLE_NONE ? NULL : m->pairs[at.item].value;
+}
+
+weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
+    const weft_allocator *a = &u->b->context->allocator;
+    TRY(table_reserve(&u->b->scratch, &m->table, m->npairs + 1));
+    table_probe at = table_find(&m->table, hash_of(key));
+    while (at.item != TABLE_NONE && m->pairs[at.item].key != key) table_next(&m->table, &at);
+    if (at.item == TABLE_NONE) {
+        TRY(vector_reserve(a, &m->pairs, &m->capacity, m->npairs + 1, sizeof *m->pairs));
+        m->pairs[m->npairs] = (struct unroll_pair){.key = key};
+        table_put(&m->table, &at, (uint32_t)m->npairs++);
+    }
+    m->pairs[at.item].value = value;
+    return NULL;
+}
+
+static void map_free(unroll *u, unroll_map *m) {
+    base_free(&u->b->context->allocator, m->pairs, m->capacity * sizeof *m->pairs);
+}
+
+/* --- scopes ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t key_in(uint32_t scope, const weft_var *v) {
+    return (uint64_t)scope << 32 | v->id;
+}
+
+/* The scope that has the var; the outermost for what no block within declares. */
+static const unroll_scope *owner(const unroll_scope *s, const weft_var *v) {
+    while (s->parent && (!v->block || (s->block != v->block && s->grad_block != v->block))) s = s->parent;
+    return s;
+}
+
+uint64_t unroll_key(const unroll_scope *s, const weft_var *v) {
+    return key_in(owner(s, v)->id, v);
+}
+
+static weft_status new_scope(unroll *u, unroll_scope *parent, const weft_block *block, unroll_scope **out) {
+    *out = ARENA_NEW(&u->b->scratch, unroll_scope);
+    if (!*out) return base_out_of_memory();
+    **out = (unroll_scope){.parent = parent, .block = block, .id = ++u->nscopes};
+    return NULL;
+}
+
+static weft_status add_run(unroll *u, unroll_runs *r, unroll_scope *s) {
+    if (r->count == r->capacity) {
+        size_t capacity = 2 * r->capacity + 4;
+        unroll_scope **more = ARENA_ARRAY(&u->b->scratch, unroll_scope *, capacity);
+        if (!more) return base_out_of_memory();
+        if (r->count) memcpy(more, r->scopes, r->count * sizeof(unroll_scope *));
+        r->scopes = more;
+        r->capacity = capacity;
+    }
+    r->scopes[r->count++] = s;
+    return NULL;
+}
+
+/* --- vars --------------------------------------------------------------------------------------------------------- */
+
+static weft_status new_var(unroll *u, const weft_var *stem, weft_var **out) {
+    char number[24];
+    const name *n;
+    buffer text_of;
+    snprintf(number, sizeof number, "@%zu", ++u->nmade);
+    buffer_init(&text_of, &u->b->context->allocator);
+    buffer_append(&text_of, stem->name->bytes, stem->name->nbytes);
+    buffer_text(&text_of, number);
+    weft_status status = buffer_status(&text_of);
+    if (!status) {
+        buffer_append(&text_of, "", 1);
+        status = buffer_status(&text_of);
+    }
+    if (!status) status = program_unique_name(u->program, text_of.bytes, &n);
+    buffer_fini(&text_of);
+    if (status) return status;
+    TRY(block_add_var(u->root, n, out));
+    return shape_env_grow(&u->env);
+}
+
+weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out) {
+    TRY(new_var(u, stem, out));
+    weft_var *v = *out;
+    v->kind = WEFT_DENSE_TENSOR;
+    v->dtype = type->dtype;
+    v->has_tensor = true;
+    v->ndim = type->ndim < 0 ? 0 : (uint32_t)type->ndim;
+    TRY(program_dims(u->program, v->ndim, type->dims, &v->dims));
+    return shape_env_set(&u->env, v, type);
+}
+
+/* Another var like one that a body declares. */
+static weft_status like_var(unroll *u, const weft_var *v, weft_var **out) {
+    TRY(new_var(u, v, out));
+    weft_var *to = *out;
+    to->kind = v->kind;
+    to->dtype = v->dtype;
+    to->has_tensor = v->has_tensor;
+    to->ndim = v->ndim;
+    to->dims = v->dims;
+    to->lod_level = v->lod_level;
+    to->has_lod_level = v->has_lod_level;
+    shape type = shape_of_var(v);
+    return shape_env_set(&u->env, to, &type);
+}
+
+weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
+    const unroll_scope *of = owner(s, v);
+    for (const unroll_scope *at = s; at != of; at = at->parent) {
+        weft_var *was = at->is_done ? unroll_get(&u->kept, key_in(at->id, v)) : NULL;
+        if (was) {
+            *out = was;
+            return NULL;
+        }
+    }
+    *out = v;
+    if (!of->parent) return NULL;
+    uint64_t key = key_in(of->id, v);
+    if ((*out = unroll_get(&u->vars, key))) return NULL;
+    TRY(like_var(u, v, out));
+    return unroll_put(u, &u->vars, key, *out);
+}
+
+bool unroll_value(const unroll *u, const weft_var *v, int64_t *out) {
+    shape type = shape_env_get(&u->env, v);
+    const int64_t *values = v->id < u->env.nkept ? u->env.values[v->id] : NULL;
+    if (!values || shape_numel(&type) != 1) return false;
+    if (type.dtype != WEFT_BOOL && type.dtype != WEFT_INT32 && type.dtype != WEFT_INT64) return false;
+    *out = *values;
+    return true;
+}
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_op **out) {
+    TRY(weft_op_create(u->program, type, out));
+    return weft_op_set_attr_int(*out, "op_role", op_role(from));
+}
+
+static weft_status note_written(unroll *u, weft_op *op) {
+    FOR_EACH_ARG(op, true, use_of) {
+        TRY(unroll_put(u, &u->written, use_of->var_id + UINT64_C(1), u));
+    }
+    return NULL;
+}
+
+static weft_status infer_op(unroll *u, weft_op *op) {
+    TRY(shape_env_grow(&u->env));
+    TRY(shape_infer_op(&u->env, op, &u->b->scratch));
+    if (u->into) /* whether it runs, only a run knows */
+        FOR_EACH_ARG(op, true, use_of) {
+            u->env.values[use_of->var_id] = NULL;
+        }
+    return note_written(u, op);
+}
+
+weft_status unroll_emit(unroll *u, weft_op *op) {
+    if (u->into)
+        weft_block_insert_before(u->into, NULL, op);
+    else
+        weft_block_insert_before(u->root, u->before, op);
+    if (weft_block_nops(u->root) > UNROLL_MAX)
+        return plan_error(u->b, WEFT_LIMIT, u->before, "it runs more than %d ops", UNROLL_MAX);
+    return infer_op(u, op);
+}
+
+weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to) {
+    weft_op *op;
+    if (from == to) return NULL;
+    TRY(unroll_make(u, by, type, &op));
+    TRY(weft_op_add_input(op, "X", from));
+    TRY(weft_op_add_output(op, "Out", to));
+    return unroll_emit(u, op);
+}
+
+/* A copy of an op of a body, with the vars that its arguments are there. */
+static weft_status emit_clone(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_op *copy;
+    TRY(op_clone(op, &copy));
+    for (int output = 0; output < 2; output++)
+        for (uint32_t i = 0; i < op_nargs(copy, output); i++) {
+            weft_var *v = use_var(u->program, &op_args(copy, output)[i]), *is;
+            if (unroll_is_array(v))
+                return plan_error(u->b, WEFT_UNSUPPORTED, op, "it has a tensor array, \"%s\"", v->name->bytes);
+            TRY(unroll_var(u, s, v, &is));
+            if (is != v) use_rename(&op_args(copy, output)[i], is);
+        }
+    return unroll_emit(u, copy);
+}
+
+static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op);
+
+static weft_status run_block(unroll *u, unroll_scope *s, const weft_block *block) {
+    FOR_EACH_OP(op, block) TRY(run_op(u, s, op));
+    return NULL;
+}
+
+static weft_status block_of(const unroll *u, const weft_op *op, weft_block **out) {
+    const weft_attr *a = op_find_attr(op, "sub_block");
+    if (!a || a->type != ATTR_BLOCK || a->u.i <= 0 || (uint64_t)a->u.i >= u->program->nblocks)
+        return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "expected attr sub_block to be a block of the program");
+    *out = u->program->blocks[a->u.i];
+    return NULL;
+}
+
+static unroll_runs runs_of(const unroll *u, const unroll_scope *s, const weft_var *v) {
+    const unroll_runs *kept = v ? unroll_get(&u->runs, unroll_key(s, v)) : NULL;
+    return kept ? *kept : (unroll_runs){0};
+}
+
+static weft_status put_runs(unroll *u, const unroll_scope *s, const weft_var *v, const unroll_runs *r) {
+    if (!v) return NULL;
+    unroll_runs *kept = ARENA_NEW(&u->b->scratch, unroll_runs);
+    if (!kept) return base_out_of_memory();
+    *kept = *r;
+    return unroll_put(u, &u->runs, unroll_key(s, v), kept);
+}
+
+/* --- loops -------------------------------------------------------------------------------------------------------- */
+
+static bool has_arg(const weft_op *op, bool output, const weft_var *v) {
+    FOR_EACH_ARG(op, output, use_of) {
+        if (use_of->var_id == v->id) return true;
+    }
+    return false;
+}
+
+/* Whether the body writes it, and no op reads and writes it at once. */
+static bool changes(const weft_block *body, const weft_var *v) {
+    bool writes = false;
+    FOR_EACH_OP(op, body) {
+        bool out = has_arg(op, true, v);
+        if (out && has_arg(op, false, v) && !op_find_attr(op, "sub_block")) return false;
+        writes = writes || out;
+    }
+    return writes;
+}
+
+static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *s, const weft_op *op) {
+    const slot *x = op_find_slot(op, false, "X");
+    for (uint32_t i = 0; x && i < x->nargs; i++) {
+        weft_var *v = slot_var(op, x, i), *is, *copy;
+        if (v->kind != WEFT_DENSE_TENSOR || v->is_parameter || !changes(s->block, v)) continue;
+        TRY(unroll_var(u, outer, v, &is));
+        if (!is->persistable && !is->need_check_feed && !unroll_get(&u->written, is->id + UINT64_C(1))) continue;
+        shape type = shape_env_get(&u->env, is);
+        TRY(unroll_new_var(u, v, &type, &copy));
+        TRY(unroll_copy(u, op, "assign", is, copy));
+        TRY(unroll_put(u, &u->kept, key_in(s->id, v), copy));
+    }
+    return NULL;
+}
+
+static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_var *condition = weft_op_input(op, "Condition", 0), *is;
+    weft_block *body;
+    unroll_runs runs = {0};
+    TRY(block_of(u, op, &body));
+    if (!condition) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "slot Condition is empty");
+    TRY(unroll_var(u, s, condition, &is));
+    for (;;) {
+        int64_t again;
+        unroll_scope *run;
+        if (!unroll_value(u, is, &again))
+            return plan_error(u->b, WEFT_UNSUPPORTED, op, "how often it runs depends on data: \"%s\" is not known when "
+                              "planning", condition->name->bytes);
+        if (!again) break;
+        TRY(new_scope(u, s, body, &run));
+        if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
+        TRY(run_block(u, run, body));
+        run->is_done = true;
+        TRY(add_run(u, &runs, run));
+    }
+    return put_runs(u, s, weft_op_output(op, "StepScopes", 0), &runs);
+}
+
+/* The gradient that the body makes of an outer var, and where the op wants it. */
+typedef struct grad_pair {
+    weft_var *inside, *outside, *of;
+    bool is_carried; /* it goes from run to run, and is not added up */
+} grad_pair;
+
+static weft_var *inside_grad(unroll *u, const weft_block *body, const weft_var *of) {
+    const char *text_of = arena_format(&u->b->scratch, "%s@GRAD", of->name->bytes);
+    return text_of ? block_find_text(body, text_of, strlen(text_of)) : NULL;
+}
+
+static weft_status find_pairs(unroll *u, const weft_op *op, const weft_block *body, const char *slot_name,
+                              size_t *out_count, grad_pair **out) {
+    char grad[32];
+    snprintf(grad, sizeof grad, "%s@GRAD", slot_name);
+    size_t n = weft_op_noutputs(op, grad), count = 0;
+    *out = ARENA_ARRAY(&u->b->scratch, grad_pair, n ? n : 1);
+    if (!*out) return base_out_of_memory();
+    for (size_t i = 0; i < n; i++) {
+        weft_var *to = weft_op_output(op, grad, i), *of = weft_op_input(op, slot_name, i);
+        if (plan_is_empty_name(to) || !of) continue;
+        grad_pair p = {.inside = inside_grad(u, body, of), .outside = to, .of = of};
+        for (size_t k = 0; k < weft_op_ninputs(op, "Out@GRAD"); k++)
+            p.is_carried = p.is_carried || weft_op_input(op, "Out@GRAD", k)->name == to->name;
+        (*out)[count++] = p;
+    }
+    *out_count = count;
+    return NULL;
+}
+
+static bool is_written(const unroll *u, const weft_var *v) {
+    return unroll_get(&u->written, v->id + UINT64_C(1)) != NULL;
+}
+
+/* What the outputs' gradients are to a run. */
+static weft_status link_grads(unroll *u, unroll_scope *s, unroll_scope *run, weft_op *op) {
+    const weft_attr *names = op_find_attr(op, "original_output_grad");
+    for (size_t i = 0; i < weft_op_ninputs(op, "Out@GRAD"); i++) {
+        weft_var *outer = weft_op_input(op, "Out@GRAD", i), *inner = NULL, *from, *to;
+        if (names && names->type == ATTR_STRINGS && i < names->count)
+            inner = block_find_text(run->grad_block, names->u.strings[i]->bytes, names->u.strings[i]->nbytes);
+        if (!inner) continue;
+        if (unroll_is_array(outer)) {
+            TRY(unroll_array_copy(u, unroll_key(s, outer), unroll_key(run, inner)));
+            continue;
+        }
+        TRY(unroll_var(u, s, outer, &from));
+        if (!is_written(u, from)) { /* nobody reads that output: its gradient is zero */
+            size_t n = outer->name->nbytes;
+            weft_var *of = n > 5 ? block_find_text(op->block, outer->name->bytes, n - 5) : NULL;
+            if (!of) continue;
+            TRY(unroll_var(u, s, of, &of));
+            TRY(unroll_copy(u, op, "fill_zeros_like", of, from));
+        }
+        TRY(unroll_var(u, run, inner, &to));
+        if (to != from) TRY(unroll_copy(u, op, "assign", from, to));
+    }
+    return NULL;
+}
+
+static weft_status take_grad(unroll *u, unroll_scope *s, unroll_scope *run, weft_op *op, const grad_pair *p,
+                             bool is_first) {
+    weft_var *from, *to;
+    weft_op *add;
+    if (!p->inside) return NULL;
+    if (unroll_is_array(p->inside)) {
+        uint64_t inner = unroll_key(run, p->inside), outer = unroll_key(s, p->outside);
+        return p->is_carried ? unroll_array_copy(u, inner, outer) : unroll_array_add(u, op, inner, outer);
+    }
+    TRY(unroll_var(u, run, p->inside, &from));
+    TRY(unroll_var(u, s, p->outside, &to));
+    if (from == to || !is_written(u, from)) return NULL;
+    if (is_first || p->is_carried) return unroll_copy(u, op, "assign", from, to);
+    TRY(unroll_make(u, op, "sum", &add));
+    TRY(weft_op_add_input(add, "X", to));
+    TRY(weft_op_add_input(add, "X", from));
+    TRY(weft_op_add_output(add, "Out", to));
+    return unroll_emit(u, add);
+}
+
+static weft_status zero_grads(unroll *u, unroll_scope *s, weft_op *op, size_t count, const grad_pair *pairs) {
+    for (size_t i = 0; i < count; i++) {
+        weft_var *of, *to;
+        if (unroll_is_array(pairs[i].of) || pairs[i].is_carried) continue;
+        TRY(unroll_var(u, s, pairs[i].of, &of));
+        TRY(unroll_var(u, s, pairs[i].outside, &to));
+        TRY(unroll_copy(u, op, "fill_zeros_like", of, to));
+    }
+    return NULL;
+}
+
+static weft_status run_loop_grad(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_block *body;
+    grad_pair *pairs;
+    size_t npairs;
+    TRY(block_of(u, op, &body));
+    unroll_runs runs = runs_of(u, s, weft_op_input(op, "StepScopes", 0));
+    TRY(find_pairs(u, op, body, "X", &npairs, &pairs));
+    for (size_t k = runs.count; k-- > 0;) {
+        unroll_scope *run = runs.scopes[k];
+        run->grad_block = body;
+        TRY(link_grads(u, s, run, op));
+        TRY(run_block(u, run, body));
+        for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], k + 1 == runs.count));
+    }
+    return runs.count ? NULL : zero_grads(u, s, op, npairs, pairs);
+}
+
+/* --- conditionals ------------------------------------------------------------------------------------------------- */
+
+/* Begins a conditional_block of its own behind what is there; *out_outer: where to go on afterwards. */
+static weft_status begin_condition(unroll *u, const weft_op *by, weft_var *condition, weft_block **out_outer) {
+    weft_block *block;
+    weft_attr *a;
+    weft_op *op;
+    TRY(program_add_block(u->program, 0, &block));
+    TRY(unroll_make(u, by, "conditional_block", &op));
+    TRY(weft_op_add_input(op, "Cond", condition));
+    TRY(weft_op_set_attr_bool(op, "is_scalar_condition", true));
+    TRY(op_set_attr(op, "sub_block", &a));
+    a->type = ATTR_BLOCK;
+    a->u.i = block->idx;
+    TRY(unroll_emit(u, op));
+    *out_outer = u->into;
+    u->into = block;
+    return NULL;
+}
+
+static weft_status condition_of(unroll *u, unroll_scope *s, const weft_op *op, weft_var **out) {
+    *out = weft_op_input(op, "Cond", 0);
+    if (!*out || !attr_bool(op, "is_scalar_condition", false))
+        return plan_error(u->b, WEFT_UNSUPPORTED, op, "expected one Cond and is_scalar_condition = true");
+    return unroll_var(u, s, *out, out);
+}
+
+static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_var *condition;
+    weft_block *body, *outer = u->into;
+    unroll_scope *run;
+    unroll_runs runs = {0};
+    int64_t known;
+    TRY(block_of(u, op, &body));
+    TRY(condition_of(u, s, op, &condition));
+    bool is_known = unroll_value(u, condition, &known);
+    if (!is_known || known) {
+        TRY(new_scope(u, s, body, &run));
+        if (!is_known) TRY(begin_condition(u, op, condition, &outer));
+        TRY(run_block(u, run, body));
+        u->into = outer;
+        run->is_done = true;
+        TRY(add_run(u, &runs, run));
+    }
+    return put_runs(u, s, weft_op_output(op, "Scope", 0), &runs);
+}
+
+/* Where the block does not run the gradients are zero; so they are first, and it replaces them. */
+static weft_status run_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_var *condition;
+    weft_block *body, *outer = u->into;
+    grad_pair *pairs;
+    size_t npairs;
+    int64_t known;
+    TRY(block_of(u, op, &body));
+    TRY(condition_of(u, s, op, &condition));
+    unroll_runs runs = runs_of(u, s, weft_op_input(op, "Scope", 0));
+    TRY(find_pairs(u, op, body, "Input", &npairs, &pairs));
+    for (size_t i = 0; i < npairs; i++) pairs[i].is_carried = false;
+    bool is_known = unroll_value(u, condition, &known);
+    if (!is_known || !runs.count) TRY(zero_grads(u, s, op, npairs, pairs));
+    if (!runs.count) return NULL;
+    unroll_scope *run = runs.scopes[0];
+    run->grad_block = body;
+    if (!is_known) TRY(begin_condition(u, op, condition, &outer));
+    TRY(run_block(u, run, body));
+    for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], true));
+    u->into = outer;
+    return NULL;
+}
+
+/* --- the program -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *type;
+    weft_status (*run)(unroll *, unroll_scope *, weft_op *);
+} control_ops[] = {{"while", run_loop},
+                   {"while_grad", run_loop_grad},
+                   {"conditional_block", run_condition},
+                   {"conditional_block_grad", run_condition_grad}};
+
+static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
+    bool done;
+    for (size_t i = 0; i < sizeof control_ops / sizeof *control_ops; i++)
+        if (op_is(op, control_ops[i].type)) {
+            TRY(control_ops[i].run(u, s, op));
+            if (!s->parent) weft_op_remove(op);
+            return NULL;
+        }
+    TRY(unroll_array_op(u, s, op, &done));
+    if (s->parent) return done ? NULL : emit_clone(u, s, op);
+    if (!done) return infer_op(u, op);
+    weft_op_remove(op);
+    return NULL;
+}
+
+static weft_status take_feed(unroll *u, const weft_feed_type *f) {
+    const weft_var *v = weft_block_find_var(u->root, f->name);
+    if (!v || f->ndim > WEFT_MAX_RANK) return NULL; /* plan_infer_types says so */
+    shape type = {.dtype = f->dtype, .ndim = (int32_t)f->ndim, .height = -1};
+    memcpy(type.dims, f->dims, f->ndim * sizeof *f->dims);
+    TRY(shape_env_set(&u->env, v, &type));
+    if (f->values) shape_env_set_values(&u->env, v, f->values);
+    return unroll_put(u, &u->written, v->id + UINT64_C(1), u);
+}
+
+static bool needs_unrolling(const weft_program *p) {
+    static const char *const types[] = {"while", "while_grad", "conditional_block_grad"};
+    for (size_t i = 0; i < p->nblocks; i++)
+        FOR_EACH_OP(op, p->blocks[i]) {
+            for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+                if (op_is(op, types[k])) return true;
+            FOR_EACH_ARG(op, true, use_of) {
+                if (unroll_is_array(use_var(p, use_of))) return true;
+            }
+        }
+    return false;
+}
+
+static weft_status run_program(unroll *u) {
+    TRY(shape_env_init(&u->env, u->program, &u->b->scratch));
+    for (size_t i = 0; i < u->b->options->nfeeds; i++) TRY(take_feed(u, &u->b->options->feeds[i]));
+    size_t nblocks = u->program->nblocks;
+    for (weft_op *op = u->root->first, *next; op; op = next) {
+        next = op->next;
+        u->before = op;
+        TRY(run_op(u, &u->root_scope, op));
+    }
+    for (size_t i = 1; i < nblocks; i++) /* the bodies: their ops stand in block 0 */
+        while (u->program->blocks[i]->first) weft_op_remove(u->program->blocks[i]->first);
+    return NULL;
+}
+
+weft_status plan_unroll(plan_builder *b) {
+    if (!needs_unrolling(b->program)) return NULL;
+    unroll u = {.b = b, .program = b->program, .root = b->program->blocks[0]};
+    u.root_scope.block = u.root;
+    weft_status status = run_program(&u);
+    unroll_map *const maps[] = {&u.vars, &u.kept, &u.arrays, &u.runs, &u.written};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(&u, maps[i]);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* unroll.h: what the files share that make a program without loops, tensor arrays and gradients of conditionals. */
+#ifndef PLAN_UNROLL_H
+#define PLAN_UNROLL_H
+
+#include "plan/builder.h"
+
+/* One run of a block: the vars that it declares are other ones in every run. A gradient's block runs in the scope of
+ * the run that it is the gradient of. */
+typedef struct unroll_scope {
+    struct unroll_scope *parent; /* NULL: block 0 */
+    const weft_block *block, *grad_block;
+    uint32_t id;
+    bool is_done; /* what was kept of its beginning is what gradients read */
+} unroll_scope;
+
+typedef struct unroll_map {
+    struct unroll_pair {
+        uint64_t key;
+        void *value;
+    } *pairs;
+    size_t npairs, capacity;
+    hash_table table;
+} unroll_map;
+
+/* Elements of a tensor array by index; NULL: nothing was written there. Each write makes a var of its own. */
+typedef struct unroll_array {
+    weft_var **elements;
+    size_t count, capacity;
+} unroll_array;
+
+/* The runs that an op made, for its gradient. */
+typedef struct unroll_runs {
+    unroll_scope **scopes;
+    size_t count, capacity;
+} unroll_runs;
+
+typedef struct unroll {
+    plan_builder *b;
+    weft_program *program;
+    weft_block *root;
+    shape_env env;
+    unroll_scope root_scope;
+    uint32_t nscopes;
+    size_t nmade;       /* names are numbered */
+    weft_op *before;    /* the op of block 0 in whose place others stand */
+    weft_block *into;   /* of a condition that only a run knows: where its ops go; NULL: to `before` */
+    unroll_map vars;    /* scope and var: the one of block 0 that it is */
+    unroll_map kept;    /* the same: the copy of an outer var as it was when the run began */
+    unroll_map arrays;  /* scope and array var: unroll_array */
+    unroll_map runs;    /* scope and var of step scopes: unroll_runs */
+    unroll_map written; /* vars of block 0 that have been written */
+} unroll;
+
+void *unroll_get(const unroll_map *m, uint64_t key);
+WEFT_MUST_USE weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value);
+
+/* The key of a var, and of an array, as an op in that scope sees it. */
+uint64_t unroll_key(const unroll_scope *s, const weft_var *v);
+/* The var of block 0 that it is. */
+WEFT_MUST_USE weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out);
+/* A new var of block 0, named after a stem. */
+WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out);
+
+/* An op of that type like `from` in its role, to be given arguments and then to unroll_emit. */
+WEFT_MUST_USE weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_op **out);
+WEFT_MUST_USE weft_status unroll_emit(unroll *u, weft_op *op);
+/* `to` = type(`from`): assign, fill_zeros_like. */
+WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
+/* The one integer or boolean that a var holds; false: only a run knows. */
+bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
+
+/* unroll_arrays.c */
+static inline bool unroll_is_array(const weft_var *v) {
+    return v->kind == WEFT_DENSE_TENSOR_ARRAY;
+}
+WEFT_MUST_USE weft_status unroll_array_of(unroll *u, uint64_t key, unroll_array **out);
+WEFT_MUST_USE weft_status unroll_array_copy(unroll *u, uint64_t from, uint64_t to);
+/* to[i] = to[i] + from[i]. */
+WEFT_MUST_USE weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_t from, uint64_t to);
+/* An op that reads or writes tensor arrays; *out_done: it was one. */
+WEFT_MUST_USE weft_status unroll_array_op(unroll *u, unroll_scope *s, weft_op *op, bool *out_done);
+
+#endif
