@@ -118,7 +118,7 @@ def recurrent():
             below = width if k < directions else hidden * directions
             weights += [f32(gates * hidden, below), f32(gates * hidden, hidden)]
         weights += [f32(gates * hidden) for _ in range(2 * runs)]
-        states = [f32(runs, batch, hidden) for _ in range(2 if mode == 'LSTM' else 1)]
+        states = [f32(runs, batch, hidden) * np.float32(not lengths) for _ in range(2 if mode == 'LSTM' else 1)]
         inputs = {'Input': f32(steps, batch, width), 'PreState': states, 'WeightList': weights}
         if lengths:
             inputs['SequenceLength'] = np.array(lengths, 'int32')

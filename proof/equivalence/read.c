@@ -181,7 +181,9 @@ static weft_status write_loop_output(reader *r, const weft_var *v, uint32_t loop
     head h = {.kind = HEAD_OUT, .label = v->name->bytes, .dtype = v->dtype, .ints = where, .nints = 2};
     TRY(head_finish(r->t, &h, &head_id));
     value x = value_of(loop);
-    TRY(term_make(r->t, head_id, &x, 1, v->dtype, 0, NULL, &id));
+    static const int64_t none[1] = {0};
+    bool known = v->has_tensor && v->kind == WEFT_DENSE_TENSOR;
+    TRY(term_make(r->t, head_id, &x, 1, v->dtype, known ? v->ndim : 0, known ? v->ndim ? v->dims : none : NULL, &id));
     return write_var(r, v, id);
 }
 
