@@ -32,6 +32,12 @@ WEFT_MUST_USE weft_status base_out_of_memory(void);
 /* `status` with `place` set if it had none; takes and returns ownership. */
 WEFT_MUST_USE weft_status base_status_at(weft_status status, const char *place);
 
+/* --- options ------------------------------------------------------------------------------------------------------ */
+
+/* Copies a host's struct, which begins with its size, into `to` of nbytes: a smaller one is filled up with zeros, a
+ * larger one refused. `from` NULL: all zero. The copy begins with nbytes. */
+WEFT_MUST_USE weft_status base_take_struct(const char *what, void *to, size_t nbytes, const void *from);
+
 /* --- allocator ---------------------------------------------------------------------------------------------------- */
 
 /* What libraries and containers allocate through. `ptr` NULL allocates; new_nbytes 0 frees. */

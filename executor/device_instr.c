@@ -32,8 +32,14 @@ void device_instr_locate(const rank_state *rank, device_instr *i) {
     locate_args(rank, i->out, instr->out, instr->out_first[instr->schema->noutputs]);
 }
 
+/* A host's kernel runs where it can touch the bytes. */
+static const char *lacks_of_host(const device *d, const op_schema *schema) {
+    return kernel_of_host(schema) && d->engine->has_host_memory ? NULL : "no kernel";
+}
+
 weft_status bind_check_kernel(const rank_state *rank, const device *d, const plan_instr *instr) {
-    const char *lacks = d->engine->lacks(instr->schema->index);
+    const op_schema *schema = instr->schema;
+    const char *lacks = schema->host ? lacks_of_host(d, schema) : d->engine->lacks(schema->index);
     if (!lacks) return NULL;
     return bind_error(rank, WEFT_UNSUPPORTED, instr, "%s for op %s on this device (%s)", lacks, instr->op->type->bytes,
                       d->engine->name);

@@ -90,6 +90,8 @@ typedef struct kernel {
 
 /* The kernel of a row of the op table; NULL: no kernel on this device. */
 const kernel *kernel_find(const op_schema *schema);
+/* That of a host's op; NULL: it has none. */
+const kernel *kernel_of_host(const op_schema *schema);
 bool kernel_is_there(int row); /* of ops.def; -1: none */
 /* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the
  * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */

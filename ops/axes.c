@@ -1,6 +1,7 @@
 /* axes.c: the rows of axes.def, and the rule of one op: the first alternative of its row that fits its arguments, bound
  * to their extents. */
 #include "ops/axes_build.h"
+#include "ops/host_op.h"
 
 enum {
 #define OP(type, family, inputs, outputs, attrs, effects, infer, summary) ROW_##type,
@@ -23,7 +24,13 @@ const axes_row *axes_rows(size_t *out_count) {
 
 const axes_row *axes_row_of(const op_schema *schema) {
     bool known = schema && schema->index >= 0 && schema->index < NROWS;
+    if (schema && schema->host) return schema->host->axes.type ? &schema->host->axes : NULL;
     return known && rows[schema->index].type ? &rows[schema->index] : NULL;
+}
+
+/* The row of the op that the schema's row is the gradient of. */
+static const axes_row *forward_of(const op_schema *schema, const axes_row *row) {
+    return schema->host ? schema->host->forward : &rows[row->of];
 }
 
 /* --- arguments ---------------------------------------------------------------------------------------------------- */
@@ -170,6 +177,21 @@ static weft_status try_all(axes_build *b, const axes_row *row, const axes_row *f
     return wrong ? malformed(row, wrong) : NULL;
 }
 
+weft_status axes_check_row(const op_schema *schema) {
+    const axes_row *row = axes_row_of(schema);
+    char bytes[AXES_TEXT];
+    axes_text parsed;
+    const char *wrong = NULL;
+    for (const char *at = row ? row->text : NULL; at && !wrong;) {
+        size_t n = strcspn(at, "|");
+        TRY(copy_text(row, at, n, bytes));
+        at = at[n] ? at + n + 1 : NULL;
+        wrong = axes_text_parse(bytes, row->kind == AXES_ROW_GRAD, &parsed);
+    }
+    if (!wrong) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, schema->type, "axes \"%s\": %s", row->text, wrong);
+}
+
 weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out) {
     axes_factor factors[AXES_FACTORS];
     const axes_row *row = axes_row_of(call->schema);
@@ -178,7 +200,7 @@ weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out) {
     if (!row || row->kind == AXES_ROW_NONE) return out->why_none = row ? row->text : "axes.def has no row for it", NULL;
     axes_build b = {.call = call, .rule = out, .is_grad = row->kind == AXES_ROW_GRAD};
     out->factors = factors;
-    TRY(try_all(&b, row, b.is_grad ? &rows[row->of] : row, &fits));
+    TRY(try_all(&b, row, b.is_grad ? forward_of(call->schema, row) : row, &fits));
     if (!fits) out->why_none = "its arguments do not have the dimensions of its row", out->nfactors = 0;
     out->factors = arena_copy(a, factors, (out->nfactors + 1) * sizeof *factors);
     return out->factors ? NULL : base_out_of_memory();
@@ -206,7 +228,7 @@ bool axes_reads(const op_schema *schema, const char *out_slot, const char *in_sl
 bool axes_only_reshapes(const op_schema *schema) {
     static const char *const functions[] = {"@reshape ", "@squeeze ", "@unsqueeze "};
     const axes_row *row = axes_row_of(schema);
-    if (row && row->kind == AXES_ROW_GRAD) row = &rows[row->of];
+    if (row && row->kind == AXES_ROW_GRAD) row = forward_of(schema, row);
     for (size_t i = 0; row && i < sizeof functions / sizeof *functions; i++)
         if (strncmp(row->text, functions[i], strlen(functions[i])) == 0) return row->kind == AXES_ROW_RULE;
     return false;

@@ -97,6 +97,9 @@ const axes_row *axes_rows(size_t *out_count);
 /* The row of a type; NULL: it has none. */
 const axes_row *axes_row_of(const op_schema *schema);
 
+/* Whether a host's row can be read. */
+WEFT_MUST_USE weft_status axes_check_row(const op_schema *schema);
+
 /* What a row says of a type, whatever its arguments. Whether an output may depend on the elements of an input's slot;
  * whether the op keeps all elements of its first input in order, under other extents. */
 bool axes_reads(const op_schema *schema, const char *out_slot, const char *in_slot);

@@ -6,6 +6,7 @@
  * with 10 for a transcendental function: what a vectorised polynomial takes. */
 #include "ops/cost.h"
 #include "ops/einsum.h"
+#include "ops/host_op.h"
 #include "ops/rows.h"
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
@@ -243,10 +244,20 @@ static double count_sparse_update(const op_cost_call *c, const shape *grad) {
     return nbytes(grad) * (1 + 2 * arrays);
 }
 
+/* A host's op: as its function says, else so many operations for each element of the largest argument. */
+static op_cost cost_of_host(const op_cost_call *c) {
+    double weight = c->schema->host->def.flops_per_element;
+    rule r = {.flops = count_largest, .weight = weight > 0 ? weight : 1};
+    op_cost cost = {r.flops(c, r.weight), count_bytes(c, &r)};
+    host_op_cost(c, &cost.flops, &cost.bytes);
+    return cost;
+}
+
 op_cost op_cost_of(const op_cost_call *c) {
     static const rule other = {count_largest, 1, NULL, NULL};
     const rule *r = c->schema->index >= 0 && c->schema->index < NROWS ? &rules[c->schema->index] : &other;
     if (!r->flops) r = &other;
+    if (c->schema->host) return cost_of_host(c);
     if (c->schema->effects & OP_NO_BYTES) return (op_cost){0, 0};
     op_cost cost = {r->flops(c, r->weight), count_bytes(c, r)};
     const shape *grad = r->flops == count_update ? input(c, "Grad") : NULL;

@@ -23,6 +23,8 @@ typedef struct op_cost_call {
     const uint32_t *in_first, *out_first;
 } op_cost_call;
 
+/* What a host's function says of its op; false: it has none. */
+bool host_op_cost(const op_cost_call *call, double *out_flops, double *out_bytes);
 /* Cost: O(number of arguments). */
 op_cost op_cost_of(const op_cost_call *call);
 

@@ -57,6 +57,12 @@ bool weft_op_info_find(const char *type, weft_op_info *out_info) {
     return true;
 }
 
+uint32_t op_effect_of(const char *word, size_t nbytes) {
+    for (int i = 0; i < NEFFECTS; i++)
+        if (strlen(effects[i].word) == nbytes && memcmp(effects[i].word, word, nbytes) == 0) return effects[i].bit;
+    return 0;
+}
+
 size_t weft_op_effects_print(uint32_t bits, char *out_text, size_t nbytes) {
     size_t n = 0;
     for (int i = 0; i < NEFFECTS; i++) {

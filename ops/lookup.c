@@ -3,7 +3,9 @@
 #include "ops/table.h"
 
 static const char *type_of(const op_table *t, uint32_t row) {
-    return row < t->count ? t->rows[row].type : t->collectives[row - t->count].type;
+    if (row < t->count) return t->rows[row].type;
+    size_t behind = row - t->count;
+    return behind < t->ncollectives ? t->collectives[behind].type : t->added[behind - t->ncollectives]->type;
 }
 
 table_probe op_table_find(const op_table *t, const char *type) {
@@ -19,22 +21,29 @@ static const op_table *table_of(const weft_context *context) {
 const op_schema *ops_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
     uint32_t row = t ? op_table_find(t, type).item : TABLE_NONE;
-    return t && row < t->count ? &t->rows[row] : NULL;
+    if (row == TABLE_NONE) return NULL;
+    if (row < t->count) return &t->rows[row];
+    size_t behind = row - t->count;
+    return behind < t->ncollectives ? NULL : t->added[behind - t->ncollectives];
 }
 
 const collective_schema *collectives_find(weft_context *context, const char *type) {
     const op_table *t = table_of(context);
     uint32_t row = t ? op_table_find(t, type).item : TABLE_NONE;
     if (row == TABLE_NONE) return NULL;
-    return row < t->count ? t->rows[row].collective : &t->collectives[row - t->count];
+    if (row < t->count) return t->rows[row].collective;
+    return row - t->count < t->ncollectives ? &t->collectives[row - t->count] : NULL;
 }
 
 size_t ops_count(weft_context *context) {
-    return table_of(context) ? table_of(context)->count : 0;
+    const op_table *t = table_of(context);
+    return t ? t->count + t->nadded : 0;
 }
 
 const op_schema *ops_at(weft_context *context, size_t index) {
-    return index < ops_count(context) ? &table_of(context)->rows[index] : NULL;
+    const op_table *t = table_of(context);
+    if (index >= ops_count(context)) return NULL;
+    return index < t->count ? &t->rows[index] : t->added[index - t->count];
 }
 
 const op_schema *op_schema_of(weft_op *op) {

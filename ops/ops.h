@@ -93,7 +93,8 @@ typedef struct op_schema {
     uint32_t effects;
     const struct collective_schema *collective; /* what it does on a ring (collectives.h); NULL: no row */
     infer_fn infer;
-    int index; /* row in ops.def: index into other layers' tables (ops/rows.h) */
+    const struct host_op *host; /* NULL: a row of ops.def; else a host's op (host_op.h) */
+    int index; /* row in ops.def: index into other layers' tables (ops/rows.h); of hosts' ops, behind the last */
 } op_schema;
 
 /* The row of `op`'s type, cached on the op; NULL for a type that is not in the table. */

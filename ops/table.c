@@ -42,6 +42,25 @@ static weft_status add_collectives(op_table *t) {
     return NULL;
 }
 
+weft_status op_table_add(weft_context *context, op_schema *schema) {
+    op_table *t = context->slots[CONTEXT_OPS].value;
+    arena *a = &context->arena;
+    if (t->nadded == t->added_capacity) {
+        size_t capacity = t->added_capacity ? 2 * t->added_capacity : 16;
+        op_schema **more = ARENA_ARRAY(a, op_schema *, capacity);
+        if (!more) return base_out_of_memory();
+        if (t->nadded) memcpy(more, t->added, t->nadded * sizeof *more);
+        t->added = more;
+        t->added_capacity = capacity;
+    }
+    TRY(table_reserve(a, &t->by_type, t->count + t->ncollectives + t->nadded + 1));
+    table_probe at = op_table_find(t, schema->type);
+    schema->index = (int)(t->count + t->nadded);
+    t->added[t->nadded] = schema;
+    table_put(&t->by_type, &at, (uint32_t)(t->count + t->ncollectives + t->nadded++));
+    return NULL;
+}
+
 weft_status ops_register(weft_context *context) {
     arena *a = &context->arena;
     op_table *t = ARENA_NEW(a, op_table);

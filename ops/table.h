@@ -12,10 +12,17 @@ typedef struct op_table {
     size_t count;
     const struct collective_schema *collectives; /* in collectives.def order */
     size_t ncollectives;
-    hash_table by_type; /* rows; of a type that only collectives.def knows count + that row */
+    op_schema **added; /* by hosts (host_op.c), after the rows */
+    size_t nadded, added_capacity;
+    hash_table by_type; /* rows; of a type that only collectives.def knows count + that row; behind those, of hosts */
 } op_table;
 /* Where the row of a type is in by_type, or belongs. */
 table_probe op_table_find(const op_table *t, const char *type);
+
+/* Puts a host's op at the end of the table. */
+WEFT_MUST_USE weft_status op_table_add(weft_context *context, op_schema *schema);
+/* The bit of an effect by its word; 0: there is none. */
+uint32_t op_effect_of(const char *word, size_t nbytes);
 
 /* A row as it stands in ops.def. */
 typedef struct op_row {

@@ -65,6 +65,7 @@ const kernel *kernel_find_in(size_t table, const op_schema *schema) {
 }
 
 const kernel *kernel_find(const op_schema *schema) {
+    if (schema && schema->host) return kernel_of_host(schema);
     return kernel_find_in(kernel_tables() - 1, schema);
 }
 
