@@ -234,8 +234,9 @@ static weft_status report_feeds(dp_plan *plan) {
             TRY(weft_pass_did(plan->pass, "feed %s: %lld of %lld rows a rank", feed->var->name->bytes,
                               (long long)plan->rank_batch, (long long)plan->batch));
         else
-            TRY(weft_pass_did(plan->pass, "feed %s: %s", feed->var->name->bytes,
-                              feed->split ? "split by rows" : "whole on every rank"));
+            TRY(weft_pass_did(plan->pass, "feed %s: %s%s%s", feed->var->name->bytes,
+                              feed->split ? "split by rows" : "whole on every rank", feed->why ? ": " : "",
+                              feed->why ? feed->why : ""));
     }
     TRY(weft_pass_count_add(plan->pass, "feeds split", (int64_t)nsplit));
     return weft_pass_count_add(plan->pass, "feeds whole", (int64_t)(plan->nfeeds - nsplit));
@@ -292,13 +293,28 @@ static weft_status report_reduces(dp_plan *plan) {
     return weft_pass_count_add(plan->pass, "scales added", (int64_t)nscales);
 }
 
+/* Shapes and gradients; anew while some feed turns out to be rows. */
+static weft_status decide(dp_plan *plan) {
+    for (;;) {
+        plan->again = false;
+        plan->ngradients = plan->nnamed = plan->nsidecar = plan->nfound = 0;
+        plan->nstate_ops = 0;
+        TRY(dp_split_batch(plan));
+        weft_status status = dp_infer_shapes(plan);
+        if (!status) status = dp_find_gradients(plan);
+        if (!plan->again) return status;
+        weft_status_free(status);
+        arena_fini(&plan->types);
+        arena_init(&plan->types, &plan->program->context->allocator);
+    }
+}
+
 static weft_status make_parallel(dp_plan *plan) {
     TRY(read_options(plan));
     TRY(check_serial(plan));
     TRY(check_ring(plan));
     TRY(dp_find_feeds(plan));
-    TRY(dp_infer_shapes(plan));
-    TRY(dp_find_gradients(plan));
+    TRY(decide(plan));
     if (plan->nranks > 1) TRY(dp_find_sparse(plan));
 
     TRY(report_feeds(plan));

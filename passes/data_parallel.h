@@ -7,7 +7,9 @@
 
 typedef struct dp_feed {
     weft_var *var;
-    bool split; /* a rank gets its rows; else the whole */
+    bool split;      /* a rank gets its rows; else the whole */
+    bool replicated; /* the option says so */
+    const char *why; /* it is whole although dimension 0 is open; or NULL */
 } dp_feed;
 
 typedef struct dp_gradient {
@@ -30,6 +32,7 @@ typedef struct dp_plan {
 
     dp_feed *feeds;
     size_t nfeeds;
+    bool again; /* a feed more is split: decide anew */
     int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
     shape_env whole, part;     /* types of the serial program, and of one rank's */
     bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
@@ -57,6 +60,12 @@ typedef struct dp_plan {
 
 /* data_parallel_feeds.c: which vars are fed, and which of them are split. */
 WEFT_MUST_USE weft_status dp_find_feeds(dp_plan *plan);
+WEFT_MUST_USE weft_status dp_split_batch(dp_plan *plan);
+/* Whether a feed that was thought whole is one of rows: then all is to be decided again, with it split. */
+bool dp_splits_feed(dp_plan *plan, const weft_var *var);
+WEFT_MUST_USE weft_status dp_again(void);
+/* data_parallel_batch.c: of feeds whose dimension 0 is open, which are rows of the batch. */
+WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);
 /* data_parallel_shapes.c: types of all vars, whole and a rank's; an attr that holds the global batch is an error. */
 WEFT_MUST_USE weft_status dp_infer_shapes(dp_plan *plan);
 /* The first axis of `var` that a rank holds only a part of, or -1. */

@@ -66,7 +66,23 @@ static weft_status read_replicate(dp_plan *plan, bool *replicated) {
     return NULL;
 }
 
-static weft_status split_batch(dp_plan *plan) {
+/* A feed of fixed rows that meets rows of an open batch says how many those are. */
+bool dp_splits_feed(dp_plan *plan, const weft_var *var) {
+    for (size_t i = 0; i < plan->nfeeds; i++) {
+        dp_feed *feed = &plan->feeds[i];
+        if (feed->var != var || feed->split || feed->replicated || var->ndim == 0 || var->dims[0] <= 1) continue;
+        if (plan->batch >= 0 && plan->batch != var->dims[0]) continue;
+        plan->batch = var->dims[0];
+        return feed->split = plan->again = true;
+    }
+    return false;
+}
+
+weft_status dp_again(void) {
+    return weft_status_create(WEFT_REFUSED, NULL, "another feed is split"); /* never shown: plan->again */
+}
+
+weft_status dp_split_batch(dp_plan *plan) {
     if (plan->batch < 0) return NULL;
     if (plan->batch % plan->nranks != 0)
         return weft_pass_refuse(plan->pass, "a batch of %lld rows does not divide by %lld ranks",
@@ -92,8 +108,10 @@ weft_status dp_find_feeds(dp_plan *plan) {
     if (dynamic) plan->batch = -1;
     for (size_t i = 0; i < plan->nfeeds; i++) {
         const weft_var *var = plan->feeds[i].var;
+        plan->feeds[i].replicated = replicated[i];
         plan->feeds[i].split =
             !replicated[i] && var->ndim > 0 && (dynamic ? var->dims[0] < 0 : var->dims[0] == plan->batch);
     }
-    return split_batch(plan);
+    if (dynamic) TRY(dp_find_batch(plan));
+    return dp_split_batch(plan);
 }

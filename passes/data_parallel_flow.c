@@ -16,6 +16,7 @@
 /* What an op reads. */
 typedef struct reading {
     bool rows, partial, own, extents;
+    bool unclear; /* something is a rank's own, and nobody knows why */
     const weft_op *cause;
 } reading;
 
@@ -38,6 +39,7 @@ static void read_value(reading *r, const dp_value *v) {
     r->partial |= v->hold == DP_PARTIAL;
     r->own |= v->hold == DP_OWN;
     r->extents |= v->hold == DP_EXTENT;
+    r->unclear |= (v->hold == DP_OWN && !v->cause) || v->hold == DP_EXTENT;
     if (!r->cause) r->cause = v->cause;
 }
 
@@ -110,6 +112,7 @@ typedef struct question {
     arena arena;
     axes_rule rule;
     axes_placed *in, *out;
+    bool open;       /* what is split has an extent that nothing is compared with */
     const char *why; /* NULL: the rule says how the outputs lie */
 } question;
 
@@ -128,6 +131,8 @@ static weft_status read_side(question *q, bool output, size_t nslots, const slot
             const weft_var *var = slot_var(q->op, found, k);
             const dp_value *held = &q->flow->held[var->id];
             shapes[at] = shape_env_get(&q->flow->plan->whole, var);
+            int split = q->open ? dp_split_axis(q->flow->plan, var) : -1;
+            if (split >= 0 && split < shapes[at].ndim) shapes[at].dims[split] = -1;
             if (output || !reads_elements(op_schema_of(q->op), found)) held = NULL;
             if (!output && !held && shapes[at].ndim > 0 && dp_split_axis(q->flow->plan, var) >= 0) {
                 placed[at].naxes[dp_split_axis(q->flow->plan, var)] = 1; /* its extents are those of a part */
@@ -177,6 +182,121 @@ static weft_status out_of_memory_in(question *q) {
     return base_out_of_memory();
 }
 
+/* --- what does not go with rows ------------------------------------------------------------------------------------ */
+
+static bool has_factor(const axes_dim *dim, size_t which) {
+    for (int k = 0; k < dim->nfactors; k++)
+        if (dim->factors[k] == which) return true;
+    return false;
+}
+
+/* The factor that rows of input `i` are split by; -1: they are not. */
+static int rows_factor(const question *q, size_t i) {
+    const axes_arg *x = &q->rule.in[i];
+    for (int d = 0; d < x->ndim && !x->any; d++)
+        for (int k = 0; q->in[i].naxes[d] && k < x->dims[d].nfactors; k++)
+            if (q->rule.factors[x->dims[d].factors[k]].size != 1) return x->dims[d].factors[k];
+    return -1;
+}
+
+static const weft_var *input_var(const question *q, size_t i) {
+    const op_schema *schema = op_schema_of(q->op);
+    for (size_t s = 0, at = 0; s < schema->ninputs; s++) {
+        const slot *found = op_find_slot(q->op, false, schema->inputs[s].name);
+        for (size_t k = 0; found && k < found->nargs; k++)
+            if (at++ == i) return slot_var(q->op, found, k);
+    }
+    return NULL;
+}
+
+static bool is_same(const question *q, size_t i) {
+    const weft_var *var = input_var(q, i);
+    return var && q->flow->held[var->id].hold == DP_SAME;
+}
+
+/* The whole input along that factor, of more than one element there; -1: there is none. */
+static int whole_along(const question *q, size_t factor) {
+    for (size_t i = 0; i < q->rule.nin; i++) {
+        const axes_arg *x = &q->rule.in[i];
+        for (int d = 0; d < x->ndim && !x->any; d++)
+            if (!q->in[i].naxes[d] && has_factor(&x->dims[d], factor) && x->extents[d] > 1 && is_same(q, i)) return (int)i;
+    }
+    return -1;
+}
+
+static bool keeps_factor(const question *q, size_t factor) {
+    for (size_t o = 0; o < q->rule.nout; o++)
+        for (int d = 0; d < q->rule.out[o].ndim; d++)
+            if (has_factor(&q->rule.out[o].dims[d], factor)) return true;
+    return false;
+}
+
+/* Numbers of rows: integers that all ranks have alike, or of other rows where a feed is looked up. */
+static const weft_var *row_numbers(const question *q, const weft_var *rows) {
+    FOR_EACH_ARG(q->op, false, u) {
+        const weft_var *var = use_var(q->op->program, u);
+        bool is_integer = var->dtype == WEFT_INT32 || var->dtype == WEFT_INT64;
+        dp_hold hold = (dp_hold)q->flow->held[var->id].hold;
+        if (var == rows || !is_integer || !var->ndim || (!q->flow->writer[var->id] && hold == DP_SAME && var->persistable))
+            continue;
+        if (hold == DP_SAME || (hold == DP_ROWS && !q->flow->writer[rows->id])) return var;
+    }
+    return NULL;
+}
+
+static weft_status refuse_input(const question *q, size_t i, int factor) {
+    const weft_var *rows = input_var(q, i);
+    char place[160], maker[160];
+    op_place(q->op, place, sizeof place);
+    int whole = whole_along(q, (size_t)factor);
+    if (whole >= 0) {
+        const weft_var *fixed = input_var(q, (size_t)whole);
+        const weft_op *by = q->flow->writer[fixed->id];
+        if (!by && dp_splits_feed(q->flow->plan, fixed)) return dp_again();
+        return weft_pass_refuse(q->flow->plan->pass,
+                                "%s: %s is as long as the batch, but the same on all ranks (%s), and does not go with the "
+                                "rows of %s, of which a rank has its part%s",
+                                place, fixed->name->bytes, by ? op_place(by, maker, sizeof maker) : "it is fed whole",
+                                rows->name->bytes, by ? "" : "; see the option replicate");
+    }
+    const weft_var *numbers = row_numbers(q, rows);
+    if (!q->rule.factors[factor].why || keeps_factor(q, (size_t)factor) || !numbers) return NULL;
+    return weft_pass_refuse(q->flow->plan->pass,
+                            "%s: %s picks rows of %s by their number in the whole batch, of which a rank has its part: a "
+                            "feed that is no rows of the batch is named in the option replicate",
+                            place, numbers->name->bytes, rows->name->bytes);
+}
+
+/* Whether some argument is the same on all ranks and might meet rows: constants, whole feeds; and lookups in feeds. */
+static bool may_meet_rows(const dp_flow *f, const weft_op *op) {
+    bool whole = false, rows = false;
+    FOR_EACH_ARG(op, false, u) {
+        const weft_var *var = use_var(op->program, u);
+        dp_hold hold = (dp_hold)f->held[u->var_id].hold;
+        const kept_shape *own = &f->plan->whole.kept[u->var_id];
+        rows |= hold == DP_ROWS;
+        bool is_integer = var->dtype == WEFT_INT32 || var->dtype == WEFT_INT64;
+        whole |= (hold == DP_SAME && !var->persistable && own->ndim > 0 && !(own->ndim == 1 && own->dims[0] <= 1)) ||
+                 (hold == DP_ROWS && is_integer);
+    }
+    return rows && whole;
+}
+
+/* A value that is as long as the whole batch must not meet a rank's rows: inference sees it in some ops alone. */
+static weft_status check_rows(dp_flow *f, weft_op *op) {
+    question q = {.flow = f, .op = op, .open = true};
+    if ((op_role(op) & WEFT_ROLE_BACKWARD) || !may_meet_rows(f, op)) return NULL;
+    arena_init(&q.arena, f->plan->scratch->allocator);
+    weft_status status = ask_rule(&q);
+    if (!status && op_schema_of(op) && !q.rule.why_none)
+        for (size_t i = 0; i < q.rule.nin && !status; i++) {
+            int factor = rows_factor(&q, i);
+            if (factor >= 0) status = refuse_input(&q, i, factor);
+        }
+    arena_fini(&q.arena);
+    return status;
+}
+
 /* --- ranks' own losses --------------------------------------------------------------------------------------------- */
 
 /* An op that may join rows: only its rule tells. */
@@ -192,11 +312,11 @@ static weft_status follow_rule(dp_flow *f, weft_op *op, const reading *r, dp_val
         if (!status && !q.why) read_answer(&q, made, times);
         arena_fini(&q.arena);
         if (status || !q.why) {
-            for (size_t i = 0; i < n; i++) made[i].cause = r->cause;
+            for (size_t i = 0; i < n; i++) made[i].cause = made[i].hold == DP_OWN ? op : r->cause;
             return status;
         }
     }
-    const weft_op *cause = r->partial && !r->extents && forward ? op : r->cause;
+    const weft_op *cause = r->unclear ? NULL : r->partial && forward ? op : r->cause;
     FOR_EACH_ARG(op, true, u) made[at++] = by_extents(f, use_var(op->program, u), DP_OWN, cause);
     return NULL;
 }
@@ -248,7 +368,7 @@ static weft_status follow_losses(dp_flow *f, weft_op *op, dp_value *made) {
         return NULL;
     }
     if (rows) {
-        const weft_op *cause = r.partial && !(op_role(op) & WEFT_ROLE_BACKWARD) ? op : r.cause;
+        const weft_op *cause = r.unclear ? NULL : r.partial && !(op_role(op) & WEFT_ROLE_BACKWARD) ? op : r.cause;
         FOR_EACH_ARG(op, true, u) made[at++] = by_extents(f, use_var(op->program, u), DP_ROWS, cause);
         return NULL;
     }
@@ -293,9 +413,12 @@ weft_status dp_flow_op(dp_flow *f, weft_op *op) {
     dp_value *made = NULL;
     if (!n || op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
     TRY(make_values(f, n, &made));
+    TRY(check_rows(f, op));
     TRY(follow_losses(f, op, made));
     FOR_EACH_ARG(op, true, u) {
         f->held[u->var_id] = *made++;
+        if (f->plan->whole.values[u->var_id] && f->plan->part.values[u->var_id])
+            f->held[u->var_id] = (dp_value){.hold = f->plan->differs[u->var_id] ? DP_EXTENT : DP_SAME};
         f->writer[u->var_id] = op;
         if (f->plan->joined_after[u->var_id] == op) f->held[u->var_id] = (dp_value){.hold = DP_SAME};
     }

@@ -60,6 +60,30 @@ static weft_status blame(const dp_plan *plan, const weft_op *op, const char *mes
                             op_place(op, place, sizeof place), batch, (long long)plan->rank_batch, message);
 }
 
+/* Inference of `op` failed for rows whose number is left open: a value of fixed extent meets them. Takes `problem`. */
+static weft_status blame_fixed(dp_plan *plan, const weft_op *op, weft_status problem) {
+    if (weft_status_code(problem) == WEFT_OUT_OF_MEMORY || plan->batch >= 0) return problem;
+    const weft_var *rows = NULL, *fixed = NULL;
+    FOR_EACH_ARG(op, false, u) {
+        const weft_var *var = use_var(op->program, u);
+        if (is_split(plan, var))
+            rows = var;
+        else if (plan->whole.kept[var->id].ndim > 0 && (!fixed || fixed->persistable))
+            fixed = var;
+    }
+    if (!rows || !fixed) return problem;
+    char place[160];
+    shape own = shape_env_get(&plan->whole, fixed);
+    shape_text text_;
+    weft_status_free(problem);
+    if (dp_splits_feed(plan, fixed)) return dp_again();
+    return weft_pass_refuse(plan->pass,
+                            "%s: %s is %s for any batch, and does not go with the rows of %s, of which a rank has its "
+                            "part: it is as long as one batch of all ranks",
+                            op_place(op, place, sizeof place), fixed->name->bytes, shape_print(&own, &text_),
+                            rows->name->bytes);
+}
+
 /* Inference of `op` failed for a rank's rows: name the op whose attr holds the batch. Takes `problem`. */
 static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status problem) {
     if (weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
@@ -218,7 +242,8 @@ static weft_status infer_both(dp_plan *plan, weft_op *op) {
     /* A feed op's outputs are the feeds themselves; an op that only orders others leaves what it names as it was. */
     if (op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
     weft_block *sub = block_run_by(op);
-    TRY(infer_with_block(&plan->whole, op, sub, &plan->types));
+    weft_status problem = infer_with_block(&plan->whole, op, sub, &plan->types);
+    if (problem) return blame_fixed(plan, op, problem);
     bool reads_part = sub != NULL;
     FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
     if (reads_part) return infer_part(plan, op, sub);

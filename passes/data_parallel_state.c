@@ -187,8 +187,8 @@ static weft_status report_loss(const search *s, const loss_finding *l) {
     const char *is = l->held.reduce == WEFT_REDUCE_AVG ? "mean" : "sum";
     if (l->held.cause)
         return weft_pass_left(plan->pass, l->op, WEFT_REASON_SCALE,
-                              "the loss %s is no %s of the ranks' losses: this op needs sums over the whole batch; "
-                              "with reduce: tokens it gets them",
+                              "the loss %s is no %s of the ranks' losses: this op needs the whole batch; with "
+                              "reduce: tokens ranks add up what it reads",
                               l->loss->name->bytes, plan->combine == DP_MEAN ? "mean" : "sum");
     return weft_pass_left(plan->pass, l->op, WEFT_REASON_SCALE,
                           "the loss %s is a %s over the batch: reduce: %s gives the serial program's gradients",

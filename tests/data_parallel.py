@@ -237,6 +237,88 @@ def case_optimizer_without_op_role_var(folder):
     same(p, folder, says='1 gradient from what optimizers and other updates read')
 
 
+# --- what is rows of the batch, and what is not -----------------------------------------------------------------------
+
+def sentences(length=-1):
+    """Words x [batch, length] and positions [length], open both; a mean of squares."""
+    r, p = np.random.default_rng(3), Program()
+    p.feed('x', [r.integers(0, 9, (8, 6)) for _ in range(4)], [-1, length])
+    p.feed('positions', [np.arange(6) for _ in range(4)], [-1])
+    p.param('w', r.normal(size=(9, 5)).astype('f4'))
+    p.param('places', r.normal(size=(6, 5)).astype('f4'))
+    d = [-1, length, 5]
+    p.op('lookup_table_v2', {'Ids': 'x', 'W': 'w'}, {'Out': ('a', d)}, padding_idx=-1)
+    p.op('lookup_table_v2', {'Ids': 'positions', 'W': 'places'}, {'Out': ('b', [-1, 5])}, padding_idx=-1)
+    p.op('elementwise_add', {'X': 'a', 'Y': 'b'}, {'Out': ('c', d)}, axis=-1)
+    p.op('square', {'X': 'c'}, {'Out': ('s', d)})
+    p.mean('s', d)
+    p.mean_grad('s', d)
+    p.op('square_grad', {'X': 'c', 'Out@GRAD': 's@GRAD'}, {'X@GRAD': ('c@GRAD', d)}, BACKWARD)
+    p.op('elementwise_add_grad', {'X': 'a', 'Y': 'b', 'Out@GRAD': 'c@GRAD'}, {'X@GRAD': ('a@GRAD', d), 'Y@GRAD': ('b@GRAD', [-1, 5])},
+         BACKWARD, axis=-1)
+    for ids, w, g, dims in (('positions', 'places', 'b', [6, 5]), ('x', 'w', 'a', [9, 5])):
+        p.op('lookup_table_v2_grad', {'Ids': ids, 'W': w, 'Out@GRAD': g + '@GRAD'}, {'W@GRAD': (w + '@GRAD', dims)}, BACKWARD,
+             padding_idx=-1, op_role_var=f'[{w}, {w}@GRAD]')
+        p.sgd(w)
+    return p
+
+
+def case_positions_beside_sentences(folder):
+    same(sentences(), folder, says='feed positions: whole on every rank: its open extent is not the batch')
+
+
+def case_positions_beside_sentences_of_a_length(folder):
+    same(sentences(6), folder, says='feed positions: whole on every rank: its open extent is not the batch')
+
+
+def of_constant(rows, op, ins, outs, dtype, **attrs):
+    p = regression(rows=rows)
+    number, field = {'float32': (5, 'fp32_values'), 'int64': (3, 'int64_values')}[dtype]
+    values = '[0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 1.0]' if number == 5 else '!longs [0, 1, 2, 0, 1, 2, 0, 1]'
+    p.op('assign_value', {}, {'Out': ('constant', [8, 1], dtype)}, dtype=number, shape=[8, 1], **{field: values})
+    p.op(op, ins, outs, **attrs)
+    return p
+
+
+def case_constants_as_long_as_the_batch(folder):
+    label = {'Logits': 's', 'Label': 'constant'}, {'Loss': ('z', [-1, 1]), 'Softmax': ('soft', [-1, 3])}
+    for rows in (-1, 8):
+        words = 'constant is as long as the batch, but the same on all ranks (assign_value #3)'
+        refused(of_constant(rows, 'softmax_with_cross_entropy', *label, 'int64', axis=-1), folder, 'softmax_with_cross_entropy #4: ' + words)
+        refused(of_constant(rows, 'take_along_axis', {'Input': 's', 'Index': 'constant'}, {'Result': ('z', [8, 1])}, 'int64', Axis=1),
+                folder, 'take_along_axis #4: ' + words)
+    product = {'X': 's', 'Y': 'constant'}, {'Out': ('z', [-1, 3])}
+    refused(of_constant(-1, 'elementwise_mul', *product, 'float32', axis=-1), folder, 'constant is [8, 1] for any batch')
+    refused(of_constant(8, 'elementwise_mul', *product, 'float32', axis=-1), folder, 'assign_value #3: an attr holds the global batch of 8 rows')
+
+
+def case_a_feed_of_fixed_rows_beside_an_open_batch(folder):
+    for op, ins, outs in (('elementwise_mul', {'X': 's', 'Y': 'fixed'}, {'Out': ('z', [-1, 3])}),
+                          ('sigmoid_cross_entropy_with_logits', {'X': 's', 'Label': 'fixed'}, {'Out': ('z', [-1, 3])})):
+        p = regression()
+        p.feed('fixed', [np.ones((8, 3), 'f4')] * 4, [8, 3])
+        p.op(op, ins, outs)
+        code, err = make(p, folder, 2)
+        assert code == 0 and 'feed fixed: 4 of 8 rows a rank' in err, err
+        refused(p, folder, 'fixed', options='replicate: [fixed]')
+
+
+def looked_up():
+    """Weights of classes, fed, picked by label."""
+    p = regression()
+    p.feed('weights', [np.float32([1, 2, 3])] * 4, [-1])
+    p.feed('label', [np.arange(8) % 3] * 4, [-1])
+    p.op('gather', {'X': 'weights', 'Index': 'label'}, {'Out': ('z', [-1])})
+    return p
+
+
+def case_feeds_that_are_looked_up(folder):
+    p = looked_up()
+    refused(p, folder, 'label picks rows of weights by their number')
+    code, err = make(p, folder, 2, 'replicate: [weights]')
+    assert code == 0 and 'feed weights: whole on every rank' in err, err
+
+
 # --- losses ----------------------------------------------------------------------------------------------------------
 
 def plain_sum():
