@@ -197,6 +197,7 @@ static const struct {
     [CLAIM_MEMBER] = {"member", HAS_OP | HAS_OTHER | HAS_VAR | HAS_TO},
     [CLAIM_STREAM] = {"stream", HAS_OP | HAS_TEXT},
     [CLAIM_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
+    [CLAIM_SAME] = {"same", HAS_OP | HAS_OTHER},
 };
 
 static void put_name(buffer *out, const char *key, const char *message) {

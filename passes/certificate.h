@@ -20,6 +20,7 @@ typedef enum claim_kind {
     CLAIM_MEMBER, /* what other's reduce gave in var is now what op's gives in `to`; members of one op in order */
     CLAIM_STREAM, /* op is on stream `text` */
     CLAIM_WAIT,   /* op waits for what other left pending */
+    CLAIM_SAME,   /* op, which is removed, gave what other gives */
     CLAIM_COUNT
 } claim_kind;
 

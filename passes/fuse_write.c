@@ -208,22 +208,14 @@ static weft_status make_ops(writer *w, size_t index) {
 
 /* --- renaming ----------------------------------------------------------------------------------------------------- */
 
-static void rename_placements(const op_placement *list, size_t count, const weft_var *from, const weft_var *to) {
-    for (size_t i = 0; i < count; i++)
-        if (list[i].var == from->name) ((op_placement *)list)[i].var = to->name;
-}
-
 /* What comes after an old op at `position` uses `to` for `from`; of the new ops, those of later buckets than `own`. */
 static void rename_after(weft_var *from, weft_var *to, uint32_t position, uint32_t own) {
     const weft_program *p = from->program;
     for (use *u = use_at(p, from->first_use), *next; u && from != to; u = next) {
         const weft_op *op = use_op(p, u);
-        const op_dist_rest *d = op->dist ? op->dist->rest : NULL;
         next = use_at(p, u->next);
         if (op->mark <= (op->mark < NEW_OP ? position : own)) continue;
-        if (d) rename_placements(d->inputs, d->ninputs, from, to);
-        if (d) rename_placements(d->outputs, d->noutputs, from, to);
-        use_rename(u, to);
+        use_rename_placed(u, to);
     }
 }
 

@@ -309,6 +309,8 @@ WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *s
 WEFT_MUST_USE weft_status op_set_slots(weft_op *op, const slot_table *slots);
 /* One argument becomes another var. Where uses of a var are renamed one by one, look up the next before. */
 void use_rename(use *u, weft_var *to);
+/* And what the op's distributed attribute says of its placement. */
+void use_rename_placed(use *u, weft_var *to);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
 WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these

@@ -190,6 +190,20 @@ void use_rename(use *u, weft_var *to) {
     if (op->block) use_link(p, u, id);
 }
 
+static void rename_placements(const op_placement *list, size_t count, const name *from, const name *to) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].var == from) ((op_placement *)list)[i].var = to;
+}
+
+void use_rename_placed(use *u, weft_var *to) {
+    const weft_op *op = use_op(to->program, u);
+    const name *from = use_var(to->program, u)->name;
+    const op_dist_rest *d = op->dist ? op->dist->rest : NULL;
+    if (d) rename_placements(d->inputs, d->ninputs, from, to->name);
+    if (d) rename_placements(d->outputs, d->noutputs, from, to->name);
+    use_rename(u, to);
+}
+
 static void rename_args(weft_op *op, bool output, const weft_var *from, weft_var *to) {
     FOR_EACH_ARG(op, output, u) {
         if (u->var_id == from->id) use_rename(u, to);

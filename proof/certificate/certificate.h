@@ -22,6 +22,7 @@ typedef enum cert_kind {
     CERT_MEMBER,
     CERT_STREAM,
     CERT_WAIT,
+    CERT_SAME,
     CERT_KIND_COUNT
 } cert_kind;
 
@@ -182,6 +183,7 @@ typedef struct cert_checker {
     const char **inserted_type;            /* by number */
     double *seed;                          /* by old position: product of claimed factors; 0: none */
     bool *dense;                           /* by old position */
+    uint32_t *same_as;                     /* by old position: the op before that is claimed to give the same */
     cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
     uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */
     size_t nnumbers;
@@ -224,6 +226,9 @@ WEFT_MUST_USE weft_status cert_bind_view(cert_world *w, weft_var *x, weft_var *o
 /* The op at `at` has the attrs, or the slots, of op k before; but for attrs that a claim allows to change. */
 WEFT_MUST_USE weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
 WEFT_MUST_USE weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
+/* Ops `k` and `other` of the program before have one type, equal attrs but for their place in the text, and read equal
+ * values, which are known: then they give the same. */
+bool cert_gives_same(const cert_checker *c, uint32_t k, uint32_t other);
 /* The slot of op that is named like s and has as many arguments; NULL: none. */
 const slot *cert_same_slot(const weft_op *op, bool output, const slot *s);
 /* Blocks below block 0 are as they were. */

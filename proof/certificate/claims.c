@@ -113,6 +113,19 @@ static weft_status prepare_dense(cert_checker *c, const cert_claim *claim) {
     return NULL;
 }
 
+/* Of ops that earlier passes inserted, only all-reduces are followed. */
+static weft_status prepare_same(cert_checker *c, const cert_claim *claim) {
+    if (!is_number(c, claim->op) || !is_number(c, claim->other) || c->removed_by[claim->op] != claim->pass)
+        return bad_claim(c, claim, "an op is claimed to give what another gives, and was not removed");
+    bool are_old = (size_t)claim->op < c->nold && (size_t)claim->other < c->nold;
+    if (are_old && claim->other < claim->op) {
+        c->same_as[claim->op] = (uint32_t)claim->other;
+        return NULL;
+    }
+    if (!are_old && is_join_type(type_of(c, claim->op)) && is_join_type(type_of(c, claim->other))) return NULL;
+    return bad_claim(c, claim, "an op is claimed to give what no op before it gives");
+}
+
 weft_status cert_prepare_claims(cert_checker *c) {
     TRY(cert_number_ops(c));
     for (size_t i = 0; i < c->doc.nclaims && !c->message; i++) {
@@ -123,6 +136,7 @@ weft_status cert_prepare_claims(cert_checker *c) {
         case CERT_REDUCE: TRY(prepare_reduce(c, claim)); break;
         case CERT_SEED: TRY(prepare_seed(c, claim)); break;
         case CERT_DENSE: TRY(prepare_dense(c, claim)); break;
+        case CERT_SAME: TRY(prepare_same(c, claim)); break;
         default: break;
         }
     }
@@ -347,6 +361,15 @@ static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *wa
                        (long long)claim->other);
 }
 
+/* An op that gave what another gives; whether an all-reduce did, the walk over the program after has shown. */
+static weft_status check_same(cert_checker *c, const cert_claim *claim, bool *accounted) {
+    accounted[claim->op] = true;
+    uint32_t other = (size_t)claim->op < c->nold ? c->same_as[claim->op] : CERT_NONE;
+    if (other == CERT_NONE || cert_gives_same(c, (uint32_t)claim->op, other)) return NULL;
+    return cert_refuse(c, "%s is claimed to give what op %u gives, which it does not",
+                       cert_op_text(c, c->old_ops[claim->op], (uint32_t)claim->op), other);
+}
+
 /* --- what changed must be claimed --------------------------------------------------------------------------------- */
 
 typedef struct covered {
@@ -423,6 +446,7 @@ static weft_status check_claim(cert_checker *c, size_t i, covered *has, size_t *
         return check_factors(c, i, *out_count, has->accounted, has->nmembers);
     case CERT_STREAM: return check_stream(c, claim, has->streamed);
     case CERT_WAIT: return check_wait(c, claim, has->waits);
+    case CERT_SAME: return check_same(c, claim, has->accounted);
     default: return NULL;
     }
 }

@@ -70,6 +70,40 @@ double cert_ratio(cert_value before, cert_value now) {
     return ratio;
 }
 
+/* Where an op stands in the text of a program says nothing of what it computes. */
+static bool is_of_place(const name *n) {
+    static const char *const names[] = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(n->bytes, names[i]) == 0) return true;
+    return false;
+}
+
+static bool has_attrs_of(const weft_op *a, const weft_op *b) {
+    for (size_t i = 0; i < a->nattrs; i++) {
+        const weft_attr *attr = &a->attrs[i], *there = find_attr(b, attr->name);
+        if (attr_is_of_node(attr) || is_of_place(attr->name)) continue;
+        if (!there || !attr_equal(attr, there)) return false;
+    }
+    return true;
+}
+
+bool cert_gives_same(const cert_checker *c, uint32_t k, uint32_t other) {
+    const weft_op *a = c->old_ops[k], *b = c->old_ops[other];
+    if (!op_is(a, b->type->bytes) || !has_attrs_of(a, b) || !has_attrs_of(b, a) || cert_keeps_order(a)) return false;
+    if (cert_runs_block(a) || op_nargs(a, false) != op_nargs(b, false) || op_nargs(a, true) != op_nargs(b, true))
+        return false;
+    size_t nargs = 0;
+    for (uint32_t i = 0; i < op_nslots(a, false); i++) {
+        const slot *s = op_slot(a, false, i), *there = i < op_nslots(b, false) ? op_slot(b, false, i) : NULL;
+        if (!there || strcmp(s->name->bytes, there->name->bytes) != 0 || s->nargs != there->nargs) return false;
+        nargs += s->nargs;
+    }
+    if (!c->old_inputs[k] || !c->old_inputs[other]) return false;
+    for (size_t i = 0; i < nargs; i++)
+        if (!c->old_inputs[k][i].count || cert_ratio(c->old_inputs[other][i], c->old_inputs[k][i]) != 1) return false;
+    return true;
+}
+
 /* Blocks below block 0 are as they were. */
 weft_status cert_check_blocks(cert_checker *c) {
     const weft_program *p = c->before.p, *q = c->after.p;

@@ -34,6 +34,7 @@ static const struct {
     [CERT_MEMBER] = {"member", HAS_OP | HAS_OTHER | HAS_VAR | HAS_TO},
     [CERT_STREAM] = {"stream", HAS_OP | HAS_TEXT},
     [CERT_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
+    [CERT_SAME] = {"same", HAS_OP | HAS_OTHER},
 };
 
 static weft_status expected(const reader *r, const char *what, const char *key) {

@@ -115,7 +115,8 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     TRY(read_inputs(w, op, &nested, &c->old_inputs[k]));
     touch_all(w, op, rule, &nested);
     c->first_base[k] = (uint32_t)c->nbases;
-    uint32_t base;
+    uint32_t base, other = c->same_as[k];
+    if (other != CERT_NONE && cert_gives_same(c, k, other)) c->first_base[k] = c->first_base[other];
     FOR_EACH_ARG(op, true, u) TRY(cert_new_base(c, k, use_var(op->program, u)->name->bytes, &base));
     for (size_t i = 0; i < nested.count; i++) TRY(cert_new_base(c, k, nested.items[i].var->name->bytes, &base));
     TRY(bind_outputs(w, op, rule, k));
@@ -402,7 +403,7 @@ weft_status cert_walk_after(cert_checker *c) {
     }
     for (uint32_t k = 0; k < c->nold && !c->message; k++) {
         cert_rule rule = cert_rule_of(c->old_ops[k]);
-        if (!seen[k] && (rule == CERT_OPAQUE || rule == CERT_VIEW))
+        if (!seen[k] && (rule == CERT_OPAQUE || rule == CERT_VIEW) && c->same_as[k] == CERT_NONE)
             TRY(cert_refuse(c, "%s before is gone, and what it made with it", cert_op_text(c, c->old_ops[k], k)));
     }
     return c->message ? NULL : check_end(c);
