@@ -139,13 +139,25 @@ static double sum_nbytes(const weft_plan *plan, const int32_t *values, uint32_t 
     return sum;
 }
 
-static double message_seconds(const weft_cluster *c, uint32_t links, double nbytes) {
+static double curve_seconds(const plan_curve *c, double nbytes) {
     double longest = 0;
     for (size_t k = 0; k < c->nlinks; k++) {
-        double seconds = c->links[k].seconds + nbytes / c->links[k].bytes;
-        if (links & 1u << k && seconds > longest) longest = seconds;
+        double seconds = c->links[k].seconds + nbytes / c->parts / c->links[k].bytes;
+        if (seconds > longest) longest = seconds;
     }
-    return longest;
+    return c->times * longest;
+}
+
+int64_t plan_curve_ns(const plan_curve *c, double nbytes) {
+    return plan_ns(curve_seconds(c, nbytes) + c->op_seconds);
+}
+
+/* Messages over these links, each of one of `parts` of what is communicated. */
+static plan_curve curve_over(const weft_cluster *c, uint32_t links, double times, double parts) {
+    plan_curve curve = {.times = times, .parts = parts, .op_seconds = c->op_seconds};
+    for (size_t k = 0; k < c->nlinks; k++)
+        if (links & 1u << k) curve.links[curve.nlinks++] = c->links[k];
+    return curve;
 }
 
 /* A send or receive may be of one part of so many of its tensor. */
@@ -168,15 +180,27 @@ static weft_status pair_seconds(const weft_cluster *c, const weft_plan *plan, co
     int64_t other = is_there ? r->ranks[peer] : rank;
     size_t k = link_between(c, rank, other);
     if (k == c->nlinks) return no_link(r, rank, other);
-    *out = message_seconds(c, 1u << k, message_nbytes(plan, i) / parts_of(i->op));
+    plan_curve curve = curve_over(c, 1u << k, 1, parts_of(i->op));
+    *out = curve_seconds(&curve, message_nbytes(plan, i));
+    return NULL;
+}
+
+static plan_curve collective_curve(const weft_cluster *c, const weft_op *op, const ring_links *l) {
+    double nranks = l->ring->nranks, rounds = op_is_collective(op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
+    return curve_over(c, l->used, rounds * (nranks - 1), nranks);
+}
+
+weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, const weft_op *op, plan_curve *out) {
+    ring_links l = {.ring = r};
+    TRY(find_links(c, &l));
+    *out = collective_curve(c, op, &l);
     return NULL;
 }
 
 static double collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
                                  const ring_links *l) {
-    int nranks = l->ring->nranks;
-    double rounds = op_is_collective(i->op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
-    return rounds * (nranks - 1) * message_seconds(c, l->used, message_nbytes(plan, i) / nranks);
+    plan_curve curve = collective_curve(c, i->op, l);
+    return curve_seconds(&curve, message_nbytes(plan, i));
 }
 
 static weft_status list_links(const weft_cluster *c, const plan_rings *rings, arena *scratch, ring_links **out) {
