@@ -11,6 +11,8 @@
 #include "program/grow.h"
 
 weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *out_nbytes) {
+    *out_nbytes = SIZE_MAX;
+    if (pass_option_is_word(pass, option)) return NULL;
     double mb = weft_pass_option_float(pass, option);
     if (!(mb >= 0 && mb <= 1e9)) return weft_pass_refuse(pass, "%s: expected 0 to 1e9 MiB, found %g", option, mb);
     *out_nbytes = (size_t)ceil(mb * 1048576.0);
@@ -77,7 +79,8 @@ weft_status bucket_former_put(bucket_former *f, const void *item, uint32_t posit
     bucket *b;
     TRY(bucket_former_find(f, item, &b));
     size_t nbytes = f->rules.nbytes(item), limit = limit_of(f, b), sum;
-    if (b->deadline <= position) TRY(bucket_former_close(f, b));
+    if (b->deadline <= position || (f->rules.begins && f->rules.begins(f->rules.user, item)))
+        TRY(bucket_former_close(f, b));
     bool fits = base_add(b->nbytes, nbytes, &sum) && (!f->rules.cap || sum <= limit);
     if (!fits && b->count && nbytes >= limit) {
         bucket alone = {.key = item};

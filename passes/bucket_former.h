@@ -24,6 +24,8 @@ typedef struct bucket_rules {
     uint64_t (*hash)(void *user, const void *item);
     bool (*same_kind)(void *user, const void *a, const void *b);
     size_t (*nbytes)(const void *item);
+    /* Whether a bucket of its kind begins with the item, whatever the sizes; may be NULL. */
+    bool (*begins)(void *user, const void *item);
     /* Called for a bucket that was just closed, as it is in `done`; may be NULL. */
     weft_status (*closed)(void *user, bucket *b);
     void *user;
@@ -39,7 +41,7 @@ typedef struct bucket_former {
     size_t ndone, done_capacity;
 } bucket_former;
 
-/* Reads an option in MiB (fractions allowed) as bytes. */
+/* Reads an option in MiB (fractions allowed) as bytes; "auto", where it may be that, as no limit. */
 WEFT_MUST_USE weft_status bucket_limit(weft_pass_context *pass, const char *option, size_t *out_nbytes);
 
 void bucket_former_init(bucket_former *f, const bucket_rules *rules, arena *scratch);

@@ -20,7 +20,7 @@ typedef struct bucket_item {
 /* Items of one kind take the sum of these; none: they are reduced alone, whatever comes. */
 typedef struct bucket_kind {
     const plan_curve *curves;
-    size_t ncurves;
+    size_t ncurves, ncollectives; /* collectives come first, scales follow */
 } bucket_kind;
 
 typedef struct bucket_problem {

@@ -9,6 +9,10 @@ static size_t numel(const weft_var *v) {
     return n;
 }
 
+size_t bucket_tensor_padded(size_t nbytes) {
+    return (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 /* Elements of the buffer, with padding. */
 static bool fused_numel(const bucket_layout *l, int64_t *out) {
     size_t total = 0, size = weft_dtype_nbytes((weft_dtype)l->views[0]->dtype), alignment = l->align ? ALIGNMENT : size;

@@ -20,6 +20,8 @@ typedef struct bucket_layout {
     const mesh *mesh; /* NULL: the program does not say */
 } bucket_layout;
 
+/* Bytes that a view of so many takes where views are aligned. */
+size_t bucket_tensor_padded(size_t nbytes);
 /* Makes the var and the op. Padding is said explicitly, so that the layout is the same on every device. */
 WEFT_MUST_USE weft_status bucket_tensor_make(weft_program *p, const bucket_layout *layout, bucket_tensor *out);
 /* Claims where each view lies. */

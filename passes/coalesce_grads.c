@@ -4,21 +4,27 @@
  * the last member runs once, on the whole. Syncs are taken in the program's order. Each joins the open bucket of its
  * key (rings in order, reduce types, dtype, mesh, scale factor, stream; bucket_former.h). A bucket of members m1 .. mk
  * is reduced where mk was. So it must be closed before a sync that comes after any other access to a member's bytes;
- * and by its size: "flush" closes it when it has the limit, "cap" before it would go beyond. All of this is decided
- * from the program alone, so it is the same on every rank.
+ * and by its size: "flush" closes it when it has the limit, "cap" before it would go beyond. With bucket_mb: auto it is
+ * closed where the best plan says so (bucket_plan.h). All of this is decided from the program (and a cluster file)
+ * alone, so it is the same on every rank.
  *
  * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches, that is reduced once,
  * and that ops of block 0 write, without a sub-block. Scales that prune_grad_scale left become one scale a bucket.
  * Sources: paddle.md 4, 11.1 to 11.4, 11.15, 11.19 to 11.22. */
 #include <stdlib.h>
 
+#include "passes/bucket_tensor.h"
+#include "passes/bucket_times.h"
 #include "passes/coalesce_grads.h"
 
 static const weft_option options[] = {
-    {"bucket_mb", WEFT_OPTION_FLOAT, "32.0", NULL, "size of a bucket in MiB"},
+    {"bucket_mb", WEFT_OPTION_FLOAT, "32.0", "auto",
+     "size of a bucket in MiB; auto: those buckets with which a step ends earliest, by the model of the cluster"},
     {"first_bucket_mb", WEFT_OPTION_FLOAT, "", NULL,
      "size of the first bucket of each kind, so that its reduce starts early; default: bucket_mb"},
     {"limit", WEFT_OPTION_STRING, "flush", "flush|cap", "flush: reduced once it has that size; cap: never larger"},
+    {"cluster", WEFT_OPTION_STRING, "", NULL,
+     "auto: a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},
 };
 
 typedef struct coalescer {
@@ -28,6 +34,8 @@ typedef struct coalescer {
     grad_syncs syncs;
     bucket_former former; /* of grad_sync */
     bit_set repeated;     /* classes with more than one sync */
+    bucket_times times;   /* bucket_mb: auto */
+    bool *begins;         /* by sync: a bucket begins with it; NULL: that goes by size */
 } coalescer;
 
 /* --- who may be a member ------------------------------------------------------------------------------------------ */
@@ -149,9 +157,63 @@ static weft_status refuse_sparse(coalescer *n) {
     return NULL;
 }
 
+/* --- auto --------------------------------------------------------------------------------------------------------- */
+
+static bool begins(void *user, const void *item) {
+    const coalescer *n = user;
+    return n->begins[(const grad_sync *)item - n->syncs.items];
+}
+
+/* The number of the sync's kind: kinds are numbered as they are met. */
+static weft_status kind_of(coalescer *n, const grad_sync *s, uint32_t *out) {
+    bucket *b;
+    TRY(bucket_former_find(&n->former, s, &b));
+    for (*out = 0; n->former.open[*out] != b;) ++*out;
+    return NULL;
+}
+
+static weft_status describe(coalescer *n, const grad_sync *s, bucket_reduce *out) {
+    size_t naccesses, after = s->before + grad_sync_nops(s), nbytes = sync_nbytes(s);
+    const access *accesses = accesses_of(&n->syncs.index, s->var, &naccesses);
+    *out = (bucket_reduce){.ops = grad_sync_ops(&n->syncs, s),
+                           .nops = grad_sync_nops(s),
+                           .users = accesses + after,
+                           .nusers = naccesses - after,
+                           .nbytes = nbytes,
+                           .padded = bucket_tensor_padded(nbytes),
+                           .kind = BUCKET_ALONE,
+                           .deadline = grad_sync_next(&n->syncs, s)};
+    return check_member(n, s).message ? NULL : kind_of(n, s, &out->kind);
+}
+
+static weft_status plan_buckets(coalescer *n) {
+    bucket_reduce *reduces = ARENA_ARRAY(n->scratch, bucket_reduce, n->syncs.count);
+    n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
+    if (!reduces || !n->begins) return base_out_of_memory();
+    for (size_t i = 0; i < n->syncs.count; i++) TRY(describe(n, &n->syncs.items[i], &reduces[i]));
+    TRY(bucket_times_find(n->pass, &n->syncs.index, weft_pass_option_string(n->pass, "cluster"), reduces, n->syncs.count,
+                          (uint32_t)n->former.nopen, &n->times));
+    for (size_t i = 0; i < n->times.problem.nitems; i++)
+        if (n->times.reduce_of[i] != BUCKET_ALONE) n->begins[n->times.reduce_of[i]] = n->times.answer.begins[i];
+    n->former.rules.begins = begins;
+    return bucket_times_report(&n->times);
+}
+
+static weft_status check_auto(const coalescer *n) {
+    static const char *const sizes[] = {"first_bucket_mb", "limit"};
+    bool is_auto = pass_option_is_word(n->pass, "bucket_mb");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (is_auto && weft_pass_option_given(n->pass, sizes[i]))
+            return weft_pass_refuse(n->pass, "bucket_mb: auto decides on every bucket: expected no %s", sizes[i]);
+    if (!is_auto && weft_pass_option_given(n->pass, "cluster"))
+        return weft_pass_refuse(n->pass, "cluster: only bucket_mb: auto asks for one");
+    return NULL;
+}
+
 static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
     bucket_former_init(&n->former, rules, n->scratch);
     TRY(find_repeated(n));
+    if (pass_option_is_word(n->pass, "bucket_mb")) TRY(plan_buckets(n));
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *s = &n->syncs.items[i];
         refusal r = check_member(n, s);
@@ -168,11 +230,12 @@ static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
 
 static weft_status report_alone(coalescer *n, const bucket *b) {
     const grad_sync *s = b->items[0];
-    bool large = b->nbytes >= n->former.rules.limit;
+    bool large = n->begins || b->nbytes >= n->former.rules.limit;
     return weft_pass_left(n->pass, grad_sync_reduce(&n->syncs, s), large ? WEFT_REASON_LIMIT : WEFT_REASON_DEPENDENCY,
                           "\"%s\" (%zu bytes) is reduced alone: %s", s->var->name->bytes, b->nbytes,
-                          large ? "it has a bucket's size"
-                                : "no other gradient of its kind is reduced before it is used");
+                          n->begins ? "with others the step would not end earlier"
+                          : large   ? "it has a bucket's size"
+                                    : "no other gradient of its kind is reduced before it is used");
 }
 
 /* Syncs lie in the order of their first reduces. */
@@ -202,26 +265,34 @@ static weft_status report(coalescer *n, size_t *out_nbuckets) {
     return weft_pass_count_add(n->pass, "bucket bytes", (int64_t)nbytes);
 }
 
+static weft_status coalesce(coalescer *n, const bucket_rules *rules) {
+    bool has_streams = grad_syncs_have_streams(&n->syncs);
+    TRY(refuse_sparse(n));
+    TRY(make_buckets(n, rules));
+    if (n->former.ndone) qsort(n->former.done, n->former.ndone, sizeof *n->former.done, by_last_member);
+    size_t nbuckets;
+    TRY(report(n, &nbuckets));
+    TRY(grad_buckets_write(n->pass, n->program, &n->syncs, n->former.done, nbuckets));
+    bucket_times_fini(&n->times);
+    arena_fini(n->scratch);
+    size_t nevents;
+    return has_streams && nbuckets ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
+}
+
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     coalescer n = {.pass = pass, .program = program, .scratch = pass_scratch(pass)};
     bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes, .user = &n};
+    TRY(check_auto(&n));
     TRY(bucket_limit(pass, "bucket_mb", &rules.limit));
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
     TRY(bucket_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &rules.first_limit));
     rules.cap = strcmp(weft_pass_option_string(pass, "limit"), "cap") == 0;
     TRY(grad_syncs_find(pass, program, &n.syncs));
     if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
-    bool has_streams = grad_syncs_have_streams(&n.syncs);
-    TRY(refuse_sparse(&n));
-    TRY(make_buckets(&n, &rules));
-    if (n.former.ndone) qsort(n.former.done, n.former.ndone, sizeof *n.former.done, by_last_member);
-    size_t nbuckets;
-    TRY(report(&n, &nbuckets));
-    TRY(grad_buckets_write(pass, program, &n.syncs, n.former.done, nbuckets));
-    arena_fini(n.scratch);
-    size_t nevents;
-    return has_streams && nbuckets ? grad_sync_write_events(pass, program, &nevents) : NULL;
+    weft_status status = coalesce(&n, &rules);
+    bucket_times_fini(&n.times);
+    return status;
 }
 
 const weft_pass pass_coalesce_grads = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

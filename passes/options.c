@@ -68,8 +68,9 @@ static weft_status wrong_type(weft_context *context, const weft_pass *pass, cons
     if (found)
         return yaml_error(context, node, place, "%s.%s: expected %s, found %s", pass->name, option->name,
                           type_names[option->type], found);
-    return yaml_error(context, node, place, "%s.%s: expected %s, found \"%s\"", pass->name, option->name,
-                      type_names[option->type], node->bytes);
+    return yaml_error(context, node, place, "%s.%s: expected %s%s%s, found \"%s\"", pass->name, option->name,
+                      type_names[option->type], option->choices ? " or " : "", option->choices ? option->choices : "",
+                      node->bytes);
 }
 
 static bool is_choice(const char *choices, const char *value) {
@@ -112,7 +113,13 @@ weft_status option_read(weft_context *context, const weft_pass *pass, const weft
     switch (option->type) {
     case WEFT_OPTION_BOOL: fits = yaml_as_bool(node, &value.b); break;
     case WEFT_OPTION_INT: fits = yaml_as_int(node, &value.i); break;
-    case WEFT_OPTION_FLOAT: fits = yaml_as_double(node, &value.f); break;
+    case WEFT_OPTION_FLOAT:
+        fits = yaml_as_double(node, &value.f);
+        if (!fits && option->choices && is_string(node) && is_choice(option->choices, node->bytes)) {
+            TRY(read_string(context, pass, option, node, place, a, &value.s));
+            fits = true;
+        }
+        break;
     case WEFT_OPTION_STRING: TRY(read_string(context, pass, option, node, place, a, &value.s)); break;
     case WEFT_OPTION_STRINGS: TRY(read_strings(context, pass, option, node, place, a, &value)); break;
     }
@@ -151,6 +158,10 @@ size_t weft_pass_option_strings(const weft_pass_context *pass, const char *optio
     const option_value *value = value_of(pass, option, WEFT_OPTION_STRINGS);
     *out_values = value->strings;
     return value->nstrings;
+}
+
+bool pass_option_is_word(const weft_pass_context *pass, const char *option) {
+    return *value_of(pass, option, WEFT_OPTION_FLOAT)->s != '\0';
 }
 
 bool weft_pass_option_given(const weft_pass_context *pass, const char *option) {

@@ -26,6 +26,9 @@ pass_finding *pass_pending_finding(weft_pass_context *pass);
 /* The rank whose program is made of a serial one; -1: that of all ranks, which must be equal then. */
 int64_t pass_rank(const weft_pass_context *pass);
 
+/* Whether an option that is a number was given the word that it may be instead. */
+bool pass_option_is_word(const weft_pass_context *pass, const char *option);
+
 #define PASS(name, summary) extern const weft_pass pass_##name;
 #include "passes/passes.def"
 #undef PASS

@@ -23,7 +23,7 @@ typedef enum weft_option_type {
 } weft_option_type;
 
 /* One option of a pass. `default_value` is the default, as it would be written in YAML; `choices` ("flush|cap") limits
- * a string; NULL: any. */
+ * a string; NULL: any. To a number it adds words that may be given instead. */
 typedef struct weft_option {
     const char *name;
     weft_option_type type;

@@ -1,0 +1,289 @@
+/* bucket_times.c: from a program to the problem of its buckets.
+ *
+ * The program is planned as it is, each reduce by itself. Its streams are played once without the stream of the
+ * reduces, which gives when each reduce could begin; and once backwards, which gives what the step takes from the
+ * first instruction on that needs a result. If nothing that a reduce waits for needs another's result, these two say
+ * all: the step ends with compute, or a tail after a bucket's end. Otherwise they are lower bounds.
+ * bucket_play.c plays the buckets on all streams. */
+#include "passes/bucket_times.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "passes/bucket_play.h"
+#include "program/grow.h"
+#include "proof/classes.h"
+
+/* --- the plan ----------------------------------------------------------------------------------------------------- */
+
+/* Instructions by op and by stream. */
+typedef struct layout {
+    bucket_times *t;
+    const bucket_reduce *reduces;
+    size_t nreduces;
+    plan_rings rings;
+    uint32_t *first_instr, *next_instr; /* by position of the op, 1 + the instruction; 0: none */
+    size_t nops;
+    uint32_t *places; /* by position in the index */
+    size_t nitems;
+    bucket_item *items;
+    size_t edge_capacity;
+} layout;
+
+static weft_status make_plan(bucket_times *t, const weft_program *program, const char *cluster, layout *l) {
+    int nranks = (int)(program_last_rank(program) + 1);
+    int64_t rank = pass_rank(t->pass) >= 0 ? pass_rank(t->pass) : program->rank >= 0 ? program->rank : 0;
+    if (nranks < 2) return weft_pass_refuse(t->pass, "bucket_mb: auto: no ring says that there are two ranks or more");
+    if (*cluster) TRY(weft_cluster_load(t->pass->context, cluster, &t->cluster));
+    TRY(plan_cluster_settle(&t->cluster, &t->cluster));
+    TRY(weft_plan_create(program, NULL, &t->plan));
+    if (!(t->ns = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1))) return base_out_of_memory();
+    TRY(plan_find_rings(t->plan, nranks, t->scratch, &l->rings));
+    return plan_find_times(t->plan, &t->cluster, nranks, rank, t->scratch, t->ns);
+}
+
+static weft_status index_instrs(layout *l) {
+    const weft_plan *plan = l->t->plan;
+    for (size_t i = 0; i < plan->ninstrs; i++)
+        if ((size_t)plan->instrs[i].op_index >= l->nops) l->nops = (size_t)plan->instrs[i].op_index + 1;
+    l->first_instr = ARENA_ARRAY(l->t->scratch, uint32_t, l->nops + 1);
+    l->next_instr = ARENA_ARRAY(l->t->scratch, uint32_t, plan->ninstrs + 1);
+    if (!l->first_instr || !l->next_instr) return base_out_of_memory();
+    for (size_t i = plan->ninstrs; i-- > 0;) {
+        uint32_t *first = &l->first_instr[plan->instrs[i].op_index];
+        l->next_instr[i] = *first;
+        *first = (uint32_t)i + 1;
+    }
+    return NULL;
+}
+
+/* Where the ops of the index stand now: some may have been removed since it was made. */
+static weft_status find_places(layout *l, const access_index *index) {
+    uint32_t n = 0;
+    l->places = ARENA_ARRAY(l->t->scratch, uint32_t, index->nops + 1);
+    if (!l->places) return base_out_of_memory();
+    for (size_t i = 0; i < index->nops; i++) l->places[i] = access_op(index, i)->block ? n++ : UINT32_MAX;
+    return NULL;
+}
+
+static uint32_t first_instr(const layout *l, const access *of) {
+    uint32_t place = l->places[of->position];
+    return place < l->nops ? l->first_instr[place] : 0;
+}
+
+/* i: 1 + the number of an instruction of the op */
+#define FOR_EACH_INSTR(i, l, of) for (uint32_t i = first_instr(l, of); i; i = (l)->next_instr[i - 1])
+
+/* --- items -------------------------------------------------------------------------------------------------------- */
+
+static weft_status refuse_stream(const layout *l, const plan_instr *instr, const char *why) {
+    char place[200];
+    return weft_pass_refuse(l->t->pass, "bucket_mb: auto: %s %s", instr_place(instr, place, sizeof place), why);
+}
+
+/* The reduces' stream, and which reduce each of its instructions is of. */
+static weft_status find_owners(layout *l, uint32_t *owner) {
+    bucket_times *t = l->t;
+    t->stream = -1;
+    for (size_t i = 0; i < t->plan->ninstrs; i++) owner[i] = BUCKET_ALONE;
+    for (size_t r = 0; r < l->nreduces; r++) {
+        for (size_t k = 0; k < l->reduces[r].nops; k++) {
+            FOR_EACH_INSTR(at, l, &l->reduces[r].ops[k]) {
+                const plan_instr *instr = &t->plan->instrs[at - 1];
+                if (t->stream < 0) t->stream = instr->stream;
+                if (instr->stream == 0)
+                    return refuse_stream(l, instr, "is on the compute stream: let overlap_comm come before this pass");
+                if (instr->stream != t->stream)
+                    return refuse_stream(l, instr, "is on another stream than others: expected one for all reduces");
+                owner[at - 1] = (uint32_t)r;
+            }
+        }
+    }
+    if (t->stream < 0) return weft_pass_refuse(t->pass, "bucket_mb: auto: there is nothing to reduce");
+    return NULL;
+}
+
+static weft_status begin_item(layout *l, const plan_instr *instr, uint32_t owner, uint32_t nkinds) {
+    bucket_item *item = &l->items[l->nitems];
+    l->t->reduce_of[l->nitems++] = owner;
+    *item = (bucket_item){.kind = nkinds, .position = (uint32_t)instr->op_index, .deadline = UINT32_MAX};
+    if (owner == BUCKET_ALONE) return NULL;
+    const bucket_reduce *r = &l->reduces[owner];
+    if (r->kind != BUCKET_ALONE) item->kind = r->kind;
+    item->nbytes = r->nbytes;
+    item->padded = r->padded;
+    item->position = r->ops[r->nops - 1].position;
+    item->deadline = r->deadline;
+    return NULL;
+}
+
+/* One for each reduce, and for each instruction of the stream that is of none. */
+static weft_status list_items(layout *l, uint32_t nkinds) {
+    bucket_times *t = l->t;
+    const weft_plan *plan = t->plan;
+    uint32_t *owner = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1), last = BUCKET_ALONE;
+    bool *seen = ARENA_ARRAY(t->scratch, bool, l->nreduces + 1);
+    l->items = ARENA_ARRAY(t->scratch, bucket_item, plan->ninstrs + 1);
+    t->reduce_of = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1);
+    t->item_of = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1);
+    if (!owner || !seen || !l->items || !t->reduce_of || !t->item_of) return base_out_of_memory();
+    TRY(find_owners(l, owner));
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        const plan_instr *instr = &plan->instrs[i];
+        if (instr->stream != t->stream) continue;
+        if (owner[i] == BUCKET_ALONE || owner[i] != last) {
+            if (owner[i] != BUCKET_ALONE && seen[owner[i]])
+                return refuse_stream(l, instr, "does not stand directly behind the reduce of the same gradient");
+            TRY(begin_item(l, instr, owner[i], nkinds));
+        }
+        last = owner[i];
+        if (last != BUCKET_ALONE) seen[last] = true;
+        t->item_of[i] = (uint32_t)l->nitems - 1;
+        l->items[l->nitems - 1].alone_ns = plan_later(l->items[l->nitems - 1].alone_ns, t->ns[i]);
+    }
+    return NULL;
+}
+
+/* --- costs -------------------------------------------------------------------------------------------------------- */
+
+/* Of a scale: what it computes and moves grows with the bytes. */
+static weft_status scale_curve(const bucket_times *t, const plan_instr *instr, size_t nbytes, plan_curve *out) {
+    op_cost cost;
+    TRY(plan_cost_of(t->plan, instr, t->scratch, &cost));
+    *out = (plan_curve){.times = 1, .parts = 1, .op_seconds = t->cluster.op_seconds};
+    if (cost.flops > 0) out->links[out->nlinks++].bytes = t->cluster.flops / (cost.flops / (double)nbytes);
+    if (cost.bytes > 0) out->links[out->nlinks++].bytes = t->cluster.bytes / (cost.bytes / (double)nbytes);
+    return NULL;
+}
+
+/* What a bucket of the reduce's kind runs: its collectives, then one scale if there are any. */
+static weft_status find_kind(layout *l, const bucket_reduce *r, bucket_kind *out) {
+    bucket_times *t = l->t;
+    plan_curve *curves = ARENA_ARRAY(t->scratch, plan_curve, r->nops + 1);
+    const plan_instr *scale = NULL;
+    if (!curves) return base_out_of_memory();
+    for (size_t k = 0; k < r->nops; k++) {
+        FOR_EACH_INSTR(at, l, &r->ops[k]) {
+            const plan_instr *instr = &t->plan->instrs[at - 1];
+            const plan_ring *ring_of = instr->ring_id >= 0 ? plan_ring_find(&l->rings, instr->ring_id) : NULL;
+            if (!ring_of)
+                scale = instr;
+            else if (ring_of->nranks < 2)
+                return refuse_stream(l, instr, "is on a ring of one rank");
+            else
+                TRY(plan_collective_curve(&t->cluster, ring_of, instr->op, &curves[out->ncurves++]));
+        }
+    }
+    out->ncollectives = out->ncurves;
+    if (scale) TRY(scale_curve(t, scale, r->nbytes, &curves[out->ncurves++]));
+    out->curves = curves;
+    return NULL;
+}
+
+/* The last kind is of those that go with nothing. */
+static weft_status find_kinds(layout *l, uint32_t nkinds) {
+    bucket_kind *kinds = ARENA_ARRAY(l->t->scratch, bucket_kind, nkinds + 2);
+    if (!kinds) return base_out_of_memory();
+    bool alone = false;
+    for (size_t i = 0; i < l->nitems; i++) {
+        bucket_item *item = &l->items[i];
+        alone = alone || item->kind == nkinds;
+        if (item->kind == nkinds) continue;
+        if (!kinds[item->kind].curves) TRY(find_kind(l, &l->reduces[l->t->reduce_of[i]], &kinds[item->kind]));
+    }
+    l->t->problem = (bucket_problem){l->items, l->nitems, kinds, nkinds + alone, 0};
+    return NULL;
+}
+
+/* --- who needs what ----------------------------------------------------------------------------------------------- */
+
+static weft_status add_edge(layout *l, size_t instr, uint32_t item) {
+    bucket_times *t = l->t;
+    if (t->plan->instrs[instr].stream == t->stream) return NULL;
+    TRY(grow(t->scratch, &t->edges, &l->edge_capacity, t->nedges + 1, sizeof *t->edges));
+    t->edges[t->nedges++] = (bucket_edge){(uint32_t)instr, item};
+    return NULL;
+}
+
+static int by_instr(const void *a, const void *b) {
+    const bucket_edge *x = a, *y = b;
+    return x->instr != y->instr ? (x->instr < y->instr ? -1 : 1) : (x->item > y->item) - (x->item < y->item);
+}
+
+/* From the waits of the plan, which leave out what others imply, and from who touches the results. */
+static weft_status list_edges(layout *l) {
+    bucket_times *t = l->t;
+    for (size_t i = 0; i < l->nitems; i++) {
+        if (t->reduce_of[i] == BUCKET_ALONE) continue;
+        const bucket_reduce *r = &l->reduces[t->reduce_of[i]];
+        for (size_t k = 0; k < r->nusers; k++)
+            FOR_EACH_INSTR(at, l, &r->users[k]) TRY(add_edge(l, at - 1, (uint32_t)i));
+    }
+    uint32_t *of_stream = ARENA_ARRAY(t->scratch, uint32_t, t->plan->ninstrs + 1), n = 0;
+    if (!of_stream) return base_out_of_memory();
+    for (size_t i = 0; i < t->plan->ninstrs; i++)
+        if (t->plan->instrs[i].stream == t->stream) of_stream[n++] = t->item_of[i];
+    for (size_t i = 0; i < t->plan->ninstrs; i++) {
+        const plan_instr *instr = &t->plan->instrs[i];
+        for (uint32_t w = 0; w < instr->nwaits; w++)
+            if (instr->waits[w].stream == t->stream && instr->waits[w].count)
+                TRY(add_edge(l, i, of_stream[instr->waits[w].count - 1]));
+    }
+    if (t->nedges) qsort(t->edges, t->nedges, sizeof *t->edges, by_instr);
+    return NULL;
+}
+
+/* --- all together ------------------------------------------------------------------------------------------------- */
+
+weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const char *cluster,
+                              const bucket_reduce *reduces, size_t count, uint32_t nkinds, bucket_times *out) {
+    *out = (bucket_times){.pass = pass, .scratch = pass_scratch(pass)};
+    layout l = {.t = out, .reduces = reduces, .nreduces = count};
+    TRY(make_plan(out, index->program, cluster, &l));
+    TRY(index_instrs(&l));
+    TRY(find_places(&l, index));
+    TRY(list_items(&l, nkinds));
+    TRY(find_kinds(&l, nkinds));
+    TRY(list_edges(&l));
+    TRY(bucket_play_alone(out, l.items));
+    TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
+    return bucket_play(out);
+}
+
+void bucket_times_fini(bucket_times *t) {
+    weft_plan_destroy(t->plan);
+    t->plan = NULL;
+}
+
+/* --- the report --------------------------------------------------------------------------------------------------- */
+
+/* What a bucket hides behind; the caller's buffer. */
+static const char *beside(const bucket_times *t, const bucket_time *b, char *out, size_t nbytes) {
+    char first[100], last[100];
+    *out = '\0';
+    if (b->beside_first >= 0)
+        snprintf(out, nbytes, " behind %s to %s",
+                 instr_place(&t->plan->instrs[b->beside_first], first, sizeof first),
+                 instr_place(&t->plan->instrs[b->beside_last], last, sizeof last));
+    return out;
+}
+
+weft_status bucket_times_report(const bucket_times *t) {
+    char words[256];
+    TRY(weft_pass_did(t->pass, "plan: the step ends at %.6f ms, %.6f ms of collectives exposed; no plan of buckets in "
+                               "order of readiness ends before %.6f ms%s",
+                      1e-6 * (double)t->step_ns, 1e-6 * (double)t->exposed_ns, 1e-6 * (double)t->answer.bound_ns,
+                      t->step_ns == t->answer.bound_ns ? ": it is the best" : ""));
+    if (t->stalls)
+        TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
+                                   "bound does not count what waits for them"));
+    for (size_t i = 0; i < t->nbuckets; i++) {
+        const bucket_time *b = &t->buckets[i];
+        TRY(weft_pass_did(t->pass, "reduce %zu: %zu tensors, %zu bytes, ready %.6f, from %.6f to %.6f ms, %.6f hidden%s",
+                          i, b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns,
+                          1e-6 * (double)b->end_ns, 1e-6 * (double)b->hidden_ns, beside(t, b, words, sizeof words)));
+    }
+    TRY(weft_pass_count_add(t->pass, "predicted step ns", t->step_ns));
+    TRY(weft_pass_count_add(t->pass, "predicted exposed ns", t->exposed_ns));
+    return weft_pass_count_add(t->pass, "bound ns", t->answer.bound_ns);
+}

@@ -1,0 +1,60 @@
+/* bucket_times.h: when reduces of a program could begin and what waits for them, by the model of plan/cost.h: the
+ * problem that bucket_plan.h solves, and what its answer means for the program. */
+#ifndef PASSES_BUCKET_TIMES_H
+#define PASSES_BUCKET_TIMES_H
+
+#include "passes/access.h"
+#include "passes/bucket_plan.h"
+#include "passes/pass_manager.h"
+
+enum { BUCKET_ALONE = UINT32_MAX };
+
+/* What may go into a bucket, in program order: ops of block 0 by their positions in an index. */
+typedef struct bucket_reduce {
+    const access *ops;   /* its collectives and scales, one behind the other on one stream */
+    size_t nops;
+    const access *users; /* what touches the result afterwards */
+    size_t nusers;
+    size_t nbytes, padded;
+    uint32_t kind;       /* BUCKET_ALONE: it goes with nothing */
+    uint32_t deadline;   /* a bucket with it is reduced before this position */
+} bucket_reduce;
+
+/* A bucket on the clocks: hidden is the part of its collectives during which compute ran. */
+typedef struct bucket_time {
+    uint32_t first, last; /* items */
+    size_t count, nbytes;
+    int64_t ready_ns, start_ns, end_ns, collective_ns, hidden_ns;
+    int32_t beside_first, beside_last; /* instructions of compute; -1: none */
+} bucket_time;
+
+typedef struct bucket_times {
+    weft_pass_context *pass;
+    arena *scratch;
+    weft_cluster cluster;
+    weft_plan *plan; /* of the program as it is */
+    int64_t *ns;     /* by instruction */
+    int32_t stream;  /* that of the reduces */
+    bucket_problem problem;
+    uint32_t *reduce_of; /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
+    uint32_t *item_of;   /* by instruction of the stream */
+    struct bucket_edge *edges; /* instructions that need an item's result, in plan order */
+    size_t nedges;
+    bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
+    bucket_answer answer;
+    bucket_time *buckets; /* in the order of their reduces */
+    size_t nbuckets;
+    int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
+} bucket_times;
+
+/* Plans the index's program, finds the best buckets under the model of the cluster file (""; the defaults) and plays them. The
+ * program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the compute
+ * stream. bucket_times_fini afterwards, also where this fails. Cost: that of a plan, and of bucket_plan_solve. */
+WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const char *cluster,
+                                            const bucket_reduce *reduces, size_t count, uint32_t nkinds,
+                                            bucket_times *out);
+void bucket_times_fini(bucket_times *t);
+/* What was planned, bucket by bucket, in the pass's report. */
+WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);
+
+#endif
