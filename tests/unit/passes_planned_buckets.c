@@ -1,0 +1,187 @@
+/* passes_planned_buckets.c: coalesce_grads with bucket_mb: auto: what it predicts is what a simulation of its program
+ * gives, to the nanosecond; no fixed size ends the step earlier; the program computes what it did. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/must.h"
+#include "weft/pass.h"
+#include "weft/simulate.h"
+
+static weft_context *context;
+static char folder[] = "/tmp/weft-planned-XXXXXX", cluster_path[64];
+
+static void set_up(void) {
+    must(weft_context_create(NULL, &context));
+    cr_assert(mkdtemp(folder));
+    snprintf(cluster_path, sizeof cluster_path, "%s/cluster.yaml", folder);
+}
+static void tear_down(void) {
+    weft_context_destroy(context);
+    remove(cluster_path);
+    remove(folder);
+}
+TestSuite(passes_planned_buckets, .init = set_up, .fini = tear_down);
+
+/* From links that hide all to links that hide nothing; two levels, of which rings of more than two ranks use both. */
+static const char *const clusters[] = {
+    "{flops_per_second: 1.0e+14, bytes_per_second: 2.0e+12, seconds_per_op: 2.0e-6, links: [{bytes_per_second: 1.0e+11, "
+    "seconds_per_message: 2.0e-7}]}",
+    "{flops_per_second: 1.0e+12, bytes_per_second: 1.0e+11, seconds_per_op: 1.0e-6, links: [{bytes_per_second: 1.0e+9, "
+    "seconds_per_message: 1.0e-6}]}",
+    "{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, seconds_per_op: 1.0e-7, links: [{bytes_per_second: 1.0e+8, "
+    "seconds_per_message: 1.0e-5}]}",
+    "{flops_per_second: 1.0e+13, bytes_per_second: 1.0e+12, seconds_per_op: 1.0e-6, links: [{ranks: 2, "
+    "bytes_per_second: 3.0e+10, seconds_per_message: 1.0e-6}, {bytes_per_second: 7.0e+9, seconds_per_message: 3.0e-6}]}",
+};
+enum { NCLUSTERS = sizeof clusters / sizeof *clusters };
+
+typedef struct played {
+    int64_t step_ns, exposed_ns;
+} played;
+
+static void simulate(const weft_program *p, int nranks, played *out) {
+    weft_cluster cluster;
+    weft_plan *plan;
+    weft_simulation *simulation;
+    weft_rank_times times;
+    must(weft_cluster_load(context, cluster_path, &cluster));
+    must(weft_plan_create(p, NULL, &plan));
+    weft_simulation_options options = {.cluster = &cluster, .trace_steps = 1};
+    must(weft_simulation_create(context, (const weft_plan *const *)&plan, 1, nranks, &options, &simulation));
+    must(weft_simulation_run(simulation));
+    must(weft_simulation_rank_times(simulation, 0, &times));
+    out->step_ns = llround(1e9 * weft_simulation_step_seconds(simulation));
+    out->exposed_ns = llround(1e9 * times.exposed_seconds);
+    weft_simulation_destroy(simulation);
+    weft_plan_destroy(plan);
+}
+
+/* Runs the list over a copy. */
+static weft_program *pass(const weft_program *p, const char *list_text, weft_report **out_report) {
+    weft_pass_list *list;
+    weft_program *copy;
+    must(weft_program_clone(p, &copy));
+    must(weft_pass_list_parse(context, list_text, strlen(list_text), "list", &list));
+    weft_pass_list_set_prove(list, WEFT_PROVE_REQUIRE);
+    must(weft_pass_list_run(list, copy, out_report));
+    weft_pass_list_destroy(list);
+    return copy;
+}
+
+static int64_t count_of(const weft_report *report, const char *what) {
+    for (size_t i = 0; i < weft_report_npasses(report); i++)
+        if (strcmp(weft_report_pass_name(report, i), "coalesce_grads") == 0) return weft_report_count(report, i, what);
+    return -1;
+}
+
+static int64_t step_of_size(const weft_program *p, int nranks, const char *mb) {
+    char list[200];
+    weft_report *report;
+    played got;
+    snprintf(list, sizeof list, "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: %s}", mb);
+    weft_program *made = pass(p, list, &report);
+    simulate(made, nranks, &got);
+    weft_report_destroy(report);
+    weft_program_destroy(made);
+    return got.step_ns;
+}
+
+static void check_program(const char *name, const weft_program *p, int nranks, const char *first_passes) {
+    static const char *const sizes[] = {"0", "0.001", "0.01", "1", "5", "25", "50", "100"};
+    char list[400];
+    weft_report *report;
+    played got;
+    snprintf(list, sizeof list, "%soverlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
+             first_passes, cluster_path);
+    weft_program *made = pass(p, list, &report);
+    simulate(made, nranks, &got);
+    int64_t step = count_of(report, "predicted step ns"), bound = count_of(report, "bound ns");
+    cr_expect_eq(got.step_ns, step, "%s: a step takes %lld ns, predicted were %lld", name, (long long)got.step_ns,
+                 (long long)step);
+    cr_expect_eq(got.exposed_ns, count_of(report, "predicted exposed ns"), "%s: %lld ns exposed, predicted were %lld",
+                 name, (long long)got.exposed_ns, (long long)count_of(report, "predicted exposed ns"));
+    cr_expect_gt(step, 0);
+    cr_expect_leq(bound, step, "%s", name);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && *first_passes; i++) {
+        int64_t fixed = step_of_size(p, nranks, sizes[i]);
+        cr_expect_leq(step, fixed, "%s: with %s MB a step takes %lld ns", name, sizes[i], (long long)fixed);
+        cr_expect_leq(bound, fixed, "%s: with %s MB a step takes %lld ns", name, sizes[i], (long long)fixed);
+    }
+    weft_report_destroy(report);
+    weft_program_destroy(made);
+}
+
+static void check_under(size_t cluster) {
+    static const struct {
+        const char *file;
+        int nranks;
+    } programs[] = {
+        {"paddle26/mlp_sgd_dp2/rank0.pdmodel", 2},           {"paddle26/mlp_adam_dp2_amp/rank0.pdmodel", 2},
+        {"paddle26/mlp_adam_dp2_lossscale/rank0.pdmodel", 2}, {"paddle26/mlp_dp2_gradmerge/rank0.pdmodel", 2},
+        {"paddle26/twoloss_dp2/rank0.pdmodel", 2},           {"paddle26/resnet18_momentum_dp2/rank0.pdmodel", 2},
+        {"paddle26/lenet_momentum_dp2/rank0.pdmodel", 2},    {"paddle26/bert_tiny_adamw_dp4/rank0.pdmodel", 4},
+        {"paddle26/gpt_tiny_adamw_dp2/rank0.pdmodel", 2},
+    };
+    FILE *f = fopen(cluster_path, "w");
+    cr_assert(f);
+    fputs(clusters[cluster], f);
+    fclose(f);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        char path[1024];
+        weft_program *p;
+        if (!fixture_path(path, sizeof path, programs[i].file)) continue;
+        must(weft_program_load(context, path, NULL, &p));
+        check_program(programs[i].file, p, programs[i].nranks, "prune_grad_scale, ");
+        check_program(programs[i].file, p, programs[i].nranks, ""); /* scales stay behind the reduces */
+        weft_program_destroy(p);
+    }
+}
+
+Test(passes_planned_buckets, what_is_predicted_is_simulated_0) {
+    check_under(0);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_1) {
+    check_under(1);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_2) {
+    check_under(2);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_3) {
+    check_under(3);
+}
+
+static void expect_refusal(const char *list_text, const char *words) {
+    weft_pass_list *list;
+    weft_program *p;
+    must(weft_program_load(context, "tests/golden/full_list/in.yaml", NULL, &p));
+    must(weft_pass_list_parse(context, list_text, strlen(list_text), "list", &list));
+    weft_status status = weft_pass_list_run(list, p, NULL);
+    cr_expect(status && strstr(weft_status_message(status), words), "no \"%s\" in \"%s\"", words,
+              status ? weft_status_message(status) : "");
+    weft_status_free(status);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(p);
+}
+
+Test(passes_planned_buckets, refuses_what_it_cannot_plan) {
+    expect_refusal("data_parallel: {ranks: 2}, coalesce_grads: {bucket_mb: auto}", "is on the compute stream: let overlap_comm");
+    expect_refusal("data_parallel: {ranks: 2}, overlap_comm, coalesce_grads: {bucket_mb: auto, limit: cap}",
+                   "auto decides on every bucket: expected no limit");
+    expect_refusal("data_parallel: {ranks: 2}, overlap_comm, coalesce_grads: {bucket_mb: 3, cluster: x}",
+                   "only bucket_mb: auto asks for one");
+    expect_refusal("data_parallel: {ranks: 2}, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: /none.yaml}",
+                   "cannot open");
+}
+
+Test(passes_planned_buckets, a_size_is_a_number_or_auto) {
+    weft_pass_list *list;
+    const char *text = "coalesce_grads: {bucket_mb: large}";
+    weft_status status = weft_pass_list_parse(context, text, strlen(text), "list", &list);
+    cr_expect(status && strstr(weft_status_message(status), "expected a number or auto, found \"large\""), "%s",
+              status ? weft_status_message(status) : "");
+    weft_status_free(status);
+}
