@@ -1,132 +1,6 @@
-/* trainer_runs.c: the trainer on small programs: parts of feeds and parameters, steps, what is missing or wrong, what
- * comes back joined. A plain main, because ranks are threads. */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "program/ir.h"
-#include "tests/support/plain.h"
-#include "weft/trainer.h"
-
-static _Atomic long nallocations, nlive, fail_at; /* the fail_at-th allocation from now on fails; 0: none */
-
-static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t new_nbytes) {
-    (void)user;
-    (void)old_nbytes;
-    nallocations++;
-    if (new_nbytes && fail_at && --fail_at == 0) return NULL;
-    nlive += (new_nbytes != 0) - (ptr != NULL);
-    if (new_nbytes) return realloc(ptr, new_nbytes);
-    free(ptr);
-    return NULL;
-}
-
-/* --- programs ----------------------------------------------------------------------------------------------------- */
-
-static weft_var *add_var(weft_program *p, const char *n, size_t ndim, const int64_t *dims, bool persistable) {
-    weft_var *v;
-    must(weft_block_add_var(weft_program_block(p, 0), n, WEFT_FP32, ndim, dims, &v));
-    if (persistable) weft_var_set_persistable(v, true, false);
-    return v;
-}
-
-static weft_op *add_op(weft_program *p, const char *type, weft_var *x, weft_var *y, weft_var *out) {
-    weft_op *op;
-    must(weft_op_create(p, type, &op));
-    must(weft_op_add_input(op, "X", x));
-    if (y) must(weft_op_add_input(op, "Y", y));
-    must(weft_op_add_output(op, "Out", out));
-    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
-    return op;
-}
-
-/* Sharded on axis 0 over two ranks. */
-static void shard(weft_program *p, weft_var *v) {
-    static const int64_t two[] = {2}, ids[] = {0, 1}, mapping[] = {0, -1};
-    const mesh m = {.ndim = 1, .shape = two, .ids = ids}, *kept;
-    must(program_add_mesh(p, &m, &kept));
-    placement dist = {.mesh = kept, .ndim = (int)v->ndim, .dims_mapping = mapping};
-    must(placement_clone(p, &dist, &v->dist));
-}
-
-/* y = x * w; half = 2 * half (sharded); n = 2 * n; kept is declared and touched by nobody; mean = mean(y). */
-static weft_program *small_program(weft_context *context, int64_t rows) {
-    static const int64_t three[] = {3}, one[] = {1};
-    int64_t dims[] = {rows, 3};
-    weft_program *p;
-    must(weft_program_create(context, &p));
-    weft_var *x = add_var(p, "x", 2, dims, false), *w = add_var(p, "w", 1, three, true);
-    weft_var *y = add_var(p, "y", 2, dims, false), *half = add_var(p, "half", 1, three, true);
-    weft_var *n = add_var(p, "n", 1, one, true), *mean = add_var(p, "mean", 0, one, false);
-    add_var(p, "kept", 1, one, true);
-    shard(p, half);
-    must(weft_op_set_attr_int(add_op(p, "elementwise_mul", x, w, y), "axis", -1));
-    must(weft_op_set_attr_float(add_op(p, "scale", half, NULL, half), "scale", 2.0));
-    must(weft_op_set_attr_float(add_op(p, "scale", n, NULL, n), "scale", 2.0));
-    must(weft_op_set_attr_bool(add_op(p, "reduce_mean", y, NULL, mean), "reduce_all", true));
-    return p;
-}
-
-static void put(weft_tensors *set, const char *n, weft_dtype dtype, int64_t rows, int64_t columns, float first) {
-    int64_t dims[] = {rows, columns};
-    weft_tensor *t;
-    must(weft_tensors_add(set, n, dtype, columns ? 2 : 1, dims, &t));
-    if (dtype == WEFT_FP32) {
-        for (size_t i = 0; i < t->nbytes / 4; i++) ((float *)t->data)[i] = first + (float)i;
-    }
-}
-
-/* --- one run ------------------------------------------------------------------------------------------------------ */
-
-typedef struct fixture {
-    weft_context *context;
-    weft_program *programs[2];
-    weft_tensors *params, *feeds[2];
-    const char *fetches[4];
-    weft_trainer_options options;
-    weft_trainer *trainer;
-} fixture;
-
-/* Two ranks of one program, all parameters, no feeds yet. */
-static void open_fixture(fixture *f, int64_t rows) {
-    memset(f, 0, sizeof *f);
-    weft_context_options options = {.allocator = {counting_resize, NULL}};
-    must(weft_context_create(&options, &f->context));
-    f->programs[0] = small_program(f->context, rows);
-    must(weft_tensors_create(f->context, &f->params));
-    for (int i = 0; i < 2; i++) must(weft_tensors_create(f->context, &f->feeds[i]));
-    put(f->params, "w", WEFT_FP32, 3, 0, 1);
-    put(f->params, "half", WEFT_FP32, 6, 0, 10);
-    put(f->params, "n", WEFT_FP32, 1, 0, 1);
-    put(f->params, "kept", WEFT_FP32, 1, 0, 77);
-    put(f->params, "not in the program", WEFT_FP32, 1, 0, 0);
-    f->options = (weft_trainer_options){.programs = (const weft_program *const *)f->programs,
-                                        .nprograms = 1,
-                                        .nranks = 2,
-                                        .params = f->params,
-                                        .params_place = "p.npz",
-                                        .feeds = (const weft_tensors *const *)f->feeds,
-                                        .fetches = f->fetches};
-}
-
-static void fetch(fixture *f, const char *n) {
-    f->fetches[f->options.nfetches++] = n;
-}
-
-static weft_status start(fixture *f) {
-    return weft_trainer_create(f->context, &f->options, &f->trainer);
-}
-
-static void close_fixture(fixture *f) {
-    weft_trainer_destroy(f->trainer);
-    for (int i = 0; i < 2; i++) {
-        weft_tensors_destroy(f->feeds[i]);
-        weft_program_destroy(f->programs[i]);
-    }
-    weft_tensors_destroy(f->params);
-    weft_context_destroy(f->context);
-    check(nlive == 0, "%ld blocks leaked", nlive);
-    nlive = 0;
-}
+/* trainer_runs.c: the trainer on small programs: parts of feeds and parameters, steps, what comes back joined. A plain
+ * main, because ranks are threads. */
+#include "tests/support/small_trainer.h"
 
 static bool floats_are(const weft_tensor *t, size_t count, const float *want) {
     return t && t->data && t->nbytes == count * 4 && memcmp(t->data, want, count * 4) == 0;
@@ -296,29 +170,6 @@ static void test_shapes_change(void) {
     close_fixture(&f);
 }
 
-/* n = 3; half is drawn. */
-static weft_program *startup_program(weft_context *context) {
-    static const int64_t six[] = {6}, one[] = {1};
-    weft_program *p;
-    must(weft_program_create(context, &p));
-    weft_var *half = add_var(p, "half", 1, six, true), *n = add_var(p, "n", 1, one, true);
-    weft_op *op;
-    must(weft_op_create(p, "fill_constant", &op));
-    must(weft_op_add_output(op, "Out", n));
-    must(weft_op_set_attr_longs(op, "shape", 1, one));
-    must(weft_op_set_attr_int(op, "dtype", WEFT_FP32));
-    must(weft_op_set_attr_float(op, "value", 3));
-    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
-    must(weft_op_create(p, "uniform_random", &op));
-    must(weft_op_add_output(op, "Out", half));
-    must(weft_op_set_attr_longs(op, "shape", 1, six));
-    must(weft_op_set_attr_int(op, "dtype", WEFT_FP32));
-    must(weft_op_set_attr_float(op, "min", 1));
-    must(weft_op_set_attr_float(op, "max", 2));
-    weft_block_insert_before(weft_program_block(p, 0), NULL, op);
-    return p;
-}
-
 /* A state wins over parameters, those over the startup program; a sharded value is cut. */
 static void test_where_a_run_begins(void) {
     fixture f;
@@ -373,84 +224,6 @@ static void test_no_allocation(void) {
     close_fixture(&f);
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------------ */
-
-static void expect(fixture *f, const char *what, const char *want) {
-    weft_status status = start(f);
-    check(status && strcmp(weft_status_message(status), want) == 0, "%s: \"%s\"", what, weft_status_message(status));
-    weft_status_free(status);
-    close_fixture(f);
-}
-
-typedef struct fault {
-    const char *what;
-    const char *key; /* a feed */
-    weft_dtype dtype;
-    int64_t rows, columns;
-    int64_t declared_rows;
-    size_t nsteps;
-    const char *message;
-} fault;
-
-static const fault faults[] = {
-    {"unknown name", "z", WEFT_FP32, 4, 3, -1, 0, "feed \"z\": block 0 has no var \"z\""},
-    {"unknown name of a step", "0/z", WEFT_FP32, 4, 3, -1, 0, "feed \"0/z\": block 0 has no var \"z\""},
-    {"dtype", "x", WEFT_FP64, 4, 3, -1, 0,
-     "feed \"x\": rank 0 expects float32 [-1, 3], its part of float64 [4, 3] is float64 [2, 3]"},
-    {"columns", "x", WEFT_FP32, 4, 5, -1, 0,
-     "feed \"x\": rank 0 expects float32 [-1, 3], its part of float32 [4, 5] is float32 [2, 5]"},
-    {"axes", "x", WEFT_FP32, 4, 0, -1, 0,
-     "feed \"x\": rank 0 expects float32 [-1, 3], its part of float32 [4] is float32 [2]"},
-    {"rows", "x", WEFT_FP32, 4, 3, 3, 0,
-     "feed \"x\": rank 0 expects float32 [3, 3], its part of float32 [4, 3] is float32 [2, 3]"},
-    {"odd rows", "x", WEFT_FP32, 5, 3, -1, 0, "feed \"x\": 5 rows cannot be split over 2 ranks"},
-    {"missing step", "0/x", WEFT_FP32, 4, 3, -1, 2, "feed \"x\" has no value for step 1 of 2"},
-    {"step beyond", "2/x", WEFT_FP32, 4, 3, -1, 0, "feed \"x\" has no value for step 0 of 3"},
-    {"not fed", "n", WEFT_FP32, 1, 0, 2, 0, "\"x\" is read by elementwise_mul #0 (rank 0) but not fed"},
-    {"persistable", "n", WEFT_FP32, 2, 0, 2, 0, "feed \"n\": expected float32 [1], found float32 [2]"},
-};
-
-static void test_faults(void) {
-    fixture f;
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const fault *t = &faults[i];
-        open_fixture(&f, t->declared_rows);
-        put(f.feeds[0], t->key, t->dtype, t->rows, t->columns, 0);
-        f.options.nsteps = t->nsteps;
-        expect(&f, t->what, t->message);
-    }
-    open_fixture(&f, 4);
-    put(f.feeds[0], "0/x", WEFT_FP32, 4, 3, 0);
-    put(f.feeds[0], "1/x", WEFT_FP32, 2, 3, 0);
-    expect(&f, "steps differ",
-           "feed \"1/x\": rank 0 expects float32 [4, 3], its part of float32 [2, 3] is float32 [1, 3]");
-    open_fixture(&f, -1);
-    put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
-    fetch(&f, "nobody");
-    expect(&f, "unknown fetch", "fetch \"nobody\": block 0 has no such var");
-}
-
-static void test_missing_parameters(void) {
-    fixture f;
-    open_fixture(&f, -1);
-    put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
-    f.options.params = NULL;
-    expect(&f, "none given", "parameter \"w\" is read by elementwise_mul #0 (rank 0) but no parameters were given");
-    open_fixture(&f, -1);
-    put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
-    weft_tensors *fewer;
-    must(weft_tensors_create(f.context, &fewer));
-    put(fewer, "w", WEFT_FP32, 3, 0, 1);
-    put(fewer, "n", WEFT_FP32, 1, 0, 1);
-    weft_tensors_destroy(f.params);
-    f.options.params = f.params = fewer;
-    expect(&f, "one missing", "parameter \"half\" is read by scale #1 (rank 0) but not in p.npz");
-    open_fixture(&f, -1);
-    put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
-    put(f.params, "half", WEFT_FP32, 4, 0, 1);
-    expect(&f, "wrong slice", "parameter \"half\": rank 0 expects float32 [3], its part of float32 [4] is float32 [2]");
-}
-
 /* What a startup program writes in fp32 is rounded for a parameter that the program keeps in a half type. */
 static void test_half_parameters(void) {
     static const weft_dtype types[] = {WEFT_BF16, WEFT_FP16};
@@ -481,37 +254,7 @@ static void test_half_parameters(void) {
     }
 }
 
-/* Fails the n-th allocation of creating a trainer with a startup program, running a step and taking the results, until
- * none is left to fail. */
-static void test_every_allocation_may_fail(void) {
-    bool done = false;
-    for (int n = 1; !done && n < 5000; n++) {
-        fixture f;
-        weft_tensors *all = NULL;
-        open_fixture(&f, -1);
-        put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
-        fetch(&f, "mean");
-        weft_program *startup = startup_program(f.context);
-        f.options.startups = (const weft_program *const *)&startup;
-        f.options.nstartups = 1;
-        fail_at = n;
-        weft_status status = start(&f);
-        if (!status) status = weft_trainer_step(f.trainer, 0);
-        if (!status) status = weft_trainer_result(f.trainer, &all);
-        done = fail_at > 0;
-        fail_at = 0;
-        check(done ? !status : weft_status_code(status) == WEFT_OUT_OF_MEMORY, "allocation %d: \"%s\"", n,
-              weft_status_message(status));
-        weft_status_free(status);
-        weft_tensors_destroy(all);
-        weft_program_destroy(startup);
-        close_fixture(&f);
-    }
-    check(done, "more allocations than were tried");
-}
-
 int main(void) {
-    test_every_allocation_may_fail();
     test_rows_are_split();
     test_results();
     test_sharded_fetch_is_joined();
@@ -521,8 +264,6 @@ int main(void) {
     test_shapes_change();
     test_where_a_run_begins();
     test_no_allocation();
-    test_faults();
-    test_missing_parameters();
     test_half_parameters();
     return report_checks();
 }
