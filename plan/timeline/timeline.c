@@ -108,6 +108,16 @@ const char *trace_value_name(const weft_plan *plan, const plan_instr *instr) {
     return "";
 }
 
+size_t trace_waits(const timeline *t, int rank, const plan_instr *instr, size_t most, size_t *out) {
+    const plan_instr *all = timeline_plan(t, rank)->instrs;
+    size_t n = 0;
+    for (uint32_t i = 0; i < instr->nwaits && n < most; i++) {
+        const plan_wait *w = &instr->waits[i];
+        if (w->count > 0) out[n++] = (size_t)(t->ranks[rank][w->stream].instrs->instrs[w->count - 1] - all);
+    }
+    return n;
+}
+
 weft_status timeline_check(const timeline *t) {
     if (t && t->nslots && t->nsteps) return NULL;
     return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "no timeline: run a step with options.trace");

@@ -1,9 +1,11 @@
-/* trace_html.c: the timeline as one HTML page that needs no network: the page (trace_page.c) and, in it, the data.
+/* trace_html.c: the timeline as one HTML page that needs no network: the page (trace_page.c, and its script in
+ * trace_script.c and trace_view.c) and, in it, the data.
  *
  * The data is a JSON object in a script. '<' is written as \u003c, so that no name can end the script; the title is
  * escaped for HTML. Lanes hold flat arrays [instruction, step, start, duration] in nanoseconds, because a page may show
  * 100,000 of them. */
 #include "base/json.h"
+#include "plan/rings.h"
 #include "plan/timeline/trace.h"
 
 static void put_lines(buffer *out, const char *const *lines) {
@@ -41,19 +43,52 @@ static void put_script_string(buffer *out, const char *s) {
     buffer_fini(&quoted);
 }
 
-/* [type, class, op index, value, ring or -1, bytes] of every instruction of a plan. */
-static void put_plan(buffer *out, const weft_plan *plan) {
-    buffer_text(out, "[");
+/* The instructions that one of a rank waits for. */
+static void put_waits(buffer *out, const timeline *t, int rank, const plan_instr *instr) {
+    size_t waits[64], n = trace_waits(t, rank, instr, sizeof waits / sizeof *waits, waits);
+    if (!n) return;
+    for (size_t i = 0; i < n; i++) buffer_format(out, "%s%zu", i ? "," : ",[", waits[i]);
+    buffer_text(out, "]");
+}
+
+/* The members of a plan's rings that are not all ranks. A ring may be written twice, as the same. */
+static void put_rings(buffer *out, const weft_plan *plan) {
+    int64_t last = -1;
+    const char *comma = "";
+    for (size_t i = 0; i < plan->ninstrs; i++) {
+        size_t nranks;
+        const int64_t *ranks;
+        int64_t id = plan->instrs[i].ring_id;
+        if (id < 0 || id == last || !weft_program_ring(plan->program, id, &nranks, &ranks)) continue;
+        buffer_format(out, "%s\"%lld\":[", comma, (long long)id);
+        for (size_t k = 0; k < nranks; k++) buffer_format(out, "%s%lld", k ? "," : "", (long long)ranks[k]);
+        buffer_text(out, "]");
+        comma = ",";
+        last = id;
+    }
+}
+
+/* [type, class, op index, value, ring or -1, bytes, 1 for a send or receive] of every instruction of a rank's plan, then
+ * where it waits for other streams, [instructions]. */
+static void put_plan(buffer *out, const timeline *t, int rank) {
+    const weft_plan *plan = timeline_plan(t, rank);
+    buffer_text(out, "{\"instrs\":[");
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
         buffer_text(out, i ? ",\n[" : "[");
         put_script_string(out, instr->schema->type);
         buffer_format(out, ",%d,%d,", (int)trace_class_of(instr), instr->op_index);
         put_script_string(out, trace_value_name(plan, instr));
-        buffer_format(out, ",%lld,%lld]", (long long)instr->ring_id,
-                      (long long)(instr->ring_id >= 0 ? trace_nbytes(plan, instr) : 0));
+        bool is_send;
+        buffer_format(out, ",%lld,%lld,%d", (long long)instr->ring_id,
+                      (long long)(instr->ring_id >= 0 ? trace_nbytes(plan, instr) : 0),
+                      instr->ring_id >= 0 && plan_is_pair(instr, &is_send));
+        put_waits(out, t, rank, instr);
+        buffer_text(out, "]");
     }
-    buffer_text(out, "]");
+    buffer_text(out, "],\"rings\":{");
+    put_rings(out, plan);
+    buffer_text(out, "}}");
 }
 
 static void put_events(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l) {
@@ -94,7 +129,7 @@ static void put_lanes(buffer *out, const timeline *t, const timeline_frame *f) {
 void trace_html_parts(const timeline *t, const timeline_frame *f, buffer parts[TIMELINE_PARTS]) {
     for (size_t p = 0; p < t->nplans; p++) {
         if (p || f->nplans_before) buffer_text(&parts[0], ",\n");
-        put_plan(&parts[0], t->plans[p]);
+        put_plan(&parts[0], t, (int)p);
     }
     put_lanes(&parts[1], t, f);
 }
@@ -121,4 +156,5 @@ void trace_html_document(const timeline_frame *f, const char *title, const timel
     put_lines(out, trace_page_body);
     put_data(out, f, parts);
     put_lines(out, trace_page_script);
+    put_lines(out, trace_page_view);
 }

@@ -1,5 +1,5 @@
 /* trace_json.c: the timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process per rank, a
- * thread per stream, an X event per instruction. Times are microseconds from the first event of the timeline. */
+ * thread per stream, an X event per instruction, a flow where one waits for another stream. Times are microseconds from the first event of the timeline. */
 #include "base/json.h"
 #include "plan/timeline/trace.h"
 
@@ -43,11 +43,41 @@ static void put_event(buffer *out, const timeline *t, const timeline_frame *f, c
     buffer_text(out, "}},\n");
 }
 
+/* One end of an arrow; `kind` is "s", or "f" with what it binds to. */
+static void put_flow(buffer *out, const char *kind, int rank, int stream, unsigned long long number, int64_t ns) {
+    buffer_format(out, "{\"ph\":%s,\"pid\":%d,\"tid\":%d,\"name\":\"wait\",\"cat\":\"wait\",\"id\":%llu,\"ts\":", kind,
+                  rank, stream, number);
+    put_microseconds(out, ns);
+    buffer_text(out, "},\n");
+}
+
+/* What an instruction waited for. A flow begins within its event: a nanosecond before the end. */
+static void put_flows(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l, size_t position,
+                      uint64_t step) {
+    enum { MOST = 8 };
+    const plan_instr *instr = l->instrs->instrs[position], *all = timeline_plan(t, l->rank)->instrs;
+    int rank = t->first_rank + l->rank;
+    size_t waits[MOST], n = trace_waits(t, l->rank, instr, MOST, waits);
+    int64_t start_ns = trace_ns(f, timeline_events(t, l, step)[position].start_ns);
+    for (size_t i = 0; i < n; i++) {
+        const plan_instr *awaited = &all[waits[i]];
+        const timeline_lane *from = &t->ranks[l->rank][awaited->stream];
+        trace_event e = timeline_events(t, from, step)[awaited->position];
+        unsigned long long number = ((unsigned long long)rank << 39) | (step % 4096) << 27 |
+                                    ((size_t)(instr - all) % (1 << 24)) << 3 | i; /* a double holds it */
+        if (e.start_ns < 0 || from == l) continue;
+        int64_t end_ns = trace_ns(f, e.end_ns > e.start_ns ? e.end_ns - 1 : e.end_ns);
+        put_flow(out, "\"s\"", rank, from->stream, number, end_ns);
+        put_flow(out, "\"f\",\"bp\":\"e\"", rank, l->stream, number, start_ns);
+    }
+}
+
 static void put_lane(buffer *out, const timeline *t, const timeline_frame *f, const timeline_lane *l, uint64_t step) {
     const trace_event *events = timeline_events(t, l, step);
     for (size_t i = 0; i < l->instrs->ninstrs; i++) {
-        if (events[i].start_ns >= 0)
-            put_event(out, t, f, l, l->instrs->instrs[i], events[i], step);
+        if (events[i].start_ns < 0) continue;
+        put_event(out, t, f, l, l->instrs->instrs[i], events[i], step);
+        put_flows(out, t, f, l, i, step);
     }
 }
 
