@@ -20,6 +20,10 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
+/* Options that every command has. */
+extern const cli_option cli_common_options[];
+extern const size_t cli_ncommon_options;
+
 typedef struct cli_args cli_args;
 
 typedef struct cli_command {
@@ -66,6 +70,10 @@ int cli_fail(const cli_args *args, weft_status status);
 int cli_usage_error(const cli_command *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_print_help(FILE *to, const cli_command *command);
 void cli_print_overview(FILE *to);
+/* colour.c: what makes the text behind it coloured, or PLAIN again; "" where `to` takes no colours. */
+typedef enum colour { PLAIN, RED, GREEN, YELLOW, BLUE, PURPLE, CYAN } colour;
+const char *cli_colour(FILE *to, colour c);
+bool cli_set_colour(const char *word); /* auto, always or never; false: none of these */
 /* configs.c: a file as it is named, or that of the same name among the configurations that come with Weft; `below`:
  * their folder there, "" or "clusters/". Borrowed: `path`, or text in `room`. */
 const char *cli_find_config(const char *path, const char *below, char *room, size_t nbytes);
@@ -74,7 +82,7 @@ bool cli_print_completion(FILE *to, const char *shell, const cli_command *const 
 
 /* Writes bytes that the library gave away to a file ("-": stdout) through a temporary, and frees them. */
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
-/* Reads a whole text file. The caller frees with free. */
+/* Reads a whole text file ("-": stdin). The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status cli_no_memory(void);
 bool cli_ends_with(const char *path, const char *tail);

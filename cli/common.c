@@ -46,11 +46,19 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
     return true;
 }
 
+/* "weft COMMAND: " before an error. */
+static void print_name(const cli_command *command) {
+    fprintf(stderr, "%sweft %s:%s ", cli_colour(stderr, RED), command->name, cli_colour(stderr, PLAIN));
+}
+
 int cli_fail(const cli_args *args, weft_status status) {
     const char *place = weft_status_place(status), *told = args->told ? args->told->text : "";
     char text[sizeof args->told->text];
     snprintf(text, sizeof text, "%s%s%s", place, place[0] ? ": " : "", weft_status_message(status));
-    if (!*told || strncmp(text, told, strlen(told)) != 0) fprintf(stderr, "weft %s: %s\n", args->command->name, text);
+    if (!*told || strncmp(text, told, strlen(told)) != 0) {
+        print_name(args->command);
+        fprintf(stderr, "%s\n", text);
+    }
     weft_status_free(status);
     return EXIT_WORK_FAILED;
 }
@@ -62,7 +70,7 @@ static void print_usage(FILE *to, const cli_command *command) {
 int cli_usage_error(const cli_command *command, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weft %s: ", command->name);
+    print_name(command);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -70,20 +78,21 @@ int cli_usage_error(const cli_command *command, const char *format, ...) {
     return EXIT_USAGE;
 }
 
+static void print_option(FILE *to, const cli_option *o) {
+    char left[64];
+    const char *argument = o->argument ? o->argument : "";
+    snprintf(left, sizeof left, "%s%s%s", o->name, *argument && *argument != '[' ? " " : "", argument);
+    if (o->letter)
+        fprintf(to, "  -%c, %-24s %s\n", o->letter, left, o->help);
+    else
+        fprintf(to, "  %-28s %s\n", left, o->help);
+}
+
 void cli_print_help(FILE *to, const cli_command *command) {
     print_usage(to, command);
-    fprintf(to, "\n%s\n", command->summary);
-    if (command->noptions) fprintf(to, "\noptions\n");
-    for (size_t i = 0; i < command->noptions; i++) {
-        const cli_option *o = &command->options[i];
-        char left[64];
-        const char *argument = o->argument ? o->argument : "";
-        snprintf(left, sizeof left, "%s%s%s", o->name, *argument && *argument != '[' ? " " : "", argument);
-        if (o->letter)
-            fprintf(to, "  -%c, %-24s %s\n", o->letter, left, o->help);
-        else
-            fprintf(to, "  %-28s %s\n", left, o->help);
-    }
+    fprintf(to, "\n%s\n\noptions\n", command->summary);
+    for (size_t i = 0; i < command->noptions; i++) print_option(to, &command->options[i]);
+    for (size_t i = 0; i < cli_ncommon_options; i++) print_option(to, &cli_common_options[i]);
     if (command->print_more) command->print_more(to);
     if (command->example) fprintf(to, "\nexample\n  %s\n", command->example);
 }
@@ -130,7 +139,8 @@ weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes,
 }
 
 weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes) {
-    FILE *file = fopen(path, "rb");
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "rb");
     if (!file) return io_error(path, "read");
     char *bytes = NULL;
     size_t nbytes = 0, capacity = 0;
@@ -159,7 +169,7 @@ weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes) {
     bytes = NULL;
 done:
     free(bytes);
-    fclose(file);
+    if (!is_stdin) fclose(file);
     return status;
 }
 

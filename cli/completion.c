@@ -5,6 +5,7 @@
 
 static void print_options(FILE *to, const cli_command *c) {
     for (size_t i = 0; i < c->noptions; i++) fprintf(to, "%s ", c->options[i].name);
+    for (size_t i = 0; i < cli_ncommon_options; i++) fprintf(to, "%s ", cli_common_options[i].name);
     fprintf(to, "--help");
 }
 
@@ -49,21 +50,25 @@ static void print_line(FILE *to, const char *text) {
     }
 }
 
+static void print_fish_option(FILE *to, const char *condition, const cli_option *o) {
+    fprintf(to, "complete -c weft%s -l %s", condition, o->name + 2);
+    if (o->letter) fprintf(to, " -s %c", o->letter);
+    fprintf(to, "%s -d '", o->argument && o->argument[0] != '[' ? " -r" : "");
+    print_line(to, o->help);
+    fprintf(to, "'\n");
+}
+
 static void print_fish(FILE *to, const cli_command *const *commands, size_t ncommands) {
     for (size_t i = 0; i < ncommands; i++) {
         const cli_command *c = commands[i];
         fprintf(to, "complete -c weft -n __fish_use_subcommand -a %s -d '", c->name);
         print_line(to, c->summary);
         fprintf(to, "'\n");
-        for (size_t k = 0; k < c->noptions; k++) {
-            const cli_option *o = &c->options[k];
-            fprintf(to, "complete -c weft -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name + 2);
-            if (o->letter) fprintf(to, " -s %c", o->letter);
-            fprintf(to, "%s -d '", o->argument && o->argument[0] != '[' ? " -r" : "");
-            print_line(to, o->help);
-            fprintf(to, "'\n");
-        }
+        char condition[80];
+        snprintf(condition, sizeof condition, " -n '__fish_seen_subcommand_from %s'", c->name);
+        for (size_t k = 0; k < c->noptions; k++) print_fish_option(to, condition, &c->options[k]);
     }
+    for (size_t k = 0; k < cli_ncommon_options; k++) print_fish_option(to, "", &cli_common_options[k]);
 }
 
 bool cli_print_completion(FILE *to, const char *shell, const cli_command *const *commands, size_t ncommands) {

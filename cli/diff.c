@@ -61,7 +61,8 @@ static bool same(const line *a, const line *b) {
 
 static void print_line(char sign, const line *l, bool full) {
     size_t n = full || l->nbytes <= shown_columns ? l->nbytes : shown_columns;
-    printf("%c %.*s%s\n", sign, (int)n, l->text, n < l->nbytes ? "..." : "");
+    printf("%s%c %.*s%s%s\n", cli_colour(stdout, sign == '-' ? RED : GREEN), sign, (int)n, l->text,
+           n < l->nbytes ? "..." : "", cli_colour(stdout, PLAIN));
 }
 
 /* The furthest x on each diagonal after each number of edits. row(d) has 2d + 1 entries, diagonal k at k + d. */

@@ -2,9 +2,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "weft/info.h"
 #include "weft/program.h"
+
+static const cli_option options[] = {JSON_OPTION};
+
+static int print_json(const cli_args *args, json_t *root) {
+    weft_status status = cli_json_print(args, root, stdout);
+    return status ? cli_fail(args, status) : EXIT_DONE;
+}
+
+static json_t *build_json(void) {
+    json_t *features = json_array();
+    for (size_t i = 0; i < weft_feature_count(); i++) {
+        weft_feature f = weft_feature_at(i);
+        cli_json_put(&features, NULL, json_pack("{s:s, s:b, s:s}", "name", f.name, "found", f.found, "detail", f.detail));
+    }
+    return json_pack("{s:s, s:o}", "version", weft_version(), "features", features);
+}
 
 static int print_build(void) {
     printf("%s\n", weft_version());
@@ -29,19 +45,19 @@ static int by_type(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Counts of equal strings, most frequent first, in place of the sorted array. */
-static void print_types(const char **types, size_t n) {
+/* Counts of equal strings, most frequent first; sorts the strings. */
+static type_count *count_types(const char **types, size_t n, size_t *out_ncounts) {
     type_count *counts = calloc(n ? n : 1, sizeof *counts);
     size_t ncounts = 0;
-    if (!counts) return;
+    if (!counts) return NULL;
     qsort(types, n, sizeof *types, by_type);
     for (size_t i = 0; i < n; i++) {
         if (ncounts == 0 || strcmp(counts[ncounts - 1].type, types[i]) != 0) counts[ncounts++].type = types[i];
         counts[ncounts - 1].count++;
     }
     qsort(counts, ncounts, sizeof *counts, by_count);
-    for (size_t i = 0; i < ncounts; i++) printf("  %6zu  %s\n", counts[i].count, counts[i].type);
-    free(counts);
+    *out_ncounts = ncounts;
+    return counts;
 }
 
 typedef struct tally {
@@ -77,45 +93,78 @@ static void count_vars(const weft_program *program, size_t *out_vars, size_t *ou
     }
 }
 
-static int print_program(const weft_program *program) {
-    size_t nops = weft_program_nops(program), n = 0, nvars = 0, npersistable = 0;
-    const char **types = calloc(nops ? nops : 1, sizeof *types);
-    if (!types) return fprintf(stderr, "weft info: out of memory\n"), EXIT_WORK_FAILED;
-    tally t = {0};
-    double nbytes = 0;
+typedef struct contents {
+    size_t nops, nvars, npersistable;
+    double nbytes; /* of persistables */
+    tally roles;
+    type_count *types;
+    size_t ntypes;
+} contents;
+
+static weft_status count_contents(const weft_program *program, contents *out) {
+    size_t n = 0;
+    *out = (contents){.nops = weft_program_nops(program)};
+    const char **types = calloc(out->nops ? out->nops : 1, sizeof *types);
+    if (!types) return cli_no_memory();
     for (size_t b = 0; b < weft_program_nblocks(program); b++)
         for (const weft_op *op = weft_block_first_op(weft_program_block(program, b)); op; op = weft_op_next(op)) {
             types[n++] = weft_op_type(op);
-            count_op(&t, op);
+            count_op(&out->roles, op);
         }
-    count_vars(program, &nvars, &npersistable, &nbytes);
+    count_vars(program, &out->nvars, &out->npersistable, &out->nbytes);
+    out->types = count_types(types, n, &out->ntypes);
+    free(types);
+    return out->types ? NULL : cli_no_memory();
+}
+
+static json_t *program_json(const weft_program *program, const contents *c) {
+    json_t *types = json_object(), *rank = json_null();
+    for (size_t i = 0; i < c->ntypes; i++) cli_json_put(&types, c->types[i].type, json_integer((json_int_t)c->types[i].count));
+    if (weft_program_rank(program) >= 0) rank = json_integer(weft_program_rank(program));
+    json_t *ops = json_pack("{s:I, s:I, s:I, s:I, s:I}", "all", (json_int_t)c->nops, "forward",
+                            (json_int_t)c->roles.forward, "backward", (json_int_t)c->roles.backward, "optimize",
+                            (json_int_t)c->roles.optimize, "other", (json_int_t)c->roles.other);
+    json_t *vars = json_pack("{s:I, s:I, s:I}", "all", (json_int_t)c->nvars, "persistable", (json_int_t)c->npersistable,
+                             "persistable_nbytes", (json_int_t)c->nbytes);
+    return json_pack("{s:I, s:o, s:I, s:o, s:o, s:o}", "blocks", (json_int_t)weft_program_nblocks(program), "ops", ops,
+                     "collectives", (json_int_t)c->roles.collectives, "vars", vars, "rank", rank, "op_types", types);
+}
+
+static void print_program(const weft_program *program, const contents *c) {
+    const tally t = c->roles;
     char size[32];
     printf("blocks       %zu\n", weft_program_nblocks(program));
-    printf("ops          %zu (forward %zu, backward %zu, optimize %zu, other %zu)\n", nops, t.forward, t.backward,
+    printf("ops          %zu (forward %zu, backward %zu, optimize %zu, other %zu)\n", c->nops, t.forward, t.backward,
            t.optimize, t.other);
     printf("collectives  %zu\n", t.collectives);
-    printf("vars         %zu, %zu persistable, %s\n", nvars, npersistable, cli_bytes(nbytes, size, sizeof size));
+    printf("vars         %zu, %zu persistable, %s\n", c->nvars, c->npersistable,
+           cli_bytes(c->nbytes, size, sizeof size));
     if (weft_program_rank(program) >= 0) printf("rank         %lld\n", (long long)weft_program_rank(program));
     printf("op types\n");
-    print_types(types, n);
-    free(types);
-    return EXIT_DONE;
+    for (size_t i = 0; i < c->ntypes; i++) printf("  %6zu  %s\n", c->types[i].count, c->types[i].type);
 }
 
 static int run(cli_args *args) {
-    if (args->npositional == 0) return print_build();
+    bool as_json = cli_given(args, "--json");
+    if (args->npositional == 0) return as_json ? print_json(args, build_json()) : print_build();
     weft_program *program;
+    contents c = {.types = NULL};
     weft_status status = weft_program_load(args->context, args->positional[0], NULL, &program);
     if (status) return cli_fail(args, status);
-    int result = print_program(program);
+    status = count_contents(program, &c);
+    if (!status && as_json) status = cli_json_print(args, program_json(program, &c), stdout);
+    if (!status && !as_json) print_program(program, &c);
+    free(c.types);
     weft_program_destroy(program);
-    return result;
+    return status ? cli_fail(args, status) : EXIT_DONE;
 }
 
 const cli_command command_info = {
     .name = "info",
-    .arguments = "[PROGRAM]",
+    .arguments = "[PROGRAM] [--json]",
     .summary = "Says what this build can do, or what is in a program.",
+    .options = options,
+    .noptions = sizeof options / sizeof *options,
     .max_positional = 1,
     .example = "weft info serial.pdmodel",
     .run = run,

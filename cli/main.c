@@ -4,9 +4,16 @@
 
 #include "cli/cli.h"
 
+const cli_option cli_common_options[] = {
+    {"--color", 0, "WHEN", "colours: auto (default: on a terminal, unless NO_COLOR is set), always, never"},
+};
+const size_t cli_ncommon_options = sizeof cli_common_options / sizeof *cli_common_options;
+
 /* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const char *const words[] = {"note", "warning", "error"};
+    static const colour colours[] = {CYAN, YELLOW, RED};
+    const char *on = cli_colour(stderr, colours[d->severity]), *off = cli_colour(stderr, PLAIN);
     cli_told *told = user;
     if (d->severity == WEFT_ERROR && !told->text[0]) {
         char place[64] = "";
@@ -14,22 +21,27 @@ static void print_diagnostic(void *user, const weft_diagnostic *d) {
         snprintf(told->text, sizeof told->text, "%s%s%s%s", d->place, place, d->place[0] ? ": " : "", d->message);
     }
     if (d->line > 0)
-        fprintf(stderr, "%s:%d:%d: %s: %s\n", d->place, d->line, d->column, words[d->severity], d->message);
+        fprintf(stderr, "%s:%d:%d: %s%s:%s %s\n", d->place, d->line, d->column, on, words[d->severity], off, d->message);
     else
-        fprintf(stderr, "%s%s%s: %s\n", d->place, d->place[0] ? ": " : "", words[d->severity], d->message);
+        fprintf(stderr, "%s%s%s%s:%s %s\n", d->place, d->place[0] ? ": " : "", on, words[d->severity], off, d->message);
 }
 
 /* The option that `word` names, with `*value` set when it was written --name=value. */
-static const cli_option *match_option(const cli_command *command, const char *word, const char **value) {
+static const cli_option *match_among(const cli_option *options, size_t noptions, const char *word, const char **value) {
     const char *equals = strchr(word, '=');
     size_t n = equals ? (size_t)(equals - word) : strlen(word);
     *value = equals ? equals + 1 : NULL;
-    for (size_t i = 0; i < command->noptions; i++) {
-        const cli_option *o = &command->options[i];
+    for (size_t i = 0; i < noptions; i++) {
+        const cli_option *o = &options[i];
         if (strncmp(o->name, word, n) == 0 && o->name[n] == '\0') return o;
         if (o->letter && word[0] == '-' && word[1] == o->letter && word[2] == '\0') return *value = NULL, o;
     }
     return NULL;
+}
+
+static const cli_option *match_option(const cli_command *command, const char *word, const char **value) {
+    const cli_option *o = match_among(command->options, command->noptions, word, value);
+    return o ? o : match_among(cli_common_options, cli_ncommon_options, word, value);
 }
 
 /* Fills args from the words after the sub-command; EXIT_DONE, or EXIT_USAGE after saying why. */
@@ -83,6 +95,11 @@ static int run_command(const cli_command *command, int nwords, char **words) {
         goto done;
     }
     if ((result = parse_words(&args, nwords, words)) != EXIT_DONE) goto done;
+    const char *colours = cli_value(&args, "--color");
+    if (colours && !cli_set_colour(colours)) {
+        result = cli_usage_error(command, "--color: expected auto, always or never, found \"%s\"", colours);
+        goto done;
+    }
     cli_told told = {""};
     args.told = &told;
     weft_context_options options = {

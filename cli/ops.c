@@ -1,11 +1,12 @@
 /* ops.c: weft ops: the op table. */
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "weft/op_table.h"
 
 static const cli_option options[] = {
     {"--markdown", 0, NULL, "the whole table as Markdown (docs/ops.md)"},
+    JSON_OPTION,
 };
 
 static weft_status print_markdown(const cli_args *args) {
@@ -30,7 +31,41 @@ static void print_one(const weft_op_info *info) {
            info->family, devices[0] ? devices : "none");
 }
 
+/* "a, b" as a list. */
+static json_t *words(const char *text) {
+    json_t *list = json_array();
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        cli_json_put(&list, NULL, json_stringn(text, n));
+        text += n;
+        text += strspn(text, ", ");
+    }
+    return list;
+}
+
+static json_t *row_json(const weft_op_info *info) {
+    char effects[256], devices[128];
+    weft_op_effects_print(info->effects, effects, sizeof effects);
+    weft_op_devices_print(info->type, devices, sizeof devices);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:b}", "type", info->type, "family", info->family,
+                     "summary", info->summary, "inputs", info->inputs, "outputs", info->outputs, "attrs", info->attrs,
+                     "effects", words(effects), "devices", words(devices), "has_inference", info->has_inference);
+}
+
+/* The whole table, or one row. */
+static int print_json(const cli_args *args, const weft_op_info *one) {
+    json_t *rows = json_array();
+    if (one) cli_json_put(&rows, NULL, row_json(one));
+    for (size_t i = 0; !one && i < weft_op_info_count(); i++) {
+        weft_op_info info = weft_op_info_at(i);
+        cli_json_put(&rows, NULL, row_json(&info));
+    }
+    weft_status status = cli_json_print(args, json_pack("{s:o}", "ops", rows), stdout);
+    return status ? cli_fail(args, status) : EXIT_DONE;
+}
+
 static int run(cli_args *args) {
+    bool as_json = cli_given(args, "--json");
     if (cli_given(args, "--markdown")) {
         weft_status status = print_markdown(args);
         return status ? cli_fail(args, status) : EXIT_DONE;
@@ -41,9 +76,11 @@ static int run(cli_args *args) {
             fprintf(stderr, "weft ops: no op type \"%s\" in the table\n", args->positional[0]);
             return EXIT_WORK_FAILED;
         }
+        if (as_json) return print_json(args, &info);
         print_one(&info);
         return EXIT_DONE;
     }
+    if (as_json) return print_json(args, NULL);
     for (size_t i = 0; i < weft_op_info_count(); i++) {
         weft_op_info info = weft_op_info_at(i);
         print_row(&info);
@@ -53,7 +90,7 @@ static int run(cli_args *args) {
 
 const cli_command command_ops = {
     .name = "ops",
-    .arguments = "[TYPE] [--markdown]",
+    .arguments = "[TYPE] [--markdown | --json]",
     .summary = "Prints the op table, or one row of it: slots, attrs with defaults, effects, devices that run it.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/stats.h"
 #include "weft/certificate.h"
 
@@ -19,6 +19,8 @@ static const cli_option options[] = {
     {"--certificate", 0, "FILE", "write what each pass claims, for weft verify --certificate"},
     {"--stats", 0, NULL, "collectives and bytes before and after, and the fingerprint of the buckets"},
     {"--quiet", 'q', NULL, "no report"},
+    JSON_REPORT_OPTION("on stdout where -o names a file, else on stderr"),
+    {"--form", 0, "F", "of what goes to stdout: yaml (default) or fx"},
 };
 
 /* A file by its extension, else the list itself. */
@@ -76,11 +78,43 @@ static weft_status print_report(const cli_args *args, const weft_report *report,
     return NULL;
 }
 
-static weft_status write_program(const cli_args *args, const weft_program *program, const char *path) {
-    if (path && strcmp(path, "-") != 0) return weft_program_save(program, path);
+static bool is_stdout(const char *path) {
+    return !path || strcmp(path, "-") == 0;
+}
+
+/* Of all passes together. */
+static json_t *sums_json(const weft_report *report) {
+    size_t n = weft_report_npasses(report);
+    json_t *sums = json_object();
+    cli_json_put(&sums, "ops_before", json_integer(n ? (json_int_t)weft_report_nops_before(report, 0) : 0));
+    cli_json_put(&sums, "ops_after", json_integer(n ? (json_int_t)weft_report_nops_after(report, n - 1) : 0));
+    cli_json_put(&sums, "scales_removed", json_integer(total(report, "scales removed")));
+    cli_json_put(&sums, "gradients_bucketed", json_integer(total(report, "gradients bucketed")));
+    cli_json_put(&sums, "buckets", json_integer(total(report, "buckets")));
+    cli_json_put(&sums, "bucket_nbytes", json_integer(total(report, "bucket bytes")));
+    cli_json_put(&sums, "collectives_moved", json_integer(total(report, "collectives moved")));
+    return sums;
+}
+
+static weft_status print_json(const cli_args *args, const weft_report *report, weft_status failure) {
     char *bytes;
     size_t nbytes;
-    weft_status status = weft_program_print(program, WEFT_FORM_YAML, &bytes, &nbytes);
+    weft_status status = weft_report_json(report, &bytes, &nbytes);
+    if (status) return status;
+    json_t *root = json_object();
+    cli_json_put(&root, "passes", cli_json_taken(args, bytes, nbytes));
+    cli_json_put(&root, "summary", failure ? json_null() : sums_json(report));
+    cli_json_put(&root, "error", failure ? cli_json_text(weft_status_message(failure)) : json_null());
+    return cli_json_print(args, root, is_stdout(cli_value(args, "--output")) ? stderr : stdout);
+}
+
+static weft_status write_program(const cli_args *args, const weft_program *program, const char *path) {
+    if (!is_stdout(path)) return weft_program_save(program, path);
+    const char *form = cli_value(args, "--form");
+    char *bytes;
+    size_t nbytes;
+    weft_status status =
+        weft_program_print(program, form && strcmp(form, "fx") == 0 ? WEFT_FORM_FX : WEFT_FORM_YAML, &bytes, &nbytes);
     return status ? status : cli_write_taken(args, "-", bytes, nbytes);
 }
 
@@ -112,7 +146,23 @@ static weft_status write_ranks(const cli_args *args, const weft_rank_programs *p
     return status;
 }
 
+static bool options_are_good(const cli_args *args) {
+    const char *form = cli_value(args, "--form");
+    if (!form) return true;
+    if (!is_stdout(cli_value(args, "--output")))
+        return cli_usage_error(args->command, "--form: a file's form is that of its name"), false;
+    if (strcmp(form, "yaml") == 0 || strcmp(form, "fx") == 0) return true;
+    return cli_usage_error(args->command, "--form: expected yaml or fx, found \"%s\"", form), false;
+}
+
+/* The report as JSON or text; after a failure too. */
+static weft_status tell(const cli_args *args, const weft_report *report, weft_status failure) {
+    if (cli_given(args, "--json")) return print_json(args, report, failure);
+    return cli_given(args, "--quiet") ? NULL : print_report(args, report, !failure);
+}
+
 static int run(cli_args *args) {
+    if (!options_are_good(args)) return EXIT_USAGE;
     weft_program *program = NULL;
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
@@ -126,8 +176,8 @@ static int run(cli_args *args) {
     if (!status) {
         status = rank_place(args) ? weft_pass_list_run_ranks(list, program, &ranks, &report)
                                   : weft_pass_list_run(list, program, &report);
-        if (report && !cli_given(args, "--quiet")) {
-            weft_status printing = print_report(args, report, !status);
+        if (report) {
+            weft_status printing = tell(args, report, status);
             if (status)
                 weft_status_free(printing);
             else
@@ -151,9 +201,9 @@ static int run(cli_args *args) {
 
 const cli_command command_opt = {
     .name = "opt",
-    .arguments = "IN [-o OUT] [--passes LIST] [--set PASS.KEY=VALUE] [--dist FILE]",
+    .arguments = "IN [-o OUT] [--passes LIST] [--set PASS.KEY=VALUE] [--dist FILE] [--json[=F]]",
     .summary = "Runs passes over a program, reports what each did and left alone and why, and writes the result.\n"
-               "IN is a .pdmodel, .yaml or .fx.json file (each also .gz), or - for YAML on stdin.",
+               "IN is a .pdmodel, .yaml or .fx.json file (each also .gz), or - for YAML or such a graph on stdin.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

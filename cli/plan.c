@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/json.h"
 #include "cli/reading.h"
 
 static const cli_option options[] = {
@@ -10,6 +11,7 @@ static const cli_option options[] = {
     {"--late", 0, "OP", LATE_HELP},
     {"--summary", 0, NULL, "only counts and sizes"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
+    {"--json", 0, NULL, "counts, sizes and values as JSON (docs/json.md)"},
 };
 
 /* What buckets take, and what they add to what is live: parts that are not written yet. */
@@ -40,6 +42,49 @@ static void print_summary(const weft_plan *plan) {
     if (s.nbuckets) print_buckets(&s);
 }
 
+static json_t *value_json(const weft_plan_value *v) {
+    const char *dtype = weft_dtype_name(v->dtype);
+    json_t *shape = json_array(), *made = json_object();
+    for (size_t i = 0; i < v->ndim; i++) cli_json_put(&shape, NULL, json_integer(v->dims[i]));
+    cli_json_put(&made, "name", cli_json_text(v->name));
+    cli_json_put(&made, "dtype", dtype ? json_string(dtype) : json_null());
+    cli_json_put(&made, "shape", shape);
+    cli_json_put(&made, "persistable", json_boolean(v->persistable));
+    cli_json_put(&made, "feed", json_boolean(v->is_feed));
+    cli_json_put(&made, "fetch", json_boolean(v->is_fetch));
+    cli_json_put(&made, "written", json_boolean(v->is_written));
+    cli_json_put(&made, "read_first", json_boolean(v->is_read_first));
+    return made;
+}
+
+static weft_status print_json(const cli_args *args, const weft_plan *plan) {
+    weft_plan_summary s;
+    json_t *values = json_array();
+    weft_plan_summarize(plan, &s);
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"persistent_nbytes", s.persistent_nbytes}, {"temporary_nbytes", s.temporary_nbytes},
+                 {"live_nbytes", s.live_nbytes},             {"bucket_nbytes", s.bucket_nbytes},
+                 {"largest_bucket_nbytes", s.largest_bucket_nbytes}, {"ahead_nbytes", s.ahead_nbytes},
+                 {"written_nbytes", s.written_nbytes}};
+    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "instructions", (json_int_t)s.ninstructions, "streams",
+                             (json_int_t)s.nstreams, "removed_ops", (json_int_t)s.nremoved_ops, "collectives",
+                             (json_int_t)s.ncollectives, "events", (json_int_t)s.nevents, "buckets",
+                             (json_int_t)s.nbuckets);
+    json_t *memory = json_object();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        cli_json_put(&memory, sizes[i].key, json_integer(sizes[i].value));
+    for (size_t i = 0; i < weft_plan_nvalues(plan); i++) {
+        weft_plan_value v;
+        weft_plan_value_at(plan, i, &v);
+        cli_json_put(&values, NULL, value_json(&v));
+    }
+    cli_json_put(&root, "memory", memory);
+    cli_json_put(&root, "values", values);
+    return cli_json_print(args, root, stdout);
+}
+
 static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
     char *bytes;
     size_t nbytes;
@@ -48,27 +93,48 @@ static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
     return status ? status : cli_write_taken(args, path ? path : "-", bytes, nbytes);
 }
 
-/* A plan that was printed earlier (NAME.plan), or one made from a program. */
-static weft_status get_plan(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
-    size_t n = strlen(path);
-    if (n > 5 && strcmp(path + n - 5, ".plan") == 0) {
-        char *bytes;
-        size_t nbytes;
-        weft_status status = cli_read(path, &bytes, &nbytes);
-        if (status) return status;
-        status = weft_plan_parse(args->context, bytes, nbytes, path, out);
-        free(bytes);
-        return status;
-    }
-    weft_program *program;
-    weft_status status = weft_program_load(args->context, path, cli_value(args, "--dist"), &program);
-    if (status) return status;
+/* Makes a plan of a program, which it destroys. */
+static weft_status plan_program(weft_program *program, const weft_order_options *how, weft_plan **out) {
     weft_plan_order *order = NULL;
-    status = weft_plan_order_create(program, how, &order);
+    weft_status status = weft_plan_order_create(program, how, &order);
     if (!status) status = weft_plan_create(program, &(weft_plan_options){.order = order}, out);
     weft_plan_order_destroy(order);
     weft_program_destroy(program);
     return status;
+}
+
+static weft_status parse_program(const cli_args *args, const char *bytes, size_t nbytes, weft_program **out) {
+    const char *dist = cli_value(args, "--dist");
+    char *sidecar = NULL;
+    size_t sidecar_nbytes = 0;
+    weft_status status = dist ? cli_read(dist, &sidecar, &sidecar_nbytes) : NULL;
+    if (!status)
+        status = weft_program_parse(args->context, WEFT_FORM_TEXT, bytes, nbytes, sidecar, sidecar_nbytes, "stdin", out);
+    free(sidecar);
+    return status;
+}
+
+/* A text of any form: a plan that was printed earlier, or a program. */
+static weft_status read_text(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
+    static const char mark[] = "weft_plan:";
+    char *bytes;
+    size_t nbytes;
+    weft_program *program = NULL;
+    weft_status status = cli_read(path, &bytes, &nbytes);
+    if (status) return status;
+    if (strcmp(path, "-") != 0 || strncmp(bytes, mark, sizeof mark - 1) == 0)
+        status = weft_plan_parse(args->context, bytes, nbytes, path, out);
+    else
+        status = parse_program(args, bytes, nbytes, &program);
+    free(bytes);
+    return program ? plan_program(program, how, out) : status;
+}
+
+static weft_status get_plan(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
+    weft_program *program;
+    if (strcmp(path, "-") == 0 || cli_ends_with(path, ".plan")) return read_text(args, path, how, out);
+    weft_status status = weft_program_load(args->context, path, cli_value(args, "--dist"), &program);
+    return status ? status : plan_program(program, how, out);
 }
 
 static int run(cli_args *args) {
@@ -78,7 +144,9 @@ static int run(cli_args *args) {
     weft_status status = is_usable ? get_plan(args, args->positional[0], &reading.options, &plan) : NULL;
     cli_reading_fini(&reading);
     if (!is_usable) return EXIT_USAGE;
-    if (!status && cli_given(args, "--summary"))
+    if (!status && cli_given(args, "--json"))
+        status = print_json(args, plan);
+    else if (!status && cli_given(args, "--summary"))
         print_summary(plan);
     else if (!status)
         status = print_plan(args, plan);
@@ -88,9 +156,9 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary] [--reading R [--late OP]]",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary | --json] [--reading R [--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
-               "A file NAME.plan is a plan printed earlier: it is read back.",
+               "A file NAME.plan is a plan printed earlier: it is read back. - is a program or a plan on stdin.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

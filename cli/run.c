@@ -3,6 +3,7 @@
 #include "cli/progress.h"
 #include "cli/run_parts.h"
 #include "cli/simulate.h"
+#include "cli/summary.h"
 #include "weft/verify.h"
 
 #include <math.h>
@@ -46,6 +47,7 @@ static const cli_option options[] = {
     {"--trace-steps", 0, "N", "steps that it has, from the last; default 20; 0: all, and memory for them"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's roofline, and memory; F.csv, F.json or text"},
+    JSON_REPORT_OPTION("on stderr"),
     {"--seed", 0, "K", "seed of random ops; default: that of the run that --load reads, else 0"},
     {"--expect", 0, "F", "compare the first fetch, averaged over ranks, with `losses` in F.npz"},
     {"--tolerance", 0, "E", "largest relative difference for --expect; default 1e-4"},
@@ -295,20 +297,36 @@ static weft_status train(session *s, const numbers *n, expectation *expected) {
     return NULL;
 }
 
-static void print_summary(const session *s) {
+static summary make_summary(const session *s) {
     const weft_executor *executor = weft_trainer_executor(s->trainer);
     weft_plan_cache_stats cache;
-    size_t ntimed = s->ndone < TIMED_STEPS ? s->ndone : TIMED_STEPS, nlast = (size_t)s->ntraced;
+    size_t nlast = (size_t)s->ntraced;
     weft_plan_cache_get_stats(weft_trainer_plan_cache(s->trainer), &cache);
-    print_steps(s->seconds, ntimed, s->ndone, s->in.nranks);
-    print_shapes(cache.nmisses, cache.nplans, cache.nevictions);
-    print_memory(weft_trainer_plan(s->trainer, 0));
-    if (!cli_given(s->args, "--trace")) return;
-    size_t ncollectives, nhidden;
-    double total, hidden;
-    weft_executor_hidden(executor, &ncollectives, &nhidden);
-    weft_executor_overlap(executor, &total, &hidden);
-    print_hidden(ncollectives, nhidden, total, hidden, nlast && nlast < s->ndone ? nlast : 0);
+    summary made = {.nranks = s->in.nranks,
+                    .nsteps = s->ndone,
+                    .seconds = s->seconds,
+                    .nseconds = s->ndone < TIMED_STEPS ? s->ndone : TIMED_STEPS,
+                    .nplanned = cache.nmisses,
+                    .nkept = cache.nplans,
+                    .ngone = cache.nevictions,
+                    .plan = weft_trainer_plan(s->trainer, 0),
+                    .has_overlap = cli_given(s->args, "--trace"),
+                    .nlast = nlast && nlast < s->ndone ? nlast : 0};
+    weft_executor_hidden(executor, &made.ncollectives, &made.nhidden);
+    weft_executor_overlap(executor, &made.collective_seconds, &made.hidden_seconds);
+    return made;
+}
+
+static weft_status print_summary(const session *s) {
+    summary made = make_summary(s);
+    if (!cli_given(s->args, "--json")) {
+        summary_print(&made);
+        return NULL;
+    }
+    json_t *root = summary_json(&made);
+    cli_json_put(&root, "next_step", json_integer(s->state.step));
+    cli_json_put(&root, "stopped_by", s->is_stopped ? json_string(stop_name()) : json_null());
+    return cli_json_print(s->args, root, stderr);
 }
 
 /* How far a run came that a signal or a failure ended, and what there is to go on from. */
@@ -362,7 +380,7 @@ static bool read_device(const cli_args *args, bool *out_simulates) {
 static weft_status report(session *s) {
     weft_status status = save(s, true);
     if (!status) status = save_traces(s->args, s->trainer, s->speaks);
-    if (!status && s->speaks) print_summary(s);
+    if (!status && s->speaks) status = print_summary(s);
     return status ? status : save_profiles(s->args, s->trainer, s->speaks);
 }
 

@@ -72,7 +72,8 @@ weft_status check_outputs(const cli_args *args, int nranks) {
     weft_status status = NULL;
     for (size_t i = 0; !status && i < args->ngiven; i++) {
         if (strcmp(args->names[i], "--save") == 0) status = check_save(args->values[i], nranks);
-        if (strcmp(args->names[i], "--trace") == 0 || strcmp(args->names[i], "--profile") == 0)
+        if (strcmp(args->names[i], "--trace") == 0 || strcmp(args->names[i], "--profile") == 0 ||
+            strcmp(args->names[i], "--json") == 0)
             status = check_output(args->values[i]);
     }
     return status;

@@ -1,5 +1,4 @@
-/* session.h: what weft run and weft simulate share: programs, what is fed, in which order ops are launched; and lines of
- * their summaries. */
+/* session.h: what weft run and weft simulate share: programs, what is fed, in which order ops are launched. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -40,12 +39,5 @@ bool trace_name_is_good(const cli_args *args);
 char *path_with(const char *path, const char *mark, long long number);
 char *rank_path(const char *path, int rank);
 bool has_rank(const char *path);
-
-/* Lines of a summary, on stderr. Of `nsteps` steps the last `nseconds` were timed; they are sorted. */
-void print_steps(double *seconds, size_t nseconds, size_t nsteps, int nranks);
-void print_shapes(size_t nplanned, size_t nkept, size_t ngone); /* where feeds changed shape */
-void print_memory(const weft_plan *plan);
-/* Of the last steps; nlast 0: of all. */
-void print_hidden(size_t ncollectives, size_t nhidden, double seconds, double hidden_seconds, size_t nlast);
 
 #endif

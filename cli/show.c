@@ -1,8 +1,8 @@
 /* show.c: weft show: a program's ops, a line each, for reading. */
 #include <string.h>
 
-#include "cli/cli.h"
-#include "weft/program.h"
+#include "cli/json.h"
+#include "cli/show_parts.h"
 
 static const cli_option options[] = {
     {"--yaml", 0, NULL, "the whole program in its YAML form"},
@@ -11,14 +11,26 @@ static const cli_option options[] = {
     {"--vars", 0, NULL, "list the vars too"},
     {"--placements", 0, NULL, "how each var lies on the mesh"},
     {"--why", 0, "VAR", "why VAR lies so: through which ops, from which annotation"},
+    {"--dot", 0, NULL, "a picture of block 0 in the language of Graphviz"},
+    {"--svg", 0, NULL, "that picture as SVG, made by Graphviz's dot"},
+    {"--around", 0, "OP", "--dot, --svg: op number OP and what is --depth arrows away"},
+    {"--ring", 0, "N", "--dot, --svg: the ops that communicate on ring N and what is --depth arrows away"},
+    {"--depth", 0, "N", "of --around, default 2, and of --ring, default 1"},
+    JSON_OPTION,
 };
 
-static const char *role_word(int role) {
+const char *role_word(int role) {
     if (role & WEFT_ROLE_LR_SCHED) return "lr_sched";
     if (role & WEFT_ROLE_OPTIMIZE) return "optimize";
     if (role & WEFT_ROLE_LOSS) return role & WEFT_ROLE_BACKWARD ? "loss-grad" : "loss";
     if (role & WEFT_ROLE_BACKWARD) return "backward";
     return role == WEFT_ROLE_FORWARD ? "forward" : "-";
+}
+
+static colour role_colour(int role) {
+    if (role == WEFT_ROLE_NOT_SPECIFIED) return PLAIN;
+    if (role & (WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) return PURPLE;
+    return role & WEFT_ROLE_BACKWARD ? YELLOW : BLUE;
 }
 
 static void print_slots(const weft_op *op, bool output) {
@@ -34,11 +46,14 @@ static void print_slots(const weft_op *op, bool output) {
 }
 
 static void print_op(const weft_op *op, size_t index) {
-    printf("%6zu  %-9s %s(", index, role_word(weft_op_role(op)), weft_op_type(op));
+    long long ring = weft_op_attr_int(op, "ring_id", -1);
+    const char *off = cli_colour(stdout, PLAIN);
+    printf("%6zu  %s%-9s%s %s%s%s(", index, cli_colour(stdout, role_colour(weft_op_role(op))),
+           role_word(weft_op_role(op)), off, ring >= 0 ? cli_colour(stdout, GREEN) : "", weft_op_type(op),
+           ring >= 0 ? off : "");
     print_slots(op, false);
     printf(") -> ");
     print_slots(op, true);
-    long long ring = weft_op_attr_int(op, "ring_id", -1);
     if (ring >= 0) printf("  ring %lld", ring);
     if (weft_op_stream(op)[0]) printf("  stream %s", weft_op_stream(op));
     for (size_t i = 0; weft_op_event_awaited(op, i); i++)
@@ -65,16 +80,18 @@ static bool mentions(const weft_op *op, const char *var) {
     return false;
 }
 
-static void print_block(const cli_args *args, const weft_block *block, size_t block_index) {
+bool op_is_shown(const cli_args *args, const weft_op *op) {
     const char *var = cli_value(args, "--var"), *type = cli_value(args, "--type");
+    return (!type || strcmp(weft_op_type(op), type) == 0) && (!var || mentions(op, var));
+}
+
+static void print_block(const cli_args *args, const weft_block *block, size_t block_index) {
     printf("block %zu: %zu ops, %zu vars\n", block_index, weft_block_nops(block), weft_block_nvars(block));
     if (cli_given(args, "--vars"))
         for (size_t i = 0; i < weft_block_nvars(block); i++) print_var(weft_block_var_at(block, i));
     size_t index = 0;
     for (const weft_op *op = weft_block_first_op(block); op; op = weft_op_next(op), index++) {
-        if (type && strcmp(weft_op_type(op), type) != 0) continue;
-        if (var && !mentions(op, var)) continue;
-        print_op(op, index);
+        if (op_is_shown(args, op)) print_op(op, index);
     }
 }
 
@@ -121,8 +138,21 @@ static weft_status check_var(const cli_args *args, const weft_program *program) 
     return var ? weft_status_create(WEFT_NOT_FOUND, args->positional[0], "there is no var \"%s\"", var) : NULL;
 }
 
+/* Two of these say two different things to print. */
+static bool options_are_good(const cli_args *args) {
+    static const char *const forms[] = {"--yaml", "--why", "--dot", "--svg", "--json"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (!cli_given(args, forms[i])) continue;
+        if (found) return cli_usage_error(args->command, "%s: expected without %s", forms[i], found), false;
+        found = forms[i];
+    }
+    return picture_options_are_good(args);
+}
+
 static int run(cli_args *args) {
     weft_program *program;
+    if (!options_are_good(args)) return EXIT_USAGE;
     weft_status status = weft_program_load(args->context, args->positional[0], NULL, &program);
     if (status) return cli_fail(args, status);
     if ((status = check_var(args, program))) {
@@ -131,6 +161,10 @@ static int run(cli_args *args) {
     }
     if (cli_given(args, "--yaml"))
         status = print_yaml(args, program);
+    else if (cli_given(args, "--json"))
+        status = show_json(args, program);
+    else if (cli_given(args, "--dot") || cli_given(args, "--svg"))
+        status = show_picture(args, program);
     else if (cli_given(args, "--why"))
         status = print_why(args, program, cli_value(args, "--why"));
     else if (cli_given(args, "--placements"))
@@ -143,7 +177,8 @@ static int run(cli_args *args) {
 
 const cli_command command_show = {
     .name = "show",
-    .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--placements] [--why VAR] [--yaml]",
+    .arguments = "PROGRAM [--var NAME] [--type TYPE] [--vars] [--placements] [--why VAR] [--yaml] [--json] "
+                 "[--dot | --svg] [--around OP | --ring N]",
     .summary = "Prints a program's ops, a line each: index, role, type, arguments, ring, stream, events.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

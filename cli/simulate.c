@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/session.h"
+#include "cli/summary.h"
 #include "weft/feeds.h"
 #include "weft/simulate.h"
 
@@ -25,6 +26,7 @@ static const cli_option options[] = {
     {"--unsafe", 0, NULL, "play plans that may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
+    JSON_REPORT_OPTION("on stderr"),
 };
 
 /* Steps of one shape: its plans and their simulation. */
@@ -284,19 +286,46 @@ static weft_status print_ranks(const weft_simulation *simulation, int nranks) {
     return NULL;
 }
 
+/* Of every rank in the last step. */
+static weft_status put_ranks(const weft_simulation *simulation, int nranks, json_t **into) {
+    json_t *ranks = json_array();
+    weft_status status = NULL;
+    for (int rank = 0; !status && rank < nranks; rank++) {
+        weft_rank_times t;
+        if ((status = weft_simulation_rank_times(simulation, rank, &t))) break;
+        cli_json_put(&ranks, NULL,
+                     json_pack("{s:i, s:f, s:f, s:f}", "rank", rank, "compute_seconds", t.compute_seconds,
+                               "collective_seconds", t.collective_seconds, "exposed_seconds", t.exposed_seconds));
+    }
+    cli_json_put(into, "rank_times", ranks);
+    return status;
+}
+
 static weft_status print_summary(const run *r) {
     const weft_simulation *simulation = r->at->simulation;
+    const cli_args *args = r->session.args;
+    size_t nsteps = weft_feeds_nsteps(r->feeds);
     int nranks = r->session.nranks;
-    print_steps(r->seconds, weft_feeds_nsteps(r->feeds), weft_feeds_nsteps(r->feeds), nranks);
-    print_shapes(r->nplanned, r->nentries, r->nplanned - r->nentries);
-    print_memory(r->at->plans[0]);
-    if (cli_given(r->session.args, "--trace")) {
-        size_t ncollectives, nhidden;
-        double seconds, hidden;
-        weft_simulation_hidden(simulation, &ncollectives, &nhidden);
-        weft_simulation_overlap(simulation, &seconds, &hidden);
-        print_hidden(ncollectives, nhidden, seconds, hidden, 0);
+    summary made = {.nranks = nranks,
+                    .nsteps = nsteps,
+                    .seconds = r->seconds,
+                    .nseconds = nsteps,
+                    .nplanned = r->nplanned,
+                    .nkept = r->nentries,
+                    .ngone = r->nplanned - r->nentries,
+                    .plan = r->at->plans[0],
+                    .has_overlap = cli_given(args, "--trace")};
+    weft_simulation_hidden(simulation, &made.ncollectives, &made.nhidden);
+    weft_simulation_overlap(simulation, &made.collective_seconds, &made.hidden_seconds);
+    if (cli_given(args, "--json")) {
+        json_t *root = summary_json(&made);
+        cli_json_put(&root, "races", json_integer((json_int_t)r->nraces));
+        weft_status status = put_ranks(simulation, nranks, &root);
+        if (!status) return cli_json_print(args, root, stderr);
+        json_decref(root);
+        return status;
     }
+    summary_print(&made);
     weft_status status = print_ranks(simulation, nranks);
     if (status) return status;
     fprintf(stderr, "summary: nothing was computed, times are those of a model; %zu race%s seen\n", r->nraces,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "weft/certificate.h"
 #include "weft/equivalent.h"
 #include "weft/verify.h"
@@ -49,7 +49,7 @@ static weft_status load_programs(const cli_args *args, programs *out) {
 /* --- reporting ---------------------------------------------------------------------------------------------------- */
 
 static void print_finding(FILE *to, const weft_finding *f) {
-    fprintf(to, "%s: %s\n", weft_verdict_name(f->verdict), f->message);
+    fprintf(to, "%s%s:%s %s\n", cli_colour(to, RED), weft_verdict_name(f->verdict), cli_colour(to, PLAIN), f->message);
     if (f->remedy[0]) fprintf(to, "    mended by: %s\n", f->remedy);
 }
 
@@ -60,7 +60,7 @@ static void print_findings(FILE *to, const weft_findings *found, weft_reading re
     if (n)
         fprintf(to, "%s: %zu finding%s\n", weft_reading_name(reading), n, n == 1 ? "" : "s");
     else
-        fprintf(to, "%s: safe\n", weft_reading_name(reading));
+        fprintf(to, "%s: %ssafe%s\n", weft_reading_name(reading), cli_colour(to, GREEN), cli_colour(to, PLAIN));
 }
 
 static weft_status write_findings(const cli_args *args, FILE *to, const weft_findings *found, weft_reading reading) {
@@ -104,17 +104,11 @@ static weft_status verify(const cli_args *args, FILE *to, const programs *p, wef
 
 /* --- against the serial program ----------------------------------------------------------------------------------- */
 
+/* A string of JSON, with its quotes. */
 static void print_json_string(FILE *to, const char *text) {
-    putc('"', to);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(to, "\\%c", *c);
-        else if (*c < 0x20)
-            fprintf(to, "\\u%04x", *c);
-        else
-            putc(*c, to);
-    }
-    putc('"', to);
+    json_t *string = cli_json_text(text);
+    if (string) json_dumpf(string, to, JSON_ENCODE_ANY);
+    json_decref(string);
 }
 
 /* Values that were shown to differ are wrong; all else that is not proved is only that. */

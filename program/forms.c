@@ -23,6 +23,18 @@ static const struct {
              [WEFT_FORM_YAML] = {yaml_parse, yaml_print},
              [WEFT_FORM_FX] = {fx_parse, fx_print}};
 
+/* A graph of PyTorch is an object in JSON whose first member is its schema. YAML may begin with a brace too. */
+static weft_form form_of_text(const char *bytes, size_t nbytes) {
+    static const char mark[] = "{\"schema\"";
+    size_t matched = 0;
+    for (size_t i = 0; i < nbytes && matched < sizeof mark - 1; i++) {
+        if (strchr(" \t\r\n", bytes[i]) && bytes[i]) continue;
+        if (bytes[i] != mark[matched]) return WEFT_FORM_YAML;
+        matched++;
+    }
+    return matched == sizeof mark - 1 ? WEFT_FORM_FX : WEFT_FORM_YAML;
+}
+
 static weft_status check_form(weft_form form, const char *place) {
     if ((size_t)form < sizeof forms / sizeof *forms) return NULL;
     return weft_status_create(WEFT_INVALID_ARGUMENT, place, "expected a form of weft_form, found %d", (int)form);
@@ -37,7 +49,7 @@ static bool ends_with(const char *s, size_t n, const char *tail) {
 static weft_status form_of(const char *path, weft_form *out_form, size_t *out_stem) {
     size_t n = strlen(path);
     if (strcmp(path, "-") == 0) {
-        *out_form = WEFT_FORM_YAML;
+        *out_form = WEFT_FORM_TEXT;
         *out_stem = n;
         return NULL;
     }
@@ -92,6 +104,7 @@ static weft_status find_sidecar(arena *a, const char *path, size_t stem_n, const
 static weft_status parse_form(weft_context *context, weft_form form, const void *bytes, size_t nbytes,
                               const char *place, weft_program **out) {
     weft_program *p;
+    if (form == WEFT_FORM_TEXT) form = form_of_text(bytes, nbytes);
     if (nbytes > UINT32_MAX) /* so that 32 bits count whatever a program has */
         return weft_status_create(WEFT_LIMIT, place, "expected at most %u bytes, found %zu", UINT32_MAX, nbytes);
     TRY(weft_program_create(context, &p));
@@ -115,7 +128,7 @@ weft_status weft_program_parse(weft_context *context, weft_form form, const void
                                weft_program **out_program) {
     weft_program *p;
     if (!place || !*place) place = "program";
-    TRY(check_form(form, place));
+    if (form != WEFT_FORM_TEXT) TRY(check_form(form, place));
     TRY(parse_form(context, form, bytes, nbytes, place, &p));
     weft_status status = sidecar ? sidecar_parse(p, sidecar, sidecar_nbytes, "sidecar", true) : NULL;
     if (status)
@@ -218,6 +231,7 @@ weft_status weft_program_save(const weft_program *program, const char *path) {
     weft_form form;
     size_t stem_n;
     TRY(form_of(path, &form, &stem_n));
+    if (form == WEFT_FORM_TEXT) form = WEFT_FORM_YAML;
     if (form == WEFT_FORM_PDMODEL && program_has_dist(program)) TRY(save_sidecar(program, path, stem_n));
     return save(program, path, forms[form].print);
 }

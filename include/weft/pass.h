@@ -123,6 +123,8 @@ void weft_report_destroy(weft_report *report);
  * lists every candidate left alone; else equal reasons are counted. The caller owns the bytes. */
 WEFT_MUST_USE weft_status weft_report_print(const weft_report *report, bool verbose, char **out_bytes,
                                             size_t *out_nbytes);
+/* The same as JSON, each candidate left alone included: docs/json.md. The caller owns the bytes. */
+WEFT_MUST_USE weft_status weft_report_json(const weft_report *report, char **out_bytes, size_t *out_nbytes);
 size_t weft_report_npasses(const weft_report *report);
 /* The count that pass `pass_index` reported under `what`; 0 if it did not. */
 int64_t weft_report_count(const weft_report *report, size_t pass_index, const char *what);

@@ -26,7 +26,8 @@ typedef struct weft_attr weft_attr;
 typedef enum weft_form {
     WEFT_FORM_PDMODEL, /* ProgramDesc wire format, sidecar apart */
     WEFT_FORM_YAML,    /* one op a line; holds everything */
-    WEFT_FORM_FX       /* .fx.json: a traced PyTorch graph, one node a line; holds ops, dense tensors and rings */
+    WEFT_FORM_FX,      /* .fx.json: a traced PyTorch graph, one node a line; holds ops, dense tensors and rings */
+    WEFT_FORM_TEXT     /* for reading alone: YAML or FX, as the text begins */
 } weft_form;
 
 /* --- whole programs ----------------------------------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ WEFT_MUST_USE weft_status weft_program_clone(const weft_program *program, weft_p
  * several steps as one. On failure some are appended. */
 WEFT_MUST_USE weft_status weft_program_repeat(weft_program *program, size_t times);
 
-/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML on stdin). The sidecar
+/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML or FX on stdin). The sidecar
  * of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL. A missing one is
  * fine only in the second case. Every problem goes to the diagnostic sink. */
 WEFT_MUST_USE weft_status weft_program_load(weft_context *context, const char *path, const char *dist_path,
