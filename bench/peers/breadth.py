@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 
-import numpy as np
-
 import common
+
+np = common.numpy()
 
 PADDLE = 'paddle-2.6.2'
 LOSS_TOLERANCE, FINAL_TOLERANCE = 1e-4, 1e-3

@@ -13,9 +13,9 @@ import socket
 import sys
 import tempfile
 
-import numpy as np
-
 import common
+
+np = common.numpy()
 
 PADDLE = 'paddle-2.6.2'
 CASES = ['mlp_sgd_dp2', 'lenet_momentum_dp2', 'gpt_tiny_adamw_dp2', 'bert_tiny_adamw_dp4']

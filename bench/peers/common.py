@@ -23,6 +23,17 @@ RESULTS = os.path.abspath(os.environ.get('BENCH_RESULTS', os.path.join(BUILD, 'b
 PADDLES = ['paddle-2.6.2', 'paddle-3.3.1']
 
 
+def numpy():
+    """The module, or an exit that says which interpreter has it."""
+    try:
+        import numpy as module
+    except ImportError:
+        script = os.path.relpath(sys.argv[0])
+        sys.exit(f'{script}: {sys.executable} has no numpy. Debian\'s python3-numpy belongs to /usr/bin/python3: '
+                 f'/usr/bin/python3 {script}, or PYTHON=/usr/bin/python3 make bench')
+    return module
+
+
 def fixtures():
     shared = os.path.join(ROOT, '..', 'shared', 'fixtures')
     found = os.environ.get('WEFT_FIXTURES') or (shared if os.path.isdir(shared) else os.path.join(ROOT, 'tests', 'data'))

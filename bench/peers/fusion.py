@@ -20,6 +20,8 @@ if os.path.exists(recorded):
         size = 0 if row['pass'] == 'schedule_comm_wait' else row['bucket_mb']
         times[row['n_grads'], row['pass'], size] = (row['cpu_min_ms'], row['collectives_after'])
 bench = os.path.join(os.environ.get('BENCH', 'build/release/bench'), 'fuse')
+if not os.path.exists(bench):
+    sys.exit(f'there is no {bench}: make benches, or BENCH=FOLDER')
 out = subprocess.run([bench, *SIZES], check=True, capture_output=True, text=True).stdout
 print('| gradients | pass | bucket, MiB | collectives, original | ms | original, ms | times faster |')
 print('| --- | --- | --- | --- | --- | --- | --- |')

@@ -53,6 +53,17 @@ prints 0 'step 10/10 .*loss 5.* steps/s  0 s left' 'progress tells rate and time
 train both >"$folder/out"; ! grep -q 'steps/s' "$folder/out"; ok $? 'no progress over results on one terminal'
 grep -q '^9,0,mean_0' "$folder/out"; ok $? 'the results are there'
 
+# --- benchmark scripts: any python3, and those that need numpy say so ---
+mkdir "$folder/without" && echo 'raise ImportError("none here")' >"$folder/without/numpy.py"
+for script in client data_parallel breadth; do # client.py takes cases, not options
+    says 1 "$script.py: .* has no numpy.*/usr/bin/python3" "$script.py without numpy" \
+        env PYTHONPATH="$folder/without" "$PYTHON" "bench/peers/$script.py" --help
+    [ $script = client ] || prints 0 "usage: $script.py" "$script.py with numpy" "$PYTHON" "bench/peers/$script.py" --help
+done
+for script in steps programs profile_cost before; do
+    prints 0 "usage: $script.py" "$script.py needs none" env PYTHONPATH="$folder/without" "$PYTHON" "bench/peers/$script.py" --help
+done
+
 # --- commands in the documentation work as printed ---
 weft_folder=$(cd "$(dirname "$weft")" && pwd)
 mkdir "$folder/clone"
