@@ -8,7 +8,7 @@
  * from a check for infinities.
  *
  * Arguments have smaller numbers than the term: one sweep upwards finds all forms. */
-#include "proof/equivalence/term.h"
+#include "proof/equivalence/normal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,17 +23,6 @@ void normal_fini(normal *n) {
 }
 
 /* --- factors ------------------------------------------------------------------------------------------------------ */
-
-static bool may_pull(const normal *n, int32_t dtype) {
-    return dtype_is_float(dtype) && !(n->mode == NORMAL_REALS && dtype == WEFT_FP16);
-}
-
-/* *x times f, or over f; *out_good false and x as it was where that is too large to be exact. */
-static weft_status times(terms *t, value *x, factor f, bool divide, bool *out_good) {
-    factor r, own = value_factor(t, *x);
-    *out_good = divide ? factor_divide(own, f, &r) : factor_multiply(own, f, &r);
-    return *out_good ? factor_id(t, r, &x->factor) : NULL;
-}
 
 /* Divides the `linear` ones among args by the first factor among them that is not 0: that is *out_common. Nothing
  * happens where that is not exact. */
@@ -53,7 +42,7 @@ static weft_status pull_common(terms *t, value *args, size_t nargs, const bool *
             value x = args[i];
             bool good;
             if (linear && !linear[i]) continue;
-            TRY(times(t, &x, by, true, &good));
+            TRY(normal_times(t, &x, by, true, &good));
             if (!good) return NULL;
             if (!dry) args[i] = x;
         }
@@ -65,7 +54,7 @@ static weft_status pull_common(terms *t, value *args, size_t nargs, const bool *
 static weft_status multiply_by(terms *t, value x, uint32_t common, value *out) {
     bool good;
     if (common == FACTOR_ONE) return *out = x, NULL;
-    TRY(times(t, &x, t->factors[common], false, &good));
+    TRY(normal_times(t, &x, t->factors[common], false, &good));
     *out = x;
     if (good) return NULL;
     *out = value_of(TERM_NONE);
@@ -143,10 +132,10 @@ static weft_status scale_form(normal *n, uint32_t id, value x, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, id);
     factor f;
-    bool good = may_pull(n, t->items[x.term].dtype) && factor_of_attr(h->number, t->odd, &f);
+    bool good = normal_pulls(n, t->items[x.term].dtype) && factor_of_attr(h->number, t->odd, &f);
     if (good) {
         *out = x;
-        TRY(times(t, out, f, h->divides, &good));
+        TRY(normal_times(t, out, f, h->divides, &good));
     }
     return good ? NULL : term_again(t, id, &x, out);
 }
@@ -156,7 +145,7 @@ static weft_status fill_form(normal *n, uint32_t id, value *out) {
     const head *h = term_head(t, id);
     factor f;
     *out = value_of(id);
-    if (h->unit == UINT32_MAX || !may_pull(n, h->dtype) || !factor_of_attr(h->number, t->odd, &f)) return NULL;
+    if (h->unit == UINT32_MAX || !normal_pulls(n, h->dtype) || !factor_of_attr(h->number, t->odd, &f)) return NULL;
     size_t ndim = 0;
     const int64_t *dims = term_dims(t, id, &ndim);
     TRY(term_make(t, h->unit, NULL, 0, h->dtype, ndim, dims, &out->term));
@@ -196,14 +185,14 @@ static weft_status sum_over(normal *n, const head *h, value x, value *out) {
     int32_t dtype = t->items[x.term].dtype;
     uint32_t common = x.factor;
     bool good = true, mean = of.reduce == WEFT_REDUCE_AVG;
-    if ((of.reduce != WEFT_REDUCE_SUM && !mean) || !may_pull(n, dtype) || (mean && of.total <= 0))
+    if ((of.reduce != WEFT_REDUCE_SUM && !mean) || !normal_pulls(n, dtype) || (mean && of.total <= 0))
         return term_reduce(t, x, of.reduce, of.label, of.ints, of.nints, out);
     value inner = value_of(x.term);
     TRY(chain_form(n, &of, inner, out));
     if (out->term == TERM_NONE) TRY(term_reduce(t, inner, WEFT_REDUCE_SUM, of.label, of.ints, of.nints, out));
     TRY(multiply_by(t, *out, common, out));
     factor size;
-    if (mean && factor_make(of.total, 1, &size)) TRY(times(t, out, size, true, &good));
+    if (mean && factor_make(of.total, 1, &size)) TRY(normal_times(t, out, size, true, &good));
     return good ? NULL : term_reduce(t, x, of.reduce, of.label, of.ints, of.nints, out);
 }
 
@@ -223,7 +212,7 @@ static weft_status reduce_form(normal *n, uint32_t id, value x, value *out) {
 static weft_status cast_form(normal *n, uint32_t id, value x, value *out) {
     terms *t = n->terms;
     int32_t from = t->items[x.term].dtype, to = term_head(t, id)->dtype;
-    if (!may_pull(n, from) || !may_pull(n, to)) return term_cast(t, x, to, out);
+    if (!normal_pulls(n, from) || !normal_pulls(n, to)) return term_cast(t, x, to, out);
     TRY(term_cast(t, value_of(x.term), to, out));
     return multiply_by(t, *out, x.factor, out);
 }
@@ -268,7 +257,7 @@ static weft_status add_all(normal *n, uint32_t id, value *all, size_t count, val
     qsort(all, count, sizeof *all, by_term);
     TRY(merge_equal(t, all, count, &count));
     if (count == 1) return *out = all[0], NULL;
-    if (may_pull(n, dtype)) TRY(pull_common(t, all, count, NULL, &common));
+    if (normal_pulls(n, dtype)) TRY(pull_common(t, all, count, NULL, &common));
     head_begin(t, HEAD_ADD);
     TRY(head_finish(t, &(head){.kind = HEAD_ADD, .label = "add"}, &head_id));
     const int64_t *dims = term_dims(t, id, &ndim);
@@ -303,10 +292,6 @@ done:
 
 /* --- functions ---------------------------------------------------------------------------------------------------- */
 
-static bool is_type(const head *h, const char *type) {
-    return h->kind == HEAD_OP && h->schema && strcmp(h->schema->type, type) == 0;
-}
-
 /* Factors of linear arguments come out: *out is the op's term, its factor that of all outputs. */
 static weft_status op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out) {
     terms *t = n->terms;
@@ -317,13 +302,13 @@ static weft_status op_form(normal *n, uint32_t id, value *args, size_t nargs, bo
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
     if (nargs > sizeof small && !(linear = ARENA_ARRAY(&memory, bool, nargs))) TRY_DONE(base_out_of_memory());
-    bool checks = is_type(h, "check_finite_and_unscale");
+    bool checks = normal_is_type(h, "check_finite_and_unscale");
     for (size_t i = 0; i < nargs; i++) {
         uint8_t role = i < h->nargs && h->roles ? h->roles[i] : ROLE_FIXED;
         int32_t dtype = t->items[args[i].term].dtype;
         if (role == ROLE_TYPE_ONLY) args[i].factor = FACTOR_ONE;
         linear[i] = role == ROLE_LINEAR && (dtype == WEFT_DTYPE_NONE || dtype_is_float(dtype));
-        if (linear[i] && dtype_is_float(dtype) && !may_pull(n, dtype)) pulls = false;
+        if (linear[i] && dtype_is_float(dtype) && !normal_pulls(n, dtype)) pulls = false;
         if (checks && role == ROLE_LINEAR && n->mode == NORMAL_RANGE && !factor_is_zero(value_factor(t, args[i])))
             args[i].factor = FACTOR_ONE;
     }
@@ -335,53 +320,21 @@ done:
     return status;
 }
 
-/* Where the op's own arguments' forms are. */
-static value form_of_arg(const normal *n, uint32_t op, size_t i) {
-    value a = term_args(n->terms, op)[i];
-    return n->forms[a.term]; /* terms as they are read have no factors */
-}
-
-static bool is_unit_fill(const terms *t, value x, value beside) {
-    size_t a, b;
-    if (!term_is(t, x.term, HEAD_FILL) || term_head(t, x.term)->unit != UINT32_MAX) return false;
-    if (term_numel(t, x.term) == 1) return true;
-    const int64_t *of_x = term_dims(t, x.term, &a), *of_y = term_dims(t, beside.term, &b);
-    return of_x && of_y && a == b && memcmp(of_x, of_y, a * sizeof *of_x) == 0;
-}
-
-/* A product with, or a quotient by, a constant is a factor; out->term TERM_NONE: it is something else. */
-static weft_status product_form(normal *n, uint32_t id, uint32_t op, value *out) {
-    terms *t = n->terms;
-    const head *h = term_head(t, op);
-    bool divides = is_type(h, "elementwise_div") || is_type(h, "aten_div");
-    *out = value_of(TERM_NONE);
-    if (!divides && !is_type(h, "elementwise_mul") && !is_type(h, "aten_mul")) return NULL;
-    if (t->items[op].nargs != 2 || !may_pull(n, t->items[id].dtype)) return NULL;
-    size_t at = h->roles[0] == ROLE_LINEAR ? 0 : 1;
-    value x = form_of_arg(n, op, at), y = form_of_arg(n, op, 1 - at);
-    bool good;
-    if (t->items[x.term].dtype != t->items[id].dtype || !is_unit_fill(t, y, x)) return NULL;
-    if (t->items[x.term].ndim < t->items[y.term].ndim) return NULL; /* the product has another shape */
-    TRY(times(t, &x, value_factor(t, y), divides, &good));
-    if (good) *out = x;
-    return NULL;
-}
-
 /* Each output of the check is its input over the scale, whatever the others are. */
 static weft_status unscale_form(normal *n, uint32_t id, uint32_t op, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, op), *which = term_head(t, id);
     *out = value_of(TERM_NONE);
-    if (!is_type(h, "check_finite_and_unscale") || strcmp(which->label, "Out") != 0) return NULL;
+    if (!normal_is_type(h, "check_finite_and_unscale") || strcmp(which->label, "Out") != 0) return NULL;
     value x = value_of(TERM_NONE), scale = x;
     int64_t wanted = which->ints[1], at = 0;
     for (size_t i = 0; i < h->nargs; i++) {
         if (h->roles[i] != ROLE_LINEAR)
-            scale = form_of_arg(n, op, i);
+            scale = normal_of_arg(n, op, i);
         else if (at++ == wanted)
-            x = form_of_arg(n, op, i);
+            x = normal_of_arg(n, op, i);
     }
-    if (x.term == TERM_NONE || scale.term == TERM_NONE || !may_pull(n, t->items[x.term].dtype)) return NULL;
+    if (x.term == TERM_NONE || scale.term == TERM_NONE || !normal_pulls(n, t->items[x.term].dtype)) return NULL;
     uint32_t head_id, common = x.factor;
     int32_t dtype = t->items[x.term].dtype;
     size_t ndim = 0;
@@ -394,20 +347,44 @@ static weft_status unscale_form(normal *n, uint32_t id, uint32_t op, value *out)
     return multiply_by(t, *out, common, out);
 }
 
+/* A scale with a bias is a sum with a constant; out->term TERM_NONE: it is something else. */
+static weft_status affine_form(normal *n, uint32_t id, uint32_t op, value *out) {
+    terms *t = n->terms;
+    const head *h = term_head(t, op);
+    factor f;
+    *out = value_of(TERM_NONE);
+    if (!normal_is_type(h, "scale") || h->bias == 0.0 || t->items[op].nargs != 1 ||
+        !normal_pulls(n, t->items[id].dtype) || !factor_of_attr(h->number, t->odd, &f))
+        return NULL;
+    size_t ndim;
+    const int64_t *dims = term_dims(t, id, &ndim);
+    value both[2] = {normal_of_arg(n, op, 0)}, constant = both[0];
+    if (!dims || ndim > WEFT_MAX_RANK || t->items[both[0].term].dtype != t->items[id].dtype) return NULL;
+    bool good;
+    TRY(normal_times(t, &both[0], f, false, &good));
+    shape type = {.dtype = t->items[id].dtype, .ndim = (int32_t)ndim, .height = -1};
+    memcpy(type.dims, dims, ndim * sizeof *dims);
+    if (good) TRY(term_fill(t, h->bias, &type, &constant));
+    if (good) TRY(fill_form(n, constant.term, &both[1]));
+    return good ? sum_form(n, id, both, 2, out) : NULL;
+}
+
 static weft_status out_form(normal *n, uint32_t id, value *out) {
     terms *t = n->terms;
     uint32_t op = term_args(t, id)[0].term;
-    TRY(product_form(n, id, op, out));
+    TRY(normal_product(n, id, op, out));
+    if (out->term == TERM_NONE) TRY(normal_product_grad(n, id, op, out));
     if (out->term == TERM_NONE) TRY(unscale_form(n, id, op, out));
+    if (out->term == TERM_NONE) TRY(affine_form(n, id, op, out));
     if (out->term != TERM_NONE) return NULL;
     term own = t->items[id];
     value from = n->forms[op];
     bool type_only = strcmp(term_head(t, id)->label, "XShape") == 0;
-    if (from.factor != FACTOR_ONE && !type_only && !may_pull(n, own.dtype)) { /* it keeps its factors inside */
+    if (from.factor != FACTOR_ONE && !type_only && !normal_pulls(n, own.dtype)) { /* it keeps its factors inside */
         size_t nargs = t->items[op].nargs;
         value *args = base_alloc(&t->context->allocator, nargs * sizeof *args);
         if (!args) return base_out_of_memory();
-        for (size_t i = 0; i < nargs; i++) args[i] = form_of_arg(n, op, i);
+        for (size_t i = 0; i < nargs; i++) args[i] = normal_of_arg(n, op, i);
         weft_status status = op_form(n, op, args, nargs, false, &from);
         base_free(&t->context->allocator, args, nargs * sizeof *args);
         TRY(status);
@@ -426,7 +403,7 @@ static weft_status list_form(normal *n, uint32_t id, value *args, size_t nargs, 
     terms *t = n->terms;
     uint32_t common = FACTOR_ONE;
     int32_t dtype = t->items[id].dtype;
-    if (may_pull(n, dtype)) TRY(pull_common(t, args, nargs, linear, &common));
+    if (normal_pulls(n, dtype)) TRY(pull_common(t, args, nargs, linear, &common));
     TRY(term_again(t, id, args, out));
     return multiply_by(t, *out, common, out);
 }
@@ -436,7 +413,7 @@ static weft_status form(normal *n, uint32_t id, value *args, value *out) {
     const head *h = term_head(t, id);
     size_t nargs = t->items[id].nargs;
     bool branches[3] = {false, true, true};
-    for (size_t i = 0; i < nargs; i++) args[i] = form_of_arg(n, id, i);
+    for (size_t i = 0; i < nargs; i++) args[i] = normal_of_arg(n, id, i);
     switch (h->kind) {
     case HEAD_SCALE: return scale_form(n, id, args[0], out);
     case HEAD_FILL: return fill_form(n, id, out);

@@ -183,6 +183,8 @@ static uint8_t slot_role(const op_schema *s, const slot *in) {
     if (name_is(in->name, "XShape")) return ROLE_TYPE_ONLY;
     if (strcmp(s->type, "check_finite_and_unscale") == 0)
         return name_is(in->name, "X") ? ROLE_LINEAR : ROLE_FIXED; /* in Out, not in FoundInfinite: normal.c */
+    bool is_product = strcmp(s->type, "elementwise_mul_grad") == 0 || strcmp(s->type, "elementwise_div_grad") == 0;
+    if (is_product && name_is(in->name, "Y")) return ROLE_FACTOR;
     bool linear = (s->effects & OP_LINEAR) ||
                   ((s->effects & OP_LINEAR_X) && s->ninputs && name_is(in->name, s->inputs[0].name)) ||
                   ((s->effects & OP_LINEAR_GRAD) && is_grad_slot(in->name->bytes));
@@ -226,6 +228,10 @@ weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
               .roles = roles,
               .nargs = (uint32_t)nargs,
               .pulls = pulls(op, s)};
+    if (op_is(op, "scale") && nargs == 1) {
+        h.number = attr_float(op, "scale", 1.0);
+        h.bias = attr_float(op, "bias", 0.0) * (attr_bool(op, "bias_after_scale", true) ? 1.0 : h.number);
+    }
     return head_finish(r->t, &h, out);
 }
 

@@ -29,7 +29,8 @@ typedef enum rule {
     RULE_SUM,
     RULE_ADD,
     RULE_ADD_GRAD,
-    RULE_REDUCE
+    RULE_REDUCE,
+    RULE_EINSUM
 } rule;
 
 static const struct {
@@ -56,6 +57,7 @@ static const struct {
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
     {"elementwise_add_grad", RULE_ADD_GRAD},
+    {"einsum", RULE_EINSUM},
     {"aten_copy_", RULE_COPY},
     {"aten_cat", RULE_CONCAT},
     {"aten_add", RULE_ADD},
@@ -381,12 +383,16 @@ static weft_status scale_results(reader *r, weft_op *op, uint32_t *results) {
     return NULL;
 }
 
+static bool is_number(int32_t dtype) {
+    return dtype_is_float(dtype) || dtype == WEFT_INT32 || dtype == WEFT_INT64 || dtype == WEFT_BOOL;
+}
+
 static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *results) {
     const weft_var *out = only_output(op);
     const char *digits = like ? "" : attr_string(op, "str_value", "");
     char *end = NULL;
     double number = *digits ? strtod(digits, &end) : attr_float(op, "value", attr_float(op, "fill_value", 0.0));
-    if (!out || !var_knows_dims(out) || !dtype_is_float(out->dtype) || (*digits && *end) || (!like && only_input(op)) ||
+    if (!out || !var_knows_dims(out) || !is_number(out->dtype) || (*digits && *end) || (!like && only_input(op)) ||
         (!like && attr_int(op, "dtype", WEFT_FP32) != out->dtype))
         return function_results(r, op, results);
     shape type = shape_of_var(out);
@@ -450,6 +456,18 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     return NULL;
 }
 
+/* What is kept for the gradient is a copy of the operands. */
+static weft_status einsum_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *kept = op_find_slot(op, true, "InnerCache"), *operands = op_find_slot(op, false, "Operands");
+    TRY(function_results(r, op, results));
+    for (size_t k = 0; kept && operands && k < kept->nargs && k < operands->nargs; k++) {
+        value x;
+        TRY(read_value(r, slot_var(op, operands, k), &x));
+        set_result(op, results, slot_var(op, kept, k), x);
+    }
+    return NULL;
+}
+
 /* What is written into the first input; the output of the same bytes gets it. */
 static weft_status copy_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *to = op_find_slot(op, true, "self_out"), *from = op_find_slot(op, false, "src");
@@ -494,6 +512,7 @@ weft_status op_results(reader *r, weft_op *op, uint32_t *results) {
     case RULE_ADD: return sum_results(r, op, true, results);
     case RULE_ADD_GRAD: return add_grad_results(r, op, results);
     case RULE_REDUCE: return reduce_results(r, op, results);
+    case RULE_EINSUM: return einsum_results(r, op, results);
     }
     return function_results(r, op, results);
 }

@@ -34,7 +34,8 @@ typedef enum head_kind {
     HEAD_VIEW_WRITE /* a base after a write through a view of it */
 } head_kind;
 
-enum { ROLE_FIXED, ROLE_LINEAR, ROLE_TYPE_ONLY }; /* of an argument in its op */
+/* Of an argument in its op. A factor is what the gradient of a product, or of a quotient, multiplies or divides by. */
+enum { ROLE_FIXED, ROLE_LINEAR, ROLE_TYPE_ONLY, ROLE_FACTOR };
 
 typedef struct head {
     head_kind kind;
@@ -46,7 +47,8 @@ typedef struct head {
     uint32_t nargs;          /* HEAD_OP */
     bool pulls;              /* HEAD_OP: factors of linear arguments come out */
     int32_t dtype;           /* of the value: HEAD_INPUT, HEAD_OUT, HEAD_CAST, ... ; else WEFT_DTYPE_NONE */
-    double number;           /* HEAD_SCALE, HEAD_FILL */
+    double number;           /* HEAD_SCALE, HEAD_FILL; HEAD_OP of scale: its factor */
+    double bias;             /* HEAD_OP of scale: what is added behind the factor */
     bool divides;            /* HEAD_SCALE: by number */
     uint32_t unit;           /* HEAD_FILL: the head that fills with 1 */
     weft_reduce reduce;      /* HEAD_REDUCE */

@@ -5,7 +5,6 @@
  * that prime, or a multiple of it, but one that comes from the rows. */
 #include "proof/spmd/fixed.h"
 
-enum { ROWS_OF_RANK = 104729 };
 /* Lengths: a prime first; then one that halves often, for nets that join what they made smaller and larger. */
 static const int64_t lengths[] = {10007, 64 * 251};
 
@@ -16,8 +15,13 @@ void fixed_fini(fixed_programs *f) {
     *f = (fixed_programs){.serial = NULL};
 }
 
+static weft_status write_numbers(weft_program *p, const open_extents *e, bool folds) {
+    if (e->rows) TRY(open_extents_set(p, e));
+    return folds ? known_numbers_write(p) : NULL;
+}
+
 weft_status fixed_make(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
-                       const open_extents *e, fixed_programs *out) {
+                       const open_extents *e, bool folds, fixed_programs *out) {
     open_extents whole = *e;
     whole.nranks = 1;
     weft_context *c = serial->context;
@@ -26,11 +30,11 @@ weft_status fixed_make(const weft_program *serial, const weft_program *const *pr
     weft_status status = NULL;
     if (!out->programs) TRY_DONE(base_out_of_memory());
     TRY_DONE(weft_program_clone(serial, &out->serial));
-    TRY_DONE(open_extents_set(out->serial, &whole));
+    TRY_DONE(write_numbers(out->serial, &whole, folds));
     for (size_t i = 0; i < nprograms; i++) {
         TRY_DONE(weft_program_clone(programs[i], &out->programs[i]));
         out->nprograms++;
-        TRY_DONE(open_extents_set(out->programs[i], e));
+        TRY_DONE(write_numbers(out->programs[i], e, folds));
     }
 done:
     if (status) fixed_fini(out);
@@ -38,17 +42,20 @@ done:
 }
 
 weft_status fixed_stand_in(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
-                           size_t nranks, bool *out_is, fixed_programs *out) {
-    *out = (fixed_programs){.serial = NULL};
-    TRY(open_extents_find((weft_program *)serial, out_is));
-    if (!*out_is) return NULL;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        int64_t n = (int64_t)nranks;
-        open_extents e = {.rows = ROWS_OF_RANK * n, .lengths = lengths[i] * n, .nranks = n};
-        weft_status status = fixed_make(serial, programs, nprograms, &e, out);
+                           size_t nranks, int64_t *out_rows, fixed_programs *out) {
+    bool is_open;
+    int64_t n = (int64_t)nranks;
+    TRY(open_extents_find((weft_program *)serial, &is_open));
+    *out_rows = FIXED_ROWS;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && is_open; i++) {
+        open_extents e = {.rows = FIXED_ROWS * n, .lengths = lengths[i] * n, .nranks = n};
+        weft_status status = fixed_make(serial, programs, nprograms, &e, true, out);
         if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
         weft_status_free(status);
     }
-    *out_is = false;
-    return NULL;
+    *out_rows = 0;
+    weft_status status = fixed_make(serial, programs, nprograms, &(open_extents){.nranks = n}, true, out);
+    if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    weft_status_free(status);
+    return fixed_make(serial, programs, nprograms, &(open_extents){.nranks = n}, false, out);
 }

@@ -65,6 +65,19 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
     return NULL;
 }
 
+/* Constants among parts are parts. */
+static weft_status fit_fills(lifter *l, lifted *args, size_t n) {
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        int d = -1;
+        bool is_part;
+        for (size_t i = 0; i < n && d < 0; i++)
+            if (is_sharded_evenly(args[i].placed[k], sharded_dim(args[i].placed[k])))
+                d = sharded_dim(args[i].placed[k]);
+        for (size_t i = 0; i < n && d >= 0; i++) TRY(lift_fill_as_part(l, k, (size_t)d, &args[i], &is_part));
+    }
+    return NULL;
+}
+
 /* How a list of them is placed along the axis; false: it is not. A replicated value counts as partial where others are.
  */
 static bool common_placement(const lifted *args, size_t n, size_t axis, axis_placement *out) {
@@ -136,6 +149,10 @@ static weft_status lift_several(lifter *l, size_t rank, uint32_t id, lifted *out
         goto done;
     }
     if (term_is(l->t, id, HEAD_SELECT))
+        TRY_DONE(fit_fills(l, all + 1, 2));
+    else if (term_is(l->t, id, HEAD_SUM))
+        TRY_DONE(fit_fills(l, all, n));
+    if (term_is(l->t, id, HEAD_SELECT))
         TRY_DONE(lift_select(l, id, all, out));
     else
         TRY_DONE(lift_list(l, id, all, n, scratch, out));
@@ -149,8 +166,8 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     bool is_slice = false;
     switch (term_head(l->t, id)->kind) {
     case HEAD_INPUT: return lift_input(l, rank, id, out);
+    case HEAD_FILL: return lift_fill(l, id, out);
     case HEAD_RANDOM:
-    case HEAD_FILL:
     case HEAD_OP: /* its outputs are what counts */
     case HEAD_BODY: *out = lift_replicated(id); return NULL;
     case HEAD_OUT: return lift_out(l, rank, id, out);

@@ -65,6 +65,21 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
     return x->state == LIFT_KNOWN && is_partial(x->placed[axis]);
 }
 
+/* Tries constants among the arguments as parts, one at a time. */
+static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placement *out, bool *mean, bool *known) {
+    for (size_t i = 0; i < f->nargs && !*known; i++) {
+        const lifted was = f->args[i];
+        for (size_t d = 0; d < WEFT_MAX_RANK && !*known; d++) {
+            bool is_part;
+            TRY(lift_fill_as_part(f->l, in->axis, d, &f->args[i], &is_part));
+            if (!is_part) break;
+            TRY(sharded_output(in, f->id, out, mean, known));
+            if (!*known) f->args[i] = was;
+        }
+    }
+    return NULL;
+}
+
 /* How the output is placed along the axis; the reason why that is not known. */
 static weft_status place_along(function *f, size_t axis, axis_placement *out, const char **out_reason) {
     bool shards = false, partial = false, linear = true;
@@ -79,11 +94,14 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
         return *out_reason = "it uses a partial sum over ranks as if it were the sum: a reduce is missing", NULL;
     if (!shards) return NULL;
     const terms *t = f->l->t;
-    const value *own = term_args(t, term_args(t, f->id)[0].term);
+    value *own = ARENA_ARRAY(f->memory, value, f->nargs + 1); /* the table may move */
+    if (!own) return base_out_of_memory();
+    if (f->nargs) memcpy(own, term_args(t, term_args(t, f->id)[0].term), f->nargs * sizeof *own);
     size_t index = (size_t)term_head(t, f->id)->ints[1];
     sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
     bool mean = false, known;
     TRY(sharded_output(&in, f->id, out, &mean, &known));
+    if (!known) TRY(fit_fills(f, &in, out, &mean, &known));
     if (!known) return *out_reason = "it is not known to treat each row for itself", NULL;
     if (mean) f->times *= f->l->grid.extent[axis];
     if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
@@ -139,6 +157,28 @@ static weft_status follow(function *f, lifted *out) {
     return NULL;
 }
 
+/* Ranks add what they add, so often is it in their sum. *out_is false: it is no scale with a bias of partial values. */
+static weft_status follow_affine(function *f, lifted *out, bool *out_is) {
+    terms *t = f->l->t;
+    size_t ndim = 0;
+    const int64_t *dims = f->nargs == 1 ? term_dims(t, f->id, &ndim) : NULL;
+    *out_is = op_is(f->h->op, "scale") && f->h->bias != 0.0 && dims && ndim <= WEFT_MAX_RANK &&
+              lift_is_partial(f->l, &f->args[0]) && dtype_is_float(t->items[f->id].dtype);
+    for (size_t k = 0; *out_is && k < f->l->grid.naxes; k++) *out_is = !is_sharded(f->args[0].placed[k]);
+    if (!*out_is) return NULL;
+    shape type = {.dtype = t->items[f->id].dtype, .ndim = (int32_t)ndim, .height = -1};
+    memcpy(type.dims, dims, ndim * sizeof *dims);
+    double times = (double)lift_extent(f->l, lift_axes_with(f->l, &f->args[0], PARTIAL));
+    value both[2] = {value_of(f->args[0].term)}, sum;
+    TRY(term_scale(t, both[0], f->h->number, false, &both[0]));
+    TRY(term_fill(t, f->h->bias * times, &type, &both[1]));
+    TRY(term_sum(t, both, 2, type.dtype, &sum));
+    *out = f->args[0];
+    out->term = sum.term;
+    lift_name_family(f->l, f->args, 1, out);
+    return NULL;
+}
+
 weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
     uint32_t op = term_args(l->t, id)[0].term;
     size_t n = l->t->items[op].nargs;
@@ -153,8 +193,12 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
     for (size_t i = 0; i < n; i++) f.args[i] = l->known[rank][term_args(l->t, op)[i].term];
     drop_unused(&f, term_head(l->t, id)->label);
     const lifted *open = first_open(&f);
+    bool is_affine = false;
+    if (!open) TRY_DONE(follow_affine(&f, out, &is_affine));
     if (open)
         *out = *open;
+    else if (is_affine)
+        goto done;
     else if (op_is(own.op, "c_embedding") || op_is(own.op, "c_embedding_grad"))
         TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
     else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))

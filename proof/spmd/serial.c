@@ -244,9 +244,10 @@ static weft_status check_count(const weft_program *const *programs, size_t nprog
                               "expected 1 to %d ranks, found %lld", MOST_RANKS, (long long)n);
 }
 
-/* The verdict on programs as they are. */
+/* The verdict on programs as they are. `rows` of a rank are a number that no other extent is; 0: there is none. */
 static weft_status judge_programs(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
-                                  size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
+                                  size_t nranks, int64_t rows, const weft_equivalence_options *o,
+                                  weft_equivalence **out) {
     judge j = {.out = NULL};
     arena_init(&j.memory, &serial->context->allocator);
     weft_status status = NULL;
@@ -257,6 +258,7 @@ static weft_status judge_programs(const weft_program *serial, const weft_program
     TRY_DONE(prover_init(&j.prover, serial->context));
     TRY_DONE(equivalence_create(serial->context, &j.out));
     TRY_DONE(read_all(&j, serial, all, nranks, o));
+    j.lifter.rows_of_rank = j.lifter.grid.naxes == 1 ? rows : 0;
     TRY_DONE(lift_all(&j));
     TRY_DONE(judge_all(&j));
     *out = j.out;
@@ -277,11 +279,10 @@ done:
 static weft_status judge_open(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
                               size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
     fixed_programs f;
-    bool is_fixed;
-    TRY(fixed_stand_in(serial, programs, nprograms, nranks, &is_fixed, &f));
+    int64_t rows;
+    TRY(fixed_stand_in(serial, programs, nprograms, nranks, &rows, &f));
     weft_status status =
-        is_fixed ? judge_programs(f.serial, (const weft_program *const *)f.programs, nprograms, nranks, o, out)
-                 : judge_programs(serial, programs, nprograms, nranks, o, out);
+        judge_programs(f.serial, (const weft_program *const *)f.programs, nprograms, nranks, rows, o, out);
     fixed_fini(&f);
     return status;
 }
@@ -304,7 +305,7 @@ static weft_status judge_batch(const weft_program *serial, const weft_program *c
                                size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
     open_extents e = {.rows = o->batch, .nranks = (int64_t)nranks};
     fixed_programs f;
-    TRY(fixed_make(serial, programs, nprograms, &e, &f));
+    TRY(fixed_make(serial, programs, nprograms, &e, false, &f));
     const weft_program *const *fixed = (const weft_program *const *)f.programs;
     weft_status status = judge_open(f.serial, fixed, nprograms, nranks, o, out);
     if (!status) status = suspects_ask(*out, f.serial, fixed, nprograms, nranks, o);

@@ -1,0 +1,42 @@
+/* lift_fills.c: constants. Ranks that fill tensors as long as their parts with one number hold parts of a larger one
+ * that the serial program fills. Any way to see such a tensor as a part is true, so where other arguments of an op are
+ * parts, the one that fits is taken. */
+#include "proof/spmd/lift.h"
+
+/* The constant with that dimension `times` as long. */
+static weft_status longer_fill(lifter *l, uint32_t id, size_t d, int64_t times, uint32_t *out) {
+    size_t ndim;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    shape type = {.dtype = l->t->items[id].dtype, .ndim = (int32_t)ndim, .height = -1};
+    memcpy(type.dims, dims, ndim * sizeof *dims);
+    type.dims[d] = lift_product(type.dims[d], times);
+    value filled = value_of(TERM_NONE);
+    TRY(term_fill(l->t, term_head(l->t, id)->number, &type, &filled));
+    *out = filled.term;
+    return NULL;
+}
+
+static bool has_dim(const lifter *l, uint32_t id, size_t d) {
+    size_t ndim;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    return dims && d < ndim && ndim <= WEFT_MAX_RANK && dims[d] > 0;
+}
+
+weft_status lift_fill_as_part(lifter *l, size_t axis, size_t d, lifted *x, bool *out_is) {
+    *out_is = x->state == LIFT_KNOWN && term_is(l->t, x->term, HEAD_FILL) && is_replicated(x->placed[axis]) &&
+              has_dim(l, x->term, d);
+    if (!*out_is) return NULL;
+    TRY(longer_fill(l, x->term, d, l->grid.extent[axis], &x->term));
+    x->placed[axis] = sharded((int)d);
+    return NULL;
+}
+
+weft_status lift_fill(lifter *l, uint32_t id, lifted *out) {
+    size_t ndim;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    bool is_part;
+    *out = lift_replicated(id);
+    for (size_t d = 0; dims && d < ndim && l->rows_of_rank; d++)
+        if (dims[d] > 0 && dims[d] % l->rows_of_rank == 0) return lift_fill_as_part(l, 0, d, out, &is_part);
+    return NULL;
+}
