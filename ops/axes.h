@@ -114,6 +114,7 @@ typedef struct axes_mesh {
     int64_t extent[AXES_MESH];
     bool uneven; /* a factor alone in its dimensions may be cut into parts that differ: ceil(size / n) each,
                   * the last fewer, none of them empty */
+    bool shares; /* a mean over such parts is a sum of shares: who asks multiplies by axes_share */
 } axes_mesh;
 
 /* How one argument lies on a mesh: along axes that are named nowhere it is replicated. */
@@ -126,6 +127,8 @@ typedef struct axes_placed {
 
 /* How the outputs lie where the inputs lie so. NULL, or why they may not lie so: static text. */
 const char *axes_follow(const axes_rule *r, const axes_mesh *on, const axes_placed *in, axes_placed *out);
+/* What output `o` must be multiplied by where `shares` is set: the rank's share of the elements that a mean is over. */
+double axes_share(const axes_rule *r, const axes_mesh *on, const axes_placed *in, size_t o, const int64_t *at);
 /* The part of an argument of these extents that the rank at `at` holds. */
 void axes_part(const axes_mesh *on, const axes_placed *p, int32_t ndim, const int64_t *extents, const int64_t *at,
                int64_t *out_offset, int64_t *out_extent);

@@ -117,7 +117,8 @@ static const char *reduce_factor(const follower *f, size_t o, size_t factor) {
     const factor_axes *own = &f->factors[factor];
     bool is_mean = factor < 64 && x->mean >> factor & 1, has = has_factor(x, factor), needs = false;
     for (size_t i = 0; i < f->r->nin; i++) needs |= reads(f->r, o, i) && has_factor(&f->r->in[i], factor);
-    if (is_mean && own->uneven) return "a mean over parts of different extents";
+    if (is_mean && own->uneven && !f->mesh->shares) return "a mean over parts of different extents";
+    is_mean &= !own->uneven; /* of others it is a sum of shares */
     for (int k = 0; k < own->count; k++) {
         int axis = own->axes[k];
         if (has && is_mean) f->out[o].times |= UINT32_C(1) << axis;
@@ -221,6 +222,21 @@ static void factor_part(const follower *f, size_t factor, const int64_t *at, int
         int axis = f->factors[factor].axes[k];
         take_part(f->mesh->extent[axis], at[axis], offset, extent);
     }
+}
+
+double axes_share(const axes_rule *r, const axes_mesh *on, const axes_placed *in, size_t o, const int64_t *at) {
+    follower f = {.r = r, .mesh = on, .in = in};
+    double share = 1;
+    if (!r->out[o].mean || r->why_none) return 1;
+    for (size_t i = 0; i < r->nin; i++)
+        if (!r->in[i].any && project(&f, i)) return 1;
+    for (size_t k = 0; k < r->nfactors && k < 64; k++) {
+        int64_t offset, extent;
+        if (!(r->out[o].mean >> k & 1) || !f.factors[k].uneven) continue;
+        factor_part(&f, k, at, &offset, &extent);
+        share *= (double)extent / (double)r->factors[k].size;
+    }
+    return share;
 }
 
 static weft_status set_list(weft_op *op, const char *attr, size_t n, const int64_t *values) {

@@ -12,10 +12,12 @@
 /* --- placements --------------------------------------------------------------------------------------------------- */
 
 /* The mesh of a program. Axes of extent 1 shard nothing, and keep their numbers. */
+typedef struct spmd_paths spmd_paths;
 typedef struct spmd_mesh {
     const mesh *mesh;
     axes_mesh axes;
     int64_t at[AXES_MESH]; /* coordinates of the rank that is made */
+    spmd_paths *paths;     /* those that were found */
 } spmd_mesh;
 
 int64_t spmd_extent(const spmd_mesh *m, uint32_t axes);
@@ -29,7 +31,11 @@ axes_placed placed_whole_sums(const axes_placed *p);
 void placed_shard(axes_placed *p, int dim, int axis);
 /* Extents of the rank's part. */
 void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
+/* Extents of the largest part: the same for all ranks. Bytes are of that. */
+void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole);
+/* Whether each rank along the axis has some of an extent, in parts of ceil(extent / ranks). */
+bool spmd_fills(const spmd_mesh *m, int axis, int64_t extent);
 /* "[dp, -], partial sum over mp". */
 const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room);
 /* Between those and the placements of programs. */
@@ -46,7 +52,9 @@ typedef enum spmd_step_kind {
     STEP_ALL_TO_ALL,     /* parts of `from` become parts of `dim` */
     STEP_REDUCE_SCATTER, /* the sum, of which the rank keeps its part of `dim` */
     STEP_ALL_REDUCE,
-    STEP_ALL_GATHER /* all parts of `dim`; -1: of several dimensions */
+    STEP_ALL_GATHER, /* all parts of `dim`; -1: of several dimensions */
+    STEP_SHARE,      /* what all have becomes a sum: each rank's share of it */
+    STEP_PAD         /* parts of `dim` become a sum: each rank's part among zeros */
 } spmd_step_kind;
 
 typedef struct spmd_step {
@@ -67,8 +75,10 @@ typedef struct spmd_path {
     double sent; /* bytes that a rank sends, with ring algorithms */
 } spmd_path;
 
-/* The cheapest steps from one placement of a value to another. False: there are none (what is whole or summed does not
- * become partial). */
+/* Paths that are found are kept in the arena. */
+WEFT_MUST_USE weft_status spmd_paths_init(spmd_mesh *m, arena *memory);
+/* The cheapest steps from one placement of a value to another. False: there are none (only sums come from what is no
+ * sum). */
 bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out);
 
@@ -170,6 +180,7 @@ WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 void spmd_find_form(spmd_op *op);
 /* What an input of an op in its special form is divided by. */
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
+bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 
 /* spmd_follow.c: placements for all vars, to a fixpoint, as far as the policy spreads them. */

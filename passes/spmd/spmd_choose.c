@@ -141,6 +141,7 @@ static void try_way(chooser *c) {
     for (size_t i = 0; i < op->rule.nin; i++) place_input(c, i, &c->in[i]);
     if (axes_follow(&op->rule, &c->plan->mesh.axes, c->in, c->out)) return;
     double sent = 0, work = 0;
+    if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;
     if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
     double form = spmd_form_sent(c->plan, op, c->in, c->out);
     sent += form;

@@ -99,6 +99,7 @@ typedef struct moved {
     const spmd_step *step;
     weft_var *now;
     int64_t extent[WEFT_MAX_RANK]; /* of `now` */
+    int64_t made[WEFT_MAX_RANK];   /* of what the step makes */
     axes_placed was;               /* how `now` lies */
     weft_var *into;                /* the last op's output; NULL: a new var */
 } moved;
@@ -164,15 +165,13 @@ static weft_status put_together(moved *m, int64_t n) {
     return NULL;
 }
 
-static weft_status slice(moved *m) {
-    const spmd_mesh *on = &m->e->plan->mesh;
-    int64_t n = spmd_extent(on, m->step->axes), axis = m->step->dim, one = 1;
+static weft_status cut(moved *m, int dim, int64_t start, int64_t extent, bool is_last) {
+    int64_t axis = dim, end = start + extent, one = 1;
     weft_op *op;
     weft_var *made;
-    m->extent[axis] /= n;
-    int64_t start = spmd_part(on, m->step->axes) * m->extent[axis], end = start + m->extent[axis];
+    m->extent[dim] = extent;
     TRY(make_op(m->e, "slice", "Input", 1, &m->now, &op));
-    TRY(next_var(m, true, &made));
+    TRY(next_var(m, is_last, &made));
     TRY(weft_op_add_output(op, "Out", made));
     TRY(weft_op_set_attr_ints(op, "axes", 1, &axis));
     TRY(weft_op_set_attr_ints(op, "starts", 1, &start));
@@ -180,6 +179,59 @@ static weft_status slice(moved *m) {
     TRY(weft_op_set_attr_ints(op, "infer_flags", 1, &one));
     TRY(weft_op_set_attr_ints(op, "decrease_axis", 0, NULL));
     insert(m->e, op);
+    m->now = made;
+    return NULL;
+}
+
+/* Zeros before it and behind it. */
+static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool is_last) {
+    int64_t paddings[2 * WEFT_MAX_RANK] = {0};
+    weft_op *op;
+    weft_var *made;
+    paddings[2 * dim] = before;
+    paddings[2 * dim + 1] = extent - before - m->extent[dim];
+    m->extent[dim] = extent;
+    TRY(make_op(m->e, "pad", "X", 1, &m->now, &op));
+    TRY(next_var(m, is_last, &made));
+    TRY(weft_op_add_output(op, "Out", made));
+    TRY(weft_op_set_attr_ints(op, "paddings", 2 * (size_t)m->v->whole.ndim, paddings));
+    TRY(weft_op_set_attr_float(op, "pad_value", 0.0));
+    insert(m->e, op);
+    m->now = made;
+    return NULL;
+}
+
+/* Parts that differ are moved as if they were equal: the last are filled up, and what was filled in is cut off. */
+static weft_status fit(moved *m, int dim, int64_t extent, bool is_last) {
+    if (m->extent[dim] == extent) return NULL;
+    return m->extent[dim] < extent ? pad(m, dim, 0, extent, is_last) : cut(m, dim, 0, extent, is_last);
+}
+
+static int64_t part_of(int64_t extent, int64_t n) {
+    return (extent + n - 1) / n;
+}
+
+/* Where the rank's part begins. */
+static int64_t start_of(const moved *m, int64_t extent) {
+    const spmd_mesh *on = &m->e->plan->mesh;
+    int64_t start = spmd_part(on, m->step->axes) * part_of(extent, spmd_extent(on, m->step->axes));
+    return start < extent ? start : extent;
+}
+
+static weft_status slice(moved *m) {
+    int d = m->step->dim;
+    return cut(m, d, start_of(m, m->extent[d]), m->made[d], true);
+}
+
+static weft_status pad_part(moved *m) {
+    int d = m->step->dim;
+    return pad(m, d, start_of(m, m->made[d]), m->made[d], true);
+}
+
+static weft_status share(moved *m) {
+    weft_var *made;
+    TRY(next_var(m, true, &made));
+    TRY(spmd_emit_scale(m->e, m->now, made, 1.0 / (double)spmd_extent(&m->e->plan->mesh, m->step->axes)));
     m->now = made;
     return NULL;
 }
@@ -232,7 +284,7 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
         TRY(weft_op_set_attr_int(op, "reduce_type", m->step->reduce));
     if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
     if (m->e->plan->is_fx && m->step->kind == STEP_ALL_TO_ALL) TRY(set_splits(m, op, n));
-    if (!new_era && m->step->kind == STEP_ALL_GATHER && m->step->dim) {
+    if (!new_era && strcmp(named.old, "c_concat") == 0) {
         TRY(weft_op_set_attr_int(op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
         TRY(weft_op_set_attr_bool(op, "use_model_parallel", true));
     }
@@ -250,34 +302,49 @@ static weft_status all_reduce(moved *m) {
     return collective(m, names[m->step->reduce], true, m->into == m->now);
 }
 
+/* All parts of one dimension. */
+static weft_status gather_dim(moved *m, int64_t n, int d) {
+    int64_t part = part_of(m->made[d], n);
+    bool ends = part * n == m->made[d], last_dim = d > 0 && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
+    TRY(fit(m, d, part, false));
+    m->extent[last_dim ? d : 0] *= n;
+    TRY(collective(m, (collective_name){last_dim ? "c_concat" : "c_allgather", "all_gather"},
+                   ends && (d == 0 || last_dim), false));
+    if (d && !last_dim) TRY(split_and_concat(m, n, 0, d, ends));
+    return fit(m, d, m->made[d], true);
+}
+
 static weft_status all_gather(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
-    int d = m->step->dim;
-    bool last_dim = d > 0 && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
-    if (last_dim) return collective(m, (collective_name){"c_concat", NULL}, true, false);
-    spmd_step own = *m->step;
-    const spmd_step *step = m->step;
-    own.dim = 0; /* what the collective itself does */
+    if (m->step->dim >= 0) return gather_dim(m, n, m->step->dim);
     m->extent[0] *= n;
-    m->step = &own;
-    TRY(collective(m, (collective_name){"c_allgather", "all_gather"}, d == 0, false));
-    m->step = step;
-    if (d < 0) return put_together(m, n);
-    return d ? split_and_concat(m, n, 0, d, true) : NULL;
+    TRY(collective(m, (collective_name){"c_allgather", "all_gather"}, false, false));
+    return put_together(m, n);
 }
 
 static weft_status reduce_scatter(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
-    if (m->step->dim) TRY(split_and_concat(m, n, m->step->dim, 0, false));
+    int d = m->step->dim;
+    int64_t part = part_of(m->extent[d], n);
+    TRY(fit(m, d, part * n, false));
+    if (d) TRY(split_and_concat(m, n, d, 0, false));
     m->extent[0] /= n;
-    return collective(m, (collective_name){"c_reducescatter", "reduce_scatter"}, true, false);
+    TRY(collective(m, (collective_name){"c_reducescatter", "reduce_scatter"}, part == m->made[d], false));
+    return fit(m, d, m->made[d], true);
 }
 
 static weft_status all_to_all(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
-    if (m->step->dim) TRY(split_and_concat(m, n, m->step->dim, 0, false));
-    TRY(collective(m, (collective_name){"alltoall", "all_to_all"}, m->step->from == 0, false));
-    return m->step->from ? split_and_concat(m, n, 0, m->step->from, true) : NULL;
+    int d = m->step->dim, from = m->step->from;
+    int64_t part = part_of(m->extent[d], n), part_from = part_of(m->made[from], n);
+    bool ends = part_from * n == m->made[from], ends_all = ends && part == m->made[d];
+    TRY(fit(m, from, part_from, false));
+    TRY(fit(m, d, part * n, false));
+    if (d) TRY(split_and_concat(m, n, d, 0, false));
+    TRY(collective(m, (collective_name){"alltoall", "all_to_all"}, from == 0 && ends_all, false));
+    if (from) TRY(split_and_concat(m, n, 0, from, ends_all));
+    TRY(fit(m, from, m->made[from], part == m->made[d]));
+    return fit(m, d, m->made[d], true);
 }
 
 static weft_status emit_step(moved *m) {
@@ -287,6 +354,8 @@ static weft_status emit_step(moved *m) {
     case STEP_REDUCE_SCATTER: return reduce_scatter(m);
     case STEP_ALL_REDUCE: return all_reduce(m);
     case STEP_ALL_GATHER: return all_gather(m);
+    case STEP_SHARE: return share(m);
+    case STEP_PAD: return pad_part(m);
     }
     return NULL;
 }
@@ -298,6 +367,7 @@ weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, c
         const spmd_step *step = &path->steps[i];
         m.was = i ? path->steps[i - 1].made : path->start;
         placed_extents(&e->plan->mesh, &m.was, &v->whole, m.extent);
+        placed_extents(&e->plan->mesh, &step->made, &v->whole, m.made);
         m.step = step;
         m.into = i + 1 == path->count ? into : NULL;
         TRY(emit_step(&m));

@@ -38,10 +38,12 @@ static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, wef
     }
 }
 
+/* Parts may differ where the factor is the dimension. */
 static bool may_take(const follower *f, const spmd_op *op, const spmd_var *v, int d, int lead, int axis) {
     int64_t n = f->plan->mesh.axes.extent[axis], size = op->rule.factors[lead].size, extent = v->whole.dims[d];
     if (v->is_fixed || v->is_pinned || v->want.naxes[d]) return false;
-    if ((size >= 0 && size % n) || (extent >= 0 && extent % n)) return false;
+    if (size >= 0 && size % n && (size != extent || !spmd_fills(&f->plan->mesh, axis, size))) return false;
+    if (extent >= 0 && extent % n && size != extent) return false;
     return placed_dim_of(&v->want, v->whole.ndim, axis) < 0;
 }
 

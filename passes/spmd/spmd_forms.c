@@ -77,6 +77,12 @@ double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_place
     return (op->form == FORM_MEAN ? 4 : 6) * (w - 1) / w * (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
 }
 
+/* Ranks take it that all have as many classes. */
+bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+    int axis = op->form == FORM_CLASSES ? special_axis(op, in, out) : -1;
+    return axis < 0 || op->rule.factors[op->special].size % plan->mesh.axes.extent[axis] == 0;
+}
+
 static weft_status copy_attr(const weft_op *from, weft_op *to, const char *attr) {
     const weft_attr *have = op_find_attr(from, attr);
     weft_attr *made;
@@ -164,12 +170,11 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
         TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
         TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
     } else {
-        const axes_arg *table = arg_of(op, row);
-        int64_t part = table->extents[0] / plan->mesh.axes.extent[axis];
+        int64_t n = plan->mesh.axes.extent[axis], rows = arg_of(op, row)->extents[0];
         weft_attr *start;
         TRY(op_set_attr(made, "start_index", &start));
         start->type = ATTR_LONG;
-        start->u.i = part * plan->mesh.at[axis];
+        start->u.i = (rows + n - 1) / n * plan->mesh.at[axis];
     }
     weft_block_insert_before(op->op->block, op->op, made);
     weft_op_remove(op->op);

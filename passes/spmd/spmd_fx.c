@@ -30,9 +30,10 @@ static weft_status place_input(spmd_plan *plan, const char *input, const char *s
         return weft_pass_refuse(plan->pass, "placements_in: %s: expected R or S(dim) of %d dimensions, found \"%s\"",
                                 input, v->whole.ndim, said ? said : "no text");
     int64_t n_ranks = plan->mesh.axes.extent[0];
-    if (d >= 0 && v->whole.dims[d] % n_ranks)
-        return weft_pass_refuse(plan->pass, "placements_in: %s: dimension %d of extent %lld does not divide by %lld",
-                                input, d, (long long)v->whole.dims[d], (long long)n_ranks);
+    if (d >= 0 && !spmd_fills(&plan->mesh, 0, v->whole.dims[d]))
+        TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
+                           "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input,
+                           d, (long long)v->whole.dims[d], (long long)n_ranks));
     v->want = (axes_placed){.naxes = {0}};
     if (d >= 0 && n_ranks > 1) placed_shard(&v->want, d, 0);
     v->is_fixed = true;

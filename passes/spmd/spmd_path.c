@@ -1,21 +1,61 @@
-/* spmd_path.c: the steps from one placement to another.
+/* spmd_path.c: the cheapest steps from one placement to another.
  *
- * What makes a value smaller comes first: slices, then sums of which a rank keeps its part, then exchanges; what makes
- * it larger comes last. Axes along which all is summed go in one collective, and so do axes that are gathered of one
- * dimension. Bytes are what a rank sends with ring algorithms. */
+ * A shortest path over placements. A step costs what a rank sends with ring algorithms; of equal bytes the path that
+ * holds less at its largest is better, then the one of fewer steps. All ranks find the same path: sizes are those of
+ * the largest parts. Axes along which a value is summed, scattered or gathered go in one collective where parts are
+ * equal. Paths are kept, since programs ask for few different ones. */
 #include "passes/spmd/spmd.h"
+
+#include "program/grow.h"
+
+enum { MOST_NODES = 2048 };
+
+typedef struct path_node {
+    axes_placed at;
+    spmd_step step; /* that leads here from node `from`; -1: the start */
+    double sent, peak;
+    int from, nsteps;
+    bool is_done;
+} path_node;
 
 typedef struct path_finder {
     const spmd_mesh *mesh;
     const shape *whole;
     const axes_placed *to;
-    axes_placed now;
-    spmd_path *out;
+    path_node *nodes;
+    int count, now; /* `now`: the node whose steps are taken */
 } path_finder;
+
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the largest part. */
+static double nbytes_of(const path_finder *f, const axes_placed *p) {
+    int64_t extent[WEFT_MAX_RANK];
+    double n = (double)weft_dtype_nbytes((weft_dtype)f->whole->dtype);
+    placed_largest(f->mesh, p, f->whole, extent);
+    for (int d = 0; d < f->whole->ndim; d++) n *= extent[d] < 0 ? 1 : (double)extent[d];
+    return n;
+}
+
+/* What the parts of `dim` would be along `n` ranks: 0: unknown; 1: uneven; 2: equal. */
+static int parts_of(const path_finder *f, const axes_placed *p, int dim, int64_t n) {
+    int64_t extent[WEFT_MAX_RANK];
+    placed_largest(f->mesh, p, f->whole, extent);
+    return extent[dim] < 0 ? 0 : extent[dim] % n ? 1 : 2;
+}
+
+/* Parts of parts are equal only if all were. */
+static bool is_even(const path_finder *f, const axes_placed *p, int dim) {
+    int64_t n = 1;
+    for (int i = 0; i < p->naxes[dim]; i++) n *= f->mesh->axes.extent[p->axes[dim][i]];
+    return f->whole->dims[dim] < 0 || f->whole->dims[dim] % n == 0;
+}
 
 static double sent_by(spmd_step_kind kind, double w, double b) {
     switch (kind) {
-    case STEP_SLICE: return 0;
+    case STEP_SLICE:
+    case STEP_SHARE:
+    case STEP_PAD: return 0;
     case STEP_ALL_TO_ALL:
     case STEP_REDUCE_SCATTER: return (w - 1) / w * b;
     case STEP_ALL_REDUCE: return 2 * (w - 1) / w * b;
@@ -24,133 +64,263 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
     return 0;
 }
 
-static bool add_step(path_finder *f, spmd_step step, const axes_placed *made) {
-    if (f->out->count == SPMD_STEPS) return false;
-    double nbytes = (double)placed_nbytes(f->mesh, &f->now, f->whole);
-    step.sent = sent_by(step.kind, (double)spmd_extent(f->mesh, step.axes), nbytes);
-    f->out->sent += step.sent;
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
+
+static bool is_dearer(const path_node *a, const path_node *b) {
+    if (a->sent > b->sent * (1 + 1e-9) || b->sent > a->sent * (1 + 1e-9)) return a->sent > b->sent;
+    if (a->peak > b->peak || b->peak > a->peak) return a->peak > b->peak;
+    return a->nsteps > b->nsteps;
+}
+
+/* `priced`: what the collective works on, where that is padded; NULL: what there is. */
+static void reach(path_finder *f, spmd_step step, const axes_placed *made, double priced) {
+    const path_node *now = &f->nodes[f->now];
+    double have = nbytes_of(f, &now->at), get = step.kind == STEP_ALL_REDUCE ? 0 : nbytes_of(f, made); /* in place */
+    step.sent = sent_by(step.kind, (double)spmd_extent(f->mesh, step.axes), priced > 0 ? priced : have);
     step.made = *made;
     if (!step.divide) step.divide = 1;
-    f->out->steps[f->out->count++] = step;
-    f->now = *made;
-    return true;
+    path_node n = {.at = *made, .step = step, .from = f->now, .nsteps = now->nsteps + 1};
+    n.sent = now->sent + step.sent;
+    n.peak = now->peak > have + get ? now->peak : have + get;
+    for (int i = 0; i < f->count; i++) {
+        path_node *known = &f->nodes[i];
+        if (!placed_same(&known->at, made, f->whole->ndim, f->mesh->axes.naxes)) continue;
+        if (!known->is_done && is_dearer(known, &n)) *known = n;
+        return;
+    }
+    if (f->count < MOST_NODES) f->nodes[f->count++] = n;
 }
 
-/* The axis that is to shard `dim` next; -1: none, or what shards it now is in the way. */
-static int next_axis(const path_finder *f, int dim) {
-    int n = f->now.naxes[dim];
-    if (n >= f->to->naxes[dim]) return -1;
-    for (int i = 0; i < n; i++)
-        if (f->now.axes[dim][i] != f->to->axes[dim][i]) return -1;
-    return f->to->axes[dim][n];
-}
-
-static bool divides(const path_finder *f, int dim, int axis) {
-    int64_t extent[WEFT_MAX_RANK];
-    placed_extents(f->mesh, &f->now, f->whole, extent);
-    return extent[dim] >= 0 && extent[dim] % f->mesh->axes.extent[axis] == 0;
-}
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static bool is_sum(int partial) {
     return partial == 1 + WEFT_REDUCE_SUM || partial == 1 + WEFT_REDUCE_AVG;
 }
 
-/* Slices, and sums of which parts are kept. */
-static bool shrink(path_finder *f, bool *out_did) {
-    for (int d = 0; d < f->whole->ndim; d++) {
-        int axis = next_axis(f, d);
-        if (axis < 0 || placed_dim_of(&f->now, f->whole->ndim, axis) >= 0) continue;
-        int partial = f->now.partial[axis];
-        if (partial && (!is_sum(partial) || !divides(f, d, axis))) continue;
-        spmd_step step = {.kind = partial ? STEP_REDUCE_SCATTER : STEP_SLICE, .axes = UINT32_C(1) << axis, .dim = d};
-        if (partial == 1 + WEFT_REDUCE_AVG) step.divide = f->mesh->axes.extent[axis];
-        axes_placed made = f->now;
-        made.partial[axis] = 0;
-        placed_shard(&made, d, axis);
-        *out_did = true;
-        return add_step(f, step, &made);
-    }
-    return true;
-}
-
-static bool exchange(path_finder *f, bool *out_did) {
-    for (int d = 0; d < f->whole->ndim; d++) {
-        int axis = next_axis(f, d), from = axis < 0 ? -1 : placed_dim_of(&f->now, f->whole->ndim, axis);
-        bool innermost = from >= 0 && f->now.axes[from][f->now.naxes[from] - 1] == axis;
-        if (!innermost || from == d || !divides(f, d, axis)) continue;
-        axes_placed made = f->now;
-        made.naxes[from]--;
-        placed_shard(&made, d, axis);
-        *out_did = true;
-        return add_step(f, (spmd_step){.kind = STEP_ALL_TO_ALL, .axes = UINT32_C(1) << axis, .dim = d, .from = from},
-                        &made);
-    }
-    return true;
-}
-
-/* All axes along which it is partial in one way, and is not to be. */
-static bool reduce(path_finder *f, bool *out_did) {
-    spmd_step step = {.kind = STEP_ALL_REDUCE, .divide = 1};
-    axes_placed made = f->now;
+/* Takes what is partial along the axes as summed; false: it is partial in different ways, or stays so. */
+static bool sum_up(const path_finder *f, uint32_t axes, axes_placed *made, spmd_step *step) {
     int first = 0;
+    step->divide = 1;
     for (int i = 0; i < f->mesh->axes.naxes; i++) {
-        int own = f->now.partial[i];
-        if (!own || own == f->to->partial[i]) continue;
-        if (f->to->partial[i]) return false;
-        if (first && !(is_sum(own) && is_sum(first)) && own != first) continue;
+        if (!(axes >> i & 1)) continue;
+        int own = made->partial[i];
+        if (!own || own == f->to->partial[i] || (first && own != first && !(is_sum(own) && is_sum(first))))
+            return false;
         first = first ? first : own;
-        step.axes |= UINT32_C(1) << i;
-        if (own == 1 + WEFT_REDUCE_AVG) step.divide *= f->mesh->axes.extent[i];
-        made.partial[i] = 0;
+        if (own == 1 + WEFT_REDUCE_AVG) step->divide *= f->mesh->axes.extent[i];
+        made->partial[i] = 0;
     }
-    if (!first) return true;
-    step.reduce = is_sum(first) ? WEFT_REDUCE_SUM : first - 1;
-    *out_did = true;
-    return add_step(f, step, &made);
+    step->reduce = is_sum(first) ? WEFT_REDUCE_SUM : first - 1;
+    return true;
 }
 
-/* The axes of a dimension that do not belong there, from the innermost on, as far as their ring is in order. */
-static uint32_t drop_axes(const path_finder *f, int d, axes_placed *made) {
-    uint32_t axes = 0;
-    int keep = 0;
-    while (keep < made->naxes[d] && keep < f->to->naxes[d] && made->axes[d][keep] == f->to->axes[d][keep]) keep++;
-    while (made->naxes[d] > keep) {
-        uint32_t axis = UINT32_C(1) << made->axes[d][made->naxes[d] - 1];
-        if (axes && axes < axis) break; /* the ring would be in another order */
-        axes |= axis;
-        made->naxes[d]--;
-    }
-    return axes;
+static bool touches(const axes_placed *p, int32_t ndim, uint32_t axes) {
+    for (int d = 0; d < ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++)
+            if (axes >> p->axes[d][i] & 1) return true;
+    return false;
 }
 
-static bool gather(path_finder *f, bool *out_did) {
-    axes_placed made = f->now;
-    spmd_step step = {.kind = STEP_ALL_GATHER, .dim = -1};
+/* A dimension takes more axes: of what all have, or of a sum. */
+static void shard(path_finder *f, uint32_t axes, const axes_placed *now) {
+    bool is_partial = (placed_partial(now, f->mesh->axes.naxes) & axes) != 0;
+    int64_t w = spmd_extent(f->mesh, axes);
     for (int d = 0; d < f->whole->ndim; d++) {
-        uint32_t axes = drop_axes(f, d, &made);
-        if (!axes) continue;
-        step.dim = step.axes ? -1 : d; /* parts of several dimensions come together */
-        step.axes |= axes;
+        spmd_step step = {.kind = is_partial ? STEP_REDUCE_SCATTER : STEP_SLICE, .axes = axes, .dim = d};
+        axes_placed made = *now;
+        int parts = parts_of(f, now, d, w);
+        if (is_partial && (!sum_up(f, axes, &made, &step) || step.reduce != WEFT_REDUCE_SUM)) return;
+        if (!parts || (parts == 1 && (axes & (axes - 1)))) continue;
+        for (int i = 0; i < f->mesh->axes.naxes; i++)
+            if (axes >> i & 1) placed_shard(&made, d, i);
+        reach(f, step, &made, (double)w * nbytes_of(f, &made));
     }
-    if (!step.axes) return true;
-    *out_did = true;
-    return add_step(f, step, &made);
+}
+
+static void all_reduce(path_finder *f, uint32_t axes, const axes_placed *now) {
+    spmd_step step = {.kind = STEP_ALL_REDUCE, .axes = axes};
+    axes_placed made = *now;
+    if (sum_up(f, axes, &made, &step)) reach(f, step, &made, 0);
+}
+
+/* Takes the axes from the insides of dimensions, as far as a ring is in order. */
+static bool drop_axes(const path_finder *f, uint32_t axes, axes_placed *made, int *out_dim) {
+    bool alone = !(axes & (axes - 1));
+    uint32_t left = axes;
+    *out_dim = -2;
+    for (int d = 0; d < f->whole->ndim; d++) {
+        int last = f->mesh->axes.naxes, had = made->naxes[d];
+        while (made->naxes[d] && (left >> made->axes[d][made->naxes[d] - 1] & 1)) {
+            int axis = made->axes[d][made->naxes[d] - 1];
+            if (axis > last) return false;
+            last = axis;
+            left &= ~(UINT32_C(1) << axis);
+            made->naxes[d]--;
+        }
+        if (made->naxes[d] == had) continue;
+        if (!alone && !is_even(f, &f->nodes[f->now].at, d)) return false;
+        *out_dim = *out_dim == -2 ? d : -1; /* parts of several dimensions come together */
+    }
+    return left == 0;
+}
+
+static void all_gather(path_finder *f, uint32_t axes, const axes_placed *now) {
+    spmd_step step = {.kind = STEP_ALL_GATHER, .axes = axes};
+    axes_placed made = *now;
+    if (drop_axes(f, axes, &made, &step.dim)) reach(f, step, &made, 0);
+}
+
+static void all_to_all(path_finder *f, int axis, int from, const axes_placed *now) {
+    int64_t w = f->mesh->axes.extent[axis];
+    for (int d = 0; d < f->whole->ndim; d++) {
+        axes_placed made = *now;
+        if (d == from || !parts_of(f, now, d, w) || f->whole->dims[from] < 0) continue;
+        placed_shard(&made, d, axis);
+        double padded = (double)w * nbytes_of(f, &made); /* of both dimensions the largest part */
+        made.naxes[from]--;
+        reach(f, (spmd_step){.kind = STEP_ALL_TO_ALL, .axes = UINT32_C(1) << axis, .dim = d, .from = from}, &made,
+              padded);
+    }
+}
+
+/* What is to be a sum: of a share of each rank, or of parts among zeros. */
+static void make_partial(path_finder *f, int axis, int from, const axes_placed *now) {
+    axes_placed made = *now;
+    if (f->to->partial[axis] != 1 + WEFT_REDUCE_SUM || (from >= 0 && f->whole->dims[from] < 0)) return;
+    if (from >= 0) made.naxes[from]--;
+    made.partial[axis] = 1 + WEFT_REDUCE_SUM;
+    reach(f, (spmd_step){.kind = from < 0 ? STEP_SHARE : STEP_PAD, .axes = UINT32_C(1) << axis, .dim = from}, &made, 0);
+}
+
+static void take_steps(path_finder *f) {
+    const axes_placed now = f->nodes[f->now].at;
+    int naxes = f->mesh->axes.naxes;
+    uint32_t partial = placed_partial(&now, naxes);
+    for (uint32_t axes = 1; axes < UINT32_C(1) << naxes; axes++) {
+        bool sharded = touches(&now, f->whole->ndim, axes);
+        if (!sharded && (partial & axes) == axes) all_reduce(f, axes, &now);
+        if (!sharded && ((partial & axes) == axes || !(partial & axes))) shard(f, axes, &now);
+        if (sharded) all_gather(f, axes, &now);
+    }
+    for (int a = 0; a < naxes; a++) {
+        int d = placed_dim_of(&now, f->whole->ndim, a);
+        bool innermost = d >= 0 && now.axes[d][now.naxes[d] - 1] == a;
+        if (innermost) all_to_all(f, a, d, &now);
+        if (innermost || (d < 0 && !now.partial[a])) make_partial(f, a, d, &now);
+    }
+}
+
+static int next_node(const path_finder *f) {
+    int best = -1;
+    for (int i = 0; i < f->count; i++)
+        if (!f->nodes[i].is_done && (best < 0 || is_dearer(&f->nodes[best], &f->nodes[i]))) best = i;
+    return best;
+}
+
+static bool write_path(const path_finder *f, int last, spmd_path *out) {
+    out->sent = f->nodes[last].sent;
+    out->count = f->nodes[last].nsteps;
+    if (out->count > SPMD_STEPS) return false;
+    for (int i = last, k = out->count; k > 0; i = f->nodes[i].from) out->steps[--k] = f->nodes[i].step;
+    return true;
+}
+
+static bool search(path_finder *f, const axes_placed *from, spmd_path *out) {
+    f->nodes[0] = (path_node){.at = *from, .from = -1};
+    f->count = 1;
+    while ((f->now = next_node(f)) >= 0) {
+        path_node *n = &f->nodes[f->now];
+        if (placed_same(&n->at, f->to, f->whole->ndim, f->mesh->axes.naxes)) return write_path(f, f->now, out);
+        n->is_done = true;
+        take_steps(f);
+    }
+    return false;
+}
+
+/* --- kept paths --------------------------------------------------------------------------------------------------- */
+
+typedef struct path_key {
+    int64_t dims[WEFT_MAX_RANK];
+    axes_placed from, to;
+    int32_t ndim, dtype;
+} path_key;
+
+typedef struct kept_path {
+    path_key key;
+    bool is_tried, is_there;
+    spmd_path path;
+} kept_path;
+
+struct spmd_paths {
+    arena *memory;
+    hash_table table;
+    kept_path **items;
+    size_t nitems, capacity;
+    path_node *nodes;
+};
+
+weft_status spmd_paths_init(spmd_mesh *m, arena *memory) {
+    m->paths = ARENA_NEW(memory, spmd_paths);
+    if (!m->paths) return base_out_of_memory();
+    *m->paths = (spmd_paths){.memory = memory, .nodes = ARENA_ARRAY(memory, path_node, MOST_NODES)};
+    return m->paths->nodes ? NULL : base_out_of_memory();
+}
+
+static void put_placed(axes_placed *to, const axes_placed *p, int32_t ndim, int naxes) {
+    memcpy(to->partial, p->partial, (size_t)naxes);
+    for (int d = 0; d < ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++) placed_shard(to, d, p->axes[d][i]);
+}
+
+/* Equal bytes for equal questions. */
+static void make_key(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
+                     path_key *out) {
+    memset(out, 0, sizeof *out);
+    out->ndim = whole->ndim;
+    out->dtype = (int32_t)whole->dtype;
+    for (int d = 0; d < whole->ndim; d++) out->dims[d] = whole->dims[d];
+    put_placed(&out->from, from, whole->ndim, m->axes.naxes);
+    put_placed(&out->to, to, whole->ndim, m->axes.naxes);
+}
+
+static kept_path *add_path(spmd_paths *paths, const path_key *key, table_probe *at) {
+    kept_path *made = ARENA_NEW(paths->memory, kept_path);
+    weft_status status = table_reserve(paths->memory, &paths->table, paths->nitems + 1);
+    if (!status) status = grow(paths->memory, &paths->items, &paths->capacity, paths->nitems + 1, sizeof(kept_path *));
+    weft_status_free(status);
+    if (!made || status) return NULL;
+    made->key = *key;
+    *at = table_find(&paths->table, at->hash); /* it may have grown */
+    while (at->item != TABLE_NONE) table_next(&paths->table, at);
+    paths->items[paths->nitems] = made;
+    table_put(&paths->table, at, (uint32_t)paths->nitems++);
+    return made;
 }
 
 bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out) {
-    path_finder f = {.mesh = m, .whole = whole, .to = to, .now = *from, .out = out};
-    bool (*const moves[])(path_finder *, bool *) = {shrink, exchange, reduce, gather};
+    path_key key;
     out->start = *from;
     out->count = 0; /* steps are written as they come */
     out->sent = 0;
+    if (placed_same(from, to, whole->ndim, m->axes.naxes)) return true;
     for (int i = 0; i < m->axes.naxes; i++)
-        if (to->partial[i] && from->partial[i] != to->partial[i]) return false;
-    while (!placed_same(&f.now, to, whole->ndim, m->axes.naxes)) {
-        bool did = false;
-        for (size_t i = 0; i < sizeof moves / sizeof *moves && !did; i++)
-            if (!moves[i](&f, &did)) return false;
-        if (!did) return false;
+        if (to->partial[i] > 1 + WEFT_REDUCE_SUM && from->partial[i] != to->partial[i]) return false;
+    make_key(m, whole, from, to, &key);
+    spmd_paths *paths = m->paths;
+    table_probe at = table_find(&paths->table, base_hash(&key, sizeof key));
+    while (at.item != TABLE_NONE && memcmp(&paths->items[at.item]->key, &key, sizeof key) != 0)
+        table_next(&paths->table, &at);
+    kept_path *kept = at.item == TABLE_NONE ? add_path(paths, &key, &at) : paths->items[at.item];
+    if (!kept) return false;
+    if (!kept->is_tried) {
+        path_finder f = {.mesh = m, .whole = whole, .to = to, .nodes = paths->nodes};
+        kept->is_there = search(&f, from, &kept->path);
+        kept->is_tried = true;
     }
+    if (!kept->is_there) return false;
+    out->sent = kept->path.sent;
+    out->count = kept->path.count;
+    memcpy(out->steps, kept->path.steps, (size_t)out->count * sizeof *out->steps);
     return true;
 }

@@ -57,9 +57,24 @@ void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole
         if (whole->dims[d] < 0) out[d] = -1;
 }
 
+void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out) {
+    for (int d = 0; d < whole->ndim; d++) {
+        out[d] = whole->dims[d] < 0 ? -1 : whole->dims[d];
+        for (int i = 0; i < p->naxes[d] && out[d] > 0; i++) {
+            int64_t n = m->axes.extent[p->axes[d][i]];
+            out[d] = (out[d] + n - 1) / n;
+        }
+    }
+}
+
+bool spmd_fills(const spmd_mesh *m, int axis, int64_t extent) {
+    int64_t n = m->axes.extent[axis];
+    return extent < 0 || extent % n == 0 || (extent - 1) / (extent / n + 1) >= n - 1;
+}
+
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole) {
     int64_t extent[WEFT_MAX_RANK], n = (int64_t)weft_dtype_nbytes((weft_dtype)whole->dtype);
-    placed_extents(m, p, whole, extent);
+    placed_largest(m, p, whole, extent);
     for (int d = 0; d < whole->ndim; d++) n *= extent[d] < 0 ? 1 : extent[d];
     return n;
 }

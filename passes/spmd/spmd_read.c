@@ -23,6 +23,7 @@ static weft_status read_mesh(spmd_plan *plan) {
     if (m->mesh->ndim > AXES_MESH)
         return weft_pass_refuse(plan->pass, "expected a mesh of at most %d axes, found %d", AXES_MESH, m->mesh->ndim);
     m->axes.naxes = m->mesh->ndim;
+    m->axes.uneven = m->axes.shares = true;
     for (int i = 0; i < m->mesh->ndim; i++) m->axes.extent[i] = m->mesh->shape[i];
     int64_t shown = plan->rank < 0 ? m->mesh->ids[0] : plan->rank;
     if (!mesh_coordinates(m->mesh, shown, m->at))
@@ -66,9 +67,10 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
                                 v->var->name->bytes, v->whole.ndim, p->ndim);
     for (int d = 0; d < v->whole.ndim; d++) {
         int64_t n = want.naxes[d] ? plan->mesh.axes.extent[want.axes[d][0]] : 1;
-        if (v->whole.dims[d] < 0 || v->whole.dims[d] % n == 0) continue;
+        if (!want.naxes[d] || spmd_fills(&plan->mesh, want.axes[d][0], v->whole.dims[d])) continue;
         TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
-                           "var %s: annotated %s, but dimension %d of extent %lld does not divide by %lld: it is whole",
+                           "var %s: annotated %s, but dimension %d of extent %lld leaves some of %lld ranks without "
+                           "elements: it is whole",
                            v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
                            (long long)v->whole.dims[d], (long long)n));
         want.naxes[d] = 0;
@@ -266,6 +268,7 @@ weft_status spmd_read(spmd_plan *plan) {
     arena_init(&plan->memory, &plan->program->context->allocator);
     arena_init(&plan->decided, &plan->program->context->allocator);
     TRY(read_mesh(plan));
+    TRY(spmd_paths_init(&plan->mesh, &plan->memory));
     TRY(check_serial(plan));
     plan->nvars = plan->program->nall_vars;
     TRY(shape_env_init(&plan->types, plan->program, &plan->memory));

@@ -25,7 +25,7 @@ static const char *what_is(const spmd_plan *plan, const spmd_var *v) {
 }
 
 weft_status spmd_note_step(spmd_plan *plan, const spmd_var *v, const spmd_step *step, const char *reader) {
-    if (step->kind == STEP_SLICE) return NULL;
+    if (step->sent <= 0) return NULL;
     const char *what = what_is(plan, v);
     struct spmd_row *row = plan->rows;
     size_t i = 0;

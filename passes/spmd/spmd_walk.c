@@ -39,10 +39,10 @@ static void note_path(walk *w, const spmd_path *path) {
     int64_t all = mesh_size(w->plan->mesh.mesh);
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        if (step->kind == STEP_SLICE) w->plan->differs = "each keeps another part of what all have";
-        if (step->kind != STEP_SLICE && spmd_extent(&w->plan->mesh, step->axes) != all)
+        if (step->kind == STEP_SLICE || step->kind == STEP_PAD) w->plan->differs = "each keeps another part of what all have";
+        if (step->sent > 0 && spmd_extent(&w->plan->mesh, step->axes) != all)
             w->plan->differs = "they are on different rings";
-        if (step->kind == STEP_ALL_GATHER && step->dim) w->plan->differs = "each states its place in a gather";
+        if (step->kind == STEP_ALL_GATHER && step->dim > 0) w->plan->differs = "each states its place in a gather";
     }
 }
 
@@ -94,19 +94,22 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
 
 /* --- outputs ------------------------------------------------------------------------------------------------------ */
 
-static weft_status scale_means(walk *w, const axes_placed *made, weft_var *var) {
-    int64_t times = spmd_extent(&w->plan->mesh, made->times);
-    return times > 1 && w->edits ? spmd_emit_scale(&w->emit, var, var, 1.0 / (double)times) : NULL;
+static weft_status scale_means(walk *w, const spmd_op *op, size_t o, weft_var *var) {
+    const spmd_mesh *m = &w->plan->mesh;
+    double times = (double)spmd_extent(m, op->choice.out[o].times);
+    double share = op->why_whole ? 1 : axes_share(&op->rule, &m->axes, op->choice.in, o, m->at);
+    return (times > 1 || share < 1) && w->edits ? spmd_emit_scale(&w->emit, var, var, share / times) : NULL;
 }
 
 /* The op writes the var itself. */
-static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, const axes_placed *made) {
+static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
     const spmd_mesh *m = &w->plan->mesh;
+    const axes_placed *made = &op->choice.out[o];
     spmd_state *s = &w->states[v->var->id];
     axes_placed to = spmd_settled(w->plan, op, v, made);
     spmd_path path;
     weft_var *found;
-    TRY(scale_means(w, made, v->var));
+    TRY(scale_means(w, op, o, v->var));
     if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
     if (!spmd_find_path(m, &v->whole, made, &to, &path))
         return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted", v->var->name->bytes);
@@ -117,7 +120,8 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, const axes
 }
 
 /* The op writes another var, from which the var gets what it is to have. */
-static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, const axes_placed *made, use *u) {
+static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
+    const axes_placed *made = &op->choice.out[o];
     spmd_state *s = &w->states[v->var->id];
     spmd_path path;
     weft_var *other = NULL, *found;
@@ -125,8 +129,8 @@ static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, const ax
         return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is kept", v->var->name->bytes);
     if (w->edits) {
         TRY(spmd_new_var(w->plan, v, made, &other));
-        spmd_set_arg(op->op, u, other);
-        TRY(scale_means(w, made, other));
+        spmd_set_arg(op->op, op->out_use[o], other);
+        TRY(scale_means(w, op, o, other));
     }
     TRY(follow_path(w, v, other, &path, NULL, v->var, &found));
     TRY(add_version(w, s, &s->home, v->var));
@@ -145,13 +149,22 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
     }
     w->emit.before = op->op->next;
     bool feeds = op_is(op->op, "feed");
-    if (feeds || placed_same_dims(made, &s->home, v->whole.ndim)) return leave_own(w, op, v, made);
-    return leave_other(w, op, v, made, op->out_use[o]);
+    if (feeds || placed_same_dims(made, &s->home, v->whole.ndim)) return leave_own(w, op, v, o);
+    return leave_other(w, op, v, o);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
+static void note_uneven(walk *w, const spmd_var *v, const axes_placed *p) {
+    for (int d = 0; v && d < v->whole.ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++)
+            if (v->whole.dims[d] >= 0 && v->whole.dims[d] % w->plan->mesh.axes.extent[p->axes[d][i]])
+                w->plan->differs = "parts are of different extents";
+}
+
 static void note_op(walk *w, const spmd_op *op) {
+    for (size_t i = 0; i < op->rule.nin; i++) note_uneven(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
+    for (size_t o = 0; o < op->rule.nout; o++) note_uneven(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
     if (op->choice.is_special && (op->form == FORM_CLASSES || op->form == FORM_ROWS))
         w->plan->differs = "each has another part of classes or rows";
     for (size_t i = 0; i < op->rule.nchanges; i++)
