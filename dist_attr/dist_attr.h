@@ -53,11 +53,15 @@ WEFT_MUST_USE weft_status mesh_check(const mesh *m, const char *place);
 WEFT_MUST_USE weft_status placement_check(const placement *p, int tensor_ndim, const char *place);
 /* Whether any axis is sharded over an extent greater than 1. */
 bool placement_is_sharded(const placement *p);
-/* The part of a whole tensor of dims `whole` that `rank` holds: offset and extent per axis. Error if an extent does not
- * divide or the rank is not in the mesh. A NULL or meshless placement gives the whole. */
+/* The part of a whole tensor of dims `whole` that `rank` holds: offset and extent per axis. Parts are of ceil(whole /
+ * ranks); the last are shorter, or empty, where that does not divide. Error if the rank is not in the mesh. A NULL or
+ * meshless placement gives the whole. */
 WEFT_MUST_USE weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, int64_t rank,
                                           const char *place, int64_t *out_offset, int64_t *out_extent);
-/* The whole dims of a tensor whose local dims are `local`. */
+/* Error where parts of an axis differ. */
+WEFT_MUST_USE weft_status placement_check_even(const placement *p, int ndim, const int64_t *whole, int axis,
+                                               const char *place);
+/* The whole dims of a tensor whose local dims are `local`, where all parts are equal. */
 WEFT_MUST_USE weft_status placement_whole(const placement *p, int ndim, const int64_t *local, const char *place,
                                           int64_t *out_whole);
 

@@ -59,17 +59,21 @@ weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, 
         if (!mesh_coordinates(p->mesh, rank, coordinates))
             return weft_status_create(WEFT_INVALID_PROGRAM, place, "rank %lld is not in the tensor's mesh",
                                       (long long)rank);
-        for (int i = 0; i < ndim; i++)
-            if (whole[i] % parts_of_axis(p, i) != 0)
-                return weft_status_create(WEFT_INVALID_PROGRAM, place, "axis %d of extent %lld does not divide by %lld",
-                                          i, (long long)whole[i], (long long)parts_of_axis(p, i));
     }
     for (int i = 0; i < ndim; i++) {
-        int64_t parts = known ? parts_of_axis(p, i) : 1;
-        out_extent[i] = whole[i] / parts;
-        out_offset[i] = parts > 1 ? coordinates[p->dims_mapping[i]] * out_extent[i] : 0;
+        int64_t parts = known ? parts_of_axis(p, i) : 1, most = whole[i] / parts + (whole[i] % parts != 0);
+        int64_t before = parts > 1 ? coordinates[p->dims_mapping[i]] * most : 0;
+        out_offset[i] = before < whole[i] ? before : whole[i];
+        out_extent[i] = most < whole[i] - out_offset[i] ? most : whole[i] - out_offset[i];
     }
     return NULL;
+}
+
+weft_status placement_check_even(const placement *p, int ndim, const int64_t *whole, int axis, const char *place) {
+    int64_t parts = p && p->mesh && axis < ndim ? parts_of_axis(p, axis) : 1;
+    if (whole[axis] % parts == 0) return NULL;
+    return weft_status_create(WEFT_INVALID_PROGRAM, place, "axis %d of extent %lld does not divide by %lld", axis,
+                              (long long)whole[axis], (long long)parts);
 }
 
 weft_status placement_whole(const placement *p, int ndim, const int64_t *local, const char *place, int64_t *out_whole) {

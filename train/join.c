@@ -144,6 +144,22 @@ static weft_status put_one(join *j, int rank, const char *n) {
     return NULL;
 }
 
+/* The whole extent of dimension d, which mesh axis `axis` shards: those of the ranks along it together. -1: some of them
+ * have no part. */
+static int64_t whole_extent(const join *j, const mesh *m, const int64_t *coordinates, int axis, int d) {
+    int64_t first = 0, stride = 1, sum = 0;
+    for (int i = m->ndim - 1, n = 1; i >= 0; n *= (int)m->shape[i--]) {
+        if (i == axis) stride = n;
+        first += i == axis ? 0 : coordinates[i] * n;
+    }
+    for (int64_t c = 0; c < m->shape[axis]; c++) {
+        int64_t rank = m->ids[first + c * stride];
+        if (rank >= j->t->nranks || !j->all[rank].found || d >= j->all[rank].ndim) return -1;
+        sum += j->all[rank].dims[d];
+    }
+    return sum;
+}
+
 /* Where own rank i's part lies; `like`: what the lowest rank that holds the value holds. */
 static void find_place(const join *j, int i, const holding *like, place *out) {
     const rank_state *rank = own(j, i);
@@ -156,6 +172,11 @@ static void find_place(const join *j, int i, const holding *like, place *out) {
     const tensor *from = &rank->values[value];
     out->found = true;
     memcpy(part->whole, like->whole, sizeof part->whole);
+    for (int d = 0; d < like->ndim; d++) {
+        int64_t axis = dist->dims_mapping[d];
+        int64_t together = axis < 0 ? -1 : whole_extent(j, dist->mesh, coordinates, (int)axis, d);
+        if (together >= 0) part->whole[d] = together;
+    }
     keep_fault(&out->fault,
                placement_slice(dist, like->ndim, part->whole, rank->rank, j->name, part->offset, part->extent));
     if (out->fault.code != WEFT_OK || memcmp(from->dims, part->extent, (size_t)like->ndim * sizeof *from->dims) == 0)
@@ -183,7 +204,8 @@ static weft_status put_joined(join *j, int first, const char *n) {
         wanted[r] = all[r].found;
     }
     TRY(take_bytes(j, wanted, &bytes));
-    TRY(weft_tensors_add(j->out, n, (weft_dtype)like->dtype, (size_t)like->ndim, like->whole, &to));
+    TRY(weft_tensors_add(j->out, n, (weft_dtype)like->dtype, (size_t)like->ndim,
+                         all[first].found ? all[first].part.whole : like->whole, &to));
     for (int r = nranks - 1; r >= first; r--)
         if (wanted[r]) slice_put(&all[r].part, weft_dtype_nbytes((weft_dtype)like->dtype), to->data, bytes[r]);
     return NULL;

@@ -24,7 +24,7 @@ static size_t places_of(const axes_trial *t, size_t i, int64_t n, int8_t *out) {
 }
 
 static void try_way(axes_trial *t, int64_t n, const way *w) {
-    axes_mesh on = {1, {n}, true};
+    axes_mesh on = {1, {n}, true, false};
     axes_placed in[MOST_ARGS] = {0}, out[MOST_ARGS];
     bool any = false, even = true;
     for (uint32_t i = 0; i < t->nin; i++) {
@@ -87,7 +87,7 @@ static size_t count_ways(const axes_trial *t, int64_t n) {
 /* Two axes, of 2 and of `second`: pairs of what is allowed along one of 2. Where both shard one dimension, one or the
  * other comes first. */
 static void try_pairs(axes_trial *t, int64_t second) {
-    axes_mesh on = {2, {2, second}, true};
+    axes_mesh on = {2, {2, second}, true, false};
     size_t all = t->nallowed * t->nallowed, step = all > MOST_PAIRS ? all / MOST_PAIRS + 1 : 1;
     if (step > 1 && t->nallowed % step == 0) step++;
     for (size_t k = 0; k < all; k += step) {

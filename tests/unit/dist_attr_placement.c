@@ -58,11 +58,25 @@ static void assert_says(weft_status status, const char *message) {
     weft_status_free(status);
 }
 
+/* Parts of ceil(extent / ranks): the last are shorter, or empty. */
+Test(placement, parts_that_differ) {
+    static const int64_t mapping[] = {0}, offsets[][4] = {{0, 2, 4, 6}, {0, 2, 4, 5}, {0, 1, 2, 2}, {0, 1, 1, 1}},
+                         extents[][4] = {{2, 2, 2, 1}, {2, 2, 1, 0}, {1, 1, 0, 0}, {1, 0, 0, 0}}, whole[] = {7, 5, 2, 1};
+    placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping};
+    for (int i = 0; i < 4; i++)
+        for (int64_t rank = 0; rank < 4; rank++) {
+            int64_t o = -1, e = -1;
+            cr_assert_null(placement_slice(&p, 1, &whole[i], rank, "w", &o, &e));
+            cr_assert(o == offsets[i][rank] && e == extents[i][rank], "%lld: rank %lld: %lld at %lld",
+                      (long long)whole[i], (long long)rank, (long long)e, (long long)o);
+        }
+}
+
 Test(placement, slices_that_cannot_be_are_errors) {
     static const int64_t mapping[] = {0}, seven[] = {7}, eight[] = {8}, huge[] = {INT64_MAX};
     placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping};
     int64_t o[1], e[1];
-    assert_says(placement_slice(&p, 1, seven, 0, "w", o, e), "axis 0 of extent 7 does not divide by 4");
+    assert_says(placement_check_even(&p, 1, seven, 0, "w"), "axis 0 of extent 7 does not divide by 4");
     assert_says(placement_slice(&p, 1, eight, 9, "w", o, e), "rank 9 is not in the tensor's mesh");
     assert_says(placement_slice(&p, 2, eight, 0, "w", o, e), "found 1");
     assert_says(placement_whole(&p, 1, huge, "w", o), "too large");
