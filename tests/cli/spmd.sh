@@ -7,7 +7,7 @@ cases=$fixtures/spmd/paddle26
 [ -d "$cases" ] || { skipped=1; finish; exit 0; }
 some='mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 mlp_fsdp_dp2 gpt_tp_dp2_mp2 gpt_vocab_dp2_mp2_2layers gpt_sp_reshard_mp2
     emb_rows_mp2 lenet_inputs_dp2 opt_adamw_clip_mp2 opt_lamb_mp2 op_identity_move_row_col_mp2 op_cross_entropy_p1_mp2
-    mlp_batch5_dp2 op_reduce_max1_p0_mp2'
+    mlp_batch5_dp2 mlp_hidden33_mp2 op_reduce_max1_p0_mp2'
 [ -z "$WEFT_LONG_TESTS" ] || some=$(cd "$cases" && for c in */annotate.json; do echo "${c%/*}"; done)
 
 # steps and losses that are not the serial ones, by more than 1e-4
@@ -35,6 +35,10 @@ for name in $some; do
     done
 done
 
+train mlp_batch5_dp2 spmd_expand
+"$weft" show "$folder/rank1.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[2, ' &&
+    "$weft" show "$folder/rank0.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[3, '
+ok $? 'five rows on two ranks are three and two'
 for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2; do
     train "$name" configs/spmd.yaml && "$weft" verify $of_all --reading by_bytes --against "$folder/serial.pdmodel" >"$folder/verify" 2>&1
     ok $? "$name is proved to be the serial program"
@@ -72,7 +76,9 @@ import numpy as np
 what, graph, folder = sys.argv[1:]
 g, z = json.load(open(graph + '/before.fx.json')), np.load(graph + '/numeric.npz')
 def part(x, p, r):
-    return x if p[0] != 'S' else np.split(x, g['world_size'], axis=int(p.strip('S()')))[r]
+    if p[0] != 'S': return x
+    d = int(p.strip('S()')); k = -(-x.shape[d] // g['world_size'])
+    return np.take(x, range(min(r * k, x.shape[d]), min((r + 1) * k, x.shape[d])), axis=d)
 for r in range(g['world_size']):
     if what == 'make':
         np.savez(f'{folder}/feed.{r}.npz', **{n: part(z['in.' + n], p, r) for n, p in g['placements_in'].items()})
@@ -83,7 +89,7 @@ for r in range(g['world_size']):
         want, got = part(z['out.' + x['name']], at[i], r), o[f'fetch.{i}']
         assert got.shape == want.shape and np.max(np.abs(got - want)) <= 2e-5 * max(np.max(np.abs(want)), 1e-6), x['name']
 END
-for graph in mlp_tp.w2 mlp_dp_sgd.w4 gpt_dp.w2 block_tp.w4 block_vocab.w4 fn_mm_S0_S0.w4; do
+for graph in mlp_tp.w2 mlp_dp_sgd.w4 gpt_dp.w2 block_tp.w4 block_vocab.w4 fn_mm_S0_S0.w4 fn_uneven.w4; do
     at=$fixtures/torch/spmd/graphs/$graph ranks=${graph##*.w}
     rm -f "$folder"/rank* "$folder"/feed.* "$folder"/out.*
     "$weft" opt -q "$at/before.fx.json" --passes spmd_expand -o "$folder/rank{rank}.fx.json" && "$PYTHON" "$folder/graph.py" make "$at" "$folder" &&
