@@ -14,13 +14,13 @@
  * lock nothing, and read the clock twice a collective. */
 #include "executor/watchdog.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "executor/comm/wait.h"
 #include "executor/flight.h"
+#include "executor/thread.h"
 #include "ops/collectives.h"
 #include "plan/rings.h"
 #include "plan/signature.h"
@@ -37,7 +37,7 @@ struct watched {
 };
 
 struct watchdog {
-    pthread_t thread;
+    executor_thread thread;
     _Atomic bool stopping;
     int64_t least_ns, first_ns;
 };
@@ -458,16 +458,15 @@ weft_status watchdog_start(weft_executor *x) {
     d->least_ns = (int64_t)(x->options.watchdog_seconds * 1e9);
     d->first_ns = (int64_t)(x->options.first_step_seconds * 1e9);
     x->watchdog = d;
-    int failed = pthread_create(&d->thread, NULL, watch, x);
-    if (!failed) return NULL;
-    x->watchdog = NULL;
-    return weft_status_create(WEFT_IO, NULL, "cannot start a thread: %s", strerror(failed));
+    weft_status status = executor_thread_start(&d->thread, &x->options, watch, x);
+    if (status) x->watchdog = NULL;
+    return status;
 }
 
 void watchdog_stop(weft_executor *x) {
     if (!x->watchdog) return;
     atomic_store(&x->watchdog->stopping, true);
     wait_publish(&x->world->alarm, 1);
-    pthread_join(x->watchdog->thread, NULL);
+    executor_thread_join(&x->watchdog->thread);
     x->watchdog = NULL;
 }

@@ -36,12 +36,14 @@ static weft_status bind_feed(weft_trainer *t, int rank, const feed_value *f, siz
 static weft_status reserve_targets(weft_trainer *t) {
     size_t count = 0;
     for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) count += feeds_of(t->feeds, r)->count;
+    if (t->targets && count <= t->target_capacity) return NULL;
     t->targets = ARENA_ARRAY(&t->arena, feed_target, count ? count : 1);
+    t->target_capacity = count;
     return t->targets ? NULL : base_out_of_memory();
 }
 
 weft_status trainer_bind_feeds(weft_trainer *t, size_t step) {
-    if (!t->targets) TRY(reserve_targets(t));
+    TRY(reserve_targets(t));
     t->ntargets = 0;
     t->has_fed = false;
     for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) {
@@ -59,5 +61,22 @@ weft_status trainer_feed_step(weft_trainer *t, size_t step) {
         TRY(executor_take(t->executor, target->rank, target->value, &target->part, fed->data));
     }
     t->has_fed = true;
+    return NULL;
+}
+
+/* The plan for their shapes is found, or made, by the next step. */
+weft_status weft_trainer_feed(weft_trainer *t, const weft_tensors *const *feeds, bool per_rank) {
+    weft_feeds_options options = {.programs = t->options.programs,
+                                  .nprograms = t->options.nprograms,
+                                  .nranks = t->nranks,
+                                  .sets = feeds,
+                                  .per_rank = per_rank,
+                                  .nsteps = 1};
+    weft_feeds *made;
+    TRY(weft_feeds_create(t->context, &options, &made));
+    weft_feeds_destroy(t->feeds);
+    t->feeds = made;
+    t->is_fed = true;
+    t->bound_shape = SIZE_MAX;
     return NULL;
 }

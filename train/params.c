@@ -162,3 +162,48 @@ weft_status trainer_set_params(weft_trainer *t) {
     }
     return NULL;
 }
+
+/* --- between steps ------------------------------------------------------------------------------------------------ */
+
+weft_status weft_trainer_set(weft_trainer *t, const char *n, const weft_tensor *whole) {
+    bool found = false;
+    for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) {
+        const rank_state *state = executor_rank(t->executor, r);
+        int32_t value = value_index_find(state->index, n);
+        if (value < 0 || !state->plan->values[value].persistable) continue;
+        TRY(set_param(t, r, value, &(given){.tensor = *whole, .place = "weft_trainer_set"}));
+        found = true;
+    }
+    if (found || t->nlocal < t->nranks) return NULL; /* another process may have it */
+    return weft_status_create(WEFT_NOT_FOUND, NULL, "no rank has a persistable \"%s\"", n);
+}
+
+/* A half type is given as fp32, which is rounded. */
+static bool put_scalar(weft_dtype dtype, double number, weft_tensor *out) {
+    switch (dtype) {
+    case WEFT_FP16:
+    case WEFT_BF16:
+    case WEFT_FP32: out->dtype = WEFT_FP32, *(float *)out->data = (float)number; return true;
+    case WEFT_FP64: *(double *)out->data = number; return true;
+    case WEFT_INT32: *(int32_t *)out->data = (int32_t)number; return true;
+    case WEFT_INT64: *(int64_t *)out->data = (int64_t)number; return true;
+    default: return false;
+    }
+}
+
+weft_status weft_trainer_set_scalar(weft_trainer *t, const char *n, double number) {
+    for (int r = t->first_rank; r < t->first_rank + t->nlocal; r++) {
+        const rank_state *state = executor_rank(t->executor, r);
+        int32_t value = value_index_find(state->index, n);
+        if (value < 0) continue;
+        const tensor *to = &state->values[value];
+        double bytes;
+        weft_tensor one = {.name = n, .dtype = to->dtype, .ndim = (size_t)to->ndim, .data = &bytes, .nbytes = sizeof bytes};
+        for (int d = 0; d < to->ndim; d++) one.dims[d] = to->dims[d];
+        if (to->numel != 1 || !put_scalar(to->dtype, number, &one))
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "\"%s\": expected one number, found %s", n,
+                                      type_text(to->dtype, one.ndim, one.dims, (char[200]){0}, 200));
+        return weft_trainer_set(t, n, &one);
+    }
+    return t->nlocal < t->nranks ? NULL : weft_status_create(WEFT_NOT_FOUND, NULL, "no rank has a persistable \"%s\"", n);
+}

@@ -87,13 +87,13 @@ void weft_trainer_destroy(weft_trainer *t) {
 }
 
 weft_status weft_trainer_step(weft_trainer *t, size_t step) {
-    if (step < t->first_step || step - t->first_step >= t->nsteps) {
+    if (!t->is_fed && (step < t->first_step || step - t->first_step >= t->nsteps)) {
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "step %zu: the steps are %zu to %zu", step,
                                   t->first_step, t->first_step + t->nsteps - 1);
     }
-    size_t number = weft_feeds_shape_of(t->feeds, step);
+    size_t of_feeds = t->is_fed ? 0 : step, number = weft_feeds_shape_of(t->feeds, of_feeds);
     if (number != t->bound_shape) TRY(bind_shape(t, number));
-    TRY(trainer_feed_step(t, step));
+    TRY(trainer_feed_step(t, of_feeds));
     weft_executor_set_step(t->executor, step);
     return weft_executor_run(t->executor);
 }

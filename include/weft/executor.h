@@ -28,6 +28,11 @@ typedef struct weft_executor_options {
     bool unsafe;              /* takes plans with a given order, which may race */
     /* Of a communicator: which of the ranks this process runs; NULL: all. All processes trace and profile, or none. */
     const struct comm_host *host;
+    /* Threads of the host's: has `run(arg)` called on one of them, which it returns when the executor is destroyed, or
+     * says that it cannot. A thread a stream of a rank but the first, nthreads - 1 helpers, one for the watchdog: each
+     * must have one at once, since they wait for one another. NULL: the executor makes its own. */
+    weft_status (*spawn)(void *user, void (*run)(void *arg), void *arg);
+    void *spawn_user;
     const weft_delay *delays;     /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
     /* Each so many steps the outputs of every op are looked at. The first that holds NaN or an infinity ends the run;

@@ -92,6 +92,17 @@ const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *trainer);
  * shape of the step before, or in one that is still planned. */
 WEFT_MUST_USE weft_status weft_trainer_step(weft_trainer *trainer, size_t step);
 
+/* What the next step is fed, in the forms of weft_trainer_options.feeds, without step numbers in its keys: for hosts that
+ * read or make their data while they train. Steps may have any number from then on. The trainer is made with the feeds
+ * of the first step. The tensors are borrowed until the next call. Another shape finds its plan, or has one made, in the
+ * step. Allocates. */
+WEFT_MUST_USE weft_status weft_trainer_feed(weft_trainer *trainer, const weft_tensors *const *feeds, bool per_rank);
+
+/* Between steps: gives a persistable (a learning rate, say) a new value on all ranks; each takes its part of a whole
+ * tensor. A learning rate that the program computes is what it computes. */
+WEFT_MUST_USE weft_status weft_trainer_set(weft_trainer *trainer, const char *name, const weft_tensor *whole);
+WEFT_MUST_USE weft_status weft_trainer_set_scalar(weft_trainer *trainer, const char *name, double value);
+
 /* Whether the run ends here because some process wants it to, as this one does with `wants`. Called by every process
  * after each step. They ask one another some ten times a second, so all end behind the same step, not at once. One that
  * has all ranks asks nobody. */

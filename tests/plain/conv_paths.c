@@ -251,7 +251,7 @@ static void try_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, pool_
 int main(void) {
     weft_allocator allocator = base_libc_allocator();
     thread_pool *pool;
-    require(thread_pool_create(&allocator, 2, 1, false, &pool));
+    require(thread_pool_create(&allocator, NULL, 2, 1, false, &pool));
     for (int i = 0; i < NSHAPES; i++) try_shape(i, thread_pool_slot(pool, 0));
     try_pool(7, 35, thread_pool_slot(pool, 0)); /* a row and a column are left over */
     try_pool(6, 28, thread_pool_slot(pool, 0));

@@ -55,7 +55,7 @@ static void run_pool(int nhelpers, int nthreads, bool spins, int *npassed, int *
     static stream streams[STREAMS];
     weft_allocator allocator = base_libc_allocator();
     thread_pool *pool = NULL;
-    weft_status status = thread_pool_create(&allocator, nhelpers, STREAMS, spins, &pool);
+    weft_status status = thread_pool_create(&allocator, NULL, nhelpers, STREAMS, spins, &pool);
     if (status) {
         printf("pool of %d: %s\n", nhelpers, weft_status_message(status));
         weft_status_free(status);

@@ -105,7 +105,7 @@ static void try_product(product *p, pool_slot *place) {
 int main(void) {
     weft_allocator allocator = base_libc_allocator();
     thread_pool *pool;
-    require(thread_pool_create(&allocator, 2, 1, false, &pool));
+    require(thread_pool_create(&allocator, NULL, 2, 1, false, &pool));
     for (int i = 0; i < NSHAPES; i++)
         for (int layout = 0; layout < 4; layout++) {
             product p = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .ta = layout & 1, .tb = layout & 2};

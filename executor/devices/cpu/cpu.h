@@ -5,11 +5,11 @@
 #ifndef EXECUTOR_DEVICES_CPU_CPU_H
 #define EXECUTOR_DEVICES_CPU_CPU_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "executor/comm/wait.h"
 #include "executor/executor.h"
+#include "executor/thread.h"
 
 /* An instruction as a call. */
 typedef struct cpu_call {
@@ -33,8 +33,7 @@ typedef struct cpu_stream {
     cpu_call *calls;
     size_t ncalls;
     device_memory workspace;
-    pthread_t thread;
-    bool has_thread;
+    executor_thread thread;
     trace_event *events; /* of the step at hand; NULL: it is not timed */
     profile_cell waiting;
 } cpu_stream;

@@ -14,7 +14,6 @@
  * everywhere else, wait.c's spin, yield, sleep. */
 #include "executor/devices/cpu/pool.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -36,8 +35,7 @@ struct pool_slot {
 
 typedef struct helper {
     thread_pool *pool;
-    pthread_t thread;
-    bool has_thread;
+    executor_thread thread;
 } helper;
 
 struct thread_pool {
@@ -94,14 +92,16 @@ static void spin_for_job(thread_pool *pool, uint32_t seen) {
 
 static void *work(void *arg) {
     thread_pool *pool = ((helper *)arg)->pool;
-    denormals_flush(); /* as the threads that it helps */
+    uint64_t host_mode = denormals_flush(); /* as the threads that it helps */
     for (;;) {
         uint32_t seen = atomic_load(&pool->posted.value);
-        if (atomic_load(&pool->stopping)) return NULL;
+        if (atomic_load(&pool->stopping)) break;
         if (help(pool)) continue;
         if (pool->spins) spin_for_job(pool, seen);
         wait_until(&pool->posted, seen + 1, NULL, 0);
     }
+    denormals_restore(host_mode); /* the thread may be the host's */
+    return NULL;
 }
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
@@ -147,21 +147,22 @@ pool_slot *thread_pool_slot(thread_pool *pool, int member) {
     return &pool->slots[member];
 }
 
-static weft_status start_helpers(thread_pool *pool) {
+static weft_status start_helpers(thread_pool *pool, const weft_executor_options *options) {
     for (int i = 0; i < pool->nhelpers; i++) {
         helper *h = &pool->helpers[i];
         h->pool = pool;
-        int failed = pthread_create(&h->thread, NULL, work, h);
-        if (failed)
-            return weft_status_create(WEFT_IO, NULL, "cannot start intra-op thread %d of %d: %s", i + 1, pool->nhelpers,
-                                      strerror(failed));
-        h->has_thread = true;
+        weft_status status = executor_thread_start(&h->thread, options, work, h);
+        if (!status) continue;
+        weft_status worded = weft_status_create(weft_status_code(status), NULL, "intra-op thread %d of %d: %s", i + 1,
+                                                pool->nhelpers, weft_status_message(status));
+        weft_status_free(status);
+        return worded;
     }
     return NULL;
 }
 
-weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, int nslots, bool spins,
-                               thread_pool **out_pool) {
+weft_status thread_pool_create(const weft_allocator *allocator, const weft_executor_options *options, int nhelpers,
+                               int nslots, bool spins, thread_pool **out_pool) {
     weft_status status = NULL;
     thread_pool *pool = base_alloc(allocator, sizeof *pool);
     if (!pool) return base_out_of_memory();
@@ -176,7 +177,7 @@ weft_status thread_pool_create(const weft_allocator *allocator, int nhelpers, in
     memset(pool->helpers, 0, (size_t)nhelpers * sizeof *pool->helpers);
     memset(pool->slots, 0, (size_t)nslots * sizeof *pool->slots);
     for (int i = 0; i < nslots; i++) pool->slots[i].pool = pool;
-    TRY_DONE(start_helpers(pool));
+    TRY_DONE(start_helpers(pool, options));
     *out_pool = pool;
     pool = NULL;
 done:
@@ -190,7 +191,7 @@ void thread_pool_destroy(thread_pool *pool) {
     atomic_fetch_add(&pool->posted.value, 1);
     wait_wake(&pool->posted);
     for (int i = 0; pool->helpers && i < pool->nhelpers; i++)
-        if (pool->helpers[i].has_thread) pthread_join(pool->helpers[i].thread, NULL);
+        executor_thread_join(&pool->helpers[i].thread);
     base_free(pool->allocator, pool->helpers, (size_t)pool->nhelpers * sizeof *pool->helpers);
     base_free(pool->allocator, pool->slots, (size_t)pool->nslots * sizeof *pool->slots);
     base_free(pool->allocator, pool, sizeof *pool);

@@ -142,8 +142,8 @@ static int count_helpers(const cpu_run *run) {
 static weft_status start_pool(cpu_run *run) {
     int nworkers = count_workers(run), nhelpers = count_helpers(run), member = 0;
     if (nhelpers < 1 || nworkers < 1) return NULL;
-    TRY(thread_pool_create(run->head.device->allocator, nhelpers, nworkers, nworkers + nhelpers <= thread_pool_cores(),
-                           &run->pool));
+    TRY(thread_pool_create(run->head.device->allocator, &run->head.executor->options, nhelpers, nworkers,
+                           nworkers + nhelpers <= thread_pool_cores(), &run->pool));
     FOR_EACH_STREAM(s, run) {
         for (size_t k = 0; k < s->ncalls; k++) s->calls[k].call.slot = thread_pool_slot(run->pool, member);
         member += s->ncalls > 0;
@@ -153,12 +153,13 @@ static weft_status start_pool(cpu_run *run) {
 
 static weft_status start_worker(cpu_stream *s) {
     const rank_state *rank = s->state->rank;
-    int failed = pthread_create(&s->thread, NULL, work, s);
-    if (failed)
-        return weft_status_create(WEFT_IO, NULL, "rank %d, stream %s: cannot start a thread: %s", rank->rank,
-                                  rank->plan->stream_names[s->state->stream], strerror(failed));
-    s->has_thread = true;
-    return NULL;
+    weft_status status = executor_thread_start(&s->thread, &s->run->head.executor->options, work, s);
+    if (!status) return NULL;
+    weft_status worded =
+        weft_status_create(weft_status_code(status), NULL, "rank %d, stream %s: %s", rank->rank,
+                           rank->plan->stream_names[s->state->stream], weft_status_message(status));
+    weft_status_free(status);
+    return worded;
 }
 
 weft_status cpu_start(device_run *head) {
@@ -179,10 +180,7 @@ weft_status cpu_start(device_run *head) {
 void cpu_stop(cpu_run *run) {
     atomic_store(&run->stopping, true);
     wait_publish(&run->go, atomic_load(&run->go.value) + 1);
-    FOR_EACH_STREAM(s, run) {
-        if (s->has_thread) pthread_join(s->thread, NULL);
-        s->has_thread = false;
-    }
+    FOR_EACH_STREAM(s, run) executor_thread_join(&s->thread);
 }
 
 /* --- steps as the executor asks for them -------------------------------------------------------------------------- */
