@@ -19,8 +19,9 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
 
 static const weft_option options[] = {
     {"ranks", WEFT_OPTION_INT, "0", NULL, "how many ranks train together; required"},
-    {"reduce", WEFT_OPTION_STRING, "mean", "mean|sum",
-     "how the ranks' losses combine: gradients are averaged or summed"},
+    {"reduce", WEFT_OPTION_STRING, "mean", "mean|sum|tokens",
+     "how the ranks' losses combine: gradients are averaged or summed; tokens: sums and counts over the batch are summed "
+     "over ranks before they are divided"},
     {"replicate", WEFT_OPTION_STRINGS, "[]", NULL, "feeds that every rank gets whole, whatever their rows"},
 };
 
@@ -33,7 +34,8 @@ const weft_pass pass_data_parallel = {.options = options,
 
 static weft_status read_options(dp_plan *plan) {
     plan->nranks = weft_pass_option_int(plan->pass, "ranks");
-    plan->combine = strcmp(weft_pass_option_string(plan->pass, "reduce"), "sum") == 0 ? DP_SUM : DP_MEAN;
+    const char *reduce = weft_pass_option_string(plan->pass, "reduce");
+    plan->combine = strcmp(reduce, "sum") == 0 ? DP_SUM : strcmp(reduce, "tokens") == 0 ? DP_TOKENS : DP_MEAN;
     if (!weft_pass_option_given(plan->pass, "ranks"))
         return weft_pass_refuse(plan->pass, "the option ranks is required: how many ranks train together");
     if (plan->nranks < 1 || plan->nranks > MAX_RANKS)
@@ -116,9 +118,10 @@ static weft_status insert_like(weft_op *pattern, weft_var *grad, weft_op **after
 /* Last first: reduces of one writer's gradients then stand in the order in which it names them. */
 static weft_status insert_reduces(dp_plan *plan) {
     weft_op *reduce, *of_mean;
-    if (plan->ngradients == 0) return NULL;
-    TRY(make_reduce(plan, plan->gradients[0].grad, &reduce));
-    TRY(make_scale(plan, plan->gradients[0].grad, &of_mean));
+    if (plan->ngradients == 0 && plan->nscales == 0) return NULL;
+    weft_var *any = plan->ngradients ? plan->gradients[0].grad : plan->scales[0].grad;
+    TRY(make_reduce(plan, any, &reduce));
+    TRY(make_scale(plan, any, &of_mean));
     for (size_t i = plan->ngradients; i-- > 0;) {
         weft_op *after = plan->gradients[i].last_writer, *scale = plan->gradients[i].mean ? of_mean : NULL;
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
@@ -128,6 +131,10 @@ static weft_status insert_reduces(dp_plan *plan) {
                                                     .var = plan->gradients[i].grad,
                                                     .factor = scale ? attr_float(scale, "scale", 1.0) : 1.0}));
         if (scale) TRY(insert_like(scale, plan->gradients[i].grad, &after));
+    }
+    for (size_t i = 0; i < plan->nscales; i++) {
+        weft_op *after = plan->scales[i].last_writer;
+        TRY(insert_like(of_mean, plan->scales[i].grad, &after));
     }
     return NULL;
 }
@@ -210,6 +217,7 @@ static weft_status write_dist(dp_plan *plan) {
 
 /* What the ranks get: the claims beside those of insert_reduces. */
 static weft_status claim_ranks(dp_plan *plan) {
+    if (plan->combine == DP_TOKENS && plan->pass->certificate) plan->pass->certificate->claims_all = false;
     TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_RANKS,
                                                 .ring = DP_RING,
                                                 .count = plan->nranks,
@@ -274,7 +282,7 @@ static int64_t count_nbytes(const dp_plan *plan) {
 /* Who named the gradients. */
 static weft_status report_sources(dp_plan *plan) {
     static const char *const from[] = {"op_role_var", "the sidecar's params_grads",
-                                       "what optimizers and other updates read"};
+                                       "what optimizers and other ops read"};
     const size_t count[] = {plan->nnamed, plan->nsidecar, plan->nfound};
     for (size_t i = 0; i < 3; i++)
         if (count[i])
@@ -282,9 +290,22 @@ static weft_status report_sources(dp_plan *plan) {
     return NULL;
 }
 
+/* The sums over the batch that ranks join before the backward pass. */
+static weft_status report_sums(dp_plan *plan) {
+    char place[160];
+    for (size_t i = 0; i < plan->ngradients; i++) {
+        const dp_gradient *g = &plan->gradients[i];
+        if (op_role(g->last_writer) & WEFT_ROLE_BACKWARD) continue;
+        TRY(weft_pass_did(plan->pass, "%s of %s is of all ranks now", g->grad->name->bytes,
+                          op_place(g->last_writer, place, sizeof place)));
+    }
+    return NULL;
+}
+
 static weft_status report_reduces(dp_plan *plan) {
-    size_t nscales = 0;
+    size_t nscales = plan->nscales;
     for (size_t i = 0; i < plan->ngradients; i++) nscales += plan->gradients[i].mean;
+    if (plan->combine == DP_TOKENS) TRY(report_sums(plan));
     TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",
                       plan->combine == DP_MEAN ? "average" : "sum", plan->ngradients,
                       (long long)plan->gradients_nbytes, DP_RING, (long long)plan->nranks));

@@ -16,10 +16,15 @@ typedef struct dp_gradient {
     weft_var *param, *grad; /* param NULL: it is some other sum */
     weft_op *last_writer;   /* of the backward ops; the reduce goes right after it */
     bool mean;              /* the ranks' values are averaged; else summed */
+    bool is_found;          /* by the data flow: nobody names it */
 } dp_gradient;
 
 /* How the ranks' losses combine. */
-typedef enum dp_combine { DP_MEAN, DP_SUM } dp_combine;
+typedef enum dp_combine {
+    DP_MEAN,
+    DP_SUM,
+    DP_TOKENS /* they do not: ranks compute the serial program's together */
+} dp_combine;
 
 typedef struct dp_plan {
     weft_pass_context *pass;
@@ -44,6 +49,8 @@ typedef struct dp_plan {
 
     dp_gradient *gradients; /* in the order in which backward ops name them; not of an arena: they may become many */
     size_t ngradients, gradient_capacity;
+    dp_gradient *scales; /* DP_TOKENS: gradients of means, too large by the number of ranks */
+    size_t nscales, scales_capacity;
     size_t nnamed, nsidecar, nfound; /* of these: from op_role_var, the sidecar, the data flow */
     int64_t gradients_nbytes;
     bool *covered;           /* by var id: parameters whose gradient is named */
@@ -78,37 +85,10 @@ const slot *dp_updated_params(weft_op *op); /* of an optimizer; NULL: it is none
 WEFT_MUST_USE weft_status dp_find_sparse(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_make_dense(dp_plan *plan);
 
-/* How the ranks hold a value. */
-typedef enum dp_hold {
-    DP_SAME,    /* all the same */
-    DP_EXTENT,  /* all the same, but not what the serial program has: it tells how many rows a rank has */
-    DP_ROWS,    /* each its part, along an axis */
-    DP_PARTIAL, /* each an addend of a sum, or of a mean */
-    DP_OWN      /* each one of its own */
-} dp_hold;
-
-typedef struct dp_value {
-    uint8_t hold;         /* dp_hold */
-    uint8_t axis;         /* DP_ROWS */
-    uint8_t reduce;       /* DP_PARTIAL: WEFT_REDUCE_SUM or _AVG */
-    const weft_op *cause; /* the last forward op that needs partial values whole and does not get them; or NULL */
-} dp_value;
-
-/* data_parallel_flow.c: a walk through block 0. */
-typedef struct dp_flow {
-    dp_plan *plan;
-    dp_value *held;    /* by var id: now */
-    weft_op **writer;  /* by var id: the last one so far; NULL: none */
-    size_t nmarks;     /* reduces that were found missing on this walk */
-    dp_value *made;    /* by the op at hand */
-    size_t nmade;
-} dp_flow;
-WEFT_MUST_USE weft_status dp_flow_begin(dp_flow *f, dp_plan *plan);
-WEFT_MUST_USE weft_status dp_flow_op(dp_flow *f, weft_op *op);
-bool dp_reads_elements(weft_op *op, const slot *s); /* else it only looks at extents and types */
-/* The input slot of which output slot `s` is the gradient; NULL: none. */
-const slot *dp_forward_slot(const weft_op *op, const slot *s);
 /* data_parallel_state.c: joins what state that all ranks have alike is updated with; adds to the gradients. */
 WEFT_MUST_USE weft_status dp_find_state(dp_plan *plan);
+
+/* data_parallel_exact.c: the same for reduce: tokens, where all sums over the batch are joined. */
+WEFT_MUST_USE weft_status dp_find_exact(dp_plan *plan);
 
 #endif

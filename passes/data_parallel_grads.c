@@ -136,6 +136,7 @@ weft_status dp_find_gradients(dp_plan *plan) {
     plan->covered = ARENA_ARRAY(plan->scratch, bool, n);
     plan->joined_after = ARENA_ARRAY(plan->scratch, weft_op *, n);
     if (!plan->covered || !plan->joined_after) return base_out_of_memory();
+    if (plan->combine == DP_TOKENS) return plan->nranks > 1 ? dp_find_exact(plan) : NULL;
     TRY(collect_gradients(plan));
     for (size_t i = 0; i < plan->ngradients; i++) mark_covered(plan->gradients[i].param, plan->covered);
     TRY(add_sidecar_gradients(plan));

@@ -3,7 +3,7 @@
  * updates by hand (static.gradients and assign). What comes from a rank's rows in another way is refused.
  *
  * On the way it looks at losses: one that is no mean (or sum) of ranks' losses is told. */
-#include "passes/data_parallel.h"
+#include "passes/data_parallel_flow.h"
 #include "program/grow.h"
 
 /* A loss that is not what the ranks' losses are combined to. */
@@ -36,8 +36,7 @@ static bool reads(const dp_flow *f, weft_op *op, dp_hold hold) {
 
 /* --- what an update comes from ------------------------------------------------------------------------------------- */
 
-/* What a gradient op, or a sum of what such ops made, gives the gradient of; NULL: nobody says. */
-static weft_var *param_of(const dp_flow *f, const weft_var *grad) {
+weft_var *dp_param_of(const dp_flow *f, const weft_var *grad) {
     for (int depth = 0; grad && depth < 8; depth++) {
         weft_op *op = f->writer[grad->id];
         if (!op || !(op_role(op) & WEFT_ROLE_BACKWARD)) return NULL;
@@ -61,13 +60,14 @@ static weft_status join(search *s, weft_var *var) {
                    ? NULL
                    : weft_pass_refuse(plan->pass, "gradient %s is written by %s after it is reduced", var->name->bytes,
                                       op_place(writer, place, sizeof place));
-    weft_var *param = param_of(&s->flow, var);
+    weft_var *param = dp_param_of(&s->flow, var);
     plan->joined_after[var->id] = writer;
     s->flow.nmarks++;
     plan->nfound++;
     return dp_add_gradient(plan, (dp_gradient){.param = param,
                                                .grad = var,
                                                .last_writer = writer,
+                                               .is_found = true,
                                                .mean = s->flow.held[var->id].reduce == WEFT_REDUCE_AVG});
 }
 
@@ -159,8 +159,7 @@ static weft_status check_writes(search *s, weft_op *op) {
 
 /* --- losses -------------------------------------------------------------------------------------------------------- */
 
-/* The loss whose gradient `op` begins with; NULL: it is no such op. */
-static weft_var *loss_of(weft_op *op) {
+weft_var *dp_loss_of(weft_op *op) {
     static const char suffix[] = "@GRAD";
     if (op_nargs(op, true) != 1 || (!op_is(op, "fill_constant") && !op_is(op, "fill_any_like"))) return NULL;
     if (!(op_role(op) & WEFT_ROLE_BACKWARD)) return NULL;
@@ -171,7 +170,7 @@ static weft_var *loss_of(weft_op *op) {
 }
 
 static weft_status look_at_loss(search *s, weft_op *op) {
-    const weft_var *loss = loss_of(op);
+    const weft_var *loss = dp_loss_of(op);
     if (!loss) return NULL;
     dp_value held = s->flow.held[loss->id];
     weft_op *writer = s->flow.writer[loss->id];

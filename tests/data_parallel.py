@@ -198,7 +198,7 @@ def by_hand(clip=False):
 
 
 def case_update_by_hand(folder):
-    same(by_hand(), folder, says='from what optimizers and other updates read')
+    same(by_hand(), folder, says='from what optimizers and other ops read')
 
 
 def case_update_by_hand_on_three(folder):
@@ -234,7 +234,7 @@ def case_optimizer_without_op_role_var(folder):
     p.mean_grad('s', [-1, 3])
     p.squares_grad(-1, 4, named=False)
     p.sgd()
-    same(p, folder, says='1 gradient from what optimizers and other updates read')
+    same(p, folder, says='1 gradient from what optimizers and other ops read')
 
 
 # --- what is rows of the batch, and what is not -----------------------------------------------------------------------
@@ -334,6 +334,58 @@ def plain_sum():
 
 def case_sum_is_told(folder):
     differs(plain_sum(), folder, 'reduce_sum #3: the loss loss is a sum over the batch: reduce: sum gives')
+
+
+def weighted(mean_too=False):
+    """A mean over weights: sum(s * weight) / sum(weight), with weights that ranks have differently many of."""
+    p, r = regression(), np.random.default_rng(5)
+    p.feed('weight', [(r.random((8, 1)) < [[0.9]] * 4 + [[0.3]] * 4).astype('f4') + 0.01 for _ in range(4)], [-1, 1])
+    p.op('elementwise_mul', {'X': 's', 'Y': 'weight'}, {'Out': ('sw', [-1, 3])}, axis=-1)
+    p.op('reduce_sum', {'X': 'sw'}, {'Out': ('total', [])}, dim=[], reduce_all=True)
+    p.op('reduce_sum', {'X': 'weight'}, {'Out': ('count', [])}, dim=[], reduce_all=True)
+    p.op('elementwise_div', {'X': 'total', 'Y': 'count'}, {'Out': ('loss', [])}, LOSS, axis=-1)
+    if mean_too:
+        p.op('reduce_mean', {'X': 's'}, {'Out': ('plain', [])}, dim=[], reduce_all=True)
+        p.op('elementwise_add', {'X': 'loss', 'Y': 'plain'}, {'Out': ('both', [])}, axis=-1)
+        p.seed('both')
+        p.op('elementwise_add_grad', {'X': 'loss', 'Y': 'plain', 'Out@GRAD': 'both@GRAD'}, {'X@GRAD': ('loss@GRAD', []), 'Y@GRAD': ('plain@GRAD', [])},
+             BACKWARD, axis=-1)
+        p.op('reduce_mean_grad', {'X': 's', 'Out@GRAD': 'plain@GRAD'}, {'X@GRAD': ('s1@GRAD', [-1, 3])}, BACKWARD, dim=[], reduce_all=True)
+    else:
+        p.seed('loss')
+    p.op('elementwise_div_grad', {'X': 'total', 'Y': 'count', 'Out': 'loss', 'Out@GRAD': 'loss@GRAD'}, {'X@GRAD': ('total@GRAD', [])}, BACKWARD, axis=-1)
+    p.op('reduce_sum_grad', {'X': 'sw', 'Out@GRAD': 'total@GRAD'}, {'X@GRAD': ('sw@GRAD', [-1, 3])}, BACKWARD, dim=[], reduce_all=True)
+    s = 's2@GRAD' if mean_too else 's@GRAD'
+    p.op('elementwise_mul_grad', {'X': 's', 'Y': 'weight', 'Out@GRAD': 'sw@GRAD'}, {'X@GRAD': (s, [-1, 3])}, BACKWARD, axis=-1)
+    if mean_too:
+        p.op('sum', {'X': ['s1@GRAD', s]}, {'Out': ('s@GRAD', [-1, 3])}, BACKWARD)
+    p.squares_grad(-1, 4)
+    p.sgd()
+    return p
+
+
+def case_means_over_weights(folder):
+    differs(weighted(), folder, "elementwise_div #6: the loss loss is no mean of the ranks' losses")
+    same(weighted(), folder, options='reduce: tokens', says='total of reduce_sum #4 is of all ranks now')
+    same(weighted(), folder, ranks=4, options='reduce: tokens')
+
+
+def case_means_of_both_kinds(folder):
+    differs(weighted(True), folder, 'is no mean', loss='both')
+    same(weighted(True), folder, options='reduce: tokens', loss='both')
+
+
+def case_tokens_on_plain_losses(folder):
+    same(plain_sum(), folder, options='reduce: tokens')
+    same(by_hand(clip=True), folder, options='reduce: tokens')
+    same(sentences(), folder, options='reduce: tokens')
+
+
+def case_tokens_where_rows_are_mixed(folder):
+    p = regression()
+    p.op('reduce_max', {'X': 's'}, {'Out': ('top', [3])}, dim=[0])
+    p.mean('top', [3])
+    refused(p, folder, 'reduce: tokens: reduce_max #3 is not followed exactly', options='reduce: tokens')
 
 
 # --- all -------------------------------------------------------------------------------------------------------------

@@ -365,6 +365,56 @@ Test(data_parallel, state_that_comes_from_a_ranks_rows_is_reported) {
     cr_assert_str_eq(message, "my_norm #0: m is each rank's own: it comes from its rows alone");
 }
 
+/* --- sums over the batch ------------------------------------------------------------------------------------------ */
+
+/* A mean over weights: sum(h) / sum(c). */
+static const char *const quotient[] = {
+    LINEAR_VARS, "var c float32 8,1", "var total float32 -", "var count float32 -", "var total@GRAD float32 -",
+    "op matmul_v2 X=x Y=w -> Out=h | op_role=0", "op reduce_sum X=h -> Out=total | op_role=0 reduce_all=true",
+    "op reduce_sum X=c -> Out=count | op_role=0 reduce_all=true",
+    "op elementwise_div X=total Y=count -> Out=loss | op_role=256 axis=-1", SEED,
+    "op elementwise_div_grad X=total Y=count Out=loss Out@GRAD=loss@GRAD -> X@GRAD=total@GRAD | op_role=1 axis=-1",
+    "op reduce_sum_grad X=h Out@GRAD=total@GRAD -> X@GRAD=h@GRAD | op_role=1 reduce_all=true",
+    "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD", SGD};
+
+Test(data_parallel, a_loss_that_is_no_mean_is_told) {
+    USE(quotient);
+    run_well("data_parallel: {ranks: 2}");
+    const char *message = NULL;
+    cr_assert_eq(weft_report_nleft(report, 0), 1);
+    cr_assert_eq(weft_report_left(report, 0, 0, &message), WEFT_REASON_SCALE);
+    cr_assert_not_null(strstr(message, "elementwise_div #3: the loss loss is no mean"), "%s", message);
+}
+
+Test(data_parallel, tokens_joins_sums_before_they_are_divided) {
+    USE(quotient);
+    run_well("data_parallel: {ranks: 2, reduce: tokens}");
+    assert_types(
+        "matmul_v2 reduce_sum c_allreduce_sum reduce_sum c_allreduce_sum elementwise_div fill_constant "
+        "elementwise_div_grad reduce_sum_grad matmul_v2_grad c_allreduce_sum sgd");
+}
+
+Test(data_parallel, tokens_scales_gradients_of_means) {
+    USE(linear);
+    run_well("data_parallel: {ranks: 2, reduce: tokens}");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad scale matmul_v2_grad c_allreduce_sum sgd");
+}
+
+/* --- feeds that are no rows --------------------------------------------------------------------------------------- */
+
+static const char *const positions[] = {"var x float32 -1,-1,4",  "var p float32 -1,4",  "var fixed float32 8,1,1",
+                                        "var a float32 -1,-1,4",  "var b float32 -1,-1,4",
+                                        "op elementwise_add X=x Y=p -> Out=a | op_role=0 axis=-1",
+                                        "op elementwise_mul X=a Y=fixed -> Out=b | op_role=0 axis=-1"};
+
+Test(data_parallel, positions_stay_whole_and_a_feed_of_fixed_rows_is_split) {
+    USE(positions);
+    run_well("data_parallel: {ranks: 2}");
+    cr_assert_str_eq(placed("x"), "-1,-1,4 [0,-1,-1]");
+    cr_assert_str_eq(placed("p"), "-1,4 [-1,-1]");
+    cr_assert_str_eq(placed("fixed"), "4,1,1 [0,-1,-1]");
+}
+
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 #define LOOKUP_VARS                                                                                                    \
@@ -441,6 +491,7 @@ static const struct refusal {
     REFUSAL(in_sub_block, "{ranks: 2}", "gradient w@GRAD is made in a sub-block"),
     REFUSAL(collective, "{ranks: 2}", "found the collective c_allreduce_max #0"),
     REFUSAL(parallel_already, "{ranks: 2}", "data-parallel already: c_allreduce_sum #0"),
+    REFUSAL(label_of_batch, "{ranks: 2}", "lab is as long as the batch, but the same on all ranks (fill_constant #0)"),
     REFUSAL(fixed_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
     REFUSAL(sly_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
     REFUSAL(fixed_mask, "{ranks: 2}", "fill_constant #0: an attr holds the global batch of 8 rows"),
