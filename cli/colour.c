@@ -21,8 +21,8 @@ static bool takes_colour(FILE *to) {
 }
 
 const char *cli_colour(FILE *to, colour c) {
-    static const char *const codes[] = {[PLAIN] = "\033[0m",   [RED] = "\033[1;31m", [GREEN] = "\033[32m",
-                                        [YELLOW] = "\033[33m", [BLUE] = "\033[34m",  [PURPLE] = "\033[35m",
-                                        [CYAN] = "\033[36m"};
+    static const char *const codes[] = {
+        [PLAIN] = "\033[0m", [RED] = "\033[1;31m",  [GREEN] = "\033[32m", [YELLOW] = "\033[33m",
+        [BLUE] = "\033[34m", [PURPLE] = "\033[35m", [CYAN] = "\033[36m"};
     return takes_colour(to) ? codes[c] : "";
 }

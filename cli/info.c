@@ -17,7 +17,8 @@ static json_t *build_json(void) {
     json_t *features = json_array();
     for (size_t i = 0; i < weft_feature_count(); i++) {
         weft_feature f = weft_feature_at(i);
-        cli_json_put(&features, NULL, json_pack("{s:s, s:b, s:s}", "name", f.name, "found", f.found, "detail", f.detail));
+        cli_json_put(&features, NULL,
+                     json_pack("{s:s, s:b, s:s}", "name", f.name, "found", f.found, "detail", f.detail));
     }
     return json_pack("{s:s, s:o}", "version", weft_version(), "features", features);
 }
@@ -119,7 +120,8 @@ static weft_status count_contents(const weft_program *program, contents *out) {
 
 static json_t *program_json(const weft_program *program, const contents *c) {
     json_t *types = json_object(), *rank = json_null();
-    for (size_t i = 0; i < c->ntypes; i++) cli_json_put(&types, c->types[i].type, json_integer((json_int_t)c->types[i].count));
+    for (size_t i = 0; i < c->ntypes; i++)
+        cli_json_put(&types, c->types[i].type, json_integer((json_int_t)c->types[i].count));
     if (weft_program_rank(program) >= 0) rank = json_integer(weft_program_rank(program));
     json_t *ops = json_pack("{s:I, s:I, s:I, s:I, s:I}", "all", (json_int_t)c->nops, "forward",
                             (json_int_t)c->roles.forward, "backward", (json_int_t)c->roles.backward, "optimize",

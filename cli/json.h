@@ -7,9 +7,10 @@
 #include "cli/cli.h"
 
 /* For commands whose text goes to stdout; and for those whose stdout may have something else. */
-#define JSON_OPTION {"--json", 0, NULL, "the same as JSON (docs/json.md)"}
+#define JSON_OPTION                                                                                                    \
+    { "--json", 0, NULL, "the same as JSON (docs/json.md)" }
 #define JSON_REPORT_OPTION(where)                                                                                      \
-    {"--json", 0, "[=F]", "the report as JSON (docs/json.md) in place of text, " where ", or in F"}
+    { "--json", 0, "[=F]", "the report as JSON (docs/json.md) in place of text, " where ", or in F" }
 
 /* Sets a member of *into, or where `key` is NULL appends to it; takes `value` over. Without memory *into becomes NULL
  * and stays so: one look at the end is enough. */

@@ -21,7 +21,8 @@ static void print_diagnostic(void *user, const weft_diagnostic *d) {
         snprintf(told->text, sizeof told->text, "%s%s%s%s", d->place, place, d->place[0] ? ": " : "", d->message);
     }
     if (d->line > 0)
-        fprintf(stderr, "%s:%d:%d: %s%s:%s %s\n", d->place, d->line, d->column, on, words[d->severity], off, d->message);
+        fprintf(stderr, "%s:%d:%d: %s%s:%s %s\n", d->place, d->line, d->column, on, words[d->severity], off,
+                d->message);
     else
         fprintf(stderr, "%s%s%s%s:%s %s\n", d->place, d->place[0] ? ": " : "", on, words[d->severity], off, d->message);
 }

@@ -64,14 +64,17 @@ static weft_status print_json(const cli_args *args, const weft_plan *plan) {
     const struct {
         const char *key;
         int64_t value;
-    } sizes[] = {{"persistent_nbytes", s.persistent_nbytes}, {"temporary_nbytes", s.temporary_nbytes},
-                 {"live_nbytes", s.live_nbytes},             {"bucket_nbytes", s.bucket_nbytes},
-                 {"largest_bucket_nbytes", s.largest_bucket_nbytes}, {"ahead_nbytes", s.ahead_nbytes},
+    } sizes[] = {{"persistent_nbytes", s.persistent_nbytes},
+                 {"temporary_nbytes", s.temporary_nbytes},
+                 {"live_nbytes", s.live_nbytes},
+                 {"bucket_nbytes", s.bucket_nbytes},
+                 {"largest_bucket_nbytes", s.largest_bucket_nbytes},
+                 {"ahead_nbytes", s.ahead_nbytes},
                  {"written_nbytes", s.written_nbytes}};
-    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "instructions", (json_int_t)s.ninstructions, "streams",
-                             (json_int_t)s.nstreams, "removed_ops", (json_int_t)s.nremoved_ops, "collectives",
-                             (json_int_t)s.ncollectives, "events", (json_int_t)s.nevents, "buckets",
-                             (json_int_t)s.nbuckets);
+    json_t *root =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "instructions", (json_int_t)s.ninstructions, "streams",
+                  (json_int_t)s.nstreams, "removed_ops", (json_int_t)s.nremoved_ops, "collectives",
+                  (json_int_t)s.ncollectives, "events", (json_int_t)s.nevents, "buckets", (json_int_t)s.nbuckets);
     json_t *memory = json_object();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         cli_json_put(&memory, sizes[i].key, json_integer(sizes[i].value));
@@ -109,7 +112,8 @@ static weft_status parse_program(const cli_args *args, const char *bytes, size_t
     size_t sidecar_nbytes = 0;
     weft_status status = dist ? cli_read(dist, &sidecar, &sidecar_nbytes) : NULL;
     if (!status)
-        status = weft_program_parse(args->context, WEFT_FORM_TEXT, bytes, nbytes, sidecar, sidecar_nbytes, "stdin", out);
+        status =
+            weft_program_parse(args->context, WEFT_FORM_TEXT, bytes, nbytes, sidecar, sidecar_nbytes, "stdin", out);
     free(sidecar);
     return status;
 }

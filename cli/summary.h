@@ -7,12 +7,12 @@
 
 typedef struct summary {
     int nranks;
-    size_t nsteps;                  /* were done; of the last nseconds of them the times are known */
-    double *seconds;                /* become sorted */
+    size_t nsteps;   /* were done; of the last nseconds of them the times are known */
+    double *seconds; /* become sorted */
     size_t nseconds;
-    size_t nplanned, nkept, ngone;  /* plans, by shapes of the feeds */
-    const weft_plan *plan;          /* of a rank */
-    bool has_overlap;               /* what follows is known: there is a timeline, of the last steps; nlast 0: of all */
+    size_t nplanned, nkept, ngone; /* plans, by shapes of the feeds */
+    const weft_plan *plan;         /* of a rank */
+    bool has_overlap;              /* what follows is known: there is a timeline, of the last steps; nlast 0: of all */
     size_t ncollectives, nhidden, nlast;
     double collective_seconds, hidden_seconds;
 } summary;

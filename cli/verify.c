@@ -19,7 +19,7 @@ static const cli_option options[] = {
     {"--batch", 0, "N", "--against: of N rows, where feeds leave them open; default: any number of rows"},
     {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
-    {"--json", 0, NULL, "findings as JSON"},
+    {"--json", 0, NULL, "findings as JSON (docs/json.md)"},
     {"--output", 'o', "OUT", "where to write; default: stdout"},
 };
 
@@ -79,15 +79,34 @@ static weft_status write_findings(const cli_args *args, FILE *to, const weft_fin
     return NULL;
 }
 
+/* A document on a line of its own, freed. */
+static weft_status print_json(FILE *to, json_t *root) {
+    if (!root) return cli_no_memory();
+    bool is_printed = json_dumpf(root, to, 0) == 0 && putc('\n', to) != EOF;
+    json_decref(root);
+    return is_printed ? NULL : weft_status_create(WEFT_IO, NULL, "cannot write");
+}
+
+/* As a reading that has this one finding. */
+static weft_status print_contradiction(const cli_args *args, FILE *to, const char *message) {
+    const char *verdict = weft_verdict_name(WEFT_VERDICT_INVALID_PROGRAM);
+    if (cli_given(args, "--json"))
+        return print_json(to, json_pack("{s:s, s:{s:[{s:s, s:o, s:[]}], s:[]}}", "reading", "declared", "result",
+                                        "findings", "verdict", verdict, "message", cli_json_text(message), "ops",
+                                        "notes"));
+    fprintf(to, "%s%s:%s %s\n", cli_colour(to, RED), verdict, cli_colour(to, PLAIN), message);
+    return NULL;
+}
+
 /* What declarations contradict is a finding like others; the rest is judged all the same. */
 static weft_status check_declared(const cli_args *args, FILE *to, const programs *p, size_t *nfound) {
     for (size_t i = 0; i < p->count; i++) {
         weft_status status = weft_program_check_types(p->items[i]);
         if (status && weft_status_code(status) != WEFT_INVALID_PROGRAM) return status;
-        if (status && !cli_given(args, "--json"))
-            fprintf(to, "%s: %s\n", weft_verdict_name(WEFT_VERDICT_INVALID_PROGRAM), weft_status_message(status));
+        weft_status failed = status ? print_contradiction(args, to, weft_status_message(status)) : NULL;
         *nfound += status != NULL;
         weft_status_free(status);
+        if (failed) return failed;
     }
     return NULL;
 }
@@ -103,13 +122,6 @@ static weft_status verify(const cli_args *args, FILE *to, const programs *p, wef
 }
 
 /* --- against the serial program ----------------------------------------------------------------------------------- */
-
-/* A string of JSON, with its quotes. */
-static void print_json_string(FILE *to, const char *text) {
-    json_t *string = cli_json_text(text);
-    if (string) json_dumpf(string, to, JSON_ENCODE_ANY);
-    json_decref(string);
-}
 
 /* Values that were shown to differ are wrong; all else that is not proved is only that. */
 static const char *verdict_of(const weft_equivalence *e, size_t i) {
@@ -152,21 +164,21 @@ static void print_equivalence(FILE *to, const weft_equivalence *e) {
             weft_equivalence_nvalues(e));
 }
 
-static void print_equivalence_json(FILE *to, const weft_equivalence *e) {
-    fprintf(to, "{\"against\": \"serial\", \"grade\": \"%s\", \"values\": %zu, \"findings\": [",
-            weft_grade_name(weft_equivalence_grade(e)), weft_equivalence_nvalues(e));
+static weft_status print_equivalence_json(FILE *to, const weft_equivalence *e) {
+    json_t *findings = json_array();
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
         weft_grade grade;
         const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
-        fprintf(to, "%s{\"value\": ", i ? ", " : "");
-        print_json_string(to, var);
-        fprintf(to, ", \"grade\": \"%s\"", weft_grade_name(grade));
-        if (grade == WEFT_NOT_PROVED) fprintf(to, ", \"verdict\": \"%s\"", verdict_of(e, i));
-        fputs(", \"message\": ", to);
-        print_json_string(to, message);
-        putc('}', to);
+        json_t *made = json_object();
+        cli_json_put(&made, "value", cli_json_text(var));
+        cli_json_put(&made, "grade", json_string(weft_grade_name(grade)));
+        if (grade == WEFT_NOT_PROVED) cli_json_put(&made, "verdict", json_string(verdict_of(e, i)));
+        cli_json_put(&made, "message", cli_json_text(message));
+        cli_json_put(&findings, NULL, made);
     }
-    fputs("]}\n", to);
+    return print_json(to, json_pack("{s:s, s:s, s:I, s:o}", "against", "serial", "grade",
+                                    weft_grade_name(weft_equivalence_grade(e)), "values",
+                                    (json_int_t)weft_equivalence_nvalues(e), "findings", findings));
 }
 
 static weft_status verify_against(const cli_args *args, FILE *to, const char *path, const programs *p, int64_t nranks,
@@ -178,7 +190,10 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
     if (!status)
         status = weft_equivalent_to_serial(serial, (const weft_program *const *)p->items, p->count, &o, &verdict);
     if (!status) {
-        (cli_given(args, "--json") ? print_equivalence_json : print_equivalence)(to, verdict);
+        if (cli_given(args, "--json"))
+            status = print_equivalence_json(to, verdict);
+        else
+            print_equivalence(to, verdict);
         if (weft_equivalence_grade(verdict) == WEFT_NOT_PROVED) ++*nfound;
     }
     weft_equivalence_destroy(verdict);
@@ -188,17 +203,14 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
 
 /* --- certificates ------------------------------------------------------------------------------------------------- */
 
-static void print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *message) {
+static weft_status print_certified(const cli_args *args, FILE *to, weft_certified verdict, const char *message) {
     static const char *const names[] = {[WEFT_CERTIFIED] = "holds",
                                         [WEFT_CERTIFICATE_BAD] = "does not hold",
                                         [WEFT_CERTIFICATE_NONE] = "no certificate"};
-    if (!cli_given(args, "--json")) {
-        fprintf(to, "certificate: %s: %s\n", names[verdict], message);
-        return;
-    }
-    fprintf(to, "{\"certificate\": \"%s\", \"message\": ", names[verdict]);
-    print_json_string(to, message);
-    fputs("}\n", to);
+    if (cli_given(args, "--json"))
+        return print_json(to, json_pack("{s:s, s:o}", "certificate", names[verdict], "message", cli_json_text(message)));
+    fprintf(to, "certificate: %s: %s\n", names[verdict], message);
+    return NULL;
 }
 
 static weft_status check_certificate(const cli_args *args, FILE *to, const char *path, const programs *p,
@@ -211,10 +223,10 @@ static weft_status check_certificate(const cli_args *args, FILE *to, const char 
     status = weft_certificate_check(p->items[0], p->items[1], bytes, nbytes, path, &verdict, &message, &message_nbytes);
     free(bytes);
     if (status) return status;
-    print_certified(args, to, verdict, message);
+    status = print_certified(args, to, verdict, message);
     weft_bytes_free(args->context, message, message_nbytes);
     *nfound += verdict != WEFT_CERTIFIED;
-    return NULL;
+    return status;
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */

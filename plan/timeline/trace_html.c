@@ -68,8 +68,8 @@ static void put_rings(buffer *out, const weft_plan *plan) {
     }
 }
 
-/* [type, class, op index, value, ring or -1, bytes, 1 for a send or receive] of every instruction of a rank's plan, then
- * where it waits for other streams, [instructions]. */
+/* Of every instruction of a plan [type, class, op index, value, ring or -1, bytes, 1 for a send or receive]; where it
+ * waits for other streams, also [instructions]. */
 static void put_plan(buffer *out, const timeline *t, int rank) {
     const weft_plan *plan = timeline_plan(t, rank);
     buffer_text(out, "{\"instrs\":[");

@@ -1,5 +1,6 @@
 /* trace_json.c: the timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process per rank, a
- * thread per stream, an X event per instruction, a flow where one waits for another stream. Times are microseconds from the first event of the timeline. */
+ * thread per stream, an X event per instruction, a flow where one waits for another stream. Times are microseconds from
+ * the first event of the timeline. */
 #include "base/json.h"
 #include "plan/timeline/trace.h"
 
@@ -27,8 +28,7 @@ static void put_event(buffer *out, const timeline *t, const timeline_frame *f, c
                       const plan_instr *instr, trace_event e, uint64_t step) {
     int64_t start_ns = trace_ns(f, e.start_ns);
     const weft_plan *plan = timeline_plan(t, l->rank);
-    buffer_format(out, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":", t->first_rank + l->rank,
-                  l->stream);
+    buffer_format(out, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":", t->first_rank + l->rank, l->stream);
     put_string(out, instr->schema->type);
     buffer_format(out, ",\"cat\":\"%s\",\"ts\":", trace_class_name(trace_class_of(instr)));
     put_microseconds(out, start_ns);

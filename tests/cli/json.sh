@@ -62,6 +62,20 @@ holds "$folder/simulate.json" 'd["races"] == 0 and d["overlap"] is None and [r["
 says 1 'nowhere/r.json' 'a report that cannot be written is told before the first step' \
     "$weft" run "$folder/dp.pdmodel" --params $model/params.npz --feed $model/feeds.npz --json="$folder/nowhere/r.json"
 
+# --- verify ---
+cat >"$folder/declared.yaml" <<'END'
+weft: 1
+blocks:
+- idx: 0
+  vars:
+    x: {float32: [4, 8]}
+    y: {float32: [5, 8]}
+  ops:
+  - {relu: {X: [x]}, out: {Out: [y]}}
+END
+"$weft" verify "$folder/declared.yaml" --json | head -n 1 >"$folder/declared.json"
+holds "$folder/declared.json" 'd["reading"] == "declared" and d["result"]["findings"][0]["verdict"] == "invalid_program" and "float32 [5, 8] declared" in d["result"]["findings"][0]["message"]' 'verify --json has what declarations contradict'
+
 # --- names that are not UTF-8, quotes ---
 printf 'weft: 1\nblocks:\n- vars:\n    "a\\"b\\\\c": {float32: [2]}\n  ops: []\n' >"$folder/quoted.yaml"
 "$weft" show "$folder/quoted.yaml" --vars --json >"$folder/quoted.json"

@@ -1,5 +1,5 @@
-/* simulated.h: small programs in YAML and their simulation, for the suites that look at one. Every op takes 1 us and every
- * message of a ring 1 us, so that times can be counted by hand. */
+/* simulated.h: small programs in YAML and their simulation, for the suites that look at one. Every op takes 1 us and
+ * every message of a ring 1 us, so that times can be counted by hand. */
 #ifndef TESTS_SUPPORT_SIMULATED_H
 #define TESTS_SUPPORT_SIMULATED_H
 
@@ -36,7 +36,8 @@ typedef struct session {
 } session;
 
 static inline weft_simulation_options with(weft_cluster *cluster) {
-    *cluster = (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6}}, .nlinks = 1};
+    *cluster =
+        (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6}}, .nlinks = 1};
     return (weft_simulation_options){.cluster = cluster, .trace_steps = 1, .unsafe = true};
 }
 
@@ -54,11 +55,12 @@ static inline void plan(session *s, const char *yaml, weft_reading reading) {
 
 /* Rank r runs texts[r]; of one text all run it. */
 static inline void start(session *s, int nranks, size_t ntexts, const char *const *texts, weft_reading reading,
-                  const weft_simulation_options *options) {
+                         const weft_simulation_options *options) {
     memset(s, 0, sizeof *s);
     s->context = new_context(&s->count);
     for (size_t i = 0; i < ntexts; i++) plan(s, texts[i], reading);
-    must(weft_simulation_create(s->context, (const weft_plan *const *)s->plans, ntexts, nranks, options, &s->simulation));
+    must(weft_simulation_create(s->context, (const weft_plan *const *)s->plans, ntexts, nranks, options,
+                                &s->simulation));
 }
 
 static inline void start_aside(session *s, int nranks, weft_reading reading, const weft_simulation_options *options) {
