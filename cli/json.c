@@ -23,13 +23,19 @@ void cli_json_put(json_t **into, const char *key, json_t *value) {
 }
 
 json_t *cli_json_text(const char *text) {
+    static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
     json_t *made = json_string(text);
     if (made) return made;
-    char *ascii = strdup(text);
-    for (char *c = ascii; c && *c; c++)
-        if ((unsigned char)*c >= 0x80) *c = '?';
-    made = ascii ? json_string(ascii) : NULL;
-    free(ascii);
+    char *valid = malloc(3 * strlen(text) + 1), *to = valid;
+    if (!valid) return NULL;
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x80)
+            *to++ = *text;
+        else
+            to = stpcpy(to, replacement);
+    *to = '\0';
+    made = json_string(valid);
+    free(valid);
     return made;
 }
 

@@ -15,7 +15,7 @@
 /* Sets a member of *into, or where `key` is NULL appends to it; takes `value` over. Without memory *into becomes NULL
  * and stays so: one look at the end is enough. */
 void cli_json_put(json_t **into, const char *key, json_t *value);
-/* A string; bytes that are not UTF-8 become '?'. */
+/* A string. Of one that is not UTF-8, bytes beyond ASCII become U+FFFD. */
 json_t *cli_json_text(const char *text);
 /* A number, or null where it is not finite. */
 json_t *cli_json_real(double value);

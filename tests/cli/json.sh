@@ -80,4 +80,13 @@ holds "$folder/declared.json" 'd["reading"] == "declared" and d["result"]["findi
 printf 'weft: 1\nblocks:\n- vars:\n    "a\\"b\\\\c": {float32: [2]}\n  ops: []\n' >"$folder/quoted.yaml"
 "$weft" show "$folder/quoted.yaml" --vars --json >"$folder/quoted.json"
 holds "$folder/quoted.json" 'd["blocks"][0]["vars"][0]["name"] == "a\"b\\c"' 'names are quoted'
+printf 'weft: 1\nblocks:\n- vars:\n    zzzz: {float32: [2]}\n  ops:\n  - {qqqq: {X: [zzzz]}, out: {Out: [zzzz]}}\n' >"$folder/u.yaml"
+"$weft" opt "$folder/u.yaml" --quiet -o "$folder/u.pdmodel"
+"$PYTHON" -c 'import sys
+b = open(sys.argv[1], "rb").read()
+open(sys.argv[1], "wb").write(b.replace(b"zzzz", b"z\xff\xfez").replace(b"qqqq", b"q\xff\xfeq"))' "$folder/u.pdmodel"
+"$weft" show "$folder/u.pdmodel" --vars --json >"$folder/u.json"
+holds "$folder/u.json" 'd["blocks"][0]["ops"][0]["type"] == "q\ufffd\ufffdq" and d["blocks"][0]["vars"][0]["name"] == "z\ufffd\ufffdz"' 'bytes that are not UTF-8 are replaced'
+"$weft" info "$folder/u.pdmodel" --json >"$folder/u.json"
+holds "$folder/u.json" 'd["op_types"] == {"q\ufffd\ufffdq": 1}' 'in keys too'
 finish
