@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "program/grow.h"
 #include "proof/findings.h"
 
@@ -140,18 +141,7 @@ bool weft_reading_parse(const char *text_, weft_reading *out) {
 }
 
 static void add_string(buffer *b, const char *bytes) {
-    buffer_text(b, "\"");
-    for (; *bytes; bytes++) {
-        if (*bytes == '"' || *bytes == '\\')
-            buffer_format(b, "\\%c", *bytes);
-        else if (*bytes == '\n')
-            buffer_text(b, "\\n");
-        else if ((unsigned char)*bytes < 0x20)
-            buffer_format(b, "\\u%04x", (unsigned char)*bytes);
-        else
-            buffer_append(b, bytes, 1);
-    }
-    buffer_text(b, "\"");
+    json_put_string(b, bytes, strlen(bytes));
 }
 
 static void add_member(buffer *b, const char *key, const char *bytes) {
