@@ -1,11 +1,11 @@
 /* dedup_collectives: of collectives that give the same value, one is left.
  *
- * Two are equal if type, attrs, stream and what they read are: the same var, written as often, or a copy of it. What the
- * first gave must still stand where the second is. Readers of the second then read the first's result, and of the waits
- * for both the earlier one stays. Where others write one of the two results, or a fetch names it, the second becomes a
- * copy of the first's. Ranks must run equal programs: `weft verify` finds one whose collectives differ from the others'.
- * Sources: Paddle #72120 (two reduces of one partial gradient, +12 % tokens a second), `_dedup_collectives` of PyTorch's
- * torch/distributed/_spmd. */
+ * Two are equal if type, attrs, stream and what they read are: the same var, written as often, or a copy of it. What
+ * the first gave must still stand where the second is. Readers of the second then read the first's result, and of the
+ * waits for both the earlier one stays. Where others write one of the two results, or a fetch names it, the second
+ * becomes a copy of the first's. Ranks must run equal programs: `weft verify` finds one whose collectives differ from
+ * the others'. Sources: Paddle #72120 (two reduces of one partial gradient, +12 % tokens a second),
+ * `_dedup_collectives` of PyTorch's torch/distributed/_spmd. */
 #include <stdlib.h>
 
 #include "ops/collectives.h"
