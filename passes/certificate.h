@@ -33,12 +33,6 @@ typedef struct pass_claim {
     double factor;
 } pass_claim;
 
-static inline bool pass_certifies(const weft_pass_context *pass) {
-    return pass->certificate != NULL;
-}
-/* Writes a claim down; nothing where nobody asked. Ops may be inserted or removed later in the same pass. */
-WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim);
-
 /* A claim as it is kept: names are the report's. */
 typedef struct kept_claim {
     pass_claim claim;
@@ -59,6 +53,16 @@ struct pass_certificate {
     number_list inserted, removed, moved;
     const char **types; /* of the inserted */
 };
+
+static inline bool pass_certifies(const weft_pass_context *pass) {
+    return pass->certificate != NULL;
+}
+/* The pass gives no certificate: the checker cannot follow what it does. */
+static inline void pass_claims_nothing(const weft_pass_context *pass) {
+    if (pass->certificate) pass->certificate->claims_all = false;
+}
+/* Writes a claim down; nothing where nobody asked. Ops may be inserted or removed later in the same pass. */
+WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim);
 
 /* --- for the manager ---------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* spmd_passes.c: spmd_propagate, spmd_partition, and both as spmd_expand. */
+#include "passes/certificate.h"
 #include "passes/spmd/spmd.h"
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
@@ -27,6 +28,7 @@ static weft_status finish(spmd_plan *plan) {
 }
 
 static weft_status partition(spmd_plan *plan) {
+    pass_claims_nothing(plan->pass);
     TRY(spmd_decide(plan));
     return finish(plan);
 }
@@ -55,6 +57,7 @@ static weft_status run_expand(weft_pass_context *pass, weft_program *program, vo
     (void)user;
     spmd_plan plan;
     weft_status status = begin(pass, program, &plan);
+    pass_claims_nothing(pass);
     if (!status) status = propagate(&plan);
     if (!status) status = finish(&plan);
     spmd_plan_fini(&plan);
