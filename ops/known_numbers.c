@@ -233,6 +233,7 @@ weft_status known_numbers_write(weft_program *p) {
     weft_status status = NULL;
     TRY_DONE(shape_env_init(&w.env, p, &w.memory));
     TRY_DONE(shape_infer_block(&w.env, p->blocks[0], &w.memory));
+    for (size_t i = 0; i < w.env.nkept; i++) TRY_DONE(open_extents_declare(&w.env, program_var(p, i)));
     TRY_DONE(write_all(&w));
 done:
     arena_fini(&w.memory);

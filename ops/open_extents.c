@@ -61,7 +61,7 @@ weft_status open_extents_find(weft_program *p, bool *out_any) {
     return status;
 }
 
-static weft_status declare(const shape_env *env, weft_var *v) {
+weft_status open_extents_declare(const shape_env *env, weft_var *v) {
     int64_t dims[WEFT_MAX_RANK];
     shape s = shape_env_get(env, v);
     if (!is_feedable(v) || !is_open(v) || s.ndim != (int32_t)v->ndim) return NULL;
@@ -80,7 +80,7 @@ weft_status open_extents_set(weft_program *p, const open_extents *e) {
     TRY_DONE(visit_feeds(p, &memory, &env, e, &any));
     if (!any) goto done;
     TRY_DONE(shape_infer_block(&env, p->blocks[0], &memory));
-    for (size_t i = 0; i < p->nall_vars; i++) TRY_DONE(declare(&env, program_var(p, i)));
+    for (size_t i = 0; i < p->nall_vars; i++) TRY_DONE(open_extents_declare(&env, program_var(p, i)));
 done:
     arena_fini(&memory);
     return status;

@@ -146,6 +146,16 @@ static bool has_inference(weft_op *op) {
     return schema && schema->infer != infer_none;
 }
 
+/* The gradient of what is no rank's part, such as of a weight that is as long as the batch by chance. */
+static bool is_gradient_of_whole(const dp_plan *plan, const weft_op *op, const weft_var *var) {
+    static const char suffix[] = "@GRAD";
+    const char *at = strstr(var->name->bytes, suffix);
+    const name *forward =
+        at ? interner_find(&plan->program->names, var->name->bytes, (size_t)(at - var->name->bytes)) : NULL;
+    const weft_var *of = forward ? block_find(op->block, forward) : NULL;
+    return of && !is_split(plan, of);
+}
+
 /* An op without inference keeps declared types, the serial program's: rows that came in as a part leave so. */
 static weft_status follow_rows(dp_plan *plan, weft_op *op) {
     if (has_inference(op)) return NULL;
@@ -155,7 +165,7 @@ static weft_status follow_rows(dp_plan *plan, weft_op *op) {
         FOR_EACH_ARG(op, true, out) {
             const kept_shape *whole = &plan->whole.kept[out->var_id], *part = &plan->part.kept[out->var_id];
             if (use_var(op->program, out)->persistable || whole->ndim < 1 || part->ndim < 1 ||
-                whole->dims[0] != from->dims[0])
+                whole->dims[0] != from->dims[0] || is_gradient_of_whole(plan, op, use_var(op->program, out)))
                 continue;
             TRY(set_rows(&plan->part, use_var(op->program, out), plan->part.kept[in->var_id].dims[0]));
             plan->differs[out->var_id] = true;

@@ -116,4 +116,8 @@ WEFT_MUST_USE weft_status plan_find_peak(weft_plan *plan);
 /* buckets.c; `live` is from plan_live_bytes. */
 WEFT_MUST_USE weft_status plan_find_buckets(weft_plan *plan, const int64_t *live, arena *scratch);
 
+/* Puts the ops of loops and gradients of conditionals in their place, as often as they run (unroll.c). An error where
+ * that is not known; the program is half changed then. */
+WEFT_MUST_USE weft_status plan_unroll_program(weft_program *p);
+
 #endif

@@ -5,8 +5,8 @@
  * its elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first,
  * and sees that run's vars. Outer tensors that the body writes it sees as they were when the run began, but for those
  * that one op reads and writes (a counter), which count back: so has Paddle it (while_op.cc, conditional_block_op.cc).
- * A condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block
- * finds them. Inference goes along, since what is known of counters and conditions comes from it. */
+ * A condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's
+ * block finds them. Inference goes along, since what is known of counters and conditions comes from it. */
 #include <stdio.h>
 
 #include "plan/unroll.h"
@@ -285,8 +285,10 @@ static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
         int64_t again;
         unroll_scope *run;
         if (!unroll_value(u, is, &again))
-            return plan_error(u->b, WEFT_UNSUPPORTED, op, "how often it runs depends on data: \"%s\" is not known when "
-                              "planning", condition->name->bytes);
+            return plan_error(u->b, WEFT_UNSUPPORTED, op,
+                              "how often it runs depends on data: \"%s\" is not known when "
+                              "planning",
+                              condition->name->bytes);
         if (!again) break;
         TRY(new_scope(u, s, body, &run));
         if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
@@ -513,8 +515,7 @@ static weft_status take_feed(unroll *u, const weft_feed_type *f) {
 
 static bool needs_unrolling(const weft_program *p) {
     static const char *const types[] = {"while", "while_grad", "conditional_block_grad"};
-    for (size_t i = 0; i < p->nblocks; i++)
-        FOR_EACH_OP(op, p->blocks[i]) {
+    for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) {
             for (size_t k = 0; k < sizeof types / sizeof *types; k++)
                 if (op_is(op, types[k])) return true;
             FOR_EACH_ARG(op, true, use_of) {
@@ -545,5 +546,14 @@ weft_status plan_unroll(plan_builder *b) {
     weft_status status = run_program(&u);
     unroll_map *const maps[] = {&u.vars, &u.kept, &u.arrays, &u.runs, &u.written};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(&u, maps[i]);
+    return status;
+}
+
+weft_status plan_unroll_program(weft_program *p) {
+    static const weft_plan_options none = {.order = NULL};
+    plan_builder b = {.context = p->context, .program = p, .options = &none};
+    arena_init(&b.scratch, &p->context->allocator);
+    weft_status status = plan_unroll(&b);
+    arena_fini(&b.scratch);
     return status;
 }

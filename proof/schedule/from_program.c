@@ -379,7 +379,24 @@ static weft_status add_sub_blocks(maker *m, const weft_op *op, uint32_t index, i
     return NULL;
 }
 
-/* What the op that runs a block touches itself: its condition. What is inside speaks for itself. */
+static bool is_grad_slot(const slot *s) {
+    static const char suffix[] = "@GRAD";
+    size_t n = s->name->nbytes, m = sizeof suffix - 1;
+    return n >= m && memcmp(s->name->bytes + n - m, suffix, m) == 0;
+}
+
+/* The op adds up what its block makes of gradients: the sums are its own, under names that the block may declare too.
+ */
+static weft_status touch_gradients(maker *m, const weft_op *op) {
+    for (size_t i = 0; i < op_nslots(op, true); i++) {
+        const slot *s = op_slot(op, true, i);
+        for (uint32_t k = 0; k < s->nargs && is_grad_slot(s); k++)
+            if (slot_var(op, s, k)->block) TRY(touch(m, slot_var(op, s, k), true));
+    }
+    return NULL;
+}
+
+/* What the op that runs a block touches itself: its condition, and gradients. What is inside speaks for itself. */
 static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth) {
     uint32_t stream, event;
     TRY(stream_of(m, op, &stream));
@@ -388,6 +405,7 @@ static weft_status add_control(maker *m, weft_op *op, uint32_t index, int depth)
     const slot *condition = op_find_slot(op, false, "Cond");
     if (!condition) condition = op_find_slot(op, false, "Condition");
     for (uint32_t i = 0; condition && i < condition->nargs; i++) TRY(touch(m, slot_var(op, condition, i), false));
+    TRY(touch_gradients(m, op));
     TRY(note_update(m, op, event));
     TRY(add_record(m, op, event));
     return add_sub_blocks(m, op, index, depth);

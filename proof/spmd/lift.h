@@ -62,12 +62,12 @@ typedef struct lifter {
     size_t nterms;     /* of the programs; lifted terms are more */
     named_view *views; /* by key */
     size_t nviews, views_capacity;
-    hash_table shapes; /* a serial term of each shape */
-    bool uniform;      /* all ranks have the same collectives of the same values */
-    bool pending;      /* some value waits */
-    bool moved;        /* some value became known in this round */
+    hash_table shapes;    /* a serial term of each shape */
+    bool uniform;         /* all ranks have the same collectives of the same values */
+    bool pending;         /* some value waits */
+    bool moved;           /* some value became known in this round */
     int64_t rows_of_rank; /* a multiple of it is an extent that comes from a rank's rows; 0: nothing says so */
-    bool random_rows;     /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
+    bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
 /* Finds out about all that `rank` computes; to be repeated while values are pending and there is progress. */
@@ -212,7 +212,8 @@ WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, cons
 WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                             size_t n, lifted *out);
 
-/* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension. */
+/* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension.
+ */
 WEFT_MUST_USE weft_status lift_fill(lifter *l, uint32_t id, lifted *out);
 /* The constant `x` as part along dimension `d` and `axis`; false: it is none, or sharded already. */
 WEFT_MUST_USE weft_status lift_fill_as_part(lifter *l, size_t axis, size_t d, lifted *x, bool *out_is);

@@ -65,16 +65,29 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
     return x->state == LIFT_KNOWN && is_partial(x->placed[axis]);
 }
 
-/* Tries constants among the arguments as parts, one at a time. */
+/* Takes constants among the arguments, all or number `one`, for parts along dimension `d`. */
+static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one, bool *out_any) {
+    *out_any = false;
+    for (size_t i = 0; i < f->nargs; i++) {
+        bool is_part = false;
+        if (one == f->nargs || i == one) TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
+        *out_any |= is_part;
+    }
+    return NULL;
+}
+
+/* Tries constants among the arguments as parts, one at a time, then all. */
 static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placement *out, bool *mean, bool *known) {
-    for (size_t i = 0; i < f->nargs && !*known; i++) {
-        const lifted was = f->args[i];
+    lifted *was = ARENA_ARRAY(f->memory, lifted, f->nargs + 1);
+    if (!was) return base_out_of_memory();
+    memcpy(was, f->args, f->nargs * sizeof *was);
+    for (size_t one = 0; one <= f->nargs && !*known; one++) {
         for (size_t d = 0; d < WEFT_MAX_RANK && !*known; d++) {
-            bool is_part;
-            TRY(lift_fill_as_part(f->l, in->axis, d, &f->args[i], &is_part));
-            if (!is_part) break;
+            bool is_any;
+            TRY(fills_as_parts(f, in->axis, d, one, &is_any));
+            if (!is_any) break;
             TRY(sharded_output(in, f->id, out, mean, known));
-            if (!*known) f->args[i] = was;
+            if (!*known) memcpy(f->args, was, f->nargs * sizeof *was);
         }
     }
     return NULL;

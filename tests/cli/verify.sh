@@ -43,5 +43,18 @@ if [ -f $open ]; then
     says 2 '--batch: expected a whole number' 'a batch of no rows' \
         "$weft" verify "$folder/open.pdmodel" --against $open --batch 0
 fi
+loop=../shared/fixtures/users/paddle26/rnn_cell_wrapper_birnn/serial.pdmodel
+if [ -f $loop ]; then
+    "$weft" opt $loop -q --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/loop.pdmodel"
+    prints 0 '^against the serial program: same' 'loops with gradients, in a bucket' \
+        "$weft" verify "$folder/loop.pdmodel" --ranks 2 --against $loop
+    "$weft" opt $loop -q --passes 'data_parallel: {ranks: 2}' -o "$folder/loop.yaml"
+    for op in scale c_allreduce_sum; do
+        awk -v op="- {$op:" '!done && index($0, op) && /gru_cell/ { done = 1; next } { print }' "$folder/loop.yaml" \
+            >"$folder/wrong.yaml"
+        says_not() { ! "$weft" verify "$folder/wrong.yaml" --ranks 2 --against $loop >"$folder/out"; }
+        says_not; ok $? "a loop's gradient without its $op is refused"
+    done
+fi
 says 2 'usage: weft verify' 'no program' "$weft" verify
 finish
