@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json.h"
+#include "cli/plan_json.h"
 #include "cli/reading.h"
 
 static const cli_option options[] = {
@@ -11,7 +11,7 @@ static const cli_option options[] = {
     {"--late", 0, "OP", LATE_HELP},
     {"--summary", 0, NULL, "only counts and sizes"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
-    {"--json", 0, NULL, "counts, sizes and values as JSON (docs/json.md)"},
+    {"--json", 0, NULL, "the plan with its counts and sizes as JSON (docs/json.md)"},
 };
 
 /* What buckets take, and what they add to what is live: parts that are not written yet. */
@@ -40,52 +40,6 @@ static void print_summary(const weft_plan *plan) {
            cli_bytes((double)s.live_nbytes, live, sizeof live),
            s.live_nbytes ? (double)s.temporary_nbytes / (double)s.live_nbytes : 1);
     if (s.nbuckets) print_buckets(&s);
-}
-
-static json_t *value_json(const weft_plan_value *v) {
-    const char *dtype = weft_dtype_name(v->dtype);
-    json_t *shape = json_array(), *made = json_object();
-    for (size_t i = 0; i < v->ndim; i++) cli_json_put(&shape, NULL, json_integer(v->dims[i]));
-    cli_json_put(&made, "name", cli_json_text(v->name));
-    cli_json_put(&made, "dtype", dtype ? json_string(dtype) : json_null());
-    cli_json_put(&made, "shape", shape);
-    cli_json_put(&made, "persistable", json_boolean(v->persistable));
-    cli_json_put(&made, "feed", json_boolean(v->is_feed));
-    cli_json_put(&made, "fetch", json_boolean(v->is_fetch));
-    cli_json_put(&made, "written", json_boolean(v->is_written));
-    cli_json_put(&made, "read_first", json_boolean(v->is_read_first));
-    return made;
-}
-
-static weft_status print_json(const cli_args *args, const weft_plan *plan) {
-    weft_plan_summary s;
-    json_t *values = json_array();
-    weft_plan_summarize(plan, &s);
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {{"persistent_nbytes", s.persistent_nbytes},
-                 {"temporary_nbytes", s.temporary_nbytes},
-                 {"live_nbytes", s.live_nbytes},
-                 {"bucket_nbytes", s.bucket_nbytes},
-                 {"largest_bucket_nbytes", s.largest_bucket_nbytes},
-                 {"ahead_nbytes", s.ahead_nbytes},
-                 {"written_nbytes", s.written_nbytes}};
-    json_t *root =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "instructions", (json_int_t)s.ninstructions, "streams",
-                  (json_int_t)s.nstreams, "removed_ops", (json_int_t)s.nremoved_ops, "collectives",
-                  (json_int_t)s.ncollectives, "events", (json_int_t)s.nevents, "buckets", (json_int_t)s.nbuckets);
-    json_t *memory = json_object();
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        cli_json_put(&memory, sizes[i].key, json_integer(sizes[i].value));
-    for (size_t i = 0; i < weft_plan_nvalues(plan); i++) {
-        weft_plan_value v;
-        weft_plan_value_at(plan, i, &v);
-        cli_json_put(&values, NULL, value_json(&v));
-    }
-    cli_json_put(&root, "memory", memory);
-    cli_json_put(&root, "values", values);
-    return cli_json_print(args, root, stdout);
 }
 
 static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
@@ -149,7 +103,7 @@ static int run(cli_args *args) {
     cli_reading_fini(&reading);
     if (!is_usable) return EXIT_USAGE;
     if (!status && cli_given(args, "--json"))
-        status = print_json(args, plan);
+        status = plan_json(args, plan);
     else if (!status && cli_given(args, "--summary"))
         print_summary(plan);
     else if (!status)

@@ -51,6 +51,9 @@ holds "$folder/show.json" 'all(o["type"] == "c_allreduce_sum" and o["ring"] == 0
 "$weft" plan "$folder/dp.pdmodel" --json >"$folder/plan.json"
 holds "$folder/plan.json" "d['collectives'] == $("$weft" plan "$folder/dp.pdmodel" --summary | sed -n 's/^collectives *//p') and d['memory']['live_nbytes'] > 0 and any(v['persistable'] for v in d['values'])" 'plan --json counts as --summary does'
 
+holds "$folder/plan.json" 'len(d["schedule"]) == d["instructions"] and any(i["ring"] == 0 and i["stream"] == "gradient_sync" and i["after"].get("compute", 0) > 0 for i in d["schedule"])' 'and has every instruction with what it waits for'
+holds "$folder/plan.json" 'all(v["offset"] + v["nbytes"] <= d["memory"][v["space"] + "_nbytes"] for v in d["values"]) and {n for i in d["schedule"] for s in i["in"].values() for n in s if n} <= {v["name"] for v in d["values"]}' 'and every value with its place'
+
 # --- run, simulate ---
 "$weft" run "$folder/dp.pdmodel" --params $model/params.npz --feed $model/feeds.npz --steps 3 --fetch mean_0.tmp_0 --trace "$folder/t.json" --json="$folder/run.json" >"$folder/csv" 2>"$folder/err"
 ok $? 'run --json=F'
