@@ -37,7 +37,7 @@ typedef struct bucket_former {
     bucket **open; /* one of each kind, open or empty, in the order in which the kinds were met */
     size_t nopen, open_capacity;
     hash_table kinds; /* of `open` */
-    bucket **done; /* in the order of closing */
+    bucket **done;    /* in the order of closing */
     size_t ndone, done_capacity;
 } bucket_former;
 

@@ -9,9 +9,9 @@
  * stands last.
  *
  * The step ends with compute, or the tail of some item after its bucket's end. Whether one can end by a limit is asked
- * by giving each bucket a deadline, limit - tail: `end` under deadlines is the same recurrence. The least limit is found
- * by bisection, between the bound that the recurrence without deadlines gives and what its plan takes: often these are
- * equal. */
+ * by giving each bucket a deadline, limit - tail: `end` under deadlines is the same recurrence. The least limit is
+ * found by bisection, between the bound that the recurrence without deadlines gives and what its plan takes: often
+ * these are equal. */
 #include "passes/bucket_plan.h"
 
 #define NEVER INT64_MAX
@@ -29,16 +29,16 @@ typedef struct chain {
     size_t *nbytes;   /* by prefix: padded bytes of its items */
     size_t count, at; /* at: digits of a tuple, used by the solver of several kinds */
     size_t stride;
-    line *lines;   /* of each curve one after another */
+    line *lines; /* of each curve one after another */
 } chain;
 
 typedef struct solver {
     const bucket_problem *problem;
     arena *scratch;
     chain *chains;
-    size_t nstates;  /* of the tuples; SIZE_MAX: too many */
-    int64_t *end;    /* by state, or by prefix of the chain at hand */
-    uint32_t *from;  /* how many items of the last bucket's kind come before it */
+    size_t nstates; /* of the tuples; SIZE_MAX: too many */
+    int64_t *end;   /* by state, or by prefix of the chain at hand */
+    uint32_t *from; /* how many items of the last bucket's kind come before it */
 } solver;
 
 int64_t bucket_kind_ns(const bucket_kind *kind, size_t nbytes) {

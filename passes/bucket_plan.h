@@ -8,13 +8,13 @@
 
 /* What is reduced by itself or with others of its kind, in the order in which reduces stand. */
 typedef struct bucket_item {
-    int64_t ready_ns;       /* its reduce may begin; no earlier than that of the item before */
-    int64_t tail_ns;        /* what the step takes from the end of its reduce on, at least */
-    int64_t alone_ns;       /* what its reduce takes alone */
-    size_t nbytes, padded;  /* alone, and as a part of a bucket */
-    uint32_t kind;          /* items of one kind may go together */
-    uint32_t position;      /* of its reduce, */
-    uint32_t deadline;      /* and of what needs the result: a bucket is reduced at its last item, before all deadlines */
+    int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before */
+    int64_t tail_ns;       /* what the step takes from the end of its reduce on, at least */
+    int64_t alone_ns;      /* what its reduce takes alone */
+    size_t nbytes, padded; /* alone, and as a part of a bucket */
+    uint32_t kind;         /* items of one kind may go together */
+    uint32_t position;     /* of its reduce, */
+    uint32_t deadline; /* and of what needs the result: a bucket is reduced at its last item, before all deadlines */
 } bucket_item;
 
 /* Items of one kind take the sum of these; none: they are reduced alone, whatever comes. */
@@ -32,7 +32,7 @@ typedef struct bucket_problem {
 } bucket_problem;
 
 typedef struct bucket_answer {
-    bool *begins;     /* by item: a bucket of its kind begins with it */
+    bool *begins; /* by item: a bucket of its kind begins with it */
     size_t nbuckets;
     int64_t step_ns;  /* when the step ends */
     int64_t bound_ns; /* no plan of this form ends it earlier; equal: this one is the best */

@@ -8,10 +8,10 @@ typedef struct player {
     bucket_times *t;
     const weft_plan *plan;
     plan_stream *streams;
-    int64_t *end;    /* by instruction */
-    int64_t free_at; /* when the last bucket has ended */
-    bool *waited;    /* by instruction: it waits for a reduce, or for what does */
-    size_t edge;     /* the first one of the instruction at hand */
+    int64_t *end;     /* by instruction */
+    int64_t free_at;  /* when the last bucket has ended */
+    bool *waited;     /* by instruction: it waits for a reduce, or for what does */
+    size_t edge;      /* the first one of the instruction at hand */
     int64_t scale_ns; /* of the item at hand: scales behind its collectives */
 } player;
 
@@ -84,7 +84,8 @@ static weft_status find_tails(player *p, bucket_item *items) {
         int64_t way = plan_later(rest[i], t->ns[i]);
         for (uint32_t w = 0; w <= instr->nwaits; w++) {
             const plan_instr *before = waited_for(p, instr, w);
-            if (before && before->stream != t->stream) rest[index_of(p, before)] = later(rest[index_of(p, before)], way);
+            if (before && before->stream != t->stream)
+                rest[index_of(p, before)] = later(rest[index_of(p, before)], way);
         }
         for (; edge && t->edges[edge - 1].instr == i; edge--) {
             bucket_item *item = &items[t->edges[edge - 1].item];
@@ -106,7 +107,8 @@ weft_status bucket_play_alone(bucket_times *t, bucket_item *items) {
 /* Which bucket each item is in. */
 static weft_status list_buckets(bucket_times *t, uint32_t **out_bucket_of) {
     const bucket_problem *p = &t->problem;
-    uint32_t *of = ARENA_ARRAY(t->scratch, uint32_t, p->nitems + 1), *open = ARENA_ARRAY(t->scratch, uint32_t, p->nkinds);
+    uint32_t *of = ARENA_ARRAY(t->scratch, uint32_t, p->nitems + 1),
+             *open = ARENA_ARRAY(t->scratch, uint32_t, p->nkinds);
     uint32_t *place = ARENA_ARRAY(t->scratch, uint32_t, p->nitems + 1);
     t->buckets = ARENA_ARRAY(t->scratch, bucket_time, p->nitems + 1);
     if (!of || !open || !place || !t->buckets) return base_out_of_memory();
@@ -152,7 +154,8 @@ static void play_bucket(player *p, bucket_time *b, int64_t at, int64_t scale_ns)
 /* The item of the instruction at `position` of the reduces' stream; UINT32_MAX: there is none. */
 static uint32_t item_at(const player *p, int32_t position) {
     const plan_stream *s = &p->streams[p->t->stream];
-    return position >= 0 && (size_t)position < s->ninstrs ? p->t->item_of[index_of(p, s->instrs[position])] : UINT32_MAX;
+    return position >= 0 && (size_t)position < s->ninstrs ? p->t->item_of[index_of(p, s->instrs[position])]
+                                                          : UINT32_MAX;
 }
 
 static void play_reduce(player *p, size_t i, const uint32_t *bucket_of, int64_t at, int64_t *ready) {

@@ -60,6 +60,9 @@ static weft_status index_instrs(layout *l) {
 /* Where the ops of the index stand now: some may have been removed since it was made. */
 static weft_status find_places(layout *l, const access_index *index) {
     uint32_t n = 0;
+    l->t->names = ARENA_ARRAY(l->t->scratch, const char *, l->nreduces + 1);
+    if (!l->t->names) return base_out_of_memory();
+    for (size_t r = 0; r < l->nreduces; r++) l->t->names[r] = l->reduces[r].name;
     l->places = ARENA_ARRAY(l->t->scratch, uint32_t, index->nops + 1);
     if (!l->places) return base_out_of_memory();
     for (size_t i = 0; i < index->nops; i++) l->places[i] = access_op(index, i)->block ? n++ : UINT32_MAX;
@@ -262,16 +265,16 @@ static const char *beside(const bucket_times *t, const bucket_time *b, char *out
     char first[100], last[100];
     *out = '\0';
     if (b->beside_first >= 0)
-        snprintf(out, nbytes, " behind %s to %s",
-                 instr_place(&t->plan->instrs[b->beside_first], first, sizeof first),
+        snprintf(out, nbytes, " behind %s to %s", instr_place(&t->plan->instrs[b->beside_first], first, sizeof first),
                  instr_place(&t->plan->instrs[b->beside_last], last, sizeof last));
     return out;
 }
 
 weft_status bucket_times_report(const bucket_times *t) {
     char words[256];
-    TRY(weft_pass_did(t->pass, "plan: the step ends at %.6f ms, %.6f ms of collectives exposed; no plan of buckets in "
-                               "order of readiness ends before %.6f ms%s",
+    TRY(weft_pass_did(t->pass,
+                      "plan: the step ends at %.6f ms, %.6f ms of collectives exposed; no plan of buckets in "
+                      "order of readiness ends before %.6f ms%s",
                       1e-6 * (double)t->step_ns, 1e-6 * (double)t->exposed_ns, 1e-6 * (double)t->answer.bound_ns,
                       t->step_ns == t->answer.bound_ns ? ": it is the best" : ""));
     if (t->stalls)
@@ -279,8 +282,9 @@ weft_status bucket_times_report(const bucket_times *t) {
                                    "bound does not count what waits for them"));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
-        TRY(weft_pass_did(t->pass, "reduce %zu: %zu tensors, %zu bytes, ready %.6f, from %.6f to %.6f ms, %.6f hidden%s",
-                          i, b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns,
+        TRY(weft_pass_did(t->pass,
+                          "reduce %zu: %zu tensors, %zu bytes, ready %.6f, from %.6f to %.6f ms, %.6f hidden%s", i,
+                          b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns,
                           1e-6 * (double)b->end_ns, 1e-6 * (double)b->hidden_ns, beside(t, b, words, sizeof words)));
     }
     TRY(weft_pass_count_add(t->pass, "predicted step ns", t->step_ns));

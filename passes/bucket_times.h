@@ -11,13 +11,14 @@ enum { BUCKET_ALONE = UINT32_MAX };
 
 /* What may go into a bucket, in program order: ops of block 0 by their positions in an index. */
 typedef struct bucket_reduce {
-    const access *ops;   /* its collectives and scales, one behind the other on one stream */
+    const access *ops; /* its collectives and scales, one behind the other on one stream */
     size_t nops;
     const access *users; /* what touches the result afterwards */
     size_t nusers;
     size_t nbytes, padded;
-    uint32_t kind;       /* BUCKET_ALONE: it goes with nothing */
-    uint32_t deadline;   /* a bucket with it is reduced before this position */
+    uint32_t kind;     /* BUCKET_ALONE: it goes with nothing */
+    uint32_t deadline; /* a bucket with it is reduced before this position */
+    const char *name;  /* of what is reduced */
 } bucket_reduce;
 
 /* A bucket on the clocks: hidden is the part of its collectives during which compute ran. */
@@ -36,8 +37,9 @@ typedef struct bucket_times {
     int64_t *ns;     /* by instruction */
     int32_t stream;  /* that of the reduces */
     bucket_problem problem;
-    uint32_t *reduce_of; /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
-    uint32_t *item_of;   /* by instruction of the stream */
+    uint32_t *reduce_of;       /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
+    uint32_t *item_of;         /* by instruction of the stream */
+    const char **names;        /* by bucket_reduce */
     struct bucket_edge *edges; /* instructions that need an item's result, in plan order */
     size_t nedges;
     bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
@@ -47,14 +49,17 @@ typedef struct bucket_times {
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
 } bucket_times;
 
-/* Plans the index's program, finds the best buckets under the model of the cluster file (""; the defaults) and plays them. The
- * program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the compute
- * stream. bucket_times_fini afterwards, also where this fails. Cost: that of a plan, and of bucket_plan_solve. */
+/* Plans the index's program, finds the best buckets under the model of the cluster file (""; the defaults) and plays
+ * them. The program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the
+ * compute stream. bucket_times_fini afterwards, also where this fails. Cost: that of a plan, and of bucket_plan_solve.
+ */
 WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const char *cluster,
                                             const bucket_reduce *reduces, size_t count, uint32_t nkinds,
                                             bucket_times *out);
 void bucket_times_fini(bucket_times *t);
 /* What was planned, bucket by bucket, in the pass's report. */
 WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);
+/* States it in the certificate, where somebody asked for one (bucket_certificate.c). */
+WEFT_MUST_USE weft_status bucket_times_certify(const bucket_times *t);
 
 #endif

@@ -248,6 +248,10 @@ static void put_pass(buffer *out, const pass_report *of) {
     put_numbers(out, "inserted", &c->inserted, c->types);
     put_numbers(out, "removed", &c->removed, NULL);
     put_numbers(out, "moved", &c->moved, NULL);
+    if (c->plan) {
+        buffer_text(out, ",\n   \"plan\": ");
+        buffer_text(out, c->plan);
+    }
     buffer_text(out, c->claims_all ? ",\n   \"claims\": [" : ",\n   \"claims\": null");
     for (size_t i = 0; c->claims_all && i < c->nclaims; i++) {
         buffer_text(out, i ? ",\n    " : "\n    ");

@@ -52,6 +52,7 @@ struct pass_certificate {
     char before[PROGRAM_DIGEST_NBYTES], after[PROGRAM_DIGEST_NBYTES];
     number_list inserted, removed, moved;
     const char **types; /* of the inserted */
+    const char *plan;   /* of buckets, as JSON; NULL: none */
 };
 
 static inline bool pass_certifies(const weft_pass_context *pass) {
@@ -63,6 +64,8 @@ static inline void pass_claims_nothing(const weft_pass_context *pass) {
 }
 /* Writes a claim down; nothing where nobody asked. Ops may be inserted or removed later in the same pass. */
 WEFT_MUST_USE weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim);
+/* Puts a bucket plan (JSON) into the certificate of the pass. */
+WEFT_MUST_USE weft_status pass_claim_plan(weft_pass_context *pass, const char *json, size_t nbytes);
 
 /* --- for the manager ---------------------------------------------------------------------------------------------- */
 

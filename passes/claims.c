@@ -22,3 +22,9 @@ weft_status pass_claim_add(weft_pass_context *pass, pass_claim claim) {
     c->nclaims++;
     return NULL;
 }
+
+weft_status pass_claim_plan(weft_pass_context *pass, const char *json, size_t nbytes) {
+    if (!pass->certificate) return NULL;
+    pass->certificate->plan = arena_string(&pass->report->arena, json, nbytes);
+    return pass->certificate->plan ? NULL : base_out_of_memory();
+}

@@ -179,6 +179,7 @@ static weft_status describe(coalescer *n, const grad_sync *s, bucket_reduce *out
                            .nops = grad_sync_nops(s),
                            .users = accesses + after,
                            .nusers = naccesses - after,
+                           .name = s->var->name->bytes,
                            .nbytes = nbytes,
                            .padded = bucket_tensor_padded(nbytes),
                            .kind = BUCKET_ALONE,
@@ -196,7 +197,8 @@ static weft_status plan_buckets(coalescer *n) {
     for (size_t i = 0; i < n->times.problem.nitems; i++)
         if (n->times.reduce_of[i] != BUCKET_ALONE) n->begins[n->times.reduce_of[i]] = n->times.answer.begins[i];
     n->former.rules.begins = begins;
-    return bucket_times_report(&n->times);
+    TRY(bucket_times_report(&n->times));
+    return bucket_times_certify(&n->times);
 }
 
 static weft_status check_auto(const coalescer *n) {

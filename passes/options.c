@@ -68,9 +68,9 @@ static weft_status wrong_type(weft_context *context, const weft_pass *pass, cons
     if (found)
         return yaml_error(context, node, place, "%s.%s: expected %s, found %s", pass->name, option->name,
                           type_names[option->type], found);
+    bool has_words = option->type == WEFT_OPTION_FLOAT && option->choices;
     return yaml_error(context, node, place, "%s.%s: expected %s%s%s, found \"%s\"", pass->name, option->name,
-                      type_names[option->type], option->choices ? " or " : "", option->choices ? option->choices : "",
-                      node->bytes);
+                      type_names[option->type], has_words ? " or " : "", has_words ? option->choices : "", node->bytes);
 }
 
 static bool is_choice(const char *choices, const char *value) {

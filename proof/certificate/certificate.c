@@ -83,7 +83,10 @@ static weft_status check(cert_checker *c) {
     if (!c->message) TRY(cert_check_losses(c));
     if (!c->message) TRY(cert_walk_before(c));
     if (!c->message) TRY(cert_walk_after(c));
-    return c->message ? NULL : cert_check_claims(c);
+    if (!c->message) TRY(cert_check_claims(c));
+    for (size_t i = 0; i < c->doc.npasses && !c->message; i++)
+        if (c->doc.passes[i].plan) TRY(cert_check_buckets(c, i));
+    return NULL;
 }
 
 static weft_status write_verdict(const cert_checker *c, const char *without, weft_certified *out_verdict,
@@ -100,6 +103,10 @@ static weft_status write_verdict(const cert_checker *c, const char *without, wef
                       c->doc.npasses == 1 ? "" : "es", c->nchecked);
     if (*out_verdict == WEFT_CERTIFIED && c->underived)
         buffer_format(&message, "; how ranks' losses combine is not derived of %s", c->underived);
+    if (*out_verdict == WEFT_CERTIFIED && c->step_ns)
+        buffer_format(&message, "; no buckets end a step before %.6f ms, these end it at %.6f ms, %.2f%% later",
+                      1e-6 * (double)c->bound_ns, 1e-6 * (double)c->step_ns,
+                      100 * ((double)c->step_ns / (double)(c->bound_ns ? c->bound_ns : 1) - 1));
     return buffer_take(&message, out_message, out_nwords);
 }
 

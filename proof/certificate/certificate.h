@@ -45,6 +45,7 @@ typedef struct cert_pass {
     cert_numbers inserted, removed, moved;
     const char **types; /* of the inserted */
     bool claims_all;    /* false: the pass gives no certificate */
+    json_t *plan;       /* of buckets; NULL: none */
 } cert_pass;
 
 typedef struct cert_document {
@@ -191,6 +192,7 @@ typedef struct cert_checker {
     bool *is_split_feed;     /* by var id of the program before */
     bool *is_feed;
     size_t nchecked;       /* values that were held against each other */
+    int64_t step_ns, bound_ns; /* of the last bucket plan; 0: none */
     const char *underived; /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
 } cert_checker;
 
@@ -245,6 +247,8 @@ WEFT_MUST_USE weft_status cert_number_ops(cert_checker *c);
 /* What must be known of claims before the programs are followed. */
 WEFT_MUST_USE weft_status cert_prepare_claims(cert_checker *c);
 WEFT_MUST_USE weft_status cert_check_claims(cert_checker *c);
+/* The bucket plan of a pass that has one (buckets.c). */
+WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);
 

@@ -122,6 +122,7 @@ static weft_status read_pass(reader *r, const json_t *object, cert_pass *out) {
     TRY(get_numbers(r, object, "inserted", &out->inserted, &out->types));
     TRY(get_numbers(r, object, "removed", &out->removed, NULL));
     TRY(get_numbers(r, object, "moved", &out->moved, NULL));
+    out->plan = json_object_get(object, "plan");
     const json_t *claims = json_object_get(object, "claims");
     if (json_is_null(claims)) return NULL;
     out->claims_all = true;

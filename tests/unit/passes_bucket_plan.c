@@ -157,8 +157,12 @@ Test(passes_bucket_plan, beats_the_greedy_rule) {
     m.curves[0] = (plan_curve){.times = 1, .parts = 1, .links = {{0, 1e9, 2e-9}}, .nlinks = 1};
     m.kinds[0] = (bucket_kind){m.curves, 1};
     for (size_t i = 0; i < 3; i++)
-        m.items[i] = (bucket_item){.ready_ns = ready[i], .nbytes = (size_t)nbytes[i], .padded = (size_t)nbytes[i],
-                                   .alone_ns = nbytes[i] + 2, .position = (uint32_t)i, .deadline = UINT32_MAX};
+        m.items[i] = (bucket_item){.ready_ns = ready[i],
+                                   .nbytes = (size_t)nbytes[i],
+                                   .padded = (size_t)nbytes[i],
+                                   .alone_ns = nbytes[i] + 2,
+                                   .position = (uint32_t)i,
+                                   .deadline = UINT32_MAX};
     m.problem = (bucket_problem){m.items, 3, m.kinds, 1, 6};
     bucket_answer a;
     must(bucket_plan_solve(&m.problem, &memory, &a));
@@ -177,8 +181,12 @@ static void make_stack(made *m, size_t nitems, double alpha, double bytes_per_se
         bool small = i % 2 == 0;
         size_t nbytes = small ? 4096 : (size_t)(i % 12 < 4 ? 16 << 20 : 4 << 20);
         ready += small ? 4000 : (int64_t)(nbytes >> 20) * 7000;
-        m->items[i] = (bucket_item){.ready_ns = ready, .nbytes = nbytes, .padded = nbytes, .position = (uint32_t)i,
-                                    .deadline = UINT32_MAX, .alone_ns = bucket_kind_ns(m->kinds, nbytes)};
+        m->items[i] = (bucket_item){.ready_ns = ready,
+                                    .nbytes = nbytes,
+                                    .padded = nbytes,
+                                    .position = (uint32_t)i,
+                                    .deadline = UINT32_MAX,
+                                    .alone_ns = bucket_kind_ns(m->kinds, nbytes)};
         m->items[i].tail_ns = with_tails ? (int64_t)((i * 7919) % nitems) * 2000 : 0;
     }
     m->problem = (bucket_problem){m->items, nitems, m->kinds, 1, ready};

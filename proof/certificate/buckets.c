@@ -1,0 +1,200 @@
+/* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs, its
+ * buckets are those of the program, and none end the step before its bound.
+ *
+ * Given are the times of compute's instructions, after and before which of these each gradient is ready and needed, and
+ * what collectives cost by their bytes. A bucket begins when its last gradient is ready and the bucket before has
+ * ended. The bound holds if with one nanosecond less no cuts are left: f[j] is the earliest end of the first j
+ * gradients whose buckets all end before the limit less what the step still takes after them. O(n^2). */
+#include <math.h>
+
+#include "proof/certificate/certificate.h"
+
+#define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+
+enum { ALIGNMENT = 256, MOST_LINKS = 8 };
+static const json_int_t most_ns = 10000000000000;
+
+typedef struct cost {
+    double times, parts, op_seconds, links[MOST_LINKS][2]; /* of a link: seconds a message, bytes a second */
+    size_t nlinks;
+} cost;
+
+typedef struct gradient {
+    const char *var;
+    json_int_t ready, tail, nbytes, padded;
+} gradient;
+
+typedef struct plan_check {
+    cert_checker *c;
+    const json_t *plan;
+    cost *costs;
+    size_t ncosts;
+    gradient *gradients;
+    json_int_t *ends;                   /* by gradient, for can_end_by */
+    size_t ngradients, ncompute, first; /* the first one of the next bucket */
+    json_int_t *clock;                  /* when so many instructions of compute have ended */
+    json_int_t end, step;               /* of the last bucket so far, and of the step */
+    size_t pass, claim;                 /* the next one of the pass */
+    json_int_t maker;                   /* of the last bucket: the op */
+} plan_check;
+
+static weft_status read_costs(plan_check *p) {
+    const json_t *list = json_object_get(p->plan, "costs");
+    size_t n = json_array_size(list);
+    if (!(p->costs = ARENA_ARRAY(p->c->arena, cost, n + 1))) return base_out_of_memory();
+    for (; p->ncosts < n; p->ncosts++) {
+        const json_t *links = json_object_get(json_array_get(list, p->ncosts), "links");
+        cost *to = &p->costs[p->ncosts];
+        if (json_unpack(json_array_get(list, p->ncosts), "{s:F,s:F,s:F}", "times", &to->times, "parts", &to->parts,
+                        "op_seconds", &to->op_seconds) != 0)
+            return BAD(p->c, "cost %zu says too little", p->ncosts);
+        to->nlinks = json_array_size(links) < MOST_LINKS ? json_array_size(links) : MOST_LINKS;
+        for (size_t k = 0; k < 2 * to->nlinks; k++)
+            to->links[k / 2][k % 2] = json_number_value(json_array_get(json_array_get(links, k / 2), k % 2));
+    }
+    return NULL;
+}
+
+/* What a collective (and scales behind it) of so many bytes takes: messages over the slowest link. */
+static json_int_t cost_of(const plan_check *p, json_int_t nbytes) {
+    json_int_t ns = 0;
+    for (const cost *c = p->costs; c < p->costs + p->ncosts; c++) {
+        double longest = 0;
+        for (size_t k = 0; k < c->nlinks; k++)
+            longest = fmax(longest, c->links[k][0] + (double)nbytes / c->parts / c->links[k][1]);
+        double total = floor((c->times * longest + c->op_seconds) * 1e9 + 0.5);
+        ns += total >= 0 && total < 1e15 ? (json_int_t)total : most_ns;
+    }
+    return ns;
+}
+
+static weft_status read_clock(plan_check *p) {
+    const json_t *compute = json_object_get(p->plan, "compute");
+    p->ncompute = json_array_size(compute);
+    if (!(p->clock = ARENA_ARRAY(p->c->arena, json_int_t, p->ncompute + 1))) return base_out_of_memory();
+    for (size_t i = 0; i < p->ncompute; i++) {
+        json_int_t ns = json_integer_value(json_array_get(compute, i));
+        if (ns < 0 || ns > most_ns) return BAD(p->c, "instruction %zu takes %lld ns", i, ns);
+        p->step = p->clock[i + 1] = p->clock[i] + ns;
+    }
+    return NULL;
+}
+
+static json_int_t nbytes_of(const weft_program *p, const char *var) {
+    const weft_var *v = block_find_text(p->blocks[0], var, strlen(var));
+    json_int_t n = v ? (json_int_t)weft_dtype_nbytes((weft_dtype)v->dtype) : 0;
+    for (size_t i = 0; v && i < v->ndim; i++)
+        if (v->dims[i] <= 0 || __builtin_mul_overflow(n, v->dims[i], &n)) return 0;
+    return n;
+}
+
+static weft_status read_gradients(plan_check *p) {
+    const json_t *list = json_object_get(p->plan, "gradients");
+    json_int_t after, needed, last_after = 0, first_needed = (json_int_t)p->ncompute;
+    p->ngradients = json_array_size(list);
+    p->gradients = ARENA_ARRAY(p->c->arena, gradient, p->ngradients + 1);
+    p->ends = ARENA_ARRAY(p->c->arena, json_int_t, p->ngradients + 1);
+    if (!p->gradients || !p->ends) return base_out_of_memory();
+    for (size_t i = 0; i < p->ngradients && !p->c->message; i++) {
+        gradient *g = &p->gradients[i];
+        if (json_unpack(json_array_get(list, i), "{s:s,s:I,s:I,s:I,s:I,s:I}", "var", &g->var, "nbytes", &g->nbytes,
+                        "after", &after, "ready_ns", &g->ready, "needed", &needed, "tail_ns", &g->tail) != 0 ||
+            g->nbytes <= 0 || nbytes_of(p->c->after.p, g->var) != g->nbytes)
+            return BAD(p->c, "gradient %zu is no var of the bytes that are said", i);
+        g->padded = (g->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (after < last_after || needed > (json_int_t)p->ncompute || after > needed || g->ready != p->clock[after] ||
+            g->tail != p->clock[p->ncompute] - p->clock[needed])
+            return BAD(p->c, "\"%s\" is not ready or needed when it is said to be", g->var);
+        last_after = after;
+        if (needed < first_needed) first_needed = needed;
+    }
+    if (last_after > first_needed) return BAD(p->c, "a sum is needed before the last gradient is ready");
+    return NULL;
+}
+
+static const cert_claim *next_slice(plan_check *p) {
+    while (p->claim < p->c->doc.nclaims) {
+        const cert_claim *claim = &p->c->doc.claims[p->claim++];
+        if (claim->kind == CERT_SLICE && claim->pass == p->pass) return claim;
+    }
+    return NULL;
+}
+
+/* A bucket of two or more lies in one buffer of the program: slices that the pass claims, in this order. */
+static bool has_slices(plan_check *p, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; i++) {
+        const cert_claim *claim = next_slice(p);
+        bool fits = claim && strcmp(claim->var, p->gradients[i].var) == 0;
+        if (!fits || (claim->op == p->maker) == (i == first)) return false;
+        p->maker = claim->op;
+    }
+    return true;
+}
+
+static weft_status check_bucket(plan_check *p, json_t *of) {
+    json_int_t nbytes = 0, tail = 0, count, said_nbytes, said_start, said_end;
+    if (json_unpack(of, "{s:I,s:I,s:I,s:I}", "count", &count, "nbytes", &said_nbytes, "start_ns", &said_start, "end_ns",
+                    &said_end) != 0 ||
+        count < 1 || (size_t)count > p->ngradients - p->first)
+        return BAD(p->c, "the bucket from gradient %zu on is of no gradients", p->first);
+    const gradient *g = &p->gradients[p->first], *end = g + count;
+    for (; g < end; g++) {
+        nbytes += count == 1 ? g->nbytes : g->padded;
+        tail = LARGER(tail, g->tail);
+    }
+    json_int_t start = LARGER(p->end, end[-1].ready);
+    p->end = start + cost_of(p, nbytes);
+    p->step = LARGER(p->step, p->end + tail);
+    if (nbytes != said_nbytes || start != said_start || p->end != said_end)
+        return BAD(p->c, "the bucket from gradient %zu on runs from %lld to %lld ns", p->first, start, p->end);
+    if (count > 1 && !has_slices(p, p->first, (size_t)count))
+        return BAD(p->c, "the bucket from gradient %zu on is not one of the program", p->first);
+    p->first += (size_t)count;
+    return NULL;
+}
+
+static weft_status check_buckets(plan_check *p) {
+    const json_t *list = json_object_get(p->plan, "buckets");
+    for (size_t k = 0; k < json_array_size(list) && !p->c->message; k++) TRY(check_bucket(p, json_array_get(list, k)));
+    if (p->first != p->ngradients) return BAD(p->c, "%zu gradients are in no bucket", p->ngradients - p->first);
+    const cert_claim *more = next_slice(p);
+    return more ? BAD(p->c, "\"%s\" is in a bucket of the program only", more->var) : NULL;
+}
+
+/* Whether some buckets end the step by `limit`. */
+static bool can_end_by(const plan_check *p, json_int_t limit) {
+    json_int_t *f = p->ends;
+    for (size_t j = 1; j <= p->ngradients; j++) {
+        json_int_t nbytes = 0, tail = 0;
+        f[j] = INT64_MAX;
+        for (size_t i = j; i-- > 0;) {
+            nbytes += p->gradients[i].padded;
+            tail = LARGER(tail, p->gradients[i].tail);
+            if (f[i] == INT64_MAX) continue;
+            json_int_t ns = cost_of(p, i + 1 == j ? p->gradients[i].nbytes : nbytes);
+            json_int_t end = LARGER(f[i], p->gradients[j - 1].ready) + ns;
+            if (end < f[j] && end + tail <= limit) f[j] = end;
+        }
+    }
+    return f[p->ngradients] != INT64_MAX && p->clock[p->ncompute] <= limit;
+}
+
+weft_status cert_check_buckets(cert_checker *c, size_t pass) {
+    plan_check p = {.c = c, .plan = c->doc.passes[pass].plan, .pass = pass, .maker = -1};
+    TRY(read_costs(&p));
+    if (!c->message) TRY(read_clock(&p));
+    if (!c->message) TRY(read_gradients(&p));
+    if (!c->message) TRY(check_buckets(&p));
+    if (c->message) return NULL;
+    json_int_t step, compute, exposed, bound, gap;
+    if (json_unpack(c->doc.passes[pass].plan, "{s:I,s:I,s:I,s:I,s:I}", "step_ns", &step, "compute_ns", &compute,
+                    "exposed_ns", &exposed, "bound_ns", &bound, "gap_ns", &gap) != 0 ||
+        p.clock[p.ncompute] != compute || p.step != step || step - compute != exposed || step - bound != gap ||
+        bound < 0)
+        return BAD(c, "the step ends at %lld ns, not as is said", p.step);
+    if (can_end_by(&p, bound - 1)) return BAD(c, "some buckets end the step before %lld ns", bound);
+    c->step_ns = p.step;
+    c->bound_ns = bound;
+    return NULL;
+}

@@ -1,0 +1,218 @@
+/* proof_buckets.c: bucket plans in certificates: those of the pass hold; none holds with a number changed, a gradient
+ * moved, buckets joined or the bound raised. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/must.h"
+#include "weft/certificate.h"
+
+#define LIST "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto}, insert_dependencies"
+
+static weft_context *context;
+static uint64_t state = 1;
+
+static void set_up(void) {
+    must(weft_context_create(NULL, &context));
+}
+static void tear_down(void) {
+    weft_context_destroy(context);
+}
+TestSuite(proof_buckets, .init = set_up, .fini = tear_down);
+
+static uint64_t draw(uint64_t below) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 33) % below;
+}
+
+typedef struct pair {
+    weft_program *before, *after;
+    json_t *root, *plan; /* plan: in root */
+} pair;
+
+static void certify(pair *p, const char *list_text) {
+    char *bytes;
+    size_t nbytes;
+    weft_pass_list *list;
+    weft_report *report;
+    must(weft_pass_list_parse(context, list_text, strlen(list_text), "list", &list));
+    weft_pass_list_set_certify(list, true);
+    must(weft_program_clone(p->before, &p->after));
+    must(weft_pass_list_run(list, p->after, &report));
+    must(weft_report_certificate(report, &bytes, &nbytes));
+    p->root = json_loadb(bytes, nbytes, 0, NULL);
+    p->plan = json_object_get(json_array_get(json_object_get(p->root, "passes"), 2), "plan");
+    weft_bytes_free(context, bytes, nbytes);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+}
+
+static bool make(pair *p, const char *file, const char *list_text) {
+    char path[1024];
+    if (!fixture_path(path, sizeof path, file)) return false;
+    must(weft_program_load(context, path, NULL, &p->before));
+    certify(p, list_text);
+    return true;
+}
+
+static void destroy(pair *p) {
+    weft_program_destroy(p->before);
+    weft_program_destroy(p->after);
+    json_decref(p->root);
+}
+
+static weft_certified check(const pair *p, char message[200]) {
+    char *text = json_dumps(p->root, JSON_REAL_PRECISION(17)), *found;
+    size_t nbytes;
+    weft_certified verdict;
+    must(weft_certificate_check(p->before, p->after, text, strlen(text), "test", &verdict, &found, &nbytes));
+    snprintf(message, 200, "%s", found);
+    weft_bytes_free(context, found, nbytes);
+    free(text);
+    return verdict;
+}
+
+static void expect_refused(const pair *p, const char *what) {
+    char message[200];
+    cr_assert_eq(check(p, message), WEFT_CERTIFICATE_BAD, "%s: %s", what, message);
+    cr_expect(strstr(message, "bucket plan: "), "%s: %s", what, message);
+}
+
+/* The n-th number within a value, counted down in *n; NULL: there are less. */
+static json_t *find_number(json_t *v, size_t *n) {
+    json_t *found = NULL, *item;
+    const char *key;
+    size_t i;
+    if (json_is_number(v)) return (*n)-- == 0 ? v : NULL;
+    if (json_is_object(v)) json_object_foreach(v, key, item) if (!found) found = find_number(item, n);
+    if (json_is_array(v)) json_array_foreach(v, i, item) if (!found) found = find_number(item, n);
+    return found;
+}
+
+static size_t count_numbers(json_t *v) {
+    size_t n = SIZE_MAX / 2, start = n;
+    (void)find_number(v, &n);
+    return start - n;
+}
+
+static void change_number(const pair *p, size_t which) {
+    size_t n = which;
+    char what[100];
+    json_t *v = find_number(p->plan, &n);
+    cr_assert_not_null(v);
+    if (json_is_real(v)) {
+        double old = json_real_value(v);
+        if (old > 1e13) return; /* what a scale computes takes less than what it moves: any rate is as good */
+        json_real_set(v, old * (draw(2) ? 1.5 : 0.5));
+        snprintf(what, sizeof what, "number %zu, %g", which, old);
+        if (old != 0) expect_refused(p, what);
+        json_real_set(v, old);
+        return;
+    }
+    json_int_t old = json_integer_value(v), by = draw(2) ? 1 : 1 + (json_int_t)draw(5000);
+    json_integer_set(v, draw(2) && old ? old - (by < old ? by : old) : old + by);
+    snprintf(what, sizeof what, "number %zu, %lld, is %lld", which, (long long)old, (long long)json_integer_value(v));
+    expect_refused(p, what);
+    json_integer_set(v, old);
+}
+
+static void add(json_t *object, const char *key, json_int_t by) {
+    json_t *v = json_object_get(object, key);
+    json_integer_set(v, json_integer_value(v) + by);
+}
+
+/* The bound and what is said of the gap agree, but some buckets end the step earlier. */
+static void raise_bound(const pair *p) {
+    json_int_t by = 1 + (json_int_t)draw(1000);
+    add(p->plan, "bound_ns", by);
+    add(p->plan, "gap_ns", -by);
+    expect_refused(p, "the bound is raised");
+    add(p->plan, "bound_ns", -by);
+    add(p->plan, "gap_ns", by);
+}
+
+static void move_gradient(const pair *p) {
+    json_t *buckets = json_object_get(p->plan, "buckets");
+    size_t n = json_array_size(buckets);
+    if (n < 2) return;
+    size_t from = draw(n - 1);
+    json_t *a = json_array_get(buckets, from), *b = json_array_get(buckets, from + 1);
+    json_int_t by = draw(2) ? 1 : -1;
+    add(a, "count", by);
+    add(b, "count", -by);
+    expect_refused(p, "a gradient is moved to the next bucket");
+    add(a, "count", -by);
+    add(b, "count", by);
+}
+
+static void swap_gradients(const pair *p) {
+    json_t *gradients = json_object_get(p->plan, "gradients");
+    size_t n = json_array_size(gradients);
+    if (n < 2) return;
+    size_t at = draw(n - 1);
+    json_t *a = json_incref(json_array_get(gradients, at)), *b = json_incref(json_array_get(gradients, at + 1));
+    json_array_set(gradients, at, b);
+    json_array_set(gradients, at + 1, a);
+    expect_refused(p, "two gradients are swapped");
+    json_array_set_new(gradients, at, a);
+    json_array_set_new(gradients, at + 1, b);
+}
+
+static void mutate(const char *file, size_t count) {
+    pair p;
+    char message[200];
+    if (!make(&p, file, LIST)) return;
+    cr_assert_not_null(p.plan, "%s", file);
+    cr_assert_eq(check(&p, message), WEFT_CERTIFIED, "%s: %s", file, message);
+    cr_expect(strstr(message, "no buckets end a step before"), "%s", message);
+    size_t nnumbers = count_numbers(p.plan);
+    for (size_t i = 0; i < count; i++) {
+        change_number(&p, count < nnumbers ? draw(nnumbers) : i % nnumbers);
+        if (i % 8 == 0) raise_bound(&p);
+        if (i % 8 == 2) move_gradient(&p);
+        if (i % 8 == 4) swap_gradients(&p);
+    }
+    cr_assert_eq(check(&p, message), WEFT_CERTIFIED, "%s, put back: %s", file, message);
+    destroy(&p);
+}
+
+Test(proof_buckets, no_mutant_holds) {
+    size_t count = getenv("WEFT_LONG_TESTS") ? 1000 : 100;
+    mutate("paddle26/mlp_adam_dp2_amp/rank0.pdmodel", count);
+    mutate("paddle26/lenet_momentum_dp2/rank0.pdmodel", count);
+}
+
+/* A bound below the best is one too, and the gap is told. */
+Test(proof_buckets, a_lower_bound_holds) {
+    pair p;
+    char message[200];
+    if (!make(&p, "paddle26/mlp_adam_dp2_amp/rank0.pdmodel", LIST)) cr_skip("no fixture");
+    add(p.plan, "bound_ns", -10000);
+    add(p.plan, "gap_ns", 10000);
+    cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+    cr_expect(strstr(message, "these end it at") && !strstr(message, " 0.00% later"), "%s", message);
+    destroy(&p);
+}
+
+/* Where the plain case does not hold the certificate has no plan, and the other claims are checked. */
+Test(proof_buckets, an_early_update_leaves_the_plan_out) {
+    static const char text[] = "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars:\n"
+#define VARS(i)                                                                                                        \
+    "    x" i ": {float32: [8], persistable: true}\n    g" i ": {float32: [8]}\n"                                      \
+    "    o" i ": {float32: [8], persistable: true}\n"
+#define REDUCE(i)                                                                                                      \
+    "  - {scale: {X: [x" i "]}, out: {Out: [g" i "]}, attrs: {scale: 2.0}}\n  - {c_allreduce_sum: {X: "                \
+    "[g" i "]}, out: {Out: [g" i "]}, attrs: {op_namescope: /auto_parallel/data_parallel, ring_id: 0}}\n"
+#define USE(i) "  - {scale: {X: [g" i "]}, out: {Out: [o" i "]}, attrs: {scale: 0.5}}\n"
+        VARS("0") VARS("1") "  ops:\n" REDUCE("0") USE("0") REDUCE("1") USE("1");
+    pair p;
+    char message[200];
+    must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "early.yaml", &p.before));
+    certify(&p, LIST);
+    cr_expect_null(p.plan);
+    cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+    destroy(&p);
+}
