@@ -4,11 +4,13 @@
 #   V=1                                     show commands
 #   WERROR=1                                warnings are errors (CI)
 #   DNNL=auto|0|1                           oneDNN for matrix products
+#   LAPACK=auto|0|1                         LAPACK for inverses and factors of matrices
 #   MPI=auto|0|1, MPICC=mpicc               the plugin weft_mpi.so: ranks in several processes
 
 VARIANT ?= release
 BUILD   ?= build
 DNNL    ?= auto
+LAPACK  ?= auto
 MPI     ?= auto
 MPICC   ?= mpicc
 PREFIX  ?= /usr/local
@@ -60,6 +62,20 @@ ifneq ($(DNNL),0)
   ifeq ($(HAVE_DNNL),1)
     CPPFLAGS += -DWEFT_HAVE_DNNL=1
     LDLIBS   += -ldnnl -lgomp
+  endif
+endif
+
+# LAPACK by its Fortran names, which need no header. One file calls it.
+HAVE_LAPACK := $(if $(wildcard /usr/lib/liblapack.so /usr/lib/*/liblapack.so /usr/lib64/liblapack.so),1,0)
+ifeq ($(LAPACK),1)
+  ifeq ($(HAVE_LAPACK),0)
+    $(error LAPACK=1 but liblapack.so was not found: install liblapack-dev)
+  endif
+endif
+ifneq ($(LAPACK),0)
+  ifeq ($(HAVE_LAPACK),1)
+    LDLIBS   += -llapack
+$(B)/%linear/linear.o: CPPFLAGS += -DWEFT_HAVE_LAPACK=1
   endif
 endif
 

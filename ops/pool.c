@@ -67,3 +67,37 @@ weft_status infer_interp_v2(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+weft_status infer_maxout(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t groups = attr_int(i->op, "groups", 1);
+    int32_t axis;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_axis(i, "axis", attr_int(i->op, "axis", 1), x->ndim, &axis));
+    if (groups < 1 || (x->dims[axis] >= 0 && x->dims[axis] % groups))
+        return infer_error(i, "groups: expected a number that divides %lld, found %lld", (long long)x->dims[axis],
+                           (long long)groups);
+    *infer_out(i, 0) = *x;
+    if (x->dims[axis] >= 0) infer_out(i, 0)->dims[axis] /= groups;
+    return NULL;
+}
+
+/* X's images and channels, Grid's rows and columns. */
+weft_status infer_grid_sampler(infer *i) {
+    const shape *x = infer_in(i, 0), *grid = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(grid) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 4 || grid->ndim != 4) return infer_error(i, "expected X and Grid of 4 dimensions");
+    shape_set(infer_out(i, 0), x->dtype, 4, (int64_t[]){x->dims[0], x->dims[1], grid->dims[1], grid->dims[2]});
+    return NULL;
+}
+
+weft_status infer_affine_grid(infer *i) {
+    const shape *theta = infer_in(i, 0);
+    numbers size;
+    if (!shape_known(theta) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "OutputShape", NULL, "output_shape", &size));
+    bool known = size.count == 4;
+    int64_t rows = known ? size.values[2] : -1, columns = known ? size.values[3] : -1;
+    shape_set(infer_out(i, 0), theta->dtype, 4, (int64_t[]){theta->dims[0], rows, columns, 2});
+    return NULL;
+}

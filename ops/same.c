@@ -78,3 +78,18 @@ weft_status infer_grad(infer *i) {
     for (size_t o = 0; o < i->schema->noutputs; o++) TRY(infer_one_gradient(i, o));
     return NULL;
 }
+
+/* Second gradients in the older spelling: DDOut and DOut are like the result, which DOut or Out shows. */
+weft_status infer_second_grad(infer *i) {
+    for (size_t o = 0; o < i->schema->noutputs; o++) {
+        int from = schema_input(i->schema, "DOut");
+        if (is_grad_slot(i->schema->outputs[o].name)) {
+            TRY(infer_one_gradient(i, o));
+            continue;
+        }
+        if (from < 0 || !infer_nin(i, from)) from = schema_input(i->schema, "Out");
+        if (from < 0 || !infer_nin(i, from)) from = schema_input(i->schema, "DDX");
+        if (from >= 0 && infer_nin(i, from) && infer_nout(i, (int)o)) *infer_out(i, (int)o) = *infer_in(i, from);
+    }
+    return NULL;
+}

@@ -74,14 +74,14 @@ static weft_status check_type(const weft_feeds *feeds, int rank, const weft_var 
 enum { KNOWN_MASK = 1024 };
 
 /* The elements of a feed that shapes may depend on: few integers (a shape, an axis, a count) or a small mask, whole on
- * this rank and the same in every step. NULL for any other. */
-static weft_status known_values(weft_feeds *feeds, const feed_value *f, const slice *part, const int64_t **out) {
-    const weft_tensor *fed = f->always;
+ * this rank and the same in every step, or such that they decide how often a loop runs. NULL for any other. */
+static weft_status known_values(weft_feeds *feeds, const feed_value *f, const weft_tensor *fed, const slice *part,
+                                const int64_t **out) {
     *out = NULL;
-    if (!fed || f->nsteps || !slice_is_whole(part)) return NULL;
+    if (!fed || (f->nsteps && !f->decides) || !slice_is_whole(part)) return NULL;
     if (fed->dtype != WEFT_BOOL && fed->dtype != WEFT_INT32 && fed->dtype != WEFT_INT64) return NULL;
     size_t count = fed->nbytes / weft_dtype_nbytes(fed->dtype);
-    if (count > (fed->dtype == WEFT_BOOL ? KNOWN_MASK : WEFT_MAX_RANK)) return NULL;
+    if (count > (fed->dtype == WEFT_BOOL || f->decides ? KNOWN_MASK : WEFT_MAX_RANK)) return NULL;
     int64_t *values = ARENA_ARRAY(&feeds->arena, int64_t, count ? count : 1);
     if (!values) return base_out_of_memory();
     for (size_t i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ weft_status feeds_types(weft_feeds *feeds, int rank, size_t step, weft_feed_type
         TRY(check_type(feeds, rank, v, fed, &part));
         types[n] = (weft_feed_type){.name = f->name, .dtype = fed->dtype, .ndim = fed->ndim};
         memcpy(types[n].dims, part.extent, fed->ndim * sizeof *part.extent);
-        TRY(known_values(feeds, f, &part, &types[n].values));
+        TRY(known_values(feeds, f, fed, &part, &types[n].values));
         n++;
     }
     *out_types = (weft_feed_types){types, n};

@@ -31,6 +31,7 @@ static bool fed_alike(const weft_feeds *f, size_t step, size_t other) {
                               *b = feed_at(&f->sets[k].items[i], other);
             if (a->dtype != b->dtype || a->ndim != b->ndim || memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) != 0)
                 return false;
+            if (f->sets[k].items[i].decides && memcmp(a->data, b->data, a->nbytes) != 0) return false;
         }
     }
     return true;
@@ -71,6 +72,7 @@ static bool is_always_alike(const weft_feeds *f) {
 }
 
 weft_status feeds_find_shapes(weft_feeds *f) {
+    TRY(feeds_mark_deciding(f));
     if (is_always_alike(f)) {
         f->shapes = ARENA_NEW(&f->arena, feed_shape);
         return f->shapes ? add_shape(f, f->options.first_step) : base_out_of_memory();

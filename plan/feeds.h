@@ -13,6 +13,7 @@ typedef struct feed_value {
     const weft_tensor *always; /* NULL: none */
     const weft_tensor **steps; /* by step; NULL entries take `always` */
     size_t nsteps;
+    bool decides; /* a plan is made for each of its values: feed_decides.c */
 } feed_value;
 
 /* All feeds of one set, that is of the global batch or of one rank. */
@@ -60,6 +61,10 @@ WEFT_MUST_USE weft_status feeds_part(const weft_feeds *f, int rank, const weft_v
                                      slice *out);
 /* The types that a rank is fed in a step, for its plan. */
 WEFT_MUST_USE weft_status feeds_types(weft_feeds *f, int rank, size_t step, weft_feed_types *out_types);
+
+/* --- feed_decides.c ----------------------------------------------------------------------------------------------- */
+/* Which feeds decide how often a loop runs. */
+WEFT_MUST_USE weft_status feeds_mark_deciding(weft_feeds *f);
 
 /* --- feed_shapes.c ------------------------------------------------------------------------------------------------ */
 /* Which steps are fed alike, and the types that each rank is fed. */

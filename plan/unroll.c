@@ -1,4 +1,5 @@
-/* unroll.c: a program without loops, tensor arrays and gradients of conditionals, which computes the same.
+/* unroll.c: a program without loops, tensor arrays, gradients of conditionals and the ops of rewrite.c, which computes
+ * the same.
  *
  * A plan is made for one set of extents, and how often a loop runs follows from these, or from integers that are known
  * when planning. So the ops of a body stand in the loop's place as often as it runs, and a tensor array is the list of
@@ -497,6 +498,10 @@ static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
             return NULL;
         }
     TRY(unroll_array_op(u, s, op, &done));
+    if (!done && unroll_is_rewritten(op)) {
+        TRY(unroll_rewrite(u, s, op));
+        done = true;
+    }
     if (s->parent) return done ? NULL : emit_clone(u, s, op);
     if (!done) return infer_op(u, op);
     weft_op_remove(op);
@@ -518,6 +523,7 @@ static bool needs_unrolling(const weft_program *p) {
     for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) {
             for (size_t k = 0; k < sizeof types / sizeof *types; k++)
                 if (op_is(op, types[k])) return true;
+            if (unroll_is_rewritten(op)) return true;
             FOR_EACH_ARG(op, true, use_of) {
                 if (unroll_is_array(use_var(p, use_of))) return true;
             }

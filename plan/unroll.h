@@ -80,4 +80,8 @@ WEFT_MUST_USE weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_
 /* An op that reads or writes tensor arrays; *out_done: it was one. */
 WEFT_MUST_USE weft_status unroll_array_op(unroll *u, unroll_scope *s, weft_op *op, bool *out_done);
 
+/* rewrite.c: an op that comes to others. */
+bool unroll_is_rewritten(const weft_op *op);
+WEFT_MUST_USE weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op);
+
 #endif

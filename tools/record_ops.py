@@ -131,19 +131,88 @@ def recurrent():
 
 
 def volumes():
-    return []
+    c = []
+    window = {'strides': [1, 1, 1], 'paddings': [1, 1, 1], 'dilations': [1, 1, 1], 'groups': 1, 'padding_algorithm': 'EXPLICIT',
+              'data_format': 'NCDHW'}
+    for n, more in {'a': {}, 'groups': dict(groups=2, strides=[2, 1, 2], paddings=[0, 1, 1, 0, 2, 1]), 'same': dict(padding_algorithm='SAME',
+                    strides=[2, 2, 1]), 'wide': dict(dilations=[1, 2, 1])}.items():
+        groups = more.get('groups', 1)
+        c.append(case('conv3d', n, {'Input': f32(2, 2, 4, 5, 4), 'Filter': f32(4, 2 // groups, 2, 3, 2)}, {'Output': 'float32'},
+                      {**window, **more}, ['Input', 'Filter'], 'Output'))
+    for n, more in {'a': {}, 'groups': dict(groups=2, strides=[2, 1, 2], output_padding=[1, 0, 0])}.items():
+        groups = more.get('groups', 1)
+        c.append(case('conv3d_transpose', n, {'Input': f32(2, 4, 2, 3, 2), 'Filter': f32(4, 4 // groups, 2, 3, 3)}, {'Output': 'float32'},
+                      {**window, 'data_format': 'NCHW', 'output_padding': [], 'output_size': [], **more}, ['Input', 'Filter'], 'Output'))
+    pool = {'pooling_type': 'avg', 'ksize': [2, 2, 2], 'strides': [2, 2, 2], 'paddings': [0, 0, 0], 'global_pooling': False,
+            'adaptive': False, 'exclusive': True, 'ceil_mode': False, 'padding_algorithm': 'EXPLICIT', 'data_format': 'NCDHW'}
+    for n, more in {'avg': {}, 'max': dict(pooling_type='max'), 'padded': dict(ksize=[3, 3, 3], paddings=[1, 1, 1], exclusive=False),
+                    'adaptive': dict(adaptive=True, ksize=[2, 3, 2]), 'global': dict(global_pooling=True),
+                    'ceil': dict(pooling_type='max', ksize=[3, 3, 3], ceil_mode=True), 'last': dict(data_format='NDHWC')}.items():
+        x = f32(2, 4, 5, 4, 3) if n == 'last' else f32(2, 3, 4, 5, 4)
+        c.append(case('pool3d', n, {'X': x}, {'Out': 'float32'}, {**pool, **more}, ['X'], 'Out'))
+    for n, more in {'a': {}, 'adaptive': dict(adaptive=True, ksize=[3, 2]), 'padded': dict(ksize=[3, 3], paddings=[1, 1])}.items():
+        c.append(case('max_pool2d_with_index', n, {'X': f32(2, 3, 5, 4)}, {'Out': 'float32', 'Mask': 'int32'},
+                      {'ksize': [2, 2], 'strides': [2, 2], 'paddings': [0, 0], 'global_pooling': False, 'adaptive': False, **more}, ['X'], 'Out'))
+    c.append(case('max_pool3d_with_index', 'a', {'X': f32(2, 2, 4, 4, 3)}, {'Out': 'float32', 'Mask': 'int32'},
+                  {'ksize': [2, 2, 2], 'strides': [2, 2, 1], 'paddings': [0, 0, 0], 'global_pooling': False, 'adaptive': False}, ['X'], 'Out'))
+    return c
 
 
 def sequences():
-    return []
+    c = []
+    label = np.array([[1, 2, 0, 3], [2, 2, 1, 0], [0, 0, 0, 0]], 'int64')
+    crf = {'Emission': f32(3, 4, 5, low=-2, high=2), 'Transition': f32(7, 5), 'Label': label, 'Length': np.array([4, 3, 1], 'int64')}
+    c.append(case('linear_chain_crf', 'a', crf, {'LogLikelihood': 'float32', 'Alpha': 'float32', 'EmissionExps': 'float32',
+                  'TransitionExps': 'float32'}, {}, ['Emission', 'Transition'], 'LogLikelihood', hidden=('Alpha', 'EmissionExps'), whole=True))
+    plain = {k: v for k, v in crf.items() if k != 'Label'}
+    c.append(case('crf_decoding', 'a', {**plain, 'Length': np.array([4, 4, 4], 'int64')}, {'ViterbiPath': 'int64'}))
+    ctc = {'Logits': f32(6, 3, 5, low=-2, high=2), 'Label': np.array([[1, 2, 2], [3, 1, 0], [4, 0, 0]], 'int32'),
+           'LogitsLength': np.array([6, 5, 3], 'int64'), 'LabelLength': np.array([3, 2, 1], 'int64')}
+    for n, more in {'a': {}, 'times': dict(norm_by_times=True)}.items():
+        c.append(case('warpctc', n, ctc, {'Loss': 'float32', 'WarpCTCGrad': 'float32'}, {'blank': 0, 'norm_by_times': False, **more},
+                      ['Logits'], 'Loss', hidden=('WarpCTCGrad',), whole=True))
+    return c
 
 
 def linear():
-    return []
+    c = []
+    a = f32(2, 3, 3) + 3 * np.eye(3, dtype='float32')
+    both = a @ a.transpose(0, 2, 1)
+    c.append(case('inverse', 'a', {'Input': a}, {'Output': 'float32'}, {}, ['Input'], 'Output'))
+    for n, upper in {'lower': False, 'upper': True}.items():
+        c.append(case('cholesky', n, {'X': both}, {'Out': 'float32'}, {'upper': upper}, ['X'], 'Out'))
+    for n in (3, 0, -2):
+        c.append(case('matrix_power', f'n{n}', {'X': a}, {'Out': 'float32'}, {'n': n}, ['X'], 'Out'))
+    for n, attrs in {'upper': {}, 'lower': dict(upper=False), 'transposed': dict(transpose=True), 'unit': dict(unitriangular=True)}.items():
+        attrs = {'upper': True, 'transpose': False, 'unitriangular': False, **attrs}
+        c.append(case('triangular_solve', n, {'X': a, 'Y': f32(2, 3, 2)}, {'Out': 'float32'}, attrs, ['X', 'Y'], 'Out'))
+    for dim in (0, 1):
+        w = f32(4, 3, 2)
+        c.append(case('spectral_norm', f'dim{dim}', {'Weight': w, 'U': f32(w.shape[dim]), 'V': f32(w.size // w.shape[dim])}, {'Out': 'float32'},
+                      {'dim': dim, 'power_iters': 2, 'eps': 1e-12}, ['Weight'], 'Out'))
+    return c
 
 
 def small():
-    return []
+    c = []
+    index = np.array([[0, 2], [3, 1], [1, 1]], 'int64')
+    for reduce in ('assign', 'add'):
+        c.append(case('put_along_axis', reduce, {'Input': f32(3, 4), 'Index': index, 'Value': f32(3, 2)}, {'Result': 'float32'},
+                      {'Axis': 1, 'Reduce': reduce, 'Include_self': True}, ['Input', 'Value'], 'Result'))
+    c.append(case('sequence_mask', 'a', {'X': np.array([[1, 0], [3, 5]], 'int64')}, {'Y': 'float32'}, {'maxlen': 4, 'out_dtype': 5}))
+    for n, x in {'a': f32(3, 4), 'zero': np.array([[1, 0, 2], [0, 3, 0]], 'float32')}.items():
+        c.append(case('cumprod', n, {'X': x}, {'Out': 'float32'}, {'dim': 1}, ['X'], 'Out'))
+    for n, axis in {'first': 1, 'last': -1}.items():
+        c.append(case('maxout', n, {'X': f32(2, 4, 3, 6)}, {'Out': 'float32'}, {'groups': 2, 'axis': axis}, ['X'], 'Out'))
+    for corners in (True, False):
+        for border in ('zeros', 'border', 'reflection'):
+            c.append(case('grid_sampler', f'{border}_{int(corners)}', {'X': f32(2, 2, 4, 5), 'Grid': f32(2, 3, 3, 2, low=-1.6, high=1.6)},
+                          {'Output': 'float32'}, {'align_corners': corners, 'mode': 'bilinear', 'padding_mode': border}, ['X', 'Grid'], 'Output'))
+        c.append(case('affine_grid', f'{int(corners)}', {'Theta': f32(2, 2, 3)}, {'Output': 'float32'}, {'align_corners': corners,
+                 'output_shape': [2, 1, 3, 4]}, ['Theta'], 'Output'))
+    c.append(case('grid_sampler', 'nearest', {'X': f32(2, 2, 4, 5), 'Grid': f32(2, 3, 3, 2, low=-1.2, high=1.2)}, {'Output': 'float32'},
+                  {'align_corners': True, 'mode': 'nearest', 'padding_mode': 'zeros'}, ['X', 'Grid'], 'Output'))
+    return c
 
 
 def pairs():
@@ -225,7 +294,7 @@ def build(one):
             probe = static.Executor().run(main, feed=feeds, fetch_list=of)
             outs = []
             for v, a in zip(of, probe):
-                g = block.create_var(name=v.name + '_seed', shape=a.shape, dtype=v.dtype)
+                g = block.create_var(name=v.name + '_seed', shape=v.shape, dtype=v.dtype)
                 feeds[g.name] = rng.uniform(-1, 1, a.shape).astype(a.dtype) if a.shape else np.array(0.7, a.dtype)
                 outs.append(g)
             wanted = [v for slot in one['grad'] for v in block_in[slot]]

@@ -1,0 +1,68 @@
+/* sequence.c: types of chains of labels and of alignments; and of triangular systems. */
+#include "ops/infer.h"
+
+static weft_status three(const infer *i, const shape *x, const char *what) {
+    return x->ndim == 3 ? NULL : infer_error(i, "%s: expected 3 dimensions, found %d", what, x->ndim);
+}
+
+/* LogLikelihood, Alpha, EmissionExps, TransitionExps. */
+weft_status infer_linear_chain_crf(infer *i) {
+    const shape *x = infer_in(i, 0), *w = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(w)) return NULL;
+    TRY(three(i, x, "Emission"));
+    if (infer_out(i, 0)) shape_set(infer_out(i, 0), x->dtype, 2, (int64_t[]){x->dims[0], 1});
+    for (int o = 1; o < 4; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = o < 3 ? *x : *w;
+    return NULL;
+}
+
+weft_status infer_crf_decoding(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(three(i, x, "Emission"));
+    shape_set(infer_out(i, 0), WEFT_INT64, 2, x->dims);
+    return NULL;
+}
+
+weft_status infer_warpctc(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    TRY(three(i, x, "Logits"));
+    if (infer_out(i, 0)) shape_set(infer_out(i, 0), x->dtype, 2, (int64_t[]){x->dims[1], 1});
+    if (infer_out(i, 1)) *infer_out(i, 1) = *x;
+    return NULL;
+}
+
+/* The right side's rows and columns, batches stretched. */
+weft_status infer_triangular_solve(infer *i) {
+    const shape *a = infer_in(i, 0), *b = infer_in(i, 1);
+    if (!shape_known(a) || !shape_known(b) || !infer_out(i, 0)) return NULL;
+    if (a->ndim < 2 || b->ndim < 2) return infer_error(i, "expected matrices");
+    shape x = *a, y = *b, out;
+    x.ndim -= 2, y.ndim -= 2;
+    TRY(shape_broadcast(i, &x, &y, -1, &out));
+    TRY(shape_append(i, &out, b->dims[b->ndim - 2]));
+    TRY(shape_append(i, &out, b->dims[b->ndim - 1]));
+    out.dtype = b->dtype;
+    out.height = -1;
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+/* A last dimension of maxlen, or as long as the longest. */
+weft_status infer_sequence_mask(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers longest;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "MaxLenTensor", NULL, NULL, &longest));
+    int64_t length = attr_int(i->op, "maxlen", -1);
+    if (infer_has(i, "MaxLenTensor")) length = longest.known && longest.count == 1 ? longest.values[0] : -1;
+    if (length < 0 && !infer_has(i, "MaxLenTensor") && i->in_values[0])
+        for (int64_t k = 0; k < shape_numel(x); k++)
+            if (i->in_values[0][k] > length) length = i->in_values[0][k];
+    shape out = *x;
+    out.dtype = (int32_t)attr_int(i->op, "out_dtype", WEFT_INT64);
+    TRY(shape_append(i, &out, length));
+    *infer_out(i, 0) = out;
+    return NULL;
+}

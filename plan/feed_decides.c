@@ -1,0 +1,46 @@
+/* feed_decides.c: which feeds decide how often a loop runs: a plan is made for each of their values. They are integers
+ * from which conditions of loops are computed, through integers alone. */
+#include "plan/feeds.h"
+
+static bool is_integer(const weft_var *v) {
+    return v->dtype == WEFT_BOOL || v->dtype == WEFT_INT32 || v->dtype == WEFT_INT64;
+}
+
+static bool has_loops(const weft_program *p) {
+    for (size_t i = 0; i < p->nblocks; i++)
+        FOR_EACH_OP(op, p->blocks[i]) if (op_is(op, "while")) return true;
+    return false;
+}
+
+/* Marks what an op reads if it makes something that is marked; whether that is new. */
+static bool mark_inputs(weft_op *op, bool *needed) {
+    bool makes = op_is(op, "while"), is_new = false;
+    FOR_EACH_ARG(op, true, u) makes = makes || needed[u->var_id];
+    if (op_is(op, "shape")) return false; /* of its input only extents are read */
+    FOR_EACH_ARG(op, false, u) {
+        const weft_var *v = use_var(op->program, u);
+        bool is_condition = !op_is(op, "while") || v == weft_op_input(op, "Condition", 0);
+        if (!makes || !is_condition || !is_integer(v) || needed[u->var_id]) continue;
+        needed[u->var_id] = is_new = true;
+    }
+    return is_new;
+}
+
+weft_status feeds_mark_deciding(weft_feeds *f) {
+    for (size_t k = 0; k < f->nsets; k++) {
+        const weft_program *p = feeds_program(f, (int)k);
+        if (!has_loops(p)) continue;
+        bool *needed = ARENA_ARRAY(&f->arena, bool, p->nall_vars + 1), again = true;
+        if (!needed) return base_out_of_memory();
+        while (again) {
+            again = false;
+            for (size_t i = 0; i < p->nblocks; i++)
+                for (weft_op *op = p->blocks[i]->last; op; op = op->prev) again = mark_inputs(op, needed) || again;
+        }
+        for (size_t i = 0; i < f->sets[k].count; i++) {
+            const weft_var *v = feeds_find_var(p, f->sets[k].items[i].name);
+            f->sets[k].items[i].decides = v && needed[v->id];
+        }
+    }
+    return NULL;
+}
