@@ -36,6 +36,7 @@ static const struct {
     const char *main; /* slot */
 } rules[] = {
     {"relu", EACH, "X"},
+    {"aten_relu", EACH, "self"},
     {"gelu", EACH, "X"},
     {"tanh", EACH, "X"},
     {"sigmoid", EACH, "X"},

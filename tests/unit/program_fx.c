@@ -159,8 +159,8 @@ Test(program_fx, ops_of_a_graph) {
                                                                                         "[null, " REF("v") "]}");
     const weft_op *relu = op_at(p, 0), *reduce = op_at(p, 1), *wait = op_at(p, 2), *other = op_at(p, 3),
                   *fetch = op_at(p, 4);
-    cr_expect_str_eq(weft_op_type(relu), "relu");
-    cr_expect_str_eq(weft_var_name(weft_op_input(relu, "X", 0)), "x");
+    cr_expect_str_eq(weft_op_type(relu), "aten_relu");
+    cr_expect_str_eq(weft_var_name(weft_op_input(relu, "self", 0)), "x");
     cr_expect_str_eq(weft_op_type(reduce), "all_reduce");
     cr_expect_eq(weft_op_attr_int(reduce, "ring_id", -1), 1);
     cr_expect_eq(weft_op_attr_int(reduce, "reduce_type", -1), WEFT_REDUCE_AVG);
@@ -251,7 +251,7 @@ static void add_wait(weft_program *p, weft_var *x, weft_var *out) {
 static weft_program *passed(void) {
     weft_program *p = read_graph(HEAD NODE("r", "aten.relu.default", REF("x")) ", " NODE(
         "e", "aten.exp.default", REF("x")) "], \"outputs\": []}");
-    weft_var *r = weft_op_output(op_at(p, 0), "Out", 0), *e = weft_op_output(op_at(p, 1), "Out", 0);
+    weft_var *r = weft_op_output(op_at(p, 0), "out", 0), *e = weft_op_output(op_at(p, 1), "Out", 0);
     weft_var *fused = add_var(p, "fused", 8), *a = add_var(p, "a", 4), *b = add_var(p, "b", 4), *l[2], *waited[2];
     weft_op *op = add_op(p, "coalesce_tensor");
     add_in(op, "Input", r);
@@ -340,7 +340,7 @@ Test(program_fx, changes_drop_the_text_of_a_node) {
     weft_program *p = read_graph(HEAD NODE("r", "aten.relu.default", REF("x")) ", " NODE(
         "e", "aten.exp.default", REF("r")) "], \"outputs\": []}");
     weft_op *relu = op_at(p, 0), *e = op_at(p, 1);
-    weft_op_rename_input(e, weft_op_input(e, "X", 0), weft_op_input(relu, "X", 0));
+    weft_op_rename_input(e, weft_op_input(e, "X", 0), weft_op_input(relu, "self", 0));
     cr_expect_not_null(op_find_attr(e, "fx_node"));
     cr_assert_null(op_remove_attr(e, "not there"));
     cr_expect_not_null(op_find_attr(e, "fx_node"));
@@ -348,7 +348,7 @@ Test(program_fx, changes_drop_the_text_of_a_node) {
     cr_expect_null(op_find_attr(relu, "fx_node"));
     char *printed = print(p, WEFT_FORM_FX);
     cr_expect_not_null(
-        strstr(printed, "\"target\":\"weft.relu\",\"args\":[],\"kwargs\":{\"X\":{\"ref\":\"x\"},\"axis\":3,"));
+        strstr(printed, "\"target\":\"weft.aten_relu\",\"args\":[],\"kwargs\":{\"self\":{\"ref\":\"x\"},\"axis\":3,"));
     cr_expect_not_null(strstr(printed, "\"target\":\"aten.exp.default\",\"args\":[{\"ref\":\"x\"}]"));
     add_in(e, "Y", weft_op_input(relu, "X", 0));
     cr_expect_null(op_find_attr(e, "fx_node"));

@@ -86,6 +86,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
 FORWARD(DEFINE_FORWARD)
 DEFINE_UNARY(gelu_run_fp64, double, gelu_fp64(x))
 DEFINE_FORWARD(gelu_tanh, gelu_tanh_fp32(x), gelu_tanh_fp64(x))
+DEFINE_FORWARD(aten_relu, x <= 0 ? 0 : x, x <= 0 ? 0 : x) /* torch keeps NaN */
 DEFINE_UNARY(relu_run_int32, int32_t, x > 0 ? x : 0)
 DEFINE_UNARY(relu_run_int64, int64_t, x > 0 ? x : 0)
 DEFINE_UNARY(square_run_int32, int32_t, (int32_t)((uint32_t)x *(uint32_t)x))
@@ -191,6 +192,7 @@ static weft_status run_unary(const kernel_call *c) {
     }                                                                                                                  \
     const kernel kernel_##name = {prepare_##name, run_unary};
 DEFINE_UNARY_KERNEL(relu, relu_run_int32, relu_run_int64)
+DEFINE_UNARY_KERNEL(aten_relu, relu_run_int32, relu_run_int64)
 DEFINE_UNARY_KERNEL(square, square_run_int32, square_run_int64)
 DEFINE_UNARY_KERNEL(abs, abs_run_int32, abs_run_int64)
 DEFINE_UNARY_KERNEL(tanh, NULL, NULL)

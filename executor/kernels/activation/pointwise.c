@@ -30,6 +30,8 @@ static inline double decimals(double x, double count) {
     return rint(x * scale) / scale;
 }
 
+/* That of what is not a number is not one either. */
+#define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
 #define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
 
 /* F(name, fp32, fp64): forward, of x, a, b and c. */
@@ -54,7 +56,7 @@ static inline double decimals(double x, double count) {
 
 /* I(name, fp32, fp64, integers): those that integers have too. */
 #define FORWARD_OF_INTEGERS(I)                                                                                         \
-    I(sign, (x > 0) - (x < 0), (x > 0) - (x < 0), (x > 0) - (x < 0))                                                   \
+    I(sign, SIGN(x), SIGN(x), (x > 0) - (x < 0))                                                                       \
     I(pow, power((double)x, (double)a), power(x, a), power((double)x, p[0]))                                           \
     I(clip, CLAMP(x, a, b), CLAMP(x, a, b), CLAMP(x, a, b))
 

@@ -79,8 +79,8 @@ static double norm_of(const norm_state *s, const double *x) {
     double sum = 0, largest = 0, smallest = INFINITY;
     for (int64_t k = 0; k < s->split.extent; k++) {
         double magnitude = fabs(x[k]);
-        largest = magnitude > largest ? magnitude : largest;
-        smallest = magnitude < smallest ? magnitude : smallest;
+        if (!(magnitude <= largest || isnan(largest))) largest = magnitude; /* NaN stays */
+        if (!(magnitude >= smallest || isnan(smallest))) smallest = magnitude;
         sum += s->order == 0 ? magnitude != 0 : s->order == 2 ? magnitude * magnitude : pow(magnitude, s->order);
     }
     if (isinf(s->order)) return s->order > 0 ? largest : smallest;

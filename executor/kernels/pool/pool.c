@@ -118,7 +118,7 @@ static void pool_twos_fp32(int64_t n, const float *x, const float *below, float 
     for (int64_t j = 0; j < n; j += VEC) {
         twos t = load_twos(n - j, x + 2 * j, below + 2 * j);
         vec best = vec_all(-FLT_MAX);
-        for (int i = 0; i < 4; i++) best = vec_larger(t.x[i], best);
+        for (int i = 0; i < 4; i++) best = vec_larger(best, t.x[i]);
         vec_store_lanes(y + j, best, t.windows);
     }
 }
@@ -142,10 +142,10 @@ static void spread_twos_fp32(int64_t n, const float *x, const float *below, cons
 static void pool_twos_fp64(int64_t n, const double *restrict x, const double *restrict below, double *restrict y) {
     for (int64_t j = 0; j < n; j++) {
         double best = -(double)FLT_MAX;
-        best = best < x[2 * j] ? x[2 * j] : best;
-        best = best < x[2 * j + 1] ? x[2 * j + 1] : best;
-        best = best < below[2 * j] ? below[2 * j] : best;
-        y[j] = best < below[2 * j + 1] ? below[2 * j + 1] : best;
+        best = best > x[2 * j] ? best : x[2 * j];
+        best = best > x[2 * j + 1] ? best : x[2 * j + 1];
+        best = best > below[2 * j] ? best : below[2 * j];
+        y[j] = best > below[2 * j + 1] ? best : below[2 * j + 1];
     }
 }
 static void spread_twos_fp64(int64_t n, const double *restrict x, const double *restrict below,

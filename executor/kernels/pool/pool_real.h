@@ -2,11 +2,11 @@
 
 static void NAME(max_taps)(span v, int64_t step, const REAL *restrict tap, REAL *restrict y) {
     if (step == 1) {
-        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[j] ? tap[j] : y[j];
+        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] > tap[j] ? y[j] : tap[j];
     } else if (step == 2) {
-        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[2 * j] ? tap[2 * j] : y[j];
+        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] > tap[2 * j] ? y[j] : tap[2 * j];
     } else {
-        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] < tap[step * j] ? tap[step * j] : y[j];
+        for (int64_t j = v.first; j < v.end; j++) y[j] = y[j] > tap[step * j] ? y[j] : tap[step * j];
     }
 }
 
@@ -39,7 +39,7 @@ static REAL NAME(reduce_window)(const pool_state *s, const REAL *x, span r, span
     for (int64_t i = r.first; i < r.end; i++)
         for (int64_t j = k.first; j < k.end; j++) {
             REAL e = x[i * s->in.row_step + j * s->in.column_step];
-            result = s->max ? (result < e ? e : result) : result + e;
+            result = s->max ? (result > e ? result : e) : result + e;
         }
     return s->max ? result : result / (REAL)count;
 }

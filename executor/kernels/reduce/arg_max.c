@@ -1,4 +1,6 @@
 /* arg_max.c: index of the first largest or smallest element along an axis, or of the whole tensor. */
+#include <math.h>
+
 #include "executor/kernels/typed.h"
 
 typedef struct state {
@@ -34,23 +36,26 @@ static weft_status prepare_min(kernel_prepare *p) {
     return prepare_index(p, true);
 }
 
-/* The first largest (or smallest) of `extent` elements, `stride` apart. */
-#define DEFINE_BEST(fn, type, value)                                                                                   \
+/* The first NaN, else the first largest (or smallest) of `extent` elements, `stride` apart. */
+#define DEFINE_BEST(fn, type, value, is_nan)                                                                           \
     static int64_t fn(const type *x, int64_t extent, int64_t stride, bool smallest) {                                  \
         int64_t best = 0;                                                                                              \
-        for (int64_t i = 1; i < extent; i++)                                                                           \
+        for (int64_t i = 0; i < extent; i++) {                                                                         \
+            if (is_nan(value(x[i * stride]))) return i;                                                                \
             if (smallest ? value(x[i * stride]) < value(x[best * stride])                                              \
                          : value(x[i * stride]) > value(x[best * stride]))                                             \
                 best = i;                                                                                              \
+        }                                                                                                              \
         return best;                                                                                                   \
     }
-DEFINE_BEST(best_fp32, float, )
-DEFINE_BEST(best_fp64, double, )
-DEFINE_BEST(best_int32, int32_t, )
-DEFINE_BEST(best_int64, int64_t, )
-DEFINE_BEST(best_uint8, uint8_t, )
-DEFINE_BEST(best_bf16, uint16_t, bf16_to_f32)
-DEFINE_BEST(best_fp16, uint16_t, fp16_to_f32)
+#define NEVER(value) false
+DEFINE_BEST(best_fp32, float, , isnan)
+DEFINE_BEST(best_fp64, double, , isnan)
+DEFINE_BEST(best_int32, int32_t, , NEVER)
+DEFINE_BEST(best_int64, int64_t, , NEVER)
+DEFINE_BEST(best_uint8, uint8_t, , NEVER)
+DEFINE_BEST(best_bf16, uint16_t, bf16_to_f32, isnan)
+DEFINE_BEST(best_fp16, uint16_t, fp16_to_f32, isnan)
 
 static int64_t best(const tensor *x, int64_t at, const state *s) {
     const void *from = (const char *)x->data + (size_t)at * weft_dtype_nbytes(x->dtype);

@@ -45,20 +45,22 @@ static weft_status prepare_extremum(kernel_prepare *p) {
     return NULL;
 }
 
-#define DEFINE_EXTREMUM(fn, type, value)                                                                               \
+/* NaN among the elements makes the result NaN: nothing is better than it. */
+#define DEFINE_EXTREMUM(fn, type, value, is_nan)                                                                       \
     static void fn(const loops *l, bool smallest, const type *x, type *out, uint8_t *begun) {                          \
         FOR_EACH_ELEMENT(l, at, to) {                                                                                  \
             bool better = smallest ? value(x[at]) < value(out[to]) : value(x[at]) > value(out[to]);                    \
-            if (better || !begun[to]) out[to] = x[at];                                                                 \
+            if (better || is_nan(value(x[at])) || !begun[to]) out[to] = x[at];                                         \
             begun[to] = 1;                                                                                             \
         }                                                                                                              \
     }
-DEFINE_EXTREMUM(extremum_fp32, float, )
-DEFINE_EXTREMUM(extremum_fp64, double, )
-DEFINE_EXTREMUM(extremum_int32, int32_t, )
-DEFINE_EXTREMUM(extremum_int64, int64_t, )
-DEFINE_EXTREMUM(extremum_bf16, uint16_t, bf16_to_f32)
-DEFINE_EXTREMUM(extremum_fp16, uint16_t, fp16_to_f32)
+#define NEVER(value) false
+DEFINE_EXTREMUM(extremum_fp32, float, , isnan)
+DEFINE_EXTREMUM(extremum_fp64, double, , isnan)
+DEFINE_EXTREMUM(extremum_int32, int32_t, , NEVER)
+DEFINE_EXTREMUM(extremum_int64, int64_t, , NEVER)
+DEFINE_EXTREMUM(extremum_bf16, uint16_t, bf16_to_f32, isnan)
+DEFINE_EXTREMUM(extremum_fp16, uint16_t, fp16_to_f32, isnan)
 
 static weft_status run_extremum(const kernel_call *c, bool smallest) {
     const loops *l = &((const reduce_state *)c->state)->l;
@@ -172,7 +174,7 @@ static weft_status prepare_logsumexp_grad(kernel_prepare *p) {
     static void logsumexp_##suffix(const loops *l, const real *x, const tensor *out, double *top) {                    \
         double *sum = top + out->numel;                                                                                \
         for (int64_t i = 0; i < out->numel; i++) top[i] = -INFINITY, sum[i] = 0;                                       \
-        FOR_EACH_ELEMENT(l, at, to) top[to] = (double)x[at] > top[to] ? (double)x[at] : top[to];                       \
+        FOR_EACH_ELEMENT(l, at, to) top[to] = x[at] <= top[to] ? top[to] : isnan(top[to]) ? top[to] : (double)x[at];   \
         FOR_EACH_ELEMENT(l, at, to) sum[to] += isinf(top[to]) ? 0 : exp((double)x[at] - top[to]);                      \
         for (int64_t i = 0; i < out->numel; i++) top[i] = isinf(top[i]) ? top[i] : top[i] + log(sum[i]);               \
         store_doubles(out->dtype, out->numel, top, out->data);                                                         \

@@ -39,6 +39,10 @@ typedef struct running {
 
 static void add(running *r, double exponent, double factor) {
     if (factor == 0 || exponent == -INFINITY) return;
+    if (isnan(exponent)) {
+        *r = (running){exponent, exponent};
+        return;
+    }
     if (exponent > r->top) {
         r->sum *= exp(r->top - exponent);
         r->top = exponent;
@@ -60,7 +64,7 @@ static weft_status run(const kernel_call *c) {
             double value = tensor_real(x, i);
             if (!s->exclusive) add(&r, value, 1);
             double empty = !s->exclusive ? -INFINITY : x->dtype == WEFT_FP64 ? -DBL_MAX : -(double)FLT_MAX; /* as Paddle */
-            tensor_set_real(out, i, isnan(value) ? value : r.sum > 0 ? r.top + log(r.sum) : empty);
+            tensor_set_real(out, i, isnan(r.sum) ? r.sum : r.sum > 0 ? r.top + log(r.sum) : empty);
             if (s->exclusive) add(&r, value, 1);
         }
     }
