@@ -4,6 +4,7 @@
 
 #include "cli/json.h"
 #include "weft/info.h"
+#include "weft/op_table.h"
 #include "weft/program.h"
 
 static const cli_option options[] = {JSON_OPTION};
@@ -44,6 +45,16 @@ static int by_count(const void *a, const void *b) {
 
 static int by_type(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What keeps ops of a type from running; NULL: nothing does. The planner does the work of control ops and of those that
+ * only name bytes. */
+static const char *lack_of(const char *type) {
+    weft_op_info info;
+    char devices[128];
+    if (!weft_op_info_find(type, &info)) return "not in the op table: cannot run";
+    if (weft_op_devices_print(type, devices, sizeof devices)) return NULL;
+    return strcmp(info.family, "control") == 0 || strchr(info.outputs, '&') ? NULL : "no kernel";
 }
 
 /* Counts of equal strings, most frequent first; sorts the strings. */
@@ -100,22 +111,63 @@ typedef struct contents {
     tally roles;
     type_count *types;
     size_t ntypes;
+    weft_op_version *differing; /* op types that versions of Paddle define differently, or compute wrongly */
+    size_t ndiffering;
 } contents;
+
+static weft_status note_version(const weft_op *op, contents *c) {
+    weft_op_version v, *more;
+    if (!weft_op_version_find(op, &v)) return NULL;
+    for (size_t i = 0; i < c->ndiffering; i++)
+        if (c->differing[i].type == v.type) return NULL;
+    if (!(more = realloc(c->differing, (c->ndiffering + 1) * sizeof *more))) return cli_no_memory();
+    c->differing = more;
+    c->differing[c->ndiffering++] = v;
+    return NULL;
+}
 
 static weft_status count_contents(const weft_program *program, contents *out) {
     size_t n = 0;
     *out = (contents){.nops = weft_program_nops(program)};
     const char **types = calloc(out->nops ? out->nops : 1, sizeof *types);
     if (!types) return cli_no_memory();
+    weft_status status = NULL;
     for (size_t b = 0; b < weft_program_nblocks(program); b++)
         for (const weft_op *op = weft_block_first_op(weft_program_block(program, b)); op; op = weft_op_next(op)) {
             types[n++] = weft_op_type(op);
             count_op(&out->roles, op);
+            if (!status) status = note_version(op, out);
         }
     count_vars(program, &out->nvars, &out->npersistable, &out->nbytes);
     out->types = count_types(types, n, &out->ntypes);
     free(types);
-    return out->types ? NULL : cli_no_memory();
+    return status || out->types ? status : cli_no_memory();
+}
+
+/* Which of the definitions the program gets. */
+static const char *meaning_of(const weft_op_version *v) {
+    return v->versions ? "right" : v->is_older ? "older" : "newer";
+}
+
+static void print_versions(const contents *c) {
+    if (c->ndiffering) printf("differs between versions of Paddle (docs/differences.md)\n");
+    for (size_t i = 0; i < c->ndiffering; i++) {
+        const weft_op_version *v = &c->differing[i];
+        if (v->versions)
+            printf("  %s: Weft computes what is right, %s; wrong in %s: %s\n", v->type, v->now, v->versions, v->before);
+        else
+            printf("  %s: this program means the %s definition. Before 3.0.0: %s. Since: %s\n", v->type, meaning_of(v),
+                   v->before, v->now);
+    }
+}
+
+static void print_types(const contents *c) {
+    printf("op types\n");
+    for (size_t i = 0; i < c->ntypes; i++) {
+        const char *lack = lack_of(c->types[i].type);
+        printf("  %6zu  %s%s%s%s\n", c->types[i].count, c->types[i].type, lack ? "  (" : "", lack ? lack : "",
+               lack ? ")" : "");
+    }
 }
 
 static json_t *program_json(const weft_program *program, const contents *c) {
@@ -123,13 +175,20 @@ static json_t *program_json(const weft_program *program, const contents *c) {
     for (size_t i = 0; i < c->ntypes; i++)
         cli_json_put(&types, c->types[i].type, json_integer((json_int_t)c->types[i].count));
     if (weft_program_rank(program) >= 0) rank = json_integer(weft_program_rank(program));
+    json_t *lacking = json_object(), *differing = json_object();
+    for (size_t i = 0; i < c->ntypes; i++)
+        if (lack_of(c->types[i].type)) cli_json_put(&lacking, c->types[i].type, json_string(lack_of(c->types[i].type)));
+    for (size_t i = 0; i < c->ndiffering; i++)
+        cli_json_put(&differing, c->differing[i].type, json_string(meaning_of(&c->differing[i])));
     json_t *ops = json_pack("{s:I, s:I, s:I, s:I, s:I}", "all", (json_int_t)c->nops, "forward",
                             (json_int_t)c->roles.forward, "backward", (json_int_t)c->roles.backward, "optimize",
                             (json_int_t)c->roles.optimize, "other", (json_int_t)c->roles.other);
     json_t *vars = json_pack("{s:I, s:I, s:I}", "all", (json_int_t)c->nvars, "persistable", (json_int_t)c->npersistable,
                              "persistable_nbytes", (json_int_t)c->nbytes);
-    return json_pack("{s:I, s:o, s:I, s:o, s:o, s:o}", "blocks", (json_int_t)weft_program_nblocks(program), "ops", ops,
-                     "collectives", (json_int_t)c->roles.collectives, "vars", vars, "rank", rank, "op_types", types);
+    return json_pack("{s:I, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "blocks",
+                     (json_int_t)weft_program_nblocks(program), "ops", ops, "collectives",
+                     (json_int_t)c->roles.collectives, "vars", vars, "rank", rank, "op_types", types, "version",
+                     (json_int_t)weft_program_version(program), "cannot_run", lacking, "differs", differing);
 }
 
 static void print_program(const weft_program *program, const contents *c) {
@@ -142,8 +201,12 @@ static void print_program(const weft_program *program, const contents *c) {
     printf("vars         %zu, %zu persistable, %s\n", c->nvars, c->npersistable,
            cli_bytes(c->nbytes, size, sizeof size));
     if (weft_program_rank(program) >= 0) printf("rank         %lld\n", (long long)weft_program_rank(program));
-    printf("op types\n");
-    for (size_t i = 0; i < c->ntypes; i++) printf("  %6zu  %s\n", c->types[i].count, c->types[i].type);
+    int64_t version = weft_program_version(program);
+    if (version > 0)
+        printf("Paddle       %lld.%lld.%lld\n", (long long)(version / 1000000), (long long)(version / 1000 % 1000),
+               (long long)(version % 1000));
+    print_types(c);
+    print_versions(c);
 }
 
 static int run(cli_args *args) {
@@ -157,6 +220,7 @@ static int run(cli_args *args) {
     if (!status && as_json) status = cli_json_print(args, program_json(program, &c), stdout);
     if (!status && !as_json) print_program(program, &c);
     free(c.types);
+    free(c.differing);
     weft_program_destroy(program);
     return status ? cli_fail(args, status) : EXIT_DONE;
 }

@@ -76,6 +76,7 @@ typedef struct kernel_prepare {
     int ring_nranks;         /* of the op's ring; 1 if it has none */
     int ring_index;          /* of this rank in it */
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
+    bool older; /* the program's version has the older definition of the op (ops/versions.def); set by kernel_bind */
     row_split split;         /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
     const struct kernel *adapted; /* for the adaptor of half types: the kernel that it stands for */
     const kernel_rounds *rounds; /* set by prepare where run asks something of the ring */

@@ -154,7 +154,7 @@ static bool fold_slice(folding *f, const fold_rule *rule) {
     if (schema_input(i->schema, "StridesTensor") >= 0 &&
         (!one_number(i, "StridesTensor", "StridesTensorList", "strides", &stride) || !stride))
         return false;
-    int64_t count = strided_extent(n, start, end, stride, &first);
+    int64_t count = strided_extent(n, start, strided_end(op_follows_older(i->op), n, end, stride), stride, &first);
     for (int64_t k = 0; k < count; k++)
         if (!append(f, element(f, 0, first + k * stride))) return false;
     return true;

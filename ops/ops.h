@@ -99,6 +99,8 @@ typedef struct op_schema {
 
 /* The row of `op`'s type, cached on the op; NULL for a type that is not in the table. */
 const op_schema *op_schema_of(weft_op *op);
+/* Whether the op's program is of a version of Paddle that defined the op otherwise (versions.def, CHANGED). */
+bool op_follows_older(const weft_op *op);
 const op_schema *ops_find(weft_context *context, const char *type);
 /* The number of a type's row; -1: there is none. */
 int ops_row_of(const char *type);

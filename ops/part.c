@@ -66,6 +66,12 @@ weft_status infer_slice(infer *i) {
     return NULL;
 }
 
+int64_t strided_end(bool older, int64_t extent, int64_t end, int64_t stride) {
+    if (!older || stride > 0 || end >= 0) return end;
+    if (end == -1) return INT64_MIN;
+    return end < -extent ? 0 : end;
+}
+
 int64_t strided_extent(int64_t extent, int64_t start, int64_t end, int64_t stride, int64_t *out_first) {
     int64_t lowest = stride < 0 ? -1 : 0, highest = stride < 0 ? extent - 1 : extent;
     if (start < 0) start += extent;
@@ -90,6 +96,7 @@ weft_status infer_strided_slice(infer *i) {
         return infer_error(i, "expected a start, an end and a stride for each of %zu axes, found %zu, %zu and %zu",
                            naxes, starts.count, ends.count, strides.count);
     shape out = *x;
+    bool older = op_follows_older(i->op);
     for (size_t k = 0; k < naxes; k++) {
         int32_t d;
         int64_t first;
@@ -98,8 +105,8 @@ weft_status infer_strided_slice(infer *i) {
         if (known && (!strides.values[k] || strides.values[k] < -INT32_MAX || strides.values[k] > INT32_MAX))
             return infer_error(i, "strides: expected 32 bits, not 0, found %lld", (long long)strides.values[k]);
         known = known && x->dims[d] >= 0;
-        out.dims[d] =
-            known ? strided_extent(x->dims[d], starts.values[k], ends.values[k], strides.values[k], &first) : -1;
+        int64_t end = known ? strided_end(older, x->dims[d], ends.values[k], strides.values[k]) : 0;
+        out.dims[d] = known ? strided_extent(x->dims[d], starts.values[k], end, strides.values[k], &first) : -1;
     }
     TRY(drop_axes(i, &out));
     *infer_out(i, 0) = out;

@@ -121,6 +121,7 @@ enum {
     TEMPORARY,
     REMOVED,
     GIVEN_WAITS,
+    PROGRAM_OF_VERSION,
     RINGS,
     MESHES,
     VALUES,
@@ -136,6 +137,7 @@ static const plan_key parts[NPARTS] = {
     [TEMPORARY] = {"temporary_nbytes", true, NULL},
     [REMOVED] = {"removed_ops", true, NULL},
     [GIVEN_WAITS] = {"given_waits", false, NULL},
+    [PROGRAM_OF_VERSION] = {"program_version", false, NULL},
     [RINGS] = {"rings", false, NULL},
     [MESHES] = {"meshes", false, NULL},
     [VALUES] = {"values", true, NULL},
@@ -160,6 +162,10 @@ static weft_status parse_part(plan_reader *r, int part) {
         if (node->kind != NODE_SCALAR || strcmp(node->bytes, "true") != 0)
             return yaml_error(r->context, node, r->place, "given_waits: expected true");
         r->plan->given_waits = true;
+        return NULL;
+    case PROGRAM_OF_VERSION:
+        TRY(parse_number(r, "program_version", 1, INT64_MAX, &number));
+        weft_program_set_version(r->program, number);
         return NULL;
     case RINGS: return parse_items(r, "a list of rings", parse_ring);
     case MESHES: return parse_items(r, "a list of meshes", parse_mesh);

@@ -103,6 +103,14 @@ static void put_rings(buffer *out, const weft_program *program) {
     }
 }
 
+/* Where ops mean what they meant in an older version of Paddle (ops/versions.def). */
+static void put_version(const printer *p) {
+    const weft_plan *plan = p->plan;
+    bool older = false;
+    for (size_t i = 0; i < plan->ninstrs && !older; i++) older = op_follows_older(plan->instrs[i].op);
+    if (older) buffer_format(p->out, "program_version: %lld\n", (long long)plan->program->version);
+}
+
 static void put_header(const printer *p) {
     const weft_plan *plan = p->plan;
     buffer_format(p->out, "weft_plan: %d\nrank: %lld\nstreams: [", PLAN_TEXT_VERSION, (long long)plan->program->rank);
@@ -113,6 +121,7 @@ static void put_header(const printer *p) {
     buffer_format(p->out, "]\npersistent_nbytes: %lld\ntemporary_nbytes: %lld\nremoved_ops: %zu\n",
                   (long long)plan->persistent_nbytes, (long long)plan->temporary_nbytes, plan->nremoved);
     if (plan->given_waits) buffer_text(p->out, "given_waits: true\n");
+    put_version(p);
     put_rings(p->out, plan->program);
     put_meshes(p);
 }

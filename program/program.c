@@ -90,6 +90,10 @@ int64_t weft_program_rank(const weft_program *program) {
     return program->rank;
 }
 
+int64_t weft_program_version(const weft_program *program) {
+    return program->has_version ? program->version : 0;
+}
+
 void weft_program_set_version(weft_program *program, int64_t version) {
     program->version = version;
     program->has_version = true;

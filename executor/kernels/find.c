@@ -77,6 +77,7 @@ bool kernel_is_there(int row) {
 weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
     kernel_isa all[3];
     const kernel *k = kernel_find(p->schema);
+    p->older = op_follows_older(p->op);
     weft_status status = k->prepare ? k->prepare(p) : NULL;
     *out_run = k->run;
     if (weft_status_code(status) != WEFT_UNSUPPORTED || !half_adaptor_fits(p)) return status;

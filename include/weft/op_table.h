@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "weft/context.h"
+#include "weft/program.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,20 @@ size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
 /* "cpu": the devices that have a kernel for ops of that type, cut to nbytes - 1 bytes; returns the bytes that all of
  * them need. 0: the planner does its work, or nothing runs it. */
 size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes);
+
+/* What versions of Paddle disagree on, of one op type. */
+typedef struct weft_op_version {
+    const char *type;
+    int64_t since;           /* programs of an older version get `before`; 0: no program does, since it is wrong */
+    const char *versions;    /* since 0: the versions of Paddle that compute `before`; else NULL */
+    const char *before, *now;
+    bool is_older;           /* of an op: its program is of an older version */
+} weft_op_version;
+
+/* Rows in the table's order; false behind the last. */
+bool weft_op_version_at(size_t index, weft_op_version *out_version);
+/* The row of an op's type, and whether the op's program is of an older version. False: there is none. */
+bool weft_op_version_find(const weft_op *op, weft_op_version *out_version);
 
 /* The whole table as Markdown: docs/ops.md. Owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes);

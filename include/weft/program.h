@@ -100,6 +100,8 @@ WEFT_MUST_USE weft_status weft_block_add_var(weft_block *block, const char *name
 
 /* Marks a var as living across steps, and as a parameter. */
 void weft_var_set_persistable(weft_var *var, bool persistable, bool is_parameter);
+/* The program's version; 0: it has none. */
+int64_t weft_program_version(const weft_program *program);
 /* Sets the program's version (major * 1000000 + minor * 1000 + patch of the Paddle that it is for). */
 void weft_program_set_version(weft_program *program, int64_t version);
 

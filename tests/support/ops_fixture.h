@@ -54,7 +54,8 @@ ops_result ops_fixture_run_axes(weft_context *context, const char *dir, const ch
 ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,
                                  size_t why_nbytes);
 
-/* Recordings whose numbers mean nothing (random ops), or that Paddle 3 contradicts: compared by shape and type only. */
+/* Recordings whose numbers mean nothing (random ops), or are plainly wrong (2.6.2's gather_grad along another axis).
+ * Where versions of Paddle differ, a recording is held against the definition of its own program's version. */
 bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);
 
 #endif

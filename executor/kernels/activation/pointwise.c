@@ -1,8 +1,8 @@
 /* pointwise.c: functions of one element with up to three parameters, and their gradients: what activation.c does for
  * functions without any. Half types are computed in fp32, block by block.
  *
- * Conventions of Paddle that formulas alone do not show (3.3's): round takes halves to even; clip's gradient passes at
- * the bounds; the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
+ * Conventions of Paddle that formulas alone do not show: round takes halves to even and clip's gradient passes at the
+ * bounds, neither of which they did in Paddle 2 (ops/versions.def); the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
 #include <math.h>
 
 #include "executor/kernels/activation/pointwise.h"
@@ -38,7 +38,6 @@ static inline double decimals(double x, double count) {
 #define FORWARD(F)                                                                                                     \
     F(ceil, ceilf(x), ceil(x))                                                                                         \
     F(floor, floorf(x), floor(x))                                                                                      \
-    F(round, a == 0 ? rintf(x) : (float)decimals(x, a), a == 0 ? rint(x) : decimals(x, a))                             \
     F(cos, cosf(x), cos(x))                                                                                            \
     F(sin, sinf(x), sin(x))                                                                                            \
     F(log1p, log1pf(x), log1p(x))                                                                                      \
@@ -87,10 +86,11 @@ static inline double decimals(double x, double count) {
       x + c <= 0  ? 0                                                                                                  \
       : x + c < a ? g * (2 * x + c) / b                                                                                \
                   : g)                                                                                                 \
-    G(pow, (double)g *a *pow((double)x, (double)a - 1), g *a *pow(x, a - 1))                                           \
-    G(clip, x >= a && x <= b ? g : 0, x >= a && x <= b ? g : 0)
+    G(pow, (double)g *a *pow((double)x, (double)a - 1), g *a *pow(x, a - 1))
 
 FORWARD(DEFINE_FORWARDS)
+DEFINE_FORWARDS(round, a == 0 ? rintf(x) : (float)decimals(x, a), a == 0 ? rint(x) : decimals(x, a))
+DEFINE_FORWARDS(round_away, roundf(x), round(x))
 #define DEFINE_ALL_FORWARDS(name, fp32, fp64, integer)                                                                 \
     DEFINE_FORWARDS(name, fp32, fp64)                                                                                  \
     DEFINE_FORWARD(name##_int32, int32_t, integer)                                                                     \
@@ -98,6 +98,8 @@ FORWARD(DEFINE_FORWARDS)
 FORWARD_OF_INTEGERS(DEFINE_ALL_FORWARDS)
 
 BACKWARD(DEFINE_BACKWARDS)
+DEFINE_BACKWARDS(clip, x >= a && x <= b ? g : 0, x >= a && x <= b ? g : 0)
+DEFINE_BACKWARDS(clip_inside, x > a && x < b ? g : 0, x > a && x < b ? g : 0)
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
@@ -225,3 +227,16 @@ weft_status pointwise_prepare(kernel_prepare *p, const pointwise_runs *f) {
 FORWARD(DEFINE_POINTWISE)
 FORWARD_OF_INTEGERS(DEFINE_INTEGER_POINTWISE)
 BACKWARD(DEFINE_POINTWISE_GRADIENT)
+
+static weft_status prepare_round(kernel_prepare *p) {
+    static const pointwise_runs to_even = {round_fp32, round_fp64, NULL, NULL};
+    static const pointwise_runs away = {round_away_fp32, round_away_fp64, NULL, NULL};
+    return pointwise_prepare(p, p->older ? &away : &to_even);
+}
+const kernel kernel_round = {prepare_round, kernel_run_rows};
+
+static weft_status prepare_clip_grad(kernel_prepare *p) {
+    return p->older ? pointwise_prepare_gradient(p, clip_inside_grad_fp32, clip_inside_grad_fp64)
+                    : pointwise_prepare_gradient(p, clip_grad_fp32, clip_grad_fp64);
+}
+const kernel kernel_clip_grad = {prepare_clip_grad, kernel_run_rows};

@@ -1,5 +1,5 @@
 /* cast.c: another element type. Floats truncate towards zero to integers, round to nearest even to narrower floats;
- * integers wrap; everything but 0 is true. */
+ * integers wrap; everything but 0 is true. In programs of Paddle 2 casts to bf16 cut off. */
 #include "executor/kernels/typed.h"
 
 typedef uint8_t boolean; /* 0 or 1 */
@@ -100,8 +100,29 @@ void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *sr
     }
 }
 
+typedef struct cast_state {
+    bool cuts; /* to bf16 by cutting off what does not fit: programs of Paddle 2 */
+} cast_state;
+
+static void cast_cutting(weft_dtype from, int64_t count, const void *src, void *dst) {
+    size_t size = weft_dtype_nbytes(from);
+    uint16_t *to = dst;
+    uint32_t bits[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        int64_t n = block_size(count - i);
+        cast_elements(from, WEFT_FP32, n, (const char *)src + (size_t)i * size, bits);
+        for (int64_t k = 0; k < n; k++) {
+            bool is_nan = (bits[k] & INT32_MAX) > 0x7f800000;
+            to[i + k] = (uint16_t)(bits[k] >> 16 | (is_nan ? 0x40 : 0));
+        }
+    }
+}
+
 static weft_status prepare(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    cast_state *s = KERNEL_STATE(p, cast_state);
+    if (!s) return base_out_of_memory();
+    s->cuts = p->older && out->dtype == WEFT_BF16 && x->dtype != WEFT_BF16;
     if (cast_exists(x->dtype, out->dtype) && x->numel == out->numel) return NULL;
     return kernel_unsupported(p, "no cast from %s to %s", dtype_text(x->dtype), dtype_text(out->dtype));
 }
@@ -109,7 +130,10 @@ static weft_status prepare(kernel_prepare *p) {
 static weft_status run(const kernel_call *c) {
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
     if (x->rows && out->rows) copy_bytes(out->rows, x->rows, (size_t)x->dims[0] * sizeof *x->rows);
-    cast_elements(x->dtype, out->dtype, x->numel, x->data, out->data);
+    if (((const cast_state *)c->state)->cuts)
+        cast_cutting(x->dtype, x->numel, x->data, out->data);
+    else
+        cast_elements(x->dtype, out->dtype, x->numel, x->data, out->data);
     return NULL;
 }
 

@@ -2,7 +2,7 @@
  *
  * d X is a function of x, y and d Out, element by element, summed over the axes along which X was broadcast. Blocks of
  * the operands are brought to contiguous fp32 (fp64 for fp64), the function is applied, and the block is stored, or
- * added to double accumulators in workspace. Where max and min tie, both sides take half, as in Paddle 3. */
+ * added to double accumulators in workspace. Where max and min tie, both sides take half; in programs of Paddle 2 Y takes all. */
 #include <math.h>
 
 #include "executor/kernels/accumulate.h"
@@ -34,11 +34,16 @@ static inline float half_at_tie(bool wins, bool ties) {
 #define GRADIENTS(R)                                                                                                   \
     R(mul, g[i] * b, g[i] * a, g[i] * b, g[i] * a)                                                                     \
     R(div, g[i] / b, -g[i] * (a / b) / b, g[i] / b, -g[i] * (a / b) / b)                                               \
+    R(pow, g[i] * b * powf(a, b - 1), g[i] * logf(a) * powf(a, b), g[i] * b * pow(a, b - 1), g[i] * log(a) * pow(a, b))
+#define TIED_GRADIENTS(R)                                                                                              \
     R(max, g[i] * half_at_tie(a > b, a == b), g[i] * half_at_tie(b > a, a == b),                                       \
       g[i] * (double)half_at_tie(a > b, a == b), g[i] * (double)half_at_tie(b > a, a == b))                            \
     R(min, g[i] * half_at_tie(a < b, a == b), g[i] * half_at_tie(b < a, a == b),                                       \
-      g[i] * (double)half_at_tie(a < b, a == b), g[i] * (double)half_at_tie(b < a, a == b))                            \
-    R(pow, g[i] * b * powf(a, b - 1), g[i] * logf(a) * powf(a, b), g[i] * b * pow(a, b - 1), g[i] * log(a) * pow(a, b))
+      g[i] * (double)half_at_tie(a < b, a == b), g[i] * (double)half_at_tie(b < a, a == b))
+/* In programs of Paddle 2 (ops/versions.def). */
+#define OLDER_GRADIENTS(R)                                                                                             \
+    R(max_older, a > b ? g[i] : 0, a <= b ? g[i] : 0, a > b ? g[i] : 0, a <= b ? g[i] : 0)                             \
+    R(min_older, a < b ? g[i] : 0, a >= b ? g[i] : 0, a < b ? g[i] : 0, a >= b ? g[i] : 0)
 
 #define DEFINE_GRADIENTS(name, dx32, dy32, dx64, dy64)                                                                 \
     DEFINE_GRAD(name##_dx_fp32, float, dx32)                                                                           \
@@ -46,6 +51,8 @@ static inline float half_at_tie(bool wins, bool ties) {
     DEFINE_GRAD(name##_dx_fp64, double, dx64)                                                                          \
     DEFINE_GRAD(name##_dy_fp64, double, dy64)
 GRADIENTS(DEFINE_GRADIENTS)
+TIED_GRADIENTS(DEFINE_GRADIENTS)
+OLDER_GRADIENTS(DEFINE_GRADIENTS)
 #undef DEFINE_GRADIENTS
 
 static void negate_fp32(int64_t n, const void *x, const void *y, const void *gv, void *dv) {
@@ -348,3 +355,17 @@ const kernel kernel_elementwise_sub_grad = {prepare_sub, run};
     const kernel kernel_elementwise_##name##_grad = {prepare_##name, run};
 GRADIENTS(DEFINE_KERNEL)
 #undef DEFINE_KERNEL
+
+#define DEFINE_TIED_KERNEL(name, dx32, dy32, dx64, dy64)                                                               \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const gradients g = {                                                                                   \
+            {name##_dx_fp32, name##_dy_fp32}, {name##_dx_fp64, name##_dy_fp64}, true, PLAIN_DOUT};                     \
+        static const gradients older = {{name##_older_dx_fp32, name##_older_dy_fp32},                                  \
+                                        {name##_older_dx_fp64, name##_older_dy_fp64},                                  \
+                                        true,                                                                          \
+                                        PLAIN_DOUT};                                                                   \
+        return prepare(p, p->older ? &older : &g);                                                                     \
+    }                                                                                                                  \
+    const kernel kernel_elementwise_##name##_grad = {prepare_##name, run};
+TIED_GRADIENTS(DEFINE_TIED_KERNEL)
+#undef DEFINE_TIED_KERNEL

@@ -1,7 +1,6 @@
 /* loss.c: losses and their gradients, element by element: a table of functions of a prediction a, a label b and, in a
  * gradient, the loss's gradient; computed in double. Formulas are Paddle's (phi/kernels/cpu/{bce_loss, log_loss,
- * huber_loss, kldiv_loss, sigmoid_cross_entropy_with_logits}_kernel.cc), clamps included; with pos_weight that of 3.3,
- * which 2.6 contradicts. */
+ * huber_loss, kldiv_loss, sigmoid_cross_entropy_with_logits}_kernel.cc), clamps included. */
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -53,6 +52,16 @@ static double sigmoid_loss(const loss_rule *r, double a, double b, double w) {
 static double sigmoid_loss_slope(const loss_rule *r, double a, double b, double w) {
     (void)r;
     return (1 - b) - w / (1 + exp(a));
+}
+
+/* With weights in programs of Paddle 2 (ops/versions.def). */
+static double sigmoid_loss_older(const loss_rule *r, double a, double b, double w) {
+    (void)r;
+    return (a > 0 ? a : 0) - a * b + w * log1p(exp(-fabs(a)));
+}
+static double sigmoid_loss_older_slope(const loss_rule *r, double a, double b, double w) {
+    (void)r;
+    return w / (1 + exp(-a)) - b; /* not the loss's slope where there are weights */
 }
 
 static double divergence(const loss_rule *r, double a, double b, double w) {
@@ -182,10 +191,10 @@ static weft_status prepare_ignoring(kernel_prepare *p, loss_fn f, int gradient) 
     return NULL;
 }
 static weft_status prepare_sigmoid(kernel_prepare *p) {
-    return prepare_ignoring(p, sigmoid_loss, NONE);
+    return prepare_ignoring(p, p->older ? sigmoid_loss_older : sigmoid_loss, NONE);
 }
 static weft_status prepare_sigmoid_grad(kernel_prepare *p) {
-    return prepare_ignoring(p, sigmoid_loss_slope, 3);
+    return prepare_ignoring(p, p->older ? sigmoid_loss_older_slope : sigmoid_loss_slope, 3);
 }
 
 const kernel kernel_bce_loss = {prepare_bce, run_loss};

@@ -1,6 +1,6 @@
 /* extrema.c: reductions other than sums: max, min, prod, all, any, logsumexp, and gradients.
  *
- * The gradient of max and min is shared evenly by the elements that tie, as in Paddle 3 (2.6 gives each the whole);
+ * The gradient of max and min is shared evenly by the elements that tie; in programs of Paddle 2 each gets the whole;
  * that of prod is Out@GRAD * Out / X, so it is not a number where X is 0, as there. Sums and products are kept in
  * double. */
 #include <math.h>
@@ -12,7 +12,8 @@
 enum { IN_X, GRAD_IN_OUT, GRAD_IN_OUT_GRAD, OUT = 0 };
 
 typedef struct reduce_state {
-    loops l; /* operand 0: X, operand 1: Out */
+    loops l;    /* operand 0: X, operand 1: Out */
+    bool whole; /* each of equal extremes gets the whole gradient: programs of Paddle 2 */
 } reduce_state;
 
 static weft_status prepare_with(kernel_prepare *p, const char *attr, const tensor *x, const tensor *result) {
@@ -100,12 +101,15 @@ static weft_status prepare_real_grad(kernel_prepare *p, const char *attr) {
 }
 
 static weft_status prepare_dim_grad(kernel_prepare *p) {
-    return prepare_real_grad(p, "dim");
+    TRY(prepare_real_grad(p, "dim"));
+    ((reduce_state *)p->state)->whole = p->older;
+    return NULL;
 }
 
 #define DEFINE_GRADIENTS(dtype, suffix, real)                                                                          \
-    static void share_##suffix(const loops *l, const real *x, const real *y, const real *g, real *dx, int64_t *ties) { \
-        FOR_EACH_ELEMENT(l, at, to) ties[to] += x[at] == y[to];                                                        \
+    static void share_##suffix(const loops *l, const real *x, const real *y, const real *g, real *dx, int64_t *ties,   \
+                               bool whole) {                                                                           \
+        FOR_EACH_ELEMENT(l, at, to) ties[to] = whole ? 1 : ties[to] + (x[at] == y[to]);                                \
         FOR_EACH_ELEMENT(l, at, to) dx[at] = x[at] == y[to] ? g[to] / (real)ties[to] : 0;                              \
     }                                                                                                                  \
     static void divide_##suffix(const loops *l, const real *x, const real *y, const real *g, real *dx) {               \
@@ -118,14 +122,15 @@ REAL_TYPES(DEFINE_GRADIENTS)
 #undef DEFINE_GRADIENTS
 
 static weft_status run_extremum_grad(const kernel_call *c) {
-    const loops *l = &((const reduce_state *)c->state)->l;
+    const reduce_state *s = c->state;
+    const loops *l = &s->l;
     const tensor *x = arg_in(c, IN_X), *y = arg_in(c, GRAD_IN_OUT), *g = arg_in(c, GRAD_IN_OUT_GRAD);
     memset(c->workspace, 0, (size_t)y->numel * sizeof(int64_t));
     void *dx = arg_out(c, OUT)->data;
     if (x->dtype == WEFT_FP64)
-        share_fp64(l, x->data, y->data, g->data, dx, c->workspace);
+        share_fp64(l, x->data, y->data, g->data, dx, c->workspace, s->whole);
     else
-        share_fp32(l, x->data, y->data, g->data, dx, c->workspace);
+        share_fp32(l, x->data, y->data, g->data, dx, c->workspace, s->whole);
     return NULL;
 }
 

@@ -10,7 +10,7 @@ typedef struct strided_state {
     int naxes;
     int axes[WEFT_MAX_RANK];
     int64_t bounds[BOUNDS][WEFT_MAX_RANK];
-    bool at_run_time, grad;
+    bool at_run_time, grad, older;
     size_t nbytes;
     loops box; /* operand 0 is written, operand 1 read */
     int64_t offset;
@@ -26,7 +26,8 @@ static void place_box(const strided_state *s, const tensor *whole, int64_t bound
     for (int k = 0; k < s->naxes; k++) {
         int d = s->axes[k];
         int64_t first, step = bounds[2][k];
-        extent[d] = strided_extent(whole->dims[d], bounds[0][k], bounds[1][k], step, &first);
+        int64_t end = strided_end(s->older, whole->dims[d], bounds[1][k], step);
+        extent[d] = strided_extent(whole->dims[d], bounds[0][k], end, step, &first);
         *out_offset += first * strides[in_whole][d];
         strides[in_whole][d] *= step;
     }
@@ -75,6 +76,7 @@ static weft_status prepare_strided(kernel_prepare *p, bool grad) {
     TRY(require_present(p, box, "Out"));
     TRY(require_same_dtype(p, x, box, "Out"));
     s->grad = grad;
+    s->older = p->older;
     s->nbytes = weft_dtype_nbytes(x->dtype);
     TRY(read_axes(p, s, x, "axes"));
     TRY(read_bounds(p, s));
