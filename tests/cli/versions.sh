@@ -11,7 +11,7 @@ blocks:
     x: {float32: [7]}
     r: {float32: [7]}
     s: {float32: [-1]}
-    n: {float32: [1]}
+    n: {float32: []}
   ops:
   - {round: {X: [x]}, out: {Out: [r]}}
   - {strided_slice: {Input: [x]}, out: {Out: [s]}, attrs: {axes: [0], starts: [-1], ends: [-100], strides: [-2], infer_flags: [1]}}
