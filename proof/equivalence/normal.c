@@ -302,11 +302,12 @@ static weft_status op_form(normal *n, uint32_t id, value *args, size_t nargs, bo
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
     if (nargs > sizeof small && !(linear = ARENA_ARRAY(&memory, bool, nargs))) TRY_DONE(base_out_of_memory());
-    bool checks = normal_is_type(h, "check_finite_and_unscale");
+    bool checks = normal_is_type(h, "check_finite_and_unscale"), is_sign = normal_is_type(h, "sign");
     for (size_t i = 0; i < nargs; i++) {
         uint8_t role = i < h->nargs && h->roles ? h->roles[i] : ROLE_FIXED;
         int32_t dtype = t->items[args[i].term].dtype;
-        if (role == ROLE_TYPE_ONLY) args[i].factor = FACTOR_ONE;
+        if (role == ROLE_TYPE_ONLY || (is_sign && value_factor(t, args[i]).num > 0 && normal_pulls(n, dtype)))
+            args[i].factor = FACTOR_ONE; /* the sign of a positive multiple is the same */
         linear[i] = role == ROLE_LINEAR && (dtype == WEFT_DTYPE_NONE || dtype_is_float(dtype));
         if (linear[i] && dtype_is_float(dtype) && !normal_pulls(n, dtype)) pulls = false;
         if (checks && role == ROLE_LINEAR && n->mode == NORMAL_RANGE && !factor_is_zero(value_factor(t, args[i])))

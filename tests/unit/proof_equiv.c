@@ -111,15 +111,15 @@ static const row rows[] = {
      SEED("1.0") GRADS REDUCE("h", "1") SCALE("h", "0.25") REDUCE("g", "1") SCALE("g", "0.25") SGD, WEFT_SAME_BITS,
      NULL},
 
-    /* messages */
+/* messages */
 #define SEND(v, peer) "send_v2 X=" v " | ring_id=1 peer=" peer ";"
 #define RECV(v, peer) "recv_v2 -> Out=" v " | ring_id=1 peer=" peer " dtype=5 out_shape=[4,8];"
     {"sends in another order", SEND("x", "1") SEND("y", "1"), SEND("y", "1") SEND("x", "1"), WEFT_NOT_PROVED, NULL},
     {"to others in another order", SEND("x", "1") SEND("y", "2"), SEND("y", "2") SEND("x", "1"), WEFT_SAME_BITS, NULL},
     {"something else is sent", SEND("x", "1"), "relu X=x -> Out=x;" SEND("x", "1"), WEFT_NOT_PROVED, NULL},
     {"one is not sent", SEND("x", "1") SEND("y", "1"), SEND("x", "1"), WEFT_NOT_PROVED, NULL},
-    {"received in another order", RECV("g", "1") RECV("h", "1") SGD, RECV("h", "1") RECV("g", "1") SGD,
-     WEFT_NOT_PROVED, NULL},
+    {"received in another order", RECV("g", "1") RECV("h", "1") SGD, RECV("h", "1") RECV("g", "1") SGD, WEFT_NOT_PROVED,
+     NULL},
     {"from others in another order", RECV("g", "1") RECV("h", "2") SGD, RECV("h", "2") RECV("g", "1") SGD,
      WEFT_SAME_BITS, NULL},
 
@@ -148,6 +148,24 @@ static const row rows[] = {
      "my_op X=x -> Out=g;scale X=g -> Out=g | scale=0.5;" SGD, WEFT_NOT_PROVED, "my_op.Out(1/2 * x)"},
     {"with a bias", "scale X=x -> Out=g | scale=0.5 bias=1.0;scale X=g -> Out=g | scale=0.5;" SGD,
      "scale X=x -> Out=g | scale=0.25 bias=1.0;" SGD, WEFT_NOT_PROVED, NULL},
+    {"a bias is a sum with a constant", "scale X=x -> Out=g | scale=0.5 bias=1.5;" SGD,
+     "scale X=x -> Out=g | scale=0.5;" SEED("1.5") "elementwise_add X=g Y=s -> Out=g;" SGD, WEFT_SAME_REALS, NULL},
+    {"a bias before the factor", "scale X=x -> Out=g | scale=0.5 bias=3.0 bias_after_scale=false;" SGD,
+     "scale X=x -> Out=g | scale=0.5 bias=1.5;" SGD, WEFT_SAME_REALS, NULL},
+    {"another bias", "scale X=x -> Out=g | scale=0.5 bias=1.5;" SGD,
+     "scale X=x -> Out=g | scale=0.5;" SEED("1.25") "elementwise_add X=g Y=s -> Out=g;" SGD, WEFT_NOT_PROVED, NULL},
+    {"the gradient of a quotient by a constant",
+     SEED("4.0") "elementwise_div_grad X=x Y=s Out=t Out@GRAD=y -> X@GRAD=g | axis=-1;" SGD,
+     "scale X=y -> Out=g | scale=0.25;" SGD, WEFT_SAME_REALS, NULL},
+    {"by another", SEED("4.0") "elementwise_div_grad X=x Y=s Out=t Out@GRAD=y -> X@GRAD=g | axis=-1;" SGD,
+     "scale X=y -> Out=g | scale=4.0;" SGD, WEFT_NOT_PROVED, NULL},
+    {"the gradient of a product's Y, by a constant",
+     SEED("4.0") "elementwise_mul_grad X=x Y=s Out@GRAD=y -> Y@GRAD=g | axis=-1;" SGD,
+     "scale X=y -> Out=g | scale=4.0;" SGD, WEFT_NOT_PROVED, NULL},
+    {"the sign of a positive multiple", "scale X=x -> Out=g | scale=0.5;sign X=g -> Out=g;" SGD,
+     "sign X=x -> Out=g;" SGD, WEFT_SAME_REALS, NULL},
+    {"the sign of a negative multiple", "scale X=x -> Out=g | scale=-0.5;sign X=g -> Out=g;" SGD,
+     "sign X=x -> Out=g;" SGD, WEFT_NOT_PROVED, NULL},
     {"of integers", "scale X=i -> Out=i | scale=3.0;scale X=i -> Out=n | scale=0.5;",
      "scale X=i -> Out=i | scale=0.5;scale X=i -> Out=n | scale=3.0;", WEFT_NOT_PROVED, NULL},
     {"past a maximum over ranks", SEED("0.5") GRADS "c_allreduce_max X=g -> Out=g | ring_id=1;" SGD,
