@@ -206,13 +206,18 @@ struct weft_context {
     weft_allocator allocator;
     weft_diagnostic_fn on_diagnostic;
     void *diagnostic_user;
+    weft_log_fn on_log; /* NULL: nobody listens */
+    void *log_user;
     size_t max_file_nbytes;
     struct kept_blocks *kept; /* behind `allocator`; NULL: the host gave one */
     arena arena;              /* lives as long as the context; filled only by create and register functions */
     context_slot slots[CONTEXT_SLOT_COUNT];
 };
 
-/* Sends one finding to the sink. */
+/* Says what is done, where somebody listens. */
+void context_log(weft_context *context, weft_severity severity, const char *from, const char *format, ...)
+    WEFT_PRINTF(4, 5);
+/* Sends one finding to the sink, and to the log. */
 void context_diagnose(weft_context *context, weft_severity severity, const char *place, int line, int column,
                       const char *format, ...) WEFT_PRINTF(6, 7);
 

@@ -199,7 +199,7 @@ static weft_status time_proof(const weft_program *const *programs, size_t n, con
 static weft_status measure(const weft_program *const *programs, size_t n, difference differ_in, double *one) {
     double best = 1e9, reading = 1e9;
     size_t nops = weft_program_nops(programs[0]);
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER, .nranks = (int64_t)n};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = (int64_t)n};
     for (size_t i = 0; i < repeats + 100000 / nops; i++) { /* by turns: a machine has its moods */
         TRY(time_reading(programs, n, &o, &reading));
         TRY(time_proof(programs, n, &o, &best));
@@ -239,7 +239,7 @@ static weft_status run(weft_context *context, size_t nops) {
 /* Reading, dependencies, events and who lets go of memory. */
 static weft_status derive(const weft_program *program, arena *a) {
     proof_schedule s;
-    weft_verify_options o = {.reading = WEFT_READING_BY_NAME, .nranks = 1};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .nranks = 1};
     TRY(schedule_from_program(program, &o, a, &s));
     return schedule_order_by_name(&s);
 }
@@ -266,7 +266,8 @@ int main(int argc, char **argv) {
     bool by_name = argc > 1 && strcmp(argv[1], "by_name") == 0;
     static const char *const sizes[] = {"1000", "10000", "100000", "1000000"};
     weft_context *context = NULL;
-    weft_status status = weft_context_create(&(weft_context_options){.max_kept_nbytes = (size_t)1 << 30}, &context);
+    weft_status status = weft_context_create(
+        &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .max_kept_nbytes = (size_t)1 << 30}, &context);
     argc -= by_name;
     argv += by_name;
     if (!status && by_name) printf("ops,seconds\n");

@@ -37,6 +37,7 @@ static weft_status open_bench(bench *b, char **argv, int nthreads, int nranks, b
     const weft_tensors *feeds[] = {b->feed};
     const char *fetches[] = {argv[4]};
     weft_trainer_options options = {
+        WEFT_TRAINER_OPTIONS_INIT,
         .programs = programs,
         .nprograms = 1,
         .nranks = nranks,
@@ -45,7 +46,7 @@ static weft_status open_bench(bench *b, char **argv, int nthreads, int nranks, b
         .feeds = feeds,
         .fetches = fetches,
         .nfetches = 1,
-        .executor = {.nthreads = nthreads, .profile = profile},
+        .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = nthreads, .profile = profile},
     };
     return weft_trainer_create(b->context, &options, &b->trainer);
 }

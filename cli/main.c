@@ -103,8 +103,8 @@ static int run_command(const cli_command *command, int nwords, char **words) {
     }
     cli_told told = {""};
     args.told = &told;
-    weft_context_options options = {
-        .on_diagnostic = print_diagnostic, .diagnostic_user = &told, .max_kept_nbytes = 1};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = print_diagnostic,
+                                    .diagnostic_user = &told, .max_kept_nbytes = 1};
     weft_status status = weft_context_create(&options, &args.context);
     result = status ? cli_fail(&args, status) : command->run(&args);
 done:

@@ -54,7 +54,7 @@ static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
 static weft_status plan_program(weft_program *program, const weft_order_options *how, weft_plan **out) {
     weft_plan_order *order = NULL;
     weft_status status = weft_plan_order_create(program, how, &order);
-    if (!status) status = weft_plan_create(program, &(weft_plan_options){.order = order}, out);
+    if (!status) status = weft_plan_create(program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, out);
     weft_plan_order_destroy(order);
     weft_program_destroy(program);
     return status;

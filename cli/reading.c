@@ -6,7 +6,7 @@
 
 bool cli_reading_init(cli_reading *r, const cli_args *args) {
     const char *given = cli_value(args, "--reading");
-    *r = (cli_reading){.options.reading = WEFT_READING_BY_BYTES};
+    *r = (cli_reading){.options = {WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES}};
     if (given && !weft_reading_parse(given, &r->options.reading)) {
         cli_usage_error(args->command, "--reading: expected by_bytes, in_order or by_name, found \"%s\"", given);
         return false;

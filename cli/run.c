@@ -124,6 +124,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *load = cli_value(args, "--load");
     weft_trainer_options o = {
+        WEFT_TRAINER_OPTIONS_INIT,
         .programs = (const weft_program *const *)s->in.programs,
         .nprograms = args->npositional,
         .nranks = s->in.nranks,
@@ -142,20 +143,15 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .nsteps = (size_t)n->steps,
         .plan_capacity = (size_t)n->plans,
         .orders = (const weft_plan_order *const *)s->in.orders,
-        .executor = {.nthreads = (int)n->threads,
-                     .seed = (uint64_t)s->state.seed,
-                     .trace = cli_given(args, "--trace"),
-                     .trace_steps = (int)n->trace_steps,
-                     .profile = cli_given(args, "--profile"),
-                     .no_fuse = cli_given(args, "--no-fuse"),
-                     .check_finite_every = (uint64_t)n->check_finite,
-                     .unsafe = cli_given(args, "--unsafe"),
-                     .watchdog_seconds = s->watchdog,
-                     .first_step_seconds = s->first_step,
-                     .no_watchdog = cli_given(args, "--no-watchdog"),
-                     .host = s->host,
-                     .delays = s->in.delays,
-                     .ndelays = s->in.ndelays},
+        .executor =
+            &(weft_executor_options){
+                WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed,
+                .trace = cli_given(args, "--trace"), .trace_steps = (int)n->trace_steps,
+                .profile = cli_given(args, "--profile"), .no_fuse = cli_given(args, "--no-fuse"),
+                .check_finite_every = (uint64_t)n->check_finite, .unsafe = cli_given(args, "--unsafe"),
+                .watchdog_seconds = s->watchdog, .first_step_seconds = s->first_step,
+                .no_watchdog = cli_given(args, "--no-watchdog"), .host = s->host, .delays = s->in.delays,
+                .ndelays = s->in.ndelays},
     };
     return weft_trainer_create(args->context, &o, &s->trainer);
 }

@@ -127,7 +127,8 @@ static weft_status repeat_programs(run *r) {
 
 static weft_status find_feeds(run *r) {
     const cli_session *s = &r->session;
-    weft_feeds_options o = {.programs = (const weft_program *const *)s->programs,
+    weft_feeds_options o = {WEFT_FEEDS_OPTIONS_INIT,
+                            .programs = (const weft_program *const *)s->programs,
                             .nprograms = s->args->npositional,
                             .nranks = s->nranks,
                             .sets = (const weft_tensors *const *)s->feeds,
@@ -170,7 +171,8 @@ static weft_status fill_entry(const run *r, size_t number, entry *e) {
     const cli_session *s = &r->session;
     bool traced = cli_given(s->args, "--trace");
     size_t nsteps = traced ? weft_feeds_nsteps(r->feeds) : 1;
-    weft_plans_options how = {.programs = (const weft_program *const *)s->programs,
+    weft_plans_options how = {WEFT_PLANS_OPTIONS_INIT,
+                              .programs = (const weft_program *const *)s->programs,
                               .nprograms = s->args->npositional,
                               .nranks = s->nranks,
                               .feeds = weft_feeds_types(r->feeds, number),
@@ -178,7 +180,8 @@ static weft_status fill_entry(const run *r, size_t number, entry *e) {
                               .fetches = s->fetches,
                               .nfetches = s->nfetches,
                               .orders = (const weft_plan_order *const *)s->orders};
-    weft_simulation_options o = {.cluster = &r->cluster,
+    weft_simulation_options o = {WEFT_SIMULATION_OPTIONS_INIT,
+                                 .cluster = &r->cluster,
                                  .faults = r->faults,
                                  .nfaults = r->nfaults,
                                  .delays = s->delays,

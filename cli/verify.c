@@ -185,7 +185,8 @@ static weft_status verify_against(const cli_args *args, FILE *to, const char *pa
                                   int64_t batch, size_t *nfound) {
     weft_program *serial = NULL;
     weft_equivalence *verdict = NULL;
-    weft_equivalence_options o = {.nranks = nranks, .batch = batch, .witness = weft_witness_run};
+    weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .nranks = nranks, .batch = batch,
+                                  .witness = weft_witness_run};
     weft_status status = weft_program_load(args->context, path, NULL, &serial);
     if (!status)
         status = weft_equivalent_to_serial(serial, (const weft_program *const *)p->items, p->count, &o, &verdict);
@@ -266,7 +267,7 @@ static weft_status verify_by_name(const cli_args *args, FILE *to, const programs
 }
 
 static int run(cli_args *args) {
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER};
     programs p = {0};
     size_t nfound = 0;
     long long batch = 0;

@@ -37,7 +37,7 @@ static double seconds_or(double given, double fallback) {
 }
 
 static void set_options(weft_executor *x, const weft_executor_options *options) {
-    if (options) x->options = *options;
+    x->options = *options;
     if (x->options.nthreads < 1) x->options.nthreads = 1;
     x->options.watchdog_seconds = seconds_or(x->options.watchdog_seconds, 5);
     x->options.first_step_seconds = seconds_or(x->options.first_step_seconds, 300);
@@ -105,10 +105,12 @@ weft_status weft_executor_create(weft_context *context, const weft_plan *const *
 }
 
 weft_status executor_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
-                            const weft_executor_options *options, executor_state *state, weft_executor **out_executor) {
-    const comm_host *host = options ? options->host : NULL;
+                            const weft_executor_options *given, executor_state *state, weft_executor **out_executor) {
+    weft_executor_options taken, *options = &taken;
+    TRY(base_take_struct("weft_executor_options", &taken, sizeof taken, given));
+    const comm_host *host = options->host;
     if (host) TRY(check_host(host, nranks));
-    TRY(check_plans(plans, nplans, host ? host->nlocal : nranks, options && options->unsafe));
+    TRY(check_plans(plans, nplans, host ? host->nlocal : nranks, options->unsafe));
     weft_executor *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
     memset(x, 0, sizeof *x);

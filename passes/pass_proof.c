@@ -31,7 +31,8 @@ static weft_status find_race(weft_program *p, const weft_pass *pass, bool *out_r
     *out_races = false;
     if (!has_streams(p)) return NULL;
     const weft_program *one = p;
-    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = program_last_rank(p) + 1};
+    weft_verify_options options = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER,
+                                   .nranks = program_last_rank(p) + 1};
     weft_findings *findings;
     TRY(weft_verify(&one, 1, &options, &findings));
     weft_status status = NULL;

@@ -67,6 +67,7 @@ weft_status weft_pass_did(weft_pass_context *pass, const char *format, ...) {
     va_end(args);
     if (!message) return base_out_of_memory();
     out->did[out->ndid++] = message;
+    context_log(pass->context, WEFT_NOTE, out->name, "%s", message);
     return NULL;
 }
 
@@ -94,6 +95,7 @@ weft_status weft_pass_left(weft_pass_context *pass, const weft_op *op, weft_reas
     va_end(args);
     if (!message) return base_out_of_memory();
     out->left[out->nleft++] = (left_alone){op, message, reason};
+    context_log(pass->context, WEFT_NOTE, out->name, "left alone (%s): %s", weft_reason_name(reason), message);
     return NULL;
 }
 
@@ -102,6 +104,7 @@ weft_status weft_pass_refuse(weft_pass_context *pass, const char *format, ...) {
     va_start(args, format);
     weft_status status = base_status_createv(WEFT_REFUSED, pass->entry->pass->name, format, args);
     va_end(args);
+    context_log(pass->context, WEFT_ERROR, pass->entry->pass->name, "refused: %s", weft_status_message(status));
     return status;
 }
 

@@ -6,9 +6,8 @@
 #include "plan/fuse.h"
 
 static weft_status begin(plan_builder *b, const weft_program *program, const weft_plan_options *options) {
-    static const weft_plan_options none = {0};
     b->context = program->context;
-    b->options = options ? options : &none;
+    b->options = options;
     arena_init(&b->scratch, &b->context->allocator);
     interner_init(&b->names, &b->scratch);
     b->plan = base_alloc(&b->context->allocator, sizeof *b->plan);
@@ -47,8 +46,10 @@ static void end(plan_builder *b) {
 
 weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options, weft_plan **out_plan) {
     plan_builder b = {0};
+    weft_plan_options taken;
     weft_status status = NULL;
-    TRY_DONE(begin(&b, program, options));
+    TRY(base_take_struct("weft_plan_options", &taken, sizeof taken, options));
+    TRY_DONE(begin(&b, program, &taken));
     TRY_DONE(plan_unroll(&b));
     TRY_DONE(plan_infer_types(&b));
     TRY_DONE(plan_flatten(&b));

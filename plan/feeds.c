@@ -162,10 +162,12 @@ static weft_status read_all(weft_feeds *feeds) {
 }
 
 weft_status weft_feeds_create(weft_context *context, const weft_feeds_options *options, weft_feeds **out_feeds) {
+    weft_feeds_options taken;
+    TRY(base_take_struct("weft_feeds_options", &taken, sizeof taken, options));
     weft_feeds *feeds = base_alloc(&context->allocator, sizeof *feeds);
     if (!feeds) return base_out_of_memory();
-    *feeds = (weft_feeds){.context = context, .options = *options};
-    if (feeds->options.nranks < 1) feeds->options.nranks = (int)options->nprograms;
+    *feeds = (weft_feeds){.context = context, .options = taken};
+    if (feeds->options.nranks < 1) feeds->options.nranks = (int)taken.nprograms;
     arena_init(&feeds->arena, &context->allocator);
     weft_status status = read_all(feeds);
     if (status)

@@ -84,9 +84,8 @@ static weft_status make_plan(const weft_plans_options *o, size_t rank, arena *sc
     size_t program = o->nprograms == 1 ? 0 : rank;
     const weft_feed_types *feeds = o->nfeeds ? &o->feeds[o->nfeeds == 1 ? 0 : rank] : NULL;
     const char **fetches = NULL;
-    weft_plan_options options = {.feeds = feeds ? feeds->items : NULL,
-                                 .nfeeds = feeds ? feeds->count : 0,
-                                 .order = o->orders ? o->orders[program] : NULL};
+    weft_plan_options options = {WEFT_PLAN_OPTIONS_INIT, .feeds = feeds ? feeds->items : NULL,
+                                 .nfeeds = feeds ? feeds->count : 0, .order = o->orders ? o->orders[program] : NULL};
     TRY(find_fetches(o, o->programs[program], scratch, &fetches, &options.nfetches));
     options.fetches = fetches;
     return weft_plan_create(o->programs[program], &options, out);
@@ -98,8 +97,10 @@ static bool can_share(const weft_plans_options *o) {
     return equal;
 }
 
-weft_status weft_plans_create(weft_context *context, const weft_plans_options *o, weft_plan ***out_plans,
+weft_status weft_plans_create(weft_context *context, const weft_plans_options *options, weft_plan ***out_plans,
                               size_t *out_nplans) {
+    weft_plans_options taken, *o = &taken;
+    TRY(base_take_struct("weft_plans_options", &taken, sizeof taken, options));
     int nranks = o->nranks > 0 ? o->nranks : (int)o->nprograms;
     TRY(check_options(o, nranks));
     size_t nplans = can_share(o) ? 1 : (size_t)nranks;

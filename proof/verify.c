@@ -300,7 +300,7 @@ static weft_status findings_create(weft_context *context, size_t max, weft_findi
 }
 
 weft_status weft_verify_replicas(const weft_program *const *programs, size_t nprograms, int64_t nranks) {
-    const weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = nranks};
+    const weft_verify_options options = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = nranks};
     if (!nprograms)
         return weft_status_create(WEFT_INVALID_ARGUMENT, "verify", "expected one program or more, found none");
     verifier v = {.context = programs[0]->context, .options = &options};
@@ -315,10 +315,11 @@ weft_status weft_verify_replicas(const weft_program *const *programs, size_t npr
 
 weft_status weft_verify(const weft_program *const *programs, size_t nprograms, const weft_verify_options *options,
                         weft_findings **out_findings) {
-    static const weft_verify_options fallback = {.reading = WEFT_READING_IN_ORDER};
+    weft_verify_options taken;
+    TRY(base_take_struct("weft_verify_options", &taken, sizeof taken, options));
     if (!nprograms)
         return weft_status_create(WEFT_INVALID_ARGUMENT, "verify", "expected one program or more, found none");
-    verifier v = {.context = programs[0]->context, .options = options ? options : &fallback};
+    verifier v = {.context = programs[0]->context, .options = &taken};
     TRY(findings_create(v.context, v.options->max_findings, &v.findings));
     arena_init(&v.arena, &v.context->allocator);
     arena_init(&v.scratch, &v.context->allocator);

@@ -138,6 +138,9 @@ class Declarations:
         self.lines.append(f"class {name}(Structure):\n    _fields_ = [")
         self.lines += [f'        ("{field}", {kind}),' for field, kind in fields]
         self.lines.append("    ]\n")
+        if fields[0][0] == "struct_nbytes":
+            self.lines.append("    def __init__(self, **fields):\n"
+                              "        super().__init__(sizeof(type(self)), **fields)\n")
 
     def declare(self, statement):
         enum = re.match(r"(?:typedef )?enum (?:\w+ )?\{(.*)\} ?(\w*)$", statement)

@@ -117,11 +117,12 @@ static weft_status make(weft_simulation *x, const weft_plan *const *plans) {
 
 weft_status weft_simulation_create(weft_context *context, const weft_plan *const *plans, size_t nplans, int nranks,
                                    const weft_simulation_options *options, weft_simulation **out_simulation) {
-    TRY(check_plans(plans, nplans, nranks, options && options->unsafe));
+    weft_simulation_options taken;
+    TRY(base_take_struct("weft_simulation_options", &taken, sizeof taken, options));
+    TRY(check_plans(plans, nplans, nranks, taken.unsafe));
     weft_simulation *x = base_alloc(&context->allocator, sizeof *x);
     if (!x) return base_out_of_memory();
-    *x = (weft_simulation){.context = context, .nranks = nranks, .nplans = nplans};
-    if (options) x->options = *options;
+    *x = (weft_simulation){.context = context, .options = taken, .nranks = nranks, .nplans = nplans};
     arena_init(&x->arena, &context->allocator);
     weft_status status = make(x, plans);
     if (status) {

@@ -66,7 +66,8 @@ weft_status trainer_feed_step(weft_trainer *t, size_t step) {
 
 /* The plan for their shapes is found, or made, by the next step. */
 weft_status weft_trainer_feed(weft_trainer *t, const weft_tensors *const *feeds, bool per_rank) {
-    weft_feeds_options options = {.programs = t->options.programs,
+    weft_feeds_options options = {WEFT_FEEDS_OPTIONS_INIT,
+                                  .programs = t->options.programs,
                                   .nprograms = t->options.nprograms,
                                   .nranks = t->nranks,
                                   .sets = feeds,

@@ -32,8 +32,8 @@ static weft_status begin(weft_plan_cache *c) {
     if (o->nranks < 1) o->nranks = (int)o->nprograms;
     if (!o->capacity) o->capacity = WEFT_PLAN_CACHE_CAPACITY;
     TRY(check_options(o));
-    c->first_rank = o->executor.host ? o->executor.host->first_rank : 0;
-    c->nlocal = o->executor.host ? o->executor.host->nlocal : o->nranks;
+    c->first_rank = o->executor->host ? o->executor->host->first_rank : 0;
+    c->nlocal = o->executor->host ? o->executor->host->nlocal : o->nranks;
     size_t room;
     if (!base_add(o->capacity, 1, &room)) return base_out_of_memory();
     c->entries = ARENA_ARRAY(&c->arena, cache_entry *, room);
@@ -41,16 +41,20 @@ static weft_status begin(weft_plan_cache *c) {
     if (!c->entries || !programs) return base_out_of_memory();
     o->programs = programs;
     TRY(copy_fetches(c, o));
-    return executor_state_create(c->context, o->executor.device, o->nranks, &c->state);
+    return executor_state_create(c->context, o->executor->device, o->nranks, &c->state);
 }
 
 weft_status weft_plan_cache_create(weft_context *context, const weft_plan_cache_options *options,
                                    weft_plan_cache **out_cache) {
     weft_plan_cache *c = base_alloc(&context->allocator, sizeof *c);
     if (!c) return base_out_of_memory();
-    *c = (weft_plan_cache){.context = context, .options = *options};
+    *c = (weft_plan_cache){.context = context};
     arena_init(&c->arena, &context->allocator);
-    weft_status status = begin(c);
+    weft_status status = base_take_struct("weft_plan_cache_options", &c->options, sizeof c->options, options);
+    if (!status)
+        status = base_take_struct("weft_executor_options", &c->executor, sizeof c->executor, c->options.executor);
+    c->options.executor = &c->executor;
+    if (!status) status = begin(c);
     if (status) {
         weft_plan_cache_destroy(c);
         return status;
@@ -88,7 +92,8 @@ static weft_status keep_types(cache_entry *e, const weft_feed_types *feeds, size
 static weft_status make_plans(const weft_plan_cache *c, cache_entry *e) {
     const weft_plan_cache_options *o = &c->options;
     size_t first = o->nprograms == 1 ? 0 : (size_t)c->first_rank; /* of this process */
-    weft_plans_options options = {.programs = o->programs + first,
+    weft_plans_options options = {WEFT_PLANS_OPTIONS_INIT,
+                                  .programs = o->programs + first,
                                   .nprograms = o->nprograms == 1 ? 1 : (size_t)c->nlocal,
                                   .nranks = c->nlocal,
                                   .feeds = e->feeds,
@@ -106,6 +111,8 @@ static void evict(weft_plan_cache *c) {
     for (size_t i = 1; i < c->nentries; i++)
         if (c->entries[i]->used < c->entries[oldest]->used) oldest = i;
     c->stats.nevictions++;
+    context_log(c->context, WEFT_NOTE, "plans", "the one used least recently goes, with %lld bytes",
+                (long long)c->entries[oldest]->nbytes);
     c->stats.nbytes -= c->entries[oldest]->nbytes;
     entry_destroy(c, c->entries[oldest]);
     c->entries[oldest] = c->entries[--c->nentries];
@@ -134,11 +141,13 @@ static weft_status add_entry(weft_plan_cache *c, const weft_feed_types *feeds, s
     TRY_DONE(keep_types(e, feeds, nfeeds));
     TRY_DONE(make_plans(c, e));
     make_room(c, c->options.capacity - 1, planned_nbytes(c, e));
-    TRY_DONE(executor_create(c->context, (const weft_plan *const *)e->plans, e->nplans, c->options.nranks,
-                             &c->options.executor, c->state, &e->executor));
+    TRY_DONE(executor_create(c->context, (const weft_plan *const *)e->plans, e->nplans, c->options.nranks, &c->executor,
+                             c->state, &e->executor));
     e->nbytes = executor_own_nbytes(e->executor);
     c->stats.nbytes += e->nbytes;
     c->entries[c->nentries++] = e;
+    context_log(c->context, WEFT_NOTE, "plans", "made one for another shape of feeds: %zu instructions, %lld bytes",
+                e->plans[0]->ninstrs, (long long)e->nbytes);
     *out_entry = e;
     e = NULL;
     make_room(c, c->options.capacity, 0);

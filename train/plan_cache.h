@@ -21,7 +21,8 @@ typedef struct cache_entry {
 struct weft_plan_cache {
     weft_context *context;
     arena arena;
-    weft_plan_cache_options options; /* with the defaults filled in; fetches lie in the arena */
+    weft_executor_options executor;
+    weft_plan_cache_options options; /* its `executor` is the field before. With the defaults filled in; fetches lie in the arena */
     int first_rank, nlocal;          /* the ranks of this process */
     executor_state *state;
     cache_entry **entries; /* room for capacity + 1 */

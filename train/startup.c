@@ -26,17 +26,17 @@ weft_status trainer_run_startup(weft_trainer *t) {
                                   o->nstartups, t->nranks, t->nranks);
     }
     bool is_whole = o->nstartups == 1 && !communicates(t->context, o->startups[0]);
-    weft_trainer_options options = {.programs = o->startups,
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = o->startups,
                                     .nprograms = o->nstartups,
                                     .nranks = is_whole ? 1 : t->nranks,
                                     .nsteps = 1,
-                                    .executor = {.device = o->executor.device,
-                                                 .host = is_whole ? NULL : o->executor.host,
-                                                 .nthreads = o->executor.nthreads,
-                                                 .seed = o->executor.seed,
-                                                 .watchdog_seconds = o->executor.watchdog_seconds,
-                                                 .first_step_seconds = o->executor.first_step_seconds,
-                                                 .no_watchdog = o->executor.no_watchdog}};
+                                    .executor = &(weft_executor_options){
+                                        WEFT_EXECUTOR_OPTIONS_INIT, .device = o->executor->device,
+                                        .host = is_whole ? NULL : o->executor->host, .nthreads = o->executor->nthreads,
+                                        .seed = o->executor->seed, .watchdog_seconds = o->executor->watchdog_seconds,
+                                        .first_step_seconds = o->executor->first_step_seconds,
+                                        .no_watchdog = o->executor->no_watchdog}};
     TRY(trainer_begin(t->context, &options, &t->startup));
     TRY(trainer_bind_first(t->startup));
     return weft_trainer_step(t->startup, 0);

@@ -4,19 +4,15 @@
 
 static weft_status begin(weft_trainer *t) {
     const weft_trainer_options *o = &t->options;
-    weft_feeds_options feeds = {.programs = o->programs,
-                                .nprograms = o->nprograms,
-                                .nranks = o->nranks,
-                                .sets = o->feeds,
-                                .per_rank = o->feeds_per_rank,
-                                .first_step = o->first_step,
-                                .nsteps = o->nsteps};
+    weft_feeds_options feeds = {WEFT_FEEDS_OPTIONS_INIT,     .programs = o->programs, .nprograms = o->nprograms,
+                                .nranks = o->nranks,         .sets = o->feeds,        .per_rank = o->feeds_per_rank,
+                                .first_step = o->first_step, .nsteps = o->nsteps};
     TRY(weft_feeds_create(t->context, &feeds, &t->feeds));
     t->nranks = t->feeds->options.nranks;
     t->first_step = o->first_step;
     t->nsteps = weft_feeds_nsteps(t->feeds);
-    t->first_rank = o->executor.host ? o->executor.host->first_rank : 0;
-    t->nlocal = o->executor.host ? o->executor.host->nlocal : t->nranks;
+    t->first_rank = o->executor->host ? o->executor->host->first_rank : 0;
+    t->nlocal = o->executor->host ? o->executor->host->nlocal : t->nranks;
     t->bound_shape = SIZE_MAX;
     return NULL;
 }
@@ -25,16 +21,12 @@ static weft_status begin(weft_trainer *t) {
 
 static weft_status make_cache(weft_trainer *t) {
     const weft_trainer_options *o = &t->options;
-    weft_plan_cache_options options = {.programs = o->programs,
-                                       .nprograms = o->nprograms,
-                                       .nranks = t->nranks,
-                                       .fetches = o->fetches,
-                                       .nfetches = o->nfetches,
-                                       .capacity = o->plan_capacity,
-                                       .orders = o->orders,
-                                       .executor = o->executor};
-    if (options.executor.trace && (options.executor.trace_steps <= 0 || (size_t)options.executor.trace_steps > t->nsteps))
-        options.executor.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;
+    weft_executor_options executor = *o->executor;
+    if (executor.trace && (executor.trace_steps <= 0 || (size_t)executor.trace_steps > t->nsteps))
+        executor.trace_steps = t->nsteps > INT32_MAX ? INT32_MAX : (int)t->nsteps;
+    weft_plan_cache_options options = {WEFT_PLAN_CACHE_OPTIONS_INIT, .programs = o->programs, .nprograms = o->nprograms,
+                                       .nranks = t->nranks,          .fetches = o->fetches,   .nfetches = o->nfetches,
+                                       .capacity = o->plan_capacity, .orders = o->orders,     .executor = &executor};
     return weft_plan_cache_create(t->context, &options, &t->cache);
 }
 
@@ -61,9 +53,13 @@ static weft_status bind_shape(weft_trainer *t, size_t number) {
 weft_status trainer_begin(weft_context *context, const weft_trainer_options *options, weft_trainer **out_trainer) {
     weft_trainer *t = base_alloc(&context->allocator, sizeof *t);
     if (!t) return base_out_of_memory();
-    *t = (weft_trainer){.context = context, .options = *options};
+    *t = (weft_trainer){.context = context};
     arena_init(&t->arena, &context->allocator);
     weft_status status = NULL;
+    TRY_DONE(base_take_struct("weft_trainer_options", &t->options, sizeof t->options, options));
+    TRY_DONE(base_take_struct("weft_executor_options", &t->executor_options, sizeof t->executor_options,
+                              t->options.executor));
+    t->options.executor = &t->executor_options;
     TRY_DONE(begin(t));
     TRY_DONE(make_cache(t));
     *out_trainer = t;

@@ -22,7 +22,8 @@ typedef struct trainer_fetch {
 
 struct weft_trainer {
     weft_context *context;
-    weft_trainer_options options;
+    weft_executor_options executor_options;
+    weft_trainer_options options; /* its `executor` is the field before */
     arena arena;
     int nranks;             /* of the run */
     int first_rank, nlocal; /* those of this process */

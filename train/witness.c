@@ -197,7 +197,8 @@ static weft_status run(witness *w, const draw *d, const weft_program *const *pro
     TRY_DONE(give_state(w, d, state));
     TRY_DONE(give_feeds(w, d, feeds));
     const weft_tensors *const set = feeds;
-    weft_trainer_options o = {.programs = programs,
+    weft_trainer_options o = {WEFT_TRAINER_OPTIONS_INIT,
+                              .programs = programs,
                               .nprograms = nprograms,
                               .nranks = (int)nranks,
                               .params = state,
@@ -205,9 +206,9 @@ static weft_status run(witness *w, const draw *d, const weft_program *const *pro
                               .fetches = w->fetches,
                               .nfetches = w->nfetches,
                               .nsteps = 1,
-                              .executor = {.seed = d->seed + d->is_nudged,
-                                           .watchdog_seconds = WATCHDOG_SECONDS,
-                                           .first_step_seconds = WATCHDOG_SECONDS}};
+                              .executor = &(weft_executor_options){
+                                  WEFT_EXECUTOR_OPTIONS_INIT, .seed = d->seed + d->is_nudged,
+                                  .watchdog_seconds = WATCHDOG_SECONDS, .first_step_seconds = WATCHDOG_SECONDS}};
     TRY_DONE(weft_trainer_create(w->context, &o, &t));
     TRY_DONE(weft_trainer_step(t, 0));
     TRY_DONE(take_results(w, t, nranks, out));

@@ -34,15 +34,25 @@ typedef struct weft_diagnostic {
 
 typedef void (*weft_diagnostic_fn)(void *user, const weft_diagnostic *diagnostic);
 
+/* A line of what the library does: `from` is the pass, the file or the part of the library that says it. Strings are
+ * borrowed for the duration of the call. */
+typedef void (*weft_log_fn)(void *user, weft_severity severity, const char *from, const char *text);
+
 /* All fields may be zero: libc's allocator, no sink, default limits. */
 typedef struct weft_context_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_CONTEXT_OPTIONS_INIT */
     weft_allocator allocator;
     weft_diagnostic_fn on_diagnostic; /* called on the thread that found the problem */
     void *diagnostic_user;
     size_t max_file_nbytes; /* larger inputs are refused; 0 means 4 GiB */
     size_t
         max_kept_nbytes; /* of freed memory that libc's allocator does not get back yet; 0 means 256 MiB, 1 nothing */
+    /* Gets everything that the library says: what on_diagnostic gets, what passes did and left alone and why, refusals,
+     * plans that are made and dropped. Called on the thread that says it. */
+    weft_log_fn on_log;
+    void *log_user;
 } weft_context_options;
+#define WEFT_CONTEXT_OPTIONS_INIT .struct_nbytes = sizeof(weft_context_options)
 
 /* Creates a context. `options` may be NULL. The caller destroys it after everything made from it. */
 WEFT_MUST_USE weft_status weft_context_create(const weft_context_options *options, weft_context **out_context);

@@ -13,6 +13,7 @@ extern "C" {
 typedef struct weft_executor weft_executor;
 
 typedef struct weft_executor_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_EXECUTOR_OPTIONS_INIT */
     const char *device; /* NULL: "cpu". Of executors that share a state, the first one's counts */
     int nthreads;    /* intra-op threads a stream may use; 0 means 1 */
     uint64_t seed;   /* of random ops */
@@ -40,6 +41,7 @@ typedef struct weft_executor_options {
      * device whose memory the host can read. */
     uint64_t check_finite_every;
 } weft_executor_options;
+#define WEFT_EXECUTOR_OPTIONS_INIT .struct_nbytes = sizeof(weft_executor_options)
 
 /* An executor for `nranks` ranks, of which it runs those of options->host. `plans` has 1 plan (shared by all ranks) or
  * one for each rank that it runs; they must outlive it. Every process creates and runs its own at the same time. All

@@ -17,6 +17,7 @@ typedef struct weft_feeds weft_feeds;
 
 /* Programs and tensors are borrowed while the feeds live. */
 typedef struct weft_feeds_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_FEEDS_OPTIONS_INIT */
     const weft_program *const *programs; /* one for all ranks, or one each */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
@@ -29,6 +30,7 @@ typedef struct weft_feeds_options {
     size_t first_step;
     size_t nsteps; /* 0: as many as the feeds have from first_step on, else 1 */
 } weft_feeds_options;
+#define WEFT_FEEDS_OPTIONS_INIT .struct_nbytes = sizeof(weft_feeds_options)
 
 /* Errors name the feed: one that no program has, of the wrong dtype or shape, or without a value for a step. */
 WEFT_MUST_USE weft_status weft_feeds_create(weft_context *context, const weft_feeds_options *options,

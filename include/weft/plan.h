@@ -30,6 +30,7 @@ typedef struct weft_feed_types {
 } weft_feed_types;
 
 typedef struct weft_plan_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_PLAN_OPTIONS_INIT */
     const weft_feed_type *feeds; /* per-rank types of the values that will be fed */
     size_t nfeeds;
     const char *const *fetches; /* vars to keep until the end of the step */
@@ -39,6 +40,7 @@ typedef struct weft_plan_options {
      * program order, and streams wait for what their bytes ask for. */
     const weft_plan_order *order;
 } weft_plan_options;
+#define WEFT_PLAN_OPTIONS_INIT .struct_nbytes = sizeof(weft_plan_options)
 
 /* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are
  * ordered by events wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops.
@@ -49,6 +51,7 @@ void weft_plan_destroy(weft_plan *plan);
 void weft_plan_order_destroy(weft_plan_order *order); /* NULL is fine */
 /* The plans of all ranks of a run. Borrowed during weft_plans_create. */
 typedef struct weft_plans_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_PLANS_OPTIONS_INIT */
     const weft_program *const *programs; /* one for all ranks, or one each */
     size_t nprograms;
     int nranks;                   /* 0: as many as programs */
@@ -59,6 +62,7 @@ typedef struct weft_plans_options {
     size_t nfetches;
     const weft_plan_order *const *orders; /* as in weft_plan_options, one for each program; NULL: none */
 } weft_plans_options;
+#define WEFT_PLANS_OPTIONS_INIT .struct_nbytes = sizeof(weft_plans_options)
 
 /* One plan that all ranks share where they run the same program on the same types, else one per rank: *out_nplans. The
  * caller gives them back to weft_plans_destroy. */

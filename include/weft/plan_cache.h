@@ -18,6 +18,7 @@ typedef struct weft_plan_cache weft_plan_cache;
 enum { WEFT_PLAN_CACHE_CAPACITY = 8 }; /* by default */
 
 typedef struct weft_plan_cache_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_PLAN_CACHE_OPTIONS_INIT */
     const weft_program *const *programs; /* one for all ranks, or one each; borrowed while the cache lives */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
@@ -34,8 +35,9 @@ typedef struct weft_plan_cache_options {
     /* Bytes that kept plans' executors may hold together beside parameters and state; 0: no limit. The one in use stays
      * even if it is larger. */
     int64_t max_nbytes;
-    weft_executor_options executor;
+    const weft_executor_options *executor; /* NULL: the defaults */
 } weft_plan_cache_options;
+#define WEFT_PLAN_CACHE_OPTIONS_INIT .struct_nbytes = sizeof(weft_plan_cache_options)
 
 typedef struct weft_plan_cache_stats {
     size_t nhits, nmisses, nevictions; /* since the cache was made */

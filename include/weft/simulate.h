@@ -25,6 +25,7 @@ typedef struct weft_fault {
 
 /* Faults and delays are borrowed while the simulation lives. */
 typedef struct weft_simulation_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_SIMULATION_OPTIONS_INIT */
     const weft_cluster *cluster; /* NULL: the defaults; copied */
     const weft_fault *faults;
     size_t nfaults;
@@ -33,6 +34,7 @@ typedef struct weft_simulation_options {
     int trace_steps; /* steps from the last that timelines show; 0: all */
     bool unsafe;     /* takes plans with a given order, which may race */
 } weft_simulation_options;
+#define WEFT_SIMULATION_OPTIONS_INIT .struct_nbytes = sizeof(weft_simulation_options)
 
 /* A simulation of `nranks` ranks. `plans` has 1 plan (shared by all ranks) or nranks; they must outlive it. `options`
  * may be NULL. Errors name the thing, as those of weft_executor_create: a ring without the rank that uses it, ranks

@@ -21,6 +21,14 @@ extern "C" {
 #define WEFT_PRINTF(format_index, first_arg)
 #endif
 
+/* Option structs begin with their size, so that a host that was compiled with an older or newer header is understood:
+ * fields that it does not have are as if not set, a struct that is larger than the library's is refused. Each has a macro
+ * that sets the size and stands first among its fields; what is not set is zero, which is the default of each:
+ *
+ *     weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT, .programs = &program, .nprograms = 1};
+ *
+ * A function that takes a pointer to options takes NULL too, for all defaults, unless something must be given. */
+
 /* What kind of failure it was, and what a caller can do about it. */
 typedef enum weft_code {
     WEFT_OK = 0,           /* success: the code of a NULL status */

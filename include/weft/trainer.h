@@ -23,6 +23,7 @@ extern "C" {
 typedef struct weft_trainer weft_trainer;
 
 typedef struct weft_trainer_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_TRAINER_OPTIONS_INIT */
     const weft_program *const *programs; /* one for all ranks, or one each */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
@@ -67,8 +68,9 @@ typedef struct weft_trainer_options {
     /* As in weft_plan_options, one for each program; NULL: none. Needs executor.unsafe. They must outlive the
      * trainer. */
     const weft_plan_order *const *orders;
-    weft_executor_options executor; /* trace_steps 0: all steps */
+    const weft_executor_options *executor; /* NULL: the defaults. trace_steps 0: all steps */
 } weft_trainer_options;
+#define WEFT_TRAINER_OPTIONS_INIT .struct_nbytes = sizeof(weft_trainer_options)
 
 /* Errors name the thing: a feed that no program has or of the wrong dtype or shape, a missing parameter and the op that
  * reads it. So do a ring without the rank that uses it, ranks that disagree on collectives, and an op without kernel.

@@ -34,6 +34,7 @@ typedef enum weft_verdict {
 } weft_verdict;
 
 typedef struct weft_verify_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_VERIFY_OPTIONS_INIT */
     weft_reading reading;
     int64_t nranks; /* 0: as many as there are programs */
     /* "dp_reduce:STREAM" puts data-parallel reduces on STREAM, "TYPE:STREAM" every op of that type, where the programs
@@ -46,6 +47,7 @@ typedef struct weft_verify_options {
     int64_t max_queued;
     size_t max_findings; /* 0: 1000 */
 } weft_verify_options;
+#define WEFT_VERIFY_OPTIONS_INIT .struct_nbytes = sizeof(weft_verify_options)
 
 /* An op that a finding is about. Strings are the findings'. */
 typedef struct weft_finding_op {
@@ -100,12 +102,14 @@ typedef struct weft_check {
 bool weft_check_at(size_t index, weft_check *out_check);
 
 typedef struct weft_order_options {
+    size_t struct_nbytes; /* weft/status.h: begin with WEFT_ORDER_OPTIONS_INIT */
     weft_reading reading;
     /* by_name: ops of block 0, by number. Each is launched as late as what depends on it allows, one after another: an
      * order that Paddle's worker pools may take. NULL: program order. */
     const int64_t *late;
     size_t nlate;
 } weft_order_options;
+#define WEFT_ORDER_OPTIONS_INIT .struct_nbytes = sizeof(weft_order_options)
 
 /* What a reading makes of a program, for weft_plan_options: launches in order, streams, and what each launch waits for.
  * With it a race that is reported can be shown. by_bytes: NULL, which is what the planner derives itself. The caller

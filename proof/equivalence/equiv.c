@@ -251,8 +251,8 @@ weft_status prover_same(const prover *v, weft_equivalence **out) {
 
 weft_status weft_equivalent(const weft_program *before, const weft_program *after,
                             const weft_equivalence_options *options, weft_equivalence **out_verdict) {
-    static const weft_equivalence_options none = {.fetches = NULL};
-    const weft_equivalence_options *o = options ? options : &none;
+    weft_equivalence_options taken, *o = &taken;
+    TRY(base_take_struct("weft_equivalence_options", &taken, sizeof taken, options));
     weft_context *context = before->context;
     prover v;
     outputs a = {.items = NULL}, b = a;

@@ -126,7 +126,8 @@ static weft_status write_launches(const handover *h) {
 
 static weft_status hand_over(handover *h, const weft_program *program, const weft_order_options *o) {
     proof_schedule schedule;
-    TRY(schedule_from_program(program, &(weft_verify_options){.reading = o->reading}, h->arena, &schedule));
+    TRY(schedule_from_program(program, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = o->reading},
+                              h->arena, &schedule));
     h->s = &schedule;
     h->sequence = ARENA_ARRAY(h->arena, uint32_t, schedule.nevents + 1);
     if (!h->sequence) return base_out_of_memory();
@@ -137,10 +138,12 @@ static weft_status hand_over(handover *h, const weft_program *program, const wef
     return write_launches(h);
 }
 
-weft_status weft_plan_order_create(const weft_program *program, const weft_order_options *options,
+weft_status weft_plan_order_create(const weft_program *program, const weft_order_options *given,
                                    weft_plan_order **out_order) {
     weft_context *context = program->context;
     *out_order = NULL;
+    weft_order_options taken, *options = &taken;
+    TRY(base_take_struct("weft_order_options", &taken, sizeof taken, given));
     if (options->nlate && options->reading != WEFT_READING_BY_NAME)
         return weft_status_create(
             WEFT_INVALID_ARGUMENT, program->place,

@@ -315,8 +315,8 @@ static weft_status judge_batch(const weft_program *serial, const weft_program *c
 
 weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
                                       const weft_equivalence_options *options, weft_equivalence **out_verdict) {
-    static const weft_equivalence_options none = {.fetches = NULL};
-    const weft_equivalence_options *o = options ? options : &none;
+    weft_equivalence_options taken, *o = &taken;
+    TRY(base_take_struct("weft_equivalence_options", &taken, sizeof taken, options));
     if (nprograms == 0) return weft_status_create(WEFT_INVALID_ARGUMENT, serial->place, "expected at least one rank");
     size_t nranks;
     TRY(check_count(programs, nprograms, o, &nranks));

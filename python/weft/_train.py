@@ -55,7 +55,8 @@ class Trainer(Owned):
             o.state, _ = handles([state])
         if sets:
             o.feeds, _ = handles(sets)
-        o.executor.nthreads, o.executor.seed, o.executor.trace, o.executor.unsafe = threads, seed, trace, unsafe
+        executor = abi.weft_executor_options(nthreads=threads, seed=seed, trace=trace, unsafe=unsafe)
+        o.executor = ctypes.pointer(executor)
         self._own(create("weft_trainer_create", context, ctypes.byref(o)), programs, startups, params, state, sets)
         self._next = self.first_step = lib.weft_trainer_first_step(self._handle)
         self.steps = lib.weft_trainer_nsteps(self._handle)

@@ -108,8 +108,8 @@ static void train_ahead(weft_context *context, const weft_program *program, int 
         batch_of(step, feeds, key);
     }
     const weft_tensors *const sets[] = {feeds};
-    weft_trainer_options options = {
-        .programs = &program, .nprograms = 1, .nranks = nranks, .params = params, .feeds = sets};
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT, .programs = &program, .nprograms = 1,
+                                    .nranks = nranks,          .params = params,     .feeds = sets};
     MUST(weft_trainer_create(context, &options, &trainer));
     for (size_t step = 0; step < STEPS; step++) MUST(weft_trainer_step(trainer, step));
     take_w(trainer, out_w);
@@ -149,12 +149,14 @@ static void train_by_step(weft_context *context, const weft_program *program, in
         batch_of(step, feeds[step], "x");
     }
     const weft_tensors *set = feeds[0];
-    weft_trainer_options options = {.programs = &program,
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = &program,
                                     .nprograms = 1,
                                     .nranks = nranks,
                                     .params = params,
                                     .feeds = &set,
-                                    .executor = {.nthreads = 2, .spawn = spawn, .spawn_user = &c}};
+                                    .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 2,
+                                                                         .spawn = spawn, .spawn_user = &c}};
     MUST(weft_trainer_create(context, &options, &trainer));
     CHECK(c.nthreads >= nranks); /* streams but the first, and the watchdog or a helper */
     for (size_t step = 0; step < STEPS; step++) {
@@ -246,7 +248,8 @@ static void follow_schedule(weft_context *context) {
     weft_plan *plan;
     weft_plan_summary summary;
     MUST(weft_op_set_stream(weft_op_next(weft_block_first_op(weft_program_block(program, 0))), "side"));
-    MUST(weft_plan_create(program, &(weft_plan_options){.fetches = fetches, .nfetches = 1}, &plan));
+    MUST(weft_plan_create(program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .fetches = fetches, .nfetches = 1},
+                          &plan));
     weft_plan_summarize(plan, &summary);
     runtime r = {.plan = plan};
     r.persistent = aligned_alloc(64, ((size_t)summary.persistent_nbytes + 127) / 64 * 64);

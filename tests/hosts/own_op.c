@@ -166,7 +166,8 @@ static void train(weft_context *context, const weft_program *program, int nranks
     fill(feeds, "x", 2, x, 1.0f);
     const weft_tensors *const sets[] = {feeds};
     const char *const fetches[] = {"loss"};
-    weft_trainer_options options = {.programs = &program,
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = &program,
                                     .nprograms = 1,
                                     .nranks = nranks,
                                     .params = params,
@@ -174,7 +175,7 @@ static void train(weft_context *context, const weft_program *program, int nranks
                                     .fetches = fetches,
                                     .nfetches = 1,
                                     .nsteps = 5,
-                                    .executor.nthreads = 2};
+                                    .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 2}};
     MUST(weft_trainer_create(context, &options, &trainer));
     for (size_t step = 0; step < 5; step++) {
         MUST(weft_trainer_step(trainer, step));

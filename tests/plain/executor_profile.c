@@ -12,7 +12,7 @@
 enum { NRANKS = 2, NSTEPS = 5 };
 
 static void run_steps(fixture *f, int nsteps) {
-    weft_executor_options options = {.profile = true};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .profile = true};
     open_fixture(f, NRANKS, &options);
     for (int i = 0; i < nsteps; i++) must(weft_executor_run(f->executor));
 }
@@ -93,7 +93,7 @@ static void test_forms(void) {
 static void test_nothing_to_report(void) {
     for (int asked = 0; asked < 2; asked++) {
         fixture f;
-        weft_executor_options options = {.profile = asked};
+        weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .profile = asked};
         char *bytes = NULL;
         size_t nbytes;
         open_fixture(&f, 1, &options);

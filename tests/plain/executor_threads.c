@@ -170,7 +170,8 @@ static void test_timing_does_not_show(int nranks) {
 static void test_no_allocation(void) {
     for (int mode = 0; mode < 3; mode++) {
         fixture f;
-        weft_executor_options options = {.trace = mode == 1, .trace_steps = 8, .profile = mode == 2};
+        weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = mode == 1, .trace_steps = 8,
+                                         .profile = mode == 2};
         open_fixture(&f, 4, &options);
         must(weft_executor_run(f.executor)); /* makes room for the timeline */
         long before = f.count.nallocations;
@@ -373,7 +374,7 @@ static size_t count_events(const char *json, size_t nbytes, weft_context *contex
 
 static void test_timeline(int trace_steps, size_t kept) {
     fixture f;
-    weft_executor_options options = {.trace = true, .trace_steps = trace_steps};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = trace_steps};
     open_fixture(&f, 4, &options);
     char *json = NULL, *html = NULL;
     size_t njson, nhtml, ncollectives, nhidden;
@@ -400,7 +401,7 @@ static void test_timeline(int trace_steps, size_t kept) {
 
 static void test_overlap_arithmetic(void) {
     fixture f;
-    weft_executor_options options = {.trace = true, .trace_steps = 1};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = 1};
     open_fixture(&f, 1, &options);
     must(weft_executor_run(f.executor));
     timeline_lane *compute = &f.executor->timeline->ranks[0][0], *sync = &f.executor->timeline->ranks[0][1];

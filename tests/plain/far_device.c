@@ -57,11 +57,14 @@ static void load(session *s, const char *folder, const char *form, int nprograms
 static weft_status train(session *s, const char *device_name, bool is_enqueued) {
     comm_host host = far_engine_host(comm_local_host(s->nprograms));
     const weft_tensors *feeds[] = {s->feeds};
-    weft_trainer_options options = {.programs = (const weft_program *const *)s->programs,
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = (const weft_program *const *)s->programs,
                                     .nprograms = (size_t)s->nprograms,
                                     .params = s->params,
                                     .feeds = feeds,
-                                    .executor = {.device = device_name, .host = is_enqueued ? &host : NULL}};
+                                    .executor =
+                                        &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .device = device_name,
+                                                                 .host = is_enqueued ? &host : NULL}};
     TRY(weft_trainer_create(s->context, &options, &s->trainer));
     size_t nsteps = weft_trainer_nsteps(s->trainer);
     for (size_t step = 0; step < nsteps && step < STEPS; step++) TRY(weft_trainer_step(s->trainer, step));

@@ -157,10 +157,12 @@ static weft_status start(trial *t, const device_engine *engine, const weft_delay
     must(weft_context_create(NULL, &t->context));
     if (engine) must(device_register(t->context, engine));
     must(weft_program_parse(t->context, WEFT_FORM_YAML, source, strlen(source), NULL, 0, "p.yaml", &program));
-    must(weft_plan_create(program, &(weft_plan_options){.fetches = (const char *const[]){"c"}, .nfetches = 1},
-                          &t->plan));
+    must(weft_plan_create(
+        program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .fetches = (const char *const[]){"c"}, .nfetches = 1},
+        &t->plan));
     weft_program_destroy(program);
-    weft_executor_options options = {.device = engine ? engine->name : NULL,
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT,
+                                     .device = engine ? engine->name : NULL,
                                      .host = &t->host,
                                      .delays = late,
                                      .ndelays = late ? 1 : 0,

@@ -152,7 +152,7 @@ static void check_proof(random_case *c) {
 /* Nothing but the waits that the programs state orders streams. */
 static void check_races(random_case *c, const rank_programs *of, const char *which) {
     weft_findings *found = NULL;
-    weft_verify_options options = {.reading = WEFT_READING_IN_ORDER, .nranks = of->nranks};
+    weft_verify_options options = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = of->nranks};
     const weft_program *const *programs = (const weft_program *const *)of->programs;
     if (went_well(c, weft_verify(programs, (size_t)of->nranks, &options, &found), "verify") &&
         weft_findings_count(found))

@@ -43,12 +43,13 @@ typedef struct fixture {
 
 static void open_fixture(fixture *f, int nranks, size_t capacity, int64_t max_nbytes) {
     *f = (fixture){0};
-    weft_context_options options = {.allocator = {counting_resize, NULL}};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {counting_resize, NULL}};
     must(weft_context_create(&options, &f->context));
     must(weft_program_parse(f->context, WEFT_FORM_YAML, program_text, strlen(program_text), NULL, 0, "program",
                             &f->program));
     static const char *const fetches[] = {"s"};
-    weft_plan_cache_options o = {.programs = (const weft_program *const *)&f->program,
+    weft_plan_cache_options o = {WEFT_PLAN_CACHE_OPTIONS_INIT,
+                                 .programs = (const weft_program *const *)&f->program,
                                  .nprograms = 1,
                                  .nranks = nranks,
                                  .fetches = fetches,

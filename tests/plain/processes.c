@@ -65,13 +65,14 @@ static void put(weft_tensors *set, const char *n, int64_t rows, int64_t columns,
 
 static weft_status run(process *p) {
     static const char *const fetches[] = {"y", "m", "r"};
-    weft_trainer_options options = {.programs = (const weft_program *const *)p->programs,
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = (const weft_program *const *)p->programs,
                                     .nprograms = NRANKS,
                                     .params = p->params,
                                     .feeds = (const weft_tensors *const *)&p->feeds,
                                     .fetches = fetches,
                                     .nfetches = 3,
-                                    .executor = p->options};
+                                    .executor = &p->options};
     TRY(weft_trainer_create(p->context, &options, &p->trainer));
     for (size_t step = 0; step < NSTEPS; step++) TRY(weft_trainer_step(p->trainer, step));
     TRY(weft_trainer_result(p->trainer, &p->result));
@@ -154,7 +155,8 @@ static void compare(const weft_tensors *a, const weft_tensors *b, const char *wh
 }
 
 static void test_same_results(const char *const *sources, const char *what) {
-    weft_executor_options options = {.nthreads = 1, .seed = 7, .first_step_seconds = 60, .watchdog_seconds = 60};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 1, .seed = 7, .first_step_seconds = 60,
+                                     .watchdog_seconds = 60};
     process whole = {.sources = sources, .options = options};
     work(&whole);
     check(!*whole.words, "%s, one process: %s", what, whole.words);
@@ -234,7 +236,8 @@ static void check_documents(const process *whole, const process *p, const char *
 
 static void test_documents(const char *const *sources, int ngroups, const char *what) {
     weft_executor_options options = {
-        .nthreads = 1, .seed = 7, .first_step_seconds = 60, .watchdog_seconds = 60, .trace = true, .profile = true};
+        WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 1, .seed = 7,      .first_step_seconds = 60,
+        .watchdog_seconds = 60,     .trace = true, .profile = true};
     process whole = {.sources = sources, .options = options};
     work(&whole);
     check(!*whole.words, "%s, one process: %s", what, whole.words);
@@ -310,7 +313,7 @@ static void expect(process *p, int n, const char *what, const char *expected) {
 }
 
 static void test_failures(void) {
-    weft_executor_options options = {.first_step_seconds = 60, .watchdog_seconds = 60};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .first_step_seconds = 60, .watchdog_seconds = 60};
     process parts[NRANKS];
     local_hub *hub;
     const char *odd[NRANKS] = {equal[0], equal[1], equal[2], PROGRAM(ODD)};

@@ -354,9 +354,11 @@ static int compare_plans(random_case *c) {
         weft_plan_order *order;
         weft_plan *plan;
         if (c->first_like[rank] != rank || binds_names(&c->world.ranks[rank])) continue;
-        must(
-            weft_plan_order_create(c->programs[rank], &(weft_order_options){.reading = WEFT_READING_IN_ORDER}, &order));
-        weft_status status = weft_plan_create(c->programs[rank], &(weft_plan_options){.order = order}, &plan);
+        must(weft_plan_order_create(c->programs[rank],
+                                    &(weft_order_options){WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER},
+                                    &order));
+        weft_status status =
+            weft_plan_create(c->programs[rank], &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, &plan);
         weft_plan_order_destroy(order);
         weft_status_free(status);
         if (status) continue;
@@ -410,8 +412,8 @@ static void one_case(uint64_t seed, tally *t) {
         c.programs[r] = make_program(&c, &c.world.ranks[r]);
         while (!weft_program_equal(c.programs[r], c.programs[c.first_like[r]])) c.first_like[r]++;
     }
-    weft_verify_options o = {
-        .reading = WEFT_READING_IN_ORDER, .nranks = c.world.nranks, .max_in_flight = c.max_in_flight};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = c.world.nranks,
+                             .max_in_flight = c.max_in_flight};
     must(weft_verify((const weft_program *const *)c.programs, (size_t)c.world.nranks, &o, &c.found));
     compare(&c);
     t->nplans += compare_plans(&c);

@@ -32,7 +32,7 @@ static weft_plan *plan_of(weft_context *context, const char *source) {
     static const char *const fetches[] = {"z"};
     weft_program *program;
     weft_plan *plan;
-    weft_plan_options options = {.fetches = fetches, .nfetches = 1};
+    weft_plan_options options = {WEFT_PLAN_OPTIONS_INIT, .fetches = fetches, .nfetches = 1};
     must(weft_program_parse(context, WEFT_FORM_YAML, source, strlen(source), NULL, 0, "p.yaml", &program));
     must(weft_plan_create(program, &options, &plan));
     weft_program_destroy(program);
@@ -43,8 +43,8 @@ static weft_status start(session *s, int nranks, const char *const *sources, dou
     *s = (session){.nranks = nranks};
     must(weft_context_create(NULL, &s->context));
     for (int r = 0; r < nranks; r++) s->plans[r] = plan_of(s->context, sources[r]);
-    weft_executor_options options = {
-        .nthreads = 1, .watchdog_seconds = watchdog_seconds, .first_step_seconds = watchdog_seconds};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 1, .watchdog_seconds = watchdog_seconds,
+                                     .first_step_seconds = watchdog_seconds};
     return weft_executor_create(s->context, (const weft_plan *const *)s->plans, (size_t)nranks, nranks, &options,
                                 &s->executor);
 }
@@ -166,8 +166,8 @@ static void test_late_peer(void) {
     s.plans[0] = plan_of(s.context, VARS RECV("z", "1", ""));
     s.plans[1] = plan_of(s.context, VARS OP("scale", "X: [x]", "Out: [z]", "scale: 1.0") SEND("z", "0", ""));
     weft_delay late = {.rank = 1, .op_index = 0, .seconds = 20};
-    weft_executor_options options = {
-        .watchdog_seconds = 0.2, .first_step_seconds = 0.2, .delays = &late, .ndelays = 1};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.2,
+                                     .delays = &late, .ndelays = 1};
     must(weft_executor_create(s.context, (const weft_plan *const *)s.plans, 2, 2, &options, &x));
     s.executor = x;
     expect("a peer that is late", weft_executor_run(x), "rank 0, recv_v2 #0, ring 0: waited");

@@ -49,7 +49,8 @@ static weft_status train(const recorded *c, const weft_program *const *programs,
                          weft_tensors **out) {
     const weft_tensors *feeds = c->feeds;
     const char *loss = c->loss;
-    weft_trainer_options o = {.programs = programs,
+    weft_trainer_options o = {WEFT_TRAINER_OPTIONS_INIT,
+                              .programs = programs,
                               .nprograms = n,
                               .nranks = nranks,
                               .params = c->params,
@@ -57,7 +58,7 @@ static weft_status train(const recorded *c, const weft_program *const *programs,
                               .fetches = &loss,
                               .nfetches = 1,
                               .nsteps = NSTEPS,
-                              .executor = {.nthreads = 1}};
+                              .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 1}};
     weft_trainer *t = NULL;
     weft_status status = weft_trainer_create(context, &o, &t);
     for (size_t i = 0; i < NSTEPS && !status; i++) status = weft_trainer_step(t, i);
@@ -169,7 +170,7 @@ static void compare(const recorded *c, const weft_tensors *left, int number, con
 }
 
 static bool is_safe(const weft_program *const *programs, size_t n) {
-    weft_verify_options o = {.reading = WEFT_READING_BY_BYTES, .nranks = (int64_t)n};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES, .nranks = (int64_t)n};
     weft_findings *findings = NULL;
     must(weft_verify(programs, n, &o, &findings));
     bool safe = weft_findings_count(findings) == 0;
@@ -179,7 +180,8 @@ static bool is_safe(const weft_program *const *programs, size_t n) {
 
 static bool is_proved(const recorded *c, const weft_program *const *programs, size_t n) {
     weft_equivalence *e = NULL;
-    weft_equivalence_options o = {.fetches = (const char *const[]){c->loss}, .nfetches = 1};
+    weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .fetches = (const char *const[]){c->loss},
+                                  .nfetches = 1};
     must(weft_equivalent_to_serial(c->serial, programs, n, &o, &e));
     bool proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
     weft_equivalence_destroy(e);

@@ -215,7 +215,7 @@ static void test_no_allocation(void) {
     put(f.feeds[0], "x", WEFT_FP32, 4, 3, 0);
     fetch(&f, "mean");
     f.options.nsteps = 100;
-    f.options.executor.trace = true;
+    f.options.executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .trace = true};
     must(start(&f));
     must(weft_trainer_step(f.trainer, 0));
     long before = nallocations;

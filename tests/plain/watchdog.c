@@ -33,7 +33,7 @@ typedef struct session {
 static void start(session *s, int nranks, size_t ntexts, const char *const *texts,
                   const weft_executor_options *options) {
     static const char *const fetches[] = {"z"};
-    weft_plan_options how = {.fetches = fetches, .nfetches = 1};
+    weft_plan_options how = {WEFT_PLAN_OPTIONS_INIT, .fetches = fetches, .nfetches = 1};
     *s = (session){.nplans = ntexts};
     must(weft_context_create(NULL, &s->context));
     for (size_t i = 0; i < ntexts; i++) {
@@ -145,7 +145,8 @@ static void put_scale(session *s, int32_t op_index, kernel_run_fn run) {
 
 static void test_no_false_alarm(void) {
     session s;
-    weft_executor_options options = {.watchdog_seconds = 0.25, .first_step_seconds = 60, .no_fuse = true};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.25, .first_step_seconds = 60,
+                                     .no_fuse = true};
     start(&s, 3, 1, (const char *[]){plain_text}, &options);
     put_scale(&s, 0, jittery_scale);
     int64_t began = wait_clock_ns();
@@ -163,12 +164,14 @@ static void test_no_false_alarm(void) {
 static void test_hung_rank(void) {
     session s;
     const weft_delay late = {1, 0, 1000};
-    weft_executor_options options = {.watchdog_seconds = 0.2, .first_step_seconds = 0.3, .delays = &late, .ndelays = 1};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.3,
+                                     .delays = &late, .ndelays = 1};
     start(&s, 3, 1, (const char *[]){plain_text}, &options);
     EXPECT_ALARM(&s, "hung in the first step", 0.3, "c_allreduce_sum #1, ring 0: waited ", "(limit 0.3 s)",
                  " for rank 1 (at scale #0)");
     stop(&s);
-    weft_executor_options later = {.watchdog_seconds = 0.2, .first_step_seconds = 60, .no_fuse = true};
+    weft_executor_options later = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 60,
+                                   .no_fuse = true};
     start(&s, 4, 1, (const char *[]){plain_text}, &later);
     put_scale(&s, 2, hanging_scale);
     hang_at = 4, hanging_rank = 2;
@@ -186,7 +189,8 @@ static void test_hung_rank(void) {
 static void test_several_missing(void) {
     session s;
     const weft_delay late[] = {{0, 0, 1000}, {2, 1, 1000}};
-    weft_executor_options options = {.watchdog_seconds = 0.2, .first_step_seconds = 0.2, .delays = late, .ndelays = 2};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.2,
+                                     .delays = late, .ndelays = 2};
     start(&s, 4, 1, (const char *[]){plain_text}, &options);
     EXPECT_ALARM(&s, "two are missing", 0.2, " for rank 0 (at scale #0), rank 2 (at c_allreduce_sum #1)");
     stop(&s);
@@ -205,7 +209,7 @@ static void set_go(session *s, int rank, bool go) {
 /* A condition that only rank 0 meets. */
 static void test_ended_early(void) {
     session s;
-    weft_executor_options options = {.watchdog_seconds = 0.2, .first_step_seconds = 60};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 60};
     static const char last[] = VARS SCALE("x", "\"y\"") SCALE("\"y\"", "z") CONDITIONAL BLOCK_1 REDUCE("\"y\"", "0");
     start(&s, 2, 1, (const char *[]){last}, &options);
     for (int step = 0; step < 2; step++) {
@@ -217,8 +221,8 @@ static void test_ended_early(void) {
                  " for rank 1 (has ended its step)");
     stop(&s);
     const weft_delay late = {1, 3, 1000};
-    options =
-        (weft_executor_options){.watchdog_seconds = 0.2, .first_step_seconds = 0.2, .delays = &late, .ndelays = 1};
+    options = (weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.2,
+                                      .delays = &late, .ndelays = 1};
     static const char middle[] =
         VARS SCALE("x", "\"y\"") CONDITIONAL SCALE("\"y\"", "z") SCALE("z", "z") BLOCK_1 REDUCE("\"y\"", "0");
     start(&s, 2, 1, (const char *[]){middle}, &options);
@@ -230,7 +234,7 @@ static void test_ended_early(void) {
 /* Each ring's collectives agree; together they wait in a circle. */
 static void test_circle(void) {
     session s;
-    weft_executor_options options = {.watchdog_seconds = 0.2, .first_step_seconds = 0.2};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.2};
     static const char one[] = VARS SCALE("x", "\"y\"") SCALE("x", "z") REDUCE("\"y\"", "1") REDUCE("z", "2");
     static const char other[] = VARS SCALE("x", "\"y\"") SCALE("x", "z") REDUCE("z", "2") REDUCE("\"y\"", "1");
     start(&s, 2, 2, (const char *[]){one, other}, &options);
@@ -242,7 +246,8 @@ static void test_circle(void) {
 static void test_other_stream(void) {
     session s;
     const weft_delay late = {0, 0, 1000};
-    weft_executor_options options = {.watchdog_seconds = 0.2, .first_step_seconds = 0.2, .delays = &late, .ndelays = 1};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.2, .first_step_seconds = 0.2,
+                                     .delays = &late, .ndelays = 1};
     static const char two_streams[] =
         VARS SCALE("x", "\"y\"") "  - {all_reduce: {x: [\"y\"]}, out: {out: [z]}, attrs: {async_op: true}}\n"
                                  "  - {wait_tensor: {X: [z]}, out: {Out: [z]}}\n";
@@ -255,14 +260,14 @@ static void test_other_stream(void) {
 static void test_off(void) {
     session s;
     const weft_delay late = {1, 0, 0.3};
-    weft_executor_options options = {
-        .watchdog_seconds = 0.05, .first_step_seconds = 0.05, .delays = &late, .ndelays = 1};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 0.05, .first_step_seconds = 0.05,
+                                     .delays = &late, .ndelays = 1};
     options.no_watchdog = true;
     start(&s, 2, 1, (const char *[]){plain_text}, &options);
     check(!s.executor->watchdog, "a watchdog that nobody wants");
     must(weft_executor_run(s.executor));
     stop(&s);
-    options = (weft_executor_options){.watchdog_seconds = 1e300};
+    options = (weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 1e300};
     start(&s, 2, 1, (const char *[]){plain_text}, &options);
     check(s.executor->options.first_step_seconds >= s.executor->options.watchdog_seconds, "limits of the options");
     must(weft_executor_run(s.executor));

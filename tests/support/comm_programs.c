@@ -35,7 +35,7 @@ typedef struct session {
 static weft_plan *plan_of(weft_context *context, const char *source, const char *const *fetches, size_t nfetches) {
     weft_program *program;
     weft_plan *plan;
-    weft_plan_options options = {.fetches = fetches, .nfetches = nfetches};
+    weft_plan_options options = {WEFT_PLAN_OPTIONS_INIT, .fetches = fetches, .nfetches = nfetches};
     must(weft_program_parse(context, WEFT_FORM_YAML, source, strlen(source), NULL, 0, "p.yaml", &program));
     must(weft_plan_create(program, &options, &plan));
     weft_program_destroy(program);
@@ -48,7 +48,7 @@ static weft_status start(session *s, int nranks, const char *const *sources, con
     *s = (session){.nranks = nranks};
     must(weft_context_create(NULL, &s->context));
     for (int r = 0; r < nranks; r++) s->plans[r] = plan_of(s->context, sources[r], fetches, nfetches);
-    weft_executor_options options = {.nthreads = 1, .watchdog_seconds = 60};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 1, .watchdog_seconds = 60};
     if (device_at_hand) {
         must(device_register(s->context, device_at_hand));
         options.device = device_at_hand->name;

@@ -318,8 +318,12 @@ static void keep_values(weft_executor *x, const exact_world *w, weft_plan *const
 static weft_status run_plans(const exact_world *w, weft_plan *const *plans, const weft_delay *delay,
                              exact_result *out) {
     weft_executor *x = NULL;
-    weft_executor_options o = {
-        .watchdog_seconds = 3, .first_step_seconds = 3, .seed = 1, .unsafe = true, .delays = delay};
+    weft_executor_options o = {WEFT_EXECUTOR_OPTIONS_INIT,
+                               .watchdog_seconds = 3,
+                               .first_step_seconds = 3,
+                               .seed = 1,
+                               .unsafe = true,
+                               .delays = delay};
     o.ndelays = delay != NULL;
     TRY(weft_executor_create(w->programs[0]->context, (const weft_plan *const *)plans, (size_t)w->nranks, w->nranks, &o,
                              &x));
@@ -345,10 +349,11 @@ void world_run_plans(const exact_world *w, weft_plan *const *plans, const weft_d
 }
 
 static weft_status plan_as(const exact_world *w, int rank, weft_reading reading, weft_plan **out) {
-    weft_order_options how = {.reading = reading};
+    weft_order_options how = {WEFT_ORDER_OPTIONS_INIT, .reading = reading};
     weft_plan_order *order = NULL;
     weft_status status = weft_plan_order_create(w->programs[rank], &how, &order);
-    if (!status) status = weft_plan_create(w->programs[rank], &(weft_plan_options){.order = order}, out);
+    if (!status)
+        status = weft_plan_create(w->programs[rank], &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, out);
     weft_plan_order_destroy(order);
     return status;
 }

@@ -15,7 +15,7 @@ static void expect(bool good, const char *what, size_t allocation) {
 /* Whether the run needed fewer allocations than that. */
 static bool run_without(size_t allocation, grads_make_fn make, unsigned seed, const char *yaml) {
     failing_allocator state = {0};
-    weft_context_options options = {.allocator = failing_allocator_on(&state)};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)};
     weft_pass_list *list = NULL;
     weft_report *report = NULL;
     grads g;

@@ -18,7 +18,7 @@ enum { MOST_FETCHES = 8, MOST_COMPARED = 3000 };
 /* "" or what is found first. */
 static size_t judge_world(const exact_world *w, char *out, size_t room) {
     weft_findings *found;
-    weft_verify_options o = {.reading = WEFT_READING_BY_BYTES, .nranks = w->nranks};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES, .nranks = w->nranks};
     must(weft_verify((const weft_program *const *)w->programs, (size_t)w->nranks, &o, &found));
     size_t n = weft_findings_count(found);
     snprintf(out, room, "%s", n ? weft_finding_at(found, 0)->message : "");
@@ -42,7 +42,8 @@ static size_t choose_fetches(const weft_program *p, const char **out) {
 /* Rank 0's plan with fetches: proof and closure both find it right. */
 static void judge_fetches(accepted *a, const exact_world *w, const char *where) {
     const char *fetches[MOST_FETCHES];
-    weft_plan_options o = {.fetches = fetches, .nfetches = choose_fetches(w->programs[0], fetches)};
+    weft_plan_options o = {WEFT_PLAN_OPTIONS_INIT, .fetches = fetches,
+                           .nfetches = choose_fetches(w->programs[0], fetches)};
     weft_plan *plan;
     order_verdict v;
     weft_status status = weft_plan_create(w->programs[0], &o, &plan);

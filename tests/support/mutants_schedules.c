@@ -141,7 +141,7 @@ static void confirm_program(suite *s, int class, const exact_world *mutant, cons
 }
 
 static void judge_program(suite *s, exact_world *mutant, mutation how) {
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER, .nranks = mutant->nranks};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = mutant->nranks};
     weft_findings *found;
     order_verdict v;
     order_of_program(mutant->programs[0], &v);
@@ -157,7 +157,7 @@ static void judge_program(suite *s, exact_world *mutant, mutation how) {
 
 /* What Paddle's executor makes of names, from which nops and depends are not to be missed. */
 static void judge_by_name(suite *s, const exact_world *mutant, mutation how) {
-    weft_verify_options o = {.reading = WEFT_READING_BY_NAME, .nranks = mutant->nranks};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .nranks = mutant->nranks};
     weft_findings *found;
     order_verdict v;
     proof_schedule schedule;

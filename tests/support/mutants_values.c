@@ -28,7 +28,7 @@ static bool is_reported(const weft_findings *found, size_t index) {
 /* Ranks with one program are judged once, so what all have counts once wherever programs differ. */
 static size_t count_findings(const exact_world *w) {
     weft_findings *found;
-    weft_verify_options o = {.reading = WEFT_READING_BY_BYTES, .nranks = w->nranks};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES, .nranks = w->nranks};
     weft_status status = weft_verify((const weft_program *const *)w->programs, (size_t)w->nranks, &o, &found);
     if (status) {
         weft_status_free(status);

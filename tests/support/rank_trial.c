@@ -97,7 +97,7 @@ static void set_state(weft_executor *x, const weft_program *serial, const rank_l
 static weft_executor *run(weft_context *context, weft_program *const *programs, const weft_program *serial, int nranks,
                           weft_plan **plans) {
     weft_executor *x = NULL;
-    weft_executor_options o = {.watchdog_seconds = 10, .first_step_seconds = 10};
+    weft_executor_options o = {WEFT_EXECUTOR_OPTIONS_INIT, .watchdog_seconds = 10, .first_step_seconds = 10};
     for (int r = 0; r < nranks; r++) must(weft_plan_create(programs[r], NULL, &plans[r]));
     weft_status status = weft_executor_create(context, (const weft_plan *const *)plans, (size_t)nranks, nranks, &o, &x);
     weft_status_free(status);
@@ -171,7 +171,7 @@ void trial_run(weft_context *context, trial *t) {
 
 bool trial_fail_each(const trial *t, char *message, size_t nbytes) {
     failing_allocator state = {.fail_at = 0};
-    weft_context_options o = {.allocator = failing_allocator_on(&state)};
+    weft_context_options o = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)};
     weft_context *of;
     weft_program *serial, *ranks[MOST_RANKS];
     must(weft_context_create(&o, &of));

@@ -38,7 +38,8 @@ typedef struct session {
 static inline weft_simulation_options with(weft_cluster *cluster) {
     *cluster =
         (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6}}, .nlinks = 1};
-    return (weft_simulation_options){.cluster = cluster, .trace_steps = 1, .unsafe = true};
+    return (weft_simulation_options){
+        WEFT_SIMULATION_OPTIONS_INIT, .cluster = cluster, .trace_steps = 1, .unsafe = true};
 }
 
 static inline void plan(session *s, const char *yaml, weft_reading reading) {
@@ -46,8 +47,8 @@ static inline void plan(session *s, const char *yaml, weft_reading reading) {
     weft_program *p;
     weft_plan_order *order;
     must(weft_program_parse(s->context, WEFT_FORM_YAML, yaml, strlen(yaml), NULL, 0, "p.yaml", &p));
-    must(weft_plan_order_create(p, &(weft_order_options){.reading = reading}, &order));
-    weft_plan_options how = {.fetches = fetches, .nfetches = 1, .order = order};
+    must(weft_plan_order_create(p, &(weft_order_options){WEFT_ORDER_OPTIONS_INIT, .reading = reading}, &order));
+    weft_plan_options how = {WEFT_PLAN_OPTIONS_INIT, .fetches = fetches, .nfetches = 1, .order = order};
     must(weft_plan_create(p, &how, &s->plans[s->nplans++]));
     weft_plan_order_destroy(order);
     weft_program_destroy(p);

@@ -91,7 +91,7 @@ typedef struct fixture {
 /* Two ranks of one program, all parameters, no feeds yet. */
 static inline void open_fixture(fixture *f, int64_t rows) {
     memset(f, 0, sizeof *f);
-    weft_context_options options = {.allocator = {counting_resize, NULL}};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {counting_resize, NULL}};
     must(weft_context_create(&options, &f->context));
     f->programs[0] = small_program(f->context, rows);
     must(weft_tensors_create(f->context, &f->params));
@@ -101,7 +101,7 @@ static inline void open_fixture(fixture *f, int64_t rows) {
     put(f->params, "n", WEFT_FP32, 1, 0, 1);
     put(f->params, "kept", WEFT_FP32, 1, 0, 77);
     put(f->params, "not in the program", WEFT_FP32, 1, 0, 0);
-    f->options = (weft_trainer_options){.programs = (const weft_program *const *)f->programs,
+    f->options = (weft_trainer_options){WEFT_TRAINER_OPTIONS_INIT, .programs = (const weft_program *const *)f->programs,
                                         .nprograms = 1,
                                         .nranks = 2,
                                         .params = f->params,

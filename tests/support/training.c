@@ -18,7 +18,7 @@ static void *counting_resize(void *user, void *ptr, size_t old_nbytes, size_t ne
 
 weft_context *new_context(counter *c) {
     weft_context *context = NULL;
-    weft_context_options options = {.allocator = {counting_resize, c}};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {counting_resize, c}};
     must(weft_context_create(&options, &context));
     return context;
 }

@@ -135,9 +135,12 @@ static weft_status verify(weft_context *context, const char *path) {
     weft_program *program = NULL;
     weft_status status = weft_program_load(context, path, NULL, &program);
     for (int i = WEFT_READING_IN_ORDER; i <= WEFT_READING_BY_BYTES + 1 && !status; i++) {
-        weft_verify_options any = {.reading = WEFT_READING_BY_NAME, .launch_any = true, .nranks = 2}, o = any;
+        weft_verify_options any = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .launch_any = true,
+                                   .nranks = 2},
+                            o = any;
         weft_findings *findings = NULL;
-        if (i <= WEFT_READING_BY_BYTES) o = (weft_verify_options){.reading = (weft_reading)i, .nranks = 2};
+        if (i <= WEFT_READING_BY_BYTES)
+            o = (weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = (weft_reading)i, .nranks = 2};
         status = weft_verify((const weft_program *const *)&program, 1, &o, &findings);
         weft_findings_destroy(findings);
     }
@@ -147,13 +150,14 @@ static weft_status verify(weft_context *context, const char *path) {
 
 static weft_status plan_by_name(weft_context *context, const char *path) {
     static const int64_t late = 12;
-    weft_order_options how = {.reading = WEFT_READING_BY_NAME, .late = &late, .nlate = 1};
+    weft_order_options how = {WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .late = &late, .nlate = 1};
     weft_program *program = NULL;
     weft_plan_order *order = NULL;
     weft_plan *made = NULL;
     weft_status status = weft_program_load(context, path, NULL, &program);
     if (!status) status = weft_plan_order_create(program, &how, &order);
-    if (!status) status = weft_plan_create(program, &(weft_plan_options){.order = order}, &made);
+    if (!status)
+        status = weft_plan_create(program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, &made);
     weft_plan_destroy(made);
     weft_plan_order_destroy(order);
     weft_program_destroy(program);
@@ -170,7 +174,7 @@ static void fail_each(work_fn work, const char *relative) {
     bool sampled = getenv("WEFT_SANITIZED") != NULL;
     for (size_t n = 1; failed; n += sampled ? 1 + n / 64 : 1) {
         failing_allocator a = {.until_failure = n};
-        weft_context_options options = {.allocator = {resize, &a}};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {resize, &a}};
         weft_context *context = NULL;
         weft_status status = weft_context_create(&options, &context);
         if (!status) status = work(context, path);

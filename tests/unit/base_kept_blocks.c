@@ -101,7 +101,8 @@ Test(kept_blocks, keep_no_more_than_a_context_allows) {
     cr_assert_null(base_alloc(&a, SIZE_MAX - 100));
     kept_blocks_destroy(k);
     weft_context *context;
-    cr_assert_null(weft_context_create(&(weft_context_options){.max_kept_nbytes = 8 * MIB}, &context));
+    cr_assert_null(
+        weft_context_create(&(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .max_kept_nbytes = 8 * MIB}, &context));
     weft_context_trim(context);
     weft_context_destroy(context);
 }

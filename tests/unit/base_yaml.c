@@ -25,7 +25,8 @@ static arena tree;
 
 static void setup(void) {
     found = (sink){0};
-    weft_context_options options = {.on_diagnostic = keep_finding, .diagnostic_user = &found};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = keep_finding,
+                                    .diagnostic_user = &found};
     cr_assert_null(context_create_bare(&options, &context));
     arena_init(&tree, &context->allocator);
 }
@@ -256,7 +257,7 @@ Test(yaml, every_failed_request_is_a_clean_status) {
     bool failed = true;
     for (size_t n = 1; failed; n++) {
         failing_allocator state = {.fail_at = n};
-        weft_context_options options = {.allocator = failing_allocator_on(&state)};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)};
         weft_context *failing = NULL;
         weft_status status = context_create_bare(&options, &failing);
         if (!status) {

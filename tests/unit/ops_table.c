@@ -99,7 +99,7 @@ Test(ops_table, every_allocation_may_fail) {
     for (size_t n = 1;; n++) {
         failing_allocator state = {.fail_at = n};
         weft_context *small = NULL;
-        weft_context_options options = {.allocator = failing_allocator_on(&state)};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)};
         weft_status status = context_create_bare(&options, &small);
         if (!status) status = ops_register(small);
         if (status) cr_expect_eq(weft_status_code(status), WEFT_OUT_OF_MEMORY);

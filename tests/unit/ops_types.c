@@ -10,7 +10,7 @@
 /* The verdict on a sum of x and y; the caller frees. */
 static char *judge_sum(const char *x, const char *y) {
     char program[600];
-    weft_verify_options o = {.reading = WEFT_READING_BY_BYTES};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES};
     snprintf(program, sizeof program,
              "weft: 1\nblocks:\n- vars:\n    x: {%s: [4], need_check_feed: true}\n"
              "    y: {%s: [4], need_check_feed: true}\n    z: {%s: [4]}\n  ops:\n"

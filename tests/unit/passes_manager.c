@@ -90,7 +90,7 @@ static void make_program(void) {
 
 static void setup(void) {
     nfindings = nlooks = 0;
-    weft_context_options options = {.on_diagnostic = count_finding};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = count_finding};
     cr_assert_null(weft_context_create(&options, &context));
     cr_assert_null(weft_pass_register(context, &look));
     cr_assert_null(weft_pass_register(context, &refusing));
@@ -367,7 +367,7 @@ Test(manager, every_failed_request_is_a_clean_status) {
     bool failed = true;
     for (size_t n = 1; failed; n++) {
         failing_allocator state = {.fail_at = n};
-        weft_context_options options = {.allocator = failing_allocator_on(&state)};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)};
         weft_context *failing = NULL;
         weft_pass_list *list = NULL;
         weft_status status = weft_context_create(&options, &failing);

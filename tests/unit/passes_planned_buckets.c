@@ -52,7 +52,7 @@ static void simulate(const weft_program *p, int nranks, played *out) {
     weft_rank_times times;
     must(weft_cluster_load(context, cluster_path, &cluster));
     must(weft_plan_create(p, NULL, &plan));
-    weft_simulation_options options = {.cluster = &cluster, .trace_steps = 1};
+    weft_simulation_options options = {WEFT_SIMULATION_OPTIONS_INIT, .cluster = &cluster, .trace_steps = 1};
     must(weft_simulation_create(context, (const weft_plan *const *)&plan, 1, nranks, &options, &simulation));
     must(weft_simulation_run(simulation));
     must(weft_simulation_rank_times(simulation, 0, &times));

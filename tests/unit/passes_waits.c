@@ -22,7 +22,7 @@ static void on_diagnostic(void *user, const weft_diagnostic *d) {
 
 static void set_up(void) {
     reported[0] = '\0';
-    grads_create_with(&g, &(weft_context_options){.on_diagnostic = on_diagnostic});
+    grads_create_with(&g, &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = on_diagnostic});
     report = NULL;
 }
 static void tear_down(void) {

@@ -19,7 +19,9 @@ static char words[1000];
 
 static void open_context(void) {
     *words = '\0';
-    must(weft_context_create(&(weft_context_options){.on_diagnostic = keep_diagnostic, .diagnostic_user = words}, &context));
+    must(weft_context_create(
+        &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = keep_diagnostic, .diagnostic_user = words},
+        &context));
 }
 
 static void close_context(void) {

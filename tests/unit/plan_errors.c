@@ -62,7 +62,7 @@ Test(plan_errors, are_said_in_words) {
         const refusal *r = &refusals[i];
         weft_program *p = parse(ctx, r->program);
         weft_plan *plan = NULL;
-        weft_plan_options options = {.fetches = &r->fetch, .nfetches = r->fetch ? 1 : 0};
+        weft_plan_options options = {WEFT_PLAN_OPTIONS_INIT, .fetches = &r->fetch, .nfetches = r->fetch ? 1 : 0};
         weft_status status = weft_plan_create(p, &options, &plan);
         cr_expect_not_null(strstr(weft_status_message(status), r->expected), "%zu: expected \"%s\", found \"%s\"", i,
                            r->expected, weft_status_message(status));
@@ -83,7 +83,8 @@ Test(plan_errors, feeds_give_shapes) {
     weft_program *p = parse(ctx, VARS "  - {relu: {X: [u]}, out: {Out: [f]}}\n");
     weft_feed_type feeds[] = {
         {"u", WEFT_FP32, 2, {3, 4}, NULL}, {"a", WEFT_FP32, 1, {5}, NULL}, {"none", WEFT_FP32, 1, {5}, NULL}};
-    cr_assert_null(weft_plan_create(p, &(weft_plan_options){.feeds = feeds, .nfeeds = 2}, &plan));
+    cr_assert_null(
+        weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .feeds = feeds, .nfeeds = 2}, &plan));
     size_t nfeeds = 0;
     for (size_t i = 0; i < weft_plan_nvalues(plan); i++) {
         weft_plan_value v;
@@ -96,7 +97,8 @@ Test(plan_errors, feeds_give_shapes) {
     cr_expect_eq(nfeeds, 2);
     weft_plan_destroy(plan);
     plan = NULL;
-    weft_status status = weft_plan_create(p, &(weft_plan_options){.feeds = feeds, .nfeeds = 3}, &plan);
+    weft_status status =
+        weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .feeds = feeds, .nfeeds = 3}, &plan);
     cr_expect_not_null(strstr(weft_status_message(status), "feed \"none\": block 0 has no such var"));
     weft_status_free(status);
     weft_program_destroy(p);

@@ -34,12 +34,10 @@ static void feed(world *w, const char *key, int64_t rows) {
 }
 
 static weft_status make(world *w, int nranks, size_t first, size_t nsteps, weft_feeds **out) {
-    weft_feeds_options o = {.programs = (const weft_program *const *)&w->program,
-                            .nprograms = 1,
-                            .nranks = nranks,
-                            .sets = (const weft_tensors *const *)&w->fed,
-                            .first_step = first,
-                            .nsteps = nsteps};
+    weft_feeds_options o = {
+        WEFT_FEEDS_OPTIONS_INIT, .programs = (const weft_program *const *)&w->program, .nprograms = 1,
+        .nranks = nranks,        .sets = (const weft_tensors *const *)&w->fed,         .first_step = first,
+        .nsteps = nsteps};
     return weft_feeds_create(w->context, &o, out);
 }
 
@@ -80,7 +78,8 @@ Test(plan_feeds, sorts_steps_by_shape_and_cuts_rows) {
 }
 
 static size_t count_plans(world *w, const weft_feed_types *types, size_t ntypes, weft_code expected) {
-    weft_plans_options o = {.programs = (const weft_program *const *)&w->program,
+    weft_plans_options o = {WEFT_PLANS_OPTIONS_INIT,
+                            .programs = (const weft_program *const *)&w->program,
                             .nprograms = 1,
                             .nranks = 2,
                             .feeds = types,

@@ -214,7 +214,7 @@ ParameterizedTest(size_t *index, plan_golden, plans_as_expected) {
     weft_status status =
         weft_program_parse(ctx, WEFT_FORM_YAML, g->program, strlen(g->program), NULL, 0, "p.yaml", &program);
     cr_assert_null(status, "%s: %s: %s", g->title, weft_status_place(status), weft_status_message(status));
-    weft_plan_options options = {.fetches = &g->fetch, .nfetches = g->fetch ? 1 : 0};
+    weft_plan_options options = {WEFT_PLAN_OPTIONS_INIT, .fetches = &g->fetch, .nfetches = g->fetch ? 1 : 0};
     status = weft_plan_create(program, &options, &plan);
     cr_assert_null(status, "%s: %s", g->title, weft_status_message(status));
     cr_expect(plan_check(plan, true, why, sizeof why), "%s: %s", g->title, why);

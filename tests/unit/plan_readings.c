@@ -23,7 +23,7 @@ static weft_program *load(weft_context *context, const char *relative) {
 static bool make_plan(const weft_program *p, const weft_order_options *how, weft_plan **out) {
     weft_plan_order *order;
     must(weft_plan_order_create(p, how, &order));
-    weft_status status = weft_plan_create(p, &(weft_plan_options){.order = order}, out);
+    weft_status status = weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, out);
     weft_plan_order_destroy(order);
     weft_status_free(status);
     return status == NULL;
@@ -45,7 +45,7 @@ static bool races_in_plan(const weft_plan *plan, const order_verdict *v, int64_t
 
 /* Whether the step races; all races that are reported must be in the plan. */
 static bool compare(const weft_program *p, const weft_order_options *how, const char *what) {
-    weft_verify_options o = {.reading = how->reading, .nranks = 2};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = how->reading, .nranks = 2};
     weft_findings *found;
     weft_plan *plan;
     order_verdict v;
@@ -86,7 +86,7 @@ static bool weaken(weft_program *p, size_t index) {
 static size_t compare_mutants(const weft_program *p, const char *what) {
     size_t nracy = 0;
     for (int r = 0; r < 2; r++) {
-        weft_order_options how = {.reading = r ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER};
+        weft_order_options how = {WEFT_ORDER_OPTIONS_INIT, .reading = r ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER};
         compare(p, &how, what);
         for (size_t i = 0; i < p->blocks[0]->nops; i++) {
             char message[200];
@@ -165,7 +165,8 @@ Test(plan_readings, waits_of_ops_without_instructions) {
         weft_program *p;
         snprintf(bytes, sizeof bytes, form, cases[i].record, cases[i].of_nop, cases[i].of_reader);
         must(weft_program_parse(context, WEFT_FORM_YAML, bytes, strlen(bytes), NULL, 0, "case", &p));
-        bool races = compare(p, &(weft_order_options){.reading = WEFT_READING_IN_ORDER}, bytes);
+        bool races =
+            compare(p, &(weft_order_options){WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER}, bytes);
         cr_expect_eq(races, cases[i].races, "case %zu", i);
         weft_program_destroy(p);
     }
@@ -181,13 +182,15 @@ Test(plan_readings, late_ops) {
     must(weft_context_create(NULL, &context));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         weft_program *p = load(context, files[i]);
-        weft_verify_options any = {.reading = WEFT_READING_BY_NAME, .nranks = 1, .launch_any = true};
+        weft_verify_options any = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .nranks = 1,
+                                   .launch_any = true};
         weft_findings *found;
         if (!p) continue;
         must(weft_verify((const weft_program *const *)&p, 1, &any, &found));
         for (size_t k = 0; k < weft_findings_count(found); k++) {
             const weft_finding *f = weft_finding_at(found, k);
-            weft_order_options how = {.reading = WEFT_READING_BY_NAME, .late = &f->ops[0].index, .nlate = 1};
+            weft_order_options how = {WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME,
+                                      .late = &f->ops[0].index, .nlate = 1};
             weft_plan *plan;
             order_verdict v;
             if (f->verdict != WEFT_VERDICT_RACE || is_of_step_before(f)) continue;
@@ -213,7 +216,7 @@ Test(plan_readings, refused) {
     weft_program *p = load(context, "paddle26/mlp_sgd_dp2/rank0.pdmodel");
     weft_program *other = load(context, "paddle26/mlp_dp2_sharding/rank0.pdmodel");
     if (!p || !other) cr_skip_test("no fixtures");
-    weft_order_options how = {.reading = WEFT_READING_IN_ORDER, .late = late, .nlate = 1};
+    weft_order_options how = {WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .late = late, .nlate = 1};
     weft_status status = weft_plan_order_create(p, &how, &order);
     cr_expect(status && strstr(weft_status_message(status), "expected the reading by_name, found in_order"));
     weft_status_free(status);
@@ -224,7 +227,7 @@ Test(plan_readings, refused) {
     how.nlate = 0;
     must(weft_plan_order_create(other, &how, &order));
     weft_plan *plan;
-    status = weft_plan_create(p, &(weft_plan_options){.order = order}, &plan);
+    status = weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, &plan);
     cr_expect(status && strstr(weft_status_message(status), "order is one of a program of"));
     weft_status_free(status);
     weft_plan_order_destroy(order);

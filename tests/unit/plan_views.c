@@ -263,7 +263,7 @@ Test(plan_views, end_cleanly_without_memory) {
     bool failed = true, sampled = getenv("WEFT_SANITIZED") != NULL; /* there every object is a request */
     for (size_t n = 1; failed; n += sampled ? 1 + n / 16 : 1) {
         failing_allocator a = {.fail_at = n};
-        weft_context_options options = {.allocator = failing_allocator_on(&a)};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&a)};
         weft_context *ctx = NULL;
         weft_program *program = NULL;
         weft_plan *plan = NULL;

@@ -259,7 +259,7 @@ Test(program_clone, every_allocation_may_fail) {
     bool done = false;
     for (long n = 0; !done && n < 100000; n++) {
         failing f = {.left = n};
-        weft_context_options options = {.allocator = {resize, &f}};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {resize, &f}};
         weft_context *small = NULL;
         weft_program *p = NULL, *q = NULL;
         weft_status status = context_create_bare(&options, &small);

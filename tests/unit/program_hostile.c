@@ -18,7 +18,7 @@ static failing_allocator memory;
 static weft_context *context;
 
 static void begin(void) {
-    weft_context_options options = {.allocator = failing_allocator_on(&memory)};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&memory)};
     cr_assert_null(context_create_bare(&options, &context));
 }
 

@@ -114,7 +114,8 @@ ParameterizedTest(size_t *row, program_save, files_hold_what_is_printed) {
 Test(program_save, a_large_file_does_not_stand_in_memory) {
     failing_allocator state = {.fail_at = 0};
     weft_context *context;
-    cr_assert_null(context_create_bare(&(weft_context_options){.allocator = failing_allocator_on(&state)}, &context));
+    cr_assert_null(context_create_bare(
+        &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)}, &context));
     for (size_t i = 1; i < sizeof programs / sizeof *programs; i++) {
         weft_program *p = make(context, &programs[i]);
         size_t before = state.peak = state.held;
@@ -185,7 +186,8 @@ Test(program_save, devices_and_folders_that_are_not_there_are_reported) {
 Test(program_save, every_failed_request_is_clean) {
     failing_allocator state = {.fail_at = 0};
     weft_context *context;
-    cr_assert_null(context_create_bare(&(weft_context_options){.allocator = failing_allocator_on(&state)}, &context));
+    cr_assert_null(context_create_bare(
+        &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&state)}, &context));
     weft_program *p = make(context, &programs[2]);
     write_old();
     const size_t held = state.held;

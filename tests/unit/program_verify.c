@@ -23,7 +23,7 @@ static weft_var *v;
 /* One matmul with all that is needed, correct. */
 static void set_up(void) {
     said[0] = 0;
-    weft_context_options options = {.on_diagnostic = listen};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = listen};
     cr_assert_null(context_create_bare(&options, &context));
     cr_assert_null(weft_program_create(context, &program));
     weft_block *b = program->blocks[0], *sub;

@@ -26,7 +26,7 @@ static void on_diagnostic(void *user, const weft_diagnostic *d) {
 }
 
 static void begin(void) {
-    weft_context_options options = {.on_diagnostic = on_diagnostic};
+    weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = on_diagnostic};
     cr_assert_null(context_create_bare(&options, &context));
 }
 static void end(void) {

@@ -124,7 +124,7 @@ static void compare(uint32_t seed, uint32_t nops, uint32_t nvars, uint32_t nbuck
     proof_schedule s;
     by_name z;
     dense_by_name d;
-    weft_verify_options o = {.reading = WEFT_READING_BY_NAME};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME};
     must(schedule_from_program(p, &o, &a, &s));
     must(by_name_depend(&z, &s, &a));
     must(by_name_wait(&z));

@@ -82,7 +82,7 @@ static const struct {
 
 Test(proof_deadlock, programs_by_hand) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+        weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER};
         char *found = judge(cases[i].rank0, cases[i].rank1, &o);
         cr_expect_str_eq(found, cases[i].expected, "%s: expected %s, found %s", cases[i].what, cases[i].expected,
                          found);
@@ -91,7 +91,7 @@ Test(proof_deadlock, programs_by_hand) {
 }
 
 Test(proof_deadlock, a_cycle_is_told_with_ops_and_ranks) {
-    char *message = judge_message(cases[11].rank0, cases[11].rank1, &(weft_verify_options){0});
+    char *message = judge_message(cases[11].rank0, cases[11].rank1, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT});
     cr_expect(strstr(message,
                      "rank 0: c_allreduce_sum #5 (ring 1) on stream compute starts only after c_allreduce_sum #4 "
                      "(ring 0)"),
@@ -107,7 +107,7 @@ Test(proof_deadlock, a_cycle_is_told_with_ops_and_ranks) {
 Test(proof_deadlock, launches_in_flight_are_limited) {
     static const char first[] = HEAD(0) ON_STREAM(SUM, 0, "g", "s1") ON_STREAM(SUM, 1, "h", "s2"),
                       second[] = HEAD(1) ON_STREAM(SUM, 1, "h", "s2") ON_STREAM(SUM, 0, "g", "s1");
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER, .max_in_flight = 1};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .max_in_flight = 1};
     char *one = judge(first, second, &o);
     o.max_in_flight = 2;
     char *two = judge(first, second, &o);
@@ -124,7 +124,7 @@ Test(proof_deadlock, streams_that_take_no_more) {
                       second[] = HEAD(1) ON_STREAM(SUM, 1, "w", "s2") "  - {relu: {X: w}, out: {Out: w}, dist: "
                                                                       "{stream: s2}}\n" ON_STREAM(SUM, 0, "g", "s1")
                                                                           ON_STREAM(SUM, 0, "h", "s1");
-    weft_verify_options o = {.reading = WEFT_READING_BY_NAME, .max_queued = 1};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .max_queued = 1};
     char *one = judge(first, second, &o), *message = judge_message(first, second, &o);
     o.max_queued = 2;
     char *two = judge(first, second, &o);
@@ -144,7 +144,7 @@ Test(proof_deadlock, a_host_that_waits_launches_nothing) {
         HEAD(0) ON_STREAM(SUM, 0, "g", "s1") SYNC("s1") ON_STREAM(SUM, 1, "h", "s2") ON_STREAM(SUM, 2, "w", "s3"),
                       second[] = HEAD(1) ON_STREAM(SUM, 1, "h", "s2") ON_STREAM(SUM, 2, "w", "s3")
                           ON_STREAM(SUM, 0, "g", "s1");
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER, .max_in_flight = 2};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .max_in_flight = 2};
     char *two = judge(first, second, &o);
     o.max_in_flight = 3;
     char *three = judge(first, second, &o);
@@ -231,7 +231,7 @@ static const struct {
 
 Test(proof_deadlock, state_and_bytes) {
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-        char *found = judge(states[i].text, NULL, &(weft_verify_options){0});
+        char *found = judge(states[i].text, NULL, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT});
         cr_expect_str_eq(found, states[i].expected, "%s: expected %s, found %s", states[i].what, states[i].expected,
                          found);
         free(found);

@@ -53,7 +53,8 @@ static const struct {
 Test(proof_exchanges, parts_that_do_not_meet) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int by_bytes = 0; by_bytes < 2; by_bytes++) {
-            weft_verify_options o = {.reading = by_bytes ? WEFT_READING_BY_BYTES : WEFT_READING_IN_ORDER};
+            weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT,
+                                     .reading = by_bytes ? WEFT_READING_BY_BYTES : WEFT_READING_IN_ORDER};
             char *found = judge(cases[i].rank0, cases[i].rank1, &o);
             char *message = judge_message(cases[i].rank0, cases[i].rank1, &o);
             cr_expect_str_eq(found, cases[i].expected, "%s: expected %s, found %s: %s", cases[i].what,

@@ -64,7 +64,7 @@ static size_t judge_ranks(const ranks *r, const weft_verify_options *o, char *ou
 
 static void expect_all_readings(const ranks *r, const char *case_name, const char *when, const char *expected) {
     for (int reading = WEFT_READING_IN_ORDER; reading <= WEFT_READING_BY_BYTES; reading++) {
-        weft_verify_options o = {.reading = (weft_reading)reading};
+        weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = (weft_reading)reading};
         char found[1024];
         judge_ranks(r, &o, found, sizeof found);
         cr_expect(strncmp(found, expected, strlen(expected)) == 0, "%s %s, %s: expected %s, found %s", case_name, when,
@@ -109,12 +109,16 @@ Test(proof_fixtures, what_paddles_pass_made_of_gpt_tiny) {
         unload(&r);
         cr_skip_test("no fixtures");
     }
-    cr_expect_gt(judge_ranks(&r, &(weft_verify_options){.reading = WEFT_READING_IN_ORDER}, found, sizeof found), 1);
-    cr_expect_eq(judge_ranks(&r, &(weft_verify_options){.reading = WEFT_READING_BY_NAME}, found, sizeof found), 0, "%s",
-                 found);
-    cr_expect_eq(judge_ranks(&r, &(weft_verify_options){.reading = WEFT_READING_BY_BYTES}, found, sizeof found), 0,
-                 "%s", found);
-    weft_verify_options any = {.reading = WEFT_READING_BY_NAME, .launch_any = true};
+    cr_expect_gt(judge_ranks(&r, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER},
+                             found, sizeof found),
+                 1);
+    cr_expect_eq(judge_ranks(&r, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME},
+                             found, sizeof found),
+                 0, "%s", found);
+    cr_expect_eq(judge_ranks(&r, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES},
+                             found, sizeof found),
+                 0, "%s", found);
+    weft_verify_options any = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .launch_any = true};
     cr_expect_eq(judge_ranks(&r, &any, found, sizeof found), 1);
     cr_expect(strstr(found, "race: lookup_table_v2_grad #143") && strstr(found, "c_allreduce_sum #146"), "%s", found);
     unload(&r);

@@ -28,7 +28,8 @@ static const char *judge_grid(const char *ops, const char *last, weft_reading re
                  r, r & ~1, r | 1, r & 1, (r & 1) + 2, r, r == 3 ? last : ops);
         must(weft_program_parse(context, WEFT_FORM_YAML, message, strlen(message), NULL, 0, "grid.yaml", &p[r]));
     }
-    must(weft_verify((const weft_program *const *)p, 4, &(weft_verify_options){.reading = reading}, &found));
+    must(weft_verify((const weft_program *const *)p, 4,
+                     &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = reading}, &found));
     const weft_finding *f = weft_finding_at(found, 0);
     const char *verdict = f ? weft_verdict_name(f->verdict) : "safe";
     weft_findings_destroy(found);

@@ -63,7 +63,8 @@ typedef struct claims {
 static void find_claims(const weft_program *p, claims *out) {
     weft_findings *found;
     memset(out, 0, sizeof *out);
-    must(weft_verify(&p, 1, &(weft_verify_options){.reading = WEFT_READING_BY_NAME, .nranks = 1}, &found));
+    must(weft_verify(
+        &p, 1, &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME, .nranks = 1}, &found));
     for (size_t i = 0; i < weft_findings_count(found); i++) {
         const weft_finding *f = weft_finding_at(found, i);
         if (f->verdict != WEFT_VERDICT_RACE) continue;
@@ -80,7 +81,8 @@ static void find_claims(const weft_program *p, claims *out) {
 /* Whether a race of the late op in the first step with `later` in the second is seen; -1: with any op there. */
 static bool shows(weft_context *context, const weft_plan *plan, int64_t late, int64_t later) {
     weft_delay delay = {.rank = -1, .op_index = late, .seconds = 1};
-    weft_simulation_options o = {.trace_steps = 1, .unsafe = true, .delays = &delay, .ndelays = 1};
+    weft_simulation_options o = {WEFT_SIMULATION_OPTIONS_INIT, .trace_steps = 1, .unsafe = true, .delays = &delay,
+                                 .ndelays = 1};
     weft_simulation *x;
     bool seen = false;
     must(weft_simulation_create(context, &plan, 1, 1, &o, &x));
@@ -99,8 +101,9 @@ static weft_plan *plan_two_steps(weft_program *p) {
     weft_plan_order *order;
     weft_plan *plan;
     must(weft_program_repeat(p, 2));
-    must(weft_plan_order_create(p, &(weft_order_options){.reading = WEFT_READING_BY_NAME}, &order));
-    must(weft_plan_create(p, &(weft_plan_options){.order = order}, &plan));
+    must(weft_plan_order_create(p, &(weft_order_options){WEFT_ORDER_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME},
+                                &order));
+    must(weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, &plan));
     weft_plan_order_destroy(order);
     return plan;
 }

@@ -99,14 +99,16 @@ static const struct {
 Test(proof_races, programs_by_hand) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int reading = 0; reading < 2; reading++) {
-            weft_verify_options o = {.reading = reading ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER};
+            weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT,
+                                     .reading = reading ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER};
             char *found = judge(cases[i].text, NULL, &o);
             const char *expected = reading ? cases[i].by_name : cases[i].in_order;
             cr_expect_str_eq(found, expected, "%s, %s: expected %s, found %s", cases[i].what,
                              weft_reading_name(o.reading), expected, found);
             free(found);
         }
-        char *found = judge(cases[i].text, NULL, &(weft_verify_options){.reading = WEFT_READING_BY_BYTES});
+        char *found = judge(cases[i].text, NULL,
+                            &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_BYTES});
         if (strcmp(cases[i].in_order, "invalid_program") != 0)
             cr_expect_str_eq(found, "safe", "%s, by_bytes: found %s", cases[i].what, found);
         free(found);
@@ -114,7 +116,8 @@ Test(proof_races, programs_by_hand) {
 }
 
 Test(proof_races, a_race_is_told_with_ops_bytes_and_remedy) {
-    char *message = judge_message(cases[1].text, NULL, &(weft_verify_options){.reading = WEFT_READING_IN_ORDER});
+    char *message = judge_message(cases[1].text, NULL,
+                                  &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER});
     cr_expect_str_eq(message,
                      "scale #0 on stream compute writes \"g\", c_allreduce_sum #1 on stream s reads \"g\": bytes 0 to "
                      "16 of \"g\", and nothing orders the two (rank 0)");
@@ -129,7 +132,7 @@ Test(proof_races, a_race_is_told_with_ops_bytes_and_remedy) {
 /* The reduce of h is complete only when rank 1 has reduced g. */
 Test(proof_races, other_ranks_order_too) {
     static const char first[] = VARS APART, second[] = VARS BOTH REDUCE("g", "") REDUCE("h", "") USE("g", "");
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER};
     char *in_order = judge(first, second, &o), *apart = judge(first, NULL, &o);
     cr_expect_str_eq(in_order, "safe");
     cr_expect_str_eq(apart, "race");
@@ -139,7 +142,7 @@ Test(proof_races, other_ranks_order_too) {
 
 /* Programs that differ in what no race depends on are looked at once, and told each. */
 Test(proof_races, ranks_that_move_alike) {
-    weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER};
     for (size_t i = 0; i < 2; i++) {
         const char *expected = i ? "race race" : "safe";
         char *other = strdup(cases[i].text);
@@ -166,7 +169,8 @@ Test(proof_races, a_wait_for_a_value) {
                  {STARTED WAIT_FOR("a", ", dist: {stream: s, record: w}") USE("a", ", dist: {wait: [w]}"), "safe"},
                  {STARTED WAIT_FOR("a", ", dist: {stream: s}") USE("a", ""), "race"}};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        char *found = judge(waits[i].text, NULL, &(weft_verify_options){.reading = WEFT_READING_IN_ORDER});
+        char *found = judge(waits[i].text, NULL,
+                            &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER});
         cr_expect_str_eq(found, waits[i].expected, "%zu: expected %s, found %s", i, waits[i].expected, found);
         free(found);
     }
@@ -177,7 +181,7 @@ Test(proof_races, any_order_of_launches) {
     static const char program[] =
         VARS COALESCE MAKE("a", "") MAKE("b", "") "  - {nop: {X: b}, out: {Out: f}, dist: {stream: s}}\n" REDUCE(
             "f", ", dist: {stream: s}") "  - {nop: {X: f}, out: {Out: [a, b]}, dist: {stream: s}}\n" USE("a", "");
-    weft_verify_options o = {.reading = WEFT_READING_BY_NAME};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_BY_NAME};
     char *usual = judge(program, NULL, &o);
     o.launch_any = true;
     char *any = judge(program, NULL, &o);

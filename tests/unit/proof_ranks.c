@@ -121,7 +121,7 @@ Test(proof_ranks, alike) {
         weft_program *programs[MOST_RANKS];
         proof_schedule schedules[MOST_RANKS];
         proof_class classes[MOST_RANKS];
-        weft_verify_options o = {.reading = WEFT_READING_IN_ORDER};
+        weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER};
         size_t n = set ? 4 : 3;
         uint32_t *first, *with_ops;
         arena a;

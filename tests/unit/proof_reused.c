@@ -115,7 +115,7 @@ static const struct {
 static char *judge_ops(const char *ops, weft_reading reading, bool message) {
     char text[4096] = HEAD;
     strncat(text, ops, sizeof text - strlen(text) - 1);
-    weft_verify_options o = {.reading = reading, .nranks = 2};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = reading, .nranks = 2};
     return message ? judge_message(text, NULL, &o) : judge(text, NULL, &o);
 }
 

@@ -68,7 +68,7 @@ static char *judge_ranks(const char *ops0, const char *ops1, weft_reading readin
         int n = snprintf(text[rank], sizeof text[rank], head, rank, rank);
         snprintf(text[rank] + n, sizeof text[rank] - (size_t)n, "%s", rank ? ops1 : ops0);
     }
-    weft_verify_options o = {.reading = reading};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = reading};
     return message ? judge_message(text[0], text[1], &o) : judge(text[0], text[1], &o);
 }
 

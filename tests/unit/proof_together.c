@@ -45,7 +45,7 @@ static void find_classes(apart *x) {
 }
 
 static void make_schedules(apart *x) {
-    weft_verify_options o = {.reading = x->reading};
+    weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT, .reading = x->reading};
     for (size_t c = 0; c < x->nclasses; c++) {
         must(schedule_from_program(x->w->programs[x->first_rank[c]], &o, &x->arena, &x->programs[c]));
         x->schedules[c] = x->programs[c];
@@ -168,7 +168,9 @@ static void compare_alone(const weft_program *p, int number) {
     weft_findings *found;
     order_verdict closure;
     size_t nraces = 0;
-    must(weft_verify(&p, 1, &(weft_verify_options){.reading = WEFT_READING_IN_ORDER, .nranks = 1}, &found));
+    must(weft_verify(&p, 1,
+                     &(weft_verify_options){WEFT_VERIFY_OPTIONS_INIT, .reading = WEFT_READING_IN_ORDER, .nranks = 1},
+                     &found));
     order_of_program(p, &closure);
     for (size_t i = 0; i < found->count; i++) {
         const weft_finding *f = &found->items[i];
@@ -196,7 +198,8 @@ Test(proof_together, as_class_by_class) {
         draw_world(w, number);
         for (int k = 0; k < (number % 4 ? 1 : 2); k++) {
             weft_findings *found;
-            weft_verify_options o = {.reading = k ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER, .nranks = w->nranks};
+            weft_verify_options o = {WEFT_VERIFY_OPTIONS_INIT,
+                                     .reading = k ? WEFT_READING_BY_NAME : WEFT_READING_IN_ORDER, .nranks = w->nranks};
             must(weft_verify((const weft_program *const *)w->programs, (size_t)w->nranks, &o, &found));
             *x = (apart){.w = w, .reading = o.reading};
             ask_apart(x);

@@ -93,7 +93,8 @@ static weft_difference difference_of(const weft_equivalence *e, const char *var)
 
 ParameterizedTest(size_t *row, proof_witness, verdicts) {
     weft_program *serial = net(SQUARE, SQUARE_GRAD), *p = on_two_ranks(serial, rows[*row].dropped);
-    weft_equivalence_options o = {.witness = rows[*row].witness, .batch = rows[*row].batch};
+    weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .witness = rows[*row].witness,
+                                  .batch = rows[*row].batch};
     weft_equivalence *e;
     must(weft_equivalent_to_serial(serial, (const weft_program *const *)&p, 1, &o, &e));
     cr_expect_eq(weft_equivalence_grade(e), rows[*row].grade);
@@ -110,7 +111,7 @@ Test(proof_witness, equal_values_are_not_wrong) {
     static const char *const middles[] = {TIMES, ABS};
     for (size_t i = 0; i < 2; i++) {
         weft_program *other = net(middles[i], SQUARE_GRAD), *p = on_two_ranks(other, NULL);
-        weft_equivalence_options o = {.witness = weft_witness_run};
+        weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .witness = weft_witness_run};
         weft_equivalence *e;
         must(weft_equivalent_to_serial(serial, (const weft_program *const *)&p, 1, &o, &e));
         cr_expect_eq(weft_equivalence_grade(e), WEFT_NOT_PROVED);
@@ -126,7 +127,7 @@ Test(proof_witness, equal_values_are_not_wrong) {
 /* A batch that no feed leaves open, or that does not divide by the ranks, is no batch. */
 Test(proof_witness, batches_that_do_not_fit) {
     weft_program *serial = net(SQUARE, SQUARE_GRAD), *p = on_two_ranks(serial, "scale");
-    weft_equivalence_options o = {.batch = 7};
+    weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .batch = 7};
     weft_equivalence *e;
     weft_status status = weft_equivalent_to_serial(serial, (const weft_program *const *)&p, 1, &o, &e);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);

@@ -161,7 +161,8 @@ Test(simulate, every_allocation_may_fail) {
         session s = {0};
         o.faults = &fault;
         o.nfaults = nfaults;
-        must(weft_context_create(&(weft_context_options){.allocator = failing_allocator_on(&heap)}, &s.context));
+        must(weft_context_create(
+            &(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .allocator = failing_allocator_on(&heap)}, &s.context));
         plan(&s, aside_text, WEFT_READING_IN_ORDER);
         size_t n = 0, held = heap.held;
         do {

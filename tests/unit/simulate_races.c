@@ -93,8 +93,8 @@ static bool plan_recorded(session *s, const char *folder, const char *stage, wef
         snprintf(relative, sizeof relative, "%s/rank%d.%s.pdmodel", folder, r, stage);
         if (!fixture_path(path, sizeof path, relative)) return false;
         must(weft_program_load(s->context, path, NULL, &p));
-        must(weft_plan_order_create(p, &(weft_order_options){.reading = reading}, &order));
-        must(weft_plan_create(p, &(weft_plan_options){.order = order}, &s->plans[s->nplans++]));
+        must(weft_plan_order_create(p, &(weft_order_options){WEFT_ORDER_OPTIONS_INIT, .reading = reading}, &order));
+        must(weft_plan_create(p, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, &s->plans[s->nplans++]));
         weft_plan_order_destroy(order);
         weft_program_destroy(p);
     }
