@@ -189,3 +189,18 @@ weft_status infer_segment_pool(infer *i) {
     shape_set(infer_out(i, 1), x->dtype, 2, (const int64_t[]){out.dims[0], 1});
     return NULL;
 }
+
+/* The dimensions that a diagonal is taken from go. */
+weft_status infer_trace(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t a, b;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_axis(i, "axis1", attr_int(i->op, "axis1", 0), x->ndim, &a));
+    TRY(infer_axis(i, "axis2", attr_int(i->op, "axis2", 1), x->ndim, &b));
+    shape out = *x;
+    out.ndim = 0;
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (d != a && d != b) out.dims[out.ndim++] = x->dims[d];
+    *infer_out(i, 0) = out;
+    return NULL;
+}

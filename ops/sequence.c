@@ -66,3 +66,16 @@ weft_status infer_sequence_mask(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+/* Cost, SampleLogits, SampleLabels: the true classes of a row, then those that are drawn. */
+weft_status infer_nce(infer *i) {
+    const shape *x = infer_in(i, 0), *label = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(label)) return NULL;
+    if (x->ndim != 2 || label->ndim < 1) return infer_error(i, "expected Input of 2 dimensions, and a Label");
+    int64_t ntrue = label->ndim == 2 ? label->dims[1] : 1;
+    int64_t all[] = {x->dims[0], extent_add(ntrue, attr_int(i->op, "num_neg_samples", 10))};
+    if (infer_out(i, 0)) shape_set(infer_out(i, 0), x->dtype, 2, (int64_t[]){x->dims[0], 1});
+    if (infer_out(i, 1)) shape_set(infer_out(i, 1), x->dtype, 2, all);
+    if (infer_out(i, 2)) shape_set(infer_out(i, 2), WEFT_INT64, 2, all);
+    return NULL;
+}

@@ -125,3 +125,31 @@ weft_status infer_pool_volume(infer *i) {
     if (i->schema->noutputs > 1 && infer_out(i, 1)) shape_copy_dims(infer_out(i, 1), &out, WEFT_INT32);
     return NULL;
 }
+
+/* OutSize, SizeTensor, out_d, out_h and out_w, or the old extents times scale. */
+weft_status infer_interp_volume(infer *i) {
+    static const char *const given[] = {"out_d", "out_h", "out_w"};
+    const shape *x = infer_in(i, 0);
+    numbers sizes;
+    size_t nscales;
+    const double *scales = attr_floats(i->op, "scale", &nscales);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    int n = x->ndim - 2;
+    if (n < 1 || n > 3) return infer_error(i, "expected one to three spatial dimensions, found %d", n);
+    TRY(infer_numbers(i, "OutSize", "SizeTensor", NULL, &sizes));
+    shape out = *x;
+    for (int d = 0; d < n; d++) {
+        int64_t *extent = &out.dims[2 + d], size = attr_int(i->op, given[3 - n + d], -1);
+        double scale = nscales ? scales[nscales == (size_t)n ? d : 0] : 0;
+        if (infer_has(i, "OutSize") || infer_has(i, "SizeTensor"))
+            *extent = sizes.known && sizes.count == (size_t)n ? sizes.values[d] : -1;
+        else if (infer_has(i, "Scale"))
+            *extent = -1;
+        else if (scale > 0)
+            *extent = *extent < 0 || (double)*extent * scale > INT32_MAX ? -1 : (int64_t)((double)*extent * scale);
+        else
+            *extent = size > 0 ? size : -1;
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}

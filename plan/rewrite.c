@@ -247,6 +247,51 @@ static weft_status mv_grad(const rewriting *r) {
     return unroll_emit(r->u, op);
 }
 
+/* The sum of a diagonal. */
+static weft_status diagonal_of(const rewriting *r, weft_var *x, weft_var **out) {
+    shape one = {.dtype = shape_env_get(&r->u->env, x).dtype, .ndim = -1, .height = -1};
+    TRY(unroll_new_var(r->u, x, &one, out));
+    return emit(r, "diagonal", ARGS({"Input", x}), "Out", *out);
+}
+
+static weft_status last_axis(weft_op *op) {
+    TRY(weft_op_set_attr_ints(op, "dim", 1, &(int64_t){-1}));
+    TRY(weft_op_set_attr_bool(op, "keep_dim", false));
+    return weft_op_set_attr_bool(op, "reduce_all", false);
+}
+
+static weft_status trace(const rewriting *r) {
+    weft_var *x, *out, *line;
+    weft_op *op;
+    TRY(input(r, "Input", &x));
+    TRY(output(r, "Out", &out));
+    if (!x || !out) return plan_error(r->u->b, WEFT_INVALID_PROGRAM, r->op, "expected Input and Out");
+    TRY(diagonal_of(r, x, &line));
+    TRY(unroll_make(r->u, r->op, "reduce_sum", &op));
+    TRY(last_axis(op));
+    TRY(weft_op_add_input(op, "X", line));
+    TRY(weft_op_add_output(op, "Out", out));
+    return unroll_emit(r->u, op);
+}
+
+static weft_status trace_grad(const rewriting *r) {
+    weft_var *x, *g, *to, *line, *wide;
+    weft_op *op;
+    TRY(input(r, "Input", &x));
+    TRY(input(r, "Out@GRAD", &g));
+    TRY(output(r, "Input@GRAD", &to));
+    if (!x || !g || !to) return plan_error(r->u->b, WEFT_INVALID_PROGRAM, r->op, "an argument is missing");
+    TRY(diagonal_of(r, x, &line));
+    TRY(temporary(r, line, &wide));
+    TRY(unroll_make(r->u, r->op, "reduce_sum_grad", &op));
+    TRY(last_axis(op));
+    TRY(weft_op_add_input(op, "X", line));
+    TRY(weft_op_add_input(op, "Out@GRAD", g));
+    TRY(weft_op_add_output(op, "X@GRAD", wide));
+    TRY(unroll_emit(r->u, op));
+    return emit(r, "diagonal_grad", ARGS({"Input", x}, {"Out@GRAD", wide}), "Input@GRAD", to);
+}
+
 /* The sum over what a value was stretched to, where it was. */
 static weft_status sum_to(const rewriting *r, weft_var *from, weft_var *like, weft_var *to) {
     shape a = shape_env_get(&r->u->env, from), b = shape_env_get(&r->u->env, like);
@@ -307,7 +352,8 @@ static const struct {
                 {"elementwise_div_grad_grad", second_of_div}, {"reshape2_grad_grad", second_of_reshape},
                 {"frobenius_norm", frobenius_norm},           {"frobenius_norm_grad", frobenius_norm_grad},
                 {"mv", mv},                                   {"mv_grad", mv_grad},
-                {"set_value_grad", set_value_grad}};
+                {"set_value_grad", set_value_grad},           {"trace", trace},
+                {"trace_grad", trace_grad}};
 
 bool unroll_is_rewritten(const weft_op *op) {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++)

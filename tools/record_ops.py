@@ -199,6 +199,28 @@ def small():
     for reduce in ('assign', 'add'):
         c.append(case('put_along_axis', reduce, {'Input': f32(3, 4), 'Index': index, 'Value': f32(3, 2)}, {'Result': 'float32'},
                       {'Axis': 1, 'Reduce': reduce, 'Include_self': True}, ['Input', 'Value'], 'Result'))
+    for op in ('logical_xor', 'bitwise_and', 'bitwise_or', 'bitwise_xor'):
+        a, b = rng.randint(0, 9, (3, 4)), rng.randint(0, 9, (4,))
+        kind = 'bool' if op == 'logical_xor' else 'int64'
+        c.append(case(op, 'a', {'X': a.astype(kind), 'Y': (b % 2 if kind == 'bool' else b).astype(kind)}, {'Out': kind}))
+    c.append(case('bitwise_not', 'a', {'X': rng.randint(-9, 9, (3, 4)).astype('int32')}, {'Out': 'int32'}))
+    a = f32(3, 4)
+    near = a + np.where(f32(3, 4) > 0, np.float32(1e-7), np.float32(0.1))
+    c.append(case('isclose', 'a', {'Input': a, 'Other': near.astype('float32')}, {'Out': 'bool'}, {'rtol': '1e-05', 'atol': '1e-06',
+             'equal_nan': False}))
+    c.append(case('equal_all', 'same', {'X': a, 'Y': a.copy()}, {'Out': 'bool'}))
+    c.append(case('equal_all', 'other', {'X': a, 'Y': near.astype('float32')}, {'Out': 'bool'}))
+    for op, dims, kind in (('linear', (2, 3, 5), ['out_w']), ('trilinear', (2, 2, 3, 4, 3), ['out_d', 'out_h', 'out_w'])):
+        for n, more in {'corners': dict(align_corners=True), 'mode0': dict(align_mode=0), 'mode1': {}}.items():
+            size = {'out_d': -1, 'out_h': -1, 'out_w': -1, **{k: 4 + i for i, k in enumerate(kind)}}
+            c.append(case(op + '_interp_v2', n, {'X': f32(*dims)}, {'Out': 'float32'}, {**size, 'scale': [], 'interp_method': op,
+                     'align_corners': False, 'align_mode': 1, 'data_layout': 'NCHW', **more}, ['X'], 'Out'))
+    nce = {'Input': f32(4, 3), 'Label': rng.randint(0, 20, (4, 1)).astype('int64'), 'Weight': f32(20, 3), 'Bias': f32(20, 1)}
+    for n, sampler in {'uniform': 0, 'log_uniform': 1}.items():
+        c.append(case('nce', n, nce, {'Cost': 'float32', 'SampleLogits': 'float32', 'SampleLabels': 'int64'},
+                      {'num_total_classes': 20, 'num_neg_samples': 5, 'sampler': sampler, 'seed': 5, 'is_sparse': False,
+                       'remote_prefetch': False, 'trainer_id': 0, 'epmap': [], 'table_names': [], 'height_sections': [],
+                       'custom_neg_classes': [], 'is_test': False}, ['Input', 'Weight', 'Bias'], 'Cost', whole=True))
     c.append(case('sequence_mask', 'a', {'X': np.array([[1, 0], [3, 5]], 'int64')}, {'Y': 'float32'}, {'maxlen': 4, 'out_dtype': 5}))
     for n, x in {'a': f32(3, 4), 'zero': np.array([[1, 0, 2], [0, 3, 0]], 'float32')}.items():
         c.append(case('cumprod', n, {'X': x}, {'Out': 'float32'}, {'dim': 1}, ['X'], 'Out'))

@@ -95,7 +95,21 @@ FUNCTIONS(DEFINE_FUNCTION)
     C(greater_than, a > b)                                                                                             \
     C(greater_equal, a >= b)                                                                                           \
     C(logical_and, a != 0 && b != 0)                                                                                   \
-    C(logical_or, a != 0 || b != 0)
+    C(logical_or, a != 0 || b != 0)                                                                                    \
+    C(logical_xor, (a != 0) != (b != 0))
+
+/* B(name, operator): on the bits of integers and booleans. */
+#define BITWISE(B)                                                                                                     \
+    B(bitwise_and, &)                                                                                                  \
+    B(bitwise_or, |)                                                                                                   \
+    B(bitwise_xor, ^)
+
+#define DEFINE_BITWISE(name, operator)                                                                                 \
+    DEFINE_RUN(name##_int32, int32_t, int32_t, a operator b)                                                           \
+    DEFINE_RUN(name##_int64, int64_t, int64_t, a operator b)                                                           \
+    DEFINE_RUN(name##_uint8, uint8_t, uint8_t, a operator b)
+BITWISE(DEFINE_BITWISE)
+#undef DEFINE_BITWISE
 
 #define DEFINE_COMPARISON(name, expression)                                                                            \
     DEFINE_RUN(name##_fp32, float, uint8_t, expression)                                                                \
@@ -244,3 +258,12 @@ FUNCTIONS(DEFINE_KERNEL)
     const kernel kernel_##name = {prepare_##name, run};
 COMPARISONS(DEFINE_COMPARISON_KERNEL)
 #undef DEFINE_COMPARISON_KERNEL
+
+#define DEFINE_BITWISE_KERNEL(name, operator)                                                                          \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const function f = {.int32 = name##_int32, .int64 = name##_int64, .uint8 = name##_uint8};               \
+        return prepare(p, &f, -1);                                                                                     \
+    }                                                                                                                  \
+    const kernel kernel_##name = {prepare_##name, run};
+BITWISE(DEFINE_BITWISE_KERNEL)
+#undef DEFINE_BITWISE_KERNEL

@@ -1,4 +1,4 @@
-/* predicate.c: questions about elements (logical_not, isfinite, isinf, isnan, allclose), and choosing by the answers
+/* predicate.c: questions about elements (logical_not, isfinite, isinf, isnan, allclose, ...), and choosing by the answers
  * (where). */
 #include <math.h>
 #include <stdlib.h>
@@ -111,6 +111,86 @@ static weft_status run_close(const kernel_call *c) {
 }
 
 const kernel kernel_allclose = {prepare_close, run_close};
+
+/* isclose: the same of each pair. */
+static weft_status prepare_each_close(kernel_prepare *p) {
+    close_state *s = KERNEL_STATE(p, close_state);
+    if (!s) return base_out_of_memory();
+    const tensor *a = type_in(p, CLOSE_IN_A);
+    TRY(require_present(p, a, "Input"));
+    TRY(require_numel(p, type_in(p, CLOSE_IN_B), a->numel, "Other"));
+    TRY(require_same_dtype(p, a, type_in(p, CLOSE_IN_B), "Other"));
+    TRY(require_numel(p, type_out(p, 0), a->numel, "Out"));
+    TRY(read_tolerance(p, "atol", "1e-8", &s->atol));
+    TRY(read_tolerance(p, "rtol", "1e-5", &s->rtol));
+    s->equal_nan = attr_bool(p->op, "equal_nan", false);
+    if (type_out(p, 0)->dtype != WEFT_BOOL) return kernel_unsupported(p, "expected Out of bool");
+    return NULL;
+}
+
+static weft_status run_each_close(const kernel_call *c) {
+    const close_state *s = c->state;
+    tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
+    double atol = arg_in(c, CLOSE_IN_ATOL) ? host_scalar(c, arg_in(c, CLOSE_IN_ATOL)) : s->atol;
+    double rtol = arg_in(c, CLOSE_IN_RTOL) ? host_scalar(c, arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
+    uint8_t *out = arg_out(c, 0)->data;
+    size_t nbytes = weft_dtype_nbytes(a.dtype);
+    for (int64_t i = 0; i < a.numel; i++) {
+        double x = tensor_scalar(&a), y = tensor_scalar(&b);
+        bool nan = isnan(x) || isnan(y);
+        out[i] = nan ? s->equal_nan && isnan(x) && isnan(y) : x == y || fabs(x - y) <= atol + rtol * fabs(y);
+        a.data = (char *)a.data + nbytes;
+        b.data = (char *)b.data + nbytes;
+    }
+    return NULL;
+}
+
+const kernel kernel_isclose = {prepare_each_close, run_each_close};
+
+/* equal_all: whether shapes and all elements are equal. */
+static weft_status prepare_equal_all(kernel_prepare *p) {
+    TRY(require_present(p, type_in(p, 0), "X"));
+    TRY(require_present(p, type_in(p, 1), "Y"));
+    TRY(require_same_dtype(p, type_in(p, 0), type_in(p, 1), "Y"));
+    TRY(require_numel(p, type_out(p, 0), 1, "Out"));
+    if (type_out(p, 0)->dtype != WEFT_BOOL) return kernel_unsupported(p, "expected Out of bool");
+    return NULL;
+}
+
+static weft_status run_equal_all(const kernel_call *c) {
+    tensor x = *arg_in(c, 0), y = *arg_in(c, 1);
+    bool equal = x.ndim == y.ndim && (!x.ndim || memcmp(x.dims, y.dims, (size_t)x.ndim * sizeof *x.dims) == 0);
+    size_t nbytes = weft_dtype_nbytes(x.dtype);
+    for (int64_t i = 0; equal && i < x.numel; i++) {
+        equal = tensor_scalar(&x) == tensor_scalar(&y);
+        x.data = (char *)x.data + nbytes;
+        y.data = (char *)y.data + nbytes;
+    }
+    *(uint8_t *)arg_out(c, 0)->data = equal;
+    return NULL;
+}
+
+const kernel kernel_equal_all = {prepare_equal_all, run_equal_all};
+
+/* bitwise_not: of a boolean, the other one. */
+static weft_status prepare_bits(kernel_prepare *p) {
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    TRY(require_present(p, x, "X"));
+    TRY(require_present(p, out, "Out"));
+    if (x->dtype != WEFT_BOOL && x->dtype != WEFT_UINT8 && x->dtype != WEFT_INT32 && x->dtype != WEFT_INT64)
+        return kernel_unsupported(p, "expected X of integers or bool, found %s", dtype_text(x->dtype));
+    return require_like(p, x, out, x->numel, "Out");
+}
+
+static weft_status run_bits(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0);
+    const uint8_t *from = x->data;
+    uint8_t *to = arg_out(c, 0)->data;
+    for (size_t i = 0, n = tensor_nbytes(x); i < n; i++) to[i] = x->dtype == WEFT_BOOL ? !from[i] : (uint8_t)~from[i];
+    return NULL;
+}
+
+const kernel kernel_bitwise_not = {prepare_bits, run_bits};
 
 /* --- where -------------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,200 @@
+/* nce.c: noise-contrastive estimation: each row's true classes against classes that are drawn, and its gradients.
+ *
+ * With o = s(x w + b) of a class and n = its probability to be drawn, times the number of draws: -log(o / (o + n)) for
+ * a true one, -log(n / (o + n)) for a drawn one. A seed other than 0 draws what Paddle draws, the same in every step:
+ * numbers of the Mersenne Twister of 64 bits. Paddle: paddle/phi/kernels/cpu/nce_kernel.cc. */
+#include <math.h>
+
+#include "executor/kernels/layout.h"
+
+enum { IN_X, IN_LABEL, IN_WEIGHT, IN_BIAS, IN_ROW_WEIGHT, IN_LOGITS, IN_SAMPLES, IN_COST_GRAD };
+enum { OUT_COST, OUT_LOGITS, OUT_SAMPLES, OUT_X_GRAD = 0, OUT_WEIGHT_GRAD, OUT_BIAS_GRAD };
+enum { UNIFORM, LOG_UNIFORM };
+
+typedef struct nce_state {
+    int64_t rows, width, classes, ntrue, nsamples; /* nsamples: the true ones and those drawn */
+    int64_t sampler, seed;
+    const int64_t *given; /* classes instead of draws */
+} nce_state;
+
+static weft_status prepare_common(kernel_prepare *p) {
+    nce_state *s = KERNEL_STATE(p, nce_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, IN_X), *label = type_in(p, IN_LABEL), *w = type_in(p, IN_WEIGHT);
+    TRY(require_real(p, x, "Input"));
+    TRY(require_present(p, label, "Label"));
+    TRY(require_present(p, w, "Weight"));
+    s->classes = attr_int(p->op, "num_total_classes", 1);
+    if (x->ndim != 2 || w->ndim != 2 || w->dims[0] != s->classes || w->dims[1] != x->dims[1] || s->classes < 1)
+        return kernel_unsupported(p, "expected Input [row, feature] and Weight [class, feature]");
+    TRY(require_same_dtype(p, x, w, "Weight"));
+    s->rows = x->dims[0], s->width = x->dims[1];
+    if (label->ndim > 2 || label->dims[0] != s->rows) return kernel_unsupported(p, "expected Label [row, class]");
+    s->ntrue = label->ndim == 2 ? label->dims[1] : 1;
+    TRY(require_like(p, x, type_in(p, IN_BIAS), s->classes, "Bias"));
+    TRY(require_like(p, x, type_in(p, IN_ROW_WEIGHT), s->rows, "SampleWeight"));
+    size_t ngiven;
+    s->given = attr_ints(p->op, "custom_neg_classes", &ngiven);
+    s->nsamples = s->ntrue + attr_int(p->op, "num_neg_samples", 10);
+    if (ngiven && (int64_t)ngiven != s->nsamples - s->ntrue)
+        return kernel_unsupported(p, "custom_neg_classes: expected num_neg_samples classes");
+    if (!ngiven) s->given = NULL;
+    for (size_t i = 0; i < ngiven; i++)
+        if (s->given[i] < 0 || s->given[i] >= s->classes) return kernel_unsupported(p, "custom_neg_classes: no such class");
+    s->sampler = attr_int(p->op, "sampler", 0);
+    s->seed = attr_int(p->op, "seed", 0);
+    if (s->sampler != UNIFORM && s->sampler != LOG_UNIFORM)
+        return kernel_unsupported(p, "sampler: expected 0 (uniform) or 1 (log uniform), found %lld", (long long)s->sampler);
+    if (attr_bool(p->op, "is_sparse", false)) return kernel_unsupported(p, "expected is_sparse = false");
+    return NULL;
+}
+
+/* --- draws -------------------------------------------------------------------------------------------------------- */
+
+enum { TWISTER_WORDS = 312, TWISTER_SHIFT = 156 };
+
+typedef struct twister {
+    uint64_t words[TWISTER_WORDS];
+    int next;
+} twister;
+
+static void twister_init(twister *t, uint64_t seed) {
+    t->words[0] = seed;
+    for (int i = 1; i < TWISTER_WORDS; i++)
+        t->words[i] = UINT64_C(6364136223846793005) * (t->words[i - 1] ^ t->words[i - 1] >> 62) + (uint64_t)i;
+    t->next = TWISTER_WORDS;
+}
+
+static uint64_t twister_next(twister *t) {
+    if (t->next == TWISTER_WORDS) {
+        for (int i = 0; i < TWISTER_WORDS; i++) {
+            uint64_t both = (t->words[i] & ~UINT64_C(0x7FFFFFFF)) |
+                            (t->words[(i + 1) % TWISTER_WORDS] & UINT64_C(0x7FFFFFFF));
+            t->words[i] = t->words[(i + TWISTER_SHIFT) % TWISTER_WORDS] ^ both >> 1 ^
+                          (both & 1 ? UINT64_C(0xB5026F5AA96619E9) : 0);
+        }
+        t->next = 0;
+    }
+    uint64_t x = t->words[t->next++];
+    x ^= x >> 29 & UINT64_C(0x5555555555555555);
+    x ^= x << 17 & UINT64_C(0x71D67FFFEDA60000);
+    x ^= x << 37 & UINT64_C(0xFFF7EEE000000000);
+    return x ^ x >> 43;
+}
+
+static int64_t draw(const nce_state *s, twister *t) {
+    uint64_t n = (uint64_t)s->classes, share = UINT64_MAX / n, x;
+    if (s->sampler == LOG_UNIFORM) {
+        double u = (double)twister_next(t) / 18446744073709551616.0;
+        return (int64_t)(exp(u * log((double)s->classes)) - 1) % s->classes;
+    }
+    do x = twister_next(t);
+    while (x >= n * share);
+    return (int64_t)(x / share);
+}
+
+/* Its probability to be drawn, times the number of draws. */
+static double noise_of(const nce_state *s, int64_t class) {
+    double draws = (double)(s->nsamples - s->ntrue), n = (double)s->classes, k = (double)class;
+    return draws * (s->sampler == LOG_UNIFORM ? log((k + 2) / (k + 1)) / log(n) : 1 / n);
+}
+
+/* --- forward ------------------------------------------------------------------------------------------------------ */
+
+static weft_status prepare(kernel_prepare *p) {
+    TRY(prepare_common(p));
+    const nce_state *s = p->state;
+    const tensor *x = type_in(p, IN_X), *samples = type_out(p, OUT_SAMPLES);
+    int64_t all = s->rows * s->nsamples;
+    TRY(require_present(p, type_out(p, OUT_COST), "Cost"));
+    TRY(require_like(p, x, type_out(p, OUT_COST), s->rows, "Cost"));
+    TRY(require_present(p, type_out(p, OUT_LOGITS), "SampleLogits"));
+    TRY(require_like(p, x, type_out(p, OUT_LOGITS), all, "SampleLogits"));
+    TRY(require_numel(p, samples, all, "SampleLabels"));
+    p->workspace_nbytes = sizeof(twister);
+    return samples->dtype == WEFT_INT64 ? NULL : kernel_unsupported(p, "expected SampleLabels of int64");
+}
+
+static weft_status take_samples(const kernel_call *c, const nce_state *s) {
+    int64_t *samples = arg_out(c, OUT_SAMPLES)->data;
+    twister *t = c->workspace;
+    uint64_t step = c->step ? *c->step : 0;
+    twister_init(t, s->seed ? (uint64_t)s->seed : c->seed ^ c->op_seed * UINT64_C(0x9E3779B97F4A7C15) ^ step << 32);
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int64_t j = 0; j < s->nsamples; j++) {
+            int64_t class = j < s->ntrue ? tensor_integer(arg_in(c, IN_LABEL), i * s->ntrue + j)
+                            : s->given   ? s->given[j - s->ntrue]
+                                         : draw(s, t);
+            if (class < 0 || class >= s->classes)
+                return kernel_failed(c, "Label: expected 0 to %lld, found %lld", (long long)s->classes - 1,
+                                     (long long)class);
+            samples[i * s->nsamples + j] = class;
+        }
+    return NULL;
+}
+
+static weft_status run(const kernel_call *c) {
+    const nce_state *s = c->state;
+    const tensor *x = arg_in(c, IN_X), *w = arg_in(c, IN_WEIGHT), *bias = arg_in(c, IN_BIAS);
+    TRY(take_samples(c, s));
+    const int64_t *samples = arg_out(c, OUT_SAMPLES)->data;
+    for (int64_t i = 0; i < s->rows; i++) {
+        double cost = 0;
+        for (int64_t j = 0; j < s->nsamples; j++) {
+            int64_t class = samples[i * s->nsamples + j];
+            double sum = bias ? tensor_real(bias, class) : 0, noise = noise_of(s, class);
+            for (int64_t k = 0; k < s->width; k++)
+                sum += tensor_real(x, i * s->width + k) * tensor_real(w, class * s->width + k);
+            double o = 1 / (1 + exp(-sum));
+            tensor_set_real(arg_out(c, OUT_LOGITS), i * s->nsamples + j, o);
+            cost -= log((j < s->ntrue ? o : noise) / (o + noise));
+        }
+        if (arg_in(c, IN_ROW_WEIGHT)) cost *= tensor_real(arg_in(c, IN_ROW_WEIGHT), i);
+        tensor_set_real(arg_out(c, OUT_COST), i, cost);
+    }
+    return NULL;
+}
+
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
+
+static weft_status prepare_grad(kernel_prepare *p) {
+    TRY(prepare_common(p));
+    const nce_state *s = p->state;
+    const tensor *x = type_in(p, IN_X);
+    int64_t all = s->rows * s->nsamples;
+    TRY(require_numel(p, type_in(p, IN_SAMPLES), all, "SampleLabels"));
+    TRY(require_numel(p, type_in(p, IN_LOGITS), all, "SampleLogits"));
+    TRY(require_numel(p, type_in(p, IN_COST_GRAD), s->rows, "Cost@GRAD"));
+    TRY(require_like(p, x, type_out(p, OUT_X_GRAD), x->numel, "Input@GRAD"));
+    TRY(require_like(p, x, type_out(p, OUT_WEIGHT_GRAD), s->classes * s->width, "Weight@GRAD"));
+    return require_like(p, x, type_out(p, OUT_BIAS_GRAD), s->classes, "Bias@GRAD");
+}
+
+static void add_at(tensor *t, int64_t i, double value) {
+    if (t) tensor_set_real(t, i, tensor_real(t, i) + value);
+}
+
+static weft_status run_grad(const kernel_call *c) {
+    const nce_state *s = c->state;
+    const tensor *x = arg_in(c, IN_X), *w = arg_in(c, IN_WEIGHT);
+    tensor *dx = arg_out(c, OUT_X_GRAD), *dw = arg_out(c, OUT_WEIGHT_GRAD), *db = arg_out(c, OUT_BIAS_GRAD);
+    tensor *const all[] = {dx, dw, db};
+    for (int k = 0; k < 3; k++)
+        if (all[k] && all[k]->numel) memset(all[k]->data, 0, tensor_nbytes(all[k]));
+    for (int64_t at = 0; at < s->rows * s->nsamples; at++) {
+        int64_t i = at / s->nsamples, class = tensor_integer(arg_in(c, IN_SAMPLES), at);
+        double o = tensor_real(arg_in(c, IN_LOGITS), at), noise = noise_of(s, class);
+        double slope = at % s->nsamples < s->ntrue ? noise / (o + noise) * (o - 1) : o * (1 - o) / (o + noise);
+        slope *= tensor_real(arg_in(c, IN_COST_GRAD), i);
+        if (arg_in(c, IN_ROW_WEIGHT)) slope *= tensor_real(arg_in(c, IN_ROW_WEIGHT), i);
+        add_at(db, class, slope);
+        for (int64_t k = 0; k < s->width; k++) {
+            add_at(dw, class * s->width + k, slope * tensor_real(x, i * s->width + k));
+            add_at(dx, i * s->width + k, slope * tensor_real(w, class * s->width + k));
+        }
+    }
+    return NULL;
+}
+
+const kernel kernel_nce = {prepare, run};
+const kernel kernel_nce_grad = {prepare_grad, run_grad};

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Programs that Paddle 2.6.2 trained: loops whose number of runs follows from constants or from what is fed, branches
+# with gradients, gradients of gradients, recurrent layers, values that are set. Their losses are Paddle's.
+. tests/support/shell.sh
+for case in tests/data/loops/*/; do
+    loss=$(head -n 1 "$case/losses.txt")
+    "$weft" run "$case/serial.yaml" --params "$case/params.npz" --feed "$case/feeds.npz" --steps 5 --fetch "$loss" \
+        >"$folder/losses" 2>"$folder/err"
+    awk -F, -v file="$case/losses.txt" 'BEGIN { getline < file }
+        NR > 1 { getline want < file; n++; off = $4 - want; if (off < 0) off = -off; if (want < 0) want = -want }
+        NR > 1 && off > 1e-4 * want + 1e-6 { bad++ }
+        END { exit n != 5 || bad }' "$folder/losses"
+    ok $? "$case: losses as Paddle's; $(head -n 1 "$folder/err")"
+done
+says 1 'how often it runs depends on data' "a number of runs that only a run knows is refused" \
+    "$weft" plan tests/data/loops/while_data/serial.yaml
+finish
