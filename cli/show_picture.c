@@ -11,7 +11,10 @@
 
 #include "cli/show_parts.h"
 
-enum { MOST_DRAWN = 4000 }; /* boxes that dot places within a minute */
+enum {
+    MOST_DRAWN = 1000,
+    MANY = 100
+}; /* boxes: what dot draws at all, and what it draws in seconds with names at arrows */
 
 typedef struct edge {
     const weft_var *var; /* NULL: an event */
@@ -205,7 +208,7 @@ static void put_source(FILE *to, const weft_var *v) {
     fputs("\"];\n", to);
 }
 
-static void put_edge(FILE *to, const edge *e) {
+static void put_edge(FILE *to, const edge *e, bool is_named) {
     const char *label = e->var ? weft_var_name(e->var) : e->event;
     if (e->from < 0 && !e->var) return;
     if (e->from < 0) {
@@ -215,24 +218,33 @@ static void put_edge(FILE *to, const edge *e) {
         fprintf(to, "\" -> op%zu;\n", e->to);
         return;
     }
-    fprintf(to, "  op%zd -> op%zu [label=\"", e->from, e->to);
+    fprintf(to, "  op%zd -> op%zu [%s=\"", e->from, e->to, is_named ? "label" : "edgetooltip");
     put_escaped(to, label);
     fprintf(to, "\"%s];\n", e->var ? "" : ", style=dashed, color=\"#b03030\", fontcolor=\"#b03030\"");
 }
 
+static size_t count_shown(const picture *p) {
+    size_t n = 0;
+    for (size_t i = 0; i < p->nops; i++) n += p->shown[i];
+    return n;
+}
+
+/* A large picture is drawn with straight arrows, and names at them only where one points: else dot takes minutes. */
 static void put_picture(picture *p, const cli_args *args, FILE *to) {
     long long around = -1;
+    bool is_named = count_shown(p) <= MANY;
     cli_int(args, "--around", 0, 1LL << 40, &around);
     fputs("digraph \"", to);
     put_escaped(to, args->positional[0]);
     fputs("\" {\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n"
           "  edge [fontname=\"sans-serif\", fontsize=9, color=\"#66707e\"];\n",
           to);
+    if (!is_named) fputs("  graph [splines=line, mclimit=0.1, nslimit=1, nslimit1=1];\n", to);
     for (size_t i = 0; i < p->nops; i++)
         if (p->shown[i]) put_op(to, p->ops[i], i, (long long)i == around);
     for (size_t i = 0; i < p->nedges; i++) {
         const edge *e = &p->edges[i];
-        if (p->shown[e->to] && (e->from < 0 || p->shown[e->from])) put_edge(to, e);
+        if (p->shown[e->to] && (e->from < 0 || p->shown[e->from])) put_edge(to, e, is_named);
     }
     fputs("}\n", to);
 }
@@ -292,10 +304,9 @@ bool picture_options_are_good(const cli_args *args) {
 
 weft_status show_picture(const cli_args *args, const weft_program *program) {
     picture p;
-    size_t n = 0;
     weft_status status = picture_init(&p, weft_program_block(program, 0));
     if (!status) status = choose(&p, args);
-    for (size_t i = 0; !status && i < p.nops; i++) n += p.shown[i];
+    size_t n = status ? 0 : count_shown(&p);
     if (!status && n > MOST_DRAWN && cli_given(args, "--svg"))
         status = weft_status_create(WEFT_LIMIT, args->positional[0],
                                     "--svg: %zu ops are too many for one picture (at most %d): --around OP or --ring N "

@@ -38,6 +38,9 @@ says 2 '--json: expected without --dot' 'two forms at once' picture --json
 "$weft" opt examples/gpt_tiny/serial.pdmodel --quiet --passes 'data_parallel: {ranks: 2}, overlap_comm' -o "$folder/dp.yaml"
 prints 0 'style=dashed' 'waits for events are dashed' "$weft" show "$folder/dp.yaml" --dot --ring 0
 
+prints 0 'edgetooltip="' 'a large picture has no names at its arrows' "$weft" show "$folder/dp.yaml" --dot
+grep -q 'splines=line' "$folder/out"; ok $? 'and straight arrows'
+
 # --- SVG: by dot, where it is there ---
 mkdir "$folder/bin" "$folder/empty"
 weft_file=$(cd "$(dirname "$weft")" && pwd)/weft
@@ -49,7 +52,7 @@ says 1 'there is no "dot" in PATH; --dot prints' 'without dot' env PATH="$folder
 printf '#!/bin/sh\nexit 3\n' >"$folder/bin/dot"
 says 1 'dot: it failed with exit status 3' 'a dot that fails' env PATH="$folder/bin:$PATH" "$weft" show "$folder/p.yaml" --svg
 if command -v dot >/dev/null; then
-    prints 0 '</svg>' 'Graphviz takes what is printed' "$weft" show "$folder/dp.yaml" --svg
+    prints 0 '</svg>' 'Graphviz takes what is printed' "$weft" show "$folder/dp.yaml" --svg --ring 0
 else
     skipped=$((skipped + 1))
 fi
