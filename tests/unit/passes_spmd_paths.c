@@ -1,0 +1,116 @@
+/* passes_spmd_paths.c: steps between placements against DTensor 2.15's plans for 528 pairs of placements: the same
+ * final layout, and never more bytes than the better of its two plans. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "passes/spmd/spmd.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/must.h"
+
+static weft_context *context;
+
+static json_t *read_rows(void) {
+    char path[600];
+    json_t *rows = NULL;
+    static char bytes[1 << 20];
+    if (!fixture_path(path, sizeof path, "spmd/torch_redistribute_2.15.json")) return NULL;
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(bytes, 1, sizeof bytes - 1, f) : 0;
+    if (f) fclose(f);
+    for (size_t i = 0; i + 8 <= n; i++) /* Python writes what JSON lacks */
+        if (memcmp(bytes + i, "Infinity", 8) == 0) memcpy(bytes + i, "-1      ", 8);
+    must(weft_context_create(NULL, &context));
+    must(json_read(context, bytes, n, path, &rows));
+    return rows;
+}
+
+/* What DTensor says of each mesh axis, from the outermost on. */
+typedef struct layout {
+    int naxes;
+    const char *at[AXES_MESH];
+} layout;
+
+static layout read_layout(const json_t *list) {
+    layout l = {.naxes = (int)json_array_size(list)};
+    for (int i = 0; i < l.naxes; i++) l.at[i] = json_string_value(json_array_get(list, (size_t)i));
+    return l;
+}
+
+static axes_placed placed_as(const layout *l) {
+    axes_placed p = {.naxes = {0}};
+    for (int i = 0; i < l->naxes; i++) {
+        if (l->at[i][0] == 'S') placed_shard(&p, l->at[i][1] - '0', i);
+        if (l->at[i][0] == 'P') p.partial[i] = 1 + WEFT_REDUCE_SUM;
+    }
+    return p;
+}
+
+/* Elements of the largest part, with one dimension filled up to a multiple of n. */
+static double numel(const layout *l, const spmd_mesh *m, const shape *whole, int fill, int64_t n) {
+    double count = 1;
+    for (int d = 0; d < whole->ndim; d++) {
+        int64_t extent = whole->dims[d];
+        for (int i = 0; i < l->naxes; i++)
+            if (l->at[i][0] == 'S' && l->at[i][1] - '0' == d)
+                extent = (extent + m->axes.extent[i] - 1) / m->axes.extent[i];
+        if (d == fill) extent = (extent + n - 1) / n * n;
+        count *= (double)extent;
+    }
+    return count;
+}
+
+/* Bytes that a rank sends under one of its plans: steps of mesh axis, from, to. */
+static double price(const json_t *plan, layout l, const spmd_mesh *m, const shape *whole) {
+    double sent = 0;
+    for (size_t k = 0; k < json_array_size(plan); k++) {
+        const json_t *step = json_array_get(plan, k);
+        int axis = (int)json_integer_value(json_array_get(step, 0));
+        const char *from = json_string_value(json_array_get(step, 1)), *to = json_string_value(json_array_get(step, 2));
+        int64_t n = m->axes.extent[axis];
+        double w = (double)n, b = 4 * numel(&l, m, whole, to[0] == 'S' ? to[1] - '0' : -1, n);
+        if (from[0] == 'S' && to[0] == 'R') sent += (w - 1) * b;
+        if (from[0] == 'P' && to[0] == 'R') sent += 2 * (w - 1) / w * b;
+        if (from[0] != 'R' && to[0] == 'S' && strcmp(from, to) != 0) sent += (w - 1) / w * b;
+        l.at[axis] = to;
+    }
+    return sent;
+}
+
+static void check_row(const json_t *row, size_t number, arena *a, double *ours, double *theirs) {
+    const json_t *extents = json_object_get(row, "mesh"), *dims = json_object_get(row, "shape");
+    mesh on = {.ndim = (int)json_array_size(extents)};
+    spmd_mesh m = {.mesh = &on, .axes = {.naxes = on.ndim, .uneven = true, .shares = true}};
+    shape whole = {.dtype = WEFT_FP32, .ndim = (int32_t)json_array_size(dims), .height = -1};
+    for (int i = 0; i < on.ndim; i++) m.axes.extent[i] = json_integer_value(json_array_get(extents, (size_t)i));
+    for (int d = 0; d < whole.ndim; d++) whole.dims[d] = json_integer_value(json_array_get(dims, (size_t)d));
+    layout src = read_layout(json_object_get(row, "src")), dst = read_layout(json_object_get(row, "dst"));
+    axes_placed from = placed_as(&src), to = placed_as(&dst);
+    spmd_path path;
+    must(spmd_paths_init(&m, a));
+    cr_assert(spmd_find_path(&m, &whole, &from, &to, &path), "row %zu: there is no path", number);
+    const axes_placed *last = path.count ? &path.steps[path.count - 1].made : &from;
+    cr_assert(placed_same(last, &to, whole.ndim, on.ndim), "row %zu ends elsewhere", number);
+    double greedy = price(json_object_get(row, "greedy"), src, &m, &whole),
+           graph = price(json_object_get(row, "graph"), src, &m, &whole), best = greedy < graph ? greedy : graph;
+    cr_assert(path.sent <= best + 1e-6, "row %zu: %g bytes, DTensor %g", number, path.sent, best);
+    *ours += path.sent, *theirs += best;
+}
+
+Test(spmd_paths, no_more_bytes_than_dtensor) {
+    json_t *rows = read_rows();
+    double ours = 0, theirs = 0;
+    if (!rows) cr_skip_test("no recorded plans");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        arena a;
+        arena_init(&a, &context->allocator);
+        check_row(json_array_get(rows, i), i, &a, &ours, &theirs);
+        arena_fini(&a);
+    }
+    cr_assert(json_array_size(rows) == 528 && ours < theirs, "%zu rows, %g bytes, DTensor %g", json_array_size(rows), ours,
+              theirs);
+    json_decref(rows);
+    weft_context_destroy(context);
+}
