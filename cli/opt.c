@@ -18,6 +18,7 @@ static const cli_option options[] = {
     {"--no-prove", 0, NULL, "do not compare the program after each pass with the one before it"},
     {"--certificate", 0, "FILE", "write what each pass claims, for weft verify --certificate"},
     {"--stats", 0, NULL, "collectives and bytes before and after, and the fingerprint of the buckets"},
+    {"--strict", 0, NULL, "refuse to gather sharded values for an op that has no rule"},
     {"--quiet", 'q', NULL, "no report"},
     JSON_REPORT_OPTION("on stdout where -o names a file, else on stderr"),
     {"--form", 0, "F", "of what goes to stdout: yaml (default) or fx"},
@@ -37,11 +38,23 @@ static weft_status parse_list(const cli_args *args, const char *text, weft_pass_
     return status;
 }
 
+/* Passes of the list that could gather must not. */
+static weft_status set_strict(weft_pass_list *list) {
+    static const char *const settings[] = {"spmd_expand.strict=true", "spmd_partition.strict=true"};
+    weft_status status[2];
+    for (int i = 0; i < 2; i++) status[i] = weft_pass_list_set(list, settings[i]);
+    bool any = !status[0] || !status[1];
+    weft_status_free(any ? status[0] : status[1]);
+    if (any) weft_status_free(status[1]);
+    return any ? NULL : status[0];
+}
+
 static weft_status make_list(const cli_args *args, weft_pass_list **out) {
     const char *text = cli_value(args, "--passes");
     weft_status status = parse_list(args, text ? text : "passes: []", out);
     for (size_t i = 0; !status && i < args->ngiven; i++)
         if (strcmp(args->names[i], "--set") == 0) status = weft_pass_list_set(*out, args->values[i]);
+    if (!status && cli_given(args, "--strict")) status = set_strict(*out);
     if (!status && cli_given(args, "--no-prove"))
         weft_pass_list_set_prove(*out, WEFT_PROVE_OFF);
     else if (!status && weft_pass_list_prove(*out) == WEFT_PROVE_UNSET)

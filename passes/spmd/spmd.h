@@ -127,6 +127,7 @@ typedef struct spmd_var {
     bool is_fixed;                 /* annotated: it is as it is */
     bool is_kept;                  /* it lies so before the step and after it: state, and feeds */
     bool is_pinned;                /* whole: another block uses it */
+    uint32_t nnames;               /* that were made of its own */
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
 } spmd_var;
 
@@ -155,6 +156,7 @@ typedef struct spmd_plan {
     axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
     arena decided;                     /* of versions; made anew by each decision */
     spmd_policy policy;
+    bool is_strict;        /* an op without a rule that meets a sharded input is refused */
     bool propagates;       /* placements are this pass's own */
     double sent;           /* bytes that a rank sends in a step, as decided */
     const char *differs;   /* NULL, or why ranks' programs differ */

@@ -42,12 +42,21 @@ weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
+/* A name that nothing has: numbered from the last one on, since one value may come in many parts. */
+static void name_anew(spmd_plan *plan, const spmd_var *v, char *out, size_t room) {
+    uint32_t *n = &plan->vars[v->var->id].nnames;
+    do {
+        char number[16] = "";
+        if (*n) snprintf(number, sizeof number, "_%u", *n);
+        snprintf(out, room, "%.200s@RESHARD%s", v->var->name->bytes, number);
+        ++*n;
+    } while (interner_find(&plan->program->names, out, strlen(out)));
+}
+
 static weft_status add_var(spmd_plan *plan, const spmd_var *v, const int64_t *extents, weft_var **out) {
-    char stem[256];
-    const name *unique;
-    snprintf(stem, sizeof stem, "%.200s@RESHARD", v->var->name->bytes);
-    TRY(program_unique_name(plan->program, stem, &unique));
-    TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents,
+    char unique[256];
+    name_anew(plan, v, unique, sizeof unique);
+    TRY(weft_block_add_var(plan->block, unique, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents,
                            out));
     (*out)->has_stop_gradient = v->var->has_stop_gradient;
     (*out)->stop_gradient = v->var->stop_gradient;

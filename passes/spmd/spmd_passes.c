@@ -2,8 +2,14 @@
 #include "passes/certificate.h"
 #include "passes/spmd/spmd.h"
 
+static const weft_option options[] = {
+    {"strict", WEFT_OPTION_BOOL, "false", NULL,
+     "refuse where an op without a rule meets a sharded input, instead of gathering that"},
+};
+
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
     *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank(pass)};
+    plan->is_strict = weft_pass_option_bool(pass, "strict");
     return spmd_read(plan);
 }
 
@@ -64,6 +70,8 @@ static weft_status run_expand(weft_pass_context *pass, weft_program *program, vo
     return status;
 }
 
-const weft_pass pass_spmd_propagate = {.run = run_propagate};
-const weft_pass pass_spmd_partition = {.run = run_partition, .changes_meaning = "it makes the program one rank's"};
-const weft_pass pass_spmd_expand = {.run = run_expand, .changes_meaning = "it makes the program one rank's"};
+const weft_pass pass_spmd_propagate = {.options = options, .noptions = 1, .run = run_propagate};
+const weft_pass pass_spmd_partition = {
+    .options = options, .noptions = 1, .run = run_partition, .changes_meaning = "it makes the program one rank's"};
+const weft_pass pass_spmd_expand = {
+    .options = options, .noptions = 1, .run = run_expand, .changes_meaning = "it makes the program one rank's"};

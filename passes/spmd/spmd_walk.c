@@ -70,6 +70,18 @@ static weft_status take_share(walk *w, const spmd_op *op, size_t i, const spmd_v
     return NULL;
 }
 
+/* An op that nothing is known of gets what is sharded whole: told, or refused. */
+static weft_status note_whole(walk *w, const spmd_op *op, const spmd_var *v, const spmd_path *path) {
+    char place[160];
+    if (!op->why_whole || path->sent <= 0) return NULL;
+    if (w->plan->is_strict)
+        return weft_pass_refuse(w->plan->pass, "%s needs the whole of var %s, which is sharded: %s",
+                                op_place(op->op, place, sizeof place), v->var->name->bytes, op->why_whole);
+    if (!w->edits) return NULL;
+    return weft_pass_left(w->plan->pass, op->op, WEFT_REASON_MESH, "var %s is gathered for it: %s",
+                          v->var->name->bytes, op->why_whole);
+}
+
 static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
     const spmd_var *v = spmd_var_of(w->plan, op->in[i]);
     spmd_path path;
@@ -81,6 +93,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
         return weft_pass_refuse(w->plan->pass, "%s reads %s, which it cannot have in one piece", op->op->type->bytes,
                                 v->var->name->bytes);
     weft_var *found = from->var;
+    TRY(note_whole(w, op, v, &path));
     if (path.count) {
         w->emit.before = op->op;
         TRY(follow_path(w, v, from->var, &path, op->op->type->bytes, NULL, &found));

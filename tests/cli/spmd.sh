@@ -69,6 +69,29 @@ ok $? 'one program for all ranks where theirs are equal'
 "$weft" opt "$folder/s.pdmodel" --passes spmd_expand -o "$folder/one.pdmodel" 2>&1 | grep -q 'the program has no mesh'
 ok $? 'a program without a mesh is refused'
 
+# What no rule covers is gathered, and told; or refused.
+sed 's/{relu: /{nobody_knows: /' >"$folder/unknown.yaml" <<'END'
+weft: 1
+version: 2006002
+rank: -1
+meshes:
+- {shape: [2], ids: [0, 1], dims: [mp]}
+blocks:
+- idx: 0
+  parent: -1
+  vars:
+    a: {float32: [4, 6], persistable: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
+    b: {float32: [4, 6]}
+  ops:
+  - {relu: {X: [a]}, out: {Out: [b]}, attrs: {.role: forward}}
+END
+says 0 'nobody_knows.*var a is gathered for it: its type is not known' 'what is gathered for an unknown op is told' \
+    "$weft" opt -v --no-prove "$folder/unknown.yaml" --passes spmd_expand -o "$folder/unknown{rank}.yaml"
+says 1 'nobody_knows.* needs the whole of var a, which is sharded: its type is not known' '--strict refuses to gather for it' \
+    "$weft" opt --strict --no-prove "$folder/unknown.yaml" --passes spmd_expand -o "$folder/unknown{rank}.yaml"
+says 0 'c_allreduce_sum, ring 1, ' '--stats tells collectives by ring' \
+    "$weft" opt --stats "$folder/s.pdmodel" --dist "$cases/mlp_tp_mp2/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.pdmodel"
+
 # Traced graphs: inputs by placements_in, outputs by placements_out.
 cat >"$folder/graph.py" <<'END'
 import json, sys
