@@ -78,23 +78,22 @@ static weft_status mark_as_ours(weft_op *op) {
     return weft_op_set_attr_string(op, "op_namescope", namescope);
 }
 
-/* The reduce of `grad`, not inserted: the pattern of all others. */
-static weft_status make_reduce(dp_plan *plan, weft_var *grad, weft_op **out) {
+weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out) {
+    static const char *const types[2][2] = {{"c_allreduce_sum", "all_reduce"}, {"c_allgather", "all_gather"}};
     bool new_era = plan->program->version >= FIRST_ALL_REDUCE_VERSION;
     weft_op *op = NULL;
-    TRY(weft_op_create(plan->program, new_era ? "all_reduce" : "c_allreduce_sum", &op));
-    TRY(weft_op_add_input(op, new_era ? "x" : "X", grad));
-    TRY(weft_op_add_output(op, new_era ? "out" : "Out", grad));
+    TRY(weft_op_create(plan->program, types[gathers][new_era], &op));
+    TRY(weft_op_add_input(op, new_era ? "x" : "X", from));
+    TRY(weft_op_add_output(op, new_era ? "out" : "Out", to));
     TRY(weft_op_set_attr_int(op, "ring_id", DP_RING));
-    if (new_era)
-        TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
-    else
-        TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
+    if (gathers) TRY(weft_op_set_attr_int(op, "nranks", (int32_t)plan->nranks));
+    if (new_era && !gathers) TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
+    if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
     *out = op;
     return mark_as_ours(op);
 }
 
-static weft_status make_scale(dp_plan *plan, weft_var *grad, weft_op **out) {
+weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out) {
     weft_op *op = NULL;
     TRY(weft_op_create(plan->program, "scale", &op));
     TRY(weft_op_add_input(op, "X", grad));
@@ -120,9 +119,10 @@ static weft_status insert_reduces(dp_plan *plan) {
     weft_op *reduce, *of_mean;
     if (plan->ngradients == 0 && plan->nscales == 0) return NULL;
     weft_var *any = plan->ngradients ? plan->gradients[0].grad : plan->scales[0].grad;
-    TRY(make_reduce(plan, any, &reduce));
-    TRY(make_scale(plan, any, &of_mean));
+    TRY(dp_make_collective(plan, any, any, false, &reduce));
+    TRY(dp_make_scale(plan, any, &of_mean));
     for (size_t i = plan->ngradients; i-- > 0;) {
+        if (plan->gradients[i].is_gathered) continue;
         weft_op *after = plan->gradients[i].last_writer, *scale = plan->gradients[i].mean ? of_mean : NULL;
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_REDUCE,
@@ -169,6 +169,10 @@ static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, 
     return NULL;
 }
 
+weft_status dp_place_whole(dp_plan *plan, weft_var *var) {
+    return write_placement(plan, var, plan->mesh, -1);
+}
+
 /* Shapes and placements of all vars: feeds as decided, others by the axis along which a rank holds less. */
 static weft_status write_vars(dp_plan *plan, const mesh *m) {
     weft_program *p = plan->program;
@@ -207,6 +211,7 @@ static weft_status write_dist(dp_plan *plan) {
     for (int64_t i = 0; i < plan->nranks; i++) ranks[i] = i;
     const mesh *m = NULL;
     TRY(program_add_mesh(plan->program, &(mesh){1, &plan->nranks, ranks, names}, &m));
+    plan->mesh = m;
     TRY(weft_program_set_ring(plan->program, DP_RING, (size_t)plan->nranks, ranks));
     TRY(write_vars(plan, m));
     TRY(write_params_grads(plan));
@@ -226,8 +231,6 @@ static weft_status claim_ranks(dp_plan *plan) {
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FEED,
                                                     .var = plan->feeds[i].var,
                                                     .text = plan->feeds[i].split ? "rows" : "whole"}));
-    for (size_t i = 0; i < plan->nsparse_ops; i++)
-        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_DENSE, .op = plan->sparse_ops[i]}));
     return NULL;
 }
 
@@ -272,6 +275,7 @@ static int64_t count_nbytes(const dp_plan *plan) {
     int64_t nbytes = 0;
     for (size_t i = 0; i < plan->ngradients; i++) {
         const dp_gradient *g = &plan->gradients[i];
+        if (g->is_gathered) continue;
         shape like = shape_env_get(&plan->part, g->param ? g->param : g->grad);
         int64_t numel = shape_numel(&like);
         if (numel > 0) nbytes += numel * (int64_t)weft_dtype_nbytes((weft_dtype)g->grad->dtype);
@@ -303,14 +307,17 @@ static weft_status report_sums(dp_plan *plan) {
 }
 
 static weft_status report_reduces(dp_plan *plan) {
-    size_t nscales = plan->nscales;
-    for (size_t i = 0; i < plan->ngradients; i++) nscales += plan->gradients[i].mean;
+    size_t nscales = plan->nscales, nreduced = 0;
+    for (size_t i = 0; i < plan->ngradients; i++) {
+        nreduced += !plan->gradients[i].is_gathered;
+        nscales += plan->gradients[i].mean && !plan->gradients[i].is_gathered;
+    }
     if (plan->combine == DP_TOKENS) TRY(report_sums(plan));
     TRY(weft_pass_did(plan->pass, "%s %zu gradients (%lld bytes) over ring %d of %lld ranks",
-                      plan->combine == DP_MEAN ? "average" : "sum", plan->ngradients,
+                      plan->combine == DP_MEAN ? "average" : "sum", nreduced,
                       (long long)plan->gradients_nbytes, DP_RING, (long long)plan->nranks));
     TRY(report_sources(plan));
-    TRY(weft_pass_count_add(plan->pass, "gradients reduced", (int64_t)plan->ngradients));
+    TRY(weft_pass_count_add(plan->pass, "gradients reduced", (int64_t)nreduced));
     return weft_pass_count_add(plan->pass, "scales added", (int64_t)nscales);
 }
 
@@ -341,11 +348,11 @@ static weft_status make_parallel(dp_plan *plan) {
     TRY(report_feeds(plan));
     TRY(report_rank_state(plan));
     TRY(claim_ranks(plan));
-    TRY(dp_make_dense(plan));
     TRY(write_dist(plan));
     if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");
     plan->gradients_nbytes = count_nbytes(plan);
     arena_fini(&plan->types);
+    TRY(dp_gather_rows(plan));
     TRY(insert_reduces(plan));
     return report_reduces(plan);
 }

@@ -16,8 +16,16 @@ typedef struct dp_gradient {
     weft_var *param, *grad; /* param NULL: it is some other sum */
     weft_op *last_writer;   /* of the backward ops; the reduce goes right after it */
     bool mean;              /* the ranks' values are averaged; else summed */
+    bool is_gathered;       /* the op that makes it has what all ranks give: it needs no reduce */
     bool is_found;          /* by the data flow: nobody names it */
 } dp_gradient;
+
+/* A backward op of a lookup that makes rows (SelectedRows). */
+typedef struct dp_lookup {
+    weft_op *op;
+    bool mean;    /* as of the gradient */
+    bool by_rank; /* each rank looks up ids of its own; else all look up the same */
+} dp_lookup;
 
 /* How the ranks' losses combine. */
 typedef enum dp_combine {
@@ -56,13 +64,9 @@ typedef struct dp_plan {
     bool *covered;           /* by var id: parameters whose gradient is named */
     weft_op **joined_after;  /* by var id: the op after which ranks have it alike, through a reduce */
 
-    weft_op **sparse_ops; /* lookups to be given dense gradients */
-    size_t nsparse_ops;
-    weft_var **sparse_vars; /* their gradients, and sums of them; the parameter whose shape they take beside each */
-    weft_var **sparse_params;
-    size_t nsparse_vars;
-    weft_op **rows_ops; /* that are made for rows, to become copies */
-    size_t nrows_ops;
+    dp_lookup *lookups; /* backward ops that make rows */
+    size_t nlookups;
+    const mesh *mesh; /* of the ranks, once it is written */
 } dp_plan;
 
 /* data_parallel_feeds.c: which vars are fed, and which of them are split. */
@@ -81,9 +85,13 @@ int dp_split_axis(const dp_plan *plan, const weft_var *var);
 WEFT_MUST_USE weft_status dp_find_gradients(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_add_gradient(dp_plan *plan, dp_gradient g);
 const slot *dp_updated_params(weft_op *op); /* of an optimizer; NULL: it is none */
-/* data_parallel_sparse.c: gradients held as rows, to be made dense where that means the same. */
+/* data_parallel_sparse.c: gradients held as rows: what makes them gets the whole batch. */
 WEFT_MUST_USE weft_status dp_find_sparse(dp_plan *plan);
-WEFT_MUST_USE weft_status dp_make_dense(dp_plan *plan);
+WEFT_MUST_USE weft_status dp_gather_rows(dp_plan *plan);
+/* data_parallel.c: `to` from all ranks' `from`, one after another or added up; 1/n of a var; a var that is whole. */
+WEFT_MUST_USE weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out);
+WEFT_MUST_USE weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out);
+WEFT_MUST_USE weft_status dp_place_whole(dp_plan *plan, weft_var *var);
 
 /* data_parallel_state.c: joins what state that all ranks have alike is updated with; adds to the gradients. */
 WEFT_MUST_USE weft_status dp_find_state(dp_plan *plan);

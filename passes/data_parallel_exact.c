@@ -22,6 +22,7 @@ static weft_status join(walk *w, weft_var *var, const weft_op *reader) {
     weft_op *writer = f->writer[var->id];
     bool mean = f->held[var->id].reduce == WEFT_REDUCE_AVG;
     f->held[var->id] = (dp_value){.hold = DP_SAME};
+    if (var->kind == WEFT_SELECTED_ROWS) f->plan->differs[var->id] = false; /* gathered */
     if (f->plan->joined_after[var->id] == writer) return NULL;
     if (f->plan->joined_after[var->id] || !writer) return refuse(w, reader, "a sum is written again after it was used");
     f->plan->joined_after[var->id] = writer;
@@ -147,18 +148,12 @@ static weft_status ask(walk *w, weft_op *op, dp_question *q, dp_value *made, uin
     return status;
 }
 
-/* How many rows a gradient has is nobody's business. */
-static bool differs(const walk *w, const use *u) {
-    return w->flow.plan->differs[u->var_id] && use_var(w->flow.plan->program, u)->kind != WEFT_SELECTED_ROWS;
-}
-
 /* All ranks have all that it reads, and it makes nothing of the number of rows. */
-static bool is_same(const walk *w, const weft_op *op) {
-    FOR_EACH_ARG(op, false, u)
-    if (w->flow.held[u->var_id].hold != DP_SAME || differs(w, u)) return false;
+static bool is_same(walk *w, const weft_op *op) {
+    if (dp_flow_is_same(&w->flow, op)) return true;
     FOR_EACH_ARG(op, true, u)
-    if (differs(w, u)) return false;
-    return true;
+    if (w->flow.plan->differs[u->var_id]) return false;
+    return op_nargs(op, false) == 0;
 }
 
 /* Rows of gradients (SelectedRows) are added up as they are, and gathered before anything else reads them. */

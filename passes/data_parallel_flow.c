@@ -131,8 +131,23 @@ static bool add_gradients(const dp_flow *f, const weft_op *op, dp_value *made) {
     return true;
 }
 
+bool dp_flow_is_same(dp_flow *f, const weft_op *op) {
+    dp_plan *plan = f->plan;
+    if (!op_nargs(op, false)) return false;
+    FOR_EACH_ARG(op, false, u)
+    if (f->held[u->var_id].hold != DP_SAME || plan->differs[u->var_id]) return false;
+    FOR_EACH_ARG(op, true, u) {
+        if (!plan->differs[u->var_id]) continue;
+        plan->part.kept[u->var_id] = plan->whole.kept[u->var_id];
+        plan->part.values[u->var_id] = plan->whole.values[u->var_id];
+        plan->differs[u->var_id] = false;
+    }
+    return true;
+}
+
 static weft_status follow_losses(dp_flow *f, weft_op *op, dp_value *made) {
     size_t at = 0;
+    if (dp_flow_is_same(f, op)) return NULL;
     bool rows = keeps_rows(f, op);
     if (rows && is_plain(f, op, DP_ROWS)) {
         FOR_EACH_ARG(op, true, u) made[at++] = by_extents(f, use_var(op->program, u), DP_ROWS, NULL);
@@ -205,10 +220,12 @@ static bool is_needed(dp_flow *f, uint32_t id) {
 
 void dp_flow_join(dp_flow *f, const weft_op *op, uint32_t id) {
     if (f->plan->joined_after[id] != op) return;
-    if (is_needed(f, id))
-        f->held[id] = (dp_value){.hold = DP_SAME};
-    else
+    if (!is_needed(f, id)) {
         f->plan->joined_after[id] = NULL;
+        return;
+    }
+    f->held[id] = (dp_value){.hold = DP_SAME};
+    if (program_var(f->plan->program, id)->kind == WEFT_SELECTED_ROWS) f->plan->differs[id] = false; /* gathered */
 }
 
 weft_status dp_flow_op(dp_flow *f, weft_op *op) {

@@ -1,185 +1,136 @@
-/* data_parallel_sparse.c: an embedding with is_sparse has a gradient of rows (SelectedRows), whose sum over ranks is no
- * collective: the ranks hold different rows. The dense gradient holds the same numbers and zeros elsewhere, and where
- * every reader treats a missing row as zeros (all but Adam in its lazy mode, and ops made for rows) the result is the
- * same. So the lookups are told to make dense gradients; where a reader stands against it the pass refuses. */
-#include "passes/data_parallel.h"
+/* data_parallel_sparse.c: an embedding with is_sparse has a gradient of rows (SelectedRows): an id and a value for each
+ * lookup. The rows of the whole batch are those of all ranks, one after another. So the ids that a lookup's backward op
+ * reads, and the gradients of what it looked up, are gathered before it, and it makes the serial program's rows on every
+ * rank. Clip, merge and optimizers of any kind, lazy ones too, then do what they do in the serial program. */
+#include <stdio.h>
 
-typedef struct walk {
-    dp_plan *plan;
-    const weft_var *param; /* whose gradient is being followed */
-    bool *seen;            /* by var id */
-    size_t nqueued;        /* of plan->sparse_vars: those after nsparse_vars are still to be looked at */
-    bool *op_seen_params;  /* by var id: lookups of this parameter are in the list */
-} walk;
+#include "passes/certificate.h"
+#include "passes/data_parallel.h"
 
 static bool makes_rows(const weft_op *op) {
     return op_is(op, "lookup_table_v2_grad") && attr_bool(op, "is_sparse", false);
 }
 
-static bool is_sparse(const weft_var *var) {
+static bool is_rows(const weft_var *var) {
     if (var->kind == WEFT_SELECTED_ROWS) return true;
     FOR_EACH_USE(u, var)
     if (u->is_output && makes_rows(use_op(var->program, u))) return true;
     return false;
 }
 
+typedef struct walk {
+    dp_plan *plan;
+    dp_gradient *gradient;
+    bool *seen;     /* by var id */
+    bool *seen_op;  /* by var id of the first output: lookups that are in the list */
+    weft_var **queue;
+    size_t nqueued;
+} walk;
+
 static weft_status refuse(const walk *w, const weft_op *op, const char *why) {
     char place[160];
     return weft_pass_refuse(w->plan->pass,
-                            "gradient of %s is kept as rows (SelectedRows), which cannot be reduced over ranks, and "
-                            "cannot be made dense: %s %s",
-                            w->param->name->bytes, op_place(op, place, sizeof place), why);
+                            "gradient %s is kept as rows (SelectedRows), which ranks can gather only where lookups make "
+                            "them: %s %s",
+                            w->gradient->grad->name->bytes, op_place(op, place, sizeof place), why);
 }
 
-static void enqueue(walk *w, weft_var *var) {
-    if (w->seen[var->id]) return;
-    w->seen[var->id] = true;
-    w->plan->sparse_vars[w->nqueued] = var;
-    w->plan->sparse_params[w->nqueued++] = (weft_var *)(uintptr_t)w->param;
-}
-
-static void enqueue_sparse_args(walk *w, const weft_op *op, bool output) {
-    FOR_EACH_ARG(op, output, u) {
+static weft_status enqueue_inputs(walk *w, const weft_op *op) {
+    FOR_EACH_ARG(op, false, u) {
         weft_var *v = use_var(op->program, u);
-        if (is_sparse(v)) enqueue(w, v);
+        if (!is_rows(v)) return refuse(w, op, "adds what is no rows to them");
+        if (!w->seen[v->id]) w->queue[w->nqueued++] = v;
+        w->seen[v->id] = true;
     }
+    return NULL;
 }
-
-static bool is_one_of(const weft_op *op, const char *const *types) {
-    for (; *types; types++)
-        if (op_is(op, *types)) return true;
-    return false;
-}
-
-/* Rows in, rows out, and of the dense tensor the same numbers: a norm is one of merged rows. */
-static const char *const passes_rows[] = {"sum", "scale", "elementwise_mul", "elementwise_div", "clip_by_norm",
-                                          "merge_selected_rows", NULL};
-/* Ops made for rows, which of the dense tensor are a copy. */
-static const char *const copies_when_dense[] = {"merge_selected_rows", "get_tensor_from_selected_rows", NULL};
 
 static weft_status look_at_writer(walk *w, weft_op *op) {
-    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
-    if (op_is(op, "lookup_table_v2_grad")) {
-        w->plan->sparse_ops[w->plan->nsparse_ops++] = op;
-        return NULL;
-    }
-    if (!is_one_of(op, passes_rows)) return refuse(w, op, "makes rows otherwise");
-    enqueue_sparse_args(w, op, false);
+    if (op_has_effect(op, OP_NO_BYTES) || op->order > w->gradient->last_writer->order) return NULL;
+    if (op_is(op, "sum")) return enqueue_inputs(w, op);
+    if (!makes_rows(op) || op->block != w->plan->block) return refuse(w, op, "makes rows otherwise");
+    uint32_t id = op_args(op, true)->var_id;
+    if (!w->seen_op[id]) w->plan->lookups[w->plan->nlookups++] = (dp_lookup){.op = op, .mean = w->gradient->mean};
+    w->seen_op[id] = true;
     return NULL;
 }
 
-static weft_status look_at_reader(walk *w, weft_op *op) {
-    static const char *const same_when_dense[] = {"sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", NULL};
-    if (op_has_effect(op, OP_NO_BYTES)) return NULL;
-    if (is_one_of(op, copies_when_dense)) w->plan->rows_ops[w->plan->nrows_ops++] = op;
-    if (is_one_of(op, passes_rows)) enqueue_sparse_args(w, op, true);
-    if (is_one_of(op, passes_rows) || is_one_of(op, copies_when_dense)) return NULL;
-    if (!is_one_of(op, same_when_dense)) return refuse(w, op, "reads it as rows");
-    return attr_bool(op, "lazy_mode", false)
-               ? refuse(w, op, "is in lazy mode: rows that are not there stay as they are")
-               : NULL;
-}
-
-/* The gradient, and every var that it is summed into or from. */
-static weft_status follow(walk *w, weft_var *grad) {
-    enqueue(w, grad);
-    for (dp_plan *plan = w->plan; plan->nsparse_vars < w->nqueued; plan->nsparse_vars++) {
-        FOR_EACH_USE(u, plan->sparse_vars[plan->nsparse_vars])
-        TRY(u->is_output ? look_at_writer(w, use_op((plan->sparse_vars[plan->nsparse_vars])->program, u))
-                         : look_at_reader(w, use_op((plan->sparse_vars[plan->nsparse_vars])->program, u)));
+/* The lookups whose rows are in the gradient. */
+static weft_status follow(walk *w) {
+    w->nqueued = 0;
+    w->queue[w->nqueued++] = w->gradient->grad;
+    w->seen[w->gradient->grad->id] = true;
+    for (size_t i = 0; i < w->nqueued; i++) {
+        FOR_EACH_USE(u, w->queue[i])
+        if (u->is_output) TRY(look_at_writer(w, use_op(w->plan->program, u)));
     }
+    w->gradient->is_gathered = true;
     return NULL;
-}
-
-/* The lookups whose backward ops were found: is_sparse stands on both. */
-static void add_forward_lookups(dp_plan *plan, const weft_var *param) {
-    FOR_EACH_USE(u, param)
-    if (!u->is_output && op_is(use_op(param->program, u), "lookup_table_v2"))
-        plan->sparse_ops[plan->nsparse_ops++] = use_op(param->program, u);
-}
-
-static size_t count_ops(const dp_plan *plan, const char *const *types) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->program->nblocks; i++) FOR_EACH_OP(op, plan->program->blocks[i])
-    count += is_one_of(op, types);
-    return count;
-}
-
-static bool any_sparse(const dp_plan *plan) {
-    for (size_t i = 0; i < plan->ngradients; i++)
-        if (is_sparse(plan->gradients[i].grad)) return true;
-    return false;
 }
 
 weft_status dp_find_sparse(dp_plan *plan) {
-    if (!any_sparse(plan)) return NULL;
-    size_t nvars = plan->program->nall_vars;
+    size_t nvars = plan->program->nall_vars + 1, first = 0, nlookups = 0;
+    while (first < plan->ngradients && !is_rows(plan->gradients[first].grad)) first++;
+    if (first == plan->ngradients) return NULL;
+    FOR_EACH_OP(op, plan->block) nlookups += makes_rows(op);
     walk w = {.plan = plan, .seen = ARENA_ARRAY(plan->scratch, bool, nvars)};
-    plan->sparse_vars = ARENA_ARRAY(plan->scratch, weft_var *, nvars);
-    plan->sparse_params = ARENA_ARRAY(plan->scratch, weft_var *, nvars);
-    static const char *const lookups[] = {"lookup_table_v2", "lookup_table_v2_grad", NULL};
-    plan->sparse_ops = ARENA_ARRAY(plan->scratch, weft_op *, count_ops(plan, lookups));
-    plan->rows_ops = ARENA_ARRAY(plan->scratch, weft_op *, count_ops(plan, copies_when_dense) + 1);
-    w.op_seen_params = ARENA_ARRAY(plan->scratch, bool, nvars);
-    if (!w.seen || !plan->sparse_vars || !plan->sparse_params || !plan->sparse_ops || !plan->rows_ops || !w.op_seen_params)
-        return base_out_of_memory();
-    for (size_t i = 0; i < plan->ngradients; i++) {
-        const dp_gradient *g = &plan->gradients[i];
-        if (!is_sparse(g->grad)) continue;
-        w.param = g->param;
-        TRY(follow(&w, g->grad));
-        if (w.op_seen_params[g->param->id]) continue;
-        w.op_seen_params[g->param->id] = true;
-        add_forward_lookups(plan, g->param);
+    w.seen_op = ARENA_ARRAY(plan->scratch, bool, nvars);
+    w.queue = ARENA_ARRAY(plan->scratch, weft_var *, nvars);
+    plan->lookups = ARENA_ARRAY(plan->scratch, dp_lookup, nlookups + 1);
+    if (!w.seen || !w.seen_op || !w.queue || !plan->lookups) return base_out_of_memory();
+    for (size_t i = first; i < plan->ngradients; i++) {
+        w.gradient = &plan->gradients[i];
+        if (is_rows(w.gradient->grad)) TRY(follow(&w));
+    }
+    for (size_t i = 0; i < plan->nlookups; i++) {
+        dp_lookup *l = &plan->lookups[i];
+        l->by_rank = dp_split_axis(plan, weft_op_input(l->op, "Ids", 0)) >= 0;
     }
     return NULL;
 }
 
-/* The var holds the dense gradient of `param`. */
-static weft_status make_var_dense(dp_plan *plan, weft_var *var, const weft_var *param) {
-    int64_t *dims = arena_copy(&plan->program->arena, param->dims, param->ndim * sizeof *dims);
-    if (!dims) return base_out_of_memory();
-    var_changed(var);
-    var->kind = WEFT_DENSE_TENSOR;
-    var->has_tensor = true;
-    var->dims = dims;
-    var->ndim = param->ndim;
-    plan->differs[var->id] = false;
+/* --- edits -------------------------------------------------------------------------------------------------------- */
+
+/* A var for what all ranks have of `var`: one after another, or added up. */
+static weft_status add_whole(dp_plan *plan, const weft_var *var, bool joined, weft_var **out) {
+    char stem[256];
+    const name *unique;
+    int64_t dims[WEFT_MAX_RANK];
+    snprintf(stem, sizeof stem, "%.200s@ALL", var->name->bytes);
+    for (size_t i = 0; i < var->ndim; i++) dims[i] = var->dims[i];
+    if (joined && var->ndim && dims[0] > 0) dims[0] *= plan->nranks;
+    TRY(program_unique_name(plan->program, stem, &unique));
+    TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)var->dtype, var->ndim, dims, out));
+    return dp_place_whole(plan, *out);
+}
+
+/* Gathers (or adds up) an input of a lookup's backward op, which reads the result instead. */
+static weft_status gather(dp_plan *plan, const dp_lookup *l, const char *slot_text, weft_var **out) {
+    const slot *s = op_find_slot(l->op, false, slot_text);
+    weft_var *own = slot_var(l->op, s, 0);
+    weft_op *op;
+    TRY(add_whole(plan, own, l->by_rank, out));
+    TRY(dp_make_collective(plan, own, *out, l->by_rank, &op));
+    weft_block_insert_before(l->op->block, l->op, op);
+    use_rename(slot_args(l->op, s), *out);
     return NULL;
 }
 
-/* The parameter whose gradient a var is. */
-static const weft_var *param_of(const dp_plan *plan, const weft_var *grad) {
-    for (size_t i = 0; i < plan->nsparse_vars; i++)
-        if (plan->sparse_vars[i] == grad) return plan->sparse_params[i];
-    return NULL;
-}
-
-/* An op made for rows becomes a copy. */
-static weft_status make_copy(dp_plan *plan, weft_op *op) {
-    const slot *in = op_find_slot(op, false, "X"), *out = op_find_slot(op, true, "Out");
-    weft_var *from = slot_var(op, in, 0), *to = slot_var(op, out, 0);
-    const weft_var *param = param_of(plan, from);
-    weft_op *copy;
-    if (!param) return NULL;
-    TRY(make_var_dense(plan, to, param));
-    TRY(weft_op_create(plan->program, "assign", &copy));
-    TRY(weft_op_add_input(copy, "X", from));
-    TRY(weft_op_add_output(copy, "Out", to));
-    TRY(weft_op_set_attr_int(copy, "op_role", op_role(op)));
-    weft_block_insert_before(op->block, op, copy);
-    weft_op_remove(op);
-    return NULL;
-}
-
-weft_status dp_make_dense(dp_plan *plan) {
-    for (size_t i = 0; i < plan->nsparse_ops; i++) TRY(weft_op_set_attr_bool(plan->sparse_ops[i], "is_sparse", false));
-    for (size_t i = 0; i < plan->nsparse_vars; i++) {
-        TRY(make_var_dense(plan, plan->sparse_vars[i], plan->sparse_params[i]));
-        TRY(weft_pass_did(plan->pass, "gradient %s made dense: rows cannot be reduced over ranks",
-                          plan->sparse_vars[i]->name->bytes));
+weft_status dp_gather_rows(dp_plan *plan) {
+    char place[160];
+    for (size_t i = 0; i < plan->nlookups; i++) {
+        const dp_lookup *l = &plan->lookups[i];
+        weft_var *ids, *values;
+        weft_op *scale;
+        if (l->by_rank) TRY(gather(plan, l, "Ids", &ids));
+        TRY(gather(plan, l, "Out@GRAD", &values));
+        if (l->mean) {
+            TRY(dp_make_scale(plan, values, &scale));
+            weft_block_insert_before(l->op->block, l->op, scale);
+        }
+        TRY(weft_pass_did(plan->pass, "rows of %s: ids and values of all ranks are gathered before %s",
+                          weft_op_output(l->op, "W@GRAD", 0)->name->bytes, op_place(l->op, place, sizeof place)));
     }
-    for (size_t i = 0; i < plan->nrows_ops; i++) TRY(make_copy(plan, plan->rows_ops[i]));
-    return plan->nsparse_vars ? weft_pass_count_add(plan->pass, "gradients made dense", (int64_t)plan->nsparse_vars)
-                              : NULL;
+    if (plan->nlookups && plan->pass->certificate) plan->pass->certificate->claims_all = false;
+    return plan->nlookups ? weft_pass_count_add(plan->pass, "lookups gathered", (int64_t)plan->nlookups) : NULL;
 }

@@ -149,6 +149,8 @@ def same(p, folder, ranks=2, options='', loss='loss', says='', tolerance=1e-5, l
         changed += off(state[name], p.params[name]) > 1e-3
         assert off(got[name], state[name]) <= tolerance, f'{name} off by {off(got[name], state[name]):.1e}'
     assert changed, 'nothing is trained'
+    _, out, _ = call('verify', f'{folder}/dp.yaml', '--ranks', ranks, '--against', f'{folder}/serial.yaml')
+    assert 'same over the real numbers' in out or 'not_proved' in out and 'wrong' not in out, f'verify says:\n{out}'
     return err
 
 
@@ -386,6 +388,66 @@ def case_tokens_where_rows_are_mixed(folder):
     p.op('reduce_max', {'X': 's'}, {'Out': ('top', [3])}, dim=[0])
     p.mean('top', [3])
     refused(p, folder, 'reduce: tokens: reduce_max #3 is not followed exactly', options='reduce: tokens')
+
+
+# --- gradients of rows -----------------------------------------------------------------------------------------------
+
+OPTIMIZERS = {  # type: slots of state, shape of each as the table or one number, attrs
+    'sgd': ({}, {}),
+    'momentum': ({'Velocity': 'table'}, dict(mu=0.9)),
+    'adagrad': ({'Moment': 'table'}, dict(epsilon=1e-6)),
+    'rmsprop': ({'MeanSquare': 'table', 'Moment': 'table', 'MeanGrad': 'table'}, dict(epsilon=1e-6, decay=0.9, momentum=0.9)),
+    'adam': ({'Moment1': 'table', 'Moment2': 'table', 'Beta1Pow': 0.9, 'Beta2Pow': 0.999}, dict(epsilon=1e-8)),
+    'lazy': ({'Moment1': 'table', 'Moment2': 'table', 'Beta1Pow': 0.9, 'Beta2Pow': 0.999}, dict(epsilon=1e-8, lazy_mode=True)),
+}
+
+
+def embedding(kind, clip=False, twice=False, version=2006002):
+    """Rows of a table looked up by ids that come again within a rank and between ranks, some never."""
+    r, p = np.random.default_rng(7), Program(version)
+    p.feed('ids', [r.integers(0, 11, (8, 3)) for _ in range(4)], [-1, 3])
+    p.param('w', r.normal(size=(13, 4)).astype('f4'))
+    d = [-1, 3, 4]
+    p.op('lookup_table_v2', {'Ids': 'ids', 'W': 'w'}, {'Out': ('a', d)}, is_sparse=True, padding_idx=-1)
+    p.op('square', {'X': 'a'}, {'Out': ('s', d)})
+    p.mean('s', d)
+    p.mean_grad('s', d)
+    p.op('square_grad', {'X': 'a', 'Out@GRAD': 's@GRAD'}, {'X@GRAD': ('a@GRAD', d)}, BACKWARD)
+    pair = {'op_role_var': '[w, w@GRAD]'}
+    parts = ['part0', 'part1'] if twice else ['w@GRAD']
+    for part in parts:
+        p.op('lookup_table_v2_grad', {'Ids': 'ids', 'W': 'w', 'Out@GRAD': 'a@GRAD'}, {'W@GRAD': (part, [13, 4])}, BACKWARD,
+             is_sparse=True, padding_idx=-1, **({} if twice else pair))
+    if twice:
+        p.op('sum', {'X': parts}, {'Out': ('w@GRAD', [13, 4])}, BACKWARD, **pair)
+    grad = 'w@GRAD'
+    if clip:
+        p.op('clip_by_norm', {'X': grad}, {'Out': ('clipped', [13, 4])}, OPTIMIZE, max_norm=0.05)
+        grad = 'clipped'
+    for rows in set(parts + ['w@GRAD', grad]):
+        dtype, dims, _ = p.vars[rows]
+        p.vars[rows] = (dtype, dims, dict(kind='selected_rows'))
+    slots, attrs = OPTIMIZERS[kind]
+    ins, outs = {'Param': 'w', 'Grad': grad, 'LearningRate': p.param('lr', np.float32([0.1]), False)}, {'ParamOut': 'w'}
+    for slot, value in slots.items():
+        state = p.param(f'w_{slot}', np.zeros((13, 4), 'f4') if value == 'table' else np.float32([value]), False)
+        ins[slot] = outs[slot + 'Out'] = state
+    if kind == 'rmsprop':
+        del outs['MeanGradOut']
+    p.op('adam' if kind == 'lazy' else kind, ins, outs, OPTIMIZE, **attrs)
+    return p
+
+
+def case_rows(folder):
+    for kind in OPTIMIZERS:
+        same(embedding(kind), folder, says='ids and values of all ranks are gathered')
+
+
+def case_rows_otherwise(folder):
+    same(embedding('lazy', clip=True), folder, ranks=4)
+    same(embedding('adam', twice=True), folder)
+    same(embedding('lazy', version=3003001), folder)
+    same(embedding('adagrad', clip=True), folder, options='reduce: tokens')
 
 
 # --- all -------------------------------------------------------------------------------------------------------------

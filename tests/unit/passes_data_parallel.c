@@ -428,15 +428,29 @@ static const char *const rows[] = {LOOKUP_VARS, LOOKUP,
                                    "is_sparse=true op_role_var=w,w@GRAD",
                                    SGD};
 
-Test(data_parallel, a_gradient_of_rows_is_made_dense) {
+Test(data_parallel, rows_of_all_ranks_are_gathered_before_the_lookups_gradient) {
     USE(rows);
     run_well("data_parallel: {ranks: 2}");
-    cr_assert_eq(var("w@GRAD")->kind, WEFT_DENSE_TENSOR);
-    cr_assert_str_eq(placed("w@GRAD"), "10,3 [-1,-1]");
-    cr_assert_not(weft_op_attr_bool(op_at(0), "is_sparse", true));
-    cr_assert_not(weft_op_attr_bool(op_at(4), "is_sparse", true));
-    cr_assert_str_eq(weft_op_type(op_at(5)), "c_allreduce_sum");
-    cr_assert_eq(weft_report_count(report, 0, "gradients made dense"), 1);
+    assert_types(
+        "lookup_table_v2 reduce_mean fill_constant reduce_mean_grad c_allgather c_allgather scale "
+        "lookup_table_v2_grad sgd");
+    cr_assert_eq(var("w@GRAD")->kind, WEFT_SELECTED_ROWS);
+    cr_assert_str_eq(placed("ids@ALL"), "8,1 [-1,-1]");
+    cr_assert_str_eq(placed("h@GRAD@ALL"), "8,1,3 [-1,-1,-1]");
+    cr_assert_eq(weft_op_input(op_at(7), "Ids", 0), var("ids@ALL"));
+    cr_assert_eq(weft_op_input(op_at(7), "Out@GRAD", 0), var("h@GRAD@ALL"));
+    cr_assert_eq(weft_report_count(report, 0, "lookups gathered"), 1);
+    cr_assert_eq(weft_report_count(report, 0, "gradients reduced"), 0);
+    cr_assert_eq(program->nparams_grads, 1);
+}
+
+Test(data_parallel, programs_of_paddle_3_gather_with_its_collective) {
+    USE(rows);
+    program->version = 3003001;
+    program->has_version = true;
+    run_well("data_parallel: {ranks: 2, reduce: sum}");
+    assert_types(
+        "lookup_table_v2 reduce_mean fill_constant reduce_mean_grad all_gather all_gather lookup_table_v2_grad sgd");
 }
 
 static const char *const shared_rows[] = {
@@ -449,13 +463,11 @@ static const char *const shared_rows[] = {
     "op sum X=p0,p1 -> Out=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
     SGD};
 
-Test(data_parallel, rows_summed_from_several_lookups_are_all_made_dense) {
+Test(data_parallel, rows_summed_from_several_lookups_are_all_gathered) {
     USE(shared_rows);
     run_well("data_parallel: {ranks: 2}");
-    static const char *const all[] = {"w@GRAD", "p0", "p1"};
-    for (size_t i = 0; i < 3; i++) cr_assert_eq(var(all[i])->kind, WEFT_DENSE_TENSOR);
-    for (size_t i = 4; i < 6; i++) cr_assert_not(weft_op_attr_bool(op_at(i), "is_sparse", true));
-    cr_assert_eq(weft_report_count(report, 0, "gradients made dense"), 3);
+    cr_assert_eq(weft_report_count(report, 0, "lookups gathered"), 2);
+    cr_assert_str_eq(weft_op_type(op_at(12)), "sum");
 }
 
 Test(data_parallel, one_rank_keeps_rows) {
@@ -498,8 +510,8 @@ static const struct refusal {
     REFUSAL(fixed_seed, "{ranks: 2}", "fill_constant #1: an attr holds the global batch of 8 rows"),
     REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
     REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
-    REFUSAL(lazy_rows, "{ranks: 2}", "gradient of w is kept as rows (SelectedRows)"),
-    REFUSAL(rows_read, "{ranks: 2}", "square #5 reads it as rows"),
+    REFUSAL(rows_of_others, "{ranks: 2}", "gradient w@GRAD is kept as rows (SelectedRows), which ranks can gather only "
+                                          "where lookups make them: nce_grad #4 makes rows otherwise"),
 };
 TABLE_ROWS(data_parallel, refusals, refusals_cases);
 
