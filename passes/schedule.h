@@ -8,7 +8,7 @@
 /* How an op may move. Ops are known by their position in the block as it was found, which is also their mark. */
 typedef enum motion {
     STAYS,
-    BARRIER, /* nothing moves past it: it blocks the host, runs a block, or is of a type that nobody knows */
+    BARRIER, /* nothing moves past it: it blocks the host, runs a block, or nobody knows what it touches */
     WAIT,    /* sinks */
     VIEW,    /* goes along with what it is a view of, or with what is made of it */
     COPY,    /* of a pending result, which nothing but copies consumed so far: sinks if the wait does */

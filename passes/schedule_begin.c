@@ -4,6 +4,7 @@
  * vars that share their bytes with others, written by the op that makes the view; and rings, which every collective
  * writes, so that those of one ring keep their order. A wait counts as writing its pending result and reading what the
  * collective reads. */
+#include "ops/aten_schemas.h"
 #include "passes/schedule.h"
 #include "program/grow.h"
 
@@ -72,6 +73,7 @@ static bool runs_block(const weft_op *op) {
 }
 
 static motion motion_of(weft_op *op) {
+    if (!op_schema_of(op) && op_is_functional(op)) return STAYS;
     if (!op_schema_of(op) || op_has_effect(op, OP_HOST | OP_CONTROL) || runs_block(op)) return BARRIER;
     if (op_is_wait(op)) return WAIT;
     if (op_makes_views_only(op)) return VIEW;

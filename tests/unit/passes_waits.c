@@ -271,6 +271,15 @@ SCHEDULE(nothing_passes_the_host,
          "a=relu(x); fetch(x); r=all_reduce(a); b=relu(x); c=relu(x); w=wait_tensor(r); fetch(c); d=relu(w)")
 SCHEDULE(nothing_passes_an_unknown_op, "a=relu(x); r=all_reduce(a); w=wait_tensor(r); b=relu(x); unknown(x); c=relu(w)",
          "a=relu(x); r=all_reduce(a); b=relu(x); w=wait_tensor(r); unknown(x); c=relu(w)")
+SCHEDULE(a_wait_passes_a_functional_op_without_a_row,
+         "a=relu(x); r=all_reduce(a); w=wait_tensor(r); b=aten.maximum.default(x); c=relu(w)",
+         "a=relu(x); r=all_reduce(a); b=aten.maximum.default(x); w=wait_tensor(r); c=relu(w)")
+SCHEDULE(nothing_passes_an_op_that_writes_and_has_no_row,
+         "a=relu(x); r=all_reduce(a); w=wait_tensor(r); b=relu(x); d=aten.resize_.default(x); c=relu(w)",
+         "a=relu(x); r=all_reduce(a); b=relu(x); w=wait_tensor(r); d=aten.resize_.default(x); c=relu(w)")
+SCHEDULE(nothing_passes_a_view_that_has_no_row,
+         "a=relu(x); r=all_reduce(a); w=wait_tensor(r); b=relu(x); d=aten.diagonal.default(x); c=relu(w)",
+         "a=relu(x); r=all_reduce(a); b=relu(x); w=wait_tensor(r); d=aten.diagonal.default(x); c=relu(w)")
 SCHEDULE(in_place_after_the_last_reader, "a=relu(x); b=relu(a); c=relu(x); a=all_reduce(a); d=relu(x)",
          "a=relu(x); b=relu(a); a=all_reduce(a); c=relu(x); d=relu(x)")
 
