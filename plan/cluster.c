@@ -1,6 +1,6 @@
 /* cluster.c: reads cluster files (docs/clusters.md): how fast ranks compute, how they are linked. */
-#include "base/yaml.h"
 #include "weft/cluster.h"
+#include "base/yaml.h"
 
 enum { MOST_NBYTES = 1 << 20 };
 
@@ -24,13 +24,28 @@ static void note(reader *r, weft_status status) {
 typedef struct field {
     const char *name;
     double *number; /* NULL: it is whole */
-    int *whole;
+    int *whole;     /* NULL: it is a topology */
+    weft_topology *topology;
 } field;
+
+static const char *const topologies[WEFT_TOPOLOGY_COUNT] = {
+    [WEFT_TOPOLOGY_DIRECT] = "direct", [WEFT_TOPOLOGY_RING] = "ring", [WEFT_TOPOLOGY_SWITCH] = "switch"};
+
+static void read_topology(reader *r, const yaml_node *value, weft_topology *out) {
+    for (int i = 0; value->kind == NODE_SCALAR && i < WEFT_TOPOLOGY_COUNT; i++) {
+        if (strcmp(value->bytes, topologies[i]) != 0) continue;
+        *out = (weft_topology)i;
+        return;
+    }
+    PROBLEM(r, value, "topology: expected direct, ring or switch");
+}
 
 static void read_field(reader *r, const yaml_node *value, const field *f) {
     int64_t whole;
     double number;
-    if (f->number) {
+    if (f->topology) {
+        read_topology(r, value, f->topology);
+    } else if (f->number) {
         bool good = yaml_as_double(value, &number) && number > 0 && number < 1e300;
         if (good)
             *f->number = number;
@@ -65,13 +80,14 @@ static const yaml_node *read_fields(reader *r, const yaml_node *mapping, const f
 }
 
 static void read_link(reader *r, const yaml_node *node, weft_link *out, const weft_link *within) {
-    const field fields[] = {{"ranks", NULL, &out->nranks},
-                            {"bytes_per_second", &out->bytes, NULL},
-                            {"seconds_per_message", &out->seconds, NULL},
-                            {NULL, NULL, NULL}};
+    const field fields[] = {{"ranks", NULL, &out->nranks, NULL},
+                            {"bytes_per_second", &out->bytes, NULL, NULL},
+                            {"seconds_per_message", &out->seconds, NULL, NULL},
+                            {"topology", NULL, NULL, &out->topology},
+                            {NULL, NULL, NULL, NULL}};
     *out = (weft_link){0};
     if (node->kind != NODE_MAPPING) {
-        PROBLEM(r, node, "expected a link: {ranks, bytes_per_second, seconds_per_message}");
+        PROBLEM(r, node, "expected a link: {ranks, bytes_per_second, seconds_per_message, topology}");
         return;
     }
     read_fields(r, node, fields, NULL);
@@ -94,10 +110,10 @@ static void read_links(reader *r, const yaml_node *node, weft_cluster *out) {
 }
 
 static void read_cluster(reader *r, const yaml_node *root, weft_cluster *out) {
-    const field fields[] = {{"flops_per_second", &out->flops, NULL},
-                            {"bytes_per_second", &out->bytes, NULL},
-                            {"seconds_per_op", &out->op_seconds, NULL},
-                            {NULL, NULL, NULL}};
+    const field fields[] = {{"flops_per_second", &out->flops, NULL, NULL},
+                            {"bytes_per_second", &out->bytes, NULL, NULL},
+                            {"seconds_per_op", &out->op_seconds, NULL, NULL},
+                            {NULL, NULL, NULL, NULL}};
     if (root->kind != NODE_MAPPING) {
         PROBLEM(r, root, "expected a cluster: flops_per_second, bytes_per_second, seconds_per_op, links");
         return;

@@ -4,12 +4,15 @@
  * A collective takes the messages of a ring: each of n members sends the next one an n-th of the largest side n - 1
  * times, for an all-reduce twice (reduce-scatter and all-gather: Patarasuk and Yuan 2009). All send at once, so a
  * message takes as long as the slowest link between neighbours. Nothing contends: streams do not slow one another down,
- * nor do rings. A send is one message over the link between its two members, from when both have come. */
+ * nor do rings. Where a link is a ring or a switch a message takes its seconds at each hop, and the messages of an
+ * all-to-all share the links (network.h). A send is one message over the link between its two members, from when both
+ * have come. */
 #include "plan/cost.h"
 
 #include <math.h>
 
 #include "ops/collectives.h"
+#include "plan/network.h"
 #include "plan/rings.h"
 
 /* --- flops and bytes ---------------------------------------------------------------------------------------------- */
@@ -86,6 +89,9 @@ static weft_status settle_links(weft_cluster *c) {
                                       "cluster: link %zu joins %d ranks: expected a multiple of %d", k, ranks, within);
         TRY(settle_rate(&c->links[k].bytes, 5e10, "bytes a second of a link"));
         TRY(settle_rate(&c->links[k].seconds, 5e-6, "seconds a message"));
+        if (c->links[k].topology == WEFT_TOPOLOGY_RING && !ranks)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                      "cluster: link %zu is a ring: expected how many ranks it joins", k);
     }
     return NULL;
 }
@@ -103,10 +109,11 @@ weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_clu
 
 /* --- collectives -------------------------------------------------------------------------------------------------- */
 
-/* The links that neighbours of a ring use, a bit each. */
+/* The links that neighbours of a ring use, a bit each, and the most hops between two of them. */
 typedef struct ring_links {
     const plan_ring *ring;
     uint32_t used;
+    int hops[WEFT_CLUSTER_LINKS];
 } ring_links;
 
 /* The first link that joins two ranks; nlinks: none. */
@@ -116,9 +123,27 @@ static size_t link_between(const weft_cluster *c, int64_t a, int64_t b) {
     return k;
 }
 
+/* A link joins groups of the link before it. */
+static plan_network network_of(const weft_cluster *c, size_t k) {
+    int within = k ? c->links[k - 1].nranks : 1;
+    return (plan_network){&c->links[k], c->links[k].nranks / within};
+}
+
+/* The group of the link before it that a rank is in, among those of its own. */
+static int place_in(const weft_cluster *c, size_t k, int64_t rank) {
+    int within = k ? c->links[k - 1].nranks : 1, all = c->links[k].nranks;
+    return (int)((all ? rank % all : rank) / within);
+}
+
+static int hops_between(const weft_cluster *c, size_t k, int64_t a, int64_t b) {
+    plan_network net = network_of(c, k);
+    return plan_network_hops(&net, place_in(c, k, a), place_in(c, k, b));
+}
+
 static weft_status no_link(const plan_ring *r, int64_t a, int64_t b) {
-    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "ring %lld: no link of the cluster joins ranks %lld and %lld",
-                              (long long)r->id, (long long)a, (long long)b);
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                              "ring %lld: no link of the cluster joins ranks %lld and %lld", (long long)r->id,
+                              (long long)a, (long long)b);
 }
 
 static weft_status find_links(const weft_cluster *c, ring_links *l) {
@@ -127,7 +152,10 @@ static weft_status find_links(const weft_cluster *c, ring_links *l) {
         int64_t from = r->ranks[m], to = r->ranks[(m + 1) % r->nranks];
         size_t k = link_between(c, from, to);
         if (k == c->nlinks) return no_link(r, from, to);
-        if (r->nranks > 1) l->used |= 1u << k;
+        if (r->nranks < 2) continue;
+        int hops = hops_between(c, k, from, to);
+        l->used |= 1u << k;
+        if (hops > l->hops[k]) l->hops[k] = hops;
     }
     return NULL;
 }
@@ -152,11 +180,14 @@ int64_t plan_curve_ns(const plan_curve *c, double nbytes) {
     return plan_ns(curve_seconds(c, nbytes) + c->op_seconds);
 }
 
-/* Messages over these links, each of one of `parts` of what is communicated. */
-static plan_curve curve_over(const weft_cluster *c, uint32_t links, double times, double parts) {
+/* Messages over these links and hops, each of one of `parts` of what is communicated. */
+static plan_curve curve_over(const weft_cluster *c, const ring_links *l, double times, double parts) {
     plan_curve curve = {.times = times, .parts = parts, .op_seconds = c->op_seconds};
-    for (size_t k = 0; k < c->nlinks; k++)
-        if (links & 1u << k) curve.links[curve.nlinks++] = c->links[k];
+    for (size_t k = 0; k < c->nlinks; k++) {
+        if (!(l->used & 1u << k)) continue;
+        curve.links[curve.nlinks] = c->links[k];
+        curve.links[curve.nlinks++].seconds *= l->hops[k];
+    }
     return curve;
 }
 
@@ -180,14 +211,16 @@ static weft_status pair_seconds(const weft_cluster *c, const weft_plan *plan, co
     int64_t other = is_there ? r->ranks[peer] : rank;
     size_t k = link_between(c, rank, other);
     if (k == c->nlinks) return no_link(r, rank, other);
-    plan_curve curve = curve_over(c, 1u << k, 1, parts_of(i->op));
+    ring_links l = {.used = 1u << k};
+    l.hops[k] = hops_between(c, k, rank, other);
+    plan_curve curve = curve_over(c, &l, 1, parts_of(i->op));
     *out = curve_seconds(&curve, message_nbytes(plan, i));
     return NULL;
 }
 
 static plan_curve collective_curve(const weft_cluster *c, const weft_op *op, const ring_links *l) {
     double nranks = l->ring->nranks, rounds = op_is_collective(op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
-    return curve_over(c, l->used, rounds * (nranks - 1), nranks);
+    return curve_over(c, l, rounds * (nranks - 1), nranks);
 }
 
 weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, const weft_op *op, plan_curve *out) {
@@ -197,10 +230,43 @@ weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, con
     return NULL;
 }
 
-static double collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
-                                 const ring_links *l) {
+/* Whether all members of a ring lie on one link whose hops they share; *out_link says which. */
+static bool share_hops(const weft_cluster *c, const ring_links *l, size_t *out_link) {
+    enum { MOST_PLAYED = 32 }; /* an exchange of n ranks is n^2 messages */
+    size_t k = 0;
+    while (l->used >> k > 1) k++;
+    *out_link = k;
+    return l->used == 1u << k && c->links[k].topology != WEFT_TOPOLOGY_DIRECT && c->links[k].nranks &&
+           l->ring->nranks <= MOST_PLAYED;
+}
+
+/* Every member sends every other its part at once. */
+static weft_status exchange_seconds(const weft_cluster *c, const ring_links *l, size_t k, double nbytes, arena *scratch,
+                                    double *out) {
+    const plan_ring *r = l->ring;
+    plan_network net = network_of(c, k);
+    size_t n = (size_t)r->nranks, count = 0;
+    plan_message *messages = ARENA_ARRAY(scratch, plan_message, n * n);
+    if (!messages) return base_out_of_memory();
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (i != j)
+                messages[count++] =
+                    (plan_message){place_in(c, k, r->ranks[i]), place_in(c, k, r->ranks[j]), nbytes / (double)n};
+    int64_t ns = 0;
+    TRY(plan_network_play(&net, messages, count, scratch, &ns));
+    *out = 1e-9 * (double)ns;
+    return NULL;
+}
+
+static weft_status collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
+                                      const ring_links *l, arena *scratch, double *out) {
+    size_t k;
+    if (op_is_collective(i->op, COLLECTIVE_ALL_TO_ALL) && share_hops(c, l, &k))
+        return exchange_seconds(c, l, k, message_nbytes(plan, i), scratch, out);
     plan_curve curve = collective_curve(c, i->op, l);
-    return curve_seconds(&curve, message_nbytes(plan, i));
+    *out = curve_seconds(&curve, message_nbytes(plan, i));
+    return NULL;
 }
 
 static weft_status list_links(const weft_cluster *c, const plan_rings *rings, arena *scratch, ring_links **out) {
@@ -231,7 +297,7 @@ weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nr
         if (r && r->nranks > 1 && plan_is_pair(i, &is_send))
             TRY(pair_seconds(c, plan, i, r, rank, &seconds));
         else if (r && r->nranks > 1)
-            seconds = collective_seconds(c, plan, i, &links[r - rings.items]);
+            TRY(collective_seconds(c, plan, i, &links[r - rings.items], scratch, &seconds));
         out_ns[k] = plan_ns(seconds + c->op_seconds);
     }
     return NULL;

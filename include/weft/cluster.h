@@ -10,11 +10,20 @@ extern "C" {
 
 enum { WEFT_CLUSTER_LINKS = 8 }; /* at most */
 
+/* Over how many hops a message goes from one rank of a group to another. */
+typedef enum weft_topology {
+    WEFT_TOPOLOGY_DIRECT, /* one: each has a link to every other */
+    WEFT_TOPOLOGY_RING,   /* each has links to the one before and the one behind; the shorter way round */
+    WEFT_TOPOLOGY_SWITCH, /* two */
+    WEFT_TOPOLOGY_COUNT
+} weft_topology;
+
 /* How the ranks of a group reach one another. */
 typedef struct weft_link {
     int nranks;     /* of a group: ranks 0 .. nranks - 1 are one, the next so many another, and so on; 0: all ranks */
     double bytes;   /* a second, from one rank to another; default 5e10 */
-    double seconds; /* what each message takes beside that; default 5e-6 */
+    double seconds; /* what each hop of a message takes beside that; default 5e-6 */
+    weft_topology topology;
 } weft_link;
 
 /* 0 means the default, that of a nominal accelerator. */

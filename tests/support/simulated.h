@@ -37,7 +37,7 @@ typedef struct session {
 
 static inline weft_simulation_options with(weft_cluster *cluster) {
     *cluster =
-        (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6}}, .nlinks = 1};
+        (weft_cluster){.flops = 1e30, .bytes = 1e30, .op_seconds = 1e-6, .links = {{0, 1e30, 1e-6, 0}}, .nlinks = 1};
     return (weft_simulation_options){
         WEFT_SIMULATION_OPTIONS_INIT, .cluster = cluster, .trace_steps = 1, .unsafe = true};
 }

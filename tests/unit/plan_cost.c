@@ -77,8 +77,11 @@ Test(plan_cost, says_where_a_cluster_is_wrong) {
         {"links: [1, {}]\n", "1:9: expected a link"},
         {"links:\n- {ranks: 1.5}\n", "2:11: ranks: expected a whole number"},
         {"links:\n- {ranks: 0}\n", "2:11: ranks: expected a whole number"},
+        {"links:\n- {topology: star}\n", "2:14: topology: expected direct, ring or switch"},
+        {"links:\n- {topology: [ring]}\n", "2:14: topology: expected direct, ring or switch"},
         {"links:\n- {rank: 2}\n", "2:4: \"rank\" is not known here"},
-        {"links:\n- {ranks: 8}\n- {ranks: 12}\n", "3:3: ranks: expected a multiple of the 8 of the link before, found 12"},
+        {"links:\n- {ranks: 8}\n- {ranks: 12}\n",
+         "3:3: ranks: expected a multiple of the 8 of the link before, found 12"},
         {"links:\n- {ranks: 8}\n- {ranks: 8}\n", "3:3: ranks: expected a multiple of the 8"},
         {"links:\n- {}\n- {ranks: 8}\n", "3:3: a link behind one without ranks"},
         {"links: [{},{},{},{},{},{},{},{},{}]\n", "1:8: links: expected a list of 1 to 8 links"},
@@ -139,10 +142,11 @@ static weft_plan *plan_on(const char *op, const char *ranks) {
     char yaml[2000];
     weft_program *p;
     weft_plan *plan;
-    int n = snprintf(yaml, sizeof yaml,
-                     "weft: 1\n%s%s%sblocks:\n- vars:\n    x: {float32: [24], persistable: true}\n    y: {float32: [24]}\n"
-                     "  ops:\n  - %s\n",
-                     ranks ? "rings:\n  3: " : "", ranks ? ranks : "", ranks ? "\n" : "", op);
+    int n =
+        snprintf(yaml, sizeof yaml,
+                 "weft: 1\n%s%s%sblocks:\n- vars:\n    x: {float32: [24], persistable: true}\n    y: {float32: [24]}\n"
+                 "  ops:\n  - %s\n",
+                 ranks ? "rings:\n  3: " : "", ranks ? ranks : "", ranks ? "\n" : "", op);
     must(weft_program_parse(context, WEFT_FORM_YAML, yaml, (size_t)n, NULL, 0, "p.yaml", &p));
     must(weft_plan_create(p, NULL, &plan));
     weft_program_destroy(p);
@@ -172,13 +176,13 @@ static int64_t time_on(const char *op, const char *ranks, const weft_cluster *cl
 #define ON_RING(type) "{" type ": {X: x}, out: {Out: x}, attrs: {ring_id: 3, use_calc_stream: true}}"
 static const char all_reduce[] = ON_RING("c_allreduce_sum");
 
-/* 96 bytes; messages of 2 ranks: 48 bytes, of 4: 24. Pairs 1 ns a byte and 10 ns, groups of four 10 and 100, all 100 and
- * 1000; an op 0.5 us. */
+/* 96 bytes; messages of 2 ranks: 48 bytes, of 4: 24. Pairs 1 ns a byte and 10 ns, groups of four 10 and 100, all 100
+ * and 1000; an op 0.5 us. */
 static const weft_cluster levels = {
     .flops = 1e30,
     .bytes = 1e30,
     .op_seconds = 500e-9,
-    .links = {{2, 1e9, 10e-9}, {4, 1e8, 100e-9}, {0, 1e7, 1000e-9}},
+    .links = {{2, 1e9, 10e-9, 0}, {4, 1e8, 100e-9, 0}, {0, 1e7, 1000e-9, 0}},
     .nlinks = 3,
 };
 
@@ -210,18 +214,52 @@ Test(plan_cost, a_near_link_may_be_the_slow_one) {
     cr_expect_eq(time_on(all_reduce, "[0, 2]", &c), 500 + 2 * (100 + 480), "no neighbours use it");
 }
 
+/* Hops take seconds, bytes count once: 100 ns a hop, 10 ns a byte. An exchange of 4 on a ring: each link takes a
+ * message of 24 bytes to the next rank and, of two upwards ones over two hops, one of its own and one that it passes
+ * on. Through a switch the last rank gets its three messages last. */
+static const char exchange[] = "{alltoall: {X: x}, out: {Out: \"y\"}, attrs: {ring_id: 3}}";
+
+Test(plan_cost, hops_of_a_ring_and_a_switch) {
+    static const struct {
+        weft_topology topology;
+        const char *op, *ranks;
+        int64_t ns;
+    } cases[] = {
+        {WEFT_TOPOLOGY_RING, all_reduce, "[0, 1, 2, 3]", 500 + 2 * 3 * (100 + 240)},
+        {WEFT_TOPOLOGY_RING, all_reduce, "[0, 2]", 500 + 2 * (2 * 100 + 480)},
+        {WEFT_TOPOLOGY_RING, all_reduce, "[4, 6]", 500 + 2 * (2 * 100 + 480)},
+        {WEFT_TOPOLOGY_SWITCH, all_reduce, "[0, 1, 2, 3]", 500 + 2 * 3 * (2 * 100 + 240)},
+        {WEFT_TOPOLOGY_DIRECT, exchange, "[0, 1, 2, 3]", 500 + 3 * (100 + 240)},
+        {WEFT_TOPOLOGY_RING, exchange, "[0, 1, 2, 3]", 500 + 240 + 340 + 340},
+        {WEFT_TOPOLOGY_SWITCH, exchange, "[0, 1, 2, 3]", 500 + 2 * 240 + 340 + 2 * 240 + 340},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_cluster c = {.flops = 1e30, .bytes = 1e30, .op_seconds = 500e-9, .nlinks = 1};
+        c.links[0] = (weft_link){4, 1e8, 100e-9, cases[i].topology};
+        int64_t ns = time_on(cases[i].op, cases[i].ranks, &c);
+        cr_expect_eq(ns, cases[i].ns, "case %zu: %lld ns, expected %lld", i, (long long)ns, (long long)cases[i].ns);
+    }
+    weft_cluster c = {.links = {{.topology = WEFT_TOPOLOGY_RING}}, .nlinks = 1};
+    weft_status status = plan_cluster_settle(&c, &c);
+    cr_expect(status && strstr(weft_status_message(status), "is a ring: expected how many ranks"));
+    weft_status_free(status);
+}
+
 /* 96 bytes from member to member, over what is between these two. */
 Test(plan_cost, a_send_takes_the_link_between_its_members) {
     static const struct {
         int64_t rank;
         const char *peer;
         int64_t ns;
-    } cases[] = {{0, "1", 500 + 10 + 96}, {0, "2", 500 + 100 + 960}, {2, "0", 500 + 100 + 960}, {1, "3", 500 + 1000 + 9600}};
+    } cases[] = {
+        {0, "1", 500 + 10 + 96}, {0, "2", 500 + 100 + 960}, {2, "0", 500 + 100 + 960}, {1, "3", 500 + 1000 + 9600}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char op[200];
-        snprintf(op, sizeof op, "{send_v2: {X: x}, attrs: {ring_id: 3, peer: %s, use_calc_stream: true}}", cases[i].peer);
-        cr_expect_eq(time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), cases[i].ns, "case %zu: %lld ns, expected %lld",
-                     i, (long long)time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), (long long)cases[i].ns);
+        snprintf(op, sizeof op, "{send_v2: {X: x}, attrs: {ring_id: 3, peer: %s, use_calc_stream: true}}",
+                 cases[i].peer);
+        cr_expect_eq(time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), cases[i].ns,
+                     "case %zu: %lld ns, expected %lld", i,
+                     (long long)time_of(cases[i].rank, op, "[0, 1, 2, 6]", &levels), (long long)cases[i].ns);
     }
 }
 
