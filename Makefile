@@ -251,7 +251,8 @@ install: lib cli $(B)/public/libweft.a
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs
 	install -m 644 configs/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e 's|@LIBS@|$(filter -ldnnl -lgomp -llapack -lm -pthread,$(LDLIBS))|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/lib/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.so.0 $(DESTDIR)$(PREFIX)/bin/weft
 	install -d $(dir $(COMPLETIONS))

@@ -60,6 +60,18 @@ def statements(text):
         raise SystemExit(f"declare.py: no end: {text[start:][:80]}")
 
 
+def split_list(text):
+    """Splits at the commas outside parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
 class Declarations:
     def __init__(self):
         self.enums, self.structs, self.callbacks = set(), [], set()
@@ -97,10 +109,15 @@ class Declarations:
     def parameters(self, text):
         """Types of a parameter list, and whether more may follow."""
         types = []
-        for part in (p.strip() for p in text.split(",")):
+        for part in split_list(text):
+            pointer = re.match(r"(.*?)\(\*(\w+)\)\((.*)\)$", part)
             if part == "...":
                 return types, True
             if part == "void":
+                continue
+            if pointer:
+                result, inner, _ = self.prototype(pointer[1], pointer[3])
+                types.append(f"CFUNCTYPE({', '.join([result] + inner)})")
                 continue
             kind, _, extent = self.split_name(part)
             # Text that the caller is to free is an address, not a Python string.

@@ -1,6 +1,7 @@
 /* executor_threads.c: the executor on small programs of 1 to 16 ranks, each with a compute and a gradient_sync stream:
  * right results, equal bits whatever the timing, no allocation in the step loop, and every failure bounded and named. A
  * plain main, because it runs under ThreadSanitizer too. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -124,6 +125,67 @@ static void test_results(int nranks) {
     }
     check(weft_executor_step_seconds(f.executor) > 0, "time of a step");
     finish(&f);
+}
+
+/* --- threads that a host lends ------------------------------------------------------------------------------------ */
+
+typedef struct lent_thread {
+    pthread_t thread;
+    void (*run)(void *);
+    void *arg;
+} lent_thread;
+
+static lent_thread lent[32];
+static int nlent, most_lent;
+static _Atomic int nback;
+
+static void *lend(void *arg) {
+    lent_thread *l = arg;
+    l->run(l->arg);
+    atomic_fetch_add(&nback, 1);
+    return NULL;
+}
+
+static weft_status spawn(void *user, void (*run)(void *), void *arg) {
+    (void)user;
+    lent_thread *l = &lent[nlent];
+    if (nlent == most_lent) return weft_status_create(WEFT_LIMIT, NULL, "no thread to lend");
+    *l = (lent_thread){.run = run, .arg = arg};
+    if (pthread_create(&l->thread, NULL, lend, l) != 0) return weft_status_create(WEFT_IO, NULL, "no thread");
+    nlent++;
+    return NULL;
+}
+
+/* Those from `first` on. */
+static void take_back(int first) {
+    int count = nlent - first;
+    while (nlent > first) pthread_join(lent[--nlent].thread, NULL);
+    check(nback == count, "%d of %d lent threads came back", nback, count);
+    nback = 0;
+}
+
+/* The same results; then fewer threads than it takes, so that each start fails once. */
+static void test_lent_threads(void) {
+    static float want[NELEMENTS];
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = 2, .spawn = spawn};
+    fixture f;
+    most_lent = sizeof lent / sizeof *lent;
+    open_fixture(&f, 2, &options);
+    for (int s = 0; s < MOST_STEPS; s++) must(weft_executor_run(f.executor));
+    expected_param(2, MOST_STEPS, 0, want);
+    check(close_to(param(f.executor, 1, 0), want), "results on lent threads");
+    int needed = nlent;
+    check(needed >= 4, "%d threads were lent: 3 streams, a watchdog and helpers", needed);
+    const weft_plan *const *plans = (const weft_plan *const *)&f.plan;
+    for (most_lent = needed; most_lent < 2 * needed; most_lent++) {
+        weft_executor *x = NULL;
+        weft_status status = weft_executor_create(f.context, plans, 1, 2, &options, &x);
+        check(says(status, "no thread to lend"), "%d threads: %s", most_lent - needed, weft_status_message(status));
+        weft_status_free(status);
+        take_back(needed);
+    }
+    finish(&f);
+    take_back(0);
 }
 
 static void set_param(weft_executor *x, int rank, float value) {
@@ -425,6 +487,7 @@ static void test_overlap_arithmetic(void) {
 int main(void) {
     static const int sizes[] = {1, 2, 3, 4, 8, 16};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) test_results(sizes[i]);
+    test_lent_threads();
     test_subnormals_are_zero();
     test_timing_does_not_show(4);
     test_no_allocation();

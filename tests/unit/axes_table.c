@@ -232,13 +232,13 @@ Test(axes_table, extents_and_attrs_that_do_not_fit_are_no_trouble) {
     axes_placed in[1] = {{{0}, {{0}}, {0}, 0}}, out[1];
     begin(&m, "reshape2");
     find(&m, "X:-1,4000000000,4000000000", "Out:-1,4000000000,4000000000");
-    (void)axes_follow(&m.rule, &(axes_mesh){1, {2}, true}, in, out);
+    (void)axes_follow(&m.rule, &(axes_mesh){.naxes = 1, .extent = {2}, .uneven = true}, in, out);
     end(&m);
     begin(&m, "squeeze2");
     must(weft_op_set_attr_longs(m.op, "axes", 2, (const int64_t[]){INT64_MAX, INT64_MIN}));
     find(&m, "X:4,9223372036854775807", "Out:4,9223372036854775807");
     in[0].naxes[1] = 1;
-    cr_expect_null(axes_follow(&m.rule, &(axes_mesh){1, {2}, true}, in, out));
+    cr_expect_null(axes_follow(&m.rule, &(axes_mesh){.naxes = 1, .extent = {2}, .uneven = true}, in, out));
     end(&m);
     begin(&m, "elementwise_add");
     must(weft_op_set_attr_longs(m.op, "axis", 1, (const int64_t[]){INT64_MAX}));
@@ -248,7 +248,7 @@ Test(axes_table, extents_and_attrs_that_do_not_fit_are_no_trouble) {
 
 /* --- placements --------------------------------------------------------------------------------------------------- */
 
-static const axes_mesh two_by_three = {2, {2, 3}, false};
+static const axes_mesh two_by_three = {.naxes = 2, .extent = {2, 3}};
 
 static axes_placed replicated(void) {
     return (axes_placed){{0}, {{0}}, {0}, 0};
