@@ -10,7 +10,7 @@ extern "C" {
 
 /* --- by name: the arguments that are the var ---------------------------------------------------------------------- */
 
-/* Goes over the uses of a var, in no particular order:
+/* Goes over the uses of a var, in no particular order.
  *
  *     weft_uses u = weft_var_uses(var);
  *     while (weft_uses_next(&u)) if (u.is_output) ... u.op writes it, in slot u.slot

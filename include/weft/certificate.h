@@ -2,8 +2,8 @@
  *
  * A certificate is JSON (docs/certificates.md): it says of each pass where values went, which factors were folded into
  * what, and which collectives became one. It says which ops were inserted, removed and moved. Digests of the programs
- * tie it to one pair. The check shares nothing with the passes but the reader of programs: it has rules of its own
- * about ops, and follows both programs with them. */
+ * tie it to one pair. The check shares nothing with the passes but the reader of programs. It follows
+ * both programs by rules of its own about ops. */
 #ifndef WEFT_CERTIFICATE_H
 #define WEFT_CERTIFICATE_H
 

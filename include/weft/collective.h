@@ -30,8 +30,8 @@ typedef struct weft_collective {
 /* False: the op does nothing on a ring. One of a type that nobody knows, with an attr ring_id, is "other". O(1). */
 bool weft_op_collective(const weft_op *op, weft_collective *out_collective);
 
-/* The stream on which a plan runs the op: the one that a pass or Paddle named, else its ring's own, "ring_ID", for a
- * collective that leaves the compute stream. "" is the compute stream, whatever its name. Cut to nbytes - 1 bytes;
+/* The stream on which a plan runs the op. It is the one that a pass or Paddle named. Else a collective that leaves the
+ * compute stream has its ring's own, "ring_ID". "" is the compute stream, whatever its name. Cut to nbytes - 1 bytes;
  * returns the bytes that all of it needs. */
 size_t weft_op_runs_on(const weft_op *op, char *out_text, size_t nbytes);
 

@@ -1,8 +1,8 @@
 /* weft/equivalent.h: whether two programs compute the same.
  *
- * Everything that leaves a program (persistables after the step, fetched values, losses, what it sends) is compared as
- * a symbolic term over the persistables and feeds at the start of the step. Nothing is executed. docs/equivalence.md
- * has the rules. */
+ * What leaves a program is compared: persistables after the step, fetched values, losses, what it sends. Each is a
+ * symbolic term over the persistables and feeds at the start of the step. Nothing is executed. docs/equivalence.md has
+ * the rules. */
 #ifndef WEFT_EQUIVALENT_H
 #define WEFT_EQUIVALENT_H
 
@@ -15,8 +15,8 @@ extern "C" {
 typedef enum weft_grade {
     WEFT_SAME_BITS,   /* equal bit for bit */
     WEFT_SAME_REALS,  /* equal over the real numbers: rounding may differ */
-    WEFT_SAME_RANGE,  /* the same, but numbers on the way have another size: fp16 may overflow or underflow where it did
-                         not, a check for infinities may find other ones */
+    WEFT_SAME_RANGE,  /* the same, but numbers on the way have another size. fp16 may overflow or underflow where it did
+                         not. A check for infinities may find other ones */
     WEFT_SAME_IF,     /* equal under a condition that the programs do not state (weft_equivalent_to_serial) */
     WEFT_NOT_PROVED,  /* they differ, or no rule shows that they do not */
     WEFT_NOT_CHECKED, /* of a pass that changes the meaning on purpose, or a list that does not ask */

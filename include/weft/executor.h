@@ -67,7 +67,7 @@ WEFT_MUST_USE weft_status weft_executor_run(weft_executor *executor);
 
 /* Seconds of the last step, from the first rank's start to the last rank's end. */
 double weft_executor_step_seconds(const weft_executor *executor);
-/* Of the traced collectives of this process's ranks on other streams than compute: seconds in all, and seconds during
+/* Seconds of traced collectives: of this process's ranks, on other streams than compute. And seconds of these during
  * which the same rank's compute stream was running an instruction. */
 void weft_executor_overlap(const weft_executor *executor, double *out_collective_seconds, double *out_hidden_seconds);
 /* Of a rank of this process in the last step. Needs options.trace. */
@@ -76,7 +76,7 @@ WEFT_MUST_USE weft_status weft_executor_rank_times(const weft_executor *executor
 void weft_executor_hidden(const weft_executor *executor, size_t *out_ncollectives, size_t *out_nhidden);
 /* The timeline: Chrome trace JSON (Perfetto opens it), or a self-contained HTML page, a lane per rank and stream. The
  * caller owns the bytes. Needs options.trace. In a run of several processes all of them call these, in the same order,
- * and all get the whole: times are by the clock of rank 0's process, with which the others compare theirs. */
+ * and all get the whole. Times are by the clock of rank 0's process; the others compare theirs with it. */
 WEFT_MUST_USE weft_status weft_executor_trace_json(const weft_executor *executor, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status weft_executor_trace_html(const weft_executor *executor, const char *title, char **out_bytes,
                                                    size_t *out_nbytes);
@@ -84,7 +84,7 @@ WEFT_MUST_USE weft_status weft_executor_trace_html(const weft_executor *executor
 /* Where a step's time went, of the mean step of one rank. It has time, flops, bytes and share of the roofline per op
  * type and per op, and live memory at each op. The first of several steps is left out. Text has the `most_ops` ops that
  * took longest (0: all, in order); CSV is a line an op; JSON has everything. Needs options.profile. In a run of several
- * processes all of them call it, with the same form, and all get the profile of all ranks; step and machine are those
+ * processes all of them call it, with the same form, and all get the profile of all ranks. Step and machine are those
  * of rank 0's process. */
 typedef enum weft_profile_form { WEFT_PROFILE_TEXT, WEFT_PROFILE_CSV, WEFT_PROFILE_JSON } weft_profile_form;
 WEFT_MUST_USE weft_status weft_executor_profile(const weft_executor *executor, weft_profile_form form, size_t most_ops,

@@ -1,8 +1,8 @@
 /* weft/feeds.h: what is fed in which step to which rank: tensors and programs become types that plans are made for.
  *
  * A plan holds for one shape of everything that is fed. Here steps are sorted by the shapes of their feeds, and the
- * part of each rank is found. With that its program can be planned (weft_plans_create in weft/plan.h). weft_trainer
- * does so for itself; a host that simulates needs it for programs with extents of -1. */
+ * part of each rank is found. With that its program can be planned (weft_plans_create in weft/plan.h). A trainer
+ * does so for itself. A host that simulates needs it for programs with extents of -1. */
 #ifndef WEFT_FEEDS_H
 #define WEFT_FEEDS_H
 

@@ -1,8 +1,8 @@
 /* weft/op.h: ops of a host. A registered op is as good as a built-in one: passes, plans, proofs and runs treat it as
  * its definition says.
  *
- * An op type that nobody defines is legal in programs and passes too: it reads its inputs and writes its outputs, its
- * declared types hold, nothing of it may be split, and nothing plans or runs it. */
+ * An op type that nobody defines is legal in programs and passes too. It reads its inputs and writes its outputs, and
+ * its declared types hold. Nothing of it may be split, and nothing plans or runs it. */
 #ifndef WEFT_OP_H
 #define WEFT_OP_H
 
@@ -51,7 +51,7 @@ typedef struct weft_op_def {
     /* Types of outputs from those of inputs. Must take unknown ones, and may be called from several threads. NULL:
      * declared types hold. */
     weft_status (*infer)(weft_infer *infer, void *user);
-    /* What one execution takes, asked with the types of all arguments; else flops_per_element (0: 1) for each element
+    /* What one execution takes, asked with the types of all arguments. NULL: flops_per_element (0: 1) for each element
      * of the largest argument, and every argument's bytes once. */
     void (*cost)(const weft_infer *args, double *out_flops, double *out_bytes, void *user);
     double flops_per_element;
@@ -71,9 +71,8 @@ WEFT_MUST_USE weft_status weft_op_register(weft_context *context, const weft_op_
 /* Whether the context knows the type, of its own or by a host. */
 bool weft_op_is_known(weft_context *context, const char *type);
 
-/* An attr as the definition of the op's type declares it: whole numbers where reals are declared and the like are
- * converted, and an attr that the op does not carry has the definition's default; of a list *out_count elements. 0,
- * false,
+/* An attr as the definition of the op's type declares it. Whole numbers are converted where reals are declared, and
+ * the like. An attr that the op does not carry has the definition's default. A list has *out_count elements. 0, false,
  * "" or NULL: neither the op nor a definition has it. Borrowed. */
 int64_t weft_op_declared_int(const weft_op *op, const char *name);
 double weft_op_declared_float(const weft_op *op, const char *name);

@@ -1,7 +1,8 @@
 /* weft/op_table.h: what Weft knows of each op type: the rows of its op table, as text.
  *
- * Slots are written "X, Y?, Rest*": ? may be absent or empty, * takes any number of arguments; an output "Out=X" may
- * share the memory of input X. Attrs are written "axis: int = -1" with their defaults. All strings are static. */
+ * Slots are written "X, Y?, Rest*". A slot with ? may be absent or empty, one with * takes any number of arguments. An
+ * output "Out=X" may share the memory of input X. Attrs are written "axis: int = -1" with their defaults. All strings
+ * are static. */
 #ifndef WEFT_OP_TABLE_H
 #define WEFT_OP_TABLE_H
 
@@ -32,8 +33,8 @@ bool weft_op_info_find(const char *type, weft_op_info *out_info);
 /* "collective, linear": effects as text, cut to nbytes - 1 bytes; returns the bytes that all of them need. */
 size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
 
-/* "cpu": the devices that have a kernel for ops of that type, cut to nbytes - 1 bytes; returns the bytes that all of
- * them need. 0: the planner does its work, or nothing runs it. */
+/* "cpu": the devices that have a kernel for ops of that type. Cut to nbytes - 1 bytes; returns the bytes that all of
+ * them need. It returns 0 where the planner does the op's work, or nothing runs it. */
 size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes);
 
 /* What versions of Paddle disagree on, of one op type. */

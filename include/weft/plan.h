@@ -42,8 +42,8 @@ typedef struct weft_plan_options {
 } weft_plan_options;
 #define WEFT_PLAN_OPTIONS_INIT .struct_nbytes = sizeof(weft_plan_options)
 
-/* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream; streams are
- * ordered by events wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops.
+/* Plans block 0 (and the blocks it runs). Independent ops are ordered by program order on their stream. Events order
+ * streams wherever two accesses to the same bytes conflict, and nowhere else. Cost: O(n log n) in ops.
  * `options` may be NULL. Errors name the op: an unknown type, a type without kernel inputs, shapes that contradict. */
 WEFT_MUST_USE weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options,
                                            weft_plan **out_plan);
@@ -93,8 +93,8 @@ void weft_plan_value_at(const weft_plan *plan, size_t index, weft_plan_value *ou
 typedef struct weft_plan_summary {
     size_t ninstructions, nremoved_ops, nstreams, nevents;
     int64_t persistent_nbytes, temporary_nbytes;
-    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction; temporary_nbytes holds
-                          * them, with padding to 64 bytes and what does not fit without gaps */
+    int64_t live_nbytes; /* the largest sum of temporaries that are live at one instruction. temporary_nbytes is
+                          * more: it has padding to 64 bytes, and gaps */
     size_t ncollectives;
     /* Buckets: buffers that a collective takes whole and that are made of parts. Bytes of all, and of the largest. Of
      * those among temporaries, the largest sum of bytes that are live before they are written. Then the largest sum of

@@ -1,8 +1,8 @@
 /* weft/processes.h: a run whose ranks are in several processes, on one host or many.
  *
- * Processes are started by a launcher (mpirun, srun, `weft run --launch`) and joined by a plugin that is opened at run
- * time: weft_mpi.so, looked for in the folders of WEFT_PLUGIN_PATH (apart by ':'), beside the program that this library
- * is part of, beside the library, and in ../lib/weft of either. The library itself needs no MPI. */
+ * A launcher starts the processes: mpirun, srun or `weft run --launch`. A plugin that is opened at run time joins them:
+ * weft_mpi.so. It is looked for in the folders of WEFT_PLUGIN_PATH (apart by ':'), beside the program, beside the
+ * library, and in ../lib/weft of either. The library itself needs no MPI. */
 #ifndef WEFT_PROCESSES_H
 #define WEFT_PROCESSES_H
 
@@ -29,8 +29,8 @@ int weft_processes_count(const weft_processes *processes);
  * many as the others, or one more; ranks are in the order of processes. Every process asks for the same. Borrowed. */
 WEFT_MUST_USE weft_status weft_processes_host(weft_processes *processes, int nranks, const struct comm_host **out_host);
 
-/* The last call, when everything that was made of the host has been destroyed. Waits `timeout_seconds` for the others:
- * where one does not come, because it was killed or has stopped, it ends all processes of the run, this one too, with
+/* The last call, when everything that was made of the host has been destroyed. Waits `timeout_seconds` for the others.
+ * One may not come, because it was killed or has stopped. Then it ends all processes of the run, this one too, with
  * `exit_status` (1 where that is 0). NULL is fine. */
 void weft_processes_leave(weft_processes *processes, int exit_status, double timeout_seconds);
 

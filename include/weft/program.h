@@ -38,13 +38,13 @@ WEFT_MUST_USE weft_status weft_program_create(weft_context *context, weft_progra
 void weft_program_destroy(weft_program *program);
 /* A deep copy that shares nothing with `program`. */
 WEFT_MUST_USE weft_status weft_program_clone(const weft_program *program, weft_program **out_program);
-/* Appends copies of the ops of block 0, and of the blocks that they run, so that they stand there `times` times:
- * several steps as one. On failure some are appended. */
+/* Makes several steps one. Appends copies of the ops of block 0, and of the blocks that they run, so that they stand
+ * there `times` times. On failure some are appended. */
 WEFT_MUST_USE weft_status weft_program_repeat(weft_program *program, size_t times);
 
-/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML or FX on stdin). The sidecar
- * of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL. A missing one is
- * fine only in the second case. Every problem goes to the diagnostic sink. */
+/* Reads a program: form by extension (.pdmodel, .yaml, .fx.json, each also with .gz; "-" is YAML or FX on stdin). The
+ * sidecar of a .pdmodel is `dist_path`, or the file found by the rule of `weft help files` when that is NULL. A missing
+ * one is fine only in the second case. Every problem goes to the diagnostic sink. */
 WEFT_MUST_USE weft_status weft_program_load(weft_context *context, const char *path, const char *dist_path,
                                             weft_program **out_program);
 /* Writes a program, form by extension, and beside a .pdmodel its sidecar NAME.dist.json. Nothing is half written. */
@@ -59,14 +59,14 @@ WEFT_MUST_USE weft_status weft_program_print(const weft_program *program, weft_f
                                              size_t *out_nbytes);
 /* The sidecar's JSON text; owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_program_print_sidecar(const weft_program *program, char **out_bytes, size_t *out_nbytes);
-/* Checks the structure (slots, vars, extents, element types, sub-blocks, rings, meshes) and sends every problem to the
- * sink; the status names the first and says how many. */
+/* Checks the structure: slots, vars, extents, element types, sub-blocks, rings, meshes. Every problem goes to the sink;
+ * the status names the first and says how many. */
 WEFT_MUST_USE weft_status weft_program_verify(const weft_program *program);
-/* Checks that ops read nothing that is neither declared nor written, and holds the declared shapes and element types
- * against what ops make of their inputs, op by op. Every problem goes to the sink; the status names the first. An extent
- * of -1, an op without a rule and a var without a type contradict nothing. Of a program that carries Paddle's version,
- * or comes from an FX graph, only names are looked at: what its makers declare, their own inference overrides. `weft
- * run` and `weft verify` refuse what this refuses; reading, converting and passes do not. */
+/* Checks that each var that ops read is declared or written. Compares declared shapes and element types, op by op, with
+ * what ops make of their inputs. Every problem goes to the sink; the status names the first. An extent of -1, an op
+ * without a rule and a var without a type contradict nothing. Some programs carry Paddle's version or come from an FX
+ * graph. Of these only names are checked, since their makers' inference overrides what they declare. `weft run` and
+ * `weft verify` refuse what this refuses; reading, converting and passes do not. */
 WEFT_MUST_USE weft_status weft_program_check_types(const weft_program *program);
 /* Equality of everything that is serialized. */
 bool weft_program_equal(const weft_program *a, const weft_program *b);
@@ -120,8 +120,8 @@ size_t weft_var_nuses(const weft_var *var);
 
 /* How a var lies on the mesh: "[dp, -]", "[-] partial over mp". Owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_var_placement_print(const weft_var *var, char **out_bytes, size_t *out_nbytes);
-/* The same, and for each mesh axis that shards it from which var and through which op it came, back to the annotation:
- * what spmd_propagate wrote down. Owned by the caller (weft_bytes_free). */
+/* The same with what spmd_propagate wrote down. For each mesh axis that shards the var it tells from which var, and
+ * through which op, that came, back to the annotation. Owned by the caller (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_var_placement_explain(const weft_var *var, char **out_bytes, size_t *out_nbytes);
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
@@ -145,8 +145,8 @@ const char *weft_op_slot(const weft_op *op, bool output, size_t slot_index, size
 weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t index);
 /* The name of the stream that a pass or Paddle gave the op; "" is the compute stream. Borrowed. */
 const char *weft_op_stream(const weft_op *op);
-/* The event that the op records when it completes ("": none), and the i-th of those that it waits for before it starts
- * (NULL: there are fewer). Borrowed. */
+/* The event that the op records when it completes; "": none. The i-th event that it waits for before it starts; NULL:
+ * there are fewer. Borrowed. */
 const char *weft_op_event_recorded(const weft_op *op);
 const char *weft_op_event_awaited(const weft_op *op, size_t index);
 /* Position among the ops of its block, from 0. O(n). */

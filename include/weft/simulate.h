@@ -37,9 +37,8 @@ typedef struct weft_simulation_options {
 #define WEFT_SIMULATION_OPTIONS_INIT .struct_nbytes = sizeof(weft_simulation_options)
 
 /* A simulation of `nranks` ranks. `plans` has 1 plan (shared by all ranks) or nranks; they must outlive it. `options`
- * may be NULL. Errors name the thing, as those of weft_executor_create: a ring without the rank that uses it, ranks
- * that disagree on collectives, a plan that waits for what comes later. So does a fault before an op that is not there.
- * */
+ * may be NULL. Errors name the thing, as those of weft_executor_create do. Examples are a ring without the rank that
+ * uses it, ranks that disagree on collectives, and a fault before an op that is not there. */
 WEFT_MUST_USE weft_status weft_simulation_create(weft_context *context, const weft_plan *const *plans, size_t nplans,
                                                  int nranks, const weft_simulation_options *options,
                                                  weft_simulation **out_simulation);

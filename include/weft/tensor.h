@@ -37,8 +37,8 @@ WEFT_MUST_USE weft_status weft_tensors_borrow(weft_tensors *tensors, const char 
                                               const int64_t *dims, const void *data);
 
 /* Reads .npz (a tensor per member), .npy (one tensor named by the file's stem) or, for a program's persistable vars in
- * order of name, .pdiparams. `program` is needed for .pdiparams only. bf16 is stored in .npz as uint16 bits; such
- * members arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
+ * order of name, .pdiparams. `program` is needed for .pdiparams only. An .npz stores bf16 as uint16 bits. They
+ * arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
 WEFT_MUST_USE weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
                                             weft_tensors **out_tensors);
 /* Writes the same forms; nothing is half written. */

@@ -8,9 +8,9 @@
  * It trains what it is given: ask weft_verify_replicas (weft/verify.h) first, as `weft run` does, whether the replicas
  * of a program stay equal.
  *
- * With executor.host (weft/processes.h) it has some of the ranks, and each of the processes makes a trainer of the same
- * options and calls the same of its functions in the same order: making it, steps, scalars, results and states of all
- * ranks wait for the others. What is of one rank can be had where that rank is. */
+ * With executor.host (weft/processes.h) it has some of the ranks. Each process makes a trainer of the same options and
+ * calls the same functions in the same order. Making it, steps, scalars, results and states of all ranks wait for the
+ * other processes. What is of one rank can be had where that rank is. */
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 
@@ -72,9 +72,9 @@ typedef struct weft_trainer_options {
 } weft_trainer_options;
 #define WEFT_TRAINER_OPTIONS_INIT .struct_nbytes = sizeof(weft_trainer_options)
 
-/* Errors name the thing: a feed that no program has or of the wrong dtype or shape, a missing parameter and the op that
- * reads it. So do a ring without the rank that uses it, ranks that disagree on collectives, and an op without kernel.
- * */
+/* Errors name the thing. Examples are a feed that no program has, or of the wrong dtype or shape, and a missing
+ * parameter with the op that reads it. Others are a ring without the rank that uses it, ranks that disagree on
+ * collectives, and an op without kernel. */
 WEFT_MUST_USE weft_status weft_trainer_create(weft_context *context, const weft_trainer_options *options,
                                               weft_trainer **out_trainer);
 void weft_trainer_destroy(weft_trainer *trainer);
@@ -94,10 +94,10 @@ const weft_plan_cache *weft_trainer_plan_cache(const weft_trainer *trainer);
  * shape of the step before, or in one that is still planned. */
 WEFT_MUST_USE weft_status weft_trainer_step(weft_trainer *trainer, size_t step);
 
-/* What the next step is fed, in the forms of weft_trainer_options.feeds, without step numbers in its keys: for hosts that
- * read or make their data while they train. Steps may have any number from then on. The trainer is made with the feeds
- * of the first step. The tensors are borrowed until the next call. Another shape finds its plan, or has one made, in the
- * step. Allocates. */
+/* Says what the next step is fed, in the forms of weft_trainer_options.feeds, without step numbers in its keys. It is
+ * for hosts that read or make their data while they train. Steps may have any number from then on. The trainer is made
+ * with the feeds of the first step. The tensors are borrowed until the next call. Another shape finds its plan, or has
+ * one made, in the step. Allocates. */
 WEFT_MUST_USE weft_status weft_trainer_feed(weft_trainer *trainer, const weft_tensors *const *feeds, bool per_rank);
 
 /* Between steps: gives a persistable (a learning rate, say) a new value on all ranks; each takes its part of a whole

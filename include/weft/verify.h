@@ -74,8 +74,8 @@ typedef struct weft_finding {
 typedef struct weft_findings weft_findings;
 
 /* Judges one program for all ranks (nprograms 1), or program i for rank i. Programs are only read. The caller destroys
- * the findings; that there are some is no error. O(n S log n) for n ops on S streams, for each distinct program;
- * by_name O(n^2 / 512) for n arguments, launch_any O(n^2) bits. */
+ * the findings; that there are some is no error. Cost for each distinct program of n ops on S streams: O(n S log n).
+ * by_name takes O(n^2 / 512) for n arguments, launch_any O(n^2) bits. */
 WEFT_MUST_USE weft_status weft_verify(const weft_program *const *programs, size_t nprograms,
                                       const weft_verify_options *options, weft_findings **out_findings);
 /* Would state that must be equal on ranks drift apart? `weft run` asks so before the first step. A host should before
