@@ -91,3 +91,18 @@ weft_status infer_one_hot_v2(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+/* As many rows as X has, or as many as are asked for. */
+weft_status infer_graph_send_recv(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers size;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "Out_size", NULL, "out_size", &size));
+    int64_t rows = size.count == 1 ? size.values[0] : 0;
+    if (infer_has(i, "Out_size") && !size.known) rows = -1;
+    shape out = *x;
+    if (out.ndim && rows) out.dims[0] = rows < 0 ? -1 : rows;
+    *infer_out(i, 0) = out;
+    if (infer_out(i, 1)) shape_set(infer_out(i, 1), WEFT_INT32, out.ndim ? 1 : 0, out.dims);
+    return NULL;
+}

@@ -44,6 +44,28 @@ static void end(plan_builder *b) {
     weft_plan_destroy(b->plan);
 }
 
+/* Types that the op table lacks, all at once. */
+static weft_status check_known(plan_builder *b) {
+    weft_op *first = NULL;
+    buffer all;
+    buffer_init(&all, &b->context->allocator);
+    for (size_t i = 0; i < b->nsteps; i++) {
+        weft_op *op = b->steps[i].op;
+        if (op_schema_of(op)) continue;
+        bool is_told = first && first->type == op->type;
+        for (size_t k = 0; k < i && !is_told && first; k++)
+            is_told = b->steps[k].op->type == op->type;
+        if (first && !is_told) buffer_format(&all, "%s%s", all.nbytes ? ", " : "; nor are: ", op->type->bytes);
+        if (!first) first = op;
+    }
+    buffer_append(&all, "", 1);
+    weft_status status = buffer_status(&all);
+    if (!status && first)
+        status = plan_error(b, WEFT_UNSUPPORTED, first, "no such op is in the op table (weft ops lists it)%s", all.bytes);
+    buffer_fini(&all);
+    return status;
+}
+
 weft_status weft_plan_create(const weft_program *program, const weft_plan_options *options, weft_plan **out_plan) {
     plan_builder b = {0};
     weft_plan_options taken;
@@ -53,6 +75,7 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     TRY_DONE(plan_unroll(&b));
     TRY_DONE(plan_infer_types(&b));
     TRY_DONE(plan_flatten(&b));
+    TRY_DONE(check_known(&b));
     TRY_DONE(plan_take_order(&b));
     TRY_DONE(plan_make_views(&b));
     TRY_DONE(plan_make_instrs(&b));

@@ -26,7 +26,8 @@ enum {
     GRAD_IN_MEAN,
     GRAD_IN_VARIANCE
 };
-enum { GRAD_IN_DY = 8, GRAD_OUT_DX = 0, GRAD_OUT_DSCALE, GRAD_OUT_DBIAS };
+/* Under global statistics Paddle 2.6 gives the gradient the running ones themselves, not those that the op wrote. */
+enum { GRAD_IN_DY = 8, GRAD_IN_OWN_MEAN, GRAD_IN_OWN_VARIANCE, GRAD_OUT_DX = 0, GRAD_OUT_DSCALE, GRAD_OUT_DBIAS };
 enum { ROWS_A_BLOCK = 64 };
 
 /* Elements of channel c are x[(b * channels + c) * plane + i]. Columns: plane 1, a row a batch. */
@@ -34,6 +35,7 @@ typedef struct norm_state {
     int64_t batch, channels, plane;
     double epsilon, momentum;
     bool use_running; /* mean and variance are the running ones, and constants */
+    int mean, variance; /* of the gradient: their slots */
 } norm_state;
 
 /* Scratch: two sums a channel in double, then reals: a block of sums, and four coefficients a channel. */
@@ -89,9 +91,11 @@ static weft_status prepare_grad(kernel_prepare *p) {
     TRY(require_numel(p, type_in(p, GRAD_IN_DY), x->numel, "Y@GRAD"));
     TRY(require_same_dtype(p, x, type_in(p, GRAD_IN_DY), "Y@GRAD"));
     TRY(check_channels(p, x, type_in(p, GRAD_IN_SCALE), "Scale", true));
-    TRY(check_channels(p, x, type_in(p, s->use_running ? GRAD_IN_MEAN : GRAD_IN_SAVED_MEAN), "the mean", false));
-    TRY(check_channels(p, x, type_in(p, s->use_running ? GRAD_IN_VARIANCE : GRAD_IN_SAVED_VARIANCE), "the variance",
-                       false));
+    bool has_own = type_in(p, GRAD_IN_OWN_MEAN) && type_in(p, GRAD_IN_OWN_VARIANCE);
+    s->mean = !s->use_running ? GRAD_IN_SAVED_MEAN : has_own ? GRAD_IN_OWN_MEAN : GRAD_IN_MEAN;
+    s->variance = !s->use_running ? GRAD_IN_SAVED_VARIANCE : has_own ? GRAD_IN_OWN_VARIANCE : GRAD_IN_VARIANCE;
+    TRY(check_channels(p, x, type_in(p, s->mean), "the mean", false));
+    TRY(check_channels(p, x, type_in(p, s->variance), "the variance", false));
     if (type_out(p, GRAD_OUT_DX)) TRY(require_numel(p, type_out(p, GRAD_OUT_DX), x->numel, "X@GRAD"));
     TRY(check_channels(p, x, type_out(p, GRAD_OUT_DSCALE), "Scale@GRAD", true));
     return check_channels(p, x, type_out(p, GRAD_OUT_DBIAS), "Bias@GRAD", true);

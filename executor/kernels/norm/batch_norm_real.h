@@ -129,8 +129,8 @@ static void NAME(backward)(const kernel_call *call, const norm_state *s, span ra
     REAL *offset = slope + n;
     const REAL *x = arg_in(call, GRAD_IN_X)->data, *dy = arg_in(call, GRAD_IN_DY)->data;
     const REAL *scale = data_of(arg_in(call, GRAD_IN_SCALE));
-    const REAL *mean = arg_in(call, s->use_running ? GRAD_IN_MEAN : GRAD_IN_SAVED_MEAN)->data;
-    const REAL *spread = arg_in(call, s->use_running ? GRAD_IN_VARIANCE : GRAD_IN_SAVED_VARIANCE)->data;
+    const REAL *mean = arg_in(call, s->mean)->data;
+    const REAL *spread = arg_in(call, s->variance)->data;
     REAL *dscale = data_of(arg_out(call, GRAD_OUT_DSCALE)), *dbias = data_of(arg_out(call, GRAD_OUT_DBIAS));
     NAME(sum_channels)(s, SUM_X, dy, NULL, NULL, sum, block, range);
     NAME(sum_channels)(s, SUM_PRODUCT, x, mean, dy, product, block, range);
