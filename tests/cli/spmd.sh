@@ -46,7 +46,10 @@ done
 
 count() { "$weft" opt "$1" 2>/dev/null | grep -cE '^  - \{"?(c_allreduce_sum|c_allgather|c_concat|c_reducescatter|alltoall)"?:'; }
 train gpt_tp_mp2 spmd_expand
-[ "$(count "$folder/rank0.pdmodel")" = 4 ]; ok $? 'a block of GPT: two all-reduces forward, two backward'
+[ "$(count "$folder/rank0.pdmodel")" = 4 ]; ok $? 'a block of GPT: four collectives'
+for role in forward backward; do
+    [ "$("$weft" show "$folder/rank0.pdmodel" | grep -c "^ *[0-9]* *$role *c_allreduce_sum")" = 2 ]; ok $? "a block of GPT: two all-reduces $role"
+done
 train mlp_tp_mp2 spmd_expand
 [ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
 
