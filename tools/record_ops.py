@@ -363,7 +363,7 @@ def write(one, root, folder, main, arrays, outs):
     with open(stem + '.pdmodel', 'wb') as f:
         f.write(main.desc.serialize_to_string())
     # What the forward op leaves unmade, its gradient does not read either.
-    kept = {n: a if a.dtype != object else np.zeros([max(d, 0) or 4 for d in block.var(n).shape], 'int32') for n, a in arrays.items()
+    kept = {n: a if np.asarray(a).dtype != object else np.zeros([max(d, 0) or 4 for d in block.var(n).shape], 'int32') for n, a in arrays.items()
             if n in used}
     keys = {'in/' + n: kept[n] for n in read_first(block.ops)}
     keys.update({'out/' + n: arrays[n] for n in outs})
