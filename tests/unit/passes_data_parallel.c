@@ -511,7 +511,7 @@ static const struct refusal {
     REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
     REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
     REFUSAL(rows_of_others, "{ranks: 2}", "gradient w@GRAD is kept as rows (SelectedRows), which ranks can gather only "
-                                          "where lookups make them: nce_grad #4 makes rows otherwise"),
+                                          "where lookups make them: my_rows_grad #4 makes rows otherwise"),
 };
 TABLE_ROWS(data_parallel, refusals, refusals_cases);
 
