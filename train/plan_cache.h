@@ -22,7 +22,8 @@ struct weft_plan_cache {
     weft_context *context;
     arena arena;
     weft_executor_options executor;
-    weft_plan_cache_options options; /* its `executor` is the field before. With the defaults filled in; fetches lie in the arena */
+    /* With the defaults filled in; its `executor` is the field before, fetches lie in the arena. */
+    weft_plan_cache_options options;
     int first_rank, nlocal;          /* the ranks of this process */
     executor_state *state;
     cache_entry **entries; /* room for capacity + 1 */

@@ -43,14 +43,14 @@ static weft_status same_type(weft_infer *infer, void *user) {
     return NULL;
 }
 
-typedef struct state {
+typedef struct settings {
     float beta;
-} state;
+} settings;
 
 static weft_status prepare(weft_kernel_setup *setup, void *user) {
     (void)user;
     weft_arg_type x;
-    state *s = weft_kernel_setup_state(setup, sizeof *s);
+    settings *s = weft_kernel_setup_state(setup, sizeof *s);
     if (!s) return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "no memory");
     if (!weft_kernel_setup_arg(setup, false, 0, 0, &x) || x.dtype != WEFT_FP32)
         return weft_kernel_unsupported(setup, "expected float32");
@@ -84,7 +84,7 @@ static weft_status run_parts(const weft_kernel_call *call, void (*part)(void *, 
     if (!weft_kernel_arg(call, false, 0, 0, &x) || !weft_kernel_arg(call, true, 0, 0, &out))
         return weft_kernel_failed(call, "an argument is missing");
     if (weft_kernel_nargs(call, false, 1)) weft_kernel_arg(call, false, 1, 0, &given);
-    job j = {x.data, given.data, out.data, ((const state *)weft_kernel_state(call))->beta};
+    job j = {x.data, given.data, out.data, ((const settings *)weft_kernel_state(call))->beta};
     weft_kernel_parallel(call, x.count, 4, part, &j);
     return NULL;
 }
