@@ -84,10 +84,10 @@ static weft_status agrees(search *s, weft_op *op, int64_t from, int64_t to, bool
     }
     weft_status problem = shape_infer_op(&s->env, op, &s->plan->types);
     *out = !problem;
-    n = 0;
-    FOR_EACH_ARG(op, false, u) TRY(shape_env_set(&s->env, use_var(op->program, u), &before[n++]));
     if (problem && weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
     weft_status_free(problem);
+    n = 0;
+    FOR_EACH_ARG(op, false, u) TRY(shape_env_set(&s->env, use_var(op->program, u), &before[n++]));
     return NULL;
 }
 
