@@ -143,7 +143,9 @@ static bool must_be_equal(weft_op *op, const weft_var *var) {
 }
 
 static weft_status check_optimizer(search *s, weft_op *op) {
-    const slot *params = dp_updated_params(op);
+    bool differs = false;
+    FOR_EACH_ARG(op, false, u) differs |= !is_equal(s, u->var_id);
+    const slot *params = differs ? dp_updated_params(op) : NULL;
     if (!params || !params->nargs) return NULL;
     return trace(s, op, slot_var(op, params, 0));
 }
@@ -152,7 +154,7 @@ static weft_status check_writes(search *s, weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
         if (is_equal(s, u->var_id)) continue;
         const weft_var *var = use_var(op->program, u);
-        if (must_be_equal(op, var)) TRY(trace(s, op, var));
+        if (must_be_equal(op, var) && !dp_updated_params(op)) TRY(trace(s, op, var));
     }
     return NULL;
 }
@@ -203,7 +205,7 @@ static weft_status walk(search *s) {
         TRY(look_at_loss(s, op));
         TRY(check_optimizer(s, op));
         TRY(dp_flow_op(&s->flow, op));
-        if (!dp_updated_params(op)) TRY(check_writes(s, op));
+        TRY(check_writes(s, op));
     }
     return NULL;
 }
