@@ -96,7 +96,3 @@ void context_diagnose(weft_context *context, weft_severity severity, const char 
 void weft_bytes_free(weft_context *context, void *bytes, size_t nbytes) {
     base_free(&context->allocator, bytes, nbytes + 1);
 }
-
-const char *weft_version(void) {
-    return "weft " WEFT_VERSION;
-}

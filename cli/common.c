@@ -8,6 +8,11 @@
 
 #include "cli/cli.h"
 
+const cli_option cli_common_options[] = {
+    {"--color", 0, "WHEN", "colours: auto (default: on a terminal, unless NO_COLOR is set), always, never"},
+};
+const size_t cli_ncommon_options = sizeof cli_common_options / sizeof *cli_common_options;
+
 const char *cli_value(const cli_args *args, const char *name) {
     for (size_t i = args->ngiven; i-- > 0;)
         if (strcmp(args->names[i], name) == 0) return args->values[i];

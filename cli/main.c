@@ -4,11 +4,6 @@
 
 #include "cli/cli.h"
 
-const cli_option cli_common_options[] = {
-    {"--color", 0, "WHEN", "colours: auto (default: on a terminal, unless NO_COLOR is set), always, never"},
-};
-const size_t cli_ncommon_options = sizeof cli_common_options / sizeof *cli_common_options;
-
 /* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const char *const words[] = {"note", "warning", "error"};

@@ -20,7 +20,7 @@ weft_status infer_rnn(infer *i) {
         return infer_error(i, "PreState: expected %lld states, one a layer and direction, found %lld", (long long)runs,
                            (long long)begin->dims[0]);
     int64_t out[] = {x->dims[0], x->dims[1], extent_mul(hidden, attr_bool(i->op, "is_bidirec", false) ? 2 : 1)};
-    int64_t reserve[] = {extent_mul(runs, x->dims[0]), x->dims[1], extent_mul(hidden, gates_of(i) + 3)};
+    int64_t reserve[] = {extent_mul(runs, x->dims[0]), x->dims[1], extent_mul(hidden, gates_of(i) + (gates_of(i) == 1 ? 2 : 3))};
     int64_t end[] = {runs, x->dims[1], hidden};
     if (infer_out(i, OUT_DROPOUT)) shape_set(infer_out(i, OUT_DROPOUT), x->dtype, 1, &(int64_t){1});
     if (infer_out(i, OUT_RESERVE)) shape_set(infer_out(i, OUT_RESERVE), x->dtype, 3, reserve);

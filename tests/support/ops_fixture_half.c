@@ -86,6 +86,7 @@ ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const 
     snprintf(path, sizeof path, "%s/%s.pdmodel", dir, variant);
     weft_status status = weft_program_load(context, path, NULL, &recorded);
     if (!status) status = weft_program_load(context, path, NULL, &r.program);
+    if (!status) recorded->version = r.program->version = 0; /* of an older one casts cut (ops/versions.def) */
     if (status) {
         fixture_fail_status(&r, status);
     } else if (!fixture_has_kernels(recorded)) {

@@ -6,7 +6,7 @@
  *
  * Input is [steps, batch, features]. Weights are [W, U] of each layer and direction, then their biases. Behind a
  * sequence's length states stay and outputs are 0. The reserve has a row of `width` elements a layer, direction, step
- * and sequence: the gates, the state, the cell (LSTM) or the state's part of n (GRU), and, between layers, the output.
+ * and sequence: the gates, the state, the cell (LSTM) or the state's part of n (GRU), and the output.
  * Products with the input are those of all steps at once. Paddle: phi/kernels/cpu/rnn_kernel.cc. */
 #include "executor/kernels/layout.h"
 #include "executor/kernels/vector_math.h"
@@ -100,8 +100,8 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *reserve) {
     s->ndirections = attr_bool(p->op, "is_bidirec", false) ? 2 : 1;
     s->steps = x->dims[0], s->batch = x->dims[1], s->input = x->dims[2], s->hidden = begin->dims[2];
     s->dtype = x->dtype;
-    s->out_column = (s->ngates + 2) * s->hidden;
-    s->width = (s->ngates + 3) * s->hidden;
+    s->out_column = (s->ngates + (s->ngates == 1 ? 1 : 2)) * s->hidden;
+    s->width = s->out_column + s->hidden;
     for (uint32_t k = p->in_first[IN_BEGIN]; k < p->in_first[IN_BEGIN + 1]; k++) {
         TRY(require_same_dtype(p, x, &p->in[k], "PreState"));
         TRY(require_numel(p, &p->in[k], s->nlayers * s->ndirections * s->batch * s->hidden, "PreState"));

@@ -111,11 +111,11 @@ static void NAME(put_outputs)(const kernel_call *c, const rnn_state *s, int laye
     REAL *out = arg_out(c, OUT)->data;
     for (int64_t r = 0; r < nrows; r++) {
         REAL *row = cells->rows + r * s->width, *to = row + s->out_column;
-        if (is_last) to = out + (r * s->ndirections + d) * h;
         if (lengths && r / s->batch >= lengths[r % s->batch])
             memset(to, 0, (size_t)h * sizeof *to);
         else
             memcpy(to, row + ngates, (size_t)h * sizeof *to);
+        if (is_last) memcpy(out + (r * s->ndirections + d) * h, to, (size_t)h * sizeof *to);
     }
     int at = layer * s->ndirections + d;
     for (int k = 0; k < (s->mode == LSTM ? 2 : 1); k++) {
