@@ -19,14 +19,6 @@ static const cli_option options[] = {
     JSON_OPTION,
 };
 
-const char *role_word(int role) {
-    if (role & WEFT_ROLE_LR_SCHED) return "lr_sched";
-    if (role & WEFT_ROLE_OPTIMIZE) return "optimize";
-    if (role & WEFT_ROLE_LOSS) return role & WEFT_ROLE_BACKWARD ? "loss-grad" : "loss";
-    if (role & WEFT_ROLE_BACKWARD) return "backward";
-    return role == WEFT_ROLE_FORWARD ? "forward" : "-";
-}
-
 static colour role_colour(int role) {
     if (role == WEFT_ROLE_NOT_SPECIFIED) return PLAIN;
     if (role & (WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) return PURPLE;
@@ -67,22 +59,6 @@ static void print_var(const weft_var *var) {
     printf("        %s: %s[", weft_var_name(var), dtype ? dtype : "?");
     for (size_t i = 0; i < weft_var_ndim(var); i++) printf("%s%lld", i ? ", " : "", (long long)weft_var_dims(var)[i]);
     printf("]%s\n", weft_var_persistable(var) ? " persistable" : "");
-}
-
-static bool mentions(const weft_op *op, const char *var) {
-    for (int output = 0; output < 2; output++)
-        for (size_t s = 0; s < weft_op_nslots(op, output); s++) {
-            size_t nargs = 0;
-            weft_op_slot(op, output, s, &nargs);
-            for (size_t i = 0; i < nargs; i++)
-                if (strcmp(weft_var_name(weft_op_arg(op, output, s, i)), var) == 0) return true;
-        }
-    return false;
-}
-
-bool op_is_shown(const cli_args *args, const weft_op *op) {
-    const char *var = cli_value(args, "--var"), *type = cli_value(args, "--type");
-    return (!type || strcmp(weft_op_type(op), type) == 0) && (!var || mentions(op, var));
 }
 
 static void print_block(const cli_args *args, const weft_block *block, size_t block_index) {
@@ -133,7 +109,7 @@ static weft_status check_var(const cli_args *args, const weft_program *program) 
         const weft_block *block = weft_program_block(program, b);
         if (weft_block_find_var(block, var)) return NULL;
         for (const weft_op *op = weft_block_first_op(block); op; op = weft_op_next(op))
-            if (mentions(op, var)) return NULL;
+            if (op_mentions(op, var)) return NULL;
     }
     return var ? weft_status_create(WEFT_NOT_FOUND, args->positional[0], "there is no var \"%s\"", var) : NULL;
 }

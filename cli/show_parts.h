@@ -6,6 +6,7 @@
 #include "weft/program.h"
 
 const char *role_word(int role);
+bool op_mentions(const weft_op *op, const char *var);
 /* Whether --type and --var, where given, take this op. */
 bool op_is_shown(const cli_args *args, const weft_op *op);
 
