@@ -7,58 +7,12 @@
  * and sees that run's vars. Outer tensors that the body writes it sees as they were when the run began, but for those
  * that one op reads and writes (a counter), which count back: so has Paddle it (while_op.cc, conditional_block_op.cc).
  * A condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's
- * block finds them. Inference goes along, since what is known of counters and conditions comes from it. */
+ * block finds them. */
 #include <stdio.h>
 
 #include "plan/unroll.h"
 
-enum { UNROLL_MAX = 1 << 21 }; /* ops made: more is taken for a loop without end */
-
-/* --- maps --------------------------------------------------------------------------------------------------------- */
-
-static uint32_t hash_of(uint64_t key) {
-    return table_hash(key ^ key >> 29);
-}
-
-void *unroll_get(const unroll_map *m, uint64_t key) {
-    table_probe at = table_find(&m->table, hash_of(key));
-    while (at.item != TABLE_NONE && m->pairs[at.item].key != key) table_next(&m->table, &at);
-    return at.item == TABLE_NONE ? NULL : m->pairs[at.item].value;
-}
-
-weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
-    const weft_allocator *a = &u->b->context->allocator;
-    TRY(table_reserve(&u->b->scratch, &m->table, m->npairs + 1));
-    table_probe at = table_find(&m->table, hash_of(key));
-    while (at.item != TABLE_NONE && m->pairs[at.item].key != key) table_next(&m->table, &at);
-    if (at.item == TABLE_NONE) {
-        TRY(vector_reserve(a, &m->pairs, &m->capacity, m->npairs + 1, sizeof *m->pairs));
-        m->pairs[m->npairs] = (struct unroll_pair){.key = key};
-        table_put(&m->table, &at, (uint32_t)m->npairs++);
-    }
-    m->pairs[at.item].value = value;
-    return NULL;
-}
-
-static void map_free(unroll *u, unroll_map *m) {
-    base_free(&u->b->context->allocator, m->pairs, m->capacity * sizeof *m->pairs);
-}
-
 /* --- scopes ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t key_in(uint32_t scope, const weft_var *v) {
-    return (uint64_t)scope << 32 | v->id;
-}
-
-/* The scope that has the var; the outermost for what no block within declares. */
-static const unroll_scope *owner(const unroll_scope *s, const weft_var *v) {
-    while (s->parent && (!v->block || (s->block != v->block && s->grad_block != v->block))) s = s->parent;
-    return s;
-}
-
-uint64_t unroll_key(const unroll_scope *s, const weft_var *v) {
-    return key_in(owner(s, v)->id, v);
-}
 
 static weft_status new_scope(unroll *u, unroll_scope *parent, const weft_block *block, unroll_scope **out) {
     *out = ARENA_NEW(&u->b->scratch, unroll_scope);
@@ -78,138 +32,6 @@ static weft_status add_run(unroll *u, unroll_runs *r, unroll_scope *s) {
     }
     r->scopes[r->count++] = s;
     return NULL;
-}
-
-/* --- vars --------------------------------------------------------------------------------------------------------- */
-
-static weft_status new_var(unroll *u, const weft_var *stem, weft_var **out) {
-    char number[24];
-    const name *n;
-    buffer text_of;
-    snprintf(number, sizeof number, "@%zu", ++u->nmade);
-    buffer_init(&text_of, &u->b->context->allocator);
-    buffer_append(&text_of, stem->name->bytes, stem->name->nbytes);
-    buffer_text(&text_of, number);
-    weft_status status = buffer_status(&text_of);
-    if (!status) {
-        buffer_append(&text_of, "", 1);
-        status = buffer_status(&text_of);
-    }
-    if (!status) status = program_unique_name(u->program, text_of.bytes, &n);
-    buffer_fini(&text_of);
-    if (status) return status;
-    TRY(block_add_var(u->root, n, out));
-    return shape_env_grow(&u->env);
-}
-
-weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out) {
-    TRY(new_var(u, stem, out));
-    weft_var *v = *out;
-    v->kind = WEFT_DENSE_TENSOR;
-    v->dtype = type->dtype;
-    v->has_tensor = true;
-    v->ndim = type->ndim < 0 ? 0 : (uint32_t)type->ndim;
-    TRY(program_dims(u->program, v->ndim, type->dims, &v->dims));
-    return shape_env_set(&u->env, v, type);
-}
-
-/* Another var like one that a body declares. */
-static weft_status like_var(unroll *u, const weft_var *v, weft_var **out) {
-    TRY(new_var(u, v, out));
-    weft_var *to = *out;
-    to->kind = v->kind;
-    to->dtype = v->dtype;
-    to->has_tensor = v->has_tensor;
-    to->ndim = v->ndim;
-    to->dims = v->dims;
-    to->lod_level = v->lod_level;
-    to->has_lod_level = v->has_lod_level;
-    shape type = shape_of_var(v);
-    return shape_env_set(&u->env, to, &type);
-}
-
-weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
-    const unroll_scope *of = owner(s, v);
-    for (const unroll_scope *at = s; at != of; at = at->parent) {
-        weft_var *was = at->is_done ? unroll_get(&u->kept, key_in(at->id, v)) : NULL;
-        if (was) {
-            *out = was;
-            return NULL;
-        }
-    }
-    *out = v;
-    if (!of->parent) return NULL;
-    uint64_t key = key_in(of->id, v);
-    if ((*out = unroll_get(&u->vars, key))) return NULL;
-    TRY(like_var(u, v, out));
-    return unroll_put(u, &u->vars, key, *out);
-}
-
-bool unroll_value(const unroll *u, const weft_var *v, int64_t *out) {
-    shape type = shape_env_get(&u->env, v);
-    const int64_t *values = v->id < u->env.nkept ? u->env.values[v->id] : NULL;
-    if (!values || shape_numel(&type) != 1) return false;
-    if (type.dtype != WEFT_BOOL && type.dtype != WEFT_INT32 && type.dtype != WEFT_INT64) return false;
-    *out = *values;
-    return true;
-}
-
-/* --- ops ---------------------------------------------------------------------------------------------------------- */
-
-weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_op **out) {
-    TRY(weft_op_create(u->program, type, out));
-    return weft_op_set_attr_int(*out, "op_role", op_role(from));
-}
-
-static weft_status note_written(unroll *u, weft_op *op) {
-    FOR_EACH_ARG(op, true, use_of) {
-        TRY(unroll_put(u, &u->written, use_of->var_id + UINT64_C(1), u));
-    }
-    return NULL;
-}
-
-static weft_status infer_op(unroll *u, weft_op *op) {
-    TRY(shape_env_grow(&u->env));
-    TRY(shape_infer_op(&u->env, op, &u->b->scratch));
-    if (u->into) /* whether it runs, only a run knows */
-        FOR_EACH_ARG(op, true, use_of) {
-            u->env.values[use_of->var_id] = NULL;
-        }
-    return note_written(u, op);
-}
-
-weft_status unroll_emit(unroll *u, weft_op *op) {
-    if (u->into)
-        weft_block_insert_before(u->into, NULL, op);
-    else
-        weft_block_insert_before(u->root, u->before, op);
-    if (weft_block_nops(u->root) > UNROLL_MAX)
-        return plan_error(u->b, WEFT_LIMIT, u->before, "it runs more than %d ops", UNROLL_MAX);
-    return infer_op(u, op);
-}
-
-weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to) {
-    weft_op *op;
-    if (from == to) return NULL;
-    TRY(unroll_make(u, by, type, &op));
-    TRY(weft_op_add_input(op, "X", from));
-    TRY(weft_op_add_output(op, "Out", to));
-    return unroll_emit(u, op);
-}
-
-/* A copy of an op of a body, with the vars that its arguments are there. */
-static weft_status emit_clone(unroll *u, unroll_scope *s, weft_op *op) {
-    weft_op *copy;
-    TRY(op_clone(op, &copy));
-    for (int output = 0; output < 2; output++)
-        for (uint32_t i = 0; i < op_nargs(copy, output); i++) {
-            weft_var *v = use_var(u->program, &op_args(copy, output)[i]), *is;
-            if (unroll_is_array(v))
-                return plan_error(u->b, WEFT_UNSUPPORTED, op, "it has a tensor array, \"%s\"", v->name->bytes);
-            TRY(unroll_var(u, s, v, &is));
-            if (is != v) use_rename(&op_args(copy, output)[i], is);
-        }
-    return unroll_emit(u, copy);
 }
 
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op);
@@ -266,11 +88,11 @@ static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *
         weft_var *v = slot_var(op, x, i), *is, *copy;
         if (v->kind != WEFT_DENSE_TENSOR || v->is_parameter || !changes(s->block, v)) continue;
         TRY(unroll_var(u, outer, v, &is));
-        if (!is->persistable && !is->need_check_feed && !unroll_get(&u->written, is->id + UINT64_C(1))) continue;
+        if (!is->persistable && !is->need_check_feed && !unroll_is_written(u, is)) continue;
         shape type = shape_env_get(&u->env, is);
         TRY(unroll_new_var(u, v, &type, &copy));
         TRY(unroll_copy(u, op, "assign", is, copy));
-        TRY(unroll_put(u, &u->kept, key_in(s->id, v), copy));
+        TRY(unroll_keep(u, s, v, copy));
     }
     return NULL;
 }
@@ -330,10 +152,6 @@ static weft_status find_pairs(unroll *u, const weft_op *op, const weft_block *bo
     return NULL;
 }
 
-static bool is_written(const unroll *u, const weft_var *v) {
-    return unroll_get(&u->written, v->id + UINT64_C(1)) != NULL;
-}
-
 /* What the outputs' gradients are to a run. */
 static weft_status link_grads(unroll *u, unroll_scope *s, unroll_scope *run, weft_op *op) {
     const weft_attr *names = op_find_attr(op, "original_output_grad");
@@ -347,7 +165,7 @@ static weft_status link_grads(unroll *u, unroll_scope *s, unroll_scope *run, wef
             continue;
         }
         TRY(unroll_var(u, s, outer, &from));
-        if (!is_written(u, from)) { /* nobody reads that output: its gradient is zero */
+        if (!unroll_is_written(u, from)) { /* nobody reads that output: its gradient is zero */
             size_t n = outer->name->nbytes;
             weft_var *of = n > 5 ? block_find_text(op->block, outer->name->bytes, n - 5) : NULL;
             if (!of) continue;
@@ -371,7 +189,7 @@ static weft_status take_grad(unroll *u, unroll_scope *s, unroll_scope *run, weft
     }
     TRY(unroll_var(u, run, p->inside, &from));
     TRY(unroll_var(u, s, p->outside, &to));
-    if (from == to || !is_written(u, from)) return NULL;
+    if (from == to || !unroll_is_written(u, from)) return NULL;
     if (is_first || p->is_carried) return unroll_copy(u, op, "assign", from, to);
     TRY(unroll_make(u, op, "sum", &add));
     TRY(weft_op_add_input(add, "X", to));
@@ -502,8 +320,8 @@ static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
         TRY(unroll_rewrite(u, s, op));
         done = true;
     }
-    if (s->parent) return done ? NULL : emit_clone(u, s, op);
-    if (!done) return infer_op(u, op);
+    if (s->parent) return done ? NULL : unroll_emit_clone(u, s, op);
+    if (!done) return unroll_infer(u, op);
     weft_op_remove(op);
     return NULL;
 }
@@ -515,7 +333,7 @@ static weft_status take_feed(unroll *u, const weft_feed_type *f) {
     memcpy(type.dims, f->dims, f->ndim * sizeof *f->dims);
     TRY(shape_env_set(&u->env, v, &type));
     if (f->values) shape_env_set_values(&u->env, v, f->values);
-    return unroll_put(u, &u->written, v->id + UINT64_C(1), u);
+    return unroll_set_written(u, v);
 }
 
 static bool needs_unrolling(const weft_program *p) {
@@ -550,8 +368,7 @@ weft_status plan_unroll(plan_builder *b) {
     unroll u = {.b = b, .program = b->program, .root = b->program->blocks[0]};
     u.root_scope.block = u.root;
     weft_status status = run_program(&u);
-    unroll_map *const maps[] = {&u.vars, &u.kept, &u.arrays, &u.runs, &u.written};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_free(&u, maps[i]);
+    unroll_fini(&u);
     return status;
 }
 

@@ -51,8 +51,10 @@ typedef struct unroll {
     unroll_map written; /* vars of block 0 that have been written */
 } unroll;
 
+/* unroll_ops.c */
 void *unroll_get(const unroll_map *m, uint64_t key);
 WEFT_MUST_USE weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value);
+void unroll_fini(unroll *u);
 
 /* The key of a var, and of an array, as an op in that scope sees it. */
 uint64_t unroll_key(const unroll_scope *s, const weft_var *v);
@@ -60,14 +62,23 @@ uint64_t unroll_key(const unroll_scope *s, const weft_var *v);
 WEFT_MUST_USE weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out);
 /* A new var of block 0, named after a stem. */
 WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out);
+/* What an outer var is to the gradient of that run: the copy of it as it was when the run began. */
+WEFT_MUST_USE weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy);
+/* The one integer or boolean that a var holds; false: only a run knows. */
+bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
+/* Whether an op so far, or a feed, wrote that var of block 0. */
+bool unroll_is_written(const unroll *u, const weft_var *v);
+WEFT_MUST_USE weft_status unroll_set_written(unroll *u, const weft_var *v);
 
 /* An op of that type like `from` in its role, to be given arguments and then to unroll_emit. */
 WEFT_MUST_USE weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_op **out);
 WEFT_MUST_USE weft_status unroll_emit(unroll *u, weft_op *op);
+/* A copy of an op of a body, with the vars that its arguments are there. */
+WEFT_MUST_USE weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op);
+/* Notes what is known after an op of block 0 that stays where it is; unroll_emit does so for new ones. */
+WEFT_MUST_USE weft_status unroll_infer(unroll *u, weft_op *op);
 /* `to` = type(`from`): assign, fill_zeros_like. */
 WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
-/* The one integer or boolean that a var holds; false: only a run knows. */
-bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
 
 /* unroll_arrays.c */
 static inline bool unroll_is_array(const weft_var *v) {
