@@ -1,4 +1,6 @@
-/* inspect.c: slots, streams and positions of ops for hosts and printers that do not see the structs. */
+/* inspect.c: slots, streams and positions of ops, for messages and for hosts that do not see the structs. */
+#include <stdio.h>
+
 #include "program/ir.h"
 
 size_t weft_op_nslots(const weft_op *op, bool output) {
@@ -34,4 +36,9 @@ size_t weft_op_index(const weft_op *op) {
     size_t index = 0;
     for (const weft_op *o = op->prev; o; o = o->prev) index++;
     return index;
+}
+
+const char *op_place(const weft_op *op, char *out, size_t out_nbytes) {
+    snprintf(out, out_nbytes, "%s #%zu", op->type->bytes, weft_op_index(op));
+    return out;
 }

@@ -6,8 +6,6 @@
 #include "program/ir.h"
 #include "program/uses.h"
 
-#include <stdio.h>
-
 static const slot_table no_slots;
 
 weft_status op_create(weft_program *p, const name *type, weft_op **out) {
@@ -280,13 +278,6 @@ weft_status op_set_unknown_fields(weft_op *op, text bytes) {
     if (!bytes.nbytes) return NULL;
     op->unknown_fields = arena_copy(&op->program->arena, &bytes, sizeof bytes);
     return op->unknown_fields ? NULL : base_out_of_memory();
-}
-
-const char *op_place(const weft_op *op, char *out, size_t out_nbytes) {
-    size_t index = 0;
-    for (const weft_op *o = op->prev; o; o = o->prev) index++;
-    snprintf(out, out_nbytes, "%s #%zu", op->type->bytes, index);
-    return out;
 }
 
 bool op_in_namescope(const weft_op *op, const char *part) {
