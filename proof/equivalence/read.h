@@ -94,6 +94,7 @@ typedef struct reader {
 
 /* read_values.c */
 WEFT_MUST_USE weft_status read_var(reader *r, const weft_var *v, uint32_t *out);
+WEFT_MUST_USE weft_status read_value(reader *r, const weft_var *v, value *out);
 WEFT_MUST_USE weft_status write_var(reader *r, const weft_var *v, uint32_t term_id);
 WEFT_MUST_USE weft_status make_store(reader *r, const weft_op *coalesce);
 /* Writes select(condition, now, before) to all that changed since `mark`. */
@@ -112,6 +113,9 @@ WEFT_MUST_USE weft_status next_message(reader *r, const weft_op *op, int64_t *ou
 /* read_views.c */
 bool var_knows_dims(const weft_var *v);                 /* a dense tensor, all extents declared */
 int64_t var_numel_from(const weft_var *v, size_t axis); /* of the extents from `axis` on */
+
+/* read_function.c: what op_results says of an op without a rule. */
+WEFT_MUST_USE weft_status function_results(reader *r, weft_op *op, uint32_t *results);
 
 /* read_ops.c: the values of an op's outputs, in the order of FOR_EACH_ARG, without writing them. TERM_NONE: unchanged.
  */

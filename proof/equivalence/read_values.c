@@ -272,6 +272,11 @@ weft_status read_var(reader *r, const weft_var *v, uint32_t *out) {
     return NULL;
 }
 
+weft_status read_value(reader *r, const weft_var *v, value *out) {
+    out->factor = FACTOR_ONE;
+    return read_var(r, v, &out->term);
+}
+
 weft_status write_var(reader *r, const weft_var *v, uint32_t term_id) {
     if (!v->block) return NULL; /* @EMPTY@ */
     cell *c = &r->cells[v->id];
