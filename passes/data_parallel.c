@@ -12,9 +12,6 @@
 
 #include "passes/certificate.h"
 
-enum { DP_RING = 0, FIRST_ALL_REDUCE_VERSION = 3000000 };
-static const char namescope[] = "/auto_parallel/data_parallel";
-
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user);
 
 static const weft_option options[] = {
@@ -72,39 +69,6 @@ static weft_status check_ring(dp_plan *plan) {
 
 /* --- edits -------------------------------------------------------------------------------------------------------- */
 
-/* What every op of a data-parallel reduce carries. */
-static weft_status mark_as_ours(weft_op *op) {
-    TRY(weft_op_set_attr_int(op, "op_role", WEFT_ROLE_BACKWARD));
-    return weft_op_set_attr_string(op, "op_namescope", namescope);
-}
-
-weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out) {
-    static const char *const types[2][2] = {{"c_allreduce_sum", "all_reduce"}, {"c_allgather", "all_gather"}};
-    bool new_era = plan->program->version >= FIRST_ALL_REDUCE_VERSION;
-    weft_op *op = NULL;
-    TRY(weft_op_create(plan->program, types[gathers][new_era], &op));
-    TRY(weft_op_add_input(op, new_era ? "x" : "X", from));
-    TRY(weft_op_add_output(op, new_era ? "out" : "Out", to));
-    TRY(weft_op_set_attr_int(op, "ring_id", DP_RING));
-    if (gathers) TRY(weft_op_set_attr_int(op, "nranks", (int32_t)plan->nranks));
-    if (new_era && !gathers) TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
-    if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
-    *out = op;
-    return mark_as_ours(op);
-}
-
-weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out) {
-    weft_op *op = NULL;
-    TRY(weft_op_create(plan->program, "scale", &op));
-    TRY(weft_op_add_input(op, "X", grad));
-    TRY(weft_op_add_output(op, "Out", grad));
-    TRY(weft_op_set_attr_float(op, "scale", (double)(1.0f / (float)plan->nranks)));
-    TRY(weft_op_set_attr_float(op, "bias", 0.0));
-    TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
-    *out = op;
-    return mark_as_ours(op);
-}
-
 /* Puts an op like `pattern` behind `*after`, which it becomes. */
 static weft_status insert_like(weft_op *pattern, weft_var *grad, weft_op **after) {
     weft_op *op;
@@ -151,41 +115,19 @@ static weft_status write_shape(dp_plan *plan, weft_var *var) {
     return program_dims(plan->program, var->ndim, dims, &var->dims);
 }
 
-/* Vars of one rank and split axis share a placement. */
-static weft_status write_placement(dp_plan *plan, weft_var *var, const mesh *m, int split_axis) {
-    arena *a = &plan->program->arena;
-    placement **shared = &plan->placements[var->ndim][split_axis + 1];
-    if (!*shared) {
-        placement *where = ARENA_NEW(a, placement);
-        int64_t *mapping = ARENA_ARRAY(a, int64_t, var->ndim);
-        if (!where || !mapping) return base_out_of_memory();
-        for (size_t i = 0; i < var->ndim; i++) mapping[i] = (int)i == split_axis ? 0 : -1;
-        *where = (placement){.mesh = m, .ndim = (int)var->ndim, .dims_mapping = mapping};
-        *shared = where;
-    }
-    var_changed(var);
-    var->dist = *shared;
-    var->dist_is_null = false;
-    return NULL;
-}
-
-weft_status dp_place_whole(dp_plan *plan, weft_var *var) {
-    return write_placement(plan, var, plan->mesh, -1);
-}
-
 /* Shapes and placements of all vars: feeds as decided, others by the axis along which a rank holds less. */
-static weft_status write_vars(dp_plan *plan, const mesh *m) {
+static weft_status write_vars(dp_plan *plan) {
     weft_program *p = plan->program;
     for (size_t b = 0; b < p->nblocks; b++) {
         for (size_t i = 0; i < p->blocks[b]->nvars; i++) {
             weft_var *var = block_var(p->blocks[b], i);
             if (!var->has_tensor) continue;
-            TRY(write_placement(plan, var, m, dp_split_axis(plan, var)));
+            TRY(dp_place(plan, var, dp_split_axis(plan, var)));
             TRY(write_shape(plan, var));
         }
     }
     for (size_t i = 0; i < plan->nfeeds; i++)
-        TRY(write_placement(plan, plan->feeds[i].var, m, plan->feeds[i].split ? 0 : -1));
+        TRY(dp_place(plan, plan->feeds[i].var, plan->feeds[i].split ? 0 : -1));
     return NULL;
 }
 
@@ -209,11 +151,9 @@ static weft_status write_dist(dp_plan *plan) {
     int64_t *ranks = ARENA_ARRAY(plan->scratch, int64_t, plan->nranks);
     if (!ranks) return base_out_of_memory();
     for (int64_t i = 0; i < plan->nranks; i++) ranks[i] = i;
-    const mesh *m = NULL;
-    TRY(program_add_mesh(plan->program, &(mesh){1, &plan->nranks, ranks, names}, &m));
-    plan->mesh = m;
+    TRY(program_add_mesh(plan->program, &(mesh){1, &plan->nranks, ranks, names}, &plan->mesh));
     TRY(weft_program_set_ring(plan->program, DP_RING, (size_t)plan->nranks, ranks));
-    TRY(write_vars(plan, m));
+    TRY(write_vars(plan));
     TRY(write_params_grads(plan));
     plan->program->has_dist = true;
     plan->program->rank = -1;
@@ -321,15 +261,23 @@ static weft_status report_reduces(dp_plan *plan) {
     return weft_pass_count_add(plan->pass, "scales added", (int64_t)nscales);
 }
 
+/* The gradients that the program names, then those that updates need beside them; or all sums over the batch. */
+static weft_status find_gradients(dp_plan *plan) {
+    bool exact = plan->combine == DP_TOKENS;
+    TRY(dp_begin_gradients(plan));
+    if (!exact) TRY(dp_find_named(plan));
+    if (plan->nranks == 1) return NULL;
+    return exact ? dp_find_exact(plan) : dp_find_state(plan);
+}
+
 /* Shapes and gradients; anew while some feed turns out to be rows. */
 static weft_status decide(dp_plan *plan) {
     for (;;) {
         plan->again = false;
-        plan->ngradients = plan->nnamed = plan->nsidecar = plan->nfound = 0;
         plan->nstate_ops = 0;
         TRY(dp_split_batch(plan));
         weft_status status = dp_infer_shapes(plan);
-        if (!status) status = dp_find_gradients(plan);
+        if (!status) status = find_gradients(plan);
         if (!plan->again) return status;
         weft_status_free(status);
         arena_fini(&plan->types);

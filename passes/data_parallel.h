@@ -5,6 +5,8 @@
 #include "ops/ops.h"
 #include "passes/pass_manager.h"
 
+enum { DP_RING = 0 }; /* the ring of all ranks */
+
 typedef struct dp_feed {
     weft_var *var;
     bool split;      /* a rank gets its rows; else the whole */
@@ -81,17 +83,20 @@ WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_infer_shapes(dp_plan *plan);
 /* The first axis of `var` that a rank holds only a part of, or -1. */
 int dp_split_axis(const dp_plan *plan, const weft_var *var);
-/* data_parallel_grads.c: the gradients to reduce; every parameter that is updated must have one. */
-WEFT_MUST_USE weft_status dp_find_gradients(dp_plan *plan);
+/* data_parallel_grads.c: the list of gradients to reduce, and those that op_role_var or the sidecar names. */
+WEFT_MUST_USE weft_status dp_begin_gradients(dp_plan *plan); /* none yet */
 WEFT_MUST_USE weft_status dp_add_gradient(dp_plan *plan, dp_gradient g);
+WEFT_MUST_USE weft_status dp_find_named(dp_plan *plan);
 const slot *dp_updated_params(weft_op *op); /* of an optimizer; NULL: it is none */
 /* data_parallel_sparse.c: gradients held as rows: what makes them gets the whole batch. */
 WEFT_MUST_USE weft_status dp_find_sparse(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_gather_rows(dp_plan *plan);
-/* data_parallel.c: `to` from all ranks' `from`, one after another or added up; 1/n of a var; a var that is whole. */
+/* data_parallel_ops.c: ops for the caller to insert: `to` from all ranks' `from`, one after another or added up; 1/n of
+ * a var. */
 WEFT_MUST_USE weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out);
 WEFT_MUST_USE weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out);
-WEFT_MUST_USE weft_status dp_place_whole(dp_plan *plan, weft_var *var);
+/* Where a var lies on the plan's mesh: a rank has its part along `split_axis`, or -1: the whole. */
+WEFT_MUST_USE weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis);
 
 /* data_parallel_state.c: joins what state that all ranks have alike is updated with; adds to the gradients. */
 WEFT_MUST_USE weft_status dp_find_state(dp_plan *plan);

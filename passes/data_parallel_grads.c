@@ -1,6 +1,27 @@
-/* data_parallel_grads.c: which gradients are reduced, and where. append_backward writes (parameter, gradient) pairs in
- * the op_role_var of the op that completes a gradient; under AMP the pair names the parameter's cast copy. */
+/* data_parallel_grads.c: the list of gradients that are reduced, and those of them that the program names.
+ * append_backward writes (parameter, gradient) pairs in the op_role_var of the op that completes a gradient; under AMP
+ * the pair names the parameter's cast copy. Files that follow the data flow add to the list what nobody names. */
 #include "passes/data_parallel.h"
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+weft_status dp_begin_gradients(dp_plan *plan) {
+    size_t n = plan->program->nall_vars + 1;
+    plan->ngradients = plan->nnamed = plan->nsidecar = plan->nfound = 0;
+    plan->covered = ARENA_ARRAY(plan->scratch, bool, n);
+    plan->joined_after = ARENA_ARRAY(plan->scratch, weft_op *, n);
+    return plan->covered && plan->joined_after ? NULL : base_out_of_memory();
+}
+
+weft_status dp_add_gradient(dp_plan *plan, dp_gradient g) {
+    TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity, plan->ngradients + 1,
+                       sizeof *plan->gradients));
+    plan->gradients[plan->ngradients++] = g;
+    plan->joined_after[g.grad->id] = g.last_writer;
+    return NULL;
+}
+
+/* --- the pairs of op_role_var ------------------------------------------------------------------------------------- */
 
 static const weft_attr *role_vars(const weft_op *op) {
     const weft_attr *pairs = op_find_attr(op, "op_role_var");
@@ -28,14 +49,6 @@ static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradien
         return weft_pass_refuse(plan->pass, "%s uses gradient %s before the last backward op that writes it",
                                 op_place(op, place, sizeof place), g->grad->name->bytes);
     }
-    return NULL;
-}
-
-weft_status dp_add_gradient(dp_plan *plan, dp_gradient g) {
-    TRY(vector_reserve(plan->scratch->allocator, &plan->gradients, &plan->gradient_capacity, plan->ngradients + 1,
-                       sizeof *plan->gradients));
-    plan->gradients[plan->ngradients++] = g;
-    plan->joined_after[g.grad->id] = g.last_writer;
     return NULL;
 }
 
@@ -131,15 +144,9 @@ static weft_status check_sub_blocks(dp_plan *plan) {
     return NULL;
 }
 
-weft_status dp_find_gradients(dp_plan *plan) {
-    size_t n = plan->program->nall_vars + 1;
-    plan->covered = ARENA_ARRAY(plan->scratch, bool, n);
-    plan->joined_after = ARENA_ARRAY(plan->scratch, weft_op *, n);
-    if (!plan->covered || !plan->joined_after) return base_out_of_memory();
-    if (plan->combine == DP_TOKENS) return plan->nranks > 1 ? dp_find_exact(plan) : NULL;
+weft_status dp_find_named(dp_plan *plan) {
     TRY(collect_gradients(plan));
     for (size_t i = 0; i < plan->ngradients; i++) mark_covered(plan->gradients[i].param, plan->covered);
     TRY(add_sidecar_gradients(plan));
-    TRY(check_sub_blocks(plan));
-    return plan->nranks > 1 ? dp_find_state(plan) : NULL;
+    return check_sub_blocks(plan);
 }

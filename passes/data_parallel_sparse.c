@@ -101,7 +101,7 @@ static weft_status add_whole(dp_plan *plan, const weft_var *var, bool joined, we
     if (joined && var->ndim && dims[0] > 0) dims[0] *= plan->nranks;
     TRY(program_unique_name(plan->program, stem, &unique));
     TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)var->dtype, var->ndim, dims, out));
-    return dp_place_whole(plan, *out);
+    return dp_place(plan, *out, -1);
 }
 
 /* Gathers (or adds up) an input of a lookup's backward op, which reads the result instead. */
