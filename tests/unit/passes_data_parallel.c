@@ -1,42 +1,11 @@
-/* data_parallel on programs of a few lines: what is split, where reduces go, and what is refused in which words. */
-#include <criterion/criterion.h>
+/* data_parallel on programs of a few lines: what is split, and where reduces go. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "program/ir.h"
+#include "tests/support/data_parallel.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/small_program.h"
-#include "tests/support/table.h"
-#include "weft/pass.h"
 
-static weft_context *context;
-static weft_program *program;
-static weft_report *report;
-
-static void setup(void) {
-    cr_assert_null(weft_context_create(NULL, &context));
-}
-
-static void teardown(void) {
-    weft_report_destroy(report);
-    weft_program_destroy(program);
-    weft_context_destroy(context);
-}
 TestSuite(data_parallel, .init = setup, .fini = teardown);
-
-static weft_status run_list(const char *passes) {
-    weft_pass_list *list = NULL;
-    cr_assert_null(weft_pass_list_parse(context, passes, strlen(passes), "list", &list));
-    weft_report_destroy(report);
-    weft_status status = weft_pass_list_run(list, program, &report);
-    weft_pass_list_destroy(list);
-    return status;
-}
-
-static void run_well(const char *passes) {
-    weft_status status = run_list(passes);
-    cr_assert_null(status, "%s: %s", weft_status_place(status), weft_status_message(status));
-}
 
 static weft_var *var(const char *wanted) {
     weft_var *v = weft_block_find_var(weft_program_block(program, 0), wanted);
@@ -69,22 +38,6 @@ static weft_op *op_at(size_t index) {
     while (index--) op = weft_op_next(op);
     return op;
 }
-
-#define COUNT(lines) (sizeof(lines) / sizeof *(lines))
-#define USE(lines) program = small_program(context, lines, COUNT(lines))
-
-/* A linear layer: x [8, 4] times w [4, 3], mean, its gradient, sgd. */
-#define LINEAR_VARS                                                                                                    \
-    "var x float32 8,4", "var w float32 4,3 persist", "var lr float32 - persist", "var h float32 8,3",                 \
-        "var loss float32 -", "var loss@GRAD float32 -", "var h@GRAD float32 8,3", "var w@GRAD float32 4,3"
-#define FORWARD                                                                                                        \
-    "op matmul_v2 X=x Y=w -> Out=h | op_role=0", "op reduce_mean X=h -> Out=loss | op_role=256 reduce_all=true"
-#define SEED "op fill_constant -> Out=loss@GRAD | op_role=257 value=1.0 dtype=5 shape=[]"
-#define MEAN_GRAD "op reduce_mean_grad X=h Out@GRAD=loss@GRAD -> X@GRAD=h@GRAD | op_role=1 reduce_all=true"
-#define BACKWARD                                                                                                       \
-    SEED, MEAN_GRAD, "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD"
-#define SGD "op sgd Param=w Grad=w@GRAD LearningRate=lr -> ParamOut=w | op_role=2"
-static const char *const linear[] = {LINEAR_VARS, FORWARD, BACKWARD, SGD};
 
 /* --- what it does ------------------------------------------------------------------------------------------------- */
 
@@ -417,12 +370,6 @@ Test(data_parallel, positions_stay_whole_and_a_feed_of_fixed_rows_is_split) {
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
-#define LOOKUP_VARS                                                                                                    \
-    "var ids int64 8,1", "var w float32 10,3 persist", "var lr float32 - persist", "var h float32 8,1,3",              \
-        "var loss float32 -", "var loss@GRAD float32 -", "var h@GRAD float32 8,1,3", "var w@GRAD float32 10,3 rows"
-#define LOOKUP                                                                                                         \
-    "op lookup_table_v2 Ids=ids W=w -> Out=h | op_role=0 is_sparse=true padding_idx=-1",                               \
-        "op reduce_mean X=h -> Out=loss | op_role=256 reduce_all=true", SEED, MEAN_GRAD
 static const char *const rows[] = {LOOKUP_VARS, LOOKUP,
                                    "op lookup_table_v2_grad Ids=ids W=w Out@GRAD=h@GRAD -> W@GRAD=w@GRAD | op_role=1 "
                                    "is_sparse=true op_role_var=w,w@GRAD",
@@ -474,78 +421,6 @@ Test(data_parallel, one_rank_keeps_rows) {
     USE(rows);
     run_well("data_parallel: {ranks: 1}");
     cr_assert_eq(var("w@GRAD")->kind, WEFT_SELECTED_ROWS);
-}
-
-/* --- refusals ----------------------------------------------------------------------------------------------------- */
-
-#include "tests/unit/passes_data_parallel_refused.inc"
-
-#define REFUSAL(name, options, message)                                                                                \
-    { #name, name, COUNT(name), options, message }
-static const struct refusal {
-    const char *name;
-    const char *const *lines;
-    size_t nlines;
-    const char *options, *message;
-} refusals_cases[] = {
-    REFUSAL(linear, "", "the option ranks is required"),
-    REFUSAL(linear, "{ranks: 0}", "ranks: expected 1 to 262144, found 0"),
-    REFUSAL(linear, "{ranks: 3}", "a batch of 8 rows does not divide by 3 ranks"),
-    REFUSAL(linear, "{ranks: 2, replicate: [z]}", "\"z\" is not a feed; the feeds are x"),
-    REFUSAL(linear, "{ranks: 2, replicate: [x]}", "no feed has rows"),
-    REFUSAL(uncovered, "{ranks: 2}", "sgd #3 updates w, which must be equal on all ranks, from w@GRAD"),
-    REFUSAL(uncovered_radam, "{ranks: 2}", "radam #3 updates w, which must be equal on all ranks, from w@GRAD"),
-    REFUSAL(written_of_rows, "{ranks: 2}", "assign #1 updates kept, which must be equal on all ranks, from top"),
-    REFUSAL(uncovered_in_block, "{ranks: 2}", "updates v, but no backward op names its gradient"),
-    REFUSAL(no_such_gradient, "{ranks: 2}", "matmul_v2_grad #4: op_role_var names u@GRAD, which no block declares"),
-    REFUSAL(never_written, "{ranks: 2}", "names the gradient u@GRAD, which no backward op writes"),
-    REFUSAL(optimizer_first, "{ranks: 2}", "sgd #5 uses gradient w@GRAD before the last backward op"),
-    REFUSAL(in_sub_block, "{ranks: 2}", "gradient w@GRAD is made in a sub-block"),
-    REFUSAL(collective, "{ranks: 2}", "found the collective c_allreduce_max #0"),
-    REFUSAL(parallel_already, "{ranks: 2}", "data-parallel already: c_allreduce_sum #0"),
-    REFUSAL(label_of_batch, "{ranks: 2}", "lab is as long as the batch, but the same on all ranks (fill_constant #0)"),
-    REFUSAL(fixed_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
-    REFUSAL(sly_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
-    REFUSAL(fixed_mask, "{ranks: 2}", "fill_constant #0: an attr holds the global batch of 8 rows"),
-    REFUSAL(fixed_seed, "{ranks: 2}", "fill_constant #1: an attr holds the global batch of 8 rows"),
-    REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
-    REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
-    REFUSAL(rows_of_others, "{ranks: 2}", "gradient w@GRAD is kept as rows (SelectedRows), which ranks can gather only "
-                                          "where lookups make them: my_rows_grad #4 makes rows otherwise"),
-};
-TABLE_ROWS(data_parallel, refusals, refusals_cases);
-
-ParameterizedTest(size_t *row, data_parallel, refusals) {
-    const struct refusal *c = &refusals_cases[*row];
-    program = small_program(context, c->lines, c->nlines);
-    weft_program *before = NULL;
-    cr_assert_null(weft_program_clone(program, &before));
-    char passes[200];
-    snprintf(passes, sizeof passes, "data_parallel: %s", c->options);
-    weft_status status = run_list(passes);
-    cr_assert_eq(weft_status_code(status), WEFT_REFUSED, "%s: %s", c->name, weft_status_message(status));
-    cr_assert_str_eq(weft_status_place(status), "data_parallel");
-    cr_assert_not_null(strstr(weft_status_message(status), c->message), "%s: %s", c->name, weft_status_message(status));
-    weft_status_free(status);
-    cr_assert(weft_program_equal(before, program), "%s: the program was changed", c->name);
-    weft_program_destroy(before);
-}
-
-Test(data_parallel, a_ring_that_is_taken_is_refused) {
-    static const int64_t back[] = {1, 0};
-    USE(linear);
-    cr_assert_null(weft_program_set_ring(program, 0, 2, back));
-    weft_status status = run_list("data_parallel: {ranks: 2}");
-    cr_assert_not_null(strstr(weft_status_message(status), "ring 0 is taken"), "%s", weft_status_message(status));
-    weft_status_free(status);
-}
-
-Test(data_parallel, twice_is_refused) {
-    USE(linear);
-    run_well("data_parallel: {ranks: 2}");
-    weft_status status = run_list("data_parallel: {ranks: 2}");
-    cr_assert_not_null(strstr(weft_status_message(status), "data-parallel already"), "%s", weft_status_message(status));
-    weft_status_free(status);
 }
 
 /* --- recorded programs -------------------------------------------------------------------------------------------- */
