@@ -56,7 +56,6 @@ static const struct {
     {"paddle26/mlp_sgd_dp2/rank0.pdmodel", RANK},
     {"paddle26/mlp_sgd_dp2/rank0.pdmodel", "fuse_allreduce_buckets: {mode: concat}"},
     {"paddle26/gpt_tiny_adamw_dp2/serial.pdmodel", DATA_PARALLEL},
-    {"paddle26/sparse_emb_dp2/serial.pdmodel", DATA_PARALLEL},
     {"paddle26/mlp_adam_dp2_amp/rank0.pdmodel", "prune_grad_scale: {allow_half: true}, overlap_comm, coalesce_grads"},
     {"paddle26/mlp_adam_dp2_amp/serial.pdmodel", DATA_PARALLEL},
     {"paddle26/mlp_dp2_gradmerge/rank0.pdmodel", RANK},
@@ -87,6 +86,14 @@ Test(proof_certificate, of_recorded_programs_holds) {
         destroy(&p);
     }
     cr_expect_lt(nskipped, ncases / 2);
+}
+
+/* The checker does not follow rows that are gathered. */
+Test(proof_certificate, of_gathered_rows_is_none) {
+    pair p;
+    cr_assert(make_fixture(&p, "paddle26/sparse_emb_dp2/serial.pdmodel", DATA_PARALLEL));
+    expect(&p, WEFT_CERTIFICATE_NONE, "pass data_parallel gives no certificate", "rows");
+    destroy(&p);
 }
 
 Test(proof_certificate, holds_once_printed_and_read) {
