@@ -315,7 +315,8 @@ class Guest(unittest.TestCase):
 
     def test_ctrl_c_ends_training(self):
         script = f"""
-import sys, numpy as np, weft
+import signal, sys, numpy as np, weft
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 trainer = weft.Trainer(weft.Program.parse({RELU!r}), feeds={{"x": np.ones((4, 8), np.float32)}}, steps=10**9)
 print("ready", flush=True)
 try:
