@@ -210,7 +210,7 @@ check-all: setup
 check-frameworks: python
 	$(Q)PACKAGE=$(abspath $(B)/python) sh python/frameworks/run.sh $(BUILD)/frameworks
 
-check-deps: lib cli
+check-deps: lib cli $(LIB_SRCS:%.c=$(B)/%.o)
 	$(Q)sh tools/check_deps.sh
 	$(Q)python3 tools/circles.py $(LIB_SRCS:%.c=$(B)/%.o) $(CLI_OBJS)
 

@@ -52,17 +52,23 @@ static weft_status count(const infer *i, const windows *w, int d, int64_t extent
     return *out > 0 ? NULL : infer_error(i, "expected windows that fit in dimension %d", d);
 }
 
+/* What both have: windows, dilations, and a Filter whose `channels` dimension is Input's, divided by `groups`. */
+static weft_status read_conv(const infer *i, windows *w, const int64_t **out_dilations, int channels, int64_t groups) {
+    const shape *x = infer_in(i, 0), *filter = infer_in(i, 1);
+    TRY(read_windows(i, x, w));
+    TRY(numbers_of(i, "dilations", (size_t)w->n, 1, out_dilations));
+    if (filter->ndim == x->ndim && groups >= 1 &&
+        extent_fits(x->dims[w->channel], extent_mul(filter->dims[channels], channels ? groups : 1)))
+        return NULL;
+    return infer_error(i, "expected a Filter for Input's dimensions and channels");
+}
+
 weft_status infer_conv_volume(infer *i) {
     const shape *x = infer_in(i, 0), *filter = infer_in(i, 1);
     const int64_t *dilations;
     windows w;
     if (!shape_known(x) || !shape_known(filter) || !infer_out(i, 0)) return NULL;
-    TRY(read_windows(i, x, &w));
-    TRY(numbers_of(i, "dilations", (size_t)w.n, 1, &dilations));
-    int64_t groups = attr_int(i->op, "groups", 1);
-    if (filter->ndim != x->ndim || groups < 1 ||
-        !extent_fits(x->dims[w.channel], extent_mul(filter->dims[1], groups)))
-        return infer_error(i, "expected a Filter for Input's dimensions and channels");
+    TRY(read_conv(i, &w, &dilations, 1, attr_int(i->op, "groups", 1)));
     shape out = *x;
     out.dims[w.channel] = filter->dims[0];
     for (int d = 0; d < w.n; d++) {
@@ -78,11 +84,8 @@ weft_status infer_conv_volume_transpose(infer *i) {
     const int64_t *dilations;
     windows w;
     if (!shape_known(x) || !shape_known(filter) || !infer_out(i, 0)) return NULL;
-    TRY(read_windows(i, x, &w));
-    TRY(numbers_of(i, "dilations", (size_t)w.n, 1, &dilations));
     int64_t groups = attr_int(i->op, "groups", 1);
-    if (filter->ndim != x->ndim || groups < 1 || !extent_fits(x->dims[w.channel], filter->dims[0]))
-        return infer_error(i, "expected a Filter for Input's dimensions and channels");
+    TRY(read_conv(i, &w, &dilations, 0, groups));
     size_t nextra, nsizes;
     const int64_t *extra = attr_ints(i->op, "output_padding", &nextra),
                   *sizes = attr_ints(i->op, "output_size", &nsizes);

@@ -302,22 +302,18 @@ static weft_status make_collective(const sharder *s, const char *const types[2],
 
 /* `later`, on another stream, waits for `earlier`. */
 static weft_status order(sharder *s, weft_op *earlier, weft_op *later) {
-    op_dist *d;
     char event[sizeof EVENT_PREFIX + 20];
-    TRY(op_dist_get(earlier, &d));
-    if (!d->event_to_record) {
-        int n = snprintf(event, sizeof event, EVENT_PREFIX "%zu", s->nevents++);
-        d->event_to_record = arena_string(&s->program->arena, event, (size_t)n);
-        if (!d->event_to_record) return base_out_of_memory();
+    if (!*weft_op_event_recorded(earlier)) {
+        snprintf(event, sizeof event, EVENT_PREFIX "%zu", s->nevents++);
+        TRY(weft_op_set_event_recorded(earlier, event));
     }
-    const char *recorded = d->event_to_record;
-    TRY(op_dist_get(later, &d));
-    size_t n = op_dist_nwaits(d);
+    size_t n = 0;
+    while (weft_op_event_awaited(later, n)) n++;
     const char **events = ARENA_ARRAY(pass_scratch(s->pass), const char *, n + 1);
     if (!events) return base_out_of_memory();
-    for (size_t i = 0; i < n; i++) events[i] = d->waits->events[i];
-    events[n] = recorded;
-    return op_dist_set_waits(s->program, d, events, n + 1);
+    for (size_t i = 0; i < n; i++) events[i] = weft_op_event_awaited(later, i);
+    events[n] = weft_op_event_recorded(earlier);
+    return weft_op_set_events_awaited(later, n + 1, events);
 }
 
 static weft_status scatter_gradient(sharder *s, const update *u) {
@@ -334,14 +330,14 @@ static weft_status scatter_gradient(sharder *s, const update *u) {
     FOR_EACH_SYNC_OP(scale, &s->syncs, u->sync, GRAD_SCALE) {
         weft_op_rename_input(scale, grad, part);
         weft_op_rename_output(scale, grad, part);
-        if (*s->reduce_stream) TRY(op_set_stream(scale, s->reduce_stream));
+        if (*s->reduce_stream) TRY(weft_op_set_stream(scale, s->reduce_stream));
         last = scale;
     }
     weft_op_rename_input(u->optimizer, grad, part);
     weft_op_remove(reduce);
     if (wait) weft_op_remove(wait);
     if (!*s->reduce_stream) return NULL;
-    TRY(op_set_stream(op, s->reduce_stream));
+    TRY(weft_op_set_stream(op, s->reduce_stream));
     TRY(order(s, u->producer, op));
     return order(s, last, u->optimizer);
 }
@@ -361,7 +357,7 @@ static weft_status gather_param(sharder *s, const update *u) {
     TRY(make_collective(s, types, reduce, u->param, whole, s->gather_ring, WEFT_ROLE_FORWARD, &op));
     weft_block_insert_before(s->program->blocks[0], u->reader, op);
     if (!*s->gather_stream) return NULL;
-    TRY(op_set_stream(op, s->gather_stream));
+    TRY(weft_op_set_stream(op, s->gather_stream));
     return order(s, op, u->reader);
 }
 

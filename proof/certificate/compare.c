@@ -1,6 +1,15 @@
 /* compare.c: ops, blocks and values of the two programs, held against each other. */
 #include "proof/certificate/certificate.h"
 
+/* Where an op stands in the text of a program says nothing of what it computes. */
+static bool is_of_place(const cert_checker *c, uint32_t k, const name *n) {
+    static const char *const names[] = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"};
+    (void)c, (void)k;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(n->bytes, names[i]) == 0) return true;
+    return false;
+}
+
 static bool is_licensed(const cert_checker *c, uint32_t k, const name *n) {
     if (name_is(n, "is_sparse")) return c->dense[k];
     return c->seed[k] != 0 && (name_is(n, "value") || name_is(n, "str_value"));
@@ -13,20 +22,29 @@ static const weft_attr *find_attr(const weft_op *op, const name *n) {
     return NULL;
 }
 
+/* Whether an attr of op k before may be another after; NULL: none may. */
+typedef bool (*may_differ_fn)(const cert_checker *c, uint32_t k, const name *n);
+
 /* The name of the first attr of `a` that `b` has not, or has otherwise; NULL: none. */
-static const name *first_difference(const cert_checker *c, const weft_op *a, const weft_op *b, uint32_t k) {
+static const name *lacks_attr_of(const cert_checker *c, const weft_op *a, const weft_op *b, uint32_t k,
+                                 may_differ_fn may_differ) {
     for (size_t i = 0; i < a->nattrs; i++) {
         const name *n = a->attrs[i].name;
-        if (attr_is_of_node(&a->attrs[i]) || (k != CERT_NONE && is_licensed(c, k, n))) continue;
+        if (attr_is_of_node(&a->attrs[i]) || (may_differ && may_differ(c, k, n))) continue;
         const weft_attr *there = find_attr(b, n);
         if (!there || !attr_equal(&a->attrs[i], there)) return n;
     }
     return NULL;
 }
 
+static const name *first_difference(const cert_checker *c, const weft_op *a, const weft_op *b, uint32_t k,
+                                    may_differ_fn may_differ) {
+    const name *n = lacks_attr_of(c, a, b, k, may_differ);
+    return n ? n : lacks_attr_of(c, b, a, k, may_differ);
+}
+
 weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k) {
-    const name *n = first_difference(c, c->old_ops[k], op, k);
-    if (!n) n = first_difference(c, op, c->old_ops[k], k);
+    const name *n = first_difference(c, c->old_ops[k], op, k, is_licensed);
     if (!n) return NULL;
     return cert_refuse(c, "%s: attr \"%s\" is not what it was in #%u before", cert_op_text(c, op, at), n->bytes, k);
 }
@@ -70,26 +88,9 @@ double cert_ratio(cert_value before, cert_value now) {
     return ratio;
 }
 
-/* Where an op stands in the text of a program says nothing of what it computes. */
-static bool is_of_place(const name *n) {
-    static const char *const names[] = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(n->bytes, names[i]) == 0) return true;
-    return false;
-}
-
-static bool has_attrs_of(const weft_op *a, const weft_op *b) {
-    for (size_t i = 0; i < a->nattrs; i++) {
-        const weft_attr *attr = &a->attrs[i], *there = find_attr(b, attr->name);
-        if (attr_is_of_node(attr) || is_of_place(attr->name)) continue;
-        if (!there || !attr_equal(attr, there)) return false;
-    }
-    return true;
-}
-
 bool cert_gives_same(const cert_checker *c, uint32_t k, uint32_t other) {
     const weft_op *a = c->old_ops[k], *b = c->old_ops[other];
-    if (!op_is(a, b->type->bytes) || !has_attrs_of(a, b) || !has_attrs_of(b, a) || cert_keeps_order(a)) return false;
+    if (!op_is(a, b->type->bytes) || first_difference(c, a, b, k, is_of_place) || cert_keeps_order(a)) return false;
     if (cert_runs_block(a) || op_nargs(a, false) != op_nargs(b, false) || op_nargs(a, true) != op_nargs(b, true))
         return false;
     size_t nargs = 0;
@@ -112,8 +113,7 @@ weft_status cert_check_blocks(cert_checker *c) {
         const weft_op *b = q->blocks[i]->first;
         if (p->blocks[i]->nops != q->blocks[i]->nops) return cert_refuse(c, "block %zu is not what it was", i);
         FOR_EACH_OP(a, p->blocks[i]) {
-            bool same = op_is(b, a->type->bytes) && !first_difference(c, a, b, CERT_NONE) &&
-                        !first_difference(c, b, a, CERT_NONE);
+            bool same = op_is(b, a->type->bytes) && !first_difference(c, a, b, CERT_NONE, NULL);
             for (int output = 0; output < 2 && same; output++) {
                 for (uint32_t i_slot = 0; i_slot < op_nslots(a, output) && same; i_slot++) {
                     const slot *s = op_slot(a, output, i_slot);

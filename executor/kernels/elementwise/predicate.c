@@ -76,36 +76,47 @@ static weft_status read_tolerance(const kernel_prepare *p, const char *attr, con
     return kernel_unsupported(p, "expected a number in %s, found \"%s\"", attr, written);
 }
 
-static weft_status prepare_close(kernel_prepare *p) {
+static weft_status prepare_pairs(kernel_prepare *p) {
     close_state *s = KERNEL_STATE(p, close_state);
     if (!s) return base_out_of_memory();
     const tensor *a = type_in(p, CLOSE_IN_A);
     TRY(require_present(p, a, "Input"));
     TRY(require_numel(p, type_in(p, CLOSE_IN_B), a->numel, "Other"));
     TRY(require_same_dtype(p, a, type_in(p, CLOSE_IN_B), "Other"));
-    TRY(require_numel(p, type_out(p, 0), 1, "Out"));
     TRY(read_tolerance(p, "atol", "1e-8", &s->atol));
     TRY(read_tolerance(p, "rtol", "1e-5", &s->rtol));
     s->equal_nan = attr_bool(p->op, "equal_nan", false);
     return NULL;
 }
 
+/* With the tolerances that tensors give, where they do. */
+static close_state closeness(const kernel_call *c) {
+    close_state s = *(const close_state *)c->state;
+    if (arg_in(c, CLOSE_IN_ATOL)) s.atol = host_scalar(c, arg_in(c, CLOSE_IN_ATOL));
+    if (arg_in(c, CLOSE_IN_RTOL)) s.rtol = host_scalar(c, arg_in(c, CLOSE_IN_RTOL));
+    return s;
+}
+
+/* Of the first elements of a and b, which are then the next ones. */
+static bool next_is_close(const close_state *s, tensor *a, tensor *b) {
+    double x = tensor_scalar(a), y = tensor_scalar(b);
+    size_t nbytes = weft_dtype_nbytes(a->dtype);
+    a->data = (char *)a->data + nbytes;
+    b->data = (char *)b->data + nbytes;
+    if (isnan(x) || isnan(y)) return s->equal_nan && isnan(x) && isnan(y);
+    return x == y || fabs(x - y) <= s->atol + s->rtol * fabs(y);
+}
+
+static weft_status prepare_close(kernel_prepare *p) {
+    TRY(prepare_pairs(p));
+    return require_numel(p, type_out(p, 0), 1, "Out");
+}
+
 static weft_status run_close(const kernel_call *c) {
-    const close_state *s = c->state;
+    const close_state s = closeness(c);
     tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
-    double atol = arg_in(c, CLOSE_IN_ATOL) ? host_scalar(c, arg_in(c, CLOSE_IN_ATOL)) : s->atol;
-    double rtol = arg_in(c, CLOSE_IN_RTOL) ? host_scalar(c, arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
-    size_t nbytes = weft_dtype_nbytes(a.dtype);
     bool close = true;
-    for (int64_t i = 0; i < a.numel && close; i++) {
-        double x = tensor_scalar(&a), y = tensor_scalar(&b);
-        if (isnan(x) || isnan(y))
-            close = s->equal_nan && isnan(x) && isnan(y);
-        else
-            close = x == y || fabs(x - y) <= atol + rtol * fabs(y);
-        a.data = (char *)a.data + nbytes;
-        b.data = (char *)b.data + nbytes;
-    }
+    for (int64_t i = 0; i < a.numel && close; i++) close = next_is_close(&s, &a, &b);
     fill_elements(arg_out(c, 0)->dtype, arg_out(c, 0)->data, 1, close);
     return NULL;
 }
@@ -114,34 +125,17 @@ const kernel kernel_allclose = {prepare_close, run_close};
 
 /* isclose: the same of each pair. */
 static weft_status prepare_each_close(kernel_prepare *p) {
-    close_state *s = KERNEL_STATE(p, close_state);
-    if (!s) return base_out_of_memory();
-    const tensor *a = type_in(p, CLOSE_IN_A);
-    TRY(require_present(p, a, "Input"));
-    TRY(require_numel(p, type_in(p, CLOSE_IN_B), a->numel, "Other"));
-    TRY(require_same_dtype(p, a, type_in(p, CLOSE_IN_B), "Other"));
-    TRY(require_numel(p, type_out(p, 0), a->numel, "Out"));
-    TRY(read_tolerance(p, "atol", "1e-8", &s->atol));
-    TRY(read_tolerance(p, "rtol", "1e-5", &s->rtol));
-    s->equal_nan = attr_bool(p->op, "equal_nan", false);
+    TRY(prepare_pairs(p));
+    TRY(require_numel(p, type_out(p, 0), type_in(p, CLOSE_IN_A)->numel, "Out"));
     if (type_out(p, 0)->dtype != WEFT_BOOL) return kernel_unsupported(p, "expected Out of bool");
     return NULL;
 }
 
 static weft_status run_each_close(const kernel_call *c) {
-    const close_state *s = c->state;
+    const close_state s = closeness(c);
     tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
-    double atol = arg_in(c, CLOSE_IN_ATOL) ? host_scalar(c, arg_in(c, CLOSE_IN_ATOL)) : s->atol;
-    double rtol = arg_in(c, CLOSE_IN_RTOL) ? host_scalar(c, arg_in(c, CLOSE_IN_RTOL)) : s->rtol;
     uint8_t *out = arg_out(c, 0)->data;
-    size_t nbytes = weft_dtype_nbytes(a.dtype);
-    for (int64_t i = 0; i < a.numel; i++) {
-        double x = tensor_scalar(&a), y = tensor_scalar(&b);
-        bool nan = isnan(x) || isnan(y);
-        out[i] = nan ? s->equal_nan && isnan(x) && isnan(y) : x == y || fabs(x - y) <= atol + rtol * fabs(y);
-        a.data = (char *)a.data + nbytes;
-        b.data = (char *)b.data + nbytes;
-    }
+    for (int64_t i = 0; i < a.numel; i++) out[i] = next_is_close(&s, &a, &b);
     return NULL;
 }
 

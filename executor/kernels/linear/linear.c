@@ -57,14 +57,20 @@ static bool invert(int n, double *a, double *work, int *pivots) {
 
 /* --- inverse ------------------------------------------------------------------------------------------------------ */
 
+/* Of matrix k. */
+static weft_status load_inverse(const kernel_call *c, const matrices *s, int64_t k, double *x, double *work) {
+    int64_t size = (int64_t)s->n * s->n;
+    load(arg_in(c, 0), k * size, size, x);
+    if (invert(s->n, x, work, (int *)(void *)(work + size))) return NULL;
+    return kernel_failed(c, "matrix %lld of the batch has no inverse", (long long)k);
+}
+
 static weft_status run_inverse(const kernel_call *c) {
     const matrices *s = c->state;
     int64_t size = (int64_t)s->n * s->n;
     double *a = c->workspace, *work = a + size;
     for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 0), k * size, size, a);
-        if (!invert(s->n, a, work, (int *)(void *)(work + size)))
-            return kernel_failed(c, "matrix %lld of the batch has no inverse", (long long)k);
+        TRY(load_inverse(c, s, k, a, work));
         store(arg_out(c, 0), k * size, size, a);
     }
     return NULL;
@@ -150,9 +156,8 @@ static void power(int n, int64_t exponent, double *square, double *result, doubl
 
 static weft_status base_of(const kernel_call *c, const matrices *s, int64_t k, double *x, double *work) {
     int64_t size = (int64_t)s->n * s->n;
+    if (s->power < 0) return load_inverse(c, s, k, x, work);
     load(arg_in(c, 0), k * size, size, x);
-    if (s->power < 0 && !invert(s->n, x, work, (int *)(void *)(work + size)))
-        return kernel_failed(c, "matrix %lld of the batch has no inverse", (long long)k);
     return NULL;
 }
 

@@ -8,6 +8,7 @@
  * sequence's length states stay and outputs are 0. The reserve has a row of `width` elements a layer, direction, step
  * and sequence: the gates, the state, the cell (LSTM) or the state's part of n (GRU), and the output.
  * Products with the input are those of all steps at once. Paddle: phi/kernels/cpu/rnn_kernel.cc. */
+#include "executor/kernels/multiply_real.h"
 #include "executor/kernels/layout.h"
 #include "executor/kernels/vector_math.h"
 
@@ -36,16 +37,6 @@ static float tangent_fp32(float x) {
 }
 static double tangent_fp64(double x) {
     return tanh(x);
-}
-
-static void multiply_fp32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
-                          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    gemm_f32(call, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
-static void multiply_fp64(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a,
-                          int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    (void)call;
-    gemm_f64(ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
 }
 
 static void *weight_grad(const kernel_call *c, int index) {

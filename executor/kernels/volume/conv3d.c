@@ -1,6 +1,7 @@
 /* conv3d.c: convolution of volumes, transposed ones, and their gradients, as products of the filter with columns of
  * what each window sees. A transposed convolution is the gradient of one: its input has a value for each window, and
  * they are spread over its output. Paddle: phi/kernels/impl/conv_kernel_impl.h. */
+#include "executor/kernels/multiply_real.h"
 #include "executor/kernels/volume/volume.h"
 
 enum { IN_X, IN_FILTER, IN_BIAS, IN_OUT_GRAD = 2, OUT = 0, OUT_X_GRAD = 0, OUT_FILTER_GRAD };
@@ -11,16 +12,6 @@ typedef struct conv3d_state {
     int64_t groups, channels, filters;
     weft_dtype dtype;
 } conv3d_state;
-
-static void multiply_fp32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a,
-                          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    gemm_f32(call, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
-static void multiply_fp64(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a,
-                          int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    (void)call;
-    gemm_f64(ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
 
 #define TEMPLATE "executor/kernels/volume/conv3d_real.h"
 #include "executor/kernels/each_real.h"
