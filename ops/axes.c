@@ -192,6 +192,27 @@ weft_status axes_check_row(const op_schema *schema) {
     return weft_status_create(WEFT_INVALID_ARGUMENT, schema->type, "axes \"%s\": %s", row->text, wrong);
 }
 
+weft_status axes_read_side(weft_op *op, bool output, const shape_env *env, arena *a, axes_side *out) {
+    const op_schema *schema = op_schema_of(op);
+    const slot_schema *slots = output ? schema->outputs : schema->inputs;
+    size_t nslots = output ? schema->noutputs : schema->ninputs, nargs = op_nargs(op, output);
+    *out = (axes_side){.types = ARENA_ARRAY(a, shape, nargs + 1),
+                       .first = ARENA_ARRAY(a, uint32_t, nslots + 1),
+                       .uses = ARENA_ARRAY(a, use *, nargs + 1)};
+    if (!out->types || !out->first || !out->uses) return base_out_of_memory();
+    for (size_t i = 0; i < nslots; i++) {
+        const slot *found = op_find_slot(op, output, slots[i].name);
+        out->first[i] = (uint32_t)out->count;
+        for (size_t k = 0; found && k < found->nargs; k++, out->count++) {
+            use *u = out->uses[out->count] = &slot_args(op, found)[k];
+            const weft_var *v = use_var(op->program, u);
+            out->types[out->count] = env ? shape_env_get(env, v) : shape_of_var(v);
+        }
+    }
+    out->first[nslots] = (uint32_t)out->count;
+    return NULL;
+}
+
 weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out) {
     axes_factor factors[AXES_FACTORS];
     const axes_row *row = axes_row_of(call->schema);

@@ -80,6 +80,16 @@ typedef struct axes_call {
     const uint32_t *in_first, *out_first;
 } axes_call;
 
+/* The arguments of one side of an op, as in an op_cost_call. */
+typedef struct axes_side {
+    shape *types;
+    uint32_t *first; /* by slot of the schema, and one more */
+    use **uses;
+    size_t count;
+} axes_side;
+/* Of an op with a schema; types of `env`, or NULL: the declared ones. All is of the arena. */
+WEFT_MUST_USE weft_status axes_read_side(weft_op *op, bool output, const shape_env *env, arena *a, axes_side *out);
+
 /* The rule of an op. What it holds is of the arena and of the schema. A row that does not fit the arguments gives a
  * rule with why_none. Cost: O(arguments x dimensions). */
 WEFT_MUST_USE weft_status axes_of_op(const axes_call *call, arena *a, axes_rule *out);

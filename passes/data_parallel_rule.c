@@ -24,47 +24,43 @@ static dp_value read_placed(const axes_placed *p, int ndim) {
     return (dp_value){.hold = DP_SAME};
 }
 
-static weft_status read_side(dp_question *q, bool output, size_t nslots, const slot_schema *slots, shape **out_shapes,
-                             uint32_t **out_first, axes_placed **out_placed) {
-    arena *a = &q->arena;
-    size_t n = op_nargs(q->op, output), at = 0;
-    shape *shapes = *out_shapes = ARENA_ARRAY(a, shape, n + 1);
-    uint32_t *first = *out_first = ARENA_ARRAY(a, uint32_t, nslots + 1);
-    axes_placed *placed = *out_placed = ARENA_ARRAY(a, axes_placed, n + 1);
-    if (!shapes || !first || !placed) return base_out_of_memory();
+/* How ranks hold an argument; without elements that are read, its extents alone count. */
+static void place_arg(const dp_question *q, bool output, const slot *s, const weft_var *var, shape *type,
+                      axes_placed *placed) {
+    const dp_value *held = output || !dp_reads_elements(q->op, s) ? NULL : &q->flow->held[var->id];
+    bool by_extents = !output && !held && type->ndim > 0;
+    int axis = q->open || by_extents ? dp_split_axis(q->flow->plan, var) : -1;
+    if (q->open && axis >= 0 && axis < type->ndim) type->dims[axis] = -1;
+    if (by_extents && axis >= 0)
+        placed->naxes[axis] = 1; /* its extents are those of a part */
+    else if (held && held->hold == DP_ROWS && held->axis < WEFT_MAX_RANK)
+        placed->naxes[held->axis] = 1;
+    else if (held && held->hold == DP_PARTIAL)
+        placed->partial[0] = (uint8_t)(1 + held->reduce);
+}
+
+static weft_status read_side(dp_question *q, bool output, axes_side *side, axes_placed **out_placed) {
+    const op_schema *schema = op_schema_of(q->op);
+    size_t at = 0, nslots = output ? schema->noutputs : schema->ninputs;
+    TRY(axes_read_side(q->op, output, &q->flow->plan->whole, &q->arena, side));
+    axes_placed *placed = *out_placed = ARENA_ARRAY(&q->arena, axes_placed, side->count + 1);
+    if (!placed) return base_out_of_memory();
     for (size_t i = 0; i < nslots; i++) {
-        const slot *found = op_find_slot(q->op, output, slots[i].name);
-        first[i] = (uint32_t)at;
-        for (size_t k = 0; found && k < found->nargs; k++, at++) {
-            const weft_var *var = slot_var(q->op, found, k);
-            const dp_value *held = &q->flow->held[var->id];
-            shapes[at] = shape_env_get(&q->flow->plan->whole, var);
-            int split = q->open ? dp_split_axis(q->flow->plan, var) : -1;
-            if (split >= 0 && split < shapes[at].ndim) shapes[at].dims[split] = -1;
-            if (output || !dp_reads_elements(q->op, found)) held = NULL;
-            if (!output && !held && shapes[at].ndim > 0 && dp_split_axis(q->flow->plan, var) >= 0) {
-                placed[at].naxes[dp_split_axis(q->flow->plan, var)] = 1; /* its extents are those of a part */
-            } else if (held && held->hold == DP_ROWS && held->axis < WEFT_MAX_RANK) {
-                placed[at].naxes[held->axis] = 1;
-            } else if (held && held->hold == DP_PARTIAL) {
-                placed[at].partial[0] = (uint8_t)(1 + held->reduce);
-            }
-        }
+        const slot *s = op_find_slot(q->op, output, (output ? schema->outputs : schema->inputs)[i].name);
+        for (; at < side->first[i + 1]; at++)
+            place_arg(q, output, s, use_var(q->op->program, side->uses[at]), &side->types[at], &placed[at]);
     }
-    first[nslots] = (uint32_t)at;
     return NULL;
 }
 
 weft_status dp_ask(dp_question *q) {
     const op_schema *schema = op_schema_of(q->op);
+    axes_side in, out;
     q->why = "its type is not known";
     if (!schema) return NULL;
-    axes_call call = {.op = q->op, .schema = schema};
-    shape *in, *out;
-    uint32_t *in_first, *out_first;
-    TRY(read_side(q, false, schema->ninputs, schema->inputs, &in, &in_first, &q->in));
-    TRY(read_side(q, true, schema->noutputs, schema->outputs, &out, &out_first, &q->out));
-    call = (axes_call){q->op, schema, in, out, in_first, out_first};
+    TRY(read_side(q, false, &in, &q->in));
+    TRY(read_side(q, true, &out, &q->out));
+    axes_call call = {q->op, schema, in.types, out.types, in.first, out.first};
     TRY(axes_of_op(&call, &q->arena, &q->rule));
     const axes_mesh line = {.naxes = 1, .extent = {q->flow->plan->nranks}};
     q->why = axes_follow(&q->rule, &line, q->in, q->out);

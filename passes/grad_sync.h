@@ -80,8 +80,6 @@ bool grad_syncs_have_streams(const grad_syncs *syncs);
 /* The mesh that a sync's collectives run on, NULL if the program does not say. */
 const mesh *grad_sync_mesh(const grad_syncs *syncs, const grad_sync *s);
 
-WEFT_MUST_USE weft_status op_set_stream(weft_op *op, const char *stream);
-
 /* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes,
  * so that the program is safe when read in order. Events of other origin stay. The same program always gets the same
  * events; with everything on one stream it gets none. */

@@ -37,7 +37,7 @@ static bool is_moved(const grad_syncs *syncs, const grad_sync *s, const char *st
 
 static weft_status move_op(weft_pass_context *pass, weft_op *op, const char *stream) {
     TRY(pass_claim_add(pass, (pass_claim){.kind = CLAIM_STREAM, .op = op, .text = stream}));
-    return op_set_stream(op, stream);
+    return weft_op_set_stream(op, stream);
 }
 
 static weft_status move_sync(weft_pass_context *pass, const grad_syncs *syncs, const grad_sync *s, const char *stream,

@@ -61,45 +61,35 @@ static int64_t nbytes_of(const weft_var *v) {
     return n;
 }
 
-/* The declared types of an op's arguments, in the order of its schema, and where those like the parameter lie. */
+/* An op's arguments, and how those like the parameter lie. */
 typedef struct side {
-    shape shapes[MOST_ARGS];
-    uint32_t first[MOST_ARGS + 1];
-    weft_var *vars[MOST_ARGS];
+    axes_side args;
     axes_placed placed[MOST_ARGS];
-    size_t count;
 } side;
 
-static bool read_side(weft_op *op, bool output, const weft_var *param, side *out) {
-    const op_schema *schema = op_schema_of(op);
-    size_t nslots = output ? schema->noutputs : schema->ninputs;
-    const slot_schema *slots = output ? schema->outputs : schema->inputs;
-    if (nslots > MOST_ARGS || op_nargs(op, output) > MOST_ARGS) return false;
-    *out = (side){.count = 0};
-    for (size_t i = 0; i < nslots; i++) {
-        const slot *s = op_find_slot(op, output, slots[i].name);
-        out->first[i] = (uint32_t)out->count;
-        for (size_t k = 0; s && k < s->nargs; k++, out->count++) {
-            weft_var *v = out->vars[out->count] = slot_var(op, s, k);
-            out->shapes[out->count] = shape_of_var(v);
-            out->placed[out->count].naxes[0] = same_extents(v, param);
-        }
-    }
-    out->first[nslots] = (uint32_t)out->count;
-    return true;
+static weft_var *side_var(const side *s, const weft_op *op, size_t i) {
+    return use_var(op->program, s->args.uses[i]);
+}
+
+static weft_status read_side(const sharder *s, weft_op *op, bool output, const weft_var *param, side *out) {
+    *out = (side){0};
+    TRY(axes_read_side(op, output, NULL, pass_scratch(s->pass), &out->args));
+    for (size_t i = 0; i < out->args.count && i < MOST_ARGS; i++)
+        out->placed[i].naxes[0] = same_extents(side_var(out, op, i), param);
+    return NULL;
 }
 
 /* NULL, or why the ranks' parts of the update are not the parts of the whole update. */
 static weft_status ask_rule(const sharder *s, weft_op *op, const side *in, side *out, const weft_var *param,
                             const char **why) {
-    const axes_call call = {op, op_schema_of(op), in->shapes, out->shapes, in->first, out->first};
+    const axes_call call = {op, op_schema_of(op), in->args.types, out->args.types, in->args.first, out->args.first};
     const axes_mesh line = {.naxes = 1, .extent = {s->ring->nranks}};
     axes_placed made[MOST_ARGS] = {0};
     axes_rule rule;
     TRY(axes_of_op(&call, pass_scratch(s->pass), &rule));
     *why = rule.why_none ? rule.why_none : axes_follow(&rule, &line, in->placed, made);
-    for (size_t i = 0; !*why && i < out->count; i++) {
-        bool by_rows = same_extents(out->vars[i], param);
+    for (size_t i = 0; !*why && i < out->args.count; i++) {
+        bool by_rows = same_extents(side_var(out, op, i), param);
         if (made[i].partial[0] || made[i].times || made[i].naxes[0] != by_rows) *why = "its outputs lie otherwise";
     }
     return NULL;
@@ -187,8 +177,8 @@ static weft_status check_extents(const sharder *s, const update *u, double min_n
 
 /* The optimizer's state that lies by rows. */
 static const char *list_state(const sharder *s, update *u, const side *in) {
-    for (size_t i = 0; i < in->count; i++) {
-        weft_var *v = in->vars[i];
+    for (size_t i = 0; i < in->args.count; i++) {
+        weft_var *v = side_var(in, u->optimizer, i);
         if (!in->placed[i].naxes[0] || v == u->sync->var) continue;
         if (lies_otherwise(s, v)) return "it lies on another mesh";
         if (v == u->param) continue;
@@ -215,8 +205,10 @@ static weft_status consider(sharder *s, const grad_sync *sync, double min_nbytes
     TRY(check_extents(s, u, min_nbytes, &ok));
     if (!ok) return NULL;
     if ((why = check_readers(s, u))) return leave(s, u, WEFT_REASON_IN_USE, why);
-    if (!read_side(u->optimizer, false, u->param, &in) || !read_side(u->optimizer, true, u->param, &out))
+    if (op_nargs(u->optimizer, false) > MOST_ARGS || op_nargs(u->optimizer, true) > MOST_ARGS)
         return leave(s, u, WEFT_REASON_LIMIT, "its update has too many arguments");
+    TRY(read_side(s, u->optimizer, false, u->param, &in));
+    TRY(read_side(s, u->optimizer, true, u->param, &out));
     TRY(ask_rule(s, u->optimizer, &in, &out, u->param, &why));
     if (why) return leave(s, u, WEFT_REASON_SHAPE, why);
     if ((why = list_state(s, u, &in))) return leave(s, u, WEFT_REASON_IN_USE, why);

@@ -1,4 +1,4 @@
-/* Streams that passes give ops, and the events that order gradient syncs between streams.
+/* The events that order gradient syncs between streams.
  *
  * For every alias class that a sync touches, its accesses are walked in program order, remembering the last read and
  * the last write on each stream. An access must come after the last conflicting one on every other stream; where either
@@ -15,15 +15,6 @@
 #include "program/grow.h"
 
 #define EVENT_PREFIX "grad_sync/"
-
-weft_status op_set_stream(weft_op *op, const char *stream) {
-    op_dist *d;
-    const name *n;
-    TRY(op_dist_get(op, &d));
-    TRY(program_name(op->program, stream, strlen(stream), &n));
-    d->execution_stream = n->bytes;
-    return NULL;
-}
 
 /* --- taking our old events away ----------------------------------------------------------------------------------- */
 

@@ -101,35 +101,16 @@ static weft_status read_annotations(spmd_plan *plan) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct op_side {
-    shape *shapes;
-    uint32_t *first;
-    weft_var **vars;
-    use **uses;
-} op_side;
-
-static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, const op_schema *schema, op_side *s) {
-    const slot_schema *slots = output ? schema->outputs : schema->inputs;
-    size_t nslots = output ? schema->noutputs : schema->ninputs, nargs = op_nargs(op, output);
-    arena *a = &plan->memory;
-    s->shapes = ARENA_ARRAY(a, shape, nargs + 1);
-    s->first = ARENA_ARRAY(a, uint32_t, nslots + 1);
-    s->vars = ARENA_ARRAY(a, weft_var *, nargs + 1);
-    s->uses = ARENA_ARRAY(a, use *, nargs + 1);
-    if (!s->shapes || !s->first || !s->vars || !s->uses) return base_out_of_memory();
-    uint32_t n = 0;
-    for (size_t i = 0; i < nslots; i++) {
-        const slot *found = op_find_slot(op, output, slots[i].name);
-        s->first[i] = n;
-        for (size_t k = 0; found && k < found->nargs; k++, n++) {
-            s->uses[n] = &slot_args(op, found)[k];
-            s->vars[n] = use_var(op->program, s->uses[n]);
-            s->shapes[n] = shape_env_get(&plan->types, s->vars[n]);
-            bool empty = !s->vars[n]->block && name_is(s->vars[n]->name, "@EMPTY@");
-            if (empty) s->shapes[n] = (shape){.dtype = WEFT_DTYPE_NONE, .ndim = -1, .height = -1};
-        }
+/* Types of what the program holds; of an argument that is left out, none. */
+static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, axes_side *s, weft_var ***out_vars) {
+    TRY(axes_read_side(op, output, &plan->types, &plan->memory, s));
+    weft_var **vars = *out_vars = ARENA_ARRAY(&plan->memory, weft_var *, s->count + 1);
+    if (!vars) return base_out_of_memory();
+    for (size_t i = 0; i < s->count; i++) {
+        vars[i] = use_var(op->program, s->uses[i]);
+        bool empty = !vars[i]->block && name_is(vars[i]->name, "@EMPTY@");
+        if (empty) s->types[i] = (shape){.dtype = WEFT_DTYPE_NONE, .ndim = -1, .height = -1};
     }
-    s->first[nslots] = n;
     return NULL;
 }
 
@@ -182,14 +163,14 @@ static weft_status read_unknown(spmd_plan *plan, weft_op *op, spmd_op *out) {
 
 static weft_status read_op(spmd_plan *plan, weft_op *op, spmd_op *out) {
     const op_schema *schema = op_schema_of(op);
-    op_side in = {0}, made = {0};
+    axes_side in, made;
     *out = (spmd_op){.op = op, .special = SIZE_MAX};
     if (!schema) return read_unknown(plan, op, out);
-    TRY(read_side(plan, op, false, schema, &in));
-    TRY(read_side(plan, op, true, schema, &made));
-    axes_call call = {op, schema, in.shapes, made.shapes, in.first, made.first};
+    TRY(read_side(plan, op, false, &in, &out->in));
+    TRY(read_side(plan, op, true, &made, &out->out));
+    axes_call call = {op, schema, in.types, made.types, in.first, made.first};
     TRY(axes_of_op(&call, &plan->memory, &out->rule));
-    out->in = in.vars, out->in_use = in.uses, out->out = made.vars, out->out_use = made.uses;
+    out->in_use = in.uses, out->out_use = made.uses;
     out->choice.in = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nin + 1);
     out->choice.out = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nout + 1);
     if (!out->choice.in || !out->choice.out) return base_out_of_memory();

@@ -7,22 +7,22 @@
 #include <string.h>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/folder.h"
 #include "tests/support/must.h"
 #include "weft/pass.h"
 #include "weft/simulate.h"
 
 static weft_context *context;
-static char folder[] = "/tmp/weft-planned-XXXXXX", cluster_path[64];
+static char cluster_path[FOLDER_PATH_ROOM];
 
 static void set_up(void) {
     must(weft_context_create(NULL, &context));
-    cr_assert(mkdtemp(folder));
-    snprintf(cluster_path, sizeof cluster_path, "%s/cluster.yaml", folder);
+    folder_begin();
+    snprintf(cluster_path, sizeof cluster_path, "%s", in_folder("cluster.yaml"));
 }
 static void tear_down(void) {
     weft_context_destroy(context);
-    remove(cluster_path);
-    remove(folder);
+    folder_end();
 }
 TestSuite(passes_planned_buckets, .init = set_up, .fini = tear_down);
 
@@ -94,7 +94,7 @@ static int64_t step_of_size(const weft_program *p, int nranks, const char *mb) {
 
 static void check_program(const char *name, const weft_program *p, int nranks, const char *first_passes) {
     static const char *const sizes[] = {"0", "0.001", "0.01", "1", "5", "25", "50", "100"};
-    char list[400];
+    char list[FOLDER_PATH_ROOM + 200];
     weft_report *report;
     played got;
     snprintf(list, sizeof list,
