@@ -20,6 +20,7 @@ static const struct {
     {OP_PADDLE_GPU, "paddle_gpu", "Paddle's CPU executor cannot run it"},
     {OP_ROWS, "rows", "works row by row: may be fused with its neighbours by tiles of rows"},
     {OP_ONE_TYPE, "one_type", "takes inputs of one element type only"},
+    {OP_METRIC, "metric", "counts rows of its inputs into its state; data_parallel gives it those of all ranks"},
 };
 enum { NEFFECTS = sizeof effects / sizeof *effects };
 

@@ -34,7 +34,8 @@ enum {
     OP_ROWS = 1 << 11,  /* splits arguments as large as its largest output evenly, and may run a few rows at a time */
     OP_VIEWS = 1 << 12, /* some outputs are views of inputs ("Out&X"); the table sets it itself */
     OP_ONLY_VIEWS = 1 << 13, /* all are: it touches no bytes, and only names them; the table sets it itself */
-    OP_ONE_TYPE = 1 << 14    /* all inputs are of one element type */
+    OP_ONE_TYPE = 1 << 14,   /* all inputs are of one element type */
+    OP_METRIC = 1 << 15      /* counts the rows of its inputs into its state; nothing is trained by what it makes */
 };
 
 typedef enum slot_arity { SLOT_ONE, SLOT_OPTIONAL, SLOT_LIST } slot_arity;

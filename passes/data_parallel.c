@@ -200,7 +200,7 @@ static weft_status report_rank_state(dp_plan *plan) {
         if ((op_role(op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) != 0) continue;
         bool from_part = false;
         FOR_EACH_ARG(op, false, u) from_part |= dp_split_axis(plan, use_var(op->program, u)) >= 0;
-        if (!from_part) continue;
+        if (!from_part || dp_is_gathered_metric(plan, op)) continue;
         FOR_EACH_ARG(op, true, u) {
             const weft_var *v = use_var(op->program, u);
             if (v->persistable && v->kind == WEFT_DENSE_TENSOR)
@@ -298,6 +298,7 @@ static weft_status make_parallel(dp_plan *plan) {
     TRY(claim_ranks(plan));
     TRY(write_dist(plan));
     if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");
+    TRY(dp_gather_metrics(plan));
     plan->gradients_nbytes = count_nbytes(plan);
     arena_fini(&plan->types);
     TRY(dp_gather_rows(plan));

@@ -68,6 +68,8 @@ typedef struct dp_plan {
 
     dp_lookup *lookups; /* backward ops that make rows */
     size_t nlookups;
+    weft_op **metrics; /* that count a rank's rows: they get those of all */
+    size_t nmetrics, metrics_capacity;
     const mesh *mesh; /* of the ranks, once it is written */
 } dp_plan;
 
@@ -91,10 +93,16 @@ const slot *dp_updated_params(weft_op *op); /* of an optimizer; NULL: it is none
 /* data_parallel_sparse.c: gradients held as rows: what makes them gets the whole batch. */
 WEFT_MUST_USE weft_status dp_find_sparse(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_gather_rows(dp_plan *plan);
+/* data_parallel_metrics.c: an op that counts rows (OP_METRIC) counts those of all ranks, so what it keeps is alike. */
+bool dp_is_gathered_metric(const dp_plan *plan, const weft_op *op);
+WEFT_MUST_USE weft_status dp_gather_metrics(dp_plan *plan);
 /* data_parallel_ops.c: ops for the caller to insert: `to` from all ranks' `from`, one after another or added up; 1/n of
  * a var. */
 WEFT_MUST_USE weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out);
 WEFT_MUST_USE weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out);
+/* Inserts a collective before `reader`, which reads all ranks' rows (or their sum, unless `joined`) in slot `s` instead of
+ * a rank's. */
+WEFT_MUST_USE weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, weft_var **out);
 /* Where a var lies on the plan's mesh: a rank has its part along `split_axis`, or -1: the whole. */
 WEFT_MUST_USE weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis);
 

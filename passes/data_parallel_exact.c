@@ -207,7 +207,9 @@ static weft_status follow_op(walk *w, weft_op *op) {
     if (op_is(op, "fetch")) return join_inputs(w, op, &any);
     TRY(join_loss(w, op));
     TRY(dp_flow_make(&w->flow, op_nargs(op, true), &made));
-    if (!is_same(w, op)) {
+    bool is_metric;
+    TRY(dp_flow_metric(&w->flow, op, &is_metric));
+    if (!is_metric && !is_same(w, op)) {
         TRY(dp_check_rows(&w->flow, op));
         TRY(follow(w, op, made));
     }

@@ -184,6 +184,7 @@ weft_status dp_flow_begin(dp_flow *f, dp_plan *plan) {
     memset(f->held, 0, n * sizeof *f->held);
     memset(f->writer, 0, n * sizeof(weft_op *));
     f->nmarks = 0;
+    plan->nmetrics = 0;
     for (size_t i = 0; i < plan->nfeeds; i++)
         if (plan->feeds[i].split) f->held[plan->feeds[i].var->id].hold = DP_ROWS;
     return NULL;
@@ -232,9 +233,13 @@ weft_status dp_flow_op(dp_flow *f, weft_op *op) {
     size_t n = op_nargs(op, true);
     dp_value *made = NULL;
     if (!n || op_is(op, "feed") || op_has_effect(op, OP_NO_BYTES)) return NULL;
+    bool is_metric;
     TRY(dp_flow_make(f, n, &made));
-    TRY(dp_check_rows(f, op));
-    TRY(follow_losses(f, op, made));
+    TRY(dp_flow_metric(f, op, &is_metric));
+    if (!is_metric) {
+        TRY(dp_check_rows(f, op));
+        TRY(follow_losses(f, op, made));
+    }
     FOR_EACH_ARG(op, true, u) {
         f->held[u->var_id] = *made++;
         if (f->plan->whole.values[u->var_id] && f->plan->part.values[u->var_id])

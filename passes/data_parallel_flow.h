@@ -47,6 +47,9 @@ bool dp_reads_elements(weft_op *op, const slot *s); /* else it only looks at ext
 /* The input slot of which output slot `s` is the gradient; NULL: none. */
 const slot *dp_forward_slot(const weft_op *op, const slot *s);
 
+/* data_parallel_metrics.c: notes an op that counts rows; true: it is to get those of all ranks. */
+WEFT_MUST_USE weft_status dp_flow_metric(dp_flow *f, weft_op *op, bool *out);
+
 /* data_parallel_rule.c. An op, and what its factor table says of what the ranks hold. */
 typedef struct dp_question {
     const dp_flow *flow;

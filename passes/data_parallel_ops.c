@@ -1,5 +1,7 @@
 /* data_parallel_ops.c: the ops that the data_parallel pass makes, collectives and the scale of a mean, and where a var
  * lies. The caller inserts the ops: none is put into a block here. */
+#include <stdio.h>
+
 #include "passes/data_parallel.h"
 
 enum { FIRST_ALL_REDUCE_VERSION = 3000000 };
@@ -53,5 +55,28 @@ weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis) {
     var_changed(var);
     var->dist = *shared;
     var->dist_is_null = false;
+    return NULL;
+}
+
+/* A var for what all ranks have of `var`: one after another, or added up. */
+static weft_status add_whole(dp_plan *plan, const weft_var *var, bool joined, weft_var **out) {
+    char stem[256];
+    const name *unique;
+    int64_t dims[WEFT_MAX_RANK];
+    snprintf(stem, sizeof stem, "%.200s@ALL", var->name->bytes);
+    for (size_t i = 0; i < var->ndim; i++) dims[i] = var->dims[i];
+    if (joined && var->ndim && dims[0] > 0) dims[0] *= plan->nranks;
+    TRY(program_unique_name(plan->program, stem, &unique));
+    TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)var->dtype, var->ndim, dims, out));
+    return dp_place(plan, *out, -1);
+}
+
+weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, weft_var **out) {
+    weft_var *own = slot_var(reader, s, 0);
+    weft_op *op;
+    TRY(add_whole(plan, own, joined, out));
+    TRY(dp_make_collective(plan, own, *out, joined, &op));
+    weft_block_insert_before(reader->block, reader, op);
+    use_rename(slot_args(reader, s), *out);
     return NULL;
 }

@@ -2,8 +2,6 @@
  * lookup. The rows of the whole batch are those of all ranks, one after another. So the ids that a lookup's backward op
  * reads, and the gradients of what it looked up, are gathered before it, and it makes the serial program's rows on every
  * rank. Clip, merge and optimizers of any kind, lazy ones too, then do what they do in the serial program. */
-#include <stdio.h>
-
 #include "passes/certificate.h"
 #include "passes/data_parallel.h"
 
@@ -91,39 +89,14 @@ weft_status dp_find_sparse(dp_plan *plan) {
 
 /* --- edits -------------------------------------------------------------------------------------------------------- */
 
-/* A var for what all ranks have of `var`: one after another, or added up. */
-static weft_status add_whole(dp_plan *plan, const weft_var *var, bool joined, weft_var **out) {
-    char stem[256];
-    const name *unique;
-    int64_t dims[WEFT_MAX_RANK];
-    snprintf(stem, sizeof stem, "%.200s@ALL", var->name->bytes);
-    for (size_t i = 0; i < var->ndim; i++) dims[i] = var->dims[i];
-    if (joined && var->ndim && dims[0] > 0) dims[0] *= plan->nranks;
-    TRY(program_unique_name(plan->program, stem, &unique));
-    TRY(weft_block_add_var(plan->block, unique->bytes, (weft_dtype)var->dtype, var->ndim, dims, out));
-    return dp_place(plan, *out, -1);
-}
-
-/* Gathers (or adds up) an input of a lookup's backward op, which reads the result instead. */
-static weft_status gather(dp_plan *plan, const dp_lookup *l, const char *slot_text, weft_var **out) {
-    const slot *s = op_find_slot(l->op, false, slot_text);
-    weft_var *own = slot_var(l->op, s, 0);
-    weft_op *op;
-    TRY(add_whole(plan, own, l->by_rank, out));
-    TRY(dp_make_collective(plan, own, *out, l->by_rank, &op));
-    weft_block_insert_before(l->op->block, l->op, op);
-    use_rename(slot_args(l->op, s), *out);
-    return NULL;
-}
-
 weft_status dp_gather_rows(dp_plan *plan) {
     char place[160];
     for (size_t i = 0; i < plan->nlookups; i++) {
         const dp_lookup *l = &plan->lookups[i];
         weft_var *ids, *values;
         weft_op *scale;
-        if (l->by_rank) TRY(gather(plan, l, "Ids", &ids));
-        TRY(gather(plan, l, "Out@GRAD", &values));
+        if (l->by_rank) TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Ids"), true, &ids));
+        TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Out@GRAD"), l->by_rank, &values));
         if (l->mean) {
             TRY(dp_make_scale(plan, values, &scale));
             weft_block_insert_before(l->op->block, l->op, scale);

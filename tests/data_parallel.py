@@ -450,6 +450,36 @@ def case_rows_otherwise(folder):
     same(embedding('adagrad', clip=True), folder, options='reduce: tokens')
 
 
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+def metric(slide_steps, version=2006002):
+    """The area under the curve of a regression's first output, counted over all steps or a window of them."""
+    p = regression()
+    p.version = version
+    p.feed('click', [np.random.default_rng(s).integers(0, 2, (8, 1)) for s in range(4)], [-1, 1])
+    p.mean('s', [-1, 3])
+    p.op('sigmoid', {'X': 'h'}, {'Out': ('p', [-1, 3])})
+    counts = [16 * (slide_steps + 1) + 1] if slide_steps else [1, 16]
+    for name in ('positive', 'negative'):
+        p.param(name, np.zeros(counts, 'i8'), trained=False)
+        if not slide_steps:
+            p.params[name] = np.zeros(17, 'i8')  # as startup programs of Paddle make them: one more
+    p.op('auc', {'Predict': 'p', 'Label': 'click', 'StatPos': 'positive', 'StatNeg': 'negative'},
+         {'AUC': ('area', [], 'float64'), 'StatPosOut': 'positive', 'StatNegOut': 'negative'},
+         num_thresholds=15, slide_steps=slide_steps)
+    p.mean_grad('s', [-1, 3])
+    p.squares_grad(-1, 4)
+    p.sgd()
+    return p
+
+
+def case_metrics_count_all_rows(folder):
+    for slide_steps in (0, 2):
+        same(metric(slide_steps), folder, says='counts the rows of all ranks')
+        same(metric(slide_steps, 3003001), folder, ranks=4, loss='area', says='counts the rows of all ranks')
+    same(metric(0), folder, options='reduce: tokens', says='counts the rows of all ranks')
+
+
 # --- all -------------------------------------------------------------------------------------------------------------
 
 passed = failed = 0

@@ -110,11 +110,11 @@ static weft_status take_rounded(const weft_trainer *t, int rank, int32_t value, 
     return executor_unstage(t->executor, rank, value);
 }
 
-/* Startup programs of Paddle make the counts of auc a vector one element longer than the op, which drops the last. */
+/* Startup programs of Paddle make the counts of a metric a vector one element longer than the op, which drops the last. */
 static weft_tensor without_spare_count(const weft_plan *plan, int32_t value, const tensor *to, weft_tensor from) {
     const plan_instr *reader = find_reader(plan, value);
     bool is_longer = from.ndim == 1 && from.dims[0] == to->numel + 1;
-    if (!is_longer || !reader || strcmp(reader->schema->type, "auc") != 0) return from;
+    if (!is_longer || !reader || !(reader->schema->effects & OP_METRIC)) return from;
     from.ndim = (size_t)to->ndim;
     memcpy(from.dims, to->dims, from.ndim * sizeof *from.dims);
     return from;

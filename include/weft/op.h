@@ -40,7 +40,7 @@ typedef struct weft_op_def {
     /* Written as in weft/op_table.h: "X, Y?, Rest*"; "Out=X"; "beta: float = 1.0, axes: ints = []". NULL: none. In an
      * output "Out=X" the kernel may get the memory of X for Out. */
     const char *inputs, *outputs, *attrs;
-    /* Words of weft_op_effects_print, apart by ", ": random, host, optimizer, linear_grad, linear, linear_x, one_type.
+    /* Words of weft_op_effects_print, apart by ", ": random, host, optimizer, linear_grad, linear, linear_x, one_type, metric.
      * A proof takes linearity for granted. NULL: none. */
     const char *effects;
     /* How the op can be split, in the language of docs/axes.md: "X=... -> Out=...". NULL: nothing may be split. */
