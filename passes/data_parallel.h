@@ -101,8 +101,8 @@ WEFT_MUST_USE weft_status dp_gather_metrics(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out);
 WEFT_MUST_USE weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op **out);
 /* Inserts a collective before `reader`, which reads all ranks' rows (or their sum, unless `joined`) in slot `s` instead of
- * a rank's. */
-WEFT_MUST_USE weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, weft_var **out);
+ * a rank's; `averaged`: and a scale, of a mean. */
+WEFT_MUST_USE weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, bool averaged);
 /* Where a var lies on the plan's mesh: a rank has its part along `split_axis`, or -1: the whole. */
 WEFT_MUST_USE weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis);
 

@@ -42,8 +42,7 @@ weft_status dp_gather_metrics(dp_plan *plan) {
                           op_place(op, place, sizeof place)));
         for (uint32_t k = 0; k < op_nslots(op, false); k++) {
             const slot *s = op_slot(op, false, k);
-            weft_var *whole, *own = s->nargs ? slot_var(op, s, 0) : NULL;
-            if (own && dp_split_axis(plan, own) == 0) TRY(dp_gather(plan, op, s, true, &whole));
+            if (s->nargs && dp_split_axis(plan, slot_var(op, s, 0)) == 0) TRY(dp_gather(plan, op, s, true, false));
         }
     }
     return plan->nmetrics ? weft_pass_count_add(plan->pass, "metrics gathered", (int64_t)plan->nmetrics) : NULL;

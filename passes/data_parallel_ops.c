@@ -2,6 +2,7 @@
  * lies. The caller inserts the ops: none is put into a block here. */
 #include <stdio.h>
 
+#include "passes/certificate.h"
 #include "passes/data_parallel.h"
 
 enum { FIRST_ALL_REDUCE_VERSION = 3000000 };
@@ -71,12 +72,19 @@ static weft_status add_whole(dp_plan *plan, const weft_var *var, bool joined, we
     return dp_place(plan, *out, -1);
 }
 
-weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, weft_var **out) {
-    weft_var *own = slot_var(reader, s, 0);
-    weft_op *op;
-    TRY(add_whole(plan, own, joined, out));
-    TRY(dp_make_collective(plan, own, *out, joined, &op));
+weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, bool averaged) {
+    weft_var *own = slot_var(reader, s, 0), *whole;
+    weft_op *op, *scale = NULL;
+    TRY(add_whole(plan, own, joined, &whole));
+    TRY(dp_make_collective(plan, own, whole, joined, &op));
     weft_block_insert_before(reader->block, reader, op);
-    use_rename(slot_args(reader, s), *out);
-    return NULL;
+    use_rename(slot_args(reader, s), whole);
+    if (averaged) TRY(dp_make_scale(plan, whole, &scale));
+    if (scale) weft_block_insert_before(reader->block, reader, scale);
+    return pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_GATHER,
+                                                   .op = op,
+                                                   .other = reader,
+                                                   .var = own,
+                                                   .text = s->name->bytes,
+                                                   .factor = scale ? attr_float(scale, "scale", 1.0) : 1.0});
 }

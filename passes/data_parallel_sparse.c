@@ -2,7 +2,6 @@
  * lookup. The rows of the whole batch are those of all ranks, one after another. So the ids that a lookup's backward op
  * reads, and the gradients of what it looked up, are gathered before it, and it makes the serial program's rows on every
  * rank. Clip, merge and optimizers of any kind, lazy ones too, then do what they do in the serial program. */
-#include "passes/certificate.h"
 #include "passes/data_parallel.h"
 
 static bool makes_rows(const weft_op *op) {
@@ -93,17 +92,10 @@ weft_status dp_gather_rows(dp_plan *plan) {
     char place[160];
     for (size_t i = 0; i < plan->nlookups; i++) {
         const dp_lookup *l = &plan->lookups[i];
-        weft_var *ids, *values;
-        weft_op *scale;
-        if (l->by_rank) TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Ids"), true, &ids));
-        TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Out@GRAD"), l->by_rank, &values));
-        if (l->mean) {
-            TRY(dp_make_scale(plan, values, &scale));
-            weft_block_insert_before(l->op->block, l->op, scale);
-        }
+        if (l->by_rank) TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Ids"), true, false));
+        TRY(dp_gather(plan, l->op, op_find_slot(l->op, false, "Out@GRAD"), l->by_rank, l->mean));
         TRY(weft_pass_did(plan->pass, "rows of %s: ids and values of all ranks are gathered before %s",
                           weft_op_output(l->op, "W@GRAD", 0)->name->bytes, op_place(l->op, place, sizeof place)));
     }
-    if (plan->nlookups && plan->pass->certificate) plan->pass->certificate->claims_all = false;
     return plan->nlookups ? weft_pass_count_add(plan->pass, "lookups gathered", (int64_t)plan->nlookups) : NULL;
 }

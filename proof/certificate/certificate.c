@@ -57,10 +57,12 @@ static weft_status begin(cert_checker *c, const weft_program *before, const weft
     c->dense = ARENA_ARRAY(c->arena, bool, c->nold + 1);
     c->same_as = ARENA_ARRAY(c->arena, uint32_t, c->nold + 1);
     c->wait_of = ARENA_ARRAY(c->arena, uint32_t, c->nnew + 1);
+    c->first_gather = ARENA_ARRAY(c->arena, size_t, c->nold + 1);
+    c->next_gather = ARENA_ARRAY(c->arena, size_t, c->doc.nclaims + 1);
     c->is_feed = ARENA_ARRAY(c->arena, bool, nvars);
     c->is_split_feed = ARENA_ARRAY(c->arena, bool, nvars);
     if (!c->old_inputs || !c->new_inputs || !c->first_base || !c->seed || !c->dense || !c->same_as || !c->wait_of || !c->is_feed ||
-        !c->is_split_feed)
+        !c->is_split_feed || !c->first_gather || !c->next_gather)
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnew; i++) c->wait_of[i] = CERT_NONE;
     for (size_t i = 0; i < c->nold; i++) c->same_as[i] = CERT_NONE;
@@ -103,6 +105,8 @@ static weft_status write_verdict(const cert_checker *c, const char *without, wef
                       c->doc.npasses == 1 ? "" : "es", c->nchecked);
     if (*out_verdict == WEFT_CERTIFIED && c->underived)
         buffer_format(&message, "; how ranks' losses combine is not derived of %s", c->underived);
+    if (*out_verdict == WEFT_CERTIFIED && c->unseen_rows)
+        buffer_format(&message, "; that ranks have rows of it is not derived of %s", c->unseen_rows);
     if (*out_verdict == WEFT_CERTIFIED && c->step_ns)
         buffer_format(&message, "; no buckets end a step before %.6f ms, these end it at %.6f ms, %.2f%% later",
                       1e-6 * (double)c->bound_ns, 1e-6 * (double)c->step_ns,

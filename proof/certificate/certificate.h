@@ -23,6 +23,7 @@ typedef enum cert_kind {
     CERT_STREAM,
     CERT_WAIT,
     CERT_SAME,
+    CERT_GATHER,
     CERT_KIND_COUNT
 } cert_kind;
 
@@ -77,6 +78,7 @@ typedef enum cert_rule {
 
 cert_rule cert_rule_of(const weft_op *op);
 cert_rule cert_rule_of_type(const char *type); /* whatever its arguments and attrs */
+bool cert_is_gather_type(const char *type);    /* makes X of all ranks, one after another */
 double cert_scale_of(const weft_op *op);       /* CERT_SCALE: the number */
 /* CERT_JOIN: its ring, and how it joins. */
 int64_t cert_ring_of(const weft_op *op);
@@ -120,10 +122,12 @@ typedef struct cert_base {
     bool varies;      /* ranks hold different values: it comes from their rows */
 } cert_base;
 
+enum { CERT_ROWS_OF_ALL = 64 }; /* beside weft_reduce: a join that puts the rows of all ranks one after another */
+
 typedef struct cert_join {
     uint32_t parent;
     int64_t ring;
-    weft_reduce reduce;
+    int reduce;
 } cert_join;
 
 typedef struct cert_bucket {
@@ -187,6 +191,8 @@ typedef struct cert_checker {
     uint32_t *same_as;                     /* by old position: the op before that is claimed to give the same */
     cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
     uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */
+    size_t *gather_of;                     /* by number: 1 + index of its claim that it gathers; 0: none */
+    size_t *first_gather, *next_gather;    /* by old position, by claim: 1 + index of what the op gets gathered */
     size_t nnumbers;
     const cert_claim *ranks; /* NULL: none */
     bool *is_split_feed;     /* by var id of the program before */
@@ -194,6 +200,7 @@ typedef struct cert_checker {
     size_t nchecked;       /* values that were held against each other */
     int64_t step_ns, bound_ns; /* of the last bucket plan; 0: none */
     const char *underived; /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
+    const char *unseen_rows; /* what is gathered, and only claimed to be a rank's rows; NULL: nothing */
 } cert_checker;
 
 /* Keeps the first message; always NULL or out of memory. */
@@ -213,8 +220,8 @@ WEFT_MUST_USE weft_status cert_write_var(cert_world *w, weft_var *v, cert_value 
 /* Follows an op that is not opaque. */
 WEFT_MUST_USE weft_status cert_follow(cert_world *w, weft_op *op, cert_rule rule, uint32_t old);
 /* Joins and scales in place, as data parallelism does. */
-WEFT_MUST_USE weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring, weft_reduce reduce,
-                                          double factor, cert_value *out);
+WEFT_MUST_USE weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring, int reduce, double factor,
+                                          cert_value *out);
 WEFT_MUST_USE weft_status cert_new_base(cert_checker *c, uint32_t op, const char *var, uint32_t *out);
 WEFT_MUST_USE weft_status cert_simple(cert_checker *c, uint32_t base, double factor, cert_value *out);
 void cert_touch(cert_world *w, const weft_var *v);
@@ -247,6 +254,15 @@ WEFT_MUST_USE weft_status cert_number_ops(cert_checker *c);
 /* What must be known of claims before the programs are followed. */
 WEFT_MUST_USE weft_status cert_prepare_claims(cert_checker *c);
 WEFT_MUST_USE weft_status cert_check_claims(cert_checker *c);
+/* Ops that get the rows of all ranks (gathers.c): what is claimed of one; its inputs in the program before; the op that
+ * gathers, after; and that ranks differ in what it gathers. */
+WEFT_MUST_USE weft_status cert_prepare_gather(cert_checker *c, size_t index);
+WEFT_MUST_USE weft_status cert_apply_gathers(cert_checker *c, const weft_op *op, uint32_t k, cert_value *inputs);
+WEFT_MUST_USE weft_status cert_follow_gather(cert_checker *c, weft_op *op, uint32_t at);
+WEFT_MUST_USE weft_status cert_check_gather(cert_checker *c, const cert_claim *claim);
+/* The var whose rows say that `claim` gathers rows: what it gathers, or the ids of a look-up's gradients. */
+const weft_var *cert_rows_of_gather(const cert_checker *c, const cert_claim *claim);
+bool cert_gathers(const cert_checker *c, const cert_claim *claim); /* else it sums: the rows are the same on all ranks */
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 /* How losses of ranks combine, from the program before (losses.c). */

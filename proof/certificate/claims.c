@@ -123,6 +123,7 @@ static weft_status prepare_same(cert_checker *c, const cert_claim *claim) {
         return NULL;
     }
     if (!are_old && is_join_type(type_of(c, claim->op)) && is_join_type(type_of(c, claim->other))) return NULL;
+    if (cert_is_gather_type(type_of(c, claim->op)) && cert_is_gather_type(type_of(c, claim->other))) return NULL;
     return bad_claim(c, claim, "an op is claimed to give what no op before it gives");
 }
 
@@ -137,6 +138,7 @@ weft_status cert_prepare_claims(cert_checker *c) {
         case CERT_SEED: TRY(prepare_seed(c, claim)); break;
         case CERT_DENSE: TRY(prepare_dense(c, claim)); break;
         case CERT_SAME: TRY(prepare_same(c, claim)); break;
+        case CERT_GATHER: TRY(cert_prepare_gather(c, i)); break;
         default: break;
         }
     }
@@ -447,6 +449,7 @@ static weft_status check_claim(cert_checker *c, size_t i, covered *has, size_t *
     case CERT_STREAM: return check_stream(c, claim, has->streamed);
     case CERT_WAIT: return check_wait(c, claim, has->waits);
     case CERT_SAME: return check_same(c, claim, has->accounted);
+    case CERT_GATHER: return cert_check_gather(c, claim);
     default: return NULL;
     }
 }

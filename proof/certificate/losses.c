@@ -112,6 +112,7 @@ typedef struct reading {
     cert_checker *c;
     uint8_t *states;   /* by var id of the program before */
     uint32_t *unknown; /* by var id: position of the op where it began */
+    bool *mixed;       /* by var id: a rank's rows are not neighbours in the batch: rows were put behind rows */
     const weft_op *op;
     const slot *main;
 } reading;
@@ -342,6 +343,39 @@ static void follow(reading *r, uint32_t at) {
     }
 }
 
+/* --- rows that are gathered --------------------------------------------------------------------------------------- */
+
+/* What ranks have one after another is the batch's, if each has neighbouring rows of it. */
+static weft_status check_gathered(const reading *r, const cert_claim *claim) {
+    cert_checker *c = r->c;
+    const weft_var *v = cert_rows_of_gather(c, claim);
+    row_state s = state_of(r, v);
+    if (s == UNKNOWN || (s == ROWS && r->mixed[v->id])) {
+        if (!c->unseen_rows) c->unseen_rows = arena_format(c->arena, "\"%s\"", v->name->bytes);
+        return c->unseen_rows ? NULL : base_out_of_memory();
+    }
+    if (s == (cert_gathers(c, claim) ? ROWS : SAME)) return NULL;
+    return cert_refuse(c, "\"%s\" is %s, and ranks' \"%s\" is claimed to be %s", v->name->bytes,
+                       s == ROWS ? "a rank's rows" : "no rows of a rank", claim->var,
+                       s == ROWS ? "added up" : "gathered");
+}
+
+/* Rows behind rows of another value are another order of the batch's. */
+static void note_order(reading *r) {
+    size_t nrows = 0;
+    bool mixes = false, found = false;
+    FOR_EACH_ARG(r->op, false, u) {
+        if (!use_var(r->op->program, u)->block) continue;
+        nrows += r->states[u->var_id] == ROWS;
+        found = found || r->mixed[u->var_id];
+    }
+    if (op_is(r->op, "concat") && nrows > 1)
+        mixes = is_first(weft_op_attr_int(r->op, "axis", 0), use_var(r->op->program, op_args(r->op, false))->ndim);
+    FOR_EACH_ARG(r->op, true, u) {
+        if (use_var(r->op->program, u)->block) r->mixed[u->var_id] = found || mixes;
+    }
+}
+
 /* --- losses ------------------------------------------------------------------------------------------------------- */
 
 static const char *words_of(row_state s) {
@@ -393,10 +427,15 @@ weft_status cert_check_losses(cert_checker *c) {
     size_t nvars = c->before.p->nall_vars + 1;
     reading r = {.c = c, .states = ARENA_ARRAY(c->arena, uint8_t, nvars)};
     if (!c->ranks) return NULL;
-    if (!r.states || !(r.unknown = ARENA_ARRAY(c->arena, uint32_t, nvars))) return base_out_of_memory();
+    if (!r.states || !(r.unknown = ARENA_ARRAY(c->arena, uint32_t, nvars)) ||
+        !(r.mixed = ARENA_ARRAY(c->arena, bool, nvars)))
+        return base_out_of_memory();
     for (size_t i = 0; i + 1 < nvars; i++) r.states[i] = c->is_split_feed[i] ? ROWS : SAME;
     for (uint32_t k = 0; k < c->nold; k++) {
         r.op = c->old_ops[k];
+        for (size_t i = c->first_gather[k]; i && !c->message; i = c->next_gather[i - 1])
+            TRY(check_gathered(&r, &c->doc.claims[i - 1]));
+        note_order(&r);
         follow(&r, k);
     }
     return check_losses(&r);

@@ -26,6 +26,9 @@ static const char *chain_text(cert_checker *c, uint32_t chain, const char *messa
     static const char *const kinds[] = {"sum", "maximum", "minimum", "product", "mean", "any", "all"};
     if (!chain || !message) return message;
     const cert_join *j = &c->joins[chain - 1];
+    if (j->reduce == CERT_ROWS_OF_ALL)
+        return arena_format(c->arena, "what all ranks of ring %lld have of %s", (long long)j->ring,
+                            chain_text(c, j->parent, message));
     return arena_format(c->arena, "%s over ring %lld of %s", (unsigned)j->reduce < 7 ? kinds[j->reduce] : "reduce",
                         (long long)j->ring, chain_text(c, j->parent, message));
 }

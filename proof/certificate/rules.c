@@ -85,6 +85,10 @@ cert_rule cert_rule_of_type(const char *type) {
     return CERT_OPAQUE;
 }
 
+bool cert_is_gather_type(const char *type) {
+    return strcmp(type, "c_allgather") == 0 || strcmp(type, "all_gather") == 0;
+}
+
 cert_rule cert_rule_of(const weft_op *op) {
     cert_rule rule = CERT_OPAQUE;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -60,7 +60,7 @@ static weft_status unknown_value(cert_checker *c, const char *var, cert_value *o
     return cert_simple(c, base, 1, out);
 }
 
-static weft_status chain_of(cert_checker *c, uint32_t parent, int64_t ring_id, weft_reduce reduce, uint32_t *out) {
+static weft_status chain_of(cert_checker *c, uint32_t parent, int64_t ring_id, int reduce, uint32_t *out) {
     for (size_t i = 0; i < c->njoins; i++) {
         const cert_join *j = &c->joins[i];
         if (j->parent != parent || j->ring != ring_id || j->reduce != reduce) continue;
@@ -81,13 +81,13 @@ static weft_status scale_value(cert_checker *c, cert_value v, double factor, cer
     return NULL;
 }
 
-/* A sum takes any factor outside, a maximum a positive one, a product none. */
-weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring_id, weft_reduce reduce, double factor,
+/* A sum takes any factor outside, and so do rows; a maximum a positive one, a product none. */
+weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring_id, int reduce, double factor,
                             cert_value *out) {
     TRY(scale_value(c, v, factor, out));
     cert_part *parts = (cert_part *)out->parts;
     for (size_t i = 0; i < out->count; i++) {
-        bool sums = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG;
+        bool sums = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG || reduce == CERT_ROWS_OF_ALL;
         bool orders = reduce == WEFT_REDUCE_MAX || reduce == WEFT_REDUCE_MIN;
         if (!sums && parts[i].factor != 1 && !(orders && parts[i].factor > 0)) {
             TRY(cert_new_base(c, CERT_NONE, "a factor within a collective that is no sum", &parts[i].base));

@@ -113,6 +113,7 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     nested_uses nested;
     TRY(nested_of(c, op, &nested));
     TRY(read_inputs(w, op, &nested, &c->old_inputs[k]));
+    TRY(cert_apply_gathers(c, op, k, c->old_inputs[k]));
     touch_all(w, op, rule, &nested);
     c->first_base[k] = (uint32_t)c->nbases;
     uint32_t base, other = c->same_as[k];
@@ -347,6 +348,7 @@ static weft_status step_after(cert_checker *c, weft_op *op, uint32_t at, uint32_
         if (rule == CERT_JOIN) TRY(read_inputs(&c->after, op, &none, &c->new_inputs[at]));
         return cert_follow(&c->after, op, rule, k);
     }
+    if (k == CERT_NONE && c->gather_of[c->doc.order.items[at]]) return cert_follow_gather(c, op, at);
     if (k == CERT_NONE)
         return cert_refuse(c, "%s was inserted, and no rule says what such an op computes", cert_op_text(c, op, at));
     if (cert_keeps_order(op) && *last_kept != CERT_NONE && *last_kept > k)

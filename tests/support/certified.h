@@ -60,6 +60,55 @@ static inline bool make_fixture(pair *p, const char *file, const char *list) {
     return true;
 }
 
+/* A table that is looked up by rows; its gradient is rows too. */
+static const char rows_yaml[] =
+    "weft: 1\nblocks:\n- vars:\n"
+    "    ids: {int64: [-1, 3]}\n    y: {float32: [-1, 3, 4]}\n"
+    "    w: {float32: [13, 4], persistable: true, parameter: true, stop_gradient: false}\n"
+    "    lr: {float32: [1], persistable: true}\n"
+    "    a: {float32: [-1, 3, 4]}\n    s: {float32: [-1, 3, 4]}\n    loss: {float32: []}\n"
+    "    loss@GRAD: {float32: []}\n    s@GRAD: {float32: [-1, 3, 4]}\n    a@GRAD: {float32: [-1, 3, 4]}\n"
+    "    w@GRAD: {float32: [13, 4], kind: selected_rows}\n"
+    "  ops:\n"
+    "  - {lookup_table_v2: {Ids: [ids], W: [w]}, out: {Out: [a]}, attrs: {is_sparse: true, op_role: 0}}\n"
+    "  - {elementwise_mul: {X: [\"y\"], \"Y\": [a]}, out: {Out: [s]}, attrs: {op_role: 0, axis: -1}}\n"
+    "  - {reduce_mean: {X: [s]}, out: {Out: [loss]}, attrs: {op_role: 256, reduce_all: true}}\n"
+    "  - {fill_constant: {}, out: {Out: [loss@GRAD]}, attrs: {op_role: 257, value: 1.0, dtype: 5, shape: !longs []}}\n"
+    "  - {reduce_mean_grad: {X: [s], Out@GRAD: [loss@GRAD]}, out: {X@GRAD: [s@GRAD]}, attrs: {op_role: 1, "
+    "reduce_all: true}}\n"
+    "  - {elementwise_mul_grad: {X: [\"y\"], \"Y\": [a], Out@GRAD: [s@GRAD]}, out: {\"Y@GRAD\": [a@GRAD]}, attrs: {op_role: 1, "
+    "axis: -1}}\n"
+    "  - {lookup_table_v2_grad: {Ids: [ids], W: [w], Out@GRAD: [a@GRAD]}, out: {W@GRAD: [w@GRAD]}, attrs: {op_role: 1, "
+    "is_sparse: true, op_role_var: [w, w@GRAD]}}\n"
+    "  - {sgd: {Param: [w], Grad: [w@GRAD], LearningRate: [lr]}, out: {ParamOut: [w]}, attrs: {op_role: 2}}\n";
+
+/* `in` with the first `from` replaced; takes `in`. */
+static inline char *replace(char *in, const char *from, const char *to) {
+    char *at = strstr(in, from);
+    cr_assert_not_null(at, "the text has no \"%s\":\n%s", from, in);
+    size_t head = (size_t)(at - in);
+    char *made = malloc(strlen(in) + strlen(to) + 1);
+    sprintf(made, "%.*s%s%s", (int)head, in, to, at + strlen(from));
+    free(in);
+    return made;
+}
+
+/* Takes the text. */
+static inline void make_yaml(pair *p, char *yaml, const char *list) {
+    must(weft_program_parse(context, WEFT_FORM_YAML, yaml, strlen(yaml), NULL, 0, "yaml", &p->before));
+    free(yaml);
+    certify(p, list);
+}
+
+/* `alike`: all rows look up the same. */
+static inline void make_rows(pair *p, bool alike, const char *list) {
+    char *yaml = strdup(rows_yaml);
+    if (alike) yaml = replace(replace(replace(yaml, "ids: {int64: [-1, 3]}", "ids: {int64: [3]}"),
+                                      " a: {float32: [-1, 3, 4]}", " a: {float32: [3, 4]}"),
+                              "a@GRAD: {float32: [-1, 3, 4]}", "a@GRAD: {float32: [3, 4]}");
+    make_yaml(p, yaml, list);
+}
+
 static inline void destroy(pair *p) {
     weft_program_destroy(p->before);
     weft_program_destroy(p->after);
@@ -83,17 +132,6 @@ static inline void expect(const pair *p, weft_certified verdict, const char *mes
     cr_expect_eq(is, verdict, "%s: verdict %d: %s", what, is, found);
     cr_expect(!message || strstr(found, message), "%s: expected \"%s\" in: %s", what, message, found);
     free(found);
-}
-
-/* `in` with the first `from` replaced; takes `in`. */
-static inline char *replace(char *in, const char *from, const char *to) {
-    char *at = strstr(in, from);
-    cr_assert_not_null(at, "the text has no \"%s\":\n%s", from, in);
-    size_t head = (size_t)(at - in);
-    char *made = malloc(strlen(in) + strlen(to) + 1);
-    sprintf(made, "%.*s%s%s", (int)head, in, to, at + strlen(from));
-    free(in);
-    return made;
 }
 
 /* Lets the certificate say that the program after is what it is now. */

@@ -88,12 +88,35 @@ Test(proof_certificate, of_recorded_programs_holds) {
     cr_expect_lt(nskipped, ncases / 2);
 }
 
-/* The checker does not follow rows that are gathered. */
-Test(proof_certificate, of_gathered_rows_is_none) {
+Test(proof_certificate, of_gathered_rows_holds) {
     pair p;
     cr_assert(make_fixture(&p, "paddle26/sparse_emb_dp2/serial.pdmodel", DATA_PARALLEL));
-    expect(&p, WEFT_CERTIFICATE_NONE, "pass data_parallel gives no certificate", "rows");
+    expect(&p, WEFT_CERTIFIED, NULL, "sparse_emb");
     destroy(&p);
+    for (int alike = 0; alike < 2; alike++) {
+        make_rows(&p, alike, DATA_PARALLEL);
+        expect(&p, WEFT_CERTIFIED, NULL, "a mean");
+        destroy(&p);
+        make_rows(&p, alike, "data_parallel: {ranks: 4, reduce: sum}");
+        expect(&p, WEFT_CERTIFICATE_BAD, "is the mean", "a sum");
+        destroy(&p);
+    }
+}
+
+/* Rows behind rows are in another order than the batch's. */
+Test(proof_certificate, the_order_of_gathered_rows_is_derived) {
+    for (int axis = 0; axis < 2; axis++) {
+        pair p;
+        char op[100], *message;
+        snprintf(op, sizeof op, "ops:\n  - {concat: {X: [half, half]}, out: {Out: [ids]}, attrs: {axis: %d}}\n", axis);
+        char *yaml = replace(strdup(rows_yaml), "    ids: {", "    half: {int64: [-1, 3]}\n    ids: {");
+        yaml = replace(replace(replace(yaml, "ops:\n", op), "X: [\"y\"]", "X: [a]"), "X: [\"y\"]", "X: [a]");
+        make_yaml(&p, yaml, "data_parallel: {ranks: 2}");
+        cr_expect_eq(check_message(&p, &message), WEFT_CERTIFIED);
+        cr_expect_eq(!!strstr(message, "rows of it is not derived of \"ids\""), axis == 0, "axis %d: %s", axis, message);
+        free(message);
+        destroy(&p);
+    }
 }
 
 Test(proof_certificate, holds_once_printed_and_read) {

@@ -23,6 +23,30 @@ Test(proof_certificate_mutants, false_claims_are_refused) {
     }
 }
 
+static const struct {
+    const char *what, *from, *to, *message;
+} gather_mutants[] = {
+    {"gradients not divided", "\"factor\": 0.5, \"text\": \"Out@GRAD\"", "\"factor\": 1, \"text\": \"Out@GRAD\"",
+     "claimed to count 1 times in slot \"Out@GRAD\""},
+    {"ids divided", "\"factor\": 1.0, \"text\": \"Ids\"", "\"factor\": 0.5, \"text\": \"Ids\"", "claimed to count 0.5 times"},
+    {"another slot", "\"factor\": 1.0, \"text\": \"Ids\"", "\"factor\": 1, \"text\": \"W\"", "did not insert"},
+    {"another var", "\"var\": \"ids\", \"factor\"", "\"var\": \"w\", \"factor\"", "did not insert"},
+    {"another reader", "\"other\": 6, \"var\": \"ids\"", "\"other\": 0, \"var\": \"ids\"", NULL},
+    {"ids on all ranks", "\"text\": \"rows\"", "\"text\": \"whole\"", NULL},
+    {"by another op", "\"op\": 9, \"other\": 6", "\"op\": 8, \"other\": 6", NULL},
+    {"by no op", "\"op\": 9, \"other\": 6", "\"op\": 10, \"other\": 6", "did not insert"},
+};
+
+Test(proof_certificate_mutants, false_claims_of_gathered_rows_are_refused) {
+    for (size_t i = 0; i < sizeof gather_mutants / sizeof *gather_mutants; i++) {
+        pair p;
+        make_rows(&p, false, "data_parallel: {ranks: 2}");
+        p.text = replace(p.text, gather_mutants[i].from, gather_mutants[i].to);
+        expect(&p, WEFT_CERTIFICATE_BAD, gather_mutants[i].message, gather_mutants[i].what);
+        destroy(&p);
+    }
+}
+
 /* Every claim is needed: without it something is left that none covers. */
 static void expect_all_needed(pair *p, const char *what) {
     json_t *root = json_loads(p->text, 0, NULL), *passes = json_object_get(root, "passes"), *pass;
@@ -55,6 +79,12 @@ Test(proof_certificate_mutants, every_claim_is_needed) {
     destroy(&p);
     make_golden(&p, "data_parallel: {ranks: 2}, coalesce_grads");
     expect_all_needed(&p, "a bucket and its scale");
+    destroy(&p);
+    make_rows(&p, false, "data_parallel: {ranks: 2}");
+    expect_all_needed(&p, "rows");
+    destroy(&p);
+    make_rows(&p, true, "data_parallel: {ranks: 2}");
+    expect_all_needed(&p, "rows that all ranks look up");
     destroy(&p);
     if (!make_fixture(&p, "torch/ddp/mlp6.w2/before.fx.json", "fuse_allreduce_buckets: {mode: in_place}")) return;
     expect_all_needed(&p, "a traced graph");
@@ -118,6 +148,28 @@ Test(proof_certificate_mutants, mutants_of_the_program_are_refused) {
     }
 }
 
+static const struct {
+    const char *what, *from, *to, *message;
+} gather_program_mutants[] = {
+    {"of fewer ranks", "nranks: 2", "nranks: 1", "does not gather what all ranks have"},
+    {"over another ring", "attrs: {nranks: 2, op_namescope: /auto_parallel/data_parallel, op_role: 1, ring_id: 0",
+     "attrs: {nranks: 2, op_namescope: /auto_parallel/data_parallel, op_role: 1, ring_id: 1", NULL},
+    {"a sum for the rows", "c_allgather: {X: [a@GRAD]}", "c_allreduce_sum: {X: [a@GRAD]}", NULL},
+    {"other rows", "c_allgather: {X: [a@GRAD]}", "c_allgather: {X: [s@GRAD]}", NULL},
+    {"a rank's own ids", "Ids: [ids@ALL]", "Ids: [ids]", NULL},
+    {"gradients twice", "scale: 0.5", "scale: 1.0", NULL},
+};
+
+Test(proof_certificate_mutants, mutants_of_gathered_rows_are_refused) {
+    for (size_t i = 0; i < sizeof gather_program_mutants / sizeof *gather_program_mutants; i++) {
+        pair p;
+        make_rows(&p, false, "data_parallel: {ranks: 2}");
+        mutate_program(&p, gather_program_mutants[i].from, gather_program_mutants[i].to);
+        expect(&p, WEFT_CERTIFICATE_BAD, gather_program_mutants[i].message, gather_program_mutants[i].what);
+        destroy(&p);
+    }
+}
+
 static weft_op *find_op(const pair *p, const char *type) {
     FOR_EACH_OP(op, p->after->blocks[0]) {
         if (op_is(op, type)) return op;
@@ -177,6 +229,9 @@ Test(proof_certificate_mutants, every_argument_is_seen) {
     pair p;
     if (!make_fixture(&p, "paddle26/mlp_sgd_dp2/serial.pdmodel", DATA_PARALLEL)) return;
     cr_expect_gt(expect_all_seen(&p, "mlp_sgd", 1), 30);
+    destroy(&p);
+    make_rows(&p, false, "data_parallel: {ranks: 2}");
+    cr_expect_gt(expect_all_seen(&p, "rows", 1), 20);
     destroy(&p);
     if (!make_fixture(&p, "torch/ddp/mlp6.w2/before.fx.json", "fuse_allreduce_buckets, schedule_comm_wait")) return;
     cr_expect_gt(expect_all_seen(&p, "mlp6", 1), 60);
