@@ -6,6 +6,8 @@
 #   DNNL=auto|0|1                           oneDNN for matrix products
 #   LAPACK=auto|0|1                         LAPACK for inverses and factors of matrices
 #   MPI=auto|0|1, MPICC=mpicc               the plugin weft_mpi.so: ranks in several processes
+#   CUDA=auto|0|1, NVCC=nvcc                the plugin weft_cuda.so: GPUs
+#   CUDA_ARCHS="80 90 100"                  which GPUs its kernels are compiled for
 
 VARIANT ?= release
 BUILD   ?= build
@@ -13,6 +15,8 @@ DNNL    ?= auto
 LAPACK  ?= auto
 MPI     ?= auto
 MPICC   ?= mpicc
+CUDA    ?= auto
+CUDA_ARCHS ?= 80 90 100
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
@@ -86,15 +90,29 @@ ifeq ($(MPI)$(HAVE_MPI),10)
 endif
 MPI_PLUGIN := $(if $(filter-out 0,$(MPI)),$(if $(filter 1,$(HAVE_MPI)),$(B)/weft_mpi.so))
 
+# Nothing but the plugin needs CUDA, and that opens its libraries at run time: to build it, headers and nvcc do.
+NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(or $(NVCC),nvcc) 2>/dev/null))))
+NCCL_H    := $(firstword $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h /usr/local/include/nccl.h))
+HAVE_CUDA := $(if $(and $(CUDA_HOME),$(NCCL_H),$(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h)),1,0)
+ifeq ($(CUDA)$(HAVE_CUDA),10)
+  $(error CUDA=1 but there is no nvcc, or no nccl.h beside the headers of its toolkit)
+endif
+CUDA_PLUGIN := $(if $(filter-out 0,$(CUDA)),$(if $(filter 1,$(HAVE_CUDA)),$(B)/weft_cuda.so))
+STANDINS    := $(if $(CUDA_PLUGIN),$(B)/standin/libcudart.so.13 $(B)/standin/libnccl.so.2)
+
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
-LIB_SRCS := $(filter-out $(MPI_SRCS),$(sort $(shell find $(LIB_DIRS) -name '*.c')))
+CUDA_SRCS := $(sort $(wildcard executor/devices/cuda/*.c executor/comm/nccl/*.c))
+CUDA_KERNELS := $(wildcard executor/devices/cuda/kernels/*)
+LIB_SRCS := $(filter-out $(MPI_SRCS) $(CUDA_SRCS),$(sort $(shell find $(LIB_DIRS) -name '*.c')))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
 ISA_OBJS := $(foreach isa,$(KERNEL_ISAS),$(ISA_SRCS:%.c=$(B)/isa-$(isa)/%.o))
 LIB_OBJS := $(LIB_SRCS:%.c=$(B)/%.o) $(KERNEL_ISAS:%=$(B)/kernels-%.o) $(B)/gen/framework.pb-c.o
 CLI_OBJS := $(CLI_SRCS:%.c=$(B)/%.o)
 MPI_OBJS := $(MPI_SRCS:%.c=$(B)/%.o)
+CUDA_OBJS := $(CUDA_SRCS:%.c=$(B)/%.o)
 LIB      := $(B)/libweft.a
 SHLIB    := $(B)/libweft.so
 WEFT     := $(B)/weft
@@ -105,7 +123,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs docs format install uninstall clean \
+.PHONY: all lib cli standins python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs docs format install uninstall clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -113,10 +131,11 @@ all: setup
 setup:
 	$(Q)./setup
 
-lib: $(LIB) $(SHLIB) $(MPI_PLUGIN)
+lib: $(LIB) $(SHLIB) $(MPI_PLUGIN) $(CUDA_PLUGIN)
 cli: $(WEFT)
-unit-tests: $(UNIT_TESTS)
-plain-tests: $(PLAIN_TESTS)
+unit-tests: $(UNIT_TESTS) $(STANDINS)
+plain-tests: $(PLAIN_TESTS) $(STANDINS)
+standins: $(STANDINS)
 
 $(B)/gen/framework.pb-c.c: program/pdmodel/framework.proto
 	@mkdir -p $(@D)
@@ -143,6 +162,32 @@ $(B)/executor/comm/mpi/%.o: executor/comm/mpi/%.c | $(B)/gen/framework.pb-c.h
 $(B)/weft_mpi.so: $(MPI_OBJS) $(LIB)
 	$(Q)$(MPICC_ENV) $(MPICC) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ \
 	    $(MPI_OBJS) $(LIB) -lm -pthread
+
+# Headers of CUDA and NCCL are theirs, not ours to lint.
+CUDA_FLAGS = -isystem $(CUDA_HOME)/include -isystem $(dir $(NCCL_H)) -fvisibility=hidden
+$(B)/executor/devices/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
+$(B)/executor/comm/nccl/%.o: CPPFLAGS += $(CUDA_FLAGS)
+# Kernels, for all variants: an image that the plugin carries.
+$(BUILD)/cuda/kernels.fatbin: $(CUDA_KERNELS)
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) -fatbin -O3 -Werror all-warnings $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -I. \
+	    --threads 0 -o $@ executor/devices/cuda/kernels/all.cu
+$(B)/executor/devices/cuda/kernels/image.o: $(BUILD)/cuda/kernels.fatbin
+	@mkdir -p $(@D)
+	$(Q)printf '.section .rodata\n.balign 64\n.global weft_cuda_image\n.hidden weft_cuda_image\nweft_cuda_image:\n.incbin "%s"\n%s\n' \
+	    $< '.section .note.GNU-stack,"",@progbits' | $(CC) -x assembler -c -o $@ -
+$(B)/weft_cuda.so: $(CUDA_OBJS) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(filter %san,$(VARIANT)),,-Wl,-z,defs) \
+	    $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
+
+# Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.
+$(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)
+$(B)/tests/standin/kernels.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+$(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events queue kernels)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -lm -pthread
+$(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/standin/libcudart.so.13
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 
 $(B)/executor/kernels/find.o: CPPFLAGS += $(KERNEL_ISAS:%=-DKERNELS_%)
 
@@ -190,7 +235,7 @@ $(B)/tests/plain/%: $(B)/tests/plain/%.o $(TEST_SUPPORT) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) $(LDLIBS)
 .SECONDARY:
 
--include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
+-include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(wildcard $(B)/tests/standin/*.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
          $(BENCHES:%=%.d) $(B)/bench/synthetic.d
 
 clean:
@@ -243,6 +288,7 @@ install: lib cli $(B)/public/libweft.a
 	    $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	install -m 644 $(B)/public/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.a
 	$(if $(MPI_PLUGIN),install -d $(DESTDIR)$(PREFIX)/lib/weft && install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/weft)
+	$(if $(CUDA_PLUGIN),install -d $(DESTDIR)$(PREFIX)/lib/weft && install -m 755 $(CUDA_PLUGIN) $(DESTDIR)$(PREFIX)/lib/weft)
 	install -m 755 $(SHLIB) $(DESTDIR)$(PREFIX)/lib/libweft.so.0
 	ln -sf libweft.so.0 $(DESTDIR)$(PREFIX)/lib/libweft.so
 	install -m 644 include/weft/*.h $(DESTDIR)$(PREFIX)/include/weft

@@ -38,7 +38,8 @@ static const cli_option options[] = {
     {"--unsafe", 0, NULL,
      "run although replicas drift apart, or ops may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
-    {"--device", 0, "D", "cpu (default); null: weft simulate, with these options and"},
+    {"--strict-device", 0, NULL, "with --device cuda: refuse ops that would run on the host, with copies"},
+    {"--device", 0, "D", "cpu (default); cuda: GPUs; null: weft simulate, with these options and"},
     SIMULATE_OPTIONS("null: "),
     {"--watchdog", 0, "S[:F]",
      "end a run in which a collective takes S seconds, and 10 times what is usual; F in the first step; default 5:300"},
@@ -148,7 +149,8 @@ static weft_status make_trainer(session *s, const numbers *n) {
                 WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed,
                 .trace = cli_given(args, "--trace"), .trace_steps = (int)n->trace_steps,
                 .profile = cli_given(args, "--profile"), .no_fuse = cli_given(args, "--no-fuse"),
-                .check_finite_every = (uint64_t)n->check_finite, .unsafe = cli_given(args, "--unsafe"),
+                .check_finite_every = (uint64_t)n->check_finite, .device = cli_value(args, "--device"),
+                .strict_device = cli_given(args, "--strict-device"), .unsafe = cli_given(args, "--unsafe"),
                 .watchdog_seconds = s->watchdog, .first_step_seconds = s->first_step,
                 .no_watchdog = cli_given(args, "--no-watchdog"), .host = s->host, .delays = s->in.delays,
                 .ndelays = s->in.ndelays},
@@ -362,8 +364,8 @@ static const char *find_misplaced(const cli_args *args, bool simulates) {
 static bool read_device(const cli_args *args, bool *out_simulates) {
     const char *device = cli_value(args, "--device");
     *out_simulates = device && strcmp(device, "null") == 0;
-    if (device && !*out_simulates && strcmp(device, "cpu") != 0)
-        return cli_usage_error(args->command, "--device: expected cpu or null, found \"%s\"", device), false;
+    if (device && !*out_simulates && strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
+        return cli_usage_error(args->command, "--device: expected cpu, cuda or null, found \"%s\"", device), false;
     const char *wrong = find_misplaced(args, *out_simulates);
     if (wrong)
         cli_usage_error(args->command,

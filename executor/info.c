@@ -8,13 +8,19 @@
 
 enum { MATRIX_PRODUCTS, CUDA, NCCL, MPI, NFEATURES };
 
-/* What a plugin says of itself; found once. */
-static weft_feature mpi = {"MPI", false, ""};
+/* What plugins say of themselves; found once. */
+static weft_feature plugins[NFEATURES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void find_mpi(void) {
-    static char detail[600];
-    mpi.found = plugin_mpi_describe(detail, sizeof detail);
-    mpi.detail = detail;
+static void find(void) {
+    static const struct {
+        const char *name;
+        bool (*describe)(char *out, size_t nbytes);
+    } rows[NFEATURES] = {
+        [CUDA] = {"CUDA", plugin_cuda_describe}, [NCCL] = {"NCCL", plugin_nccl_describe}, [MPI] = {"MPI", plugin_mpi_describe}};
+    static char details[NFEATURES][600];
+    for (int i = 0; i < NFEATURES; i++)
+        if (rows[i].describe) plugins[i] = (weft_feature){rows[i].name, rows[i].describe(details[i], sizeof details[i]), details[i]};
 }
 
 size_t weft_feature_count(void) {
@@ -22,20 +28,13 @@ size_t weft_feature_count(void) {
 }
 
 weft_feature weft_feature_at(size_t index) {
-    static const char absent[] = "not part of this version";
-    switch (index) {
-    case MATRIX_PRODUCTS:
+    if (index != MATRIX_PRODUCTS) {
+        pthread_once(&once, find);
+        return plugins[index < NFEATURES ? index : MPI];
+    }
 #ifdef WEFT_HAVE_DNNL
-        return (weft_feature){"oneDNN", true, gemm_library()};
+    return (weft_feature){"oneDNN", true, gemm_library()};
 #else
-        return (weft_feature){"oneDNN", false, gemm_library()};
+    return (weft_feature){"oneDNN", false, gemm_library()};
 #endif
-    case CUDA: return (weft_feature){"CUDA", false, absent};
-    case NCCL: return (weft_feature){"NCCL", false, absent};
-    default: {
-        static pthread_once_t once = PTHREAD_ONCE_INIT;
-        pthread_once(&once, find_mpi);
-        return mpi;
-    }
-    }
 }

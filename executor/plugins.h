@@ -7,5 +7,8 @@
 
 /* Whether there is a plugin for MPI, and which MPI it is of; else why it cannot be used. */
 bool plugin_mpi_describe(char *out, size_t nbytes);
+/* The same of the plugin for CUDA: whether there is a device, and whether NCCL is there. */
+bool plugin_cuda_describe(char *out, size_t nbytes);
+bool plugin_nccl_describe(char *out, size_t nbytes);
 
 #endif

@@ -1,17 +1,13 @@
 /* processes.c: opens the plugin that joins processes (executor/comm/plugin.h). */
 #include "weft/processes.h"
 
-#include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "executor/comm/plugin.h"
 #include "executor/flight.h"
+#include "executor/plugin_file.h"
 #include "executor/plugins.h"
-
-static const char *const file_name = "weft_mpi.so";
 
 struct weft_processes {
     weft_allocator allocator;
@@ -23,79 +19,26 @@ struct weft_processes {
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
 
-/* How a plugin is looked for: the first file that is there is opened. */
-typedef struct search {
-    const comm_plugin *found;
-    bool was_there;
-    char why[600]; /* it is not usable, or not there */
-} search;
-
-static bool built_alike(const comm_plugin *plugin) {
-    return plugin->abi == COMM_PLUGIN_ABI && plugin->world_nbytes == sizeof(comm_world) &&
-           plugin->request_nbytes == sizeof(comm_request) && strcmp(plugin->version, WEFT_VERSION) == 0;
-}
-
-static void open_file(search *s, const char *path) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* never closed: MPI's threads and handlers stay */
-    if (!library) {
-        const char *why = dlerror();
-        snprintf(s->why, sizeof s->why, "%.500s", why ? why : path);
-        return;
-    }
-    union { /* ISO C has no cast from an object to a function */
-        void *object;
-        comm_plugin_fn *call;
-    } symbol = {dlsym(library, COMM_PLUGIN_SYMBOL)};
-    const comm_plugin *plugin = symbol.object ? symbol.call() : NULL;
-    if (!plugin)
-        snprintf(s->why, sizeof s->why, "%.500s: no plugin of Weft", path);
-    else if (!built_alike(plugin))
-        snprintf(s->why, sizeof s->why, "%.400s: built with Weft %.40s (ABI %u), this is %s (ABI %d)", path,
-                 plugin->abi == COMM_PLUGIN_ABI ? plugin->version : "?", plugin->abi, WEFT_VERSION, COMM_PLUGIN_ABI);
-    else
-        s->found = plugin;
-}
-
-static void look_in(search *s, const char *folder, size_t length, const char *below) {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%.*s%s/%s", (int)length, folder, below, file_name);
-    if (s->was_there || !length || n < 0 || (size_t)n >= sizeof path || access(path, R_OK) != 0) return;
-    s->was_there = true;
-    open_file(s, path);
-}
-
-static void look_beside(search *s, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (!slash) return;
-    look_in(s, path, (size_t)(slash - path), "");
-    look_in(s, path, (size_t)(slash - path), "/../lib/weft");
-    look_in(s, path, (size_t)(slash - path), "/weft");
-}
-
-static void find(search *s) {
-    const char *folders = getenv("WEFT_PLUGIN_PATH");
-    while (folders && *folders) {
-        size_t length = strcspn(folders, ":");
-        look_in(s, folders, length, "");
-        folders += length + (folders[length] == ':');
-    }
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = '\0';
-    look_beside(s, program);
-    Dl_info info;
-    if (dladdr((const void *)&file_name, &info) && info.dli_fname) look_beside(s, info.dli_fname);
-    if (!s->was_there) snprintf(s->why, sizeof s->why, "no %s beside the program, nor in WEFT_PLUGIN_PATH", file_name);
+static const comm_plugin *find(plugin_search *s) {
+    *s = (plugin_search){.file_name = "weft_mpi.so", .symbol = COMM_PLUGIN_SYMBOL};
+    plugin_search_run(s);
+    const comm_plugin *plugin = s->found;
+    if (!plugin) return NULL;
+    if (plugin->abi == COMM_PLUGIN_ABI && plugin->world_nbytes == sizeof(comm_world) &&
+        plugin->request_nbytes == sizeof(comm_request) && strcmp(plugin->version, WEFT_VERSION) == 0)
+        return plugin;
+    plugin_search_differs(s, plugin->abi, COMM_PLUGIN_ABI, plugin->version);
+    return NULL;
 }
 
 bool plugin_mpi_describe(char *out, size_t nbytes) {
-    search s = {.found = NULL};
-    find(&s);
-    if (s.found)
-        s.found->describe(out, nbytes);
+    plugin_search s;
+    const comm_plugin *plugin = find(&s);
+    if (plugin)
+        plugin->describe(out, nbytes);
     else
         snprintf(out, nbytes, "%s", s.why);
-    return s.found;
+    return plugin;
 }
 
 /* --- joining ------------------------------------------------------------------------------------------------------ */
@@ -111,13 +54,13 @@ bool weft_processes_launched(void) {
 }
 
 weft_status weft_processes_join(weft_context *context, weft_processes **out_processes) {
-    search s = {.found = NULL};
-    find(&s);
-    if (!s.found) return weft_status_create(WEFT_UNSUPPORTED, NULL, "ranks in several processes need MPI: %s", s.why);
+    plugin_search s;
+    const comm_plugin *plugin = find(&s);
+    if (!plugin) return weft_status_create(WEFT_UNSUPPORTED, NULL, "ranks in several processes need MPI: %s", s.why);
     weft_processes *p = base_alloc(&context->allocator, sizeof *p);
     if (!p) return base_out_of_memory();
-    *p = (weft_processes){.allocator = context->allocator, .plugin = s.found};
-    weft_status status = s.found->join(&p->allocator, &p->process);
+    *p = (weft_processes){.allocator = context->allocator, .plugin = plugin};
+    weft_status status = plugin->join(&p->allocator, &p->process);
     if (status) {
         base_free(&context->allocator, p, sizeof *p);
         return status;

@@ -4,6 +4,7 @@
 
 #include "executor/device.h"
 #include "executor/devices/cpu/cpu.h"
+#include "executor/devices/plugin.h"
 #include "ops/table.h"
 #include "weft/op_table.h"
 
@@ -37,7 +38,17 @@ static weft_status unknown(const weft_context *context, const char *n) {
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", built_in[i]->name);
     for (const registered *r = newest(context); r && at < sizeof known; r = r->next)
         at += (size_t)snprintf(known + at, sizeof known - at, ", %s", r->engine->name);
+    if (at < sizeof known) snprintf(known + at, sizeof known - at, ", cuda");
     return weft_status_create(WEFT_NOT_FOUND, NULL, "no device \"%s\": there are %s", n, known);
+}
+
+/* Of a plugin, which is opened when somebody asks for it. */
+static weft_status find_cuda(const device_engine **out_engine) {
+    const char *why;
+    const device_plugin *plugin = device_plugin_cuda(&why);
+    if (!plugin) return weft_status_create(WEFT_UNSUPPORTED, NULL, "device cuda: %s", why);
+    *out_engine = device_plugin_engine(plugin);
+    return NULL;
 }
 
 weft_status device_find(weft_context *context, const char *n, const device_engine **out_engine) {
@@ -52,7 +63,7 @@ weft_status device_find(weft_context *context, const char *n, const device_engin
         *out_engine = built_in[i];
         return NULL;
     }
-    return unknown(context, n);
+    return strcmp(n, "cuda") == 0 ? find_cuda(out_engine) : unknown(context, n);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */

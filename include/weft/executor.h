@@ -40,6 +40,7 @@ typedef struct weft_executor_options {
      * the status names rank, op, var, element and step. 0: never, which costs nothing. Ops run one by one then. Needs a
      * device whose memory the host can read. */
     uint64_t check_finite_every;
+    bool strict_device; /* refuses ops that a device would leave to the host's kernels, with copies there and back */
 } weft_executor_options;
 #define WEFT_EXECUTOR_OPTIONS_INIT .struct_nbytes = sizeof(weft_executor_options)
 

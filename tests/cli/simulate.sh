@@ -74,7 +74,7 @@ blocks:
   - {scale: {X: [x]}, out: {Out: ["y"]}, attrs: {scale: 2.0}}
 END
 says 1 '"x" has extent -1 on axis 0: what is fed must be known' 'an open extent needs a feed' "$weft" simulate "$folder/open.yaml"
-says 2 'expected cpu or null' 'an unknown device' "$weft" run "$program" --device abacus
+says 2 'expected cpu, cuda or null' 'an unknown device' "$weft" run "$program" --device abacus
 says 2 'expected OP or OP:RANK' 'a malformed fault' simulate --fault 3:x
 says 2 'expected --device null' 'faults are of simulations' "$weft" run "$program" --ranks 2 --fault 3
 

@@ -1,0 +1,13 @@
+/* attrs.h: what launchers look at while they prepare. The CPU's kernel has prepared before, so that attrs and shapes are
+ * good. */
+#ifndef EXECUTOR_DEVICES_CUDA_ATTRS_H
+#define EXECUTOR_DEVICES_CUDA_ATTRS_H
+
+#include "executor/kernel.h"
+
+/* Refuses anything but dense fp32 arguments; integers are the launcher's to look at. */
+WEFT_MUST_USE weft_status cuda_require_fp32(const kernel_prepare *p);
+/* The host computes it, because of so much. */
+WEFT_MUST_USE weft_status cuda_refuse(const char *format, ...) WEFT_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,184 @@
+/* issue.c: the thread of the host that issues a rank's steps, and waits for their end. */
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "executor/devices/cuda/launch.h"
+
+enum { SPIN_NS = 200000, PAUSE_US = 50 };
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* The first part of a wait burns time, since steps may be short. */
+static void pause_since(int64_t start_ns) {
+    if (wait_clock_ns() - start_ns < SPIN_NS)
+        sched_yield();
+    else
+        usleep(PAUSE_US);
+}
+
+/* Waits for an event; false: the run was aborted before. */
+static weft_status wait_for(const cuda_run *run, cudaEvent_t event, bool *out_came) {
+    int64_t start = wait_clock_ns();
+    cudaError_t result;
+    while ((result = cuda.EventQuery(event)) == cudaErrorNotReady && !cuda_is_aborted(run)) pause_since(start);
+    *out_came = result == cudaSuccess;
+    return result == cudaErrorNotReady ? NULL : cuda_check(result, "cudaEventQuery");
+}
+
+/* --- functions of streams on the host ----------------------------------------------------------------------------- */
+
+static void CUDART_CB sleep_first(void *arg) {
+    const cuda_command *c = arg;
+    int64_t end = wait_clock_ns() + (int64_t)(c->of->delay_seconds * 1e9);
+    while (wait_clock_ns() < end && !cuda_is_aborted(c->lane->rank->run)) usleep(500);
+}
+
+static void CUDART_CB tell_begin(void *arg) {
+    cuda_command *c = arg;
+    c->watch_ns = services->watched_begin(c->of->watched);
+}
+
+static void CUDART_CB tell_end(void *arg) {
+    const cuda_command *c = arg;
+    services->watched_end(c->of->watched, c->watch_ns);
+}
+
+/* --- an instruction ----------------------------------------------------------------------------------------------- */
+
+/* The host decides whether it runs: the guards' bytes come back first. */
+static weft_status read_guards(const cuda_command *c, bool *out_runs) {
+    cuda_rank *r = c->lane->rank;
+    bool came;
+    *out_runs = true;
+    if (!c->guards[0] && !c->guards[1]) return NULL;
+    r->guard_bytes[0] = r->guard_bytes[1] = 1;
+    for (int k = 0; k < 2; k++)
+        if (c->guards[k])
+            CUDA_TRY(MemcpyAsync, &r->guard_bytes[k], c->guards[k], 1, cudaMemcpyDeviceToHost, c->lane->stream);
+    CUDA_TRY(EventRecord, r->guards_read, c->lane->stream);
+    TRY(wait_for(r->run, r->guards_read, &came));
+    *out_runs = came && r->guard_bytes[0] && r->guard_bytes[1];
+    return NULL;
+}
+
+static weft_status issue_rounds(cuda_command *c) {
+    const kernel_rounds *rounds = c->made.rounds;
+    for (int k = 0; k <= rounds->count; k++) {
+        if (rounds->work) TRY(cuda_host_issue(c, &c->rounds[k]));
+        if (k == rounds->count) break;
+        comm_request q;
+        rounds->ask(&c->on_device, k, &q);
+        TRY(comm_enqueue(c->on_device.ring, &q, c->lane->stream));
+    }
+    return NULL;
+}
+
+static weft_status issue_work(cuda_command *c) {
+    if (c->is_enqueued) return issue_rounds(c);
+    if (!c->op) return cuda_host_issue(c, NULL);
+    const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
+    return c->op->launch(&(cuda_launch){d, &c->on_device, c->lane->stream});
+}
+
+static weft_status issue_running(cuda_command *c) {
+    cudaStream_t stream = c->lane->stream;
+    if (c->began_at) CUDA_TRY(EventRecord, c->began_at, stream);
+    if (c->of->delay_seconds > 0) CUDA_TRY(LaunchHostFunc, stream, sleep_first, c);
+    if (c->of->watched) CUDA_TRY(LaunchHostFunc, stream, tell_begin, c);
+    TRY(issue_work(c));
+    if (c->of->watched) CUDA_TRY(LaunchHostFunc, stream, tell_end, c);
+    if (c->ended_at) CUDA_TRY(EventRecord, c->ended_at, stream);
+    return NULL;
+}
+
+static weft_status issue(cuda_command *c) {
+    const plan_instr *instr = c->of->instr;
+    cuda_lane *l = c->lane;
+    for (uint32_t i = 0; i < instr->nwaits; i++) {
+        const plan_wait *w = &instr->waits[i];
+        if (w->count > 0) CUDA_TRY(StreamWaitEvent, l->stream, l->rank->lanes[w->stream].commands[w->count - 1].ended, 0);
+    }
+    TRY(read_guards(c, &c->has_run));
+    if (c->has_run) TRY(issue_running(c));
+    if (c->ended) CUDA_TRY(EventRecord, c->ended, l->stream);
+    return NULL;
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------------- */
+
+static void fail(const cuda_rank *r, const plan_instr *instr, weft_status status) {
+    if (status) services->fail(r->run->head.executor, r->state->rank, instr, status);
+}
+
+static weft_status begin(cuda_rank *r) {
+    const weft_plan *plan = r->state->plan;
+    for (int k = 0; k < plan->nstreams; k++) {
+        r->lanes[k].position = 0;
+        for (size_t i = 0; i < r->lanes[k].state->ninstrs; i++) r->lanes[k].commands[i].has_run = false;
+    }
+    if (!r->began_at) return NULL;
+    CUDA_TRY(EventRecord, r->began_at, r->lanes[0].stream);
+    r->began_ns = wait_clock_ns();
+    return NULL;
+}
+
+static void issue_step(cuda_rank *r) {
+    const weft_plan *plan = r->state->plan;
+    if (plan->ninstrs) fail(r, &plan->instrs[0], begin(r));
+    for (size_t i = 0; i < plan->ninstrs && !cuda_is_aborted(r->run); i++) {
+        cuda_command *c = &r->lanes[plan->instrs[i].stream].commands[plan->instrs[i].position];
+        fail(r, c->of->instr, issue(c));
+    }
+}
+
+/* How far a stream is known to be: up to the last instruction that others wait for. */
+static void see_position(cuda_lane *l) {
+    for (size_t i = l->position; i < l->state->ninstrs; i++) {
+        const cuda_command *c = &l->commands[i];
+        if (!c->ended) continue;
+        if (cuda.EventQuery(c->ended) != cudaSuccess) return;
+        l->position = i + 1;
+    }
+}
+
+/* Streams end by themselves, after an abort too: whoever holds one then is a ring, which is told to let go. */
+static void finish_step(cuda_rank *r) {
+    const plan_instr *first = r->state->plan->instrs;
+    for (int k = 0; k < r->state->plan->nstreams; k++)
+        if (first) fail(r, first, cuda_check(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream), "cudaEventRecord"));
+    for (int k = 0; k < r->state->plan->nstreams; k++) {
+        cuda_lane *l = &r->lanes[k];
+        int64_t start = wait_clock_ns();
+        cudaError_t result;
+        while ((result = cuda.EventQuery(l->end)) == cudaErrorNotReady) {
+            pause_since(start);
+            if (!cuda_is_aborted(r->run)) see_position(l);
+        }
+        if (result && first) fail(r, first, cuda_check(result, "cudaEventQuery"));
+        l->position = l->state->ninstrs;
+    }
+}
+
+static void end_step(cuda_run *run) {
+    pthread_mutex_lock(&run->lock);
+    run->nrunning--;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+void *cuda_issue_steps(void *arg) {
+    cuda_rank *r = arg;
+    cuda_run *run = r->run;
+    cuda.SetDevice(cuda_gpu_of(cuda_device_of(run->head.device), r->state->rank));
+    for (uint64_t step = 1;; step++) {
+        pthread_mutex_lock(&run->lock);
+        while (run->nsubmitted < step && !run->stopping) pthread_cond_wait(&run->changed, &run->lock);
+        bool stops = run->stopping;
+        pthread_mutex_unlock(&run->lock);
+        if (stops) return NULL;
+        issue_step(r);
+        finish_step(r);
+        end_step(run);
+    }
+}

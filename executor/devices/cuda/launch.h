@@ -1,0 +1,32 @@
+/* launch.h: ops that have kernels here. ops.def names them; a family's launchers share a file. */
+#ifndef EXECUTOR_DEVICES_CUDA_LAUNCH_H
+#define EXECUTOR_DEVICES_CUDA_LAUNCH_H
+
+#include "executor/devices/cuda/cuda.h"
+
+/* A call on a stream. Addresses are the GPU's. */
+typedef struct cuda_launch {
+    const cuda_device *device;
+    const kernel_call *call;
+    cudaStream_t stream;
+} cuda_launch;
+
+typedef struct cuda_op {
+    /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A status:
+     * it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
+    weft_status (*prepare)(kernel_prepare *p);
+    weft_status (*launch)(const cuda_launch *l); /* each step; allocates nothing, waits for nothing */
+} cuda_op;
+
+/* That of a row of ops/ops.def; NULL: none. */
+const cuda_op *cuda_op_find(const op_schema *schema);
+
+enum { CUDA_THREADS = 256 }; /* of a block */
+
+/* Launches a kernel, whose one argument is `args`, by blocks of CUDA_THREADS threads. */
+WEFT_MUST_USE weft_status cuda_start(const cuda_launch *l, cuda_kernel_id id, int64_t nblocks, const void *args);
+/* By so many blocks that each thread has an item, or a few. */
+WEFT_MUST_USE weft_status cuda_start_items(const cuda_launch *l, cuda_kernel_id id, int64_t nitems,
+                                           const void *args);
+
+#endif

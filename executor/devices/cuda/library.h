@@ -1,0 +1,32 @@
+/* library.h: libraries of the toolkit, opened at run time. */
+#ifndef EXECUTOR_DEVICES_CUDA_LIBRARY_H
+#define EXECUTOR_DEVICES_CUDA_LIBRARY_H
+
+#include <cuda_runtime_api.h>
+
+#include "base/base.h"
+
+/* The CUDA runtime: cuda.Malloc is cudaMalloc. Filled in by cuda_open. */
+typedef struct cuda_runtime {
+#define CALL(name) __typeof__(&cuda##name) name;
+#include "executor/devices/cuda/runtime.def"
+#undef CALL
+} cuda_runtime;
+extern cuda_runtime cuda;
+
+/* Opens the runtime, once a process. false: *out_why, which nobody frees, says why it cannot be used. */
+bool cuda_open(const char **out_why);
+/* Whether there is a device; else why not. */
+bool cuda_probe(int *out_ndevices, char *why, size_t nbytes);
+/* A status for a result that is not 0. */
+WEFT_MUST_USE weft_status cuda_check(cudaError_t result, const char *call);
+#define CUDA_TRY(call, ...) TRY(cuda_check(cuda.call(__VA_ARGS__), "cuda" #call))
+
+/* Opens the first of the libraries `names`, which ends with NULL: in the folder WEFT_CUDA_PATH where that is set, else
+ * where the system looks, and in the toolkit's own folder. */
+void *library_open(const char *const *names, char *why, size_t nbytes);
+typedef void library_symbol_fn(void);
+/* A function of it; NULL: it lacks it. */
+library_symbol_fn *library_symbol(void *library, const char *function);
+
+#endif

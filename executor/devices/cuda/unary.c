@@ -1,0 +1,42 @@
+/* unary.c: launchers of unary.def. */
+#include "executor/devices/cuda/attrs.h"
+#include "executor/devices/cuda/kernels/args.h"
+#include "executor/devices/cuda/launch.h"
+
+typedef struct state {
+    float p, q;
+} state;
+
+static weft_status prepare(kernel_prepare *p, double first, double second) {
+    state *s = KERNEL_STATE(p, state);
+    if (!s) return base_out_of_memory();
+    TRY(cuda_require_fp32(p));
+    if (type_in(p, 0)->dtype != WEFT_FP32) return cuda_refuse("integers");
+    *s = (state){(float)first, (float)second};
+    return NULL;
+}
+
+static weft_status launch(const cuda_launch *l, cuda_kernel_id id, bool is_grad) {
+    const kernel_call *c = l->call;
+    const state *s = c->state;
+    tensor *out = arg_out(c, 0);
+    unary_args a = {out->numel, out->data, arg_in(c, 0)->data, is_grad ? arg_in(c, 1)->data : NULL, s->p, s->q};
+    return cuda_start_items(l, id, out->numel, &a);
+}
+
+static bool is_gradient(const kernel_call *c) {
+    return c->schema->ninputs > 1 && strcmp(c->schema->inputs[1].name, "Out@GRAD") == 0;
+}
+
+#define UNARY(type, first, second, value) \
+    static weft_status prepare_##type(kernel_prepare *p) { \
+        const weft_op *op = p->op; \
+        (void)op; \
+        return prepare(p, first, second); \
+    } \
+    static weft_status launch_##type(const cuda_launch *l) { \
+        return launch(l, CUDA_KERNEL_unary_##type, is_gradient(l->call)); \
+    } \
+    const cuda_op cuda_unary_##type = {prepare_##type, launch_##type};
+#include "executor/devices/cuda/kernels/unary.def"
+#undef UNARY

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Device cuda through the command, on stand-ins for the libraries of CUDA. Skipped where the plugin is not built.
+. tests/support/shell.sh
+standin=$(dirname "$weft")/standin
+run_on() { # ENVIRONMENT... : the first recorded case, its serial program
+    case=$fixtures/paddle26/mlp_adam_dp2
+    [ -d "$case" ] || case=$(dirname "$(ls "$fixtures"/paddle26/*/serial.pdmodel | head -n 1)")
+    loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+    echo "$case/serial.pdmodel --params $case/params.npz --feed $case/feeds.npz --fetch $loss"
+}
+cuda() { # ENVIRONMENT... COMMAND...
+    env WEFT_CUDA_PATH="$standin" "$@"
+}
+
+# --- why it cannot be used ----------------------------------------------------------------------------------------------
+program=$(run_on)
+if ! [ -f "$(dirname "$weft")/weft_cuda.so" ]; then
+    prints 0 '^CUDA *no .*no weft_cuda.so beside the program' 'info says that there is no plugin' "$weft" info
+    # shellcheck disable=SC2086
+    says 1 'device cuda: no weft_cuda.so' 'so does a run' "$weft" run $program --device cuda
+    skipped=1
+    finish
+    exit
+fi
+cp "$weft" "$folder/weft"
+prints 0 '^CUDA *no .*no weft_cuda.so beside the program' 'no plugin' "$folder/weft" info
+printf 'int weft_none;' >"$folder/none.c"
+gcc -shared -o "$folder/weft_cuda.so" "$folder/none.c"
+prints 0 '^CUDA *no .*weft_cuda.so: no plugin of Weft' 'another library of that name' "$folder/weft" info
+prints 0 '^CUDA *no .*/libcudart.so.13: cannot open' 'no library' env WEFT_CUDA_PATH="$folder" "$weft" info
+cp "$folder/weft_cuda.so" "$folder/libcudart.so.13"
+prints 0 '^CUDA *no .*too old: it lacks cudaGetErrorString' 'a library without a function' \
+    env WEFT_CUDA_PATH="$folder" "$weft" info
+prints 0 '^CUDA *no +no driver' 'no driver' cuda WEFT_STANDIN_PROBE=35 "$weft" info
+prints 0 '^CUDA *no +no device' 'no device' cuda WEFT_STANDIN_PROBE=100 "$weft" info
+prints 0 '^CUDA *no +no device' 'none counted' cuda WEFT_STANDIN_GPUS=0 "$weft" info
+prints 0 '^CUDA *yes +13.0, driver for 13.0, 2 devices, the first sm_90' 'a device' cuda WEFT_STANDIN_GPUS=2 "$weft" info
+# shellcheck disable=SC2086
+says 1 'device cuda: no driver' 'a run without a driver' cuda WEFT_STANDIN_PROBE=35 "$weft" run $program --device cuda
+
+# --- a run --------------------------------------------------------------------------------------------------------------
+golden=$(dirname "${program%% *}")/golden.npz
+for seed in 1 2 3; do
+    # shellcheck disable=SC2086
+    says 0 'recorded  difference' "losses as recorded, seed $seed" \
+        cuda WEFT_STANDIN_SEED=$seed "$weft" run $program --device cuda --expect "$golden"
+done
+# shellcheck disable=SC2086
+says 1 'would run on the host: no kernel for GPUs' '--strict-device' \
+    cuda "$weft" run $program --device cuda --strict-device
+# shellcheck disable=SC2086
+says 1 'out of memory' 'no memory' cuda WEFT_STANDIN_FAIL=malloc:1 "$weft" run $program --device cuda
+for call in launch memcpy; do
+    # shellcheck disable=SC2086
+    says 1 'a failure of the stand-in' "the 9th $call fails" \
+        cuda WEFT_STANDIN_FAIL=$call:9 "$weft" run $program --device cuda
+done
+finish

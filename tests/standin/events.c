@@ -1,0 +1,127 @@
+/* events.c: streams and events of the stand-in. An event is done when the record that was last before it was asked has
+ * run. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/standin/queue.h"
+
+typedef struct event {
+    uint64_t nrecorded, ndone;
+    int64_t ns; /* when it was done last */
+    bool is_timed;
+} event;
+
+typedef struct event_item {
+    event *of;
+    uint64_t count;
+} event_item;
+
+static event *event_of(cudaEvent_t e) {
+    return (event *)(void *)e;
+}
+static event_item *of_item(standin_item *item) {
+    return (event_item *)(void *)item->bytes;
+}
+
+/* --- streams ------------------------------------------------------------------------------------------------------ */
+
+SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
+    if (flags != cudaStreamNonBlocking) standin_broken("a stream that waits for the legacy stream");
+    *out = (cudaStream_t)(void *)standin_stream_create(priority);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    standin_stream_destroy((standin_stream *)(void *)stream);
+    return cudaSuccess;
+}
+
+static bool is_idle(void *stream) {
+    return standin_stream_is_idle(stream);
+}
+
+SHOWN cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    standin_run_until(is_idle, stream);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    standin_run(4);
+    standin_lock();
+    bool idle = is_idle(stream);
+    standin_unlock();
+    return idle ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+SHOWN cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    event *e = calloc(1, sizeof *e);
+    if (!e) abort();
+    e->is_timed = !(flags & cudaEventDisableTiming);
+    *out = (cudaEvent_t)(void *)e;
+    standin_count(STANDIN_EVENTS, 1);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaEventDestroy(cudaEvent_t e) {
+    if (event_of(e)->ndone != event_of(e)->nrecorded) standin_broken("an event is destroyed before it is done");
+    free(event_of(e));
+    standin_count(STANDIN_EVENTS, -1);
+    return cudaSuccess;
+}
+
+static void run_record(standin_item *item) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    standin_lock();
+    of_item(item)->of->ndone = of_item(item)->count;
+    of_item(item)->of->ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    standin_unlock();
+}
+
+static void push(cudaStream_t stream, event *e, bool (*can_go)(standin_item *), void (*run)(standin_item *)) {
+    standin_item *item = standin_item_create(sizeof(event_item));
+    *of_item(item) = (event_item){e, e->nrecorded};
+    item->can_go = can_go;
+    item->run = run;
+    standin_push(stream, item);
+}
+
+SHOWN cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream) {
+    standin_lock();
+    event_of(e)->nrecorded++;
+    standin_unlock();
+    push(stream, event_of(e), NULL, run_record);
+    return cudaSuccess;
+}
+
+static bool is_set(standin_item *item) {
+    return of_item(item)->of->ndone >= of_item(item)->count;
+}
+static void run_wait(standin_item *item) {
+    (void)item;
+}
+
+/* CUDA takes an event that was never recorded as done, which no plan means. */
+SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e, unsigned flags) {
+    if (flags) standin_broken("cudaStreamWaitEvent: flags %u", flags);
+    if (!event_of(e)->nrecorded) standin_broken("a stream waits for an event that was never recorded");
+    push(stream, event_of(e), is_set, run_wait);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
+    standin_run(4);
+    standin_lock();
+    bool done = event_of(e)->ndone >= event_of(e)->nrecorded;
+    standin_unlock();
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+SHOWN cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    const event *a = event_of(from), *b = event_of(to);
+    if (!a->is_timed || !b->is_timed || !a->ndone || !b->ndone) return cudaErrorInvalidResourceHandle;
+    *ms = (float)((double)(b->ns - a->ns) * 1e-6);
+    return cudaSuccess;
+}

@@ -1,0 +1,154 @@
+#include "tests/standin/queue.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct standin_stream {
+    standin_item *first, **end;
+    standin_stream *next;
+    int priority;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static standin_stream *streams;
+static bool is_running; /* some thread runs an item */
+static uint64_t seed;
+static _Atomic int alive[STANDIN_KINDS];
+
+void standin_lock(void) {
+    pthread_mutex_lock(&lock);
+}
+void standin_unlock(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+void standin_broken(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("stand-in: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    fflush(stderr);
+    abort();
+}
+
+/* --- leaks -------------------------------------------------------------------------------------------------------- */
+
+void standin_count(standin_kind kind, int change) {
+    alive[kind] += change;
+}
+
+__attribute__((constructor)) static void read_seed(void) {
+    const char *given = getenv("WEFT_STANDIN_SEED");
+    seed = (given ? strtoull(given, NULL, 10) : 0) * 2 + 1;
+}
+
+__attribute__((destructor)) static void report_leaks(void) {
+    static const char *const names[] = {"streams", "events", "blocks of memory", "libraries"};
+    for (int k = 0; k < STANDIN_KINDS; k++)
+        if (alive[k]) standin_broken("%d %s left at the end", alive[k], names[k]);
+}
+
+/* --- streams ------------------------------------------------------------------------------------------------------ */
+
+standin_stream *standin_stream_create(int priority) {
+    standin_stream *s = calloc(1, sizeof *s);
+    if (!s) abort();
+    s->priority = priority;
+    s->end = &s->first;
+    standin_lock();
+    s->next = streams;
+    streams = s;
+    standin_unlock();
+    standin_count(STANDIN_STREAMS, 1);
+    return s;
+}
+
+void standin_stream_destroy(standin_stream *s) {
+    standin_lock();
+    if (s->first) standin_broken("a stream is destroyed that has work");
+    standin_stream **at = &streams;
+    while (*at && *at != s) at = &(*at)->next;
+    if (!*at) standin_broken("no such stream");
+    *at = s->next;
+    standin_unlock();
+    free(s);
+    standin_count(STANDIN_STREAMS, -1);
+}
+
+bool standin_stream_is_idle(const standin_stream *s) {
+    return !s->first;
+}
+
+standin_item *standin_item_create(size_t nbytes) {
+    standin_item *item = calloc(1, sizeof *item + nbytes);
+    if (!item) abort();
+    item->nbytes = nbytes;
+    return item;
+}
+
+void standin_push(cudaStream_t stream, standin_item *item) {
+    standin_stream *s = (standin_stream *)(void *)stream;
+    if (!s) standin_broken("the legacy stream: expected one of the device's own");
+    item->stream = stream;
+    standin_lock();
+    *s->end = item;
+    s->end = &item->next;
+    pthread_cond_broadcast(&changed);
+    standin_unlock();
+}
+
+/* --- the scheduler ------------------------------------------------------------------------------------------------ */
+
+static uint32_t draw(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33);
+}
+
+/* One of the streams whose head can go; NULL: none can. */
+static standin_stream *choose(void) {
+    standin_stream *chosen = NULL;
+    uint32_t n = 0;
+    for (standin_stream *s = streams; s; s = s->next) {
+        if (!s->first || (s->first->can_go && !s->first->can_go(s->first))) continue;
+        if (draw() % ++n == 0) chosen = s;
+    }
+    return chosen;
+}
+
+/* With the lock; false: nothing can go, or another thread runs something. */
+static bool run_one(void) {
+    standin_stream *s = is_running ? NULL : choose();
+    if (!s) return false;
+    standin_item *item = s->first;
+    is_running = true;
+    standin_unlock();
+    item->run(item);
+    standin_lock();
+    is_running = false;
+    s->first = item->next;
+    if (!s->first) s->end = &s->first;
+    free(item);
+    pthread_cond_broadcast(&changed);
+    return true;
+}
+
+int standin_run(int most) {
+    int n = 0;
+    standin_lock();
+    while (n < most && run_one()) n++;
+    standin_unlock();
+    return n;
+}
+
+void standin_run_until(bool (*is_done)(void *arg), void *arg) {
+    standin_lock();
+    while (!is_done(arg))
+        if (!run_one()) pthread_cond_wait(&changed, &lock);
+    standin_unlock();
+}

@@ -1,0 +1,50 @@
+/* queue.h: streams of the stand-in for the CUDA runtime.
+ *
+ * Nothing runs by itself. Whoever waits or asks (cudaEventQuery, cudaStreamSynchronize) runs items: a scheduler takes
+ * the head of some stream that can go, by a seed (WEFT_STANDIN_SEED), so that one thread that issues gets the same
+ * schedule each time. A stream is always one of a few that could go next: an order that the plan did not ask for is
+ * not kept.
+ *
+ * What the rules of CUDA forbid ends the process: standin_broken. */
+#ifndef TESTS_STANDIN_QUEUE_H
+#define TESTS_STANDIN_QUEUE_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+typedef struct standin_item {
+    bool (*can_go)(struct standin_item *item); /* NULL: it can. Called with the lock */
+    void (*run)(struct standin_item *item);    /* without the lock; one item of all streams at a time */
+    struct standin_item *next;
+    cudaStream_t stream;
+    size_t nbytes;         /* of what follows the item */
+    unsigned char bytes[]; /* its own */
+} standin_item;
+
+/* An item with room for bytes of its own, zeroed. */
+SHOWN standin_item *standin_item_create(size_t nbytes);
+/* Puts it behind what the stream has; it is freed once it has run. */
+SHOWN void standin_push(cudaStream_t stream, standin_item *item);
+SHOWN void standin_lock(void);
+SHOWN void standin_unlock(void);
+/* Says which rule was broken, and ends the process. */
+SHOWN void standin_broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* --- within libcudart --- */
+typedef struct standin_stream standin_stream;
+standin_stream *standin_stream_create(int priority);
+void standin_stream_destroy(standin_stream *s);
+bool standin_stream_is_idle(const standin_stream *s); /* with the lock */
+/* Runs items that can go, at most `most`; how many ran. */
+int standin_run(int most);
+/* Waits until `is_done(arg)`, which is called with the lock, running items. */
+void standin_run_until(bool (*is_done)(void *arg), void *arg);
+/* Counts what is alive of a kind, for the report of leaks. */
+typedef enum standin_kind { STANDIN_STREAMS, STANDIN_EVENTS, STANDIN_BLOCKS, STANDIN_LIBRARIES, STANDIN_KINDS } standin_kind;
+void standin_count(standin_kind kind, int change);
+
+#endif

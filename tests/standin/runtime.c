@@ -1,0 +1,209 @@
+/* runtime.c: the part of the CUDA runtime that weft_cuda.so uses, on the host: devices, memory, streams, kernels. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/standin/kernels.h"
+#include "tests/standin/queue.h"
+
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+/* A number that the environment gives. */
+static int given(const char *name, int fallback) {
+    const char *text = getenv(name);
+    return text && *text ? atoi(text) : fallback;
+}
+
+SHOWN const char *cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorNotReady: return "device not ready";
+    default: return "a failure of the stand-in";
+    }
+}
+
+SHOWN cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+
+/* WEFT_STANDIN_PROBE: the result of counting devices; WEFT_STANDIN_GPUS: how many there are. */
+SHOWN cudaError_t cudaGetDeviceCount(int *count) {
+    cudaError_t result = (cudaError_t)given("WEFT_STANDIN_PROBE", cudaSuccess);
+    if (result == cudaSuccess) *count = given("WEFT_STANDIN_GPUS", 8);
+    return result;
+}
+
+SHOWN cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int gpu) {
+    (void)gpu;
+    *value = attr == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    return cudaSuccess;
+}
+
+static _Thread_local int current;
+
+SHOWN cudaError_t cudaSetDevice(int gpu) {
+    current = gpu;
+    return gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8) ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+/* WEFT_STANDIN_FAIL=malloc:3: the third call fails. */
+static bool fails(const char *call) {
+    static _Atomic int ncalls;
+    const char *text = getenv("WEFT_STANDIN_FAIL");
+    size_t n = strlen(call);
+    return text && strncmp(text, call, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
+}
+
+static cudaError_t take(void **out, size_t nbytes) {
+    if (fails("malloc")) return cudaErrorMemoryAllocation;
+    if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
+    memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
+    standin_count(STANDIN_BLOCKS, 1);
+    return cudaSuccess;
+}
+
+static cudaError_t give(void *block) {
+    if (block) standin_count(STANDIN_BLOCKS, -1);
+    free(block);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaMalloc(void **out, size_t nbytes) {
+    return take(out, nbytes);
+}
+SHOWN cudaError_t cudaFree(void *block) {
+    return give(block);
+}
+SHOWN cudaError_t cudaMallocHost(void **out, size_t nbytes) {
+    return take(out, nbytes);
+}
+SHOWN cudaError_t cudaFreeHost(void *block) {
+    return give(block);
+}
+
+/* --- work on streams ---------------------------------------------------------------------------------------------- */
+
+typedef struct copy_item {
+    void *to;
+    const void *from;
+    size_t nbytes;
+    int value; /* without a source */
+} copy_item;
+
+static void run_copy(standin_item *item) {
+    const copy_item *c = (const copy_item *)(const void *)item->bytes;
+    if (c->from)
+        memmove(c->to, c->from, c->nbytes);
+    else
+        memset(c->to, c->value, c->nbytes);
+}
+
+static cudaError_t push_copy(cudaStream_t stream, copy_item c) {
+    standin_item *item = standin_item_create(sizeof c);
+    memcpy(item->bytes, &c, sizeof c);
+    item->run = run_copy;
+    standin_push(stream, item);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, enum cudaMemcpyKind kind,
+                                  cudaStream_t stream) {
+    (void)kind;
+    if (fails("memcpy")) return cudaErrorInvalidValue;
+    return push_copy(stream, (copy_item){to, from, nbytes, 0});
+}
+
+SHOWN cudaError_t cudaMemsetAsync(void *to, int value, size_t nbytes, cudaStream_t stream) {
+    return push_copy(stream, (copy_item){to, NULL, nbytes, value});
+}
+
+typedef struct host_item {
+    cudaHostFn_t call;
+    void *arg;
+} host_item;
+
+static void run_host(standin_item *item) {
+    const host_item *h = (const host_item *)(const void *)item->bytes;
+    h->call(h->arg);
+}
+
+SHOWN cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg) {
+    standin_item *item = standin_item_create(sizeof(host_item));
+    memcpy(item->bytes, &(host_item){call, arg}, sizeof(host_item));
+    item->run = run_host;
+    standin_push(stream, item);
+    return cudaSuccess;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+SHOWN cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJitOption *jit, void **jit_values,
+                                      unsigned njit, enum cudaLibraryOption *options, void **values,
+                                      unsigned noptions) {
+    (void)jit, (void)jit_values, (void)njit, (void)options, (void)values, (void)noptions;
+    uint32_t magic;
+    memcpy(&magic, code, sizeof magic);
+    if (magic != 0xba55ed50) standin_broken("cudaLibraryLoadData: expected a fatbin, found %x", magic);
+    if (fails("load")) return cudaErrorNoKernelImageForDevice;
+    *out = (cudaLibrary_t)(uintptr_t)code;
+    standin_count(STANDIN_LIBRARIES, 1);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+    (void)library;
+    standin_count(STANDIN_LIBRARIES, -1);
+    return cudaSuccess;
+}
+
+SHOWN cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {
+    (void)library;
+    for (const standin_kernel *k = standin_kernels; k->name; k++) {
+        if (strcmp(k->name, name) != 0) continue;
+        *out = (cudaKernel_t)(uintptr_t)k;
+        return cudaSuccess;
+    }
+    return cudaErrorSymbolNotFound;
+}
+
+typedef struct kernel_item {
+    const standin_kernel *kernel;
+    long long args[]; /* the kernel's struct */
+} kernel_item;
+
+static void run_kernel(standin_item *item) {
+    const kernel_item *k = (const kernel_item *)(const void *)item->bytes;
+    k->kernel->run(k->args);
+}
+
+SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t nshared,
+                                   cudaStream_t stream) {
+    const standin_kernel *kernel = function;
+    if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared) return cudaErrorInvalidConfiguration;
+    if (fails("launch")) return cudaErrorLaunchOutOfResources;
+    standin_item *item = standin_item_create(sizeof(kernel_item) + *kernel->nbytes);
+    kernel_item *k = (kernel_item *)(void *)item->bytes;
+    k->kernel = kernel;
+    memcpy(k->args, args[0], *kernel->nbytes);
+    item->run = run_kernel;
+    standin_push(stream, item);
+    return cudaSuccess;
+}
