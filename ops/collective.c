@@ -19,27 +19,53 @@ static weft_status need_dims(const infer *i, const shape *x) {
     return x->ndim ? NULL : infer_error(i, "expected a tensor of one dimension or more, found []");
 }
 
-/* Scalars are gathered into a vector. */
-weft_status infer_all_gather(infer *i) {
-    const shape *x = infer_in(i, 0);
+/* Output k of what input k becomes. Scalars are gathered into a vector. */
+static weft_status gather_one(infer *i, size_t k) {
+    const shape *x = &infer_in(i, 0)[k];
     int64_t nranks;
     TRY(read_nranks(i, &nranks));
-    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (!shape_known(x)) return NULL;
     shape out = *x;
     if (!out.ndim) TRY(shape_append(i, &out, 1));
     out.dims[0] = extent_mul(out.dims[0], nranks);
-    *infer_out(i, 0) = out;
+    infer_out(i, 0)[k] = out;
     return NULL;
 }
 
-weft_status infer_reduce_scatter(infer *i) {
-    const shape *x = infer_in(i, 0);
+static weft_status scatter_one(infer *i, size_t k) {
+    const shape *x = &infer_in(i, 0)[k];
     int64_t nranks;
     TRY(read_nranks(i, &nranks));
-    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (!shape_known(x)) return NULL;
     TRY(need_dims(i, x));
-    *infer_out(i, 0) = *x;
-    return divide(i, &infer_out(i, 0)->dims[0], nranks);
+    shape *out = &infer_out(i, 0)[k];
+    *out = *x;
+    return divide(i, &out->dims[0], nranks);
+}
+
+/* As many outputs as inputs, each inferred alone. */
+static weft_status infer_each(infer *i, weft_status (*one)(infer *i, size_t k)) {
+    if (infer_nin(i, 0) != infer_nout(i, 0))
+        return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", infer_nout(i, 0),
+                           infer_nin(i, 0));
+    for (size_t k = 0; k < infer_nin(i, 0); k++) TRY(one(i, k));
+    return NULL;
+}
+
+weft_status infer_all_gather(infer *i) {
+    return infer_in(i, 0) && infer_out(i, 0) ? gather_one(i, 0) : NULL;
+}
+
+weft_status infer_reduce_scatter(infer *i) {
+    return infer_in(i, 0) && infer_out(i, 0) ? scatter_one(i, 0) : NULL;
+}
+
+weft_status infer_all_gather_coalesced(infer *i) {
+    return infer_each(i, gather_one);
+}
+
+weft_status infer_reduce_scatter_coalesced(infer *i) {
+    return infer_each(i, scatter_one);
 }
 
 /* --- lists: an argument for each rank ----------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ bool weft_op_collective(const weft_op *op, weft_collective *out) {
     collective_kind kind = is_row ? c->kind : COLLECTIVE_OTHER;
     *out = (weft_collective){.kind = collective_kind_name(kind),
                              .communicates = collective_communicates(kind),
-                             .is_list = is_row && c->form == COLLECTIVE_LIST,
+                             .is_list = is_row && collective_has_lists(c),
                              .reduce = op_collective_reduce(op),
                              .ring_id = op_ring(op),
                              .root = op_collective_root(op),

@@ -37,6 +37,7 @@ typedef enum collective_form {
     COLLECTIVE_LAST_DIM, /* one tensor, its parts along the last dimension */
     COLLECTIVE_SPLITS,   /* as WHOLE; where attrs in_splits and out_splits are given, they say the parts' extents */
     COLLECTIVE_LIST,     /* an argument for each part */
+    COLLECTIVE_EACH,     /* several tensors at once, each as WHOLE */
     COLLECTIVE_COUNTS,   /* parts as the elements of input tensors say */
     COLLECTIVE_PART      /* one part of a tensor: number `id` (or `rank`) of `num` (or `nranks`) */
 } collective_form;
@@ -69,6 +70,11 @@ typedef struct collective_schema {
     const char *in, *out;    /* slots of what is moved; NULL: none */
     uint32_t paddle;
 } collective_schema;
+
+/* Whether it moves several arguments. */
+static inline bool collective_has_lists(const collective_schema *c) {
+    return c->form == COLLECTIVE_LIST || c->form == COLLECTIVE_EACH;
+}
 
 const collective_schema *op_collective(const weft_op *op);
 /* The row of a type; NULL: it has none. */

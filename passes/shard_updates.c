@@ -5,49 +5,26 @@
  * parameter's rows are gathered before its first reader in the next step. State lies by rows then: parameters and
  * moments have a placement on a mesh of the ring's ranks, by which files of whole tensors are cut and joined. What a
  * gradient sends is what its all-reduce sent, since an all-reduce is both halves; the sums are in the same order. The
- * two halves have streams of their own: sums hide behind the backward pass, gathers behind the forward pass.
+ * two halves have streams of their own: sums hide behind the backward pass, gathers behind the forward pass. Tensors of
+ * one type travel together, in buckets by size (bucket_former.h): gradients in the order of their reduces, parameters
+ * in the order of their first readers. Nothing is packed: the collectives take several tensors as they lie.
  *
  * Whether an update can be cut is asked of the op's factor table (ops/axes.def): lamb and lars need the whole norm. */
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "ops/axes.h"
 #include "passes/certificate.h"
-#include "passes/grad_sync.h"
-
-#define EVENT_PREFIX "shard_updates/"
-#define NAMESCOPE "/shard_updates"
+#include "passes/shard_updates.h"
 
 static const weft_option options[] = {
     {"min_kb", WEFT_OPTION_FLOAT, "0", NULL, "parameters of fewer KiB are updated whole on every rank"},
+    {"bucket_mb", WEFT_OPTION_FLOAT, "32.0", NULL,
+     "MiB of gradients, and of parameters, that travel together; 0: each alone"},
+    {"first_bucket_mb", WEFT_OPTION_FLOAT, "", NULL,
+     "size of the first buckets, so that the first sum and the forward pass start early; default: bucket_mb"},
     {"reduce_stream", WEFT_OPTION_STRING, "gradient_sync", NULL, "stream of the sums; empty: the compute stream"},
     {"gather_stream", WEFT_OPTION_STRING, "parameter_sync", NULL, "stream of the gathers; empty: the compute stream"},
 };
-
-enum { MOST_ARGS = 16 };
-
-/* One parameter's. All is found before the first edit. */
-typedef struct update {
-    const grad_sync *sync;
-    weft_op *optimizer, *producer; /* of the gradient, before it is reduced */
-    weft_op *reader;               /* the first of the parameter; NULL: only the update reads it */
-    weft_var *param;
-    weft_var *state[MOST_ARGS]; /* what else lies by rows, but for the gradient */
-    size_t nstate;
-} update;
-
-typedef struct sharder {
-    weft_pass_context *pass;
-    weft_program *program;
-    grad_syncs syncs;
-    access_index all; /* who uses parameters */
-    const ring *ring; /* of the first reduce: all must run on it */
-    const mesh *mesh;
-    const char *reduce_stream, *gather_stream;
-    int64_t reduce_ring, gather_ring;
-    update *updates;
-    size_t count, nevents;
-    int64_t kept_nbytes; /* of state that a rank need not hold */
-} sharder;
 
 /* --- deciding ----------------------------------------------------------------------------------------------------- */
 
@@ -55,16 +32,10 @@ static bool same_extents(const weft_var *a, const weft_var *b) {
     return a->ndim == b->ndim && memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) == 0;
 }
 
-static int64_t nbytes_of(const weft_var *v) {
-    int64_t n = (int64_t)weft_dtype_nbytes((weft_dtype)v->dtype);
-    for (size_t i = 0; i < v->ndim; i++) n *= v->dims[i];
-    return n;
-}
-
 /* An op's arguments, and how those like the parameter lie. */
 typedef struct side {
     axes_side args;
-    axes_placed placed[MOST_ARGS];
+    axes_placed placed[SHARD_MOST_ARGS];
 } side;
 
 static weft_var *side_var(const side *s, const weft_op *op, size_t i) {
@@ -74,7 +45,7 @@ static weft_var *side_var(const side *s, const weft_op *op, size_t i) {
 static weft_status read_side(const sharder *s, weft_op *op, bool output, const weft_var *param, side *out) {
     *out = (side){0};
     TRY(axes_read_side(op, output, NULL, pass_scratch(s->pass), &out->args));
-    for (size_t i = 0; i < out->args.count && i < MOST_ARGS; i++)
+    for (size_t i = 0; i < out->args.count && i < SHARD_MOST_ARGS; i++)
         out->placed[i].naxes[0] = same_extents(side_var(out, op, i), param);
     return NULL;
 }
@@ -84,7 +55,7 @@ static weft_status ask_rule(const sharder *s, weft_op *op, const side *in, side 
                             const char **why) {
     const axes_call call = {op, op_schema_of(op), in->args.types, out->args.types, in->args.first, out->args.first};
     const axes_mesh line = {.naxes = 1, .extent = {s->ring->nranks}};
-    axes_placed made[MOST_ARGS] = {0};
+    axes_placed made[SHARD_MOST_ARGS] = {0};
     axes_rule rule;
     TRY(axes_of_op(&call, pass_scratch(s->pass), &rule));
     *why = rule.why_none ? rule.why_none : axes_follow(&rule, &line, in->placed, made);
@@ -170,7 +141,7 @@ static weft_status check_extents(const sharder *s, const update *u, double min_n
     *ok = false;
     if (!is_known) return leave(s, u, WEFT_REASON_SHAPE, "its extents are not known, or not the parameter's");
     if (p->dims[0] % s->ring->nranks) return leave(s, u, WEFT_REASON_SHAPE, "the ranks do not divide its rows");
-    if ((double)nbytes_of(p) < min_nbytes) return leave(s, u, WEFT_REASON_LIMIT, "it is smaller than min_kb");
+    if ((double)shard_nbytes(p) < min_nbytes) return leave(s, u, WEFT_REASON_LIMIT, "it is smaller than min_kb");
     *ok = true;
     return NULL;
 }
@@ -205,7 +176,7 @@ static weft_status consider(sharder *s, const grad_sync *sync, double min_nbytes
     TRY(check_extents(s, u, min_nbytes, &ok));
     if (!ok) return NULL;
     if ((why = check_readers(s, u))) return leave(s, u, WEFT_REASON_IN_USE, why);
-    if (op_nargs(u->optimizer, false) > MOST_ARGS || op_nargs(u->optimizer, true) > MOST_ARGS)
+    if (op_nargs(u->optimizer, false) > SHARD_MOST_ARGS || op_nargs(u->optimizer, true) > SHARD_MOST_ARGS)
         return leave(s, u, WEFT_REASON_LIMIT, "its update has too many arguments");
     TRY(read_side(s, u->optimizer, false, u->param, &in));
     TRY(read_side(s, u->optimizer, true, u->param, &out));
@@ -216,152 +187,59 @@ static weft_status consider(sharder *s, const grad_sync *sync, double min_nbytes
     return NULL;
 }
 
-/* --- editing ------------------------------------------------------------------------------------------------------ */
+/* --- buckets ------------------------------------------------------------------------------------------------------ */
 
-static weft_status add_ring(const sharder *s, const int64_t *ranks, int64_t *out_id) {
-    for (*out_id = 0; program_find_ring(s->program, *out_id);) ++*out_id;
-    return weft_program_set_ring(s->program, *out_id, (size_t)s->ring->nranks, ranks);
+static size_t update_nbytes(const void *item) {
+    return (size_t)shard_nbytes(((const update *)item)->param);
 }
 
-/* A mesh that the program has already may have names. */
-static weft_status find_mesh(sharder *s, const int64_t *ids) {
-    const int64_t n = s->ring->nranks;
-    for (size_t i = 0; i < s->program->nmeshes; i++) {
-        const mesh *m = s->program->meshes[i];
-        if (m->ndim != 1 || m->shape[0] != n || memcmp(m->ids, ids, (size_t)n * sizeof *ids) != 0) continue;
-        s->mesh = m;
-        return NULL;
+static uint64_t type_hash(void *user, const void *item) {
+    (void)user;
+    return (uint64_t)((const update *)item)->param->dtype;
+}
+
+static bool same_type(void *user, const void *a, const void *b) {
+    (void)user;
+    return ((const update *)a)->param->dtype == ((const update *)b)->param->dtype;
+}
+
+static weft_status form_sums(sharder *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        const grad_sync *sync = s->updates[i].sync;
+        TRY(bucket_former_put(&s->sums, &s->updates[i], grad_sync_last(&s->syncs, sync),
+                              grad_sync_next(&s->syncs, sync)));
     }
-    return program_add_mesh(s->program, &(mesh){.ndim = 1, .shape = &n, .ids = ids}, &s->mesh);
+    return bucket_former_close_all(&s->sums);
 }
 
-/* Two streams may not share a ring: ranks could meet on it in different orders. */
-static weft_status make_rings(sharder *s) {
-    ring *kept = ARENA_NEW(pass_scratch(s->pass), ring);
-    if (!kept) return base_out_of_memory();
-    *kept = *s->ring; /* the program's list of rings grows */
-    s->ring = kept;
-    TRY(find_mesh(s, kept->ranks));
-    s->reduce_ring = s->gather_ring = kept->id;
-    if (*s->reduce_stream) TRY(add_ring(s, kept->ranks, &s->reduce_ring));
-    if (*s->gather_stream) TRY(add_ring(s, kept->ranks, &s->gather_ring));
-    return NULL;
+static int by_reader(const void *a, const void *b) {
+    const update *x = *(update *const *)a, *y = *(update *const *)b;
+    if (x->reader == y->reader) return x < y ? -1 : x > y;
+    return weft_op_is_before(x->reader, y->reader) ? -1 : 1;
 }
 
-/* The var is the rank's rows now, of a tensor that is cut over the ring. */
-static weft_status cut(const sharder *s, weft_var *v) {
-    arena *a = &s->program->arena;
-    placement *p = ARENA_NEW(a, placement);
-    int64_t dims[WEFT_MAX_RANK], *made, *mapping = ARENA_ARRAY(a, int64_t, v->ndim);
-    if (!p || !mapping) return base_out_of_memory();
-    for (size_t i = 0; i < v->ndim; i++) mapping[i] = i ? -1 : 0;
-    for (size_t i = 0; i < v->ndim; i++) dims[i] = i ? v->dims[i] : v->dims[i] / s->ring->nranks;
-    TRY(program_dims(s->program, v->ndim, dims, &made));
-    *p = (placement){.mesh = s->mesh, .ndim = (int)v->ndim, .dims_mapping = mapping};
-    var_changed(v);
-    v->dims = made;
-    v->dist = p;
-    v->dist_is_null = false;
-    return NULL;
-}
-
-static weft_status new_var(const sharder *s, const weft_var *like, const char *suffix, weft_var **out) {
-    char stem[256];
-    const name *unique;
-    snprintf(stem, sizeof stem, "%.200s%s", like->name->bytes, suffix);
-    TRY(program_unique_name(s->program, stem, &unique));
-    TRY(weft_block_add_var(s->program->blocks[0], unique->bytes, (weft_dtype)like->dtype, like->ndim, like->dims, out));
-    (*out)->has_stop_gradient = true;
-    (*out)->stop_gradient = true;
-    return NULL;
-}
-
-static weft_status make_collective(const sharder *s, const char *const types[2], const weft_op *like, weft_var *x,
-                                   weft_var *out, int64_t ring_id, int64_t role, weft_op **made) {
-    bool new_era = op_find_slot(like, false, "x") != NULL;
-    weft_op *op;
-    TRY(weft_op_create(s->program, types[new_era], &op));
-    TRY(weft_op_add_input(op, new_era ? "x" : "X", x));
-    TRY(weft_op_add_output(op, new_era ? "out" : "Out", out));
-    TRY(weft_op_set_attr_int(op, "ring_id", ring_id));
-    TRY(weft_op_set_attr_int(op, "nranks", s->ring->nranks));
-    if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
-    TRY(weft_op_set_attr_int(op, "op_role", role));
-    TRY(weft_op_set_attr_string(op, "op_namescope", NAMESCOPE));
-    *made = op;
-    return NULL;
-}
-
-/* `later`, on another stream, waits for `earlier`. */
-static weft_status order(sharder *s, weft_op *earlier, weft_op *later) {
-    char event[sizeof EVENT_PREFIX + 20];
-    if (!*weft_op_event_recorded(earlier)) {
-        snprintf(event, sizeof event, EVENT_PREFIX "%zu", s->nevents++);
-        TRY(weft_op_set_event_recorded(earlier, event));
-    }
+static weft_status form_gathers(sharder *s) {
+    update **read = ARENA_ARRAY(pass_scratch(s->pass), update *, s->count + 1);
     size_t n = 0;
-    while (weft_op_event_awaited(later, n)) n++;
-    const char **events = ARENA_ARRAY(pass_scratch(s->pass), const char *, n + 1);
-    if (!events) return base_out_of_memory();
-    for (size_t i = 0; i < n; i++) events[i] = weft_op_event_awaited(later, i);
-    events[n] = weft_op_event_recorded(earlier);
-    return weft_op_set_events_awaited(later, n + 1, events);
+    if (!read) return base_out_of_memory();
+    for (size_t i = 0; i < s->count; i++)
+        if (s->updates[i].reader) read[n++] = &s->updates[i];
+    if (n) qsort(read, n, sizeof *read, by_reader);
+    for (size_t i = 0; i < n; i++) TRY(bucket_former_put(&s->gathers, read[i], 0, UINT32_MAX));
+    return bucket_former_close_all(&s->gathers);
 }
 
-static weft_status scatter_gradient(sharder *s, const update *u) {
-    static const char *const types[] = {"c_reducescatter", "reduce_scatter"};
-    weft_op *reduce = grad_sync_reduce(&s->syncs, u->sync), *op, *last;
-    weft_op *wait = grad_reduce_wait(reduce);
-    weft_var *grad = u->sync->var, *part;
-    TRY(new_var(s, grad, "@PART", &part));
-    TRY(cut(s, part));
-    TRY(make_collective(s, types, reduce, grad, part, s->reduce_ring, op_role(reduce), &op));
-    if (strcmp(op->type->bytes, types[1]) == 0) TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
-    weft_block_insert_before(s->program->blocks[0], reduce, op);
-    last = op;
-    FOR_EACH_SYNC_OP(scale, &s->syncs, u->sync, GRAD_SCALE) {
-        weft_op_rename_input(scale, grad, part);
-        weft_op_rename_output(scale, grad, part);
-        if (*s->reduce_stream) TRY(weft_op_set_stream(scale, s->reduce_stream));
-        last = scale;
-    }
-    weft_op_rename_input(u->optimizer, grad, part);
-    weft_op_remove(reduce);
-    if (wait) weft_op_remove(wait);
-    if (!*s->reduce_stream) return NULL;
-    TRY(weft_op_set_stream(op, s->reduce_stream));
-    TRY(order(s, u->producer, op));
-    return order(s, last, u->optimizer);
-}
-
-/* Readers before the update read what is gathered. */
-static weft_status gather_param(sharder *s, const update *u) {
-    static const char *const types[] = {"c_allgather", "all_gather"};
-    weft_var *whole;
-    weft_op *op;
-    if (!u->reader) return NULL;
-    TRY(new_var(s, u->param, "@WHOLE", &whole));
-    for (use *x = use_at(s->program, u->param->first_use), *next; x; x = next) {
-        next = use_at(s->program, x->next);
-        if (use_op(s->program, x) != u->optimizer) use_rename_placed(x, whole);
-    }
-    const weft_op *reduce = grad_sync_reduce(&s->syncs, u->sync);
-    TRY(make_collective(s, types, reduce, u->param, whole, s->gather_ring, WEFT_ROLE_FORWARD, &op));
-    weft_block_insert_before(s->program->blocks[0], u->reader, op);
-    if (!*s->gather_stream) return NULL;
-    TRY(weft_op_set_stream(op, s->gather_stream));
-    return order(s, op, u->reader);
-}
-
-static weft_status rewrite(sharder *s, const update *u) {
-    TRY(gather_param(s, u));
-    TRY(scatter_gradient(s, u));
-    int64_t n = s->ring->nranks, kept = 0;
-    for (size_t i = 0; i < u->nstate; i++) kept += nbytes_of(u->state[i]);
-    s->kept_nbytes += kept / n * (n - 1);
-    TRY(cut(s, u->param));
-    for (size_t i = 0; i < u->nstate; i++) TRY(cut(s, u->state[i]));
-    return NULL;
+static weft_status form_buckets(sharder *s) {
+    bucket_rules rules = {.hash = type_hash, .same_kind = same_type, .nbytes = update_nbytes, .user = s};
+    bool is_alone = weft_pass_option_float(s->pass, "bucket_mb") == 0;
+    bool first_given = !is_alone && weft_pass_option_given(s->pass, "first_bucket_mb");
+    if (!is_alone) TRY(bucket_limit(s->pass, "bucket_mb", &rules.limit));
+    rules.first_limit = rules.limit;
+    if (first_given) TRY(bucket_limit(s->pass, "first_bucket_mb", &rules.first_limit));
+    bucket_former_init(&s->sums, &rules, pass_scratch(s->pass));
+    bucket_former_init(&s->gathers, &rules, pass_scratch(s->pass));
+    TRY(form_sums(s));
+    return form_gathers(s);
 }
 
 static weft_status begin(sharder *s) {
@@ -394,10 +272,14 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     for (size_t i = 0; i < s.syncs.count; i++) TRY(consider(&s, &s.syncs.items[i], min_nbytes));
     TRY(weft_pass_count_add(pass, "updates sharded", (int64_t)s.count));
     if (!s.count) return NULL;
-    TRY(make_rings(&s));
-    for (size_t i = 0; i < s.count; i++) TRY(rewrite(&s, &s.updates[i]));
-    return weft_pass_did(pass, "%zu of %zu gradients are summed by parts; a rank keeps %lld bytes of state less",
-                         s.count, s.syncs.count, (long long)s.kept_nbytes);
+    TRY(form_buckets(&s));
+    TRY(shard_write(&s));
+    TRY(weft_pass_count_add(pass, "sums", (int64_t)s.sums.ndone));
+    TRY(weft_pass_count_add(pass, "gathers", (int64_t)s.gathers.ndone));
+    return weft_pass_did(pass,
+                         "%zu of %zu gradients are summed by parts, in %zu buckets, and gathered in %zu; a rank keeps "
+                         "%lld bytes of state less",
+                         s.count, s.syncs.count, s.sums.ndone, s.gathers.ndone, (long long)s.kept_nbytes);
 }
 
 const weft_pass pass_shard_updates = {.options = options,

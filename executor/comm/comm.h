@@ -42,9 +42,10 @@ const char *comm_kind_name(comm_kind kind);
 /* What one member asks for. All members of the ring must ask for the same, in the same order; of sends and receives
  * the two members of each.
  *
- * Buffers may be given in parts, in place of src and dst: an all_reduce of several tensors at once, or a buffer for
- * each member of the ring where a kind has larger buffers than `count` elements. Parts lie apart from one another and
- * from the other side, but for part k of an all_reduce, whose result may be where its source is. */
+ * Buffers may be given in parts, in place of src and dst: an all_reduce, all_gather or reduce_scatter of several
+ * tensors at once (nparts), or a buffer for each member of the ring where a kind has larger buffers than `count`
+ * elements. Parts lie apart from one another and from the other side, but for part k of an all_reduce, whose result may
+ * be where its source is. */
 typedef struct comm_request {
     comm_kind kind;
     weft_dtype dtype;
@@ -57,10 +58,11 @@ typedef struct comm_request {
     const void *const
         *srcs;         /* parts of the source, or NULL: all_reduce, reduce_scatter, all_to_all, the root's scatter */
     void *const *dsts; /* parts of the result, or NULL: all_reduce, all_gather, all_to_all */
-    /* Elements of each part where they differ, else NULL; both where srcs and dsts are given. Of an all_reduce, and of
-     * an all_to_all: what i sends to j must be as much as what j receives from i. */
+    /* Elements of each part where they differ, else NULL; both where srcs and dsts are given. Of an all_to_all: what i
+     * sends to j must be as much as what j receives from i. Of several tensors: those that a plain request of tensor k
+     * would count, the same in both; `count` is their sum. */
     const int64_t *src_counts, *dst_counts;
-    int64_t nparts;                   /* all_reduce: of srcs; else 0 */
+    int64_t nparts;                   /* several tensors: how many; else 0 */
     int peer;                         /* send, recv: the other member, index in the ring; itself only within a group */
     const struct comm_request *group; /* of a group: ngroup sends and receives */
     int64_t ngroup;

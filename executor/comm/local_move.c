@@ -211,6 +211,28 @@ static void own_part(const local_ring *r, int self) {
     }
 }
 
+/* Of several tensors, which lie apart from what comes of them. */
+static void gather_each(const local_ring *r, int self) {
+    const comm_request *q = asked(r, self);
+    for (int64_t k = 0; k < q->nparts; k++) {
+        size_t part = source_nbytes(r, self, k);
+        for (int i = 0; i < r->nranks; i++) copy((char *)q->dsts[k] + (size_t)i * part, source_part(r, i, k), part);
+    }
+}
+
+static void reduce_scatter_each(const local_ring *r, int self) {
+    const comm_request *q = asked(r, self);
+    reduce_block block;
+    for (int64_t k = 0; k < q->nparts; k++) {
+        size_t part = source_nbytes(r, self, k), own = (size_t)self * part;
+        for (size_t at = 0; at < part; at += REDUCE_BLOCK_NBYTES) {
+            size_t nbytes = least(part - at, REDUCE_BLOCK_NBYTES);
+            reduce_at(r, k, own + at, nbytes, &block);
+            memcpy((char *)q->dsts[k] + at, block.bytes, nbytes);
+        }
+    }
+}
+
 weft_status local_move(local_ring *r, int self) {
     const comm_request *q = asked(r, 0);
     if (q->kind == COMM_BARRIER || (q->count == 0 && !q->src_counts)) return NULL;
@@ -220,11 +242,13 @@ weft_status local_move(local_ring *r, int self) {
     case COMM_BROADCAST: broadcast(r, self); break;
     case COMM_ALL_TO_ALL: all_to_all(r, self); break;
     case COMM_ALL_GATHER:
+        if (q->nparts) return gather_each(r, self), NULL;
         if (needs_rounds(r)) return in_rounds(r, self);
         gather(r, self);
         break;
     case COMM_REDUCE_SCATTER:
     case COMM_SCATTER:
+        if (q->nparts) return reduce_scatter_each(r, self), NULL;
         if (needs_rounds(r)) return in_rounds(r, self);
         own_part(r, self);
         break;

@@ -16,6 +16,10 @@ static bool uses_reduce(comm_kind kind) {
     return comm_kinds[kind].has_reduce;
 }
 
+int64_t comm_nparts(const comm_ring *r, const comm_request *q) {
+    return q->nparts || q->kind == COMM_ALL_REDUCE ? q->nparts : r->nranks;
+}
+
 int64_t comm_source_count(const comm_request *q, int64_t k) {
     return q->src_counts ? q->src_counts[k] : q->count;
 }
@@ -83,14 +87,17 @@ weft_status comm_disagreement(int64_t ring, int64_t rank_a, const comm_request *
 
 /* The same of buffers in parts: those that are needed are there, and tensors that are reduced are equal or apart. */
 static bool parts_fit(const comm_ring *r, int self, const comm_request *q) {
-    bool is_all_reduce = q->kind == COMM_ALL_REDUCE, reads = q->kind != COMM_SCATTER || q->root == self;
-    size_t size = weft_dtype_nbytes(q->dtype);
-    int64_t nparts = is_all_reduce ? q->nparts : r->nranks;
-    for (int64_t k = 0; k < nparts; k++) {
+    bool reads = q->kind != COMM_SCATTER || q->root == self, is_in_place = q->kind == COMM_ALL_REDUCE;
+    size_t size = weft_dtype_nbytes(q->dtype), n = (size_t)r->nranks;
+    size_t given = q->nparts && comm_kinds[q->kind].src == COMM_WHOLE ? n : 1;
+    size_t got = q->nparts && comm_kinds[q->kind].dst == COMM_WHOLE ? n : 1;
+    for (int64_t k = 0; k < comm_nparts(r, q); k++) {
         const char *src = q->srcs ? q->srcs[k] : q->src, *dst = q->dsts ? q->dsts[k] : q->dst;
-        size_t read = (size_t)comm_source_count(q, k) * size, written = (size_t)comm_result_count(q, k) * size;
+        size_t read = (size_t)comm_source_count(q, k) * size * given;
+        size_t written = (size_t)comm_result_count(q, k) * size * got;
         if ((reads && read && !src) || (written && !dst)) return false;
-        if (is_all_reduce && src != dst && src < dst + written && dst < src + read) return false;
+        bool overlap = q->nparts && src < dst + written && dst < src + read;
+        if (overlap && !(is_in_place && src == dst)) return false;
     }
     return true;
 }
@@ -114,12 +121,13 @@ static bool buffers_fit(const comm_ring *r, int self, const comm_request *q) {
 }
 
 static bool counts_fit(const comm_ring *r, const comm_request *q) {
-    int64_t most = INT64_MAX / 64 / r->nranks, nparts = q->kind == COMM_ALL_REDUCE ? q->nparts : r->nranks;
-    if (q->count < 0 || q->count > most || q->nparts < 0) return false;
-    for (int64_t k = 0; k < nparts; k++) {
+    int64_t most = INT64_MAX / 64 / r->nranks;
+    bool takes_several = q->kind == COMM_ALL_REDUCE || q->kind == COMM_ALL_GATHER || q->kind == COMM_REDUCE_SCATTER;
+    if (q->count < 0 || q->count > most || q->nparts < 0 || (q->nparts && !takes_several)) return false;
+    for (int64_t k = 0; k < comm_nparts(r, q); k++) {
         int64_t read = comm_source_count(q, k), written = comm_result_count(q, k);
         if (read < 0 || read > most || written < 0 || written > most) return false;
-        if (q->kind == COMM_ALL_REDUCE && read != written) return false;
+        if ((q->nparts || q->kind == COMM_ALL_REDUCE) && read != written) return false;
     }
     return true;
 }

@@ -5,6 +5,8 @@
 
 #include "executor/comm/comm.h"
 
+/* Parts that srcs or dsts of the request have. */
+int64_t comm_nparts(const comm_ring *r, const comm_request *q);
 /* Elements of part k of what a member gives, and of what it gets. */
 int64_t comm_source_count(const comm_request *q, int64_t k);
 int64_t comm_result_count(const comm_request *q, int64_t k);

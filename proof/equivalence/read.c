@@ -277,17 +277,26 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
 }
 
 /* Ranks are later compared collective by collective. */
-static weft_status note_collective(reader *r, weft_op *op, const uint32_t *results) {
+static weft_status note_result(reader *r, weft_op *op, const weft_var *x, uint32_t result) {
     outputs *o = r->out;
-    const weft_var *x = op_x(op), *logits = weft_op_input(op, "Logits", 0);
-    if (!x) x = logits;
-    collective c = {.op = op, .result = op_noutputs(op) ? results[0] : TERM_NONE};
-    if (!x || c.result == TERM_NONE) return NULL;
+    collective c = {.op = op, .result = result};
     TRY(read_var(r, x, &c.argument));
     TRY(vector_reserve(&r->t->context->allocator, &o->collectives, &o->collectives_capacity, o->ncollectives + 1,
                        sizeof c));
     o->collectives[o->ncollectives++] = c;
     return NULL;
+}
+
+static weft_status note_collective(reader *r, weft_op *op, const uint32_t *results) {
+    const collective_schema *c = op_collective(op);
+    bool is_each = c && c->form == COLLECTIVE_EACH;
+    const slot *in = is_each ? op_find_slot(op, false, c->in) : NULL;
+    const weft_var *x = op_x(op);
+    if (!x) x = weft_op_input(op, "Logits", 0);
+    for (size_t k = 0; in && k < in->nargs && k < op_noutputs(op); k++)
+        TRY(note_result(r, op, slot_var(op, in, k), results[k]));
+    if (is_each || !x || !op_noutputs(op) || results[0] == TERM_NONE) return NULL;
+    return note_result(r, op, x, results[0]);
 }
 
 static weft_status read_op(reader *r, weft_op *op) {

@@ -11,7 +11,8 @@ typedef struct output {
     uint32_t term;
 } output;
 
-/* A collective of block 0, in program order: its first argument's value and its first result. */
+/* A collective of block 0, in program order: its first argument's value and its first result. One of several tensors
+ * that are gathered or scattered each alone is as many. */
 typedef struct collective {
     const weft_op *op;
     uint32_t argument, result;
@@ -102,6 +103,8 @@ WEFT_MUST_USE weft_status merge_changes(reader *r, uint32_t condition, size_t ma
 
 /* read_heads.c */
 WEFT_MUST_USE weft_status op_head(reader *r, weft_op *op, uint32_t *out);
+/* Of one argument of several that the op treats alike. */
+WEFT_MUST_USE weft_status op_head_of_one(reader *r, weft_op *op, uint32_t *out);
 /* Output `index` of the slot, of that var's type. */
 WEFT_MUST_USE weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot *s, size_t index,
                                    uint32_t *out);

@@ -201,7 +201,8 @@ static bool pulls(const weft_op *op, const op_schema *s) {
     return !op_is(op, "scale") || attr_float(op, "bias", 0.0) == 0.0;
 }
 
-weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
+/* `most`: of a slot's arguments those that count. */
+static weft_status make_head(reader *r, weft_op *op, uint32_t most, uint32_t *out) {
     const op_schema *s = op_schema_of(op);
     buffer *b = head_begin(r->t, HEAD_OP);
     head_put_text(b, op->type->bytes, op->type->nbytes);
@@ -217,22 +218,31 @@ weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
         const slot *in = op_slot(op, false, i);
         if (!in->nargs) continue;
         head_put_text(b, in->name->bytes, in->name->nbytes);
-        head_put_int(b, in->nargs);
+        uint32_t n = in->nargs < most ? in->nargs : most;
+        head_put_int(b, n);
         uint8_t role = slot_role(s, in);
-        for (size_t k = 0; k < in->nargs; k++) roles[at++] = role;
+        for (size_t k = 0; k < n; k++) roles[at++] = role;
     }
     head h = {.kind = HEAD_OP,
               .label = op->type->bytes,
               .schema = s,
               .op = op,
               .roles = roles,
-              .nargs = (uint32_t)nargs,
+              .nargs = (uint32_t)at,
               .pulls = pulls(op, s)};
     if (op_is(op, "scale") && nargs == 1) {
         h.number = attr_float(op, "scale", 1.0);
         h.bias = attr_float(op, "bias", 0.0) * (attr_bool(op, "bias_after_scale", true) ? 1.0 : h.number);
     }
     return head_finish(r->t, &h, out);
+}
+
+weft_status op_head(reader *r, weft_op *op, uint32_t *out) {
+    return make_head(r, op, UINT32_MAX, out);
+}
+
+weft_status op_head_of_one(reader *r, weft_op *op, uint32_t *out) {
+    return make_head(r, op, 1, out);
 }
 
 weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot *s, size_t index, uint32_t *out) {
@@ -256,8 +266,8 @@ weft_status out_term(reader *r, const weft_op *op, uint32_t op_term, const slot 
 weft_status next_message(reader *r, const weft_op *op, int64_t *out_number) {
     mailbox m = {op_ring(op), op_collective_root(op), 0, op_collective_kind(op) == COLLECTIVE_SEND};
     size_t i = 0;
-    while (i < r->nmailboxes && (r->mailboxes[i].ring != m.ring || r->mailboxes[i].peer != m.peer ||
-                                 r->mailboxes[i].is_send != m.is_send))
+    while (i < r->nmailboxes &&
+           (r->mailboxes[i].ring != m.ring || r->mailboxes[i].peer != m.peer || r->mailboxes[i].is_send != m.is_send))
         i++;
     if (i == r->nmailboxes) {
         TRY(vector_reserve(&r->t->context->allocator, &r->mailboxes, &r->mailboxes_capacity, r->nmailboxes + 1,

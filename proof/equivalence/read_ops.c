@@ -5,8 +5,8 @@
  * (scales, fills, sums, casts, all-reduces). They are taken as that only where attrs and extents say all that must be
  * known; otherwise they are functions like others (read_function.c). */
 #include "ops/axes.h"
-#include "proof/equivalence/read.h"
 #include "ops/collectives.h"
+#include "proof/equivalence/read.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,7 @@ typedef enum rule {
     RULE_ADD,
     RULE_ADD_GRAD,
     RULE_REDUCE,
+    RULE_EACH, /* output k of argument k, which is gathered or scattered alone */
     RULE_EINSUM
 } rule;
 
@@ -82,6 +83,7 @@ static rule find_rule(weft_op *op) {
         if (op_is(op, rules[i].type)) return rules[i].rule;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if (op_is(op, scales[i].type)) return RULE_SCALE;
+    if (op_collective(op) && op_collective(op)->form == COLLECTIVE_EACH) return RULE_EACH;
     if (!op_has_effect(op, OP_VIEWS) && axes_only_reshapes(op_schema_of(op))) return RULE_RESHAPE;
     switch (op_collective_kind(op)) {
     case COLLECTIVE_ALL_REDUCE: return RULE_REDUCE;
@@ -387,6 +389,20 @@ static weft_status reduce_results(reader *r, weft_op *op, uint32_t *results) {
     return NULL;
 }
 
+static weft_status each_results(reader *r, weft_op *op, uint32_t *results) {
+    const slot *in = op_find_slot(op, false, "x"), *out = op_find_slot(op, true, "out");
+    if (!in || !out || in->nargs != out->nargs) return function_results(r, op, results);
+    uint32_t head_id, op_id;
+    TRY(op_head_of_one(r, op, &head_id));
+    for (size_t k = 0; k < in->nargs; k++) {
+        value x;
+        TRY(read_value(r, slot_var(op, in, k), &x));
+        TRY(term_make(r->t, head_id, &x, 1, WEFT_DTYPE_NONE, 0, NULL, &op_id));
+        TRY(out_term(r, op, op_id, out, k, &results[k]));
+    }
+    return NULL;
+}
+
 /* What is kept for the gradient is a copy of the operands. */
 static weft_status einsum_results(reader *r, weft_op *op, uint32_t *results) {
     const slot *kept = op_find_slot(op, true, "InnerCache"), *operands = op_find_slot(op, false, "Operands");
@@ -443,6 +459,7 @@ weft_status op_results(reader *r, weft_op *op, uint32_t *results) {
     case RULE_ADD: return sum_results(r, op, true, results);
     case RULE_ADD_GRAD: return add_grad_results(r, op, results);
     case RULE_REDUCE: return reduce_results(r, op, results);
+    case RULE_EACH: return each_results(r, op, results);
     case RULE_EINSUM: return einsum_results(r, op, results);
     }
     return function_results(r, op, results);

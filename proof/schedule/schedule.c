@@ -102,7 +102,7 @@ void schedule_replace_waits(proof_schedule *s, uint32_t *list, const uint32_t *f
 /* What members must agree on: the kind, and the type where that alone says how the parts lie. */
 static const char *word_of(const weft_op *op) {
     const collective_schema *c = op_collective(op);
-    bool is_plain = c && c->kind != COLLECTIVE_NONE && c->kind != COLLECTIVE_OTHER && c->form != COLLECTIVE_LIST &&
+    bool is_plain = c && c->kind != COLLECTIVE_NONE && c->kind != COLLECTIVE_OTHER && !collective_has_lists(c) &&
                     c->form != COLLECTIVE_COUNTS;
     return is_plain ? collective_kind_name(c->kind) : op->type->bytes;
 }

@@ -151,7 +151,8 @@ static weft_status lift_single(lifter *l, size_t rank, uint32_t id, const weft_o
     if (lift_is_open(&x)) return *out = x, NULL;
     bool cuts = c->kind == COLLECTIVE_SPLIT, gathers = c->kind == COLLECTIVE_ALL_GATHER;
     if (!cuts && !l->record[rank][id]) return NULL;
-    if (gathers && c->form == COLLECTIVE_WHOLE) return lift_gather(l, rank, id, op, &x, out);
+    if (gathers && (c->form == COLLECTIVE_WHOLE || c->form == COLLECTIVE_EACH))
+        return lift_gather(l, rank, id, op, &x, out);
     if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0)
         return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
     if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM)

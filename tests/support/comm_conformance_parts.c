@@ -82,6 +82,59 @@ static void run_parts(comm_member *m, comm_kind kind, weft_dtype dtype, int64_t 
     weft_status_free(status);
 }
 
+/* Several tensors at once: member i's part of tensor k holds part_element(i, k, .), or is the sum of those. */
+static double several_element(comm_kind kind, int nranks, int64_t k, int64_t i, int64_t count) {
+    double sum = 0;
+    if (kind == COMM_ALL_GATHER) return part_element((int)(i / count), k, i % count);
+    for (int r = 0; r < nranks; r++) sum += part_element(r, k, i);
+    return sum;
+}
+
+static void run_several(comm_member *m, comm_kind kind, weft_dtype dtype, int64_t count) {
+    enum { NTENSORS = 3 };
+    int64_t n = m->nranks, counts[NTENSORS] = {count, 0, count + 3}, given[NTENSORS], got[NTENSORS];
+    bool gathers = kind == COMM_ALL_GATHER;
+    void *srcs[NTENSORS], *dsts[NTENSORS];
+    size_t size = weft_dtype_nbytes(dtype);
+    for (int k = 0; k < NTENSORS; k++) {
+        given[k] = gathers ? counts[k] : n * counts[k];
+        got[k] = gathers ? n * counts[k] : counts[k];
+    }
+    lay_out(m->a, NTENSORS, given, size, srcs);
+    lay_out(m->b, NTENSORS, got, size, dsts);
+    fill_parts(dtype, m->rank, NTENSORS, given, srcs);
+    comm_request q = {.kind = kind,
+                      .dtype = dtype,
+                      .count = 2 * count + 3,
+                      .srcs = (const void *const *)srcs,
+                      .dsts = dsts,
+                      .src_counts = counts,
+                      .dst_counts = counts,
+                      .nparts = NTENSORS,
+                      .op = "several"};
+    weft_status status = comm_perform(m, &q);
+    bool good = !status;
+    for (int k = 0; good && k < NTENSORS; k++)
+        for (int64_t i = 0; good && i < got[k]; i++) {
+            double want[2];
+            int64_t first = gathers ? 0 : m->rank * counts[k];
+            comm_store(dtype, want, 0, several_element(kind, m->nranks, k, first + i, counts[k]));
+            good = memcmp(want, (char *)dsts[k] + (size_t)i * size, size) == 0;
+        }
+    comm_check(good, "%s of several %s, %d ranks, rank %d, count %lld: %s", comm_kind_name(kind),
+               weft_dtype_name(dtype), m->nranks, m->rank, (long long)count, weft_status_message(status));
+    weft_status_free(status);
+}
+
+static void *all_several(void *arg) {
+    static const comm_kind kinds[] = {COMM_ALL_GATHER, COMM_REDUCE_SCATTER};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t d = 0; d < sizeof part_dtypes / sizeof *part_dtypes; d++)
+            for (size_t c = 0; c < sizeof part_counts / sizeof *part_counts; c++)
+                run_several(arg, kinds[k], part_dtypes[d], part_counts[c]);
+    return NULL;
+}
+
 static void *all_parts(void *arg) {
     static const comm_kind kinds[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL,
                                       COMM_SCATTER};
@@ -161,5 +214,6 @@ static void *all_pairs(void *arg) {
 
 void comm_test_parts(void) {
     for (int n = 1; n <= 4; n++) comm_run_ranks(n, all_parts);
+    for (int n = 1; n <= 4; n++) comm_run_ranks(n, all_several);
     for (int n = 1; n <= 4; n++) comm_run_ranks(n, all_pairs);
 }

@@ -244,6 +244,39 @@ static void test_coalesced(void) {
     stop(&s);
 }
 
+/* Two tensors scattered at once, and gathered, have the bits of each alone. */
+static void test_scattered(void) {
+    static const char *const names[] = {"p", "q", "v", "w", "r", "s", "y", "z"};
+    const char *source = "weft: 1\nblocks:\n- vars:\n    a: {float32: [4, 700]}\n    b: {float32: [8, 3]}\n"
+                         "    p: {float32: [1, 700]}\n    q: {float32: [2, 3]}\n    r: {float32: [1, 700]}\n"
+                         "    s: {float32: [2, 3]}\n    v: {float32: [4, 700]}\n    w: {float32: [8, 3]}\n"
+                         "    y: {float32: [4, 700]}\n    z: {float32: [8, 3]}\n  ops:\n" OP(
+                             "reduce_scatter_coalesced", "x: [a, b]", "out: [p, q]", "nranks: 4, async_op: true")
+                             OP("reduce_scatter", "x: [a]", "out: [r]", "nranks: 4")
+                                 OP("reduce_scatter", "x: [b]", "out: [s]", "nranks: 4")
+                                     OP("all_gather_coalesced", "x: [r, s]", "out: [v, w]", "nranks: 4")
+                                         OP("all_gather", "x: [r]", "out: [y]", "nranks: 4")
+                                             OP("all_gather", "x: [s]", "out: [z]", "nranks: 4");
+    session s;
+    must(start(&s, 4, (const char *[]){source, source, source, source}, names, 8));
+    for (int r = 0; r < 4; r++) {
+        float x[2800];
+        for (size_t i = 0; i < 2800; i++) x[i] = sinf((float)(i + 1) * (float)(r + 1));
+        give_values(&s, r, "a", x);
+        give_values(&s, r, "b", x);
+    }
+    for (int step = 0; step < 3; step++) must(weft_executor_run(s.executor));
+    for (int r = 0; r < 4; r++)
+        for (int k = 0; k < 4; k++) {
+            size_t n, m;
+            const float *several = values_of(&s, r, names[k], &n), *alone = values_of(&s, r, names[k + 4], &m);
+            check(n == m && memcmp(several, alone, n * sizeof *alone) == 0, "rank %d: %s and %s are not the same bits",
+                  r, names[k], names[k + 4]);
+            check(several[0] != 0, "rank %d: %s is empty", r, names[k]);
+        }
+    stop(&s);
+}
+
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void test_refused(const char *one, const char *other, const char *expected) {
@@ -284,6 +317,7 @@ void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), i
     test_uneven(false);
     test_uneven(true);
     test_coalesced();
+    test_scattered();
     test_refusals();
     *out_passed = npassed;
     *out_failed = nfailed;

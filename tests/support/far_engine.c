@@ -73,7 +73,7 @@ static void free_request(comm_request *q) {
 }
 
 static bool take_request(const comm_ring *ring, const far_stream *s, comm_request *q) {
-    int64_t nparts = q->kind == COMM_ALL_REDUCE ? q->nparts : ring->nranks;
+    int64_t nparts = comm_nparts(ring, q);
     q->srcs = copy(q->srcs, nparts, sizeof *q->srcs);
     q->dsts = copy(q->dsts, nparts, sizeof *q->dsts);
     q->src_counts = copy(q->src_counts, nparts, sizeof *q->src_counts);
@@ -243,7 +243,7 @@ static const void *front(const void *address) {
 /* The request with the device's addresses; its arrays are copies. */
 static comm_request with_fronts(const comm_ring *ring, const comm_request *from) {
     comm_request q = *from;
-    int64_t nparts = q.kind == COMM_ALL_REDUCE ? q.nparts : ring->nranks;
+    int64_t nparts = comm_nparts(ring, &q);
     const void **srcs = copy(q.srcs, nparts, sizeof *q.srcs), **dsts = copy(q.dsts, nparts, sizeof *q.dsts);
     comm_request *group = copy(q.group, q.ngroup, sizeof *q.group);
     q.src = front(q.src);

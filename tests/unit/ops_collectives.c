@@ -78,7 +78,7 @@ Test(ops_collectives, slots_and_attrs_are_those_of_ops_def) {
         cr_expect_eq(in == NULL, c->in == NULL, "%s has no input %s", c->type, c->in);
         cr_expect_eq(out == NULL, c->out == NULL, "%s has no output %s", c->type, c->out);
         bool lists = (in && in->arity == SLOT_LIST) || (out && out->arity == SLOT_LIST);
-        cr_expect_eq(lists, c->form == COLLECTIVE_LIST, "%s", c->type);
+        cr_expect_eq(lists, collective_has_lists(c), "%s", c->type);
         cr_expect_eq(c->form == COLLECTIVE_SPLITS, has_attr(s, "in_splits") && has_attr(s, "out_splits"), "%s",
                      c->type);
         if (c->stream == COLLECTIVE_CALC_STREAM) cr_expect(has_attr(s, "use_calc_stream"), "%s", c->type);

@@ -57,7 +57,7 @@ static void load(const char *file) {
 
 Test(passes_shard, state_lies_by_rows) {
     load("paddle26/twoloss_dp2/serial.pdmodel");
-    run_passes("data_parallel: {ranks: 2}, prune_grad_scale, shard_updates");
+    run_passes("data_parallel: {ranks: 2}, prune_grad_scale, shard_updates: {bucket_mb: 0}");
     int64_t count = weft_report_count(report, 2, "updates sharded");
     cr_expect_gt(count, 0);
     cr_expect_eq(count_ops("c_reducescatter"), (size_t)count);
@@ -72,6 +72,46 @@ Test(passes_shard, state_lies_by_rows) {
         cr_expect_eq(whole[0], 2 * v->dims[0], "%s", v->name->bytes);
     }
     cr_expect_geq(ncut, (size_t)count);
+}
+
+static const weft_op *only_op(const char *type) {
+    const weft_op *found = NULL;
+    cr_assert_eq(count_ops(type), 1, "%s", type);
+    FOR_EACH_OP(op, program->blocks[0]) found = op_is(op, type) ? op : found;
+    return found;
+}
+
+/* Gradients travel together behind the last one's producer and before the first update; parameters before their first
+ * reader. */
+Test(passes_shard, tensors_travel_in_buckets) {
+    load("paddle26/twoloss_dp2/serial.pdmodel");
+    run_passes("data_parallel: {ranks: 2}, prune_grad_scale, shard_updates");
+    size_t count = (size_t)weft_report_count(report, 2, "updates sharded");
+    cr_assert_gt(count, 1);
+    const weft_op *sum = only_op("reduce_scatter_coalesced"), *gather = only_op("all_gather_coalesced");
+    cr_expect_eq(op_nargs(sum, false), count);
+    cr_expect_eq(op_nargs(gather, true), count);
+    cr_expect(weft_op_is_before(gather, sum));
+    FOR_EACH_ARG(sum, false, u) {
+        FOR_EACH_USE(x, use_var(program, u))
+        cr_expect(use_op(program, x) == sum || weft_op_is_before(use_op(program, x), sum));
+    }
+    FOR_EACH_ARG(gather, true, u) {
+        FOR_EACH_USE(x, use_var(program, u)) {
+            cr_expect(use_op(program, x) == gather || weft_op_is_before(gather, use_op(program, x)));
+        }
+    }
+    cr_expect_eq(count_ops("c_reducescatter") + count_ops("c_allgather"), 0);
+}
+
+/* A KiB is less than two of its gradients have. */
+Test(passes_shard, buckets_have_a_size) {
+    load("paddle26/twoloss_dp2/serial.pdmodel");
+    run_passes("data_parallel: {ranks: 2}, prune_grad_scale, shard_updates: {bucket_mb: 0.001}");
+    size_t many = count_ops("reduce_scatter_coalesced") + count_ops("c_reducescatter");
+    cr_expect_gt(many, 1);
+    cr_expect_lt(many, (size_t)weft_report_count(report, 2, "updates sharded") + 1);
+    cr_expect_eq(weft_report_count(report, 2, "sums"), (int64_t)many);
 }
 
 Test(passes_shard, twice_is_once) {

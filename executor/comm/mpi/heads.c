@@ -41,7 +41,7 @@ void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out) {
                       .peer = q->peer,
                       .count = q->count,
                       .nparts = q->nparts,
-                      .counts_hash = q->kind == COMM_ALL_REDUCE ? head_hash_counts(q) : 0};
+                      .counts_hash = head_hash_counts(q)};
     snprintf(out->op, sizeof out->op, "%s", q->op);
     for (int k = 0; q->kind == COMM_ALL_TO_ALL && k < r->nranks; k++) {
         out->counts[k] = comm_source_count(q, k);

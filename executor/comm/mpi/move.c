@@ -34,7 +34,7 @@ static size_t nbytes_of(const comm_request *q, int64_t count) {
     return (size_t)count * weft_dtype_nbytes(q->dtype);
 }
 
-/* Bytes of all that a member of an all_reduce gives. */
+/* Bytes of what a member of an all_reduce gives, or of its part of what is gathered or scattered. */
 static size_t total_nbytes(const comm_request *q) {
     if (!q->nparts) return nbytes_of(q, q->count);
     size_t total = 0;
@@ -61,17 +61,18 @@ static char *result_part(const comm_request *q, int64_t k) {
 
 /* --- parts as one run of bytes ------------------------------------------------------------------------------------ */
 
-/* Bytes [at, at + nbytes) of a member's source: where they are, or copied to `room` where they lie in several parts. */
-static const char *source_bytes(const comm_request *q, size_t at, size_t nbytes, char *room) {
+/* Bytes [at, at + nbytes) of a member's source, of what is for member `to` of several tensors that are scattered: where
+ * they are, or copied to `room` where they lie in several parts. */
+static const char *source_bytes(const comm_request *q, int to, size_t at, size_t nbytes, char *room) {
     if (!q->srcs) return (const char *)q->src + at;
-    size_t n = 0;
+    size_t n = 0, before = q->nparts && q->kind == COMM_REDUCE_SCATTER ? (size_t)to : 0;
     for (int64_t k = 0; n < nbytes; k++) {
         size_t part = nbytes_of(q, comm_source_count(q, k));
         if (at >= part) {
             at -= part;
             continue;
         }
-        const char *from = (const char *)q->srcs[k] + at;
+        const char *from = (const char *)q->srcs[k] + before * part + at;
         size_t here = least(part - at, nbytes - n);
         if (here == nbytes) return from;
         memcpy(room + n, from, here);
@@ -133,7 +134,8 @@ static size_t most_nbytes(const mpi_ring *r, const comm_request *q) {
 
 /* Who has all_to_all counts of its own does not know whether it is little for all. */
 bool move_is_inline(const mpi_ring *r, const comm_request *q) {
-    return q->kind != COMM_ALL_TO_ALL && r->nranks <= 32 && most_nbytes(r, q) <= INLINE_NBYTES;
+    bool is_several = q->nparts && q->kind != COMM_ALL_REDUCE;
+    return q->kind != COMM_ALL_TO_ALL && !is_several && r->nranks <= 32 && most_nbytes(r, q) <= INLINE_NBYTES;
 }
 
 size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out) {
@@ -145,7 +147,7 @@ size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, cha
         if (pieces[k].to >= 0)
             copy(out + at, source_part(given, pieces[k].to), pieces[k].nbytes);
         else
-            copy(out + at, source_bytes(given, 0, pieces[k].nbytes, out + at), pieces[k].nbytes);
+            copy(out + at, source_bytes(given, -1, 0, pieces[k].nbytes, out + at), pieces[k].nbytes);
         at += pieces[k].nbytes;
     }
     return at;
@@ -303,7 +305,43 @@ static weft_status wait_for(mpi_ring *r, mpi_batch *b) {
     return result == WAIT_REACHED ? NULL : ring_cancelled(r, r->locals[0]);
 }
 
+/* All tensors at once, each from and to where it lies. */
+static weft_status start_gathers(mpi_ring *r) {
+    mpi_host *host = r->world->host;
+    mpi_batch *b = &r->batches[BATCH_MOVE];
+    const comm_request *q = asked(r, r->locals[0]);
+    for (int64_t k = 0; k < q->nparts; k++) {
+        size_t part = nbytes_of(q, comm_source_count(q, k));
+        for (int i = 0; i < r->nranks; i++) {
+            int proc = r->members[i].proc;
+            if (proc != host->proc)
+                TRY(batch_receive(host, b, host->data, proc, r->tag, (char *)q->dsts[k] + (size_t)i * part, part));
+            for (int p = 0; proc == host->proc && p < r->nprocs; p++)
+                if (r->procs[p] != proc)
+                    TRY(batch_send(host, b, host->data, r->procs[p], r->tag, asked(r, i)->srcs[k], part));
+        }
+    }
+    return NULL;
+}
+
+static weft_status run_gathers(mpi_ring *r) {
+    const comm_request *q = asked(r, r->locals[0]);
+    TRY(start_gathers(r));
+    TRY(wait_for(r, &r->batches[BATCH_MOVE]));
+    for (int64_t k = 0; k < q->nparts; k++) {
+        size_t part = nbytes_of(q, comm_source_count(q, k));
+        for (int m = 0; m < r->nlocal; m++)
+            for (int i = 0; i < r->nranks; i++) {
+                size_t at = (size_t)i * part;
+                copy((char *)asked(r, r->locals[m])->dsts[k] + at,
+                     is_here(r, i) ? asked(r, i)->srcs[k] : (const char *)q->dsts[k] + at, part);
+            }
+    }
+    return NULL;
+}
+
 static weft_status run_moves(mpi_ring *r) {
+    if (asked(r, r->locals[0])->nparts) return run_gathers(r);
     size_t pieces_nbytes = (size_t)r->nranks * (size_t)r->nranks * sizeof(piece);
     char *room;
     TRY(save_sources(r, pieces_nbytes, &room));
@@ -334,10 +372,10 @@ typedef struct flow {
 static void make_lanes(flow *f) {
     const mpi_ring *r = f->r;
     const comm_request *q = f->q;
-    size_t total = q->kind == COMM_ALL_REDUCE ? total_nbytes(q) : nbytes_of(q, q->count), longest = 0;
+    size_t total = total_nbytes(q), longest = 0;
     if (q->kind == COMM_REDUCE) f->lanes[f->nlanes++] = (lane){r->members[q->root].proc, q->root, 0, total};
     for (int j = 0; q->kind == COMM_REDUCE_SCATTER && j < r->nranks; j++)
-        f->lanes[f->nlanes++] = (lane){r->members[j].proc, j, (size_t)j * total, total};
+        f->lanes[f->nlanes++] = (lane){r->members[j].proc, j, q->nparts ? 0 : (size_t)j * total, total};
     for (int p = 0; q->kind == COMM_ALL_REDUCE && p < r->nprocs; p++) {
         size_t n = (size_t)r->nprocs, first = total / n * (size_t)p / 64 * 64;
         size_t end = p + 1 < r->nprocs ? total / n * ((size_t)p + 1) / 64 * 64 : total;
@@ -377,7 +415,7 @@ static weft_status start_segment(flow *f, size_t k) {
                                   r->tag, room, nbytes));
             } else {
                 TRY(batch_send(f->host, &r->batches[BATCH_SENDS + k % 2], f->host->data, n->owner, r->tag,
-                               source_bytes(asked(r, i), n->at + k * f->segment, nbytes, room), nbytes));
+                               source_bytes(asked(r, i), n->to, n->at + k * f->segment, nbytes, room), nbytes));
             }
         }
     }
@@ -393,7 +431,7 @@ static void reduce_segment(const flow *f, size_t k) {
         if (n->owner != f->host->proc || !nbytes) continue;
         for (int i = 0; i < r->nranks; i++) {
             char *room = room_of(f, k, l, i);
-            srcs[i] = is_here(r, i) ? source_bytes(asked(r, i), n->at + at, nbytes, room) : room;
+            srcs[i] = is_here(r, i) ? source_bytes(asked(r, i), n->to, n->at + at, nbytes, room) : room;
         }
         bool is_sent_apart = n->to < 0 && f->q->dsts;
         reduce_to(r, srcs, nbytes, n->to, n->to < 0 ? n->at + at : at,

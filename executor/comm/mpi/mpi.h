@@ -96,7 +96,7 @@ enum { MOST_MEMBERS = 256 };
 typedef struct mpi_head {
     int32_t kind, dtype, reduce, root, peer, is_inline;
     int64_t count, nparts;
-    uint64_t counts_hash; /* of an all_reduce's parts */
+    uint64_t counts_hash; /* of several tensors */
     char op[64];
     int64_t counts[]; /* all_to_all: elements for each member, then of each: 2 * nranks */
 } mpi_head;

@@ -227,13 +227,12 @@ static weft_status exchange_heads(mpi_ring *r, int self, const char **inlined) {
     return NULL;
 }
 
-/* Requests of an all_reduce are equal in the counts of their parts if their hashes are. */
+/* Requests of several tensors are equal in their counts if the hashes are. */
 static bool find_other_parts(const mpi_ring *r, int *out_a, int *out_b) {
     uint64_t first = 0;
     for (int i = 0; i < r->nranks; i++) {
         const mpi_member *m = &r->members[i];
         bool here = m->proc == r->world->host->proc;
-        if (m->request.kind != COMM_ALL_REDUCE) return false;
         uint64_t h = here ? head_hash_counts(&m->request) : head_at(r, r->heads, i)->counts_hash;
         if (i == 0) first = h;
         if (h == first) continue;
@@ -249,7 +248,7 @@ static bool find_different(const mpi_ring *r, int *out_a, int *out_b) {
     comm_request plain[MOST_MEMBERS];
     for (int i = 0; i < r->nranks; i++) {
         plain[i] = r->members[i].request;
-        if (plain[i].kind == COMM_ALL_REDUCE) plain[i].src_counts = plain[i].dst_counts = NULL;
+        if (plain[i].nparts) plain[i].src_counts = plain[i].dst_counts = NULL;
     }
     return comm_find_different(plain, sizeof *plain, r->nranks, out_a, out_b) || find_other_parts(r, out_a, out_b);
 }

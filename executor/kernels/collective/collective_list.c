@@ -77,19 +77,24 @@ static weft_status begin(kernel_prepare *p, list_state **out) {
     return NULL;
 }
 
-static weft_status prepare_all_reduce_coalesced(kernel_prepare *p) {
+/* Of several tensors at once: on one side whole tensors of nranks parts, or on both. */
+static weft_status prepare_coalesced(kernel_prepare *p) {
     list_state *s = NULL;
     TRY(begin(p, &s));
+    int64_t in_parts = s->request.kind == COMM_REDUCE_SCATTER ? p->ring_nranks : 1;
+    int64_t out_parts = s->request.kind == COMM_ALL_GATHER ? p->ring_nranks : 1;
     TRY(take_list(p, false, &s->request.dtype, &s->given));
     TRY(take_list(p, true, &s->request.dtype, &s->got));
     if (!s->given.nparts || s->given.nparts != s->got.nparts)
         return kernel_unsupported(p, "expected as many outputs as inputs, and some, found %lld and %lld",
                                   (long long)s->got.nparts, (long long)s->given.nparts);
     for (int64_t k = 0; k < s->given.nparts; k++) {
-        if (s->given.counts[k] != s->got.counts[k])
+        int64_t part = s->given.counts[k] / in_parts;
+        if (s->given.counts[k] % in_parts || part * out_parts != s->got.counts[k])
             return kernel_unsupported(p, "expected %lld elements in output %lld, found %lld",
-                                      (long long)s->given.counts[k], (long long)k, (long long)s->got.counts[k]);
-        s->request.count += s->given.counts[k];
+                                      (long long)(part * out_parts), (long long)k, (long long)s->got.counts[k]);
+        s->given.counts[k] = s->got.counts[k] = part;
+        s->request.count += part;
     }
     s->request.nparts = s->given.nparts;
     return NULL;
@@ -212,7 +217,7 @@ static void ask(const kernel_call *c, int round, comm_request *out_request) {
     r.dsts = part_addresses(&s->got, out, element);
     r.src = r.srcs || !x ? NULL : x->data;
     r.dst = r.dsts ? NULL : out->data;
-    bool counted = r.kind == COMM_ALL_REDUCE || r.kind == COMM_ALL_TO_ALL;
+    bool counted = r.nparts || r.kind == COMM_ALL_TO_ALL;
     if (counted && r.srcs) r.src_counts = s->given.counts;
     if (counted && r.dsts) r.dst_counts = s->got.counts;
     *out_request = r;
@@ -224,7 +229,9 @@ static weft_status run(const kernel_call *c) {
     return NULL;
 }
 
-const kernel kernel_all_reduce_coalesced = {prepare_all_reduce_coalesced, run};
+const kernel kernel_all_reduce_coalesced = {prepare_coalesced, run};
+const kernel kernel_all_gather_coalesced = {prepare_coalesced, run};
+const kernel kernel_reduce_scatter_coalesced = {prepare_coalesced, run};
 const kernel kernel_all_gather_list = {prepare_all_gather_list, run};
 const kernel kernel_reduce_scatter_list = {prepare_reduce_scatter_list, run};
 const kernel kernel_scatter_list = {prepare_scatter_list, run};
