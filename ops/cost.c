@@ -187,6 +187,23 @@ static double count_pool_grad(const op_cost_call *c, double weight) {
     return count_windows(c, weight, input(c, "Out@GRAD"));
 }
 
+/* Every matrix on every row. */
+static double count_bilinear(const op_cost_call *c, double weight) {
+    const shape *x = input(c, "X"), *w = input(c, "Weight");
+    return x && w ? weight * extent(x, 0) * numel(w) : 0;
+}
+
+static double count_bilinear_grad(const op_cost_call *c, double weight) {
+    return count_bilinear(c, weight) * outputs_given(c);
+}
+
+/* A node's row for each step of a way. */
+static double count_hierarchical_sigmoid(const op_cost_call *c, double weight) {
+    const shape *x = input(c, "X"), *steps = input(c, "PreOut");
+    if (!steps && c->out_first[2] > c->out_first[1]) steps = &c->out[c->out_first[1]];
+    return x && steps ? weight * numel(steps) * extent(x, -1) : 0;
+}
+
 /* An update of a parameter; by a sparse gradient, of the rows that it has. */
 static double count_update(const op_cost_call *c, double weight) {
     const shape *grad = input(c, "Grad");

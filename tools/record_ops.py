@@ -9,6 +9,7 @@ import json, os, sys
 import numpy as np
 import paddle
 import paddle.static as static
+import record_cases
 
 paddle.enable_static()
 rng = np.random.RandomState(7)
@@ -64,7 +65,8 @@ def cases():
                       ['X'], 'Y'))
     c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
-    return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small()
+    return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
+        record_cases.cases(rng, f32, case)
 
 
 def places():
@@ -314,6 +316,19 @@ def build(one):
                 v = block.create_var(name=n, shape=a.shape, dtype=str(a.dtype), stop_gradient=slot not in one['grad'])
                 feeds[n] = a
                 block_in[slot].append(v)
+        for slot, (table, ids, values) in one.get('rows', {}).items():
+            feeds.update({slot + '_ids': ids, slot + '_values': values})
+            given = [block.create_var(name=n, shape=feeds[n].shape, dtype=str(feeds[n].dtype)) for n in (slot + '_ids', slot + '_values')]
+            rows = block.create_var(name=slot, type=paddle.base.core.VarDesc.VarType.SELECTED_ROWS, dtype=str(values.dtype))
+            lead = block.desc.append_op()
+            lead.set_type('lookup_table_v2_grad')
+            for n, to in (('W', block_in[table][0]), ('Ids', given[0]), ('Out@GRAD', given[1])):
+                lead.set_input(n, [to.name])
+            lead.set_output('W@GRAD', [slot])
+            lead._set_attr('is_sparse', True)
+            lead._set_int64_attr('padding_idx', -1)
+            block._sync_with_cpp()
+            block_in[slot] = [rows]
         block_out = {}
         for slot, kind in one['outputs'].items():
             kind, count = kind if isinstance(kind, tuple) else (kind, 1)
@@ -374,12 +389,14 @@ def write(one, root, folder, main, arrays, outs):
 
 def record(one, root):
     main, feeds, made, grads = build(one)
-    wanted = made + grads + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made]
+    wanted = made + grads + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
+                             n not in one.get('rows', {})]
     got = static.Executor().run(main, feed=feeds, fetch_list=wanted)
     arrays = {**{n: np.asarray(a) for n, a in feeds.items()}, **dict(zip(wanted, got))}
     forward, backward = main.clone(), main
-    while len(forward.global_block().ops) > 1:
-        forward.global_block()._remove_op(1)
+    nops = 1 + len(one.get('rows', {}))
+    while len(forward.global_block().ops) > nops:
+        forward.global_block()._remove_op(nops)
     for slot in () if one['whole'] else one['hidden']:
         forward.global_block().ops[0].desc.remove_output(slot)
     write(one, root, one['op'], forward, arrays, made)

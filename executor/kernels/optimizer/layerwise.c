@@ -19,10 +19,14 @@ static weft_status check_pair(kernel_prepare *p, const tensor *like, const tenso
     return require_same_dtype(p, like, out, what);
 }
 
-/* Full precision, dense. */
-static weft_status check_param(kernel_prepare *p, const tensor *param, const tensor *grad) {
+/* Full precision. */
+static weft_status check_full(kernel_prepare *p, const tensor *param, const tensor *grad) {
     TRY(require_real(p, param, "Param"));
-    TRY(update_prepare(p, param, grad, NULL));
+    return update_prepare(p, param, grad, NULL);
+}
+
+static weft_status check_dense(kernel_prepare *p, const tensor *param, const tensor *grad) {
+    TRY(check_full(p, param, grad));
     return grad->height < 0 ? NULL : kernel_unsupported(p, "expected a dense Grad, found rows");
 }
 
@@ -49,7 +53,7 @@ static weft_status prepare_lamb(kernel_prepare *p) {
     lamb_rule *rule = KERNEL_STATE(p, lamb_rule);
     if (!rule) return base_out_of_memory();
     const tensor *param = type_in(p, LAMB_PARAM);
-    TRY(check_param(p, param, type_in(p, LAMB_GRAD)));
+    TRY(check_full(p, param, type_in(p, LAMB_GRAD)));
     TRY(check_pair(p, param, param, type_out(p, LAMB_OUT_PARAM), "ParamOut"));
     TRY(check_pair(p, param, type_in(p, LAMB_MOMENT1), type_out(p, LAMB_OUT_MOMENT1), "Moment1"));
     TRY(check_pair(p, param, type_in(p, LAMB_MOMENT2), type_out(p, LAMB_OUT_MOMENT2), "Moment2"));
@@ -59,15 +63,16 @@ static weft_status prepare_lamb(kernel_prepare *p) {
     *rule = (lamb_rule){attr_float(p->op, "beta1", 0.9), attr_float(p->op, "beta2", 0.999),
                         attr_float(p->op, "epsilon", 1e-6), attr_float(p->op, "weight_decay", 0),
                         attr_bool(p->op, "always_adapt", false)};
-    p->workspace_nbytes = tensor_nbytes(param); /* d */
+    p->workspace_nbytes = tensor_nbytes(param) + dense_gradient_nbytes(param, type_in(p, LAMB_GRAD)); /* d, rows */
     return NULL;
 }
 
 #define DEFINE_LAMB(dtype, suffix, real)                                                                               \
-    static void lamb_##suffix(const kernel_call *c, const lamb_rule *rule, double rate, double pow1, double pow2) {    \
+    static void lamb_##suffix(const kernel_call *c, const lamb_rule *rule, const void *grad, double rate, double pow1,  \
+                              double pow2) {                                                                           \
         real *restrict param = arg_out(c, LAMB_OUT_PARAM)->data, *restrict d = c->workspace;                           \
         real *restrict m = arg_out(c, LAMB_OUT_MOMENT1)->data, *restrict v = arg_out(c, LAMB_OUT_MOMENT2)->data;       \
-        const real *restrict g = arg_in(c, LAMB_GRAD)->data;                                                           \
+        const real *restrict g = grad;                                                                                 \
         real b1 = (real)rule->beta1, b2 = (real)rule->beta2, epsilon = (real)rule->epsilon;                            \
         real decay = (real)rule->weight_decay, fix1 = (real)(1 / (1 - pow1)), fix2 = (real)(1 / (1 - pow2));           \
         int64_t n = arg_out(c, LAMB_OUT_PARAM)->numel;                                                                 \
@@ -94,8 +99,11 @@ static weft_status run_lamb(const kernel_call *c) {
     start_from(arg_out(c, LAMB_OUT_MOMENT1), arg_in(c, LAMB_MOMENT1));
     start_from(arg_out(c, LAMB_OUT_MOMENT2), arg_in(c, LAMB_MOMENT2));
     double rate = host_scalar(c, arg_in(c, LAMB_RATE));
-    if (!skips && arg_in(c, LAMB_PARAM)->dtype == WEFT_FP64) lamb_fp64(c, rule, rate, at1, at2);
-    if (!skips && arg_in(c, LAMB_PARAM)->dtype == WEFT_FP32) lamb_fp32(c, rule, rate, at1, at2);
+    const tensor *param = arg_in(c, LAMB_PARAM);
+    const void *grad = NULL;
+    TRY(dense_gradient(c, param, arg_in(c, LAMB_GRAD), (char *)c->workspace + tensor_nbytes(param), &grad));
+    if (!skips && param->dtype == WEFT_FP64) lamb_fp64(c, rule, grad, rate, at1, at2);
+    if (!skips && param->dtype == WEFT_FP32) lamb_fp32(c, rule, grad, rate, at1, at2);
     if (pow1) fill_elements(pow1->dtype, pow1->data, 1, skips ? at1 : at1 * rule->beta1);
     if (pow2) fill_elements(pow2->dtype, pow2->data, 1, skips ? at2 : at2 * rule->beta2);
     return NULL;
@@ -132,7 +140,7 @@ static weft_status prepare_lars(kernel_prepare *p) {
     if (!rule->decays) return base_out_of_memory();
     for (uint32_t k = 0; k < n; k++) {
         const tensor *param = &p->in[k], *grad = &p->in[p->in_first[LARS_GRAD] + k];
-        TRY(check_param(p, param, grad));
+        TRY(check_dense(p, param, grad));
         TRY(check_pair(p, param, param, &p->out[k], "ParamOut"));
         TRY(check_pair(p, param, &p->in[p->in_first[LARS_VELOCITY] + k], &p->out[p->out_first[LARS_OUT_VELOCITY] + k],
                        "Velocity"));

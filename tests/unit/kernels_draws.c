@@ -1,0 +1,169 @@
+/* What is drawn, by its distribution: Paddle's own draws are not repeated. And that draws repeat by the run's seed and
+ * the op, and differ between ops. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "tests/support/kernel_run.h"
+
+enum { MANY = 20000, CLASSES = 4 };
+
+static const float shares[CLASSES] = {0.1f, 0.2f, 0.3f, 0.4f};
+
+/* `count` elements of type `dtype` from `rows` rows of shares. */
+static weft_code draw(kernel_test *t, const float *in, int64_t rows, weft_dtype dtype, void *out, int64_t width,
+                      uint64_t op_seed) {
+    t->op_seed = op_seed;
+    if (in) kernel_test_in(t, "X", WEFT_FP32, in, rows, CLASSES, -1);
+    kernel_test_out(t, "Out", dtype, out, in ? rows : width, in ? width : -1, -1);
+    return kernel_test_code(t);
+}
+
+static float *rows_of_shares(const float *row) {
+    static float all[MANY * CLASSES];
+    for (int i = 0; i < MANY * CLASSES; i++) all[i] = row[i % CLASSES];
+    return all;
+}
+
+static void expect_share(const char *what, double count, double of, double expected) {
+    double share = count / of, off = 5 * sqrt(expected * (1 - expected) / of) + 1e-9;
+    cr_expect(fabs(share - expected) <= off, "%s: a share of %g, expected %g", what, share, expected);
+}
+
+Test(kernels_draws, bernoulli_is_1_with_the_share_of_its_element) {
+    static float out[MANY * CLASSES], again[MANY * CLASSES];
+    double count[CLASSES] = {0};
+    kernel_test t;
+    for (uint64_t op = 1; op <= 3; op++) {
+        kernel_test_init(&t, "bernoulli");
+        cr_assert_eq(draw(&t, rows_of_shares(shares), MANY, WEFT_FP32, op == 1 ? out : again, CLASSES, op == 2 ? 1 : op),
+                     WEFT_OK);
+        kernel_test_fini(&t);
+        if (op == 2) cr_expect_arr_eq(out, again, sizeof out);
+    }
+    cr_expect_neq(memcmp(out, again, sizeof out), 0);
+    for (int i = 0; i < MANY * CLASSES; i++) {
+        cr_assert(out[i] == 0 || out[i] == 1);
+        count[i % CLASSES] += (double)out[i];
+    }
+    for (int k = 0; k < CLASSES; k++) expect_share("bernoulli", count[k], MANY, (double)shares[k]);
+}
+
+Test(kernels_draws, shares_that_are_none_are_refused) {
+    static const float wrong[][CLASSES] = {{0, 0.5f, 1.5f, 0}, {0, -0.1f, 0, 0}, {NAN, 0, 0, 0}};
+    float out[CLASSES];
+    int64_t classes[CLASSES];
+    for (int i = 0; i < 3; i++) {
+        kernel_test t;
+        kernel_test_init(&t, "bernoulli");
+        cr_expect_eq(draw(&t, wrong[i], 1, WEFT_FP32, out, CLASSES, 1), WEFT_RUNTIME, "bernoulli, row %d", i);
+        kernel_test_fini(&t);
+        if (i == 0) continue;
+        kernel_test_init(&t, "multinomial");
+        cr_expect_eq(draw(&t, wrong[i], 1, WEFT_INT64, classes, 1, 1), WEFT_RUNTIME, "multinomial, row %d", i);
+        kernel_test_fini(&t);
+    }
+    kernel_test t; /* fewer classes than draws */
+    kernel_test_init(&t, "multinomial");
+    kernel_put_int(&t, "num_samples", 2);
+    cr_expect_eq(draw(&t, (float[]){0, 0, 1, 0}, 1, WEFT_INT64, classes, 2, 1), WEFT_RUNTIME);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_draws, multinomial_takes_classes_by_their_shares) {
+    static int64_t out[2 * MANY];
+    for (int again = 0; again < 2; again++) {
+        double first[CLASSES] = {0}, second[CLASSES] = {0};
+        kernel_test t;
+        kernel_test_init(&t, "multinomial");
+        kernel_put_int(&t, "num_samples", 2);
+        kernel_put_bool(&t, "replacement", again);
+        cr_assert_eq(draw(&t, rows_of_shares(shares), MANY, WEFT_INT64, out, 2, 7), WEFT_OK);
+        kernel_test_fini(&t);
+        for (int i = 0; i < MANY; i++) {
+            cr_assert(out[2 * i] >= 0 && out[2 * i] < CLASSES && out[2 * i + 1] >= 0 && out[2 * i + 1] < CLASSES);
+            if (!again) cr_assert_neq(out[2 * i], out[2 * i + 1]);
+            first[out[2 * i]]++;
+            second[out[2 * i + 1]]++;
+        }
+        for (int k = 0; k < CLASSES; k++) {
+            double p = (double)shares[k], of_second = again ? p : 0;
+            for (int j = 0; j < CLASSES && !again; j++)
+                if (j != k) of_second += (double)shares[j] * p / (1 - (double)shares[j]);
+            expect_share("the first of two", first[k], MANY, p);
+            expect_share("the second of two", second[k], MANY, of_second);
+        }
+    }
+}
+
+Test(kernels_draws, a_permutation_has_each_number_once_at_any_place) {
+    enum { N = 5, RUNS = 4000 };
+    double at[N][N] = {{0}};
+    for (uint64_t run = 0; run < RUNS; run++) {
+        int64_t out[N];
+        int seen = 0;
+        kernel_test t;
+        kernel_test_init(&t, "randperm");
+        kernel_put_int(&t, "n", N);
+        cr_assert_eq(draw(&t, NULL, 0, WEFT_INT64, out, N, run), WEFT_OK);
+        kernel_test_fini(&t);
+        for (int i = 0; i < N; i++) {
+            cr_assert(out[i] >= 0 && out[i] < N);
+            seen |= 1 << out[i];
+            at[i][out[i]]++;
+        }
+        cr_assert_eq(seen, (1 << N) - 1);
+    }
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++) expect_share("a number's place", at[i][k], RUNS, 1.0 / N);
+}
+
+/* With noise of Gumbel's distribution the largest is a class with its share of the softmax. */
+Test(kernels_draws, gumbel_softmax_is_hard_where_softmax_says) {
+    static float out[MANY * CLASSES];
+    float logits[CLASSES];
+    for (int k = 0; k < CLASSES; k++) logits[k] = logf(shares[k]) + 3;
+    for (int hard = 0; hard < 2; hard++) {
+        double count[CLASSES] = {0};
+        kernel_test t;
+        kernel_test_init(&t, "gumbel_softmax");
+        kernel_put_bool(&t, "hard", hard);
+        kernel_put_float(&t, "temperature", 0.5);
+        cr_assert_eq(draw(&t, rows_of_shares(logits), MANY, WEFT_FP32, out, CLASSES, 3), WEFT_OK);
+        kernel_test_fini(&t);
+        for (int i = 0; i < MANY; i++) {
+            int best = 0;
+            double sum = 0;
+            for (int k = 0; k < CLASSES; k++) {
+                sum += (double)out[i * CLASSES + k];
+                if (out[i * CLASSES + k] > out[i * CLASSES + best]) best = k;
+            }
+            cr_assert(fabs(sum - 1) < 1e-5 && (!hard || out[i * CLASSES + best] == 1));
+            count[best]++;
+        }
+        for (int k = 0; k < CLASSES; k++) expect_share("the largest", count[k], MANY, (double)shares[k]);
+    }
+}
+
+/* One number for all elements, of deviation sigma / batch_size. */
+Test(kernels_draws, private_steps_have_noise) {
+    enum { RUNS = 4000 };
+    double mean = 0, square = 0, rate = 1;
+    for (uint64_t run = 0; run < RUNS; run++) {
+        float zero[3] = {0}, out[3], one = (float)rate;
+        kernel_test t;
+        kernel_test_init(&t, "dpsgd");
+        kernel_put_float(&t, "sigma", 6);
+        kernel_put_float(&t, "batch_size", 3);
+        t.op_seed = run;
+        kernel_test_in(&t, "Param", WEFT_FP32, zero, 3, -1, -1);
+        kernel_test_in(&t, "Grad", WEFT_FP32, zero, 3, -1, -1);
+        kernel_test_in(&t, "LearningRate", WEFT_FP32, &one, 1, -1, -1);
+        kernel_test_out(&t, "ParamOut", WEFT_FP32, out, 3, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        cr_assert(out[0] == out[1] && out[1] == out[2]);
+        mean += (double)out[0] / RUNS;
+        square += (double)out[0] * (double)out[0] / RUNS;
+    }
+    cr_expect(fabs(mean) < 0.16 && fabs(square - 4) < 0.5, "mean %g, variance %g", mean, square);
+}
