@@ -192,6 +192,18 @@ weft_status infer_aten_full(infer *i) {
     return NULL;
 }
 
+/* Of self the element type is taken, where no other is given. */
+weft_status infer_aten_new_full(infer *i) {
+    size_t count;
+    const int64_t *size = attr_ints(i->op, "size", &count);
+    int64_t dtype = attr_int(i->op, "dtype", -1);
+    for (size_t d = 0; d < count; d++)
+        if (size[d] < 0) return infer_error(i, "size: expected 0 or more, found %lld", (long long)size[d]);
+    if (infer_in(i, 0))
+        shape_set(infer_out(i, 0), dtype < 0 ? infer_in(i, 0)->dtype : (int32_t)dtype, count, size);
+    return NULL;
+}
+
 /* --- addmm, layer norm -------------------------------------------------------------------------------------------- */
 
 weft_status infer_aten_addmm(infer *i) {
@@ -251,6 +263,57 @@ weft_status infer_aten_native_layer_norm_backward(infer *i) {
     for (int o = 1; o < 3; o++)
         shape_set(infer_out(i, o), shape_known(weight) ? weight->dtype : x->dtype, (size_t)(x->ndim - before),
                   x->dims + before);
+    return NULL;
+}
+
+/* What is kept without training is declared: nothing on a CPU. */
+weft_status infer_aten_batch_norm(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected input of 2 dimensions or more, found %d", x->ndim);
+    for (int s = 1; s < 5; s++) {
+        const shape *t = infer_in(i, s);
+        if (shape_known(t) && (t->ndim != 1 || !extent_fits(t->dims[0], x->dims[1])))
+            return infer_error(i, "expected %s of %lld channels", i->schema->inputs[s].name, (long long)x->dims[1]);
+    }
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    int32_t kept = x->dtype == WEFT_FP64 ? WEFT_FP64 : WEFT_FP32;
+    for (int o = 1; o < 5; o++) {
+        bool is_running = o < 3;
+        if (is_running && infer_out(i, o) && infer_in(i, o + 2)) *infer_out(i, o) = *infer_in(i, o + 2);
+        if (!is_running && attr_bool(i->op, "training", false) && infer_out(i, o))
+            shape_set(infer_out(i, o), infer_out(i, o)->dtype == x->dtype ? x->dtype : kept, 1, &x->dims[1]);
+    }
+    return NULL;
+}
+
+weft_status infer_aten_batch_norm_backward(infer *i) {
+    const shape *x = infer_in(i, 1), *weight = infer_in(i, 2);
+    if (!shape_known(x) || x->ndim < 2) return NULL;
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (int o = 1; o < 3; o++)
+        shape_set(infer_out(i, o), shape_known(weight) ? weight->dtype : x->dtype, 1, &x->dims[1]);
+    return NULL;
+}
+
+/* What is written keeps its type, and is broadcast to. */
+weft_status infer_aten_in_place(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    for (size_t s = 1; s < i->schema->ninputs; s++) {
+        const shape *y = infer_in(i, (int)s);
+        shape both;
+        shape_text tx, ty;
+        if (!shape_known(y)) continue;
+        TRY(shape_broadcast(i, x, y, -1, &both));
+        bool fits = both.ndim == x->ndim;
+        for (int32_t d = 0; fits && d < x->ndim; d++) fits = extent_fits(both.dims[d], x->dims[d]);
+        if (!fits)
+            return infer_error(i, "expected %s that broadcasts to self %s, found %s", i->schema->inputs[s].name,
+                               shape_print(x, &tx), shape_print(y, &ty));
+    }
+    for (int o = 0; o < 2; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = *x;
     return NULL;
 }
 

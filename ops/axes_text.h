@@ -4,7 +4,7 @@
 
 #include "ops/axes.h"
 
-enum { AXES_TEXT = 768, AXES_ITEMS = 8, AXES_PATTERNS = 20, AXES_CLAUSES = 12, AXES_WORDS = 12, AXES_CONDITIONS = 3 };
+enum { AXES_TEXT = 1536, AXES_ITEMS = 8, AXES_PATTERNS = 20, AXES_CLAUSES = 12, AXES_WORDS = 12, AXES_CONDITIONS = 3 };
 
 /* Texts point into the caller's copy of the row, cut up into words. */
 typedef struct axes_condition {

@@ -169,6 +169,29 @@ static double count_conv_transpose_grad(const op_cost_call *c, double weight) {
     return count_conv_transpose(c, weight) * outputs_given(c);
 }
 
+/* The same of ATen's, transposed or not; `result` is what is convolved to. */
+static double convolved(const op_cost_call *c, const shape *result) {
+    const shape *x = input(c, "input"), *weight = input(c, "weight");
+    if (!x || !weight || !result) return 0;
+    return numel(attr_bool(c->op, "transposed", false) ? x : result) * numel(weight) / extent(weight, 0);
+}
+
+static double count_convolution(const op_cost_call *c, double weight) {
+    return c->out_first[1] ? weight * convolved(c, &c->out[0]) : 0;
+}
+
+static double count_convolution_backward(const op_cost_call *c, double weight) {
+    return weight * convolved(c, input(c, "grad_output")) * outputs_given(c);
+}
+
+static double count_aten_pool(const op_cost_call *c, double weight) {
+    size_t n;
+    const int64_t *window = attr_ints(c->op, "kernel_size", &n);
+    double elements = c->out_first[1] ? numel(&c->out[0]) : 0;
+    for (size_t i = 0; i < n; i++) elements *= (double)window[i];
+    return weight * elements;
+}
+
 /* What each element of the result takes of its window. */
 static double count_windows(const op_cost_call *c, double weight, const shape *result) {
     size_t n;

@@ -21,11 +21,11 @@ static bool is_tensor(const fx_reader *r, const json_t *arg) {
     return value && value->var;
 }
 
-/* Without nulls. */
+/* Tensors, and nulls in their places: gradients that nobody asked for. */
 static bool are_tensors(const fx_value *value) {
     for (uint32_t i = 0; i < value->count; i++)
         if (!are_tensors(&value->items[i])) return false;
-    return value->is_list || value->var;
+    return value->is_list || value->var || value->is_null;
 }
 
 static bool is_tensor_list(const fx_reader *r, const json_t *arg) {
@@ -120,8 +120,7 @@ static bool outputs_fit(const fx_row *row, const fx_value *value) {
         nown++;
         has_list = has_list || row->outs[i].is_list;
     }
-    bool is_one = nown == 1 && !has_list;
-    if (is_one || !value->is_list) return is_one && !value->is_list;
+    if (!value->is_list || (nown == 1 && !has_list)) return nown == 1 && !value->is_list;
     for (uint32_t i = 0; i < value->count; i++)
         if (value->items[i].is_list) return false;
     return has_list ? value->count >= nown - 1 : value->count == nown;

@@ -7,11 +7,14 @@
  * sqrt(variance + epsilon), d = x - mean: dscale = r * sum(dy * d),  dbias = sum(dy),  dx = scale * r * (dy - mean(dy)
  * - d * r * r * mean(dy * d)) or, where mean and variance are constants, dx = scale * r * dy.
  *
+ * ATen keeps the variance that is divided by count - 1, blends by 1 - momentum, and may have no running statistics.
+ *
  * Channels lie as planes ([batch, channel, plane]) or as columns ([row, channel]). Sums go into doubles, a plane or a
  * block of rows at a time. Paddle: phi/kernels/cpu/batch_norm_kernel.cc; it passes x through where a channel has one
  * element. */
 #include <math.h>
 
+#include "executor/kernels/borrow.h"
 #include "executor/kernels/lanes.h"
 #include "executor/kernels/layout.h"
 
@@ -35,6 +38,7 @@ typedef struct norm_state {
     int64_t batch, channels, plane;
     double epsilon, momentum;
     bool use_running; /* mean and variance are the running ones, and constants */
+    bool aten;
     int mean, variance; /* of the gradient: their slots */
 } norm_state;
 
@@ -83,17 +87,12 @@ static weft_status prepare(kernel_prepare *p) {
     return check_channels(p, x, type_out(p, OUT_SAVED_VARIANCE), "SavedVariance", true);
 }
 
-static weft_status prepare_grad(kernel_prepare *p) {
-    const tensor *x = type_in(p, GRAD_IN_X);
-    TRY(prepare_common(p, x));
-    norm_state *s = p->state;
-    s->use_running = attr_bool(p->op, "is_test", false) || attr_bool(p->op, "use_global_stats", false);
+/* s->mean and s->variance are set. */
+static weft_status check_gradient(kernel_prepare *p, const tensor *x) {
+    const norm_state *s = p->state;
     TRY(require_numel(p, type_in(p, GRAD_IN_DY), x->numel, "Y@GRAD"));
     TRY(require_same_dtype(p, x, type_in(p, GRAD_IN_DY), "Y@GRAD"));
     TRY(check_channels(p, x, type_in(p, GRAD_IN_SCALE), "Scale", true));
-    bool has_own = type_in(p, GRAD_IN_OWN_MEAN) && type_in(p, GRAD_IN_OWN_VARIANCE);
-    s->mean = !s->use_running ? GRAD_IN_SAVED_MEAN : has_own ? GRAD_IN_OWN_MEAN : GRAD_IN_MEAN;
-    s->variance = !s->use_running ? GRAD_IN_SAVED_VARIANCE : has_own ? GRAD_IN_OWN_VARIANCE : GRAD_IN_VARIANCE;
     TRY(check_channels(p, x, type_in(p, s->mean), "the mean", false));
     TRY(check_channels(p, x, type_in(p, s->variance), "the variance", false));
     if (type_out(p, GRAD_OUT_DX)) TRY(require_numel(p, type_out(p, GRAD_OUT_DX), x->numel, "X@GRAD"));
@@ -101,8 +100,19 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return check_channels(p, x, type_out(p, GRAD_OUT_DBIAS), "Bias@GRAD", true);
 }
 
+static weft_status prepare_grad(kernel_prepare *p) {
+    const tensor *x = type_in(p, GRAD_IN_X);
+    TRY(prepare_common(p, x));
+    norm_state *s = p->state;
+    s->use_running = attr_bool(p->op, "is_test", false) || attr_bool(p->op, "use_global_stats", false);
+    bool has_own = type_in(p, GRAD_IN_OWN_MEAN) && type_in(p, GRAD_IN_OWN_VARIANCE);
+    s->mean = !s->use_running ? GRAD_IN_SAVED_MEAN : has_own ? GRAD_IN_OWN_MEAN : GRAD_IN_MEAN;
+    s->variance = !s->use_running ? GRAD_IN_SAVED_VARIANCE : has_own ? GRAD_IN_OWN_VARIANCE : GRAD_IN_VARIANCE;
+    return check_gradient(p, x);
+}
+
 static void *data_of(const tensor *t) {
-    return t ? t->data : NULL;
+    return t && t->numel ? t->data : NULL;
 }
 
 /* What is summed over a channel, x and y elements, m the mean: X x, SQUARE (x - m)^2, PRODUCT (x - m) * y. */
@@ -124,7 +134,7 @@ static int64_t few_channels(const norm_state *s, size_t nbytes) {
 
 /* One element a channel in training: there is nothing to normalise with. */
 static bool passes_through(const norm_state *s) {
-    return !s->use_running && s->batch * s->plane == 1;
+    return !s->use_running && !s->aten && s->batch * s->plane == 1;
 }
 
 static void zero(const tensor *t) {
@@ -134,7 +144,7 @@ static void zero(const tensor *t) {
 static weft_status run(const kernel_call *c) {
     const norm_state *s = c->state;
     const tensor *x = arg_in(c, IN_X);
-    if (passes_through(s) || s->use_running) {
+    if ((passes_through(s) || s->use_running) && arg_out(c, OUT_MEAN)) {
         copy_bytes(arg_out(c, OUT_MEAN)->data, arg_in(c, IN_MEAN)->data, tensor_nbytes(arg_in(c, IN_MEAN)));
         copy_bytes(arg_out(c, OUT_VARIANCE)->data, arg_in(c, IN_VARIANCE)->data, tensor_nbytes(arg_in(c, IN_VARIANCE)));
     }
@@ -169,3 +179,67 @@ static weft_status run_grad(const kernel_call *c) {
 
 const kernel kernel_batch_norm = {prepare, run};
 const kernel kernel_batch_norm_grad = {prepare_grad, run_grad};
+
+/* --- ATen: the same under ATen's slots ---------------------------------------------------------------------------- */
+
+static weft_status prepare_of_aten(kernel_prepare *p) {
+    const tensor *x = type_in(p, IN_X), *saved = type_out(p, OUT_SAVED_MEAN);
+    bool training = attr_bool(p->op, "training", false);
+    TRY(prepare_common(p, x));
+    norm_state *s = p->state;
+    s->aten = true;
+    s->use_running = !training;
+    s->momentum = 1 - attr_float(p->op, "momentum", 0.1);
+    TRY(require_numel(p, type_out(p, OUT_Y), x->numel, "out"));
+    TRY(require_same_dtype(p, x, type_out(p, OUT_Y), "out"));
+    TRY(check_channels(p, x, type_in(p, IN_SCALE), "weight", true));
+    TRY(check_channels(p, x, type_in(p, IN_BIAS), "bias", true));
+    TRY(check_channels(p, x, type_in(p, IN_MEAN), "running_mean", training));
+    TRY(check_channels(p, x, type_in(p, IN_VARIANCE), "running_var", training));
+    TRY(check_channels(p, x, type_out(p, OUT_MEAN), "running_mean", true));
+    TRY(check_channels(p, x, type_out(p, OUT_VARIANCE), "running_var", true));
+    if (type_out(p, OUT_MEAN) && (!type_in(p, IN_MEAN) || !type_in(p, IN_VARIANCE) || !type_out(p, OUT_VARIANCE)))
+        return kernel_unsupported(p, "expected running_mean and running_var, or neither");
+    if (!training && saved && saved->numel == 0) return NULL; /* CPUs keep nothing then */
+    TRY(check_channels(p, x, saved, "save_mean", true));
+    return check_channels(p, x, type_out(p, OUT_SAVED_VARIANCE), "save_invstd", true);
+}
+
+static weft_status prepare_grad_of_aten(kernel_prepare *p) {
+    const tensor *x = type_in(p, GRAD_IN_X);
+    TRY(prepare_common(p, x));
+    norm_state *s = p->state;
+    s->aten = true;
+    s->use_running = !attr_bool(p->op, "training", false);
+    s->mean = s->use_running ? GRAD_IN_MEAN : GRAD_IN_SAVED_MEAN;
+    s->variance = s->use_running ? GRAD_IN_VARIANCE : GRAD_IN_SAVED_VARIANCE;
+    return check_gradient(p, x);
+}
+
+static const kernel of_aten = {prepare_of_aten, run}, grad_of_aten = {prepare_grad_of_aten, run_grad};
+
+static weft_status prepare_aten(kernel_prepare *p) {
+    static const borrowed_slots slots = {6, 5, {0, 1, 2, 3, 4, -1}, {0, 1, 2, 3, 4}};
+    borrowed *b = KERNEL_STATE(p, borrowed);
+    if (!b) return base_out_of_memory();
+    TRY(borrow_prepare(p, &of_aten, &slots, b));
+    p->state = b;
+    return NULL;
+}
+
+/* grad_out, input, weight, running_mean, running_var, save_mean, save_invstd */
+static weft_status prepare_aten_grad(kernel_prepare *p) {
+    static const borrowed_slots slots = {11, 3, {1, 2, -1, 5, 6, 3, 4, -1, 0, -1, -1}, {0, 1, 2}};
+    borrowed *b = KERNEL_STATE(p, borrowed);
+    if (!b) return base_out_of_memory();
+    TRY(borrow_prepare(p, &grad_of_aten, &slots, b));
+    p->state = b;
+    return NULL;
+}
+
+static weft_status run_aten(const kernel_call *c) {
+    return borrow_run(c, c->state);
+}
+
+const kernel kernel_aten_batch_norm = {prepare_aten, run_aten};
+const kernel kernel_aten_batch_norm_backward = {prepare_aten_grad, run_aten};

@@ -84,14 +84,16 @@ static void NAME(measure)(const kernel_call *call, const norm_state *s, REAL *me
                           REAL *block, span r) {
     const tensor *x = arg_in(call, IN_X), *blend = arg_in(call, IN_MOMENTUM);
     double count = (double)(s->batch * s->plane), momentum = blend ? host_scalar(call, blend) : s->momentum;
-    const REAL *old_mean = arg_in(call, IN_MEAN)->data, *old_variance = arg_in(call, IN_VARIANCE)->data;
-    REAL *new_mean = arg_out(call, OUT_MEAN)->data, *new_variance = arg_out(call, OUT_VARIANCE)->data;
+    REAL *new_mean = data_of(arg_out(call, OUT_MEAN)), *new_variance = data_of(arg_out(call, OUT_VARIANCE));
+    const REAL *old_mean = data_of(arg_in(call, IN_MEAN)), *old_variance = data_of(arg_in(call, IN_VARIANCE));
     NAME(sum_channels)(s, SUM_X, x->data, NULL, NULL, sum, block, r);
     for (int64_t c = r.first; c < r.end; c++) mean[c] = (REAL)(sum[c] / count);
     NAME(sum_channels)(s, SUM_SQUARE, x->data, mean, NULL, sum, block, r);
     for (int64_t c = r.first; c < r.end; c++) {
         double variance = sum[c] / count;
         inverse[c] = (REAL)(1 / sqrt(variance + s->epsilon));
+        if (!new_mean) continue;
+        if (s->aten) variance = sum[c] / (count - 1);
         new_mean[c] = (REAL)((double)old_mean[c] * momentum + (double)mean[c] * (1 - momentum));
         new_variance[c] = (REAL)((double)old_variance[c] * momentum + variance * (1 - momentum));
     }
@@ -113,11 +115,12 @@ static void NAME(forward)(const kernel_call *call, const norm_state *s, span r) 
     const REAL *scale = data_of(arg_in(call, IN_SCALE)), *bias = data_of(arg_in(call, IN_BIAS));
     REAL *saved_mean = data_of(arg_out(call, OUT_SAVED_MEAN));
     REAL *saved_variance = data_of(arg_out(call, OUT_SAVED_VARIANCE));
+    bool is_zero = s->use_running && !s->aten; /* what is saved */
     for (int64_t c = r.first; c < r.end; c++) {
         factor[c] = scale ? scale[c] * inverse[c] : inverse[c];
         offset[c] = bias ? bias[c] : 0;
-        if (saved_mean) saved_mean[c] = s->use_running ? 0 : mean[c];
-        if (saved_variance) saved_variance[c] = s->use_running ? 0 : inverse[c];
+        if (saved_mean) saved_mean[c] = is_zero ? 0 : mean[c];
+        if (saved_variance) saved_variance[c] = is_zero ? 0 : inverse[c];
     }
     NAME(normalize)(s, arg_in(call, IN_X)->data, mean, factor, offset, arg_out(call, OUT_Y)->data, r);
 }
