@@ -171,6 +171,7 @@ static const linear_slots linear[] = {
     {"aten_div", "self"},
     {"aten_cat", "tensors"},
     {"aten_threshold_backward", "grad_output"},
+    {"aten_leaky_relu_backward", "grad_output"},
 };
 
 static bool is_grad_slot(const name *slot_name) {

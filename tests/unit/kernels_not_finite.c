@@ -178,7 +178,7 @@ Test(kernels_not_finite, the_larger_of_two) {
         const char *op;
         float x, y;
         double expected;
-    } cases[] = {{"elementwise_max", NAN, 2, 2},  {"elementwise_max", 2, NAN, NO},          {"elementwise_min", NAN, 2, 2},
+    } cases[] = {{"elementwise_max", NAN, 2, NO}, {"elementwise_max", 2, NAN, NO},          {"elementwise_min", NAN, 2, NO},
                  {"elementwise_min", 2, NAN, NO}, {"elementwise_fmax", NAN, 2, 2},          {"elementwise_fmax", 2, NAN, 2},
                  {"elementwise_fmin", NAN, 2, 2}, {"elementwise_max", -INFINITY, 2, 2},     {"elementwise_sub", INFINITY, INFINITY, NO},
                  {"elementwise_div", 0, 0, NO},   {"elementwise_mul", 0, INFINITY, NO}};
@@ -266,6 +266,29 @@ Test(kernels_not_finite, the_largest_of_a_window) {
                       cases[i].expected);
         kernel_test_fini(&t);
     }
+}
+
+/* Gradients at a bend: Paddle's slope at 0 is 1, torch's is the slope below. */
+Test(kernels_not_finite, leaky_relu_at_0) {
+    float x[4] = {0, -0.0f, -1, NAN}, g[4] = {8, 8, 8, 8}, out[4];
+    kernel_test t;
+    kernel_test_init(&t, "leaky_relu_grad");
+    kernel_put_float(&t, "alpha", 0.25);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 4, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP32, g, 4, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, out, 4, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect(out[0] == 8 && out[1] == 8 && out[2] == 2 && isnan(out[3]), "%g %g %g %g", (double)out[0],
+              (double)out[1], (double)out[2], (double)out[3]);
+    kernel_test_fini(&t);
+    kernel_test_init(&t, "aten_leaky_relu_backward");
+    kernel_put_float(&t, "negative_slope", 0.25);
+    kernel_test_in(&t, "grad_output", WEFT_FP32, g, 4, -1, -1);
+    kernel_test_in(&t, "self", WEFT_FP32, x, 4, -1, -1);
+    kernel_test_out(&t, "grad_input", WEFT_FP32, out, 4, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect(out[0] == 2 && out[1] == 2 && out[2] == 2 && out[3] == 2);
+    kernel_test_fini(&t);
 }
 
 Test(kernels_not_finite, torch_passes_a_gradient_where_the_input_is_nan) {

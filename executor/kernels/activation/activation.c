@@ -76,7 +76,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
     G(sigmoid, g *x *(1 - x), g *x *(1 - x))                                                                           \
     G(sqrt, g * 0.5f / x, g * 0.5 / x)                                                                                 \
     G(square, g * 2 * x, g * 2 * x)                                                                                    \
-    G(abs, g *(float)((x > 0) - (x < 0)), g *(double)((x > 0) - (x < 0)))                                              \
+    G(abs, x > 0 ? g : x < 0 ? -g : g * x, x > 0 ? g : x < 0 ? -g : g * x)                                             \
     G(exp, g *x, g *x)                                                                                                 \
     G(log, g / x, g / x)
 

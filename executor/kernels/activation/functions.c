@@ -48,6 +48,7 @@ static inline double logit(double x, double eps) {
 #define SELU(exp_minus_1) (x > 0 ? a * x : a * b * exp_minus_1(x))
 #define CELU(exp_minus_1) (x > 0 ? x : a * exp_minus_1(x / a))
 #define SOFTSHRINK (x > a ? x - a : x < -a ? x + a : x - x)
+#define THRESHOLDED (x > a ? x : x <= a ? b : x)
 #define HARD_SHRINK (x > a || x < -a ? x : x - x)
 
 /* F(name, fp32, fp64): forward, of x and parameters a and b. */
@@ -58,7 +59,7 @@ static inline double logit(double x, double eps) {
     F(celu, CELU(expm1f), CELU(expm1))                                                                                 \
     F(softshrink, SOFTSHRINK, SOFTSHRINK)                                                                              \
     F(hard_shrink, HARD_SHRINK, HARD_SHRINK)                                                                           \
-    F(thresholded_relu, x > a ? x : b, x > a ? x : b)                                                                  \
+    F(thresholded_relu, THRESHOLDED, THRESHOLDED)                                                                      \
     F(tanh_shrink, x - tanhf(x), x - tanh(x))                                                                          \
     F(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)))                                                                 \
     F(stanh, b *vm_tanh(a *x), b *tanh(a *x))                                                                          \

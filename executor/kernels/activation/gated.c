@@ -227,7 +227,7 @@ static weft_status run_norm_clip(const kernel_call *c) {
         x = arg_out(c, 0);
     }
     double norm = sqrt(sum_of_squares(x->dtype, x->numel, x->data));
-    multiply(x, norm > s->most ? s->most / norm : 1, arg_out(c, 0));
+    multiply(x, norm <= s->most ? 1 : s->most / norm, arg_out(c, 0));
     return NULL;
 }
 

@@ -2,7 +2,8 @@
  * functions without any. Half types are computed in fp32, block by block.
  *
  * Conventions of Paddle that formulas alone do not show: round takes halves to even and clip's gradient passes at the
- * bounds, neither of which they did in Paddle 2 (ops/versions.def); the gradients of ceil, floor and round are 0; softplus is the identity beyond its threshold. */
+ * bounds, neither of which they did in Paddle 2 (ops/versions.def); the gradients of ceil, floor and round are 0;
+ * softplus is the identity beyond its threshold; leaky_relu's gradient at 0 is 1. */
 #include <math.h>
 
 #include "executor/kernels/activation/pointwise.h"
@@ -32,6 +33,8 @@ static inline double decimals(double x, double count) {
 
 /* That of what is not a number is not one either. */
 #define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
+#define LEAKY_RELU_GRAD (x >= 0 ? g : x < 0 ? g * a : g * x)
+#define HARD_SWISH_GRAD (x + c <= 0 ? g * 0 : x + c >= a ? g : g * (2 * x + c) / b)
 #define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
 
 /* F(name, fp32, fp64): forward, of x, a, b and c. */
@@ -70,22 +73,16 @@ static inline double decimals(double x, double count) {
     G(erf, g * 1.12837917f * expf(-x * x), g * 1.1283791670955126 * exp(-x * x))                                       \
     G(reciprocal, -g *x *x, -g *x *x)                                                                                  \
     G(rsqrt, -0.5f * g * x * x * x, -0.5 * g * x * x * x)                                                              \
-    G(relu6, x > 0 && x < a ? g : 0, x > 0 && x < a ? g : 0)                                                           \
+    G(relu6, x > 0 && x < a ? g : g * 0, x > 0 && x < a ? g : g * 0)                                                   \
     G(silu, g *sigmoid_fp32(x) * (1 + x * (1 - sigmoid_fp32(x))),                                                      \
       g * sigmoid_fp64(x) * (1 + x * (1 - sigmoid_fp64(x))))                                                           \
     G(swish, g *sigmoid_fp32(a *x) * (1 + a * x * (1 - sigmoid_fp32(a * x))),                                          \
       g * sigmoid_fp64(a * x) * (1 + a * x * (1 - sigmoid_fp64(a * x))))                                               \
     G(softplus, a *x > b ? g : g * sigmoid_fp32(a * x), a * x > b ? g : g * sigmoid_fp64(a * x))                       \
     G(elu, x > 0 ? g : g * a * expf(x), x > 0 ? g : g * a * exp(x))                                                    \
-    G(leaky_relu, x > 0 ? g : g * a, x > 0 ? g : g * a)                                                                \
-    G(hard_sigmoid, x > 0 && x < 1 ? g * a : 0, x > 0 && x < 1 ? g * a : 0)                                            \
-    G(hard_swish,                                                                                                      \
-      x + c <= 0  ? 0                                                                                                  \
-      : x + c < a ? g * (2 * x + c) / b                                                                                \
-                  : g,                                                                                                 \
-      x + c <= 0  ? 0                                                                                                  \
-      : x + c < a ? g * (2 * x + c) / b                                                                                \
-                  : g)                                                                                                 \
+    G(leaky_relu, LEAKY_RELU_GRAD, LEAKY_RELU_GRAD)                                                                    \
+    G(hard_sigmoid, x > 0 && x < 1 ? g * a : g * 0, x > 0 && x < 1 ? g * a : g * 0)                                    \
+    G(hard_swish, HARD_SWISH_GRAD, HARD_SWISH_GRAD)                                                                    \
     G(pow, (double)g *a *pow((double)x, (double)a - 1), g *a *pow(x, a - 1))
 
 FORWARD(DEFINE_FORWARDS)

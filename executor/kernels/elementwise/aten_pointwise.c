@@ -76,6 +76,8 @@ static inline int64_t power_int(int64_t x, int64_t e) {
     DEFINE_PAIR(name##_fp64, double, floats)                                                                           \
     DEFINE_PAIR(name##_int64, int64_t, integers)
 FUNCTIONS(DEFINE_FUNCTION)
+DEFINE_PAIR(leaky_fp32, float, b > 0 ? a : a *alpha)
+DEFINE_PAIR(leaky_fp64, double, b > 0 ? a : a *alpha)
 DEFINE_PAIR(div_fp32, float, a / b)
 DEFINE_PAIR(div_fp64, double, a / b)
 DEFINE_PAIR(pow_fp32, float, power((double)a, (double)b))
@@ -262,6 +264,7 @@ DEFINE_PAIR_KERNEL(sub, "alpha", ALL(sub, false))
 DEFINE_PAIR_KERNEL(mul, NULL, ALL(mul, false))
 DEFINE_PAIR_KERNEL(div, NULL, FLOATS(div))
 DEFINE_PAIR_KERNEL(threshold_backward, "threshold", ALL(threshold, false))
+DEFINE_PAIR_KERNEL(leaky_relu_backward, "negative_slope", FLOATS(leaky))
 
 #define DEFINE_NUMBER_KERNEL(name, attr, ...)                                                                          \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \

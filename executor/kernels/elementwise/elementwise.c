@@ -57,6 +57,13 @@ static inline int64_t mod_int(int64_t a, int64_t b) {
     int64_t r = b == -1 ? 0 : a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+/* What infinity is divided by leaves no remainder that is a number, and so no quotient. */
+static inline float floordiv_float(float a, float b) {
+    return isinf(a) ? a - a : floorf(a / b);
+}
+static inline double floordiv_double(double a, double b) {
+    return isinf(a) ? a - a : floor(a / b);
+}
 static inline int64_t floordiv_int(int64_t a, int64_t b) {
     int64_t q = div_int(a, b);
     return b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
@@ -72,11 +79,11 @@ static inline int64_t pow_int(int64_t a, int64_t b) {
     R(sub, a - b, a - b, (uint64_t)a - (uint64_t)b, false)                                                             \
     R(mul, a *b, a *b, (uint64_t)a *(uint64_t)b, false)                                                                \
     R(div, a / b, a / b, div_int(a, b), true)                                                                          \
-    R(max, a > b ? a : b, a > b ? a : b, a > b ? a : b, false)                                                         \
-    R(min, a < b ? a : b, a < b ? a : b, a < b ? a : b, false)                                                         \
+    R(max, a > b || a != a ? a : b, a > b || a != a ? a : b, a > b ? a : b, false)                                     \
+    R(min, a < b || a != a ? a : b, a < b || a != a ? a : b, a < b ? a : b, false)                                     \
     R(pow, powf(a, b), pow(a, b), pow_int(a, b), false)                                                                \
     R(mod, mod_real((double)a, (double)b), mod_real(a, b), mod_int(a, b), true)                                        \
-    R(floordiv, floorf(a / b), floor(a / b), floordiv_int(a, b), true)
+    R(floordiv, floordiv_float(a, b), floordiv_double(a, b), floordiv_int(a, b), true)
 
 #define DEFINE_FUNCTION(name, fp32, fp64, integer, divides)                                                            \
     DEFINE_RUN(name##_fp32, float, float, fp32)                                                                        \

@@ -42,8 +42,8 @@ static inline float half_at_tie(bool wins, bool ties) {
       g[i] * (double)half_at_tie(a < b, a == b), g[i] * (double)half_at_tie(b < a, a == b))
 /* In programs of Paddle 2 (ops/versions.def). */
 #define OLDER_GRADIENTS(R)                                                                                             \
-    R(max_older, a > b ? g[i] : 0, a <= b ? g[i] : 0, a > b ? g[i] : 0, a <= b ? g[i] : 0)                             \
-    R(min_older, a < b ? g[i] : 0, a >= b ? g[i] : 0, a < b ? g[i] : 0, a >= b ? g[i] : 0)
+    R(max_older, g[i] * (a > b), g[i] * (a <= b), g[i] * (a > b), g[i] * (a <= b))                                     \
+    R(min_older, g[i] * (a < b), g[i] * (a >= b), g[i] * (a < b), g[i] * (a >= b))
 
 #define DEFINE_GRADIENTS(name, dx32, dy32, dx64, dy64)                                                                 \
     DEFINE_GRAD(name##_dx_fp32, float, dx32)                                                                           \

@@ -110,7 +110,7 @@ static weft_status prepare_dim_grad(kernel_prepare *p) {
     static void share_##suffix(const loops *l, const real *x, const real *y, const real *g, real *dx, int64_t *ties,   \
                                bool whole) {                                                                           \
         FOR_EACH_ELEMENT(l, at, to) ties[to] = whole ? 1 : ties[to] + (x[at] == y[to]);                                \
-        FOR_EACH_ELEMENT(l, at, to) dx[at] = x[at] == y[to] ? g[to] / (real)ties[to] : 0;                              \
+        FOR_EACH_ELEMENT(l, at, to) dx[at] = x[at] == y[to] ? g[to] / (real)ties[to] : g[to] * 0;                      \
     }                                                                                                                  \
     static void divide_##suffix(const loops *l, const real *x, const real *y, const real *g, real *dx) {               \
         FOR_EACH_ELEMENT(l, at, to) dx[at] = g[to] * y[to] / x[at];                                                    \
