@@ -30,7 +30,7 @@ typedef struct placement {
     uint8_t partial_reduce[32];
     int64_t batch_dim;
     int64_t chunk_id;
-    const uint8_t *dynamic_dims; /* ndim flags or NULL */
+    const uint8_t *dynamic_dims; /* ndim flags or NULL; 1: parts of the axis may differ by one */
 } placement;
 
 /* An ordered list of ranks that communicate together. */
@@ -54,11 +54,11 @@ WEFT_MUST_USE weft_status placement_check(const placement *p, int tensor_ndim, c
 /* Whether any axis is sharded over an extent greater than 1. */
 bool placement_is_sharded(const placement *p);
 /* The part of a whole tensor of dims `whole` that `rank` holds: offset and extent per axis. Parts are of ceil(whole /
- * ranks); the last are shorter, or empty, where that does not divide. Error if the rank is not in the mesh. A NULL or
- * meshless placement gives the whole. */
+ * ranks); the last are shorter, or empty, where that does not divide. Along a dynamic axis they are as equal as can be:
+ * the first are one longer. Error if the rank is not in the mesh. A NULL or meshless placement gives the whole. */
 WEFT_MUST_USE weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, int64_t rank,
                                           const char *place, int64_t *out_offset, int64_t *out_extent);
-/* Error where parts of an axis differ. */
+/* Error where parts of an axis differ; along a dynamic one, where some are empty. */
 WEFT_MUST_USE weft_status placement_check_even(const placement *p, int ndim, const int64_t *whole, int axis,
                                                const char *place);
 /* The whole dims of a tensor whose local dims are `local`, where all parts are equal. */

@@ -50,6 +50,18 @@ static int64_t parts_of_axis(const placement *p, int i) {
     return i < p->ndim && p->dims_mapping[i] >= 0 ? p->mesh->shape[p->dims_mapping[i]] : 1;
 }
 
+static bool is_dynamic(const placement *p, int axis) {
+    return p && p->dynamic_dims && axis < p->ndim && p->dynamic_dims[axis];
+}
+
+/* Part number `at` of `parts` of an extent. */
+static void cut(int64_t whole, int64_t parts, int64_t at, bool dynamic, int64_t *out_offset, int64_t *out_extent) {
+    int64_t longer = whole % parts, most = whole / parts + (longer != 0);
+    int64_t before = dynamic && at > longer ? at * (whole / parts) + longer : at * most;
+    *out_offset = before < whole ? before : whole;
+    *out_extent = dynamic && at >= longer ? whole / parts : most < whole - *out_offset ? most : whole - *out_offset;
+}
+
 weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, int64_t rank, const char *place,
                             int64_t *out_offset, int64_t *out_extent) {
     bool known = p && p->mesh;
@@ -61,16 +73,19 @@ weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, 
                                       (long long)rank);
     }
     for (int i = 0; i < ndim; i++) {
-        int64_t parts = known ? parts_of_axis(p, i) : 1, most = whole[i] / parts + (whole[i] % parts != 0);
-        int64_t before = parts > 1 ? coordinates[p->dims_mapping[i]] * most : 0;
-        out_offset[i] = before < whole[i] ? before : whole[i];
-        out_extent[i] = most < whole[i] - out_offset[i] ? most : whole[i] - out_offset[i];
+        int64_t parts = known ? parts_of_axis(p, i) : 1;
+        cut(whole[i], parts, parts > 1 ? coordinates[p->dims_mapping[i]] : 0, is_dynamic(p, i), &out_offset[i],
+            &out_extent[i]);
     }
     return NULL;
 }
 
 weft_status placement_check_even(const placement *p, int ndim, const int64_t *whole, int axis, const char *place) {
     int64_t parts = p && p->mesh && axis < ndim ? parts_of_axis(p, axis) : 1;
+    if (is_dynamic(p, axis) && whole[axis] >= parts) return NULL;
+    if (is_dynamic(p, axis))
+        return weft_status_create(WEFT_INVALID_PROGRAM, place, "axis %d of extent %lld has none for each of %lld", axis,
+                                  (long long)whole[axis], (long long)parts);
     if (whole[axis] % parts == 0) return NULL;
     return weft_status_create(WEFT_INVALID_PROGRAM, place, "axis %d of extent %lld does not divide by %lld", axis,
                               (long long)whole[axis], (long long)parts);

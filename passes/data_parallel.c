@@ -19,6 +19,8 @@ static const weft_option options[] = {
     {"reduce", WEFT_OPTION_STRING, "mean", "mean|sum|tokens",
      "how the ranks' losses combine: gradients are averaged or summed; tokens: sums and counts over the batch are summed "
      "over ranks before they are divided"},
+    {"uneven", WEFT_OPTION_STRING, "refuse", "refuse|pad",
+     "batches that ranks do not divide: refuse; pad: the first ranks get a row more, and gradients count by rows"},
     {"replicate", WEFT_OPTION_STRINGS, "[]", NULL, "feeds that every rank gets whole, whatever their rows"},
 };
 
@@ -33,6 +35,10 @@ static weft_status read_options(dp_plan *plan) {
     plan->nranks = weft_pass_option_int(plan->pass, "ranks");
     const char *reduce = weft_pass_option_string(plan->pass, "reduce");
     plan->combine = strcmp(reduce, "sum") == 0 ? DP_SUM : strcmp(reduce, "tokens") == 0 ? DP_TOKENS : DP_MEAN;
+    plan->pads = strcmp(weft_pass_option_string(plan->pass, "uneven"), "pad") == 0;
+    if (plan->pads && plan->combine == DP_TOKENS)
+        return weft_pass_refuse(plan->pass, "uneven: pad: means over parts of different lengths are not added up with "
+                                            "reduce: tokens");
     if (!weft_pass_option_given(plan->pass, "ranks"))
         return weft_pass_refuse(plan->pass, "the option ranks is required: how many ranks train together");
     if (plan->nranks < 1 || plan->nranks > MAX_RANKS)
@@ -88,6 +94,7 @@ static weft_status insert_reduces(dp_plan *plan) {
     for (size_t i = plan->ngradients; i-- > 0;) {
         if (plan->gradients[i].is_gathered) continue;
         weft_op *after = plan->gradients[i].last_writer, *scale = plan->gradients[i].mean ? of_mean : NULL;
+        if (scale) TRY(dp_weigh(plan, plan->gradients[i].grad, &after));
         TRY(insert_like(reduce, plan->gradients[i].grad, &after));
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_REDUCE,
                                                     .op = after,
@@ -111,7 +118,10 @@ static weft_status write_shape(dp_plan *plan, weft_var *var) {
     if (whole->ndim != part->ndim || whole->ndim != (int32_t)var->ndim || !var->ndim) return NULL;
     int64_t dims[WEFT_MAX_RANK];
     for (size_t i = 0; i < var->ndim; i++)
-        dims[i] = var->dims[i] >= 0 && whole->dims[i] != part->dims[i] ? part->dims[i] : var->dims[i];
+        if (var->dims[i] < 0 || whole->dims[i] == part->dims[i])
+            dims[i] = var->dims[i];
+        else
+            dims[i] = plan->pads ? -1 : part->dims[i];
     return program_dims(plan->program, var->ndim, dims, &var->dims);
 }
 
@@ -162,7 +172,7 @@ static weft_status write_dist(dp_plan *plan) {
 
 /* What the ranks get: the claims beside those of insert_reduces. */
 static weft_status claim_ranks(dp_plan *plan) {
-    if (plan->combine == DP_TOKENS && plan->pass->certificate) plan->pass->certificate->claims_all = false;
+    if ((plan->combine == DP_TOKENS || plan->pads) && plan->pass->certificate) plan->pass->certificate->claims_all = false;
     TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_RANKS,
                                                 .ring = DP_RING,
                                                 .count = plan->nranks,
@@ -298,11 +308,13 @@ static weft_status make_parallel(dp_plan *plan) {
     TRY(claim_ranks(plan));
     TRY(write_dist(plan));
     if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");
+    TRY(dp_begin_weights(plan));
     TRY(dp_gather_metrics(plan));
     plan->gradients_nbytes = count_nbytes(plan);
     arena_fini(&plan->types);
     TRY(dp_gather_rows(plan));
     TRY(insert_reduces(plan));
+    TRY(dp_weigh_means(plan));
     return report_reduces(plan);
 }
 

@@ -44,6 +44,7 @@ typedef struct dp_plan {
     arena types; /* what `whole` and `part` hold: given back before ops are made */
     int64_t nranks;
     dp_combine combine;
+    bool pads; /* ranks may have different numbers of rows: uneven: pad */
 
     dp_feed *feeds;
     size_t nfeeds;
@@ -68,6 +69,9 @@ typedef struct dp_plan {
 
     dp_lookup *lookups; /* backward ops that make rows */
     size_t nlookups;
+    weft_var *weight;     /* pads: n times a rank's share of the rows, a number; NULL: none */
+    weft_var **means;     /* numbers that are means of a rank's rows, and that nothing else is made of */
+    size_t nmeans, means_capacity;
     weft_op **metrics; /* that count a rank's rows: they get those of all */
     size_t nmetrics, metrics_capacity;
     const mesh *mesh; /* of the ranks, once it is written */
@@ -96,6 +100,12 @@ WEFT_MUST_USE weft_status dp_gather_rows(dp_plan *plan);
 /* data_parallel_metrics.c: an op that counts rows (OP_METRIC) counts those of all ranks, so what it keeps is alike. */
 bool dp_is_gathered_metric(const dp_plan *plan, const weft_op *op);
 WEFT_MUST_USE weft_status dp_gather_metrics(dp_plan *plan);
+/* data_parallel_uneven.c: uneven: pad. What does not go with parts of different lengths is refused; the weight is made. */
+WEFT_MUST_USE weft_status dp_begin_weights(dp_plan *plan);
+/* Multiplies a var by the weight behind `*after`, which the last op then is; nothing where ranks have equal parts. */
+WEFT_MUST_USE weft_status dp_weigh(dp_plan *plan, weft_var *var, weft_op **after);
+/* The numbers that are means over a rank's rows count by rows too, from where nothing reads them any more. */
+WEFT_MUST_USE weft_status dp_weigh_means(dp_plan *plan);
 /* data_parallel_ops.c: ops for the caller to insert: `to` from all ranks' `from`, one after another or added up; 1/n of
  * a var. */
 WEFT_MUST_USE weft_status dp_make_collective(dp_plan *plan, weft_var *from, weft_var *to, bool gathers, weft_op **out);

@@ -84,6 +84,11 @@ weft_status dp_again(void) {
 
 weft_status dp_split_batch(dp_plan *plan) {
     if (plan->batch < 0) return NULL;
+    if (plan->pads && plan->batch % plan->nranks != 0) {
+        plan->batch = -1; /* ranks have different numbers of rows, which only a run knows */
+        return NULL;
+    }
+    plan->pads = false; /* the batch is what it is, and divides */
     if (plan->batch % plan->nranks != 0)
         return weft_pass_refuse(plan->pass, "a batch of %lld rows does not divide by %lld ranks",
                                 (long long)plan->batch, (long long)plan->nranks);

@@ -51,6 +51,12 @@ weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis) {
         if (!where || !mapping) return base_out_of_memory();
         for (size_t i = 0; i < var->ndim; i++) mapping[i] = (int)i == split_axis ? 0 : -1;
         *where = (placement){.mesh = plan->mesh, .ndim = (int)var->ndim, .dims_mapping = mapping};
+        if (plan->pads && split_axis >= 0) {
+            uint8_t *dynamic = ARENA_ARRAY(a, uint8_t, var->ndim);
+            if (!dynamic) return base_out_of_memory();
+            dynamic[split_axis] = 1;
+            where->dynamic_dims = dynamic;
+        }
         *shared = where;
     }
     var_changed(var);

@@ -81,9 +81,9 @@ static weft_status refuse(const search *s, const weft_op *update, const weft_var
                             writer ? " makes it of a rank's rows, and no sum over ranks gives the whole's" : "");
 }
 
-/* Extents are a rank's, and the same on all: parts are equally large. */
+/* Extents are a rank's, and the same on all where parts are equally large. */
 static bool is_equal(const search *s, uint32_t id) {
-    return s->flow.held[id].hold == DP_SAME || s->flow.held[id].hold == DP_EXTENT;
+    return s->flow.held[id].hold == DP_SAME || (s->flow.held[id].hold == DP_EXTENT && !s->flow.plan->pads);
 }
 
 static weft_status enqueue(search *s, weft_var *var) {
@@ -196,6 +196,39 @@ static weft_status report_loss(const search *s, const loss_finding *l) {
                           l->loss->name->bytes, is, is);
 }
 
+/* --- means --------------------------------------------------------------------------------------------------------- */
+
+static bool reads_forward(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        const weft_op *op = use_op(v->program, u);
+        if (!u->is_output && !(op_role(op) & WEFT_ROLE_BACKWARD) && !op_is(op, "fetch")) return true;
+    }
+    return false;
+}
+
+/* A mean of a rank's rows that is told: what nothing else is made of, or a loss, which is taken for one as its gradients
+ * are. */
+static weft_status note_mean(search *s, weft_op *op, weft_var *v) {
+    dp_plan *plan = s->flow.plan;
+    const dp_value *held = &s->flow.held[v->id];
+    shape own = shape_env_get(&plan->part, v);
+    bool is_loss = op_role(op) & WEFT_ROLE_LOSS;
+    bool is_mean = held->hold == DP_PARTIAL ? held->reduce == WEFT_REDUCE_AVG : held->hold == DP_OWN && is_loss;
+    if (!is_mean || shape_numel(&own) != 1 || v->persistable || v->block != plan->block || s->flow.writer[v->id] != op) return NULL;
+    if (!is_loss && reads_forward(v)) return NULL;
+    TRY(grow(plan->scratch, &plan->means, &plan->means_capacity, plan->nmeans + 1, sizeof *plan->means));
+    plan->means[plan->nmeans++] = v;
+    return NULL;
+}
+
+static weft_status find_means(search *s) {
+    FOR_EACH_OP(op, s->flow.plan->block) {
+        if (op_role(op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE | WEFT_ROLE_LR_SCHED)) continue;
+        FOR_EACH_ARG(op, true, u) TRY(note_mean(s, op, use_var(op->program, u)));
+    }
+    return NULL;
+}
+
 /* --- all ----------------------------------------------------------------------------------------------------------- */
 
 static weft_status walk(search *s) {
@@ -216,6 +249,7 @@ weft_status dp_find_state(dp_plan *plan) {
     if (!s.seen) return base_out_of_memory();
     do TRY(walk(&s));
     while (s.flow.nmarks);
+    if (plan->pads && plan->combine == DP_MEAN) TRY(find_means(&s));
     for (size_t i = 0; i < s.nlosses; i++) TRY(report_loss(&s, &s.losses[i]));
     return NULL;
 }

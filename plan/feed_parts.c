@@ -34,7 +34,7 @@ weft_status feeds_part(const weft_feeds *feeds, int rank, const weft_var *v, con
     memcpy(out->extent, fed->dims, fed->ndim * sizeof *fed->dims);
     if (!v || feeds->options.per_rank) return NULL;
     if (v->dist && v->dist->mesh) {
-        for (size_t i = 0; i < fed->ndim; i++) /* what takes any number of rows takes them to be equally many */
+        for (size_t i = 0; i < fed->ndim; i++) /* what takes any number of rows takes them to be equally many, or some */
             if (i < v->ndim && v->dims[i] < 0)
                 TRY(placement_check_even(v->dist, out->ndim, fed->dims, (int)i, fed->name));
         return placement_slice(v->dist, out->ndim, fed->dims, rank, fed->name, out->offset, out->extent);

@@ -122,10 +122,10 @@ def write(p, folder):
     np.savez(f'{folder}/feeds.npz', **{f'{s}/{n}': v for n, values in p.feeds.items() for s, v in enumerate(values)})
 
 
-def make(p, folder, ranks, options=''):
+def make(p, folder, ranks, options='', behind=''):
     write(p, folder)
-    code, _, err = call('opt', f'{folder}/serial.yaml', '--passes', f'data_parallel: {{ranks: {ranks}{options and ", " + options}}}',
-                        '-o', f'{folder}/dp.yaml')
+    code, _, err = call('opt', f'{folder}/serial.yaml', '--passes',
+                        f'data_parallel: {{ranks: {ranks}{options and ", " + options}}}{behind and ", " + behind}', '-o', f'{folder}/dp.yaml')
     return code, err
 
 
@@ -134,13 +134,14 @@ def off(a, b):
     return np.max(np.abs(a - b), initial=0) / max(np.max(np.abs(b), initial=0), 1e-6) if a.size == b.size else np.inf
 
 
-def same(p, folder, ranks=2, options='', loss='loss', says='', tolerance=1e-5, leave=()):
+def same(p, folder, ranks=2, options='', loss='loss', says='', tolerance=1e-5, leave=(), behind='', losses_add=False):
     """Trained on ranks it is what the serial program is."""
-    code, err = make(p, folder, ranks, options)
+    code, err = make(p, folder, ranks, options, behind)
     assert code == 0, f'opt: exit {code}: {err.strip()[-300:]}'
     assert says in err, f'expected "{says}" in:\n{err}'
     alone, state = train(f'{folder}/serial.yaml', 1, p, folder, loss)
     losses, got = train(f'{folder}/dp.yaml', ranks, p, folder, loss)
+    losses = losses * ranks if losses_add else losses
     assert off(losses, alone) <= tolerance, f'losses {losses}, expected {alone}'
     changed = 0
     for name in p.params:
@@ -150,7 +151,7 @@ def same(p, folder, ranks=2, options='', loss='loss', says='', tolerance=1e-5, l
         assert off(got[name], state[name]) <= tolerance, f'{name} off by {off(got[name], state[name]):.1e}'
     assert changed, 'nothing is trained'
     _, out, _ = call('verify', f'{folder}/dp.yaml', '--ranks', ranks, '--against', f'{folder}/serial.yaml')
-    assert 'same over the real numbers' in out or 'not_proved' in out and 'wrong' not in out, f'verify says:\n{out}'
+    assert 'same over the real numbers' in out or losses_add and 'if the ranks\' values of it are added up' in out or 'not_proved' in out and 'wrong' not in out, f'verify says:\n{out}'
     return err
 
 
@@ -448,6 +449,58 @@ def case_rows_otherwise(folder):
     same(embedding('adam', twice=True), folder)
     same(embedding('lazy', version=3003001), folder)
     same(embedding('adagrad', clip=True), folder, options='reduce: tokens')
+
+
+# --- batches that ranks do not divide ------------------------------------------------------------------------------
+
+def uneven(batches, rows=-1, sums=False, outputs=3):
+    """A regression whose batches have so many rows, by step, and a second mean beside the loss."""
+    r, p = np.random.default_rng(3), Program()
+    p.feed('x', [r.normal(size=(b, 4)).astype('f4') for b in batches], [rows, 4])
+    p.feed('y', [r.normal(size=(b, outputs)).astype('f4') for b in batches], [rows, outputs])
+    p.param('w', r.normal(size=(4, outputs)).astype('f4'))
+    p.squares(rows, 4, outputs)
+    d = [rows, outputs]
+    if sums:
+        p.op('reduce_sum', {'X': 's'}, {'Out': ('loss', [])}, LOSS, dim=[], reduce_all=True)
+        p.seed('loss')
+        p.op('reduce_sum_grad', {'X': 's', 'Out@GRAD': 'loss@GRAD'}, {'X@GRAD': ('s@GRAD', d)}, BACKWARD, dim=[], reduce_all=True)
+    else:
+        p.mean('s', d)
+        p.op('abs', {'X': 'e'}, {'Out': ('apart', d)})
+        p.op('reduce_mean', {'X': 'apart'}, {'Out': ('distance', [])}, dim=[], reduce_all=True)
+        p.mean_grad('s', d)
+    p.squares_grad(rows, 4, outputs)
+    p.sgd()
+    return p
+
+
+def case_uneven_batches(folder):
+    lists = ('', 'prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies')
+    for ranks, batches in ((2, [8, 7, 3, 8]), (3, [7, 6, 8, 4]), (4, [8, 9, 5, 4])):
+        for behind in lists:
+            same(uneven(batches), folder, ranks=ranks, options='uneven: pad', says='a row more', behind=behind)
+        same(uneven(batches), folder, ranks=ranks, options='uneven: pad', loss='distance')
+        same(uneven(batches, sums=True), folder, ranks=ranks, options='uneven: pad, reduce: sum', losses_add=True)
+
+
+def case_uneven_batches_of_fixed_extent(folder):
+    same(uneven([7, 7], rows=7), folder, ranks=2, options='uneven: pad')
+    same(uneven([8, 8], rows=8), folder, ranks=2, options='uneven: pad')
+    refused(uneven([7, 7], rows=7), folder, 'a batch of 7 rows does not divide by 2 ranks')
+
+
+def case_uneven_batches_are_refused(folder):
+    p = uneven([8, 7])
+    assert make(p, folder, 2)[0] == 0
+    code, _, err = call('run', f'{folder}/dp.yaml', '--ranks', 2, '--params', f'{folder}/params.npz', '--feed', f'{folder}/feeds.npz')
+    assert code == 1 and 'extent 7 does not divide by 2' in err, err
+    p = uneven([8, 2])
+    assert make(p, folder, 3, 'uneven: pad')[0] == 0
+    code, _, err = call('run', f'{folder}/dp.yaml', '--ranks', 3, '--params', f'{folder}/params.npz', '--feed', f'{folder}/feeds.npz')
+    assert code == 1 and 'extent 2 has none for each of 3' in err, err
+    refused(uneven([8]), folder, 'are not added up', options='uneven: pad, reduce: tokens')
+    refused(embedding('sgd'), folder, 'gathered only where they are equally many', options='uneven: pad')
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------

@@ -72,6 +72,25 @@ Test(placement, parts_that_differ) {
         }
 }
 
+/* Along a dynamic axis the first parts are one longer. */
+Test(placement, parts_that_differ_by_one) {
+    static const int64_t mapping[] = {0}, offsets[][4] = {{0, 2, 4, 6}, {0, 2, 3, 4}, {0, 1, 2, 2}, {0, 2, 4, 6}},
+                         extents[][4] = {{2, 2, 2, 1}, {2, 1, 1, 1}, {1, 1, 0, 0}, {2, 2, 2, 2}}, whole[] = {7, 5, 2, 8};
+    static const uint8_t dynamic[] = {1};
+    placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping, .dynamic_dims = dynamic};
+    for (int i = 0; i < 4; i++) {
+        weft_status status = placement_check_even(&p, 1, &whole[i], 0, "w");
+        cr_assert_eq(!status, whole[i] >= 4, "%lld", (long long)whole[i]);
+        weft_status_free(status);
+        for (int64_t rank = 0; rank < 4; rank++) {
+            int64_t o = -1, e = -1;
+            cr_assert_null(placement_slice(&p, 1, &whole[i], rank, "w", &o, &e));
+            cr_assert(o == offsets[i][rank] && e == extents[i][rank], "%lld: rank %lld: %lld at %lld",
+                      (long long)whole[i], (long long)rank, (long long)e, (long long)o);
+        }
+    }
+}
+
 Test(placement, slices_that_cannot_be_are_errors) {
     static const int64_t mapping[] = {0}, seven[] = {7}, eight[] = {8}, huge[] = {INT64_MAX};
     placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping};
