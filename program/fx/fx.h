@@ -266,6 +266,8 @@ bool fx_has_dist(const weft_op *op);
 
 /* fx/write_nodes.c */
 WEFT_MUST_USE weft_status fx_write_op(fx_writer *w, const weft_op *op);
+/* fx/write_fused.c: ops from `op` on as one fused node; *out_last NULL: it begins none, and nothing is written. */
+WEFT_MUST_USE weft_status fx_write_fused(fx_writer *w, const weft_op *op, const weft_op **out_last);
 /* fx/write_known.c: the row by which an op without fx_node is a collective's node; NULL: none. */
 const fx_row *fx_find_collective(const fx_writer *w, const weft_op *op);
 /* Whether the outputs of `op` are those of a row. */

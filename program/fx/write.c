@@ -198,9 +198,15 @@ static weft_status take_fetch(fx_writer *w, const weft_op *op, uint32_t number, 
 
 static weft_status write_ops(fx_writer *w) {
     uint32_t number = 0;
+    const weft_op *fused = NULL; /* the last op of those that a node has already */
     FOR_EACH_OP(op, w->block) {
         bool taken = false;
         number++;
+        if (!fused) TRY(fx_write_fused(w, op, &fused));
+        if (fused) {
+            if (op == fused) fused = NULL;
+            continue;
+        }
         if (is_constant_op(w, op)) continue;
         if (is_fetch(op)) TRY(take_fetch(w, op, number, &taken));
         if (!taken) TRY(fx_write_op(w, op));

@@ -1,0 +1,91 @@
+/* micro.h: what the files of micro_pipeline_tp share.
+ *
+ * A pair is a collective and the matrix products that it can be cut up with. A gather's: rows of `x` from all ranks,
+ * one after another along `dim`, are the left operand of each product. A scatter's: the one product's rows are summed
+ * over the ranks, of which each keeps its part of `dim`. Both are what torch's fused ops are defined to be. */
+#ifndef PASSES_MICRO_PIPELINE_MICRO_H
+#define PASSES_MICRO_PIPELINE_MICRO_H
+
+#include "passes/access.h"
+#include "passes/pass_manager.h"
+
+typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER } micro_kind;
+
+typedef struct micro_product {
+    weft_op *op;     /* the matmul_v2 */
+    weft_op *before; /* makes a matrix of its left operand; NULL: none */
+    weft_op *after;  /* gives the product the left operand's leading extents again; NULL: none */
+    weft_var *b;     /* the right operand, a matrix */
+    weft_var *out;   /* what others read */
+} micro_product;
+
+typedef struct micro_pair {
+    micro_kind kind;
+    const ring *ring;
+    weft_op *collective, *wait; /* wait NULL: none */
+    int64_t dim;
+    weft_reduce reduce;
+    weft_var *x;      /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
+    weft_var *whole;  /* gather: all rows. scatter: NULL */
+    weft_var *result; /* scatter: what others read */
+    bool keeps_whole; /* others read that */
+    micro_product *products;
+    size_t nproducts;
+    weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
+    size_t nops;
+    uint32_t place; /* the position before which it can stand */
+    double serial_seconds, pair_seconds; /* predicted; both 0: nobody asked */
+} micro_pair;
+
+typedef enum micro_form { MICRO_CHUNKS, MICRO_FUSED } micro_form;
+
+typedef struct micro_pass {
+    weft_pass_context *pass;
+    weft_program *program;
+    weft_block *block;
+    arena *scratch;
+    micro_form form;
+    bool guards, strict_bits;
+    int64_t nsub; /* chunks per shard */
+    access_index index;
+    weft_op **pair_of; /* by position: the collective whose pair has that op; NULL: none */
+    uint32_t *place_of; /* by position of a collective that has a pair */
+    uint32_t *seen;    /* by position: the last search that came by */
+    uint32_t nsearches;
+    micro_pair *pairs;
+    size_t npairs, capacity;
+} micro_pass;
+
+/* Why a collective is left alone. */
+typedef struct micro_refusal {
+    weft_reason reason;
+    const char *words; /* NULL: it is not */
+} micro_refusal;
+
+/* micro_match.c: the pair of a collective, or why there is none; *out_is_one false: not a candidate. */
+WEFT_MUST_USE weft_status micro_match(micro_pass *m, weft_op *collective, micro_pair *out, micro_refusal *why,
+                                      bool *out_is_one);
+/* micro_place.c: where all of a pair can stand. */
+WEFT_MUST_USE weft_status micro_place(micro_pass *m, micro_pair *pair, micro_refusal *why);
+/* The op before which it is put: ops of pairs move or go. NULL: at the end. */
+weft_op *micro_anchor(const micro_pass *m, const micro_pair *pair);
+/* Whether the var's value depends on what `of` writes, through ops of block 0; true where that takes long to tell. */
+bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *of);
+/* micro_fused.c: its ops stand together from then on, and say what they are. */
+WEFT_MUST_USE weft_status micro_fuse(micro_pass *m, micro_pair *pair, size_t number);
+/* micro_chunks.c: in their place, the ops of a chunk plan for one rank. */
+WEFT_MUST_USE weft_status micro_write_chunks(micro_pass *m, micro_pair *pair, size_t number);
+
+static inline bool micro_is_dense(const weft_var *v) {
+    if (!v || !v->block || v->kind != WEFT_DENSE_TENSOR || !v->has_tensor) return false;
+    for (uint32_t i = 0; i < v->ndim; i++)
+        if (v->dims[i] <= 0) return false;
+    return true;
+}
+static inline int64_t micro_numel(const weft_var *v, uint32_t first, uint32_t end) {
+    int64_t n = 1;
+    for (uint32_t i = first; i < end; i++) n *= v->dims[i];
+    return n;
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* micro_pipeline_tp: a gather and the products of its rows, a product and the scatter of its sums, cut up so that rows
+ * are sent while others are multiplied; or marked as one for a device that does so itself.
+ *
+ * Matches, places, asks the guard, then edits. Each collective that could be one gets a line: taken, or left and why.
+ * Sources: Wang et al. 2023 (ASPLOS), pytorch.md 4, micropipe.md. */
+#include <stdlib.h>
+
+#include "passes/micro_pipeline/micro.h"
+#include "program/grow.h"
+
+static const weft_option options[] = {
+    {"form", WEFT_OPTION_STRING, "chunks", "chunks|fused",
+     "chunks: sends, receives and products of row slices; fused: stand together, torch's fused ops in an FX graph"},
+    {"guard", WEFT_OPTION_STRING, "on", "on|off", "off: every pair that is legal; on: those that the model says gain"},
+    {"chunks_per_shard", WEFT_OPTION_INT, "1", NULL, "pieces in which a rank's rows are sent"},
+    {"strict_bits", WEFT_OPTION_BOOL, "false", NULL,
+     "sums in the order of ranks, as the reduce-scatter forms them"},
+};
+
+static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *program) {
+    *m = (micro_pass){.pass = pass, .program = program, .block = program->blocks[0], .scratch = pass_scratch(pass)};
+    m->form = strcmp(weft_pass_option_string(pass, "form"), "fused") == 0 ? MICRO_FUSED : MICRO_CHUNKS;
+    m->guards = strcmp(weft_pass_option_string(pass, "guard"), "on") == 0;
+    m->strict_bits = weft_pass_option_bool(pass, "strict_bits");
+    m->nsub = weft_pass_option_int(pass, "chunks_per_shard");
+    if (m->nsub < 1 || m->nsub > 64) return weft_pass_refuse(pass, "chunks_per_shard: expected 1 to 64");
+    TRY(access_index_begin(program, m->scratch, &m->index));
+    TRY(access_index_gather(&m->index, m->scratch, NULL));
+    size_t n = m->index.nops + 1;
+    m->pair_of = ARENA_ARRAY(m->scratch, weft_op *, n);
+    m->place_of = ARENA_ARRAY(m->scratch, uint32_t, n);
+    m->seen = ARENA_ARRAY(m->scratch, uint32_t, n);
+    return m->pair_of && m->place_of && m->seen ? NULL : base_out_of_memory();
+}
+
+/* What this form cannot do with a pair. */
+static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *why) {
+    if (why->words || m->form == MICRO_CHUNKS) return;
+    if (m->strict_bits && p->kind == MICRO_SCATTER)
+        *why = (micro_refusal){WEFT_REASON_SCALE, "the fused op does not promise the order of ranks (strict_bits)"};
+    for (size_t k = 0; k < p->nproducts; k++)
+        if (attr_bool(p->products[k].op, "trans_y", false))
+            *why = (micro_refusal){WEFT_REASON_SHAPE, "the fused op takes no transposed right operand"};
+}
+
+static weft_status consider(micro_pass *m, weft_op *op) {
+    micro_pair pair;
+    micro_refusal why;
+    bool is_one;
+    TRY(micro_match(m, op, &pair, &why, &is_one));
+    if (!is_one) return NULL;
+    check_form(m, &pair, &why);
+    if (!why.words) TRY(micro_place(m, &pair, &why));
+    if (why.words) return weft_pass_left(m->pass, op, why.reason, "%s", why.words);
+    TRY(grow(m->scratch, &m->pairs, &m->capacity, m->npairs + 1, sizeof *m->pairs));
+    m->pairs[m->npairs++] = pair;
+    return NULL;
+}
+
+static int by_place(const void *a, const void *b) {
+    const micro_pair *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    return x->collective->mark < y->collective->mark ? -1 : x->collective->mark > y->collective->mark;
+}
+
+static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
+    return weft_pass_did(m->pass, "pair %zu: %s of %d ranks, %zu product%s", number,
+                         p->kind == MICRO_GATHER ? "all-gather and matmul" : "matmul and reduce-scatter",
+                         p->ring->nranks, p->nproducts, p->nproducts == 1 ? "" : "s");
+}
+
+static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    micro_pass m;
+    TRY(begin(&m, pass, program));
+    for (size_t i = 0; i < m.index.nops; i++) TRY(consider(&m, access_op(&m.index, i)));
+    if (!m.npairs) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no pair is taken");
+    qsort(m.pairs, m.npairs, sizeof *m.pairs, by_place);
+    for (size_t i = 0; i < m.npairs; i++) TRY(report(&m, &m.pairs[i], i));
+    TRY(weft_pass_count_add(pass, "pairs", (int64_t)m.npairs));
+    for (size_t i = 0; i < m.npairs; i++)
+        TRY(m.form == MICRO_FUSED ? micro_fuse(&m, &m.pairs[i], i) : micro_write_chunks(&m, &m.pairs[i], i));
+    return NULL;
+}
+
+const weft_pass pass_micro_pipeline_tp = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
