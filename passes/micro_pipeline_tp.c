@@ -5,6 +5,7 @@
  * Sources: Wang et al. 2023 (ASPLOS), pytorch.md 4, micropipe.md. */
 #include <stdlib.h>
 
+#include "passes/certificate.h"
 #include "passes/micro_pipeline/micro.h"
 #include "program/grow.h"
 
@@ -35,7 +36,13 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
 
 /* What this form cannot do with a pair. */
 static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *why) {
-    if (why->words || m->form == MICRO_CHUNKS) return;
+    bool is_half = p->x->dtype == WEFT_FP16 || p->x->dtype == WEFT_BF16;
+    if (why->words) return;
+    if (m->form == MICRO_CHUNKS) {
+        if (m->strict_bits && p->kind == MICRO_SCATTER && is_half)
+            *why = (micro_refusal){WEFT_REASON_DTYPE, "sums of 16-bit floats are rounded once (strict_bits)"};
+        return;
+    }
     if (m->strict_bits && p->kind == MICRO_SCATTER)
         *why = (micro_refusal){WEFT_REASON_SCALE, "the fused op does not promise the order of ranks (strict_bits)"};
     for (size_t k = 0; k < p->nproducts; k++)
@@ -66,7 +73,7 @@ static int by_place(const void *a, const void *b) {
 static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
     return weft_pass_did(m->pass, "pair %zu: %s of %d ranks, %zu product%s", number,
                          p->kind == MICRO_GATHER ? "all-gather and matmul" : "matmul and reduce-scatter",
-                         p->ring->nranks, p->nproducts, p->nproducts == 1 ? "" : "s");
+                         p->ring.nranks, p->nproducts, p->nproducts == 1 ? "" : "s");
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
@@ -75,9 +82,16 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(begin(&m, pass, program));
     for (size_t i = 0; i < m.index.nops; i++) TRY(consider(&m, access_op(&m.index, i)));
     if (!m.npairs) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no pair is taken");
+    if (m.form == MICRO_CHUNKS && pass_rank(pass) < 0)
+        return weft_pass_refuse(pass, "the programs of ranks differ (chunks of each go to others): one is made for each, "
+                                      "named by {rank} in -o");
     qsort(m.pairs, m.npairs, sizeof *m.pairs, by_place);
     for (size_t i = 0; i < m.npairs; i++) TRY(report(&m, &m.pairs[i], i));
     TRY(weft_pass_count_add(pass, "pairs", (int64_t)m.npairs));
+    if (m.form == MICRO_CHUNKS) {
+        pass_changes_meaning(pass, "ranks send each other chunks: the plans of all are proved together instead");
+        pass_claims_nothing(pass);
+    }
     for (size_t i = 0; i < m.npairs; i++)
         TRY(m.form == MICRO_FUSED ? micro_fuse(&m, &m.pairs[i], i) : micro_write_chunks(&m, &m.pairs[i], i));
     return NULL;

@@ -17,6 +17,10 @@ pass_finding *pass_pending_finding(weft_pass_context *pass) {
     return pass->pending_list;
 }
 
+void pass_changes_meaning(weft_pass_context *pass, const char *how) {
+    pass->out->not_proved = how;
+}
+
 int64_t pass_rank(const weft_pass_context *pass) {
     return pass->rank;
 }

@@ -26,6 +26,10 @@ pass_finding *pass_pending_finding(weft_pass_context *pass);
 /* The rank whose program is made of a serial one; -1: that of all ranks, which must be equal then. */
 int64_t pass_rank(const weft_pass_context *pass);
 
+/* What this run of the pass makes is not held against the program before, and why: as weft_pass.changes_meaning, for a
+ * pass whose options decide. The words must outlive the report. */
+void pass_changes_meaning(weft_pass_context *pass, const char *how);
+
 /* Whether an option that is a number was given the word that it may be instead. */
 bool pass_option_is_word(const weft_pass_context *pass, const char *option);
 

@@ -72,10 +72,8 @@ static weft_status compare(pass_proof *proof, const weft_pass *pass, weft_progra
     bool changed = program->edits != proof->edits;
     proof->edits = program->edits;
     if (changed && !proof->races) TRY(find_race(program, pass, &proof->races));
-    if (pass->changes_meaning) {
-        out->not_proved = pass->changes_meaning;
-        return changed ? prover_take(&proof->prover, program) : NULL;
-    }
+    if (pass->changes_meaning) out->not_proved = pass->changes_meaning;
+    if (out->not_proved) return changed ? prover_take(&proof->prover, program) : NULL;
     TRY(changed ? prover_compare(&proof->prover, program, &out->proof) : prover_same(&proof->prover, &out->proof));
     if (proof->how == WEFT_PROVE_REQUIRE && weft_equivalence_grade(out->proof) == WEFT_NOT_PROVED)
         return not_proved(pass, program, out->proof);
@@ -87,7 +85,7 @@ weft_status pass_proof_after(pass_proof *proof, const weft_pass *pass, weft_prog
     if (proof->how < WEFT_PROVE_REPORT) return NULL;
     double start = now_seconds();
     weft_status status = compare(proof, pass, program, out);
-    if (!pass->changes_meaning) out->proof_seconds = now_seconds() - start;
+    if (!out->not_proved) out->proof_seconds = now_seconds() - start;
     if (status) {
         const char *message = weft_status_message(status);
         out->failure = arena_string(&report->arena, message, strlen(message));

@@ -21,7 +21,7 @@ typedef struct micro_product {
 
 typedef struct micro_pair {
     micro_kind kind;
-    const ring *ring;
+    ring ring; /* a copy: its ranks are the program's */
     weft_op *collective, *wait; /* wait NULL: none */
     int64_t dim;
     weft_reduce reduce;
@@ -39,6 +39,12 @@ typedef struct micro_pair {
 
 typedef enum micro_form { MICRO_CHUNKS, MICRO_FUSED } micro_form;
 
+/* The rings on which messages between the ranks of a ring go, as micro_plan.h says. */
+enum { MICRO_LANES = 3 };
+typedef struct micro_lanes {
+    int64_t ring, lanes[MICRO_LANES];
+} micro_lanes;
+
 typedef struct micro_pass {
     weft_pass_context *pass;
     weft_program *program;
@@ -54,6 +60,8 @@ typedef struct micro_pass {
     uint32_t nsearches;
     micro_pair *pairs;
     size_t npairs, capacity;
+    micro_lanes *lanes;
+    size_t nlanes, lane_capacity;
 } micro_pass;
 
 /* Why a collective is left alone. */

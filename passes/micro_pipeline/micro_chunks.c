@@ -1,5 +1,372 @@
-#include "passes/micro_pipeline/micro.h"
-weft_status micro_write_chunks(micro_pass *m, micro_pair *pair, size_t number) {
-    (void)pair; (void)number;
-    return weft_pass_refuse(m->pass, "not yet");
+/* micro_chunks.c: a chunk plan as ordinary ops, in the place of a pair.
+ *
+ * Rows are views of their tensor and of one buffer (coalesce_tensor), so products read and write them in place. Where
+ * rows do not lie along the outermost dimension they are put in order by copies, as the pair did. Each step is an op on
+ * its stream; events say what it waits for, so that the order of streams holds under every reading. */
+#include <stdio.h>
+
+#include "passes/bucket_tensor.h"
+#include "passes/micro_pipeline/micro_plan.h"
+#include "program/grow.h"
+
+static const char *const streams[] = {[CHUNK_COMPUTE] = "", [CHUNK_SENDS] = "micro_pipeline_sends",
+                                      [CHUNK_RECEIVES] = "micro_pipeline_receives"};
+
+typedef struct writer {
+    micro_pass *m;
+    const micro_pair *pair;
+    chunk_plan plan;
+    size_t number;
+    weft_op *anchor, *front; /* before the first is put what comes; the second begins the steps */
+    int64_t rows;  /* of a chunk */
+    int64_t width; /* of a row of `own` */
+    int32_t dtype;
+    weft_var **spaces[CHUNK_SPACES]; /* by buffer; results of the k-th product behind those of the one before */
+    size_t nchunks;
+    micro_lanes lanes;
+} writer;
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+static weft_status new_var(const writer *w, const char *stem, int64_t index, size_t ndim, const int64_t *dims,
+                           weft_var **out) {
+    char words[80];
+    const name *n;
+    snprintf(words, sizeof words, "micro_pipeline_%zu_%s_%lld", w->number, stem, (long long)index);
+    TRY(program_unique_name(w->m->program, words, &n));
+    return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)w->dtype, ndim, dims, out);
+}
+
+static weft_status new_op(const writer *w, const char *type, const char *in, weft_var *x, const char *to,
+                          weft_var *made, weft_op **out) {
+    TRY(weft_op_create(w->m->program, type, out));
+    if (x) TRY(weft_op_add_input(*out, in, x));
+    if (made) TRY(weft_op_add_output(*out, to, made));
+    const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
+    return role ? weft_op_set_attr_int(*out, "op_role", role->u.i) : NULL;
+}
+
+/* Which plan it is of. */
+static weft_status tag(const writer *w, weft_op *op) {
+    char plan[64];
+    snprintf(plan, sizeof plan, "%s %zu", w->pair->kind == MICRO_GATHER ? "all_gather_matmul" : "matmul_reduce_scatter",
+             w->number);
+    return weft_op_set_attr_string(op, "micro_pipeline", plan);
+}
+
+static weft_status put(const writer *w, weft_op *op) {
+    TRY(tag(w, op));
+    weft_block_insert_before(w->m->block, w->anchor, op);
+    return NULL;
+}
+
+/* `to` is a view of `x` in its own extents. */
+static weft_status put_view(const writer *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(new_op(w, "aten_view", "self", x, "out", to, &op));
+    TRY(weft_op_set_attr_longs(op, "size", to->ndim, to->dims));
+    return put(w, op);
+}
+
+/* n equal parts along a dimension: views where that is the outermost. */
+static weft_status put_split(const writer *w, weft_var *x, int64_t dim, int64_t n, const char *stem, weft_var **parts) {
+    int64_t dims[WEFT_MAX_RANK], size = x->dims[dim] / n;
+    weft_op *op;
+    memcpy(dims, x->dims, x->ndim * sizeof *dims);
+    dims[dim] = size;
+    TRY(new_op(w, "aten_split", "self", x, NULL, NULL, &op));
+    for (int64_t i = 0; i < n; i++) {
+        TRY(new_var(w, stem, i, x->ndim, dims, &parts[i]));
+        TRY(weft_op_add_output(op, "out", parts[i]));
+    }
+    TRY(weft_op_set_attr_longs(op, "split_size", 1, &size));
+    TRY(weft_op_set_attr_int(op, "dim", dim));
+    return put(w, op);
+}
+
+static weft_status put_concat(const writer *w, weft_var **parts, int64_t n, int64_t dim, weft_var *to) {
+    weft_op *op;
+    TRY(new_op(w, "concat", NULL, NULL, "Out", to, &op));
+    for (int64_t i = 0; i < n; i++) TRY(weft_op_add_input(op, "X", parts[i]));
+    TRY(weft_op_set_attr_int(op, "axis", dim));
+    return put(w, op);
+}
+
+/* --- rows of tensors ---------------------------------------------------------------------------------------------- */
+
+/* The rows of `x` as `count` matrices, one after another. */
+static weft_status cut_rows(const writer *w, weft_var *x, int64_t count, const char *stem, weft_var **out) {
+    weft_var *matrix = x;
+    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]};
+    if (x->ndim != 2) {
+        TRY(new_var(w, stem, -1, 2, dims, &matrix));
+        TRY(put_view(w, x, matrix));
+    }
+    if (count == 1) return out[0] = matrix, NULL;
+    return put_split(w, matrix, 0, count, stem, out);
+}
+
+/* The rows of all members' parts of `x` along `dim`, a matrix for each chunk. */
+static weft_status cut_members(const writer *w, weft_var *x, int64_t dim, weft_var **out) {
+    int n = w->plan.nranks, nsub = w->plan.nsub;
+    if (dim == 0) return cut_rows(w, x, (int64_t)n * nsub, "rows", out);
+    weft_var **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
+    if (!parts) return base_out_of_memory();
+    TRY(put_split(w, x, dim, n, "part", parts));
+    for (int i = 0; i < n; i++) TRY(cut_rows(w, parts[i], nsub, "rows", out + (size_t)i * (size_t)nsub));
+    return NULL;
+}
+
+/* `whole`, of matrices that lie one after another in one buffer. */
+static weft_status put_together(const writer *w, weft_var **chunks, size_t count, int64_t dim, weft_var *whole) {
+    int64_t n = w->plan.nranks, dims[WEFT_MAX_RANK];
+    bucket_tensor joined;
+    char stem[64];
+    snprintf(stem, sizeof stem, "micro_pipeline_%zu_buffer", w->number);
+    bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
+    TRY(bucket_tensor_make(w->m->program, &layout, &joined));
+    TRY(tag(w, joined.op));
+    weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
+    if (dim == 0) return put_view(w, joined.fused, whole);
+    weft_var *stacked, **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
+    if (!parts) return base_out_of_memory();
+    memcpy(dims, whole->dims, whole->ndim * sizeof *dims);
+    dims[dim] /= n;
+    dims[0] *= n;
+    TRY(new_var(w, "stacked", 0, whole->ndim, dims, &stacked));
+    TRY(put_view(w, joined.fused, stacked));
+    TRY(put_split(w, stacked, 0, n, "stacked_part", parts));
+    return put_concat(w, parts, n, dim, whole);
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------- */
+
+static const char *event_of(const writer *w, int64_t step, char *words, size_t room) {
+    snprintf(words, room, "micro_pipeline/%zu/%lld", w->number, (long long)step);
+    return words;
+}
+
+static weft_status record(const writer *w, weft_op *op, int64_t step) {
+    char words[64];
+    return weft_op_set_event_recorded(op, event_of(w, step, words, sizeof words));
+}
+
+/* Its stream and what it waits for: `begin` too, if it is the first of its stream. */
+static weft_status set_order(const writer *w, const chunk_step *s, bool is_first, weft_op *op) {
+    char words[CHUNK_WAITS + 1][64];
+    const char *events[CHUNK_WAITS + 1];
+    size_t n = 0;
+    for (int32_t i = 0; i < s->nwaits; i++, n++) events[n] = event_of(w, s->waits[i], words[n], sizeof words[n]);
+    if (is_first) events[n] = event_of(w, -1, words[n], sizeof words[n]), n++;
+    if (s->stream != CHUNK_COMPUTE) TRY(weft_op_set_stream(op, streams[s->stream]));
+    return n ? weft_op_set_events_awaited(op, n, events) : NULL;
+}
+
+static weft_var *var_at(const writer *w, int space, int32_t index, size_t product) {
+    size_t offset = space == CHUNK_RESULTS ? product * w->nchunks : 0;
+    return space == CHUNK_SPACES ? NULL : w->spaces[space][offset + (size_t)index];
+}
+
+static weft_status make_product(const writer *w, const chunk_step *s, size_t k, weft_op **out) {
+    const micro_product *x = &w->pair->products[k];
+    TRY(new_op(w, "matmul_v2", "X", var_at(w, s->from, s->from_buffer, k), "Out", var_at(w, s->to, s->buffer, k), out));
+    TRY(weft_op_add_input(*out, "Y", x->b));
+    TRY(weft_op_set_attr_bool(*out, "trans_x", false));
+    return weft_op_set_attr_bool(*out, "trans_y", attr_bool(x->op, "trans_y", false));
+}
+
+static weft_status make_message(const writer *w, const chunk_step *s, weft_op **out) {
+    bool sends = s->action == CHUNK_SEND;
+    weft_var *v = sends ? var_at(w, s->from, s->from_buffer, 0) : var_at(w, s->to, s->buffer, 0);
+    TRY(new_op(w, sends ? "p_send" : "p_recv", "x", sends ? v : NULL, "out", sends ? NULL : v, out));
+    TRY(weft_op_set_attr_int(*out, "ring_id", w->lanes.lanes[s->lane]));
+    TRY(weft_op_set_attr_int(*out, "peer", s->peer));
+    TRY(weft_op_set_attr_bool(*out, "dynamic_shape", false));
+    return sends ? NULL : weft_op_set_attr_int(*out, "dtype", v->dtype);
+}
+
+static weft_status make_sum(const writer *w, const chunk_step *s, weft_op **out) {
+    weft_var *sum = var_at(w, s->to, s->buffer, 0);
+    TRY(new_op(w, "elementwise_add", "X", sum, "Out", sum, out));
+    return weft_op_add_input(*out, "Y", var_at(w, s->from, s->from_buffer, 0));
+}
+
+static weft_status put_step(const writer *w, size_t index, bool is_first) {
+    const chunk_step *s = &w->plan.steps[index];
+    size_t nops = s->action == CHUNK_MULTIPLY ? w->pair->nproducts : 1;
+    for (size_t k = 0; k < nops; k++) {
+        weft_op *op;
+        switch ((chunk_action)s->action) {
+        case CHUNK_MULTIPLY: TRY(make_product(w, s, k, &op)); break;
+        case CHUNK_SEND:
+        case CHUNK_RECEIVE: TRY(make_message(w, s, &op)); break;
+        case CHUNK_ADD: TRY(make_sum(w, s, &op)); break;
+        default:
+            TRY(new_op(w, "assign", "X", var_at(w, s->from, s->from_buffer, k), "Out",
+                       var_at(w, s->to, s->buffer, k), &op));
+        }
+        if (k == 0) TRY(set_order(w, s, is_first, op));
+        if (k + 1 == nops && s->signals) TRY(record(w, op, (int64_t)index));
+        TRY(put(w, op));
+    }
+    return NULL;
+}
+
+/* An op that touches nothing, for the events around the plan. */
+static weft_status put_fence(writer *w, int64_t records, int64_t awaits) {
+    weft_op *op;
+    char words[64];
+    TRY(new_op(w, "nop", "X", w->spaces[CHUNK_OWN][0], NULL, NULL, &op));
+    if (records < 0) TRY(record(w, op, records));
+    if (awaits >= 0) {
+        const char *event = event_of(w, awaits, words, sizeof words);
+        TRY(weft_op_set_events_awaited(op, 1, &event));
+    }
+    if (!w->front) w->front = op;
+    return put(w, op);
+}
+
+/* Before it, what others do with the rows and the buffers is done; behind it, what the plan does. */
+static weft_status put_steps(writer *w) {
+    bool begun[CHUNK_STREAMS] = {[CHUNK_COMPUTE] = true};
+    int64_t last_send = -1;
+    for (size_t i = 0; i < w->plan.count; i++)
+        if (w->plan.steps[i].stream == CHUNK_SENDS) last_send = (int64_t)i;
+    w->plan.steps[last_send].signals = true;
+    TRY(put_fence(w, -1, -1));
+    for (size_t i = 0; i < w->plan.count; i++) {
+        uint8_t stream = w->plan.steps[i].stream;
+        TRY(put_step(w, i, !begun[stream]));
+        begun[stream] = true;
+    }
+    return put_fence(w, 0, last_send);
+}
+
+/* --- the pair ----------------------------------------------------------------------------------------------------- */
+
+static int64_t columns_of(const micro_product *x) {
+    return x->b->dims[attr_bool(x->op, "trans_y", false) ? 0 : 1];
+}
+
+static weft_status make_space(writer *w, chunk_space space, size_t count, int64_t columns, size_t offset,
+                              const char *stem) {
+    int64_t dims[2] = {w->rows, columns};
+    for (size_t i = 0; i < count; i++)
+        TRY(new_var(w, stem, (int64_t)(offset + i), 2, dims, &w->spaces[space][offset + i]));
+    return NULL;
+}
+
+static weft_status begin(writer *w) {
+    size_t nrooms = w->nchunks * (w->pair->nproducts + 1) + 2;
+    for (int s = 0; s < CHUNK_SPACES; s++)
+        if (!(w->spaces[s] = ARENA_ARRAY(w->m->scratch, weft_var *, nrooms))) return base_out_of_memory();
+    return NULL;
+}
+
+static weft_status write_gather(writer *w) {
+    const micro_pair *p = w->pair;
+    TRY(cut_rows(w, p->x, w->plan.nsub, "own", w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_ROWS, w->nchunks, w->width, 0, "rows"));
+    for (size_t k = 0; k < p->nproducts; k++)
+        TRY(make_space(w, CHUNK_RESULTS, w->nchunks, columns_of(&p->products[k]), k * w->nchunks, "product"));
+    TRY(put_steps(w));
+    for (size_t k = 0; k < p->nproducts; k++)
+        TRY(put_together(w, w->spaces[CHUNK_RESULTS] + k * w->nchunks, w->nchunks, p->dim, p->products[k].out));
+    return p->keeps_whole ? put_together(w, w->spaces[CHUNK_ROWS], w->nchunks, p->dim, p->whole) : NULL;
+}
+
+/* A mean is the sum divided by the number of ranks, once. */
+static weft_status put_mean(writer *w, weft_var **sum) {
+    weft_var *mean;
+    weft_op *op;
+    weft_attr *other;
+    TRY(new_var(w, "mean", 0, (*sum)->ndim, (*sum)->dims, &mean));
+    TRY(new_op(w, "aten_div_scalar", "self", *sum, "out", mean, &op));
+    TRY(op_set_attr(op, "other", &other));
+    other->type = ATTR_FLOAT64;
+    other->u.f = w->plan.nranks;
+    *sum = mean;
+    return put(w, op);
+}
+
+static weft_status write_scatter(writer *w) {
+    const micro_pair *p = w->pair;
+    size_t nsub = (size_t)w->plan.nsub;
+    int64_t columns = columns_of(&p->products[0]);
+    TRY(cut_members(w, p->x, p->dim, w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_OUTGOING, 2, columns, 0, "outgoing"));
+    TRY(make_space(w, CHUNK_INCOMING, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
+    TRY(make_space(w, CHUNK_RESULTS, nsub, columns, 0, "sum"));
+    TRY(put_steps(w));
+    weft_var *sum = w->spaces[CHUNK_RESULTS][0];
+    if (nsub > 1) {
+        TRY(new_var(w, "sums", 0, p->result->ndim, p->result->dims, &sum));
+        weft_var *whole = p->reduce == WEFT_REDUCE_AVG ? sum : p->result;
+        TRY(put_together(w, w->spaces[CHUNK_RESULTS], nsub, 0, whole));
+        if (whole == p->result) return NULL;
+    }
+    if (p->reduce == WEFT_REDUCE_AVG) TRY(put_mean(w, &sum));
+    return put_view(w, sum, p->result);
+}
+
+static int member_of(const ring *r, int64_t rank) {
+    for (int i = 0; i < r->nranks; i++)
+        if (r->ranks[i] == rank) return i;
+    return -1;
+}
+
+/* The most pieces, up to those asked for, that the rows of a rank divide by. */
+static int pieces(int64_t asked, int64_t rows) {
+    while (rows % asked) asked--;
+    return (int)asked;
+}
+
+static weft_status prove(const micro_pass *m, const chunk_plan *asked) {
+    chunk_plan *all = ARENA_ARRAY(m->scratch, chunk_plan, asked->nranks), one = *asked;
+    const char *message;
+    if (!all) return base_out_of_memory();
+    for (int i = 0; i < asked->nranks; i++) {
+        one.member = i;
+        TRY(chunk_plan_make(m->scratch, &one, &all[i]));
+    }
+    TRY(chunk_plans_prove(m->scratch, all, &message));
+    return message ? weft_pass_refuse(m->pass, "the chunk plan is wrong: %s", message) : NULL;
+}
+
+/* Rings like the pair's, the same ones for all pairs on it: every rank makes them alike. */
+static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
+    for (size_t i = 0; i < m->nlanes; i++)
+        if (m->lanes[i].ring == of->id) return *out = m->lanes[i], NULL;
+    *out = (micro_lanes){.ring = of->id};
+    for (int k = 0; k < MICRO_LANES; k++) {
+        int64_t id = 0;
+        for (size_t i = 0; i < m->program->nrings; i++)
+            if (m->program->rings[i].id >= id) id = m->program->rings[i].id + 1;
+        TRY(weft_program_set_ring(m->program, out->lanes[k] = id, (size_t)of->nranks, of->ranks));
+    }
+    TRY(grow(m->scratch, &m->lanes, &m->lane_capacity, m->nlanes + 1, sizeof *m->lanes));
+    m->lanes[m->nlanes++] = *out;
+    return NULL;
+}
+
+weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
+    writer w = {.m = m, .pair = p, .number = number, .anchor = micro_anchor(m, p), .dtype = p->x->dtype};
+    int64_t rows = micro_numel(p->x, 0, p->x->ndim - 1) / (p->kind == MICRO_SCATTER ? p->ring.nranks : 1);
+    chunk_plan asked = {.kind = p->kind,
+                        .nranks = p->ring.nranks,
+                        .member = member_of(&p->ring, pass_rank(m->pass)),
+                        .nsub = pieces(m->nsub, rows),
+                        .in_rank_order = m->strict_bits,
+                        .keeps_rows = p->keeps_whole};
+    TRY(find_lanes(m, &p->ring, &w.lanes));
+    if (asked.member < 0) return NULL; /* another rank's ring */
+    TRY(prove(m, &asked));
+    TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
+    w.rows = rows / w.plan.nsub;
+    w.width = p->x->dims[p->x->ndim - 1];
+    w.nchunks = (size_t)(w.plan.nranks * w.plan.nsub);
+    TRY(begin(&w));
+    TRY(p->kind == MICRO_GATHER ? write_gather(&w) : write_scatter(&w));
+    for (size_t i = 0; i < p->nops; i++) weft_op_remove(p->ops[i]);
+    return NULL;
 }

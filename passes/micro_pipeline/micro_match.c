@@ -126,7 +126,7 @@ static bool is_split(weft_op *op, int64_t dim, int64_t n) {
 
 /* The op that puts parts of `v` together again, if all that read `v` are such parts; with them in the pair. */
 static weft_status find_reorder(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out) {
-    int64_t n = p->ring->nranks, count = 0;
+    int64_t n = p->ring.nranks, count = 0;
     weft_op *concat = NULL, **between = ARENA_ARRAY(m->scratch, weft_op *, 2 * n + 1);
     weft_var **at = ARENA_ARRAY(m->scratch, weft_var *, n + 1);
     size_t nbetween = 0;
@@ -294,7 +294,7 @@ static weft_status before_reorder(micro_pass *m, micro_pair *p, weft_op *concat,
     weft_var *of = by && op_nargs(by, false) == 1 ? only_arg(by, false) : NULL;
     if (!of || !micro_is_dense(of)) return NULL;
     for (int64_t dim = 0; dim < (int64_t)of->ndim; dim++) {
-        if (of->dims[dim] % p->ring->nranks) continue;
+        if (of->dims[dim] % p->ring.nranks) continue;
         TRY(find_reorder(m, p, of, dim, &found));
         if (found != concat) continue;
         *out = of;
@@ -320,7 +320,7 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     }
     p->x = a;
     if (p->dim == (int64_t)a->ndim - 1) REFUSE(why, SHAPE, "it scatters the columns of the product");
-    if (a->dims[p->dim] % p->ring->nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
+    if (a->dims[p->dim] % p->ring.nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
     return add_product(m, p, &x);
 }
 
@@ -379,8 +379,9 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
     if (!*out_is_one) return NULL;
     *p = (micro_pair){.kind = kind == COLLECTIVE_ALL_GATHER ? MICRO_GATHER : MICRO_SCATTER, .collective = op};
     weft_var *x = only_arg(op, false), *out = only_arg(op, true);
-    p->ring = program_find_ring(m->program, op_ring(op));
-    if (!p->ring || p->ring->nranks < 2) REFUSE(why, RING, "its ring is not known, or has one rank");
+    const ring *of = program_find_ring(m->program, op_ring(op));
+    if (of) p->ring = *of;
+    if (p->ring.nranks < 2) REFUSE(why, RING, "its ring is not known, or has one rank");
     if (op->dist && (op->dist->execution_stream || op->dist->event_to_record || op_dist_nwaits(op->dist)))
         REFUSE(why, IN_USE, "it has a stream or events already");
     if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim)

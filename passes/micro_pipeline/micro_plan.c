@@ -1,0 +1,235 @@
+/* micro_plan.c: the tables. */
+#include "passes/micro_pipeline/micro_plan.h"
+#include "program/grow.h"
+
+static weft_status add(chunk_plan *p, arena *a, const chunk_step *step, int32_t *out) {
+    TRY(grow(a, &p->steps, &p->capacity, p->count + 1, sizeof *p->steps));
+    *out = (int32_t)p->count;
+    p->steps[p->count++] = *step;
+    return NULL;
+}
+
+static int32_t member(const chunk_plan *p, int64_t offset) {
+    return (int32_t)((p->member + offset + p->nranks) % p->nranks);
+}
+
+static int32_t common_divisor(int32_t a, int32_t b) {
+    while (b) {
+        int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The lane of what a member sends in step s, to the member s before it: by where it stands on its circle. */
+static int32_t lane_of(const chunk_plan *p, int32_t from, int32_t s) {
+    int32_t step = common_divisor(p->nranks, s), length = p->nranks / step, at = from % step, index = 0;
+    for (; at != from; index++) at = (at - s + p->nranks) % p->nranks;
+    return length % 2 && index == length - 1 ? 2 : index % 2;
+}
+
+/* A wait is kept where the streams do not say it. */
+static void wait_for(chunk_plan *p, int32_t step, int32_t by) {
+    chunk_step *s = &p->steps[step];
+    if (by < 0 || p->steps[by].stream == s->stream) return;
+    for (int32_t i = 0; i < s->nwaits; i++)
+        if (s->waits[i] == by) return;
+    s->waits[s->nwaits++] = by;
+    p->steps[by].signals = true;
+}
+
+/* --- gather ------------------------------------------------------------------------------------------------------- */
+
+static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, bool is_own, int32_t by) {
+    chunk_step s = {.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
+                    .to = CHUNK_RESULTS, .chunk = chunk, .peer = -1, .lane = -1, .buffer = chunk};
+    s.from_buffer = is_own ? chunk % p->nsub : chunk;
+    int32_t at;
+    TRY(add(p, a, &s, &at));
+    wait_for(p, at, by);
+    return NULL;
+}
+
+static weft_status make_gather(chunk_plan *p, arena *a) {
+    int32_t *came = ARENA_ARRAY(a, int32_t, p->nranks * p->nsub), at;
+    if (!came) return base_out_of_memory();
+    for (int32_t s = 1; s < p->nranks; s++)
+        for (int32_t c = 0; c < p->nsub; c++) {
+            int32_t to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c;
+            TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN,
+                                        .to = CHUNK_SPACES, .chunk = p->member * p->nsub + c, .peer = to,
+                                        .lane = lane_of(p, p->member, s),
+                                        .from_buffer = c, .buffer = -1}, &at));
+            TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
+                                        .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
+                                        .lane = lane_of(p, from, s), .from_buffer = -1,
+                                        .buffer = chunk}, &came[chunk]));
+        }
+    for (int32_t c = 0; c < p->nsub; c++) TRY(multiply(p, a, p->member * p->nsub + c, true, -1));
+    for (int32_t s = 1; s < p->nranks; s++)
+        for (int32_t c = 0; c < p->nsub; c++) {
+            int32_t chunk = member(p, s) * p->nsub + c;
+            TRY(multiply(p, a, chunk, false, came[chunk]));
+        }
+    for (int32_t c = 0; c < p->nsub && p->keeps_rows; c++) {
+        int32_t chunk = p->member * p->nsub + c;
+        TRY(add(p, a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN, .to = CHUNK_ROWS,
+                                    .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = c, .buffer = chunk}, &at));
+    }
+    return NULL;
+}
+
+/* --- scatter ------------------------------------------------------------------------------------------------------ */
+
+typedef struct message {
+    int32_t multiplied, sent, received, added;
+} message;
+
+typedef struct scatter {
+    chunk_plan *p;
+    arena *a;
+    message *all;
+    int32_t count;  /* messages of one direction */
+    int32_t *start; /* by piece: the step that begins its sum; -1: none, or a sum was formed behind it */
+} scatter;
+
+/* The t-th message that comes begins a sum, and so comes to where that is formed. */
+static bool begins(const scatter *c, int32_t t) {
+    const chunk_plan *p = c->p;
+    return p->in_rank_order ? member(p, t / p->nsub + 1) == 0 : t < p->nsub;
+}
+
+static int32_t incoming(const scatter *c, int32_t t) {
+    return c->p->in_rank_order ? t : (t - c->p->nsub) % 2;
+}
+
+/* Adds the product of a member's rows to the sum of a piece, once both are there. */
+static weft_status add_up(scatter *c, int32_t from, int32_t sub, chunk_space space, int32_t from_buffer, int32_t by,
+                          int32_t *out) {
+    TRY(add(c->p, c->a, &(chunk_step){.action = CHUNK_ADD, .stream = CHUNK_COMPUTE, .from = (uint8_t)space,
+                                      .to = CHUNK_RESULTS, .chunk = from * c->p->nsub + sub, .peer = -1, .lane = -1,
+                                      .from_buffer = from_buffer, .buffer = sub}, out));
+    wait_for(c->p, *out, by);
+    wait_for(c->p, *out, c->start[sub]);
+    c->start[sub] = -1;
+    return NULL;
+}
+
+static weft_status receive(scatter *c, int32_t t) {
+    chunk_plan *p = c->p;
+    bool starts = begins(c, t);
+    int32_t sub = t % p->nsub, from = member(p, t / p->nsub + 1);
+    message *m = &c->all[t];
+    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
+                                   .to = starts ? CHUNK_RESULTS : CHUNK_INCOMING, .chunk = p->member * p->nsub + sub,
+                                   .peer = from, .lane = lane_of(p, from, t / p->nsub + 1), .from_buffer = -1,
+                                   .buffer = starts ? sub : incoming(c, t)}, &m->received));
+    if (starts) c->start[sub] = m->received;
+    if (!p->in_rank_order && t - 2 >= p->nsub) wait_for(p, m->received, c->all[t - 2].added);
+    return NULL;
+}
+
+static weft_status multiply_rows(scatter *c, int32_t chunk, chunk_space space, int32_t to_buffer, int32_t *out) {
+    return add(c->p, c->a, &(chunk_step){.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN,
+                                         .to = (uint8_t)space, .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = chunk,
+                                         .buffer = to_buffer}, out);
+}
+
+/* The t-th message: its product, the send, and the receive of another's. */
+static weft_status exchange(scatter *c, int32_t t) {
+    chunk_plan *p = c->p;
+    int32_t to = member(p, -(t / p->nsub + 1)), chunk = to * p->nsub + t % p->nsub;
+    message *m = &c->all[t];
+    TRY(multiply_rows(c, chunk, CHUNK_OUTGOING, t % 2, &m->multiplied));
+    if (t >= 2) wait_for(p, m->multiplied, c->all[t - 2].sent);
+    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OUTGOING,
+                                   .to = CHUNK_SPACES, .chunk = chunk, .peer = to,
+                                   .lane = lane_of(p, p->member, t / p->nsub + 1), .from_buffer = t % 2,
+                                   .buffer = -1}, &m->sent));
+    wait_for(p, m->sent, m->multiplied);
+    return receive(c, t);
+}
+
+static weft_status add_message(scatter *c, int32_t t) {
+    if (begins(c, t)) return NULL;
+    return add_up(c, member(c->p, t / c->p->nsub + 1), t % c->p->nsub, CHUNK_INCOMING, incoming(c, t),
+                  c->all[t].received, &c->all[t].added);
+}
+
+/* The own product of a piece; *out_buffer -1: it begins the sum. */
+static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer) {
+    chunk_plan *p = c->p;
+    bool starts = p->in_rank_order && p->member == 0;
+    int32_t at, t = c->count + sub;
+    *out_buffer = starts ? -1 : t % 2;
+    TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? sub : t % 2,
+                      &at));
+    if (!starts && t >= 2 && t - 2 < c->count) wait_for(p, at, c->all[t - 2].sent);
+    return NULL;
+}
+
+static weft_status add_in_order(scatter *c, int32_t sub, int32_t own_buffer) {
+    chunk_plan *p = c->p;
+    for (int32_t from = 1, at; from < p->nranks; from++) {
+        int32_t t = ((from - p->member + p->nranks) % p->nranks - 1) * p->nsub + sub;
+        TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, -1, &at) : add_message(c, t));
+    }
+    return NULL;
+}
+
+static weft_status make_scatter(chunk_plan *p, arena *a) {
+    scatter c = {.p = p, .a = a, .count = (p->nranks - 1) * p->nsub};
+    c.all = ARENA_ARRAY(a, message, c.count);
+    c.start = ARENA_ARRAY(a, int32_t, p->nsub);
+    if (!c.all || !c.start) return base_out_of_memory();
+    for (int32_t i = 0; i < p->nsub; i++) c.start[i] = -1;
+    p->nbuffers = p->in_rank_order ? c.count : 2;
+    for (int32_t t = 0; t < c.count; t++) {
+        TRY(exchange(&c, t));
+        if (t && !p->in_rank_order) TRY(add_message(&c, t - 1));
+    }
+    for (int32_t sub = 0, own, at; sub < p->nsub; sub++) {
+        TRY(multiply_own(&c, sub, &own));
+        if (!sub && !p->in_rank_order) TRY(add_message(&c, c.count - 1));
+        TRY(p->in_rank_order ? add_in_order(&c, sub, own) :
+                               add_up(&c, p->member, sub, CHUNK_OUTGOING, own, -1, &at));
+    }
+    return NULL;
+}
+
+weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) {
+    *out = *asked;
+    out->steps = NULL;
+    out->count = out->capacity = 0;
+    return out->kind == MICRO_GATHER ? make_gather(out, a) : make_scatter(out, a);
+}
+
+/* --- text --------------------------------------------------------------------------------------------------------- */
+
+static const char *const action_names[] = {[CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send",
+                                           [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep"};
+static const char *const stream_names[] = {[CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends",
+                                           [CHUNK_RECEIVES] = "receives"};
+static const char *const space_names[] = {[CHUNK_OWN] = "own", [CHUNK_ROWS] = "rows", [CHUNK_RESULTS] = "results",
+                                          [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming"};
+
+static void print_place(buffer *out, const char *key, int space, int32_t index) {
+    if (space < CHUNK_SPACES) buffer_format(out, ", %s: %s.%d", key, space_names[space], index);
+}
+
+void chunk_plan_print(const chunk_plan *p, const char *label, buffer *out) {
+    buffer_format(out, "%s, member %d of %d:\n", label, p->member, p->nranks);
+    for (size_t i = 0; i < p->count; i++) {
+        const chunk_step *s = &p->steps[i];
+        buffer_format(out, "  - {step: %zu, do: %s, stream: %s, chunk: %d", i, action_names[s->action],
+                      stream_names[s->stream], s->chunk);
+        if (s->peer >= 0) buffer_format(out, ", peer: %d, lane: %d", s->peer, s->lane);
+        print_place(out, "from", s->from, s->from_buffer);
+        print_place(out, "to", s->to, s->buffer);
+        buffer_text(out, s->nwaits ? ", waits: [" : "");
+        for (int32_t k = 0; k < s->nwaits; k++) buffer_format(out, "%s%d", k ? ", " : "", s->waits[k]);
+        buffer_text(out, s->nwaits ? "]" : "");
+        buffer_text(out, s->signals ? ", signals: true}\n" : "}\n");
+    }
+}

@@ -1,0 +1,65 @@
+/* micro_plan.h: what each rank of a ring does, step by step, to multiply some rows while others are sent.
+ *
+ * A plan is a table. Ranks are members of the ring, chunks a rank's rows in `nsub` pieces, numbered from member 0's
+ * first piece on. The steps of one stream run in order; a step begins when those that it waits for are done. The n-th
+ * message of one member to another is the n-th that this one receives.
+ *
+ *   gather   step s sends the own rows to member r - s, receives those of member r + s and multiplies them; the own
+ *            rows are multiplied first, while the first messages are under way
+ *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
+ *            member r + s are received and added up; the own rows come last
+ *
+ * A rank runs what it has on one ring in order, so messages go on lanes: rings of the same members. No rank sends and
+ * receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one closes
+ * circles of odd length).
+ *
+ * Products go out from one of two buffers. The first that comes is where the sum is formed; others come to one of two
+ * buffers, or, where sums are formed in the order of ranks, each to one of its own. Sources: pytorch.md 4.2 to 4.4 (and the two missing barriers there), Syncopate (arXiv:2601.20595). */
+#ifndef PASSES_MICRO_PIPELINE_MICRO_PLAN_H
+#define PASSES_MICRO_PIPELINE_MICRO_PLAN_H
+
+#include "passes/micro_pipeline/micro.h"
+
+typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACTIONS } chunk_action;
+typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_STREAMS } chunk_stream;
+typedef enum chunk_space {
+    CHUNK_OWN,     /* the rank's own rows: of a scatter those of all members */
+    CHUNK_ROWS,    /* gather: rows that came, by chunk */
+    CHUNK_RESULTS, /* products by chunk; of a scatter the rank's sums by piece */
+    CHUNK_OUTGOING, /* scatter: products that are sent */
+    CHUNK_INCOMING, /* scatter: sums that came */
+    CHUNK_SPACES
+} chunk_space;
+
+enum { CHUNK_WAITS = 4 };
+
+typedef struct chunk_step {
+    uint8_t action, stream;
+    uint8_t from, to; /* spaces that it reads and writes; CHUNK_SPACES: none */
+    int32_t chunk;
+    int32_t peer, lane;           /* of messages; else -1 */
+    int32_t from_buffer, buffer;  /* which of the space */
+    int32_t waits[CHUNK_WAITS];   /* numbers of steps */
+    int32_t nwaits;
+    bool signals; /* a step of another stream waits for it */
+} chunk_step;
+
+typedef struct chunk_plan {
+    micro_kind kind;
+    int nranks, member, nsub;
+    bool in_rank_order, keeps_rows;
+    int nbuffers; /* of CHUNK_INCOMING */
+    chunk_step *steps;
+    size_t count, capacity;
+} chunk_plan;
+
+WEFT_MUST_USE weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out);
+/* The table as text, a line a step, after the words in `label`. */
+void chunk_plan_print(const chunk_plan *plan, const char *label, buffer *out);
+
+/* micro_proof.c: whether the plans of all members, run as they say, end and leave in each buffer what it is to hold:
+ * each gathered chunk and product once, or all members' sums. Two steps that touch a buffer are ordered by streams,
+ * waits and messages, if one of them writes it. What is wrong is told in `out_message`; NULL: nothing. */
+WEFT_MUST_USE weft_status chunk_plans_prove(arena *a, const chunk_plan *plans, const char **out_message);
+
+#endif
