@@ -29,14 +29,22 @@ static int32_t lane_of(const chunk_plan *p, int32_t from, int32_t s) {
     return length % 2 && index == length - 1 ? 2 : index % 2;
 }
 
-/* A wait is kept where the streams do not say it. */
+/* A wait is kept where streams, and the waits of the same stream before, do not say it. */
 static void wait_for(chunk_plan *p, int32_t step, int32_t by) {
     chunk_step *s = &p->steps[step];
     if (by < 0 || p->steps[by].stream == s->stream) return;
-    for (int32_t i = 0; i < s->nwaits; i++)
-        if (s->waits[i] == by) return;
-    s->waits[s->nwaits++] = by;
-    p->steps[by].signals = true;
+    int32_t *waited = &p->waited[s->stream][p->steps[by].stream]; /* 1 + the last one */
+    if (by < *waited) return;
+    *waited = by + 1;
+    int32_t at = 0;
+    while (at < s->nwaits && p->steps[s->waits[at]].stream != p->steps[by].stream) at++;
+    s->waits[at] = by;
+    if (at == s->nwaits) s->nwaits++;
+}
+
+static void find_signals(chunk_plan *p) {
+    for (size_t i = 0; i < p->count; i++)
+        for (int32_t k = 0; k < p->steps[i].nwaits; k++) p->steps[p->steps[i].waits[k]].signals = true;
 }
 
 /* --- gather ------------------------------------------------------------------------------------------------------- */
@@ -199,10 +207,15 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
 }
 
 weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) {
-    *out = *asked;
-    out->steps = NULL;
-    out->count = out->capacity = 0;
-    return out->kind == MICRO_GATHER ? make_gather(out, a) : make_scatter(out, a);
+    *out = (chunk_plan){.kind = asked->kind,
+                        .nranks = asked->nranks,
+                        .member = asked->member,
+                        .nsub = asked->nsub,
+                        .in_rank_order = asked->in_rank_order,
+                        .keeps_rows = asked->keeps_rows};
+    TRY(out->kind == MICRO_GATHER ? make_gather(out, a) : make_scatter(out, a));
+    find_signals(out);
+    return NULL;
 }
 
 /* --- text --------------------------------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ typedef struct chunk_plan {
     int nbuffers; /* of CHUNK_INCOMING */
     chunk_step *steps;
     size_t count, capacity;
+    int32_t waited[CHUNK_STREAMS][CHUNK_STREAMS]; /* while it is made */
 } chunk_plan;
 
 WEFT_MUST_USE weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out);

@@ -1,0 +1,61 @@
+#!/bin/sh
+# micro_pipeline_tp on recorded tensor-parallel graphs: what is taken and what is left, and all forms run to plain maths
+# on all ranks (the check script beside the fixtures); programs of chunks are safe under every reading, with the bits of
+# the graph, and refused with an event gone.
+. tests/support/shell.sh
+. tests/support/python.sh
+cases=$fixtures/torch/micropipe
+[ -d "$cases" ] && [ -f "$fixtures/../checks/check_micropipe.py" ] || { skipped=1; finish; exit 0; }
+"$PYTHON" "$fixtures/../checks/check_micropipe.py" "$weft" "$fixtures/torch" >"$folder/check" 2>&1
+ok $? "$(cat "$folder/check")"
+
+chunks() { # case, options: programs of four ranks in $programs
+    rm -f "$folder"/rank*
+    "$weft" opt -q "$cases/$1/before.fx.json" --passes "micro_pipeline_tp: {guard: off$2}" -o "$folder/rank{rank}.yaml" 2>"$folder/err"
+}
+programs=$(for r in 0 1 2 3; do echo "$folder/rank$r.yaml"; done)
+for case in ag_qkv.3d.dim0.w4 ag_mm.2d.dim0.retA.w4 mm_rs.3d.dim1.avg.w4 sp_mlp.dim1.w4; do
+    [ -d "$cases/$case" ] || continue
+    for options in '' ', chunks_per_shard: 2' ', strict_bits: true'; do
+        chunks $case "$options"; ok $? "$case$options: one program a rank"
+        for reading in in_order by_name by_bytes; do
+            "$weft" verify $programs --reading $reading >"$folder/verify" 2>&1; ok $? "$case$options is safe $reading"
+        done
+    done
+done
+
+# feeds of a case as files, a rank each; runs of it and of its chunks leave the same bytes
+feeds='import sys, json, numpy as np
+z = np.load(sys.argv[1] + "/numeric.npz"); g = json.load(open(sys.argv[1] + "/before.fx.json"))
+for r in range(4): np.savez(f"{sys.argv[2]}/feed.{r}.npz", **{i["name"]: z["rank%d.in.%s" % (r, i["name"])] for i in g["inputs"]})'
+same='import sys, numpy as np
+for r in range(4):
+    a, b = (np.load(f"{sys.argv[1]}/{w}.{r}.npz") for w in ("plain", "chunks"))
+    assert sorted(a.files) == sorted(b.files) and all(a[k].tobytes() == b[k].tobytes() for k in a.files), r'
+for case in ag_qkv.2d.dim0.w4 ag_mm.3d.dim1.w4 mm_rs.2d.dim0.sum.w4 mm_rs.3d.dim1.avg.w4; do
+    "$PYTHON" -c "$feeds" "$cases/$case" "$folder"
+    "$weft" run "$cases/$case/before.fx.json" --ranks 4 --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/plain.{rank}.npz" >/dev/null 2>&1
+    for options in '' ', chunks_per_shard: 2'; do
+        chunks $case "$options, strict_bits: true"
+        "$weft" run $programs --ranks 4 --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/chunks.{rank}.npz" >/dev/null 2>"$folder/err" &&
+            "$PYTHON" -c "$same" "$folder"
+        ok $? "$case$options: with strict_bits the bits of the graph"
+    done
+done
+
+# each wait of a step of rank 0 for another, gone (those around the plan are for what stands there)
+for case in mm_rs.2d.dim0.sum.w4 ag_mm.2d.dim0.retA.w4; do
+    chunks $case ''
+    cp "$folder/rank0.yaml" "$folder/whole.yaml"
+    waits=$(grep -v nop "$folder/whole.yaml" | grep -c 'wait: \[.*/[0-9]*\]') k=0
+    [ "$waits" -ge 3 ]; ok $? "$case has waits"
+    while [ $k -lt "$waits" ]; do
+        k=$((k + 1))
+        awk -v k=$k '!/nop/ && /wait: \[.*\/[0-9]*\]/ && ++n == k { sub(/,? ?wait: \[[^]]*\]/, "") } { print }' "$folder/whole.yaml" >"$folder/rank0.yaml"
+        prints 1 race "$case without wait $k is refused" "$weft" verify $programs --reading in_order
+    done
+done
+says 1 '\{rank\}' 'chunks need a program a rank' "$weft" opt "$cases/ag_mm.2d.dim0.w4/before.fx.json" --passes 'micro_pipeline_tp: {guard: off}'
+says 0 'left alone \(dependency\): all_gather #0' 'a candidate that is left says why' \
+    "$weft" opt "$cases/neg.A_is_rhs.w4/before.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+finish

@@ -1,0 +1,172 @@
+/* passes_micro_plan.c: chunk plans of micro_pipeline_tp: right ones are proved, each with one thing wrong is refused. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/context.h"
+#include "passes/micro_pipeline/micro_plan.h"
+#include "tests/support/must.h"
+
+enum { MOST_RANKS = 8 };
+
+static weft_context *context;
+static arena memory;
+
+static void set_up(void) {
+    must(weft_context_create(NULL, &context));
+    arena_init(&memory, &context->allocator);
+}
+static void tear_down(void) {
+    arena_fini(&memory);
+    weft_context_destroy(context);
+}
+TestSuite(passes_micro_plan, .init = set_up, .fini = tear_down);
+
+static void make(const chunk_plan *asked, chunk_plan *plans) {
+    chunk_plan one = *asked;
+    for (int i = 0; i < asked->nranks; i++) {
+        one.member = i;
+        must(chunk_plan_make(&memory, &one, &plans[i]));
+    }
+}
+
+static const char *prove(const chunk_plan *plans) {
+    const char *message;
+    must(chunk_plans_prove(&memory, plans, &message));
+    return message;
+}
+
+/* Calls `visit` with the plans of each kind, for 2 to 8 ranks and 1 to 3 pieces. */
+static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked, chunk_plan *plans)) {
+    for (int n = 2; n <= most_ranks; n++)
+        for (int nsub = 1; nsub <= 3; nsub++)
+            for (int kind = 0; kind < 4; kind++) {
+                chunk_plan plans[MOST_RANKS], asked = {.nranks = n, .nsub = nsub};
+                asked.kind = kind < 2 ? MICRO_GATHER : MICRO_SCATTER;
+                asked.keeps_rows = kind == 1;
+                asked.in_rank_order = kind == 3;
+                make(&asked, plans);
+                visit(&asked, plans);
+            }
+}
+
+static void print_name(const chunk_plan *asked, char *out, size_t room) {
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s", asked->kind == MICRO_GATHER ? "gather" : "scatter",
+             asked->nranks, asked->nsub, asked->keeps_rows ? ", rows kept" : "",
+             asked->in_rank_order ? ", in the order of ranks" : "");
+}
+
+static void is_proved(const chunk_plan *asked, chunk_plan *plans) {
+    char words[128];
+    const char *message = prove(plans);
+    print_name(asked, words, sizeof words);
+    cr_expect_null(message, "%s: %s", words, message ? message : "");
+}
+
+Test(passes_micro_plan, right_plans_are_proved) {
+    for_each_kind(MOST_RANKS, is_proved);
+}
+
+static size_t nmutants;
+
+static void expect_refused(const chunk_plan *asked, const chunk_plan *plans, int member, size_t step, const char *what) {
+    char words[128];
+    nmutants++;
+    print_name(asked, words, sizeof words);
+    cr_expect_not_null(prove(plans), "%s: member %d, step %zu: accepted although %s", words, member, step, what);
+}
+
+static void drop_each_wait(const chunk_plan *asked, chunk_plan *plans) {
+    for (size_t i = 0; i < plans[0].count; i++)
+        for (int32_t k = 0; k < plans[0].steps[i].nwaits; k++) {
+            chunk_step *s = &plans[0].steps[i], old = *s;
+            s->waits[k] = s->waits[s->nwaits - 1];
+            s->nwaits--;
+            expect_refused(asked, plans, 0, i, "a wait is dropped");
+            *s = old;
+        }
+}
+
+Test(passes_micro_plan, no_wait_can_be_dropped) {
+    for_each_kind(5, drop_each_wait);
+    cr_expect_gt(nmutants, 300);
+}
+
+static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
+    int member = asked->nranks - 1;
+    for (size_t i = 0; i < plans[member].count; i++) {
+        chunk_step *s = &plans[member].steps[i], old = *s;
+        if (s->to == CHUNK_OUTGOING || s->to == CHUNK_INCOMING) {
+            s->buffer ^= 1; /* the other of two */
+            bool is_same = s->to == CHUNK_INCOMING && asked->in_rank_order && s->buffer >= plans[member].nbuffers;
+            if (!is_same) expect_refused(asked, plans, member, i, "it writes the other buffer");
+            *s = old;
+        }
+        if (s->from == CHUNK_OUTGOING || s->from == CHUNK_INCOMING) {
+            s->from_buffer ^= 1;
+            expect_refused(asked, plans, member, i, "it reads the other buffer");
+            *s = old;
+        }
+        if (s->to == CHUNK_RESULTS && asked->nranks * asked->nsub > 1) {
+            s->buffer = (s->buffer + 1) % (asked->kind == MICRO_GATHER ? asked->nranks * asked->nsub : 2);
+            expect_refused(asked, plans, member, i, "its result is another");
+            *s = old;
+        }
+    }
+}
+
+Test(passes_micro_plan, no_buffer_can_be_another) {
+    for_each_kind(5, change_buffers);
+    cr_expect_gt(nmutants, 300);
+}
+
+static void change_peers(const chunk_plan *asked, chunk_plan *plans) {
+    for (size_t i = 0; i < plans[1].count; i++) {
+        chunk_step *s = &plans[1].steps[i], old = *s;
+        if (s->peer < 0) continue;
+        s->peer = (s->peer + 1) % asked->nranks;
+        expect_refused(asked, plans, 1, i, "its peer is another");
+        *s = old;
+    }
+}
+
+Test(passes_micro_plan, no_peer_can_be_another) {
+    for_each_kind(5, change_peers);
+    cr_expect_gt(nmutants, 100);
+}
+
+/* Two messages of a stream change places. All members are sent the same rows to gather: these sends may. */
+static void swap_steps(const chunk_plan *asked, chunk_plan *plans) {
+    chunk_plan *p = &plans[0];
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t k = i + 1; k < p->count; k++) {
+            chunk_step *a = &p->steps[i], *b = &p->steps[k], old_a = *a, old_b = *b;
+            if (a->stream != b->stream || a->action != b->action || a->peer < 0) continue;
+            if (a->action == CHUNK_SEND && asked->kind == MICRO_GATHER) continue;
+            a->peer = old_b.peer, b->peer = old_a.peer;
+            if (old_a.peer == old_b.peer) continue;
+            expect_refused(asked, plans, 0, i, "messages are in another order");
+            *a = old_a, *b = old_b;
+        }
+}
+
+Test(passes_micro_plan, messages_keep_their_order) {
+    for_each_kind(5, swap_steps);
+    cr_expect_gt(nmutants, 100);
+}
+
+Test(passes_micro_plan, a_plan_is_printed_as_a_table) {
+    chunk_plan asked = {.kind = MICRO_GATHER, .nranks = 2, .nsub = 1}, plan;
+    buffer out;
+    buffer_init(&out, &context->allocator);
+    must(chunk_plan_make(&memory, &asked, &plan));
+    chunk_plan_print(&plan, "pair 0", &out);
+    buffer_append(&out, "", 1);
+    cr_expect_str_eq(out.bytes,
+                     "pair 0, member 0 of 2:\n"
+                     "  - {step: 0, do: send, stream: sends, chunk: 0, peer: 1, lane: 0, from: own.0}\n"
+                     "  - {step: 1, do: receive, stream: receives, chunk: 1, peer: 1, lane: 1, to: rows.1, signals: true}\n"
+                     "  - {step: 2, do: multiply, stream: compute, chunk: 0, from: own.0, to: results.0}\n"
+                     "  - {step: 3, do: multiply, stream: compute, chunk: 1, from: rows.1, to: results.1, waits: [1]}\n");
+    buffer_fini(&out);
+}
