@@ -186,7 +186,7 @@ $(B)/tests/standin/kernels.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 $(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events queue kernels)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -lm -pthread
-$(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/standin/libcudart.so.13
+$(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/standin/libcudart.so.13 $(LIB)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 
 $(B)/executor/kernels/find.o: CPPFLAGS += $(KERNEL_ISAS:%=-DKERNELS_%)

@@ -18,6 +18,7 @@
 #include "plan/timeline/timeline.h"
 #include "weft/executor.h"
 
+struct comm_host;
 struct rank_state;
 struct ring_use;
 struct stream_state;
@@ -76,6 +77,9 @@ typedef struct device_engine {
     const char *(*lacks)(int row);
 
     weft_status (*open)(const weft_allocator *allocator, int nranks, device **out_device);
+    /* Puts an engine whose rings run on the device's streams in the place of the host's, which joins the ranks. NULL:
+     * rings are the host's. */
+    weft_status (*rings)(device *d, struct comm_host *host);
     void (*close)(device *d); /* all its runs and memory are gone */
 
     /* --- memory: of one rank --- */

@@ -66,9 +66,9 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
 
 /* What ranks meet in. */
 static weft_status make_world(weft_executor *x) {
-    comm_host all = comm_local_host(x->nranks);
-    const comm_host *host = x->options.host ? x->options.host : &all;
-    return comm_world_create(&x->context->allocator, host, &x->world);
+    comm_host host = x->options.host ? *x->options.host : comm_local_host(x->nranks);
+    if (x->nranks > 1 && x->device->engine->rings) TRY(x->device->engine->rings(x->device, &host));
+    return comm_world_create(&x->context->allocator, &host, &x->world);
 }
 
 /* What runs steps. */
@@ -127,6 +127,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     TRY_DONE(begin_run(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
     TRY_DONE(agree_on_collectives(x, x->world));
+    TRY_DONE(comm_world_connect(x->world));
     TRY_DONE(trace_begin(x));
     TRY_DONE(start(x));
     *out_executor = x;

@@ -166,6 +166,9 @@ typedef struct comm_world_engine {
      * the world. */
     weft_status (*ring_get)(comm_world *world, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                             comm_ring **out_ring);
+    /* All processes call it once, when their ranks have all rings and agree on what they communicate: makes what all
+     * must make together. NULL: there is nothing. */
+    weft_status (*connect)(comm_world *world);
     /* Blocks until all processes have called; one thread of each at a time and channel. Whoever waits too long gets a
      * status that names the ranks that are missing; so do all others, and all later calls of the channel. */
     weft_status (*gather)(comm_world *world, const comm_gather *g);
@@ -191,6 +194,9 @@ static inline void comm_world_destroy(comm_world *w) { /* NULL is fine */
 static inline weft_status comm_ring_get(comm_world *w, int64_t id, int nranks, const int64_t *ranks, int64_t rank,
                                         comm_ring **out_ring) {
     return w->engine->ring_get(w, id, nranks, ranks, rank, out_ring);
+}
+static inline weft_status comm_world_connect(comm_world *w) {
+    return w->engine->connect ? w->engine->connect(w) : NULL;
 }
 static inline void comm_world_abort(comm_world *w, const char *why) {
     w->engine->abort(w, why);

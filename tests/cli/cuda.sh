@@ -1,6 +1,7 @@
 #!/bin/sh
 # Device cuda through the command, on stand-ins for the libraries of CUDA. Skipped where the plugin is not built.
 . tests/support/shell.sh
+. tests/support/python.sh
 standin=$(dirname "$weft")/standin
 run_on() { # ENVIRONMENT... : the first recorded case, its serial program
     case=$fixtures/paddle26/mlp_adam_dp2
@@ -55,4 +56,39 @@ for call in launch memcpy; do
     says 1 'a failure of the stand-in' "the 9th $call fails" \
         cuda WEFT_STANDIN_FAIL=$call:9 "$weft" run $program --device cuda
 done
+
+# --- several ranks: rings of NCCL ---------------------------------------------------------------------------------------
+prints 0 '^NCCL *yes +2\.' 'NCCL' cuda "$weft" info
+ranks() { # FORM OPTIONS... : rank programs of the case
+    form=$1
+    shift
+    # shellcheck disable=SC2086
+    "$weft" run "$case/rank0.$form" "$case/rank1.$form" --ranks 2 ${program#* } "$@"
+}
+case=$(dirname "${program%% *}")
+for form in pdmodel after.default.pdmodel; do
+    ranks $form >"$folder/cpu.csv" 2>"$folder/err"
+    ok $? "$form on CPUs"
+    for seed in 1 2 3; do
+        WEFT_CUDA_PATH=$standin WEFT_STANDIN_SEED=$seed ranks $form --device cuda >"$folder/cuda.csv" 2>"$folder/err"
+        ok $? "$form on 2 GPUs: $(cat "$folder/err")"
+        "$PYTHON" - "$folder/cpu.csv" "$folder/cuda.csv" <<'PY'
+import csv, sys
+a, b = ([float(r['value']) for r in csv.DictReader(open(f))] for f in sys.argv[1:])
+assert len(a) == len(b) > 4 and all(abs(x - y) <= 1e-4 * abs(x) for x, y in zip(a, b)), (a, b)
+PY
+        ok $? "$form, seed $seed: losses on GPUs are those of CPUs"
+    done
+done
+fails() { # FAIL PATTERN WHAT
+    WEFT_CUDA_PATH=$standin WEFT_STANDIN_FAIL=$1 ranks pdmodel --device cuda --watchdog 0.3:0.5 >"$folder/out" 2>"$folder/err"
+    [ $? = 1 ] && grep -q -E "$2" "$folder/err"
+    ok $? "$3: $(cat "$folder/err")"
+}
+fails allreduce:3 'rank [01], .*c_allreduce_sum.*ring.*a failure of the stand-in' 'a collective that is refused'
+fails hang:5 'ring' 'a collective that does not end'
+fails init:2 'ncclCommInitRankConfig' 'a rank without a communicator'
+WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 ranks pdmodel --device cuda 2>"$folder/err"
+grep -q '2 ranks on 1 GPU: NCCL needs one for each' "$folder/err"
+ok $? 'fewer GPUs than ranks'
 finish

@@ -1,7 +1,22 @@
-/* nccl.c: the part of NCCL that weft_cuda.so uses, on streams of the stand-in for the CUDA runtime. */
-#include <nccl.h>
+/* nccl.c: the part of NCCL that weft_cuda.so uses, on streams of the stand-in for the CUDA runtime.
+ *
+ * What a member launches is an item of its stream: the calls of a group on one communicator. Calls meet: a collective
+ * with the same number of all members, a send with a receive of the same number between the same two. An item can go
+ * when each of its calls has met all others at the heads of their streams; the first one that goes moves the data of
+ * all. Arithmetic is in the order of ranks.
+ *
+ * The process ends (standin_broken) when members do not launch the same, a group is left open, a config was not
+ * initialised, or a communicator is left at the end. */
+#include "tests/standin/nccl.h"
 
-#include "tests/standin/queue.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Thread_local standin_launch *open_group; /* what the group of this thread has so far */
+static _Thread_local int depth;
+static _Atomic int nalive;
 
 SHOWN ncclResult_t ncclGetVersion(int *version) {
     *version = 22809;
@@ -10,4 +25,284 @@ SHOWN ncclResult_t ncclGetVersion(int *version) {
 
 SHOWN const char *ncclGetErrorString(ncclResult_t result) {
     return result == ncclSuccess ? "no error" : "a failure of the stand-in";
+}
+
+SHOWN const char *ncclGetLastError(ncclComm_t comm) {
+    (void)comm;
+    return "";
+}
+
+/* WEFT_STANDIN_FAIL=CALL:N: the N-th call fails; CALL is allreduce, hang, init. */
+static bool fails(const char *call_name) {
+    static _Atomic int ncalls;
+    const char *text = getenv("WEFT_STANDIN_FAIL");
+    size_t n = strlen(call_name);
+    return text && strncmp(text, call_name, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
+}
+
+/* --- communicators ------------------------------------------------------------------------------------------------ */
+
+static standin_team *teams; /* all there ever were: with the lock */
+
+static void check_config(const ncclConfig_t *c) {
+    if (c && (c->magic != 0xcafebeef || c->size != sizeof *c)) standin_broken("a config that was not initialised");
+}
+
+static standin_team *find_team(const char *id, int nranks) {
+    standin_team *t = teams;
+    while (t && memcmp(t->id, id, sizeof t->id) != 0) t = t->next;
+    if (!t) {
+        t = calloc(1, sizeof *t);
+        if (!t) abort();
+        memcpy(t->id, id, sizeof t->id);
+        t->nranks = nranks;
+        t->next = teams;
+        teams = t;
+    }
+    if (t->nranks != nranks) standin_broken("a communicator of %d and of %d ranks", t->nranks, nranks);
+    return t;
+}
+
+static standin_comm *add_comm(standin_team *t, int rank) {
+    standin_comm *c = calloc(1, sizeof *c);
+    if (!c || rank < 0 || rank >= STANDIN_MOST_RANKS) abort();
+    if (t->members[rank]) standin_broken("rank %d joins twice", rank);
+    *c = (standin_comm){.team = t, .rank = rank};
+    t->members[rank] = c;
+    t->njoined++;
+    nalive++;
+    return c;
+}
+
+SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    static _Atomic int nids;
+    memset(id, 0, sizeof *id);
+    snprintf(id->internal, sizeof id->internal, "id %d", ++nids);
+    return ncclSuccess;
+}
+
+SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank,
+                                          ncclConfig_t *config) {
+    check_config(config);
+    if (fails("init")) return ncclSystemError;
+    if (!config || config->blocking != 0) standin_broken("a blocking communicator");
+    standin_lock();
+    *out = (ncclComm_t)(void *)add_comm(find_team(id.internal, nranks), rank);
+    standin_unlock();
+    return ncclInProgress;
+}
+
+/* The communicators of a split exist when all members of the parent have called. */
+static void make_children(standin_team *parent) {
+    for (int color = 0; color < STANDIN_MOST_RANKS; color++) {
+        standin_team *t = NULL;
+        char id[128];
+        for (int key = 0; key < STANDIN_MOST_RANKS; key++)
+            for (int r = 0; r < parent->nranks; r++) {
+                standin_comm *c = parent->members[r];
+                if (c->color != color || c->key != key) continue;
+                memset(id, 0, sizeof id);
+                snprintf(id, sizeof id, "%.60s split %d color %d", parent->id, parent->nsplits, color);
+                if (!t) {
+                    t = find_team(id, 0);
+                    t->nranks = 0;
+                }
+                c->child->team = t;
+                c->child->rank = t->nranks;
+                t->members[t->nranks++] = c->child;
+                t->njoined++;
+            }
+    }
+    parent->nsplits++;
+    parent->nsplitting = 0;
+    for (int r = 0; r < parent->nranks; r++) parent->members[r]->is_splitting = false;
+}
+
+SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *out, ncclConfig_t *config) {
+    standin_comm *c = standin_comm_of(of);
+    check_config(config);
+    standin_lock();
+    if (c->team->njoined < c->team->nranks) standin_broken("a split of a communicator that is not complete");
+    if (c->is_splitting) standin_broken("a split before the one at hand is complete");
+    *c = (standin_comm){.team = c->team, .rank = c->rank, .ncollectives = c->ncollectives, .color = color, .key = key,
+                        .is_splitting = true};
+    *out = NULL;
+    if (color != NCCL_SPLIT_NOCOLOR) {
+        c->child = calloc(1, sizeof *c->child);
+        if (!c->child) abort();
+        nalive++;
+        *out = (ncclComm_t)(void *)c->child;
+    }
+    if (++c->team->nsplitting == c->team->nranks) make_children(c->team);
+    standin_unlock();
+    return ncclInProgress;
+}
+
+SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
+    standin_comm *c = standin_comm_of(of);
+    standin_lock();
+    bool is_complete = c->team && c->team->njoined == c->team->nranks && !c->is_splitting && c->nsettles == 0;
+    if (c->nsettles) c->nsettles--;
+    *out = c->failure ? c->failure : is_complete ? ncclSuccess : ncclInProgress;
+    standin_unlock();
+    return ncclSuccess;
+}
+
+static ncclResult_t end(standin_comm *c, bool aborts) {
+    standin_lock();
+    if (c->has_ended) standin_broken("a communicator ends twice");
+    if (!aborts && c->nin_flight) standin_broken("a communicator is destroyed that has work");
+    c->has_ended = true;
+    standin_unlock();
+    nalive--;
+    return ncclSuccess;
+}
+
+SHOWN ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    return end(standin_comm_of(comm), false);
+}
+SHOWN ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    return end(standin_comm_of(comm), true);
+}
+
+__attribute__((destructor)) static void report_leaks(void) {
+    if (nalive) standin_broken("%d communicators left at the end", nalive);
+    while (teams) {
+        standin_team *next = teams->next;
+        for (int r = 0; r < STANDIN_MOST_RANKS; r++) free(teams->members[r]);
+        free(teams);
+        teams = next;
+    }
+}
+
+/* --- meetings ----------------------------------------------------------------------------------------------------- */
+
+static bool meets(const standin_meeting *m, const standin_call *c) {
+    return m->is_pair == c->is_pair && m->number == c->number && (!m->is_pair || (m->from == c->from && m->to == c->to));
+}
+
+static bool agree(const standin_call *a, const standin_call *b) {
+    if (a->is_pair) return a->nbytes == b->nbytes;
+    return a->kind == b->kind && a->count == b->count && a->type == b->type && a->op == b->op && a->root == b->root;
+}
+
+/* With the lock: the meeting of a call, to which it is added. */
+static standin_meeting *join(standin_comm *comm, const standin_call *c) {
+    standin_team *t = comm->team;
+    standin_meeting *m = t->meetings;
+    while (m && !meets(m, c)) m = m->next;
+    if (!m) {
+        m = calloc(1, sizeof *m);
+        if (!m) abort();
+        *m = (standin_meeting){.is_pair = c->is_pair, .number = c->number, .from = c->from, .to = c->to,
+                               .nexpected = c->is_pair ? 2 : t->nranks, .next = t->meetings};
+        t->meetings = m;
+    }
+    for (int i = 0; i < m->ncalls; i++)
+        if (!agree(m->calls[i].call, c)) standin_broken("ranks do not launch the same collective");
+    m->calls[m->ncalls++] = (standin_attendance){.call = c, .rank = comm->rank};
+    return m;
+}
+
+static bool can_go(standin_item *item) {
+    standin_launch *l = *(standin_launch **)(void *)item->bytes;
+    bool all = true;
+    if (l->comm->has_ended) return true;
+    if (l->hangs) return false;
+    for (standin_call *c = l->calls; c; c = c->next) {
+        standin_meeting *m = c->meeting;
+        if (!c->has_arrived) m->narrived++;
+        c->has_arrived = true;
+        all = all && (m->is_done || m->narrived == m->nexpected);
+    }
+    return all;
+}
+
+static void leave(standin_team *t, standin_meeting *m) {
+    if (++m->nleft < m->nexpected) return;
+    standin_meeting **at = &t->meetings;
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
+    free(m);
+}
+
+static void run(standin_item *item) {
+    standin_launch *l = *(standin_launch **)(void *)item->bytes;
+    standin_team *t = l->comm->team;
+    for (standin_call *c = l->calls; c && !l->comm->has_ended; c = c->next) {
+        if (!c->meeting->is_done) standin_move(t, c->meeting);
+        c->meeting->is_done = true;
+    }
+    standin_lock();
+    for (standin_call *c = l->calls, *next; c; c = next) {
+        next = c->next;
+        if (!l->comm->has_ended) leave(t, c->meeting);
+        if (!l->comm->has_ended || !c->meeting) free(c);
+    }
+    l->comm->nin_flight--;
+    standin_unlock();
+    free(l);
+}
+
+/* --- groups ------------------------------------------------------------------------------------------------------- */
+
+/* Each call waits in the list of its thread until the group ends. */
+static void push_launch(standin_launch *l) {
+    standin_item *item = standin_item_create(sizeof l);
+    memcpy(item->bytes, &l, sizeof l);
+    item->can_go = can_go;
+    item->run = run;
+    standin_lock();
+    for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
+    l->comm->nin_flight++;
+    l->comm->nsettles = 2; /* it says InProgress for a while */
+    standin_unlock();
+    standin_push(l->stream, item);
+}
+
+SHOWN ncclResult_t ncclGroupStart(void);
+SHOWN ncclResult_t ncclGroupEnd(void);
+
+SHOWN ncclResult_t ncclGroupStart(void) {
+    depth++;
+    return ncclSuccess;
+}
+
+SHOWN ncclResult_t ncclGroupEnd(void) {
+    if (--depth < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
+    if (depth) return ncclSuccess;
+    while (open_group) {
+        standin_launch *l = open_group;
+        open_group = l->next;
+        push_launch(l);
+    }
+    return ncclInProgress;
+}
+
+static int64_t *pair_counter(standin_comm *comm, int from, int to) {
+    return from == comm->rank ? &comm->nsent[to] : &comm->nreceived[from];
+}
+
+ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_call call) {
+    standin_comm *comm = standin_comm_of(of);
+    bool hangs = fails("hang");
+    if (fails("allreduce")) return ncclInternalError;
+    if (comm->has_ended) standin_broken("a collective on a communicator that has ended");
+    standin_launch *l = open_group;
+    while (l && (l->comm != comm || l->stream != stream)) l = l->next;
+    if (!l) {
+        l = calloc(1, sizeof *l);
+        if (!l) abort();
+        *l = (standin_launch){.comm = comm, .stream = stream, .next = open_group, .end = &l->calls, .hangs = hangs};
+        open_group = l;
+    }
+    call.number = call.is_pair ? (*pair_counter(comm, call.from, call.to))++ : comm->ncollectives++;
+    standin_call *c = malloc(sizeof *c);
+    if (!c) abort();
+    *c = call;
+    *l->end = c;
+    l->end = &c->next;
+    if (depth) return ncclSuccess;
+    ncclGroupStart();
+    return ncclGroupEnd();
 }

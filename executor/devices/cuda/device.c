@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "executor/comm/nccl/engine.h"
 #include "executor/devices/cuda/cuda.h"
 
 const device_services *services;
@@ -66,6 +67,10 @@ static weft_status open_device(const weft_allocator *allocator, int nranks, devi
     }
     *out_device = &d->head;
     return NULL;
+}
+
+static weft_status rings(device *d, comm_host *host) {
+    return nccl_host(cuda_device_of(d)->ngpus, host);
 }
 
 static const char *lacks(int row) {
@@ -176,6 +181,7 @@ const device_engine device_cuda = {
     .name = "cuda",
     .lacks = lacks,
     .open = open_device,
+    .rings = rings,
     .close = close_device,
     .alloc = cuda_alloc,
     .free = cuda_free,

@@ -1,0 +1,84 @@
+/* nccl.h: what the files of the stand-in for NCCL share. */
+#ifndef TESTS_STANDIN_NCCL_H
+#define TESTS_STANDIN_NCCL_H
+
+#include <nccl.h>
+
+#include "tests/standin/queue.h"
+
+enum { STANDIN_MOST_RANKS = 16, STANDIN_MOST_CALLS = 2 * STANDIN_MOST_RANKS };
+
+typedef enum standin_op { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, PAIR } standin_op;
+
+struct standin_meeting;
+
+typedef struct standin_call {
+    standin_op kind;
+    const void *src;
+    void *dst;
+    size_t count, nbytes; /* of one member */
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    int root;
+    bool is_pair; /* a send (src) or a receive (dst) */
+    int from, to;
+    int64_t number;
+    struct standin_meeting *meeting;
+    bool has_arrived;
+    struct standin_call *next;
+} standin_call;
+
+typedef struct standin_attendance {
+    const standin_call *call;
+    int rank;
+} standin_attendance;
+
+typedef struct standin_meeting {
+    bool is_pair, is_done;
+    int64_t number;
+    int from, to;
+    int nexpected, ncalls, narrived, nleft;
+    standin_attendance calls[STANDIN_MOST_RANKS];
+    struct standin_meeting *next;
+} standin_meeting;
+
+typedef struct standin_comm {
+    struct standin_team *team; /* NULL: of a split that is not complete */
+    int rank;
+    int color, key; /* of the split at hand */
+    struct standin_comm *child;
+    bool is_splitting, has_ended;
+    ncclResult_t failure;
+    int nsettles; /* so often it still says InProgress */
+    int nin_flight;
+    int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
+} standin_comm;
+
+/* A communicator as all members see it. */
+typedef struct standin_team {
+    char id[128];
+    int nranks, njoined, nsplits, nsplitting;
+    standin_comm *members[STANDIN_MOST_RANKS];
+    standin_meeting *meetings;
+    struct standin_team *next;
+} standin_team;
+
+/* What one member launches at once: calls on one communicator and stream. */
+typedef struct standin_launch {
+    standin_comm *comm;
+    cudaStream_t stream;
+    standin_call *calls, **end;
+    bool hangs;
+    struct standin_launch *next; /* in the open group */
+} standin_launch;
+
+static inline standin_comm *standin_comm_of(ncclComm_t c) {
+    return (standin_comm *)(void *)c;
+}
+
+ncclResult_t standin_launch_call(ncclComm_t comm, cudaStream_t stream, standin_call call);
+
+/* nccl_calls.c: moves the data of a meeting at which all are there. */
+void standin_move(const standin_team *t, const standin_meeting *m);
+
+#endif

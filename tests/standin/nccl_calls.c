@@ -1,0 +1,152 @@
+/* nccl_calls.c: the collectives of the stand-in for NCCL, and what they do to data. Sums are those of Weft's own engines
+ * (executor/comm/reduce.h), so that losses of both can be compared to the bit. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "executor/comm/reduce.h"
+#include "tests/standin/nccl.h"
+
+static const struct {
+    weft_dtype dtype;
+    size_t nbytes;
+} types[ncclNumTypes] = {
+    [ncclInt8] = {WEFT_INT8, 1},     [ncclUint8] = {WEFT_UINT8, 1},   [ncclInt32] = {WEFT_INT32, 4},
+    [ncclInt64] = {WEFT_INT64, 8},   [ncclFloat16] = {WEFT_FP16, 2},  [ncclFloat32] = {WEFT_FP32, 4},
+    [ncclFloat64] = {WEFT_FP64, 8},  [ncclBfloat16] = {WEFT_BF16, 2},
+};
+static const weft_reduce reductions[ncclNumOps] = {[ncclSum] = WEFT_REDUCE_SUM,
+                                                   [ncclProd] = WEFT_REDUCE_PROD,
+                                                   [ncclMax] = WEFT_REDUCE_MAX,
+                                                   [ncclMin] = WEFT_REDUCE_MIN,
+                                                   [ncclAvg] = WEFT_REDUCE_AVG};
+
+/* --- data --------------------------------------------------------------------------------------------------------- */
+
+static const standin_call *call_of(const standin_meeting *m, int rank) {
+    for (int i = 0; i < m->ncalls; i++)
+        if (m->calls[i].rank == rank) return m->calls[i].call;
+    standin_broken("rank %d is not there", rank);
+}
+
+/* The sum of all members' elements from `first` on, in blocks: each is complete before any of it is written. */
+static void sum(const standin_team *t, const standin_meeting *m, size_t first, size_t count, void *out) {
+    const standin_call *any = m->calls[0].call;
+    size_t size = types[any->type].nbytes, each = REDUCE_BLOCK_NBYTES / size;
+    const void *srcs[STANDIN_MOST_RANKS];
+    reduce_block block;
+    for (size_t at = 0; at < count; at += each) {
+        size_t n = count - at < each ? count - at : each;
+        for (int r = 0; r < t->nranks; r++) srcs[r] = (const char *)call_of(m, r)->src + (first + at) * size;
+        reduce_sources(types[any->type].dtype, reductions[any->op], srcs, t->nranks, n, &block);
+        memcpy((char *)out + at * size, block.bytes, n * size);
+    }
+}
+
+static void *take(size_t nbytes) {
+    void *bytes = malloc(nbytes + 1);
+    if (!bytes) abort();
+    return bytes;
+}
+
+/* Results may lie where sources do: all are made before any is written. */
+static void move_sums(const standin_team *t, const standin_meeting *m) {
+    const standin_call *any = m->calls[0].call;
+    size_t size = types[any->type].nbytes, parts = any->kind == REDUCE_SCATTER ? (size_t)t->nranks : 1;
+    char *made = take(any->count * parts * size);
+    sum(t, m, 0, any->count * parts, made);
+    for (int r = 0; r < t->nranks; r++) {
+        const standin_call *c = call_of(m, r);
+        size_t first = any->kind == REDUCE_SCATTER ? (size_t)r * any->count * size : 0;
+        if (any->kind != REDUCE || r == any->root) memcpy(c->dst, made + first, any->count * size);
+    }
+    free(made);
+}
+
+static void move_broadcast(const standin_team *t, const standin_meeting *m) {
+    const standin_call *root = call_of(m, m->calls[0].call->root);
+    for (int r = 0; r < t->nranks; r++) memmove(call_of(m, r)->dst, root->src, root->nbytes);
+}
+
+static void move_gather(const standin_team *t, const standin_meeting *m) {
+    size_t nbytes = m->calls[0].call->nbytes;
+    char *made = take(nbytes * (size_t)t->nranks);
+    for (int r = 0; r < t->nranks; r++) memcpy(made + (size_t)r * nbytes, call_of(m, r)->src, nbytes);
+    for (int r = 0; r < t->nranks; r++) memcpy(call_of(m, r)->dst, made, nbytes * (size_t)t->nranks);
+    free(made);
+}
+
+static void move_pair(const standin_meeting *m) {
+    const standin_call *a = m->calls[0].call, *b = m->calls[1].call;
+    memcpy(a->dst ? a->dst : b->dst, a->dst ? b->src : a->src, a->nbytes);
+}
+
+void standin_move(const standin_team *t, const standin_meeting *m) {
+    switch (m->calls[0].call->kind) {
+    case ALL_REDUCE:
+    case REDUCE:
+    case REDUCE_SCATTER: move_sums(t, m); return;
+    case BROADCAST: move_broadcast(t, m); return;
+    case ALL_GATHER: move_gather(t, m); return;
+    case PAIR: move_pair(m); return;
+    }
+}
+
+/* --- calls -------------------------------------------------------------------------------------------------------- */
+
+static standin_call call(standin_op kind, const void *src, void *dst, size_t count, ncclDataType_t type) {
+    if (!types[type].nbytes) standin_broken("type %d", (int)type);
+    return (standin_call){.kind = kind, .src = src, .dst = dst, .count = count, .nbytes = count * types[type].nbytes,
+                          .type = type};
+}
+
+SHOWN ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                 ncclComm_t comm, cudaStream_t stream) {
+    standin_call c = call(ALL_REDUCE, src, dst, count, type);
+    c.op = op;
+    return standin_launch_call(comm, stream, c);
+}
+
+SHOWN ncclResult_t ncclReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                              ncclComm_t comm, cudaStream_t stream) {
+    standin_call c = call(REDUCE, src, dst, count, type);
+    c.op = op;
+    c.root = root;
+    return standin_launch_call(comm, stream, c);
+}
+
+SHOWN ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream) {
+    standin_call c = call(BROADCAST, src, dst, count, type);
+    c.root = root;
+    return standin_launch_call(comm, stream, c);
+}
+
+SHOWN ncclResult_t ncclAllGather(const void *src, void *dst, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                 cudaStream_t stream) {
+    return standin_launch_call(comm, stream, call(ALL_GATHER, src, dst, count, type));
+}
+
+SHOWN ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream) {
+    standin_call c = call(REDUCE_SCATTER, src, dst, count, type);
+    c.op = op;
+    return standin_launch_call(comm, stream, c);
+}
+
+SHOWN ncclResult_t ncclSend(const void *src, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                            cudaStream_t stream) {
+    standin_call c = call(PAIR, src, NULL, count, type);
+    c.is_pair = true;
+    c.from = standin_comm_of(comm)->rank;
+    c.to = peer;
+    return standin_launch_call(comm, stream, c);
+}
+
+SHOWN ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                            cudaStream_t stream) {
+    standin_call c = call(PAIR, NULL, dst, count, type);
+    c.is_pair = true;
+    c.from = peer;
+    c.to = standin_comm_of(comm)->rank;
+    return standin_launch_call(comm, stream, c);
+}
