@@ -5,6 +5,7 @@
 #   WERROR=1                                warnings are errors (CI)
 #   DNNL=auto|0|1                           oneDNN for matrix products
 #   LAPACK=auto|0|1                         LAPACK for inverses and factors of matrices
+#   KISSFFT=auto|0|1                        KISS FFT for Fourier transforms
 #   MPI=auto|0|1, MPICC=mpicc               the plugin weft_mpi.so: ranks in several processes
 #   CUDA=auto|0|1, NVCC=nvcc                the plugin weft_cuda.so: GPUs
 #   CUDA_ARCHS="80 90 100"                  which GPUs its kernels are compiled for
@@ -13,6 +14,7 @@ VARIANT ?= release
 BUILD   ?= build
 DNNL    ?= auto
 LAPACK  ?= auto
+KISSFFT ?= auto
 MPI     ?= auto
 MPICC   ?= mpicc
 CUDA    ?= auto
@@ -80,6 +82,20 @@ ifneq ($(LAPACK),0)
   ifeq ($(HAVE_LAPACK),1)
     LDLIBS   += -llapack
 $(B)/%linear/linear.o: CPPFLAGS += -DWEFT_HAVE_LAPACK=1
+  endif
+endif
+
+# KISS FFT of floats. One file calls it.
+HAVE_KISSFFT := $(if $(wildcard /usr/include/kissfft/kiss_fft.h),1,0)
+ifeq ($(KISSFFT),1)
+  ifeq ($(HAVE_KISSFFT),0)
+    $(error KISSFFT=1 but kissfft/kiss_fft.h was not found: install libkissfft-dev)
+  endif
+endif
+ifneq ($(KISSFFT),0)
+  ifeq ($(HAVE_KISSFFT),1)
+    LDLIBS   += -lkissfft-float
+$(B)/%spectrum/fft.o: CPPFLAGS += -DWEFT_HAVE_KISSFFT=1
   endif
 endif
 
@@ -298,7 +314,7 @@ install: lib cli $(B)/public/libweft.a
 	install -m 644 configs/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs
 	install -m 644 configs/clusters/*.yaml $(DESTDIR)$(PREFIX)/share/weft/configs/clusters
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
-	    -e 's|@LIBS@|$(filter -ldnnl -lgomp -llapack -lm -pthread,$(LDLIBS))|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
+	    -e 's|@LIBS@|$(filter -ldnnl -lgomp -llapack -lkissfft-float -lm -pthread,$(LDLIBS))|' weft.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/weft.pc
 	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/lib/libweft.a $(DESTDIR)$(PREFIX)/lib/libweft.so.0 $(DESTDIR)$(PREFIX)/bin/weft
 	install -d $(dir $(COMPLETIONS))

@@ -244,10 +244,12 @@ static double tolerance(const char *op, weft_dtype dtype) {
     return CONTAINS_ANY(op, loose) ? 1e-4 : 1e-5;
 }
 
+/* Complex numbers are compared as their parts. */
 static bool compare_floats(fixture_run *r, const weft_var *v, const tensor *t, const npz_array *want) {
     double largest = 0, off = 0;
-    for (int64_t i = 0; i < t->numel; i++) {
-        double a = element(t->dtype, t->data, i), b = element(t->dtype, want->data, i);
+    weft_dtype dtype = t->dtype == WEFT_COMPLEX64 ? WEFT_FP32 : t->dtype;
+    for (int64_t i = 0; i < t->numel * (1 + (t->dtype != dtype)); i++) {
+        double a = element(dtype, t->data, i), b = element(dtype, want->data, i);
         if (isfinite(b)) {
             largest = fmax(largest, fabs(b));
             off = fmax(off, isnan(a) ? INFINITY : fabs(a - b));
@@ -255,7 +257,7 @@ static bool compare_floats(fixture_run *r, const weft_var *v, const tensor *t, c
             return fixture_fail(r, "%s[%lld] is %g, not %g", v->name->bytes, (long long)i, a, b);
         }
     }
-    double limit = tolerance(r->op, t->dtype) * fmax(largest, 1e-6);
+    double limit = tolerance(r->op, dtype) * fmax(largest, 1e-6);
     if (off <= limit) return true;
     return fixture_fail(r, "%s is off by %g of %g (limit %g)", v->name->bytes, off, largest, limit);
 }
@@ -268,8 +270,7 @@ static bool compare(fixture_run *r, const weft_var *v, const npz_array *want) {
     if ((size_t)t->numel * weft_dtype_nbytes(t->dtype) != want->nbytes)
         return fixture_fail(r, "%s is %s, recorded as %s", v->name->bytes, weft_dtype_name(t->dtype), want->dtype);
     if (!r->values_matter) return true;
-    bool floats = t->dtype == WEFT_FP32 || t->dtype == WEFT_FP64 || t->dtype == WEFT_FP16 || t->dtype == WEFT_BF16;
-    if (floats) return compare_floats(r, v, t, want);
+    if (dtype_is_float(t->dtype) || t->dtype == WEFT_COMPLEX64) return compare_floats(r, v, t, want);
     if (want->nbytes && memcmp(t->data, want->data, want->nbytes) != 0)
         return fixture_fail(r, "%s differs", v->name->bytes);
     return true;
