@@ -9,6 +9,8 @@ static const cli_option options[] = {
     {"--output", 'o', "OUT", "where to write the plan; default: stdout"},
     {"--reading", 0, "R", READING_HELP},
     {"--late", 0, "OP", LATE_HELP},
+    {"--batch", 0, "N", "of N rows of all ranks together, where feeds leave them open"},
+    {"--shape", 0, "NAME=DIMS", "what a rank is fed as NAME, as x=8,128; may be repeated"},
     {"--summary", 0, NULL, "only counts and sizes"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--json", 0, NULL, "the plan with its counts and sizes as JSON (docs/json.md)"},
@@ -50,11 +52,66 @@ static weft_status print_plan(const cli_args *args, const weft_plan *plan) {
     return status ? status : cli_write_taken(args, path ? path : "-", bytes, nbytes);
 }
 
+/* What the command line says of a plan to be made. */
+typedef struct wanted {
+    const weft_order_options *how;
+    long long batch;
+    weft_feed_type *shapes; /* of type NONE: the var's */
+    size_t nshapes;
+} wanted;
+
+/* "NAME=8,128"; the name is cut off where it lies. */
+static bool parse_shape(char *given, weft_feed_type *out) {
+    char *equals = strrchr(given, '='), *at = equals ? equals + 1 : NULL;
+    if (!at || equals == given) return false;
+    *equals = '\0';
+    *out = (weft_feed_type){.name = given};
+    while (*at) {
+        char *end;
+        long long extent = strtoll(at, &end, 10);
+        if (end == at || extent < 0 || (*end && *end != ',') || out->ndim == WEFT_MAX_RANK) return false;
+        out->dims[out->ndim++] = extent;
+        at = end + (*end == ',');
+    }
+    return true;
+}
+
+/* False after printing a usage error. */
+static bool read_wanted(const cli_args *args, wanted *w) {
+    w->shapes = calloc(args->ngiven + 1, sizeof *w->shapes);
+    if (!w->shapes || !cli_int(args, "--batch", 1, 1LL << 40, &w->batch)) return false;
+    for (size_t i = 0; i < args->ngiven; i++) {
+        if (strcmp(args->names[i], "--shape") != 0) continue;
+        char *copy = strdup(args->values[i]);
+        if (copy && parse_shape(copy, &w->shapes[w->nshapes++])) continue;
+        cli_usage_error(args->command, "--shape: expected NAME=DIMS such as x=8,128, found \"%s\"", args->values[i]);
+        if (copy && !w->shapes[w->nshapes - 1].name) free(copy);
+        return false;
+    }
+    return true;
+}
+
+static void wanted_fini(wanted *w) {
+    for (size_t i = 0; w->shapes && i < w->nshapes; i++) free((char *)(uintptr_t)w->shapes[i].name);
+    free(w->shapes);
+}
+
+/* Fed values are of the type that the program declares. */
+static void take_types(const weft_program *program, const wanted *w) {
+    for (size_t i = 0; i < w->nshapes; i++) {
+        const weft_var *v = weft_block_find_var(weft_program_block(program, 0), w->shapes[i].name);
+        if (v) w->shapes[i].dtype = weft_var_dtype(v);
+    }
+}
+
 /* Makes a plan of a program, which it destroys. */
-static weft_status plan_program(weft_program *program, const weft_order_options *how, weft_plan **out) {
+static weft_status plan_program(weft_program *program, const wanted *w, weft_plan **out) {
     weft_plan_order *order = NULL;
-    weft_status status = weft_plan_order_create(program, how, &order);
-    if (!status) status = weft_plan_create(program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .order = order}, out);
+    weft_status status = weft_plan_order_create(program, w->how, &order);
+    weft_plan_options o = {WEFT_PLAN_OPTIONS_INIT, .order = order, .batch = w->batch, .feeds = w->shapes,
+                           .nfeeds = w->nshapes};
+    take_types(program, w);
+    if (!status) status = weft_plan_create(program, &o, out);
     weft_plan_order_destroy(order);
     weft_program_destroy(program);
     return status;
@@ -73,7 +130,7 @@ static weft_status parse_program(const cli_args *args, const char *bytes, size_t
 }
 
 /* A text of any form: a plan that was printed earlier, or a program. */
-static weft_status read_text(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
+static weft_status read_text(const cli_args *args, const char *path, const wanted *w, weft_plan **out) {
     static const char mark[] = "weft_plan:";
     char *bytes;
     size_t nbytes;
@@ -85,22 +142,24 @@ static weft_status read_text(const cli_args *args, const char *path, const weft_
     else
         status = parse_program(args, bytes, nbytes, &program);
     free(bytes);
-    return program ? plan_program(program, how, out) : status;
+    return program ? plan_program(program, w, out) : status;
 }
 
-static weft_status get_plan(const cli_args *args, const char *path, const weft_order_options *how, weft_plan **out) {
+static weft_status get_plan(const cli_args *args, const char *path, const wanted *w, weft_plan **out) {
     weft_program *program;
-    if (strcmp(path, "-") == 0 || cli_ends_with(path, ".plan")) return read_text(args, path, how, out);
+    if (strcmp(path, "-") == 0 || cli_ends_with(path, ".plan")) return read_text(args, path, w, out);
     weft_status status = weft_program_load(args->context, path, cli_value(args, "--dist"), &program);
-    return status ? status : plan_program(program, how, out);
+    return status ? status : plan_program(program, w, out);
 }
 
 static int run(cli_args *args) {
     weft_plan *plan = NULL;
     cli_reading reading;
-    bool is_usable = cli_reading_init(&reading, args);
-    weft_status status = is_usable ? get_plan(args, args->positional[0], &reading.options, &plan) : NULL;
+    wanted w = {.how = &reading.options};
+    bool is_usable = cli_reading_init(&reading, args) && read_wanted(args, &w);
+    weft_status status = is_usable ? get_plan(args, args->positional[0], &w, &plan) : NULL;
     cli_reading_fini(&reading);
+    wanted_fini(&w);
     if (!is_usable) return EXIT_USAGE;
     if (!status && cli_given(args, "--json"))
         status = plan_json(args, plan);
@@ -114,7 +173,7 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--summary | --json] [--reading R [--late OP]]",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json] [--reading R [--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
                "A file NAME.plan is a plan printed earlier: it is read back. - is a program or a plan on stdin.",
     .options = options,

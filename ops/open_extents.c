@@ -19,16 +19,22 @@ static int64_t count_parts(const weft_var *v, size_t d, const open_extents *e) {
     return axis >= 0 && axis < p->mesh->ndim ? p->mesh->shape[axis] : 1;
 }
 
+/* Parts may differ by one: the longest is taken. */
+static bool is_dynamic(const weft_var *v, size_t d) {
+    const placement *p = v->dist;
+    return p && p->mesh && p->ndim == (int)v->ndim && p->dynamic_dims && p->dynamic_dims[d];
+}
+
 static weft_status set_feed(shape_env *env, const weft_var *v, const open_extents *e) {
     shape s = shape_env_get(env, v);
     for (size_t d = 0; d < v->ndim; d++) {
         int64_t whole = d ? e->lengths : e->rows, parts = count_parts(v, d, e);
         if (s.dims[d] >= 0 || !whole) continue;
-        if (whole % parts)
+        if (whole % parts && !is_dynamic(v, d))
             return weft_status_create(WEFT_INVALID_ARGUMENT, v->program->place,
                                       "feed \"%s\": %lld rows do not divide by %lld ranks", v->name->bytes,
                                       (long long)whole, (long long)parts);
-        s.dims[d] = whole / parts;
+        s.dims[d] = whole / parts + (whole % parts != 0);
     }
     return shape_env_set(env, v, &s);
 }
@@ -68,6 +74,20 @@ weft_status open_extents_declare(const shape_env *env, weft_var *v) {
     for (size_t d = 0; d < v->ndim; d++) dims[d] = v->dims[d] < 0 ? s.dims[d] : v->dims[d];
     var_changed(v);
     return program_dims(v->program, v->ndim, dims, &v->dims);
+}
+
+weft_status open_extents_feed(weft_program *p, const open_extents *e) {
+    arena memory;
+    shape_env env;
+    bool any = false;
+    arena_init(&memory, &p->context->allocator);
+    weft_status status = NULL;
+    TRY_DONE(shape_env_init(&env, p, &memory));
+    TRY_DONE(visit_feeds(p, &memory, &env, e, &any));
+    for (size_t i = 0; i < p->nall_vars && any; i++) TRY_DONE(open_extents_declare(&env, program_var(p, i)));
+done:
+    arena_fini(&memory);
+    return status;
 }
 
 weft_status open_extents_set(weft_program *p, const open_extents *e) {

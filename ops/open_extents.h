@@ -15,6 +15,8 @@ WEFT_MUST_USE weft_status open_extents_find(weft_program *p, bool *out_any);
 /* Gives feeds these extents, the parts that a rank's placements say, and declares what follows from them. An error
  * names the op that cannot take them; the program is half changed then. Linear. */
 WEFT_MUST_USE weft_status open_extents_set(weft_program *p, const open_extents *e);
+/* The same of feeds alone: what follows stays as it is declared. */
+WEFT_MUST_USE weft_status open_extents_feed(weft_program *p, const open_extents *e);
 /* Declares what `env` has inferred of the open extents of a var. */
 WEFT_MUST_USE weft_status open_extents_declare(const shape_env *env, weft_var *v);
 /* Writes numbers that inference knows into block 0 (known_numbers.c): for readers of values, not to be run. */

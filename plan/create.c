@@ -2,6 +2,7 @@
  *
  * The plan owns a copy of the program, so that nothing refers to the source afterwards. Steps share a plan_builder
  * (builder.h) whose scratch goes away when the plan is done; docs/plan.md describes what each decides. */
+#include "ops/open_extents.h"
 #include "plan/builder.h"
 #include "plan/fuse.h"
 
@@ -15,6 +16,7 @@ static weft_status begin(plan_builder *b, const weft_program *program, const wef
     *b->plan = (weft_plan){.context = b->context, .given_waits = b->options->order != NULL};
     arena_init(&b->plan->arena, &b->context->allocator);
     TRY(weft_program_clone(program, &b->program));
+    if (options->batch) TRY(open_extents_feed(b->program, &(open_extents){.rows = options->batch, .nranks = 1}));
     b->plan->program = b->program;
     b->stream_length = ARENA_ARRAY(&b->scratch, int32_t, PLAN_MAX_STREAMS);
     return b->stream_length ? NULL : base_out_of_memory();
@@ -44,25 +46,54 @@ static void end(plan_builder *b) {
     weft_plan_destroy(b->plan);
 }
 
-/* Types that the op table lacks, all at once. */
-static weft_status check_known(plan_builder *b) {
-    weft_op *first = NULL;
-    buffer all;
-    buffer_init(&all, &b->context->allocator);
-    for (size_t i = 0; i < b->nsteps; i++) {
-        weft_op *op = b->steps[i].op;
-        if (op_schema_of(op)) continue;
-        bool is_told = first && first->type == op->type;
-        for (size_t k = 0; k < i && !is_told && first; k++)
-            is_told = b->steps[k].op->type == op->type;
-        if (first && !is_told) buffer_format(&all, "%s%s", all.nbytes ? ", " : "; nor are: ", op->type->bytes);
-        if (!first) first = op;
+/* Blocks that block 0 runs, and those that these run. */
+static void mark_run(const weft_program *p, size_t block, bool *is_run) {
+    is_run[block] = true;
+    FOR_EACH_OP(op, p->blocks[block]) {
+        const weft_attr *sub = p->nblocks > 1 ? op_find_attr(op, "sub_block") : NULL;
+        bool is_block = sub && sub->type == ATTR_BLOCK && sub->u.i > (int64_t)block && (uint64_t)sub->u.i < p->nblocks;
+        if (is_block && !is_run[sub->u.i]) mark_run(p, (size_t)sub->u.i, is_run);
     }
-    buffer_append(&all, "", 1);
-    weft_status status = buffer_status(&all);
-    if (!status && first)
-        status = plan_error(b, WEFT_UNSUPPORTED, first, "no such op is in the op table (weft ops lists it)%s", all.bytes);
-    buffer_fini(&all);
+}
+
+/* Types that the op table lacks, all at once, before anything else of the program is looked at. */
+typedef struct unknown_types {
+    weft_op *first;
+    const name **told;
+    size_t ntold;
+    buffer others;
+} unknown_types;
+
+static weft_status note_unknown(plan_builder *b, weft_op *op, unknown_types *u) {
+    if (op_schema_of(op)) return NULL;
+    for (size_t i = 0; i < u->ntold; i++)
+        if (u->told[i] == op->type) return NULL;
+    const name **more = ARENA_ARRAY(&b->scratch, const name *, u->ntold + 1);
+    if (!more) return base_out_of_memory();
+    if (u->ntold) memcpy(more, u->told, u->ntold * sizeof *more);
+    more[u->ntold++] = op->type;
+    u->told = more;
+    if (u->first) buffer_format(&u->others, "%s%s", u->others.nbytes ? ", " : "; nor are: ", op->type->bytes);
+    if (!u->first) u->first = op;
+    return NULL;
+}
+
+static weft_status check_known(plan_builder *b) {
+    const weft_program *p = b->program;
+    bool *is_run = ARENA_ARRAY(&b->scratch, bool, p->nblocks);
+    unknown_types u = {.first = NULL};
+    weft_status status = is_run ? NULL : base_out_of_memory();
+    buffer_init(&u.others, &b->context->allocator);
+    if (!status) mark_run(p, 0, is_run);
+    for (size_t i = 0; i < p->nblocks && !status; i++)
+        for (weft_op *op = is_run[i] ? p->blocks[i]->first : NULL; op && !status; op = op->next)
+            status = note_unknown(b, op, &u);
+    buffer_append(&u.others, "", 1);
+    if (!status) status = buffer_status(&u.others);
+    if (!status && u.first)
+        status = plan_error(b, WEFT_UNSUPPORTED, u.first, "no such op is in the op table (weft ops lists it)%s",
+                            u.others.bytes);
+    buffer_fini(&u.others);
     return status;
 }
 
@@ -72,10 +103,10 @@ weft_status weft_plan_create(const weft_program *program, const weft_plan_option
     weft_status status = NULL;
     TRY(base_take_struct("weft_plan_options", &taken, sizeof taken, options));
     TRY_DONE(begin(&b, program, &taken));
+    TRY_DONE(check_known(&b));
     TRY_DONE(plan_unroll(&b));
     TRY_DONE(plan_infer_types(&b));
     TRY_DONE(plan_flatten(&b));
-    TRY_DONE(check_known(&b));
     TRY_DONE(plan_take_order(&b));
     TRY_DONE(plan_make_views(&b));
     TRY_DONE(plan_make_instrs(&b));

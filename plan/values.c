@@ -15,6 +15,22 @@ bool plan_nbytes(const shape *s, int64_t *out_nbytes) {
     return true;
 }
 
+static const weft_op *maker_of(const weft_var *v) {
+    FOR_EACH_USE(u, v)
+    if (u->is_output) return use_op(v->program, u);
+    return NULL;
+}
+
+/* A feed, or what comes of data: the inputs of its maker are known, as these were looked at before. */
+static weft_status open_extent(const plan_builder *b, const weft_op *op, const weft_var *v, int axis) {
+    const weft_op *maker = maker_of(v);
+    if (maker)
+        return plan_error(b, WEFT_UNSUPPORTED, maker,
+                          "the extent of \"%s\" on axis %d depends on data: only a run knows it", v->name->bytes, axis);
+    return plan_error(b, WEFT_INVALID_PROGRAM, op,
+                      "\"%s\" has extent -1 on axis %d: what is fed must be known when planning", v->name->bytes, axis);
+}
+
 /* The type is known to the last extent: says what is missing. */
 static weft_status check_type(const plan_builder *b, const weft_op *op, const weft_var *v, const shape *s,
                               int64_t *out_nbytes) {
@@ -26,10 +42,7 @@ static weft_status check_type(const plan_builder *b, const weft_op *op, const we
     if (s->ndim < 0)
         return plan_error(b, WEFT_INVALID_PROGRAM, op, "the shape of \"%s\" is not known: declare it or feed it", n);
     for (int i = 0; i < s->ndim; i++)
-        if (s->dims[i] < 0)
-            return plan_error(b, WEFT_INVALID_PROGRAM, op,
-                              "\"%s\" has extent %d on axis %d: what is fed must be known when planning", n,
-                              (int)s->dims[i], i);
+        if (s->dims[i] < 0) return open_extent(b, op, v, i);
     if (!plan_nbytes(s, out_nbytes)) return plan_error(b, WEFT_LIMIT, op, "\"%s\" has more than 2^46 bytes", n);
     return NULL;
 }

@@ -33,6 +33,7 @@ typedef struct weft_plan_options {
     size_t struct_nbytes; /* weft/status.h: begin with WEFT_PLAN_OPTIONS_INIT */
     const weft_feed_type *feeds; /* per-rank types of the values that will be fed */
     size_t nfeeds;
+    int64_t batch; /* rows of all ranks together where feeds leave dimension 0 open and `feeds` has no type; 0: none */
     const char *const *fetches; /* vars to keep until the end of the step */
     size_t nfetches;
     /* Made of this program: ops are launched so, and streams wait for nothing else. Such a plan races where the program

@@ -22,6 +22,13 @@ static const refusal refusals[] = {
     {VARS "  - {not_an_op: {X: [a]}, out: {Out: [b]}}\n", NULL, "not_an_op #0: no such op", WEFT_UNSUPPORTED},
     {VARS "  - {relu: {X: [u]}, out: {Out: [b]}}\n", NULL, "relu #0: \"u\" has extent -1 on axis 0",
      WEFT_INVALID_PROGRAM},
+    {VARS "  - {masked_select: {X: [a], Mask: [b]}, out: {Y: [f]}}\n  - {relu: {X: [f]}, out: {Out: [g]}}\n", NULL,
+     "masked_select #0: the extent of \"f\" on axis 0 depends on data", WEFT_UNSUPPORTED},
+    {VARS "  - {masked_select: {X: [u], Mask: [b]}, out: {Y: [f]}}\n", NULL, "masked_select #0: \"u\" has extent -1 on axis 0",
+     WEFT_INVALID_PROGRAM},
+    {VARS "  - {relu: {X: [u]}, out: {Out: [b]}}\n  - {one: {X: [b]}, out: {Out: [b]}}\n" CONDITIONAL("1")
+         "- idx: 1\n  parent: 0\n  vars: {}\n  ops:\n  - {two: {X: [b]}, out: {Out: [b]}}\n  - {one: {X: [b]}, out: {Out: [b]}}\n",
+     NULL, "one #1: no such op is in the op table (weft ops lists it); nor are: two", WEFT_UNSUPPORTED},
     {VARS "  - {relu: {X: [r]}, out: {Out: [b]}}\n", NULL, "\"r\" is not a tensor", WEFT_UNSUPPORTED},
     {VARS "  - {relu: {X: [nobody]}, out: {Out: [b]}}\n", NULL, "\"nobody\"", WEFT_INVALID_PROGRAM},
     {VARS "  - {relu: {X: [h]}, out: {Out: [h]}}\n", NULL, "\"h\" has more than 2^46 bytes", WEFT_LIMIT},
