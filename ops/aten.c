@@ -204,6 +204,14 @@ weft_status infer_aten_new_full(infer *i) {
     return NULL;
 }
 
+/* As large as self, or one number. */
+weft_status infer_aten_reduced_loss(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (shape_known(x) && infer_out(i, 0))
+        shape_set(infer_out(i, 0), x->dtype, attr_int(i->op, "reduction", 1) ? 0 : (size_t)x->ndim, x->dims);
+    return NULL;
+}
+
 /* --- addmm, layer norm -------------------------------------------------------------------------------------------- */
 
 weft_status infer_aten_addmm(infer *i) {

@@ -184,6 +184,20 @@ static double count_convolution_backward(const op_cost_call *c, double weight) {
     return weight * convolved(c, input(c, "grad_output")) * outputs_given(c);
 }
 
+/* Two products of [rows, keys] by the width each; in the gradient five. */
+static double attention_products(const op_cost_call *c) {
+    const shape *q = input(c, "query"), *k = input(c, "key");
+    return q && k ? numel(q) * extent(k, 2) : 0;
+}
+
+static double count_attention(const op_cost_call *c, double weight) {
+    return weight * 2 * attention_products(c);
+}
+
+static double count_attention_backward(const op_cost_call *c, double weight) {
+    return weight * 5 * attention_products(c);
+}
+
 static double count_aten_pool(const op_cost_call *c, double weight) {
     size_t n;
     const int64_t *window = attr_ints(c->op, "kernel_size", &n);

@@ -265,6 +265,7 @@ static const view_rule rules[] = {
     {"aten_slice", view_slice},
     {"aten_select", view_select},
     {"aten_split", view_split},
+    {"aten_unsafe_split", view_split},
 };
 
 static op_view whole_of(const shape *x) {
@@ -290,7 +291,7 @@ weft_status op_view_of(const weft_op *op, const shape *x, size_t part, op_view *
 int64_t op_view_count(const weft_op *op, const shape *x) {
     size_t count;
     const int64_t *size = attr_ints(op, "split_size", &count);
-    if (!op_is(op, "aten_split")) return 1;
+    if (!op_is(op, "aten_split") && !op_is(op, "aten_unsafe_split")) return 1;
     if (count != 1) return (int64_t)count;
     int64_t dim = attr_int(op, "dim", 0);
     if (dim < 0) dim += x->ndim;

@@ -191,7 +191,49 @@ def pooling(c):
         c.call("_adaptive_avg_pool2d_backward", r(y.shape), x)
 
 
-FAMILIES = [convolution, batch_norm, pooling]
+def attention(c):
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+
+    def both(q, k, v, causal=False, **rest):
+        out, sums = c.call(name, q, k, v, 0.0, causal, **rest)
+        if q.shape[1] == k.shape[1]:
+            c.call(name + "_backward", torch.randn(out.shape, dtype=q.dtype), q, k, v, out, sums, 0.0, causal, **rest)
+
+    r = torch.randn
+    both(r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4))
+    both(r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), True)
+    both(r(1, 2, 3, 8), r(1, 2, 6, 8), r(1, 2, 6, 8), True, scale=0.5)
+    both(r(2, 3, 5, 4), r(2, 3, 6, 4), r(2, 3, 6, 4), attn_mask=r(5, 6))
+    both(r(2, 3, 5, 4), r(2, 3, 6, 4), r(2, 3, 6, 4), attn_mask=r(2, 1, 5, 6))
+    masked = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -math.inf)
+    both(r(1, 2, 4, 3), r(1, 2, 4, 3), r(1, 2, 4, 3), attn_mask=masked)
+    double = lambda *shape: torch.randn(*shape, dtype=torch.float64)
+    both(double(1, 2, 3, 4), double(1, 2, 3, 4), double(1, 2, 3, 4))
+
+
+def losses(c):
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    for reduction in (0, 1, 2):
+        loss = c.call("mse_loss", x, y, reduction)
+        c.call("mse_loss_backward", torch.randn(loss.shape), x, y, reduction)
+    c.call("mse_loss", spoiled(x), y)
+
+
+def in_place(c):
+    x, y = torch.randn(3, 4), torch.randn(4)
+    for name in ("sigmoid_", "tanh_", "relu_", "exp_", "sqrt_", "zero_"):
+        c.call(name, x.clone())
+        c.call(name, spoiled(x))
+    for name in ("add_", "sub_", "mul_", "div_"):
+        c.call(name + ".Tensor", x.clone(), y)
+        c.call(name + ".Tensor", x.clone(), 3)
+        c.call(name + ".Scalar", x.clone(), 0.3)
+    c.call("add_.Tensor", x.clone(), y, alpha=-0.1)
+    c.call("sub_.Tensor", torch.arange(6), torch.arange(6) // 2, alpha=3)
+    c.call("fill_.Scalar", x.clone(), -math.inf)
+
+
+FAMILIES = [convolution, batch_norm, pooling, attention, losses, in_place]
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------
