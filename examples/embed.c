@@ -1,5 +1,5 @@
-/* embed.c: a host that embeds Weft: it hands over a serialized program in memory, adds a pass of its own, runs a pass
- * list from a string, and gets bytes and a report back.
+/* embed.c: a host that embeds Weft: it hands over a serialized program in memory, adds a pass of its own, and runs a
+ * pass list from a string. It gets bytes and a report back.
  *
  *   cc embed.c $(pkg-config --cflags --libs weft) -o embed
  */

@@ -3,8 +3,8 @@
  *   cc overlap_pass.c $(pkg-config --cflags --libs weft) -o overlap_pass
  *   ./overlap_pass PROGRAM...      runs both passes over each program and compares what they leave, byte by byte
  *
- * The pass finds gradients that are all-reduced in place, moves the reduces and the scales around them to a stream of
- * their own, and orders them against whatever else touches the same bytes by events. */
+ * The pass finds gradients that are all-reduced in place. It moves the reduces and the scales around them to a stream
+ * of their own. Events order them against whatever else touches the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
