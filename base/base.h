@@ -233,9 +233,9 @@ WEFT_MUST_USE weft_status file_write(const weft_allocator *allocator, const char
                                      size_t nbytes);
 bool file_exists(const char *path);
 
-/* A file that is written while it is printed: what is appended to `out` goes, a piece at a time, where buffer_flush is
- * called, to a temporary that in the end takes the place of `path`, as file_write's does. What is compressed, "-", and
- * what cannot be replaced are written whole at the end. */
+/* A file that is written while it is printed: what is appended to `out` goes to a temporary, a piece at a time, where
+ * buffer_flush is called. In the end the temporary takes the place of `path`, as file_write's does. What is compressed,
+ * "-", and what cannot be replaced are written whole at the end. */
 typedef struct file_writer {
     buffer out;
     const char *path;

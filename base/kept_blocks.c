@@ -1,9 +1,9 @@
 /* kept_blocks.c: large blocks that are freed are kept, up to a bound, and serve later requests.
  *
- * Programs, the memory of passes and files of 100,000 ops are tens of megabytes each, made of blocks that libc asks the
- * system for one by one and gives back at once: clearing fresh pages then takes longer than a pass. Blocks lie on huge
- * pages for the same reason. A request that no kept block serves gives back as many bytes before it asks for new ones,
- * so that what is kept never adds to the peak for long. Small requests go to libc. */
+ * Programs, the memory of passes and files of 100,000 ops are tens of megabytes each. They are made of blocks that libc
+ * asks the system for one by one and gives back at once: clearing fresh pages then takes longer than a pass. Blocks lie
+ * on huge pages for the same reason. A request that no kept block serves gives back as many bytes before it asks for
+ * new ones. So what is kept never adds to the peak for long. Small requests go to libc. */
 #include "base/kept_blocks.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* status.c: a status is one block of libc memory that holds its message and place behind the struct, so that it needs
- * no context and may be freed on any thread. Running out of memory is one constant object, which is never freed. */
+/* status.c: a status is one block of libc memory that holds its message and place behind the struct. So it needs no
+ * context and may be freed on any thread. Running out of memory is one constant object, which is never freed. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* run_state.c: where a run begins and what it can go on from: startup programs, saved states.
  *
- * A state file (--save) holds every persistable by name, and in an .npz beside them the number of the next step and the
- * seed, so that --load goes on with the same feeds and the same random numbers. A .pdiparams file has room for neither:
+ * A state file (--save) holds every persistable by name. An .npz has the number of the next step and the seed beside
+ * them. So --load goes on with the same feeds and the same random numbers. A .pdiparams file has room for neither:
  * --first-step and --seed say them. */
 #include <inttypes.h>
 #include <stdlib.h>

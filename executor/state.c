@@ -2,8 +2,8 @@
  *
  * The idea: plans for other shapes of the feeds lay out the persistent space differently, because feeds and fetches lie
  * in it too. So the space is taken apart into blocks: values that overlap, such as a buffer and its slices. A block
- * that holds a persistable is looked up by that name among the blocks of earlier executors, and kept for later ones if
- * it is new; all other blocks are the executor's own.
+ * that holds a persistable is looked up by that name among the blocks of earlier executors. It is kept for later ones
+ * if it is new; all other blocks are the executor's own.
  *
  * The invariant: a name has one address per rank for as long as anyone holds the state. A persistable that has another
  * type in another plan is refused, unless no step reads what an earlier one left there. */

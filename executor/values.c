@@ -1,8 +1,8 @@
 /* values.c: values as the host sees them.
  *
  * Where the host may touch the device's memory, its own bytes are lent. Elsewhere each value that the host looks at
- * gets a copy of its own in memory of the host, which is filled when it is asked for and lives as long as the executor,
- * so that several may be held at once. */
+ * gets a copy of its own in memory of the host. It is filled when it is asked for and lives as long as the executor, so
+ * that several may be held at once. */
 #include "dist_attr/slice.h"
 #include "executor/executor.h"
 

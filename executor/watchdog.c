@@ -2,7 +2,7 @@
  *
  * The idea: whoever runs a collective fills its in-flight record before and clears it after; workers note which
  * instruction they are at. A thread of its own looks at that, and communicates over nothing that could hang itself. It
- * need not look often: nothing that is not in flight now can be too old before the least limit has passed, so it sleeps
+ * need not look often: nothing that is not in flight now can be too old before the least limit has passed. So it sleeps
  * that long, or until the oldest record is due.
  *
  * Members of a ring run the same collectives on it (agree.c), so whoever has entered fewer than the one who waits is

@@ -1,7 +1,7 @@
 /* cost.c: flops and bytes of an op.
  *
  * A row of ops.def has a rule here: how its arithmetic is counted (one function a kind of work) and which inputs are
- * not read in full. A row without a rule costs one operation for each element of its largest argument and reads and
+ * not read in full. A row without a rule costs one operation for each element of its largest argument. It reads and
  * writes everything once, which is right for most. Weights of elementwise work are the operations of the plain formula,
  * with 10 for a transcendental function: what a vectorised polynomial takes. */
 #include "ops/cost.h"

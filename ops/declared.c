@@ -1,7 +1,7 @@
 /* declared.c: whether declared shapes and element types agree with what ops make of their inputs as declared.
  *
- * Each op is asked alone, so that one wrong declaration is told once, by the op that makes the var and perhaps by one
- * that reads it. An extent of -1 contradicts nothing, and neither does what nobody can infer.
+ * Each op is asked alone. So one wrong declaration is told once, by the op that makes the var and perhaps by one that
+ * reads it. An extent of -1 contradicts nothing, and neither does what nobody can infer.
  *
  * Paddle and PyTorch leave declarations behind that their own inference overrides: Paddle's passes halve the
  * statistics of batch norm on ranks and give buckets no extents. What they wrote is not asked. */

@@ -1,7 +1,7 @@
 /* infer.c: runs the inference functions of ops over a block.
  *
  * The environment maps var ids to types. It starts from what the program declares (a batch extent is often -1 there),
- * the caller puts in the types of feeds, and ops in program order turn the types of their inputs into those of their
+ * and the caller puts in the types of feeds. Ops in program order turn the types of their inputs into those of their
  * outputs. */
 #include "ops/infer.h"
 

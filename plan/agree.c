@@ -3,7 +3,7 @@
  * The idea: a rank hashes each ring's list of ranks and then, one after another, the signatures of its collectives
  * there (signature.c), and keeps all prefixes. Ranks exchange the last ones; if they are equal, that is all: a message
  * of a few words a ring. If not, the first ring that a member finds to differ is searched by halves, a prefix of every
- * rank an exchange, and the op behind the longest equal prefix is described by those who run it.
+ * rank an exchange. The op behind the longest equal prefix is described by those who run it.
  *
  * The invariant: what to do next follows from what was gathered, which is the same for all; so all participants
  * exchange the same number of times, and come to the same status. */

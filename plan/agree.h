@@ -37,7 +37,7 @@ typedef struct agree_ring {
 } agree_ring;
 
 /* agree_pairs.c: of the sends and receives of member `index` on a ring: adds up to 0 (mod 2^64) over the members if the
- * n-th that one sends another is the n-th that this one receives, of as many elements of one type. */
+ * n-th that one sends another is the n-th that this one receives. Both must be of as many elements of one type. */
 uint64_t agree_balance_of_pairs(const weft_plan *plan, const plan_ring *ring, int index);
 /* Words for the first that do not fit. */
 WEFT_MUST_USE weft_status agree_describe_pairs(const agree_ring *r);

@@ -1,8 +1,8 @@
 /* copies.c: instructions that the program does not have: copies that keep kernels from reading what they have written.
  *
- * A kernel may write output argument k of a slot over input argument k of the slot that its schema names, and over
- * nothing else that it reads. Where a program asks for more (one var as input and output of an op that cannot, a slice
- * as input and its buffer as output), the op writes a new value, which is then copied. */
+ * A kernel may write output argument k of a slot over input argument k of the slot that its schema names. It writes
+ * over nothing else that it reads. A program may ask for more: one var as input and output of an op that cannot, or a
+ * slice as input and its buffer as output. There the op writes a new value, which is then copied. */
 #include <stdlib.h>
 
 #include "plan/builder.h"

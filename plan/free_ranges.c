@@ -1,5 +1,5 @@
-/* free_ranges.c: the free parts of an address space: a treap by address whose nodes know the largest range below them,
- * so that the lowest range that is large enough is found in O(log n). Neighbours are joined when a range comes back. */
+/* free_ranges.c: the free parts of an address space: a treap by address whose nodes know the largest range below them.
+ * So the lowest range that is large enough is found in O(log n). Neighbours are joined when a range comes back. */
 #include "plan/builder.h"
 
 void free_ranges_init(free_ranges *f, const weft_allocator *allocator) {

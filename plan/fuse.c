@@ -1,4 +1,4 @@
-/* fuse.c: row-tiled fusion: which neighbours on a stream may run tile by tile of a few rows, so that what one writes is
+/* fuse.c: row-tiled fusion: which neighbours on a stream may run tile by tile of a few rows. What one writes is then
  * still in the cache when the next reads it.
  *
  * An op that works row by row (OP_ROWS) splits its arguments that have as many elements as its largest output evenly,

@@ -3,8 +3,8 @@
  * A stream runs its instructions in order. An instruction on stream s starts when those before it on s are complete and
  * its waits are met; its clock says how many instructions of each stream are complete by then, whatever the timing:
  * what its predecessor's clock says, joined with the clocks of the instructions that it waits for. An access that
- * conflicts with an earlier one on another stream needs a wait unless the clock covers it already, or another wait of
- * the same instruction brings a clock that does (vector clocks: Fidge 1988, Mattern 1989). Collectives of one ring
+ * conflicts with an earlier one on another stream needs a wait unless the clock covers it already. Another wait of the
+ * same instruction may bring a clock that does (vector clocks: Fidge 1988, Mattern 1989). Collectives of one ring
  * follow one another in plan order on whatever streams they are, since all ranks must issue them in one order. Where an
  * order is given (given.c) only what it asks for is waited for, beside that order of collectives. */
 #include <stdlib.h>

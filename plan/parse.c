@@ -1,8 +1,8 @@
 /* parse.c: a plan from its text form: the header, then values and instructions.
  *
  * The text is read piece by piece, one value or instruction a tree, in the order in which it is printed. Nothing is
- * believed: names resolve, offsets lie within their space, waits refer to earlier instructions, and the types of
- * outputs are inferred again from those of inputs, so that a plan that parses can be executed without touching a byte
+ * believed: names resolve, offsets lie within their space, and waits refer to earlier instructions. The types of
+ * outputs are inferred again from those of inputs. So a plan that parses can be executed without touching a byte
  * outside of its memory. Every error has line and column. */
 #include "plan/fuse.h"
 #include "plan/text.h"

@@ -1,15 +1,15 @@
 /* parts.c: ops that stack tensors or take a stack apart, along the outermost axis: their parts are byte ranges of the
  * whole, and the op is no instruction.
  *
- * That is right where nothing can observe it: parts and whole are all of the step's own, the one side is complete when
- * the op would run and not touched from then on, the other not touched before. (The op table cannot say so, as it does
- * of views: after a real unstack the whole and its parts live on apart.) What is made of them is ranges of bytes like
- * any other, so waits, lifetimes and memory need no rule.
+ * That is right where nothing can observe it: parts and whole are all of the step's own. The one side is complete when
+ * the op would run and not touched from then on; the other is not touched before. (The op table cannot say so, as it
+ * does of views: after a real unstack the whole and its parts live on apart.) What is made of them is ranges of bytes
+ * like any other, so waits, lifetimes and memory need no rule.
  *
  * What an op makes of such a part alone, where its kernel may write in the part's place, lies there too.
  *
- * Left alone: conditionals, an order that somebody else derived, programs with views that kernels materialise (whose
- * staleness is found by op), and parts that would not begin at a cache line. */
+ * Left alone: conditionals, an order that somebody else derived, and programs with views that kernels materialise
+ * (whose staleness is found by op). So are parts that would not begin at a cache line. */
 #include "plan/builder.h"
 
 /* Slot of the whole and of the parts; whether the op makes the whole. */

@@ -1,8 +1,8 @@
 /* place_online.c: places for blocks in the order in which a run would ask for them.
  *
  * Each stream has a part of the temporary space for the blocks that it touches first; when a stream reaches a block's
- * first access, blocks whose last accesses its clock covers come back to its part, and the lowest free range that fits
- * is taken. A block that is touched on another stream before the first access's clock reaches there is given new bytes.
+ * first access, blocks whose last accesses its clock covers come back to its part. The lowest free range that fits is
+ * taken. A block that is touched on another stream before the first access's clock reaches there is given new bytes.
  * O(n log n), whatever the size: the layout of large programs, and what place_orders.c has to beat. */
 #include "plan/memory.h"
 

@@ -4,9 +4,10 @@
  * blocks are placed decides how much is lost between them, and no order is best for all programs (dynamic storage
  * allocation is NP-hard: Garey and Johnson 1979, SR2), so a few are tried: by size, by size times lifetime, by
  * lifetime, by time forwards and backwards. Then the best one is repaired: the block that ends at the top is placed
- * earlier. All of it ends when the top is within 1/SLACK of the largest sum of live bytes, when every attempt was made,
- * or when MOST_STEPS blocks were looked at, a tenth of a second. Counting steps and not time gives a program the same
- * layout always. Programs too large for an attempt keep the online layout, which is dense where there are many blocks.
+ * earlier. All of it ends when the top is within 1/SLACK of the largest sum of live bytes, or when every attempt was
+ * made. It also ends when MOST_STEPS blocks were looked at, a tenth of a second. Counting steps and not time gives a
+ * program the same layout always. Programs too large for an attempt keep the online layout, which is dense where there
+ * are many blocks.
  *
  * The invariant: two blocks share bytes only if all accesses of one happen before all accesses of the other. */
 #include <stdlib.h>

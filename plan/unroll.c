@@ -1,13 +1,12 @@
 /* unroll.c: a program without loops, tensor arrays, gradients of conditionals and the ops of rewrite.c, which computes
  * the same.
  *
- * A plan is made for one set of extents, and how often a loop runs follows from these, or from integers that are known
- * when planning. So the ops of a body stand in the loop's place as often as it runs, and a tensor array is the list of
- * its elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first,
- * and sees that run's vars. Outer tensors that the body writes it sees as they were when the run began, but for those
- * that one op reads and writes (a counter), which count back: so has Paddle it (while_op.cc, conditional_block_op.cc).
- * A condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's
- * block finds them. */
+ * A plan is made for one set of extents. How often a loop runs follows from these, or from integers that are known when
+ * planning. So the ops of a body stand in the loop's place as often as it runs. A tensor array is the list of its
+ * elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first, and
+ * sees that run's vars. Outer tensors that the body writes it sees as they were when the run began. Those that one op
+ * reads and writes (a counter) count back: so has Paddle it (while_op.cc, conditional_block_op.cc). A condition that
+ * only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block finds them. */
 #include <stdio.h>
 
 #include "plan/unroll.h"

@@ -304,8 +304,8 @@ WEFT_MUST_USE weft_status op_append_arg(weft_op *op, bool output, uint32_t slot_
 WEFT_MUST_USE weft_status op_reserve_args(weft_op *op, size_t more);
 /* A slot that `op` does not have yet, behind those that it has, and room for so many arguments. */
 WEFT_MUST_USE weft_status op_append_room(weft_op *op, bool output, const char *slot_name, size_t nargs, uint32_t *out);
-/* Gives an op that has none these slots, in memory that it may share with other ops of its type, and
- * room for their arguments, which the caller makes (use_make). */
+/* Gives an op that has none these slots, in memory that it may share with other ops of its type. It has room for their
+ * arguments, which the caller makes (use_make). */
 WEFT_MUST_USE weft_status op_set_slots(weft_op *op, const slot_table *slots);
 /* One argument becomes another var. Where uses of a var are renamed one by one, look up the next before. */
 void use_rename(use *u, weft_var *to);
@@ -446,8 +446,8 @@ static inline weft_var *slot_var(const weft_op *op, const slot *s, size_t index)
 /* Every argument of `op`: inputs where `out` is false. */
 #define FOR_EACH_ARG(op, out, u) for (use *u = op_args(op, out), *u##_end = u + op_nargs(op, out); u < u##_end; u++)
 
-/* Asks for the vars of an op's arguments, which are all over the memory of a large program, ahead of a sweep that looks
- * at them. `op` may be NULL. */
+/* Asks for the vars of an op's arguments ahead of a sweep that looks at them. They are all over the memory of a large
+ * program. `op` may be NULL. */
 static inline void op_ask_for_vars(const weft_op *op) {
     for (int output = 0; op && output < 2; output++) {
         FOR_EACH_ARG(op, output, u) base_prefetch(use_var(op->program, u));

@@ -1,6 +1,6 @@
 /* Ops: argument slots, and what a reader wants to know of them.
  *
- * A use links one argument with its var. It is in the var's list exactly while its op stands in a block, so an op that
+ * A use links one argument with its var. It is in the var's list exactly while its op stands in a block. So an op that
  * a pass has made and not inserted changes nothing that others see. */
 #include "program/grow.h"
 #include "program/ir.h"

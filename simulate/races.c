@@ -1,16 +1,16 @@
 /* races.c: whether the times that a step took keep its program's order: of two accesses to the same bytes, one of
  * them a write, the later one begins when the earlier one has ended.
  *
- * The idea: the ends of all values cut a rank's memory into leaves, and a segment tree over these keeps the reads and
- * the writes that end last. Instructions are taken in the program's order; an access that begins before the end that
- * its leaves have came too early. O(log n) an access. Who reads and writes what is found here once more, from the plan
+ * The idea: the ends of all values cut a rank's memory into leaves. A segment tree over these keeps the reads and the
+ * writes that end last. Instructions are taken in the program's order; an access that begins before the end that its
+ * leaves have came too early. O(log n) an access. Who reads and writes what is found here once more, from the plan
  * alone: the planner's waits are on trial.
  *
  * A plan by bytes cannot show a race, however late an op is: that is what its waits are for. Updates that it moved to
  * their gradients share memory as its own order lets them, and conflict with nothing that they passed: there the plan's
- * order counts. In a plan of given waits whose launches are in another order than the program, values share memory as
- * the launches let them, so there bytes of different values are different bytes, and only the program's order is looked
- * at. */
+ * order counts. In a plan of given waits the launches may be in another order than the program, and values share memory
+ * as the launches let them. So there bytes of different values are different bytes, and only the program's order is
+ * looked at. */
 #include <stdlib.h>
 
 #include "base/points.h"

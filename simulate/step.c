@@ -1,10 +1,10 @@
 /* step.c: plays a step of all ranks on virtual clocks.
  *
  * The idea: a stream is a clock. An instruction begins when the one before it on its stream has ended and what it waits
- * for has, plus what it is delayed, and takes what the model says (plan/cost.c). A collective ends, for all members, so
+ * for has, plus what it is delayed. It takes what the model says (plan/cost.c). A collective ends, for all members, so
  * long after the last one has come. As soon as all that an instruction waits for has a known end it is put into a heap
- * by the time at which it begins, and the earliest one is taken out: so what happens happens in order of time, and a
- * rank that dies takes part in nothing later. O(n log n) for n instructions of all ranks; one thread.
+ * by the time at which it begins. The earliest one is taken out: so what happens happens in order of time, and a rank
+ * that dies takes part in nothing later. O(n log n) for n instructions of all ranks; one thread.
  *
  * The invariant: whatever is put into the heap begins no earlier than what was taken out last; ties are broken by rank
  * and stream. So the same plans give the same times.

@@ -1,7 +1,7 @@
 /* join.c: fetches and persistables, joined over ranks.
  *
- * The rule of joining: a value with a sharded dist attr is put together from the parts of all ranks that hold it (where
- * several hold the same part, the lowest rank's counts). Any other is the lowest rank's. A rank holds a persistable
+ * The rule of joining: a value with a sharded dist attr is put together from the parts of all ranks that hold it. Where
+ * several hold the same part, the lowest rank's counts. Any other is the lowest rank's. A rank holds a persistable
  * where its instructions touch it: a program may declare a var that only other ranks keep up to date.
  *
  * Value by value all ranks tell what they hold, and give the bytes that are needed; so every process has all results.

@@ -4,7 +4,7 @@
  * is nothing beside a step. Each entry owns its plans and its executor; all executors have one state (state.h), which
  * the cache holds too, so that it outlives every entry.
  *
- * The invariant: the entry that was returned last is not destroyed before another has been made, so a caller whose
+ * The invariant: the entry that was returned last is not destroyed before another has been made. So a caller whose
  * request fails can go on with what it has. */
 #include "train/plan_cache.h"
 

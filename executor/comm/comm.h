@@ -44,8 +44,8 @@ const char *comm_kind_name(comm_kind kind);
  *
  * Buffers may be given in parts, in place of src and dst: an all_reduce, all_gather or reduce_scatter of several
  * tensors at once (nparts), or a buffer for each member of the ring where a kind has larger buffers than `count`
- * elements. Parts lie apart from one another and from the other side, but for part k of an all_reduce, whose result may
- * be where its source is. */
+ * elements. Parts lie apart from one another and from the other side. Only the result of part k of an all_reduce may be
+ * where its source is. */
 typedef struct comm_request {
     comm_kind kind;
     weft_dtype dtype;

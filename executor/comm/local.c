@@ -1,7 +1,8 @@
 /* local.c: collectives between threads of one process.
  *
- * The idea: members post their requests, meet, check that all asked for the same, move data by reading and writing each
- * other's buffers directly, and meet again (local_move.c). There are no copies but the ones that the collective is.
+ * The idea: members post their requests, meet, and check that all asked for the same. They move data by reading and
+ * writing each other's buffers directly, and meet again (local_move.c). There are no copies but the ones that the
+ * collective is.
  *
  * The invariant: between the two meetings every request of the ring is posted and does not change, and every buffer
  * named in one may be touched by any member; outside of them a member's buffers are its own. What a member writes

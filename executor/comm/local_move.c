@@ -2,10 +2,10 @@
  *
  * The idea: owner computes. What all members reduce is cut into blocks of 8 KiB; each block has one owner, who reads it
  * from all members in ring order and writes the result to all members. Every element is thus added up in the same order
- * whoever owns it, and in place is safe because the owner has read a block everywhere before it writes it anywhere.
+ * whoever owns it. In place is safe because the owner has read a block everywhere before it writes it anywhere.
  *
- * Where each member makes its own result (all_gather, reduce_scatter, scatter), others may still read the source that
- * it is about to write over, if it asked for the result in place. Then members go in rounds: all read a piece, meet,
+ * In all_gather, reduce_scatter and scatter each member makes its own result. If it asked for the result in place,
+ * others may still read the source that it is about to write over. Then members go in rounds: all read a piece, meet,
  * all write it; a round writes only what no later round reads. */
 #include "executor/comm/local.h"
 

@@ -1,10 +1,10 @@
 /* local_pair.c: sends and receives between threads of one process.
  *
  * The idea: a member lays its requests out for everyone it sends to; who takes one copies from the sender's buffer to
- * its own. A member lays out all its sends before it takes anything, and waits for its takers last, so the requests of
+ * its own. A member lays out all its sends before it takes anything, and waits for its takers last. So the requests of
  * a group wait for none of each other.
  *
- * The invariant: a parcel is the taker's from when `requests` is set until the taker sets it to NULL, which it does
+ * The invariant: a parcel is the taker's from when `requests` is set until the taker sets it to NULL. The taker does so
  * when it has taken every send to it. A member lays out anew only when all its parcels are its own again. */
 #include "executor/comm/local.h"
 

@@ -1,6 +1,6 @@
 /* wait.c: spin, yield, sleep.
  *
- * The idea: with more threads than cores a spinning waiter keeps the thread that it waits for from running, so spinning
+ * The idea: with more threads than cores a spinning waiter keeps the thread that it waits for from running. So spinning
  * is short and then the core is given away; with an idle partner a futex costs 15 us each way, so a few yields come
  * first.
  *

@@ -1,8 +1,8 @@
 /* loops.h: nested loops over several tensors with strides, for broadcasting and reductions.
  *
- * Neighbouring axes that every operand crosses with one stride are merged, so that the usual cases (equal shapes, a
- * bias row, a scalar) become one or two loops with a long inner run. A stride of 0 repeats an element (a broadcast
- * input) or adds into one (a reduced output). */
+ * Neighbouring axes that every operand crosses with one stride are merged. So the usual cases (equal shapes, a bias
+ * row, a scalar) become one or two loops with a long inner run. A stride of 0 repeats an element (a broadcast input) or
+ * adds into one (a reduced output). */
 #ifndef EXECUTOR_KERNELS_LOOPS_H
 #define EXECUTOR_KERNELS_LOOPS_H
 

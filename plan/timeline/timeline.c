@@ -1,8 +1,8 @@
 /* timeline.c: the room for the times of instructions, and what they say about overlap.
  *
- * The last `most_steps` steps lie in a ring of slots per stream, made before the step so that those who run it only
- * write into them. With most_steps 0 all steps are kept and the room doubles when it is used up: the one allocation
- * between steps. */
+ * The last `most_steps` steps lie in a ring of slots per stream. The slots are made before the step, so that those who
+ * run it only write into them. With most_steps 0 all steps are kept and the room doubles when it is used up: the one
+ * allocation between steps. */
 #include "plan/timeline/timeline.h"
 
 #include <stdlib.h>

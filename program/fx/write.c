@@ -2,8 +2,8 @@
  * docs/fx-form.md.
  *
  * A graph defines each name once, a program may write a var again: so `current` has, at each op, the name of the node
- * that wrote a var last, and a node that writes again has a name of its own and names the var in weft.out. Members of
- * the document come in the order in which they were read; what is not of the form is given back as it was. */
+ * that wrote a var last. A node that writes again has a name of its own and names the var in weft.out. Members of the
+ * document come in the order in which they were read; what is not of the form is given back as it was. */
 #include <inttypes.h>
 #include <stdio.h>
 

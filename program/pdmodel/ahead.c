@@ -1,10 +1,10 @@
 /* ahead.c: looks up names of vars, and arguments of ops, before the reader comes to them.
  *
- * In a large program each lookup of a var misses the cache four times, one after another: the table of names, the
- * name, the var, its last use. So a walk of its own runs over the block some dozens of arguments
- * ahead of the reader and prefetches each of these one after another, a stage of the way further from one to the next:
- * the misses of many arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a
- * name that is not there) or stop early (malformed bytes) and nothing depends on it. */
+ * In a large program each lookup of a var misses the cache four times, one after another: the table of names, the name,
+ * the var, its last use. So a walk of its own runs over the block some dozens of arguments ahead of the reader. It
+ * prefetches each of these one after another, a stage of the way further from one to the next: the misses of many
+ * arguments overlap. It only asks for memory and hashes; it may be wrong (a collision of hashes, a name that is not
+ * there) or stop early (malformed bytes) and nothing depends on it. */
 #include "program/pdmodel/pdmodel.h"
 
 /* How many arguments ahead of the reader each stage is. */

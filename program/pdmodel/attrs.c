@@ -1,9 +1,9 @@
 /* attrs.c: the attrs of plain ops, straight from the wire.
  *
- * Most ops of a program have the same attrs as an op before them, byte for byte: layers repeat. Such ops share one list
- * (op_set_attr gives an op a list of its own before it changes), which is found by the bytes without reading them. So
- * that finding costs no more than a look, a table holds one list for each low part of a hash; a list that was replaced
- * there is read again. */
+ * Most ops of a program have the same attrs as an op before them, byte for byte: layers repeat. Such ops share one
+ * list, which is found by the bytes without reading them. (op_set_attr gives an op a list of its own before it
+ * changes.) So that finding costs no more than a look, a table holds one list for each low part of a hash; a list that
+ * was replaced there is read again. */
 #include "program/pdmodel/pdmodel.h"
 
 /* --- one attr ----------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* read_op.c: one OpDesc to an op.
  *
- * An attr whose message does not hold exactly the value that its type has (a blank one, a type or a field that is
- * new) stays among the op's unknown fields as it was. Arrays are made at their final size. */
+ * The message of an attr may not hold exactly the value that its type has: a blank one, a type or a field that is new.
+ * Such an attr stays among the op's unknown fields as it was. Arrays are made at their final size. */
 #include "program/pdmodel/pdmodel.h"
 
 typedef Weft__Wire__OpDesc__Attr attr_desc;

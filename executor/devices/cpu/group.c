@@ -1,8 +1,8 @@
 /* group.c: row-tiled fusion: instructions that run tile by tile, a few rows at a time.
  *
  * The plan says which neighbours may (plan/fuse.c); here their kernels say in how many rows they split, and a group is
- * cut where they do not fit. Its parts are as many as all members' rows can be divided into, and a tile is as many
- * parts as touch TILE_NBYTES, so that a member finds in the cache what the one before it wrote.
+ * cut where they do not fit. Its parts are as many as all members' rows can be divided into. A tile is as many parts as
+ * touch TILE_NBYTES, so that a member finds in the cache what the one before it wrote.
  *
  * The invariant: every row is computed by the same code as alone, so results are the same to the bit; the first member
  * runs all, the others do nothing when they are reached. Rows that add up into an output run first to last; with

@@ -1,14 +1,14 @@
 /* pool.c: one pool of helper threads for all streams of an executor.
  *
- * The idea: a stream that has a large kernel call cuts it into at most c->nthreads contiguous parts, leaves the job at
- * its own slot and works on the parts itself, from the first on. Helpers look at all slots and take parts that nobody
- * has taken. So a job never waits for a helper that is busy or asleep: it only is not helped. Part p covers the same
- * range whoever runs it, and with one helper the same thread gets the same part call after call, which keeps its caches
- * warm.
+ * The idea: a stream that has a large kernel call cuts it into at most c->nthreads contiguous parts. It leaves the job
+ * at its own slot and works on the parts itself, from the first on. Helpers look at all slots and take parts that
+ * nobody has taken. So a job never waits for a helper that is busy or asleep: it only is not helped. Part p covers the
+ * same range whoever runs it. With one helper the same thread gets the same part call after call, which keeps its
+ * caches warm.
  *
  * The invariant: the next part to take and their number lie in one word, with the number of the job. A helper that has
- * taken a part by changing that word may read the job, because the stream does not end the job before all taken parts
- * are done; one that comes late finds another word, and takes nothing.
+ * taken a part by changing that word may read the job. The stream does not end the job before all taken parts are done;
+ * one that comes late finds another word, and takes nothing.
  *
  * Waiting: where every thread has a core, a helper spins for about as long as a few small kernels take; then, and
  * everywhere else, wait.c's spin, yield, sleep. */

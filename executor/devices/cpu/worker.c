@@ -2,12 +2,12 @@
  * another for it would cost more than a short step.
  *
  * The idea: a stream is an array of calls. A worker walks it; before an instruction it waits until the streams that the
- * plan names have completed so many instructions, after one it publishes its own count if the plan says that somebody
+ * plan names have completed so many instructions. After one it publishes its own count if the plan says that somebody
  * waits for it. Ranks meet only in collectives. Nothing here allocates, except to word a failure.
  *
  * With more workers than cores a compute stream would use up its time slice, of milliseconds, before the stream that it
- * has just given a bucket gets a core, and one rank would be done before another begins: nothing would overlap. So a
- * worker that has published yields.
+ * has just given a bucket gets a core. One rank would be done before another begins: nothing would overlap. So a worker
+ * that has published yields.
  *
  * The invariant of failures: a worker looks at the world's abort flag before each instruction and in every wait, and
  * cpu_abort wakes every stream. So all workers end their step in the time of the longest kernel that was running. */
@@ -46,8 +46,8 @@ static void note_group(cpu_stream *s, size_t i, int64_t start) {
     }
 }
 
-/* Runs a call between two readings of the clock, of which the first is that at the end of the one before it, *now, so
- * that a step is divided without gaps. */
+/* Runs a call between two readings of the clock. The first is that at the end of the call before it, *now, so that a
+ * step is divided without gaps. */
 static weft_status run_timed(cpu_stream *s, size_t i, int64_t *now) {
     cpu_call *b = &s->calls[i];
     int64_t start = *now;

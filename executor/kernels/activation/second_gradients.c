@@ -1,6 +1,6 @@
 /* second_gradients.c: gradients of gradients of functions, element by element.
  *
- * With y = f(x) and dx = f'(x) dy, ddx the gradient of dx: that of dy is f'(x) ddx, and that of x, or of y where the
+ * With y = f(x) and dx = f'(x) dy, ddx the gradient of dx: that of dy is f'(x) ddx. That of x, or of y where the
  * gradient is written in terms of y, is what f'(x) dy changes by, times ddx. */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* conv_columns.c: patches of images as the columns of a matrix (im2col), and their gradient added back (col2im).
  *
- * Row k of the matrix is one tap of the filter (channel, row, column of the window) at every position of the window, so
+ * Row k of the matrix is one tap of the filter (channel, row, column of the window) at every position of the window. So
  * a row is filled by copying runs of an image row, with zeros where the window reaches over the border. */
 #include "executor/kernels/conv/conv.h"
 

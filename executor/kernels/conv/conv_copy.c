@@ -1,6 +1,6 @@
-/* conv_copy.c: images copied with zeros around them, so that what a window sees of a tap lies at the window's offset
- * plus the tap's, with no border to look out for. Where windows move by s columns the copy keeps columns apart by their
- * remainder by s, so that windows side by side see a tap side by side. For channels first. */
+/* conv_copy.c: images copied with zeros around them. So what a window sees of a tap lies at the window's offset plus
+ * the tap's, with no border to look out for. Where windows move by s columns the copy keeps columns apart by their
+ * remainder by s. So windows side by side see a tap side by side. For channels first. */
 #include "executor/kernels/conv/conv.h"
 
 static int32_t *tap_offsets(const conv *c, const conv_copy *copy, int32_t *offset) {

@@ -1,11 +1,11 @@
 /* conv_direct.c: convolution straight from a padded copy of the images.
  *
- * Windows side by side see a tap side by side, so in a copy with zeros around it a vector of windows is one load for
+ * Windows side by side see a tap side by side. So in a copy with zeros around it a vector of windows is one load for
  * each tap, wherever it lies: no matrix of columns is made. A register tile holds up to GEMM_ROWS output channels of
  * two vectors of windows; taps are offsets into the copy, the same for all windows. Where windows move by s columns the
  * copy keeps columns apart by their remainder by s, so that the load stays one load. For channels first.
  *
- * The invariant: an output is one chain of additions over GEMM_DEPTH taps, and those chains are added in order, so it
+ * The invariant: an output is one chain of additions over GEMM_DEPTH taps, and those chains are added in order. So it
  * depends neither on tiles nor on threads. */
 #include "executor/kernels/conv/conv.h"
 
@@ -185,10 +185,9 @@ static void convolve_rows(void *arg, int64_t first, int64_t end, int part) {
 
 /* --- the gradient of the filter ----------------------------------------------------------------------------------- */
 
-/* For windows that move by one. dy is copied into rows as long as those of the images' copy, with zeros in between, so
- * that an image is one long row to both. A tile of output channels and taps of one input channel walks along it: every
- * channel's dy times every tap's inputs, vector after vector. Lanes are added up at the end.
- */
+/* For windows that move by one. dy is copied into rows as long as those of the images' copy, with zeros in between. So
+ * an image is one long row to both. A tile of output channels and taps of one input channel walks along it: every
+ * channel's dy times every tap's inputs, vector after vector. Lanes are added up at the end. */
 
 typedef struct correlation {
     const float *dy, *from; /* of the first image */

@@ -1,9 +1,9 @@
 /* conv_panels.c: products whose right factor is the column matrix of a convolution, which is never stored as such (an
  * implicit im2col): y = W P and dW = dy P^T.
  *
- * P comes from a padded copy (conv_copy.c): its elements lie at a window's offset plus a tap's, so a vector of windows
- * for a tap, or of taps for a window, is one load where the offsets lie side by side and one gather where they do not.
- * As much of P as stays in the second-level cache is packed, and all of the left factor streams by, a strip of
+ * P comes from a padded copy (conv_copy.c): its elements lie at a window's offset plus a tap's. So a vector of windows
+ * for a tap, or of taps for a window, is one load where the offsets lie side by side. It is one gather where they do
+ * not. As much of P as stays in the second-level cache is packed. All of the left factor streams by, a strip of
  * GEMM_ROWS rows at a time: with many channels and few windows the filters are what is long, and they are read once.
  *
  * The invariant: an element of the result is one chain of additions over GEMM_DEPTH of the inner extent, and those

@@ -1,8 +1,9 @@
 /* elementwise_grad.c: gradients of two-operand kernels.
  *
  * d X is a function of x, y and d Out, element by element, summed over the axes along which X was broadcast. Blocks of
- * the operands are brought to contiguous fp32 (fp64 for fp64), the function is applied, and the block is stored, or
- * added to double accumulators in workspace. Where max and min tie, both sides take half; in programs of Paddle 2 Y takes all. */
+ * the operands are brought to contiguous fp32 (fp64 for fp64), and the function is applied. The block is stored, or
+ * added to double accumulators in workspace. Where max and min tie, both sides take half; in programs of Paddle 2 Y
+ * takes all. */
 #include <math.h>
 
 #include "executor/kernels/accumulate.h"

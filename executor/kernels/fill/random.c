@@ -1,8 +1,7 @@
 /* random.c: counter-based random numbers and the ops that fill tensors with them.
  *
  * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011): a block cipher of
- * ten rounds over a counter, so that element i of a tensor depends on (seed, op, step, i) alone, not on threads or
- * order. */
+ * ten rounds over a counter. So element i of a tensor depends on (seed, op, step, i) alone, not on threads or order. */
 #include <math.h>
 
 #include "executor/kernels/fill/random.h"

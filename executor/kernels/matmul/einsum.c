@@ -1,6 +1,6 @@
 /* einsum.c: sums of products by index: einsum of one or two operands, and its gradients.
  *
- * Operands are brought into the form [batch, rows, inner] and [batch, inner, columns], where a label that stands in one
+ * Operands are brought into the form [batch, rows, inner] and [batch, inner, columns]. A label that stands in one
  * operand alone and not in the result is summed; then each pair of matrices is multiplied by the library, and the
  * product [batch, rows, columns] is put where the result's labels say. An operand that lies as it must is not copied.
  * The gradient of an operand is the contraction of the result's gradient with the other operand. */

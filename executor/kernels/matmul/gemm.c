@@ -1,11 +1,11 @@
 /* gemm.c: which code multiplies matrices, and on how many threads.
  *
- * With AVX-512 ours (gemm_matrices.c): in a training step operands come from far caches, and there oneDNN's products in
+ * With AVX-512 ours (gemm_matrices.c): in a training step operands come from far caches. There oneDNN's products in
  * pieces (below) are up to 30% slower, most of all the gradients', and at best 6% faster; small products take half the
  * time, since oneDNN checks its arguments and chooses a kernel at every call. With AVX2 oneDNN's kernels are up to a
- * quarter faster than ours, so large products are oneDNN's where it was found. Which of the two is a rule of the
- * shape, never of a clock: a measurement at every start could fall out differently from run to run and from rank to
- * rank, and with it the last bits.
+ * quarter faster than ours, so large products are oneDNN's where it was found. Which of the two is a rule of the shape,
+ * never of a clock: a measurement at every start could fall out differently from run to run and from rank to rank, and
+ * with it the last bits.
  *
  * oneDNN is asked for one thread's work at a time. Large products are cut into pieces that depend on the shape alone,
  * whatever the number of threads: oneDNN chooses its blocks, and so its order of addition, by the shape it is given. */

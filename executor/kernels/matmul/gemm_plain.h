@@ -1,8 +1,8 @@
 /* gemm_plain.h: C = alpha op(A) op(B) + beta C by packed panels; a template, included once for each REAL.
  *
  * After Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008): a panel of B and a strip of A
- * are packed into contiguous memory, transposed on the way if need be, and a small tile of C stays in registers over
- * the whole inner extent of the panel. Panels live on the stack: kernels do not allocate. The order of addition depends
+ * are packed into contiguous memory, transposed on the way if need be. A small tile of C stays in registers over the
+ * whole inner extent of the panel. Panels live on the stack: kernels do not allocate. The order of addition depends
  * only on k. */
 
 typedef REAL NAME(vector) __attribute__((vector_size(32))); /* GCC's and clang's; any target */

@@ -189,8 +189,8 @@ static void multiply_items(void *arg, int64_t first, int64_t end, int part) {
     for (int64_t i = first; i < end; i++) multiply(NULL, arg, i);
 }
 
-/* The products of a batch side by side, or, where there are few or they add into each other, one after another, each on
- * all threads. */
+/* The products of a batch run side by side. Where there are few or they add into each other, they run one after
+ * another, each on all threads. */
 static void multiply_batch(const kernel_call *call, batch_job *j) {
     const product *g = &j->g;
     if (g->beta == 0 && j->batch->numel >= call->nthreads) {

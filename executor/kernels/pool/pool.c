@@ -1,10 +1,10 @@
 /* pool.c: the largest or the mean element of each window, and gradients.
  *
  * Windows are cut off at the image's border. The mean divides by what is left of the window where `exclusive`, else by
- * its part of the padded image, which Paddle (phi/kernels/funcs/pooling.cc) takes to end `before` elements after the
- * border, whatever the second padding. Adaptive windows tile the image: [floor(i H / n), ceil((i + 1) H / n)); adaptive
- * max is computed with plain windows, as Paddle's CPU kernel does. The gradient of max goes to the first largest
- * element of a window, in row-major order. */
+ * its part of the padded image. Paddle (phi/kernels/funcs/pooling.cc) takes that image to end `before` elements after
+ * the border, whatever the second padding. Adaptive windows tile the image: [floor(i H / n), ceil((i + 1) H / n));
+ * adaptive max is computed with plain windows, as Paddle's CPU kernel does. The gradient of max goes to the first
+ * largest element of a window, in row-major order. */
 #include <float.h>
 
 #include "executor/kernels/vec.h"

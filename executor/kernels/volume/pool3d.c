@@ -1,6 +1,6 @@
 /* pool3d.c: the largest or the mean element of each window of a volume; and pooling that tells where in its channel
  * each largest element lies. Windows end at the border; a mean divides by what is left of the window where `exclusive`,
- * else by its part of the padded volume, which ends `before` elements behind the border. Adaptive windows tile the
+ * else by its part of the padded volume. That ends `before` elements behind the border. Adaptive windows tile the
  * volume. Gradients of maxima go to the first of them. Paddle: phi/kernels/funcs/pooling.cc. */
 #include <math.h>
 
