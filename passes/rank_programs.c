@@ -54,21 +54,26 @@ weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_prog
                                      weft_rank_programs **out_programs, weft_report **out_report) {
     weft_status status = NULL;
     const weft_allocator *a = &program->context->allocator;
-    size_t n = count_ranks(program);
+    weft_program *first = NULL, *made;
+    TRY(make_one(list, program, 0, out_report, &first));
+    size_t given = count_ranks(program), n = count_ranks(first); /* the list may have told how many there are */
+    if (n < given) n = given;
     weft_rank_programs *all = base_alloc(a, sizeof *all);
-    if (!all) return base_out_of_memory();
+    if (!all) TRY_DONE(base_out_of_memory());
     *all = (weft_rank_programs){.context = program->context, .count = n};
     all->programs = base_alloc(a, n * sizeof *all->programs);
     if (!all->programs) TRY_DONE(base_out_of_memory());
     memset(all->programs, 0, n * sizeof *all->programs);
-    for (size_t i = 0; i < n; i++) {
-        weft_program *made;
-        TRY_DONE(make_one(list, program, i, i == 0 ? out_report : NULL, &made));
+    share(all, 0, first);
+    first = NULL;
+    for (size_t i = 1; i < n; i++) {
+        TRY_DONE(make_one(list, program, i, NULL, &made));
         share(all, i, made);
     }
     *out_programs = all;
     all = NULL;
 done:
+    weft_program_destroy(first);
     weft_rank_programs_destroy(all);
     return status;
 }

@@ -107,10 +107,10 @@ WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_pr
 
 /* The programs of all ranks, made of a serial one. */
 typedef struct weft_rank_programs weft_rank_programs;
-/* Runs the list once for each rank of the program's meshes, over a copy each; `program` stays as it is. Ranks whose
- * programs came out equal share one. A list without a pass that tells ranks apart (spmd_partition, spmd_expand) makes
- * one program for all. The reports are those of the first rank: `out_report` may be NULL. Cost: ranks times
- * weft_pass_list_run. */
+/* Runs the list once for each rank of the program's meshes and rings, or of those that the list makes, over a copy
+ * each; `program` stays as it is. Ranks whose programs came out equal share one. A list without a pass that tells ranks
+ * apart (spmd_partition, spmd_expand, hierarchical_all_reduce) makes one program for all. The reports are those of the
+ * first rank: `out_report` may be NULL. Cost: ranks times weft_pass_list_run. */
 WEFT_MUST_USE weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_program *program,
                                                    weft_rank_programs **out_programs, weft_report **out_report);
 size_t weft_rank_programs_count(const weft_rank_programs *programs);
