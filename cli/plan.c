@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/costs.h"
 #include "cli/plan_json.h"
 #include "cli/reading.h"
 
@@ -12,6 +13,7 @@ static const cli_option options[] = {
     {"--batch", 0, "N", "of N rows of all ranks together, where feeds leave them open"},
     {"--shape", 0, "NAME=DIMS", "what a rank is fed as NAME, as x=8,128; may be repeated"},
     {"--summary", 0, NULL, "only counts and sizes"},
+    COSTS_OPTIONS,
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--json", 0, NULL, "the plan with its counts and sizes as JSON (docs/json.md)"},
 };
@@ -156,12 +158,14 @@ static int run(cli_args *args) {
     weft_plan *plan = NULL;
     cli_reading reading;
     wanted w = {.how = &reading.options};
-    bool is_usable = cli_reading_init(&reading, args) && read_wanted(args, &w);
+    bool is_usable = cli_reading_init(&reading, args) && read_wanted(args, &w) && costs_options_are_good(args);
     weft_status status = is_usable ? get_plan(args, args->positional[0], &w, &plan) : NULL;
     cli_reading_fini(&reading);
     wanted_fini(&w);
     if (!is_usable) return EXIT_USAGE;
-    if (!status && cli_given(args, "--json"))
+    if (!status && cli_given(args, "--costs"))
+        status = costs_print(args, plan);
+    else if (!status && cli_given(args, "--json"))
         status = plan_json(args, plan);
     else if (!status && cli_given(args, "--summary"))
         print_summary(plan);
@@ -173,7 +177,8 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json] [--reading R [--late OP]]",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json | --costs] [--reading R "
+                 "[--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
                "A file NAME.plan is a plan printed earlier: it is read back. - is a program or a plan on stdin.",
     .options = options,

@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "cli/summary.h"
 #include "weft/feeds.h"
+#include "weft/profile.h"
 #include "weft/simulate.h"
 
 const cli_option simulate_options[] = {SIMULATE_OPTIONS("")};
@@ -41,6 +42,7 @@ typedef struct entry {
 typedef struct run {
     cli_session session;
     weft_cluster cluster;
+    weft_profile *profile; /* --times */
     weft_fault *faults;
     size_t nfaults;
     long long nflight; /* steps in flight together: a step is so many of the program's */
@@ -160,6 +162,7 @@ static void entry_fini(const run *r, entry *e) {
 static void close_run(run *r) {
     for (size_t i = 0; i < r->nentries; i++) entry_fini(r, &r->entries[i]);
     weft_feeds_destroy(r->feeds);
+    weft_profile_destroy(r->profile);
     cli_session_fini(&r->session);
     free(r->entries);
     free(r->seconds);
@@ -378,6 +381,9 @@ static int run_simulate(cli_args *args) {
     if (cluster) cluster = cli_find_config(cluster, "clusters/", room, sizeof room);
     bool good = read_options(&r, args);
     weft_status status = good && cluster ? weft_cluster_load(args->context, cluster, &r.cluster) : NULL;
+    if (!status && good && cli_given(args, "--times"))
+        status = weft_profile_load(args->context, cli_value(args, "--times"), &r.profile);
+    r.cluster.profile = r.profile;
     if (!status && good) good = read_rates(&r.cluster, args);
     if (!status && !good) {
         close_run(&r);

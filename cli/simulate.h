@@ -7,6 +7,7 @@
 /* Options of a simulation alone; `of` stands before what they say. */
 #define SIMULATE_OPTIONS(of)                                                                                           \
     {"--cluster", 0, "F", of "how fast ranks compute and how they are linked (YAML)"},                                 \
+        {"--times", 0, "F.json", of "a profile (weft run --profile=F.json) that says what ops take; else --cluster"},    \
         {"--fault", 0, "OP[:RANK]", of "a rank dies before op number OP of block 0; may be repeated"},                 \
         {"--steps-in-flight", 0, "N",                                                                                  \
          of "N steps of the program one right after the other, as one; with --reading by_name"},                       \

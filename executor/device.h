@@ -62,9 +62,9 @@ typedef struct device_instr {
     bool signals;                    /* another stream waits for this one */
 } device_instr;
 
-/* What one instruction, or waiting, took in so many turns. */
+/* What one instruction, or waiting, took in so many turns; the median of some of them. */
 typedef struct profile_cell {
-    int64_t ns, count;
+    int64_t ns, count, median_ns;
 } profile_cell;
 
 struct roofline;

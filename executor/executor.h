@@ -12,6 +12,8 @@
 #include "executor/comm/comm.h"
 #include "executor/device.h"
 
+enum { PROFILE_SAMPLES = 32 }; /* turns of which a median is kept */
+
 /* One stream of one rank: its instructions, and what is kept of when they ran. */
 typedef struct stream_state {
     struct weft_executor *executor;
@@ -20,6 +22,7 @@ typedef struct stream_state {
     device_instr *instrs;
     size_t ninstrs;
     profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
+    int64_t *samples;    /* with cells: by instruction PROFILE_SAMPLES of its last turns */
     trace_event *last;   /* with cells: room for a step's events, where there is no timeline */
 } stream_state;
 

@@ -26,7 +26,8 @@ weft_status profile_init(weft_executor *x) {
             stream_state *s = &x->ranks[r].streams[i];
             s->cells = ARENA_ARRAY(&x->arena, profile_cell, s->ninstrs + 1);
             s->last = ARENA_ARRAY(&x->arena, trace_event, s->ninstrs + 1);
-            if (!s->cells || !s->last) return base_out_of_memory();
+            s->samples = ARENA_ARRAY(&x->arena, int64_t, s->ninstrs * PROFILE_SAMPLES + 1);
+            if (!s->cells || !s->last || !s->samples) return base_out_of_memory();
         }
     return x->device->engine->measure(x->device, x->options.nthreads, &x->profile->roofline);
 }
@@ -36,7 +37,9 @@ void profile_add_times(stream_state *s, const trace_event *events, profile_cell 
     if (s->executor->nsteps == 1) memset(s->cells, 0, (s->ninstrs + 1) * sizeof *s->cells);
     for (size_t i = 0; i < s->ninstrs; i++) {
         if (events[i].start_ns < 0) continue;
-        s->cells[i].ns += events[i].end_ns - events[i].start_ns;
+        int64_t ns = events[i].end_ns - events[i].start_ns;
+        s->samples[i * PROFILE_SAMPLES + (size_t)s->cells[i].count % PROFILE_SAMPLES] = ns;
+        s->cells[i].ns += ns;
         s->cells[i].count++;
     }
     s->cells[s->ninstrs].ns += waiting.ns;
@@ -47,8 +50,22 @@ void profile_add_step(weft_executor *x) {
     executor_profile *p = x->profile;
     if (!p) return;
     if (x->nsteps == 2) p->steps_ns = p->nsteps = 0;
+    p->samples[p->nsteps % PROFILE_SAMPLES] = x->end_ns - x->start_ns;
     p->steps_ns += x->end_ns - x->start_ns;
     p->nsteps++;
+}
+
+static int by_time(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the samples of so many turns, which it sorts. */
+static int64_t median_of(int64_t *samples, int64_t count) {
+    size_t n = count < PROFILE_SAMPLES ? (size_t)count : PROFILE_SAMPLES;
+    if (!n) return 0;
+    qsort(samples, n, sizeof *samples, by_time);
+    return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
 }
 
 enum { NROOFS = sizeof((roofline *)0)->nbytes / sizeof(size_t) };
@@ -79,6 +96,7 @@ static void add_cells(const profile_report *r, profile_group *g, const plan_stre
             profile_row *row = &g->ops[streams[i].instrs[j] - g->plan->instrs];
             row->calls += (double)cells->count * part;
             row->seconds += (double)cells->ns * 1e-9 * part;
+            row->median_seconds += (double)cells->median_ns * 1e-9 / (double)g->nranks;
         }
         waiting[i].calls += (double)cells->count * part;
         waiting[i].seconds += (double)cells++->ns * 1e-9 * part;
@@ -217,6 +235,11 @@ static weft_status tell_cells(all_ranks *all) {
         for (int i = 0; i < x->ranks[k].plan->nstreams; i++) {
             const stream_state *s = &x->ranks[k].streams[i];
             memcpy(at, s->cells, (s->ninstrs + 1) * sizeof *at);
+            for (size_t j = 0; j < s->ninstrs; j++) {
+                int64_t samples[PROFILE_SAMPLES]; /* the stream's own go on in order */
+                memcpy(samples, s->samples + j * PROFILE_SAMPLES, sizeof samples);
+                at[j].median_ns = median_of(samples, at[j].count);
+            }
             at += s->ninstrs + 1;
         }
     TRY(executor_gather_sized(x, when, mine, nbytes, cells));
@@ -261,6 +284,7 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
     TRY(tell_cells(&all));
     profile_report r = {.nranks = x->nranks, .profile = all.outlines[0].profile};
     r.step_seconds = (double)r.profile.steps_ns * 1e-9 / (double)r.profile.nsteps;
+    r.median_step_seconds = 1e-9 * (double)median_of(r.profile.samples, r.profile.nsteps);
     TRY(find_groups(&all, &r));
     for (size_t g = 0; g < r.ngroups; g++)
         if (r.groups[g].plan) TRY(fill_group(&all, &r, &r.groups[g]));

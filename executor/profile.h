@@ -24,6 +24,7 @@ struct executor_profile {
     roofline roofline;
     int64_t steps_ns;
     int64_t nsteps;
+    int64_t samples[PROFILE_SAMPLES]; /* the last steps */
 };
 typedef struct executor_profile executor_profile;
 
@@ -37,6 +38,7 @@ typedef struct profile_row {
     const char *stream, *output;
     double calls; /* a step */
     double seconds, share, flops, nbytes;
+    double median_seconds; /* of an instruction's last turns, the mean over ranks */
     double roofline; /* the floor of the work in proportion to the time; 0 where nothing is counted */
     int64_t live_nbytes;
 } profile_row;
@@ -53,7 +55,7 @@ typedef struct profile_group {
 typedef struct profile_report {
     int nranks;
     executor_profile profile; /* of rank 0's process */
-    double step_seconds;      /* the mean */
+    double step_seconds, median_step_seconds; /* the mean; the median of the last steps */
     profile_group *groups;    /* of all processes, by their first ranks */
     size_t ngroups;
 } profile_report;

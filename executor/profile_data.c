@@ -80,6 +80,7 @@ static void put_group(buffer *out, const profile_group *g) {
         put_string(out, "op", g->ops[i].type);
         put_string(out, "stream", g->ops[i].stream);
         put_string(out, "output", g->ops[i].output);
+        buffer_format(out, "\"median_seconds\":%.6g,", g->ops[i].median_seconds);
         put_rates(out, &g->ops[i]);
         buffer_format(out, ",\"live_bytes\":%lld}", (long long)g->ops[i].live_nbytes);
     }
@@ -89,9 +90,9 @@ static void put_group(buffer *out, const profile_group *g) {
 static void print_json_head(const profile_report *r, buffer *out) {
     const roofline *c = &r->profile.roofline;
     buffer_format(out,
-                  "{\"steps\":%lld,\"step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,\"flops_per_second\":%.6g,"
+                  "{\"steps\":%lld,\"step_seconds\":%.6g,\"median_step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,\"flops_per_second\":%.6g,"
                   "\"bytes\":[%zu,%zu,%zu],\"bytes_per_second\":[%.6g,%.6g,%.6g]},\n\"ranks\":[",
-                  (long long)r->profile.nsteps, r->step_seconds, c->nthreads, c->flops, c->nbytes[0], c->nbytes[1],
+                  (long long)r->profile.nsteps, r->step_seconds, r->median_step_seconds, c->nthreads, c->flops, c->nbytes[0], c->nbytes[1],
                   c->nbytes[2], c->bandwidth[0], c->bandwidth[1], c->bandwidth[2]);
 }
 

@@ -21,6 +21,8 @@ static const char *why_not(const bucket_times *t) {
     if (t->stalls) return "results are needed before the last reduce is ready";
     if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
     if (t->plan->nstreams != 2) return "the program has other streams";
+    for (size_t i = 0; i < p->kinds[0].ncurves; i++)
+        if (!p->kinds[0].curves[i].table && p->kinds[0].curves[i].nccl.machine) return "NCCL's model prices reduces";
     for (size_t i = 0; i < p->nitems; i++)
         if (p->items[i].deadline <= p->items[p->nitems - 1].position)
             return "a result is needed before the last reduce";
@@ -52,10 +54,27 @@ static weft_status find_places(const bucket_times *t, places *out) {
     return NULL;
 }
 
+static void put_table(buffer *out, const weft_cluster_table *t) {
+    buffer_text(out, "{\"measured\": [");
+    for (size_t i = 0; i < t->npoints; i++) {
+        buffer_text(out, i ? ", [" : "[");
+        buffer_double(out, t->nbytes[i]);
+        buffer_text(out, ", ");
+        buffer_double(out, t->seconds[i]);
+        buffer_text(out, "]");
+    }
+    buffer_text(out, "]}");
+}
+
 static void put_costs(buffer *out, const bucket_kind *kind) {
     for (size_t i = 0; i < kind->ncurves; i++) {
         const plan_curve *c = &kind->curves[i];
-        buffer_format(out, "%s{\"times\": ", i ? ", " : "");
+        buffer_text(out, i ? ", " : "");
+        if (c->table) {
+            put_table(out, c->table);
+            continue;
+        }
+        buffer_text(out, "{\"times\": ");
         buffer_double(out, c->times);
         buffer_text(out, ", \"parts\": ");
         buffer_double(out, c->parts);

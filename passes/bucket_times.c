@@ -30,11 +30,13 @@ typedef struct layout {
     size_t edge_capacity;
 } layout;
 
-static weft_status make_plan(bucket_times *t, const weft_program *program, const char *cluster, layout *l) {
+static weft_status make_plan(bucket_times *t, const weft_program *program, const bucket_model *model, layout *l) {
     int nranks = (int)(program_last_rank(program) + 1);
     int64_t rank = pass_rank(t->pass) >= 0 ? pass_rank(t->pass) : program->rank >= 0 ? program->rank : 0;
     if (nranks < 2) return weft_pass_refuse(t->pass, "bucket_mb: auto: no ring says that there are two ranks or more");
-    if (*cluster) TRY(weft_cluster_load(t->pass->context, cluster, &t->cluster));
+    if (*model->cluster) TRY(weft_cluster_load(t->pass->context, model->cluster, &t->cluster));
+    if (*model->times) TRY(weft_profile_load(t->pass->context, model->times, &t->profile));
+    t->cluster.profile = t->profile;
     TRY(plan_cluster_settle(&t->cluster, &t->cluster));
     TRY(weft_plan_create(program, NULL, &t->plan));
     if (!(t->ns = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1))) return base_out_of_memory();
@@ -238,11 +240,11 @@ static weft_status list_edges(layout *l) {
 
 /* --- all together ------------------------------------------------------------------------------------------------- */
 
-weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const char *cluster,
+weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const bucket_model *model,
                               const bucket_reduce *reduces, size_t count, uint32_t nkinds, bucket_times *out) {
     *out = (bucket_times){.pass = pass, .scratch = pass_scratch(pass)};
     layout l = {.t = out, .reduces = reduces, .nreduces = count};
-    TRY(make_plan(out, index->program, cluster, &l));
+    TRY(make_plan(out, index->program, model, &l));
     TRY(index_instrs(&l));
     TRY(find_places(&l, index));
     TRY(list_items(&l, nkinds));
@@ -255,7 +257,9 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
 
 void bucket_times_fini(bucket_times *t) {
     weft_plan_destroy(t->plan);
+    weft_profile_destroy(t->profile);
     t->plan = NULL;
+    t->profile = NULL;
 }
 
 /* --- the report --------------------------------------------------------------------------------------------------- */

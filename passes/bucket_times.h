@@ -6,6 +6,7 @@
 #include "passes/access.h"
 #include "passes/bucket_plan.h"
 #include "passes/pass_manager.h"
+#include "weft/profile.h"
 
 enum { BUCKET_ALONE = UINT32_MAX };
 
@@ -33,6 +34,7 @@ typedef struct bucket_times {
     weft_pass_context *pass;
     arena *scratch;
     weft_cluster cluster;
+    weft_profile *profile; /* NULL: there is none */
     weft_plan *plan; /* of the program as it is */
     int64_t *ns;     /* by instruction */
     int32_t stream;  /* that of the reduces */
@@ -49,11 +51,17 @@ typedef struct bucket_times {
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
 } bucket_times;
 
-/* Plans the index's program, finds the best buckets under the model of the cluster file (""; the defaults) and plays
+/* Files that a plan is made by; "": none. */
+typedef struct bucket_model {
+    const char *cluster; /* none: the defaults */
+    const char *times;   /* a profile of the program: before what the cluster says of ops */
+} bucket_model;
+
+/* Plans the index's program, finds the best buckets under the model and plays
  * them. The program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the
  * compute stream. bucket_times_fini afterwards, also where this fails. Cost: that of a plan, and of bucket_plan_solve.
  */
-WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const char *cluster,
+WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const bucket_model *model,
                                             const bucket_reduce *reduces, size_t count, uint32_t nkinds,
                                             bucket_times *out);
 void bucket_times_fini(bucket_times *t);

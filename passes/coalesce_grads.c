@@ -25,6 +25,8 @@ static const weft_option options[] = {
     {"limit", WEFT_OPTION_STRING, "flush", "flush|cap", "flush: reduced once it has that size; cap: never larger"},
     {"cluster", WEFT_OPTION_STRING, "", NULL,
      "auto: a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},
+    {"times", WEFT_OPTION_STRING, "", NULL,
+     "auto: a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},
 };
 
 typedef struct coalescer {
@@ -192,8 +194,9 @@ static weft_status plan_buckets(coalescer *n) {
     n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
     if (!reduces || !n->begins) return base_out_of_memory();
     for (size_t i = 0; i < n->syncs.count; i++) TRY(describe(n, &n->syncs.items[i], &reduces[i]));
-    TRY(bucket_times_find(n->pass, &n->syncs.index, weft_pass_option_string(n->pass, "cluster"), reduces, n->syncs.count,
-                          (uint32_t)n->former.nopen, &n->times));
+    bucket_model model = {weft_pass_option_string(n->pass, "cluster"), weft_pass_option_string(n->pass, "times")};
+    TRY(bucket_times_find(n->pass, &n->syncs.index, &model, reduces, n->syncs.count, (uint32_t)n->former.nopen,
+                          &n->times));
     for (size_t i = 0; i < n->times.problem.nitems; i++)
         if (n->times.reduce_of[i] != BUCKET_ALONE) n->begins[n->times.reduce_of[i]] = n->times.answer.begins[i];
     n->former.rules.begins = begins;
@@ -207,8 +210,10 @@ static weft_status check_auto(const coalescer *n) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (is_auto && weft_pass_option_given(n->pass, sizes[i]))
             return weft_pass_refuse(n->pass, "bucket_mb: auto decides on every bucket: expected no %s", sizes[i]);
-    if (!is_auto && weft_pass_option_given(n->pass, "cluster"))
-        return weft_pass_refuse(n->pass, "cluster: only bucket_mb: auto asks for one");
+    static const char *const files[] = {"cluster", "times"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (!is_auto && weft_pass_option_given(n->pass, files[i]))
+            return weft_pass_refuse(n->pass, "%s: only bucket_mb: auto asks for one", files[i]);
     return NULL;
 }
 

@@ -13,6 +13,7 @@
 
 #include "ops/collectives.h"
 #include "plan/network.h"
+#include "plan/profile.h"
 #include "plan/rings.h"
 
 /* --- flops and bytes ---------------------------------------------------------------------------------------------- */
@@ -57,11 +58,6 @@ weft_status plan_cost_of(const weft_plan *plan, const plan_instr *i, arena *scra
 /* 31 years: some of them together are still far from what 64 bits hold. */
 static const int64_t most_ns = INT64_C(1000000000) * 1000000000;
 
-int64_t plan_ns(double seconds) {
-    double ns = floor(seconds * 1e9 + 0.5);
-    return ns < (double)most_ns ? (int64_t)ns : most_ns;
-}
-
 int64_t plan_later(int64_t at_ns, int64_t by_ns) {
     return at_ns < INT64_MAX - most_ns - by_ns ? at_ns + by_ns : INT64_MAX - most_ns;
 }
@@ -74,6 +70,12 @@ static weft_status settle_rate(double *rate, double default_value, const char *w
                                   "cluster: %s: expected a number that is not negative, found %g", what, *rate);
     if (*rate == 0) *rate = default_value;
     return NULL;
+}
+
+static weft_status settle_factor(double *factor, const char *what) {
+    TRY(settle_rate(factor, 1, what));
+    if (*factor >= 1 && *factor <= 1000) return NULL;
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "cluster: %s: expected 1 to 1000, found %g", what, *factor);
 }
 
 static weft_status settle_links(weft_cluster *c) {
@@ -102,6 +104,8 @@ weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_clu
     TRY(settle_rate(&c.flops, 1e14, "flops a second"));
     TRY(settle_rate(&c.bytes, 2e12, "bytes a second"));
     TRY(settle_rate(&c.op_seconds, 2e-6, "seconds an op"));
+    TRY(settle_factor(&c.compute_beside_collective, "compute_beside_collective"));
+    TRY(settle_factor(&c.collective_beside_compute, "collective_beside_compute"));
     TRY(settle_links(&c));
     *out_cluster = c;
     return NULL;
@@ -167,19 +171,6 @@ static double sum_nbytes(const weft_plan *plan, const int32_t *values, uint32_t 
     return sum;
 }
 
-static double curve_seconds(const plan_curve *c, double nbytes) {
-    double longest = 0;
-    for (size_t k = 0; k < c->nlinks; k++) {
-        double seconds = c->links[k].seconds + nbytes / c->parts / c->links[k].bytes;
-        if (seconds > longest) longest = seconds;
-    }
-    return c->times * longest;
-}
-
-int64_t plan_curve_ns(const plan_curve *c, double nbytes) {
-    return plan_ns(curve_seconds(c, nbytes) + c->op_seconds);
-}
-
 /* Messages over these links and hops, each of one of `parts` of what is communicated. */
 static plan_curve curve_over(const weft_cluster *c, const ring_links *l, double times, double parts) {
     plan_curve curve = {.times = times, .parts = parts, .op_seconds = c->op_seconds};
@@ -204,8 +195,8 @@ static double message_nbytes(const weft_plan *plan, const plan_instr *i) {
 }
 
 /* The link between the rank and its peer; one that the ring does not have is for others to find. */
-static weft_status pair_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i, const plan_ring *r,
-                                int64_t rank, double *out) {
+static weft_status pair_curve(const weft_cluster *c, const plan_instr *i, const plan_ring *r, int64_t rank,
+                              plan_curve *out) {
     int64_t peer = op_collective_root(i->op);
     bool is_there = peer >= 0 && peer < r->nranks && plan_ring_index(r, rank) >= 0;
     int64_t other = is_there ? r->ranks[peer] : rank;
@@ -213,14 +204,46 @@ static weft_status pair_seconds(const weft_cluster *c, const weft_plan *plan, co
     if (k == c->nlinks) return no_link(r, rank, other);
     ring_links l = {.used = 1u << k};
     l.hops[k] = hops_between(c, k, rank, other);
-    plan_curve curve = curve_over(c, &l, 1, parts_of(i->op));
-    *out = curve_seconds(&curve, message_nbytes(plan, i));
+    *out = curve_over(c, &l, 1, parts_of(i->op));
     return NULL;
+}
+
+/* Groups of the first link in which the ring has members. Members of one group stand together where a program means it;
+ * a group that is come back to counts again. */
+static int count_nodes(const weft_cluster *c, const plan_ring *r) {
+    int64_t group = c->links[0].nranks ? c->links[0].nranks : INT64_MAX;
+    int n = 1;
+    for (int m = 1; m < r->nranks; m++) n += r->ranks[m] / group != r->ranks[m - 1] / group;
+    return n;
+}
+
+static const weft_cluster_table *find_table(const weft_cluster *c, const char *kind, int nranks, int nnodes) {
+    for (size_t i = 0; i < c->ntables; i++) {
+        const weft_cluster_table *t = &c->tables[i];
+        if (t->nranks == nranks && (!t->nnodes || t->nnodes == nnodes) && strcmp(t->kind, kind) == 0) return t;
+    }
+    return NULL;
+}
+
+/* What leaves a node leaves it over the links of all its ranks. */
+static nccl_call nccl_of(const weft_cluster *c, const weft_op *op, int nranks, int nnodes) {
+    const weft_link *inter = &c->links[c->nlinks > 1 ? 1 : 0];
+    collective_kind kind = op_collective_kind(op);
+    return (nccl_call){.machine = plan_nccl_has(kind) && *c->machine ? plan_nccl_machine_find(c->machine) : NULL,
+                       .kind = kind,
+                       .nranks = nranks,
+                       .nnodes = nnodes,
+                       .intra = c->links[0].bytes,
+                       .inter = inter->bytes * nranks / nnodes};
 }
 
 static plan_curve collective_curve(const weft_cluster *c, const weft_op *op, const ring_links *l) {
     double nranks = l->ring->nranks, rounds = op_is_collective(op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
-    return curve_over(c, l, rounds * (nranks - 1), nranks);
+    plan_curve curve = curve_over(c, l, rounds * (nranks - 1), nranks);
+    int nnodes = count_nodes(c, l->ring);
+    curve.table = find_table(c, collective_kind_name(op_collective_kind(op)), l->ring->nranks, nnodes);
+    curve.nccl = nccl_of(c, op, l->ring->nranks, nnodes);
+    return curve;
 }
 
 weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, const weft_op *op, plan_curve *out) {
@@ -259,16 +282,6 @@ static weft_status exchange_seconds(const weft_cluster *c, const ring_links *l, 
     return NULL;
 }
 
-static weft_status collective_seconds(const weft_cluster *c, const weft_plan *plan, const plan_instr *i,
-                                      const ring_links *l, arena *scratch, double *out) {
-    size_t k;
-    if (op_is_collective(i->op, COLLECTIVE_ALL_TO_ALL) && share_hops(c, l, &k))
-        return exchange_seconds(c, l, k, message_nbytes(plan, i), scratch, out);
-    plan_curve curve = collective_curve(c, i->op, l);
-    *out = curve_seconds(&curve, message_nbytes(plan, i));
-    return NULL;
-}
-
 static weft_status list_links(const weft_cluster *c, const plan_rings *rings, arena *scratch, ring_links **out) {
     ring_links *links = ARENA_ARRAY(scratch, ring_links, rings->count + 1);
     if (!links) return base_out_of_memory();
@@ -280,25 +293,70 @@ static weft_status list_links(const weft_cluster *c, const plan_rings *rings, ar
     return NULL;
 }
 
-weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nranks, int64_t rank, arena *scratch,
-                            int64_t *out_ns) {
+/* What all instructions are priced with. */
+typedef struct pricing {
+    const weft_plan *plan;
+    const weft_cluster *cluster;
+    int64_t rank;
+    arena *scratch;
     plan_rings rings;
-    ring_links *links = NULL;
-    TRY(plan_find_rings(plan, nranks, scratch, &rings));
-    TRY(list_links(c, &rings, scratch, &links));
+    ring_links *links;
+    double *measured; /* by instruction, from a profile: negative where it says nothing; NULL: there is none */
+} pricing;
+
+static weft_status price_collective(const pricing *p, const plan_instr *i, const plan_ring *r, double *out_seconds,
+                                    const char **out_source) {
+    const ring_links *l = &p->links[r - p->rings.items];
+    double nbytes = message_nbytes(p->plan, i);
+    char words[64];
+    plan_curve curve;
+    size_t k;
+    bool is_send;
+    if (plan_is_pair(i, &is_send))
+        TRY(pair_curve(p->cluster, i, r, p->rank, &curve));
+    else
+        curve = collective_curve(p->cluster, i->op, l);
+    *out_source = plan_curve_source(&curve, nbytes, words, sizeof words);
+    if (*out_source == words && !(*out_source = arena_string(p->scratch, words, strlen(words))))
+        return base_out_of_memory();
+    *out_seconds = plan_curve_seconds(&curve, nbytes);
+    if (curve.table || !op_is_collective(i->op, COLLECTIVE_ALL_TO_ALL) || !share_hops(p->cluster, l, &k)) return NULL;
+    TRY(exchange_seconds(p->cluster, l, k, nbytes, p->scratch, out_seconds));
+    *out_seconds += p->cluster->op_seconds;
+    return NULL;
+}
+
+static weft_status price(const pricing *p, size_t k, double *out_seconds, const char **out_source) {
+    const plan_instr *i = &p->plan->instrs[k];
+    const plan_ring *r = i->ring_id >= 0 ? plan_ring_find(&p->rings, i->ring_id) : NULL;
+    op_cost cost;
+    if (r && r->nranks > 1) return price_collective(p, i, r, out_seconds, out_source);
+    *out_source = "profile";
+    if (p->measured && p->measured[k] >= 0) return *out_seconds = p->measured[k], NULL;
+    TRY(plan_cost_of(p->plan, i, p->scratch, &cost));
+    double computing = cost.flops / p->cluster->flops, moving = cost.bytes / p->cluster->bytes;
+    *out_seconds = (computing > moving ? computing : moving) + p->cluster->op_seconds;
+    *out_source = computing > moving ? "flops" : moving > 0 ? "bytes" : "op";
+    return NULL;
+}
+
+weft_status plan_find_costs(const weft_plan *plan, const weft_cluster *c, int nranks, int64_t rank, arena *scratch,
+                            int64_t *out_ns, const char **out_sources) {
+    pricing p = {.plan = plan, .cluster = c, .rank = rank, .scratch = scratch};
+    TRY(plan_find_rings(plan, nranks, scratch, &p.rings));
+    TRY(list_links(c, &p.rings, scratch, &p.links));
+    if (c->profile) TRY(plan_profile_times(c->profile, plan, rank, false, scratch, &p.measured));
     for (size_t k = 0; k < plan->ninstrs; k++) {
-        const plan_instr *i = &plan->instrs[k];
-        op_cost cost;
-        TRY(plan_cost_of(plan, i, scratch, &cost));
-        double computing = cost.flops / c->flops, moving = cost.bytes / c->bytes;
-        double seconds = computing > moving ? computing : moving;
-        const plan_ring *r = i->ring_id >= 0 ? plan_ring_find(&rings, i->ring_id) : NULL;
-        bool is_send;
-        if (r && r->nranks > 1 && plan_is_pair(i, &is_send))
-            TRY(pair_seconds(c, plan, i, r, rank, &seconds));
-        else if (r && r->nranks > 1)
-            TRY(collective_seconds(c, plan, i, &links[r - rings.items], scratch, &seconds));
-        out_ns[k] = plan_ns(seconds + c->op_seconds);
+        double seconds = 0;
+        const char *source = "";
+        TRY(price(&p, k, &seconds, &source));
+        out_ns[k] = plan_ns(seconds);
+        if (out_sources) out_sources[k] = source;
     }
     return NULL;
+}
+
+weft_status plan_find_times(const weft_plan *plan, const weft_cluster *c, int nranks, int64_t rank, arena *scratch,
+                            int64_t *out_ns) {
+    return plan_find_costs(plan, c, nranks, rank, scratch, out_ns, NULL);
 }

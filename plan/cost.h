@@ -3,6 +3,7 @@
 #define PLAN_COST_H
 
 #include "ops/cost.h"
+#include "plan/curve.h"
 #include "plan/plan.h"
 #include "plan/rings.h"
 #include "weft/cluster.h"
@@ -19,21 +20,16 @@ WEFT_MUST_USE weft_status plan_cluster_settle(const weft_cluster *given, weft_cl
  * ranks in rings). */
 WEFT_MUST_USE weft_status plan_find_times(const weft_plan *plan, const weft_cluster *cluster, int nranks, int64_t rank,
                                           arena *scratch, int64_t *out_ns);
+/* The same, and where each number comes from: a static text, or one in `scratch`. */
+WEFT_MUST_USE weft_status plan_find_costs(const weft_plan *plan, const weft_cluster *cluster, int nranks, int64_t rank,
+                                          arena *scratch, int64_t *out_ns, const char **out_sources);
 
-/* What an instruction takes by the bytes of its tensor: so many messages one after another, each of one of `parts` of
- * the bytes and as slow as on the slowest link, and what every op takes. */
-typedef struct plan_curve {
-    double times, parts, op_seconds;
-    weft_link links[WEFT_CLUSTER_LINKS]; /* nranks does not count */
-    size_t nlinks;
-} plan_curve;
-int64_t plan_curve_ns(const plan_curve *curve, double nbytes);
-/* Of a collective that is no send or receive, on a ring of two ranks or more: plan_find_times says the same. */
+/* Of a collective that is no send or receive, on a ring of two ranks or more: plan_find_times says the same. The curve
+ * borrows the cluster's tables. */
 WEFT_MUST_USE weft_status plan_collective_curve(const weft_cluster *cluster, const plan_ring *r, const weft_op *op,
                                                 plan_curve *out_curve);
 
-/* Whole nanoseconds; plan_later adds such, without overflow. */
-int64_t plan_ns(double seconds);
+/* Adds nanoseconds without overflow. */
 int64_t plan_later(int64_t at_ns, int64_t by_ns);
 
 #endif

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_CLUSTER_LINKS = 8 }; /* at most */
+enum { WEFT_CLUSTER_LINKS = 8, WEFT_CLUSTER_TABLES = 12, WEFT_TABLE_POINTS = 32 }; /* at most */
 
 /* Over how many hops a message goes from one rank of a group to another. */
 typedef enum weft_topology {
@@ -26,6 +26,17 @@ typedef struct weft_link {
     weft_topology topology;
 } weft_link;
 
+/* What collectives of one kind were measured to take, by the bytes of their larger side. Both rise from point to point,
+ * seconds may stay. Between two points the log of the seconds is linear in the log of the bytes. Below the first point it
+ * is the first's seconds, beyond the last one the last's bytes a second. */
+typedef struct weft_cluster_table {
+    char kind[16]; /* as weft_collective.kind (weft/collective.h): "all_reduce", ... */
+    int nranks;    /* of the ring */
+    int nnodes;    /* groups of the first link that the ring has members in; 0: any number */
+    size_t npoints;
+    double nbytes[WEFT_TABLE_POINTS], seconds[WEFT_TABLE_POINTS];
+} weft_cluster_table;
+
 /* 0 means the default, that of a nominal accelerator. */
 typedef struct weft_cluster {
     double flops;      /* a second, on one stream; default 1e14 */
@@ -35,6 +46,18 @@ typedef struct weft_cluster {
      * the first one that has them in one group. None: one of all ranks, with the defaults. */
     weft_link links[WEFT_CLUSTER_LINKS];
     size_t nlinks;
+    /* The GPUs, by name: "v100", "a100", "h100" or "b200"; "": none of them. Then all-reduces, all-gathers and
+     * reduce-scatters take what NCCL's own model says of them (plan/nccl.c), over links of these bytes a second: the
+     * first joins the ranks of a node, the second nodes. */
+    char machine[8];
+    /* Measured: before what NCCL's model or links say. For rings of other kinds and sizes these count. */
+    weft_cluster_table tables[WEFT_CLUSTER_TABLES];
+    size_t ntables;
+    /* So many times as long an instruction of the compute stream takes while a collective of the same rank runs on
+     * another stream, and such a collective while one of its ranks computes; default 1. */
+    double compute_beside_collective, collective_beside_compute;
+    /* What instructions were measured to take (weft/profile.h): before flops and bytes. Borrowed; NULL: nothing. */
+    const struct weft_profile *profile;
 } weft_cluster;
 
 /* Reads a cluster file (docs/clusters.md). `place` names it in messages. Problems go to the context's sink with line and
@@ -42,6 +65,9 @@ typedef struct weft_cluster {
 WEFT_MUST_USE weft_status weft_cluster_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
                                              weft_cluster *out_cluster);
 WEFT_MUST_USE weft_status weft_cluster_load(weft_context *context, const char *path, weft_cluster *out_cluster);
+/* The file that reads back as this cluster, without its profile. The caller owns the bytes (weft_bytes_free). */
+WEFT_MUST_USE weft_status weft_cluster_print(weft_context *context, const weft_cluster *cluster, char **out_bytes,
+                                             size_t *out_nbytes);
 
 #ifdef __cplusplus
 }

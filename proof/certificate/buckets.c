@@ -1,23 +1,21 @@
 /* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs, its
  * buckets are those of the program, and none end the step before its bound.
  *
- * Given are the times of compute's instructions, after and before which of these each gradient is ready and needed, and
- * what collectives cost by their bytes. A bucket begins when its last gradient is ready and the bucket before has
- * ended. The bound holds if with one nanosecond less no cuts are left: f[j] is the earliest end of the first j
- * gradients whose buckets all end before the limit less what the step still takes after them. O(n^2). */
+ * Given are the times of compute's instructions, after and before which each gradient is ready and needed, and costs by
+ * bytes. A bucket begins when its last gradient is ready and the one before has ended. The bound holds if with one
+ * nanosecond less no cuts are left: f[j], earliest end of the first j gradients, in time for the rest. O(n^2). */
 #include <math.h>
 
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-
-enum { ALIGNMENT = 256, MOST_LINKS = 8 };
+enum { ALIGNMENT = 256, MOST_COSTS = 16, MOST_PAIRS = 32 };
 static const json_int_t most_ns = 10000000000000;
-
 typedef struct cost {
-    double times, parts, op_seconds, links[MOST_LINKS][2]; /* of a link: seconds a message, bytes a second */
-    size_t nlinks;
+    double times, parts, op_seconds, pairs[MOST_PAIRS][2]; /* of a link: seconds a message, bytes a second */
+    size_t npairs;
+    bool measured; /* pairs are bytes and seconds, and say all */
 } cost;
 
 typedef struct gradient {
@@ -28,7 +26,7 @@ typedef struct gradient {
 typedef struct plan_check {
     cert_checker *c;
     const json_t *plan;
-    cost *costs;
+    cost costs[MOST_COSTS];
     size_t ncosts;
     gradient *gradients;
     json_int_t *ends;                   /* by gradient, for can_end_by */
@@ -41,32 +39,40 @@ typedef struct plan_check {
 
 static weft_status read_costs(plan_check *p) {
     const json_t *list = json_object_get(p->plan, "costs");
-    size_t n = json_array_size(list);
-    if (!(p->costs = ARENA_ARRAY(p->c->arena, cost, n + 1))) return base_out_of_memory();
-    for (; p->ncosts < n; p->ncosts++) {
-        const json_t *links = json_object_get(json_array_get(list, p->ncosts), "links");
+    if (json_array_size(list) > MOST_COSTS) return BAD(p->c, "there are more than %d costs", MOST_COSTS);
+    for (; p->ncosts < json_array_size(list); p->ncosts++) {
         cost *to = &p->costs[p->ncosts];
-        if (json_unpack(json_array_get(list, p->ncosts), "{s:F,s:F,s:F}", "times", &to->times, "parts", &to->parts,
-                        "op_seconds", &to->op_seconds) != 0)
+        json_t *from = json_array_get(list, p->ncosts), *pairs = json_object_get(from, "measured");
+        to->measured = pairs != NULL;
+        if (!pairs && json_unpack(from, "{s:F,s:F,s:F,s:o}", "times", &to->times, "parts", &to->parts, "op_seconds",
+                                  &to->op_seconds, "links", &pairs) != 0)
             return BAD(p->c, "cost %zu says too little", p->ncosts);
-        to->nlinks = json_array_size(links) < MOST_LINKS ? json_array_size(links) : MOST_LINKS;
-        for (size_t k = 0; k < 2 * to->nlinks; k++)
-            to->links[k / 2][k % 2] = json_number_value(json_array_get(json_array_get(links, k / 2), k % 2));
+        to->npairs = json_array_size(pairs) < MOST_PAIRS ? json_array_size(pairs) : MOST_PAIRS;
+        for (size_t k = 0; k < 2 * to->npairs; k++)
+            to->pairs[k / 2][k % 2] = json_number_value(json_array_get(json_array_get(pairs, k / 2), k % 2));
     }
     return NULL;
 }
 
-/* What a collective (and scales behind it) of so many bytes takes: messages over the slowest link. */
+/* Measured: logs on a line between pairs, before them seconds, behind the rate. Else messages of the slowest link. */
+static double seconds_of(const cost *c, double nbytes) {
+    const double(*at)[2] = c->pairs, (*end)[2] = at + c->npairs;
+    double longest = 0;
+    for (; !c->measured && at < end; at++) longest = fmax(longest, (*at)[0] + nbytes / c->parts / (*at)[1]);
+    if (!c->measured) return c->times * longest + c->op_seconds;
+    if (at == end || nbytes <= (*at)[0]) return (*at)[1];
+    while (at + 1 < end && nbytes >= at[1][0]) at++;
+    if (at + 1 == end) return (*at)[1] * (nbytes / (*at)[0]);
+    return (*at)[1] * pow(at[1][1] / (*at)[1], log(nbytes / (*at)[0]) / log(at[1][0] / (*at)[0]));
+}
+
 static json_int_t cost_of(const plan_check *p, json_int_t nbytes) {
-    json_int_t ns = 0;
+    json_int_t sum = 0;
     for (const cost *c = p->costs; c < p->costs + p->ncosts; c++) {
-        double longest = 0;
-        for (size_t k = 0; k < c->nlinks; k++)
-            longest = fmax(longest, c->links[k][0] + (double)nbytes / c->parts / c->links[k][1]);
-        double total = floor((c->times * longest + c->op_seconds) * 1e9 + 0.5);
-        ns += total >= 0 && total < 1e15 ? (json_int_t)total : most_ns;
+        double ns = floor(seconds_of(c, (double)nbytes) * 1e9 + 0.5);
+        sum += ns >= 0 && ns < 1e15 ? (json_int_t)ns : most_ns;
     }
-    return ns;
+    return sum;
 }
 
 static weft_status read_clock(plan_check *p) {
@@ -81,12 +87,12 @@ static weft_status read_clock(plan_check *p) {
     return NULL;
 }
 
-static json_int_t nbytes_of(const weft_program *p, const char *var) {
+static bool has_nbytes(const weft_program *p, const char *var, json_int_t nbytes) {
     const weft_var *v = block_find_text(p->blocks[0], var, strlen(var));
     json_int_t n = v ? (json_int_t)weft_dtype_nbytes((weft_dtype)v->dtype) : 0;
     for (size_t i = 0; v && i < v->ndim; i++)
-        if (v->dims[i] <= 0 || __builtin_mul_overflow(n, v->dims[i], &n)) return 0;
-    return n;
+        if (v->dims[i] <= 0 || __builtin_mul_overflow(n, v->dims[i], &n)) return false;
+    return n > 0 && n == nbytes;
 }
 
 static weft_status read_gradients(plan_check *p) {
@@ -100,11 +106,11 @@ static weft_status read_gradients(plan_check *p) {
         gradient *g = &p->gradients[i];
         if (json_unpack(json_array_get(list, i), "{s:s,s:I,s:I,s:I,s:I,s:I}", "var", &g->var, "nbytes", &g->nbytes,
                         "after", &after, "ready_ns", &g->ready, "needed", &needed, "tail_ns", &g->tail) != 0 ||
-            g->nbytes <= 0 || nbytes_of(p->c->after.p, g->var) != g->nbytes)
+            !has_nbytes(p->c->after.p, g->var, g->nbytes))
             return BAD(p->c, "gradient %zu is no var of the bytes that are said", i);
         g->padded = (g->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (after < last_after || needed > (json_int_t)p->ncompute || after > needed || g->ready != p->clock[after] ||
-            g->tail != p->clock[p->ncompute] - p->clock[needed])
+        bool ordered = after >= last_after && after <= needed && needed <= (json_int_t)p->ncompute;
+        if (!ordered || g->ready != p->clock[after] || g->tail != p->clock[p->ncompute] - p->clock[needed])
             return BAD(p->c, "\"%s\" is not ready or needed when it is said to be", g->var);
         last_after = after;
         if (needed < first_needed) first_needed = needed;
@@ -114,19 +120,17 @@ static weft_status read_gradients(plan_check *p) {
 }
 
 static const cert_claim *next_slice(plan_check *p) {
-    while (p->claim < p->c->doc.nclaims) {
-        const cert_claim *claim = &p->c->doc.claims[p->claim++];
-        if (claim->kind == CERT_SLICE && claim->pass == p->pass) return claim;
-    }
-    return NULL;
+    const cert_claim *at = p->c->doc.claims + p->claim, *end = p->c->doc.claims + p->c->doc.nclaims;
+    while (at < end && (at->kind != CERT_SLICE || at->pass != p->pass)) at++;
+    p->claim = (size_t)(at - p->c->doc.claims) + (at < end);
+    return at < end ? at : NULL;
 }
 
 /* A bucket of two or more lies in one buffer of the program: slices that the pass claims, in this order. */
 static bool has_slices(plan_check *p, size_t first, size_t count) {
     for (size_t i = first; i < first + count; i++) {
         const cert_claim *claim = next_slice(p);
-        bool fits = claim && strcmp(claim->var, p->gradients[i].var) == 0;
-        if (!fits || (claim->op == p->maker) == (i == first)) return false;
+        if (!claim || strcmp(claim->var, p->gradients[i].var) || (claim->op == p->maker) == (i == first)) return false;
         p->maker = claim->op;
     }
     return true;
@@ -134,9 +138,8 @@ static bool has_slices(plan_check *p, size_t first, size_t count) {
 
 static weft_status check_bucket(plan_check *p, json_t *of) {
     json_int_t nbytes = 0, tail = 0, count, said_nbytes, said_start, said_end;
-    if (json_unpack(of, "{s:I,s:I,s:I,s:I}", "count", &count, "nbytes", &said_nbytes, "start_ns", &said_start, "end_ns",
-                    &said_end) != 0 ||
-        count < 1 || (size_t)count > p->ngradients - p->first)
+    if (json_unpack(of, "{s:I,s:I,s:I,s:I}", "count", &count, "nbytes", &said_nbytes, "start_ns", &said_start,
+                    "end_ns", &said_end) != 0 || count < 1 || (size_t)count > p->ngradients - p->first)
         return BAD(p->c, "the bucket from gradient %zu on is of no gradients", p->first);
     const gradient *g = &p->gradients[p->first], *end = g + count;
     for (; g < end; g++) {
@@ -162,7 +165,6 @@ static weft_status check_buckets(plan_check *p) {
     return more ? BAD(p->c, "\"%s\" is in a bucket of the program only", more->var) : NULL;
 }
 
-/* Whether some buckets end the step by `limit`. */
 static bool can_end_by(const plan_check *p, json_int_t limit) {
     json_int_t *f = p->ends;
     for (size_t j = 1; j <= p->ngradients; j++) {
@@ -172,8 +174,8 @@ static bool can_end_by(const plan_check *p, json_int_t limit) {
             nbytes += p->gradients[i].padded;
             tail = LARGER(tail, p->gradients[i].tail);
             if (f[i] == INT64_MAX) continue;
-            json_int_t ns = cost_of(p, i + 1 == j ? p->gradients[i].nbytes : nbytes);
-            json_int_t end = LARGER(f[i], p->gradients[j - 1].ready) + ns;
+            json_int_t n = i + 1 == j ? p->gradients[i].nbytes : nbytes;
+            json_int_t end = LARGER(f[i], p->gradients[j - 1].ready) + cost_of(p, n);
             if (end < f[j] && end + tail <= limit) f[j] = end;
         }
     }
@@ -182,10 +184,8 @@ static bool can_end_by(const plan_check *p, json_int_t limit) {
 
 weft_status cert_check_buckets(cert_checker *c, size_t pass) {
     plan_check p = {.c = c, .plan = c->doc.passes[pass].plan, .pass = pass, .maker = -1};
-    TRY(read_costs(&p));
-    if (!c->message) TRY(read_clock(&p));
-    if (!c->message) TRY(read_gradients(&p));
-    if (!c->message) TRY(check_buckets(&p));
+    static weft_status (*const checks[])(plan_check *) = {read_costs, read_clock, read_gradients, check_buckets};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !c->message; i++) TRY(checks[i](&p));
     if (c->message) return NULL;
     json_int_t step, compute, exposed, bound, gap;
     if (json_unpack(c->doc.passes[pass].plan, "{s:I,s:I,s:I,s:I,s:I}", "step_ns", &step, "compute_ns", &compute,

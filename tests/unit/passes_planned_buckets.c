@@ -38,6 +38,11 @@ static const char *const clusters[] = {
     "{flops_per_second: 1.0e+13, bytes_per_second: 1.0e+12, seconds_per_op: 1.0e-6, links: [{ranks: 2, "
     "bytes_per_second: 3.0e+10, seconds_per_message: 1.0e-6}, {bytes_per_second: 7.0e+9, seconds_per_message: "
     "3.0e-6}]}",
+    /* Measured collectives; NCCL's model. */
+    "{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, collectives: [{op: all_reduce, ranks: 2, bytes: [1024, 65536, "
+    "1048576, 16777216], seconds: [3.0e-6, 2.0e-5, 6.0e-4, 1.1e-2]}]}",
+    "{machine: h100, flops_per_second: 1.0e+14, links: [{ranks: 2, bytes_per_second: 3.7e+11}, {bytes_per_second: "
+    "5.0e+10}]}",
 };
 enum { NCLUSTERS = sizeof clusters / sizeof *clusters };
 
@@ -164,6 +169,12 @@ Test(passes_planned_buckets, what_is_predicted_is_simulated_2) {
 }
 Test(passes_planned_buckets, what_is_predicted_is_simulated_3) {
     check_under(3);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_of_measured_collectives) {
+    check_under(4);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_by_the_model_of_nccl) {
+    check_under(5);
 }
 
 /* --- random programs ---------------------------------------------------------------------------------------------- */

@@ -87,6 +87,26 @@ Test(plan_cost, says_where_a_cluster_is_wrong) {
         {"links: [{},{},{},{},{},{},{},{},{}]\n", "1:8: links: expected a list of 1 to 8 links"},
         {"flops_per_second: 1\nflops_per_second: 1\n", "2:1: "},
         {"flops_per_second: x\nlinks: y\n", "2:8: links: expected a list"},
+        {"compute_beside_collective: 0.5\n", "1:28: compute_beside_collective: expected a number from 1 on"},
+        {"machine: abacus\n", "1:10: machine: expected v100, a100, h100 or b200"},
+        {"machine: h100\nlinks: [{bytes_per_second: 1}]\n", "1:1: machine: expected a first link that says how many"},
+        {"collectives: 3\n", "1:14: collectives: expected a list of at most 12 tables"},
+        {"collectives: [3]\n", "1:15: expected a table: {op, ranks, bytes, seconds}"},
+        {"collectives:\n- {op: sum}\n", "2:8: op: expected all_reduce"},
+        {"collectives:\n- {op: all_reduce, ranks: 2, bytes: [1]}\n", "2:3: expected a table"},
+        {"collectives:\n- {op: all_reduce, ranks: 1, bytes: [1], seconds: [1]}\n", "2:3: ranks: expected 2 or more"},
+        {"collectives:\n- {op: all_reduce, ranks: 2, bytes: [1, 2], seconds: [1]}\n",
+         "2:3: bytes, seconds: expected two lists of as many numbers"},
+        {"collectives:\n- {op: all_reduce, ranks: 2, bytes: [], seconds: []}\n", "2:3: bytes, seconds: expected two"},
+        {"collectives:\n- op: all_reduce\n  ranks: 2\n  bytes: [1, -2]\n  seconds: [1, 2]\n",
+         "4:14: bytes: expected a number greater than 0"},
+        {"collectives:\n- op: all_reduce\n  ranks: 2\n  bytes: [2, 2]\n  seconds: [1, 2]\n",
+         "4:14: bytes: expected more than the 2 before"},
+        {"collectives:\n- op: all_reduce\n  ranks: 2\n  bytes: [1, 2]\n  seconds: [2, 1]\n",
+         "5:16: seconds: expected no less than the 2 before"},
+        {"collectives:\n- {op: all_reduce, ranks: 2, bytes: [1], seconds: [1]}\n"
+         "- {op: all_reduce, ranks: 2, bytes: [1], seconds: [2]}\n",
+         "3:3: there is another table of all_reduce of 2 ranks"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_cluster c = {.flops = 7};
@@ -96,6 +116,48 @@ Test(plan_cost, says_where_a_cluster_is_wrong) {
         cr_expect(strstr(words, cases[i].found), "\"%s\": no \"%s\" in \"%s\"", cases[i].text, cases[i].found, words);
         cr_expect_eq(c.flops, 7, "written on failure");
         weft_status_free(status);
+    }
+}
+
+static const char tables[] = "flops_per_second: 1.0e+12\ncompute_beside_collective: 1.25\n"
+                             "links:\n- {topology: switch, ranks: 4, seconds_per_message: 1.0e-6}\n"
+                             "collectives:\n- op: all_reduce\n  ranks: 2\n  bytes: [100, 10000, 40000]\n"
+                             "  seconds: [1.0e-6, 1.0e-5, 2.0e-5]\n- {op: all_gather, ranks: 4, nodes: 2, bytes: [1], "
+                             "seconds: [3]}\n";
+
+Test(plan_cost, prints_what_reads_back) {
+    weft_cluster c, d;
+    char *bytes, *again;
+    size_t nbytes, nbytes_again;
+    must(parse(tables, &c));
+    must(weft_cluster_print(context, &c, &bytes, &nbytes));
+    must(weft_cluster_parse(context, bytes, nbytes, "printed", &d));
+    must(weft_cluster_print(context, &d, &again, &nbytes_again));
+    cr_expect_str_eq(bytes, again);
+    cr_expect_eq(memcmp(&c, &d, sizeof c), 0, "%s", bytes);
+    cr_expect_eq(d.tables[1].nnodes, 2);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_bytes_free(context, again, nbytes_again);
+}
+
+/* Logs on a line between points; the first seconds before them, the last rate behind. */
+Test(plan_cost, interpolates_measured_tables) {
+    weft_cluster c;
+    must(parse(tables, &c));
+    plan_curve curve = {.table = &c.tables[0], .op_seconds = 1};
+    char words_of[64];
+    cr_expect_eq(plan_curve_ns(&curve, 0), 1000);
+    cr_expect_eq(plan_curve_ns(&curve, 100), 1000);
+    cr_expect_eq(plan_curve_ns(&curve, 1000), 3162); /* half way between the logs: sqrt(10) us */
+    cr_expect_eq(plan_curve_ns(&curve, 10000), 10000);
+    cr_expect_eq(plan_curve_ns(&curve, 20000), 14142);
+    cr_expect_eq(plan_curve_ns(&curve, 80000), 40000);
+    cr_expect_str_eq(plan_curve_source(&curve, 1, words_of, sizeof words_of), "measured");
+    int64_t before = 0;
+    for (double nbytes = 1; nbytes < 1e6; nbytes *= 1.01) {
+        int64_t ns = plan_curve_ns(&curve, nbytes);
+        cr_assert_geq(ns, before, "%g bytes take less", nbytes);
+        before = ns;
     }
 }
 

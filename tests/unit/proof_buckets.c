@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/folder.h"
 #include "tests/support/must.h"
 #include "weft/certificate.h"
 
@@ -195,6 +196,32 @@ Test(proof_buckets, a_lower_bound_holds) {
     cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
     cr_expect(strstr(message, "these end it at") && !strstr(message, " 0.00% later"), "%s", message);
     destroy(&p);
+}
+
+/* Points of a measured table are a cost too: others give other times. */
+Test(proof_buckets, measured_collectives) {
+    pair p;
+    char message[200], list[FOLDER_PATH_ROOM + 200];
+    folder_begin();
+    FILE *f = fopen(in_folder("cluster.yaml"), "w");
+    cr_assert(f);
+    fputs("collectives: [{op: all_reduce, ranks: 2, bytes: [256, 65536, 1048576], seconds: [3.0e-6, 2.0e-5, 6.0e-4]}]", f);
+    fclose(f);
+    snprintf(list, sizeof list,
+             "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
+             in_folder("cluster.yaml"));
+    if (!make(&p, "paddle26/lenet_momentum_dp2/rank0.pdmodel", list)) cr_skip("no fixture");
+    cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+    json_t *points = json_object_get(json_array_get(json_object_get(p.plan, "costs"), 0), "measured"), *point;
+    size_t i;
+    cr_assert_eq(json_array_size(points), 3);
+    raise_bound(&p);
+    move_gradient(&p);
+    json_array_foreach(points, i, point)
+        json_real_set(json_array_get(point, 1), 1.5 * json_real_value(json_array_get(point, 1)));
+    expect_refused(&p, "collectives take longer");
+    destroy(&p);
+    folder_end();
 }
 
 /* Where the plain case does not hold the certificate has no plan, and the other claims are checked. */

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Costs: a machine is measured, a run profiled, prices set beside it; all commands read the files; wrong files are refused.
+. tests/support/shell.sh
+case=$fixtures/paddle26/mlp_sgd_dp2
+program=$case/rank0.pdmodel
+cluster=$folder/cluster.yaml
+times=$folder/times.json
+"$weft" calibrate "$program" --ranks 2 --steps 3 --most-bytes 16384 -o "$cluster" &&
+    grep -q '^flops_per_second: [0-9]' "$cluster" && grep -q '^- op: reduce_scatter' "$cluster"
+ok $? 'a machine is measured'
+"$weft" run "$program" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" "--profile=$times" >/dev/null 2>&1
+ok $? 'a run is profiled'
+grep -q '"median_step_seconds":' "$times" && grep -q '"median_seconds":' "$times"
+ok $? 'a profile has medians'
+prints 0 '^c_allreduce_sum #.* measured +[0-9.]+ +[+-][0-9.]+%' 'prices of collectives stand beside what was measured' \
+    "$weft" plan "$program" --costs --cluster "$cluster" --times "$times"
+prints 0 '^the measured step took [0-9.]+ ms' 'and the step' "$weft" plan "$program" --costs --times "$times"
+prints 0 ' NCCL [a-zA-Z ]+ (LL|LL128|Simple) ' 'the way that NCCL would take is named' sh -c \
+    "printf 'machine: h100\\nlinks: [{ranks: 8, bytes_per_second: 3.7e+11}]\\n' >'$folder/nccl.yaml' &&
+     '$weft' plan '$program' --costs --cluster '$folder/nccl.yaml'"
+predicted=$("$weft" opt "$program" --passes "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: $cluster, times: $times}" -o "$folder/out.pdmodel" 2>&1 |
+    sed -n 's/.*the step ends at \([0-9.]*\) ms.*/\1/p')
+"$weft" simulate "$folder/out.pdmodel" --ranks 2 --cluster "$cluster" --times "$times" --json 2>"$folder/json" &&
+    python3 - "$folder/json" "$predicted" <<'END'
+import json, sys
+sys.exit(abs(1e3 * json.load(open(sys.argv[1]))["steps"]["median_seconds"] - float(sys.argv[2])) > 1e-6)
+END
+ok $? 'buckets are planned by them, and the simulation agrees'
+
+other=$fixtures/paddle26/lenet_momentum_dp2/rank0.pdmodel
+says 1 'times.json:[0-9]+:1: error: the profile is of another program: this one has no ' 'of another program: a simulation' \
+    "$weft" simulate "$other" --ranks 2 --times "$times"
+says 1 'the profile is of another program' 'a pass' "$weft" opt "$other" \
+    --passes "overlap_comm, coalesce_grads: {bucket_mb: auto, times: $times}" -o "$folder/none.pdmodel"
+says 1 'the profile is of another program' 'prices' "$weft" plan "$other" --costs --times "$times"
+says 1 'times: only bucket_mb: auto asks for one' 'a fixed size asks for no profile' "$weft" opt "$program" \
+    --passes "overlap_comm, coalesce_grads: {times: $times}" -o "$folder/none.pdmodel"
+printf 'collectives:\n- {op: all_reduce, ranks: 2, bytes: [1, 2], seconds: [2, 1]}\n' >"$folder/bad.yaml"
+says 1 'bad.yaml:2:58: error: seconds: expected no less than the 2 before' 'contradicting figures' \
+    "$weft" simulate "$program" --ranks 2 --cluster "$folder/bad.yaml"
+says 2 'expected --costs' 'a cluster without costs' "$weft" plan "$program" --cluster "$cluster"
+says 2 '--steps: expected a whole number' 'a malformed number' "$weft" calibrate --steps none
+finish
