@@ -8,9 +8,9 @@
  * closed where the best plan says so (bucket_plan.h). All of this is decided from the program (and a cluster file)
  * alone, so it is the same on every rank.
  *
- * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches, that is reduced once,
- * and that ops of block 0 write, without a sub-block. Scales that prune_grad_scale left become one scale a bucket.
- * Sources: paddle.md 4, 11.1 to 11.4, 11.15, 11.19 to 11.22. */
+ * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches. It is reduced once, and
+ * ops of block 0 write it, without a sub-block. Scales that prune_grad_scale left become one scale a bucket. Sources:
+ * paddle.md 4, 11.1 to 11.4, 11.15, 11.19 to 11.22. */
 #include <stdlib.h>
 
 #include "passes/bucket_tensor.h"

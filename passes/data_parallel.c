@@ -2,7 +2,7 @@
  * batch.
  *
  * The idea: with a loss that is a mean over the batch, the gradient of the whole batch is the mean of the ranks'
- * gradients. So feeds are split by rows, shapes are inferred again for a rank's rows, and each parameter's gradient is
+ * gradients. So feeds are split by rows, and shapes are inferred again for a rank's rows. Each parameter's gradient is
  * summed over the ranks (and scaled by 1/n) right after the last backward op that writes it; everything later (merging,
  * unscaling, clipping, the optimizer) then sees the same values on every rank. What Paddle does instead, and where that
  * forgets gradients, is the design's reference on dist ops: a reduce is decided there per op type.

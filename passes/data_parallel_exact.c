@@ -1,7 +1,7 @@
-/* data_parallel_exact.c: reduce: tokens. Ranks compute the serial program together: an addend of a sum (of losses, of
- * tokens, of weights) that an op needs whole is summed over ranks where it is made, so a quotient of sums is the whole
- * batch's on each rank, and so are the gradients that follow from it. Gradients of parameters are then addends too. What
- * cannot be followed so is refused: the result is the serial program's, but for rounding. */
+/* data_parallel_exact.c: reduce: tokens. Ranks compute the serial program together: an op may need whole what is an
+ * addend of a sum (of losses, of tokens, of weights). It is then summed over ranks where it is made. So a quotient of
+ * sums is the whole batch's on each rank, and so are the gradients that follow from it. Gradients of parameters are
+ * then addends too. What cannot be followed so is refused: the result is the serial program's, but for rounding. */
 #include "passes/data_parallel_flow.h"
 #include "program/grow.h"
 

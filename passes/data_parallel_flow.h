@@ -32,7 +32,7 @@ typedef struct dp_flow {
 } dp_flow;
 WEFT_MUST_USE weft_status dp_flow_begin(dp_flow *f, dp_plan *plan);
 WEFT_MUST_USE weft_status dp_flow_op(dp_flow *f, weft_op *op);
-/* Whether all ranks have all that it reads, the same; what it makes then has the serial program's extents, which were
+/* Whether all ranks have all that it reads, the same; what it makes then has the serial program's extents. They were
  * thought to differ where they are as many as the rows of a gradient that is gathered. */
 bool dp_flow_is_same(dp_flow *f, const weft_op *op);
 /* What `op` just wrote is all ranks' from here on, if a reduce follows it that is still needed. */

@@ -1,7 +1,7 @@
 /* data_parallel_sparse.c: an embedding with is_sparse has a gradient of rows (SelectedRows): an id and a value for each
  * lookup. The rows of the whole batch are those of all ranks, one after another. So the ids that a lookup's backward op
- * reads, and the gradients of what it looked up, are gathered before it, and it makes the serial program's rows on every
- * rank. Clip, merge and optimizers of any kind, lazy ones too, then do what they do in the serial program. */
+ * reads, and the gradients of what it looked up, are gathered before it. It then makes the serial program's rows on
+ * every rank. Clip, merge and optimizers of any kind, lazy ones too, then do what they do in the serial program. */
 #include "passes/data_parallel.h"
 
 static bool makes_rows(const weft_op *op) {

@@ -8,7 +8,7 @@
 
 typedef enum fuse_mode { FUSE_CONCAT, FUSE_COALESCED, FUSE_IN_PLACE } fuse_mode;
 
-/* A place in the order of block 0 as it will be: an op that stays is at its position, one that moves follows the op
+/* A place in the order of block 0 as it will be: an op that stays is at its position. One that moves follows the op
  * after which its bucket is reduced, and whatever else moved there before. */
 typedef uint64_t fuse_place;
 

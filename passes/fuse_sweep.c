@@ -4,7 +4,7 @@
  * member's result and stands before the anchor must move behind the new reduce. The sweep knows these ops: each open
  * bucket has a bit, and each alias class two masks: buckets whose results, or an op that depends on them, wrote it, and
  * those for which such an op, or a member's collective, reads it. An op is tainted by the buckets of the first mask for
- * what it touches, and of the second for what it writes, and passes its taint on to what it touches. So taint is
+ * what it touches, and of the second for what it writes. It passes its taint on to what it touches. So taint is
  * transitive through memory, not only through names.
  *
  * A candidate that is tainted closes those buckets first: buckets never wait for each other. So does a tainted op that

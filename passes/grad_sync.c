@@ -1,9 +1,9 @@
 /* Gradient syncs: which collectives reduce which gradients, and between what.
  *
- * The collectives are found by what they are (an all-reduce, in place, of sum or mean) and by the namescope in which
- * data parallelism puts them; nothing depends on the names of variables. A sync is a run of accesses to the gradient's
- * bytes: a reduce, then any reduces over other rings and any scales of the same var, until something else touches the
- * bytes. */
+ * The collectives are found by what they are: an all-reduce, in place, of sum or mean. They are also found by the
+ * namescope in which data parallelism puts them; nothing depends on the names of variables. A sync is a run of accesses
+ * to the gradient's bytes: a reduce, then any reduces over other rings and any scales of the same var, until something
+ * else touches the bytes. */
 #include "passes/grad_sync.h"
 
 #define DATA_PARALLEL_NAMESCOPE "auto_parallel/data_parallel"

@@ -80,8 +80,8 @@ bool grad_syncs_have_streams(const grad_syncs *syncs);
 /* The mesh that a sync's collectives run on, NULL if the program does not say. */
 const mesh *grad_sync_mesh(const grad_syncs *syncs, const grad_sync *s);
 
-/* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes,
- * so that the program is safe when read in order. Events of other origin stay. The same program always gets the same
+/* Writes anew the events that order every gradient sync of block 0 against what other streams do with the same bytes.
+ * The program is then safe when read in order. Events of other origin stay. The same program always gets the same
  * events; with everything on one stream it gets none. */
 WEFT_MUST_USE weft_status grad_sync_write_events(weft_pass_context *pass, weft_program *p, size_t *out_nevents);
 

@@ -1,8 +1,8 @@
 /* insert_comm_wait: a wait for each pending result of an asynchronous collective, directly before its first consumer.
  *
- * What counts are bytes: getitem, view, t, detach and the like are no consumers, and a consumer that reads through a
- * view taken before, even before the collective, is one. The wait takes the value that the consumer itself reads, if
- * that is the pending result or a getitem of it, else the pending result (its first getitem or alias, if there is one).
+ * What counts are bytes: getitem, view, t, detach and the like are no consumers. One that reads through a view taken
+ * before, even before the collective, is one. The wait takes the value that the consumer itself reads, if that is the
+ * pending result or a getitem of it. Else it takes the pending result (its first getitem or alias, if there is one).
  * From the consumer on readers get the value, and views of it, through the wait (wait_views.h), until an op makes it
  * anew. A pending result that nothing consumes gets no wait: it is drained at the end of the step. Source: pytorch.md
  * 2.4; unlike there one wait serves all later readers, whatever view they go through. */

@@ -1,8 +1,8 @@
 /* overlap_comm: gradient collectives run on a stream of their own, beside the backward pass.
  *
  * Every sync, fused or not, goes to the stream with its scales, whatever other passes did or declined. Events then
- * order it by the bytes: it starts after the last op that touched them, and the first op of another stream that reads
- * or writes them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that
+ * order it by the bytes: it starts after the last op that touched them. The first op of another stream that reads or
+ * writes them, through an alias or in a sub-block too, waits for its end (sync_events.c). Nothing is inserted that
  * Paddle's CPU executor cannot run: where Paddle's own overlap put a c_wait_compute right before such a reduce, the
  * events replace it; waits of other origin stay. Sources: paddle.md 11.9, 11.10, 11.12, 11.18. */
 #include "passes/certificate.h"

@@ -1,10 +1,10 @@
 /* Pending results: what an asynchronous collective will have written, found and checked in one sweep of block 0.
  *
  * All that is asked of a value is asked of its alias class. Each class holds the pending results of the last collective
- * that wrote it (several only where outputs of one collective share bytes) and the collectives that still read it. The
- * first op that touches the class, or writes what a collective reads before a wait, is the consumer. A wait goes to the
- * pending result of its own argument, else to any of the class that has none. A pending result that a later collective
- * on the same bytes replaces can be waited for no more: that collective was its consumer. */
+ * that wrote it, and the collectives that still read it. There are several only where outputs of one collective share
+ * bytes. The first op that touches the class, or writes what a collective reads before a wait, is the consumer. A wait
+ * goes to the pending result of its own argument, else to any of the class that has none. A pending result that a later
+ * collective on the same bytes replaces can be waited for no more: that collective was its consumer. */
 #include <stdio.h>
 
 #include "ops/collectives.h"

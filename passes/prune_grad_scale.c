@@ -1,10 +1,11 @@
 /* prune_grad_scale: fold the 1/n of averaged gradients into the value that starts the backward pass.
  *
  * The seeds are the fill_constant ops of role backward|loss. Everything computed from a seed changes by the factor f
- * that is folded into it, until it passes the data-parallel scales that are deleted; so the program stays the same iff
- * every changed value reaches only ops that are homogeneous linear in their changed inputs, and each sync deletes
- * exactly f. One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that mixes two
- * seeds makes them one group (union-find), whose members share f and stand or fall together. A group is spoilt by
+ * that is folded into it, until it passes the data-parallel scales that are deleted; so the program stays the same in
+ * one case alone. Every changed value reaches only ops that are homogeneous linear in their changed inputs, and each
+ * sync deletes exactly f. One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that
+ * mixes two seeds makes them one group (union-find), whose members share f and stand or fall together. A group is
+ * spoilt by
  *   - an op that is not linear in the changed inputs, or mixes changed and unchanged ones (a regularisation term that
  * was never averaged), or updates a parameter, or is not known;
  *   - a changed value in a persistable, in a gradient that the program names (a fetch may ask for it), in shared bytes,

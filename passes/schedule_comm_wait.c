@@ -5,7 +5,7 @@
  * takes the views in between along; a copy of the pending result is no reason to wait yet, but sinks to just before the
  * next access of its target. Then collectives rise to right after their input is ready. Nothing passes a conflicting
  * access, a collective of the same ring, or an op whose effects go beyond its arguments. Source: pytorch.md 1.8; unlike
- * there members of one collective are waited for one by one, views do not end the search, and a wait or a collective
+ * there members of one collective are waited for one by one. Views do not end the search, and a wait or a collective
  * without user is fine. */
 #include "passes/pass_manager.h"
 #include "passes/schedule.h"

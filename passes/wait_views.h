@@ -4,9 +4,9 @@
 
 #include "passes/pending.h"
 
-/* Whoever stands behind the wait of `p` and names its pending result, or a view of it, reads the result of the wait or
- * a view of that. A view that nobody reads before moves behind the wait; another is made anew. *out_nmoved counts both.
- * Steps: uses of the names and views concerned. */
+/* Whoever stands behind the wait of `p` and names its pending result reads the result of the wait. Whoever names a view
+ * of it reads a view of that. A view that nobody reads before moves behind the wait; another is made anew. *out_nmoved
+ * counts both. Steps: uses of the names and views concerned. */
 WEFT_MUST_USE weft_status wait_take_readers(weft_pass_context *pass, const pending *p, weft_op *wait,
                                             size_t *out_nmoved);
 

@@ -1,4 +1,4 @@
-/* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs, its
+/* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs. Its
  * buckets are those of the program, and none end the step before its bound.
  *
  * Given are the times of compute's instructions, after and before which each gradient is ready and needed, and costs by

@@ -1,9 +1,9 @@
 /* values.c: what vars hold while a program is followed: factors, joins, bytes that several vars share.
  *
- * Sharing is followed by name and by view: another name of a var is that var; a view has a value of its own, which a
- * write to the same bytes through another var changes into one that only the same op with the same views gives. Members
- * of a bucket hold their own values, and the bucket is the list of them. What cannot be followed becomes a value that
- * equals nothing: the check then refuses, it does not guess. */
+ * Sharing is followed by name and by view: another name of a var is that var; a view has a value of its own. A write to
+ * the same bytes through another var changes it into one that only the same op with the same views gives. Members of a
+ * bucket hold their own values, and the bucket is the list of them. What cannot be followed becomes a value that equals
+ * nothing: the check then refuses, it does not guess. */
 #include <math.h>
 
 #include "program/grow.h"

@@ -1,7 +1,7 @@
 /* across.c: a search from a launch back through what is complete before it starts: the one before it on its stream,
- * what it waits for, what the host had waited for, and for each collective among these the same on every member of its
- * ring. Asked only of what seems to race, so the graph of all launches of all ranks is never made. Sends and receives
- * are not followed to their other ends. */
+ * what it waits for, and what the host had waited for. Of each collective among these it is the same on every member of
+ * its ring. Asked only of what seems to race, so the graph of all launches of all ranks is never made. Sends and
+ * receives are not followed to their other ends. */
 #include "proof/checks/across.h"
 
 #include "program/grow.h"

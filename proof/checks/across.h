@@ -1,5 +1,5 @@
 /* across.h: order of two launches of one rank that comes from other ranks: a collective is complete only when all of
- * its members have reached it, and what they launch behind it may be what this rank waits for later. */
+ * its members have reached it. What they launch behind it may be what this rank waits for later. */
 #ifndef PROOF_CHECKS_ACROSS_H
 #define PROOF_CHECKS_ACROSS_H
 

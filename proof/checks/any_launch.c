@@ -1,6 +1,6 @@
 /* any_launch.c: races under Paddle's executor whatever order its worker pools launch in.
  *
- * Dependencies order launches, and a stream runs in the order of launches, so of two ops on one stream only those are
+ * Dependencies order launches, and a stream runs in the order of launches. So of two ops on one stream only those are
  * ordered that depend on one another. Events order as before: who waits depends on who records. An op that the host
  * runs is complete before all that depends on it. Steps are launched one after another. What follows from these, closed
  * under transitivity, is all that every order of launches keeps; a search over pairs finds what it leaves open. */

@@ -7,7 +7,7 @@
  *
  * Edges within a rank lead from a launch to a later one. So before all that, classes are looked at as if each ran its
  * collectives one after another, and had no other launches: a cycle of the whole leads from collective to collective
- * within a rank, each launched later than the one before, and is a cycle there too. */
+ * within a rank, each launched later than the one before. It is a cycle there too. */
 #include "program/grow.h"
 #include "proof/checks/checks.h"
 

@@ -2,7 +2,7 @@
  * own ops.
  *
  * Its garbage collector hands memory on to the next that allocates on the same stream, once what it has noted is
- * complete (by_name_memory.c). A use on another stream that comes behind the note, or that nobody noted, has to be
+ * complete (by_name_memory.c). A use on another stream may come behind the note, or nobody noted it. It has to be
  * complete before the first launch there that may be given the memory.
  *
  * A feed is filled again when the compute stream is through with the step (operators/reader/buffered_reader.cc: the

@@ -1,9 +1,9 @@
 /* slots.c: collectives with finite resources: a rank launches in program order through one queue, and at most k of its
  * collectives are in flight; the next waits in the queue, and everything behind it too. Or a stream takes so many
  * launches and no more: the host waits with the next until one of them is done. A collective is complete when all
- * members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is
- * done ever keeps something else from being done, since a slot, or a place on a stream, is taken by the next in the
- * queue and no other. */
+ * members have come to it on their streams. An execution that does whatever can be done is enough: nothing that is done
+ * ever keeps something else from being done. A slot, or a place on a stream, is taken by the next in the queue and no
+ * other. */
 #include "proof/checks/checks.h"
 #include "proof/schedule/order.h"
 

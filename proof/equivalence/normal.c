@@ -2,7 +2,7 @@
  *
  * Each term becomes factor * term. Factors come out of what is homogeneous linear in the arguments that have them: the
  * first linear argument with a factor gives it, the others are divided by it, so that one value has one form. Sums lose
- * their order, a mean over a ring is the sum by its size, and a chain of sums over rings that are lines of one mesh
+ * their order, and a mean over a ring is the sum by its size. A chain of sums over rings that are lines of one mesh
  * along different axes is one sum over the grid that they span. Only floating-point values have factors. In
  * NORMAL_REALS none passes an fp16 value, since that changes which ranges are met; NORMAL_RANGE lets it, and drops it
  * from a check for infinities.

@@ -2,8 +2,8 @@
  *
  * Only moves of elements are undone here: shapes, concatenation and slices, and a cast that widened before it narrowed.
  * What works on each element alone (a scale, a cast, a sum, an all-reduce) goes inside of a concatenation and of a
- * shape, and a slice goes outside of it, so that a bucket's reduce is its members' reduces. Factors, where arguments
- * have any, come out of moves. */
+ * shape. A slice goes outside of it, so that a bucket's reduce is its members' reduces. Factors, where arguments have
+ * any, come out of moves. */
 #include "proof/equivalence/term.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  * Paddle takes bucket after bucket, and adds an edge only where no path leads there yet, over edges of buckets before
  * too. Here all buckets of a strip are taken in one pass over the instructions: a row of bits says which buckets'
- * readers come before an instruction, and an edge of one bucket counts for it and for those behind it alone. */
+ * readers come before an instruction. An edge of one bucket counts for it and for those behind it alone. */
 #include <stdlib.h>
 
 #include "program/grow.h"

@@ -7,7 +7,7 @@
  * complete; what other streams do with it that nobody noted is not asked for. A `depend` is never launched and lets go
  * of nothing.
  *
- * A block that an op runs has an executor of its own, which lets go of the block's own names, but for those that the op
+ * A block that an op runs has an executor of its own. It lets go of the block's own names, but for those that the op
  * says to keep (skip_eager_deletion_vars). To the executor outside that op is one user of what it names, on its own
  * stream, up to the last launch within: what the block does on other streams nobody notes. */
 #include "program/grow.h"

@@ -1,6 +1,6 @@
-/* from_plan.c: a plan as a schedule. Each stream is a thread that takes its instructions in order, so nothing but
+/* from_plan.c: a plan as a schedule. Each stream is a thread that takes its instructions in order. So nothing but
  * streams and waits orders anything, and memory is judged as it is laid out: two spaces of bytes, shared by lifetime.
- */
+ * */
 #include "plan/plan.h"
 #include "proof/schedule/schedule.h"
 

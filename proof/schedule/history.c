@@ -1,6 +1,6 @@
-/* history.c: what has become of a value before a collective moves it. Members of a ring that give it one value as it
- * was computed, and the other already summed over another ring, add up what does not belong together, though names,
- * sizes and the order on every single ring agree.
+/* history.c: what has become of a value before a collective moves it. One member of a ring may give it a value as it
+ * was computed, and another one already summed over another ring. They add up what does not belong together, though
+ * names, sizes and the order on every single ring agree.
  *
  * Bytes that a collective wrote carry a history: its kind and reduction behind that of what it read. An op that writes
  * to the buffer without reading it starts anew. Only the very bytes that a collective moved are followed, not parts. */

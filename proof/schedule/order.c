@@ -1,6 +1,6 @@
 /* order.c: happens-before of two consecutive steps (vector clocks: Fidge 1988, Mattern 1989). An op starts when the one
- * before it on its stream is complete, what it waits for is, and what the host had waited for when it launched it.
- * A stream's clock is changed where it lies: most launches add one to it and nothing else. */
+ * before it on its stream is complete, and what it waits for. So must be what the host had waited for when it launched
+ * it. A stream's clock is changed where it lies: most launches add one to it and nothing else. */
 #include "proof/schedule/order.h"
 
 weft_status order_begin_clocks(order_walk *w, const proof_schedule *s, arena *a) {

@@ -10,8 +10,8 @@ typedef struct epochs {
 } epochs;
 
 /* A segment tree over the parts between neighbouring end points of accesses. Node 1 is the root, node nleaves + i the
- * part i. A node keeps, for each of the streams that touch the buffer, the last access to all of its bytes (`whole`)
- * and the last to any of them (`any`). */
+ * part i. A node keeps two accesses for each of the streams that touch the buffer: the last to all of its bytes
+ * (`whole`) and the last to any of them (`any`). */
 typedef struct byte_ranges {
     int64_t *points; /* npoints, sorted: part i is [points[i], points[i + 1]) */
     size_t npoints, nleaves;

@@ -1,9 +1,9 @@
 /* lift_boxes.c: parts that are put together by hand, and taken out again.
  *
- * A gather of parts that are no slices of the first dimension (a batch and its sequence are cut, each by an axis) gives
- * boxes of the serial value one after another; concatenations along other dimensions put them together. The box of a
- * whole dimension is a slice, which terms know how to join, and the box of all is the value. A slice of what all ranks
- * have is the rank's part where its placement says so, and its bounds are those of the part. */
+ * Parts need not be slices of the first dimension: a batch and its sequence may be cut, each by an axis. A gather of
+ * such gives boxes of the serial value one after another; concatenations along other dimensions put them together. The
+ * box of a whole dimension is a slice, which terms know how to join, and the box of all is the value. A slice of what
+ * all ranks have is the rank's part where its placement says so, and its bounds are those of the part. */
 #include "proof/spmd/lift.h"
 
 static bool is_cut_at(const box *b, size_t d) {

@@ -1,5 +1,5 @@
 /* lift_classes.c: softmax with cross entropy over classes of which each rank of a ring has a part (a vocabulary that is
- * cut). Where each has its part of the logits of the same rows, and the same labels, it has its part of the serial
+ * cut). Each may have its part of the logits of the same rows, and the same labels. It then has its part of the serial
  * program's softmax and all of its loss; its part of the gradient needs no other rank. */
 #include "proof/spmd/lift.h"
 

@@ -1,6 +1,6 @@
 /* lift_collectives.c: what collectives make of what ranks have.
  *
- * A sum over the ranks of a ring, which must be all that differ along some axes of the grid, makes of what is partial
+ * The ranks of a ring must be all that differ along some axes of the grid. A sum over them makes of what is partial
  * along these the value itself, and of what is replicated as many times the value; a gather does so with parts. All
  * members must have the same value, sharded alike or partial of one family: else their sum is a sum of different
  * values, which is followed only where each is the same on all ranks. */

@@ -1,8 +1,8 @@
 /* lift_dims.c: which dimensions of an op's arguments go together: a reader of the op's factor table (ops/axes.h).
  *
  * A dimension that ranks hold parts of has an extent that no attr and no other argument may be compared with: it counts
- * as not known. The op that computes a rank's part is taken for the serial one, so that a rule by which its attrs would
- * have to differ does not hold here. */
+ * as not known. The op that computes a rank's part is taken for the serial one. So a rule by which its attrs would have
+ * to differ does not hold here. */
 #include "ops/axes.h"
 #include "proof/spmd/lift.h"
 

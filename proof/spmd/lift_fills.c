@@ -1,5 +1,5 @@
 /* lift_fills.c: constants. Ranks that fill tensors as long as their parts with one number hold parts of a larger one
- * that the serial program fills. Any way to see such a tensor as a part is true, so where other arguments of an op are
+ * that the serial program fills. Any way to see such a tensor as a part is true. So where other arguments of an op are
  * parts, the one that fits is taken. */
 #include "proof/spmd/lift.h"
 

@@ -1,8 +1,9 @@
 /* lift_lists.c: collectives of lists, whose outputs are each an argument of one member.
  *
- * Output i of an all-to-all is argument j of member i on member j, of an all-gather the only argument of member i, of a
- * scatter argument j of the root. Each is a view of a serial value (view.c) at an offset that the member's coordinates
- * say: where offsets grow evenly with the coordinates of those that receive it, it is sharded over the ring. */
+ * Output i of an all-to-all on member j is argument j of member i. That of an all-gather is the only argument of member
+ * i, that of a scatter argument j of the root. Each is a view of a serial value (view.c) at an offset that the member's
+ * coordinates say: where offsets grow evenly with the coordinates of those that receive it, it is sharded over the
+ * ring. */
 #include "proof/spmd/view.h"
 
 typedef struct list_op {

@@ -1,5 +1,5 @@
-/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated, and
- * partial ones, in which it must be linear, or sharded ones, which lift_dims.c follows to its outputs. */
+/* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated. Others are
+ * partial, and the op must be linear in them, or sharded, and lift_dims.c follows them to its outputs. */
 #include "ops/axes.h"
 #include "proof/spmd/lift.h"
 

@@ -1,8 +1,9 @@
 /* lift_pieces.c: an all-to-all or an all-gather, piece by piece, of whatever size.
  *
  * What a member gets are pieces of rows of what members hold, each a view of a serial value (view.c). They are followed
- * where they are regular steps apart, or lie behind one another, as where rows that ranks hold unevenly become whole on
- * all, or are dealt out otherwise. Then members have the same, or even parts, or uneven ones behind one another. */
+ * where they are regular steps apart, or lie behind one another. So it is where rows that ranks hold unevenly become
+ * whole on all, or are dealt out otherwise. Then members have the same, or even parts, or uneven ones behind one
+ * another. */
 #include "proof/spmd/view.h"
 
 typedef struct exchange {

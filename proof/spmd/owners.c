@@ -1,7 +1,7 @@
 /* owners.c: parameters that some ranks update and others only read.
  *
- * Where an optimizer's work is divided (a rank updates some parameters and sends them to the others), a rank that
- * neither updates a parameter nor is sent it keeps the old values. Ranks of one class have one program, so classes are
+ * An optimizer's work may be divided: a rank updates some parameters and sends them to the others. A rank that neither
+ * updates a parameter nor is sent it keeps the old values. Ranks of one class have one program, so classes are
  * compared: what one updates, another that reads the same part of it must write too. */
 #include "program/grow.h"
 #include "proof/checks/checks.h"

@@ -1,5 +1,5 @@
-/* stale.c: state that is gathered from other state (parameters from the shards that ranks update), and read after the
- * shards were updated but before they were gathered again: the values are those of the step before.
+/* stale.c: state that is gathered from other state, as parameters are from the shards that ranks update. It is read
+ * after the shards were updated but before they were gathered again: the values are those of the step before.
  *
  * Two steps in program order, which every order of execution has to keep. Gathered state is behind from the moment that
  * its source is written until it is gathered. A source is state that reaches the collective directly or through ops

@@ -1,8 +1,8 @@
 /* view.c: values that are moves of other values, as strided views of them.
  *
- * Whatever reshapes, transposes, slices and concatenations make of a value, its elements in order are those of the
- * value at an offset, stepped through by levels (extent, stride), as an array's are. Levels that continue one another
- * are one, so equal views have one form. Moves are moves of levels; what would cut one unevenly is no view. */
+ * Reshapes, transposes, slices and concatenations make views of a value. Its elements in order are those of the value
+ * at an offset, stepped through by levels (extent, stride), as an array's are. Levels that continue one another are
+ * one, so equal views have one form. Moves are moves of levels; what would cut one unevenly is no view. */
 #include "proof/spmd/view.h"
 
 /* --- levels ------------------------------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 enum { VIEW_LEVELS = 32, VIEW_PIECES = 256 };
 
 /* Elements of `base` in order: at an offset, by levels, the outermost first. Of what a rank holds the offset is that of
- * the rank at 0, 0, ..., and grows by a step with the coordinate along each axis of the grid. */
+ * the rank at 0, 0, .... It grows by a step with the coordinate along each axis of the grid. */
 typedef struct view {
     uint32_t base;
     int64_t offset, step[LIFT_AXES];

@@ -1,4 +1,4 @@
-/* drive.c: a host drives: it feeds step by step in shapes of its own, sets the learning rate, lends its threads, and
+/* drive.c: a host drives: it feeds step by step in shapes of its own, sets the learning rate, and lends its threads. It
  * follows a plan's schedule with a runtime of its own. */
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* fuse_random.c: random backward graphs through fuse_allreduce_buckets, schedule_comm_wait, insert_comm_wait and the
  * gradient passes, with random options, executed on two or three ranks before and after: everything that is fetched or
- * lives on is the same to the bit on every rank and proved to be, each pending collective is waited for once and in
+ * lives on is the same to the bit on every rank and proved to be. Each pending collective is waited for once and in
  * time, and no op races by the waits alone. A plain main, because ranks are threads.
  *
  *     fuse_random [FIRST_SEED [COUNT]]

@@ -1,6 +1,6 @@
-/* far_engine.c: enqueue copies the request, finds out where its buffers lie, and pushes a piece of work to the stream
- * that runs the collective on the local engine. A failure is kept by the ring, which is good for nothing from then on,
- * as NCCL's communicators are. */
+/* far_engine.c: enqueue copies the request and finds out where its buffers lie. It pushes a piece of work to the
+ * stream, which runs the collective on the local engine. A failure is kept by the ring, which is good for nothing from
+ * then on, as NCCL's communicators are. */
 #include "tests/support/far_engine.h"
 
 #include <pthread.h>

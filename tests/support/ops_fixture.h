@@ -49,8 +49,8 @@ struct axes_check;
 ops_result ops_fixture_run_axes(weft_context *context, const char *dir, const char *variant, struct axes_check *check,
                                 char *why, size_t why_nbytes);
 
-/* Runs every op of the recording, and those that are marked as of one type (OP_ONE_TYPE) with another type for each
- * input in turn, which must be refused. *nops: how many have the mark. */
+/* Runs every op of the recording. Those that are marked as of one type (OP_ONE_TYPE) also run with another type for
+ * each input in turn, which must be refused. *nops: how many have the mark. */
 ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,
                                  size_t why_nbytes);
 

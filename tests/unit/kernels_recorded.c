@@ -1,6 +1,7 @@
-/* Every kernel against what Paddle computed: each folder of fixtures/ops (2.6.2), of tests/data/ops_more (those that
- * only this tree has) and of fixtures/ops3 (3.3.1) whose ops all have a kernel is run and compared, once with every var
- * in memory of its own and once in place where ops.def allows it. A new kernel is tested as soon as ops.def names it. */
+/* Every kernel against what Paddle computed: the folders of fixtures/ops (2.6.2), of tests/data/ops_more (those that
+ * only this tree has) and of fixtures/ops3 (3.3.1) whose ops all have a kernel. Each is run and compared, once with
+ * every var in memory of its own and once in place where ops.def allows it. A new kernel is tested as soon as ops.def
+ * names it. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <glob.h>

@@ -90,8 +90,8 @@ Test(passes_fuse_steps, tied_and_unused_weights) {
     }
 }
 
-/* What is computed from a reduced gradient in the middle of backward, and goes on into a later one, comes after the
- * reduce of the first and before that of the second. */
+/* A value may be computed from a reduced gradient in the middle of backward, and go on into a later one. It comes after
+ * the reduce of the first and before that of the second. */
 Test(passes_fuse_steps, a_norm_in_the_middle_of_backward) {
     for (size_t m = 0; m < 3; m++) {
         op("relu X=a -> Out=g%d", 0);

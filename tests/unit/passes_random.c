@@ -1,5 +1,5 @@
 /* The gradient passes on random data-parallel programs: any subset, in the usual order, computes the same on imagined
- * ranks, is safe by explicit waits once communication overlaps, and changes nothing when it runs again. */
+ * ranks. It is safe by explicit waits once communication overlaps, and changes nothing when it runs again. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Hostile files: every prefix, random flips, counts of 2^60, bombs and no memory. Whatever the bytes, reading them ends
- * with a program or a status, gives all memory back, and never holds more than 16 times the file and 16 MiB. */
+ * with a program or a status, and gives all memory back. It never holds more than 16 times the file and 16 MiB. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
