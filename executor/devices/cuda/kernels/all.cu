@@ -1,2 +1,7 @@
 /* all.cu: every kernel, as one image: nvcc takes long to start. */
+#include "executor/devices/cuda/kernels/optimizer.cu"
+#include "executor/devices/cuda/kernels/rows.cu"
+#include "executor/devices/cuda/kernels/simple.cu"
+#include "executor/devices/cuda/kernels/strided.cu"
+#include "executor/devices/cuda/kernels/table.cu"
 #include "executor/devices/cuda/kernels/unary.cu"

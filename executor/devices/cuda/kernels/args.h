@@ -4,6 +4,8 @@
 
 typedef long long cuda_index;
 
+enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 16 };
+
 /* unary.cu: out[i] from x[i], and from dy[i] where it is a gradient. */
 typedef struct unary_args {
     cuda_index nitems;
@@ -11,5 +13,92 @@ typedef struct unary_args {
     const float *x, *dy;
     float p, q;
 } unary_args;
+
+/* strided.cu: each element of out from the elements of inputs at its place, added up over the summed axes. */
+typedef struct strided_args {
+    cuda_index nitems, nrows; /* both: elements of out */
+    cuda_index nsummed;       /* elements that are added up for each */
+    float *out;
+    const float *in[KERNEL_INPUTS];
+    float p;
+    int naxes, nsummed_axes;
+    cuda_index extent[KERNEL_AXES], out_stride[KERNEL_AXES], stride[KERNEL_INPUTS][KERNEL_AXES];
+    cuda_index summed_extent[KERNEL_AXES], summed_stride[KERNEL_INPUTS][KERNEL_AXES];
+} strided_args;
+
+/* simple.cu */
+typedef struct fill_args {
+    cuda_index nitems; /* words of 4 or 8 bytes */
+    void *out;
+    unsigned long long word;
+} fill_args;
+typedef struct sum_args {
+    cuda_index nitems;
+    float *out;
+    const float *in[KERNEL_TERMS];
+    int n;
+} sum_args;
+typedef enum cast_type { CAST_FP32, CAST_INT32, CAST_INT64, CAST_BOOL } cast_type;
+typedef struct cast_args {
+    cuda_index nitems;
+    void *out;
+    const void *x;
+    int from, to; /* cast_type */
+} cast_args;
+typedef struct dropout_args {
+    cuda_index nitems;
+    float *out;
+    const float *x;
+    unsigned char *mask; /* NULL: not kept; of the gradient it is read */
+    unsigned long long seed, upper;
+    unsigned drop_below;
+    float factor;
+} dropout_args;
+
+/* rows.cu: a block for each row of `width` elements. */
+typedef struct softmax_args {
+    cuda_index nrows, nitems, width;
+    float *out; /* the softmax, or a gradient */
+    const float *x, *dy;
+    const void *labels;
+    int wide_labels; /* int64 */
+    cuda_index ignore;
+    float *loss;
+} softmax_args;
+typedef struct norm_args {
+    cuda_index nrows, nitems, width; /* nitems: of the sums over rows: width */
+    float *out;                      /* y, or dx */
+    const float *x, *dy, *scale, *bias;
+    float *mean, *variance;
+    float *dscale, *dbias;
+    float epsilon;
+} norm_args;
+
+/* table.cu: rows of a table by id. */
+typedef struct table_args {
+    cuda_index nitems, width, nids, nrows;
+    float *out; /* rows, or the table's gradient */
+    const float *in;
+    const void *ids;
+    int wide_ids;
+    cuda_index padding;
+    int *next; /* of each lookup: the next one of the same id, or -1; negative first: it is not the first of its id */
+    int *is_first;
+} table_args;
+
+/* optimizer.cu */
+typedef struct update_args {
+    cuda_index nitems;
+    float *param_out;
+    const float *param, *grad, *rate;
+    float *moment_out, *second_out;
+    const float *moment, *second;
+    float mu, decay;
+    int nesterov;
+    double beta1, beta2, epsilon, coeff;
+    const float *pow1, *pow2; /* of Adam's betas */
+    float *pow1_out, *pow2_out;
+    float *step; /* what adam_begin works out for adam: rate, epsilon, shrink */
+} update_args;
 
 #endif

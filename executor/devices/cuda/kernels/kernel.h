@@ -35,6 +35,7 @@ enum { KERNEL_THREADS = 256 }; /* of a block */
 #else
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DEVICE static inline __attribute__((unused))

@@ -1,0 +1,110 @@
+/* optimizer.c: launchers of sgd, momentum, adam and adamw. */
+#include "executor/devices/cuda/attrs.h"
+#include "executor/devices/cuda/kernels/args.h"
+#include "executor/devices/cuda/launch.h"
+
+typedef struct update_state {
+    update_args rule; /* without addresses */
+    bool is_global;   /* powers stay */
+} update_state;
+
+/* All arguments are dense and fp32, but for what the launcher does not read. */
+static weft_status begin(kernel_prepare *p, const char *const *refused) {
+    update_state *s = KERNEL_STATE(p, update_state);
+    if (!s) return base_out_of_memory();
+    TRY(cuda_require_fp32(p));
+    for (uint32_t i = 0; i < p->in_first[p->schema->ninputs]; i++)
+        if (p->in[i].dtype != WEFT_FP32 && p->in[i].dtype != WEFT_DTYPE_NONE)
+            return cuda_refuse("an argument of %s", weft_dtype_name(p->in[i].dtype));
+    for (size_t k = 0; k < p->schema->ninputs; k++)
+        for (const char *const *r = refused; *r; r++)
+            if (strcmp(p->schema->inputs[k].name, *r) == 0 && type_in(p, (int)k)) return cuda_refuse("a %s", *r);
+    return NULL;
+}
+
+static weft_status prepare_sgd(kernel_prepare *p) {
+    return begin(p, (const char *const[]){"MasterParam", NULL});
+}
+
+static weft_status launch_sgd(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    update_args a = {.nitems = arg_in(c, 0)->numel, .param_out = arg_out(c, 0)->data, .param = arg_in(c, 0)->data,
+                     .rate = arg_in(c, 1)->data, .grad = arg_in(c, 2)->data};
+    return cuda_start_items(l, CUDA_KERNEL_update_sgd, a.nitems, &a);
+}
+
+static weft_status prepare_momentum(kernel_prepare *p) {
+    TRY(begin(p, (const char *const[]){"MasterParam", NULL}));
+    update_args *rule = &((update_state *)p->state)->rule;
+    bool l2 = strcmp(attr_string(p->op, "regularization_method", ""), "l2_decay") == 0;
+    rule->mu = (float)attr_float(p->op, "mu", 0.9);
+    rule->nesterov = attr_bool(p->op, "use_nesterov", false);
+    rule->decay = l2 ? (float)attr_float(p->op, "regularization_coeff", 0) : 0;
+    return NULL;
+}
+
+static weft_status launch_momentum(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    update_args a = ((const update_state *)c->state)->rule;
+    a.nitems = arg_in(c, 0)->numel;
+    a.param = arg_in(c, 0)->data;
+    a.grad = arg_in(c, 1)->data;
+    a.moment = arg_in(c, 2)->data;
+    a.rate = arg_in(c, 3)->data;
+    a.param_out = arg_out(c, 0)->data;
+    a.moment_out = arg_out(c, 1)->data;
+    return cuda_start_items(l, CUDA_KERNEL_update_momentum, a.nitems, &a);
+}
+
+static weft_status prepare_adams(kernel_prepare *p, double coeff) {
+    TRY(begin(p, (const char *const[]){"Moment2Max", "MasterParam", "Beta1Tensor", "Beta2Tensor", "EpsilonTensor",
+                                       "SkipUpdate", NULL}));
+    update_state *s = p->state;
+    if (attr_bool(p->op, "amsgrad", false)) return cuda_refuse("amsgrad");
+    s->rule.beta1 = attr_float(p->op, "beta1", 0.9);
+    s->rule.beta2 = attr_float(p->op, "beta2", 0.999);
+    s->rule.epsilon = attr_float(p->op, "epsilon", 1e-8);
+    s->rule.coeff = coeff;
+    s->is_global = attr_bool(p->op, "use_global_beta_pow", false);
+    p->workspace_nbytes = 4 * sizeof(float);
+    return s->is_global ? cuda_refuse("powers that stay") : NULL;
+}
+
+static weft_status prepare_adam(kernel_prepare *p) {
+    return prepare_adams(p, 0);
+}
+static weft_status prepare_adamw(kernel_prepare *p) {
+    bool decays = attr_bool(p->op, "with_decay", false);
+    return prepare_adams(p, decays ? attr_float(p->op, "coeff", 0.01) * attr_float(p->op, "lr_ratio", 1) : 0);
+}
+
+static float *data_of(const tensor *t) {
+    return t ? t->data : NULL;
+}
+
+static weft_status launch_adam(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    update_args a = ((const update_state *)c->state)->rule;
+    a.param = arg_in(c, 0)->data;
+    a.grad = arg_in(c, 1)->data;
+    a.rate = arg_in(c, 2)->data;
+    a.moment = arg_in(c, 3)->data;
+    a.second = arg_in(c, 4)->data;
+    a.pow1 = arg_in(c, 5)->data;
+    a.pow2 = arg_in(c, 6)->data;
+    a.param_out = arg_out(c, 0)->data;
+    a.moment_out = arg_out(c, 1)->data;
+    a.second_out = arg_out(c, 2)->data;
+    a.pow1_out = data_of(arg_out(c, 3));
+    a.pow2_out = data_of(arg_out(c, 4));
+    a.step = c->workspace;
+    a.nitems = 1;
+    TRY(cuda_start_items(l, CUDA_KERNEL_adam_begin, 1, &a));
+    a.nitems = arg_in(c, 0)->numel;
+    return cuda_start_items(l, CUDA_KERNEL_update_adam, a.nitems, &a);
+}
+
+const cuda_op cuda_sgd = {prepare_sgd, launch_sgd};
+const cuda_op cuda_momentum = {prepare_momentum, launch_momentum};
+const cuda_op cuda_adam = {prepare_adam, launch_adam};
+const cuda_op cuda_adamw = {prepare_adamw, launch_adam};

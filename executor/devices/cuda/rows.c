@@ -1,0 +1,140 @@
+/* rows.c: launchers of softmax, its cross entropy, and layer normalisation. */
+#include "executor/devices/cuda/attrs.h"
+#include "executor/devices/cuda/kernels/args.h"
+#include "executor/devices/cuda/launch.h"
+
+/* --- softmax ------------------------------------------------------------------------------------------------------ */
+
+typedef struct softmax_state {
+    int64_t nrows, width, ignore;
+} softmax_state;
+
+static weft_status prepare_rows(kernel_prepare *p, const tensor *x) {
+    softmax_state *s = KERNEL_STATE(p, softmax_state);
+    if (!s) return base_out_of_memory();
+    TRY(cuda_require_fp32(p));
+    int64_t axis = attr_int(p->op, "axis", -1);
+    if (x->ndim < 1 || !x->numel || (axis != -1 && axis != x->ndim - 1)) return cuda_refuse("another axis than the last");
+    s->width = x->dims[x->ndim - 1];
+    s->nrows = x->numel / s->width;
+    s->ignore = attr_int(p->op, "ignore_index", -100);
+    return NULL;
+}
+
+static weft_status prepare_softmax(kernel_prepare *p) {
+    return prepare_rows(p, type_in(p, 0));
+}
+
+static weft_status launch_softmax(const cuda_launch *l) {
+    const softmax_state *s = l->call->state;
+    softmax_args a = {.nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data,
+                      .x = arg_in(l->call, 0)->data};
+    return cuda_start(l, CUDA_KERNEL_softmax_rows, s->nrows, &a);
+}
+
+static weft_status launch_softmax_grad(const cuda_launch *l) {
+    const softmax_state *s = l->call->state;
+    softmax_args a = {.nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data,
+                      .x = arg_in(l->call, 0)->data, .dy = arg_in(l->call, 1)->data};
+    return cuda_start(l, CUDA_KERNEL_softmax_grad_rows, s->nrows, &a);
+}
+
+const cuda_op cuda_softmax = {prepare_softmax, launch_softmax};
+const cuda_op cuda_softmax_grad = {prepare_softmax, launch_softmax_grad};
+
+/* --- cross entropy ------------------------------------------------------------------------------------------------ */
+
+static weft_status prepare_loss(kernel_prepare *p, const tensor *x, const tensor *label) {
+    if (attr_bool(p->op, "soft_label", false)) return cuda_refuse("labels that are shares");
+    if (!attr_bool(p->op, "use_softmax", true)) return cuda_refuse("logits that are shares");
+    if (label->dtype != WEFT_INT64 && label->dtype != WEFT_INT32)
+        return cuda_refuse("labels of %s", weft_dtype_name(label->dtype));
+    return prepare_rows(p, x);
+}
+
+static weft_status prepare_cross_entropy(kernel_prepare *p) {
+    return prepare_loss(p, type_in(p, 0), type_in(p, 1));
+}
+static weft_status prepare_cross_entropy_grad(kernel_prepare *p) {
+    return prepare_loss(p, type_in(p, 1), type_in(p, 0));
+}
+
+static softmax_args loss_args(const softmax_state *s, const tensor *label) {
+    return (softmax_args){.nrows = s->nrows, .nitems = s->nrows * s->width, .width = s->width, .labels = label->data,
+                          .wide_labels = label->dtype == WEFT_INT64, .ignore = s->ignore};
+}
+
+static weft_status launch_cross_entropy(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    softmax_args a = loss_args(c->state, arg_in(c, 1));
+    a.x = arg_in(c, 0)->data;
+    a.out = arg_out(c, 0)->data;
+    a.loss = arg_out(c, 1)->data;
+    return cuda_start(l, CUDA_KERNEL_softmax_rows, a.nrows, &a);
+}
+
+static weft_status launch_cross_entropy_grad(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    softmax_args a = loss_args(c->state, arg_in(c, 0));
+    a.x = arg_in(c, 1)->data;
+    a.dy = arg_in(c, 2)->data;
+    a.out = arg_out(c, 0)->data;
+    return cuda_start_items(l, CUDA_KERNEL_cross_entropy_grad, a.nitems, &a);
+}
+
+const cuda_op cuda_cross_entropy = {prepare_cross_entropy, launch_cross_entropy};
+const cuda_op cuda_cross_entropy_grad = {prepare_cross_entropy_grad, launch_cross_entropy_grad};
+
+/* --- layer normalisation ------------------------------------------------------------------------------------------ */
+
+typedef struct norm_state {
+    int64_t nrows, width;
+    float epsilon;
+} norm_state;
+
+static void *data_of(const tensor *t) {
+    return t ? t->data : NULL;
+}
+
+static weft_status prepare_norm(kernel_prepare *p) {
+    norm_state *s = KERNEL_STATE(p, norm_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0);
+    int64_t axis = attr_int(p->op, "begin_norm_axis", 1);
+    TRY(cuda_require_fp32(p));
+    *s = (norm_state){1, 1, (float)attr_float(p->op, "epsilon", 1e-5)};
+    for (int i = 0; i < x->ndim; i++) *(i < axis ? &s->nrows : &s->width) *= x->dims[i];
+    return x->numel ? NULL : cuda_refuse("no elements");
+}
+
+static weft_status launch_norm(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    const norm_state *s = c->state;
+    norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
+    a.x = arg_in(c, 0)->data;
+    a.scale = data_of(arg_in(c, 1));
+    a.bias = data_of(arg_in(c, 2));
+    a.out = arg_out(c, 0)->data;
+    a.mean = data_of(arg_out(c, 1));
+    a.variance = data_of(arg_out(c, 2));
+    return cuda_start(l, CUDA_KERNEL_layer_norm_rows, s->nrows, &a);
+}
+
+static weft_status launch_norm_grad(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    const norm_state *s = c->state;
+    norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
+    a.x = arg_in(c, 0)->data;
+    a.scale = data_of(arg_in(c, 1));
+    a.mean = arg_in(c, 3)->data;
+    a.variance = arg_in(c, 4)->data;
+    a.dy = arg_in(c, 5)->data;
+    a.out = data_of(arg_out(c, 0));
+    a.dscale = data_of(arg_out(c, 1));
+    a.dbias = data_of(arg_out(c, 2));
+    if (a.dscale || a.dbias) TRY(cuda_start_items(l, CUDA_KERNEL_layer_norm_grad_columns, s->width, &a));
+    return a.out ? cuda_start(l, CUDA_KERNEL_layer_norm_grad_rows, s->nrows, &a) : NULL;
+}
+
+const cuda_op cuda_layer_norm = {prepare_norm, launch_norm};
+const cuda_op cuda_layer_norm_grad = {prepare_norm, launch_norm_grad};

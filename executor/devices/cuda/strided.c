@@ -1,0 +1,273 @@
+/* strided.c: walks, and the ops that they make. */
+#include "executor/devices/cuda/strided.h"
+
+#include "executor/kernels/loops.h"
+
+/* --- walks -------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_OPERANDS = 1 + KERNEL_INPUTS };
+
+/* Neighbouring axes that all operands cross with one stride are one. */
+static int merge(int ndim, const int64_t *dims, int n, int64_t (*strides)[WEFT_MAX_RANK], int64_t *out_extent,
+                 int64_t (*out)[WEFT_MAX_RANK]) {
+    int naxes = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (dims[i] == 1) continue;
+        bool continues = naxes > 0;
+        for (int k = 0; k < n && continues; k++) continues = out[k][naxes - 1] == strides[k][i] * dims[i];
+        if (continues)
+            out_extent[naxes - 1] *= dims[i];
+        else
+            out_extent[naxes++] = dims[i];
+        for (int k = 0; k < n; k++) out[k][naxes - 1] = strides[k][i];
+    }
+    return naxes;
+}
+
+void strided_init(strided_walk *w, int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
+    strided_args *a = &w->args;
+    int64_t extent[WEFT_MAX_RANK], merged[MOST_OPERANDS][WEFT_MAX_RANK];
+    int naxes = merge(ndim, dims, nin + 1, strides, extent, merged);
+    *a = (strided_args){.nitems = 1, .nsummed = 1, .p = a->p};
+    for (int i = 0; i < naxes; i++) {
+        bool is_summed = merged[0][i] == 0;
+        int at = is_summed ? a->nsummed_axes++ : a->naxes++;
+        (is_summed ? a->summed_extent : a->extent)[at] = extent[i];
+        *(is_summed ? &a->nsummed : &a->nitems) *= extent[i];
+        if (!is_summed) a->out_stride[at] = merged[0][i];
+        for (int k = 0; k < nin; k++) (is_summed ? a->summed_stride : a->stride)[k][at] = merged[k + 1][i];
+    }
+    a->nrows = a->nitems;
+}
+
+weft_status strided_launch(const cuda_launch *l, const strided_walk *w, void *out, const void *a, const void *b,
+                           const void *c) {
+    enum { ENOUGH_ITEMS = 1024, LONG = 64 };
+    strided_args args = w->args;
+    args.out = out;
+    args.in[0] = a;
+    args.in[1] = b;
+    args.in[2] = c;
+    bool by_blocks = args.nsummed > LONG && args.nitems < ENOUGH_ITEMS;
+    return by_blocks ? cuda_start(l, w->blocks, args.nrows, &args) : cuda_start_items(l, w->items, args.nitems, &args);
+}
+
+/* --- two operands ------------------------------------------------------------------------------------------------- */
+
+static weft_status broadcast(const kernel_prepare *p, const tensor *t, const tensor *into, int64_t *out_strides) {
+    int axis = t->ndim < into->ndim ? (int)attr_int(p->op, "axis", -1) : -1;
+    if (strides_broadcast(t, axis, into->ndim, into->dims, out_strides)) return NULL;
+    return cuda_refuse("a way of broadcasting");
+}
+
+static weft_status require_real_args(const kernel_prepare *p) {
+    TRY(cuda_require_fp32(p));
+    const tensor *out = type_out(p, 0);
+    for (uint32_t i = 0; i < p->in_first[p->schema->ninputs]; i++)
+        if (p->in[i].dtype != WEFT_FP32 && p->in[i].dtype != WEFT_DTYPE_NONE) return cuda_refuse("integers");
+    return out && out->dtype != WEFT_FP32 ? cuda_refuse("integers") : NULL;
+}
+
+static weft_status prepare_pair(kernel_prepare *p, cuda_kernel_id items, cuda_kernel_id blocks) {
+    strided_walk *w = KERNEL_STATE(p, strided_walk);
+    if (!w) return base_out_of_memory();
+    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
+    const tensor *out = type_out(p, 0);
+    TRY(require_real_args(p));
+    *w = (strided_walk){.items = items, .blocks = blocks};
+    strides_dense(out->ndim, out->dims, strides[0]);
+    TRY(broadcast(p, type_in(p, 0), out, strides[1]));
+    TRY(broadcast(p, type_in(p, 1), out, strides[2]));
+    strided_init(w, out->ndim, out->dims, 2, strides);
+    return NULL;
+}
+
+static weft_status launch_pair(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 0)->data, arg_in(c, 1)->data, NULL);
+}
+
+#define PAIR(name) \
+    static weft_status prepare_##name(kernel_prepare *p) { \
+        return prepare_pair(p, STRIDED_KERNELS(name)); \
+    } \
+    const cuda_op cuda_elementwise_##name = {prepare_##name, launch_pair};
+PAIR(add)
+PAIR(sub)
+PAIR(mul)
+PAIR(div)
+PAIR(max)
+PAIR(min)
+PAIR(pow)
+#undef PAIR
+
+/* --- gradients of two operands ------------------------------------------------------------------------------------ */
+
+/* Which arguments a gradient is of: Out@GRAD, X, Y, or none. */
+typedef enum source { NOTHING, DOUT, OF_X, OF_Y } source;
+typedef struct side_rule {
+    cuda_kernel_id items, blocks;
+    source in[KERNEL_INPUTS];
+    float p;
+} side_rule;
+typedef struct pair_state {
+    strided_walk walks[2];
+    const side_rule *rules;
+    int dout; /* slot */
+} pair_state;
+
+static int slot_of(const op_schema *schema, const char *n) {
+    for (size_t i = 0; i < schema->ninputs; i++)
+        if (strcmp(schema->inputs[i].name, n) == 0) return (int)i;
+    return -1;
+}
+
+static weft_status prepare_side(const kernel_prepare *p, pair_state *s, int side) {
+    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK] = {{0}};
+    const tensor *dout = type_in(p, s->dout), *result = type_out(p, side);
+    const side_rule *rule = &s->rules[side];
+    if (!result) return NULL;
+    TRY(broadcast(p, result, dout, strides[0]));
+    for (int k = 0; k < KERNEL_INPUTS; k++) {
+        if (rule->in[k] == DOUT) strides_dense(dout->ndim, dout->dims, strides[k + 1]);
+        if (rule->in[k] == OF_X) TRY(broadcast(p, type_in(p, 0), dout, strides[k + 1]));
+        if (rule->in[k] == OF_Y) TRY(broadcast(p, type_in(p, 1), dout, strides[k + 1]));
+    }
+    s->walks[side] = (strided_walk){.args = {.p = rule->p}, .items = rule->items, .blocks = rule->blocks};
+    strided_init(&s->walks[side], dout->ndim, dout->dims, KERNEL_INPUTS, strides);
+    return NULL;
+}
+
+static weft_status prepare_sides(kernel_prepare *p, const side_rule *rules) {
+    pair_state *s = KERNEL_STATE(p, pair_state);
+    if (!s) return base_out_of_memory();
+    TRY(require_real_args(p));
+    s->rules = rules;
+    s->dout = slot_of(p->schema, "Out@GRAD");
+    if (s->dout < 0 || !type_in(p, s->dout)) return cuda_refuse("an op without Out@GRAD");
+    TRY(prepare_side(p, s, 0));
+    return prepare_side(p, s, 1);
+}
+
+/* Y's first: X's may take the memory of Out@GRAD. */
+static weft_status launch_sides(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    const pair_state *s = c->state;
+    const tensor *dout = arg_in(c, s->dout);
+    for (int side = 1; side >= 0; side--) {
+        const tensor *result = arg_out(c, side), *x = arg_in(c, 0), *y = arg_in(c, 1);
+        const void *in[KERNEL_INPUTS];
+        for (int k = 0; k < KERNEL_INPUTS && result; k++) {
+            source from = s->rules[side].in[k];
+            in[k] = from == DOUT ? dout->data : from == OF_X ? x->data : from == OF_Y ? y->data : NULL;
+        }
+        if (result) TRY(strided_launch(l, &s->walks[side], result->data, in[0], in[1], in[2]));
+    }
+    return NULL;
+}
+
+#define SIDES(name, ...) \
+    static weft_status prepare_##name##_sides(kernel_prepare *p) { \
+        static const side_rule rules[2] = {__VA_ARGS__}; \
+        return prepare_sides(p, rules); \
+    } \
+    const cuda_op cuda_elementwise_##name##_grad = {prepare_##name##_sides, launch_sides};
+SIDES(add, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1})
+SIDES(sub, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, -1})
+SIDES(mul, {STRIDED_KERNELS(mul), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(mul), {DOUT, OF_X, NOTHING}, 0})
+SIDES(div, {STRIDED_KERNELS(div), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(div_slope), {DOUT, OF_X, OF_Y}, 0})
+SIDES(pow, {STRIDED_KERNELS(pow_slope), {DOUT, OF_X, OF_Y}, 0}, {STRIDED_KERNELS(pow_base_slope), {DOUT, OF_X, OF_Y}, 0})
+#undef SIDES
+
+/* --- one operand -------------------------------------------------------------------------------------------------- */
+
+/* Strides of the reduced tensor along x's axes: 0 where reduced. */
+static weft_status reduced_strides(const kernel_prepare *p, bool everything, const tensor *x, int64_t *out) {
+    bool is_reduced[WEFT_MAX_RANK] = {false};
+    size_t count = 0;
+    const int64_t *dim = attr_ints(p->op, "dim", &count);
+    bool all = everything || count == 0 || attr_bool(p->op, "reduce_all", false);
+    for (size_t i = 0; i < count && !all; i++) {
+        int64_t axis = dim[i] < 0 ? dim[i] + x->ndim : dim[i];
+        if (axis < 0 || axis >= x->ndim) return cuda_refuse("a scalar's axis");
+        is_reduced[axis] = true;
+    }
+    int64_t stride = 1;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        out[i] = all || is_reduced[i] ? 0 : stride;
+        if (out[i]) stride *= x->dims[i];
+    }
+    return NULL;
+}
+
+static weft_status prepare_reduce(kernel_prepare *p, bool is_mean, bool is_grad, bool everything, cuda_kernel_id items,
+                                  cuda_kernel_id blocks) {
+    strided_walk *w = KERNEL_STATE(p, strided_walk);
+    if (!w) return base_out_of_memory();
+    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
+    const tensor *x = type_in(p, 0), *small = is_grad ? type_in(p, 1) : type_out(p, 0);
+    TRY(require_real_args(p));
+    if (!x->numel) return cuda_refuse("no elements");
+    strides_dense(x->ndim, x->dims, strides[is_grad ? 0 : 1]);
+    TRY(reduced_strides(p, everything, x, strides[is_grad ? 1 : 0]));
+    *w = (strided_walk){.items = items, .blocks = blocks};
+    w->args.p = is_mean ? (float)((double)small->numel / (double)x->numel) : 1;
+    strided_init(w, x->ndim, x->dims, 1, strides);
+    return NULL;
+}
+
+static weft_status launch_single(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 0)->data, NULL, NULL);
+}
+static weft_status launch_single_grad(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 1)->data, NULL, NULL);
+}
+
+#define REDUCE(name, function, is_mean, is_grad, everything) \
+    static weft_status prepare_##name(kernel_prepare *p) { \
+        return prepare_reduce(p, is_mean, is_grad, everything, STRIDED_KERNELS(function)); \
+    } \
+    const cuda_op cuda_##name = {prepare_##name, is_grad ? launch_single_grad : launch_single};
+REDUCE(reduce_sum, scaled, false, false, false)
+REDUCE(reduce_mean, scaled, true, false, false)
+REDUCE(mean, scaled, true, false, true)
+REDUCE(squared_l2_norm, squared, false, false, true)
+REDUCE(reduce_sum_grad, scaled, false, true, false)
+REDUCE(reduce_mean_grad, scaled, true, true, false)
+REDUCE(mean_grad, scaled, true, true, true)
+#undef REDUCE
+
+/* Axis i of `to` is axis axes[i] of `from`, of the forward op; the gradient goes back. */
+static weft_status prepare_transposed(kernel_prepare *p, const tensor *from, const tensor *to, bool is_grad) {
+    strided_walk *w = KERNEL_STATE(p, strided_walk);
+    if (!w) return base_out_of_memory();
+    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK], of_from[WEFT_MAX_RANK];
+    size_t count;
+    const int64_t *axes = attr_ints(p->op, "axis", &count);
+    if (from->dtype != WEFT_FP32) return cuda_refuse("no fp32");
+    if ((int)count != from->ndim || from->ndim != to->ndim) return cuda_refuse("axes of another rank");
+    strides_dense(from->ndim, from->dims, of_from);
+    strides_dense(to->ndim, to->dims, strides[0]);
+    for (int i = 0; i < to->ndim; i++) {
+        int axis = (int)(axes[i] < 0 ? axes[i] + to->ndim : axes[i]);
+        if (is_grad)
+            strides[1][axis] = of_from[i];
+        else
+            strides[1][i] = of_from[axis];
+    }
+    *w = (strided_walk){.items = CUDA_KERNEL_strided_scaled, .blocks = CUDA_KERNEL_summed_scaled};
+    w->args.p = 1;
+    strided_init(w, to->ndim, to->dims, 1, strides);
+    return NULL;
+}
+
+static weft_status prepare_transpose(kernel_prepare *p) {
+    return prepare_transposed(p, type_in(p, 0), type_out(p, 0), false);
+}
+static weft_status prepare_transpose_grad(kernel_prepare *p) {
+    return prepare_transposed(p, type_in(p, 1), type_out(p, 0), true);
+}
+const cuda_op cuda_transpose2 = {prepare_transpose, launch_single};
+const cuda_op cuda_transpose2_grad = {prepare_transpose_grad, launch_single_grad};
