@@ -16,6 +16,9 @@ static const weft_option options[] = {
     {"chunks_per_shard", WEFT_OPTION_INT, "1", NULL, "pieces in which a rank's rows are sent"},
     {"strict_bits", WEFT_OPTION_BOOL, "false", NULL,
      "sums in the order of ranks, as the reduce-scatter forms them"},
+    {"cluster", WEFT_OPTION_STRING, "", NULL,
+     "a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},
+    {"least_gain", WEFT_OPTION_FLOAT, "0.02", NULL, "part of its time that a pair must gain with the guard on"},
 };
 
 static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *program) {
@@ -31,7 +34,7 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
     m->pair_of = ARENA_ARRAY(m->scratch, weft_op *, n);
     m->place_of = ARENA_ARRAY(m->scratch, uint32_t, n);
     m->seen = ARENA_ARRAY(m->scratch, uint32_t, n);
-    return m->pair_of && m->place_of && m->seen ? NULL : base_out_of_memory();
+    return m->pair_of && m->place_of && m->seen ? micro_guard_begin(m) : base_out_of_memory();
 }
 
 /* What this form cannot do with a pair. */
@@ -57,6 +60,7 @@ static weft_status consider(micro_pass *m, weft_op *op) {
     TRY(micro_match(m, op, &pair, &why, &is_one));
     if (!is_one) return NULL;
     check_form(m, &pair, &why);
+    if (!why.words) TRY(micro_guard(m, &pair, &why));
     if (!why.words) TRY(micro_place(m, &pair, &why));
     if (why.words) return weft_pass_left(m->pass, op, why.reason, "%s", why.words);
     TRY(grow(m->scratch, &m->pairs, &m->capacity, m->npairs + 1, sizeof *m->pairs));
@@ -71,9 +75,11 @@ static int by_place(const void *a, const void *b) {
 }
 
 static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
-    return weft_pass_did(m->pass, "pair %zu: %s of %d ranks, %zu product%s", number,
-                         p->kind == MICRO_GATHER ? "all-gather and matmul" : "matmul and reduce-scatter",
-                         p->ring.nranks, p->nproducts, p->nproducts == 1 ? "" : "s");
+    return weft_pass_did(m->pass, "pair %zu: %s (%s #%u, %d ranks, %zu product%s): %.1f us for %.1f us, predicted gain %.1f%%",
+                         number, p->kind == MICRO_GATHER ? "all-gather and matmul" : "matmul and reduce-scatter",
+                         p->collective->type->bytes, p->collective->mark, p->ring.nranks, p->nproducts,
+                         p->nproducts == 1 ? "" : "s", 1e6 * p->pair_seconds, 1e6 * p->serial_seconds,
+                         100 * (1 - p->pair_seconds / p->serial_seconds));
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {

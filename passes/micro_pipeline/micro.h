@@ -8,6 +8,7 @@
 
 #include "passes/access.h"
 #include "passes/pass_manager.h"
+#include "weft/cluster.h"
 
 typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER } micro_kind;
 
@@ -34,7 +35,7 @@ typedef struct micro_pair {
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
     size_t nops;
     uint32_t place; /* the position before which it can stand */
-    double serial_seconds, pair_seconds; /* predicted; both 0: nobody asked */
+    double serial_seconds, pair_seconds; /* predicted */
 } micro_pair;
 
 typedef enum micro_form { MICRO_CHUNKS, MICRO_FUSED } micro_form;
@@ -53,6 +54,9 @@ typedef struct micro_pass {
     micro_form form;
     bool guards, strict_bits;
     int64_t nsub; /* chunks per shard */
+    weft_cluster cluster;
+    double least_gain; /* of the time as it is */
+    double *seconds;   /* by position: what the ops before it compute */
     access_index index;
     weft_op **pair_of; /* by position: the collective whose pair has that op; NULL: none */
     uint32_t *place_of; /* by position of a collective that has a pair */
@@ -84,6 +88,15 @@ WEFT_MUST_USE weft_status micro_fuse(micro_pass *m, micro_pair *pair, size_t num
 /* micro_chunks.c: in their place, the ops of a chunk plan for one rank. */
 WEFT_MUST_USE weft_status micro_write_chunks(micro_pass *m, micro_pair *pair, size_t number);
 
+/* micro_guard.c: what a pair takes as it is and in chunks; `why` where it gains too little and the guard is on. */
+WEFT_MUST_USE weft_status micro_guard_begin(micro_pass *m);
+WEFT_MUST_USE weft_status micro_guard(micro_pass *m, micro_pair *pair, micro_refusal *why);
+
+/* The most pieces, up to those asked for, that the rows of a rank divide by. */
+static inline int micro_pieces(int64_t asked, int64_t rows) {
+    while (rows % asked) asked--;
+    return (int)asked;
+}
 static inline bool micro_is_dense(const weft_var *v) {
     if (!v || !v->block || v->kind != WEFT_DENSE_TENSOR || !v->has_tensor) return false;
     for (uint32_t i = 0; i < v->ndim; i++)

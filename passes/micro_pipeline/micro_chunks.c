@@ -317,12 +317,6 @@ static int member_of(const ring *r, int64_t rank) {
     return -1;
 }
 
-/* The most pieces, up to those asked for, that the rows of a rank divide by. */
-static int pieces(int64_t asked, int64_t rows) {
-    while (rows % asked) asked--;
-    return (int)asked;
-}
-
 static weft_status prove(const micro_pass *m, const chunk_plan *asked) {
     chunk_plan *all = ARENA_ARRAY(m->scratch, chunk_plan, asked->nranks), one = *asked;
     const char *message;
@@ -357,7 +351,7 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     chunk_plan asked = {.kind = p->kind,
                         .nranks = p->ring.nranks,
                         .member = member_of(&p->ring, pass_rank(m->pass)),
-                        .nsub = pieces(m->nsub, rows),
+                        .nsub = micro_pieces(m->nsub, rows),
                         .in_rank_order = m->strict_bits,
                         .keeps_rows = p->keeps_whole};
     TRY(find_lanes(m, &p->ring, &w.lanes));

@@ -1,0 +1,151 @@
+/* micro_guard.c: whether a pair gains, by the model of a cluster (plan/cost.h).
+ *
+ * As it is, a pair takes what its collective takes beyond what runs between it and its wait, and then its products. In
+ * chunks it takes what the plan's steps take on their streams, each product of as many rows as it has: small ones pay
+ * for their launch and for reading the right operand again. All ranks decide alike: messages are priced on the slowest
+ * link between neighbours of the ring. */
+#include <stdio.h>
+
+#include "ops/cost.h"
+#include "plan/cost.h"
+#include "passes/micro_pipeline/micro_plan.h"
+
+/* --- single ops --------------------------------------------------------------------------------------------------- */
+
+static double work_seconds(const weft_cluster *c, double flops, double bytes) {
+    double computing = flops / c->flops, moving = bytes / c->bytes;
+    return (computing > moving ? computing : moving) + c->op_seconds;
+}
+
+static size_t take_side(weft_op *op, const op_schema *s, bool output, shape *types, uint32_t *first, size_t room) {
+    const slot_schema *slots = output ? s->outputs : s->inputs;
+    size_t n = 0, nslots = output ? s->noutputs : s->ninputs;
+    for (size_t i = 0; i < nslots; i++) {
+        const slot *found = op_find_slot(op, output, slots[i].name);
+        first[i] = (uint32_t)n;
+        for (size_t k = 0; found && k < found->nargs && n < room; k++) types[n++] = shape_of_var(slot_var(op, found, k));
+    }
+    first[nslots] = (uint32_t)n;
+    return n;
+}
+
+enum { MOST_ARGS = 64, MOST_SLOTS = 32 };
+
+/* What an op computes beside others' sight: views and what communicates are nothing. */
+static double op_seconds(const micro_pass *m, weft_op *op) {
+    const op_schema *s = op_schema_of(op);
+    shape in[MOST_ARGS], out[MOST_ARGS];
+    uint32_t in_first[MOST_SLOTS + 1], out_first[MOST_SLOTS + 1];
+    if (!s || s->ninputs > MOST_SLOTS || s->noutputs > MOST_SLOTS) return 0;
+    if (s->effects & (OP_COLLECTIVE | OP_NO_BYTES | OP_ONLY_VIEWS | OP_CONTROL | OP_HOST)) return 0;
+    take_side(op, s, false, in, in_first, MOST_ARGS);
+    take_side(op, s, true, out, out_first, MOST_ARGS);
+    op_cost cost = op_cost_of(&(op_cost_call){op, s, in, out, in_first, out_first});
+    return work_seconds(&m->cluster, cost.flops, cost.bytes);
+}
+
+weft_status micro_guard_begin(micro_pass *m) {
+    const char *cluster = weft_pass_option_string(m->pass, "cluster");
+    if (*cluster) TRY(weft_cluster_load(m->pass->context, cluster, &m->cluster));
+    TRY(plan_cluster_settle(&m->cluster, &m->cluster));
+    m->least_gain = weft_pass_option_float(m->pass, "least_gain");
+    if (!(m->least_gain >= 0 && m->least_gain < 1)) return weft_pass_refuse(m->pass, "least_gain: expected 0 to below 1");
+    m->seconds = ARENA_ARRAY(m->scratch, double, m->index.nops + 1);
+    if (!m->seconds) return base_out_of_memory();
+    for (size_t i = 0; i < m->index.nops; i++)
+        m->seconds[i + 1] = m->seconds[i] + op_seconds(m, access_op(&m->index, i));
+    return NULL;
+}
+
+/* --- a pair ------------------------------------------------------------------------------------------------------- */
+
+typedef struct prices {
+    double multiply, message, add, keep;
+} prices;
+
+static double element_nbytes(const micro_pair *p) {
+    return (double)weft_dtype_nbytes((weft_dtype)p->x->dtype);
+}
+
+static double columns_of(const micro_product *x) {
+    return (double)x->b->dims[attr_bool(x->op, "trans_y", false) ? 0 : 1];
+}
+
+static double products_seconds(const weft_cluster *c, const micro_pair *p, double rows) {
+    double inner = (double)p->x->dims[p->x->ndim - 1], size = element_nbytes(p), sum = 0;
+    for (size_t k = 0; k < p->nproducts; k++) {
+        double columns = columns_of(&p->products[k]);
+        sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
+    }
+    return sum;
+}
+
+/* The steps of one member on its streams. Members do the same at the same time, so its t-th send ends when its t-th
+ * receive does. */
+static double plan_seconds(const chunk_plan *plan, const prices *of, double *ends) {
+    double clock[CHUNK_STREAMS] = {0}, latest = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const chunk_step *s = &plan->steps[i];
+        double start = clock[s->stream];
+        for (int32_t k = 0; k < s->nwaits; k++)
+            if (ends[s->waits[k]] > start) start = ends[s->waits[k]];
+        double takes[] = {[CHUNK_MULTIPLY] = of->multiply, [CHUNK_ADD] = of->add, [CHUNK_KEEP] = of->keep,
+                          [CHUNK_SEND] = of->message, [CHUNK_RECEIVE] = of->message};
+        if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
+        ends[i] = clock[s->stream] = start + takes[s->action];
+        if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[CHUNK_SENDS] = ends[i];
+        if (ends[i] > latest) latest = ends[i];
+    }
+    return latest;
+}
+
+/* Rows that lie along an inner dimension are put in order by one more op. */
+static double reorder_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
+    return p->dim ? work_seconds(c, 0, 2 * elements * element_nbytes(p)) : 0;
+}
+
+static weft_status price(const micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
+    const weft_cluster *c = &m->cluster;
+    plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
+    plan_curve curve;
+    TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
+    chunk_plan plan, asked = {.kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
+                              .keeps_rows = p->keeps_whole};
+    double n = p->ring.nranks, inner = (double)p->x->dims[p->x->ndim - 1], size = element_nbytes(p);
+    double rows = (double)micro_numel(p->x, 0, p->x->ndim - 1) / (p->kind == MICRO_SCATTER ? n : 1), results = 0;
+    asked.nsub = m->form == MICRO_CHUNKS ? micro_pieces(m->nsub, (int64_t)rows) : 1;
+    TRY(chunk_plan_make(m->scratch, &asked, &plan));
+    double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
+    if (!ends) return base_out_of_memory();
+    for (size_t k = 0; k < p->nproducts; k++) results += columns_of(&p->products[k]);
+    double moved = p->kind == MICRO_GATHER ? inner : results, chunk = rows / asked.nsub;
+    *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
+    uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
+    *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
+    double exposed = *out_collective > *out_between ? *out_collective - *out_between : 0;
+    p->serial_seconds = exposed + products_seconds(c, p, n * rows) + reorder_seconds(c, p, n * rows * moved);
+    curve.times = curve.parts = 1;
+    prices of = {.multiply = products_seconds(c, p, chunk),
+                 .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
+                 .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
+                 .keep = work_seconds(c, 0, 2 * chunk * inner * size)};
+    double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
+    p->pair_seconds = plan_seconds(&plan, &of, ends) + reorder_seconds(c, p, n * rows * reordered);
+    if (p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
+    return NULL;
+}
+
+weft_status micro_guard(micro_pass *m, micro_pair *p, micro_refusal *why) {
+    double collective = 0, between = 0;
+    char words[160];
+    TRY(price(m, p, &collective, &between));
+    if (!m->guards || p->pair_seconds < p->serial_seconds * (1 - m->least_gain)) return NULL;
+    if (between >= collective)
+        snprintf(words, sizeof words, "already hidden: it takes %.1f us, and %.1f us are computed before its wait",
+                 1e6 * collective, 1e6 * between);
+    else
+        snprintf(words, sizeof words, "too small to gain: %.1f us as it is, %.1f us in chunks", 1e6 * p->serial_seconds,
+                 1e6 * p->pair_seconds);
+    *why = (micro_refusal){WEFT_REASON_LIMIT, arena_string(m->scratch, words, strlen(words))};
+    return why->words ? NULL : base_out_of_memory();
+}
