@@ -33,8 +33,9 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
     size_t n = m->index.nops + 1;
     m->pair_of = ARENA_ARRAY(m->scratch, weft_op *, n);
     m->place_of = ARENA_ARRAY(m->scratch, uint32_t, n);
+    m->raised_to = ARENA_ARRAY(m->scratch, uint32_t, n);
     m->seen = ARENA_ARRAY(m->scratch, uint32_t, n);
-    return m->pair_of && m->place_of && m->seen ? micro_guard_begin(m) : base_out_of_memory();
+    return m->pair_of && m->place_of && m->raised_to && m->seen ? micro_guard_begin(m) : base_out_of_memory();
 }
 
 /* What this form cannot do with a pair. */
@@ -98,8 +99,10 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
         pass_changes_meaning(pass, "ranks send each other chunks: the plans of all are proved together instead");
         pass_claims_nothing(pass);
     }
-    for (size_t i = 0; i < m.npairs; i++)
+    for (size_t i = 0; i < m.npairs; i++) {
+        micro_raise(&m, &m.pairs[i]);
         TRY(m.form == MICRO_FUSED ? micro_fuse(&m, &m.pairs[i], i) : micro_write_chunks(&m, &m.pairs[i], i));
+    }
     return NULL;
 }
 

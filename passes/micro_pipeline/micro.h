@@ -20,6 +20,7 @@ typedef struct micro_product {
     weft_var *out;   /* what others read */
 } micro_product;
 
+enum { MICRO_RAISED = 32 };
 typedef struct micro_pair {
     micro_kind kind;
     ring ring; /* a copy: its ranks are the program's */
@@ -34,6 +35,8 @@ typedef struct micro_pair {
     size_t nproducts;
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
     size_t nops;
+    weft_op *raised[MICRO_RAISED]; /* what makes its operands too late, in program order: goes to its place first */
+    size_t nraised;
     uint32_t place; /* the position before which it can stand */
     double serial_seconds, pair_seconds; /* predicted */
 } micro_pair;
@@ -41,9 +44,10 @@ typedef struct micro_pair {
 typedef enum micro_form { MICRO_CHUNKS, MICRO_FUSED } micro_form;
 
 /* The rings on which messages between the ranks of a ring go, as micro_plan.h says. */
-enum { MICRO_LANES = 3 };
+enum { MICRO_LANES = 3, MICRO_RANKS = 64 };
 typedef struct micro_lanes {
     int64_t ring, lanes[MICRO_LANES];
+    uint64_t members[MICRO_LANES]; /* bits: those of the ring that use the lane, whose ring it is */
 } micro_lanes;
 
 typedef struct micro_pass {
@@ -60,12 +64,15 @@ typedef struct micro_pass {
     access_index index;
     weft_op **pair_of; /* by position: the collective whose pair has that op; NULL: none */
     uint32_t *place_of; /* by position of a collective that has a pair */
-    uint32_t *seen;    /* by position: the last search that came by */
+    uint32_t *raised_to; /* by position: 1 + the place to which the op goes for a pair; 0: it stays */
+    uint32_t *seen;      /* by position: the last search that came by */
     uint32_t nsearches;
     micro_pair *pairs;
     size_t npairs, capacity;
     micro_lanes *lanes;
     size_t nlanes, lane_capacity;
+    struct chunk_plan *proved; /* one of each kind */
+    size_t nproved, proved_capacity;
 } micro_pass;
 
 /* Why a collective is left alone. */
@@ -80,6 +87,7 @@ WEFT_MUST_USE weft_status micro_match(micro_pass *m, weft_op *collective, micro_
 /* micro_place.c: where all of a pair can stand. */
 WEFT_MUST_USE weft_status micro_place(micro_pass *m, micro_pair *pair, micro_refusal *why);
 /* The op before which it is put: ops of pairs move or go. NULL: at the end. */
+void micro_raise(micro_pass *m, const micro_pair *pair);
 weft_op *micro_anchor(const micro_pass *m, const micro_pair *pair);
 /* Whether the var's value depends on what `of` writes, through ops of block 0; true where that takes long to tell. */
 bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *of);

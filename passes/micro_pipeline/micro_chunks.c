@@ -182,7 +182,8 @@ static weft_status make_message(const writer *w, const chunk_step *s, weft_op **
     weft_var *v = sends ? var_at(w, s->from, s->from_buffer, 0) : var_at(w, s->to, s->buffer, 0);
     TRY(new_op(w, sends ? "p_send" : "p_recv", "x", sends ? v : NULL, "out", sends ? NULL : v, out));
     TRY(weft_op_set_attr_int(*out, "ring_id", w->lanes.lanes[s->lane]));
-    TRY(weft_op_set_attr_int(*out, "peer", s->peer));
+    uint64_t before = w->lanes.members[s->lane] & ((UINT64_C(1) << s->peer) - 1);
+    TRY(weft_op_set_attr_int(*out, "peer", __builtin_popcountll(before)));
     TRY(weft_op_set_attr_bool(*out, "dynamic_shape", false));
     return sends ? NULL : weft_op_set_attr_int(*out, "dtype", v->dtype);
 }
@@ -317,28 +318,61 @@ static int member_of(const ring *r, int64_t rank) {
     return -1;
 }
 
-static weft_status prove(const micro_pass *m, const chunk_plan *asked) {
-    chunk_plan *all = ARENA_ARRAY(m->scratch, chunk_plan, asked->nranks), one = *asked;
-    const char *message;
-    if (!all) return base_out_of_memory();
-    for (int i = 0; i < asked->nranks; i++) {
-        one.member = i;
-        TRY(chunk_plan_make(m->scratch, &one, &all[i]));
-    }
-    TRY(chunk_plans_prove(m->scratch, all, &message));
-    return message ? weft_pass_refuse(m->pass, "the chunk plan is wrong: %s", message) : NULL;
+static bool same_kind(const chunk_plan *a, const chunk_plan *b) {
+    return a->kind == b->kind && a->nranks == b->nranks && a->nsub == b->nsub && a->in_rank_order == b->in_rank_order &&
+           a->keeps_rows == b->keeps_rows;
 }
 
-/* Rings like the pair's, the same ones for all pairs on it: every rank makes them alike. */
+/* Plans are proved once for each kind: all else of a pair does not show in them. */
+static weft_status prove(micro_pass *m, const chunk_plan *asked) {
+    const char *message = NULL;
+    for (size_t i = 0; i < m->nproved; i++)
+        if (same_kind(&m->proved[i], asked)) return NULL;
+    arena memory;
+    arena_init(&memory, &m->program->context->allocator);
+    chunk_plan *all = ARENA_ARRAY(&memory, chunk_plan, asked->nranks), one = *asked;
+    weft_status status = all ? NULL : base_out_of_memory();
+    for (int i = 0; i < asked->nranks && !status; i++) {
+        one.member = i;
+        status = chunk_plan_make(&memory, &one, &all[i]);
+    }
+    if (!status) status = chunk_plans_prove(&memory, all, &message);
+    if (message) status = weft_pass_refuse(m->pass, "the chunk plan is wrong: %s", message);
+    arena_fini(&memory);
+    if (status) return status;
+    TRY(grow(m->scratch, &m->proved, &m->proved_capacity, m->nproved + 1, sizeof *m->proved));
+    m->proved[m->nproved++] = *asked;
+    return NULL;
+}
+
+static int64_t free_ring(const weft_program *p) {
+    int64_t id = 0;
+    for (size_t i = 0; i < p->nrings; i++)
+        if (p->rings[i].id >= id) id = p->rings[i].id + 1;
+    return id;
+}
+
+static uint64_t users_of(int nranks, int lane) {
+    uint64_t users = 0;
+    for (int from = 0; from < nranks; from++)
+        for (int s = 1; s < nranks; s++)
+            if (chunk_lane(nranks, from, s) == lane)
+                users |= UINT64_C(1) << from | UINT64_C(1) << (from - s + nranks) % nranks;
+    return users;
+}
+
+/* The same rings for all pairs on one ring: every rank makes them alike. */
 static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
     for (size_t i = 0; i < m->nlanes; i++)
         if (m->lanes[i].ring == of->id) return *out = m->lanes[i], NULL;
     *out = (micro_lanes){.ring = of->id};
     for (int k = 0; k < MICRO_LANES; k++) {
-        int64_t id = 0;
-        for (size_t i = 0; i < m->program->nrings; i++)
-            if (m->program->rings[i].id >= id) id = m->program->rings[i].id + 1;
-        TRY(weft_program_set_ring(m->program, out->lanes[k] = id, (size_t)of->nranks, of->ranks));
+        int64_t ranks[MICRO_RANKS];
+        size_t n = 0;
+        out->members[k] = users_of(of->nranks, k);
+        for (int i = 0; i < of->nranks; i++)
+            if (out->members[k] >> i & 1) ranks[n++] = of->ranks[i];
+        if (n) TRY(weft_program_set_ring(m->program, out->lanes[k] = free_ring(m->program), n, ranks));
     }
     TRY(grow(m->scratch, &m->lanes, &m->lane_capacity, m->nlanes + 1, sizeof *m->lanes));
     m->lanes[m->nlanes++] = *out;

@@ -381,7 +381,8 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
     weft_var *x = only_arg(op, false), *out = only_arg(op, true);
     const ring *of = program_find_ring(m->program, op_ring(op));
     if (of) p->ring = *of;
-    if (p->ring.nranks < 2) REFUSE(why, RING, "its ring is not known, or has one rank");
+    if (p->ring.nranks < 2 || p->ring.nranks > MICRO_RANKS)
+        REFUSE(why, RING, "its ring is not known, or not of 2 to 64 ranks");
     if (op->dist && (op->dist->execution_stream || op->dist->event_to_record || op_dist_nwaits(op->dist)))
         REFUSE(why, IN_USE, "it has a stream or events already");
     if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim)

@@ -22,10 +22,10 @@ static int32_t common_divisor(int32_t a, int32_t b) {
     return a;
 }
 
-/* The lane of what a member sends in step s, to the member s before it: by where it stands on its circle. */
-static int32_t lane_of(const chunk_plan *p, int32_t from, int32_t s) {
-    int32_t step = common_divisor(p->nranks, s), length = p->nranks / step, at = from % step, index = 0;
-    for (; at != from; index++) at = (at - s + p->nranks) % p->nranks;
+/* By where it stands on its circle. */
+int chunk_lane(int nranks, int from, int s) {
+    int step = common_divisor(nranks, s), length = nranks / step, at = from % step, index = 0;
+    for (; at != from; index++) at = (at - s + nranks) % nranks;
     return length % 2 && index == length - 1 ? 2 : index % 2;
 }
 
@@ -67,11 +67,11 @@ static weft_status make_gather(chunk_plan *p, arena *a) {
             int32_t to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c;
             TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN,
                                         .to = CHUNK_SPACES, .chunk = p->member * p->nsub + c, .peer = to,
-                                        .lane = lane_of(p, p->member, s),
+                                        .lane = chunk_lane(p->nranks, p->member, s),
                                         .from_buffer = c, .buffer = -1}, &at));
             TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
                                         .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
-                                        .lane = lane_of(p, from, s), .from_buffer = -1,
+                                        .lane = chunk_lane(p->nranks, from, s), .from_buffer = -1,
                                         .buffer = chunk}, &came[chunk]));
         }
     for (int32_t c = 0; c < p->nsub; c++) TRY(multiply(p, a, p->member * p->nsub + c, true, -1));
@@ -131,7 +131,7 @@ static weft_status receive(scatter *c, int32_t t) {
     message *m = &c->all[t];
     TRY(add(p, c->a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
                                    .to = starts ? CHUNK_RESULTS : CHUNK_INCOMING, .chunk = p->member * p->nsub + sub,
-                                   .peer = from, .lane = lane_of(p, from, t / p->nsub + 1), .from_buffer = -1,
+                                   .peer = from, .lane = chunk_lane(p->nranks, from, t / p->nsub + 1), .from_buffer = -1,
                                    .buffer = starts ? sub : incoming(c, t)}, &m->received));
     if (starts) c->start[sub] = m->received;
     if (!p->in_rank_order && t - 2 >= p->nsub) wait_for(p, m->received, c->all[t - 2].added);
@@ -153,7 +153,7 @@ static weft_status exchange(scatter *c, int32_t t) {
     if (t >= 2) wait_for(p, m->multiplied, c->all[t - 2].sent);
     TRY(add(p, c->a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OUTGOING,
                                    .to = CHUNK_SPACES, .chunk = chunk, .peer = to,
-                                   .lane = lane_of(p, p->member, t / p->nsub + 1), .from_buffer = t % 2,
+                                   .lane = chunk_lane(p->nranks, p->member, t / p->nsub + 1), .from_buffer = t % 2,
                                    .buffer = -1}, &m->sent));
     wait_for(p, m->sent, m->multiplied);
     return receive(c, t);

@@ -9,7 +9,7 @@
  *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
  *            member r + s are received and added up; the own rows come last
  *
- * A rank runs what it has on one ring in order, so messages go on lanes: rings of the same members. No rank sends and
+ * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank sends and
  * receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one closes
  * circles of odd length).
  *
@@ -38,7 +38,7 @@ typedef struct chunk_step {
     uint8_t from, to; /* spaces that it reads and writes; CHUNK_SPACES: none */
     int32_t chunk;
     int32_t peer, lane;           /* of messages; else -1 */
-    int32_t from_buffer, buffer;  /* which of the space */
+    int32_t from_buffer, buffer; /* which of the space */
     int32_t waits[CHUNK_WAITS];   /* numbers of steps */
     int32_t nwaits;
     bool signals; /* a step of another stream waits for it */
@@ -55,6 +55,8 @@ typedef struct chunk_plan {
 } chunk_plan;
 
 WEFT_MUST_USE weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out);
+/* The lane of what a member sends in step s, to the member s before it. */
+int chunk_lane(int nranks, int from, int s);
 /* The table as text, a line a step, after the words in `label`. */
 void chunk_plan_print(const chunk_plan *plan, const char *label, buffer *out);
 
