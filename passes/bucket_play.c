@@ -4,22 +4,12 @@
 
 #include <stdlib.h>
 
-typedef struct player {
-    bucket_times *t;
-    const weft_plan *plan;
-    plan_stream *streams;
-    int64_t *end;     /* by instruction */
-    int64_t free_at;  /* when the last bucket has ended */
-    bool *waited;     /* by instruction: it waits for a reduce, or for what does */
-    size_t edge;      /* the first one of the instruction at hand */
-    int64_t scale_ns; /* of the item at hand: scales behind its collectives */
-} player;
-
 static weft_status player_init(player *p, bucket_times *t) {
     *p = (player){.t = t, .plan = t->plan};
+    p->start = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
     p->end = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
     p->waited = ARENA_ARRAY(t->scratch, bool, t->plan->ninstrs + 1);
-    if (!p->end || !p->waited) return base_out_of_memory();
+    if (!p->start || !p->end || !p->waited) return base_out_of_memory();
     return plan_list_streams(t->plan, t->scratch, &p->streams);
 }
 
@@ -181,6 +171,7 @@ static void play_all(player *p, const uint32_t *bucket_of, int64_t *ready) {
         }
         for (; p->edge < t->nedges && t->edges[p->edge].instr == i; p->edge++)
             at = later(at, t->buckets[bucket_of[t->edges[p->edge].item]].end_ns);
+        p->start[i] = at;
         p->end[i] = plan_later(at, t->ns[i]);
         t->step_ns = later(t->step_ns, p->end[i]);
     }
@@ -205,7 +196,7 @@ static weft_status list_collectives(const player *p, span **out, size_t *out_cou
     if (!spans) return base_out_of_memory();
     for (size_t i = 0; i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
-        if (instr->ring_id >= 0 && instr->stream != t->stream) spans[n++] = (span){p->end[i] - t->ns[i], p->end[i]};
+        if (instr->ring_id >= 0 && instr->stream != t->stream) spans[n++] = (span){p->start[i], p->end[i]};
     }
     for (size_t k = 0; k < t->nbuckets; k++)
         spans[n++] = (span){t->buckets[k].start_ns, t->buckets[k].start_ns + t->buckets[k].collective_ns};
@@ -228,7 +219,7 @@ static int64_t covered(const player *p, span s, size_t *from, int32_t *out_first
     while (*from < compute->ninstrs && p->end[index_of(p, compute->instrs[*from])] <= s.start) ++*from;
     for (size_t i = *from; i < compute->ninstrs; i++) {
         size_t at = index_of(p, compute->instrs[i]);
-        int64_t start = p->end[at] - p->t->ns[at];
+        int64_t start = p->start[at];
         if (start >= s.end) break;
         if (compute->instrs[i]->ring_id >= 0) continue;
         int64_t end = p->end[at] < s.end ? p->end[at] : s.end;
@@ -267,6 +258,12 @@ weft_status bucket_play(bucket_times *t) {
     TRY(list_buckets(t, &bucket_of));
     int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->nbuckets + 1);
     if (!ready) return base_out_of_memory();
-    play_all(&p, bucket_of, ready);
+    t->step_ns = t->exposed_ns = 0;
+    if (bucket_contends(t))
+        TRY(bucket_play_contended(&p, bucket_of));
+    else
+        play_all(&p, bucket_of, ready);
+    for (size_t i = 0; i < t->plan->ninstrs; i++)
+        t->played[i] = t->plan->instrs[i].stream == 0 ? p.end[i] - p.start[i] : t->ns[i];
     return measure(&p);
 }

@@ -39,7 +39,9 @@ static weft_status make_plan(bucket_times *t, const weft_program *program, const
     t->cluster.profile = t->profile;
     TRY(plan_cluster_settle(&t->cluster, &t->cluster));
     TRY(weft_plan_create(program, NULL, &t->plan));
-    if (!(t->ns = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1))) return base_out_of_memory();
+    t->ns = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
+    t->played = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
+    if (!t->ns || !t->played) return base_out_of_memory();
     TRY(plan_find_rings(t->plan, nranks, t->scratch, &l->rings));
     return plan_find_times(t->plan, &t->cluster, nranks, rank, t->scratch, t->ns);
 }
@@ -252,7 +254,8 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     TRY(list_edges(&l));
     TRY(bucket_play_alone(out, l.items));
     TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
-    return bucket_play(out);
+    TRY(bucket_play(out));
+    return bucket_contends(out) && out->step_ns > out->answer.bound_ns ? bucket_settle(out, l.items) : NULL;
 }
 
 void bucket_times_fini(bucket_times *t) {
@@ -284,6 +287,14 @@ weft_status bucket_times_report(const bucket_times *t) {
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
+    if (bucket_contends(t) && t->step_ns > t->answer.bound_ns)
+        TRY(weft_pass_did(t->pass, "%s%.2f %% of the step are above the bound, which lets compute and collectives not slow "
+                                   "one another down (compute_beside_collective, collective_beside_compute)",
+                          t->stalls ? "so do the factors of the cluster: " : "",
+                          100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
+    if (!bucket_contends(t) && (t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1))
+        TRY(weft_pass_did(t->pass, "the program has other streams than compute and that of the reduces: that these slow one "
+                                   "another down does not count"));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
         TRY(weft_pass_did(t->pass,

@@ -37,6 +37,7 @@ typedef struct bucket_times {
     weft_profile *profile; /* NULL: there is none */
     weft_plan *plan; /* of the program as it is */
     int64_t *ns;     /* by instruction */
+    int64_t *played; /* by instruction of compute: what it took beside the buckets that were played last */
     int32_t stream;  /* that of the reduces */
     bucket_problem problem;
     uint32_t *reduce_of;       /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */

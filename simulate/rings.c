@@ -42,7 +42,8 @@ static weft_status make_ring(weft_simulation *x, uint32_t hash, const plan_ring 
     if (!r) return base_out_of_memory();
     *r = (sim_ring){.hash = hash, .id = of->id, .ranks = of->ranks, .nranks = of->nranks};
     r->come = ARENA_ARRAY(&x->arena, sim_stream *, of->nranks);
-    if (!r->come) return base_out_of_memory();
+    r->moving = ARENA_ARRAY(&x->arena, sim_stream *, of->nranks);
+    if (!r->come || !r->moving) return base_out_of_memory();
     r->next = x->rings[hash & (x->nring_slots - 1)];
     x->rings[hash & (x->nring_slots - 1)] = r;
     *out = r;

@@ -107,6 +107,9 @@ static weft_status check_agreement(weft_simulation *x) {
 static weft_status make(weft_simulation *x, const weft_plan *const *plans) {
     size_t most_steps = x->options.trace_steps > 0 ? (size_t)x->options.trace_steps : 0;
     TRY(plan_cluster_settle(x->options.cluster, &x->cluster));
+    x->contends = x->cluster.compute_beside_collective > 1 || x->cluster.collective_beside_compute > 1;
+    x->compute_speed = plan_speed(x->cluster.compute_beside_collective);
+    x->collective_speed = plan_speed(x->cluster.collective_beside_compute);
     TRY(timeline_init(&x->timeline, &x->arena, plans, x->nplans, 0, x->nranks, most_steps));
     TRY(make_arrays(x));
     TRY(make_ranks(x));

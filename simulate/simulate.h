@@ -5,6 +5,7 @@
 #include "plan/cost.h"
 #include "plan/rings.h"
 #include "plan/timeline/timeline.h"
+#include "plan/work.h"
 #include "weft/simulate.h"
 
 enum { SIM_NONE = -1 };
@@ -38,6 +39,9 @@ typedef struct sim_stream {
     struct sim_member *in; /* it is in a collective, send or receive that is not complete */
     int64_t peer;          /* index of the other member of a send or receive; SIM_NONE: it is a collective */
     bool is_send;
+    bool ends;        /* its turn is the end of what is under way (contention.c), not a beginning */
+    plan_work work;   /* of the compute stream's instruction at hand */
+    int64_t place;    /* of its turn in the heap; SIM_NONE: it has none */
 } sim_stream;
 
 /* A list of ranks that communicate, and who of them has come. */
@@ -48,6 +52,11 @@ typedef struct sim_ring {
     const int64_t *ranks;
     int nranks, ncome;
     sim_stream **come; /* by member, to a collective; NULL: not yet */
+    /* With contention: a collective to which all have come, and the stream whose turn is its end. */
+    bool is_moving;
+    int nbusy; /* its members that compute meanwhile */
+    sim_stream **moving, *ender;
+    plan_work work;
 } sim_ring;
 
 /* A rank in one of its plan's rings. */
@@ -64,6 +73,8 @@ typedef struct sim_rank {
     sim_member *members; /* by ring of the plan */
     int64_t died_ns;     /* SIM_NONE: it lives */
     const plan_instr *died_at;
+    bool computes; /* with contention: its compute stream is in an instruction */
+    int nmoving;   /* and so many collectives move data on its other streams */
 } sim_rank;
 
 /* The next instruction of a stream and when it begins. */
@@ -104,8 +115,10 @@ struct weft_simulation {
     size_t nstreams;
     sim_ring **rings; /* by hash */
     size_t nring_slots;
-    sim_turn *turns; /* a heap: the earliest first */
+    sim_turn *turns; /* a heap: the earliest first; one a stream at most */
     size_t nturns;
+    bool contends; /* compute and collectives slow one another down, to these speeds */
+    int64_t compute_speed, collective_speed;
     timeline timeline;
     uint64_t step;            /* number of the next one */
     int64_t start_ns, end_ns; /* of the step at hand; what was played so far ends then */
@@ -118,6 +131,17 @@ struct weft_simulation {
 /* --- step.c ------------------------------------------------------------------------------------------------------- */
 /* Plays one step into the timeline's slot. The status is of what makes no sense; ranks may be left waiting. */
 WEFT_MUST_USE weft_status sim_play_step(weft_simulation *x);
+/* Puts a stream's turn into the heap, and moves one that is there. */
+void sim_put_turn(weft_simulation *x, sim_stream *s, int64_t at_ns);
+void sim_move_turn(weft_simulation *x, sim_stream *s, int64_t at_ns);
+
+/* --- contention.c ------------------------------------------------------------------------------------------------- */
+/* Compute takes so long at full speed; the caller ends the instruction at the turn. */
+void sim_begin_compute(weft_simulation *x, sim_rank *rank, int64_t ns, int64_t now);
+void sim_end_compute(weft_simulation *x, sim_rank *rank, int64_t now);
+/* A collective to which all have come. Its members are in `moving` until the caller has ended their instructions. */
+void sim_begin_moving(weft_simulation *x, sim_ring *r, sim_stream *last, int64_t ns, int64_t now);
+void sim_end_moving(weft_simulation *x, sim_ring *r, int64_t now);
 
 /* --- rings.c ------------------------------------------------------------------------------------------------------ */
 /* Finds or makes the rings of a rank. */

@@ -2,7 +2,8 @@
  *
  * The idea: a stream is a clock. An instruction begins when the one before it on its stream has ended and what it waits
  * for has, plus what it is delayed. It takes what the model says (plan/cost.c). A collective ends, for all members, so
- * long after the last one has come. As soon as all that an instruction waits for has a known end it is put into a heap
+ * long after the last one has come (with contention the ends of compute and of collectives are turns themselves:
+ * contention.c). As soon as all that an instruction waits for has a known end it is put into a heap
  * by the time at which it begins. The earliest one is taken out: so what happens happens in order of time, and a rank
  * that dies takes part in nothing later. O(n log n) for n instructions of all ranks; one thread.
  *
@@ -19,21 +20,42 @@ static bool is_before(sim_turn a, sim_turn b) {
     return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.stream < b.stream;
 }
 
-static void put_turn(weft_simulation *x, sim_turn turn) {
-    size_t at = x->nturns++;
-    for (; at && is_before(turn, x->turns[(at - 1) / 2]); at = (at - 1) / 2) x->turns[at] = x->turns[(at - 1) / 2];
+static void set_turn(weft_simulation *x, size_t at, sim_turn turn) {
     x->turns[at] = turn;
+    x->streams[turn.stream].place = (int64_t)at;
+}
+
+static void move_up(weft_simulation *x, size_t at, sim_turn turn) {
+    for (; at && is_before(turn, x->turns[(at - 1) / 2]); at = (at - 1) / 2) set_turn(x, at, x->turns[(at - 1) / 2]);
+    set_turn(x, at, turn);
+}
+
+static void move_down(weft_simulation *x, size_t at, sim_turn turn) {
+    for (size_t child; (child = 2 * at + 1) < x->nturns; at = child) {
+        if (child + 1 < x->nturns && is_before(x->turns[child + 1], x->turns[child])) child++;
+        if (!is_before(x->turns[child], turn)) break;
+        set_turn(x, at, x->turns[child]);
+    }
+    set_turn(x, at, turn);
+}
+
+void sim_put_turn(weft_simulation *x, sim_stream *s, int64_t at_ns) {
+    move_up(x, x->nturns++, (sim_turn){at_ns, (uint32_t)(s - x->streams)});
+}
+
+void sim_move_turn(weft_simulation *x, sim_stream *s, int64_t at_ns) {
+    size_t at = (size_t)s->place;
+    sim_turn now = x->turns[at], moved = {at_ns, now.stream};
+    if (is_before(moved, now))
+        move_up(x, at, moved);
+    else
+        move_down(x, at, moved);
 }
 
 static sim_turn take_turn(weft_simulation *x) {
     sim_turn first = x->turns[0], last = x->turns[--x->nturns];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < x->nturns; at = child) {
-        if (child + 1 < x->nturns && is_before(x->turns[child + 1], x->turns[child])) child++;
-        if (!is_before(x->turns[child], last)) break;
-        x->turns[at] = x->turns[child];
-    }
-    x->turns[at] = last;
+    x->streams[first.stream].place = SIM_NONE;
+    if (x->nturns) move_down(x, 0, last);
     return first;
 }
 
@@ -61,7 +83,7 @@ static void offer(weft_simulation *x, sim_stream *s) {
         if (t->events[w->count - 1].end_ns > at) at = t->events[w->count - 1].end_ns;
     }
     double late = plan_seconds_late(x->options.delays, x->options.ndelays, s->lane->rank, instr);
-    put_turn(x, (sim_turn){plan_later(at, plan_ns(late)), (uint32_t)(s - x->streams)});
+    sim_put_turn(x, s, plan_later(at, plan_ns(late)));
 }
 
 /* The instruction that stream `s` is at ends then: what waited for it may begin. */
@@ -80,12 +102,17 @@ static int64_t duration_of(const weft_simulation *x, const sim_stream *s) {
     return p->ns[next_of(s) - p->plan->instrs];
 }
 
-/* The last member has come. */
-static void end_collective(weft_simulation *x, sim_ring *r, int64_t now) {
+/* The last member, `last`, has come. A ring that already moves data is one with two streams of a rank on it: what comes
+ * second neither slows down nor is slowed. */
+static void end_collective(weft_simulation *x, sim_ring *r, sim_stream *last, int64_t now) {
     int64_t longest = 0;
     for (int m = 0; m < r->nranks; m++) {
         int64_t ns = duration_of(x, r->come[m]);
         if (ns > longest) longest = ns;
+    }
+    if (x->contends && !r->is_moving) {
+        sim_begin_moving(x, r, last, longest, now);
+        return;
     }
     r->ncome = 0;
     for (int m = 0; m < r->nranks; m++) {
@@ -145,7 +172,7 @@ static weft_status enter_collective(weft_simulation *x, sim_stream *s, int64_t n
     r->come[m->index] = s;
     s->in = m;
     s->peer = SIM_NONE;
-    if (++r->ncome == r->nranks) end_collective(x, r, now);
+    if (++r->ncome == r->nranks) end_collective(x, r, s, now);
     return NULL;
 }
 
@@ -165,6 +192,10 @@ static void die(weft_simulation *x, sim_rank *r, const plan_instr *instr, int64_
         sim_member *in = r->streams[s].in;
         r->streams[s].in = NULL;
         if (!in || r->streams[s].peer != SIM_NONE) continue;
+        if (in->ring->is_moving && in->ring->moving[in->index] == &r->streams[s]) {
+            r->streams[s].in = in; /* all had come */
+            continue;
+        }
         in->ring->come[in->index] = NULL;
         in->ring->ncome--;
     }
@@ -184,8 +215,23 @@ static weft_status begin_instr(weft_simulation *x, sim_stream *s, int64_t now) {
     bool is_send;
     if (plan_is_pair(instr, &is_send)) return enter_pair(x, s, is_send, now);
     if (instr->ring_id >= 0) return enter_collective(x, s, now);
-    end_instr(x, s, plan_later(now, duration_of(x, s)));
+    if (x->contends && s->lane->stream == 0)
+        sim_begin_compute(x, r, duration_of(x, s), now);
+    else
+        end_instr(x, s, plan_later(now, duration_of(x, s)));
     return NULL;
+}
+
+/* What was under way at the stream's turn has ended: the collective that it came to last, or compute. */
+static void end_turn(weft_simulation *x, sim_stream *s, int64_t now) {
+    sim_ring *r = s->in ? s->in->ring : NULL;
+    if (!r) {
+        sim_end_compute(x, &x->ranks[s->lane->rank], now);
+        end_instr(x, s, now);
+        return;
+    }
+    sim_end_moving(x, r, now);
+    for (int m = 0; m < r->nranks; m++) end_instr(x, r->moving[m], now);
 }
 
 static void begin_step(weft_simulation *x) {
@@ -200,6 +246,8 @@ static void begin_step(weft_simulation *x) {
         s->free_ns = x->start_ns;
         s->ndone = 0;
         s->awaits = SIM_NONE;
+        s->place = SIM_NONE;
+        s->ends = false;
     }
     for (size_t i = 0; i < x->nstreams; i++) offer(x, &x->streams[i]);
 }
@@ -218,7 +266,11 @@ weft_status sim_play_step(weft_simulation *x) {
     begin_step(x);
     while (!status && x->nturns) {
         sim_turn turn = take_turn(x);
-        status = begin_instr(x, &x->streams[turn.stream], turn.at_ns);
+        sim_stream *stream = &x->streams[turn.stream];
+        if (stream->ends)
+            end_turn(x, stream, turn.at_ns);
+        else
+            status = begin_instr(x, stream, turn.at_ns);
     }
     end_step(x);
     return status;

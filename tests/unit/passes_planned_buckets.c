@@ -43,6 +43,9 @@ static const char *const clusters[] = {
     "1048576, 16777216], seconds: [3.0e-6, 2.0e-5, 6.0e-4, 1.1e-2]}]}",
     "{machine: h100, flops_per_second: 1.0e+14, links: [{ranks: 2, bytes_per_second: 3.7e+11}, {bytes_per_second: "
     "5.0e+10}]}",
+    /* Compute and collectives that slow one another down. */
+    "{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, compute_beside_collective: 1.3, collective_beside_compute: "
+    "2.1, links: [{bytes_per_second: 1.0e+9, seconds_per_message: 1.0e-5}]}",
 };
 enum { NCLUSTERS = sizeof clusters / sizeof *clusters };
 
@@ -175,6 +178,9 @@ Test(passes_planned_buckets, what_is_predicted_is_simulated_of_measured_collecti
 }
 Test(passes_planned_buckets, what_is_predicted_is_simulated_by_the_model_of_nccl) {
     check_under(5);
+}
+Test(passes_planned_buckets, what_is_predicted_is_simulated_with_contention) {
+    check_under(6);
 }
 
 /* --- random programs ---------------------------------------------------------------------------------------------- */

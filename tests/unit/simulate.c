@@ -55,6 +55,34 @@ Test(simulate, costs_flops_bytes_and_links) {
     stop(&s);
 }
 
+Test(simulate, compute_and_collectives_slow_one_another_down) {
+    weft_cluster cluster;
+    weft_simulation_options o = with(&cluster);
+    weft_delay late = {1, 2, 1e-6};
+    session s;
+    cluster.compute_beside_collective = 2;
+    cluster.collective_beside_compute = 1.5;
+    start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
+    /* #2 and #3 beside the reduce from 1 on: 4 in place of 2. Of the reduce 4 / 1.5 are done at 5, the rest follows at
+     * full speed, then #4. */
+    cr_expect_float_eq(step_us(&s), 5 + (3 - 4 / 1.5) + 1, 2e-3, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
+    stop(&s);
+    /* Rank 1 begins #2 at 2: the reduce is slow as long as any of its members computes, so until 5.5. By then #3 of rank
+     * 1 has done 0.75; the rest and #4 follow at full speed. */
+    o.delays = &late;
+    o.ndelays = 1;
+    start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
+    cr_expect_float_eq(step_us(&s), 5.5 + 0.25 + 1, 2e-3, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
+    stop(&s);
+    cluster.compute_beside_collective = 0.5;
+    weft_simulation *x;
+    start_aside(&s, 2, WEFT_READING_BY_BYTES, &(weft_simulation_options){WEFT_SIMULATION_OPTIONS_INIT});
+    weft_status status = weft_simulation_create(s.context, (const weft_plan *const *)s.plans, 1, 2, &o, &x);
+    cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT, "a factor below 1");
+    weft_status_free(status);
+    stop(&s);
+}
+
 Test(simulate, collectives_end_when_the_last_member_has_come) {
     weft_cluster cluster;
     weft_simulation_options o = with(&cluster);
