@@ -115,7 +115,7 @@ ifeq ($(CUDA)$(HAVE_CUDA),10)
   $(error CUDA=1 but there is no nvcc, or no nccl.h beside the headers of its toolkit)
 endif
 CUDA_PLUGIN := $(if $(filter-out 0,$(CUDA)),$(if $(filter 1,$(HAVE_CUDA)),$(B)/weft_cuda.so))
-STANDINS    := $(if $(CUDA_PLUGIN),$(B)/standin/libcudart.so.13 $(B)/standin/libnccl.so.2)
+STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 libnccl.so.2 libcublasLt.so.13))
 
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
@@ -198,10 +198,12 @@ $(B)/weft_cuda.so: $(CUDA_OBJS) $(B)/executor/devices/cuda/kernels/image.o $(LIB
 
 # Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.
 $(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)
-$(B)/tests/standin/kernels.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+$(B)/tests/standin/kernels.o $(B)/tests/standin/cublaslt.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 $(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events queue kernels)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -lm -pthread
+$(B)/standin/libcublasLt.so.13: $(B)/tests/standin/cublaslt.o $(B)/standin/libcudart.so.13
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^
 $(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/standin/libcudart.so.13 $(LIB)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 

@@ -3,18 +3,14 @@
 . tests/support/shell.sh
 . tests/support/python.sh
 standin=$(dirname "$weft")/standin
-run_on() { # ENVIRONMENT... : the first recorded case, its serial program
-    case=$fixtures/paddle26/mlp_adam_dp2
-    [ -d "$case" ] || case=$(dirname "$(ls "$fixtures"/paddle26/*/serial.pdmodel | head -n 1)")
-    loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
-    echo "$case/serial.pdmodel --params $case/params.npz --feed $case/feeds.npz --fetch $loss"
-}
+case=$fixtures/paddle26/mlp_sgd_dp2
+loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+program="$case/serial.pdmodel --params $case/params.npz --feed $case/feeds.npz --fetch $loss"
 cuda() { # ENVIRONMENT... COMMAND...
     env WEFT_CUDA_PATH="$standin" "$@"
 }
 
 # --- why it cannot be used ----------------------------------------------------------------------------------------------
-program=$(run_on)
 if ! [ -f "$(dirname "$weft")/weft_cuda.so" ]; then
     prints 0 '^CUDA *no .*no weft_cuda.so beside the program' 'info says that there is no plugin' "$weft" info
     # shellcheck disable=SC2086
@@ -40,15 +36,19 @@ prints 0 '^CUDA *yes +13.0, driver for 13.0, 2 devices, the first sm_90' 'a devi
 says 1 'device cuda: no driver' 'a run without a driver' cuda WEFT_STANDIN_PROBE=35 "$weft" run $program --device cuda
 
 # --- a run --------------------------------------------------------------------------------------------------------------
-golden=$(dirname "${program%% *}")/golden.npz
+golden=$case/golden.npz
 for seed in 1 2 3; do
     # shellcheck disable=SC2086
     says 0 'recorded  difference' "losses as recorded, seed $seed" \
         cuda WEFT_STANDIN_SEED=$seed "$weft" run $program --device cuda --expect "$golden"
 done
 # shellcheck disable=SC2086
-says 1 'would run on the host: no kernel for GPUs' '--strict-device' \
-    cuda "$weft" run $program --device cuda --strict-device
+says 0 'recorded  difference' '--strict-device: every op has a kernel' \
+    cuda "$weft" run $program --device cuda --strict-device --expect "$golden"
+with_conv=$fixtures/paddle26/lenet_momentum_dp2
+[ -d "$with_conv" ] && says 1 'conv2d.*would run on the host: no kernel for GPUs' '--strict-device refuses' \
+    cuda "$weft" run "$with_conv/serial.pdmodel" --params "$with_conv/params.npz" --feed "$with_conv/feeds.npz" \
+    --device cuda --strict-device
 # shellcheck disable=SC2086
 says 1 'out of memory' 'no memory' cuda WEFT_STANDIN_FAIL=malloc:1 "$weft" run $program --device cuda
 for call in launch memcpy; do
@@ -65,7 +65,6 @@ ranks() { # FORM OPTIONS... : rank programs of the case
     # shellcheck disable=SC2086
     "$weft" run "$case/rank0.$form" "$case/rank1.$form" --ranks 2 ${program#* } "$@"
 }
-case=$(dirname "${program%% *}")
 for form in pdmodel after.default.pdmodel; do
     ranks $form >"$folder/cpu.csv" 2>"$folder/err"
     ok $? "$form on CPUs"

@@ -56,6 +56,11 @@ SHOWN cudaError_t cudaSetDevice(int gpu) {
     return gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
+SHOWN cudaError_t cudaGetDevice(int *gpu) {
+    *gpu = current;
+    return cudaSuccess;
+}
+
 SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0;
     *greatest = -5;

@@ -1,0 +1,30 @@
+/* blas.h: matrix products by cuBLASLt, which is opened when the first of them is prepared. */
+#ifndef EXECUTOR_DEVICES_CUDA_BLAS_H
+#define EXECUTOR_DEVICES_CUDA_BLAS_H
+
+#include <cublasLt.h>
+
+#include "executor/devices/cuda/launch.h"
+
+/* An operand as stored: row major matrices, `stride` elements apart. */
+typedef struct blas_matrix {
+    const void *address; /* for its alignment alone */
+    int64_t rows, columns, stride;
+    bool transposed; /* when used */
+} blas_matrix;
+
+/* C = alpha op(A) op(B), of fp32, row major, `nbatch` times; its algorithm is chosen once. */
+typedef struct blas_product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t a, b, c; /* as cuBLASLt sees them: column major, so that the product is that of B and A */
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace_nbytes;
+    float alpha;
+} blas_product;
+
+/* On the GPU that is current. A status of WEFT_UNSUPPORTED: it cannot, or there is no library. */
+WEFT_MUST_USE weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matrix *b,
+                                       const blas_matrix *c, int64_t nbatch, float alpha);
+WEFT_MUST_USE weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b, void *c);
+
+#endif
