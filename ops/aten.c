@@ -204,6 +204,33 @@ weft_status infer_aten_new_full(infer *i) {
     return NULL;
 }
 
+/* Like the first input. */
+weft_status infer_aten_like_first(infer *i) {
+    if (shape_known(infer_in(i, 0)) && infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, 0);
+    return NULL;
+}
+
+weft_status infer_aten_compare(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    shape out;
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    TRY(shape_broadcast(i, x, y, -1, &out));
+    out.dtype = WEFT_BOOL;
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_aten_triple(infer *i) {
+    const shape *x = infer_in(i, 0), *a = infer_in(i, 1), *b = infer_in(i, 2);
+    shape pair, out;
+    if (!shape_known(x) || !shape_known(a) || !shape_known(b) || !infer_out(i, 0)) return NULL;
+    TRY(shape_broadcast(i, a, b, -1, &pair));
+    TRY(shape_broadcast(i, x, &pair, -1, &out));
+    out.dtype = x->dtype;
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
 /* As large as self, or one number. */
 weft_status infer_aten_reduced_loss(infer *i) {
     const shape *x = infer_in(i, 0);

@@ -233,7 +233,72 @@ def in_place(c):
     c.call("fill_.Scalar", x.clone(), -math.inf)
 
 
-FAMILIES = [convolution, batch_norm, pooling, attention, losses, in_place]
+def pointwise(c):
+    """Each also of NaN and infinities."""
+    x, y, whole = torch.randn(3, 5), torch.randn(5), torch.arange(-5, 7)
+    odd, other = spoiled(x), spoiled(y)
+    one = """abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor isnan isinf isfinite leaky_relu elu log log10 log1p log2
+             neg reciprocal relu round rsqrt sigmoid sign silu sin sinh sqrt softplus tan tanh trunc hardtanh hardswish gelu""".split()
+    for name in one:
+        c.call(name, x * 2)
+        c.call(name, odd)
+    c.call("gelu", odd, approximate="tanh")
+    for name in ("maximum", "minimum", "fmod.Tensor", "remainder.Tensor", "atan2", "floor_divide", "pow.Tensor_Tensor", "add.Tensor",
+                 "sub.Tensor", "mul.Tensor", "div.Tensor", *(f"{n}.Tensor" for n in ("eq", "ne", "lt", "le", "gt", "ge"))):
+        c.call(name, x, y)
+        c.call(name, odd, other)
+    c.call("maximum", whole, whole.flip(0))
+    c.call("minimum", whole.view(3, 4), whole[:4])
+    c.call("pow.Tensor_Tensor", whole, torch.full((12,), 3))
+    c.call("pow.Scalar", 2.5, odd)
+    c.call("eq.Tensor", whole, torch.arange(12.0) / 2 - 5)
+    c.call("lt.Tensor", whole, whole.flip(0))
+    c.call("clamp", odd, -0.5, 0.25)
+    c.call("clamp", odd, 0.5, -0.25)
+    c.call("clamp", odd, None, 0.25)
+    c.call("clamp", odd, 0.1)
+    c.call("clamp", whole, -2, 3)
+    c.call("clamp.Tensor", odd, y)
+    c.call("clamp_min", odd, 0.0)
+    c.call("fmod.Scalar", odd, 0.75)
+    c.call("div.Tensor_mode", x, y, rounding_mode="trunc")
+    c.call("div.Tensor_mode", x, y, rounding_mode="floor")
+    c.call("lerp.Scalar", x, y, 0.3)
+    c.call("lerp.Scalar", x, y, 0.7)
+    c.call("lerp.Tensor", x, x.flip(0), torch.rand(3, 5))
+    c.call("lerp_.Scalar", x.clone(), y, 0.1)
+    for name in ("addcmul", "addcdiv"):
+        c.call(name, x, y, torch.randn(3, 1), value=0.3)
+        c.call(name + "_", x.clone(), y, torch.randn(3, 1), value=-0.3)
+    yes, no = torch.rand(3, 5) > 0.5, torch.rand(5) > 0.5
+    for name in ("logical_and", "logical_or", "logical_xor", "bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"):
+        c.call(name, yes, no)
+    c.call("bitwise_and.Scalar", whole, 6)
+    c.call("bitwise_not", whole)
+    c.call("masked_fill.Scalar", odd, yes, -math.inf)
+    c.call("masked_fill.Tensor", x, no, torch.tensor(2.5))
+    c.call("where.self", yes, x, y)
+    g = torch.randn(3, 5)
+    for xs in (x * 2, odd):
+        c.call("threshold_backward", g, xs, 0)
+        c.call("hardtanh_backward", g, xs, -1.0, 1.0)
+        c.call("leaky_relu_backward", g, xs, 0.1, False)
+        c.call("elu_backward", g, 1.5, 1, 1, False, xs)
+        c.call("gelu_backward", g, xs)
+        c.call("gelu_backward", g, xs, approximate="tanh")
+        c.call("silu_backward", g, xs)
+        c.call("sigmoid_backward", g, xs)
+        c.call("tanh_backward", g, xs)
+        c.call("softplus_backward", g, xs, 1.0, 20.0)
+    c.call("native_dropout_backward", g, yes, 2.0)
+    c.call("stack", [x, g, odd], 1)
+    c.call("lift_fresh_copy", odd)
+    c.call("scalar_tensor", 0.5)
+    c.call("new_zeros", x, [2, 3])
+    c.call("new_full", whole, [2], 7)
+
+
+FAMILIES = [pointwise, convolution, batch_norm, pooling, attention, losses, in_place]
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------

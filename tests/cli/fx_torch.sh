@@ -19,7 +19,7 @@ for k, output in enumerate(outputs):
     size = np.abs(b[np.isfinite(b)]).max(initial=1e-3) if b.size else 1
     if a.shape != b.shape or a.dtype != b.dtype or not np.allclose(a, b, rtol=1e-5, atol=1e-5 * size, equal_nan=True):
         bad += 1
-        print('FAIL', graph, k, output, a, b)
+        print('FAIL', graph, k, output, a, b, sep='\n')
 sys.exit(bad > 0 or not outputs)
 END
 for graph in tests/data/torch/aten/*.fx.json tests/data/torch/training/*.fx.json; do
