@@ -22,6 +22,7 @@ typedef enum claim_kind {
     CLAIM_WAIT,   /* op waits for what other left pending */
     CLAIM_SAME,   /* op, which is removed, gave what other gives */
     CLAIM_GATHER, /* slot `text` of other gets var of all ranks, which op gathers (or adds up), times factor */
+    CLAIM_FILL,   /* op fills in its number for a rank's rows of var */
     CLAIM_COUNT
 } claim_kind;
 

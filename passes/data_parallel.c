@@ -110,8 +110,24 @@ static weft_status insert_reduces(dp_plan *plan) {
     return NULL;
 }
 
+/* Rows or not, what comes out of a tensor array tells only when it is planned. */
+static weft_status write_open(dp_plan *plan, weft_var *var) {
+    const kept_shape *whole = &plan->whole.kept[var->id];
+    bool any = false;
+    int64_t dims[WEFT_MAX_RANK];
+    if (var->persistable || whole->ndim != (int32_t)var->ndim) return NULL;
+    for (size_t i = 0; i < var->ndim; i++) {
+        bool opens = var->dims[i] >= 0 && whole->dims[i] < 0;
+        dims[i] = opens ? -1 : var->dims[i];
+        any |= opens;
+    }
+    if (any) var_changed(var);
+    return any ? program_dims(plan->program, var->ndim, dims, &var->dims) : NULL;
+}
+
 /* A rank's extents where they differ; what is declared as unknown stays so. */
 static weft_status write_shape(dp_plan *plan, weft_var *var) {
+    if (plan->opens_arrays) TRY(write_open(plan, var));
     if (!plan->differs[var->id] || var->kind == WEFT_SELECTED_ROWS) return NULL;
     var_changed(var);
     const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
@@ -308,6 +324,7 @@ static weft_status make_parallel(dp_plan *plan) {
     TRY(claim_ranks(plan));
     TRY(write_dist(plan));
     if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");
+    TRY(dp_write_fills(plan));
     TRY(dp_begin_weights(plan));
     TRY(dp_gather_metrics(plan));
     plan->gradients_nbytes = count_nbytes(plan);

@@ -51,7 +51,11 @@ typedef struct dp_plan {
     bool again; /* a feed more is split: decide anew */
     int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
     shape_env whole, part;     /* types of the serial program, and of one rank's */
+    bool opens_arrays;         /* some extents of what comes out of tensor arrays are left open in both */
     bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
+
+    weft_op **fills; /* constants as long as the batch that a rank makes as long as its rows */
+    size_t nfills, fills_capacity;
 
     weft_op **state_ops; /* that read what differs and write a persistable, in program order */
     size_t nstate_ops, state_ops_capacity;
@@ -83,6 +87,13 @@ WEFT_MUST_USE weft_status dp_split_batch(dp_plan *plan);
 /* Whether a feed that was thought whole is one of rows: then all is to be decided again, with it split. */
 bool dp_splits_feed(dp_plan *plan, const weft_var *var);
 WEFT_MUST_USE weft_status dp_again(void);
+/* data_parallel_fills.c: whether `var` is one number all over, as long as the batch of fixed rows: then all is to be decided
+ * again, with it as rows. */
+WEFT_MUST_USE weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, bool *out);
+/* What is written to an array that has rows otherwise, as the first state of a recurrent net. */
+WEFT_MUST_USE weft_status dp_split_array_fills(dp_plan *plan);
+bool dp_is_fill(const dp_plan *plan, const weft_op *op);
+WEFT_MUST_USE weft_status dp_write_fills(dp_plan *plan);
 /* data_parallel_batch.c: of feeds whose dimension 0 is open, which are rows of the batch. */
 WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);
 /* data_parallel_shapes.c: types of all vars, whole and a rank's; an attr that holds the global batch is an error. */

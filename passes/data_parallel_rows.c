@@ -70,7 +70,9 @@ static weft_status refuse_input(const dp_question *q, size_t i, int factor) {
     if (whole >= 0) {
         const weft_var *fixed = input_var(q, (size_t)whole);
         const weft_op *by = q->flow->writer[fixed->id];
-        if (!by && dp_splits_feed(q->flow->plan, fixed)) return dp_again();
+        bool splits = false;
+        if (by) TRY(dp_splits_fill(q->flow->plan, fixed, &splits));
+        if (splits || (!by && dp_splits_feed(q->flow->plan, fixed))) return dp_again();
         return weft_pass_refuse(q->flow->plan->pass,
                                 "%s: %s is as long as the batch, but the same on all ranks (%s), and does not go with the "
                                 "rows of %s, of which a rank has its part%s",

@@ -85,13 +85,17 @@ static weft_status blame_fixed(dp_plan *plan, const weft_op *op, weft_status pro
 }
 
 /* Inference of `op` failed for a rank's rows: name the op whose attr holds the batch. Takes `problem`. */
-static weft_status blame_for(const dp_plan *plan, const weft_op *op, weft_status problem) {
+static weft_status blame_for(dp_plan *plan, const weft_op *op, weft_status problem) {
     if (weft_status_code(problem) == WEFT_OUT_OF_MEMORY) return problem;
-    const weft_op *culprit = op;
+    weft_op *culprit = (weft_op *)(uintptr_t)op;
     FOR_EACH_ARG(op, false, u) {
-        const weft_op *holder = holder_of_batch(plan, use_var(op->program, u), BLAME_DEPTH);
+        weft_op *holder = holder_of_batch(plan, use_var(op->program, u), BLAME_DEPTH);
         if (holder) culprit = holder;
     }
+    bool splits = false;
+    FOR_EACH_ARG(culprit, true, made) TRY(dp_splits_fill(plan, use_var(op->program, made), &splits));
+    if (splits) weft_status_free(problem);
+    if (splits) return dp_again();
     weft_status status = blame(plan, culprit, weft_status_message(problem));
     weft_status_free(problem);
     return status;
@@ -103,6 +107,27 @@ static weft_status set_rows(shape_env *env, const weft_var *var, int64_t rows) {
     shape s = shape_env_get(env, var);
     s.dims[0] = rows;
     return shape_env_set(env, var, &s);
+}
+
+/* What comes out of a tensor array is declared for the whole batch, and no inference says otherwise: where it may be rows it
+ * is left open. */
+static weft_status open_array_reads(dp_plan *plan) {
+    for (size_t b = 0; b < plan->program->nblocks && plan->batch > 0 && plan->nranks > 1; b++) {
+        FOR_EACH_OP(op, plan->program->blocks[b]) {
+            if (!op_is(op, "read_from_array") && !op_is(op, "tensor_array_to_tensor")) continue;
+            FOR_EACH_ARG(op, true, u) {
+                weft_var *v = use_var(op->program, u);
+                shape s = shape_env_get(&plan->whole, v);
+                int32_t d = 0;
+                while (d < s.ndim && s.dims[d] != plan->batch) d++;
+                if (v->persistable || d >= s.ndim) continue;
+                s.dims[d] = -1;
+                plan->opens_arrays = true;
+                TRY(shape_env_set(&plan->whole, v, &s));
+            }
+        }
+    }
+    return NULL;
 }
 
 static weft_status start_from_feeds(dp_plan *plan) {
@@ -120,6 +145,7 @@ static weft_status start_from_feeds(dp_plan *plan) {
 static weft_status start(dp_plan *plan) {
     size_t n = plan->program->nall_vars;
     TRY(shape_env_init(&plan->whole, plan->program, &plan->types));
+    TRY(open_array_reads(plan));
     plan->part = plan->whole;
     plan->part.kept = arena_copy(&plan->types, plan->whole.kept, n * sizeof *plan->whole.kept);
     plan->part.values = arena_copy(&plan->types, plan->whole.values, n * sizeof *plan->whole.values);
@@ -219,6 +245,16 @@ static void note_difference(dp_plan *plan, const weft_var *var) {
         !shape_env_same(&plan->whole, &plan->part, var) || plan->whole.values[var->id] != plan->part.values[var->id];
 }
 
+/* A constant that a rank makes as long as its rows. */
+static weft_status take_part(dp_plan *plan, weft_op *op) {
+    FOR_EACH_ARG(op, true, u) {
+        TRY(set_rows(&plan->part, use_var(op->program, u), plan->rank_batch));
+        plan->part.values[u->var_id] = NULL;
+        plan->differs[u->var_id] = true;
+    }
+    return NULL;
+}
+
 /* What reads nothing that differs makes nothing that differs. */
 static void copy_outputs(dp_plan *plan, weft_op *op) {
     FOR_EACH_ARG(op, true, u) {
@@ -258,6 +294,7 @@ static weft_status infer_both(dp_plan *plan, weft_op *op) {
     FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
     if (reads_part) return infer_part(plan, op, sub);
     if (has_inference(op)) copy_outputs(plan, op);
+    if (dp_is_fill(plan, op)) return take_part(plan, op);
     return check_seed(plan, op);
 }
 
@@ -272,5 +309,6 @@ weft_status dp_infer_shapes(dp_plan *plan) {
     TRY(start(plan));
     FOR_EACH_OP(op, plan->block) TRY(infer_both(plan, op));
     note_sub_blocks(plan);
-    return NULL;
+    TRY(dp_split_array_fills(plan));
+    return plan->again ? dp_again() : NULL;
 }

@@ -14,6 +14,7 @@ class Program:
 
     def __init__(self, version=None):
         self.vars, self.ops, self.params, self.feeds = {}, [], {}, {}
+        self.more = ''  # blocks below it
         self.version = version
 
     def var(self, name, dims, dtype='float32', **flags):
@@ -54,7 +55,7 @@ class Program:
         for name, (dtype, dims, flags) in self.vars.items():
             more = ''.join(f', {k}: {v}' for k, v in flags.items())
             lines.append(f'    "{name}": {{{dtype}: {dims}{more}}}')
-        return '\n'.join(lines + ['  ops:'] + [f'  - {op}' for op in self.ops]) + '\n'
+        return '\n'.join(lines + ['  ops:'] + [f'  - {op}' for op in self.ops]) + '\n' + self.more
 
     # --- pieces of nets
 
@@ -293,6 +294,75 @@ def case_constants_as_long_as_the_batch(folder):
     product = {'X': 's', 'Y': 'constant'}, {'Out': ('z', [-1, 3])}
     refused(of_constant(-1, 'elementwise_mul', *product, 'float32', axis=-1), folder, 'constant is [8, 1] for any batch')
     refused(of_constant(8, 'elementwise_mul', *product, 'float32', axis=-1), folder, 'assign_value #3: an attr holds the global batch of 8 rows')
+
+
+def filled(op, ins, outs, dtype, **attrs):
+    """A regression with a weight for each row, or a label, that is one number all over, and as long as the batch."""
+    p = regression(rows=8)
+    number = {'float32': 5, 'int64': 3}[dtype]
+    p.op('fill_constant', {}, {'Out': ('constant', [8, 1], dtype)}, dtype=number, shape='!longs [8, 1]', value=2.0)
+    p.op(op, ins, {k: (v, d) for k, (v, d) in outs.items()}, **attrs)
+    p.mean('z', [8, 1])
+    p.mean('s', [8, 3], 'other')
+    p.mean_grad('s', [8, 3], 'other')
+    p.squares_grad(8, 4)
+    p.sgd()
+    return p
+
+
+def case_constants_of_one_number(folder):
+    for ranks in (2, 4):
+        says = f'fill_constant #3: as long as a rank\'s {8 // ranks} rows'
+        p = filled('elementwise_mul', {'X': 's', 'Y': 'constant'}, {'Out': ('z', [8, 3])}, 'float32', axis=-1)
+        same(p, folder, ranks=ranks, says=says)
+        p = filled('softmax_with_cross_entropy', {'Logits': 's', 'Label': 'constant'}, {'Loss': ('z', [8, 1]), 'Softmax': ('soft', [8, 3])},
+                   'int64', axis=-1)
+        same(p, folder, ranks=ranks, says=says)
+
+
+def looped():
+    """h = tanh(h + x), three times from zeros, in a loop whose states are elements of an array; then a regression on h."""
+    r, p, d = np.random.default_rng(0), Program(), [8, 4]
+    p.feed('x', [r.normal(size=d).astype('f4') for _ in range(4)], d)
+    p.feed('y', [r.normal(size=(8, 3)).astype('f4') for _ in range(4)], [8, 3])
+    p.param('w', r.normal(size=(4, 3)).astype('f4'))
+    for name, value in (('i', 0), ('n', 3)):
+        p.op('fill_constant', {}, {'Out': (name, [1], 'int64')}, dtype=3, shape='!longs [1]', value=float(value))
+    p.op('fill_constant', {}, {'Out': ('h0', d)}, dtype=5, shape='!longs [8, 4]', value=0.0)
+    p.vars['states'] = ('float32', [], dict(kind='dense_tensor_array'))
+    p.vars['scopes'] = ('float32', [], dict(kind='step_scopes'))
+    p.op('write_to_array', {'X': 'h0', 'I': 'i'}, {'Out': 'states'})
+    p.op('less_than', {'X': 'i', 'Y': 'n'}, {'Out': ('more', [1], 'bool')}, axis=-1)
+    p.op('while', {'X': ['x', 'i', 'n', 'states'], 'Condition': 'more'}, {'Out': ['i', 'states', 'more'], 'StepScopes': 'scopes'},
+         sub_block='!block 1', is_test=True)
+    p.op('tensor_array_to_tensor', {'X': 'states'}, {'Out': ('all', [-1, 8, 4]), 'OutIndex': ('index', [-1], 'int32')},
+         axis=0, use_stack=True)
+    p.op('slice', {'Input': 'all'}, {'Out': ('h_last', d)}, axes=[0], starts=[3], ends=[4], decrease_axis=[0])
+    p.squares(8, 4, x='h_last')
+    p.mean('s', [8, 3])
+    p.mean_grad('s', [8, 3])
+    p.squares_grad(8, 4, x='h_last')
+    p.sgd()
+    p.more = """- idx: 1
+  parent: 0
+  vars:
+    h_now: {float32: [8, 4]}
+    sum_now: {float32: [8, 4]}
+    h_next: {float32: [8, 4]}
+  ops:
+  - {read_from_array: {X: [states], I: [i]}, out: {Out: [h_now]}}
+  - {elementwise_add: {X: [h_now], "Y": [x]}, out: {Out: [sum_now]}, attrs: {axis: -1}}
+  - {tanh: {X: [sum_now]}, out: {Out: [h_next]}}
+  - {increment: {X: [i]}, out: {Out: [i]}, attrs: {step: 1.0}}
+  - {write_to_array: {X: [h_next], I: [i]}, out: {Out: [states]}}
+  - {less_than: {X: [i], "Y": [n]}, out: {Out: [more]}, attrs: {axis: -1}}
+"""
+    return p
+
+
+def case_first_states_of_loops(folder):
+    same(looped(), folder, says='fill_constant #2: as long as a rank\'s 4 rows')
+    same(looped(), folder, ranks=4)
 
 
 def case_a_feed_of_fixed_rows_beside_an_open_batch(folder):

@@ -24,6 +24,7 @@ typedef enum cert_kind {
     CERT_WAIT,
     CERT_SAME,
     CERT_GATHER,
+    CERT_FILL,
     CERT_KIND_COUNT
 } cert_kind;
 
@@ -188,6 +189,7 @@ typedef struct cert_checker {
     const char **inserted_type;            /* by number */
     double *seed;                          /* by old position: product of claimed factors; 0: none */
     bool *dense;                           /* by old position */
+    bool *of_rows;                         /* by old position: fills in a rank's rows */
     uint32_t *same_as;                     /* by old position: the op before that is claimed to give the same */
     cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
     uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */

@@ -113,6 +113,29 @@ static weft_status prepare_dense(cert_checker *c, const cert_claim *claim) {
     return NULL;
 }
 
+static const weft_attr *shape_of_fill(const weft_op *op) {
+    const weft_attr *dims = op && op_is(op, "fill_constant") && !op_nargs(op, false) ? op_find_attr(op, "shape") : NULL;
+    bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count;
+    return is_list ? dims : NULL;
+}
+
+/* One number for each of a rank's rows, where it was for each of the batch: its part. */
+static weft_status prepare_fill(cert_checker *c, const cert_claim *claim) {
+    bool is_old = claim->op >= 0 && (uint64_t)claim->op < c->nold && c->ranks;
+    uint32_t at = is_old ? c->new_position[claim->op] : CERT_NONE;
+    const weft_attr *was = is_old ? shape_of_fill(c->old_ops[claim->op]) : NULL;
+    const weft_attr *is = at != CERT_NONE ? shape_of_fill(c->new_ops[at]) : NULL;
+    const weft_var *out = was ? weft_op_output(c->old_ops[claim->op], "Out", 0) : NULL;
+    int64_t rows;
+    bool fits = is && out && strcmp(out->name->bytes, claim->var) == 0 && was->type == is->type && was->count == is->count &&
+                !__builtin_mul_overflow(is->u.ints[0], c->ranks->count, &rows) && rows == was->u.ints[0] &&
+                (weft_op_role(c->old_ops[claim->op]) & WEFT_ROLE_BACKWARD) == 0;
+    for (size_t i = 1; fits && i < was->count; i++) fits = was->u.ints[i] == is->u.ints[i];
+    if (!fits) return cert_refuse(c, "\"%s\" is claimed to be filled in for a rank's rows, which it is not", claim->var);
+    c->of_rows[claim->op] = true;
+    return NULL;
+}
+
 /* Of ops that earlier passes inserted, only all-reduces are followed. */
 static weft_status prepare_same(cert_checker *c, const cert_claim *claim) {
     if (!is_number(c, claim->op) || !is_number(c, claim->other) || c->removed_by[claim->op] != claim->pass)
@@ -138,6 +161,7 @@ weft_status cert_prepare_claims(cert_checker *c) {
         case CERT_SEED: TRY(prepare_seed(c, claim)); break;
         case CERT_DENSE: TRY(prepare_dense(c, claim)); break;
         case CERT_SAME: TRY(prepare_same(c, claim)); break;
+        case CERT_FILL: TRY(prepare_fill(c, claim)); break;
         case CERT_GATHER: TRY(cert_prepare_gather(c, i)); break;
         default: break;
         }

@@ -35,6 +35,7 @@ static const struct {
     [CERT_STREAM] = {"stream", HAS_OP | HAS_TEXT},
     [CERT_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
     [CERT_SAME] = {"same", HAS_OP | HAS_OTHER},
+    [CERT_FILL] = {"fill", HAS_OP | HAS_VAR},
     [CERT_GATHER] = {"gather", HAS_OP | HAS_OTHER | HAS_VAR | HAS_TEXT | HAS_FACTOR},
 };
 

@@ -60,7 +60,7 @@ static const char *const parallel_already[] = {
     "op c_allreduce_sum X=x -> Out=x | op_role=1 ring_id=3 op_namescope=/auto_parallel/data_parallel"};
 static const char *const label_of_batch[] = {
     "var x float32 8,4", "var lab int64 8,1", "var soft float32 8,4", "var each float32 8,1",
-    "op fill_constant -> Out=lab | op_role=0 dtype=3 value=1.0 shape=[8,1]",
+    "op randint -> Out=lab | op_role=0 dtype=3 low=0 high=4 shape=[8,1]",
     "op softmax_with_cross_entropy Logits=x Label=lab -> Softmax=soft Loss=each | op_role=0 axis=-1"};
 static const char *const fixed_reshape[] = {"var x float32 8,4", "var a float32 8,2,2",
                                             "op relu X=x -> Out=x | op_role=0",
@@ -70,7 +70,7 @@ static const char *const sly_reshape[] = {"var x float32 8,4", "var a float32 8,
 static const char *const fixed_mask[] = {"var x float32 8,4",
                                          "var m float32 8,4",
                                          "var a float32 8,4",
-                                         "op fill_constant -> Out=m | op_role=0 dtype=5 value=1.0 shape=[8,4]",
+                                         "op gaussian_random -> Out=m | op_role=0 dtype=5 shape=[8,4]",
                                          "op relu X=x -> Out=x | op_role=0",
                                          "op elementwise_add X=x Y=m -> Out=a | op_role=0 axis=-1"};
 static const char *const fixed_seed[] = {"var x float32 8,1", "var y float32 8,1", "var y@GRAD float32 8,1",
@@ -108,10 +108,10 @@ static const struct refusal {
     REFUSAL(in_sub_block, "{ranks: 2}", "gradient w@GRAD is made in a sub-block"),
     REFUSAL(collective, "{ranks: 2}", "found the collective c_allreduce_max #0"),
     REFUSAL(parallel_already, "{ranks: 2}", "data-parallel already: c_allreduce_sum #0"),
-    REFUSAL(label_of_batch, "{ranks: 2}", "lab is as long as the batch, but the same on all ranks (fill_constant #0)"),
+    REFUSAL(label_of_batch, "{ranks: 2}", "lab is as long as the batch, but the same on all ranks (randint #0)"),
     REFUSAL(fixed_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
     REFUSAL(sly_reshape, "{ranks: 2}", "reshape2 #1: an attr holds the global batch of 8 rows, where a rank has 4"),
-    REFUSAL(fixed_mask, "{ranks: 2}", "fill_constant #0: an attr holds the global batch of 8 rows"),
+    REFUSAL(fixed_mask, "{ranks: 2}", "gaussian_random #0: an attr holds the global batch of 8 rows"),
     REFUSAL(fixed_seed, "{ranks: 2}", "fill_constant #1: an attr holds the global batch of 8 rows"),
     REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
     REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),

@@ -1,0 +1,85 @@
+/* data_parallel_fills.c: constants as long as the batch. Where a program has a batch of fixed rows, its users write zeros or
+ * ones for each row: the first state of a recurrent net, labels of a discriminator. Such a constant is one number all over,
+ * so any part of it is right, and where it meets a rank's rows the rank makes it as long as these. A constant of several
+ * numbers (assign_value) has its own for each row, and is refused. */
+#include "passes/certificate.h"
+#include "passes/data_parallel.h"
+#include "program/grow.h"
+
+/* The op that fills `var` with one number, for as many rows as the batch; NULL: there is none. */
+static weft_op *fill_of_batch(const dp_plan *plan, const weft_var *var) {
+    weft_op *fill = NULL;
+    FOR_EACH_USE(u, var) {
+        if (!u->is_output) continue;
+        if (fill) return NULL;
+        fill = use_op(var->program, u);
+    }
+    const weft_attr *dims = fill && op_is(fill, "fill_constant") ? op_find_attr(fill, "shape") : NULL;
+    bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count;
+    bool is_forward = fill && !(op_role(fill) & WEFT_ROLE_BACKWARD) && fill->block == plan->block;
+    return is_list && is_forward && !op_nargs(fill, false) && plan->batch > 0 && dims->u.ints[0] == plan->batch ? fill
+                                                                                                                 : NULL;
+}
+
+bool dp_is_fill(const dp_plan *plan, const weft_op *op) {
+    for (size_t i = 0; i < plan->nfills; i++)
+        if (plan->fills[i] == op) return true;
+    return false;
+}
+
+weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, bool *out) {
+    weft_op *fill = plan->nranks > 1 ? fill_of_batch(plan, var) : NULL;
+    *out = fill && !dp_is_fill(plan, fill);
+    if (!*out) return NULL;
+    TRY(grow(plan->scratch, &plan->fills, &plan->fills_capacity, plan->nfills + 1, sizeof *plan->fills));
+    plan->fills[plan->nfills++] = fill;
+    plan->again = true;
+    return NULL;
+}
+
+/* --- arrays ------------------------------------------------------------------------------------------------------- */
+
+static bool has_rows(const dp_plan *plan, const weft_var *v) {
+    return dp_split_axis(plan, v) == 0;
+}
+
+/* Whether an element of the array is a rank's rows. */
+static bool holds_rows(const dp_plan *plan, const weft_var *array) {
+    FOR_EACH_USE(u, array) {
+        weft_op *op = use_op(array->program, u);
+        const weft_var *x = u->is_output && op_is(op, "write_to_array") ? weft_op_input(op, "X", 0) : NULL;
+        if (x && has_rows(plan, x)) return true;
+    }
+    return false;
+}
+
+weft_status dp_split_array_fills(dp_plan *plan) {
+    FOR_EACH_OP(op, plan->block) {
+        const weft_var *x = op_is(op, "write_to_array") ? weft_op_input(op, "X", 0) : NULL;
+        const weft_var *array = x ? weft_op_output(op, "Out", 0) : NULL;
+        bool splits;
+        if (array && holds_rows(plan, array)) TRY(dp_splits_fill(plan, x, &splits));
+    }
+    return NULL;
+}
+
+/* --- edits -------------------------------------------------------------------------------------------------------- */
+
+weft_status dp_write_fills(dp_plan *plan) {
+    char place[160];
+    for (size_t i = 0; i < plan->nfills; i++) {
+        weft_op *op = plan->fills[i];
+        const weft_attr *dims = op_find_attr(op, "shape");
+        int64_t part[WEFT_MAX_RANK];
+        size_t n = dims->count;
+        if (n > WEFT_MAX_RANK) continue;
+        memcpy(part, dims->u.ints, n * sizeof *part);
+        part[0] = plan->rank_batch;
+        TRY(dims->type == ATTR_LONGS ? weft_op_set_attr_longs(op, "shape", n, part)
+                                     : weft_op_set_attr_ints(op, "shape", n, part));
+        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FILL, .op = op, .var = weft_op_output(op, "Out", 0)}));
+        TRY(weft_pass_did(plan->pass, "%s: as long as a rank's %lld rows", op_place(op, place, sizeof place),
+                          (long long)plan->rank_batch));
+    }
+    return NULL;
+}
