@@ -4,7 +4,8 @@
 set -u
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
-make="make --no-print-directory -j2 BUILD=$build"
+# Kernels for GPUs are compiled for one of them: nothing here runs them there.
+make="make --no-print-directory -j2 BUILD=$build CUDA_ARCHS=${CUDA_ARCHS:-90}"
 WEFT_TEST_COUNTS=$(mktemp)
 export WEFT_TEST_COUNTS
 [ "${1:-}" = --long ] && WEFT_LONG_TESTS=1 && export WEFT_LONG_TESTS

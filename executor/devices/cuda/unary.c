@@ -5,6 +5,7 @@
 
 typedef struct state {
     float p, q;
+    int dy; /* slot; 0: it is no gradient */
 } state;
 
 static weft_status prepare(kernel_prepare *p, double first, double second) {
@@ -12,20 +13,22 @@ static weft_status prepare(kernel_prepare *p, double first, double second) {
     if (!s) return base_out_of_memory();
     TRY(cuda_require_fp32(p));
     if (type_in(p, 0)->dtype != WEFT_FP32) return cuda_refuse("integers");
-    *s = (state){(float)first, (float)second};
+    *s = (state){.p = (float)first, .q = (float)second};
+    for (int k = 1; k < (int)p->schema->ninputs; k++) {
+        bool is_dy = strcmp(p->schema->inputs[k].name, "Out@GRAD") == 0;
+        if (is_dy) s->dy = k;
+        if (!is_dy && type_in(p, k) && strcmp(p->schema->inputs[k].name, "Out") != 0)
+            return cuda_refuse("a parameter that is a tensor");
+    }
     return NULL;
 }
 
-static weft_status launch(const cuda_launch *l, cuda_kernel_id id, bool is_grad) {
+static weft_status launch(const cuda_launch *l, cuda_kernel_id id) {
     const kernel_call *c = l->call;
     const state *s = c->state;
     tensor *out = arg_out(c, 0);
-    unary_args a = {out->numel, out->data, arg_in(c, 0)->data, is_grad ? arg_in(c, 1)->data : NULL, s->p, s->q};
+    unary_args a = {out->numel, out->data, arg_in(c, 0)->data, s->dy ? arg_in(c, s->dy)->data : NULL, s->p, s->q};
     return cuda_start_items(l, id, out->numel, &a);
-}
-
-static bool is_gradient(const kernel_call *c) {
-    return c->schema->ninputs > 1 && strcmp(c->schema->inputs[1].name, "Out@GRAD") == 0;
 }
 
 #define UNARY(type, first, second, value) \
@@ -35,7 +38,7 @@ static bool is_gradient(const kernel_call *c) {
         return prepare(p, first, second); \
     } \
     static weft_status launch_##type(const cuda_launch *l) { \
-        return launch(l, CUDA_KERNEL_unary_##type, is_gradient(l->call)); \
+        return launch(l, CUDA_KERNEL_unary_##type); \
     } \
     const cuda_op cuda_unary_##type = {prepare_##type, launch_##type};
 #include "executor/devices/cuda/kernels/unary.def"
