@@ -28,9 +28,7 @@ weft_status ring_know_tag(mpi_ring *r, int self) {
 /* --- requests as others see them ---------------------------------------------------------------------------------- */
 
 uint64_t head_hash_counts(const comm_request *q) {
-    uint64_t h = 1469598103934665603u;
-    for (int64_t k = 0; k < q->nparts; k++) h = (h ^ (uint64_t)comm_source_count(q, k)) * 1099511628211u;
-    return h;
+    return q->nparts && q->src_counts ? base_hash(q->src_counts, (size_t)q->nparts * sizeof *q->src_counts) : 0;
 }
 
 void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out) {
