@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks on two hosts, which are network namespaces joined by a link of 1 Gbit/s: the bits of threads, and an end in time when a rank
-# or the link dies. Needs root; skipped elsewhere.
+# or the link dies. Needs root; skipped
+# elsewhere. WEFT_LONG_TESTS=1: cut updates too.
 . tests/support/shell.sh
 . tests/support/two_hosts.sh
 if ! "$weft" info | grep -q '^MPI *yes' || ! command -v mpirun >/dev/null || ! two_hosts_up; then
@@ -34,7 +35,7 @@ trains paddle26/gpt_tiny_adamw_dp2 4 data_parallel
 after=$(ip netns exec "$host_a" cat /sys/class/net/w0/statistics/tx_bytes)
 [ $((after - before)) -gt 2000000 ]
 ok $? "gradients go over the link: $((after - before)) bytes"
-trains paddle26/gpt_tiny_adamw_dp2 4 shard_updates
+[ -z "${WEFT_LONG_TESTS:-}" ] || trains paddle26/gpt_tiny_adamw_dp2 4 shard_updates
 trains paddle26/lenet_momentum_dp2 2 data_parallel
 
 # --- the link is cut --------------------------------------------------------------------------------------------------
