@@ -40,8 +40,8 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
 
 /* What this form cannot do with a pair. */
 static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *why) {
-    bool is_half = p->x->dtype == WEFT_FP16 || p->x->dtype == WEFT_BF16;
     if (why->words) return;
+    bool is_half = p->x->dtype == WEFT_FP16 || p->x->dtype == WEFT_BF16;
     if (m->form == MICRO_CHUNKS) {
         if (m->strict_bits && p->kind == MICRO_SCATTER && is_half)
             *why = (micro_refusal){WEFT_REASON_DTYPE, "sums of 16-bit floats are rounded once (strict_bits)"};

@@ -89,8 +89,9 @@ WEFT_MUST_USE weft_status micro_place(micro_pass *m, micro_pair *pair, micro_ref
 /* The op before which it is put: ops of pairs move or go. NULL: at the end. */
 void micro_raise(micro_pass *m, const micro_pair *pair);
 weft_op *micro_anchor(const micro_pass *m, const micro_pair *pair);
-/* Whether the var's value depends on what `of` writes, through ops of block 0; true where that takes long to tell. */
-bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *of);
+/* Whether what `reader` finds in the var depends on what `of` writes, through ops of block 0; true where that takes long
+ * to tell. */
+bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *reader, const weft_op *of);
 /* micro_fused.c: its ops stand together from then on, and say what they are. */
 WEFT_MUST_USE weft_status micro_fuse(micro_pass *m, micro_pair *pair, size_t number);
 /* micro_chunks.c: in their place, the ops of a chunk plan for one rank. */

@@ -126,6 +126,7 @@ static weft_status put_together(const writer *w, weft_var **chunks, size_t count
     bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
     TRY(bucket_tensor_make(w->m->program, &layout, &joined));
     TRY(tag(w, joined.op));
+    if (w->pair->kind == MICRO_GATHER) TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
     const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
     weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */

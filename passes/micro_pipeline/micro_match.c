@@ -209,7 +209,7 @@ static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const 
                     right ? "the gathered rows are a product's right operand" : "no product reads the gathered rows");
         return NULL;
     }
-    if (micro_depends(m, x.b, p->collective)) {
+    if (micro_depends(m, x.b, op, p->collective)) {
         note_reader(r, WEFT_REASON_DEPENDENCY, "the product's right operand depends on the gathered rows");
         return NULL;
     }

@@ -15,25 +15,26 @@ typedef struct search {
     size_t nlooks;
 } search;
 
-static bool search_var(search *s, const weft_var *v) {
+/* What is written to it before `reader`. */
+static bool search_var(search *s, const weft_var *v, const weft_op *reader) {
     FOR_EACH_USE(u, v) {
         weft_op *op = use_op(v->program, u);
-        if (!u->is_output || op->block != s->m->block) continue;
+        if (!u->is_output || op->block != s->m->block || op->mark >= reader->mark) continue;
         if (op == s->of) return true;
         if (op->mark < s->of->mark || s->m->seen[op->mark] == s->m->nsearches) continue;
         s->m->seen[op->mark] = s->m->nsearches;
         if (++s->nlooks > MOST_LOOKS) return true;
         FOR_EACH_ARG(op, false, arg) {
-            if (search_var(s, use_var(op->program, arg))) return true;
+            if (search_var(s, use_var(op->program, arg), op)) return true;
         }
     }
     return false;
 }
 
-bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *of) {
+bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *reader, const weft_op *of) {
     search s = {.m = m, .of = of};
     m->nsearches++;
-    return search_var(&s, v);
+    return search_var(&s, v, reader);
 }
 
 /* --- the place ---------------------------------------------------------------------------------------------------- */

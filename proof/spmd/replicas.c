@@ -30,6 +30,8 @@ typedef struct var_state {
 typedef struct sharing {
     const uint32_t *parts; /* ids of the members of a fused buffer */
     uint32_t nparts;       /* 0: it is none */
+    uint32_t own_begin, own_end; /* members that the rank made itself, where others made the rest: */
+    axes joined;                 /* along these, all members together are one value */
     uint32_t alias_of;     /* id of the var whose value it shows, plus one; 0: its own */
 } sharing;
 
@@ -117,9 +119,12 @@ static axes get_alone(flow *f, uint32_t id) {
 static axes get(flow *f, uint32_t id) {
     if (!f->vars[id].shared) return get_alone(f, id);
     id = shown_by(f, id);
-    axes found = get_alone(f, id);
     const sharing *of = parts_of(f, id);
-    for (uint32_t i = 0; of && i < of->nparts; i++) found |= get_alone(f, of->parts[i]);
+    axes found = of && f->vars[id].known == UNKNOWN ? 0 : get_alone(f, id); /* what its members are written to */
+    for (uint32_t i = 0; of && i < of->nparts; i++) {
+        bool is_own = i >= of->own_begin && i < of->own_end;
+        found |= get_alone(f, of->parts[i]) & ~(is_own ? of->joined : 0);
+    }
     return found;
 }
 
@@ -205,6 +210,20 @@ static weft_status name_parts(flow *f, uint32_t fused, const uint32_t *parts, ui
     return NULL;
 }
 
+/* Rows that ranks send each other (micro_pipeline_tp): each member's lie where it stands on the ring, so the rank's own
+ * may be no others. */
+static void note_gathered(const flow *f, const weft_op *op, uint32_t fused) {
+    sharing *s = &f->shared[f->vars[fused].shared - 1];
+    const weft_attr *id = op_find_attr(op, "micro_pipeline_ring");
+    const ring *r = id ? program_find_ring(f->program, id->u.i) : NULL;
+    int index = r && f->rank >= 0 ? ring_index(r, f->rank) : -1;
+    if (index < 0 || s->nparts % (uint32_t)r->nranks) return;
+    uint32_t each = s->nparts / (uint32_t)r->nranks;
+    s->own_begin = (uint32_t)index * each;
+    s->own_end = s->own_begin + each;
+    s->joined = axes_of_ring(&f->grid, r->id);
+}
+
 static weft_status share_names(flow *f, const weft_op *op) {
     weft_var *fused = weft_op_output(op, "FusedOutput", 0);
     const slot *outputs = op_find_slot(op, true, "Output");
@@ -212,7 +231,9 @@ static weft_status share_names(flow *f, const weft_op *op) {
     uint32_t n = outputs ? outputs->nargs : 0, *parts = ARENA_ARRAY(f->arena, uint32_t, n + 1);
     if (!parts) return base_out_of_memory();
     for (uint32_t i = 0; i < n; i++) parts[i] = slot_args(op, outputs)[i].var_id;
-    return name_parts(f, fused->id, parts, n);
+    TRY(name_parts(f, fused->id, parts, n));
+    note_gathered(f, op, fused->id);
+    return NULL;
 }
 
 /* An output that shows an input's bytes differs as that does, from here on. */
@@ -444,6 +465,7 @@ static weft_status sweep_launches(flow *f) {
         case PROOF_MAKES_UPDATE: is_done = sweep_update(f, x, n); break;
         case PROOF_MAKES_NAMES:
             TRY(name_parts(f, fusion->fused, s->fused_parts + fusion->first_part, fusion->nparts));
+            note_gathered(f, e->op, fusion->fused);
             fusion++;
             is_done = true;
             break;

@@ -22,6 +22,7 @@ train() { # case, pass list
     rm -f "$folder"/rank*
     cp "$case/serial.pdmodel" "$folder/serial.pdmodel"
     "$weft" opt -q "$folder/serial.pdmodel" --dist "$case/annotate.json" --passes "$2" -o "$folder/rank{rank}.pdmodel" || return 1
+    "$weft" show "$folder/rank0.pdmodel" >"$folder/text"
     of_all=$(i=0; while [ $i -lt "$ranks" ]; do echo "$folder/rank$i.pdmodel"; i=$((i + 1)); done)
     "$weft" run "$folder/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" >"$folder/serial.csv" 2>/dev/null &&
         "$weft" run $of_all --ranks "$ranks" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" >"$folder/ranks.csv" 2>"$folder/err" &&
@@ -34,6 +35,15 @@ for name in $some; do
         ok $? "$name trains to the serial losses after $passes"
     done
 done
+
+for name in gpt_sp_reshard_mp2 gpt_sp_reshard_dp2_mp2 mlp_sp_axis0_reshard_mp4; do
+    train "$name" 'spmd_expand, micro_pipeline_tp: {guard: off}' && grep -q p_send "$folder/text" 2>/dev/null
+    ok $? "$name trains to the serial losses with rows sent in chunks"
+done
+train gpt_sp_reshard_dp2_mp2 'spmd_expand, micro_pipeline_tp: {guard: off}'
+"$weft" opt -q "$folder/rank0.pdmodel" | sed '/micro_pipeline_ring/s/, Output: \[\([^],]*\), \([^],]*\)\]/, Output: [\2, \1]/' >"$folder/wrong.yaml"
+prints 1 missing_reduce 'gathered rows that do not lie where their rank stands are no replicas' \
+    "$weft" verify "$folder/wrong.yaml" "$folder/rank1.pdmodel" "$folder/rank2.pdmodel" "$folder/rank3.pdmodel" --reading by_bytes
 
 train mlp_batch5_dp2 spmd_expand
 "$weft" show "$folder/rank1.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[2, ' &&
