@@ -231,6 +231,81 @@ weft_status infer_aten_triple(infer *i) {
     return NULL;
 }
 
+/* --- reductions, group norm, dropout ------------------------------------------------------------------------------ */
+
+/* x without the dimensions of attr `dim`, or with them as 1; all where it has none. */
+static weft_status reduced(infer *i, const shape *x, shape *out) {
+    size_t count;
+    const int64_t *dims = attr_ints(i->op, "dim", &count);
+    bool gone[WEFT_MAX_RANK] = {false}, keep = attr_bool(i->op, "keepdim", false);
+    for (size_t k = 0; k < count; k++) {
+        int32_t d = 0;
+        if (!x->ndim && (dims[k] == 0 || dims[k] == -1)) continue;
+        TRY(infer_axis(i, "dim", dims[k], x->ndim, &d));
+        gone[d] = true;
+    }
+    *out = (shape){.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < x->ndim; d++) {
+        bool is_gone = gone[d] || !count;
+        if (!is_gone || keep) out->dims[out->ndim++] = is_gone ? 1 : x->dims[d];
+    }
+    return NULL;
+}
+
+weft_status infer_aten_var_mean(infer *i) {
+    const shape *x = infer_in(i, 0);
+    shape out;
+    if (!shape_known(x)) return NULL;
+    TRY(reduced(i, x, &out));
+    for (int o = 0; o < 2; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = out;
+    return NULL;
+}
+
+weft_status infer_aten_extremum(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t dim = 0;
+    if (!shape_known(x)) return NULL;
+    if (x->ndim) TRY(infer_axis(i, "dim", attr_int(i->op, "dim", 0), x->ndim, &dim));
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (d != dim || attr_bool(i->op, "keepdim", false)) out.dims[out.ndim++] = d == dim ? 1 : x->dims[d];
+    if (infer_out(i, 0)) *infer_out(i, 0) = out;
+    shape_copy_dims(infer_out(i, 1), &out, WEFT_INT64);
+    return NULL;
+}
+
+weft_status infer_aten_native_group_norm(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t groups = attr_int(i->op, "groups", 1);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected input of 2 dimensions or more, found %d", x->ndim);
+    if (groups < 1 || (x->dims[1] >= 0 && x->dims[1] % groups))
+        return infer_error(i, "groups: expected a divisor of %lld channels, found %lld", (long long)x->dims[1],
+                           (long long)groups);
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (int o = 1; o < 3; o++)
+        shape_set(infer_out(i, o), infer_out(i, o) && infer_out(i, o)->dtype == WEFT_FP32 ? WEFT_FP32 : x->dtype, 2,
+                  (const int64_t[]){x->dims[0], groups});
+    return NULL;
+}
+
+weft_status infer_aten_native_group_norm_backward(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || x->ndim < 2) return NULL;
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (int o = 1; o < 3; o++) shape_set(infer_out(i, o), x->dtype, 1, &x->dims[1]);
+    return NULL;
+}
+
+weft_status infer_aten_native_dropout(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    shape_copy_dims(infer_out(i, 1), x, WEFT_BOOL);
+    return NULL;
+}
+
 /* As large as self, or one number. */
 weft_status infer_aten_reduced_loss(infer *i) {
     const shape *x = infer_in(i, 0);
@@ -354,10 +429,20 @@ weft_status infer_aten_in_place(infer *i) {
 
 /* --- losses, gradients that know sizes alone ---------------------------------------------------------------------- */
 
+/* A loss for each position of each image. */
+static weft_status infer_nll_of_images(infer *i, const shape *x) {
+    bool whole = attr_int(i->op, "reduction", 1) == 0;
+    shape_set(infer_out(i, 0), x->dtype, whole ? 3 : 0, (const int64_t[]){x->dims[0], x->dims[2], x->dims[3]});
+    shape_set(infer_out(i, 1), x->dtype, 0, NULL);
+    return NULL;
+}
+
 weft_status infer_aten_nll_loss_forward(infer *i) {
     const shape *x = infer_in(i, 0), *target = infer_in(i, 1);
     if (!shape_known(x)) return NULL;
-    if (x->ndim != 1 && x->ndim != 2) return infer_error(i, "expected self of 1 or 2 dimensions, found %d", x->ndim);
+    if (x->ndim == 4) return infer_nll_of_images(i, x);
+    if (x->ndim != 1 && x->ndim != 2)
+        return infer_error(i, "expected self of 1, 2 or 4 dimensions, found %d", x->ndim);
     if (shape_known(target) &&
         (target->ndim > 1 || (target->ndim && x->ndim == 2 && !extent_fits(target->dims[0], x->dims[0]))))
         return infer_error(i, "expected a target for each row of self");

@@ -298,7 +298,80 @@ def pointwise(c):
     c.call("new_full", whole, [2], 7)
 
 
-FAMILIES = [pointwise, convolution, batch_norm, pooling, attention, losses, in_place]
+def by_index(c):
+    x, whole = torch.randn(4, 5, 3), torch.arange(24).view(4, 6)
+    at = lambda most, *shape: torch.randint(0, most, shape)
+    c.call("gather", x, 1, at(5, 4, 7, 3))
+    c.call("gather", x, -1, at(3, 2, 3, 6))
+    c.call("gather", whole, 0, at(4, 2, 6))
+    distinct = torch.stack([torch.randperm(5)[:3] for _ in range(12)]).view(4, 3, 3).transpose(1, 2).contiguous()
+    c.call("scatter.src", x, 1, distinct.transpose(1, 2).contiguous(), torch.randn(4, 5, 4)[:, :, :3].contiguous())
+    c.call("scatter.value", x, 1, at(5, 4, 2, 3), -2.5)
+    c.call("scatter.value", whole, 1, at(6, 4, 2), 100)
+    index = at(5, 4, 6, 3)
+    c.call("scatter_add", x, 1, index, torch.randn(4, 6, 3))
+    c.call("scatter_add", whole, 1, at(6, 4, 6), whole)
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for include in (True, False):
+            c.call("scatter_reduce.two", x, 1, index, torch.randn(4, 6, 3), reduce, include_self=include)
+    c.call("scatter_reduce.two", x, 1, index, spoiled(torch.randn(4, 6, 3)), "amax")
+    c.call("scatter_reduce.two", whole, 1, at(6, 4, 6), whole, "mean")
+    c.call("scatter.reduce", x, 1, index, torch.randn(4, 6, 3), reduce="multiply")
+    c.call("index.Tensor", x, [at(4, 6)])
+    c.call("index.Tensor", x, [None, at(5, 2, 3)])
+    c.call("index.Tensor", x, [at(4, 2, 1), at(5, 3)])
+    c.call("index.Tensor", x, [at(4, 6), None, at(3, 6)])
+    c.call("index.Tensor", x, [None, at(5, 2), at(3, 1) - 3])
+    c.call("index_put", x, [torch.randperm(4)[:3]], torch.randn(5, 3))
+    c.call("index_put", x, [at(4, 6), at(5, 6)], torch.randn(6, 3), True)
+    c.call("index_put", x, [None, torch.randperm(5)[:2]], torch.randn(4, 2, 1))
+    c.call("index_put_", x.clone(), [at(4, 6), None, at(3, 6)], torch.randn(6, 5), True)
+    c.call("index_put", whole, [at(4, 9)], whole[0], True)
+    c.call("index_select", x, 1, at(5, 6))
+    c.call("index_add", x, 1, at(5, 6), torch.randn(4, 6, 3))
+
+
+def order(c):
+    x = torch.randn(4, 5, 3)
+    odd = spoiled(x)
+    for xs in (x, odd):
+        for descending in (False, True):
+            c.call("sort", xs, 1, descending)
+        c.call("topk", xs, 3, 1)
+        c.call("topk", xs, 2, -1, False)
+        c.call("max.dim", xs, 1)
+        c.call("min.dim", xs, -1, True)
+        for name in ("max", "min", "cumsum", "cumprod", "argmax", "argmin", "logsumexp", "amax", "amin"):
+            c.call(name, xs, *([] if name in ("max", "min") else [[1]] if name in ("logsumexp", "amax", "amin") else [1]))
+    c.call("sort.stable", torch.tensor([3, 1, 3, 2, 1]), stable=True)
+    c.call("max.dim", torch.tensor([[3, 1, 3], [2, 2, 1]]), 1)
+    c.call("any", x > 2)
+    c.call("any.dim", x > 1, 1)
+    c.call("any.dims", x > 1, [0, 2], True)
+    c.call("all", x > -9)
+    c.call("all.dim", x > -1, 2, True)
+    c.call("prod.dim_int", x, 1)
+    for dim, correction, keep in (([1], 1, False), ([0, 2], 0, True), (None, 1, False), ([-1], 2, True)):
+        c.call("var.correction", x, dim, correction=correction, keepdim=keep)
+        c.call("var_mean.correction", x, dim, correction=correction, keepdim=keep)
+    c.call("var.dim", odd, [1])
+
+
+def group_norm(c):
+    for shape, groups in (((2, 6, 3, 4), 3), ((2, 4, 5), 1), ((3, 9), 3)):
+        x, w, b = torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])
+        plane = math.prod(shape[2:])
+        y, mean, rstd = c.call("native_group_norm", x, w, b, shape[0], shape[1], plane, groups, 1e-5)
+        c.call("native_group_norm_backward", torch.randn(shape), x, mean, rstd, w, shape[0], shape[1], plane, groups,
+               [True, True, True])
+    c.call("native_group_norm", x, None, None, 3, 9, 1, 3, 1e-5)
+    scores, labels = torch.randn(2, 5, 3, 2).log_softmax(1), torch.randint(0, 5, (2, 3, 2))
+    for reduction in (0, 1, 2):
+        loss, total = c.call("nll_loss2d_forward", scores, labels, torch.rand(5), reduction, 3)
+        c.call("nll_loss2d_backward", torch.randn(loss.shape), scores, labels, torch.rand(5), reduction, 3, total)
+
+
+FAMILIES = [pointwise, by_index, order, group_norm, convolution, batch_norm, pooling, attention, losses, in_place]
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ weft_status borrow_prepare(kernel_prepare *p, const kernel *lender, const borrow
     inner.in_first = in.first;
     inner.out_first = outs.first;
     inner.state = NULL;
+    inner.split = (row_split){0};
     TRY(lender->prepare(&inner));
     p->workspace_nbytes = inner.workspace_nbytes;
-    *out = (borrowed){lender, slots, inner.state};
+    *out = (borrowed){lender, slots, inner.state, inner.split};
     return NULL;
 }
 
@@ -42,5 +43,6 @@ weft_status borrow_run(const kernel_call *c, const borrowed *b) {
     inner.in_first = in.first;
     inner.out_first = outs.first;
     inner.state = b->state;
+    inner.split = b->split;
     return b->lender->run(&inner);
 }

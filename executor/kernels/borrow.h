@@ -17,6 +17,7 @@ typedef struct borrowed {
     const kernel *lender;
     const borrowed_slots *slots;
     void *state; /* the lender's */
+    row_split split;
 } borrowed;
 
 /* prepare: prepares the lender's call; its scratch is p's then. */

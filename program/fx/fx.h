@@ -37,6 +37,7 @@ typedef struct fx_arg {
     bool may_be_null;    /* or omitted */
     bool one_dtype;      /* tensors: fits where all tensors of the row up to these are of one element type */
     bool may_be_omitted; /* FX_LITERAL with one '=' */
+    const char *places;  /* FX_TENSORS: nulls may stand among them; the attr that says where tensors stand */
     json_t *literal;     /* of FX_LITERAL and FX_IMPLIED; the default of FX_VALUE; else NULL */
 } fx_arg;
 

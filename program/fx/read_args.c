@@ -37,6 +37,13 @@ static bool is_tensor_list(const fx_reader *r, const json_t *arg) {
     return true;
 }
 
+/* A list, with a null where there is no tensor. */
+static bool is_sparse_list(const fx_reader *r, const json_t *arg) {
+    for (size_t i = 0; i < json_array_size(arg); i++)
+        if (!json_is_null(json_array_get(arg, i)) && !is_tensor(r, json_array_get(arg, i))) return false;
+    return json_is_array(arg);
+}
+
 static bool has_refs(const json_t *arg) {
     const char *key;
     json_t *item;
@@ -101,7 +108,9 @@ static bool arg_fits(const fx_reader *r, const fx_arg *arg, const json_t *value)
     bool is_absent = !value || json_is_null(value);
     switch (arg->kind) {
     case FX_TENSOR: return is_absent ? arg->may_be_null : is_tensor(r, value);
-    case FX_TENSORS: return is_absent ? arg->may_be_null : is_tensor_list(r, value);
+    case FX_TENSORS:
+        if (is_absent) return arg->may_be_null;
+        return arg->places ? is_sparse_list(r, value) : is_tensor_list(r, value);
     case FX_VALUE:
         if (is_absent && arg->may_be_null) return true;
         return value ? is_of_type(arg->type, value) : arg->literal != NULL;
@@ -258,6 +267,19 @@ static weft_status set_value(fx_reader *r, const fx_node *n, weft_op *op, const 
     return NULL;
 }
 
+/* The places of a list that hold tensors. */
+static weft_status set_places(fx_reader *r, const fx_node *n, weft_op *op, const fx_arg *arg, const json_t *list) {
+    json_t *places = json_array();
+    weft_status status = places ? NULL : base_out_of_memory();
+    for (size_t i = 0; !status && i < json_array_size(list); i++)
+        if (!json_is_null(json_array_get(list, i)) && json_array_append_new(places, json_integer((json_int_t)i)))
+            status = base_out_of_memory();
+    const fx_arg as_ints = {.kind = FX_VALUE, .to = arg->places, .type = FX_INTS};
+    if (!status) status = set_value(r, n, op, &as_ints, places);
+    json_decref(places);
+    return status;
+}
+
 static weft_status fill(fx_reader *r, const fx_node *n, const fx_row *row, weft_op *op, uint32_t *first) {
     uint32_t ninputs = 0;
     for (uint32_t i = 0; i < row->nargs; i++) {
@@ -273,6 +295,7 @@ static weft_status fill(fx_reader *r, const fx_node *n, const fx_row *row, weft_
             TRY(program_name(r->program, arg->to, strlen(arg->to), &to));
             TRY(op_append_slot(op, false, to, &s));
             TRY(fx_append_refs(r, n, op, false, s, value));
+            if (arg->places) TRY(set_places(r, n, op, arg, value));
             ninputs += op_slot(op, false, s)->nargs;
         }
     }

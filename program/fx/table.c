@@ -137,6 +137,7 @@ static weft_status parse_arg(const row_parser *p, const char *text_of, char *ite
     size_t word = strcspn(item, ">:=");
     if (item[word] == '>') {
         behind = cut(item, '>');
+        arg->places = cut(behind, '#');
         arg->may_be_null = cut_last(behind, '?');
         arg->one_dtype = cut_last(behind, '~');
         arg->kind = cut_last(behind, '*') ? FX_TENSORS : FX_TENSOR;

@@ -5,6 +5,7 @@
  * tests. */
 #include <math.h>
 
+#include "executor/kernels/borrow.h"
 #include "executor/kernels/fill/random.h"
 #include "executor/kernels/rows.h"
 #include "executor/kernels/typed.h"
@@ -121,3 +122,17 @@ static weft_status prepare_grad(kernel_prepare *p) {
 
 const kernel kernel_dropout = {prepare_dropout, kernel_run_rows};
 const kernel kernel_dropout_grad = {prepare_grad, kernel_run_rows};
+
+/* ATen's has no slot for a seed. */
+static weft_status prepare_aten(kernel_prepare *p) {
+    static const borrowed_slots slots = {2, 2, {DROPOUT_X, -1}, {DROPOUT_OUT, DROPOUT_MASK}};
+    borrowed *b = KERNEL_STATE(p, borrowed);
+    if (!b) return base_out_of_memory();
+    TRY(borrow_prepare(p, &kernel_dropout, &slots, b));
+    p->state = b;
+    return NULL;
+}
+static weft_status run_aten(const kernel_call *c) {
+    return borrow_run(c, c->state);
+}
+const kernel kernel_aten_native_dropout = {prepare_aten, run_aten};

@@ -104,6 +104,13 @@ static weft_status run(const kernel_call *c) {
     return NULL;
 }
 
+static weft_status prepare_aten(kernel_prepare *p) {
+    TRY(prepare_forward(p, false));
+    ((group_state *)p->state)->saved_inverse = true;
+    return NULL;
+}
+
+const kernel kernel_aten_native_group_norm = {prepare_aten, run};
 const kernel kernel_group_norm = {prepare_group, run};
 const kernel kernel_instance_norm = {prepare_instance, run};
 
@@ -118,14 +125,12 @@ typedef struct group_grad {
     int scale, mean, variance, dy; /* input slots */
 } group_grad;
 
-static weft_status prepare_gradient(kernel_prepare *p, bool instances) {
+static weft_status check_gradient(kernel_prepare *p, group_grad slots) {
     const tensor *x = type_in(p, GRAD_IN_X);
-    TRY(prepare_groups(p, x, instances));
-    group_state s = *(const group_state *)p->state;
+    group_state s = slots.s;
     group_grad *g = KERNEL_STATE(p, group_grad);
     if (!g) return base_out_of_memory();
-    int y = instances ? 0 : 1;
-    *g = (group_grad){s, GRAD_IN_SCALE + y, GRAD_IN_MEAN + y, GRAD_IN_VARIANCE + y, GRAD_IN_DY + y};
+    *g = slots;
     TRY(require_present(p, type_in(p, g->dy), "Y@GRAD"));
     TRY(require_like(p, x, type_in(p, g->dy), x->numel, "Y@GRAD"));
     TRY(require_like(p, x, type_in(p, g->scale), s.channels, "Scale"));
@@ -138,6 +143,22 @@ static weft_status prepare_gradient(kernel_prepare *p, bool instances) {
     TRY(require_like(p, x, type_out(p, OUT_DBIAS), s.channels, "Bias@GRAD"));
     p->workspace_nbytes = 2 * (size_t)s.channels * sizeof(double); /* dscale, dbias */
     return NULL;
+}
+
+static weft_status prepare_gradient(kernel_prepare *p, bool instances) {
+    TRY(prepare_groups(p, type_in(p, GRAD_IN_X), instances));
+    group_state s = *(const group_state *)p->state;
+    int y = instances ? 0 : 1;
+    return check_gradient(p,
+                          (group_grad){s, GRAD_IN_SCALE + y, GRAD_IN_MEAN + y, GRAD_IN_VARIANCE + y, GRAD_IN_DY + y});
+}
+
+/* input, weight, mean, rstd, grad_out */
+static weft_status prepare_aten_grad(kernel_prepare *p) {
+    TRY(prepare_groups(p, type_in(p, GRAD_IN_X), false));
+    group_state s = *(const group_state *)p->state;
+    s.saved_inverse = true;
+    return check_gradient(p, (group_grad){s, 1, 2, 3, 4});
 }
 
 static weft_status prepare_group_grad(kernel_prepare *p) {
@@ -158,5 +179,6 @@ static weft_status run_grad(const kernel_call *c) {
     return NULL;
 }
 
+const kernel kernel_aten_native_group_norm_backward = {prepare_aten_grad, run_grad};
 const kernel kernel_group_norm_grad = {prepare_group_grad, run_grad};
 const kernel kernel_instance_norm_grad = {prepare_instance_grad, run_grad};
