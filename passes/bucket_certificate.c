@@ -23,7 +23,8 @@ static const char *why_not(const bucket_times *t) {
     if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
     if (t->plan->nstreams != 2) return "the program has other streams";
     for (size_t i = 0; i < p->kinds[0].ncurves; i++)
-        if (!p->kinds[0].curves[i].table && p->kinds[0].curves[i].nccl.machine) return "NCCL's model prices reduces";
+        if (!p->kinds[0].curves[i].table && (p->kinds[0].curves[i].nccl.machine || p->kinds[0].curves[i].is_split))
+            return "reduces have a price that it cannot state";
     for (size_t i = 0; i < p->nitems; i++)
         if (p->items[i].deadline <= p->items[p->nitems - 1].position)
             return "a result is needed before the last reduce";

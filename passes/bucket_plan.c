@@ -108,7 +108,7 @@ static weft_status fill_chain(solver *s, uint32_t kind) {
 static int64_t curve_ns(const plan_curve *curve, const line *lines, size_t nbytes) {
     const double most_exact = 1e11; /* beyond, doubles are too coarse to tell */
     double most = 0;
-    if (curve->table || curve->nccl.machine) return plan_curve_ns(curve, (double)nbytes);
+    if (curve->table || curve->nccl.machine || curve->is_split) return plan_curve_ns(curve, (double)nbytes);
     for (size_t k = 0; k < curve->nlinks; k++) {
         double ns = lines[k].base_ns + lines[k].byte_ns * (double)nbytes;
         if (ns > most) most = ns;

@@ -119,12 +119,17 @@ static void read_link(reader *r, const yaml_node *node, weft_link *out, const we
                             {"bytes_per_second", FIELD_NUMBER, &out->bytes},
                             {"seconds_per_message", FIELD_NUMBER, &out->seconds},
                             {"topology", FIELD_TOPOLOGY, &out->topology},
+                            {"splits", FIELD_WHOLE, &out->splits},
+                            {"seconds_per_endpoint", FIELD_NUMBER, &out->endpoint_seconds},
+                            {"memory_bytes_per_second", FIELD_NUMBER, &out->memory_bytes},
                             {NULL, FIELD_LIST, NULL}};
     if (node->kind != NODE_MAPPING) {
         PROBLEM(r, node, "expected a link: {ranks, bytes_per_second, seconds_per_message, topology}");
         return;
     }
     read_fields(r, node, fields);
+    if (!out->splits && (out->endpoint_seconds > 0 || out->memory_bytes > 0))
+        PROBLEM(r, node, "seconds_per_endpoint and memory_bytes_per_second are of messages that are split: expected splits");
     if (!within) return;
     if (!within->nranks)
         PROBLEM(r, node, "a link behind one without ranks, which joins all");

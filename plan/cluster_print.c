@@ -19,6 +19,9 @@ static void put_link(buffer *out, const weft_link *l) {
     if (l->nranks) buffer_format(out, ", ranks: %d", l->nranks);
     put_number(out, ", bytes_per_second: ", l->bytes, "");
     put_number(out, ", seconds_per_message: ", l->seconds, "");
+    if (l->splits) buffer_format(out, ", splits: %d", l->splits);
+    put_number(out, ", seconds_per_endpoint: ", l->endpoint_seconds, "");
+    put_number(out, ", memory_bytes_per_second: ", l->memory_bytes, "");
     buffer_text(out, "}\n");
 }
 

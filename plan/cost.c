@@ -91,6 +91,11 @@ static weft_status settle_links(weft_cluster *c) {
                                       "cluster: link %zu joins %d ranks: expected a multiple of %d", k, ranks, within);
         TRY(settle_rate(&c->links[k].bytes, 5e10, "bytes a second of a link"));
         TRY(settle_rate(&c->links[k].seconds, 5e-6, "seconds a message"));
+        TRY(settle_rate(&c->links[k].memory_bytes, c->bytes, "bytes a second of memory"));
+        TRY(settle_rate(&c->links[k].endpoint_seconds, 0, "seconds at an endpoint"));
+        if (c->links[k].splits < 0)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "cluster: %d splits: expected 0 or more",
+                                      c->links[k].splits);
         if (c->links[k].topology == WEFT_TOPOLOGY_RING && !ranks)
             return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
                                       "cluster: link %zu is a ring: expected how many ranks it joins", k);
@@ -242,6 +247,7 @@ static plan_curve collective_curve(const weft_cluster *c, const weft_op *op, con
     plan_curve curve = curve_over(c, l, rounds * (nranks - 1), nranks);
     int nnodes = count_nodes(c, l->ring);
     curve.table = find_table(c, collective_kind_name(op_collective_kind(op)), l->ring->nranks, nnodes);
+    curve.is_split = rounds > 1 && curve.nlinks == 1 && curve.links[0].splits > 0;
     curve.nccl = nccl_of(c, op, l->ring->nranks, nnodes);
     return curve;
 }

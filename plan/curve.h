@@ -12,6 +12,7 @@ typedef struct plan_curve {
     double times, parts, op_seconds;
     weft_link links[WEFT_CLUSTER_LINKS]; /* nranks does not count */
     size_t nlinks;
+    bool is_split; /* an all-reduce on one link that says splits */
 } plan_curve;
 
 double plan_curve_seconds(const plan_curve *curve, double nbytes);

@@ -24,6 +24,11 @@ typedef struct weft_link {
     double bytes;   /* a second, from one rank to another; default 5e10 */
     double seconds; /* what each hop of a message takes beside that; default 5e-6 */
     weft_topology topology;
+    /* An all-reduce over this link alone is cut into so many parts, sent one after another, as ASTRA-sim does: each of
+     * its messages takes endpoint_seconds at the end of the link, and each of its sums moves three times the message's
+     * bytes in memory. 0: it is not. */
+    int splits;
+    double endpoint_seconds, memory_bytes; /* memory_bytes: a second; default: the cluster's bytes */
 } weft_link;
 
 /* What collectives of one kind were measured to take, by the bytes of their larger side. Both rise from point to point,

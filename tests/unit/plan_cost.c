@@ -77,6 +77,7 @@ Test(plan_cost, says_where_a_cluster_is_wrong) {
         {"links: [1, {}]\n", "1:9: expected a link"},
         {"links:\n- {ranks: 1.5}\n", "2:11: ranks: expected a whole number"},
         {"links:\n- {ranks: 0}\n", "2:11: ranks: expected a whole number"},
+        {"links:\n- {seconds_per_endpoint: 1}\n", "2:3: seconds_per_endpoint and memory_bytes_per_second are of messages"},
         {"links:\n- {topology: star}\n", "2:14: topology: expected direct, ring or switch"},
         {"links:\n- {topology: [ring]}\n", "2:14: topology: expected direct, ring or switch"},
         {"links:\n- {rank: 2}\n", "2:4: \"rank\" is not known here"},
@@ -120,7 +121,8 @@ Test(plan_cost, says_where_a_cluster_is_wrong) {
 }
 
 static const char tables[] = "flops_per_second: 1.0e+12\ncompute_beside_collective: 1.25\n"
-                             "links:\n- {topology: switch, ranks: 4, seconds_per_message: 1.0e-6}\n"
+                             "links:\n- {topology: switch, ranks: 4, seconds_per_message: 1.0e-6, splits: 4, "
+                             "seconds_per_endpoint: 1.0e-8, memory_bytes_per_second: 1.0e+9}\n"
                              "collectives:\n- op: all_reduce\n  ranks: 2\n  bytes: [100, 10000, 40000]\n"
                              "  seconds: [1.0e-6, 1.0e-5, 2.0e-5]\n- {op: all_gather, ranks: 4, nodes: 2, bytes: [1], "
                              "seconds: [3]}\n";
@@ -297,7 +299,7 @@ Test(plan_cost, hops_of_a_ring_and_a_switch) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_cluster c = {.flops = 1e30, .bytes = 1e30, .op_seconds = 500e-9, .nlinks = 1};
-        c.links[0] = (weft_link){4, 1e8, 100e-9, cases[i].topology};
+        c.links[0] = (weft_link){.nranks = 4, .bytes = 1e8, .seconds = 100e-9, .topology = cases[i].topology};
         int64_t ns = time_on(cases[i].op, cases[i].ranks, &c);
         cr_expect_eq(ns, cases[i].ns, "case %zu: %lld ns, expected %lld", i, (long long)ns, (long long)cases[i].ns);
     }

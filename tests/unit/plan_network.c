@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "base/context.h"
+#include "plan/cost.h"
 #include "plan/network.h"
 #include "tests/support/must.h"
 
@@ -79,4 +80,29 @@ Test(plan_network, a_link_takes_one_after_another) {
     messages[1].from = 2;
     cr_expect_eq(play(WEFT_TOPOLOGY_DIRECT, messages, 2), 20031);
     cr_expect_eq(play(WEFT_TOPOLOGY_SWITCH, messages, 2), 20031 + 19531 + 20031);
+}
+
+/* ASTRA-sim's own regression (518bd51, tests/rt_template): 8 ranks on a ring, 1 MiB in 4 splits, one at a time, 10 ns at
+ * an endpoint, memory of 50e9 bytes a second: 117,780 ns on every rank. */
+Test(plan_network, all_reduce_of_a_whole_system) {
+    static const char text_of[] = "weft: 1\nrings: {0: [0, 1, 2, 3, 4, 5, 6, 7]}\nblocks:\n- vars: {x: {float32: [262144], "
+                                  "persistable: true}}\n  ops:\n  - {c_allreduce_sum: {X: x}, out: {Out: x}, attrs: "
+                                  "{ring_id: 0}}\n";
+    weft_cluster cluster = {.op_seconds = 1e-12, .nlinks = 1};
+    weft_program *p;
+    weft_plan *plan;
+    int64_t ns[1];
+    cluster.links[0] = link_of(WEFT_TOPOLOGY_RING, 50, 500);
+    cluster.links[0].nranks = 8;
+    cluster.links[0].splits = 4;
+    cluster.links[0].endpoint_seconds = 10e-9;
+    cluster.links[0].memory_bytes = 50e9;
+    must(weft_program_parse(context, WEFT_FORM_YAML, text_of, sizeof text_of - 1, NULL, 0, "program", &p));
+    must(weft_plan_create(p, NULL, &plan));
+    must(plan_cluster_settle(&cluster, &cluster));
+    cr_assert_eq(plan->ninstrs, 1);
+    must(plan_find_times(plan, &cluster, 8, 0, &memory, ns));
+    cr_expect_eq(ns[0], 117780, "%lld ns", (long long)ns[0]);
+    weft_plan_destroy(plan);
+    weft_program_destroy(p);
 }
