@@ -5,6 +5,9 @@
 #include "cli/costs.h"
 #include "cli/plan_json.h"
 #include "cli/reading.h"
+#include "weft/op_table.h"
+#include "weft/plan_instr.h"
+#include "weft/program.h"
 
 static const cli_option options[] = {
     {"--output", 'o', "OUT", "where to write the plan; default: stdout"},
@@ -13,6 +16,7 @@ static const cli_option options[] = {
     {"--batch", 0, "N", "of N rows of all ranks together, where feeds leave them open"},
     {"--shape", 0, "NAME=DIMS", "what a rank is fed as NAME, as x=8,128; may be repeated"},
     {"--summary", 0, NULL, "only counts and sizes"},
+    {"--device", 0, "D", "only what would run on the host, with copies, if weft run had that --device"},
     COSTS_OPTIONS,
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--json", 0, NULL, "the plan with its counts and sizes as JSON (docs/json.md)"},
@@ -106,6 +110,21 @@ static void take_types(const weft_program *program, const wanted *w) {
     }
 }
 
+/* Instructions that the device leaves to the host, and how many there are. */
+static weft_status print_hosted(const cli_args *args, const weft_plan *plan, const char *device) {
+    size_t nhosted = 0, n = weft_plan_ninstrs(plan);
+    for (size_t i = 0; i < n; i++) {
+        weft_plan_instr instr = weft_plan_instr_at(plan, i);
+        const char *why, *type = weft_op_type(instr.op);
+        weft_status status = weft_op_host_reason(args->context, device, type, &why);
+        if (status) return status;
+        if (why) printf("%s #%zu: %s\n", type, instr.op_index, why);
+        nhosted += why != NULL;
+    }
+    printf("%zu of %zu instructions would run on the host\n", nhosted, n);
+    return NULL;
+}
+
 /* Makes a plan of a program, which it destroys. */
 static weft_status plan_program(weft_program *program, const wanted *w, weft_plan **out) {
     weft_plan_order *order = NULL;
@@ -163,7 +182,9 @@ static int run(cli_args *args) {
     cli_reading_fini(&reading);
     wanted_fini(&w);
     if (!is_usable) return EXIT_USAGE;
-    if (!status && cli_given(args, "--costs"))
+    if (!status && cli_given(args, "--device"))
+        status = print_hosted(args, plan, cli_value(args, "--device"));
+    else if (!status && cli_given(args, "--costs"))
         status = costs_print(args, plan);
     else if (!status && cli_given(args, "--json"))
         status = plan_json(args, plan);
@@ -177,8 +198,8 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json | --costs] [--reading R "
-                 "[--late OP]]",
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json | --costs | --device D] "
+                 "[--reading R [--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
                "A file NAME.plan is a plan printed earlier: it is read back. - is a program or a plan on stdin.",
     .options = options,

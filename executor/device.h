@@ -76,6 +76,10 @@ typedef struct device_engine {
      * device": "no kernel". Any thread. */
     const char *(*lacks)(int row);
 
+    /* Of an op that it takes: why the host's kernel runs it, with copies there and back; NULL: it has one of its own.
+     * Types of arguments may be another reason. No such function: it leaves nothing to the host. Any thread. */
+    const char *(*hosts)(int row);
+
     weft_status (*open)(const weft_allocator *allocator, int nranks, device **out_device);
     /* Puts an engine whose rings run on the device's streams in the place of the host's, which joins the ranks. NULL:
      * rings are the host's. */

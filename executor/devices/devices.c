@@ -83,6 +83,15 @@ size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes) {
     return print_devices(ops_row_of(type), out_text, nbytes);
 }
 
+weft_status weft_op_host_reason(weft_context *context, const char *device_name, const char *type,
+                                const char **out_why) {
+    const device_engine *engine;
+    TRY(device_find(context, device_name, &engine));
+    const op_schema *schema = ops_find(context, type);
+    *out_why = schema && engine->hosts && !schema->collective ? engine->hosts(ops_row_of(type)) : NULL;
+    return NULL;
+}
+
 weft_status weft_op_table_markdown(weft_context *context, char **out_bytes, size_t *out_nbytes) {
     return op_table_markdown(context, print_devices, out_bytes, out_nbytes);
 }

@@ -37,6 +37,12 @@ size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
  * them need. It returns 0 where the planner does the op's work, or nothing runs it. */
 size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes);
 
+/* Why ops of that type run on the host where the executor's device is `device`, with copies there and back; NULL: they
+ * do not, or nothing runs them. Types of arguments may be another reason (weft_executor_options.strict_device). A device
+ * that is opened at run time is looked for, and not used. Static. */
+WEFT_MUST_USE weft_status weft_op_host_reason(weft_context *context, const char *device, const char *type,
+                                              const char **out_why);
+
 /* What versions of Paddle disagree on, of one op type. */
 typedef struct weft_op_version {
     const char *type;

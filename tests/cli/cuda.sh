@@ -57,6 +57,13 @@ for call in launch memcpy; do
         cuda WEFT_STANDIN_FAIL=$call:9 "$weft" run $program --device cuda
 done
 
+prints 0 '^0 of [0-9]+ instructions would run on the host' 'plan --device' \
+    cuda "$weft" plan "$case/serial.pdmodel" --device cuda
+[ -d "$with_conv" ] && prints 0 '^conv2d #[0-9]+: no kernel for GPUs' 'plan --device names what runs on the host' \
+    cuda "$weft" plan "$with_conv/serial.pdmodel" --device cuda
+prints 0 '^0 of [0-9]+ instructions' 'plan --device cpu' "$weft" plan "$case/serial.pdmodel" --device cpu
+says 1 'no device "abacus": there are cpu, cuda' 'an unknown device' "$weft" plan "$case/serial.pdmodel" --device abacus
+
 # --- several ranks: rings of NCCL ---------------------------------------------------------------------------------------
 prints 0 '^NCCL *yes +2\.' 'NCCL' cuda "$weft" info
 ranks() { # FORM OPTIONS... : rank programs of the case

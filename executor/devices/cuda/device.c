@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "executor/comm/nccl/engine.h"
-#include "executor/devices/cuda/cuda.h"
+#include "executor/devices/cuda/launch.h"
 
 const device_services *services;
 
@@ -180,6 +180,7 @@ static weft_status measure(device *d, int nthreads, struct roofline *out_rooflin
 const device_engine device_cuda = {
     .name = "cuda",
     .lacks = lacks,
+    .hosts = cuda_op_hosts,
     .open = open_device,
     .rings = rings,
     .close = close_device,

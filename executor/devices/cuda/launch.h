@@ -21,6 +21,10 @@ typedef struct cuda_op {
 /* That of a row of ops/ops.def; NULL: none. */
 const cuda_op *cuda_op_find(const op_schema *schema);
 
+/* Why the host runs ops of a row; NULL: it does not. */
+const char *cuda_op_hosts(int row);
+extern const char cuda_no_kernel[];
+
 enum { CUDA_THREADS = 256 }; /* of a block */
 
 /* Launches a kernel, whose one argument is `args`, by blocks of CUDA_THREADS threads. */

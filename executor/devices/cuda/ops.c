@@ -12,8 +12,14 @@ static const cuda_op *const table[NROWS] = {
 #undef OP
 };
 
+const char cuda_no_kernel[] = "no kernel for GPUs";
+
 const cuda_op *cuda_op_find(const op_schema *schema) {
     return schema->host || schema->index < 0 ? NULL : table[schema->index];
+}
+
+const char *cuda_op_hosts(int row) {
+    return row < 0 || table[row] ? NULL : cuda_no_kernel;
 }
 
 weft_status cuda_start(const cuda_launch *l, cuda_kernel_id id, int64_t nblocks, const void *args) {

@@ -37,7 +37,7 @@ static weft_status choose(const cuda_run *run, const rank_state *rank, cuda_comm
     const plan_instr *instr = c->of->instr;
     const cuda_op *op = cuda_op_find(instr->schema);
     if (c->is_enqueued) return NULL;
-    c->why_host = "no kernel for GPUs";
+    c->why_host = cuda_no_kernel;
     if (op) {
         weft_status status = prepare_op(run, op, c);
         if (!status) {
