@@ -1,0 +1,131 @@
+"""Kills or stops a process of a run before, inside and behind an op, and sees that the others end in time with the right words.
+
+usage: kill_sweep.py WEFT FOLDER KILLS SEED PROGRAM... -- ARGUMENTS...      (a program a rank)
+
+An op is held up on a rank by --delay. "before": that rank's process goes while it is. "inside": an op that communicates is held
+up on another rank, so that the victim waits in it. "behind": the next op is held up.
+"""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+DELAY_MS, TOKEN = 60000, 'WEFT_KILL_SWEEP'
+
+
+def members(token):
+    """Process ids of the run by rank of MPI."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/environ', 'rb') as file:
+                environ = dict(v.split(b'=', 1) for v in file.read().split(b'\0') if b'=' in v)
+        except OSError:
+            continue
+        rank = environ.get(b'OMPI_COMM_WORLD_RANK', environ.get(b'PMI_RANK'))
+        if rank and environ.get(TOKEN.encode()) == token.encode():
+            found[int(rank)] = int(pid)
+    return found
+
+
+def cpu_ticks(pid):
+    with open(f'/proc/{pid}/stat') as file:
+        fields = file.read().rsplit(')', 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def wait_for_delay(token, nranks, launcher):
+    """Until all processes are there and none computes any more: one is held up, and the others wait for it."""
+    deadline, calm, before = time.time() + 60, 0, {}
+    while time.time() < deadline and launcher.poll() is None:
+        found = members(token)
+        try:
+            now = {rank: cpu_ticks(pid) for rank, pid in found.items()}
+            threads = [len(os.listdir(f'/proc/{pid}/task')) for pid in found.values()]
+        except OSError:
+            continue
+        ready = len(found) == nranks and min(threads) > 3
+        calm = calm + 1 if ready and all(now[r] - before.get(r, 0) <= 3 for r in now) else 0
+        if calm >= 4:
+            return found
+        before = now
+        time.sleep(0.15)
+    return {}
+
+
+def places(ops, op, where):
+    """What may be said of where the victim was: its last collective, or the one that it is in."""
+    last = [n for n, communicates in enumerate(ops[:op + (where == 'behind')]) if communicates]
+    before = [f'behind all_reduce #{last[-1]},', f'behind c_allreduce_sum #{last[-1]},'] if last else ['before its first collective']
+    return before + ([f'in {kind} #{op},' for kind in ('all_reduce', 'c_allreduce_sum')] if ops[op] else [])
+
+
+def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault):
+    """None, or what is wrong."""
+    nranks, token = len(programs), f'{os.getpid()}.{time.time()}'
+    held = rank if where != 'inside' else (rank + 1) % nranks
+    delayed = op + 1 if where == 'behind' else op
+    save = os.path.join(folder, 'never.npz')
+    with open(os.path.join(folder, 'err'), 'w+') as err:
+        launcher = subprocess.Popen([weft, 'run', *programs, *arguments, '--steps', '3', '--launch', '--save', save, '--delay',
+                                     f'{delayed}:{DELAY_MS}:{held}', '--watchdog', '1:15'],
+                                    env=dict(os.environ, **{TOKEN: token}), stdout=subprocess.DEVNULL, stderr=err)
+        found = wait_for_delay(token, nranks, launcher)
+        if rank not in found:
+            launcher.kill()
+            return 'the run did not begin'
+        os.kill(found[rank], fault)
+        since = time.time()
+        try:
+            status = launcher.wait(40)
+        except subprocess.TimeoutExpired:
+            for pid in members(token).values():
+                os.kill(pid, signal.SIGKILL)
+            launcher.kill()
+            return 'it did not end'
+        seconds = time.time() - since
+        time.sleep(0.2)
+        err.seek(0)
+        said = err.read()
+    word, limit = ('has died', 6) if fault == signal.SIGKILL else ('is stopped', 30)
+    if not status:
+        return 'exit status 0'
+    if seconds > limit:
+        return f'it took {seconds:.1f} s'
+    named = re.search(rf'process {rank} \(pid {found[rank]} on [^)]*\) {word}: rank {rank}, (.*)', said)
+    if not named or not any(words in named[1] for words in places(ops, op, where)):
+        return f'other words: {said[-600:]}'
+    if members(token):
+        return 'a process is left'
+    if os.path.exists(save) or [name for name in os.listdir(folder) if 'tmp' in name]:
+        return 'a file is left'
+    return None
+
+
+def main():
+    weft, folder, kills, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    at = sys.argv.index('--')
+    programs, arguments = sys.argv[5:at], sys.argv[at + 1:]
+    shown = subprocess.run([weft, 'show', programs[0]], capture_output=True, text=True, check=True).stdout
+    kinds = re.findall(r'^ +\d+  \S+ +(\w+)\(', shown, re.M)
+    ops = ['all_reduce' in kind or 'allreduce' in kind for kind in kinds]
+    communicate = [n for n, communicates in enumerate(ops) if communicates]
+    draw, failed = random.Random(seed), 0
+    for k in range(kills):
+        where = ('before', 'inside', 'behind')[k % 3]
+        op = draw.choice(communicate) if where == 'inside' else draw.randrange(len(ops) - 1)
+        rank = draw.randrange(len(programs))
+        fault = signal.SIGSTOP if k % 4 == 3 else signal.SIGKILL
+        wrong = run_one(weft, folder, programs, arguments, ops, op, rank, where, fault)
+        if wrong:
+            failed += 1
+            print(f'{signal.Signals(fault).name} of rank {rank} {where} op {op}, {kinds[op]}: {wrong}')
+    print(f'{kills} kills, {failed} failed')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
