@@ -67,9 +67,21 @@ weft_status open_extents_find(weft_program *p, bool *out_any) {
     return status;
 }
 
+/* Programs leave what only a gradient op reads without a type, that is of no dimensions (Reserve of rnn, WarpCTCGrad). */
+static weft_status declare_untyped(const shape *s, weft_var *v) {
+    int64_t dims[WEFT_MAX_RANK];
+    for (int32_t d = 0; d < s->ndim; d++) dims[d] = s->dims[d];
+    var_changed(v);
+    TRY(program_dims(v->program, (size_t)s->ndim, dims, &v->dims));
+    v->ndim = (uint32_t)s->ndim;
+    v->dtype = s->dtype;
+    return NULL;
+}
+
 weft_status open_extents_declare(const shape_env *env, weft_var *v) {
     int64_t dims[WEFT_MAX_RANK];
     shape s = shape_env_get(env, v);
+    if (is_feedable(v) && v->ndim == 0 && s.ndim > 0) return declare_untyped(&s, v);
     if (!is_feedable(v) || !is_open(v) || s.ndim != (int32_t)v->ndim) return NULL;
     for (size_t d = 0; d < v->ndim; d++) dims[d] = v->dims[d] < 0 ? s.dims[d] : v->dims[d];
     var_changed(v);

@@ -29,6 +29,12 @@ typedef struct dp_lookup {
     bool by_rank; /* each rank looks up ids of its own; else all look up the same */
 } dp_lookup;
 
+/* An op that fills in one number for each row of the batch. */
+typedef struct dp_fill {
+    weft_op *op;
+    size_t axis; /* of the rows */
+} dp_fill;
+
 /* How the ranks' losses combine. */
 typedef enum dp_combine {
     DP_MEAN,
@@ -54,7 +60,7 @@ typedef struct dp_plan {
     bool opens_arrays;         /* some extents of what comes out of tensor arrays are left open in both */
     bool *differs;             /* by var id: those two, or elements of a known tensor of shapes, are not the same */
 
-    weft_op **fills; /* constants as long as the batch that a rank makes as long as its rows */
+    dp_fill *fills; /* constants as long as the batch that a rank makes as long as its rows */
     size_t nfills, fills_capacity;
 
     weft_op **state_ops; /* that read what differs and write a persistable, in program order */
@@ -87,12 +93,12 @@ WEFT_MUST_USE weft_status dp_split_batch(dp_plan *plan);
 /* Whether a feed that was thought whole is one of rows: then all is to be decided again, with it split. */
 bool dp_splits_feed(dp_plan *plan, const weft_var *var);
 WEFT_MUST_USE weft_status dp_again(void);
-/* data_parallel_fills.c: whether `var` is one number all over, as long as the batch of fixed rows: then all is to be decided
- * again, with it as rows. */
-WEFT_MUST_USE weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, bool *out);
+/* data_parallel_fills.c: whether `var` is one number all over, as long as the batch of fixed rows along an axis (-1: the first
+ * that is): then all is to be decided again, with it as rows. */
+WEFT_MUST_USE weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, int axis, bool *out);
 /* What is written to an array that has rows otherwise, as the first state of a recurrent net. */
 WEFT_MUST_USE weft_status dp_split_array_fills(dp_plan *plan);
-bool dp_is_fill(const dp_plan *plan, const weft_op *op);
+const dp_fill *dp_find_fill(const dp_plan *plan, const weft_op *op); /* NULL: it is none */
 WEFT_MUST_USE weft_status dp_write_fills(dp_plan *plan);
 /* data_parallel_batch.c: of feeds whose dimension 0 is open, which are rows of the batch. */
 WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);

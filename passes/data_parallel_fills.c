@@ -6,8 +6,8 @@
 #include "passes/data_parallel.h"
 #include "program/grow.h"
 
-/* The op that fills `var` with one number, for as many rows as the batch; NULL: there is none. */
-static weft_op *fill_of_batch(const dp_plan *plan, const weft_var *var) {
+/* The op that fills `var` with one number and has the batch among its extents; NULL: there is none. */
+static weft_op *fill_of_batch(const dp_plan *plan, const weft_var *var, int axis, size_t *out_axis) {
     weft_op *fill = NULL;
     FOR_EACH_USE(u, var) {
         if (!u->is_output) continue;
@@ -15,24 +15,27 @@ static weft_op *fill_of_batch(const dp_plan *plan, const weft_var *var) {
         fill = use_op(var->program, u);
     }
     const weft_attr *dims = fill && op_is(fill, "fill_constant") ? op_find_attr(fill, "shape") : NULL;
-    bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count;
-    bool is_forward = fill && !(op_role(fill) & WEFT_ROLE_BACKWARD) && fill->block == plan->block;
-    return is_list && is_forward && !op_nargs(fill, false) && plan->batch > 0 && dims->u.ints[0] == plan->batch ? fill
-                                                                                                                 : NULL;
+    bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count <= WEFT_MAX_RANK;
+    if (!is_list || (op_role(fill) & WEFT_ROLE_BACKWARD) || fill->block != plan->block || op_nargs(fill, false)) return NULL;
+    size_t at = axis < 0 ? 0 : (size_t)axis;
+    while (axis < 0 && at < dims->count && dims->u.ints[at] != plan->batch) at++;
+    *out_axis = at;
+    return plan->batch > 0 && at < dims->count && dims->u.ints[at] == plan->batch ? fill : NULL;
 }
 
-bool dp_is_fill(const dp_plan *plan, const weft_op *op) {
+const dp_fill *dp_find_fill(const dp_plan *plan, const weft_op *op) {
     for (size_t i = 0; i < plan->nfills; i++)
-        if (plan->fills[i] == op) return true;
-    return false;
+        if (plan->fills[i].op == op) return &plan->fills[i];
+    return NULL;
 }
 
-weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, bool *out) {
-    weft_op *fill = plan->nranks > 1 ? fill_of_batch(plan, var) : NULL;
-    *out = fill && !dp_is_fill(plan, fill);
+weft_status dp_splits_fill(dp_plan *plan, const weft_var *var, int axis, bool *out) {
+    size_t at;
+    weft_op *fill = plan->nranks > 1 ? fill_of_batch(plan, var, axis, &at) : NULL;
+    *out = fill && !dp_find_fill(plan, fill);
     if (!*out) return NULL;
     TRY(grow(plan->scratch, &plan->fills, &plan->fills_capacity, plan->nfills + 1, sizeof *plan->fills));
-    plan->fills[plan->nfills++] = fill;
+    plan->fills[plan->nfills++] = (dp_fill){fill, at};
     plan->again = true;
     return NULL;
 }
@@ -58,7 +61,7 @@ weft_status dp_split_array_fills(dp_plan *plan) {
         const weft_var *x = op_is(op, "write_to_array") ? weft_op_input(op, "X", 0) : NULL;
         const weft_var *array = x ? weft_op_output(op, "Out", 0) : NULL;
         bool splits;
-        if (array && holds_rows(plan, array)) TRY(dp_splits_fill(plan, x, &splits));
+        if (array && holds_rows(plan, array)) TRY(dp_splits_fill(plan, x, 0, &splits));
     }
     return NULL;
 }
@@ -68,13 +71,12 @@ weft_status dp_split_array_fills(dp_plan *plan) {
 weft_status dp_write_fills(dp_plan *plan) {
     char place[160];
     for (size_t i = 0; i < plan->nfills; i++) {
-        weft_op *op = plan->fills[i];
+        weft_op *op = plan->fills[i].op;
         const weft_attr *dims = op_find_attr(op, "shape");
         int64_t part[WEFT_MAX_RANK];
         size_t n = dims->count;
-        if (n > WEFT_MAX_RANK) continue;
         memcpy(part, dims->u.ints, n * sizeof *part);
-        part[0] = plan->rank_batch;
+        part[plan->fills[i].axis] = plan->rank_batch;
         TRY(dims->type == ATTR_LONGS ? weft_op_set_attr_longs(op, "shape", n, part)
                                      : weft_op_set_attr_ints(op, "shape", n, part));
         TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FILL, .op = op, .var = weft_op_output(op, "Out", 0)}));

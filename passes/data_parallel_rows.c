@@ -33,11 +33,12 @@ static bool is_same(const dp_question *q, size_t i) {
 }
 
 /* The whole input along that factor, of more than one element there; -1: there is none. */
-static int whole_along(const dp_question *q, size_t factor) {
+static int whole_along(const dp_question *q, size_t factor, int *out_axis) {
     for (size_t i = 0; i < q->rule.nin; i++) {
         const axes_arg *x = &q->rule.in[i];
         for (int d = 0; d < x->ndim && !x->any; d++)
-            if (!q->in[i].naxes[d] && has_factor(&x->dims[d], factor) && x->extents[d] > 1 && is_same(q, i)) return (int)i;
+            if (!q->in[i].naxes[d] && has_factor(&x->dims[d], factor) && x->extents[d] > 1 && is_same(q, i))
+                return *out_axis = d, (int)i;
     }
     return -1;
 }
@@ -66,12 +67,12 @@ static weft_status refuse_input(const dp_question *q, size_t i, int factor) {
     const weft_var *rows = input_var(q, i);
     char place[160], maker[160];
     op_place(q->op, place, sizeof place);
-    int whole = whole_along(q, (size_t)factor);
+    int axis = -1, whole = whole_along(q, (size_t)factor, &axis);
     if (whole >= 0) {
         const weft_var *fixed = input_var(q, (size_t)whole);
         const weft_op *by = q->flow->writer[fixed->id];
         bool splits = false;
-        if (by) TRY(dp_splits_fill(q->flow->plan, fixed, &splits));
+        if (by) TRY(dp_splits_fill(q->flow->plan, fixed, axis, &splits));
         if (splits || (!by && dp_splits_feed(q->flow->plan, fixed))) return dp_again();
         return weft_pass_refuse(q->flow->plan->pass,
                                 "%s: %s is as long as the batch, but the same on all ranks (%s), and does not go with the "

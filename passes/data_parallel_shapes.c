@@ -93,7 +93,7 @@ static weft_status blame_for(dp_plan *plan, const weft_op *op, weft_status probl
         if (holder) culprit = holder;
     }
     bool splits = false;
-    FOR_EACH_ARG(culprit, true, made) TRY(dp_splits_fill(plan, use_var(op->program, made), &splits));
+    FOR_EACH_ARG(culprit, true, made) TRY(dp_splits_fill(plan, use_var(op->program, made), -1, &splits));
     if (splits) weft_status_free(problem);
     if (splits) return dp_again();
     weft_status status = blame(plan, culprit, weft_status_message(problem));
@@ -246,9 +246,11 @@ static void note_difference(dp_plan *plan, const weft_var *var) {
 }
 
 /* A constant that a rank makes as long as its rows. */
-static weft_status take_part(dp_plan *plan, weft_op *op) {
+static weft_status take_part(dp_plan *plan, weft_op *op, size_t axis) {
     FOR_EACH_ARG(op, true, u) {
-        TRY(set_rows(&plan->part, use_var(op->program, u), plan->rank_batch));
+        shape s = shape_env_get(&plan->part, use_var(op->program, u));
+        s.dims[axis] = plan->rank_batch;
+        TRY(shape_env_set(&plan->part, use_var(op->program, u), &s));
         plan->part.values[u->var_id] = NULL;
         plan->differs[u->var_id] = true;
     }
@@ -294,7 +296,8 @@ static weft_status infer_both(dp_plan *plan, weft_op *op) {
     FOR_EACH_ARG(op, false, u) reads_part |= plan->differs[u->var_id];
     if (reads_part) return infer_part(plan, op, sub);
     if (has_inference(op)) copy_outputs(plan, op);
-    if (dp_is_fill(plan, op)) return take_part(plan, op);
+    const dp_fill *fill = dp_find_fill(plan, op);
+    if (fill) return take_part(plan, op, fill->axis);
     return check_seed(plan, op);
 }
 

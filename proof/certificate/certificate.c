@@ -55,7 +55,7 @@ static weft_status begin(cert_checker *c, const weft_program *before, const weft
     c->first_base = ARENA_ARRAY(c->arena, uint32_t, c->nold + 1);
     c->seed = ARENA_ARRAY(c->arena, double, c->nold + 1);
     c->dense = ARENA_ARRAY(c->arena, bool, c->nold + 1);
-    c->of_rows = ARENA_ARRAY(c->arena, bool, c->nold + 1);
+    c->of_rows = ARENA_ARRAY(c->arena, uint8_t, c->nold + 1);
     c->same_as = ARENA_ARRAY(c->arena, uint32_t, c->nold + 1);
     c->wait_of = ARENA_ARRAY(c->arena, uint32_t, c->nnew + 1);
     c->first_gather = ARENA_ARRAY(c->arena, size_t, c->nold + 1);

@@ -189,7 +189,7 @@ typedef struct cert_checker {
     const char **inserted_type;            /* by number */
     double *seed;                          /* by old position: product of claimed factors; 0: none */
     bool *dense;                           /* by old position */
-    bool *of_rows;                         /* by old position: fills in a rank's rows */
+    uint8_t *of_rows;                      /* by old position: fills in a rank's rows, of dimension 0 (1), another (2) */
     uint32_t *same_as;                     /* by old position: the op before that is claimed to give the same */
     cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
     uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */

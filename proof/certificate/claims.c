@@ -128,11 +128,13 @@ static weft_status prepare_fill(cert_checker *c, const cert_claim *claim) {
     const weft_var *out = was ? weft_op_output(c->old_ops[claim->op], "Out", 0) : NULL;
     int64_t rows;
     bool fits = is && out && strcmp(out->name->bytes, claim->var) == 0 && was->type == is->type && was->count == is->count &&
-                !__builtin_mul_overflow(is->u.ints[0], c->ranks->count, &rows) && rows == was->u.ints[0] &&
                 (weft_op_role(c->old_ops[claim->op]) & WEFT_ROLE_BACKWARD) == 0;
-    for (size_t i = 1; fits && i < was->count; i++) fits = was->u.ints[i] == is->u.ints[i];
+    size_t d = 0;
+    while (fits && d < was->count && was->u.ints[d] == is->u.ints[d]) d++;
+    fits = fits && d < was->count && !__builtin_mul_overflow(is->u.ints[d], c->ranks->count, &rows) && rows == was->u.ints[d];
+    for (size_t i = d + 1; fits && i < was->count; i++) fits = was->u.ints[i] == is->u.ints[i];
     if (!fits) return cert_refuse(c, "\"%s\" is claimed to be filled in for a rank's rows, which it is not", claim->var);
-    c->of_rows[claim->op] = true;
+    c->of_rows[claim->op] = (uint8_t)(1 + (d > 0));
     return NULL;
 }
 

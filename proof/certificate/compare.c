@@ -12,7 +12,7 @@ static bool is_of_place(const cert_checker *c, uint32_t k, const name *n) {
 
 static bool is_licensed(const cert_checker *c, uint32_t k, const name *n) {
     if (name_is(n, "is_sparse")) return c->dense[k];
-    if (name_is(n, "shape")) return c->of_rows[k];
+    if (name_is(n, "shape")) return c->of_rows[k] != 0;
     return c->seed[k] != 0 && (name_is(n, "value") || name_is(n, "str_value"));
 }
 

@@ -337,7 +337,7 @@ static void follow(reading *r, uint32_t at) {
     }
     FOR_EACH_ARG(r->op, true, u) {
         if (!use_var(r->op->program, u)->block) continue;
-        if (r->c->of_rows[at]) made = ROWS;
+        if (r->c->of_rows[at]) made = r->c->of_rows[at] == 1 ? ROWS : UNKNOWN;
         bool fed = op_is(r->op, "feed") || op_is(r->op, "feed_v2");
         r->states[u->var_id] = (uint8_t)(fed ? (r->c->is_split_feed[u->var_id] ? ROWS : SAME) : made);
         r->unknown[u->var_id] = began;
