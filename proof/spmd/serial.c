@@ -275,6 +275,34 @@ done:
 
 /* --- open extents ------------------------------------------------------------------------------------------------- */
 
+/* The rows of a rank where they are fixed: of the first var that is cut along dimension 0; 0: there is none. */
+static int64_t fixed_rows(const weft_program *p) {
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const weft_var *v = program_var(p, i);
+        bool is_cut = v->block && v->has_tensor && !v->persistable && v->dist && v->dist->mesh && v->dist->ndim > 0 &&
+                      v->ndim && v->dist->dims_mapping[0] >= 0;
+        if (is_cut && v->dims[0] > 1) return v->dims[0];
+    }
+    return 0;
+}
+
+/* Constants as long as a rank's rows are parts of longer ones, which any constant may be taken for. */
+static weft_status judge_again(const fixed_programs *f, size_t nranks, const weft_equivalence_options *o,
+                               weft_equivalence **verdict) {
+    weft_equivalence *again = NULL;
+    const weft_program *const *programs = (const weft_program *const *)f->programs;
+    int64_t rows = fixed_rows(f->programs[0]);
+    if (!rows) return NULL;
+    TRY(judge_programs(f->serial, programs, f->nprograms, nranks, rows, o, &again));
+    if (again->grade >= WEFT_NOT_PROVED) {
+        weft_equivalence_destroy(again);
+        return NULL;
+    }
+    weft_equivalence_destroy(*verdict);
+    *verdict = again;
+    return NULL;
+}
+
 /* What holds for stand-ins holds for every batch. */
 static weft_status judge_open(const weft_program *serial, const weft_program *const *programs, size_t nprograms,
                               size_t nranks, const weft_equivalence_options *o, weft_equivalence **out) {
@@ -283,6 +311,7 @@ static weft_status judge_open(const weft_program *serial, const weft_program *co
     TRY(fixed_stand_in(serial, programs, nprograms, nranks, &rows, &f));
     weft_status status =
         judge_programs(f.serial, (const weft_program *const *)f.programs, nprograms, nranks, rows, o, out);
+    if (!status && !rows && (*out)->grade == WEFT_NOT_PROVED) status = judge_again(&f, nranks, o, out);
     fixed_fini(&f);
     return status;
 }
