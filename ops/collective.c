@@ -178,3 +178,55 @@ weft_status infer_recv(infer *i) {
         TRY(shape_append(i, out, extents.values[d] < 0 ? -1 : extents.values[d]));
     return NULL;
 }
+
+/* --- with a product ----------------------------------------------------------------------------------------------- */
+
+/* The rows of A, the columns of B; -1: B's are not known. */
+static weft_status product_of(const infer *i, const shape *a, const shape *b, shape *out) {
+    if (a->ndim < 2 || b->ndim != 2) return infer_error(i, "expected A of two dimensions or more and B a matrix");
+    if (!extent_fits(a->dims[a->ndim - 1], b->dims[0]))
+        return infer_error(i, "expected B of %lld rows, found %lld", (long long)a->dims[a->ndim - 1],
+                           (long long)b->dims[0]);
+    *out = *a;
+    out->dims[a->ndim - 1] = b->dims[1];
+    return NULL;
+}
+
+/* The dimension in the attr, which must not be the last: that is contracted. */
+static weft_status dim_of(const infer *i, const char *attr, const shape *a, int64_t *out) {
+    *out = attr_int(i->op, attr, 0);
+    if (*out < 0 || *out >= a->ndim - 1)
+        return infer_error(i, "%s: expected 0 to %d, found %lld", attr, (int)a->ndim - 2, (long long)*out);
+    return NULL;
+}
+
+static int64_t ring_nranks(const infer *i) {
+    const ring *r = program_find_ring(i->op->program, op_ring(i->op));
+    return r ? r->nranks : -1;
+}
+
+weft_status infer_fused_all_gather_matmul(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t dim, n = ring_nranks(i);
+    if (!shape_known(x) || n < 0) return NULL;
+    shape whole = *x;
+    TRY(dim_of(i, "gather_dim", x, &dim));
+    whole.dims[dim] = extent_mul(x->dims[dim], n);
+    if (infer_out(i, 0)) *infer_out(i, 0) = whole;
+    size_t nproducts = infer_nout(i, 1);
+    if (nproducts != infer_nin(i, 1)) return infer_error(i, "expected as many products as Bs");
+    for (size_t k = 0; k < nproducts; k++) {
+        const shape *b = infer_in(i, 1) + k;
+        if (shape_known(b)) TRY(product_of(i, &whole, b, infer_out(i, 1) + k));
+    }
+    return NULL;
+}
+
+weft_status infer_fused_matmul_reduce_scatter(infer *i) {
+    const shape *a = infer_in(i, 0), *b = infer_in(i, 1);
+    int64_t dim, n = ring_nranks(i);
+    if (!shape_known(a) || !shape_known(b) || n < 1 || !infer_out(i, 0)) return NULL;
+    TRY(dim_of(i, "scatter_dim", a, &dim));
+    TRY(product_of(i, a, b, infer_out(i, 0)));
+    return divide(i, &infer_out(i, 0)->dims[dim], n);
+}

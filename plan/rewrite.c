@@ -360,7 +360,7 @@ bool unroll_is_rewritten(const weft_op *op) {
         if (op_is(op, rewrites[i].type)) return true;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (op_is(op, products[i].type)) return true;
-    return false;
+    return unroll_is_fused(op);
 }
 
 weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
@@ -369,5 +369,6 @@ weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
         if (op_is(op, rewrites[i].type)) return rewrites[i].run(&r);
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (op_is(op, products[i].type)) return product(&r, &products[i]);
+    if (unroll_is_fused(op)) return unroll_fused(u, s, op);
     return NULL;
 }

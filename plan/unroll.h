@@ -94,5 +94,8 @@ WEFT_MUST_USE weft_status unroll_array_op(unroll *u, unroll_scope *s, weft_op *o
 /* rewrite.c: an op that comes to others. */
 bool unroll_is_rewritten(const weft_op *op);
 WEFT_MUST_USE weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op);
+/* rewrite_fused.c: the same for a collective with products. */
+bool unroll_is_fused(const weft_op *op);
+WEFT_MUST_USE weft_status unroll_fused(unroll *u, unroll_scope *s, weft_op *op);
 
 #endif

@@ -44,6 +44,7 @@ typedef struct fx_arg {
 typedef struct fx_out {
     const char *slot;
     bool is_list, is_optional;
+    bool is_nested; /* a list that is one item of the value */
     int writes;  /* the argument whose tensors this output is, in place; -1: the value of the node */
     int view_of; /* the argument of which the value is a view, or -1 */
 } fx_out;

@@ -122,14 +122,16 @@ static bool arg_fits(const fx_reader *r, const fx_arg *arg, const json_t *value)
 }
 
 static bool outputs_fit(const fx_row *row, const fx_value *value) {
-    uint32_t nown = 0;
+    uint32_t nown = 0, nested_at = UINT32_MAX;
     bool has_list = false;
     for (uint32_t i = 0; i < row->nouts; i++) {
         if (row->outs[i].writes >= 0) continue;
+        if (row->outs[i].is_nested) nested_at = nown;
         nown++;
         has_list = has_list || row->outs[i].is_list;
     }
     if (!value->is_list || (nown == 1 && !has_list)) return nown == 1 && !value->is_list;
+    if (nested_at < UINT32_MAX) return value->count == nown && value->items[nested_at].is_list;
     for (uint32_t i = 0; i < value->count; i++)
         if (value->items[i].is_list) return false;
     return has_list ? value->count >= nown - 1 : value->count == nown;

@@ -195,6 +195,11 @@ static weft_status append_row_outputs(fx_reader *r, weft_op *op, const fx_row *r
             TRY(append_written(r, op, row, out));
             continue;
         }
+        if (out->is_nested) {
+            TRY(append_own(r, op, row, out, items[at].items, items[at].count));
+            at++;
+            continue;
+        }
         uint32_t n = out->is_list ? count - at : 1;
         TRY(append_own(r, op, row, out, items + at, n));
         at += n;
@@ -324,7 +329,8 @@ static weft_status read_getitem(fx_reader *r, const fx_node *n, const fx_value *
     if (is_member(r, n, member)) return *value = *member, NULL;
     if (value->is_list != member->is_list || value->count != member->count)
         FX_FAIL(r, "node \"%s\": expected a value like the member of the list", n->name->bytes);
-    TRY(program_name(r->program, "getitem", 7, &type));
+    const char *as = member->is_list ? "getitem_list" : "getitem";
+    TRY(program_name(r->program, as, strlen(as), &type));
     TRY(op_create(r->program, type, out));
     TRY(append_slot(*out, false, "X", &x));
     TRY(fx_append_tensors(*out, false, x, member));

@@ -203,6 +203,7 @@ static weft_status parse_outs(const row_parser *p) {
         fx_out *out = &row->outs[row->nouts++];
         const char *writes = cut(item, '='), *view = cut(item, '&');
         *out = (fx_out){.slot = item, .is_optional = cut_last(item, '?'), .is_list = cut_last(item, '*')};
+        out->is_nested = out->is_list && cut_last(item, '*');
         TRY(find_arg(p, whole, writes, &out->writes));
         TRY(find_arg(p, whole, view, &out->view_of));
         if (!isalpha((unsigned char)*item)) return row_error(p, whole, "expected a slot");
