@@ -4,6 +4,8 @@
  * Promotion (c10/core/ScalarType.h, native/TypeProperties.cpp): a scalar tensor counts only where it is of a higher
  * category (boolean < integer < float) than every tensor with dimensions. Where the element type depends on whether
  * python wrote 1 or 1.0, the declared one decides. */
+#include <math.h>
+
 #include "base/types.h"
 #include "ops/infer.h"
 #include "ops/view.h"
@@ -468,6 +470,81 @@ weft_status infer_aten_slice_backward(infer *i) {
         return infer_error(i, "expected grad_output of the slice of %s, found %s", shape_print(&whole, &tw),
                            shape_print(grad, &tg));
     if (infer_out(i, 0)) *infer_out(i, 0) = whole;
+    return NULL;
+}
+
+static bool same_dims(const shape *x, const op_view *v) {
+    bool fits = x->ndim == v->ndim;
+    for (int32_t d = 0; fits && d < v->ndim; d++) fits = extent_fits(x->dims[d], v->dims[d]);
+    return fits;
+}
+
+static weft_status check_part(infer *i, const shape *whole, const shape *part, const char *what) {
+    op_view v;
+    shape_text tw, tp;
+    TRY(op_view_of(i->op, whole, 0, &v));
+    if (!shape_known(part) || same_dims(part, &v)) return NULL;
+    return infer_error(i, "expected %s as large as the part of %s, found %s", what, shape_print(whole, &tw),
+                       shape_print(part, &tp));
+}
+
+weft_status infer_aten_part_backward(infer *i) {
+    const shape *grad = infer_in(i, 0);
+    size_t count;
+    const int64_t *sizes = attr_ints(i->op, "input_sizes", &count);
+    shape whole;
+    shape_set(&whole, grad->dtype, count, sizes);
+    if (!shape_known(&whole)) return infer_error(i, "input_sizes: expected at most %d extents", WEFT_MAX_RANK);
+    TRY(check_part(i, &whole, grad, "grad_output"));
+    if (infer_out(i, 0)) *infer_out(i, 0) = whole;
+    return NULL;
+}
+
+weft_status infer_aten_part_scatter(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    TRY(check_part(i, x, infer_in(i, 1), "src"));
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    return NULL;
+}
+
+weft_status infer_aten_constant_pad(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t count;
+    const int64_t *pad = attr_ints(i->op, "pad", &count);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (count % 2 || count > 2 * (size_t)x->ndim)
+        return infer_error(i, "pad: expected two numbers for each of the last dimensions, found %zu", count);
+    shape out = *x;
+    for (size_t k = 0; k < count / 2; k++) {
+        int64_t *extent = &out.dims[x->ndim - 1 - (int32_t)k];
+        if (*extent >= 0 && *extent + pad[2 * k] + pad[2 * k + 1] < 0)
+            return infer_error(i, "pad: expected a cut of what is there, found %lld", (long long)pad[2 * k]);
+        if (*extent >= 0) *extent += pad[2 * k] + pad[2 * k + 1];
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_aten_arange(infer *i) {
+    double start = attr_float(i->op, "start", 0), end = attr_float(i->op, "end", 0), step = attr_float(i->op, "step", 1);
+    int64_t dtype = attr_int(i->op, "dtype", -1);
+    double count = ceil((end - start) / step);
+    if (!infer_out(i, 0)) return NULL;
+    if (!(count >= 0 && count < 9e15)) return infer_error(i, "expected steps from start to end");
+    int64_t n = (int64_t)count;
+    shape_set(infer_out(i, 0), dtype < 0 ? infer_out(i, 0)->dtype : (int32_t)dtype, 1, &n);
+    return NULL;
+}
+
+weft_status infer_aten_baddbmm(infer *i) {
+    const shape *a = infer_in(i, 1), *b = infer_in(i, 2);
+    shape_text ta, tb;
+    if (!shape_known(a) || !shape_known(b) || !infer_out(i, 0)) return NULL;
+    if (a->ndim != 3 || b->ndim != 3 || !extent_fits(a->dims[0], b->dims[0]) || !extent_fits(a->dims[2], b->dims[1]))
+        return infer_error(i, "expected batches of matrices whose products exist, found %s and %s", shape_print(a, &ta),
+                           shape_print(b, &tb));
+    shape_set(infer_out(i, 0), a->dtype, 3, (const int64_t[]){a->dims[0], a->dims[1], b->dims[2]});
     return NULL;
 }
 

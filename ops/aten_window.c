@@ -136,3 +136,35 @@ weft_status infer_aten_convolution_backward(infer *i) {
     if (shape_known(grad) && grad->ndim > 1) shape_set(infer_out(i, 2), grad->dtype, 1, &grad->dims[1]);
     return NULL;
 }
+
+/* --- images of another size --------------------------------------------------------------------------------------- */
+
+weft_status infer_aten_upsample(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t nsizes, nfactors;
+    const int64_t *sizes = attr_ints(i->op, "output_size", &nsizes);
+    const double *factors = attr_floats(i->op, "scale_factors", &nfactors);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 4) return infer_error(i, "expected images of 4 dimensions, found %d", x->ndim);
+    if (nsizes != 2 && nfactors != 2) return infer_error(i, "expected output_size or scale_factors of 2 numbers");
+    shape out = *x;
+    for (int d = 0; d < 2; d++) {
+        int64_t *extent = &out.dims[2 + d];
+        double wanted = nsizes == 2 ? (double)sizes[d] : *extent < 0 ? -1 : (double)*extent * factors[d];
+        if (wanted > INT32_MAX || (wanted < 1 && *extent >= 0))
+            return infer_error(i, "expected images of another size, found one of %g", wanted);
+        *extent = (int64_t)wanted;
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_aten_upsample_backward(infer *i) {
+    const shape *grad = infer_in(i, 0);
+    size_t count;
+    const int64_t *sizes = attr_ints(i->op, "input_size", &count);
+    if (!shape_known(grad)) return NULL;
+    if (count != 4) return infer_error(i, "input_size: expected 4 extents, found %zu", count);
+    shape_set(infer_out(i, 0), grad->dtype, 4, sizes);
+    return NULL;
+}

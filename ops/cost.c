@@ -184,6 +184,11 @@ static double count_convolution_backward(const op_cost_call *c, double weight) {
     return weight * convolved(c, input(c, "grad_output")) * outputs_given(c);
 }
 
+static double count_baddbmm(const op_cost_call *c, double weight) {
+    const shape *a = input(c, "batch1");
+    return a && c->out_first[1] ? numel(&c->out[0]) * (weight * extent(a, -1) + 2) : 0;
+}
+
 /* Two products of [rows, keys] by the width each; in the gradient five. */
 static double attention_products(const op_cost_call *c) {
     const shape *q = input(c, "query"), *k = input(c, "key");

@@ -218,6 +218,17 @@ static weft_status view_select(const weft_op *op, const shape *x, size_t part, o
     return NULL;
 }
 
+static weft_status view_unbind(const weft_op *op, const shape *x, size_t part, op_view *v) {
+    int32_t dim = 0;
+    TRY(read_dim(op, "dim", attr_int(op, "dim", 0), x->ndim, &dim));
+    if (!x->ndim) return refuse(op, "self", "a dimension to unbind", 0);
+    if (x->dims[dim] >= 0 && (int64_t)part >= x->dims[dim])
+        return refuse(op, "dim", "an index for each output", (int64_t)part);
+    move_by(v, (int64_t)part, dim);
+    remove_dim(v, dim);
+    return NULL;
+}
+
 /* One number is the extent of every part but the last; several are the extents of the parts. (The only part of a list
  * of one has the tensor's extent, so that it may be taken for a number.) */
 static weft_status view_split(const weft_op *op, const shape *x, size_t part, op_view *v) {
@@ -266,6 +277,10 @@ static const view_rule rules[] = {
     {"aten_select", view_select},
     {"aten_split", view_split},
     {"aten_unsafe_split", view_split},
+    {"aten_unbind", view_unbind},
+    {"aten_select_backward", view_select},
+    {"aten_select_scatter", view_select},
+    {"aten_slice_scatter", view_slice},
 };
 
 static op_view whole_of(const shape *x) {
@@ -291,11 +306,13 @@ weft_status op_view_of(const weft_op *op, const shape *x, size_t part, op_view *
 int64_t op_view_count(const weft_op *op, const shape *x) {
     size_t count;
     const int64_t *size = attr_ints(op, "split_size", &count);
-    if (!op_is(op, "aten_split") && !op_is(op, "aten_unsafe_split")) return 1;
-    if (count != 1) return (int64_t)count;
+    bool unbinds = op_is(op, "aten_unbind");
+    if (!unbinds && !op_is(op, "aten_split") && !op_is(op, "aten_unsafe_split")) return 1;
+    if (!unbinds && count != 1) return (int64_t)count;
     int64_t dim = attr_int(op, "dim", 0);
     if (dim < 0) dim += x->ndim;
     if (dim < 0 || dim >= x->ndim || x->dims[dim] < 0) return -1;
+    if (unbinds) return x->dims[dim];
     if (size[0] <= 0) return 1; /* of an extent of 0 */
     return x->dims[dim] ? (x->dims[dim] - 1) / size[0] + 1 : 1;
 }

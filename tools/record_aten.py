@@ -371,7 +371,47 @@ def group_norm(c):
         c.call("nll_loss2d_backward", torch.randn(loss.shape), scores, labels, torch.rand(5), reduction, 3, total)
 
 
-FAMILIES = [pointwise, by_index, order, group_norm, convolution, batch_norm, pooling, attention, losses, in_place]
+def parts(c):
+    x = torch.randn(3, 4, 5)
+    c.call("select_backward", torch.randn(3, 5), [3, 4, 5], 1, -1)
+    c.call("slice_scatter", x, torch.randn(3, 2, 5), 1, 1, 4, 2)
+    c.call("select_scatter", x, torch.randn(3, 4), 2, 3)
+    c.call("unbind.int", x, 1)
+    c.call("constant_pad_nd", x, [1, 2], 0.5)
+    c.call("constant_pad_nd", x, [1, -2, -1, 3, 0, 1], -1.0)
+    c.call("constant_pad_nd", torch.arange(4), [2, 1])
+    c.call("arange.start_step", 1, 9, 3)
+    c.call("arange.start_step", 0.5, -1.0, -0.25)
+    c.call("arange.start", 2, 5)
+    c.call("arange", 4.0)
+    c.call("copy", torch.zeros(3, 4, dtype=torch.float64), torch.arange(4))
+    c.call("baddbmm", torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5))
+    c.call("baddbmm", torch.randn(5), torch.randn(2, 3, 4), torch.randn(2, 4, 5), beta=0.5, alpha=-2.0)
+    masked = x.clone()
+    masked[1, :, 2] = -math.inf
+    for dim in (1, -1):
+        c.call("_safe_softmax", masked, dim)
+    c.call("unsafe_split.Tensor", x, 3, 1)
+    c.call("split_with_sizes_copy", x, [1, 3], 1)
+
+
+def sizes(c):
+    for x, size in ((torch.randn(2, 2, 3, 5), [6, 7]), (torch.randn(1, 2, 6, 4), [4, 8]), (torch.randn(1, 1, 3, 3), [3, 6])):
+        shape = list(x.shape)
+        g = torch.randn(*shape[:2], *size)
+        c.call("upsample_nearest2d", x, size)
+        c.call("upsample_nearest2d_backward", g, size, shape)
+        for corners in (True, False):
+            c.call("upsample_bilinear2d", x, size, corners)
+            c.call("upsample_bilinear2d_backward", g, size, shape, corners)
+    c.call("upsample_nearest2d", x, [4, 7], 1.5, 2.5)
+    c.call("upsample_bilinear2d", x, [4, 7], False, 1.5, 2.5)
+    c.call("upsample_nearest2d.vec", x, None, [1.5, 2.0])
+    c.call("upsample_bilinear2d.vec", x, [5, 4], True, None)
+    c.call("upsample_bilinear2d", x.double(), [4, 7], False)
+
+
+FAMILIES = [pointwise, parts, sizes, by_index, order, group_norm, convolution, batch_norm, pooling, attention, losses, in_place]
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------

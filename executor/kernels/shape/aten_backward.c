@@ -41,6 +41,47 @@ static weft_status run_slice(const kernel_call *c) {
 
 const kernel kernel_aten_slice_backward = {prepare_slice, run_slice};
 
+/* --- select_backward, slice_scatter, select_scatter: zeros, or self, with a part put in its place ------------------ */
+
+static weft_status prepare_part(kernel_prepare *p, const tensor *part) {
+    slice_state *s = KERNEL_STATE(p, slice_state);
+    const tensor *out = type_out(p, 0);
+    if (!s) return base_out_of_memory();
+    TRY(require_present(p, part, "the part"));
+    TRY(require_present(p, out, "the output"));
+    TRY(require_same_dtype(p, part, out, "the output"));
+    shape whole = {.dtype = out->dtype, .ndim = out->ndim, .height = -1};
+    memcpy(whole.dims, out->dims, sizeof whole.dims);
+    op_view v;
+    TRY(op_view_of(p->op, &whole, 0, &v));
+    int64_t strides[LOOP_OPERANDS][WEFT_MAX_RANK];
+    memcpy(strides[0], v.strides, sizeof strides[0]);
+    strides_dense(v.ndim, v.dims, strides[1]);
+    loops_init(&s->loops, v.ndim, v.dims, 2, strides);
+    s->offset = v.offset;
+    return require_numel(p, part, s->loops.numel, "the part");
+}
+
+static weft_status prepare_select_backward(kernel_prepare *p) {
+    return prepare_part(p, type_in(p, 0));
+}
+const kernel kernel_aten_select_backward = {prepare_select_backward, run_slice};
+
+static weft_status prepare_part_scatter(kernel_prepare *p) {
+    TRY(prepare_part(p, type_in(p, 1)));
+    TRY(require_same_dtype(p, type_in(p, 0), type_out(p, 0), "the output"));
+    return require_numel(p, type_out(p, 0), type_in(p, 0)->numel, "the output");
+}
+static weft_status run_part_scatter(const kernel_call *c) {
+    const slice_state *s = c->state;
+    const tensor *x = arg_in(c, 0), *src = arg_in(c, 1), *out = arg_out(c, 0);
+    size_t nbytes = weft_dtype_nbytes(out->dtype);
+    copy_bytes(out->data, x->data, tensor_nbytes(x));
+    copy_loops(&s->loops, nbytes, (char *)out->data + (size_t)s->offset * nbytes, src->data);
+    return NULL;
+}
+const kernel kernel_aten_part_scatter = {prepare_part_scatter, run_part_scatter};
+
 /* --- embedding_dense_backward ------------------------------------------------------------------------------------- */
 
 enum { IN_GRAD, IN_INDICES };
