@@ -29,7 +29,8 @@ static double now_seconds(void) {
 }
 
 static void set_link(given *g, double alpha, double bytes) {
-    g->curve = (plan_curve){.times = 1, .parts = 1, .op_seconds = 0, .links = {{.seconds = alpha, .bytes = bytes}}, .nlinks = 1};
+    g->curve = (plan_curve){
+        .times = 1, .parts = 1, .op_seconds = 0, .links = {{.seconds = alpha, .bytes = bytes}}, .nlinks = 1};
 }
 
 static void add(given *g, double ready, size_t nbytes) {

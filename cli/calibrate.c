@@ -46,9 +46,10 @@ static int run(cli_args *args) {
 const cli_command command_calibrate = {
     .name = "calibrate",
     .arguments = "[PROGRAM] [--ranks N] [-o FILE.yaml]",
-    .summary = "Measures this machine with ranks that are threads, and writes a cluster file that weft plan --costs,\n"
-               "weft simulate and coalesce_grads read: what a rank computes (matrix products of the program's shapes), what\n"
-               "collectives take by their bytes, how much compute and a collective slow one another down. Medians.",
+    .summary =
+        "Measures this machine with ranks that are threads, and writes a cluster file that weft plan --costs,\n"
+        "weft simulate and coalesce_grads read: what a rank computes (matrix products of the program's shapes), what\n"
+        "collectives take by their bytes, how much compute and a collective slow one another down. Medians.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .max_positional = 1,

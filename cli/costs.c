@@ -1,5 +1,5 @@
-/* costs.c: what instructions take by a model, a line each, beside what they were measured to take; then sums by where the
- * prices come from. */
+/* costs.c: what instructions take by a model, a line each, beside what they were measured to take; then sums by where
+ * the prices come from. */
 #include "cli/costs.h"
 
 #include <math.h>
@@ -101,7 +101,8 @@ weft_status costs_print(const cli_args *args, const weft_plan *plan) {
     const char *path = cli_value(args, "--cluster"), *times = cli_value(args, "--times");
     (void)cli_int(args, "--ranks", 1, 1 << 20, &nranks);
     weft_status status = NULL;
-    if (path) status = weft_cluster_load(args->context, cli_find_config(path, "clusters/", room, sizeof room), &cluster);
+    if (path)
+        status = weft_cluster_load(args->context, cli_find_config(path, "clusters/", room, sizeof room), &cluster);
     if (!status && times) status = weft_profile_load(args->context, times, &measured);
     if (!status) status = weft_costs_create(args->context, plan, &cluster, measured, (int)nranks, 0, &costs);
     if (!status) print(plan, costs, measured);

@@ -46,6 +46,9 @@ static const cli_option options[] = {
     {"--no-watchdog", 0, NULL, "let collectives wait without a limit"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--trace-steps", 0, "N", "steps that it has, from the last; default 20; 0: all, and memory for them"},
+    {"--replan", 0, "N[:CLUSTER]",
+     "after N steps plan the buckets of gradients again from what was measured, prove them, and go on with the same bits;\n"
+     "                               CLUSTER: what collectives take; default: weft calibrate, meanwhile"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's roofline, and memory; F.csv, F.json or text"},
     JSON_REPORT_OPTION("on stderr"),
@@ -68,6 +71,8 @@ typedef struct session {
     int64_t saved;               /* the state before this step is in --save; -1: none */
     bool is_stopped;             /* by a signal */
     long long ntraced;           /* --trace-steps */
+    replan replan;
+    weft_program *replaced; /* by one with other buckets */
     double watchdog, first_step; /* seconds; 0: the default */
     weft_scalar *scalars;        /* what was fetched, of all ranks */
     /* Where a launcher has started several processes: */
@@ -79,6 +84,7 @@ typedef struct session {
 
 static void session_fini(session *s) {
     weft_trainer_destroy(s->trainer);
+    weft_program_destroy(s->replaced);
     weft_tensors_destroy(s->params);
     run_state_fini(&s->state);
     cli_session_fini(&s->in);
@@ -132,7 +138,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .startups = (const weft_program *const *)s->state.startups,
         .nstartups = s->state.nstartups,
         .state = (const weft_tensors *const *)s->state.tensors,
-        .state_per_rank = load && has_rank(load),
+        .state_per_rank = s->replaced || (load && has_rank(load)),
         .state_place = load,
         .params = s->params,
         .params_place = cli_value(args, "--params"),
@@ -148,7 +154,7 @@ static weft_status make_trainer(session *s, const numbers *n) {
             &(weft_executor_options){
                 WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed,
                 .trace = cli_given(args, "--trace"), .trace_steps = (int)n->trace_steps,
-                .profile = cli_given(args, "--profile"), .no_fuse = cli_given(args, "--no-fuse"),
+                .profile = cli_given(args, "--profile") || (s->replan.nsteps && !s->replaced), .no_fuse = cli_given(args, "--no-fuse"),
                 .check_finite_every = (uint64_t)n->check_finite, .device = cli_value(args, "--device"),
                 .strict_device = cli_given(args, "--strict-device"), .unsafe = cli_given(args, "--unsafe"),
                 .watchdog_seconds = s->watchdog, .first_step_seconds = s->first_step,
@@ -273,6 +279,42 @@ static void note_unprinted(const session *s) {
     }
 }
 
+/* What every rank has now is where it goes on. */
+static weft_status keep_state(session *s) {
+    size_t nranks = (size_t)s->in.nranks;
+    weft_status status = NULL;
+    if (!(s->state.tensors = calloc(nranks, sizeof *s->state.tensors))) return cli_no_memory();
+    s->state.ntensors = nranks;
+    for (size_t r = 0; !status && r < nranks; r++)
+        status = weft_trainer_rank_state(s->trainer, (int)r, &s->state.tensors[r]);
+    return status;
+}
+
+/* The rest of the run, by a program with other buckets. */
+static weft_status go_on_replanned(session *s, const numbers *n, size_t end) {
+    replanned made;
+    weft_plan_summary now;
+    numbers rest = *n;
+    weft_status status = replan_program(s->args, &s->replan, s->trainer, s->in.programs[0], &made);
+    if (!status) status = keep_state(s);
+    if (status) return status;
+    weft_trainer_destroy(s->trainer);
+    s->trainer = NULL;
+    s->replaced = s->in.programs[0];
+    s->in.programs[0] = made.program;
+    rest.steps = (long long)end - s->state.step;
+    status = make_trainer(s, &rest);
+    if (status) return status;
+    close_sources(s);
+    weft_plan_summarize(weft_trainer_plan(s->trainer, 0), &now);
+    fprintf(stderr,
+            "weft run: replanned behind step %lld: %zu collectives, now %zu; a step took %.3f ms, predicted are %.3f, no "
+            "buckets end one before %.3f; proved: same bits\n",
+            (long long)s->state.step - 1, made.ncollectives, now.ncollectives, 1e3 * made.measured_seconds,
+            1e3 * made.predicted_seconds, 1e3 * made.bound_seconds);
+    return NULL;
+}
+
 static weft_status train(session *s, const numbers *n, expectation *expected) {
     size_t first = weft_trainer_first_step(s->trainer), end = first + weft_trainer_nsteps(s->trainer);
     size_t nscalars = weft_trainer_nfetches(s->trainer) * (size_t)weft_trainer_nranks(s->trainer);
@@ -289,6 +331,8 @@ static weft_status train(session *s, const numbers *n, expectation *expected) {
         if (!status && step == first && s->speaks) note_unprinted(s);
         if (!status) status = save_meanwhile(s, n->save_every, end);
         if (!status) status = weft_trainer_stops(s->trainer, stop_asked(), &s->is_stopped);
+        if (!status && (long long)s->ndone == s->replan.nsteps && step + 1 < end && !s->is_stopped)
+            status = go_on_replanned(s, n, end);
         if (status) return status;
     }
     s->is_stopped = s->is_stopped && (size_t)s->state.step < end;
@@ -430,7 +474,8 @@ static int run(cli_args *args) {
         return EXIT_USAGE;
     int nprocesses = 0;
     if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */
-    bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step);
+    bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step) &&
+                     replan_read(args, &s.replan);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
     if (status) {
         session_fini(&s);

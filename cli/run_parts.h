@@ -57,6 +57,25 @@ WEFT_MUST_USE weft_status save_results(const cli_args *args, const weft_trainer 
                                        weft_program *const *programs, bool speaks, bool is_last);
 WEFT_MUST_USE weft_status save_traces(const cli_args *args, const weft_trainer *trainer, bool writes);
 
+/* --- run_replan.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct replan {
+    long long nsteps;    /* that are measured; 0: it is not asked for */
+    const char *cluster; /* a file; NULL: the machine is calibrated */
+} replan;
+
+/* A program with other buckets, and what was measured and is predicted of a step. */
+typedef struct replanned {
+    weft_program *program; /* the caller's */
+    size_t ncollectives;   /* before */
+    double measured_seconds, predicted_seconds, bound_seconds;
+} replanned;
+
+bool replan_read(const cli_args *args, replan *out); /* false after printing a usage error */
+/* Of a run that is profiled; `program` stays as it is. */
+WEFT_MUST_USE weft_status replan_program(const cli_args *args, const replan *how, const weft_trainer *trainer,
+                                         const weft_program *program, replanned *out);
+
 /* run_profile.c: every --profile. */
 WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer, bool writes);
 

@@ -37,8 +37,7 @@ typedef struct race_of_two {
 /* --- what buckets run --------------------------------------------------------------------------------------------- */
 
 static void add_part(race_of_two *r, size_t bucket, int64_t ns, bool is_collective) {
-    if (r->nparts[bucket] < MOST_PARTS)
-        r->parts[bucket * MOST_PARTS + r->nparts[bucket]++] = (part){ns, is_collective};
+    if (r->nparts[bucket] < MOST_PARTS) r->parts[bucket * MOST_PARTS + r->nparts[bucket]++] = (part){ns, is_collective};
 }
 
 static void list_parts(race_of_two *r) {

@@ -288,13 +288,15 @@ weft_status bucket_times_report(const bucket_times *t) {
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
     if (bucket_contends(t) && t->step_ns > t->answer.bound_ns)
-        TRY(weft_pass_did(t->pass, "%s%.2f %% of the step are above the bound, which lets compute and collectives not slow "
-                                   "one another down (compute_beside_collective, collective_beside_compute)",
+        TRY(weft_pass_did(t->pass,
+                          "%s%.2f %% of the step are above the bound, which lets compute and collectives not slow "
+                          "one another down (compute_beside_collective, collective_beside_compute)",
                           t->stalls ? "so do the factors of the cluster: " : "",
                           100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
     if (!bucket_contends(t) && (t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1))
-        TRY(weft_pass_did(t->pass, "the program has other streams than compute and that of the reduces: that these slow one "
-                                   "another down does not count"));
+        TRY(weft_pass_did(t->pass,
+                          "the program has other streams than compute and that of the reduces: that these slow one "
+                          "another down does not count"));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
         TRY(weft_pass_did(t->pass,

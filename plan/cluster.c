@@ -27,7 +27,15 @@ static void note(reader *r, weft_status status) {
 }
 
 /* What a key of a mapping holds. */
-typedef enum field_type { FIELD_NUMBER, FIELD_FACTOR, FIELD_WHOLE, FIELD_TOPOLOGY, FIELD_KIND, FIELD_MACHINE, FIELD_LIST } field_type;
+typedef enum field_type {
+    FIELD_NUMBER,
+    FIELD_FACTOR,
+    FIELD_WHOLE,
+    FIELD_TOPOLOGY,
+    FIELD_KIND,
+    FIELD_MACHINE,
+    FIELD_LIST
+} field_type;
 
 typedef struct field {
     const char *name;
@@ -54,7 +62,8 @@ static void read_kind(reader *r, const yaml_node *value, char *out) {
     if (k <= COLLECTIVE_SCATTER)
         snprintf(out, sizeof((weft_cluster_table *)0)->kind, "%s", value->bytes);
     else
-        PROBLEM(r, value, "op: expected all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all or scatter");
+        PROBLEM(r, value,
+                "op: expected all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all or scatter");
 }
 
 static void read_machine(reader *r, const yaml_node *value, char *out) {
@@ -129,7 +138,8 @@ static void read_link(reader *r, const yaml_node *node, weft_link *out, const we
     }
     read_fields(r, node, fields);
     if (!out->splits && (out->endpoint_seconds > 0 || out->memory_bytes > 0))
-        PROBLEM(r, node, "seconds_per_endpoint and memory_bytes_per_second are of messages that are split: expected splits");
+        PROBLEM(r, node,
+                "seconds_per_endpoint and memory_bytes_per_second are of messages that are split: expected splits");
     if (!within) return;
     if (!within->nranks)
         PROBLEM(r, node, "a link behind one without ranks, which joins all");
@@ -154,8 +164,8 @@ static void read_links(reader *r, const yaml_node *node, weft_cluster *out) {
 static void read_point(reader *r, const yaml_node *list, size_t i, const char *what, bool may_stay, double *out) {
     read_number(r, list->items[i], what, 0, &out[i]);
     if (i && (may_stay ? out[i] < out[i - 1] : out[i] <= out[i - 1]))
-        PROBLEM(r, list->items[i], "%s: expected %s than the %g before", what,
-                may_stay ? "no less" : "more", out[i - 1]);
+        PROBLEM(r, list->items[i], "%s: expected %s than the %g before", what, may_stay ? "no less" : "more",
+                out[i - 1]);
 }
 
 static bool is_list(const yaml_node *node, size_t count) {
@@ -185,9 +195,9 @@ static bool is_there(const weft_cluster *c, const weft_cluster_table *like) {
 static void read_table(reader *r, const yaml_node *node, const weft_cluster *c, weft_cluster_table *out) {
     const yaml_node *nbytes = NULL, *seconds = NULL;
     *out = (weft_cluster_table){.kind = ""};
-    const field fields[] = {{"op", FIELD_KIND, out->kind},     {"ranks", FIELD_WHOLE, &out->nranks},
+    const field fields[] = {{"op", FIELD_KIND, out->kind},        {"ranks", FIELD_WHOLE, &out->nranks},
                             {"nodes", FIELD_WHOLE, &out->nnodes}, {"bytes", FIELD_LIST, &nbytes},
-                            {"seconds", FIELD_LIST, &seconds}, {NULL, FIELD_LIST, NULL}};
+                            {"seconds", FIELD_LIST, &seconds},    {NULL, FIELD_LIST, NULL}};
     if (node->kind == NODE_MAPPING) read_fields(r, node, fields);
     if (r->first) return;
     if (!out->kind[0] || !out->nranks || !nbytes || !seconds)

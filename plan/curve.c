@@ -22,13 +22,14 @@ static double table_seconds(const weft_cluster_table *t, double nbytes) {
     return t->seconds[k] * pow(t->seconds[k + 1] / t->seconds[k], part);
 }
 
-/* A ring's all-reduce as ASTRA-sim counts it (tests/rt_template; cost survey 4): whole nanoseconds of each message, of each
- * sum in memory, and at the end of the link, once more for the first. Parts follow one another. */
+/* A ring's all-reduce as ASTRA-sim counts it (tests/rt_template; cost survey 4): whole nanoseconds of each message, of
+ * each sum in memory, and at the end of the link, once more for the first. Parts follow one another. */
 static double split_seconds(const plan_curve *c, double nbytes) {
     const weft_link *l = &c->links[0];
     double message = nbytes / l->splits / c->parts, sums = c->times / 2;
     double ns = c->times * floor(1e9 * (l->seconds + message / l->bytes)) +
-                sums * 3 * floor(1e9 * message / l->memory_bytes) + (c->times + 1) * floor(1e9 * l->endpoint_seconds + 0.5);
+                sums * 3 * floor(1e9 * message / l->memory_bytes) +
+                (c->times + 1) * floor(1e9 * l->endpoint_seconds + 0.5);
     return 1e-9 * l->splits * ns + c->op_seconds;
 }
 

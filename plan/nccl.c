@@ -39,8 +39,10 @@ static const double net_overhead = 1; /* of a step within a node where there are
 /* On one node, two, more; 0: no limit. */
 static const double ll_most[GENERATIONS][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
 static const double ring_ll128_channel[GENERATIONS] = {20, 20, 36.7, 40};
-static const double tree_ll128_channel[GENERATIONS][3] = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
-static const double tree_channel[GENERATIONS][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
+static const double tree_ll128_channel[GENERATIONS][3] = {
+    {20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
+static const double tree_channel[GENERATIONS][3] = {
+    {26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
 static const double nvls_tree_channel[GENERATIONS][3] = {{0}, {0}, {0, 57.7, 45.5}, {0, 96, 80}};
 static const double nvls_efficiency[GENERATIONS] = {0, 0, 0.85, 0.74};
 

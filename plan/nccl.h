@@ -16,7 +16,7 @@ typedef struct nccl_call {
     const nccl_machine *machine;
     collective_kind kind;
     int nranks, nnodes;
-    double intra, inter; /* bytes a second that a ring reaches within a node, and that leave one */
+    double intra, inter;  /* bytes a second that a ring reaches within a node, and that leave one */
     double inter_seconds; /* beside what NCCL counts: of the network */
 } nccl_call;
 

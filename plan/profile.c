@@ -205,7 +205,8 @@ static int by_name(const void *a, const void *b) {
 
 /* What passes put in or take out of a program, beside collectives: scales of gradients, buffers of buckets. */
 static bool may_differ(const char *type) {
-    static const char *const types[] = {"scale", "coalesce_tensor", "concat", "split", "slice", "assign", "memcpy", "depend"};
+    static const char *const types[] = {"scale", "coalesce_tensor", "concat", "split",
+                                        "slice", "assign",          "memcpy", "depend"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i], type) == 0) return true;
     return false;

@@ -39,9 +39,9 @@ typedef struct sim_stream {
     struct sim_member *in; /* it is in a collective, send or receive that is not complete */
     int64_t peer;          /* index of the other member of a send or receive; SIM_NONE: it is a collective */
     bool is_send;
-    bool ends;        /* its turn is the end of what is under way (contention.c), not a beginning */
-    plan_work work;   /* of the compute stream's instruction at hand */
-    int64_t place;    /* of its turn in the heap; SIM_NONE: it has none */
+    bool ends;      /* its turn is the end of what is under way (contention.c), not a beginning */
+    plan_work work; /* of the compute stream's instruction at hand */
+    int64_t place;  /* of its turn in the heap; SIM_NONE: it has none */
 } sim_stream;
 
 /* A list of ranks that communicate, and who of them has come. */

@@ -47,7 +47,7 @@ static weft_status run_steps(calibration *k, weft_executor *executor, measured *
     size_t nsteps = (size_t)k->options.nsteps, nranks = (size_t)k->options.nranks, n = 0;
     double *values[3];
     for (int i = 0; i < 3; i++)
-        if (!(values[i] = ARENA_ARRAY(&k->scratch, double, nsteps * nranks))) return base_out_of_memory();
+        if (!(values[i] = ARENA_ARRAY(&k->scratch, double, nsteps *nranks))) return base_out_of_memory();
     for (size_t step = 0; step < WARM_STEPS + nsteps; step++) {
         TRY(weft_executor_run(executor));
         for (int r = 0; r < k->options.nranks && step >= WARM_STEPS; r++, n++) {
@@ -65,11 +65,12 @@ static weft_status run_steps(calibration *k, weft_executor *executor, measured *
 static weft_status measure(calibration *k, const weft_program *program, measured *out) {
     weft_plan *plan = NULL;
     weft_executor *executor = NULL;
-    weft_executor_options options = {
-        WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = 1, .nthreads = k->options.nthreads};
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = 1,
+                                     .nthreads = k->options.nthreads};
     weft_status status = NULL;
     TRY_DONE(weft_plan_create(program, NULL, &plan));
-    TRY_DONE(weft_executor_create(k->context, (const weft_plan *const *)&plan, 1, k->options.nranks, &options, &executor));
+    TRY_DONE(
+        weft_executor_create(k->context, (const weft_plan *const *)&plan, 1, k->options.nranks, &options, &executor));
     TRY_DONE(run_steps(k, executor, out));
 done:
     weft_executor_destroy(executor);
@@ -88,8 +89,8 @@ static weft_status measure_text(calibration *k, const char *vars, const char *fi
     for (int i = 0; i < nsecond; i++) buffer_format(&words, "  - %s\n", second);
     weft_status status = buffer_status(&words);
     if (!status)
-        status = weft_program_parse(k->context, WEFT_FORM_YAML, words.bytes, words.nbytes, NULL, 0, "calibration",
-                                    &program);
+        status =
+            weft_program_parse(k->context, WEFT_FORM_YAML, words.bytes, words.nbytes, NULL, 0, "calibration", &program);
     if (!status) status = measure(k, program, out);
     weft_program_destroy(program);
     buffer_fini(&words);
@@ -202,7 +203,7 @@ static weft_status measure_rank(calibration *k) {
 typedef struct probe {
     collective_kind kind;
     const char *op;
-    bool has_out;     /* a var of its own */
+    bool has_out;                 /* a var of its own */
     bool in_is_part, out_is_part; /* of the larger side an n-th */
 } probe;
 
@@ -211,8 +212,8 @@ static const probe probes[] = {
      false, false},
     {COLLECTIVE_ALL_GATHER, "c_allgather: {X: x}, out: {Out: y}, attrs: {ring_id: 0, use_calc_stream: true", true, true,
      false},
-    {COLLECTIVE_REDUCE_SCATTER, "c_reducescatter: {X: x}, out: {Out: y}, attrs: {ring_id: 0, use_calc_stream: true", true,
-     false, true},
+    {COLLECTIVE_REDUCE_SCATTER, "c_reducescatter: {X: x}, out: {Out: y}, attrs: {ring_id: 0, use_calc_stream: true",
+     true, false, true},
     {COLLECTIVE_BROADCAST, "c_broadcast: {X: x}, out: {Out: x}, attrs: {ring_id: 0, root: 0, use_calc_stream: true",
      false, false, false},
 };
@@ -278,11 +279,13 @@ static void fit_link(calibration *k) {
 
 /* --- side by side ------------------------------------------------------------------------------------------------- */
 
-static const char pair_vars[] = "x: {float32: [65536], persistable: true}, a: {float32: [192, 192], persistable: true}, "
-                                "b: {float32: [192, 192]}";
+static const char pair_vars[] =
+    "x: {float32: [65536], persistable: true}, a: {float32: [192, 192], persistable: true}, "
+    "b: {float32: [192, 192]}";
 static const char pair_product[] = "{matmul_v2: {X: a, Y: a}, out: {Out: b}}";
-static const char pair_reduce[] = "{c_allreduce_sum: {X: x}, out: {Out: x}, attrs: {ring_id: 0, use_calc_stream: true}, "
-                                  "dist: {stream: beside}}";
+static const char pair_reduce[] =
+    "{c_allreduce_sum: {X: x}, out: {Out: x}, attrs: {ring_id: 0, use_calc_stream: true}, "
+    "dist: {stream: beside}}";
 
 /* Chains of about 5 ms each. */
 static int chain_of(double seconds, int now) {
@@ -328,8 +331,13 @@ static void round_number(double *number) {
 }
 
 static void round_numbers(weft_cluster *c) {
-    double *numbers[] = {&c->flops, &c->bytes, &c->op_seconds, &c->compute_beside_collective,
-                         &c->collective_beside_compute, &c->links[0].bytes, &c->links[0].seconds};
+    double *numbers[] = {&c->flops,
+                         &c->bytes,
+                         &c->op_seconds,
+                         &c->compute_beside_collective,
+                         &c->collective_beside_compute,
+                         &c->links[0].bytes,
+                         &c->links[0].seconds};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) round_number(numbers[i]);
     for (size_t t = 0; t < c->ntables; t++)
         for (size_t i = 0; i < c->tables[t].npoints; i++) round_number(&c->tables[t].seconds[i]);

@@ -32,8 +32,8 @@ typedef struct weft_link {
 } weft_link;
 
 /* What collectives of one kind were measured to take, by the bytes of their larger side. Both rise from point to point,
- * seconds may stay. Between two points the log of the seconds is linear in the log of the bytes. Below the first point it
- * is the first's seconds, beyond the last one the last's bytes a second. */
+ * seconds may stay. Between two points the log of the seconds is linear in the log of the bytes. Below the first point
+ * it is the first's seconds, beyond the last one the last's bytes a second. */
 typedef struct weft_cluster_table {
     char kind[16]; /* as weft_collective.kind (weft/collective.h): "all_reduce", ... */
     int nranks;    /* of the ring */
@@ -65,8 +65,8 @@ typedef struct weft_cluster {
     const struct weft_profile *profile;
 } weft_cluster;
 
-/* Reads a cluster file (docs/clusters.md). `place` names it in messages. Problems go to the context's sink with line and
- * column; the status repeats the first. */
+/* Reads a cluster file (docs/clusters.md). `place` names it in messages. Problems go to the context's sink with line
+ * and column; the status repeats the first. */
 WEFT_MUST_USE weft_status weft_cluster_parse(weft_context *context, const void *bytes, size_t nbytes, const char *place,
                                              weft_cluster *out_cluster);
 WEFT_MUST_USE weft_status weft_cluster_load(weft_context *context, const char *path, weft_cluster *out_cluster);

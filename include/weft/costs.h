@@ -21,10 +21,10 @@ typedef struct weft_cost {
     double measured_seconds; /* of the profile; negative: it says nothing of this one */
 } weft_cost;
 
-/* Of a rank in a run of `nranks` (0: as many as the program's rings name, and 2 at least). `measured` may be NULL; that of another program is refused. */
+/* Of a rank in a run of `nranks` (0: as many as the program's rings name, and 2 at least). `measured` may be NULL; that
+ * of another program is refused. */
 WEFT_MUST_USE weft_status weft_costs_create(weft_context *context, const weft_plan *plan, const weft_cluster *cluster,
-                                            const weft_profile *measured, int nranks, int rank,
-                                            weft_costs **out_costs);
+                                            const weft_profile *measured, int nranks, int rank, weft_costs **out_costs);
 void weft_costs_destroy(weft_costs *costs); /* NULL is fine */
 /* Of the instruction at `index`, in the order of weft_plan_instr_at (weft/plan_instr.h). */
 weft_cost weft_costs_at(const weft_costs *costs, size_t index);

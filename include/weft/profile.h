@@ -1,5 +1,5 @@
-/* weft/profile.h: what instructions were measured to take: a profile that weft_executor_profile wrote as JSON, read back
- * for models of time (weft_cluster.profile). */
+/* weft/profile.h: what instructions were measured to take: a profile that weft_executor_profile wrote as JSON, read
+ * back for models of time (weft_cluster.profile). */
 #ifndef WEFT_PROFILE_H
 #define WEFT_PROFILE_H
 

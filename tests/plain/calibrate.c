@@ -15,12 +15,16 @@ int main(void) {
     weft_calibrate_options options = {WEFT_CALIBRATE_OPTIONS_INIT, .nranks = 2, .most_nbytes = 8192, .nsteps = 3};
     must(weft_calibrate(context, &options, &c));
     check(c.flops > 0 && c.bytes > 0 && c.op_seconds > 0, "c.flops > 0 && c.bytes > 0 && c.op_seconds > 0");
-    check(c.compute_beside_collective >= 1 && c.collective_beside_compute >= 1, "c.compute_beside_collective >= 1 && c.collective_beside_compute >= 1");
-    check(c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0, "c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0");
+    check(c.compute_beside_collective >= 1 && c.collective_beside_compute >= 1,
+          "c.compute_beside_collective >= 1 && c.collective_beside_compute >= 1");
+    check(c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0,
+          "c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0");
     check(c.ntables == 4, "c.ntables == 4");
     for (size_t t = 0; t < c.ntables; t++) {
-        check(c.tables[t].nranks == 2 && c.tables[t].npoints == 4, "c.tables[t].nranks == 2 && c.tables[t].npoints == 4");
-        check(c.tables[t].nbytes[0] == 1024 && c.tables[t].nbytes[3] == 8192 && c.tables[t].seconds[0] > 0, "c.tables[t].nbytes[0] == 1024 && c.tables[t].nbytes[3] == 8192 && c.tables[t].seconds[0] > 0");
+        check(c.tables[t].nranks == 2 && c.tables[t].npoints == 4,
+              "c.tables[t].nranks == 2 && c.tables[t].npoints == 4");
+        check(c.tables[t].nbytes[0] == 1024 && c.tables[t].nbytes[3] == 8192 && c.tables[t].seconds[0] > 0,
+              "c.tables[t].nbytes[0] == 1024 && c.tables[t].nbytes[3] == 8192 && c.tables[t].seconds[0] > 0");
     }
     must(weft_cluster_print(context, &c, &bytes, &nbytes));
     must(weft_cluster_parse(context, bytes, nbytes, "printed", &d));

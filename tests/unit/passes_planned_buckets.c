@@ -39,7 +39,8 @@ static const char *const clusters[] = {
     "bytes_per_second: 3.0e+10, seconds_per_message: 1.0e-6}, {bytes_per_second: 7.0e+9, seconds_per_message: "
     "3.0e-6}]}",
     /* Measured collectives; NCCL's model. */
-    "{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, collectives: [{op: all_reduce, ranks: 2, bytes: [1024, 65536, "
+    "{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, collectives: [{op: all_reduce, ranks: 2, bytes: [1024, "
+    "65536, "
     "1048576, 16777216], seconds: [3.0e-6, 2.0e-5, 6.0e-4, 1.1e-2]}]}",
     "{machine: h100, flops_per_second: 1.0e+14, links: [{ranks: 2, bytes_per_second: 3.7e+11}, {bytes_per_second: "
     "5.0e+10}]}",

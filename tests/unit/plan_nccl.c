@@ -41,8 +41,10 @@ static double seconds(const char *machine, collective_kind kind, int nranks, int
 
 Test(plan_nccl, ways_that_there_are) {
     for (int p = 0; p < NCCL_PROTOCOLS; p++) {
-        nccl_call ampere = call_of("a100", COLLECTIVE_ALL_REDUCE, 8, 1), hopper = call_of("h100", COLLECTIVE_ALL_REDUCE, 8, 1),
-                  nodes = call_of("h100", COLLECTIVE_ALL_REDUCE, 16, 2), gather = call_of("h100", COLLECTIVE_ALL_GATHER, 8, 1);
+        nccl_call ampere = call_of("a100", COLLECTIVE_ALL_REDUCE, 8, 1),
+                  hopper = call_of("h100", COLLECTIVE_ALL_REDUCE, 8, 1),
+                  nodes = call_of("h100", COLLECTIVE_ALL_REDUCE, 16, 2),
+                  gather = call_of("h100", COLLECTIVE_ALL_GATHER, 8, 1);
         cr_expect_eq(plan_nccl_way(&ampere, NCCL_NVLS, p).bandwidth, 0, "Ampere has no NVLS");
         cr_expect_eq(plan_nccl_way(&hopper, NCCL_NVLS, p).bandwidth > 0, p == NCCL_SIMPLE, "NVLS is Simple");
         cr_expect_eq(plan_nccl_way(&hopper, NCCL_NVLS_TREE, p).bandwidth, 0, "NVLS trees are for several nodes");
@@ -55,13 +57,15 @@ Test(plan_nccl, more_takes_no_less) {
     static const struct {
         const char *machine;
         int nranks, nnodes;
-    } cases[] = {{"v100", 8, 1}, {"a100", 8, 1}, {"a100", 16, 2}, {"h100", 8, 1}, {"h100", 64, 8}, {"b200", 8, 1}, {"h100", 4, 4}};
+    } cases[] = {{"v100", 8, 1},  {"a100", 8, 1}, {"a100", 16, 2}, {"h100", 8, 1},
+                 {"h100", 64, 8}, {"b200", 8, 1}, {"h100", 4, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double before = 0;
         for (double nbytes = 64; nbytes < 4e9; nbytes *= 1.1) {
             double all = seconds(cases[i].machine, COLLECTIVE_ALL_REDUCE, cases[i].nranks, cases[i].nnodes, nbytes);
             double gather = seconds(cases[i].machine, COLLECTIVE_ALL_GATHER, cases[i].nranks, cases[i].nnodes, nbytes);
-            double scatter = seconds(cases[i].machine, COLLECTIVE_REDUCE_SCATTER, cases[i].nranks, cases[i].nnodes, nbytes);
+            double scatter =
+                seconds(cases[i].machine, COLLECTIVE_REDUCE_SCATTER, cases[i].nranks, cases[i].nnodes, nbytes);
             cr_assert_geq(all, before, "%s: %g bytes take less", cases[i].machine, nbytes);
             cr_assert_eq(gather, scatter);
             before = all;
@@ -72,7 +76,8 @@ Test(plan_nccl, more_takes_no_less) {
 /* Ring and tree alone: NVLS sums in the switch, where an all-reduce is no dearer. */
 Test(plan_nccl, an_all_reduce_takes_more_than_an_all_gather) {
     for (double nbytes = 1024; nbytes < 4e9; nbytes *= 2)
-        cr_expect_gt(seconds("a100", COLLECTIVE_ALL_REDUCE, 8, 1, nbytes), seconds("a100", COLLECTIVE_ALL_GATHER, 8, 1, nbytes));
+        cr_expect_gt(seconds("a100", COLLECTIVE_ALL_REDUCE, 8, 1, nbytes),
+                     seconds("a100", COLLECTIVE_ALL_GATHER, 8, 1, nbytes));
 }
 
 /* Large messages come near the bandwidth of the links, small ones go by a low-latency protocol. */

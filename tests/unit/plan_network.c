@@ -82,12 +82,13 @@ Test(plan_network, a_link_takes_one_after_another) {
     cr_expect_eq(play(WEFT_TOPOLOGY_SWITCH, messages, 2), 20031 + 19531 + 20031);
 }
 
-/* ASTRA-sim's own regression (518bd51, tests/rt_template): 8 ranks on a ring, 1 MiB in 4 splits, one at a time, 10 ns at
- * an endpoint, memory of 50e9 bytes a second: 117,780 ns on every rank. */
+/* ASTRA-sim's own regression (518bd51, tests/rt_template): 8 ranks on a ring, 1 MiB in 4 splits, one at a time, 10 ns
+ * at an endpoint, memory of 50e9 bytes a second: 117,780 ns on every rank. */
 Test(plan_network, all_reduce_of_a_whole_system) {
-    static const char text_of[] = "weft: 1\nrings: {0: [0, 1, 2, 3, 4, 5, 6, 7]}\nblocks:\n- vars: {x: {float32: [262144], "
-                                  "persistable: true}}\n  ops:\n  - {c_allreduce_sum: {X: x}, out: {Out: x}, attrs: "
-                                  "{ring_id: 0}}\n";
+    static const char text_of[] =
+        "weft: 1\nrings: {0: [0, 1, 2, 3, 4, 5, 6, 7]}\nblocks:\n- vars: {x: {float32: [262144], "
+        "persistable: true}}\n  ops:\n  - {c_allreduce_sum: {X: x}, out: {Out: x}, attrs: "
+        "{ring_id: 0}}\n";
     weft_cluster cluster = {.op_seconds = 1e-12, .nlinks = 1};
     weft_program *p;
     weft_plan *plan;

@@ -19,7 +19,8 @@ static void keep_diagnostic(void *user, const weft_diagnostic *d) {
 
 static void set_up(void) {
     *words = '\0';
-    must(weft_context_create(&(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = keep_diagnostic}, &context));
+    must(weft_context_create(&(weft_context_options){WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = keep_diagnostic},
+                             &context));
     arena_init(&memory, &context->allocator);
 }
 static void tear_down(void) {
@@ -32,10 +33,11 @@ static weft_plan *plan_of(const char *ops) {
     char yaml[1000];
     weft_program *p;
     weft_plan *plan;
-    int n = snprintf(yaml, sizeof yaml,
-                     "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars: {x: {float32: [4], persistable: true}, y: {float32: [4], "
-                     "persistable: true}}\n  ops:\n%s",
-                     ops);
+    int n = snprintf(
+        yaml, sizeof yaml,
+        "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars: {x: {float32: [4], persistable: true}, y: {float32: [4], "
+        "persistable: true}}\n  ops:\n%s",
+        ops);
     must(weft_program_parse(context, WEFT_FORM_YAML, yaml, (size_t)n, NULL, 0, "program", &p));
     must(weft_plan_create(p, NULL, &plan));
     weft_program_destroy(p);
@@ -106,8 +108,10 @@ static void expect_refused(const char *json, const char *program, const char *fo
 Test(plan_profile, of_another_program_is_refused) {
     expect_refused(good, "  - {relu: {X: x}, out: {Out: y}}\n",
                    "6:1: the profile is of another program: this one has no relu that writes \"y\"");
-    expect_refused(good, "  - {relu: {X: x}, out: {Out: y}}\n  - {relu: {X: y}, out: {Out: y}}\n  - {tanh: {X: y}, out: {Out: x}}\n",
-                   "the profile is of another program: it has no tanh #2, which writes \"x\"");
+    expect_refused(
+        good,
+        "  - {relu: {X: x}, out: {Out: y}}\n  - {relu: {X: y}, out: {Out: y}}\n  - {tanh: {X: y}, out: {Out: x}}\n",
+        "the profile is of another program: it has no tanh #2, which writes \"x\"");
 }
 
 Test(plan_profile, that_is_none_is_refused) {
@@ -120,7 +124,8 @@ Test(plan_profile, that_is_none_is_refused) {
         {"{\"ranks\":[]}", "no profile of a run"},
         {"{\"step_seconds\":-1}", "1:17: expected seconds"},
         {"{\"ranks\":[{\"ops\":[\n{\"op\":\"relu\"}]}]}", "2:1: expected an op of a profile"},
-        {"{\"ranks\":[{\"ops\":[\n\n{\"op\":\"relu\",\"output\":\"y\",\"seconds\":-1e-3}]}]}", "3:1: relu: expected seconds"},
+        {"{\"ranks\":[{\"ops\":[\n\n{\"op\":\"relu\",\"output\":\"y\",\"seconds\":-1e-3}]}]}",
+         "3:1: relu: expected seconds"},
         {"{\"ranks\":[{\"ops\":[{\"op\":", "expected JSON"},
         {"{\"ranks\":[{\"ops\":[{\"op\":\"relu\",\"output\":\"y\",\"seconds\":1.0}]}]} x", "expected the end"},
     };

@@ -205,7 +205,8 @@ Test(proof_buckets, measured_collectives) {
     folder_begin();
     FILE *f = fopen(in_folder("cluster.yaml"), "w");
     cr_assert(f);
-    fputs("collectives: [{op: all_reduce, ranks: 2, bytes: [256, 65536, 1048576], seconds: [3.0e-6, 2.0e-5, 6.0e-4]}]", f);
+    fputs("collectives: [{op: all_reduce, ranks: 2, bytes: [256, 65536, 1048576], seconds: [3.0e-6, 2.0e-5, 6.0e-4]}]",
+          f);
     fclose(f);
     snprintf(list, sizeof list,
              "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",

@@ -65,10 +65,11 @@ Test(simulate, compute_and_collectives_slow_one_another_down) {
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
     /* #2 and #3 beside the reduce from 1 on: 4 in place of 2. Of the reduce 4 / 1.5 are done at 5, the rest follows at
      * full speed, then #4. */
-    cr_expect_float_eq(step_us(&s), 5 + (3 - 4 / 1.5) + 1, 2e-3, "%g", weft_simulation_step_seconds(s.simulation) * 1e6);
+    cr_expect_float_eq(step_us(&s), 5 + (3 - 4 / 1.5) + 1, 2e-3, "%g",
+                       weft_simulation_step_seconds(s.simulation) * 1e6);
     stop(&s);
-    /* Rank 1 begins #2 at 2: the reduce is slow as long as any of its members computes, so until 5.5. By then #3 of rank
-     * 1 has done 0.75; the rest and #4 follow at full speed. */
+    /* Rank 1 begins #2 at 2: the reduce is slow as long as any of its members computes, so until 5.5. By then #3 of
+     * rank 1 has done 0.75; the rest and #4 follow at full speed. */
     o.delays = &late;
     o.ndelays = 1;
     start_aside(&s, 2, WEFT_READING_BY_BYTES, &o);
@@ -165,7 +166,8 @@ Test(simulate, same_input_same_timeline) {
 }
 
 /* The first failure of an executor, a step and what is asked of it. */
-static weft_status run_and_trace(weft_context *context, const weft_plan *const *plans, const weft_simulation_options *o) {
+static weft_status run_and_trace(weft_context *context, const weft_plan *const *plans,
+                                 const weft_simulation_options *o) {
     weft_simulation *x = NULL;
     weft_rank_times t;
     char *bytes = NULL;
