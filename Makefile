@@ -184,11 +184,15 @@ CUDA_FLAGS = -isystem $(CUDA_HOME)/include -isystem $(dir $(NCCL_H)) -fvisibilit
 $(B)/executor/devices/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(B)/executor/comm/nccl/%.o: CPPFLAGS += $(CUDA_FLAGS)
 # Kernels, for all variants: an image that the plugin carries.
-$(BUILD)/cuda/kernels.fatbin: $(CUDA_KERNELS)
+CUDA_IMAGE := $(BUILD)/cuda/kernels.fatbin
+# Other GPUs make another image.
+$(if $(CUDA_PLUGIN),$(shell mkdir -p $(BUILD)/cuda && echo '$(CUDA_ARCHS)' | cmp -s - $(BUILD)/cuda/archs || \
+    echo '$(CUDA_ARCHS)' >$(BUILD)/cuda/archs))
+$(CUDA_IMAGE): $(CUDA_KERNELS) $(BUILD)/cuda/archs
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -fatbin -O3 -Werror all-warnings $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -I. \
 	    --threads 0 -o $@ executor/devices/cuda/kernels/all.cu
-$(B)/executor/devices/cuda/kernels/image.o: $(BUILD)/cuda/kernels.fatbin
+$(B)/executor/devices/cuda/kernels/image.o: $(CUDA_IMAGE)
 	@mkdir -p $(@D)
 	$(Q)printf '.section .rodata\n.balign 64\n.global weft_cuda_image\n.hidden weft_cuda_image\nweft_cuda_image:\n.incbin "%s"\n%s\n' \
 	    $< '.section .note.GNU-stack,"",@progbits' | $(CC) -x assembler -c -o $@ -

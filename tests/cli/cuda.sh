@@ -84,6 +84,9 @@ a, b = ([float(r['value']) for r in csv.DictReader(open(f))] for f in sys.argv[1
 assert len(a) == len(b) > 4 and all(abs(x - y) <= 1e-4 * abs(x) for x, y in zip(a, b)), (a, b)
 PY
         ok $? "$form, seed $seed: losses on GPUs are those of CPUs"
+        [ $seed = 1 ] && cp "$folder/cuda.csv" "$folder/first.csv"
+        cmp "$folder/first.csv" "$folder/cuda.csv"
+        ok $? "$form, seed $seed: the bits of seed 1"
     done
 done
 fails() { # FAIL PATTERN WHAT
