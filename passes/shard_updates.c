@@ -22,6 +22,9 @@ static const weft_option options[] = {
      "MiB of gradients, and of parameters, that travel together; 0: each alone"},
     {"first_bucket_mb", WEFT_OPTION_FLOAT, "", NULL,
      "size of the first buckets, so that the first sum and the forward pass start early; default: bucket_mb"},
+    {"clip", WEFT_OPTION_STRING, "leave", "leave|split",
+     "gradients that are clipped by their global norm. leave: their updates stay whole; split: squares are added up by "
+     "parts, and so in another order"},
     {"reduce_stream", WEFT_OPTION_STRING, "gradient_sync", NULL, "stream of the sums; empty: the compute stream"},
     {"gather_stream", WEFT_OPTION_STRING, "parameter_sync", NULL, "stream of the gathers; empty: the compute stream"},
 };
@@ -83,13 +86,20 @@ static weft_status leave(const sharder *s, const update *u, weft_reason reason, 
     return weft_pass_left(s->pass, op, reason, "\"%s\": %s", u->sync->var->name->bytes, why);
 }
 
-/* The one op that touches the gradient behind its sync; it must be an optimizer that updates one parameter. */
-static weft_op *find_optimizer(const sharder *s, const grad_sync *sync) {
+/* The last op that touches the gradient behind its sync, which must be an optimizer that updates one parameter. What
+ * stands before it clips. */
+static weft_op *find_optimizer(const sharder *s, update *u) {
     size_t n;
-    const access *accesses = accesses_of(&s->syncs.index, sync->var, &n);
-    size_t behind = sync->before + grad_sync_nops(sync);
-    if (behind + 1 != n || (accesses[behind].flags & (ACCESS_WRITE | ACCESS_NESTED))) return NULL;
-    weft_op *op = access_op(&s->syncs.index, accesses[behind].position);
+    const access *accesses = accesses_of(&s->syncs.index, u->sync->var, &n);
+    size_t behind = u->sync->before + grad_sync_nops(u->sync);
+    if (behind == n || (accesses[n - 1].flags & ACCESS_WRITE)) return NULL;
+    for (size_t i = behind; i < n; i++) {
+        weft_op *op = access_op(&s->syncs.index, accesses[i].position);
+        if (accesses[i].flags & ACCESS_NESTED) return NULL;
+        if (i == behind) u->user = op;
+        if (i + 1 < n && !shard_clip_takes(s, u, op)) return NULL;
+    }
+    weft_op *op = access_op(&s->syncs.index, accesses[n - 1].position);
     const slot *params = op_has_effect(op, OP_OPTIMIZER) ? op_param_slot(op) : NULL;
     return params && params->nargs == 1 ? op : NULL;
 }
@@ -167,8 +177,10 @@ static weft_status consider(sharder *s, const grad_sync *sync, double min_nbytes
     *u = (update){.sync = sync};
     TRY(check_reduce(s, u, &ok));
     if (!ok) return NULL;
-    if (!(u->optimizer = find_optimizer(s, sync)))
+    if (!(u->optimizer = find_optimizer(s, u)))
         return leave(s, u, WEFT_REASON_IN_USE, "more than one optimizer op uses it");
+    if ((u->norm || u->clip) && !s->splits_clip)
+        return leave(s, u, WEFT_REASON_IN_USE, "it is clipped; clip: split adds up norms of parts, which changes bits");
     u->param = slot_var(u->optimizer, op_param_slot(u->optimizer), 0);
     u->producer = find_producer(s, sync);
     if (!u->producer || !is_on_compute(u->producer) || !is_on_compute(u->optimizer))
@@ -184,6 +196,21 @@ static weft_status consider(sharder *s, const grad_sync *sync, double min_nbytes
     if (why) return leave(s, u, WEFT_REASON_SHAPE, why);
     if ((why = list_state(s, u, &in))) return leave(s, u, WEFT_REASON_IN_USE, why);
     s->count++;
+    return NULL;
+}
+
+/* Where one norm is read before all are there, their gradients stay whole. */
+static weft_status settle_norms(sharder *s) {
+    size_t count = 0, nnorms = 0;
+    for (size_t i = 0; i < s->count; i++) nnorms += s->updates[i].norm != NULL;
+    if (!nnorms || shard_clip_place(s)) return NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        if (!s->updates[i].norm)
+            s->updates[count++] = s->updates[i];
+        else
+            TRY(leave(s, &s->updates[i], WEFT_REASON_IN_USE, "its norm is read before others are made, or never"));
+    }
+    s->count = count;
     return NULL;
 }
 
@@ -248,6 +275,7 @@ static weft_status begin(sharder *s) {
     if (*s->reduce_stream && strcmp(s->reduce_stream, s->gather_stream) == 0)
         return weft_pass_refuse(s->pass, "expected two streams, found \"%s\" twice: a gather would wait for the sums",
                                 s->reduce_stream);
+    s->splits_clip = strcmp(weft_pass_option_string(s->pass, "clip"), "split") == 0;
     if (weft_pass_option_float(s->pass, "min_kb") < 0)
         return weft_pass_refuse(s->pass, "min_kb: expected at least 0, found %g",
                                 weft_pass_option_float(s->pass, "min_kb"));
@@ -270,6 +298,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     if (s.syncs.count == 0) return grad_syncs_none(pass, &s.syncs);
     double min_nbytes = weft_pass_option_float(pass, "min_kb") * 1024;
     for (size_t i = 0; i < s.syncs.count; i++) TRY(consider(&s, &s.syncs.items[i], min_nbytes));
+    TRY(settle_norms(&s));
     TRY(weft_pass_count_add(pass, "updates sharded", (int64_t)s.count));
     if (!s.count) return NULL;
     TRY(form_buckets(&s));

@@ -4,7 +4,6 @@
 #include "passes/shard_updates.h"
 
 #define EVENT_PREFIX "shard_updates/"
-#define NAMESCOPE "/shard_updates"
 
 static weft_status add_ring(const sharder *s, const int64_t *ranks, int64_t *out_id) {
     for (*out_id = 0; program_find_ring(s->program, *out_id);) ++*out_id;
@@ -30,7 +29,7 @@ static weft_status make_rings(sharder *s) {
     *kept = *s->ring; /* the program's list of rings grows */
     s->ring = kept;
     TRY(find_mesh(s, kept->ranks));
-    s->reduce_ring = s->gather_ring = kept->id;
+    s->reduce_ring = s->gather_ring = s->norm_ring = kept->id; /* which is the compute stream's */
     if (*s->reduce_stream) TRY(add_ring(s, kept->ranks, &s->reduce_ring));
     if (*s->gather_stream) TRY(add_ring(s, kept->ranks, &s->gather_ring));
     return NULL;
@@ -82,8 +81,8 @@ static weft_op *producer_of(const update *u) {
     return u->producer;
 }
 
-static weft_op *optimizer_of(const update *u) {
-    return u->optimizer;
+static weft_op *user_of(const update *u) {
+    return u->user;
 }
 
 static weft_op *reader_of(const update *u) {
@@ -110,7 +109,7 @@ static weft_status make_collective(const sharder *s, const collective_types *typ
     if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
     if (new_era && types->reduces) TRY(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_SUM));
     TRY(weft_op_set_attr_int(op, "op_role", role));
-    TRY(weft_op_set_attr_string(op, "op_namescope", NAMESCOPE));
+    TRY(weft_op_set_attr_string(op, "op_namescope", SHARD_NAMESCOPE));
     *made = op;
     return NULL;
 }
@@ -149,6 +148,11 @@ static weft_status take_part(const sharder *s, const update *u, weft_var *part, 
         *last = scale;
     }
     weft_op_rename_input(u->optimizer, grad, part);
+    if (u->norm) weft_op_rename_input(u->norm, grad, part);
+    if (u->clip) {
+        weft_op_rename_input(u->clip, grad, part);
+        weft_op_rename_output(u->clip, grad, part);
+    }
     weft_op_remove(reduce);
     if (wait) weft_op_remove(wait);
     return NULL;
@@ -171,7 +175,7 @@ static weft_status scatter_gradients(sharder *s, const bucket *b) {
     if (!*s->reduce_stream) return NULL;
     TRY(weft_op_set_stream(op, s->reduce_stream));
     TRY(order(s, end_of(b, producer_of, true), op));
-    return order(s, last, end_of(b, optimizer_of, false));
+    return order(s, last, end_of(b, user_of, false));
 }
 
 /* Readers before the update read what is gathered. */
@@ -209,9 +213,10 @@ static weft_status cut_state(sharder *s, const update *u) {
 }
 
 weft_status shard_write(sharder *s) {
+    weft_op *place = shard_clip_place(s);
     TRY(make_rings(s));
     for (size_t i = 0; i < s->gathers.ndone; i++) TRY(gather_params(s, s->gathers.done[i]));
     for (size_t i = 0; i < s->sums.ndone; i++) TRY(scatter_gradients(s, s->sums.done[i]));
     for (size_t i = 0; i < s->count; i++) TRY(cut_state(s, &s->updates[i]));
-    return NULL;
+    return place ? shard_clip_write(s, place, s->norm_ring) : NULL;
 }

@@ -34,6 +34,23 @@ trains paddle26/gpt_dropout_dp2 2 'same under'
 trains paddle26/lenet_momentum_dp2 4 'same over'
 trains paddle3/mlp_adam_dp2 4 'same over'
 
+# Clipped by the global norm: proved over the real numbers; losses are those of data parallelism but for the order of sums.
+case=$fixtures/paddle26/bert_tiny_adamw_dp4
+if [ -f "$case/serial.pdmodel" ]; then
+    loss=$(field loss "$case/case.json")
+    "$weft" opt -q "$case/serial.pdmodel" --passes configs/data_parallel.yaml --set data_parallel.ranks=4 -o "$folder/dp.pdmodel" &&
+        "$weft" opt "$case/serial.pdmodel" --passes configs/shard_updates.yaml --set data_parallel.ranks=4 --set shard_updates.clip=split \
+            -o "$folder/cut.pdmodel" 2>"$folder/report"
+    grep -q '45 of 47 gradients are summed by parts' "$folder/report"
+    ok $? 'clipped updates are cut'
+    prints 0 'against the serial program: same over the real numbers' 'clipped updates are proved' \
+        "$weft" verify "$folder/cut.pdmodel" --ranks 4 --against "$case/serial.pdmodel"
+    run_it "$folder/dp.pdmodel" 4 "$case" >"$folder/dp.csv" && run_it "$folder/cut.pdmodel" 4 "$case" >"$folder/cut.csv"
+    ok $? 'clipped updates run'
+    paste -d, "$folder/dp.csv" "$folder/cut.csv" | awk -F, 'NR > 1 { d = $4 - $8; if (d < 0) d = -d; if (d > 1e-5 * $4) exit 1; n++ } END { if (n < 4) exit 1 }'
+    ok $? 'losses of clipped updates are those of data parallelism'
+fi
+
 # No certificate is claimed that the checker could not follow.
 case=$fixtures/paddle26/mlp_sgd_dp2
 "$weft" opt -q "$case/serial.pdmodel" --passes configs/shard_updates.yaml --set data_parallel.ranks=2 -o "$folder/cut.pdmodel" --certificate "$folder/c.json"
@@ -72,6 +89,8 @@ END
 sgd='  - {sgd: {Param: [w], Grad: [w@GRAD], LearningRate: [rate]}, out: {ParamOut: [w]}, attrs: {op_role: 2, op_role_var: [w, w@GRAD]}}'
 lamb='  - {lamb: {Param: [w], Grad: [w@GRAD], LearningRate: [rate], Moment1: [m], Moment2: [v], Beta1Pow: [p1], Beta2Pow: [p2]}, out: {ParamOut: [w], Moment1Out: [m], Moment2Out: [v], Beta1PowOut: [p1], Beta2PowOut: [p2]}, attrs: {op_role: 2, op_role_var: [w, w@GRAD]}}'
 norm='  - {squared_l2_norm: {X: [w@GRAD]}, out: {Out: [norm]}, attrs: {op_role: 2}}'
+reads='  - {sqrt: {X: [norm]}, out: {Out: [loss]}, attrs: {op_role: 2}}'
+other='  - {scale: {X: [w@GRAD]}, out: {Out: [h]}, attrs: {scale: 2.0, op_role: 2}}'
 later='  - {scale: {X: [w]}, out: {Out: [h]}, attrs: {scale: 2.0, op_role: 2}}'
 left() { # ROWS UPDATE REASON [OPTIONS]
     step "$1" "$2" >"$folder/step.yaml"
@@ -80,8 +99,17 @@ left() { # ROWS UPDATE REASON [OPTIONS]
 left 4 "$sgd" '1 of 1 gradients are summed by parts'
 left 3 "$sgd" 'the ranks do not divide its rows'
 left 4 "$lamb" 'norms of the whole parameter'
-left 4 "$norm
+left 4 "$other
 $sgd" 'more than one optimizer op uses it'
+left 4 "$norm
+$sgd" 'it is clipped; clip: split'
+left 4 "$norm
+$sgd" 'its norm is read before others are made, or never' 'clip: split'
+left 4 "$norm
+$reads
+$sgd" '1 of 1 gradients are summed by parts' 'clip: split'
+grep -q 'all_reduce_coalesced: {x: .norm., out: .norm.' "$folder/o.yaml" || grep -q 'all_reduce_coalesced: {x: .norm.}' "$folder/o.yaml"
+ok $? 'norms of parts are added up'
 left 4 "$sgd
 $later" 'the parameter is used behind its update'
 left 4 "$sgd" 'it is smaller than min_kb' 'min_kb: 1'
