@@ -574,6 +574,29 @@ def case_uneven_batches_are_refused(folder):
     refused(embedding('sgd'), folder, 'gathered only where they are equally many', options='uneven: pad')
 
 
+# --- moved rows --------------------------------------------------------------------------------------------------
+
+def sliced_heads():
+    """The third of x that q, k and v would be, taken apart as attention over windows does: reshaped, transposed, sliced."""
+    r, p = np.random.default_rng(5), regression()
+    p.feed('qkv', [r.normal(size=(8, 4, 12)).astype('f4') for _ in range(4)], [-1, 4, 12])
+    p.op('reshape2', {'X': 'qkv'}, {'Out': ('apart', [-1, 4, 3, 2, 2])}, shape=[-1, 4, 3, 2, 2])
+    p.op('transpose2', {'X': 'apart'}, {'Out': ('turned', [3, -1, 2, 4, 2])}, axis=[2, 0, 3, 1, 4])
+    p.op('slice', {'Input': 'turned'}, {'Out': ('v', [-1, 2, 4, 2])}, axes=[0], starts=[2], ends=[3], decrease_axis=[0])
+    p.op('square', {'X': 'v'}, {'Out': ('v2', [-1, 2, 4, 2])})
+    p.mean('v2', [-1, 2, 4, 2], 'loss')
+    p.mean('s', [-1, 3], 'other')
+    p.mean_grad('s', [-1, 3], 'other')
+    p.squares_grad(-1, 4)
+    p.sgd()
+    return p
+
+
+def case_slices_of_transposed_rows(folder):
+    same(sliced_heads(), folder, proved=True)
+    same(sliced_heads(), folder, ranks=4, proved=True)
+
+
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 def metric(slide_steps, version=2006002):

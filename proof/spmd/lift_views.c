@@ -138,12 +138,13 @@ static size_t find_name(const lifter *l, uint32_t key) {
     return low;
 }
 
-/* The term is the name of the view that it is, if that has none so far. Only of ops: the serial program has the like.
- */
+/* The term is the name of the view that it is, if that has none so far. Only of ops and of slices of what these moved: the
+ * serial program has the like. */
 static weft_status name_view(lifter *l, uint32_t id) {
     uint32_t key;
     view v;
-    if (!term_is(l->t, id, HEAD_OUT) || view_argument(l->t, id) == TERM_NONE) return NULL;
+    bool has_like = term_is(l->t, id, HEAD_OUT) || term_is(l->t, id, HEAD_PART);
+    if (!has_like || view_argument(l->t, id) == TERM_NONE) return NULL;
     if (!view_of_term(l->t, id, &v) || v.base == id || v.n < 2) return NULL;
     TRY(view_term(l->t, &v, &key));
     size_t at = find_name(l, key);
