@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/cuda_standin.h"
 #include "tests/support/fixtures.h"
@@ -159,6 +161,41 @@ static void compare_era(const char *era) {
     if (all) closedir(all);
 }
 
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
+/* Trains in a process of its own, in which the n-th call of a kind fails; 3: the run said so, and left nothing. */
+static int train_failing(const char *call, int n) {
+    char fault[60], folder[PATH_NBYTES];
+    fflush(stdout);
+    pid_t child = fork();
+    if (child) {
+        int how = 0;
+        waitpid(child, &how, 0);
+        return WIFEXITED(how) ? WEXITSTATUS(how) : 100;
+    }
+    session s;
+    snprintf(fault, sizeof fault, "%s:%d", call, n);
+    setenv("WEFT_STANDIN_FAIL", fault, 1);
+    if (!fixture_path(folder, sizeof folder, "paddle26/mlp_sgd_dp2")) exit(4);
+    open_session(&s, folder, "%s/rank%d.pdmodel", 2, "cuda", true);
+    int result = s.status ? 3 : 0;
+    close_session(&s);
+    exit(result);
+}
+
+static void test_failures(void) {
+    static const char *const calls[] = {"malloc", "memcpy", "launch", "load", "allreduce", "init"};
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+        int nsaid = 0, result = 3;
+        for (int n = 1; n < 4000 && result == 3; n = n < 4 ? n + 1 : n * 2) {
+            result = train_failing(calls[k], n);
+            check(result == 3 || result == 0, "%s %d fails: the process ends with %d", calls[k], n, result);
+            nsaid += result == 3;
+        }
+        check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", calls[k], nsaid, result);
+    }
+}
+
 int main(void) {
     static const char *const few[] = {"paddle26/mlp_adam_dp2_lossscale", "paddle26/mlp_dp2_sharding",
                                       "paddle26/mlp_dp2_gradmerge",      "paddle26/mlp_adam_dp2_amp",
@@ -170,6 +207,7 @@ int main(void) {
         printf("0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
+    test_failures(); /* before there are threads here */
     if (is_long && *is_long && !IS_TSAN) {
         compare_era("paddle26");
         compare_era("paddle3");
