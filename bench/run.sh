@@ -18,6 +18,7 @@ show "$bench/scale" 1000 10000 100000
 show "$bench/scale" --prove 1000 10000 100000
 show "$bench/plan" 1000 10000 100000
 show "$bench/proof" 1000 10000 100000
+show "$bench/spmd" 1000 10000 100000
 show "$bench/chain"
 BENCH=$bench show "$python" bench/peers/fusion.py
 if [ ! -d "$peers" ]; then

@@ -10,13 +10,13 @@ enum { batch = 64, ops_per_layer = 8 };
 typedef struct builder {
     weft_program *program;
     weft_block *block;
-    int64_t width;
-    weft_status status; /* the first failure; later calls do nothing */
+    int64_t length, width; /* length 0: activations are [batch, width] */
+    weft_status status;    /* the first failure; later calls do nothing */
 } builder;
 
 static weft_var *var(builder *b, size_t ndim, int64_t rows, bool parameter, const char *format, ...) WEFT_PRINTF(5, 6);
 
-/* The var of that name, made if it is new: [rows, width], or [width]. */
+/* The var of that name, made if it is new: [rows, width], or [width]; of rank 3 [batch, length, width]. */
 static weft_var *var(builder *b, size_t ndim, int64_t rows, bool parameter, const char *format, ...) {
     char n[64];
     va_list arguments;
@@ -26,8 +26,11 @@ static weft_var *var(builder *b, size_t ndim, int64_t rows, bool parameter, cons
     if (b->status) return NULL;
     weft_var *v = weft_block_find_var(b->block, n);
     if (v) return v;
-    const int64_t dims[] = {ndim == 2 ? rows : b->width, b->width};
-    b->status = weft_block_add_var(b->block, n, WEFT_FP32, ndim, dims, &v);
+    const int64_t dims[] = {rows, b->length, b->width};
+    bool flat = ndim == 2;
+    if (ndim == 3 && !b->length) ndim = 2, flat = true;
+    b->status = weft_block_add_var(b->block, n, WEFT_FP32, ndim,
+                                   flat ? (const int64_t[]){rows, b->width} : dims + 3 - ndim, &v);
     if (!b->status && parameter) weft_var_set_persistable(v, true, true);
     return b->status ? NULL : v;
 }
@@ -62,7 +65,7 @@ static void set_role_var(builder *b, weft_op *op, const weft_var *param, const w
     { true, s, v }
 
 static weft_var *activation(builder *b, size_t layer) {
-    return var(b, 2, batch, false, "x_%zu", layer);
+    return var(b, 3, batch, false, "x_%zu", layer);
 }
 static weft_var *weight(builder *b, size_t layer) {
     return var(b, 2, b->width, true, "w_%zu", layer);
@@ -73,7 +76,7 @@ static weft_var *bias(builder *b, size_t layer) {
 
 static void forward(builder *b, size_t layer) {
     weft_var *x = activation(b, layer), *y = activation(b, layer + 1);
-    weft_var *product = var(b, 2, batch, false, "m_%zu", layer), *sum = var(b, 2, batch, false, "s_%zu", layer);
+    weft_var *product = var(b, 3, batch, false, "m_%zu", layer), *sum = var(b, 3, batch, false, "s_%zu", layer);
     append(b, "matmul_v2", WEFT_ROLE_FORWARD, ARGS(IN("X", x), IN("Y", weight(b, layer)), OUT("Out", product)));
     append(b, "elementwise_add", WEFT_ROLE_FORWARD, ARGS(IN("X", product), IN("Y", bias(b, layer)), OUT("Out", sum)));
     append(b, "relu", WEFT_ROLE_FORWARD, ARGS(IN("X", sum), OUT("Out", y)));
@@ -81,10 +84,10 @@ static void forward(builder *b, size_t layer) {
 
 static void backward(builder *b, size_t layer) {
     weft_var *x = activation(b, layer), *y = activation(b, layer + 1);
-    weft_var *dx = var(b, 2, batch, false, "x_%zu@GRAD", layer), *dy = var(b, 2, batch, false, "x_%zu@GRAD", layer + 1);
-    weft_var *product = var(b, 2, batch, false, "m_%zu", layer),
-             *dproduct = var(b, 2, batch, false, "m_%zu@GRAD", layer);
-    weft_var *dsum = var(b, 2, batch, false, "s_%zu@GRAD", layer);
+    weft_var *dx = var(b, 3, batch, false, "x_%zu@GRAD", layer), *dy = var(b, 3, batch, false, "x_%zu@GRAD", layer + 1);
+    weft_var *product = var(b, 3, batch, false, "m_%zu", layer),
+             *dproduct = var(b, 3, batch, false, "m_%zu@GRAD", layer);
+    weft_var *dsum = var(b, 3, batch, false, "s_%zu@GRAD", layer);
     weft_var *dw = var(b, 2, b->width, false, "w_%zu@GRAD", layer), *db = var(b, 1, 0, false, "b_%zu@GRAD", layer);
     append(b, "relu_grad", WEFT_ROLE_BACKWARD, ARGS(IN("Out", y), IN("Out@GRAD", dy), OUT("X@GRAD", dsum)));
     weft_op *op = append(b, "elementwise_add_grad", WEFT_ROLE_BACKWARD,
@@ -108,7 +111,7 @@ static void loss(builder *b, size_t nlayers) {
     weft_var *y = activation(b, nlayers), *mean = NULL, *dmean = NULL;
     if (!b->status) b->status = weft_block_add_var(b->block, "loss", WEFT_FP32, 0, NULL, &mean);
     if (!b->status) b->status = weft_block_add_var(b->block, "loss@GRAD", WEFT_FP32, 0, NULL, &dmean);
-    weft_var *dy = var(b, 2, batch, false, "x_%zu@GRAD", nlayers);
+    weft_var *dy = var(b, 3, batch, false, "x_%zu@GRAD", nlayers);
     weft_op *op = append(b, "reduce_mean", WEFT_ROLE_LOSS, ARGS(IN("X", y), OUT("Out", mean)));
     if (!b->status) b->status = weft_op_set_attr_bool(op, "reduce_all", true);
     op = append(b, "fill_constant", WEFT_ROLE_LOSS | WEFT_ROLE_BACKWARD, ARGS(OUT("Out", dmean)));
@@ -120,7 +123,12 @@ static void loss(builder *b, size_t nlayers) {
 }
 
 weft_status synthetic_program(weft_context *context, size_t nops, int64_t width, weft_program **out_program) {
-    builder b = {.width = width};
+    return synthetic_sequences(context, nops, 0, width, out_program);
+}
+
+weft_status synthetic_sequences(weft_context *context, size_t nops, int64_t length, int64_t width,
+                                weft_program **out_program) {
+    builder b = {.length = length, .width = width};
     size_t nlayers = nops / ops_per_layer + 1;
     b.status = weft_program_create(context, &b.program);
     if (b.status) return b.status;

@@ -153,7 +153,7 @@ static weft_status write_ranks(const cli_args *args, const weft_rank_programs *p
     weft_status status = own ? NULL : cli_no_memory();
     for (size_t i = 0; !status && i < weft_rank_programs_count(programs); i++) {
         snprintf(own, room, "%.*s%zu%s", (int)(place - path), path, i, place + strlen("{rank}"));
-        status = weft_program_save(weft_rank_programs_at(programs, i), own);
+        status = weft_rank_programs_save(programs, i, own);
     }
     free(own);
     return status;

@@ -113,17 +113,9 @@ static weft_var *result(const candidate *c) {
     return use_var(c->op->program, op_args(c->op, true));
 }
 
-/* Where an op stands in the program's text, and in which part of training, changes no value. */
-static bool changes_value(const weft_attr *a) {
-    static const char *const others[] = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(a->name->bytes, others[i]) == 0) return false;
-    return !attr_is_of_node(a);
-}
-
 static bool has_attrs_of(const weft_op *a, const weft_op *b) {
     for (size_t i = 0; i < a->nattrs; i++) {
-        const weft_attr *there = changes_value(&a->attrs[i]) ? op_find_attr(b, a->attrs[i].name->bytes) : &a->attrs[i];
+        const weft_attr *there = attr_is_of_place(&a->attrs[i]) ? &a->attrs[i] : op_find_attr(b, a->attrs[i].name->bytes);
         if (!there || !attr_equal(&a->attrs[i], there)) return false;
     }
     return true;

@@ -22,5 +22,14 @@ void pass_changes_meaning(weft_pass_context *pass, const char *how) {
 }
 
 int64_t pass_rank(const weft_pass_context *pass) {
+    pass_tells_apart(pass, PASS_TOLD_APART);
     return pass->rank;
+}
+
+int64_t pass_rank_told(const weft_pass_context *pass) {
+    return pass->rank;
+}
+
+void pass_tells_apart(const weft_pass_context *pass, uint32_t axes) {
+    *pass->told |= axes | PASS_TOLD;
 }

@@ -46,8 +46,8 @@ static weft_status verify(weft_program *program, pending_check *waits) {
     return check_waits(program, waits);
 }
 
-static weft_status run_one(const pass_entry *entry, weft_program *program, int64_t rank, weft_report *report,
-                           pass_finding *shared, pending_check *waits, certifier *certify) {
+static weft_status run_one(const pass_entry *entry, weft_program *program, int64_t rank, uint32_t *told,
+                           weft_report *report, pass_finding *shared, pending_check *waits, certifier *certify) {
     weft_context *context = report->context;
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
@@ -57,7 +57,8 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, int64
                               .out = out,
                               .shared = shared,
                               .pending_list = &waits->found,
-                              .rank = rank};
+                              .rank = rank,
+                              .told = told};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);
@@ -77,8 +78,9 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, int64
     return status;
 }
 
-weft_status pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
+weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank, uint32_t *out_told,
                                weft_report **out_report) {
+    *out_told = 0;
     weft_report *report = NULL;
     TRY(report_create(list->context, list->count, &report));
     weft_status status = NULL;
@@ -94,7 +96,7 @@ weft_status pass_list_run_rank(const weft_pass_list *list, weft_program *program
     certifier certify = {.on = false};
     if (!status) status = certifier_begin(&certify, list, program, report);
     for (size_t i = 0; i < list->count && !status; i++) {
-        status = run_one(&list->entries[i], program, rank, report, &shared, &waits, &certify);
+        status = run_one(&list->entries[i], program, rank, out_told, report, &shared, &waits, &certify);
         if (!status) status = pass_proof_after(&proof, list->entries[i].pass, program, report, &report->passes[i]);
     }
     certifier_end(&certify);
@@ -108,6 +110,12 @@ weft_status pass_list_run_rank(const weft_pass_list *list, weft_program *program
     return status;
 }
 
+weft_status weft_pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
+                                    weft_report **out_report) {
+    uint32_t told;
+    return pass_list_run_told(list, program, rank, &told, out_report);
+}
+
 weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program, weft_report **out_report) {
-    return pass_list_run_rank(list, program, -1, out_report);
+    return weft_pass_list_run_rank(list, program, -1, out_report);
 }

@@ -23,12 +23,15 @@ pass_finding *pass_shared_finding(weft_pass_context *pass);
 /* The one of pending.h. */
 pass_finding *pass_pending_finding(weft_pass_context *pass);
 
-/* The rank whose program is made of a serial one; -1: that of all ranks, which must be equal then. */
+/* The rank whose program is made of a serial one; -1: that of all ranks, which must be equal then. A pass that asks
+ * may make another program for each rank. */
 int64_t pass_rank(const weft_pass_context *pass);
-
-/* What this run of the pass makes is not held against the program before, and why: as weft_pass.changes_meaning, for a
- * pass whose options decide. The words must outlive the report. */
-void pass_changes_meaning(weft_pass_context *pass, const char *how);
+/* The same for a pass that says what its program depends on besides its rings: on where the rank stands along these
+ * mesh axes (bits). PASS_TOLD_APART: on the rank. */
+int64_t pass_rank_told(const weft_pass_context *pass);
+enum { PASS_TOLD_NAXES = 30 };
+#define PASS_TOLD_APART UINT32_MAX
+void pass_tells_apart(const weft_pass_context *pass, uint32_t axes);
 
 /* Whether an option that is a number was given the word that it may be instead. */
 bool pass_option_is_word(const weft_pass_context *pass, const char *option);
@@ -141,12 +144,14 @@ struct weft_pass_context {
     pass_finding *shared, *pending_list;
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
     int64_t rank;
+    uint32_t *told; /* of pass_tells_apart; 0: nobody did */
     arena scratch;
 };
 
-/* weft_pass_list_run for the program of one rank; -1: of all. */
-WEFT_MUST_USE weft_status pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
-                                             weft_report **out_report);
+/* weft_pass_list_run_rank; *out_told: what passes said in pass_tells_apart, PASS_TOLD besides. */
+#define PASS_TOLD (UINT32_C(1) << PASS_TOLD_NAXES)
+WEFT_MUST_USE weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank,
+                                             uint32_t *out_told, weft_report **out_report);
 
 WEFT_MUST_USE weft_status report_create(weft_context *context, size_t max_passes, weft_report **out_report);
 /* Puts the place of its op in front of every left-alone entry: O(ops + entries log entries). */

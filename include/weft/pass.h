@@ -105,17 +105,28 @@ void weft_pass_list_set_prove(weft_pass_list *list, weft_prove how);
 WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_program *program,
                                              weft_report **out_report);
 
+/* The same for the program of one rank of the program's meshes, where a pass tells ranks apart (spmd_partition,
+ * spmd_expand); -1: for that of all ranks, which must be equal then. */
+WEFT_MUST_USE weft_status weft_pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
+                                                  weft_report **out_report);
+
 /* The programs of all ranks, made of a serial one. */
 typedef struct weft_rank_programs weft_rank_programs;
-/* Runs the list once for each rank of the program's meshes and rings, or of those that the list makes, over a copy
- * each; `program` stays as it is. Ranks whose programs came out equal share one. A list without a pass that tells ranks
- * apart (spmd_partition, spmd_expand, hierarchical_all_reduce) makes one program for all. The reports are those of the
- * first rank: `out_report` may be NULL. Cost: ranks times weft_pass_list_run. */
+/* Makes the programs of all ranks of the program's meshes and rings, or of those that the list makes; `program` stays
+ * as it is. The list is run over a copy for the first rank, and for each further one whose program may have other ops.
+ * Ranks whose programs are equal share one. A list without a pass that tells ranks apart (spmd_partition, spmd_expand,
+ * hierarchical_all_reduce) makes one for all. The reports are those of the first rank: `out_report` may be NULL. Cost:
+ * weft_rank_programs_made times weft_pass_list_run. */
 WEFT_MUST_USE weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_program *program,
                                                    weft_rank_programs **out_programs, weft_report **out_report);
 size_t weft_rank_programs_count(const weft_rank_programs *programs);
-/* Borrowed; NULL: no such rank. Ranks that share a program get the same pointer. */
+/* How often the list was run: programs that differ in more than the ranks of their rings. */
+size_t weft_rank_programs_made(const weft_rank_programs *programs);
+/* Borrowed; NULL: no such rank, or no memory. Ranks that share a program get the same pointer. The first call for one
+ * that differs from another in its rings copies that. From one thread at a time. */
 weft_program *weft_rank_programs_at(const weft_rank_programs *programs, size_t rank);
+/* weft_program_save of a rank's program, without a copy of it. Writes to shared programs: from one thread at a time. */
+WEFT_MUST_USE weft_status weft_rank_programs_save(const weft_rank_programs *programs, size_t rank, const char *path);
 void weft_rank_programs_destroy(weft_rank_programs *programs);
 
 void weft_report_destroy(weft_report *report);

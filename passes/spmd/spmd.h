@@ -100,15 +100,22 @@ typedef struct spmd_choice {
     double sent;           /* what that sends itself */
 } spmd_choice;
 
-typedef struct spmd_op {
-    weft_op *op;
+/* What ops share that have one type, attrs and types of arguments. */
+typedef struct spmd_kind {
     axes_rule rule;
-    weft_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
-    use **in_use, **out_use;
+    bool *reads;       /* by input: outputs depend on its elements; */
+    bool *passes_sums; /* a sum may pass through it */
     spmd_form form;
     size_t special;        /* the factor that only its other form may shard */
     bool passes;           /* it treats each element for itself, or moves them: its placements are followed first */
     const char *why_whole; /* NULL, or why its arguments must be whole */
+} spmd_kind;
+
+typedef struct spmd_op {
+    weft_op *op;
+    const spmd_kind *kind;
+    weft_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
+    use **in_use, **out_use;
     spmd_choice choice;
 } spmd_op;
 
@@ -118,15 +125,15 @@ typedef struct spmd_origin {
     uint32_t var; /* from whose placement */
 } spmd_origin;
 
-typedef struct spmd_var {
+typedef struct spmd_var { /* what is looked at most comes first: there are many */
     weft_var *var;
-    shape whole;
+    bool counts;    /* it is a tensor of known rank */
+    bool is_fixed;  /* annotated: it is as it is */
+    bool is_kept;   /* it lies so before the step and after it: state, and feeds */
+    bool is_pinned; /* whole: another block uses it */
     axes_placed want;
+    shape whole;
     spmd_origin origin[AXES_MESH]; /* by mesh axis */
-    bool counts;                   /* it is a tensor of known rank */
-    bool is_fixed;                 /* annotated: it is as it is */
-    bool is_kept;                  /* it lies so before the step and after it: state, and feeds */
-    bool is_pinned;                /* whole: another block uses it */
     uint32_t nnames;               /* that were made of its own */
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
 } spmd_var;
@@ -149,6 +156,8 @@ typedef struct spmd_plan {
     spmd_mesh mesh;
     int64_t rank; /* -1: all ranks, which must be equal */
     shape_env types;
+    struct spmd_kinds *kinds;
+    struct spmd_known *known; /* of `decided` */
     spmd_var *vars; /* by var id */
     size_t nvars;
     spmd_op *ops;
@@ -159,7 +168,9 @@ typedef struct spmd_plan {
     bool is_strict;        /* an op without a rule that meets a sharded input is refused */
     bool propagates;       /* placements are this pass's own */
     double sent;           /* bytes that a rank sends in a step, as decided */
-    const char *differs;   /* NULL, or why ranks' programs differ */
+    int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
+    const char *differs;   /* NULL, or why ranks' programs differ: */
+    uint32_t told;         /* by where a rank stands along these mesh axes; and by rings */
     struct spmd_row *rows; /* of the report */
     size_t nrows, row_capacity;
 } spmd_plan;
@@ -167,8 +178,9 @@ typedef struct spmd_plan {
 /* spmd_read.c: mesh, annotations, types, rules. */
 WEFT_MUST_USE weft_status spmd_read(spmd_plan *plan);
 void spmd_plan_fini(spmd_plan *plan);
-/* Whether outputs depend on the elements of an input. */
-bool spmd_reads(const spmd_op *op, size_t i);
+/* spmd_kinds.c: the rule of an op, and its arguments in the rule's order. */
+WEFT_MUST_USE weft_status spmd_kinds_init(spmd_plan *plan);
+WEFT_MUST_USE weft_status spmd_read_op(spmd_plan *plan, weft_op *op, spmd_op *out);
 /* The factor that decides how a dimension may be sharded: the first that is not of extent 1; -1: none. */
 int spmd_lead(const axes_rule *r, const axes_arg *x, int d);
 static inline spmd_var *spmd_var_of(const spmd_plan *plan, const weft_var *v) {
@@ -179,7 +191,7 @@ WEFT_MUST_USE weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out);
 WEFT_MUST_USE weft_status spmd_fx_read(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 /* spmd_forms.c: other forms of an op. */
-void spmd_find_form(spmd_op *op);
+void spmd_find_form(const weft_op *op, spmd_kind *kind);
 /* What an input of an op in its special form is divided by. */
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
@@ -205,6 +217,10 @@ typedef struct spmd_state {
 } spmd_state;
 
 WEFT_MUST_USE weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op);
+/* spmd_known.c: what was chosen for an op of that kind whose arguments lie so; if nothing was, it is added then. */
+WEFT_MUST_USE weft_status spmd_known_init(spmd_plan *plan);
+WEFT_MUST_USE weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *op, bool *out_found);
+WEFT_MUST_USE weft_status spmd_known_add(spmd_plan *plan, const spmd_op *op);
 /* The version from which `to` is reached with the fewest bytes. */
 spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
                            spmd_path *out);
@@ -231,7 +247,7 @@ WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out
 /* Where the rank stands among those along the axes. */
 int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
 
-/* spmd_plans.c: placements of all vars, and how ops lie, under the policy that sends least. */
+/* spmd_plans.c: placements of all vars under the policy that sends least. */
 WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
 
 /* spmd_report.c: a step that is made, for an op of that type (NULL: for all). */

@@ -34,13 +34,13 @@ static void add_option(options *o, int item) {
 
 static void ask_dims(chooser *c, const axes_arg *x, const axes_placed *p) {
     for (int d = 0; d < x->ndim; d++) {
-        int lead = p->naxes[d] ? spmd_lead(&c->op->rule, x, d) : -1;
-        if (lead >= 0 && !c->op->rule.factors[lead].why) add_option(&c->by_axis[p->axes[d][0]], lead);
+        int lead = p->naxes[d] ? spmd_lead(&c->op->kind->rule, x, d) : -1;
+        if (lead >= 0 && !c->op->kind->rule.factors[lead].why) add_option(&c->by_axis[p->axes[d][0]], lead);
     }
 }
 
 static void ask(chooser *c) {
-    const axes_rule *r = &c->op->rule;
+    const axes_rule *r = &c->op->kind->rule;
     for (size_t i = 0; i < r->nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
         if (!v || r->in[i].any || v->whole.ndim != r->in[i].ndim) continue;
@@ -50,7 +50,7 @@ static void ask(chooser *c) {
         for (; x; x = x->next) {
             ask_dims(c, &r->in[i], &x->placed);
             for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-                if (x->placed.partial[a] && spmd_reads(c->op, i)) add_option(&c->by_axis[a], PASS_ON);
+                if (x->placed.partial[a] && c->op->kind->reads[i]) add_option(&c->by_axis[a], PASS_ON);
         }
     }
     for (size_t o = 0; o < r->nout; o++) {
@@ -63,20 +63,20 @@ static void ask(chooser *c) {
 
 /* The version of an input that is partial along what is passed on; which need not be read may lie as it likes. */
 static void keep_partial(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
-    bool reads = spmd_reads(c->op, i);
+    bool reads = c->op->kind->reads[i];
     for (const spmd_version *x = versions; x; x = x->next) {
-        if (!reads && placed_same_dims(&x->placed, need, c->op->rule.in[i].ndim)) {
+        if (!reads && placed_same_dims(&x->placed, need, c->op->kind->rule.in[i].ndim)) {
             memcpy(need->partial, x->placed.partial, sizeof need->partial);
             return;
         }
         for (int a = 0; reads && a < c->plan->mesh.axes.naxes; a++)
-            if (c->chosen[a] == PASS_ON && x->placed.partial[a] && c->op->rule.in[i].in_group)
+            if (c->chosen[a] == PASS_ON && x->placed.partial[a] && c->op->kind->rule.in[i].in_group)
                 need->partial[a] = x->placed.partial[a];
     }
 }
 
 static void place_input(const chooser *c, size_t i, axes_placed *need) {
-    const axes_arg *x = &c->op->rule.in[i];
+    const axes_arg *x = &c->op->kind->rule.in[i];
     const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
     *need = (axes_placed){.naxes = {0}};
     if (!v || x->ndim < 0 || v->whole.ndim != x->ndim) return;
@@ -87,7 +87,7 @@ static void place_input(const chooser *c, size_t i, axes_placed *need) {
     }
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
         for (int d = 0; d < x->ndim && c->chosen[a] >= 0; d++)
-            if (spmd_lead(&c->op->rule, x, d) == c->chosen[a]) placed_shard(need, d, a);
+            if (spmd_lead(&c->op->kind->rule, x, d) == c->chosen[a]) placed_shard(need, d, a);
     keep_partial(c, i, versions, need);
 }
 
@@ -106,9 +106,9 @@ static bool is_summable(const axes_placed *p, int naxes) {
 
 static bool price_inputs(const chooser *c, double *sent) {
     spmd_path path;
-    for (size_t i = 0; i < c->op->rule.nin; i++) {
+    for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
-        if (!v || c->op->rule.in[i].any) continue;
+        if (!v || c->op->kind->rule.in[i].any) continue;
         if (!is_simple(&c->in[i], v->whole.ndim)) return false;
         bool again = false; /* an argument that is there twice is brought there once */
         for (size_t k = 0; k < i && !again; k++)
@@ -124,7 +124,7 @@ static bool price_inputs(const chooser *c, double *sent) {
 static bool price_outputs(const chooser *c, double *sent, double *work) {
     spmd_path path;
     const spmd_mesh *m = &c->plan->mesh;
-    for (size_t o = 0; o < c->op->rule.nout; o++) {
+    for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
         if (!v) continue;
         if (!is_simple(&c->out[o], v->whole.ndim) || !is_summable(&c->out[o], m->axes.naxes)) return false;
@@ -138,8 +138,8 @@ static bool price_outputs(const chooser *c, double *sent, double *work) {
 
 static void try_way(chooser *c) {
     spmd_op *op = c->op;
-    for (size_t i = 0; i < op->rule.nin; i++) place_input(c, i, &c->in[i]);
-    if (axes_follow(&op->rule, &c->plan->mesh.axes, c->in, c->out)) return;
+    for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
+    if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
     double sent = 0, work = 0;
     if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;
     if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
@@ -153,11 +153,11 @@ static void try_way(chooser *c) {
     c->best = sent;
     c->best_work = work;
     op->choice.sent = form;
-    memcpy(op->choice.in, c->in, op->rule.nin * sizeof *c->in);
-    memcpy(op->choice.out, c->out, op->rule.nout * sizeof *c->out);
+    memcpy(op->choice.in, c->in, op->kind->rule.nin * sizeof *c->in);
+    memcpy(op->choice.out, c->out, op->kind->rule.nout * sizeof *c->out);
     op->choice.is_special = false;
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        op->choice.is_special |= op->special != SIZE_MAX && c->chosen[a] == (int)op->special;
+        op->choice.is_special |= op->kind->special != SIZE_MAX && c->chosen[a] == (int)op->kind->special;
 }
 
 static void try_all(chooser *c, int axis) {
@@ -180,9 +180,9 @@ static bool lies_along(const axes_placed *p, int32_t ndim, int axis) {
 /* Whether each input is there whole along the axis; *out_gathered: one of them in parts too. */
 static bool is_there_whole(const chooser *c, int axis, bool *out_gathered) {
     *out_gathered = false;
-    for (size_t i = 0; i < c->op->rule.nin; i++) {
+    for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
-        if (!v || c->op->rule.in[i].any) continue;
+        if (!v || c->op->kind->rule.in[i].any) continue;
         bool whole = false, parts = false;
         for (const spmd_version *x = c->states[v->var->id].versions; x; x = x->next)
             *(lies_along(&x->placed, v->whole.ndim, axis) ? &parts : &whole) = true;
@@ -205,7 +205,7 @@ static void complete(chooser *c, bool always) {
 /* An output of a graph lies as it does, but is no sum that is still to be made. */
 static bool choose_output(chooser *c) {
     const spmd_op *op = c->op;
-    const spmd_var *v = op->rule.nin == 1 ? spmd_var_of(c->plan, op->in[0]) : NULL;
+    const spmd_var *v = op->kind->rule.nin == 1 ? spmd_var_of(c->plan, op->in[0]) : NULL;
     if (!c->plan->is_fx || !op_is(op->op, "fetch") || !v || !c->states[v->var->id].versions) return false;
     const spmd_version *first = c->states[v->var->id].versions, *x = first;
     while (x && placed_is_partial(&x->placed, c->plan->mesh.axes.naxes)) x = x->next;
@@ -218,9 +218,9 @@ static void choose_whole(chooser *c) {
     bool feeds = op_is(op->op, "feed");
     c->op->choice.sent = 0;
     c->op->choice.is_special = false;
-    memset(op->choice.in, 0, op->rule.nin * sizeof *op->choice.in);
-    memset(op->choice.out, 0, op->rule.nout * sizeof *op->choice.out);
-    for (size_t o = 0; o < op->rule.nout && feeds; o++) {
+    memset(op->choice.in, 0, op->kind->rule.nin * sizeof *op->choice.in);
+    memset(op->choice.out, 0, op->kind->rule.nout * sizeof *op->choice.out);
+    for (size_t o = 0; o < op->kind->rule.nout && feeds; o++) {
         const spmd_var *v = spmd_var_of(c->plan, op->out[o]);
         if (v) op->choice.out[o] = v->want;
     }
@@ -228,19 +228,21 @@ static void choose_whole(chooser *c) {
 
 weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) {
     chooser c = {.plan = plan, .states = states, .op = op};
-    if (!op->rule.nin && !op->rule.nout) return NULL;
+    if (!op->kind->rule.nin && !op->kind->rule.nout) return NULL;
     if (choose_output(&c)) return NULL;
-    if (op->why_whole) return choose_whole(&c), NULL;
+    if (op->kind->why_whole) return choose_whole(&c), NULL;
+    bool is_known;
+    TRY(spmd_known_find(plan, states, op, &is_known));
+    if (is_known) return NULL;
     c.in = plan->tried_in;
     c.out = plan->tried_out;
     ask(&c);
     complete(&c, false);
     try_all(&c, 0);
-    if (c.found) return NULL;
-    complete(&c, true);
-    try_all(&c, 0);
+    if (!c.found) complete(&c, true);
+    if (!c.found) try_all(&c, 0);
     if (!c.found) choose_whole(&c);
-    return NULL;
+    return spmd_known_add(plan, op);
 }
 
 static bool is_better(const spmd_path *a, const spmd_path *b) {

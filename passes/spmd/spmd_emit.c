@@ -15,7 +15,7 @@ int64_t spmd_part(const spmd_mesh *m, uint32_t axes) {
 }
 
 /* Rings are numbered by the set of axes along which their ranks differ; one that is there is taken. */
-weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
+static weft_status find_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
     const spmd_mesh *m = &plan->mesh;
     int64_t n = spmd_extent(m, axes), all = mesh_size(m->mesh), count = 0, at[MESH_MAX_NDIM];
     int64_t *ranks = ARENA_ARRAY(plan->scratch, int64_t, n);
@@ -40,6 +40,16 @@ weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
     return weft_program_set_ring(plan->program, *out_id, (size_t)count, ranks);
 }
 
+weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
+    int64_t *known = &plan->ring_of[axes];
+    if (!*known) {
+        TRY(find_ring(plan, axes, known));
+        ++*known;
+    }
+    *out_id = *known - 1;
+    return NULL;
+}
+
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* A name that nothing has: numbered from the last one on, since one value may come in many parts. */
@@ -56,8 +66,7 @@ static void name_anew(spmd_plan *plan, const spmd_var *v, char *out, size_t room
 static weft_status add_var(spmd_plan *plan, const spmd_var *v, const int64_t *extents, weft_var **out) {
     char unique[256];
     name_anew(plan, v, unique, sizeof unique);
-    TRY(weft_block_add_var(plan->block, unique, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents,
-                           out));
+    TRY(weft_block_add_var(plan->block, unique, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents, out));
     (*out)->has_stop_gradient = v->var->has_stop_gradient;
     (*out)->stop_gradient = v->var->stop_gradient;
     return NULL;

@@ -25,6 +25,7 @@ typedef struct follower {
     spmd_plan *plan;
     claim *claims; /* by factor */
     size_t nclaims;
+    bool *is_due; /* by op: a placement of one of its vars has changed since it was looked at */
     uint64_t nchanges;
 } follower;
 
@@ -32,19 +33,26 @@ static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, wef
     const spmd_var *v = spmd_var_of(f->plan, var);
     if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
     for (int d = 0; d < x->ndim; d++) {
-        int lead = v->want.naxes[d] ? spmd_lead(&op->rule, x, d) : -1;
-        if (lead < 0 || op->rule.factors[lead].why || f->claims[lead].axis) continue;
+        int lead = v->want.naxes[d] ? spmd_lead(&op->kind->rule, x, d) : -1;
+        if (lead < 0 || op->kind->rule.factors[lead].why || f->claims[lead].axis) continue;
         f->claims[lead] = (claim){(uint8_t)(1 + v->want.axes[d][0]), v->var->id};
     }
 }
 
 /* Parts may differ where the factor is the dimension. */
 static bool may_take(const follower *f, const spmd_op *op, const spmd_var *v, int d, int lead, int axis) {
-    int64_t n = f->plan->mesh.axes.extent[axis], size = op->rule.factors[lead].size, extent = v->whole.dims[d];
+    int64_t n = f->plan->mesh.axes.extent[axis], size = op->kind->rule.factors[lead].size, extent = v->whole.dims[d];
     if (v->is_fixed || v->is_pinned || v->want.naxes[d]) return false;
     if (size >= 0 && size % n && (size != extent || !spmd_fills(&f->plan->mesh, axis, size))) return false;
     if (extent >= 0 && extent % n && size != extent) return false;
     return placed_dim_of(&v->want, v->whole.ndim, axis) < 0;
+}
+
+static void call_for(follower *f, const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        const weft_op *op = use_op(v->program, u);
+        if (op->block == f->plan->block) f->is_due[op->mark] = true;
+    }
 }
 
 static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
@@ -52,20 +60,22 @@ static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
     spmd_var *v = spmd_var_of(f->plan, var);
     if (!v || x->any || v->whole.ndim != x->ndim) return;
     for (int d = 0; d < x->ndim; d++) {
-        int lead = spmd_lead(&op->rule, x, d);
+        int lead = spmd_lead(&op->kind->rule, x, d);
         if (lead < 0 || !f->claims[lead].axis) continue;
         int axis = f->claims[lead].axis - 1;
         if (!may_take(f, op, v, d, lead, axis)) continue;
         placed_shard(&v->want, d, axis);
         v->origin[axis] = (spmd_origin){(uint32_t)(1 + number), f->claims[lead].var};
         f->nchanges++;
+        call_for(f, v->var);
     }
 }
 
 static void follow_op(follower *f, size_t number) {
     const spmd_op *op = &f->plan->ops[number];
-    const axes_rule *r = &op->rule;
-    if (op->why_whole || !r->nfactors || r->nfactors > f->nclaims) return;
+    const axes_rule *r = &op->kind->rule;
+    f->is_due[number] = false;
+    if (op->kind->why_whole || !r->nfactors || r->nfactors > f->nclaims) return;
     memset(f->claims, 0, r->nfactors * sizeof *f->claims);
     for (int fixed = 1; fixed >= 0; fixed--) {
         for (size_t i = 0; i < r->nin; i++) claim_factors(f, op, &r->in[i], op->in[i], fixed);
@@ -79,9 +89,9 @@ static void follow_op(follower *f, size_t number) {
 static bool sweep(follower *f, bool all) {
     uint64_t before = f->nchanges;
     for (size_t k = 0; k < f->plan->nops; k++)
-        if (all || f->plan->ops[k].passes) follow_op(f, k);
+        if (f->is_due[k] && (all || f->plan->ops[k].kind->passes)) follow_op(f, k);
     for (size_t k = f->plan->nops; k-- > 0;)
-        if (all || f->plan->ops[k].passes) follow_op(f, k);
+        if (f->is_due[k] && (all || f->plan->ops[k].kind->passes)) follow_op(f, k);
     return f->nchanges != before;
 }
 
@@ -95,9 +105,11 @@ static weft_status follow_state(follower *f) {
 weft_status spmd_follow(spmd_plan *plan) {
     follower f = {.plan = plan};
     for (size_t k = 0; k < plan->nops; k++)
-        if (plan->ops[k].rule.nfactors > f.nclaims) f.nclaims = plan->ops[k].rule.nfactors;
+        if (plan->ops[k].kind->rule.nfactors > f.nclaims) f.nclaims = plan->ops[k].kind->rule.nfactors;
     f.claims = ARENA_ARRAY(&plan->memory, claim, f.nclaims + 1);
-    if (!f.claims) return base_out_of_memory();
+    f.is_due = ARENA_ARRAY(&plan->memory, bool, plan->nops + 1);
+    if (!f.claims || !f.is_due) return base_out_of_memory();
+    memset(f.is_due, true, plan->nops);
     if (plan->policy.spread == SPREAD_NONE) return follow_state(&f);
     do /* every change settles a dimension: it ends */
         while (sweep(&f, false)) {
@@ -109,21 +121,23 @@ weft_status spmd_follow(spmd_plan *plan) {
 /* The member "placed_by" of the sidecar's entry. */
 static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json) {
     const char *before = "{\"placed_by\":{";
-    char op[96], axis[40];
+    char axis[16];
     json->nbytes = 0;
     for (int d = 0; d < v->whole.ndim; d++) {
         int a = v->want.naxes[d] ? v->want.axes[d][0] : -1;
         if (a < 0 || !v->origin[a].op) continue;
         const weft_op *by = plan->ops[v->origin[a].op - 1].op;
         const name *from = program_var(plan->program, v->origin[a].var)->name;
-        snprintf(op, sizeof op, "%.60s #%u", by->type->bytes, v->origin[a].op - 1);
-        snprintf(axis, sizeof axis, "%d", a);
         const char *named = plan->mesh.mesh->names ? plan->mesh.mesh->names[a] : axis;
+        if (named == axis) snprintf(axis, sizeof axis, "%d", a);
         buffer_text(json, before);
         json_put_string(json, named, strlen(named));
         buffer_text(json, ":{\"op\":");
-        json_put_string(json, op, strlen(op));
-        buffer_text(json, ",\"var\":");
+        json_put_string(json, by->type->bytes, by->type->nbytes);
+        json->nbytes--; /* the number goes inside the quotes */
+        buffer_text(json, " #");
+        buffer_integer(json, v->origin[a].op - 1);
+        buffer_text(json, "\",\"var\":");
         json_put_string(json, from->bytes, from->nbytes);
         buffer_text(json, "}");
         before = ",";

@@ -29,8 +29,8 @@ static const form_row *form_of(const weft_op *op) {
 }
 
 /* The argument that has the factor. */
-static const axes_arg *arg_of(const spmd_op *op, const form_row *row) {
-    return row->of_output ? &op->rule.out[0] : &op->rule.in[row->input];
+static const axes_arg *arg_of(const axes_rule *rule, const form_row *row) {
+    return row->of_output ? &rule->out[0] : &rule->in[row->input];
 }
 
 static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) {
@@ -42,17 +42,17 @@ static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) 
            attr_bool(op, "use_softmax", true);
 }
 
-void spmd_find_form(spmd_op *op) {
-    const form_row *row = form_of(op->op);
-    axes_rule *r = &op->rule;
+void spmd_find_form(const weft_op *op, spmd_kind *kind) {
+    const form_row *row = form_of(op);
+    axes_rule *r = &kind->rule;
     if (!row || r->nin <= row->input || !r->nout) return;
-    const axes_arg *x = arg_of(op, row);
-    if (x->ndim < 1 || !has_form(op->op, row, x)) return;
+    const axes_arg *x = arg_of(r, row);
+    if (x->ndim < 1 || !has_form(op, row, x)) return;
     int lead = spmd_lead(r, x, row->first_dim ? 0 : x->ndim - 1);
     if (lead < 0 || !r->factors[lead].why) return;
     r->factors[lead].why = NULL;
-    op->form = row->form;
-    op->special = (size_t)lead;
+    kind->form = row->form;
+    kind->special = (size_t)lead;
     /* what ranks send makes the loss the same on all of them */
     if (row->form == FORM_MEAN) r->out[0].reduce = AXES_NONE;
     if (row->form == FORM_MEAN || (row->form == FORM_CLASSES && !row->of_output))
@@ -62,25 +62,26 @@ void spmd_find_form(spmd_op *op) {
 /* The mesh axis that shards the factor. */
 static int special_axis(const spmd_op *op, const axes_placed *in, const axes_placed *out) {
     const form_row *row = form_of(op->op);
-    const axes_arg *x = arg_of(op, row);
+    const axes_arg *x = arg_of(&op->kind->rule, row);
     const axes_placed *p = row->of_output ? &out[0] : &in[row->input];
     int d = row->first_dim ? 0 : x->ndim - 1;
     return p->naxes[d] ? p->axes[d][0] : -1;
 }
 
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
-    if ((op->form != FORM_CLASSES && op->form != FORM_MEAN) || op->rule.nout < 2) return 0;
+    if ((op->kind->form != FORM_CLASSES && op->kind->form != FORM_MEAN) || op->kind->rule.nout < 2) return 0;
     int axis = special_axis(op, in, out);
     const spmd_var *loss = spmd_var_of(plan, op->out[1]);
     if (axis < 0 || !loss) return 0;
     double w = (double)plan->mesh.axes.extent[axis];
-    return (op->form == FORM_MEAN ? 4 : 6) * (w - 1) / w * (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
+    return (op->kind->form == FORM_MEAN ? 4 : 6) * (w - 1) / w *
+           (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
 }
 
 /* Ranks take it that all have as many classes. */
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
-    int axis = op->form == FORM_CLASSES ? special_axis(op, in, out) : -1;
-    return axis < 0 || op->rule.factors[op->special].size % plan->mesh.axes.extent[axis] == 0;
+    int axis = op->kind->form == FORM_CLASSES ? special_axis(op, in, out) : -1;
+    return axis < 0 || op->kind->rule.factors[op->kind->special].size % plan->mesh.axes.extent[axis] == 0;
 }
 
 static weft_status copy_attr(const weft_op *from, weft_op *to, const char *attr) {
@@ -115,7 +116,7 @@ static void take_uses(spmd_op *op, const op_schema *schema, bool output) {
 }
 
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
-    if (op->form != FORM_SHARES || i != 0) return 1;
+    if (op->kind->form != FORM_SHARES || i != 0) return 1;
     return plan->mesh.axes.extent[special_axis(op, op->choice.in, op->choice.out)];
 }
 
@@ -170,7 +171,7 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
         TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
         TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
     } else {
-        int64_t n = plan->mesh.axes.extent[axis], rows = arg_of(op, row)->extents[0];
+        int64_t n = plan->mesh.axes.extent[axis], rows = arg_of(&op->kind->rule, row)->extents[0];
         weft_attr *start;
         TRY(op_set_attr(made, "start_index", &start));
         start->type = ATTR_LONG;

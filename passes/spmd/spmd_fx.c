@@ -32,8 +32,8 @@ static weft_status place_input(spmd_plan *plan, const char *input, const char *s
     int64_t n_ranks = plan->mesh.axes.extent[0];
     if (d >= 0 && !spmd_fills(&plan->mesh, 0, v->whole.dims[d]))
         TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
-                           "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input,
-                           d, (long long)v->whole.dims[d], (long long)n_ranks));
+                           "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input, d,
+                           (long long)v->whole.dims[d], (long long)n_ranks));
     v->want = (axes_placed){.naxes = {0}};
     if (d >= 0 && n_ranks > 1) placed_shard(&v->want, d, 0);
     v->is_fixed = true;
@@ -49,7 +49,7 @@ weft_status spmd_fx_read(spmd_plan *plan) {
     json_object_foreach(placements, key, value) TRY_DONE(place_input(plan, key, json_string_value(value)));
     for (size_t k = 0; k < plan->nops; k++) /* a constant is in the graph as it is */
         if (weft_op_attr_bool(plan->ops[k].op, "fx_constant", false))
-            for (size_t o = 0; o < plan->ops[k].rule.nout; o++) {
+            for (size_t o = 0; o < plan->ops[k].kind->rule.nout; o++) {
                 spmd_var *v = spmd_var_of(plan, plan->ops[k].out[o]);
                 if (v) v->is_pinned = true;
             }
@@ -90,8 +90,8 @@ static json_t *output_placements(const spmd_plan *plan, size_t noutputs) {
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
         int64_t column = weft_op_attr_int(op->op, "col", 0);
-        if (!op_is(op->op, "fetch") || op->rule.nin != 1 || column < 0) continue;
-        json_array_set_new(list, (size_t)column, placement_text(&op->choice.in[0], op->rule.in[0].ndim));
+        if (!op_is(op->op, "fetch") || op->kind->rule.nin != 1 || column < 0) continue;
+        json_array_set_new(list, (size_t)column, placement_text(&op->choice.in[0], op->kind->rule.in[0].ndim));
     }
     return list;
 }

@@ -8,7 +8,7 @@ static const weft_option options[] = {
 };
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
-    *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank(pass)};
+    *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank_told(pass)};
     plan->is_strict = weft_pass_option_bool(pass, "strict");
     return spmd_read(plan);
 }
@@ -25,17 +25,18 @@ static weft_status propagate(spmd_plan *plan) {
 }
 
 static weft_status finish(spmd_plan *plan) {
+    TRY(spmd_decide(plan));
     if (plan->rank < 0 && plan->differs && mesh_size(plan->mesh.mesh) > 1)
         return weft_pass_refuse(plan->pass,
                                 "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
                                 plan->differs);
+    pass_tells_apart(plan->pass, plan->is_fx ? PASS_TOLD_APART : plan->told); /* a graph states its rank */
     if (plan->propagates) TRY(spmd_write_origins(plan));
     return spmd_rewrite(plan);
 }
 
 static weft_status partition(spmd_plan *plan) {
     pass_claims_nothing(plan->pass);
-    TRY(spmd_decide(plan));
     return finish(plan);
 }
 

@@ -1,14 +1,16 @@
 /* spmd_path.c: the cheapest steps from one placement to another.
  *
  * A shortest path over placements. A step costs what a rank sends with ring algorithms; of equal bytes the path that
- * holds less at its largest is better, then the one of fewer steps. All ranks find the same path: sizes are those of
- * the largest parts. Axes along which a value is summed, scattered or gathered go in one collective where parts are
- * equal. Paths are kept, since programs ask for few different ones. */
+ * holds less at its largest is better, then the one of fewer steps. Axes that neither placement names may help: what is
+ * sliced along them is summed in parts, and gathered. Small values do without, since that is two collectives for one.
+ * All ranks find the same path: sizes are those of the largest parts. Axes along which a value is summed, scattered or
+ * gathered go in one collective where parts are equal. Paths are kept, since programs ask for few different ones.
+ */
 #include "passes/spmd/spmd.h"
 
 #include "program/grow.h"
 
-enum { MOST_NODES = 2048 };
+enum { MOST_NODES = 2048, HELPED_NBYTES = 1 << 20 };
 
 typedef struct path_node {
     axes_placed at;
@@ -22,6 +24,7 @@ typedef struct path_finder {
     const spmd_mesh *mesh;
     const shape *whole;
     const axes_placed *to;
+    uint32_t idle; /* axes that are left alone */
     path_node *nodes;
     int count, now; /* `now`: the node whose steps are taken */
 } path_finder;
@@ -197,6 +200,7 @@ static void take_steps(path_finder *f) {
     int naxes = f->mesh->axes.naxes;
     uint32_t partial = placed_partial(&now, naxes);
     for (uint32_t axes = 1; axes < UINT32_C(1) << naxes; axes++) {
+        if (axes & f->idle) continue;
         bool sharded = touches(&now, f->whole->ndim, axes);
         if (!sharded && (partial & axes) == axes) all_reduce(f, axes, &now);
         if (!sharded && ((partial & axes) == axes || !(partial & axes))) shard(f, axes, &now);
@@ -225,7 +229,15 @@ static bool write_path(const path_finder *f, int last, spmd_path *out) {
     return true;
 }
 
+static uint32_t axes_named(const path_finder *f, const axes_placed *p) {
+    uint32_t axes = placed_partial(p, f->mesh->axes.naxes);
+    for (int d = 0; d < f->whole->ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++) axes |= UINT32_C(1) << p->axes[d][i];
+    return axes;
+}
+
 static bool search(path_finder *f, const axes_placed *from, spmd_path *out) {
+    if (nbytes_of(f, from) < HELPED_NBYTES) f->idle = ~(axes_named(f, from) | axes_named(f, f->to));
     f->nodes[0] = (path_node){.at = *from, .from = -1};
     f->count = 1;
     while ((f->now = next_node(f)) >= 0) {

@@ -31,25 +31,27 @@ static weft_status keep_wants(spmd_plan *plan, axes_placed **out) {
     return NULL;
 }
 
-static weft_status decide_so(spmd_plan *plan, const spmd_policy *how, const axes_placed *given) {
+static weft_status follow_so(spmd_plan *plan, const spmd_policy *how, const axes_placed *given) {
     take_wants(plan, given);
     plan->policy = *how;
-    TRY(spmd_follow(plan));
-    return spmd_decide(plan);
+    return spmd_follow(plan);
 }
 
 weft_status spmd_plan_cheapest(spmd_plan *plan) {
     axes_placed *given;
     size_t best = 0;
     double sent = 0;
+    plan->policy = policies[0];
+    if (plan->nops > MOST_OPS) return spmd_follow(plan);
     TRY(keep_wants(plan, &given));
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-        TRY(decide_so(plan, &policies[i], given));
+        TRY(follow_so(plan, &policies[i], given));
+        TRY(spmd_decide(plan));
         double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
         if (i && own >= sent) continue;
         best = i;
         sent = own;
-        if (i == 0 && (sent <= 0 || plan->nops > MOST_OPS)) return NULL;
+        if (i == 0 && sent <= 0) return NULL;
     }
-    return decide_so(plan, &policies[best], given);
+    return follow_so(plan, &policies[best], given);
 }

@@ -101,110 +101,14 @@ static weft_status read_annotations(spmd_plan *plan) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-/* Types of what the program holds; of an argument that is left out, none. */
-static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, axes_side *s, weft_var ***out_vars) {
-    TRY(axes_read_side(op, output, &plan->types, &plan->memory, s));
-    weft_var **vars = *out_vars = ARENA_ARRAY(&plan->memory, weft_var *, s->count + 1);
-    if (!vars) return base_out_of_memory();
-    for (size_t i = 0; i < s->count; i++) {
-        vars[i] = use_var(op->program, s->uses[i]);
-        bool empty = !vars[i]->block && name_is(vars[i]->name, "@EMPTY@");
-        if (empty) s->types[i] = (shape){.dtype = WEFT_DTYPE_NONE, .ndim = -1, .height = -1};
-    }
-    return NULL;
-}
-
-/* Every element of an output comes from one element of each input. */
-static bool passes_elements(const axes_rule *r) {
-    if (r->why_none || !r->nout) return false;
-    for (size_t f = 0; f < r->nfactors; f++) {
-        for (size_t i = 0; i < r->nin + r->nout; i++) {
-            const axes_arg *x = i < r->nin ? &r->in[i] : &r->out[i - r->nin];
-            bool has = false, is_scalar = x->ndim <= 0;
-            for (int d = 0; d < x->ndim; d++)
-                for (int k = 0; k < x->dims[d].nfactors; k++) has |= x->dims[d].factors[k] == f;
-            if (!has && !is_scalar && !x->any && r->factors[f].size != 1) return false;
-        }
-    }
-    return true;
-}
-
-static const char *must_be_whole(weft_op *op, const op_schema *schema, const axes_rule *rule) {
-    if (!schema) return "its type is not known";
-    if (schema->effects & OP_CONTROL) return "it runs another block";
-    if (schema->effects & OP_RANDOM) return "all ranks draw the same numbers only for the whole";
-    if (op_has_effect(op, OP_ALIASES)) return "its outputs are views of one buffer";
-    return rule->why_none;
-}
-
-/* An op of a type that nobody knows reads its inputs, whole, and writes its outputs. */
-static weft_status read_unknown(spmd_plan *plan, weft_op *op, spmd_op *out) {
-    out->why_whole = out->rule.why_none = "its type is not known";
-    for (int side = 0; side < 2; side++) {
-        size_t n = op_nargs(op, side), at = 0;
-        axes_arg *args = ARENA_ARRAY(&plan->memory, axes_arg, n + 1);
-        weft_var **vars = ARENA_ARRAY(&plan->memory, weft_var *, n + 1);
-        use **uses = ARENA_ARRAY(&plan->memory, use *, n + 1);
-        axes_placed *placed = ARENA_ARRAY(&plan->memory, axes_placed, n + 1);
-        if (!args || !vars || !uses || !placed) return base_out_of_memory();
-        FOR_EACH_ARG(op, side, u) {
-            vars[at] = use_var(op->program, u);
-            args[at].ndim = shape_env_get(&plan->types, vars[at]).ndim;
-            uses[at++] = u;
-        }
-        *(side ? &out->rule.out : &out->rule.in) = args;
-        *(side ? &out->rule.nout : &out->rule.nin) = n;
-        *(side ? &out->out : &out->in) = vars;
-        *(side ? &out->out_use : &out->in_use) = uses;
-        *(side ? &out->choice.out : &out->choice.in) = placed;
-    }
-    return NULL;
-}
-
-static weft_status read_op(spmd_plan *plan, weft_op *op, spmd_op *out) {
-    const op_schema *schema = op_schema_of(op);
-    axes_side in, made;
-    *out = (spmd_op){.op = op, .special = SIZE_MAX};
-    if (!schema) return read_unknown(plan, op, out);
-    TRY(read_side(plan, op, false, &in, &out->in));
-    TRY(read_side(plan, op, true, &made, &out->out));
-    axes_call call = {op, schema, in.types, made.types, in.first, made.first};
-    TRY(axes_of_op(&call, &plan->memory, &out->rule));
-    out->in_use = in.uses, out->out_use = made.uses;
-    out->choice.in = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nin + 1);
-    out->choice.out = ARENA_ARRAY(&plan->memory, axes_placed, out->rule.nout + 1);
-    if (!out->choice.in || !out->choice.out) return base_out_of_memory();
-    out->why_whole = must_be_whole(op, schema, &out->rule);
-    out->passes = !out->why_whole && passes_elements(&out->rule);
-    if (!out->why_whole) spmd_find_form(out);
-    return NULL;
-}
-
-/* Outputs depend on its elements. */
-bool spmd_reads(const spmd_op *op, size_t i) {
-    const axes_arg *x = &op->rule.in[i];
-    for (size_t o = 0; o < op->rule.nout && !x->any; o++)
-        if (!(op->rule.out[o].unread >> x->slot & 1)) return true;
-    return !op->rule.nout;
-}
-
-/* Whether a sum may pass through the input. */
-static bool passes_sums(const spmd_op *op, size_t i) {
-    uint32_t sums = UINT32_C(1) << WEFT_REDUCE_SUM;
-    for (size_t g = 0; g < op->rule.ngroups && !op->why_whole; g++)
-        if ((op->rule.in[i].in_group >> g & 1) && ((op->rule.groups[g].all | op->rule.groups[g].any) & sums))
-            return true;
-    return false;
-}
-
 static void count_readers(spmd_plan *plan) {
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
-        for (size_t i = 0; i < op->rule.nin; i++) {
+        for (size_t i = 0; i < op->kind->rule.nin; i++) {
             spmd_var *v = spmd_var_of(plan, op->in[i]);
-            if (!v || !spmd_reads(op, i)) continue;
+            if (!v || !op->kind->reads[i]) continue;
             v->nreaders++;
-            v->ngiven += passes_sums(op, i);
+            v->ngiven += op->kind->passes_sums[i];
         }
     }
 }
@@ -229,11 +133,14 @@ static weft_status read_ops(spmd_plan *plan) {
     plan->ops = ARENA_ARRAY(&plan->memory, spmd_op, plan->block->nops + 1);
     bool *written = ARENA_ARRAY(&plan->memory, bool, plan->nvars + 1);
     if (!plan->ops || !written) return base_out_of_memory();
-    FOR_EACH_OP(op, plan->block) TRY(read_op(plan, op, &plan->ops[plan->nops++]));
+    FOR_EACH_OP(op, plan->block) {
+        op->mark = (uint32_t)plan->nops;
+        TRY(spmd_read_op(plan, op, &plan->ops[plan->nops++]));
+    }
     size_t nin = 0, nout = 0;
     for (size_t k = 0; k < plan->nops; k++) {
-        if (plan->ops[k].rule.nin > nin) nin = plan->ops[k].rule.nin;
-        if (plan->ops[k].rule.nout > nout) nout = plan->ops[k].rule.nout;
+        if (plan->ops[k].kind->rule.nin > nin) nin = plan->ops[k].kind->rule.nin;
+        if (plan->ops[k].kind->rule.nout > nout) nout = plan->ops[k].kind->rule.nout;
     }
     plan->tried_in = ARENA_ARRAY(&plan->memory, axes_placed, nin + 1);
     plan->tried_out = ARENA_ARRAY(&plan->memory, axes_placed, nout + 1);
@@ -257,6 +164,7 @@ weft_status spmd_read(spmd_plan *plan) {
     plan->vars = ARENA_ARRAY(&plan->memory, spmd_var, plan->nvars + 1);
     if (!plan->vars) return base_out_of_memory();
     read_vars(plan);
+    TRY(spmd_kinds_init(plan));
     TRY(read_ops(plan));
     TRY(read_annotations(plan));
     return plan->is_fx ? spmd_fx_read(plan) : NULL;

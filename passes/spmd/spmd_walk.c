@@ -19,8 +19,8 @@ static weft_status add_version(walk *w, spmd_state *s, const axes_placed *placed
 }
 
 static weft_status begin(walk *w) {
-    arena_fini(&w->plan->decided);
-    arena_init(&w->plan->decided, &w->plan->program->context->allocator);
+    arena_reset(&w->plan->decided);
+    TRY(spmd_known_init(w->plan));
     w->states = ARENA_ARRAY(&w->plan->decided, spmd_state, w->plan->nvars + 1);
     if (!w->states) return base_out_of_memory();
     for (size_t i = 0; i < w->plan->nvars; i++) {
@@ -34,22 +34,42 @@ static weft_status begin(walk *w) {
     return NULL;
 }
 
+static void tell_apart(walk *w, uint32_t axes, const char *why) {
+    w->plan->differs = why;
+    w->plan->told |= axes;
+}
+
+/* Returns the axes that shard it. */
+static uint32_t note_arg(walk *w, const spmd_var *v, const axes_placed *p) {
+    uint32_t axes = 0;
+    for (int d = 0; v && d < v->whole.ndim; d++)
+        for (int i = 0; i < p->naxes[d]; i++) {
+            axes |= UINT32_C(1) << p->axes[d][i];
+            if (v->whole.dims[d] >= 0 && v->whole.dims[d] % w->plan->mesh.axes.extent[p->axes[d][i]])
+                tell_apart(w, UINT32_C(1) << p->axes[d][i], "parts are of different extents");
+        }
+    return axes;
+}
+
 /* Which ranks' programs are equal depends on what steps there are. */
-static void note_path(walk *w, const spmd_path *path) {
+static void note_path(walk *w, const spmd_var *v, const spmd_path *path) {
     int64_t all = mesh_size(w->plan->mesh.mesh);
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        if (step->kind == STEP_SLICE || step->kind == STEP_PAD) w->plan->differs = "each keeps another part of what all have";
+        (void)note_arg(w, v, &step->made);
+        if (step->kind == STEP_SLICE || step->kind == STEP_PAD)
+            tell_apart(w, step->axes, "each keeps another part of what all have");
         if (step->sent > 0 && spmd_extent(&w->plan->mesh, step->axes) != all)
-            w->plan->differs = "they are on different rings";
-        if (step->kind == STEP_ALL_GATHER && step->dim > 0) w->plan->differs = "each states its place in a gather";
+            tell_apart(w, 0, "they are on different rings");
+        if (step->kind == STEP_ALL_GATHER && step->dim > 0)
+            tell_apart(w, step->axes, "each states its place in a gather");
     }
 }
 
 /* `reader`: the type of the op that it is made for; NULL: several, or none yet. */
 static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const spmd_path *path, const char *reader,
                                weft_var *into, weft_var **out) {
-    note_path(w, path);
+    note_path(w, v, path);
     *out = into;
     if (!w->edits) return w->plan->sent += path->sent, NULL;
     for (int i = 0; i < path->count; i++) TRY(spmd_note_step(w->plan, v, &path->steps[i], reader));
@@ -73,19 +93,19 @@ static weft_status take_share(walk *w, const spmd_op *op, size_t i, const spmd_v
 /* An op that nothing is known of gets what is sharded whole: told, or refused. */
 static weft_status note_whole(walk *w, const spmd_op *op, const spmd_var *v, const spmd_path *path) {
     char place[160];
-    if (!op->why_whole || path->sent <= 0) return NULL;
+    if (!op->kind->why_whole || path->sent <= 0) return NULL;
     if (w->plan->is_strict)
         return weft_pass_refuse(w->plan->pass, "%s needs the whole of var %s, which is sharded: %s",
-                                op_place(op->op, place, sizeof place), v->var->name->bytes, op->why_whole);
+                                op_place(op->op, place, sizeof place), v->var->name->bytes, op->kind->why_whole);
     if (!w->edits) return NULL;
-    return weft_pass_left(w->plan->pass, op->op, WEFT_REASON_MESH, "var %s is gathered for it: %s",
-                          v->var->name->bytes, op->why_whole);
+    return weft_pass_left(w->plan->pass, op->op, WEFT_REASON_MESH, "var %s is gathered for it: %s", v->var->name->bytes,
+                          op->kind->why_whole);
 }
 
 static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
     const spmd_var *v = spmd_var_of(w->plan, op->in[i]);
     spmd_path path;
-    if (!v || op->rule.in[i].any) return NULL;
+    if (!v || op->kind->rule.in[i].any) return NULL;
     spmd_state *s = &w->states[v->var->id];
     const axes_placed *need = &op->choice.in[i];
     spmd_version *from = spmd_nearest(w->plan, v, s, need, &path);
@@ -110,7 +130,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
 static weft_status scale_means(walk *w, const spmd_op *op, size_t o, weft_var *var) {
     const spmd_mesh *m = &w->plan->mesh;
     double times = (double)spmd_extent(m, op->choice.out[o].times);
-    double share = op->why_whole ? 1 : axes_share(&op->rule, &m->axes, op->choice.in, o, m->at);
+    double share = op->kind->why_whole ? 1 : axes_share(&op->kind->rule, &m->axes, op->choice.in, o, m->at);
     return (times > 1 || share < 1) && w->edits ? spmd_emit_scale(&w->emit, var, var, share / times) : NULL;
 }
 
@@ -168,20 +188,16 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static void note_uneven(walk *w, const spmd_var *v, const axes_placed *p) {
-    for (int d = 0; v && d < v->whole.ndim; d++)
-        for (int i = 0; i < p->naxes[d]; i++)
-            if (v->whole.dims[d] >= 0 && v->whole.dims[d] % w->plan->mesh.axes.extent[p->axes[d][i]])
-                w->plan->differs = "parts are of different extents";
-}
-
 static void note_op(walk *w, const spmd_op *op) {
-    for (size_t i = 0; i < op->rule.nin; i++) note_uneven(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
-    for (size_t o = 0; o < op->rule.nout; o++) note_uneven(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
-    if (op->choice.is_special && (op->form == FORM_CLASSES || op->form == FORM_ROWS))
-        w->plan->differs = "each has another part of classes or rows";
-    for (size_t i = 0; i < op->rule.nchanges; i++)
-        if (op->rule.changes[i].kind == AXES_OFFSET) w->plan->differs = "parts begin at another place on each";
+    const spmd_kind *kind = op->kind;
+    uint32_t axes = 0;
+    for (size_t i = 0; i < kind->rule.nin; i++) axes |= note_arg(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
+    for (size_t o = 0; o < kind->rule.nout; o++)
+        axes |= note_arg(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
+    if (op->choice.is_special && (kind->form == FORM_CLASSES || kind->form == FORM_ROWS))
+        tell_apart(w, axes, "each has another part of classes or rows");
+    for (size_t i = 0; i < kind->rule.nchanges; i++)
+        if (kind->rule.changes[i].kind == AXES_OFFSET) tell_apart(w, axes, "parts begin at another place on each");
 }
 
 static weft_status walk_op(walk *w, spmd_op *op) {
@@ -192,11 +208,12 @@ static weft_status walk_op(walk *w, spmd_op *op) {
         w->plan->sent += op->choice.sent;
     } else if (op->choice.is_special)
         TRY(spmd_take_form(&w->emit, op));
-    for (size_t i = 0; i < op->rule.nin; i++) TRY(bring_input(w, op, i));
-    bool is_other = op->choice.is_special && op->form != FORM_SHARES; /* its attrs are those of a part */
-    if (w->edits && !op->why_whole && !is_other)
-        TRY(axes_localize(&op->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at, op->op));
-    for (size_t o = 0; o < op->rule.nout; o++) TRY(leave_output(w, op, o));
+    for (size_t i = 0; i < op->kind->rule.nin; i++) TRY(bring_input(w, op, i));
+    bool is_other = op->choice.is_special && op->kind->form != FORM_SHARES; /* its attrs are those of a part */
+    if (w->edits && !op->kind->why_whole && !is_other)
+        TRY(axes_localize(&op->kind->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at,
+                          op->op));
+    for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(leave_output(w, op, o));
     if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */
     return NULL;
 }
@@ -205,8 +222,11 @@ weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
     plan->sent = 0;
     plan->differs = NULL;
+    plan->told = 0;
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
+    for (size_t i = 0; i < plan->nvars; i++)
+        if (w.states[i].is_home) (void)note_arg(&w, &plan->vars[i], &w.states[i].home);
     return NULL;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Load, the full pass list and save grow linearly. Ten times the ops leave the caches, so that 100,000 ops take 11 to 14
 # times what 10,000 take (`make bench`; the aim is 12); what is quadratic would take 100 times. The best of three runs
-# counts, because other load only ever adds.
+# counts, because other load only ever adds. spmd_propagate and spmd_partition the same, in seconds of the processor.
 . tests/support/shell.sh
 bench=$(dirname "$weft")/bench/scale
 [ -x "$bench" ] || { echo "$bench is not built"; exit 1; }
@@ -15,4 +15,12 @@ ok $? "100,000 ops within 16 times 10,000"
 awk -F, '$1 > 50000 { for (i = 2; i <= 4; i++) if (!best[i] || $i < best[i]) best[i] = $i }
     END { exit !(best[2] < 1 && best[3] < 1 && best[4] < 1) }' "$folder/all"
 ok $? "100,000 ops load, go through all passes and save in under a second each"
+
+bench=$(dirname "$weft")/bench/spmd
+[ -x "$bench" ] || { echo "$bench is not built"; exit 1; }
+"$bench" 25000 100000 | tee "$folder/spmd" || exit 1
+awk -F, 'NR > 1 && $1 < 50000 { s = $5 } NR > 1 && $1 > 50000 { l = $5 } END { printf "ratio %.1f, %.3f s\n", l / s, l; exit !(l <= 8 * s) }' "$folder/spmd"
+ok $? "100,000 ops on a mesh of 8 x 8 x 16 within 8 times 25,000"
+awk -F, 'NR > 1 && $1 > 50000 { exit !($5 < 1.5 && $7 == 1) }' "$folder/spmd"
+ok $? "100,000 ops are placed and partitioned in under 1.5 processor seconds, once for all 1,024 ranks"
 finish

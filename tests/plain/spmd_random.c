@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/ir.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/plain.h"
 #include "weft/pass.h"
@@ -188,6 +189,23 @@ static bool is_proved(const recorded *c, const weft_program *const *programs, si
     return proved;
 }
 
+/* Ranks share what a list made for one of them: each would have made the same for itself. */
+static void check_shared(const weft_pass_list *list, const weft_program *placed, const weft_rank_programs *ranks,
+                         int number) {
+    for (size_t i = 0; i < weft_rank_programs_count(ranks); i++) {
+        weft_program *own = NULL;
+        must(weft_program_clone(placed, &own));
+        must(weft_pass_list_run_rank(list, own, (int64_t)i, NULL));
+        weft_program *shared = weft_rank_programs_at(ranks, i);
+        int64_t rank = weft_program_rank(shared);
+        check(rank == -1 || rank == (int64_t)i, "%d: rank %zu has the program of rank %lld", number, i,
+              (long long)rank);
+        own->rank = rank;
+        check(weft_program_equal(own, shared), "%d: rank %zu shares a program that is not its own", number, i);
+        weft_program_destroy(own);
+    }
+}
+
 static int try_case(const recorded *c, int number, const weft_pass_list *list) {
     static char annotated[MOST_TEXT];
     state = (uint64_t)number * UINT64_C(0x9E3779B97F4A7C15) + 7;
@@ -209,6 +227,7 @@ static int try_case(const recorded *c, int number, const weft_pass_list *list) {
         compare(c, left, number, annotated);
         proved = is_proved(c, programs, (size_t)n);
     }
+    if (!status && number % 4 == 0) check_shared(list, placed, ranks, number);
     weft_status_free(status);
     weft_tensors_destroy(left);
     weft_rank_programs_destroy(ranks);

@@ -1,0 +1,123 @@
+/* spmd.c: how long spmd_propagate and spmd_partition take on a mesh of 8 x 8 x 16 ranks.
+ *
+ * usage: spmd [OPS ...]     default 1000 10000 100000. Each size is measured three times; the median counts.
+ * The programs are those of synthetic.h over sequences, as Megatron has them: the batch is sharded over dp, sequences
+ * over sp, weights over mp, by columns and by rows in turn.
+ * CSV on stdout: ops,made,propagate_seconds,partition_seconds,cpu_seconds,all_ranks_seconds,programs. "made" counts the
+ * ops of a rank's program; the processor's seconds are those of both passes and of what the pass list does besides. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/synthetic.h"
+#include "weft/pass.h"
+#include "weft/placement.h"
+
+enum { repeats = 3, dp = 8, sp = 8, mp = 16, nranks = dp * sp * mp, length = 512, width = 1024 };
+
+static const char pass_list[] = "prove: off\npasses: [spmd_propagate, spmd_partition]";
+
+static double now(clockid_t of) {
+    struct timespec t;
+    clock_gettime(of, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static weft_status place(weft_program *program, const weft_mesh *mesh, const char *name, size_t ndim,
+                         const int64_t *mapping) {
+    weft_var *var = weft_block_find_var(weft_program_block(program, 0), name);
+    return weft_var_set_placement(var, &(weft_placement){.mesh = *mesh, .ndim = ndim, .dims_mapping = mapping});
+}
+
+static weft_status annotate(weft_program *program) {
+    static const int64_t shape[] = {dp, sp, mp}, input[] = {0, 1, -1}, weights[2][2] = {{-1, 2}, {2, -1}};
+    static const char *const names[] = {"dp", "sp", "mp"};
+    static int64_t ids[nranks];
+    for (int i = 0; i < nranks; i++) ids[i] = i;
+    const weft_mesh mesh = {3, shape, ids, names};
+    weft_status status = place(program, &mesh, "x_0", 3, input);
+    char name[32] = "w_0";
+    for (int i = 0; !status && weft_block_find_var(weft_program_block(program, 0), name); i++) {
+        status = place(program, &mesh, name, 2, weights[i % 2]);
+        snprintf(name, sizeof name, "w_%d", i + 1);
+    }
+    return status;
+}
+
+typedef struct timing {
+    double propagate, partition, cpu, all;
+    size_t made, programs;
+} timing;
+
+static weft_status measure_one(const weft_pass_list *list, const weft_program *serial, timing *out) {
+    weft_program *program = NULL;
+    weft_report *report = NULL;
+    weft_status status = weft_program_clone(serial, &program);
+    double start = now(CLOCK_PROCESS_CPUTIME_ID);
+    if (!status) status = weft_pass_list_run_rank(list, program, 0, &report);
+    out->cpu = now(CLOCK_PROCESS_CPUTIME_ID) - start;
+    if (!status) {
+        out->made = weft_program_nops(program);
+        out->propagate = weft_report_seconds(report, 0);
+        out->partition = weft_report_seconds(report, 1);
+    }
+    weft_report_destroy(report);
+    weft_program_destroy(program);
+    return status;
+}
+
+static weft_status measure_all(const weft_pass_list *list, const weft_program *serial, timing *out) {
+    weft_rank_programs *made = NULL;
+    double start = now(CLOCK_MONOTONIC);
+    weft_status status = weft_pass_list_run_ranks(list, serial, &made, NULL);
+    out->all = now(CLOCK_MONOTONIC) - start;
+    if (!status) out->programs = weft_rank_programs_made(made);
+    weft_rank_programs_destroy(made);
+    return status;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double a, double b, double c) {
+    double sorted[repeats] = {a, b, c};
+    qsort(sorted, repeats, sizeof *sorted, by_value);
+    return sorted[repeats / 2];
+}
+
+static weft_status measure_size(weft_context *context, const weft_pass_list *list, size_t nops) {
+    weft_program *program = NULL;
+    timing t[repeats];
+    weft_status status = synthetic_sequences(context, nops, length, width, &program);
+    if (!status) status = annotate(program);
+    for (int i = 0; !status && i < repeats; i++) {
+        status = measure_one(list, program, &t[i]);
+        if (!status) status = measure_all(list, program, &t[i]);
+    }
+#define MEDIAN(of) median(t[0].of, t[1].of, t[2].of)
+    if (!status)
+        printf("%zu,%zu,%.6f,%.6f,%.6f,%.6f,%zu\n", weft_program_nops(program), t[0].made, MEDIAN(propagate),
+               MEDIAN(partition), MEDIAN(cpu), MEDIAN(all), t[0].programs);
+    fflush(stdout);
+    weft_program_destroy(program);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    static const size_t sizes[] = {1000, 10000, 100000};
+    weft_context *context;
+    weft_pass_list *list = NULL;
+    weft_status status = weft_context_create(NULL, &context);
+    if (!status) status = weft_pass_list_parse(context, pass_list, strlen(pass_list), "bench", &list);
+    printf("ops,made,propagate_seconds,partition_seconds,cpu_seconds,all_ranks_seconds,programs\n");
+    for (int i = 0; !status && i < (argc > 1 ? argc - 1 : 3); i++)
+        status = measure_size(context, list, argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i]);
+    if (status) fprintf(stderr, "spmd: %s: %s\n", weft_status_place(status), weft_status_message(status));
+    int result = status != NULL;
+    weft_status_free(status);
+    weft_pass_list_destroy(list);
+    return result;
+}
