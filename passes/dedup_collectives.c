@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "ops/collectives.h"
+#include "passes/attr_place.h"
 #include "passes/certificate.h"
 #include "passes/pending.h"
 

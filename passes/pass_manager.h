@@ -33,6 +33,10 @@ enum { PASS_TOLD_NAXES = 30 };
 #define PASS_TOLD_APART UINT32_MAX
 void pass_tells_apart(const weft_pass_context *pass, uint32_t axes);
 
+/* What this run of the pass makes is not held against the program before, and why: as weft_pass.changes_meaning, for a
+ * pass whose options decide. The words must outlive the report. */
+void pass_changes_meaning(weft_pass_context *pass, const char *how);
+
 /* Whether an option that is a number was given the word that it may be instead. */
 bool pass_option_is_word(const weft_pass_context *pass, const char *option);
 

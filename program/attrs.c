@@ -53,14 +53,6 @@ bool attr_is_of_node(const weft_attr *a) {
     return strncmp(a->name->bytes, "fx_", 3) == 0;
 }
 
-bool attr_is_of_place(const weft_attr *a) {
-    static const char *const names[] = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"};
-    if (strncmp(a->name->bytes, "op_", 3) != 0) return attr_is_of_node(a);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(a->name->bytes, names[i]) == 0) return true;
-    return false;
-}
-
 /* The text of the node that an op was read as (fx/read_text.c) holds while attrs and the number of arguments do. */
 static weft_status forget_node(weft_op *op) {
     return remove_attr(op, "fx_node");

@@ -384,8 +384,6 @@ const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
 bool attr_equal(const weft_attr *a, const weft_attr *b);
 /* Whether an attr says what node of an .fx.json file the op was read as ("fx_name", ...), and nothing of the op. */
 bool attr_is_of_node(const weft_attr *a);
-/* Whether it says nothing but that, or where the op stands in the text and in which part of training. */
-bool attr_is_of_place(const weft_attr *a);
 static inline bool op_is(const weft_op *op, const char *type) {
     return name_is(op->type, type);
 }

@@ -1,6 +1,7 @@
 /* spmd_kinds.c: the rule of each op. Large programs are layers over again: a rule is made once for all ops that have
  * one type, the same attrs, and arguments of the same types. */
 #include "base/table.h"
+#include "passes/attr_place.h"
 #include "passes/spmd/spmd.h"
 #include "program/grow.h"
 
