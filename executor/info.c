@@ -16,11 +16,13 @@ static void find(void) {
     static const struct {
         const char *name;
         bool (*describe)(char *out, size_t nbytes);
-    } rows[NFEATURES] = {
-        [CUDA] = {"CUDA", plugin_cuda_describe}, [NCCL] = {"NCCL", plugin_nccl_describe}, [MPI] = {"MPI", plugin_mpi_describe}};
+    } rows[NFEATURES] = {[CUDA] = {"CUDA", plugin_cuda_describe},
+                         [NCCL] = {"NCCL", plugin_nccl_describe},
+                         [MPI] = {"MPI", plugin_mpi_describe}};
     static char details[NFEATURES][600];
     for (int i = 0; i < NFEATURES; i++)
-        if (rows[i].describe) plugins[i] = (weft_feature){rows[i].name, rows[i].describe(details[i], sizeof details[i]), details[i]};
+        if (rows[i].describe)
+            plugins[i] = (weft_feature){rows[i].name, rows[i].describe(details[i], sizeof details[i]), details[i]};
 }
 
 size_t weft_feature_count(void) {

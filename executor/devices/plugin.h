@@ -1,8 +1,8 @@
 /* plugin.h: devices that are opened at run time, so that nothing else needs their libraries.
  *
- * A plugin is a shared object weft_NAME.so with one symbol, DEVICE_PLUGIN_SYMBOL, a function that gives a device_plugin.
- * It has copies of what it uses of the folders below executor/; what it needs of the executor is handed to it. Both
- * sides must be of the same build. */
+ * A plugin is a shared object weft_NAME.so with one symbol, DEVICE_PLUGIN_SYMBOL, a function that gives a
+ * device_plugin. It has copies of what it uses of the folders below executor/; what it needs of the executor is handed
+ * to it. Both sides must be of the same build. */
 #ifndef EXECUTOR_DEVICES_PLUGIN_H
 #define EXECUTOR_DEVICES_PLUGIN_H
 

@@ -71,16 +71,16 @@ static void load(session *s, const char *folder, const char *form, int nprograms
 
 static weft_status train(session *s, const char *loss, const char *device_name, bool is_traced) {
     const weft_tensors *feeds[] = {s->feeds};
-    weft_trainer_options options = {
-        WEFT_TRAINER_OPTIONS_INIT,
-        .programs = (const weft_program *const *)s->programs,
-        .nprograms = (size_t)s->nprograms,
-        .params = s->params,
-        .feeds = feeds,
-        .fetches = &loss,
-        .nfetches = 1,
-        .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .device = device_name, .trace = is_traced,
-                                             .unsafe = true}};
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = (const weft_program *const *)s->programs,
+                                    .nprograms = (size_t)s->nprograms,
+                                    .params = s->params,
+                                    .feeds = feeds,
+                                    .fetches = &loss,
+                                    .nfetches = 1,
+                                    .executor =
+                                        &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .device = device_name,
+                                                                 .trace = is_traced, .unsafe = true}};
     TRY(weft_trainer_create(s->context, &options, &s->trainer));
     size_t nsteps = weft_trainer_nsteps(s->trainer);
     for (size_t step = 0; step < nsteps && step < STEPS; step++) {
@@ -192,15 +192,20 @@ static void test_failures(void) {
             check(result == 3 || result == 0, "%s %d fails: the process ends with %d", calls[k], n, result);
             nsaid += result == 3;
         }
-        check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", calls[k], nsaid, result);
+        check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", calls[k], nsaid,
+              result);
     }
 }
 
 int main(void) {
-    static const char *const few[] = {"paddle26/mlp_adam_dp2_lossscale", "paddle26/mlp_dp2_sharding",
-                                      "paddle26/mlp_dp2_gradmerge",      "paddle26/mlp_adam_dp2_amp",
-                                      "paddle26/twoloss_dp2",            "paddle26/gpt_tiny_dp2_mp2",
-                                      "paddle3/mlp_adam_dp2",            "paddle3/lenet_momentum_dp2"};
+    static const char *const few[] = {"paddle26/mlp_adam_dp2_lossscale",
+                                      "paddle26/mlp_dp2_sharding",
+                                      "paddle26/mlp_dp2_gradmerge",
+                                      "paddle26/mlp_adam_dp2_amp",
+                                      "paddle26/twoloss_dp2",
+                                      "paddle26/gpt_tiny_dp2_mp2",
+                                      "paddle3/mlp_adam_dp2",
+                                      "paddle3/lenet_momentum_dp2"};
     char folder[PATH_NBYTES];
     const char *is_long = getenv("WEFT_LONG_TESTS");
     if (!cuda_standin_open()) {

@@ -85,17 +85,17 @@ static weft_status run(const recording *r, const char *device_name, weft_trainer
                        weft_tensors **out_result) {
     const weft_tensors *feeds[] = {r->feeds};
     const weft_program *programs[] = {r->program};
-    weft_trainer_options options = {
-        WEFT_TRAINER_OPTIONS_INIT,
-        .programs = programs,
-        .nprograms = 1,
-        .params = r->params,
-        .feeds = weft_tensors_count(r->feeds) ? feeds : NULL,
-        .fetches = r->fetches,
-        .nfetches = r->nfetches,
-        .nsteps = 1,
-        .executor = &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .device = device_name,
-                                             .strict_device = device_name != NULL, .unsafe = true}};
+    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT,
+                                    .programs = programs,
+                                    .nprograms = 1,
+                                    .params = r->params,
+                                    .feeds = weft_tensors_count(r->feeds) ? feeds : NULL,
+                                    .fetches = r->fetches,
+                                    .nfetches = r->nfetches,
+                                    .nsteps = 1,
+                                    .executor =
+                                        &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT, .device = device_name,
+                                                                 .strict_device = device_name != NULL, .unsafe = true}};
     TRY(weft_trainer_create(r->context, &options, out_trainer));
     TRY(weft_trainer_step(*out_trainer, 0));
     return weft_trainer_result(*out_trainer, out_result);
@@ -173,7 +173,8 @@ int main(void) {
         snprintf(tail, sizeof tail, "%s/*.pdmodel", ops[k]);
         (void)fixture_glob_ops(tail, &found); /* recordings of one of two folders will do */
         for (size_t i = 0; i < found.gl_pathc; i++) try_recording(found.gl_pathv[i]);
-        if (found.gl_pathc && ncompared == before) fprintf(stderr, "%s: none of %zu was compared\n", ops[k], found.gl_pathc);
+        if (found.gl_pathc && ncompared == before)
+            fprintf(stderr, "%s: none of %zu was compared\n", ops[k], found.gl_pathc);
         globfree(&found);
     }
     fprintf(stderr, "%d recordings compared, %d refused, %d not run\n", ncompared, nrefused, nunplanned);

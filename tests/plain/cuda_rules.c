@@ -83,8 +83,8 @@ static void make_blocking_stream(void) {
 }
 static void load_no_image(void) {
     void *library = NULL;
-    RUNTIME("cudaLibraryLoadData", (void **, const void *, void *, void *, unsigned, void *, void *, unsigned), &library,
-            "no image", NULL, NULL, 0, NULL, NULL, 0);
+    RUNTIME("cudaLibraryLoadData", (void **, const void *, void *, void *, unsigned, void *, void *, unsigned),
+            &library, "no image", NULL, NULL, 0, NULL, NULL, 0);
 }
 static void end_no_group(void) {
     CALL(collectives, "ncclGroupEnd", (void), );
@@ -132,7 +132,7 @@ static void try_rule(size_t i) {
     close(ends[1]);
     char said[2000];
     size_t n = 0;
-    for (ssize_t k = 1; k > 0 && n < sizeof said - 1; n += k > 0 ? (size_t)k : 0)
+    for (ssize_t k = 1; k > 0 && n<sizeof said - 1; n += k> 0 ? (size_t)k : 0)
         k = read(ends[0], said + n, sizeof said - 1 - n);
     said[n] = '\0';
     close(ends[0]);

@@ -124,7 +124,11 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
     standin_lock();
     if (c->team->njoined < c->team->nranks) standin_broken("a split of a communicator that is not complete");
     if (c->is_splitting) standin_broken("a split before the one at hand is complete");
-    *c = (standin_comm){.team = c->team, .rank = c->rank, .ncollectives = c->ncollectives, .color = color, .key = key,
+    *c = (standin_comm){.team = c->team,
+                        .rank = c->rank,
+                        .ncollectives = c->ncollectives,
+                        .color = color,
+                        .key = key,
                         .is_splitting = true};
     *out = NULL;
     if (color != NCCL_SPLIT_NOCOLOR) {
@@ -178,7 +182,8 @@ __attribute__((destructor)) static void report_leaks(void) {
 /* --- meetings ----------------------------------------------------------------------------------------------------- */
 
 static bool meets(const standin_meeting *m, const standin_call *c) {
-    return m->is_pair == c->is_pair && m->number == c->number && (!m->is_pair || (m->from == c->from && m->to == c->to));
+    return m->is_pair == c->is_pair && m->number == c->number &&
+           (!m->is_pair || (m->from == c->from && m->to == c->to));
 }
 
 static bool agree(const standin_call *a, const standin_call *b) {
@@ -194,8 +199,12 @@ static standin_meeting *join(standin_comm *comm, const standin_call *c) {
     if (!m) {
         m = calloc(1, sizeof *m);
         if (!m) abort();
-        *m = (standin_meeting){.is_pair = c->is_pair, .number = c->number, .from = c->from, .to = c->to,
-                               .nexpected = c->is_pair ? 2 : t->nranks, .next = t->meetings};
+        *m = (standin_meeting){.is_pair = c->is_pair,
+                               .number = c->number,
+                               .from = c->from,
+                               .to = c->to,
+                               .nexpected = c->is_pair ? 2 : t->nranks,
+                               .next = t->meetings};
         t->meetings = m;
     }
     for (int i = 0; i < m->ncalls; i++)

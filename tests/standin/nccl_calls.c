@@ -1,5 +1,5 @@
-/* nccl_calls.c: the collectives of the stand-in for NCCL, and what they do to data. Sums are those of Weft's own engines
- * (executor/comm/reduce.h), so that losses of both can be compared to the bit. */
+/* nccl_calls.c: the collectives of the stand-in for NCCL, and what they do to data. Sums are those of Weft's own
+ * engines (executor/comm/reduce.h), so that losses of both can be compared to the bit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@ static const struct {
     weft_dtype dtype;
     size_t nbytes;
 } types[ncclNumTypes] = {
-    [ncclInt8] = {WEFT_INT8, 1},     [ncclUint8] = {WEFT_UINT8, 1},   [ncclInt32] = {WEFT_INT32, 4},
-    [ncclInt64] = {WEFT_INT64, 8},   [ncclFloat16] = {WEFT_FP16, 2},  [ncclFloat32] = {WEFT_FP32, 4},
-    [ncclFloat64] = {WEFT_FP64, 8},  [ncclBfloat16] = {WEFT_BF16, 2},
+    [ncclInt8] = {WEFT_INT8, 1},    [ncclUint8] = {WEFT_UINT8, 1},   [ncclInt32] = {WEFT_INT32, 4},
+    [ncclInt64] = {WEFT_INT64, 8},  [ncclFloat16] = {WEFT_FP16, 2},  [ncclFloat32] = {WEFT_FP32, 4},
+    [ncclFloat64] = {WEFT_FP64, 8}, [ncclBfloat16] = {WEFT_BF16, 2},
 };
 static const weft_reduce reductions[ncclNumOps] = {[ncclSum] = WEFT_REDUCE_SUM,
                                                    [ncclProd] = WEFT_REDUCE_PROD,
@@ -95,8 +95,8 @@ void standin_move(const standin_team *t, const standin_meeting *m) {
 
 static standin_call call(standin_op kind, const void *src, void *dst, size_t count, ncclDataType_t type) {
     if (!types[type].nbytes) standin_broken("type %d", (int)type);
-    return (standin_call){.kind = kind, .src = src, .dst = dst, .count = count, .nbytes = count * types[type].nbytes,
-                          .type = type};
+    return (standin_call){
+        .kind = kind, .src = src, .dst = dst, .count = count, .nbytes = count * types[type].nbytes, .type = type};
 }
 
 SHOWN ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op,

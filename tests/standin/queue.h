@@ -44,7 +44,13 @@ int standin_run(int most);
 /* Waits until `is_done(arg)`, which is called with the lock, running items. */
 void standin_run_until(bool (*is_done)(void *arg), void *arg);
 /* Counts what is alive of a kind, for the report of leaks. */
-typedef enum standin_kind { STANDIN_STREAMS, STANDIN_EVENTS, STANDIN_BLOCKS, STANDIN_LIBRARIES, STANDIN_KINDS } standin_kind;
+typedef enum standin_kind {
+    STANDIN_STREAMS,
+    STANDIN_EVENTS,
+    STANDIN_BLOCKS,
+    STANDIN_LIBRARIES,
+    STANDIN_KINDS
+} standin_kind;
 void standin_count(standin_kind kind, int change);
 
 #endif

@@ -98,7 +98,8 @@ static weft_status collect_rings(const nccl_world *w, arena *a, ring_list *out) 
 /* Rank 0 makes it; the others' are forgotten. */
 static weft_status agree_on_id(const nccl_world *w, arena *a, ncclUniqueId *out) {
     const comm_world *world = w->world;
-    ncclUniqueId *mine = ARENA_ARRAY(a, ncclUniqueId, world->nlocal), *all = ARENA_ARRAY(a, ncclUniqueId, world->nranks);
+    ncclUniqueId *mine = ARENA_ARRAY(a, ncclUniqueId, world->nlocal),
+                 *all = ARENA_ARRAY(a, ncclUniqueId, world->nranks);
     if (!mine || !all) return base_out_of_memory();
     if (world->first_rank == 0) TRY(nccl_check(nccl.GetUniqueId(&mine[0]), "ncclGetUniqueId"));
     TRY(exchange(w, a, mine, all, NULL, sizeof *mine));
@@ -121,8 +122,7 @@ static weft_status split(const joining *j, ncclComm_t all, const int64_t *ring, 
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t comm = NULL;
     config.blocking = 0;
-    ncclResult_t result =
-        nccl.CommSplit(all, own ? 0 : NCCL_SPLIT_NOCOLOR, own ? own->view.index : 0, &comm, &config);
+    ncclResult_t result = nccl.CommSplit(all, own ? 0 : NCCL_SPLIT_NOCOLOR, own ? own->view.index : 0, &comm, &config);
     weft_status status = nccl_settle(all, result, j->w->world, deadline_seconds, "ncclCommSplit");
     if (!status && own) status = nccl_settle(comm, ncclSuccess, j->w->world, deadline_seconds, "ncclCommSplit");
     if (own) own->comm = comm;

@@ -15,11 +15,11 @@ static void open_library(void) {
     void *library = library_open(names, why_not, sizeof why_not);
     if (!library) return;
     is_open = true;
-#define CALL(name) \
-    nccl.name = (__typeof__(&nccl##name))library_symbol(library, "nccl" #name); \
-    if (!nccl.name && is_open) { \
-        is_open = false; \
-        snprintf(why_not, sizeof why_not, "NCCL is too old: it lacks nccl%s", #name); \
+#define CALL(name)                                                                                                     \
+    nccl.name = (__typeof__(&nccl##name))library_symbol(library, "nccl" #name);                                        \
+    if (!nccl.name && is_open) {                                                                                       \
+        is_open = false;                                                                                               \
+        snprintf(why_not, sizeof why_not, "NCCL is too old: it lacks nccl%s", #name);                                  \
     }
 #include "executor/comm/nccl/nccl.def"
 #undef CALL

@@ -35,7 +35,8 @@ static weft_status check_types(const comm_request *q) {
     size_t ntypes = sizeof types / sizeof *types, nreductions = sizeof reductions / sizeof *reductions;
     if (!comm_kinds[q->kind].has_reduce) return NULL;
     if ((size_t)q->dtype >= ntypes || !types[q->dtype].is_there)
-        return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s: NCCL does not reduce %s", q->op, weft_dtype_name(q->dtype));
+        return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s: NCCL does not reduce %s", q->op,
+                                  weft_dtype_name(q->dtype));
     if ((size_t)q->reduce >= nreductions || !reductions[q->reduce].is_there)
         return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s: NCCL has no reduction %d", q->op, (int)q->reduce);
     return NULL;
@@ -71,8 +72,8 @@ static ncclResult_t all_reduce(const call *c) {
     if (!q->srcs) return nccl.AllReduce(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
     for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
-        worst = nccl.AllReduce(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm,
-                               c->stream);
+        worst =
+            nccl.AllReduce(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm, c->stream);
     return worst;
 }
 
@@ -154,12 +155,10 @@ static ncclResult_t group(const call *c) {
 }
 
 static ncclResult_t (*const calls[COMM_KINDS])(const call *) = {
-    [COMM_ALL_REDUCE] = all_reduce, [COMM_REDUCE] = reduce,
-    [COMM_BROADCAST] = broadcast,   [COMM_ALL_GATHER] = all_gather,
-    [COMM_ALL_TO_ALL] = all_to_all, [COMM_REDUCE_SCATTER] = reduce_scatter,
-    [COMM_SCATTER] = scatter,       [COMM_BARRIER] = barrier,
-    [COMM_SEND] = one_send,         [COMM_RECV] = one_recv,
-    [COMM_GROUP] = group,
+    [COMM_ALL_REDUCE] = all_reduce, [COMM_REDUCE] = reduce,         [COMM_BROADCAST] = broadcast,
+    [COMM_ALL_GATHER] = all_gather, [COMM_ALL_TO_ALL] = all_to_all, [COMM_REDUCE_SCATTER] = reduce_scatter,
+    [COMM_SCATTER] = scatter,       [COMM_BARRIER] = barrier,       [COMM_SEND] = one_send,
+    [COMM_RECV] = one_recv,         [COMM_GROUP] = group,
 };
 
 /* --- the engine --------------------------------------------------------------------------------------------------- */

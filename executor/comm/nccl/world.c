@@ -139,7 +139,8 @@ static weft_status ring_get(comm_world *world, int64_t id, int nranks, const int
             return base_out_of_memory();
         }
         memcpy(copy, ranks, (size_t)nranks * sizeof *copy);
-        *r = (nccl_ring){.view = {&nccl_ring_engine, id, index, nranks, w}, .world = world, .rank = rank, .ranks = copy};
+        *r =
+            (nccl_ring){.view = {&nccl_ring_engine, id, index, nranks, w}, .world = world, .rank = rank, .ranks = copy};
         pthread_mutex_init(&r->lock, NULL);
         r->next = w->rings;
         w->rings = r;

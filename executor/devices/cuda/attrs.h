@@ -1,5 +1,5 @@
-/* attrs.h: what launchers look at while they prepare. The CPU's kernel has prepared before, so that attrs and shapes are
- * good. */
+/* attrs.h: what launchers look at while they prepare. The CPU's kernel has prepared before, so that attrs and shapes
+ * are good. */
 #ifndef EXECUTOR_DEVICES_CUDA_ATTRS_H
 #define EXECUTOR_DEVICES_CUDA_ATTRS_H
 

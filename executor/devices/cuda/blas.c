@@ -29,11 +29,11 @@ static void open_library(void) {
     void *library = library_open(names, why_not, sizeof why_not);
     if (!library) return;
     is_open = true;
-#define CALL(name) \
-    blas.name = (__typeof__(&cublasLt##name))library_symbol(library, "cublasLt" #name); \
-    if (!blas.name && is_open) { \
-        is_open = false; \
-        snprintf(why_not, sizeof why_not, "cuBLASLt is too old: it lacks cublasLt%s", #name); \
+#define CALL(name)                                                                                                     \
+    blas.name = (__typeof__(&cublasLt##name))library_symbol(library, "cublasLt" #name);                                \
+    if (!blas.name && is_open) {                                                                                       \
+        is_open = false;                                                                                               \
+        snprintf(why_not, sizeof why_not, "cuBLASLt is too old: it lacks cublasLt%s", #name);                          \
     }
 #include "executor/devices/cuda/blas.def"
 #undef CALL
@@ -68,7 +68,8 @@ static weft_status describe(cublasLtMatrixLayoutOpaque_t *layout, const blas_mat
     BLAS_TRY(MatrixLayoutInit_internal, layout, sizeof *layout, CUDA_R_32F, (uint64_t)m->columns, (uint64_t)m->rows,
              m->columns);
     BLAS_TRY(MatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
-    BLAS_TRY(MatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->stride, sizeof m->stride);
+    BLAS_TRY(MatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->stride,
+             sizeof m->stride);
     return NULL;
 }
 
@@ -109,7 +110,8 @@ static weft_status choose(cublasLtHandle_t handle, blas_product *p, const blas_m
 weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matrix *b, const blas_matrix *c,
                          int64_t nbatch, float alpha) {
     cublasLtHandle_t handle;
-    cublasOperation_t of_a = b->transposed ? CUBLAS_OP_T : CUBLAS_OP_N, of_b = a->transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_a = b->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      of_b = a->transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     if (nbatch > INT32_MAX) return cuda_refuse("a batch of %lld", (long long)nbatch);
     TRY(find_handle(&handle));
     BLAS_TRY(MatmulDescInit_internal, &p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);

@@ -16,7 +16,8 @@ typedef struct blas_matrix {
 /* C = alpha op(A) op(B), of fp32, row major, `nbatch` times; its algorithm is chosen once. */
 typedef struct blas_product {
     cublasLtMatmulDescOpaque_t desc;
-    cublasLtMatrixLayoutOpaque_t a, b, c; /* as cuBLASLt sees them: column major, so that the product is that of B and A */
+    cublasLtMatrixLayoutOpaque_t a, b,
+        c; /* as cuBLASLt sees them: column major, so that the product is that of B and A */
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace_nbytes;
     float alpha;
@@ -25,6 +26,7 @@ typedef struct blas_product {
 /* On the GPU that is current. A status of WEFT_UNSUPPORTED: it cannot, or there is no library. */
 WEFT_MUST_USE weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matrix *b,
                                        const blas_matrix *c, int64_t nbatch, float alpha);
-WEFT_MUST_USE weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b, void *c);
+WEFT_MUST_USE weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b,
+                                      void *c);
 
 #endif

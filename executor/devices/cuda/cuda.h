@@ -56,7 +56,7 @@ typedef struct cuda_command {
     device_memory workspace;
     cuda_round *rounds; /* one more than there are requests */
     const void *guards[2];
-    cudaEvent_t ended;               /* where another stream waits for it */
+    cudaEvent_t ended;              /* where another stream waits for it */
     cudaEvent_t began_at, ended_at; /* with times; of runs that are timed */
     bool has_run;
     int64_t watch_ns;

@@ -97,7 +97,8 @@ static weft_status issue(cuda_command *c) {
     cuda_lane *l = c->lane;
     for (uint32_t i = 0; i < instr->nwaits; i++) {
         const plan_wait *w = &instr->waits[i];
-        if (w->count > 0) CUDA_TRY(StreamWaitEvent, l->stream, l->rank->lanes[w->stream].commands[w->count - 1].ended, 0);
+        if (w->count > 0)
+            CUDA_TRY(StreamWaitEvent, l->stream, l->rank->lanes[w->stream].commands[w->count - 1].ended, 0);
     }
     TRY(read_guards(c, &c->has_run));
     if (c->has_run) TRY(issue_running(c));

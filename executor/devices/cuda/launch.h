@@ -12,8 +12,8 @@ typedef struct cuda_launch {
 } cuda_launch;
 
 typedef struct cuda_op {
-    /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A status:
-     * it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
+    /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A
+     * status: it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
     weft_status (*prepare)(kernel_prepare *p);
     weft_status (*launch)(const cuda_launch *l); /* each step; allocates nothing, waits for nothing */
 } cuda_op;
@@ -30,7 +30,6 @@ enum { CUDA_THREADS = 256 }; /* of a block */
 /* Launches a kernel, whose one argument is `args`, by blocks of CUDA_THREADS threads. */
 WEFT_MUST_USE weft_status cuda_start(const cuda_launch *l, cuda_kernel_id id, int64_t nblocks, const void *args);
 /* By so many blocks that each thread has an item, or a few. */
-WEFT_MUST_USE weft_status cuda_start_items(const cuda_launch *l, cuda_kernel_id id, int64_t nitems,
-                                           const void *args);
+WEFT_MUST_USE weft_status cuda_start_items(const cuda_launch *l, cuda_kernel_id id, int64_t nitems, const void *args);
 
 #endif

@@ -53,11 +53,11 @@ static void open_runtime(void) {
     void *library = library_open(names, why_not, sizeof why_not);
     if (!library) return;
     is_open = true;
-#define CALL(name) \
-    cuda.name = (__typeof__(&cuda##name))library_symbol(library, "cuda" #name); \
-    if (!cuda.name && is_open) { \
-        is_open = false; \
-        snprintf(why_not, sizeof why_not, "the CUDA runtime is too old: it lacks cuda%s", #name); \
+#define CALL(name)                                                                                                     \
+    cuda.name = (__typeof__(&cuda##name))library_symbol(library, "cuda" #name);                                        \
+    if (!cuda.name && is_open) {                                                                                       \
+        is_open = false;                                                                                               \
+        snprintf(why_not, sizeof why_not, "the CUDA runtime is too old: it lacks cuda%s", #name);                      \
     }
 #include "executor/devices/cuda/runtime.def"
 #undef CALL
@@ -82,7 +82,7 @@ bool cuda_probe(int *out_ndevices, char *why, size_t nbytes) {
         *out_ndevices = n;
         return true;
     }
-    const char *what = result == cudaErrorInsufficientDriver                 ? "no driver, or one that is too old"
+    const char *what = result == cudaErrorInsufficientDriver                  ? "no driver, or one that is too old"
                        : result == cudaErrorNoDevice || result == cudaSuccess ? "no device"
                                                                               : "no usable device";
     snprintf(why, nbytes, "%s: %s", what, result ? cuda.GetErrorString(result) : "the runtime counts 0");

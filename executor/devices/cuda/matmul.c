@@ -16,8 +16,8 @@ typedef struct dialect {
 } dialect;
 
 static const dialect of_matmul_v2 = {.trans_x = "trans_x", .trans_y = "trans_y"},
-                     of_matmul = {.trans_x = "transpose_X", .trans_y = "transpose_Y", .alpha = "alpha"}, of_bmm = {NULL},
-                     of_mul = {.x_split = "x_num_col_dims", .y_split = "y_num_col_dims"};
+                     of_matmul = {.trans_x = "transpose_X", .trans_y = "transpose_Y", .alpha = "alpha"},
+                     of_bmm = {NULL}, of_mul = {.x_split = "x_num_col_dims", .y_split = "y_num_col_dims"};
 
 typedef struct operands {
     blas_matrix x, y;
@@ -151,14 +151,14 @@ static weft_status launch_gradients(const cuda_launch *l) {
     return NULL;
 }
 
-#define FAMILY(name) \
-    static weft_status prepare_##name(kernel_prepare *p) { \
-        return prepare_product(p, &of_##name); \
-    } \
-    static weft_status prepare_##name##_grad(kernel_prepare *p) { \
-        return prepare_gradients(p, &of_##name); \
-    } \
-    const cuda_op cuda_##name = {prepare_##name, launch_product}; \
+#define FAMILY(name)                                                                                                   \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        return prepare_product(p, &of_##name);                                                                         \
+    }                                                                                                                  \
+    static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
+        return prepare_gradients(p, &of_##name);                                                                       \
+    }                                                                                                                  \
+    const cuda_op cuda_##name = {prepare_##name, launch_product};                                                      \
     const cuda_op cuda_##name##_grad = {prepare_##name##_grad, launch_gradients};
 FAMILY(matmul_v2)
 FAMILY(matmul)

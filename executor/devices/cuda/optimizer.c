@@ -28,8 +28,11 @@ static weft_status prepare_sgd(kernel_prepare *p) {
 
 static weft_status launch_sgd(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    update_args a = {.nitems = arg_in(c, 0)->numel, .param_out = arg_out(c, 0)->data, .param = arg_in(c, 0)->data,
-                     .rate = arg_in(c, 1)->data, .grad = arg_in(c, 2)->data};
+    update_args a = {.nitems = arg_in(c, 0)->numel,
+                     .param_out = arg_out(c, 0)->data,
+                     .param = arg_in(c, 0)->data,
+                     .rate = arg_in(c, 1)->data,
+                     .grad = arg_in(c, 2)->data};
     return cuda_start_items(l, CUDA_KERNEL_update_sgd, a.nitems, &a);
 }
 

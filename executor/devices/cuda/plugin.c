@@ -13,8 +13,8 @@ static bool describe(char *out, size_t nbytes) {
     cuda.DriverGetVersion(&driver);
     cuda.DeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
     cuda.DeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
-    snprintf(out, nbytes, "%d.%d, driver for %d.%d, %d device%s, the first sm_%d%d", runtime / 1000, runtime % 1000 / 10,
-             driver / 1000, driver % 1000 / 10, n, n == 1 ? "" : "s", major, minor);
+    snprintf(out, nbytes, "%d.%d, driver for %d.%d, %d device%s, the first sm_%d%d", runtime / 1000,
+             runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, n, n == 1 ? "" : "s", major, minor);
     return true;
 }
 

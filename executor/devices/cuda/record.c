@@ -77,8 +77,8 @@ static weft_status make_events(const cuda_run *run, cuda_command *c) {
 static weft_status check_waits(const cuda_lane *lanes, const size_t *nrecorded, const plan_instr *instr) {
     for (uint32_t i = 0; i < instr->nwaits; i++) {
         const plan_wait *w = &instr->waits[i];
-        if (w->count > 0 && ((size_t)w->count > nrecorded[w->stream] ||
-                             !lanes[w->stream].commands[w->count - 1].of->signals))
+        if (w->count > 0 &&
+            ((size_t)w->count > nrecorded[w->stream] || !lanes[w->stream].commands[w->count - 1].of->signals))
             return weft_status_create(WEFT_UNSUPPORTED, NULL, "op #%d waits for an instruction that is launched later",
                                       instr->op_index);
     }

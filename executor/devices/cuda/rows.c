@@ -14,7 +14,8 @@ static weft_status prepare_rows(kernel_prepare *p, const tensor *x) {
     if (!s) return base_out_of_memory();
     TRY(cuda_require_fp32(p));
     int64_t axis = attr_int(p->op, "axis", -1);
-    if (x->ndim < 1 || !x->numel || (axis != -1 && axis != x->ndim - 1)) return cuda_refuse("another axis than the last");
+    if (x->ndim < 1 || !x->numel || (axis != -1 && axis != x->ndim - 1))
+        return cuda_refuse("another axis than the last");
     s->width = x->dims[x->ndim - 1];
     s->nrows = x->numel / s->width;
     s->ignore = attr_int(p->op, "ignore_index", -100);
@@ -27,15 +28,18 @@ static weft_status prepare_softmax(kernel_prepare *p) {
 
 static weft_status launch_softmax(const cuda_launch *l) {
     const softmax_state *s = l->call->state;
-    softmax_args a = {.nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data,
-                      .x = arg_in(l->call, 0)->data};
+    softmax_args a = {
+        .nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data, .x = arg_in(l->call, 0)->data};
     return cuda_start(l, CUDA_KERNEL_softmax_rows, s->nrows, &a);
 }
 
 static weft_status launch_softmax_grad(const cuda_launch *l) {
     const softmax_state *s = l->call->state;
-    softmax_args a = {.nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data,
-                      .x = arg_in(l->call, 0)->data, .dy = arg_in(l->call, 1)->data};
+    softmax_args a = {.nrows = s->nrows,
+                      .width = s->width,
+                      .out = arg_out(l->call, 0)->data,
+                      .x = arg_in(l->call, 0)->data,
+                      .dy = arg_in(l->call, 1)->data};
     return cuda_start(l, CUDA_KERNEL_softmax_grad_rows, s->nrows, &a);
 }
 
@@ -60,8 +64,12 @@ static weft_status prepare_cross_entropy_grad(kernel_prepare *p) {
 }
 
 static softmax_args loss_args(const softmax_state *s, const tensor *label) {
-    return (softmax_args){.nrows = s->nrows, .nitems = s->nrows * s->width, .width = s->width, .labels = label->data,
-                          .wide_labels = label->dtype == WEFT_INT64, .ignore = s->ignore};
+    return (softmax_args){.nrows = s->nrows,
+                          .nitems = s->nrows * s->width,
+                          .width = s->width,
+                          .labels = label->data,
+                          .wide_labels = label->dtype == WEFT_INT64,
+                          .ignore = s->ignore};
 }
 
 static weft_status launch_cross_entropy(const cuda_launch *l) {

@@ -183,7 +183,8 @@ static weft_status launch_dropout(const cuda_launch *l) {
     random_key key = random_key_of(c, s->seed);
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0), *mask = arg_out(c, 1);
     uint64_t upper = key.op_seed * 0x9E3779B97F4A7C15ull + key.step * 0xC2B2AE3D27D4EB4Full;
-    dropout_args a = {out->numel, out->data, x->data, mask ? mask->data : NULL, key.seed, upper, s->drop_below, s->factor};
+    dropout_args a = {out->numel, out->data, x->data,       mask ? mask->data : NULL,
+                      key.seed,   upper,     s->drop_below, s->factor};
     return cuda_start_items(l, CUDA_KERNEL_dropout_draw, out->numel, &a);
 }
 

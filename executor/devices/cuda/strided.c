@@ -87,10 +87,10 @@ static weft_status launch_pair(const cuda_launch *l) {
     return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 0)->data, arg_in(c, 1)->data, NULL);
 }
 
-#define PAIR(name) \
-    static weft_status prepare_##name(kernel_prepare *p) { \
-        return prepare_pair(p, STRIDED_KERNELS(name)); \
-    } \
+#define PAIR(name)                                                                                                     \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        return prepare_pair(p, STRIDED_KERNELS(name));                                                                 \
+    }                                                                                                                  \
     const cuda_op cuda_elementwise_##name = {prepare_##name, launch_pair};
 PAIR(add)
 PAIR(sub)
@@ -166,17 +166,20 @@ static weft_status launch_sides(const cuda_launch *l) {
     return NULL;
 }
 
-#define SIDES(name, ...) \
-    static weft_status prepare_##name##_sides(kernel_prepare *p) { \
-        static const side_rule rules[2] = {__VA_ARGS__}; \
-        return prepare_sides(p, rules); \
-    } \
+#define SIDES(name, ...)                                                                                               \
+    static weft_status prepare_##name##_sides(kernel_prepare *p) {                                                     \
+        static const side_rule rules[2] = {__VA_ARGS__};                                                               \
+        return prepare_sides(p, rules);                                                                                \
+    }                                                                                                                  \
     const cuda_op cuda_elementwise_##name##_grad = {prepare_##name##_sides, launch_sides};
-SIDES(add, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1})
-SIDES(sub, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, -1})
+SIDES(add, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1},
+      {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1})
+SIDES(sub, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1},
+      {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, -1})
 SIDES(mul, {STRIDED_KERNELS(mul), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(mul), {DOUT, OF_X, NOTHING}, 0})
 SIDES(div, {STRIDED_KERNELS(div), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(div_slope), {DOUT, OF_X, OF_Y}, 0})
-SIDES(pow, {STRIDED_KERNELS(pow_slope), {DOUT, OF_X, OF_Y}, 0}, {STRIDED_KERNELS(pow_base_slope), {DOUT, OF_X, OF_Y}, 0})
+SIDES(pow, {STRIDED_KERNELS(pow_slope), {DOUT, OF_X, OF_Y}, 0},
+      {STRIDED_KERNELS(pow_base_slope), {DOUT, OF_X, OF_Y}, 0})
 #undef SIDES
 
 /* --- one operand -------------------------------------------------------------------------------------------------- */
@@ -225,10 +228,10 @@ static weft_status launch_single_grad(const cuda_launch *l) {
     return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 1)->data, NULL, NULL);
 }
 
-#define REDUCE(name, function, is_mean, is_grad, everything) \
-    static weft_status prepare_##name(kernel_prepare *p) { \
-        return prepare_reduce(p, is_mean, is_grad, everything, STRIDED_KERNELS(function)); \
-    } \
+#define REDUCE(name, function, is_mean, is_grad, everything)                                                           \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        return prepare_reduce(p, is_mean, is_grad, everything, STRIDED_KERNELS(function));                             \
+    }                                                                                                                  \
     const cuda_op cuda_##name = {prepare_##name, is_grad ? launch_single_grad : launch_single};
 REDUCE(reduce_sum, scaled, false, false, false)
 REDUCE(reduce_mean, scaled, true, false, false)

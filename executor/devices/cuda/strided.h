@@ -1,4 +1,5 @@
-/* strided.h: ops that are strided walks over their arguments (kernels/strided.def): broadcasting, reducing, transposing. */
+/* strided.h: ops that are strided walks over their arguments (kernels/strided.def): broadcasting, reducing,
+ * transposing. */
 #ifndef EXECUTOR_DEVICES_CUDA_STRIDED_H
 #define EXECUTOR_DEVICES_CUDA_STRIDED_H
 

@@ -33,8 +33,13 @@ static weft_status prepare_grad(kernel_prepare *p) {
 
 static table_args args_of(const kernel_call *c) {
     const table_state *s = c->state;
-    return (table_args){.nitems = s->nids * s->width, .width = s->width, .nids = s->nids, .nrows = s->nrows,
-                        .ids = arg_in(c, 1)->data, .wide_ids = s->is_wide, .padding = s->padding,
+    return (table_args){.nitems = s->nids * s->width,
+                        .width = s->width,
+                        .nids = s->nids,
+                        .nrows = s->nrows,
+                        .ids = arg_in(c, 1)->data,
+                        .wide_ids = s->is_wide,
+                        .padding = s->padding,
                         .out = arg_out(c, 0)->data};
 }
 

@@ -31,15 +31,15 @@ static weft_status launch(const cuda_launch *l, cuda_kernel_id id) {
     return cuda_start_items(l, id, out->numel, &a);
 }
 
-#define UNARY(type, first, second, value) \
-    static weft_status prepare_##type(kernel_prepare *p) { \
-        const weft_op *op = p->op; \
-        (void)op; \
-        return prepare(p, first, second); \
-    } \
-    static weft_status launch_##type(const cuda_launch *l) { \
-        return launch(l, CUDA_KERNEL_unary_##type); \
-    } \
+#define UNARY(type, first, second, value)                                                                              \
+    static weft_status prepare_##type(kernel_prepare *p) {                                                             \
+        const weft_op *op = p->op;                                                                                     \
+        (void)op;                                                                                                      \
+        return prepare(p, first, second);                                                                              \
+    }                                                                                                                  \
+    static weft_status launch_##type(const cuda_launch *l) {                                                           \
+        return launch(l, CUDA_KERNEL_unary_##type);                                                                    \
+    }                                                                                                                  \
     const cuda_op cuda_unary_##type = {prepare_##type, launch_##type};
 #include "executor/devices/cuda/kernels/unary.def"
 #undef UNARY
