@@ -192,7 +192,9 @@ static weft_status try_size(settling *s, size_t limit) {
     for (size_t i = 0; i < p->nitems; i++) {
         const bucket_item *item = &p->items[i];
         uint32_t k = item->kind;
-        begins[i] = !nbytes[k] || nbytes[k] >= limit || deadline[k] <= item->position || !p->kinds[k].ncurves;
+        bool too_large = p->most_nbytes && nbytes[k] + item->padded > p->most_nbytes;
+        begins[i] =
+            !nbytes[k] || nbytes[k] >= limit || too_large || deadline[k] <= item->position || !p->kinds[k].ncurves;
         nbytes[k] = (begins[i] ? 0 : nbytes[k]) + item->padded;
         deadline[k] = begins[i] || item->deadline < deadline[k] ? item->deadline : deadline[k];
     }

@@ -137,6 +137,7 @@ static void close_bucket(solver *s, const chain *c, size_t j, size_t lowest, siz
     int64_t ready = c->items[j - 1]->ready_ns, best = NEVER, tail = 0;
     uint32_t from = 0;
     for (size_t i = j; i-- > lowest;) {
+        if (s->problem->most_nbytes && j - i > 1 && c->nbytes[j] - c->nbytes[i] > s->problem->most_nbytes) break;
         tail = later(tail, c->items[i]->tail_ns);
         int64_t before = s->end[state - (j - i) * c->stride], ns = cost_of(c, i, j);
         if (sum(ready, ns) > best) break;

@@ -29,6 +29,7 @@ typedef struct bucket_problem {
     const bucket_kind *kinds;
     size_t nkinds;
     int64_t compute_ns; /* the step ends no earlier */
+    size_t most_nbytes; /* padded, of a bucket of two items or more; 0: any number */
 } bucket_problem;
 
 typedef struct bucket_answer {

@@ -198,7 +198,7 @@ static weft_status find_kinds(layout *l, uint32_t nkinds) {
         if (item->kind == nkinds) continue;
         if (!kinds[item->kind].curves) TRY(find_kind(l, &l->reduces[l->t->reduce_of[i]], &kinds[item->kind]));
     }
-    l->t->problem = (bucket_problem){l->items, l->nitems, kinds, nkinds + alone, 0};
+    l->t->problem = (bucket_problem){l->items, l->nitems, kinds, nkinds + alone, 0, 0};
     return NULL;
 }
 
@@ -254,6 +254,9 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     TRY(list_edges(&l));
     TRY(bucket_play_alone(out, l.items));
     TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
+    out->unlimited_ns = out->answer.step_ns;
+    out->problem.most_nbytes = model->most_nbytes;
+    if (model->most_nbytes) TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
     TRY(bucket_play(out));
     return bucket_contends(out) && out->step_ns > out->answer.bound_ns ? bucket_settle(out, l.items) : NULL;
 }
@@ -284,6 +287,9 @@ weft_status bucket_times_report(const bucket_times *t) {
                       "order of readiness ends before %.6f ms%s",
                       1e-6 * (double)t->step_ns, 1e-6 * (double)t->exposed_ns, 1e-6 * (double)t->answer.bound_ns,
                       t->step_ns == t->answer.bound_ns ? ": it is the best" : ""));
+    if (t->problem.most_nbytes)
+        TRY(weft_pass_did(t->pass, "most_mb: the step ends %.6f ms later than without it",
+                          1e-6 * (double)(t->answer.step_ns - t->unlimited_ns)));
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));

@@ -35,10 +35,10 @@ typedef struct bucket_times {
     arena *scratch;
     weft_cluster cluster;
     weft_profile *profile; /* NULL: there is none */
-    weft_plan *plan; /* of the program as it is */
-    int64_t *ns;     /* by instruction */
-    int64_t *played; /* by instruction of compute: what it took beside the buckets that were played last */
-    int32_t stream;  /* that of the reduces */
+    weft_plan *plan;       /* of the program as it is */
+    int64_t *ns;           /* by instruction */
+    int64_t *played;       /* by instruction of compute: what it took beside the buckets that were played last */
+    int32_t stream;        /* that of the reduces */
     bucket_problem problem;
     uint32_t *reduce_of;       /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
     uint32_t *item_of;         /* by instruction of the stream */
@@ -47,6 +47,7 @@ typedef struct bucket_times {
     size_t nedges;
     bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
     bucket_answer answer;
+    int64_t unlimited_ns; /* when a step would end without most_nbytes */
     bucket_time *buckets; /* in the order of their reduces */
     size_t nbuckets;
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
@@ -56,15 +57,16 @@ typedef struct bucket_times {
 typedef struct bucket_model {
     const char *cluster; /* none: the defaults */
     const char *times;   /* a profile of the program: before what the cluster says of ops */
+    size_t most_nbytes;  /* of a bucket of several tensors; 0: any number */
 } bucket_model;
 
 /* Plans the index's program, finds the best buckets under the model and plays
  * them. The program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the
  * compute stream. bucket_times_fini afterwards, also where this fails. Cost: that of a plan, and of bucket_plan_solve.
  */
-WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const bucket_model *model,
-                                            const bucket_reduce *reduces, size_t count, uint32_t nkinds,
-                                            bucket_times *out);
+WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index,
+                                            const bucket_model *model, const bucket_reduce *reduces, size_t count,
+                                            uint32_t nkinds, bucket_times *out);
 void bucket_times_fini(bucket_times *t);
 /* What was planned, bucket by bucket, in the pass's report. */
 WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);

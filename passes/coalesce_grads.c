@@ -17,16 +17,28 @@
 #include "passes/bucket_times.h"
 #include "passes/coalesce_grads.h"
 
+#define MODEL_OPTIONS(of)                                                                                              \
+    {"cluster", WEFT_OPTION_STRING, "", NULL,                                                                          \
+     of "a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},           \
+        {"times", WEFT_OPTION_STRING, "", NULL,                                                                        \
+         of                                                                                                            \
+         "a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},   \
+    {                                                                                                                  \
+        "most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                        \
+            of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"          \
+    }
+
 static const weft_option options[] = {
     {"bucket_mb", WEFT_OPTION_FLOAT, "32.0", "auto",
      "size of a bucket in MiB; auto: those buckets with which a step ends earliest, by the model of the cluster"},
     {"first_bucket_mb", WEFT_OPTION_FLOAT, "", NULL,
      "size of the first bucket of each kind, so that its reduce starts early; default: bucket_mb"},
     {"limit", WEFT_OPTION_STRING, "flush", "flush|cap", "flush: reduced once it has that size; cap: never larger"},
-    {"cluster", WEFT_OPTION_STRING, "", NULL,
-     "auto: a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},
-    {"times", WEFT_OPTION_STRING, "", NULL,
-     "auto: a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},
+    MODEL_OPTIONS("auto: "),
+};
+
+static const weft_option planned_options[] = {
+    MODEL_OPTIONS(""),
 };
 
 typedef struct coalescer {
@@ -35,6 +47,7 @@ typedef struct coalescer {
     arena *scratch;
     grad_syncs syncs;
     bucket_former former; /* of grad_sync */
+    bool is_auto;         /* buckets are planned */
     bit_set repeated;     /* classes with more than one sync */
     bucket_times times;   /* bucket_mb: auto */
     bool *begins;         /* by sync: a bucket begins with it; NULL: that goes by size */
@@ -194,7 +207,8 @@ static weft_status plan_buckets(coalescer *n) {
     n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
     if (!reduces || !n->begins) return base_out_of_memory();
     for (size_t i = 0; i < n->syncs.count; i++) TRY(describe(n, &n->syncs.items[i], &reduces[i]));
-    bucket_model model = {weft_pass_option_string(n->pass, "cluster"), weft_pass_option_string(n->pass, "times")};
+    bucket_model model = {weft_pass_option_string(n->pass, "cluster"), weft_pass_option_string(n->pass, "times"), 0};
+    if (weft_pass_option_given(n->pass, "most_mb")) TRY(bucket_limit(n->pass, "most_mb", &model.most_nbytes));
     TRY(bucket_times_find(n->pass, &n->syncs.index, &model, reduces, n->syncs.count, (uint32_t)n->former.nopen,
                           &n->times));
     for (size_t i = 0; i < n->times.problem.nitems; i++)
@@ -206,11 +220,11 @@ static weft_status plan_buckets(coalescer *n) {
 
 static weft_status check_auto(const coalescer *n) {
     static const char *const sizes[] = {"first_bucket_mb", "limit"};
-    bool is_auto = pass_option_is_word(n->pass, "bucket_mb");
+    bool is_auto = n->is_auto;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (is_auto && weft_pass_option_given(n->pass, sizes[i]))
             return weft_pass_refuse(n->pass, "bucket_mb: auto decides on every bucket: expected no %s", sizes[i]);
-    static const char *const files[] = {"cluster", "times"};
+    static const char *const files[] = {"cluster", "times", "most_mb"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (!is_auto && weft_pass_option_given(n->pass, files[i]))
             return weft_pass_refuse(n->pass, "%s: only bucket_mb: auto asks for one", files[i]);
@@ -220,7 +234,7 @@ static weft_status check_auto(const coalescer *n) {
 static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
     bucket_former_init(&n->former, rules, n->scratch);
     TRY(find_repeated(n));
-    if (pass_option_is_word(n->pass, "bucket_mb")) TRY(plan_buckets(n));
+    if (n->is_auto) TRY(plan_buckets(n));
     for (size_t i = 0; i < n->syncs.count; i++) {
         const grad_sync *s = &n->syncs.items[i];
         refusal r = check_member(n, s);
@@ -286,20 +300,42 @@ static weft_status coalesce(coalescer *n, const bucket_rules *rules) {
     return has_streams && nbuckets ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
 }
 
+static weft_status run_with(coalescer *n, bucket_rules *rules) {
+    TRY(grad_syncs_find(n->pass, n->program, &n->syncs));
+    if (n->syncs.count == 0) return grad_syncs_none(n->pass, &n->syncs);
+    weft_status status = coalesce(n, rules);
+    bucket_times_fini(&n->times);
+    return status;
+}
+
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
-    coalescer n = {.pass = pass, .program = program, .scratch = pass_scratch(pass)};
+    coalescer n = {.pass = pass,
+                   .program = program,
+                   .scratch = pass_scratch(pass),
+                   .is_auto = pass_option_is_word(pass, "bucket_mb")};
     bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes, .user = &n};
     TRY(check_auto(&n));
     TRY(bucket_limit(pass, "bucket_mb", &rules.limit));
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
     TRY(bucket_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &rules.first_limit));
     rules.cap = strcmp(weft_pass_option_string(pass, "limit"), "cap") == 0;
-    TRY(grad_syncs_find(pass, program, &n.syncs));
-    if (n.syncs.count == 0) return grad_syncs_none(pass, &n.syncs);
-    weft_status status = coalesce(&n, &rules);
-    bucket_times_fini(&n.times);
-    return status;
+    return run_with(&n, &rules);
+}
+
+/* The same with bucket_mb: auto. */
+static weft_status run_planned(weft_pass_context *pass, weft_program *program, void *user) {
+    (void)user;
+    coalescer n = {.pass = pass, .program = program, .scratch = pass_scratch(pass), .is_auto = true};
+    bucket_rules rules = {.hash = key_hash,
+                          .same_kind = key_equal,
+                          .nbytes = sync_nbytes,
+                          .user = &n,
+                          .limit = SIZE_MAX,
+                          .first_limit = SIZE_MAX};
+    return run_with(&n, &rules);
 }
 
 const weft_pass pass_coalesce_grads = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_plan_buckets = {
+    .options = planned_options, .noptions = sizeof planned_options / sizeof *planned_options, .run = run_planned};

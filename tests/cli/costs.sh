@@ -27,6 +27,15 @@ sys.exit(abs(1e3 * json.load(open(sys.argv[1]))["steps"]["median_seconds"] - flo
 END
 ok $? 'buckets are planned by them, and the simulation agrees'
 
+for pass in plan_buckets 'coalesce_grads: {bucket_mb: auto}'; do
+    "$weft" opt "$program" --passes "overlap_comm, $pass" -o "$folder/by.yaml" -q && mv "$folder/by.yaml" "$folder/by.$(echo "$pass" | cut -c1-4).yaml"
+done
+cmp -s "$folder/by.plan.yaml" "$folder/by.coal.yaml"; ok $? 'plan_buckets is coalesce_grads with bucket_mb: auto'
+says 0 'did: most_mb: the step ends 0.0[0-9]* ms later than without it' 'the price of a limit of size is told' \
+    "$weft" opt "$program" --passes 'overlap_comm, plan_buckets: {most_mb: 0.004}' -o "$folder/capped.yaml"
+says 1 'most_mb: only bucket_mb: auto asks for one' 'a fixed size has no other limit' \
+    "$weft" opt "$program" --passes 'overlap_comm, coalesce_grads: {most_mb: 1}' -o "$folder/none.yaml"
+
 other=$fixtures/paddle26/lenet_momentum_dp2/rank0.pdmodel
 says 1 'times.json:[0-9]+:1: error: the profile is of another program: this one has no ' 'of another program: a simulation' \
     "$weft" simulate "$other" --ranks 2 --times "$times"

@@ -71,7 +71,7 @@ static void draw_problem(made *m, size_t nitems, size_t nkinds, bool with_tails,
         item->alone_ns = kind->ncurves ? bucket_kind_ns(kind, item->nbytes) : (int64_t)draw(60);
         latest = ready + item->tail_ns > latest ? ready + item->tail_ns : latest;
     }
-    m->problem = (bucket_problem){m->items, nitems, m->kinds, nkinds, latest};
+    m->problem = (bucket_problem){m->items, nitems, m->kinds, nkinds, latest, 0};
 }
 
 /* The end of the step with these buckets, as a reader of the header would count it; -1: a deadline does not hold. */
@@ -99,6 +99,7 @@ static int64_t play(const bucket_problem *p, unsigned begins) {
         }
         const bucket_kind *kind = &p->kinds[last->kind];
         if (count > 1 && !kind->ncurves) return -1;
+        if (count > 1 && p->most_nbytes && nbytes > p->most_nbytes) return -1;
         int64_t ns = last->alone_ns;
         for (size_t k = 0; k < kind->ncurves && count > 1; k++) ns = plan_curve_ns(&kind->curves[k], (double)nbytes);
         now = (now > last->ready_ns ? now : last->ready_ns) + ns;
@@ -135,6 +136,7 @@ static void check_case(uint64_t seed) {
     size_t nitems = 1 + draw(getenv("WEFT_LONG_TESTS") ? 12 : 10), nkinds = 1 + seed % 3;
     draw_problem(&m, nitems, nkinds, seed / 3 % 2, seed / 6 % 2);
     bucket_answer a;
+    if (seed % 5 == 4) m.problem.most_nbytes = 1 + draw(600);
     must(bucket_plan_solve(&m.problem, &memory, &a));
     int64_t best = best_of_all(&m.problem);
     cr_assert_eq(a.step_ns, best, "seed %llu: %lld ns, the best takes %lld", (unsigned long long)seed,
@@ -163,7 +165,7 @@ Test(passes_bucket_plan, beats_the_greedy_rule) {
                                    .alone_ns = nbytes[i] + 2,
                                    .position = (uint32_t)i,
                                    .deadline = UINT32_MAX};
-    m.problem = (bucket_problem){m.items, 3, m.kinds, 1, 6};
+    m.problem = (bucket_problem){m.items, 3, m.kinds, 1, 6, 0};
     bucket_answer a;
     must(bucket_plan_solve(&m.problem, &memory, &a));
     cr_expect_eq(a.step_ns, 12);
@@ -189,7 +191,7 @@ static void make_stack(made *m, size_t nitems, double alpha, double bytes_per_se
                                     .alone_ns = bucket_kind_ns(m->kinds, nbytes)};
         m->items[i].tail_ns = with_tails ? (int64_t)((i * 7919) % nitems) * 2000 : 0;
     }
-    m->problem = (bucket_problem){m->items, nitems, m->kinds, 1, ready};
+    m->problem = (bucket_problem){m->items, nitems, m->kinds, 1, ready, 0};
 }
 
 static double seconds_of(const bucket_problem *p, bucket_answer *a) {
