@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/costs.h"
+#include "cli/plan_chunks.h"
 #include "cli/plan_json.h"
 #include "cli/reading.h"
 #include "weft/op_table.h"
@@ -17,6 +18,7 @@ static const cli_option options[] = {
     {"--shape", 0, "NAME=DIMS", "what a rank is fed as NAME, as x=8,128; may be repeated"},
     {"--summary", 0, NULL, "only counts and sizes"},
     {"--device", 0, "D", "only what would run on the host, with copies, if weft run had that --device"},
+    {"--chunks", 0, NULL, "only the chunk plans that micro_pipeline_tp wrote, a step a line"},
     COSTS_OPTIONS,
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
     {"--json", 0, NULL, "the plan with its counts and sizes as JSON (docs/json.md)"},
@@ -178,19 +180,23 @@ static int run(cli_args *args) {
     cli_reading reading;
     wanted w = {.how = &reading.options};
     bool is_usable = cli_reading_init(&reading, args) && read_wanted(args, &w) && costs_options_are_good(args);
-    weft_status status = is_usable ? get_plan(args, args->positional[0], &w, &plan) : NULL;
+    bool chunks = is_usable && cli_given(args, "--chunks");
+    weft_status status = chunks ? plan_chunks(args, args->positional[0]) : NULL;
+    if (is_usable && !chunks) status = get_plan(args, args->positional[0], &w, &plan);
     cli_reading_fini(&reading);
     wanted_fini(&w);
     if (!is_usable) return EXIT_USAGE;
-    if (!status && cli_given(args, "--device"))
+    if (chunks || status)
+        ; /* all is said */
+    else if (cli_given(args, "--device"))
         status = print_hosted(args, plan, cli_value(args, "--device"));
-    else if (!status && cli_given(args, "--costs"))
+    else if (cli_given(args, "--costs"))
         status = costs_print(args, plan);
-    else if (!status && cli_given(args, "--json"))
+    else if (cli_given(args, "--json"))
         status = plan_json(args, plan);
-    else if (!status && cli_given(args, "--summary"))
+    else if (cli_given(args, "--summary"))
         print_summary(plan);
-    else if (!status)
+    else
         status = print_plan(args, plan);
     weft_plan_destroy(plan);
     return status ? cli_fail(args, status) : EXIT_DONE;
@@ -198,7 +204,7 @@ static int run(cli_args *args) {
 
 const cli_command command_plan = {
     .name = "plan",
-    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json | --costs | --device D] "
+    .arguments = "PROGRAM|PLAN.plan [-o OUT] [--batch N] [--shape NAME=DIMS]... [--summary | --json | --costs | --chunks | --device D] "
                  "[--reading R [--late OP]]",
     .summary = "Plans a program: memory, instructions per stream, events; prints the plan or its summary.\n"
                "A file NAME.plan is a plan printed earlier: it is read back. - is a program or a plan on stdin.",

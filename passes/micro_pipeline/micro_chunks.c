@@ -209,6 +209,8 @@ static weft_status put_step(const writer *w, size_t index, bool is_first) {
             TRY(new_op(w, "assign", "X", var_at(w, s->from, s->from_buffer, k), "Out",
                        var_at(w, s->to, s->buffer, k), &op));
         }
+        TRY(weft_op_set_attr_int(op, "micro_pipeline_step", (int64_t)index));
+        TRY(weft_op_set_attr_int(op, "micro_pipeline_chunk", s->chunk));
         if (k == 0) TRY(set_order(w, s, is_first, op));
         if (k + 1 == nops && s->signals) TRY(record(w, op, (int64_t)index));
         TRY(put(w, op));
