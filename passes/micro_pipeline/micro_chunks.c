@@ -10,7 +10,8 @@
 #include "program/grow.h"
 
 static const char *const streams[] = {[CHUNK_COMPUTE] = "", [CHUNK_SENDS] = "micro_pipeline_sends",
-                                      [CHUNK_RECEIVES] = "micro_pipeline_receives"};
+                                      [CHUNK_RECEIVES] = "micro_pipeline_receives",
+                                      [CHUNK_SUMS] = "micro_pipeline_sums"};
 
 typedef struct writer {
     micro_pass *m;
@@ -117,6 +118,14 @@ static weft_status cut_members(const writer *w, weft_var *x, int64_t dim, weft_v
     return NULL;
 }
 
+/* Who goes by names finds the buffer written behind its views. */
+static weft_status put_join(const writer *w, weft_var **chunks, size_t count, weft_var *whole) {
+    weft_op *op;
+    TRY(new_op(w, "nop", NULL, NULL, "Out", whole, &op));
+    for (size_t i = 0; i < count; i++) TRY(weft_op_add_input(op, "X", chunks[i]));
+    return put(w, op);
+}
+
 /* `whole`, of matrices that lie one after another in one buffer. */
 static weft_status put_together(const writer *w, weft_var **chunks, size_t count, int64_t dim, weft_var *whole) {
     int64_t n = w->plan.nranks, dims[WEFT_MAX_RANK];
@@ -130,6 +139,7 @@ static weft_status put_together(const writer *w, weft_var **chunks, size_t count
     const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
     weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
+    if (w->pair->kind == MICRO_SCATTER) TRY(put_join(w, chunks, count, joined.fused));
     if (dim == 0) return put_view(w, joined.fused, whole);
     weft_var *stacked, **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
     if (!parts) return base_out_of_memory();
@@ -219,15 +229,11 @@ static weft_status put_step(const writer *w, size_t index, bool is_first) {
 }
 
 /* An op that touches nothing, for the events around the plan. */
-static weft_status put_fence(writer *w, int64_t records, int64_t awaits) {
+static weft_status put_fence(writer *w, int64_t records, size_t nawaited, const char *const *awaited) {
     weft_op *op;
-    char words[64];
     TRY(new_op(w, "nop", "X", w->spaces[CHUNK_OWN][0], NULL, NULL, &op));
     if (records < 0) TRY(record(w, op, records));
-    if (awaits >= 0) {
-        const char *event = event_of(w, awaits, words, sizeof words);
-        TRY(weft_op_set_events_awaited(op, 1, &event));
-    }
+    if (nawaited) TRY(weft_op_set_events_awaited(op, nawaited, awaited));
     if (!w->front) w->front = op;
     return put(w, op);
 }
@@ -235,17 +241,24 @@ static weft_status put_fence(writer *w, int64_t records, int64_t awaits) {
 /* Before it, what others do with the rows and the buffers is done; behind it, what the plan does. */
 static weft_status put_steps(writer *w) {
     bool begun[CHUNK_STREAMS] = {[CHUNK_COMPUTE] = true};
-    int64_t last_send = -1;
-    for (size_t i = 0; i < w->plan.count; i++)
-        if (w->plan.steps[i].stream == CHUNK_SENDS) last_send = (int64_t)i;
-    w->plan.steps[last_send].signals = true;
-    TRY(put_fence(w, -1, -1));
+    int64_t last[CHUNK_STREAMS] = {-1, -1, -1, -1};
+    char words[CHUNK_STREAMS][64];
+    const char *awaited[CHUNK_STREAMS];
+    size_t n = 0;
+    for (size_t i = 0; i < w->plan.count; i++) last[w->plan.steps[i].stream] = (int64_t)i;
+    for (int s = CHUNK_SENDS; s < CHUNK_STREAMS; s++) { /* what is received is multiplied, or added up */
+        if (last[s] < 0 || s == CHUNK_RECEIVES) continue;
+        w->plan.steps[last[s]].signals = true;
+        awaited[n] = event_of(w, last[s], words[n], sizeof words[n]);
+        n++;
+    }
+    TRY(put_fence(w, -1, 0, NULL));
     for (size_t i = 0; i < w->plan.count; i++) {
         uint8_t stream = w->plan.steps[i].stream;
         TRY(put_step(w, i, !begun[stream]));
         begun[stream] = true;
     }
-    return put_fence(w, 0, last_send);
+    return put_fence(w, 0, n, awaited);
 }
 
 /* --- the pair ----------------------------------------------------------------------------------------------------- */

@@ -99,6 +99,7 @@ typedef struct scatter {
     arena *a;
     message *all;
     int32_t count;  /* messages of one direction */
+    int32_t *added_own; /* by piece: the step that adds the own product */
     int32_t *start; /* by piece: the step that begins its sum; -1: none, or a sum was formed behind it */
 } scatter;
 
@@ -115,7 +116,7 @@ static int32_t incoming(const scatter *c, int32_t t) {
 /* Adds the product of a member's rows to the sum of a piece, once both are there. */
 static weft_status add_up(scatter *c, int32_t from, int32_t sub, chunk_space space, int32_t from_buffer, int32_t by,
                           int32_t *out) {
-    TRY(add(c->p, c->a, &(chunk_step){.action = CHUNK_ADD, .stream = CHUNK_COMPUTE, .from = (uint8_t)space,
+    TRY(add(c->p, c->a, &(chunk_step){.action = CHUNK_ADD, .stream = CHUNK_SUMS, .from = (uint8_t)space,
                                       .to = CHUNK_RESULTS, .chunk = from * c->p->nsub + sub, .peer = -1, .lane = -1,
                                       .from_buffer = from_buffer, .buffer = sub}, out));
     wait_for(c->p, *out, by);
@@ -166,22 +167,24 @@ static weft_status add_message(scatter *c, int32_t t) {
 }
 
 /* The own product of a piece; *out_buffer -1: it begins the sum. */
-static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer) {
+static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer, int32_t *out) {
     chunk_plan *p = c->p;
     bool starts = p->in_rank_order && p->member == 0;
-    int32_t at, t = c->count + sub;
+    int32_t t = c->count + sub;
     *out_buffer = starts ? -1 : t % 2;
     TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? sub : t % 2,
-                      &at));
-    if (!starts && t >= 2 && t - 2 < c->count) wait_for(p, at, c->all[t - 2].sent);
+                      out));
+    if (starts) c->start[sub] = *out;
+    if (!starts && t >= 2 && t - 2 < c->count) wait_for(p, *out, c->all[t - 2].sent);
+    if (!starts && sub >= 2) wait_for(p, *out, c->added_own[sub - 2]);
     return NULL;
 }
 
-static weft_status add_in_order(scatter *c, int32_t sub, int32_t own_buffer) {
+static weft_status add_in_order(scatter *c, int32_t sub, int32_t own_buffer, int32_t own) {
     chunk_plan *p = c->p;
-    for (int32_t from = 1, at; from < p->nranks; from++) {
+    for (int32_t from = 1; from < p->nranks; from++) {
         int32_t t = ((from - p->member + p->nranks) % p->nranks - 1) * p->nsub + sub;
-        TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, -1, &at) : add_message(c, t));
+        TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, own, &c->added_own[sub]) : add_message(c, t));
     }
     return NULL;
 }
@@ -190,18 +193,19 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
     scatter c = {.p = p, .a = a, .count = (p->nranks - 1) * p->nsub};
     c.all = ARENA_ARRAY(a, message, c.count);
     c.start = ARENA_ARRAY(a, int32_t, p->nsub);
-    if (!c.all || !c.start) return base_out_of_memory();
-    for (int32_t i = 0; i < p->nsub; i++) c.start[i] = -1;
+    c.added_own = ARENA_ARRAY(a, int32_t, p->nsub);
+    if (!c.all || !c.start || !c.added_own) return base_out_of_memory();
+    for (int32_t i = 0; i < p->nsub; i++) c.start[i] = c.added_own[i] = -1;
     p->nbuffers = p->in_rank_order ? c.count : 2;
     for (int32_t t = 0; t < c.count; t++) {
         TRY(exchange(&c, t));
         if (t && !p->in_rank_order) TRY(add_message(&c, t - 1));
     }
-    for (int32_t sub = 0, own, at; sub < p->nsub; sub++) {
-        TRY(multiply_own(&c, sub, &own));
+    for (int32_t sub = 0, buffer_of, own; sub < p->nsub; sub++) {
+        TRY(multiply_own(&c, sub, &buffer_of, &own));
         if (!sub && !p->in_rank_order) TRY(add_message(&c, c.count - 1));
-        TRY(p->in_rank_order ? add_in_order(&c, sub, own) :
-                               add_up(&c, p->member, sub, CHUNK_OUTGOING, own, -1, &at));
+        TRY(p->in_rank_order ? add_in_order(&c, sub, buffer_of, own) :
+                               add_up(&c, p->member, sub, CHUNK_OUTGOING, buffer_of, own, &c.added_own[sub]));
     }
     return NULL;
 }
@@ -223,7 +227,7 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
 static const char *const action_names[] = {[CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send",
                                            [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep"};
 static const char *const stream_names[] = {[CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends",
-                                           [CHUNK_RECEIVES] = "receives"};
+                                           [CHUNK_RECEIVES] = "receives", [CHUNK_SUMS] = "sums"};
 static const char *const space_names[] = {[CHUNK_OWN] = "own", [CHUNK_ROWS] = "rows", [CHUNK_RESULTS] = "results",
                                           [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming"};
 

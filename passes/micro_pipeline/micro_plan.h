@@ -21,7 +21,7 @@
 #include "passes/micro_pipeline/micro.h"
 
 typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACTIONS } chunk_action;
-typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_STREAMS } chunk_stream;
+typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
     CHUNK_OWN,     /* the rank's own rows: of a scatter those of all members */
     CHUNK_ROWS,    /* gather: rows that came, by chunk */
