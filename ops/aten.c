@@ -201,8 +201,7 @@ weft_status infer_aten_new_full(infer *i) {
     int64_t dtype = attr_int(i->op, "dtype", -1);
     for (size_t d = 0; d < count; d++)
         if (size[d] < 0) return infer_error(i, "size: expected 0 or more, found %lld", (long long)size[d]);
-    if (infer_in(i, 0))
-        shape_set(infer_out(i, 0), dtype < 0 ? infer_in(i, 0)->dtype : (int32_t)dtype, count, size);
+    if (infer_in(i, 0)) shape_set(infer_out(i, 0), dtype < 0 ? infer_in(i, 0)->dtype : (int32_t)dtype, count, size);
     return NULL;
 }
 
@@ -233,7 +232,7 @@ weft_status infer_aten_triple(infer *i) {
     return NULL;
 }
 
-/* --- reductions, group norm, dropout ------------------------------------------------------------------------------ */
+/* --- reductions --------------------------------------------------------------------------------------------------- */
 
 /* x without the dimensions of attr `dim`, or with them as 1; all where it has none. */
 static weft_status reduced(infer *i, const shape *x, shape *out) {
@@ -277,37 +276,6 @@ weft_status infer_aten_extremum(infer *i) {
     return NULL;
 }
 
-weft_status infer_aten_native_group_norm(infer *i) {
-    const shape *x = infer_in(i, 0);
-    int64_t groups = attr_int(i->op, "groups", 1);
-    if (!shape_known(x)) return NULL;
-    if (x->ndim < 2) return infer_error(i, "expected input of 2 dimensions or more, found %d", x->ndim);
-    if (groups < 1 || (x->dims[1] >= 0 && x->dims[1] % groups))
-        return infer_error(i, "groups: expected a divisor of %lld channels, found %lld", (long long)x->dims[1],
-                           (long long)groups);
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    for (int o = 1; o < 3; o++)
-        shape_set(infer_out(i, o), infer_out(i, o) && infer_out(i, o)->dtype == WEFT_FP32 ? WEFT_FP32 : x->dtype, 2,
-                  (const int64_t[]){x->dims[0], groups});
-    return NULL;
-}
-
-weft_status infer_aten_native_group_norm_backward(infer *i) {
-    const shape *x = infer_in(i, 0);
-    if (!shape_known(x) || x->ndim < 2) return NULL;
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    for (int o = 1; o < 3; o++) shape_set(infer_out(i, o), x->dtype, 1, &x->dims[1]);
-    return NULL;
-}
-
-weft_status infer_aten_native_dropout(infer *i) {
-    const shape *x = infer_in(i, 0);
-    if (!shape_known(x)) return NULL;
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    shape_copy_dims(infer_out(i, 1), x, WEFT_BOOL);
-    return NULL;
-}
-
 /* As large as self, or one number. */
 weft_status infer_aten_reduced_loss(infer *i) {
     const shape *x = infer_in(i, 0);
@@ -316,7 +284,7 @@ weft_status infer_aten_reduced_loss(infer *i) {
     return NULL;
 }
 
-/* --- addmm, layer norm -------------------------------------------------------------------------------------------- */
+/* --- addmm ------------------------------------------------------------------------------------------------------- */
 
 weft_status infer_aten_addmm(infer *i) {
     const shape *a = infer_in(i, 1), *b = infer_in(i, 2), *self = infer_in(i, 0);
@@ -335,76 +303,6 @@ weft_status infer_aten_addmm(infer *i) {
                                shape_print(self, &tb));
     }
     *infer_out(i, 0) = out;
-    return NULL;
-}
-
-/* How many dimensions come before those that are normalised. */
-static weft_status read_normalized(infer *i, const shape *x, int32_t *out_before) {
-    size_t count;
-    const int64_t *extents = attr_ints(i->op, "normalized_shape", &count);
-    bool fits = count > 0 && count <= (size_t)x->ndim;
-    *out_before = fits ? x->ndim - (int32_t)count : 0;
-    for (size_t k = 0; fits && k < count; k++) fits = extent_fits(extents[k], x->dims[*out_before + (int32_t)k]);
-    shape_text tx;
-    return fits ? NULL
-                : infer_error(i, "normalized_shape: expected the last extents of the input %s", shape_print(x, &tx));
-}
-
-/* Statistics keep the rank. They are of the input's type, or of float32 where the weight is, which is declared. */
-weft_status infer_aten_native_layer_norm(infer *i) {
-    const shape *x = infer_in(i, 0);
-    int32_t before = 0;
-    if (!shape_known(x)) return NULL;
-    TRY(read_normalized(i, x, &before));
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    for (int o = 1; o < 3; o++) {
-        shape *out = infer_out(i, o);
-        if (!out) continue;
-        shape_copy_dims(out, x, out->dtype == WEFT_FP32 ? WEFT_FP32 : x->dtype);
-        for (int32_t d = before; d < x->ndim; d++) out->dims[d] = 1;
-    }
-    return NULL;
-}
-
-weft_status infer_aten_native_layer_norm_backward(infer *i) {
-    const shape *x = infer_in(i, 0), *weight = infer_in(i, 1);
-    int32_t before = 0;
-    if (!shape_known(x)) return NULL;
-    TRY(read_normalized(i, x, &before));
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    for (int o = 1; o < 3; o++)
-        shape_set(infer_out(i, o), shape_known(weight) ? weight->dtype : x->dtype, (size_t)(x->ndim - before),
-                  x->dims + before);
-    return NULL;
-}
-
-/* What is kept without training is declared: nothing on a CPU. */
-weft_status infer_aten_batch_norm(infer *i) {
-    const shape *x = infer_in(i, 0);
-    if (!shape_known(x)) return NULL;
-    if (x->ndim < 2) return infer_error(i, "expected input of 2 dimensions or more, found %d", x->ndim);
-    for (int s = 1; s < 5; s++) {
-        const shape *t = infer_in(i, s);
-        if (shape_known(t) && (t->ndim != 1 || !extent_fits(t->dims[0], x->dims[1])))
-            return infer_error(i, "expected %s of %lld channels", i->schema->inputs[s].name, (long long)x->dims[1]);
-    }
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    int32_t kept = x->dtype == WEFT_FP64 ? WEFT_FP64 : WEFT_FP32;
-    for (int o = 1; o < 5; o++) {
-        bool is_running = o < 3;
-        if (is_running && infer_out(i, o) && infer_in(i, o + 2)) *infer_out(i, o) = *infer_in(i, o + 2);
-        if (!is_running && attr_bool(i->op, "training", false) && infer_out(i, o))
-            shape_set(infer_out(i, o), infer_out(i, o)->dtype == x->dtype ? x->dtype : kept, 1, &x->dims[1]);
-    }
-    return NULL;
-}
-
-weft_status infer_aten_batch_norm_backward(infer *i) {
-    const shape *x = infer_in(i, 1), *weight = infer_in(i, 2);
-    if (!shape_known(x) || x->ndim < 2) return NULL;
-    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    for (int o = 1; o < 3; o++)
-        shape_set(infer_out(i, o), shape_known(weight) ? weight->dtype : x->dtype, 1, &x->dims[1]);
     return NULL;
 }
 
@@ -443,8 +341,7 @@ weft_status infer_aten_nll_loss_forward(infer *i) {
     const shape *x = infer_in(i, 0), *target = infer_in(i, 1);
     if (!shape_known(x)) return NULL;
     if (x->ndim == 4) return infer_nll_of_images(i, x);
-    if (x->ndim != 1 && x->ndim != 2)
-        return infer_error(i, "expected self of 1, 2 or 4 dimensions, found %d", x->ndim);
+    if (x->ndim != 1 && x->ndim != 2) return infer_error(i, "expected self of 1, 2 or 4 dimensions, found %d", x->ndim);
     if (shape_known(target) &&
         (target->ndim > 1 || (target->ndim && x->ndim == 2 && !extent_fits(target->dims[0], x->dims[0]))))
         return infer_error(i, "expected a target for each row of self");
@@ -527,7 +424,8 @@ weft_status infer_aten_constant_pad(infer *i) {
 }
 
 weft_status infer_aten_arange(infer *i) {
-    double start = attr_float(i->op, "start", 0), end = attr_float(i->op, "end", 0), step = attr_float(i->op, "step", 1);
+    double start = attr_float(i->op, "start", 0), end = attr_float(i->op, "end", 0),
+           step = attr_float(i->op, "step", 1);
     int64_t dtype = attr_int(i->op, "dtype", -1);
     double count = ceil((end - start) / step);
     if (!infer_out(i, 0)) return NULL;

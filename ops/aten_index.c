@@ -1,4 +1,5 @@
-/* aten_index.c: types of gather, scatter, index and index_put (torch: aten/src/ATen/native/TensorAdvancedIndexing.cpp). */
+/* aten_index.c: types of gather, scatter, index and index_put (torch: aten/src/ATen/native/TensorAdvancedIndexing.cpp).
+ */
 #include "ops/aten_index.h"
 #include "ops/infer.h"
 

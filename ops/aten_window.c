@@ -37,7 +37,8 @@ const char *op_pool_windows(const weft_op *op, const shape *x, pool_windows *out
         out->axis[d] = (pool_axis){.extent = 1, .count = 1, .size = 1, .stride = 1, .dilation = 1};
     for (int d = POOL_AXES - (int)n; d < POOL_AXES; d++) out->axis[d].extent = x->dims[x->ndim - POOL_AXES + d];
     if (nsizes) {
-        if (!read_numbers(op, "output_size", (int)n, 0, zeros, size)) return "output_size: expected an extent a dimension";
+        if (!read_numbers(op, "output_size", (int)n, 0, zeros, size))
+            return "output_size: expected an extent a dimension";
         for (int d = POOL_AXES - (int)n; d < POOL_AXES; d++) out->axis[d].count = size[d];
         return NULL;
     }
@@ -84,7 +85,8 @@ static weft_status conv_numbers(const infer *i, const char *attr, size_t n, int6
     if (count != n) return infer_error(i, "%s: expected %zu numbers, found %zu", attr, n, count);
     for (size_t k = 0; k < n; k++)
         if ((*out)[k] < least || (*out)[k] > INT32_MAX)
-            return infer_error(i, "%s: expected %lld or more, found %lld", attr, (long long)least, (long long)(*out)[k]);
+            return infer_error(i, "%s: expected %lld or more, found %lld", attr, (long long)least,
+                               (long long)(*out)[k]);
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* read_nodes.c: nodes become ops. A node is read by a row of fx.def, by its own words (weft.*), or as an op of its
  * target's name; getitem is a view of a list's member. Outputs are new vars under the node's name, except where
  * "weft.out" names others. */
+#include "program/fx/aten_schemas.h"
 #include "program/fx/fx.h"
 #include "program/grow.h"
 
@@ -246,6 +247,42 @@ static weft_status append_refs_of(fx_reader *r, const fx_node *n, weft_op *op, u
     return NULL;
 }
 
+/* The tensors of an argument that the op writes. */
+static weft_status append_written_arg(fx_reader *r, const fx_node *n, const json_t *arg, weft_op *op) {
+    const slot *there = op_find_slot(op, true, "args_out");
+    uint32_t s = op_nslots(op, true) - 1, first = there ? there->nargs : 0; /* it is the last one */
+    if (!there) TRY(append_slot(op, true, "args_out", &s));
+    TRY(fx_append_refs(r, n, op, true, s, arg));
+    const slot *written = op_slot(op, true, s);
+    for (uint32_t i = first; i < written->nargs; i++) TRY(fx_set_written(r, slot_var(op, written, i)));
+    return NULL;
+}
+
+/* The tensors of a value are views of an argument that is one tensor. */
+static weft_status set_views_of(fx_reader *r, const json_t *arg, const fx_value *value) {
+    const json_t *ref = fx_ref(arg);
+    const fx_value *of = ref ? fx_find(r, ref) : NULL;
+    if (!of || !of->var) return NULL;
+    if (value->var) return fx_set_view(r, value->var, of->var);
+    for (uint32_t i = 0; i < value->count; i++) TRY(set_views_of(r, arg, &value->items[i]));
+    return NULL;
+}
+
+/* What a signature says of the memory of arguments: which are written, and which the value shares. */
+static weft_status append_by_signature(fx_reader *r, const fx_node *n, const char *signature, const fx_value *value,
+                                       weft_op *op) {
+    aten_parameter p;
+    const char *at = signature;
+    for (size_t i = 0; aten_next_parameter(&at, &p); i++) {
+        const json_t *arg = json_array_get(n->args, i);
+        if (!arg) arg = json_object_getn(n->kwargs, p.name, p.name_nbytes);
+        if (!arg || !p.alias) continue;
+        if (p.is_written) TRY(append_written_arg(r, n, arg, op));
+        if (aten_gives(signature, p.alias)) TRY(set_views_of(r, arg, value));
+    }
+    return NULL;
+}
+
 static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value, weft_op **out) {
     const name *type;
     uint32_t s;
@@ -256,12 +293,11 @@ static weft_status read_unknown(fx_reader *r, const fx_node *n, fx_value *value,
     TRY(make_value(r, n, false, value));
     TRY(append_slot(*out, true, "Out", &s));
     TRY(fx_append_tensors(*out, true, s, value));
-    if (is_in_place(n->target) && json_array_size(n->args)) {
-        TRY(append_slot(*out, true, "args_out", &s));
-        TRY(fx_append_refs(r, n, *out, true, s, json_array_get(n->args, 0)));
-        const slot *written = op_slot(*out, true, s);
-        for (uint32_t i = 0; i < written->nargs; i++) TRY(fx_set_written(r, slot_var(*out, written, i)));
-    }
+    const char *signature = aten_signature(n->target.bytes, n->target.nbytes);
+    if (signature)
+        TRY(append_by_signature(r, n, signature, value, *out));
+    else if (is_in_place(n->target) && json_array_size(n->args))
+        TRY(append_written_arg(r, n, json_array_get(n->args, 0), *out));
     return fx_append_node(r, n, NULL, NULL, value, *out);
 }
 

@@ -45,15 +45,16 @@ static void NAME(forward)(void *arg, int64_t first, int64_t end, int part) {
     REAL *scores = (REAL *)((char *)c->workspace + (size_t)part * s->part_nbytes);
     REAL *out = arg_out(c, OUT)->data, *sums = data_of(arg_out(c, OUT_LOGSUMEXP));
     for (int64_t head = first; head < end; head++) {
-        NAME(score)(s, head, NAME(head_of)(s, q, head, false), NAME(head_of)(s, k, head, true),
-                    data_of(arg_in(c, IN_MASK)), scores);
+        NAME(score)
+        (s, head, NAME(head_of)(s, q, head, false), NAME(head_of)(s, k, head, true), data_of(arg_in(c, IN_MASK)),
+         scores);
         for (int64_t i = 0; i < s->rows; i++) {
             REAL sum = NAME(normalize)(s->keys, scores + i * s->keys);
             if (sums) sums[head * s->rows + i] = sum;
         }
-        NAME(multiply)(false, false, s->rows, s->value_width, s->keys, 1, scores, s->keys,
-                       NAME(head_of)(s, v, head, true), s->value_width, false,
-                       out + head * s->rows * s->value_width);
+        NAME(multiply)
+        (false, false, s->rows, s->value_width, s->keys, 1, scores, s->keys, NAME(head_of)(s, v, head, true),
+         s->value_width, false, out + head * s->rows * s->value_width);
     }
 }
 
@@ -96,8 +97,9 @@ static void NAME(backward)(void *arg, int64_t first, int64_t end, int part) {
             NAME(score)(s, head, qs, ks, data_of(arg_in(c, GRAD_IN_MASK)), p);
             NAME(recompute)(s, (const REAL *)arg_in(c, GRAD_IN_LOGSUMEXP)->data + head * s->rows, p);
             NAME(multiply)(true, false, s->keys, s->value_width, s->rows, 1, p, s->keys, dout, s->value_width, add, dv);
-            NAME(multiply)(false, true, s->rows, s->keys, s->value_width, 1, dout, s->value_width,
-                           NAME(head_of)(s, v, head, true), s->value_width, false, dp);
+            NAME(multiply)
+            (false, true, s->rows, s->keys, s->value_width, 1, dout, s->value_width, NAME(head_of)(s, v, head, true),
+             s->value_width, false, dp);
             NAME(differentiate)(s, NAME(head_of)(s, arg_in(c, GRAD_IN_OUT), head, false), dout, p, dp);
             NAME(multiply)(false, false, s->rows, s->width, s->keys, s->scale, dp, s->keys, ks, s->width, false, dq);
             NAME(multiply)(true, false, s->keys, s->width, s->rows, s->scale, dp, s->keys, qs, s->width, add, dk);

@@ -1,5 +1,5 @@
-/* aten_convolution.c: convolution of one to three spatial dimensions, transposed or not, with a bias, and its gradients:
- * Paddle's kernels do the work, images of fp32 by conv2d's, others by conv3d's (torch:
+/* aten_convolution.c: convolution of one to three spatial dimensions, transposed or not, with a bias, and its
+ * gradients: Paddle's kernels do the work, images of fp32 by conv2d's, others by conv3d's (torch:
  * aten/src/ATen/native/Convolution.cpp). */
 #include "executor/kernels/borrow.h"
 #include "executor/kernels/layout.h"

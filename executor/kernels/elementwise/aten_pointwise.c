@@ -114,8 +114,8 @@ static inline int64_t floor_quotient_int(int64_t a, int64_t b) {
     DEFINE_PAIR(name##_fp64, double, floats)                                                                           \
     DEFINE_PAIR(name##_int64, int64_t, integers)
 FUNCTIONS(DEFINE_FUNCTION)
-DEFINE_PAIR(leaky_fp32, float, b > 0 ? a : a *alpha)
-DEFINE_PAIR(leaky_fp64, double, b > 0 ? a : a *alpha)
+DEFINE_PAIR(leaky_fp32, float, b > 0 ? a : a * alpha)
+DEFINE_PAIR(leaky_fp64, double, b > 0 ? a : a * alpha)
 DEFINE_PAIR(div_fp32, float, a / b)
 DEFINE_PAIR(div_fp64, double, a / b)
 DEFINE_PAIR(pow_fp32, float, power((double)a, (double)b))
@@ -123,8 +123,8 @@ DEFINE_PAIR(pow_fp64, double, power(a, b))
 DEFINE_PAIR(pow_int64, int64_t, power_int(a, b))
 DEFINE_PAIR(hardtanh_fp32, float, b <= alpha || b >= beta ? 0 : a)
 DEFINE_PAIR(hardtanh_fp64, double, b <= alpha || b >= beta ? 0 : a)
-DEFINE_PAIR(mask_fp32, float, a *(b * alpha))
-DEFINE_PAIR(mask_fp64, double, a *(b * alpha))
+DEFINE_PAIR(mask_fp32, float, a *(b *alpha))
+DEFINE_PAIR(mask_fp64, double, a *(b *alpha))
 DEFINE_PAIR(lerp_fp32, float, alpha < 0.5f ? a + alpha * (b - a) : b - (b - a) * (1 - alpha))
 DEFINE_PAIR(lerp_fp64, double, alpha < 0.5 ? a + alpha * (b - a) : b - (b - a) * (1 - alpha))
 DEFINE_PAIR(rpow_fp32, float, power((double)b, (double)a))
@@ -322,7 +322,7 @@ static weft_status prepare_pair(kernel_prepare *p, const function *f, const char
 #define DEFINE_PAIR_KERNEL(name, alpha, beta, ...)                                                                     \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const function f = __VA_ARGS__;                                                                         \
-        return prepare_pair(p, &f, alpha, beta);                                                                             \
+        return prepare_pair(p, &f, alpha, beta);                                                                       \
     }                                                                                                                  \
     const kernel kernel_aten_##name = {prepare_##name, kernel_run_rows};
 DEFINE_PAIR_KERNEL(add, "alpha", NULL, ALL(add, false))
@@ -366,7 +366,7 @@ DEFINE_PAIR_KERNEL(fmod, NULL, NULL, FLOATS(fmod))
 #define DEFINE_NUMBER_KERNEL(name, attr, ...)                                                                          \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const function f = __VA_ARGS__;                                                                         \
-        return prepare_number(p, &f, attr, "alpha", false);                                                                   \
+        return prepare_number(p, &f, attr, "alpha", false);                                                            \
     }                                                                                                                  \
     const kernel kernel_aten_##name = {prepare_##name, kernel_run_rows};
 DEFINE_NUMBER_KERNEL(add_scalar, "other", ALL(add, false))
@@ -406,7 +406,7 @@ const kernel kernel_aten_bitwise_not = {prepare_not, kernel_run_rows};
 #define DEFINE_LIST_KERNEL(name, ...)                                                                                  \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const function f = __VA_ARGS__;                                                                         \
-        return prepare_number(p, &f, "scalar", NULL, true);                                                                \
+        return prepare_number(p, &f, "scalar", NULL, true);                                                            \
     }                                                                                                                  \
     const kernel kernel_aten_##name = {prepare_##name, run_each};
 DEFINE_LIST_KERNEL(foreach_add_scalar, ALL(add, false))

@@ -29,8 +29,8 @@ enum { IN_SELF, IN_INDEX, IN_SRC, OUT = 0 };
 
 typedef enum reduction { ASSIGN, SUM, PROD, MEAN, MOST, LEAST, NREDUCTIONS } reduction;
 static const char *const reduction_words[NREDUCTIONS][2] = {
-    [ASSIGN] = {"", ""}, [SUM] = {"sum", "add"},    [PROD] = {"prod", "multiply"},
-    [MEAN] = {"mean", ""}, [MOST] = {"amax", ""}, [LEAST] = {"amin", ""}};
+    [ASSIGN] = {"", ""},   [SUM] = {"sum", "add"}, [PROD] = {"prod", "multiply"},
+    [MEAN] = {"mean", ""}, [MOST] = {"amax", ""},  [LEAST] = {"amin", ""}};
 
 typedef struct along_state {
     int ndim, dim;
@@ -144,10 +144,10 @@ static weft_status reduce_all(const kernel_call *c, const along_state *s, tensor
             int64_t *to = (int64_t *)out->data + at, add = src ? ((const int64_t *)src->data)[from] : (int64_t)s->value;
             uint64_t a = (uint64_t)*to, b = (uint64_t)add;
             bool keeps = s->reduce == MOST ? *to > add : *to < add;
-            *to = is_first                                       ? add
-                  : s->reduce == PROD                            ? (int64_t)(a * b)
-                  : s->reduce == MOST || s->reduce == LEAST      ? (keeps ? *to : add)
-                                                                 : (int64_t)(a + b);
+            *to = is_first                                  ? add
+                  : s->reduce == PROD                       ? (int64_t)(a * b)
+                  : s->reduce == MOST || s->reduce == LEAST ? (keeps ? *to : add)
+                                                            : (int64_t)(a + b);
         } else {
             tensor_set_real(out, at, is_first ? value : combine(s->reduce, tensor_real(out, at), value));
         }
@@ -187,7 +187,7 @@ enum { PUT_IN_VALUES = 2 };
 
 /* A dimension of the result: of self as it is, or of the indices' common shape. */
 typedef struct result_axis {
-    int64_t extent, self;          /* self: stride in it; 0: an axis of the indices */
+    int64_t extent, self;           /* self: stride in it; 0: an axis of the indices */
     int64_t indices[WEFT_MAX_RANK]; /* strides in each index tensor */
     int64_t values;                 /* stride in the values that are put */
 } result_axis;

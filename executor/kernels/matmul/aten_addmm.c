@@ -53,7 +53,8 @@ static weft_status run(const kernel_call *c) {
 
 const kernel kernel_aten_addmm = {prepare, run};
 
-/* --- baddbmm: the same of each pair in two batches ----------------------------------------------------------------- */
+/* --- baddbmm: the same of each pair in two batches -----------------------------------------------------------------
+ */
 
 typedef struct baddbmm_state {
     addmm_state one;

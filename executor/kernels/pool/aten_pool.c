@@ -58,8 +58,7 @@ static int64_t divisor_of(const pool_state *s, const box *b) {
 #define FOR_EACH_IN(b, s, at)                                                                                          \
     for (int64_t z_ = (b)->first[0]; z_ < (b)->end[0]; z_ += (b)->step[0])                                             \
         for (int64_t y_ = (b)->first[1]; y_ < (b)->end[1]; y_ += (b)->step[1])                                         \
-            for (int64_t row_ = (z_ * (s)->w.axis[1].extent + y_) * (s)->w.axis[2].extent,                             \
-                         at = row_ + (b)->first[2];                                                                    \
+            for (int64_t row_ = (z_ * (s)->w.axis[1].extent + y_) * (s)->w.axis[2].extent, at = row_ + (b)->first[2];  \
                  at < row_ + (b)->end[2]; at += (b)->step[2])
 
 /* --- preparation -------------------------------------------------------------------------------------------------- */
@@ -198,8 +197,7 @@ typedef struct pool_job {
 REAL_TYPES(DEFINE_POOL)
 #undef DEFINE_POOL
 
-static void run_planes(const kernel_call *c, const tensor *x, parallel_part single, parallel_part twice,
-                       pool_job job) {
+static void run_planes(const kernel_call *c, const tensor *x, parallel_part single, parallel_part twice, pool_job job) {
     int64_t nbytes = (job.s->elements + job.s->count) * (int64_t)weft_dtype_nbytes(x->dtype);
     parallel_for(c, job.s->planes, grain_of_bytes(4 * nbytes), x->dtype == WEFT_FP64 ? twice : single, &job);
 }

@@ -1,5 +1,6 @@
 /* aten_upsample.c: images of another size, by the nearest element or bilinearly, and gradients (torch:
- * aten/src/ATen/native/{UpSample.h,cpu/UpSampleKernel.cpp}). Places are computed in the elements' own type, as there. */
+ * aten/src/ATen/native/{UpSample.h,cpu/UpSampleKernel.cpp}). Places are computed in the elements' own type, as there.
+ */
 #include <math.h>
 
 #include "executor/kernels/layout.h"

@@ -1,5 +1,5 @@
-/* aten_extremum.c: the largest or smallest element along a dimension and where it is: the first of equal ones, the first
- * NaN where there is one; and variances with means. Torch: aten/src/ATen/native/cpu/TensorCompareKernel.cpp,
+/* aten_extremum.c: the largest or smallest element along a dimension and where it is: the first of equal ones, the
+ * first NaN where there is one; and variances with means. Torch: aten/src/ATen/native/cpu/TensorCompareKernel.cpp,
  * ReduceOpsKernel.cpp. */
 #include <math.h>
 

@@ -41,7 +41,8 @@ static weft_status run_slice(const kernel_call *c) {
 
 const kernel kernel_aten_slice_backward = {prepare_slice, run_slice};
 
-/* --- select_backward, slice_scatter, select_scatter: zeros, or self, with a part put in its place ------------------ */
+/* --- select_backward, slice_scatter, select_scatter: zeros, or self, with a part put in its place ------------------
+ */
 
 static weft_status prepare_part(kernel_prepare *p, const tensor *part) {
     slice_state *s = KERNEL_STATE(p, slice_state);

@@ -24,7 +24,8 @@ static weft_status prepare_pad(kernel_prepare *p) {
     for (int d = 0; d < x->ndim; d++) {
         size_t at = 2 * (size_t)(x->ndim - 1 - d);
         int64_t before = at < count ? pad[at] : 0, after = at < count ? pad[at + 1] : 0;
-        if (out->dims[d] != x->dims[d] + before + after) return kernel_unsupported(p, "expected out of the padded extents");
+        if (out->dims[d] != x->dims[d] + before + after)
+            return kernel_unsupported(p, "expected out of the padded extents");
         dims[d] = x->dims[d] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
         if (dims[d] < 0) dims[d] = 0;
         s->to += (before > 0 ? before : 0) * strides[0][d];
