@@ -139,7 +139,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm buckets spmd)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli standins python unit-tests plain-tests benches demo test check-all check-frameworks check-deps golden bench bench-bugs docs format install uninstall clean \
+.PHONY: all lib cli standins python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -277,6 +277,11 @@ check-all: setup
 check-frameworks: python
 	$(Q)PACKAGE=$(abspath $(B)/python) sh python/frameworks/run.sh $(BUILD)/frameworks
 
+# The plugin with another MPI: its compiler wrapper, and its launcher.
+MPIRUN ?= mpirun
+check-mpi: lib cli $(B)/tests/plain/comm_mpi
+	$(Q)$(MPICC_ENV) sh tools/check_mpi.sh $(B) $(MPI) $(MPIRUN) $(ALL_CFLAGS) -fvisibility=hidden $(CPPFLAGS)
+
 check-deps: lib cli $(LIB_SRCS:%.c=$(B)/%.o)
 	$(Q)sh tools/check_deps.sh
 	$(Q)python3 tools/circles.py $(LIB_SRCS:%.c=$(B)/%.o) $(CLI_OBJS)
@@ -341,6 +346,7 @@ help:
 	@echo 'make check-all   the long checks too'
 	@echo 'make             library and command into $(B)'
 	@echo 'make check-frameworks  the Python package inside the real Paddle and PyTorch (downloads them)'
+	@echo 'make check-mpi MPI=mpicc.mpich MPIRUN=mpiexec.mpich  ranks as processes of another MPI'
 	@echo 'make python      the Python package as a wheel; pip install ./python does the same'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'

@@ -142,6 +142,7 @@ static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
 
 static void add_hydra(words *w, const cli_args *args) {
     const char *hosts = cli_value(args, "--hosts"), *agent = cli_value(args, "--launch-agent");
+    add(w, "-disable-auto-cleanup"); /* else all die at once, and nobody knows who did first */
     if (agent) {
         add(w, "-launcher");
         add(w, "rsh");
