@@ -51,7 +51,7 @@ static weft_status pull_common(terms *t, value *args, size_t nargs, const bool *
     return NULL;
 }
 
-static weft_status multiply_by(terms *t, value x, uint32_t common, value *out) {
+weft_status normal_multiply(terms *t, value x, uint32_t common, value *out) {
     bool good;
     if (common == FACTOR_ONE) return *out = x, NULL;
     TRY(normal_times(t, &x, t->factors[common], false, &good));
@@ -140,7 +140,7 @@ static weft_status scale_form(normal *n, uint32_t id, value x, value *out) {
     return good ? NULL : term_again(t, id, &x, out);
 }
 
-static weft_status fill_form(normal *n, uint32_t id, value *out) {
+weft_status normal_fill_form(normal *n, uint32_t id, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, id);
     factor f;
@@ -172,7 +172,7 @@ static weft_status chain_form(normal *n, const head *h, value x, value *out) {
     if (!ranks) goto done;
     TRY_DONE(name_ring(label, sizeof label, ranks, nranks));
     TRY_DONE(term_reduce(t, under, WEFT_REDUCE_SUM, label, ranks, nranks, out));
-    TRY_DONE(multiply_by(t, *out, x.factor, out));
+    TRY_DONE(normal_multiply(t, *out, x.factor, out));
 done:
     arena_fini(&memory);
     return status;
@@ -190,7 +190,7 @@ static weft_status sum_over(normal *n, const head *h, value x, value *out) {
     value inner = value_of(x.term);
     TRY(chain_form(n, &of, inner, out));
     if (out->term == TERM_NONE) TRY(term_reduce(t, inner, WEFT_REDUCE_SUM, of.label, of.ints, of.nints, out));
-    TRY(multiply_by(t, *out, common, out));
+    TRY(normal_multiply(t, *out, common, out));
     factor size;
     if (mean && factor_make(of.total, 1, &size)) TRY(normal_times(t, out, size, true, &good));
     return good ? NULL : term_reduce(t, x, of.reduce, of.label, of.ints, of.nints, out);
@@ -214,7 +214,7 @@ static weft_status cast_form(normal *n, uint32_t id, value x, value *out) {
     int32_t from = t->items[x.term].dtype, to = term_head(t, id)->dtype;
     if (!normal_pulls(n, from) || !normal_pulls(n, to)) return term_cast(t, x, to, out);
     TRY(term_cast(t, value_of(x.term), to, out));
-    return multiply_by(t, *out, x.factor, out);
+    return normal_multiply(t, *out, x.factor, out);
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ static weft_status add_all(normal *n, uint32_t id, value *all, size_t count, val
     const int64_t *dims = term_dims(t, id, &ndim);
     out->factor = FACTOR_ONE;
     TRY(term_make(t, head_id, all, count, dtype, ndim, dims, &out->term));
-    return multiply_by(t, *out, common, out);
+    return normal_multiply(t, *out, common, out);
 }
 
 static weft_status sum_form(normal *n, uint32_t id, const value *args, size_t nargs, value *out) {
@@ -282,7 +282,7 @@ static weft_status sum_form(normal *n, uint32_t id, const value *args, size_t na
         }
         size_t inner = t->items[args[i].term].nargs;
         for (size_t k = 0; k < inner; k++)
-            TRY_DONE(multiply_by(t, term_args(t, args[i].term)[k], args[i].factor, &all[count++]));
+            TRY_DONE(normal_multiply(t, term_args(t, args[i].term)[k], args[i].factor, &all[count++]));
     }
     TRY_DONE(add_all(n, id, all, count, out));
 done:
@@ -293,7 +293,7 @@ done:
 /* --- functions ---------------------------------------------------------------------------------------------------- */
 
 /* Factors of linear arguments come out: *out is the op's term, its factor that of all outputs. */
-static weft_status op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out) {
+weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, id);
     uint32_t common = FACTOR_ONE;
@@ -345,7 +345,7 @@ static weft_status unscale_form(normal *n, uint32_t id, uint32_t op, value *out)
     value args[2] = {value_of(x.term), scale};
     const int64_t *dims = term_dims(t, x.term, &ndim);
     TRY(term_make(t, head_id, args, 2, dtype, ndim, dims, &out->term));
-    return multiply_by(t, *out, common, out);
+    return normal_multiply(t, *out, common, out);
 }
 
 /* A scale with a bias is a sum with a constant; out->term TERM_NONE: it is something else. */
@@ -366,7 +366,7 @@ static weft_status affine_form(normal *n, uint32_t id, uint32_t op, value *out) 
     shape type = {.dtype = t->items[id].dtype, .ndim = (int32_t)ndim, .height = -1};
     memcpy(type.dims, dims, ndim * sizeof *dims);
     if (good) TRY(term_fill(t, h->bias, &type, &constant));
-    if (good) TRY(fill_form(n, constant.term, &both[1]));
+    if (good) TRY(normal_fill_form(n, constant.term, &both[1]));
     return good ? sum_form(n, id, both, 2, out) : NULL;
 }
 
@@ -375,6 +375,7 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
     uint32_t op = term_args(t, id)[0].term;
     TRY(normal_product(n, id, op, out));
     if (out->term == TERM_NONE) TRY(normal_product_grad(n, id, op, out));
+    if (out->term == TERM_NONE) TRY(normal_several(n, id, op, out));
     if (out->term == TERM_NONE) TRY(unscale_form(n, id, op, out));
     if (out->term == TERM_NONE) TRY(affine_form(n, id, op, out));
     if (out->term != TERM_NONE) return NULL;
@@ -386,7 +387,7 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
         value *args = base_alloc(&t->context->allocator, nargs * sizeof *args);
         if (!args) return base_out_of_memory();
         for (size_t i = 0; i < nargs; i++) args[i] = normal_of_arg(n, op, i);
-        weft_status status = op_form(n, op, args, nargs, false, &from);
+        weft_status status = normal_op_form(n, op, args, nargs, false, &from);
         base_free(&t->context->allocator, args, nargs * sizeof *args);
         TRY(status);
     }
@@ -395,7 +396,7 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
     const int64_t *dims = term_dims(t, id, &ndim);
     out->factor = FACTOR_ONE;
     TRY(term_make(t, own.head, &inner, 1, own.dtype, ndim, dims, &out->term));
-    return type_only ? NULL : multiply_by(t, *out, from.factor, out);
+    return type_only ? NULL : normal_multiply(t, *out, from.factor, out);
 }
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */
@@ -406,7 +407,7 @@ static weft_status list_form(normal *n, uint32_t id, value *args, size_t nargs, 
     int32_t dtype = t->items[id].dtype;
     if (normal_pulls(n, dtype)) TRY(pull_common(t, args, nargs, linear, &common));
     TRY(term_again(t, id, args, out));
-    return multiply_by(t, *out, common, out);
+    return normal_multiply(t, *out, common, out);
 }
 
 static weft_status form(normal *n, uint32_t id, value *args, value *out) {
@@ -417,13 +418,13 @@ static weft_status form(normal *n, uint32_t id, value *args, value *out) {
     for (size_t i = 0; i < nargs; i++) args[i] = normal_of_arg(n, id, i);
     switch (h->kind) {
     case HEAD_SCALE: return scale_form(n, id, args[0], out);
-    case HEAD_FILL: return fill_form(n, id, out);
+    case HEAD_FILL: return normal_fill_form(n, id, out);
     case HEAD_REDUCE: return reduce_form(n, id, args[0], out);
     case HEAD_CAST: return cast_form(n, id, args[0], out);
     case HEAD_SUM: return sum_form(n, id, args, nargs, out);
     case HEAD_FLAT: return list_form(n, id, args, nargs, NULL, out);
     case HEAD_SELECT: return list_form(n, id, args, nargs, branches, out);
-    case HEAD_OP: return op_form(n, id, args, nargs, true, out);
+    case HEAD_OP: return normal_op_form(n, id, args, nargs, true, out);
     case HEAD_OUT: return out_form(n, id, out);
     default: break;
     }

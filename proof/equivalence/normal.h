@@ -21,5 +21,11 @@ WEFT_MUST_USE weft_status normal_times(terms *t, value *x, factor f, bool divide
  * TERM_NONE: it is something else. */
 WEFT_MUST_USE weft_status normal_product(normal *n, uint32_t id, uint32_t op, value *out);
 WEFT_MUST_USE weft_status normal_product_grad(normal *n, uint32_t id, uint32_t op, value *out);
+/* normal_several.c: factors of operands of products; out->term TERM_NONE: none comes out so. */
+WEFT_MUST_USE weft_status normal_several(normal *n, uint32_t id, uint32_t op, value *out);
+/* normal.c: an op over arguments in normal form, which lose their common factor to *out; a constant; x times a factor. */
+WEFT_MUST_USE weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out);
+WEFT_MUST_USE weft_status normal_fill_form(normal *n, uint32_t id, value *out);
+WEFT_MUST_USE weft_status normal_multiply(terms *t, value x, uint32_t common, value *out);
 
 #endif

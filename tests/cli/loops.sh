@@ -12,12 +12,15 @@ for case in tests/data/loops/*/; do
         END { exit n != 5 || bad }' "$folder/losses"
     ok $? "$case: losses as Paddle's; $(head -n 1 "$folder/err")"
 done
-# Recurrent layers are proved on ranks, though programs give what only their gradients read no type.
-"$weft" opt -q tests/data/loops/lstm/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/lstm.yaml"
-for batch in '' '--batch 8'; do
-    # shellcheck disable=SC2086
-    prints 0 '^against the serial program: same over the real numbers' "an LSTM on ranks is proved $batch" \
-        "$weft" verify "$folder/lstm.yaml" --against tests/data/loops/lstm/serial.yaml $batch
+# Recurrent layers are proved on ranks, though programs give what only their gradients read no type; and second gradients,
+# whose products have gradients for operands.
+for case in lstm wgan_gp; do
+    "$weft" opt -q "tests/data/loops/$case/serial.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
+    for batch in '' '--batch 8'; do
+        # shellcheck disable=SC2086
+        prints 0 '^against the serial program: same over the real numbers' "$case on ranks is proved $batch" \
+            "$weft" verify "$folder/dp.yaml" --against "tests/data/loops/$case/serial.yaml" $batch
+    done
 done
 says 1 'how often it runs depends on data' "a number of runs that only a run knows is refused" \
     "$weft" plan tests/data/loops/while_data/serial.yaml
