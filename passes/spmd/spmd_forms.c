@@ -19,6 +19,7 @@ static const form_row forms[] = {
     {"lookup_table_v2", "c_embedding", FORM_ROWS, false, 0, true},
     {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, 0, true},
     {"aten_addmm", NULL, FORM_SHARES, false, 1, false},
+    {"aten_baddbmm", NULL, FORM_SHARES, false, 1, false},
     {"aten_nll_loss_forward", NULL, FORM_MEAN, false, 1, true},
 };
 
