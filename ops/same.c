@@ -93,3 +93,10 @@ weft_status infer_second_grad(infer *i) {
     }
     return NULL;
 }
+
+/* Those of products in that spelling: DX and DY are like X and Y. */
+weft_status infer_second_product(infer *i) {
+    for (int o = 0; o < 3; o++) /* X, Y, DOut */
+        if (infer_out(i, o) && infer_nin(i, o)) *infer_out(i, o) = *infer_in(i, o);
+    return NULL;
+}

@@ -65,19 +65,23 @@ typedef struct product_rule {
     const char *type, *forward, *grad;
     const char *a, *b, *out, *out_grad;          /* slots of the forward op */
     const char *a_grad, *b_grad;                 /* outputs of both gradients */
-    const char *dda, *ddb, *dout, *ddout;        /* of the second gradient */
+    const char *dda, *ddb, *dout, *ddout, *da, *db; /* of the second gradient */
 } product_rule;
 
-#define OF_XY(second, op, dda, ddb, dout, ddout)                                                            \
-    {second, op, op "_grad", "X", "Y", "Out", "Out@GRAD", "X@GRAD", "Y@GRAD", dda, ddb, dout, ddout}
-#define OF_CONV(op)                                                                                          \
-    {op "_grad_grad",  op,           op "_grad",          "Input",              "Filter",   "Output",       "Output@GRAD", \
-     "Input@GRAD", "Filter@GRAD", "grad_input@GRAD", "grad_filter@GRAD", "grad_out", "grad_out@GRAD"}
+#define OF_XY(second, op, dda, ddb, dout, ddout, da, db) \
+    {second, op, op "_grad", "X", "Y", "Out", "Out@GRAD", "X@GRAD", "Y@GRAD", dda, ddb, dout, ddout, da, db}
+#define OF_CONV(op)                                                                                                    \
+    {op "_grad_grad", op, op "_grad", "Input", "Filter", "Output", "Output@GRAD", "Input@GRAD", "Filter@GRAD",         \
+     "grad_input@GRAD", "grad_filter@GRAD", "grad_out", "grad_out@GRAD", "Input@GRAD", "Filter@GRAD"}
 static const product_rule products[] = {
-    OF_XY("matmul_v2_grad_grad", "matmul_v2", "grad_x@GRAD", "grad_y@GRAD", "grad_out", "grad_out@GRAD"),
-    OF_XY("elementwise_mul_grad_grad", "elementwise_mul", "DDX", "DDY", "DOut", "DDOut"),
+    OF_XY("matmul_v2_grad_grad", "matmul_v2", "grad_x@GRAD", "grad_y@GRAD", "grad_out", "grad_out@GRAD", "X@GRAD",
+          "Y@GRAD"),
+    OF_XY("elementwise_mul_grad_grad", "elementwise_mul", "DDX", "DDY", "DOut", "DDOut", "X@GRAD", "Y@GRAD"),
+    OF_XY("matmul_grad_grad", "matmul", "DDX", "DDY", "DOut", "DDOut", "DX", "DY"),
+    OF_XY("mul_grad_grad", "mul", "DDX", "DDY", "DOut", "DDOut", "DX", "DY"),
     OF_CONV("conv2d"),
-    OF_CONV("depthwise_conv2d")};
+    OF_CONV("depthwise_conv2d"),
+    OF_CONV("conv3d")};
 
 static weft_status both_terms(const rewriting *r, const product_rule *p, weft_var *a, weft_var *b, weft_var *dda,
                               weft_var *ddb, weft_var *to) {
@@ -103,10 +107,10 @@ static weft_status product(const rewriting *r, const product_rule *p) {
     if (to && dda && !ddb) TRY(emit(r, p->forward, ARGS({p->a, dda}, {p->b, b}), p->out, to));
     if (to && !dda && ddb) TRY(emit(r, p->forward, ARGS({p->a, a}, {p->b, ddb}), p->out, to));
     if (to && !dda && !ddb) TRY(zeros_like(r, dout, to));
-    TRY(output(r, p->a_grad, &to));
+    TRY(output(r, p->da, &to));
     if (to && ddb) TRY(emit(r, p->grad, ARGS({p->a, a}, {p->b, ddb}, {p->out_grad, dout}), p->a_grad, to));
     if (to && !ddb) TRY(zeros_like(r, a, to));
-    TRY(output(r, p->b_grad, &to));
+    TRY(output(r, p->db, &to));
     if (to && dda) TRY(emit(r, p->grad, ARGS({p->a, dda}, {p->b, b}, {p->out_grad, dout}), p->b_grad, to));
     if (to && !dda) TRY(zeros_like(r, b, to));
     return NULL;

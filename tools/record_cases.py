@@ -3,7 +3,8 @@ import numpy as np
 
 
 def cases(rng, f32, case):
-    return moves(f32, case) + products(rng, f32, case) + searches(rng, f32, case) + boxes(rng, f32, case) + waves(f32, case)
+    return moves(f32, case) + products(rng, f32, case) + searches(rng, f32, case) + boxes(rng, f32, case) + waves(f32, case) + \
+        twice(f32, case) + others(f32, case) + newer(f32, case)
 
 
 def moves(f32, case):
@@ -154,3 +155,41 @@ def waves(f32, case):
     c.append(case('complex', 'a', {'X': f32(3, 2), 'Y': f32(3, 2)}, {'Out': 'complex64'}, {}, ['X', 'Y'], 'Out'))
     c.append(case('complex', 'row', {'X': f32(3, 2), 'Y': f32(2)}, {'Out': 'complex64'}, {}, ['X', 'Y'], 'Out'))
     return c
+
+
+def twice(f32, case):
+    """Gradients of gradients: of X and of the gradient that came down."""
+    c = []
+    for op, attrs, low in (('abs', {}, -2), ('clip', {'min': -0.5, 'max': 0.75}, -2), ('cos', {}, -2), ('sin', {}, -2), ('elu', {'alpha': 0.7}, -2),
+                           ('leaky_relu', {'alpha': 0.1}, -2), ('log', {}, 0.2), ('pow', {'factor': 3.0}, 0.2), ('relu', {}, -2),
+                           ('rsqrt', {}, 0.2), ('sigmoid', {}, -2), ('sqrt', {}, 0.2), ('square', {}, -2), ('tanh', {}, -2),
+                           ('softplus', {'beta': 1.5, 'threshold': 2.0}, -2), ('celu', {'alpha': 0.7}, -2)):
+        one = case(op, 'f32', {'X': f32(3, 5, low=low, high=2.0)}, {'Out': 'float32'}, attrs, ['X'], 'Out')
+        c.append({**one, 'twice': True})
+    return c
+
+
+def others(f32, case):
+    p = {'Param': f32(4, 3), 'Grad': f32(4, 3)}
+    c = [case('adadelta', 'a', {**p, 'AvgSquaredGrad': f32(4, 3, low=0), 'AvgSquaredUpdate': f32(4, 3, low=0),
+                                'LearningRate': np.array([0.5], 'float32')},
+              {'ParamOut': 'float32', 'AvgSquaredGradOut': 'float32', 'AvgSquaredUpdateOut': 'float32'}, {'rho': 0.9, 'epsilon': 1e-5}),
+         case('adamax', 'a', {**p, 'LearningRate': np.array([0.1], 'float32'), 'Moment': f32(4, 3), 'InfNorm': f32(4, 3, low=0),
+                              'Beta1Pow': np.array([0.81], 'float32')},
+              {'ParamOut': 'float32', 'MomentOut': 'float32', 'InfNormOut': 'float32'}, {'beta1': 0.9, 'beta2': 0.99, 'epsilon': 1e-8})]
+    for n, kind, ends in (('i64', 'int64', (2, 11, 3)), ('f32', 'float32', (1.0, -1.0, -0.25))):
+        start, end, step = (np.array([e], kind) for e in ends)
+        c.append(case('range', n, {'Start': start, 'End': end, 'Step': step}, {'Out': kind}))
+    ids = np.array([0, 0, 1, 2, 2, 2], 'int64')
+    for kind in ('SUM', 'MEAN', 'MAX', 'MIN'):
+        c.append(case('segment_pool', kind.lower(), {'X': f32(6, 3), 'SegmentIds': ids}, {'Out': 'float32', 'SummedIds': 'float32'},
+                      {'pooltype': kind}, ['X'], 'Out', hidden=() if kind == 'MEAN' else ('SummedIds',)))
+    return c
+
+
+def newer(f32, case):
+    """Of Paddle 3 alone; 2.6.2 fails on it. Its radam and nadam read what they have freed, and do not repeat."""
+    inputs = {'param': f32(4, 3), 'grad': f32(4, 3), 'prev': f32(4, 3), 'learning_rate': f32(4, 3, low=0.01, high=0.1),
+              'learning_rate_range': np.array([1e-5, 0.09], 'float32'), 'etas': np.array([0.5, 1.2], 'float32')}
+    written = ('param', 'prev', 'learning_rate')
+    return [case('rprop', 'a', inputs, {n + '_out': 'float32' for n in written}, same={n + '_out': n for n in written})]

@@ -346,6 +346,12 @@ def build(one):
                 outs.append(g)
             wanted = [v for slot in one['grad'] for v in block_in[slot]]
             grads = [g for g in static.gradients(of, wanted, target_gradients=outs) if g is not None]
+        if one.get('twice'):
+            seeds, firsts = [], [block.var(g.name) for g in grads]
+            for g, a in zip(firsts, static.Executor().run(main, feed=feeds, fetch_list=firsts)):
+                seeds.append(block.create_var(name=g.name + '_seed', shape=g.shape, dtype=g.dtype))
+                feeds[seeds[-1].name] = rng.uniform(-1, 1, a.shape).astype(a.dtype)
+            grads = [g for g in static.gradients(firsts, wanted + outs, target_gradients=seeds) if g is not None]
     made = [v.name for slot in block_out for v in block_out[slot] if slot not in one['hidden']]
     return main, feeds, made, [g.name for g in grads]
 
@@ -366,7 +372,7 @@ def read_first(ops):
     return need
 
 
-def write(one, root, folder, main, arrays, outs):
+def write(one, root, folder, main, arrays, outs, feeds):
     folder = os.path.join(root, folder)
     os.makedirs(folder, exist_ok=True)
     block = main.global_block()
@@ -380,7 +386,8 @@ def write(one, root, folder, main, arrays, outs):
     # What the forward op leaves unmade, its gradient does not read either.
     kept = {n: a if np.asarray(a).dtype != object else np.zeros([max(d, 0) or 4 for d in block.var(n).shape], 'int32') for n, a in arrays.items()
             if n in used}
-    keys = {'in/' + n: kept[n] for n in read_first(block.ops)}
+    # A var that is written in place was fed before.
+    keys = {'in/' + n: np.asarray(feeds[n]) if n in feeds else kept[n] for n in read_first(block.ops)}
     keys.update({'out/' + n: arrays[n] for n in outs})
     meta = {'op': one['op'], 'variant': one['variant'], 'paddle': paddle.__version__}
     np.savez_compressed(stem + '.npz', meta=json.dumps(meta), **keys)
@@ -389,7 +396,10 @@ def write(one, root, folder, main, arrays, outs):
 
 def record(one, root):
     main, feeds, made, grads = build(one)
-    wanted = made + grads + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
+    if one.get('twice'):
+        grads = [n for n in main.global_block().ops[2].output_arg_names if n != '@EMPTY@']
+        made += read_first(main.global_block().ops[2:])
+    wanted = [n for n in made + grads if n not in feeds or n in one['same'].values()] + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
                              n not in one.get('rows', {})]
     got = static.Executor().run(main, feed=feeds, fetch_list=wanted)
     arrays = {**{n: np.asarray(a) for n, a in feeds.items()}, **dict(zip(wanted, got))}
@@ -399,11 +409,16 @@ def record(one, root):
         forward.global_block()._remove_op(nops)
     for slot in () if one['whole'] else one['hidden']:
         forward.global_block().ops[0].desc.remove_output(slot)
-    write(one, root, one['op'], forward, arrays, made)
-    if grads:
+    if not one.get('twice'):
+        write(one, root, one['op'], forward, arrays, made, feeds)
+    if grads and one.get('twice'):
+        for k in (0, 0, *[1] * (len(main.global_block().ops) - 3)):
+            main.global_block()._remove_op(k)
+        write(one, root, main.global_block().ops[0].type, main, arrays, grads, feeds)
+    elif grads:
         if not one['whole']:
             backward.global_block()._remove_op(0)
-        write(one, root, one['op'] + '_grad', backward, arrays, grads)
+        write(one, root, one['op'] + '_grad', backward, arrays, grads, feeds)
 
 
 if __name__ == '__main__':

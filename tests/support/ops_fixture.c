@@ -221,6 +221,7 @@ static bool run_op(fixture_run *r, weft_op *op, uint64_t number) {
     if (r->cuts) return fixture_check_cuts(r, op, &a, number);
     if (r->types) return fixture_check_types(r, op, &a, number);
     if (r->axes) return fixture_check_axes(r, op, &a, number);
+    if (r->edges) return fixture_check_edges(r, op, &a, number);
     weft_status status = kernel_run_op(op, a.in, a.in_first, a.out, a.out_first, number, &r->arena);
     return status ? fixture_fail_status(r, status) : true;
 }
@@ -285,7 +286,7 @@ static bool compare_rows(fixture_run *r, const weft_var *v, const npz_array *wan
 }
 
 static bool compare_outputs(fixture_run *r) {
-    if (r->linear || r->cuts || r->types || r->axes) return true;
+    if (r->linear || r->cuts || r->types || r->axes || r->edges) return true;
     for (size_t i = 0; i < r->program->nall_vars; i++) {
         const weft_var *v = program_var(r->program, i);
         char rows[300];
@@ -311,7 +312,8 @@ bool fixture_begin(fixture_run *r) {
     weft_status status = shape_env_init(&r->env, r->program, &r->arena);
     if (status) return fixture_fail_status(r, status);
     r->values = ARENA_ARRAY(&r->arena, tensor, r->program->nall_vars + 1);
-    return r->values ? load_inputs(r) : fixture_fail(r, "out of memory");
+    if (!r->values) return fixture_fail(r, "out of memory");
+    return load_inputs(r) && (!r->empty || fixture_make_empty(r));
 }
 
 static bool run_ops(fixture_run *r) {
@@ -377,6 +379,14 @@ ops_result ops_fixture_run_types(weft_context *context, const char *dir, const c
     fixture_run r = {.context = context, .op = "", .types = true, .why = why, .why_nbytes = why_nbytes};
     ops_result result = run_recording(&r, dir, variant);
     *nops = r.nlinear;
+    return result;
+}
+
+ops_result ops_fixture_run_edges(weft_context *context, const char *dir, const char *variant, bool empty,
+                                 ops_edges *tally, char *why, size_t why_nbytes) {
+    fixture_run r = {.context = context, .op = "", .edges = tally, .empty = empty, .why = why, .why_nbytes = why_nbytes};
+    ops_result result = run_recording(&r, dir, variant);
+    if (r.nlinear && result == OPS_FAILED) tally->empty_refused++;
     return result;
 }
 

@@ -54,6 +54,14 @@ ops_result ops_fixture_run_axes(weft_context *context, const char *dir, const ch
 ops_result ops_fixture_run_types(weft_context *context, const char *dir, const char *variant, size_t *nops, char *why,
                                  size_t why_nbytes);
 
+/* What the last op of recordings makes of NaN in all floats that it reads, and of tensors without rows. */
+typedef struct ops_edges {
+    size_t nan_kept, nan_gone, nan_refused; /* NaN in a float that it writes; none; no run */
+    size_t empty_run, empty_refused, empty_left; /* run; refused; run, and something was left unwritten */
+} ops_edges;
+ops_result ops_fixture_run_edges(weft_context *context, const char *dir, const char *variant, bool empty,
+                                 ops_edges *tally, char *why, size_t why_nbytes);
+
 /* Recordings whose numbers mean nothing (random ops), or are plainly wrong (2.6.2's gather_grad along another axis).
  * Where versions of Paddle differ, a recording is held against the definition of its own program's version. */
 bool ops_fixture_is_known(weft_context *context, const char *root, const char *op, const char *variant);

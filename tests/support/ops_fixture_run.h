@@ -1,6 +1,6 @@
 /* ops_fixture_run.h: one run of a recording, for the files that run it each in their way: as it is (ops_fixture.c),
  * twice where ops are marked linear (ops_fixture_marks.c), by parts (ops_fixture_cuts.c), in half precision
- * (ops_fixture_half.c). */
+ * (ops_fixture_half.c), on NaN and empty tensors (ops_fixture_edges.c). */
 #ifndef TESTS_SUPPORT_OPS_FIXTURE_RUN_H
 #define TESTS_SUPPORT_OPS_FIXTURE_RUN_H
 
@@ -21,6 +21,8 @@ typedef struct fixture_run {
     bool cuts;       /* parts of ranks are checked */
     bool types;      /* marks of types are checked */
     struct axes_check *axes; /* rules of axes.def are checked; NULL: they are not */
+    struct ops_edges *edges; /* NaN and empty tensors are tried; NULL: they are not */
+    bool empty;      /* the first extent of inputs is 0 */
     size_t nlinear;  /* ops that have a mark; ways to cut that were checked */
     weft_dtype half; /* what fp32 vars became; NONE: they are as recorded */
     const char *op;
@@ -54,5 +56,10 @@ bool fixture_check_axes(fixture_run *r, weft_op *op, const case_args *a, uint64_
 
 /* Runs the op with inputs of other types, which the kernel must refuse if it is marked as of one, and as it is. */
 bool fixture_check_types(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
+
+/* Runs the op on NaN, or as it is on empty tensors, and adds to the tally. */
+bool fixture_check_edges(fixture_run *r, weft_op *op, const case_args *a, uint64_t number);
+/* Makes the recorded inputs empty: those as long as the first one have no rows. */
+bool fixture_make_empty(fixture_run *r);
 
 #endif

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/kernel_run.h"
@@ -336,4 +337,40 @@ Test(kernels_training, momentum_updates_the_master_copy) {
         cr_assert_eq(param[i], f32_to_bf16(master[i]), "element %d", i);
     }
     kernel_test_fini(&t);
+}
+
+/* --- radam, nadam: what Paddle 3.3.1 computed in the one element where it read no memory that it had freed --------- */
+
+static void check_rectified(const char *op, const char *const *scalars, const float *values, float expected) {
+    static const float param = 0.8163722f, grad = 0.12477912f, rate = 0.1f;
+    static const float first = -0.60385793f, second = 0.96036494f;
+    float out, m1, m2, powers[3];
+    char names[3][40];
+    kernel_test t;
+    kernel_test_init(&t, op);
+    kernel_test_in(&t, "param", WEFT_FP32, &param, 1, -1, -1);
+    kernel_test_in(&t, "grad", WEFT_FP32, &grad, 1, -1, -1);
+    kernel_test_in(&t, "learning_rate", WEFT_FP32, &rate, 1, -1, -1);
+    kernel_test_in(&t, "moment1", WEFT_FP32, &first, 1, -1, -1);
+    kernel_test_in(&t, "moment2", WEFT_FP32, &second, 1, -1, -1);
+    kernel_test_out(&t, "param_out", WEFT_FP32, &out, 1, -1, -1);
+    kernel_test_out(&t, "moment1_out", WEFT_FP32, &m1, 1, -1, -1);
+    kernel_test_out(&t, "moment2_out", WEFT_FP32, &m2, 1, -1, -1);
+    for (int k = 0; k < 3; k++) {
+        kernel_test_in(&t, scalars[k], WEFT_FP32, &values[k], 1, -1, -1);
+        snprintf(names[k], sizeof names[k], "%s_out", scalars[k]);
+        kernel_test_out(&t, names[k], WEFT_FP32, &powers[k], 1, -1, -1);
+    }
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", op);
+    cr_expect(fabsf(out - expected) < 2e-6f, "%s: %.9g, expected %.9g", op, (double)out, (double)expected);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_training, rectified_adam_and_nadam_are_paddles) {
+    static const char *const radam[] = {"beta1_pow", "beta2_pow", "rho"};
+    static const char *const nadam[] = {"momentum_decay_pow", "beta2_pow", "mu_product"};
+    check_rectified("radam", radam, (const float[]){0.9f, 0.999f, 4}, 0.8253653f);
+    check_rectified("radam", radam, (const float[]){0.38742048f, 0.99103594f, 7.5f},
+                    0.82422173f);
+    check_rectified("nadam", nadam, (const float[]){0.96f, 0.999f, 0.9f}, 0.8171804f);
 }

@@ -71,6 +71,11 @@ static void of_elu(const element *e, double *first, double *second) {
     *first = slope * e->ddx;
     *second = e->of > 0 ? 0 : slope * e->down * e->ddx;
 }
+static void of_celu(const element *e, double *first, double *second) {
+    double slope = e->of > 0 ? 1 : exp(e->of / e->a);
+    *first = slope * e->ddx;
+    *second = e->of > 0 ? 0 : slope / e->a * e->down * e->ddx;
+}
 static void of_softplus(const element *e, double *first, double *second) {
     double t = e->a * e->of, s = 1 / (1 + exp(-t));
     *first = t > e->b ? e->ddx : s * e->ddx;
@@ -133,6 +138,7 @@ SECOND(sin, 0, 0)
 SECOND(cos, 0, 0)
 SECOND(pow, attr_float(p->op, "factor", 1), 0)
 SECOND(elu, attr_float(p->op, "alpha", 1), 0)
+SECOND(celu, attr_float(p->op, "alpha", 1), 0)
 SECOND(softplus, attr_float(p->op, "beta", 1), attr_float(p->op, "threshold", 20))
 SECOND_FLAT(relu, 0, 0)
 SECOND_FLAT(leaky_relu, attr_float(p->op, "alpha", 0.02), 0)

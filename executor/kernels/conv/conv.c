@@ -74,6 +74,7 @@ weft_status conv_prepare(const kernel_prepare *p, const tensor *x, const tensor 
     TRY(images_prepare(p, y, format, &out->out));
     out->groups = attr_int(p->op, "groups", 1);
     if (filter->ndim != 4) return kernel_unsupported(p, "expected Filter of 4 dimensions, found %d", filter->ndim);
+    if (filter->numel == 0) return kernel_unsupported(p, "expected elements in Filter, found none");
     if (out->groups < 1 || out->in.channels != filter->dims[1] * out->groups || filter->dims[0] % out->groups ||
         out->out.channels != filter->dims[0] || out->in.count != out->out.count)
         return kernel_unsupported(p, "expected Filter [%lld, %lld, *, *] for %lld groups, found [%lld, %lld, *, *]",

@@ -230,7 +230,7 @@ static weft_status run_dist(const kernel_call *c) {
         double d = fabs(tensor_real(x, a) - tensor_real(y, b));
         (void)r;
         if (isinf(s->p))
-            norm = s->p > 0 ? fmax(norm, d) : fmin(norm, d);
+            norm = isnan(norm) || isnan(d) ? (double)NAN : s->p > 0 ? fmax(norm, d) : fmin(norm, d);
         else
             norm += s->p == 0 ? d != 0 : s->p == 1 ? d : s->p == 2 ? d * d : pow(d, s->p);
     }

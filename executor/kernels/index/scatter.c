@@ -214,7 +214,7 @@ static weft_status prepare_one_hot(kernel_prepare *p) {
     const tensor *x = type_in(p, HOT_IN_X), *y = type_out(p, 0);
     TRY(check_index(p, x, "X"));
     TRY(require_present(p, y, "Out"));
-    if (x->numel == 0 || y->numel % x->numel == 0) return NULL;
+    if (x->numel ? y->numel % x->numel == 0 : y->numel == 0) return NULL;
     return kernel_unsupported(p, "expected a row of Out for each element of X");
 }
 

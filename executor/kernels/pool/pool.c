@@ -59,6 +59,10 @@ static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
 static weft_status prepare(kernel_prepare *p) {
     return prepare_pool(p, type_out(p, OUT));
 }
+static weft_status prepare_second(kernel_prepare *p) {
+    TRY(prepare_pool(p, type_out(p, OUT)));
+    return ((const pool_state *)p->state)->max ? kernel_unsupported(p, "expected avg, as in Paddle, found max") : NULL;
+}
 static weft_status prepare_grad(kernel_prepare *p) {
     TRY(prepare_pool(p, type_in(p, GRAD_IN_OUT)));
     const tensor *x = type_in(p, IN_X), *y = type_in(p, GRAD_IN_OUT);
@@ -193,4 +197,5 @@ static weft_status run_grad(const kernel_call *c) {
 }
 
 const kernel kernel_pool2d = {prepare, run};
+const kernel kernel_pool2d_double_grad = {prepare_second, run};
 const kernel kernel_pool2d_grad = {prepare_grad, run_grad};
