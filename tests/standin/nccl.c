@@ -142,22 +142,30 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
     return ncclInProgress;
 }
 
+static void launch_held(standin_launch *held);
+
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_comm *c = standin_comm_of(of);
     standin_lock();
+    standin_launch *held = c->nsettles <= 1 ? c->held : NULL;
+    if (held) c->held = NULL;
     bool is_complete = c->team && c->team->njoined == c->team->nranks && !c->is_splitting && c->nsettles == 0;
     if (c->nsettles) c->nsettles--;
     *out = c->failure ? c->failure : is_complete ? ncclSuccess : ncclInProgress;
     standin_unlock();
+    launch_held(held);
     return ncclSuccess;
 }
 
 static ncclResult_t end(standin_comm *c, bool aborts) {
     standin_lock();
+    standin_launch *held = c->held;
+    c->held = NULL;
     if (c->has_ended) standin_broken("a communicator ends twice");
     if (!aborts && c->nin_flight) standin_broken("a communicator is destroyed that has work");
     c->has_ended = true;
     standin_unlock();
+    launch_held(held); /* they end there, and do nothing */
     nalive--;
     return ncclSuccess;
 }
@@ -264,9 +272,22 @@ static void push_launch(standin_launch *l) {
     standin_lock();
     for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
     l->comm->nin_flight++;
-    l->comm->nsettles = 2; /* it says InProgress for a while */
+    l->comm->nsettles = 2; /* it says InProgress for a while, and puts nothing on the stream before */
+    l->held = item;
+    l->next = NULL;
+    standin_launch **end = &l->comm->held;
+    while (*end) end = &(*end)->next;
+    *end = l;
     standin_unlock();
-    standin_push(l->stream, item);
+}
+
+/* What was held back goes to its stream. */
+static void launch_held(standin_launch *held) {
+    while (held) {
+        standin_launch *next = held->next;
+        standin_push(held->stream, held->held);
+        held = next;
+    }
 }
 
 SHOWN ncclResult_t ncclGroupStart(void);

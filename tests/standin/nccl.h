@@ -51,6 +51,7 @@ typedef struct standin_comm {
     ncclResult_t failure;
     int nsettles; /* so often it still says InProgress */
     int nin_flight;
+    struct standin_launch *held; /* not on their streams yet */
     int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
 } standin_comm;
 
@@ -69,7 +70,8 @@ typedef struct standin_launch {
     cudaStream_t stream;
     standin_call *calls, **end;
     bool hangs;
-    struct standin_launch *next; /* in the open group */
+    standin_item *held;
+    struct standin_launch *next; /* in the open group; then of those that are held */
 } standin_launch;
 
 static inline standin_comm *standin_comm_of(ncclComm_t c) {
