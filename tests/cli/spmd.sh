@@ -60,6 +60,15 @@ train gpt_tp_mp2 spmd_expand
 for role in forward backward; do
     [ "$("$weft" show "$folder/rank0.pdmodel" | grep -c "^ *[0-9]* *$role *c_allreduce_sum")" = 2 ]; ok $? "a block of GPT: two all-reduces $role"
 done
+
+# A weight that all ranks have, used by values of which each has a part: its gradient is summed, once (physicsnemo #1944,
+# torchtitan #1373).
+for name in gpt_sp_mp2 gpt_sp_explicit_mp2 gpt_sp_reshard_dp2_mp2; do
+    train "$name" spmd_expand
+    "$weft" show "$folder/rank0.pdmodel" | sed -n 's/.*backward *c_\(allreduce_sum\|reducescatter\)(X=\([a-z_0-9]*\.[wb]_0@GRAD\).*/\2/p' | sort >"$folder/summed"
+    [ "$(grep -c '^layer_norm_[014]\.[wb]_0@GRAD$' "$folder/summed")" = 6 ] && [ -z "$(uniq -d "$folder/summed")" ]
+    ok $? "$name: gradients of norms over parts of a sequence are summed, each once"
+done
 train mlp_tp_mp2 spmd_expand
 [ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
 
