@@ -70,6 +70,21 @@ for case in mm_rs.2d.dim0.sum.w4 ag_mm.2d.dim0.retA.w4; do
         prints 1 race "$case without wait $k is refused" "$weft" verify $programs --reading in_order
     done
 done
+# a large layer: all four pairs gain, as much as the guard says; a small one is left, each pair with a reason
+cluster=configs/clusters/h100_nodes.yaml
+"$PYTHON" tests/micro_layer.py 8192 4 8192 1 >"$folder/layer.fx.json"
+step_of() { "$weft" simulate "$@" --ranks 4 --cluster $cluster 2>&1 | sed -n 's/.* ranks, \([0-9.]*\) ms a step.*/\1/p'; }
+rm -f "$folder"/rank*
+"$weft" opt "$folder/layer.fx.json" --passes "micro_pipeline_tp: {cluster: $cluster}" -o "$folder/rank{rank}.yaml" 2>"$folder/report"
+[ "$(grep -c 'predicted gain' "$folder/report")" = 4 ]; ok $? 'a large layer has four pairs that gain'
+awk -v before="$(step_of "$folder/layer.fx.json")" -v after="$(step_of $programs)" '/predicted gain/ { split($0, part, ": "); split(part[4], us, " "); gain += us[4] - us[1] }
+    END { saved = 1000 * (before - after); print before, after, gain; exit !(gain > 100 && saved > 0.95 * gain && saved < 1.05 * gain) }' "$folder/report" >"$folder/gain"
+ok $? "a simulated step is shorter by what the guard says: $(cat "$folder/gain")"
+[ "$("$weft" plan "$folder/rank1.yaml" --chunks | grep -c '^[a-z]')" = 4 ]; ok $? 'plan --chunks prints four plans'
+"$PYTHON" tests/micro_layer.py 64 4 64 1 >"$folder/small.fx.json"
+"$weft" opt "$folder/small.fx.json" -v --passes micro_pipeline_tp -o "$folder/small.yaml" 2>"$folder/report"
+[ "$(grep -c 'too small to gain' "$folder/report")" = 4 ]; ok $? 'a small layer is left as it is'
+
 says 1 '\{rank\}' 'chunks need a program a rank' "$weft" opt "$cases/ag_mm.2d.dim0.w4/before.fx.json" --passes 'micro_pipeline_tp: {guard: off}'
 says 0 'left alone \(dependency\): all_gather #0' 'a candidate that is left says why' \
     "$weft" opt "$cases/neg.A_is_rhs.w4/before.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
