@@ -137,6 +137,10 @@ static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
     if (!hosts) return;
     add(w, "--host");
     add(w, hosts);
+    /* A thread that the kernel wakes moves what comes over TCP: whoever polls beside computing comes too late. */
+    add(w, "--mca");
+    add(w, "btl_tcp_progress_thread");
+    add(w, "1");
     pass_environment(w);
 }
 

@@ -90,7 +90,7 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault):
         time.sleep(0.2)
         err.seek(0)
         said = err.read()
-    word, limit = ('has died', 6) if fault == signal.SIGKILL else ('is stopped', 30)
+    word, limit = ('has died', 10) if fault == signal.SIGKILL else ('is stopped', 30)
     if not status:
         return 'exit status 0'
     if seconds > limit:
