@@ -107,21 +107,6 @@ static void leave_processes(weft_processes *processes, int result, bool has_fail
     weft_processes_leave(processes, result, has_failed ? 1 : 600);
 }
 
-/* "S[:F]" into seconds, 0 where nothing is given; false after printing a usage error. */
-static bool read_watchdog(const cli_args *args, double *out_least, double *out_first) {
-    const char *given = cli_value(args, "--watchdog");
-    int end = 0;
-    *out_least = *out_first = 0;
-    if (!given) return true;
-    bool good = sscanf(given, "%lf%n", out_least, &end) == 1 && *out_least > 0;
-    if (good && given[end]) {
-        int from = end;
-        good = sscanf(given + from, ":%lf%n", out_first, &end) == 1 && *out_first > 0 && !given[from + end];
-    }
-    if (!good) cli_usage_error(args->command, "--watchdog: expected seconds, S or S:F, found \"%s\"", given);
-    return good;
-}
-
 /* Numbers of the command line, checked. */
 typedef struct numbers {
     long long steps, first_step, threads, seed, plans, save_every, trace_steps, check_finite;
@@ -384,39 +369,6 @@ static void print_end(const session *s) {
     free(path);
 }
 
-/* --check-finite alone is of every step; false after printing a usage error. */
-static bool read_check_finite(const cli_args *args, long long *out) {
-    const char *given = cli_value(args, "--check-finite");
-    *out = given != NULL;
-    if (!given || !*given) return true;
-    return cli_int(args, "--check-finite", 1, 1LL << 40, out);
-}
-
-/* --- --device null ------------------------------------------------------------------------------------------------ */
-
-/* An option that was given and makes no sense on this device; NULL: none. */
-static const char *find_misplaced(const cli_args *args, bool simulates) {
-    static const char *const of_results[] = {"--save", "--save-every", "--expect", "--profile", "--check-finite"};
-    for (size_t i = 0; simulates && i < sizeof of_results / sizeof *of_results; i++)
-        if (cli_given(args, of_results[i])) return of_results[i];
-    for (size_t i = 0; !simulates && i < nsimulate_options; i++)
-        if (cli_given(args, simulate_options[i].name)) return simulate_options[i].name;
-    return NULL;
-}
-
-/* Reads --device; false after printing a usage error. */
-static bool read_device(const cli_args *args, bool *out_simulates) {
-    const char *device = cli_value(args, "--device");
-    *out_simulates = device && strcmp(device, "null") == 0;
-    if (device && !*out_simulates && strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
-        return cli_usage_error(args->command, "--device: expected cpu, cuda or null, found \"%s\"", device), false;
-    const char *wrong = find_misplaced(args, *out_simulates);
-    if (wrong)
-        cli_usage_error(args->command,
-                        *out_simulates ? "%s: the null device computes nothing" : "%s: expected --device null", wrong);
-    return !wrong;
-}
-
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
 static weft_status report(session *s) {
@@ -458,7 +410,7 @@ static int run(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     session s = {.args = args, .saved = -1};
     bool simulates;
-    if (!read_device(args, &simulates) || !join_names(args)) return EXIT_USAGE;
+    if (!run_read_device(args, &simulates) || !join_names(args)) return EXIT_USAGE;
     if (simulates) {
         fprintf(stderr, "weft run: note: --device null is weft simulate now\n");
         return command_simulate.run(args);
@@ -469,12 +421,12 @@ static int run(cli_args *args) {
         !cli_int(args, "--plans", 1, 1 << 20, &n.plans) ||
         !cli_int(args, "--save-every", 1, 1LL << 40, &n.save_every) ||
         !cli_int(args, "--trace-steps", 0, INT32_MAX, &n.trace_steps) ||
-        !read_check_finite(args, &n.check_finite) || !cli_double(args, "--tolerance", &expected.tolerance) ||
+        !run_read_check_finite(args, &n.check_finite) || !cli_double(args, "--tolerance", &expected.tolerance) ||
         !output_names_are_good(args))
         return EXIT_USAGE;
     int nprocesses = 0;
     if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */
-    bool is_usable = cli_session_init(&s.in, args) && read_watchdog(args, &s.watchdog, &s.first_step) &&
+    bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
                      replan_read(args, &s.replan);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
     if (status) {

@@ -34,6 +34,15 @@ void run_state_fini(run_state *s);
 /* Puts the step and the seed into what will be saved. */
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
+/* --- run_options.c: false after printing a usage error -------------------------------------------------------------- */
+
+/* "S[:F]" into seconds, 0 where nothing is given. */
+bool run_read_watchdog(const cli_args *args, double *out_least, double *out_first);
+/* Alone it is of every step. */
+bool run_read_check_finite(const cli_args *args, long long *out);
+/* --device, and options that make no sense on it. */
+bool run_read_device(const cli_args *args, bool *out_simulates);
+
 /* --- run_outputs.c ------------------------------------------------------------------------------------------------ */
 
 /* False after printing a usage error: a name that says no form, an option that needs another. */
