@@ -159,6 +159,7 @@ static const struct {
      NULL},
     {MADE("mean", "X: [s]", "one", "") LOSS("elementwise_mul", "X: [one], \"Y\": [one]", ""), "mean", WEFT_CERTIFIED,
      "not derived of \"loss\" (elementwise_mul #3)"},
+    {MADE("mish", "X: [s]", "t", "") LOSS("mean", "X: [t]", ""), "sum", WEFT_CERTIFICATE_BAD, "is the mean"},
     {MADE("softmax", "X: [s]", "t", ", axis: 0") LOSS("mean", "X: [t]", ""), "mean", WEFT_CERTIFIED,
      "not derived of \"loss\" (softmax #2)"},
     {MADE("softmax", "X: [s]", "t", ", axis: 1") LOSS("mean", "X: [t]", ""), "sum", WEFT_CERTIFICATE_BAD, ""},
