@@ -36,7 +36,7 @@ says 0 'did: most_mb: the step ends 0.0[0-9]* ms later than without it' 'the pri
 says 1 'most_mb: only bucket_mb: auto asks for one' 'a fixed size has no other limit' \
     "$weft" opt "$program" --passes 'overlap_comm, coalesce_grads: {most_mb: 1}' -o "$folder/none.yaml"
 
-other=$fixtures/paddle26/lenet_momentum_dp2/rank0.pdmodel
+other=$fixtures/paddle26/mlp_adam_dp2_amp/rank0.pdmodel
 says 1 'times.json:[0-9]+:1: error: the profile is of another program: this one has no ' 'of another program: a simulation' \
     "$weft" simulate "$other" --ranks 2 --times "$times"
 says 1 'the profile is of another program' 'a pass' "$weft" opt "$other" \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # weft run --replan: other buckets behind the first steps, from what was measured; the results have the same bits.
 . tests/support/shell.sh
-case=$fixtures/paddle26/lenet_momentum_dp2
+case=$fixtures/paddle26/mlp_sgd_dp2
 printf 'links: [{bytes_per_second: 1.0e+9, seconds_per_message: 1.0e-4}]\n' >"$folder/slow.yaml"
 run() { # OPTION...
     "$weft" run "$case/rank0.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --steps 8 --fetch mean_0.tmp_0 "$@"
