@@ -107,34 +107,59 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
     return samples;
 }
 
+#define ALWAYS static inline __attribute__((always_inline))
+/* Written for a constant number of taps, so that the loops over them are none. */
 #define DEFINE_INTERP(dtype, suffix, real)                                                                             \
-    static void plane_##suffix(const interp_state *s, const sample *rows, const real *x, real *y) {                    \
+    ALWAYS void plane_taps_##suffix(const interp_state *s, const sample *rows, const real *x, real *y, const int taps) {\
         const sample *columns = rows + s->out.height;                                                                  \
-        for (int64_t i = 0; i < s->out.height; i++)                                                                    \
+        for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
+            const sample *r = &rows[i];                                                                                \
+            const real *row[TAPS];                                                                                     \
+            for (int a = 0; a < taps; a++) row[a] = x + r->at[a] * s->in.row_step;                                     \
             for (int64_t j = 0; j < s->out.width; j++) {                                                               \
-                const sample *r = &rows[i], *k = &columns[j];                                                          \
+                const sample *k = &columns[j];                                                                         \
                 real sum = 0;                                                                                          \
-                for (int a = 0; a < s->taps; a++)                                                                     \
-                    for (int b = 0; b < s->taps; b++)                                                                 \
-                        sum += (real)r->weight[a] * (real)k->weight[b] *                                               \
-                               x[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step];                            \
+                for (int a = 0; a < taps; a++)                                                                         \
+                    for (int b = 0; b < taps; b++)                                                                     \
+                        sum += (real)r->weight[a] * (real)k->weight[b] * row[a][k->at[b] * s->in.column_step];         \
                 y[i * s->out.row_step + j * s->out.column_step] = sum;                                                 \
             }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    ALWAYS void spread_taps_##suffix(const interp_state *s, const sample *rows, const real *dy, real *dx, const int taps) {\
+        const sample *columns = rows + s->out.height;                                                                  \
+        for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
+            const sample *r = &rows[i];                                                                                \
+            real *row[TAPS];                                                                                           \
+            for (int a = 0; a < taps; a++) row[a] = dx + r->at[a] * s->in.row_step;                                    \
+            for (int64_t j = 0; j < s->out.width; j++) {                                                               \
+                const sample *k = &columns[j];                                                                         \
+                real g = dy[i * s->out.row_step + j * s->out.column_step];                                             \
+                for (int a = 0; a < taps; a++)                                                                         \
+                    for (int b = 0; b < taps; b++)                                                                     \
+                        row[a][k->at[b] * s->in.column_step] += (real)r->weight[a] * (real)k->weight[b] * g;           \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void plane_##suffix(const interp_state *s, const sample *rows, const real *x, real *y) {                    \
+        if (s->taps == 1)                                                                                              \
+            plane_taps_##suffix(s, rows, x, y, 1);                                                                     \
+        else if (s->taps == 2)                                                                                         \
+            plane_taps_##suffix(s, rows, x, y, 2);                                                                     \
+        else                                                                                                           \
+            plane_taps_##suffix(s, rows, x, y, TAPS);                                                                  \
     }                                                                                                                  \
     static void spread_##suffix(const interp_state *s, const sample *rows, const real *dy, real *dx) {                 \
-        const sample *columns = rows + s->out.height;                                                                  \
-        for (int64_t i = 0; i < s->out.height; i++)                                                                    \
-            for (int64_t j = 0; j < s->out.width; j++) {                                                               \
-                const sample *r = &rows[i], *k = &columns[j];                                                          \
-                real g = dy[i * s->out.row_step + j * s->out.column_step];                                             \
-                for (int a = 0; a < s->taps; a++)                                                                     \
-                    for (int b = 0; b < s->taps; b++)                                                                 \
-                        dx[r->at[a] * s->in.row_step + k->at[b] * s->in.column_step] +=                                \
-                            (real)r->weight[a] * (real)k->weight[b] * g;                                               \
-            }                                                                                                          \
+        if (s->taps == 1)                                                                                              \
+            spread_taps_##suffix(s, rows, dy, dx, 1);                                                                  \
+        else if (s->taps == 2)                                                                                         \
+            spread_taps_##suffix(s, rows, dy, dx, 2);                                                                  \
+        else                                                                                                           \
+            spread_taps_##suffix(s, rows, dy, dx, TAPS);                                                               \
     }
 REAL_TYPES(DEFINE_INTERP)
 #undef DEFINE_INTERP
+#undef ALWAYS
 
 /* Offsets of channel k of all channels of all images. */
 static int64_t channel_at(const images *m, int64_t k) {
