@@ -137,7 +137,7 @@ static bool rest_equal(const var_rest *a, const var_rest *b) {
            text_equal(a->unknown_fields, b->unknown_fields) && string_equal(a->dist_extra_json, b->dist_extra_json);
 }
 
-static bool var_equal(const weft_var *a, const weft_var *b) {
+bool var_equal(const weft_var *a, const weft_var *b) {
     return name_equal(a->name, b->name) && a->kind == b->kind && a->dtype == b->dtype &&
            a->has_tensor == b->has_tensor && a->ndim == b->ndim &&
            array_equal(a->dims, b->dims, a->ndim, sizeof *a->dims) && a->has_lod_level == b->has_lod_level &&
@@ -160,7 +160,7 @@ static bool slots_equal(const weft_op *a, const weft_op *b, bool output) {
     return true;
 }
 
-static bool op_equal(const weft_op *a, const weft_op *b) {
+bool op_equal(const weft_op *a, const weft_op *b) {
     return name_equal(a->type, b->type) && slots_equal(a, b, false) && slots_equal(a, b, true) &&
            attrs_equal(a->attrs, a->nattrs, b->attrs, b->nattrs) &&
            flag_equal(a->has_is_target, a->is_target, b->has_is_target, b->is_target) &&

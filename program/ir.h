@@ -382,6 +382,8 @@ const ring *program_find_ring(const weft_program *p, int64_t id);
  * text is in `out`, cut to its size. */
 const char *op_place(const weft_op *op, char *out, size_t out_nbytes);
 bool attr_equal(const weft_attr *a, const weft_attr *b);
+bool op_equal(const weft_op *a, const weft_op *b); /* all that is serialized, names for vars */
+bool var_equal(const weft_var *a, const weft_var *b);
 /* Whether an attr says what node of an .fx.json file the op was read as ("fx_name", ...), and nothing of the op. */
 bool attr_is_of_node(const weft_attr *a);
 static inline bool op_is(const weft_op *op, const char *type) {

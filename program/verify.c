@@ -421,3 +421,16 @@ weft_status program_verify_changed(weft_program *p, bool all) {
     p->generation++;
     return NULL;
 }
+
+weft_status weft_program_mark(weft_program *program, uint32_t *out_mark) {
+    TRY(program_verify_changed(program, true));
+    *out_mark = program->generation;
+    return NULL;
+}
+
+bool weft_op_is_edited(const weft_op *op, uint32_t mark) {
+    return op->generation >= mark;
+}
+bool weft_var_is_edited(const weft_var *var, uint32_t mark) {
+    return var->generation >= mark;
+}

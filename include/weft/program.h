@@ -198,6 +198,16 @@ WEFT_MUST_USE weft_status weft_var_remove(weft_var *var);
 WEFT_MUST_USE weft_status weft_program_add_block(weft_program *program, const weft_block *parent,
                                                  weft_block **out_block);
 
+/* --- edits -------------------------------------------------------------------------------------------------------- */
+
+/* For a host that has a copy of the program in a form of its own, and carries edits over. weft_program_mark checks the
+ * structure as weft_program_verify does, but for extents below -1, and gives a mark. What is made, changed or moved from
+ * then on, by the host or by passes, is edited since that mark. What stays in a block and is not edited is in its old
+ * order. */
+WEFT_MUST_USE weft_status weft_program_mark(weft_program *program, uint32_t *out_mark);
+bool weft_op_is_edited(const weft_op *op, uint32_t mark);
+bool weft_var_is_edited(const weft_var *var, uint32_t mark);
+
 #ifdef __cplusplus
 }
 #endif

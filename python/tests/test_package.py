@@ -82,6 +82,20 @@ class Programs(unittest.TestCase):
         made.remove()
         self.assertEqual(len(program.block), 2)
 
+    def test_what_is_edited_is_a_patch(self):
+        program = weft.Program.parse(RELU)
+        edits = program.edits()
+        self.assertEqual(edits.ops(0), [(0, False), (1, False)])
+        relu, scale = program.ops
+        scale.set_attr("scale", 3.0)
+        program.block.insert("relu", {"X": [program.vars["y"]]}, {"Out": [program.block.add_var("w", "float32", [4, 8])]},
+                             before=relu)
+        self.assertEqual(edits.ops(0), [(None, True), (0, False), (1, True)])
+        self.assertFalse(edits.removes_vars(0))
+        edits.keep_edited()
+        self.assertEqual([op.type for op in program.ops], ["relu", "scale"])
+        self.assertEqual(sorted(program.vars), ["w", "y", "z"])
+
     def test_vars_outlive_the_name_of_their_program(self):
         op = gpt().ops[0]
         gc.collect()

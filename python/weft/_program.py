@@ -204,6 +204,54 @@ class Block(_Borrowed):
         return f"<weft.Block: {len(self)} ops, {lib.weft_block_nvars(self._handle)} vars>"
 
 
+class Edits:
+    """What is edited in a program from now on. A host that has a copy of the program carries that over."""
+
+    def __init__(self, program):
+        """Checks the structure."""
+        mark = ctypes.c_uint32()
+        call("weft_program_mark", program._handle, ctypes.byref(mark))
+        self._program, self._mark = program, mark.value
+        blocks = range(lib.weft_program_nblocks(program._handle))
+        self._ops = [{op: i for i, op in enumerate(_op_handles(program, b))} for b in blocks]
+        self._vars = [set(_var_handles(program, b)) for b in blocks]
+
+    def ops(self, block: int) -> list:
+        """Of each op of the block now: (its old position or None, whether it is edited)."""
+        old, is_edited, mark = self._ops[block], lib.weft_op_is_edited, self._mark
+        return [(old.get(op), is_edited(op, mark)) for op in _op_handles(self._program, block)]
+
+    def removes_vars(self, block: int) -> bool:
+        return not self._vars[block].issubset(_var_handles(self._program, block))
+
+    def keep_edited(self) -> None:
+        """Takes out of the program what is not edited, but for vars that edited ops name: what is left is the patch."""
+        for block in range(lib.weft_program_nblocks(self._program._handle)):
+            for op in list(_op_handles(self._program, block)):
+                if not lib.weft_op_is_edited(op, self._mark):
+                    lib.weft_op_remove(op)
+        for block in range(lib.weft_program_nblocks(self._program._handle)):
+            for var in _var_handles(self._program, block):
+                if not lib.weft_var_is_edited(var, self._mark):
+                    status = lib.weft_var_remove(var)
+                    if status:
+                        lib.weft_status_free(status)  # an edited op names it
+
+
+def _op_handles(program, block):
+    following = lib.weft_op_next
+    op = lib.weft_block_first_op(lib.weft_program_block(program._handle, block))
+    while op:
+        yield op
+        op = following(op)
+
+
+def _var_handles(program, block):
+    handle = lib.weft_program_block(program._handle, block)
+    at = lib.weft_block_var_at
+    return [at(handle, i) for i in range(lib.weft_block_nvars(handle))]
+
+
 class Program(Owned):
     """A static training program. From one thread at a time."""
 
@@ -250,6 +298,10 @@ class Program(Owned):
 
     def clone(self) -> "Program":
         return Program._of(create("weft_program_clone", self._handle))
+
+    def edits(self) -> Edits:
+        """From now on: what passes and others edit."""
+        return Edits(self)
 
     def check(self) -> None:
         """Checks the structure; raises InvalidProgram with every problem."""

@@ -33,17 +33,13 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
     Variables and Parameters that the script holds stay valid. If a pass refuses, the program is as it was.
     """
     todo = read(program, dist_context)
-    sources = {}
-    for block in todo.blocks:
-        sources[len(sources)] = len(block)
-        for index, op in enumerate(block):
-            op.set_attr("weft_source", index)
+    edits = todo.edits()
     if passes is None:
         passes = preset("data_parallel" if ranks else "data_parallel_optimization")
         set = dict({"data_parallel.ranks": ranks} if ranks else {}, **(set or {}))
     report = todo.run_passes(passes, set=set, prove=prove)
     todo.check()
-    replace(program, todo, dist_context)
+    replace(program, todo, edits, dist_context)
     return report
 
 

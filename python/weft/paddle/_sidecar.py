@@ -63,9 +63,9 @@ def sidecar_of(program, dist_context) -> str:
     return json.dumps({"process_groups": groups, "meshes": meshes.entries, "vars": variables, "ops": ops})
 
 
-def keep_dist_ops(dist_context, todo, block_index, after):
+def keep_dist_ops(dist_context, sidecar, block_index, after):
     """Gives the context what it needs to know of ops that are new: placements of their mesh, and streams."""
-    entries = {(e.get("block", 0), e["idx"]): e for e in json.loads(todo.sidecar()).get("ops", [])}
+    entries = {(e.get("block", 0), e["idx"]): e for e in json.loads(sidecar).get("ops", [])}
     meshes = {}
     for op, old in after:
         attr = dist_context.get_op_dist_attr_for_program(old) if old is not None else None

@@ -1,7 +1,7 @@
 """Puts a program that Weft made in the place of a live one.
 
-Ops are copied into the live blocks, so that Variables, Parameters and whatever else holds the program stay valid. An op
-that Weft kept has the number of the op that it was in the attr weft_source: it keeps that op's identity.
+Only what was edited is copied into the live blocks: Variables, Parameters, Operators and whatever else holds the program
+stay valid, and the rest costs nothing. An op that Weft changed or moved keeps the identity of the op that it was.
 """
 
 import paddle
@@ -30,22 +30,25 @@ def refuse_foreign(program):
 def _copy_var(block, made):
     """Makes a var of the live block like `made`; new if there is none."""
     name = made.name()
-    if not block.has_var(name):
-        fresh = block.desc.var(name.encode())
-        fresh.set_type(made.type())
-        fresh.set_persistable(made.persistable())
     live = block.desc.find_var(name.encode())
-    if made.type() not in (core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS):
-        return
-    if live.shape() != made.shape():
-        live.set_shape(made.shape())
-    if live.dtype() != made.dtype():
-        live.set_dtype(made.dtype())
+    is_new = live is None
+    if is_new:
+        live = block.desc.var(name.encode())
+        live.set_type(made.type())
+        live.set_persistable(made.persistable())
+    if made.type() in (core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS):
+        if live.shape() != made.shape():
+            live.set_shape(made.shape())
+        if live.dtype() != made.dtype():
+            live.set_dtype(made.dtype())
+    if is_new:
+        stops = made.has_stop_gradient() and made.stop_gradient()
+        block.create_var(name=name, desc=live, type=live.type(), stop_gradient=stops)
 
 
-def _copy_op(program, block, made, old):
-    """Appends `made`, of another program, to the live block."""
-    fresh = block.desc.append_op()
+def _copy_op(program, block, made, at, old):
+    """Inserts `made`, of another program, into the live block."""
+    fresh = block.desc._insert_op(at)
     fresh.copy_from(made)
     for name in made.attr_names():
         kind = made.attr_type(name)
@@ -57,41 +60,54 @@ def _copy_op(program, block, made, old):
             fresh.set_var_attr(name, block.desc.find_var_recursive(made.attr(name, True).name().encode()))
         elif kind == core.AttrType.VARS:
             fresh.set_vars_attr(name, [block.desc.find_var_recursive(v.name().encode()) for v in made.attr(name, True)])
-    if fresh.has_attr("weft_source"):
-        fresh.remove_attr("weft_source")
     if old is not None:
         fresh.set_original_id(old.desc.original_id())
     return framework.Operator(block, fresh)
 
 
-def _replace_block(program, block, made):
-    """Gives a live block the vars and ops of `made`. New ops by the old one that each was, or None."""
-    for var in made.all_vars():
-        _copy_var(block, var)
-    before, taken, after = list(block.ops), set(), []
-    for index in range(made.op_size()):
-        op = made.op(index)
-        source = op.attr("weft_source") if op.has_attr("weft_source") else None
-        old = before[source] if source is not None and source not in taken else None
-        taken.add(source)
-        after.append((_copy_op(program, block, op, old), old))
-    block.desc._remove_op(0, len(before))
+def _replace_ops(program, block, edits, made):
+    """Carries edits over to a live block: `made` has the edited ops in order. New ops by the old one that each was, or
+    None."""
+    before, after, reached, next_made = list(block.ops), [], 0, 0
+    for source, is_edited in edits:
+        old = before[source] if source is not None else None
+        if is_edited:
+            op = _copy_op(program, block, made.op(next_made), len(after), old)
+            next_made += 1
+        else:  # those between the last one that stayed and this one went or moved
+            block.desc._remove_op(len(after), len(after) + source - reached)
+            op, reached = old, source + 1
+        after.append((op, old))
+    block.desc._remove_op(len(after), len(after) + len(before) - reached)
     block.ops = [op for op, _ in after]
-    for name in [v.name() for v in block.desc.all_vars() if not made.has_var(v.name().encode())]:
-        block.desc._remove_var(name.encode())
-        block.vars.pop(name, None)
-    block._sync_with_cpp()
     return after
 
 
-def replace(program, todo, dist_context=None):
-    """Makes the live `program` what Weft's `todo` is."""
+def _remove_vars(block, kept):
+    """Takes vars out of a live block that are not among `kept`, names."""
+    for name in [v.name() for v in block.desc.all_vars() if v.name() not in kept]:
+        block.desc._remove_var(name.encode())
+        block.vars.pop(name, None)
+
+
+def replace(program, todo, edits, dist_context=None):
+    """Makes the live `program` what Weft's `todo` is; `edits` were begun when it was read. Takes `todo` apart."""
+    blocks = todo.blocks
+    if len(blocks) != program.num_blocks:
+        raise _errors.Unsupported(f"the passes made {len(blocks)} blocks of {program.num_blocks}", "weft.paddle")
+    ops = [edits.ops(i) for i in range(len(blocks))]
+    names = [set(b.vars) if edits.removes_vars(i) else None for i, b in enumerate(blocks)]
+    sidecar = todo.sidecar() if dist_context is not None else None
+    edits.keep_edited()
     made = core.ProgramDesc(todo.print("pdmodel"))
-    if made.num_blocks() != program.num_blocks:
-        raise _errors.Unsupported(f"the passes made {made.num_blocks()} blocks of {program.num_blocks}", "weft.paddle")
-    for index in range(made.num_blocks()):
-        after = _replace_block(program, program.block(index), made.block(index))
+    for index in range(len(blocks)):
+        live = program.block(index)
+        for var in made.block(index).all_vars():
+            _copy_var(live, var)
+        after = _replace_ops(program, live, ops[index], made.block(index))
+        if names[index] is not None:
+            _remove_vars(live, names[index])
         if dist_context is not None:
             from ._sidecar import keep_dist_ops
 
-            keep_dist_ops(dist_context, todo, index, after)
+            keep_dist_ops(dist_context, sidecar, index, after)

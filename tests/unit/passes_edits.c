@@ -1,0 +1,119 @@
+/* Edits since a mark (weft/program.h): on recorded programs, whatever passes do, ops and vars that are not edited are
+ * in their old order and what they were. */
+#include <criterion/criterion.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/ir.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/must.h"
+#include "weft/pass.h"
+
+#define CHEAPER "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies"
+
+typedef struct tally {
+    size_t nprograms, nkept, nedited;
+} tally;
+
+/* Ops of `after` that are not edited are ops of `before`, in order: `was` are those of `after` before the passes. */
+static void check_block(weft_block *before, weft_block *after, weft_op **was, uint32_t mark, const char *path,
+                        tally *t) {
+    weft_op *old = before->first;
+    size_t at = 0, nwas = before->nops;
+    FOR_EACH_OP(op, after) {
+        if (weft_op_is_edited(op, mark)) {
+            t->nedited++;
+            continue;
+        }
+        for (; at < nwas && was[at] != op; at++) old = old->next;
+        cr_assert_lt(at, nwas, "%s: %s is out of its order, or new", path, op->type->bytes);
+        cr_assert(op_equal(old, op), "%s: op %zu (%s) was changed", path, at, op->type->bytes);
+        t->nkept++;
+    }
+    for (size_t i = 0; i < after->nvars; i++) {
+        const weft_var *var = block_var(after, i);
+        if (weft_var_is_edited(var, mark)) continue;
+        const name *old_name = interner_find(&before->program->names, var->name->bytes, var->name->nbytes);
+        const weft_var *twin = old_name ? block_find(before, old_name) : NULL;
+        cr_assert(twin, "%s: %s is new", path, var->name->bytes);
+        cr_assert(var_equal(twin, var), "%s: %s was changed", path, var->name->bytes);
+    }
+}
+
+static void check(weft_context *context, const char *path, const char *passes, tally *t) {
+    weft_program *before, *after;
+    weft_pass_list *list;
+    uint32_t mark;
+    if (weft_program_load(context, path, NULL, &before)) return;
+    must(weft_program_load(context, path, NULL, &after));
+    must(weft_program_mark(after, &mark));
+    size_t nblocks = after->nblocks;
+    weft_op ***was = calloc(nblocks, sizeof *was);
+    for (size_t b = 0; b < nblocks; b++) {
+        size_t n = 0;
+        was[b] = calloc(after->blocks[b]->nops + 1, sizeof **was);
+        FOR_EACH_OP(op, after->blocks[b]) was[b][n++] = op;
+    }
+    must(weft_pass_list_parse(context, passes, strlen(passes), "list", &list));
+    weft_pass_list_set_prove(list, WEFT_PROVE_OFF);
+    weft_report *report = NULL;
+    weft_status status = weft_pass_list_run(list, after, &report);
+    t->nprograms += !status;
+    for (size_t b = 0; b < nblocks; b++) {
+        if (!status) check_block(before->blocks[b], after->blocks[b], was[b], mark, path, t);
+        free(was[b]);
+    }
+    free(was);
+    weft_status_free(status);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(before);
+    weft_program_destroy(after);
+}
+
+static tally check_all(const char *pattern, const char *passes) {
+    char whole[600];
+    glob_t found;
+    weft_context *context;
+    tally t = {0};
+    must(weft_context_create(NULL, &context));
+    snprintf(whole, sizeof whole, "%s/%s", fixture_root(), pattern);
+    if (glob(whole, GLOB_BRACE, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) check(context, found.gl_pathv[i], passes, &t);
+        globfree(&found);
+    }
+    weft_context_destroy(context);
+    return t;
+}
+
+Test(passes_edits, rank_programs) {
+    tally t = check_all("paddle{26,3}/*/rank0.pdmodel*", CHEAPER);
+    cr_expect_gt(t.nprograms, 10);
+    cr_expect_gt(t.nkept, t.nedited, "%zu ops kept, %zu edited", t.nkept, t.nedited);
+    cr_expect_gt(t.nedited, t.nprograms);
+}
+
+Test(passes_edits, serial_programs) {
+    tally t = check_all("paddle{26,3}/*/serial.pdmodel*", "data_parallel: {ranks: 2}, " CHEAPER);
+    cr_expect_gt(t.nprograms, 10);
+    cr_expect_gt(t.nkept, t.nedited, "%zu ops kept, %zu edited", t.nkept, t.nedited);
+}
+
+Test(passes_edits, a_mark_is_not_given_of_a_broken_program) {
+    weft_context *context;
+    weft_program *program;
+    weft_op *op;
+    uint32_t mark = 7;
+    must(weft_context_create(NULL, &context));
+    must(weft_program_create(context, &program));
+    must(weft_op_create(program, "relu", &op));
+    weft_block_insert_after(weft_program_block(program, 0), NULL, op);
+    must(weft_op_set_attr_int(op, "op_callstack", 3));
+    weft_status status = weft_program_mark(program, &mark);
+    cr_expect_eq(weft_status_code(status), WEFT_INVALID_PROGRAM);
+    cr_expect_eq(mark, 7);
+    weft_status_free(status);
+    weft_program_destroy(program);
+    weft_context_destroy(context);
+}
