@@ -32,6 +32,9 @@ WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
 bool bucket_contends(const bucket_times *t);
 /* Compute and the reduces' stream alone. */
 WEFT_MUST_USE weft_status bucket_play_contended(player *p, const uint32_t *bucket_of);
+
+/* --- bucket_settle.c ----------------------------------------------------------------------------------------------- */
+
 /* Looks for better buckets than those of the answer, which were played. */
 WEFT_MUST_USE weft_status bucket_settle(bucket_times *t, bucket_item *items);
 

@@ -104,8 +104,6 @@ WEFT_MUST_USE weft_status dp_write_fills(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);
 /* data_parallel_shapes.c: types of all vars, whole and a rank's; an attr that holds the global batch is an error. */
 WEFT_MUST_USE weft_status dp_infer_shapes(dp_plan *plan);
-/* The first axis of `var` that a rank holds only a part of, or -1. */
-int dp_split_axis(const dp_plan *plan, const weft_var *var);
 /* data_parallel_grads.c: the list of gradients to reduce, and those that op_role_var or the sidecar names. */
 WEFT_MUST_USE weft_status dp_begin_gradients(dp_plan *plan); /* none yet */
 WEFT_MUST_USE weft_status dp_add_gradient(dp_plan *plan, dp_gradient g);
@@ -130,6 +128,8 @@ WEFT_MUST_USE weft_status dp_make_scale(dp_plan *plan, weft_var *grad, weft_op *
 /* Inserts a collective before `reader`, which reads all ranks' rows (or their sum, unless `joined`) in slot `s` instead of
  * a rank's; `averaged`: and a scale, of a mean. */
 WEFT_MUST_USE weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined, bool averaged);
+/* The first axis of `var` that a rank holds only a part of, or -1. */
+int dp_split_axis(const dp_plan *plan, const weft_var *var);
 /* Where a var lies on the plan's mesh: a rank has its part along `split_axis`, or -1: the whole. */
 WEFT_MUST_USE weft_status dp_place(dp_plan *plan, weft_var *var, int split_axis);
 

@@ -94,3 +94,12 @@ weft_status dp_gather(dp_plan *plan, weft_op *reader, const slot *s, bool joined
                                                    .text = s->name->bytes,
                                                    .factor = scale ? attr_float(scale, "scale", 1.0) : 1.0});
 }
+
+int dp_split_axis(const dp_plan *plan, const weft_var *var) {
+    if (!plan->differs[var->id] || var->persistable || var->kind == WEFT_SELECTED_ROWS) return -1;
+    const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
+    if (whole->ndim != part->ndim) return -1;
+    for (int i = 0; i < whole->ndim; i++)
+        if (whole->dims[i] != part->dims[i]) return i;
+    return -1;
+}

@@ -17,15 +17,6 @@ static bool is_split(const dp_plan *plan, const weft_var *var) {
     return dp_split_axis(plan, var) >= 0;
 }
 
-int dp_split_axis(const dp_plan *plan, const weft_var *var) {
-    if (!plan->differs[var->id] || var->persistable || var->kind == WEFT_SELECTED_ROWS) return -1;
-    const kept_shape *whole = &plan->whole.kept[var->id], *part = &plan->part.kept[var->id];
-    if (whole->ndim != part->ndim) return -1;
-    for (int i = 0; i < whole->ndim; i++)
-        if (whole->dims[i] != part->dims[i]) return i;
-    return -1;
-}
-
 /* --- finding the op to blame -------------------------------------------------------------------------------------- */
 
 enum { BLAME_DEPTH = 8 };

@@ -131,9 +131,12 @@ struct weft_simulation {
 /* --- step.c ------------------------------------------------------------------------------------------------------- */
 /* Plays one step into the timeline's slot. The status is of what makes no sense; ranks may be left waiting. */
 WEFT_MUST_USE weft_status sim_play_step(weft_simulation *x);
-/* Puts a stream's turn into the heap, and moves one that is there. */
+
+/* --- turns.c ------------------------------------------------------------------------------------------------------- */
+/* Puts a stream's turn into the heap, moves one that is there, and takes the earliest. */
 void sim_put_turn(weft_simulation *x, sim_stream *s, int64_t at_ns);
 void sim_move_turn(weft_simulation *x, sim_stream *s, int64_t at_ns);
+sim_turn sim_take_turn(weft_simulation *x);
 
 /* --- contention.c ------------------------------------------------------------------------------------------------- */
 /* Compute takes so long at full speed; the caller ends the instruction at the turn. */

@@ -34,7 +34,7 @@ typedef struct micro_pair {
     micro_product *products;
     size_t nproducts;
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
-    size_t nops;
+    size_t nops, ops_capacity;
     weft_op *raised[MICRO_RAISED]; /* what makes its operands too late, in program order: goes to its place first */
     size_t nraised;
     uint32_t place; /* the position before which it can stand */

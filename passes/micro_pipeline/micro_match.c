@@ -6,6 +6,7 @@
 
 #include "ops/collectives.h"
 #include "passes/micro_pipeline/micro.h"
+#include "program/grow.h"
 
 #define REFUSE(why, r, w) return *(why) = (micro_refusal){WEFT_REASON_##r, w}, NULL
 
@@ -80,13 +81,7 @@ static bool same_rows(const weft_var *a, const weft_var *b) {
 }
 
 static weft_status add_op(micro_pass *m, micro_pair *p, weft_op *op) {
-    size_t room = p->nops; /* doubles at powers of two */
-    if ((room & (room - 1)) == 0) {
-        weft_op **larger = ARENA_ARRAY(m->scratch, weft_op *, room ? 2 * room : 8);
-        if (!larger) return base_out_of_memory();
-        if (room) memcpy(larger, p->ops, room * sizeof *larger);
-        if (room >= 8 || !room) p->ops = larger;
-    }
+    TRY(grow(m->scratch, &p->ops, &p->ops_capacity, p->nops + 1, sizeof *p->ops));
     p->ops[p->nops++] = op;
     return NULL;
 }

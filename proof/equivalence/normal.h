@@ -23,7 +23,11 @@ WEFT_MUST_USE weft_status normal_product(normal *n, uint32_t id, uint32_t op, va
 WEFT_MUST_USE weft_status normal_product_grad(normal *n, uint32_t id, uint32_t op, value *out);
 /* normal_several.c: factors of operands of products; out->term TERM_NONE: none comes out so. */
 WEFT_MUST_USE weft_status normal_several(normal *n, uint32_t id, uint32_t op, value *out);
-/* normal.c: an op over arguments in normal form, which lose their common factor to *out; a constant; x times a factor. */
+/* normal_op.c. Divides the `linear` ones among args (NULL: all) by the first factor among them that is not 0: that is
+ * *out_common. Nothing happens where that is not exact. */
+WEFT_MUST_USE weft_status normal_pull_common(terms *t, value *args, size_t nargs, const bool *linear,
+                                             uint32_t *out_common);
+/* An op over arguments in normal form, which lose their common factor to *out; a constant; x times a factor. */
 WEFT_MUST_USE weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out);
 WEFT_MUST_USE weft_status normal_fill_form(normal *n, uint32_t id, value *out);
 WEFT_MUST_USE weft_status normal_multiply(terms *t, value x, uint32_t common, value *out);

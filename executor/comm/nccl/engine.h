@@ -37,9 +37,11 @@ typedef struct nccl_world {
 
 /* The engine of rings for the ranks of a host; they have `ngpus` GPUs, which they take in turn. */
 WEFT_MUST_USE weft_status nccl_host(int ngpus, comm_host *host);
-int nccl_gpu_of(int64_t rank);
 extern const comm_ring_engine nccl_ring_engine;
 
+/* settle.c. How many GPUs there are, which ranks take in turn. */
+void nccl_use_gpus(int ngpus);
+int nccl_gpu_of(int64_t rank);
 /* Waits until a non-blocking communicator has done what it was asked, since work that it has not launched yet would
  * come behind an event that is recorded meanwhile. `world`: gives up when it is aborted; NULL: by the deadline alone.
  */

@@ -5,8 +5,6 @@
 #include "executor/comm/nccl/engine.h"
 #include "executor/devices/cuda/launch.h"
 
-const device_services *services;
-
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
 extern const unsigned char weft_cuda_image[]; /* fatbins of all kernels */
