@@ -11,6 +11,7 @@ typedef struct reading {
     shape *types, *out_types;
     uint32_t *in_first, *out_first;
     axes_placed *placed, *out_placed;
+    int64_t *held; /* by input: the rank's extent of what is sharded, or -1 */
     axes_rule rule;
     size_t nin, nout;
     int split;      /* how what is sharded is split */
@@ -24,11 +25,12 @@ static weft_status make_room(reading *r, const op_schema *s) {
     size_t nout = r->in->out_index + 1;
     r->types = ARENA_ARRAY(a, shape, r->in->nargs + 1);
     r->placed = ARENA_ARRAY(a, axes_placed, r->in->nargs + 1);
+    r->held = ARENA_ARRAY(a, int64_t, r->in->nargs + 1);
     r->in_first = ARENA_ARRAY(a, uint32_t, s->ninputs + 1);
     r->out_first = ARENA_ARRAY(a, uint32_t, s->noutputs + 1);
     r->out_types = ARENA_ARRAY(a, shape, nout);
     r->out_placed = ARENA_ARRAY(a, axes_placed, nout);
-    bool good = r->types && r->placed && r->in_first && r->out_first && r->out_types && r->out_placed;
+    bool good = r->types && r->placed && r->held && r->in_first && r->out_first && r->out_types && r->out_placed;
     return good ? NULL : base_out_of_memory();
 }
 
@@ -61,8 +63,11 @@ static bool read_input(reading *r, size_t at, bool is_xshape, bool *sharded_befo
     if (!read_type(r->in->t, r->in->own[at].term, sharded_dim(p), &r->types[r->nin])) return false;
     if (is_sharded(p)) {
         if (!splits_alike(r, at, !*sharded_before)) return false;
+        size_t ndim;
+        const int64_t *dims = term_dims(r->in->t, r->in->own[at].term, &ndim);
         *sharded_before = true;
         r->placed[r->nin].naxes[p.dim] = 1;
+        r->held[r->nin] = dims ? dims[p.dim] : -1;
     }
     r->nin++;
     return true;
@@ -136,6 +141,17 @@ static bool shards_factor(const reading *r, size_t which) {
     return false;
 }
 
+/* Whether the rank has whole groups of the factors behind `k`, as far as these are known: parts of other sizes than even
+ * ones may begin within a group. */
+static bool has_whole_groups(const reading *r, const axes_dim *dim, int k, int64_t held) {
+    int64_t group = 1;
+    for (int behind = k + 1; behind < dim->nfactors; behind++) {
+        int64_t size = r->rule.factors[dim->factors[behind]].size;
+        if (size <= 0 || __builtin_mul_overflow(group, size, &group)) return true;
+    }
+    return group == 1 || (!r->split && (held < 0 || held % group == 0));
+}
+
 /* What is sharded has an extent that is not known; a factor of known extent before it says nothing of the parts. */
 static bool knows_factors(const reading *r) {
     for (size_t i = 0; i < r->nin; i++)
@@ -143,7 +159,9 @@ static bool knows_factors(const reading *r) {
             const axes_dim *dim = &r->rule.in[i].dims[d];
             int k = 0;
             while (k + 1 < dim->nfactors && r->rule.factors[dim->factors[k]].size == 1) k++;
-            if (r->placed[i].naxes[d] && (!dim->nfactors || r->rule.factors[dim->factors[k]].size >= 0)) return false;
+            if (!r->placed[i].naxes[d]) continue;
+            if (!dim->nfactors || r->rule.factors[dim->factors[k]].size >= 0) return false;
+            if (!has_whole_groups(r, dim, k, r->held[i])) return false;
         }
     return true;
 }

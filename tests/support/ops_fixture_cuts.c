@@ -28,7 +28,8 @@ typedef struct cutting {
     size_t nargs, nout;
     uint32_t in_at[MOST_ARGS], out_at[MOST_ARGS]; /* of an argument of the op: its tensor */
     lifted args[MOST_ARGS];
-    value own[MOST_ARGS];
+    value own[MOST_ARGS], whole[MOST_ARGS]; /* a rank's, of its extents where parts are even; what it is a part of */
+    const char *slots[MOST_ARGS];
     uint32_t out_id[MOST_ARGS];
     size_t out_index[MOST_ARGS]; /* in its slot */
     axis_placement out_placed[MOST_ARGS];
@@ -158,12 +159,25 @@ static bool check_way(cutting *c) {
     return true;
 }
 
+/* A rank's argument, as it is where parts are even. */
+static bool make_own(cutting *c, size_t at, int d) {
+    const tensor *x = &c->in[c->in_at[at]];
+    shape s = {.dtype = (int32_t)x->dtype, .ndim = x->ndim, .height = -1};
+    c->own[at] = c->whole[at];
+    if (d < 0 || c->parts != EVEN) return true;
+    memcpy(s.dims, x->dims, sizeof s.dims);
+    s.dims[d] /= c->nranks;
+    weft_status status = term_leaf(&c->t, HEAD_INPUT, c->slots[at], &s, &c->own[at].term);
+    return status ? fixture_fail_status(c->r, status) : true;
+}
+
 static bool check_all_ways(cutting *c, size_t from, bool any) {
     if (from == c->nargs) return !any || check_way(c);
     const tensor *x = &c->in[c->in_at[from]];
     for (int d = -1; d < x->ndim; d++) {
         if (d >= 0 && !can_cut(c, x->dims[d])) continue;
         c->args[from].placed[0] = d < 0 ? REPLICATED : sharded_by(d, splits[c->parts]);
+        if (!make_own(c, from, d)) return false;
         if (!check_all_ways(c, from + 1, any || d >= 0)) return false;
     }
     return true;
@@ -201,7 +215,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
             if (is_output)
                 c->out_id[n] = id, c->out_index[n] = k;
             else
-                c->own[n] = value_of(id), c->args[n] = lift_replicated(id);
+                c->slots[n] = given->name->bytes, c->whole[n] = value_of(id), c->args[n] = lift_replicated(id);
         }
     }
     *(is_output ? &c->nout : &c->nargs) = n;
