@@ -15,7 +15,7 @@ struct standin_stream {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static standin_stream *streams;
-static bool is_running; /* some thread runs an item */
+static standin_stream *running; /* whose item some thread runs */
 static uint64_t seed;
 static _Atomic int alive[STANDIN_KINDS];
 
@@ -71,6 +71,7 @@ standin_stream *standin_stream_create(int priority) {
 
 void standin_stream_destroy(standin_stream *s) {
     standin_lock();
+    while (running == s) pthread_cond_wait(&changed, &lock); /* what it did last is seen before it has ended */
     if (s->first) standin_broken("a stream is destroyed that has work");
     standin_stream **at = &streams;
     while (*at && *at != s) at = &(*at)->next;
@@ -132,14 +133,14 @@ static standin_stream *choose(void) {
 
 /* With the lock; false: nothing can go, or another thread runs something. */
 static bool run_one(void) {
-    standin_stream *s = is_running ? NULL : choose();
+    standin_stream *s = running ? NULL : choose();
     if (!s) return false;
     standin_item *item = s->first;
-    is_running = true;
+    running = s;
     standin_unlock();
     item->run(item);
     standin_lock();
-    is_running = false;
+    running = NULL;
     s->first = item->next;
     if (!s->first) s->end = &s->first;
     free(item);
