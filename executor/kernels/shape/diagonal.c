@@ -11,6 +11,15 @@ typedef struct diagonal_state {
     bool into_diagonal;
 } diagonal_state;
 
+static int64_t diagonal_length(int64_t rows, int64_t columns, int64_t shift) {
+    if (shift >= 0)
+        columns -= shift;
+    else
+        rows += shift;
+    int64_t length = rows < columns ? rows : columns;
+    return length > 0 ? length : 0;
+}
+
 /* Between `square`, of which `rows` and `columns` are two dimensions, and `line`, which ends in the diagonal. */
 static weft_status prepare_between(kernel_prepare *p, const tensor *square, const tensor *line, const char *const *axes,
                                    bool into_diagonal) {
@@ -25,6 +34,9 @@ static weft_status prepare_between(kernel_prepare *p, const tensor *square, cons
     int64_t own[WEFT_MAX_RANK], extent[WEFT_MAX_RANK], strides[LOOP_OPERANDS][WEFT_MAX_RANK];
     int64_t shift = attr_int(p->op, "offset", 0), length = line->dims[line->ndim - 1];
     int of_square = into_diagonal ? 0 : 1, n = 0;
+    int64_t longest = diagonal_length(square->dims[rows], square->dims[columns], shift);
+    if (length != longest)
+        return kernel_unsupported(p, "expected a diagonal of %lld, found %lld", (long long)longest, (long long)length);
     strides_dense(square->ndim, square->dims, own);
     for (int d = 0; d < square->ndim; d++) {
         if (d == rows || d == columns) continue;
