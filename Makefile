@@ -1,6 +1,6 @@
 # Weft: library, command and tests. `make help` lists the targets.
 #
-#   VARIANT=debug|release|asan|ubsan|tsan   what to build (default release)
+#   VARIANT=debug|release|asan|tsan         what to build (default release); asan: UBSan too
 #   V=1                                     show commands
 #   WERROR=1                                warnings are errors (CI)
 #   DNNL=auto|0|1                           oneDNN for matrix products
@@ -35,8 +35,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
 CPPFLAGS += -Iinclude -I. -I$(B)/gen -D_GNU_SOURCE -DWEFT_VERSION='"$(VERSION)"'
 CFLAGS_debug   := -Og -g3
 CFLAGS_release := -O2 -g
-CFLAGS_asan    := -O1 -g -fsanitize=address -fno-omit-frame-pointer
-CFLAGS_ubsan   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 # Kernels: a step spends its time there. In a release they are compiled once more for each of KERNEL_ISAS; the executor
 # takes the best that the machine has (executor/kernels/find.c). Contraction: a product and a sum may be one rounding.
@@ -45,12 +44,11 @@ KERNEL_ISAS_release  := $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 KERNEL_ISAS          := $(KERNEL_ISAS_$(VARIANT))
 KERNEL_ISA_FLAGS_v3  := -march=x86-64-v3
 KERNEL_ISA_FLAGS_v4  := -march=x86-64-v4 -mprefer-vector-width=512
-LDFLAGS_asan  := -fsanitize=address
-LDFLAGS_ubsan := -fsanitize=undefined
+LDFLAGS_asan  := -fsanitize=address,undefined
 LDFLAGS_tsan  := -fsanitize=thread
 
-ifeq ($(filter $(VARIANT),debug release asan ubsan tsan),)
-$(error VARIANT is "$(VARIANT)": expected debug, release, asan, ubsan or tsan)
+ifeq ($(filter $(VARIANT),debug release asan tsan),)
+$(error VARIANT is "$(VARIANT)": expected debug, release, asan or tsan)
 endif
 
 ALL_CFLAGS = -std=c17 $(WARNINGS) $(if $(WERROR),-Werror) $(CFLAGS_$(VARIANT)) -fPIC -pthread -fvisibility=default \

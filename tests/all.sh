@@ -33,9 +33,6 @@ build_variant release lib cli unit-tests plain-tests benches &&
 build_variant asan lib cli unit-tests plain-tests &&
     # shellcheck disable=SC2046
     WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain)
-build_variant ubsan lib unit-tests plain-tests &&
-    # shellcheck disable=SC2046
-    WEFT_SANITIZED=1 sh tests/run.sh "$build" ubsan $(binaries ubsan unit) $(binaries ubsan plain)
 build_variant tsan lib plain-tests &&
     # shellcheck disable=SC2046
     WEFT_SANITIZED=1 sh tests/run.sh "$build" tsan $(binaries tsan plain)

@@ -54,6 +54,26 @@ __attribute__((destructor)) static void report_leaks(void) {
         if (alive[k]) standin_broken("%d %s left at the end", alive[k], names[k]);
 }
 
+/* --- what streams run ---------------------------------------------------------------------------------------------- */
+
+static bool can_go(const standin_stream *s) {
+    return s->first && (!s->first->can_go || s->first->can_go(s->first));
+}
+
+/* With the lock, while nobody else runs something. */
+static void run_first(standin_stream *s) {
+    standin_item *item = s->first;
+    running = s;
+    standin_unlock();
+    item->run(item);
+    standin_lock();
+    running = NULL;
+    s->first = item->next;
+    if (!s->first) s->end = &s->first;
+    free(item);
+    pthread_cond_broadcast(&changed);
+}
+
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
 standin_stream *standin_stream_create(int priority) {
@@ -71,7 +91,8 @@ standin_stream *standin_stream_create(int priority) {
 
 void standin_stream_destroy(standin_stream *s) {
     standin_lock();
-    while (running == s) pthread_cond_wait(&changed, &lock); /* what it did last is seen before it has ended */
+    while (running) pthread_cond_wait(&changed, &lock); /* what it did last is seen before it has ended */
+    while (s->first && s->first->ends && can_go(s)) run_first(s);
     if (s->first) standin_broken("a stream is destroyed that has work");
     standin_stream **at = &streams;
     while (*at && *at != s) at = &(*at)->next;
@@ -111,10 +132,6 @@ static uint32_t draw(void) {
     return (uint32_t)(seed >> 33);
 }
 
-static bool can_go(const standin_stream *s) {
-    return s->first && (!s->first->can_go || s->first->can_go(s->first));
-}
-
 /* One of the streams whose head can go; NULL: none can. The last one goes on mostly: far ahead of the others it meets
  * what they have not done yet. */
 static standin_stream *choose(void) {
@@ -135,16 +152,7 @@ static standin_stream *choose(void) {
 static bool run_one(void) {
     standin_stream *s = running ? NULL : choose();
     if (!s) return false;
-    standin_item *item = s->first;
-    running = s;
-    standin_unlock();
-    item->run(item);
-    standin_lock();
-    running = NULL;
-    s->first = item->next;
-    if (!s->first) s->end = &s->first;
-    free(item);
-    pthread_cond_broadcast(&changed);
+    run_first(s);
     return true;
 }
 
