@@ -142,7 +142,7 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
     return ncclInProgress;
 }
 
-static void launch_held(standin_launch *held, bool ends);
+static void launch_held(standin_launch *held);
 
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_comm *c = standin_comm_of(of);
@@ -153,7 +153,7 @@ SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     if (c->nsettles) c->nsettles--;
     *out = c->failure ? c->failure : is_complete ? ncclSuccess : ncclInProgress;
     standin_unlock();
-    launch_held(held, false);
+    launch_held(held);
     return ncclSuccess;
 }
 
@@ -165,7 +165,7 @@ static ncclResult_t end(standin_comm *c, bool aborts) {
     if (!aborts && c->nin_flight) standin_broken("a communicator is destroyed that has work");
     c->has_ended = true;
     standin_unlock();
-    launch_held(held, aborts); /* they end there, and do nothing */
+    launch_held(held); /* they end there, and do nothing */
     nalive--;
     return ncclSuccess;
 }
@@ -276,10 +276,9 @@ static void push_launch(standin_launch *l) {
 }
 
 /* What was held back goes to its stream. */
-static void launch_held(standin_launch *held, bool ends) {
+static void launch_held(standin_launch *held) {
     while (held) {
         standin_launch *next = held->next;
-        held->held->ends = ends;
         standin_push(held->stream, held->held);
         held = next;
     }

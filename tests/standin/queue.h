@@ -21,7 +21,6 @@ typedef struct standin_item {
     void (*run)(struct standin_item *item);    /* without the lock; one item of all streams at a time */
     struct standin_item *next;
     cudaStream_t stream;
-    bool ends;             /* of a communicator that was aborted: its stream may be destroyed, and runs it first */
     size_t nbytes;         /* of what follows the item */
     unsigned char bytes[]; /* its own */
 } standin_item;

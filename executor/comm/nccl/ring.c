@@ -178,6 +178,13 @@ static weft_status launch(const nccl_ring *r, const comm_request *q, cudaStream_
     return nccl_settle(r->comm, ended, r->world, launch_seconds, comm_kind_name(q->kind));
 }
 
+/* With the ring's lock. ncclCommAbort waits for its own kernels, which it tells to end. */
+static void end_ring(nccl_ring *r) {
+    if (r->comm && !r->has_ended) nccl.CommAbort(r->comm);
+    r->has_ended = true;
+    r->comm = NULL;
+}
+
 static weft_status enqueue(comm_ring *view, const comm_request *request, void *device_stream) {
     nccl_ring *r = ring_of(view);
     comm_request q = *request;
@@ -187,6 +194,7 @@ static weft_status enqueue(comm_ring *view, const comm_request *request, void *d
     TRY(check_places(&q));
     pthread_mutex_lock(&r->lock);
     weft_status status = r->has_ended || !r->comm ? comm_stopped(view) : launch(r, &q, device_stream);
+    if (status) end_ring(r); /* what NCCL has not launched yet would come behind the step's end, on a stream that goes */
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -214,11 +222,9 @@ static weft_status error(comm_ring *view) {
 
 static weft_status end(comm_ring *view, double timeout_seconds) {
     nccl_ring *r = ring_of(view);
-    (void)timeout_seconds; /* ncclCommAbort has none: it waits for its own kernels, which it tells to end */
+    (void)timeout_seconds; /* ncclCommAbort has none */
     pthread_mutex_lock(&r->lock);
-    if (r->comm && !r->has_ended) nccl.CommAbort(r->comm);
-    r->has_ended = true;
-    r->comm = NULL;
+    end_ring(r);
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }
