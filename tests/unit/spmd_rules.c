@@ -10,6 +10,7 @@
 #include "passes/spmd/spmd.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
+#include "tests/support/spmd_price.h"
 
 typedef enum verdict { FINE, MORE, ILLEGAL, UNREAD } verdict;
 
@@ -145,56 +146,10 @@ static double sent_by_dtensor(const json_t *row) {
     return sent;
 }
 
-static double sent_of(const spmd_var *v, const spmd_path *path) {
-    return path->sent / (double)weft_dtype_nbytes((weft_dtype)v->whole.dtype);
-}
-
-static weft_status step_op(spmd_plan *plan, spmd_state *states, spmd_op *op, trial *t) {
-    TRY(spmd_choose(plan, states, op));
-    t->ours += op->choice.sent / 4;
-    for (size_t i = 0; i < op->kind->rule.nin; i++) {
-        const spmd_var *v = spmd_var_of(plan, op->in[i]);
-        spmd_path path;
-        if (!v || op->kind->rule.in[i].any) continue;
-        spmd_state *s = &states[v->var->id];
-        if (!spmd_nearest(plan, v, s, &op->choice.in[i], &path)) return t->verdict = ILLEGAL, NULL;
-        t->ours += sent_of(v, &path);
-        spmd_version *made = ARENA_NEW(&plan->decided, spmd_version);
-        if (!made) return base_out_of_memory();
-        *made = (spmd_version){.placed = op->choice.in[i], .next = s->versions};
-        s->versions = made;
-    }
-    for (size_t o = 0; o < op->kind->rule.nout; o++) {
-        const spmd_var *v = spmd_var_of(plan, op->out[o]);
-        if (!v) continue;
-        spmd_version *made = states[v->var->id].versions = ARENA_NEW(&plan->decided, spmd_version);
-        if (!made) return base_out_of_memory();
-        *made = (spmd_version){.placed = op->choice.out[o]};
-    }
-    return NULL;
-}
-
-/* What it takes to bring an output to where DTensor left it. */
-static void settle(spmd_plan *plan, const spmd_state *states, const char *named, const char *said, trial *t) {
-    weft_var *var = weft_block_find_var(plan->block, named);
-    const spmd_var *v = spmd_var_of(plan, var);
-    axes_placed to;
-    spmd_path path;
-    if (!v || !states[var->id].versions) return;
-    if (!place(said, &to) || !spmd_nearest(plan, v, &states[var->id], &to, &path)) {
-        t->verdict = UNREAD;
-        return;
-    }
-    t->ours += sent_of(v, &path);
-}
-
 static void want(spmd_plan *plan, const char *named, const char *said, bool given, trial *t) {
-    spmd_var *v = spmd_var_of(plan, weft_block_find_var(plan->block, named));
-    if (!v) return;
-    if (!place(said, &v->want)) t->verdict = UNREAD;
-    v->is_fixed = true;
-    v->is_kept = given;
-    if (!given) v->nreaders++;
+    axes_placed placed;
+    if (!place(said, &placed)) t->verdict = UNREAD;
+    spmd_price_want(plan, named, &placed, given);
 }
 
 static const char *output_name(size_t i, size_t n, char out[24]) {
@@ -212,20 +167,16 @@ static weft_status weigh(spmd_plan *plan, trial *t) {
     }
     for (size_t i = 0; i < n; i++)
         want(plan, output_name(i, n, named), json_string_value(json_array_get(out, i)), false, t);
-    TRY(spmd_follow(plan));
-    TRY(spmd_known_init(plan));
-    spmd_state *states = ARENA_ARRAY(&plan->decided, spmd_state, plan->nvars + 1);
-    if (!states) return base_out_of_memory();
-    for (size_t i = 0; i < plan->nvars; i++) {
-        if (!plan->vars[i].is_kept || !plan->vars[i].counts) continue;
-        states[i].versions = ARENA_NEW(&plan->decided, spmd_version);
-        *states[i].versions = (spmd_version){.placed = plan->vars[i].want};
+    spmd_price price;
+    TRY(spmd_price_program(plan, &price));
+    if (t->verdict == FINE && price.is_illegal) t->verdict = ILLEGAL;
+    for (size_t i = 0; i < n && t->verdict == FINE; i++) {
+        axes_placed to;
+        if (!place(json_string_value(json_array_get(out, i)), &to) ||
+            !spmd_price_settle(plan, &price, output_name(i, n, named), &to))
+            t->verdict = UNREAD;
     }
-    for (size_t k = 0; k < plan->nops && t->verdict == FINE; k++)
-        if (!op_is(plan->ops[k].op, "feed") && !op_is(plan->ops[k].op, "fetch"))
-            TRY(step_op(plan, states, &plan->ops[k], t));
-    for (size_t i = 0; i < n && t->verdict == FINE; i++)
-        settle(plan, states, output_name(i, n, named), json_string_value(json_array_get(out, i)), t);
+    t->ours = price.sent;
     return NULL;
 }
 
