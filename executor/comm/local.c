@@ -79,6 +79,9 @@ weft_status local_ring_get(comm_world *w, int64_t id, int nranks, const int64_t 
     local_world *world = w->shared;
     int index;
     TRY(comm_check_ranks(id, nranks, ranks, rank, world->nranks, &index));
+    if (nranks > LOCAL_MAX_RANKS)
+        return weft_status_create(WEFT_LIMIT, NULL, "ring %lld has %d members in one process: expected at most %d",
+                                  (long long)id, nranks, LOCAL_MAX_RANKS);
     pthread_mutex_lock(&world->mutex);
     local_ring *r = find_ring(world, id, nranks, ranks);
     if (!r) r = make_ring(world, id, nranks, ranks);

@@ -107,9 +107,9 @@ void local_hub_destroy(local_hub *hub) {
 
 static weft_status local_create(const weft_allocator *allocator, const comm_host *host, comm_world **out_world) {
     local_hub *hub = host->shared;
-    if (host->nranks < 1 || host->nranks > LOCAL_MAX_RANKS)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks: expected 1 to %d", host->nranks,
-                                  LOCAL_MAX_RANKS);
+    if (host->nranks < 1 || host->nlocal > LOCAL_MAX_RANKS)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d ranks in one process: expected 1 to %d",
+                                  host->nlocal, LOCAL_MAX_RANKS);
     local_view *view = base_alloc(allocator, sizeof *view);
     if (!view) return base_out_of_memory();
     local_world *shared = NULL;

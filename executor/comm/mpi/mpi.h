@@ -90,8 +90,6 @@ typedef struct mpi_batch {
     int count, capacity;
 } mpi_batch;
 
-enum { MOST_MEMBERS = 256 };
-
 /* What a member asks for, as it is told to other processes. */
 typedef struct mpi_head {
     int32_t kind, dtype, reduce, root, peer, is_inline;
@@ -109,6 +107,13 @@ typedef struct mpi_member {
     comm_request request; /* here: as it was asked; of others: as they said */
 } mpi_member;
 
+/* Bytes [at, at + nbytes) of all sources, reduced by process `owner` for member `to` (-1: all). */
+typedef struct mpi_lane {
+    int owner, to;
+    size_t at, nbytes;
+    size_t first_room; /* of flow.c */
+} mpi_lane;
+
 /* A ring with members in several processes, as one of these sees it. */
 typedef struct mpi_ring {
     mpi_world *world;
@@ -117,6 +122,7 @@ typedef struct mpi_ring {
     int nranks;
     int nprocs, *procs;  /* that have members, ascending */
     int nlocal, *locals; /* members here, ascending */
+    int most_members;    /* of one process */
     wait_word known;     /* 1: `tag` is known */
     int tag;             /* collectives; tags of pairs follow */
     size_t head_nbytes;
@@ -131,6 +137,11 @@ typedef struct mpi_ring {
     char *heads;               /* by member */
     char *outgoing, *incoming; /* by process of `procs`: what goes there and what comes */
     size_t message_nbytes;     /* room of each */
+    const char **inlined;      /* by process: what came with its heads */
+    const char **srcs;         /* by member: what is reduced */
+    const void **from;         /* the same, a block of it */
+    comm_request *plain;       /* by member: requests as they are compared */
+    mpi_lane *lanes;           /* as many as members */
     char *scratch;
     size_t scratch_nbytes;
     mpi_batch batches[8];
@@ -212,8 +223,8 @@ enum { INLINE_NBYTES = 8192 };
 bool move_is_inline(const mpi_ring *r, const comm_request *q);
 /* Bytes from process `from` to process `to`; with `out`, from this process, the bytes themselves. */
 size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out);
-/* inlined[i]: what came inline from procs[i]; NULL: nothing is inline. */
-WEFT_MUST_USE weft_status move_run(mpi_ring *r, const char *const *inlined);
+/* is_inline: it has come with the heads (r->inlined). */
+WEFT_MUST_USE weft_status move_run(mpi_ring *r, bool is_inline);
 
 /* --- pair.c ------------------------------------------------------------------------------------------------------- */
 

@@ -84,8 +84,6 @@ static weft_status begin(mpi_host *host) {
 #endif
     MPI_Comm_rank(MPI_COMM_WORLD, &host->proc);
     MPI_Comm_size(MPI_COMM_WORLD, &host->nprocs);
-    if (host->nprocs > MOST_MEMBERS)
-        return weft_status_create(WEFT_LIMIT, NULL, "%d processes: expected at most %d", host->nprocs, MOST_MEMBERS);
     return open_comms(host);
 }
 
@@ -108,8 +106,6 @@ static weft_status join(const weft_allocator *allocator, comm_process *out_proce
 
 static weft_status host_of(comm_process *process, int nranks, comm_host *out_host) {
     mpi_host *host = process->shared;
-    if (nranks > MOST_MEMBERS)
-        return weft_status_create(WEFT_LIMIT, NULL, "%d ranks: expected at most %d", nranks, MOST_MEMBERS);
     int first = (int)((int64_t)nranks * host->proc / host->nprocs);
     int end = (int)((int64_t)nranks * (host->proc + 1) / host->nprocs);
     *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL};
@@ -123,8 +119,8 @@ static bool part(mpi_host *host, double timeout_seconds) {
     mpi_batch b;
     wait_result result = WAIT_TIMED_OUT;
     batch_init(&b, host->allocator);
-    char mine = 0, all[MOST_MEMBERS];
-    weft_status status = NULL;
+    char mine = 0, *all = base_alloc(host->allocator, (size_t)host->nprocs);
+    weft_status status = all ? NULL : base_out_of_memory();
     for (int p = 0; p < host->nprocs && !status; p++) {
         if (p == host->proc) continue;
         status = batch_receive(host, &b, host->gathers, p, host->most_tags, &all[p], 1);
@@ -132,7 +128,8 @@ static bool part(mpi_host *host, double timeout_seconds) {
     }
     if (!status) status = batch_wait(host, &b, NULL, timeout_seconds, &result);
     weft_status_free(status);
-    if (result != WAIT_REACHED) return false;
+    if (result != WAIT_REACHED) return false; /* MPI may still write to `all` */
+    base_free(host->allocator, all, (size_t)host->nprocs);
     batch_fini(&b);
     return true;
 }

@@ -22,8 +22,8 @@ static size_t ring_nbytes(int nranks) {
     return sizeof(mpi_ring) + (size_t)nranks * sizeof(mpi_member);
 }
 
-static int tags_of(int nranks) {
-    return 1 + 3 * nranks * nranks; /* pair.c: heads, answers, elements of each pair */
+static int64_t tags_of(const mpi_ring *r) {
+    return 1 + 3 * (int64_t)r->most_members * r->most_members; /* pair.c: heads, answers, elements of each pair */
 }
 
 static int members_of(const mpi_ring *r, int proc) {
@@ -40,8 +40,11 @@ static bool is_ring(const mpi_ring *r, int64_t id, int nranks, const int64_t *ra
 
 static void list_procs(mpi_ring *r) {
     const mpi_host *host = r->world->host;
-    for (int p = 0; p < host->nprocs; p++)
-        if (members_of(r, p)) r->procs[r->nprocs++] = p;
+    for (int p = 0; p < host->nprocs; p++) {
+        int n = members_of(r, p);
+        if (n) r->procs[r->nprocs++] = p;
+        if (n > r->most_members) r->most_members = n;
+    }
     for (int i = 0; i < r->nranks; i++)
         if (r->members[i].proc == host->proc) r->locals[r->nlocal++] = i;
 }
@@ -52,25 +55,36 @@ static void ring_free(mpi_ring *r) {
     base_free(a, r->procs, n * sizeof *r->procs);
     base_free(a, r->locals, n * sizeof *r->locals);
     base_free(a, r->heads, n * r->head_nbytes);
-    base_free(a, r->outgoing, n * r->message_nbytes);
-    base_free(a, r->incoming, n * r->message_nbytes);
+    base_free(a, r->outgoing, (size_t)r->nprocs * r->message_nbytes);
+    base_free(a, r->incoming, (size_t)r->nprocs * r->message_nbytes);
+    base_free(a, r->inlined, n * sizeof *r->inlined);
+    base_free(a, r->srcs, n * sizeof *r->srcs);
+    base_free(a, r->from, n * sizeof *r->from);
+    base_free(a, r->plain, n * sizeof *r->plain);
+    base_free(a, r->lanes, n * sizeof *r->lanes);
     base_free(a, r->scratch, r->scratch_nbytes);
     for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_fini(&r->batches[i]);
     pthread_mutex_destroy(&r->mutex);
     base_free(a, r, ring_nbytes(r->nranks));
 }
 
+/* Once `procs` and `locals` say who is where. */
 static bool reserve_all(mpi_ring *r) {
     const weft_allocator *a = r->world->host->allocator;
     size_t n = (size_t)r->nranks;
     r->head_nbytes = sizeof(mpi_head) + 2 * n * sizeof(int64_t);
-    r->message_nbytes = n * r->head_nbytes + INLINE_NBYTES;
-    r->procs = base_alloc(a, n * sizeof *r->procs);
-    r->locals = base_alloc(a, n * sizeof *r->locals);
+    r->message_nbytes = (size_t)r->most_members * r->head_nbytes + INLINE_NBYTES;
+    size_t messages_nbytes = (size_t)r->nprocs * r->message_nbytes;
     r->heads = base_alloc(a, n * r->head_nbytes);
-    r->outgoing = base_alloc(a, n * r->message_nbytes);
-    r->incoming = base_alloc(a, n * r->message_nbytes);
-    return r->procs && r->locals && r->heads && r->outgoing && r->incoming;
+    r->outgoing = base_alloc(a, messages_nbytes);
+    r->incoming = base_alloc(a, messages_nbytes);
+    r->inlined = base_alloc(a, n * sizeof *r->inlined);
+    r->srcs = base_alloc(a, n * sizeof *r->srcs);
+    r->from = base_alloc(a, n * sizeof *r->from);
+    r->plain = base_alloc(a, n * sizeof *r->plain);
+    r->lanes = base_alloc(a, n * sizeof *r->lanes);
+    if (r->outgoing) memset(r->outgoing, 0, messages_nbytes); /* what is sent has no holes that were never written */
+    return r->heads && r->outgoing && r->incoming && r->inlined && r->srcs && r->from && r->plain && r->lanes;
 }
 
 static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *ranks) {
@@ -83,17 +97,18 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
     r->nranks = nranks;
     pthread_mutex_init(&r->mutex, NULL);
     for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_init(&r->batches[i], a);
-    if (!reserve_all(r)) {
-        ring_free(r);
-        return NULL;
-    }
-    memset(r->outgoing, 0, (size_t)nranks * r->message_nbytes); /* what is sent has no holes that were never written */
     for (int i = 0; i < nranks; i++) {
         r->members[i].rank = ranks[i];
         r->members[i].proc = world_proc_of(w, ranks[i]);
         r->members[i].view = (comm_ring){&ring_engine, id, i, nranks, r};
     }
-    list_procs(r);
+    r->procs = base_alloc(a, (size_t)nranks * sizeof *r->procs);
+    r->locals = base_alloc(a, (size_t)nranks * sizeof *r->locals);
+    if (r->procs && r->locals) list_procs(r);
+    if (!r->procs || !r->locals || !reserve_all(r)) {
+        ring_free(r);
+        return NULL;
+    }
     r->next = w->rings;
     w->rings = r;
     return r;
@@ -102,11 +117,11 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
 /* Takes tags for a ring that this process numbers. With host->mutex. */
 static weft_status take_tags(mpi_ring *r) {
     mpi_host *host = r->world->host;
-    if (host->end_tag - host->next_tag < tags_of(r->nranks))
+    if (host->end_tag - host->next_tag < tags_of(r))
         return weft_status_create(WEFT_LIMIT, NULL, "ring %lld: MPI has no tags left for one more ring",
                                   (long long)r->id);
     r->tag = host->next_tag;
-    host->next_tag += tags_of(r->nranks);
+    host->next_tag += (int)tags_of(r);
     wait_publish(&r->known, 1);
     return NULL;
 }
@@ -157,9 +172,7 @@ weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_
 }
 
 bool rings_take_tag(mpi_world *w, const mpi_control *control) {
-    int64_t ranks[MOST_MEMBERS];
-    if (control->nranks > MOST_MEMBERS) return true;
-    memcpy(ranks, control_bytes(control), (size_t)control->nranks * sizeof *ranks);
+    const int64_t *ranks = (const int64_t *)(const void *)control_bytes(control);
     for (mpi_ring *r = w->rings; r; r = r->next) {
         if (!is_ring(r, control->id, control->nranks, ranks)) continue;
         r->tag = control->tag;
@@ -201,8 +214,8 @@ static size_t write_message(mpi_ring *r, int to, char *out) {
     return n;
 }
 
-/* Heads of all members, in r->heads; which of them come with bytes, in `inlined`. */
-static weft_status exchange_heads(mpi_ring *r, int self, const char **inlined) {
+/* Heads of all members, in r->heads; the bytes that come with them, in r->inlined. */
+static weft_status exchange_heads(mpi_ring *r, int self) {
     mpi_host *host = r->world->host;
     mpi_batch *b = &r->batches[0];
     for (int i = 0; i < r->nprocs; i++) {
@@ -222,7 +235,7 @@ static weft_status exchange_heads(mpi_ring *r, int self, const char **inlined) {
             r->members[k].request = head_request(r, head_at(r, r->heads, k));
             at += r->head_nbytes;
         }
-        inlined[i] = at;
+        r->inlined[i] = at;
     }
     return NULL;
 }
@@ -245,23 +258,23 @@ static bool find_other_parts(const mpi_ring *r, int *out_a, int *out_b) {
 
 /* All members' requests without counts of parts, which stay where they are. */
 static bool find_different(const mpi_ring *r, int *out_a, int *out_b) {
-    comm_request plain[MOST_MEMBERS];
     for (int i = 0; i < r->nranks; i++) {
-        plain[i] = r->members[i].request;
-        if (plain[i].nparts) plain[i].src_counts = plain[i].dst_counts = NULL;
+        comm_request *plain = &r->plain[i];
+        *plain = r->members[i].request;
+        if (plain->nparts) plain->src_counts = plain->dst_counts = NULL;
     }
-    return comm_find_different(plain, sizeof *plain, r->nranks, out_a, out_b) || find_other_parts(r, out_a, out_b);
+    return comm_find_different(r->plain, sizeof *r->plain, r->nranks, out_a, out_b) ||
+           find_other_parts(r, out_a, out_b);
 }
 
 static weft_status act(mpi_ring *r, int self) {
-    const char *inlined[MOST_MEMBERS];
     int a, b;
     TRY(ring_know_tag(r, self));
-    TRY(exchange_heads(r, self, inlined));
+    TRY(exchange_heads(r, self));
     if (find_different(r, &a, &b))
         return comm_disagreement(r->id, r->members[a].rank, &r->members[a].request, r->members[b].rank,
                                  &r->members[b].request);
-    return move_run(r, move_is_inline(r, &r->members[self].request) ? inlined : NULL);
+    return move_run(r, move_is_inline(r, &r->members[self].request));
 }
 
 /* --- meetings ----------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ static weft_status make(const weft_allocator *allocator, const comm_host *h, mpi
     weft_status status = w->first ? NULL : base_out_of_memory();
     for (int p = 0; w->first && p <= host->nprocs; p++) w->first[p] = (int)((int64_t)h->nranks * p / host->nprocs);
     comm_host threads = comm_local_host(h->nranks);
+    threads.nlocal = h->nlocal; /* its rings have members that are here */
     if (!status) status = comm_world_create(host->allocator, &threads, &w->inner);
     if (status) {
         world_free(w);
