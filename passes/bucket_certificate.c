@@ -18,6 +18,7 @@ typedef struct places {
 
 static const char *why_not(const bucket_times *t) {
     const bucket_problem *p = &t->problem;
+    if (t->not_stated) return t->not_stated;
     if (t->answer.step_ns > t->unlimited_ns) return "most_mb makes the step longer";
     if (bucket_contends(t)) return "compute and collectives slow one another down";
     if (t->stalls) return "results are needed before the last reduce is ready";

@@ -28,6 +28,7 @@ typedef struct layout {
     size_t nitems;
     bucket_item *items;
     size_t edge_capacity;
+    const char *advice;
 } layout;
 
 static weft_status make_plan(bucket_times *t, const weft_program *program, const bucket_model *model, layout *l) {
@@ -88,6 +89,12 @@ static weft_status refuse_stream(const layout *l, const plan_instr *instr, const
     return weft_pass_refuse(l->t->pass, "bucket_mb: auto: %s %s", instr_place(instr, place, sizeof place), why);
 }
 
+static weft_status refuse_compute(const layout *l, const plan_instr *instr) {
+    char why[200];
+    snprintf(why, sizeof why, "is on the compute stream: %s", l->advice);
+    return refuse_stream(l, instr, why);
+}
+
 /* The reduces' stream, and which reduce each of its instructions is of. */
 static weft_status find_owners(layout *l, uint32_t *owner) {
     bucket_times *t = l->t;
@@ -99,7 +106,7 @@ static weft_status find_owners(layout *l, uint32_t *owner) {
                 const plan_instr *instr = &t->plan->instrs[at - 1];
                 if (t->stream < 0) t->stream = instr->stream;
                 if (instr->stream == 0)
-                    return refuse_stream(l, instr, "is on the compute stream: let overlap_comm come before this pass");
+                    return refuse_compute(l, instr);
                 if (instr->stream != t->stream)
                     return refuse_stream(l, instr, "is on another stream than others: expected one for all reduces");
                 owner[at - 1] = (uint32_t)r;
@@ -245,7 +252,7 @@ static weft_status list_edges(layout *l) {
 weft_status bucket_times_find(weft_pass_context *pass, const access_index *index, const bucket_model *model,
                               const bucket_reduce *reduces, size_t count, uint32_t nkinds, bucket_times *out) {
     *out = (bucket_times){.pass = pass, .scratch = pass_scratch(pass)};
-    layout l = {.t = out, .reduces = reduces, .nreduces = count};
+    layout l = {.t = out, .reduces = reduces, .nreduces = count, .advice = model->advice};
     TRY(make_plan(out, index->program, model, &l));
     TRY(index_instrs(&l));
     TRY(find_places(&l, index));
@@ -310,6 +317,10 @@ weft_status bucket_times_report(const bucket_times *t) {
                           b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns,
                           1e-6 * (double)b->end_ns, 1e-6 * (double)b->hidden_ns, beside(t, b, words, sizeof words)));
     }
+    return NULL;
+}
+
+weft_status bucket_times_count(const bucket_times *t) {
     TRY(weft_pass_count_add(t->pass, "predicted step ns", t->step_ns));
     TRY(weft_pass_count_add(t->pass, "predicted exposed ns", t->exposed_ns));
     return weft_pass_count_add(t->pass, "bound ns", t->answer.bound_ns);

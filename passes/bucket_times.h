@@ -51,6 +51,7 @@ typedef struct bucket_times {
     bucket_time *buckets; /* in the order of their reduces */
     size_t nbuckets;
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
+    const char *not_stated;      /* why no certificate can state the plan, where the pass knows a reason; NULL: none */
 } bucket_times;
 
 /* Files that a plan is made by; "": none. */
@@ -58,7 +59,25 @@ typedef struct bucket_model {
     const char *cluster; /* none: the defaults */
     const char *times;   /* a profile of the program: before what the cluster says of ops */
     size_t most_nbytes;  /* of a bucket of several tensors; 0: any number */
+    const char *advice;  /* what to do about reduces on the compute stream */
 } bucket_model;
+
+/* The options of a pass that fill a bucket_model; `of` begins their descriptions. */
+#define BUCKET_MODEL_OPTIONS(of)                                                                                       \
+    {"cluster", WEFT_OPTION_STRING, "", NULL,                                                                          \
+     of "a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},           \
+        {"times", WEFT_OPTION_STRING, "", NULL,                                                                        \
+         of                                                                                                            \
+         "a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},   \
+    {                                                                                                                  \
+        "most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                        \
+            of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"          \
+    }
+
+WEFT_MUST_USE weft_status bucket_model_read(weft_pass_context *pass, bucket_model *out);
+/* Refuses options that say something of sizes where bucket_mb is auto (`sizes`, which ends with NULL), and those of the
+ * model where it is not. */
+WEFT_MUST_USE weft_status bucket_model_check(weft_pass_context *pass, bool is_auto, const char *const *sizes);
 
 /* Plans the index's program, finds the best buckets under the model and plays
  * them. The program is as it was. Refuses where there is no plan: shapes that are not known, reduces that share the
@@ -70,6 +89,11 @@ WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const acces
 void bucket_times_fini(bucket_times *t);
 /* What was planned, bucket by bucket, in the pass's report. */
 WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);
+/* Plays the program that was made, where making it may add copies: its times become those of `t`, and where they are
+ * others than planned the report says so (bucket_made.c). */
+WEFT_MUST_USE weft_status bucket_times_made(bucket_times *t, const weft_program *made);
+/* What is predicted, as counts of the report. */
+WEFT_MUST_USE weft_status bucket_times_count(const bucket_times *t);
 /* States it in the certificate, where somebody asked for one (bucket_certificate.c). */
 WEFT_MUST_USE weft_status bucket_times_certify(const bucket_times *t);
 

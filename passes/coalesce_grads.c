@@ -17,28 +17,17 @@
 #include "passes/bucket_times.h"
 #include "passes/coalesce_grads.h"
 
-#define MODEL_OPTIONS(of)                                                                                              \
-    {"cluster", WEFT_OPTION_STRING, "", NULL,                                                                          \
-     of "a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},           \
-        {"times", WEFT_OPTION_STRING, "", NULL,                                                                        \
-         of                                                                                                            \
-         "a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},   \
-    {                                                                                                                  \
-        "most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                        \
-            of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"          \
-    }
-
 static const weft_option options[] = {
     {"bucket_mb", WEFT_OPTION_FLOAT, "32.0", "auto",
      "size of a bucket in MiB; auto: those buckets with which a step ends earliest, by the model of the cluster"},
     {"first_bucket_mb", WEFT_OPTION_FLOAT, "", NULL,
      "size of the first bucket of each kind, so that its reduce starts early; default: bucket_mb"},
     {"limit", WEFT_OPTION_STRING, "flush", "flush|cap", "flush: reduced once it has that size; cap: never larger"},
-    MODEL_OPTIONS("auto: "),
+    BUCKET_MODEL_OPTIONS("auto: "),
 };
 
 static const weft_option planned_options[] = {
-    MODEL_OPTIONS(""),
+    BUCKET_MODEL_OPTIONS(""),
 };
 
 typedef struct coalescer {
@@ -207,28 +196,16 @@ static weft_status plan_buckets(coalescer *n) {
     n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
     if (!reduces || !n->begins) return base_out_of_memory();
     for (size_t i = 0; i < n->syncs.count; i++) TRY(describe(n, &n->syncs.items[i], &reduces[i]));
-    bucket_model model = {weft_pass_option_string(n->pass, "cluster"), weft_pass_option_string(n->pass, "times"), 0};
-    if (weft_pass_option_given(n->pass, "most_mb")) TRY(bucket_limit(n->pass, "most_mb", &model.most_nbytes));
+    bucket_model model;
+    TRY(bucket_model_read(n->pass, &model));
     TRY(bucket_times_find(n->pass, &n->syncs.index, &model, reduces, n->syncs.count, (uint32_t)n->former.nopen,
                           &n->times));
     for (size_t i = 0; i < n->times.problem.nitems; i++)
         if (n->times.reduce_of[i] != BUCKET_ALONE) n->begins[n->times.reduce_of[i]] = n->times.answer.begins[i];
     n->former.rules.begins = begins;
     TRY(bucket_times_report(&n->times));
+    TRY(bucket_times_count(&n->times));
     return bucket_times_certify(&n->times);
-}
-
-static weft_status check_auto(const coalescer *n) {
-    static const char *const sizes[] = {"first_bucket_mb", "limit"};
-    bool is_auto = n->is_auto;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (is_auto && weft_pass_option_given(n->pass, sizes[i]))
-            return weft_pass_refuse(n->pass, "bucket_mb: auto decides on every bucket: expected no %s", sizes[i]);
-    static const char *const files[] = {"cluster", "times", "most_mb"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (!is_auto && weft_pass_option_given(n->pass, files[i]))
-            return weft_pass_refuse(n->pass, "%s: only bucket_mb: auto asks for one", files[i]);
-    return NULL;
 }
 
 static weft_status make_buckets(coalescer *n, const bucket_rules *rules) {
@@ -315,7 +292,8 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
                    .scratch = pass_scratch(pass),
                    .is_auto = pass_option_is_word(pass, "bucket_mb")};
     bucket_rules rules = {.hash = key_hash, .same_kind = key_equal, .nbytes = sync_nbytes, .user = &n};
-    TRY(check_auto(&n));
+    static const char *const sizes[] = {"first_bucket_mb", "limit", NULL};
+    TRY(bucket_model_check(pass, n.is_auto, sizes));
     TRY(bucket_limit(pass, "bucket_mb", &rules.limit));
     bool first_given = weft_pass_option_given(pass, "first_bucket_mb");
     TRY(bucket_limit(pass, first_given ? "first_bucket_mb" : "bucket_mb", &rules.first_limit));

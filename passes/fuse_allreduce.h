@@ -4,6 +4,7 @@
 
 #include "ops/collectives.h"
 #include "passes/bucket_former.h"
+#include "passes/bucket_times.h"
 #include "passes/pending.h"
 
 typedef enum fuse_mode { FUSE_CONCAT, FUSE_COALESCED, FUSE_IN_PLACE } fuse_mode;
@@ -57,6 +58,9 @@ typedef struct fusion {
     arena *scratch;
     fuse_mode mode;
     size_t last_limit; /* bytes; 0: none */
+    bool is_auto;       /* buckets are planned (fuse_auto.c) */
+    bool *begins;       /* is_auto: by candidate: a bucket of its kind begins with it; NULL: not planned yet */
+    bucket_times times; /* is_auto */
     access_index index;
     bucket_former former;
     reduce_item *candidates; /* in program order */
@@ -84,6 +88,15 @@ size_t reduce_item_nbytes(const void *item);
 /* A hash of what a bucket reduces: key, and names and sizes in order. Equal on all ranks, or they would reduce
  * different things together. */
 uint64_t fused_bucket_fingerprint(const fused_bucket *b);
+
+/* --- planning (fuse_auto.c) --------------------------------------------------------------------------------------- */
+
+/* Fills in f->begins from candidates that were found, each in a bucket of its own. */
+WEFT_MUST_USE weft_status fuse_plan(fusion *f);
+/* Says what was planned once buckets are formed; and, of the program that was written, what is predicted: in the report
+ * and the certificate. */
+WEFT_MUST_USE weft_status fuse_plan_report(fusion *f);
+WEFT_MUST_USE weft_status fuse_plan_predict(fusion *f);
 
 /* --- forming (fuse_sweep.c) and writing (fuse_write.c) ------------------------------------------------------------ */
 

@@ -291,6 +291,7 @@ static void find_anchor(const fuse_sweep *s, reduce_item *item) {
             item->after = latest(f, item->after, s->last_wait[s->readers[r].number]);
         }
     }
+    if (f->is_auto) item->after = latest(f, item->after, item->position + 1); /* a plan keeps the order of reduces */
 }
 
 static weft_status open_bucket_of(fuse_sweep *s, bucket *b) {
@@ -361,11 +362,16 @@ static weft_status prepare(fusion *f) {
     f->places = ARENA_ARRAY(f->scratch, fuse_place, n + 1);
     f->moved_by = ARENA_ARRAY(f->scratch, uint32_t, n + 1);
     f->candidates = ARENA_ARRAY(f->scratch, reduce_item, n + 1);
+    f->ncandidates = 0;
     if (!f->classes || !f->is_view || !f->places || !f->moved_by || !f->candidates) return base_out_of_memory();
     for (size_t i = 0; i <= n; i++) f->places[i] = (fuse_place)i << 32;
     for (size_t i = 0; f->program->nblocks > 1 && i < n; i++)
         TRY(access_visit(access_op(&f->index, i), f->scratch, note_nested, f));
     return NULL;
+}
+
+static weft_status leave(const fusion *f, const reduce_item *item, weft_reason reason, const char *message) {
+    return f->begins ? NULL : weft_pass_left(f->pass, item->op, reason, "%s", message); /* a second sweep: it is told */
 }
 
 static weft_status find_candidates(fusion *f) {
@@ -375,12 +381,12 @@ static weft_status find_candidates(fusion *f) {
         const char *message;
         if (!reduce_item_read(access_op(&f->index, i), &item, &reason, &message)) continue;
         if (message) {
-            TRY(weft_pass_left(f->pass, item.op, reason, "%s", message));
+            TRY(leave(f, &item, reason, message));
             continue;
         }
         TRY(reduce_item_parts(&f->index, f->scratch, &item));
         if ((message = why_left(f, &item)))
-            TRY(weft_pass_left(f->pass, item.op, WEFT_REASON_IN_USE, "%s", message));
+            TRY(leave(f, &item, WEFT_REASON_IN_USE, message));
         else
             f->candidates[f->ncandidates++] = item;
     }
@@ -400,15 +406,20 @@ static void find_scale(const fusion *f, reduce_item *item) {
     item->factor = attr_float(op, scales ? "scale" : "other", 1.0);
 }
 
-weft_status fuse_form(fusion *f, const bucket_rules *limits) {
+static bool begins(void *user, const void *item) {
+    const fusion *f = ((const fuse_sweep *)user)->f;
+    return !f->begins || f->begins[(const reduce_item *)item - f->candidates];
+}
+
+static weft_status sweep(fusion *f, const bucket_rules *limits) {
     fuse_sweep s = {.f = f};
     bucket_rules rules = *limits;
     rules.hash = reduce_item_hash;
     rules.same_kind = reduce_item_same_kind;
     rules.nbytes = reduce_item_nbytes;
+    rules.begins = f->is_auto ? begins : NULL;
     rules.closed = closed;
     rules.user = &s;
-    TRY(access_index_begin(f->program, f->scratch, &f->index));
     TRY(prepare(f));
     TRY(find_candidates(f));
     if (!(s.last_wait = ARENA_ARRAY(f->scratch, uint32_t, f->index.nops + 1))) return base_out_of_memory();
@@ -422,7 +433,16 @@ weft_status fuse_form(fusion *f, const bucket_rules *limits) {
             TRY(sweep_op(&s, access_op(&f->index, i)));
         }
     }
-    TRY(close_among(&s, s.in_use));
+    return close_among(&s, s.in_use);
+}
+
+weft_status fuse_form(fusion *f, const bucket_rules *limits) {
+    TRY(access_index_begin(f->program, f->scratch, &f->index));
+    TRY(sweep(f, limits));
+    if (f->is_auto) {
+        TRY(fuse_plan(f));
+        TRY(sweep(f, limits));
+    }
     if (f->last_limit) TRY(bucket_former_split(&f->former, f->last_limit));
     return fuse_settle(f);
 }

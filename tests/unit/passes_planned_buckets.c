@@ -83,22 +83,30 @@ static weft_program *pass(const weft_program *p, const char *list_text, weft_rep
     return copy;
 }
 
+/* Of the pass that plans. */
 static int64_t count_of(const weft_report *report, const char *what) {
-    for (size_t i = 0; i < weft_report_npasses(report); i++)
-        if (strcmp(weft_report_pass_name(report, i), "coalesce_grads") == 0) return weft_report_count(report, i, what);
+    for (size_t i = 0; i < weft_report_npasses(report); i++) {
+        const char *name = weft_report_pass_name(report, i);
+        if (strcmp(name, "coalesce_grads") == 0 || strcmp(name, "fuse_allreduce_buckets") == 0)
+            return weft_report_count(report, i, what);
+    }
     return -1;
 }
 
-static int64_t step_of_size(const weft_program *p, int nranks, const char *mb) {
-    char list[200];
+static int64_t step_of_list(const weft_program *p, int nranks, const char *list) {
     weft_report *report;
     played got;
-    snprintf(list, sizeof list, "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: %s}", mb);
     weft_program *made = pass(p, list, &report);
     simulate(made, nranks, &got);
     weft_report_destroy(report);
     weft_program_destroy(made);
     return got.step_ns;
+}
+
+static int64_t step_of_size(const weft_program *p, int nranks, const char *mb) {
+    char list[200];
+    snprintf(list, sizeof list, "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: %s}", mb);
+    return step_of_list(p, nranks, list);
 }
 
 static void check_program(const char *name, const weft_program *p, int nranks, const char *first_passes) {
@@ -182,6 +190,62 @@ Test(passes_planned_buckets, what_is_predicted_is_simulated_by_the_model_of_nccl
 }
 Test(passes_planned_buckets, what_is_predicted_is_simulated_with_contention) {
     check_under(6);
+}
+
+/* --- graphs of PyTorch -------------------------------------------------------------------------------------------- */
+
+/* In the graph of a plain training step nothing needs a sum early, so no size ends the step before the planned buckets.
+ * Where an update stands in the middle of the backward pass fixed sizes may move it, and planned ones do not. */
+static void check_graph(const char *file, int nranks, const char *mode, bool is_plain) {
+    static const char *const sizes[] = {"0", "0.004", "0.016", "1", "25"};
+    char path[1024], list[FOLDER_PATH_ROOM + 200], what[1100];
+    weft_program *p;
+    weft_report *report;
+    played got;
+    if (!fixture_path(path, sizeof path, file)) return;
+    snprintf(what, sizeof what, "%s, %s", file, mode);
+    must(weft_program_load(context, path, NULL, &p));
+    snprintf(list, sizeof list, "fuse_allreduce_buckets: {mode: %s, bucket_mb: auto, cluster: \"%s\"}", mode,
+             cluster_path);
+    weft_program *made = pass(p, list, &report);
+    simulate(made, nranks, &got);
+    int64_t step = count_of(report, "predicted step ns"), bound = count_of(report, "bound ns");
+    cr_expect_eq(got.step_ns, step, "%s: a step takes %lld ns, predicted were %lld", what, (long long)got.step_ns,
+                 (long long)step);
+    cr_expect_eq(got.exposed_ns, count_of(report, "predicted exposed ns"), "%s: %lld ns exposed, predicted were %lld",
+                 what, (long long)got.exposed_ns, (long long)count_of(report, "predicted exposed ns"));
+    cr_expect_leq(bound, step, "%s", what);
+    for (size_t i = 0; is_plain && strcmp(mode, "coalesced") == 0 && i < sizeof sizes / sizeof *sizes; i++) {
+        snprintf(list, sizeof list, "fuse_allreduce_buckets: {mode: %s, bucket_mb: %s, first_bucket_mb: %s}", mode,
+                 sizes[i], sizes[i]);
+        int64_t fixed = step_of_list(p, nranks, list);
+        cr_expect_leq(step, fixed, "%s: with %s MB a step takes %lld ns", what, sizes[i], (long long)fixed);
+    }
+    weft_report_destroy(report);
+    weft_program_destroy(made);
+    weft_program_destroy(p);
+}
+
+Test(passes_planned_buckets, what_is_predicted_of_graphs) {
+    static const struct {
+        const char *file;
+        int nranks;
+        bool is_plain;
+    } graphs[] = {{"torch/ddp/mlp6.w2/before.fx.json", 2, true},
+                  {"torch/ddp/mlp6.w4/before.fx.json", 4, true},
+                  {"torch/ddp/gpt.w2/before.fx.json", 2, true},
+                  {"torch/ddp/mixed.w2/before.fx.json", 2, true},
+                  {"torch/ddp/mlp6.w2.accum_inline/before.fx.json", 2, false},
+                  {"torch/ddp/neg.avg_op/before.fx.json", 2, true},
+                  {"torch/ddp/neg.multi_user_wait/before.fx.json", 2, false}};
+    static const char *const modes[] = {"in_place", "coalesced", "concat"};
+    static const size_t of[] = {1, 2, 6}; /* links that hide little, and contention */
+    for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
+        write_cluster(of[c]);
+        for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
+            for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+                check_graph(graphs[i].file, graphs[i].nranks, modes[m], graphs[i].is_plain && of[c] != 6);
+    }
 }
 
 /* --- random programs ---------------------------------------------------------------------------------------------- */
@@ -281,6 +345,12 @@ Test(passes_planned_buckets, refuses_what_it_cannot_plan) {
                    "only bucket_mb: auto asks for one");
     expect_refusal("data_parallel: {ranks: 2}, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: /none.yaml}",
                    "cannot open");
+    expect_refusal("data_parallel: {ranks: 2}, fuse_allreduce_buckets: {bucket_mb: auto}",
+                   "is on the compute stream: only asynchronous all-reduces can be planned");
+    expect_refusal("data_parallel: {ranks: 2}, fuse_allreduce_buckets: {bucket_mb: auto, last_bucket_mb: 1}",
+                   "auto decides on every bucket: expected no last_bucket_mb");
+    expect_refusal("data_parallel: {ranks: 2}, fuse_allreduce_buckets: {times: x}",
+                   "times: only bucket_mb: auto asks for one");
 }
 
 Test(passes_planned_buckets, a_size_is_a_number_or_auto) {
