@@ -249,6 +249,8 @@ int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
 
 /* spmd_plans.c: placements of all vars under the policy that sends least. */
 WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
+/* spmd_state.c: state that is whole, and of which every op uses the same part, lies so where that sends less. */
+WEFT_MUST_USE weft_status spmd_place_state(spmd_plan *plan);
 
 /* spmd_report.c: a step that is made, for an op of that type (NULL: for all). */
 WEFT_MUST_USE weft_status spmd_note_step(spmd_plan *plan, const spmd_var *v, const spmd_step *step, const char *reader);

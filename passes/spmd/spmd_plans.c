@@ -53,5 +53,6 @@ weft_status spmd_plan_cheapest(spmd_plan *plan) {
         sent = own;
         if (i == 0 && sent <= 0) return NULL;
     }
-    return follow_so(plan, &policies[best], given);
+    TRY(follow_so(plan, &policies[best], given));
+    return spmd_place_state(plan);
 }

@@ -61,6 +61,25 @@ for role in forward backward; do
     [ "$("$weft" show "$folder/rank0.pdmodel" | grep -c "^ *[0-9]* *$role *c_allreduce_sum")" = 2 ]; ok $? "a block of GPT: two all-reduces $role"
 done
 
+# Sequence parallel at a width where values are less than weights: the recorded block, 64 times as wide.
+wide() { # case
+    "$weft" opt -q "$cases/$1/serial.pdmodel" --passes 'passes: []' | sed '/^rings:/,/^meshes:/{/^ /d;/^rings/d}
+        s/\b16\b/1024/g; s/\b64\b/4096/g; s/\[\([0-9, ]*\), 4, 4\]/[\1, 4, 256]/; s/\[4, 4, 8, 4\]/[4, 4, 8, 256]/
+        s/, dist: {.*}}$/}/; s/, dist: {[^}]*}//' >"$folder/wide.yaml"
+    "$weft" opt -q --no-prove "$folder/wide.yaml" --dist "$cases/$1/annotate.json" --passes spmd_expand -o "$folder/wide{rank}.yaml" &&
+        "$weft" show "$folder/wide0.yaml" >"$folder/text"
+}
+made() { grep -cE "^ *[0-9]* *$1 *$2\(X=(linear|layer_norm)_[0-9]*\.tmp_" "$folder/text"; }
+for name in gpt_sp_mp2 gpt_sp_explicit_mp2; do
+    wide "$name"
+    ok $? "$name is partitioned at a width of 1,024"
+    for role in forward backward; do
+        [ "$(made $role c_reducescatter)" = 2 ] && [ "$(made $role c_allgather)" = 2 ] && [ "$(made $role '(alltoall|c_concat|c_allreduce_sum)')" = 0 ]
+        ok $? "$name: two reduce-scatters and two all-gathers $role"
+    done
+    ! grep -q 'optimize *c_' "$folder/text"; ok $? "$name: biases lie as their layers use them, so that no update is gathered"
+done
+
 # A weight that all ranks have, used by values of which each has a part: its gradient is summed, once (physicsnemo #1944,
 # torchtitan #1373).
 for name in gpt_sp_mp2 gpt_sp_explicit_mp2 gpt_sp_reshard_dp2_mp2; do
