@@ -41,7 +41,7 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
 /* What this form cannot do with a pair. */
 static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *why) {
     if (why->words) return;
-    bool is_half = p->x->dtype == WEFT_FP16 || p->x->dtype == WEFT_BF16;
+    bool is_half = p->sent == WEFT_FP16 || p->sent == WEFT_BF16;
     if (m->form == MICRO_CHUNKS) {
         if (m->strict_bits && p->kind == MICRO_SCATTER && is_half)
             *why = (micro_refusal){WEFT_REASON_DTYPE, "sums of 16-bit floats are rounded once (strict_bits)"};
@@ -49,6 +49,8 @@ static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *
     }
     if (m->strict_bits && p->kind == MICRO_SCATTER)
         *why = (micro_refusal){WEFT_REASON_SCALE, "the fused op does not promise the order of ranks (strict_bits)"};
+    if (p->path.is_transposed || p->path.is_cast)
+        *why = (micro_refusal){WEFT_REASON_SHAPE, "the fused op takes no transposition and no cast in between"};
     for (size_t k = 0; k < p->nproducts; k++)
         if (attr_bool(p->products[k].op, "trans_y", false))
             *why = (micro_refusal){WEFT_REASON_SHAPE, "the fused op takes no transposed right operand"};

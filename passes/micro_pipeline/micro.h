@@ -20,6 +20,12 @@ typedef struct micro_product {
     weft_var *out;   /* what others read */
 } micro_product;
 
+/* Dimensions in another order, and another type: done with the rank's own rows, or its sums, instead of with all. */
+typedef struct micro_path {
+    bool is_transposed, is_cast;
+    int64_t perm[WEFT_MAX_RANK]; /* behind the path the i-th dimension is what was the perm[i]-th before it */
+} micro_path;
+
 enum { MICRO_RAISED = 32 };
 typedef struct micro_pair {
     micro_kind kind;
@@ -28,6 +34,9 @@ typedef struct micro_pair {
     int64_t dim;
     weft_reduce reduce;
     weft_var *x;      /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
+    micro_path path;  /* between the collective and the products */
+    int64_t dims[WEFT_MAX_RANK]; /* of a product's left operand, a gather's of the rank's rows; as many as of `x` */
+    int32_t dtype, sent;         /* of the products' operands; of what ranks send each other */
     weft_var *whole;  /* gather: all rows. scatter: NULL */
     weft_var *result; /* scatter: what others read */
     bool keeps_whole; /* others read that */
@@ -111,6 +120,22 @@ static inline bool micro_is_dense(const weft_var *v) {
     for (uint32_t i = 0; i < v->ndim; i++)
         if (v->dims[i] <= 0) return false;
     return true;
+}
+/* Whether the ranks' rows do not lie one after another in the left operand of a product. */
+static inline bool micro_is_inner(const micro_pair *p) {
+    for (int64_t i = 0; i < p->dim; i++)
+        if (p->dims[i] > 1) return true;
+    return false;
+}
+/* The rows that a rank has as its part. */
+static inline int64_t micro_rows(const micro_pair *p) {
+    int64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < p->x->ndim; i++) rows *= p->dims[i];
+    return p->kind == MICRO_SCATTER ? rows / p->ring.nranks : rows;
+}
+/* A chunk is cast beside its product, so that ranks send the smaller type. */
+static inline bool micro_casts_chunks(const micro_pair *p) {
+    return p->sent != p->dtype;
 }
 static inline int64_t micro_numel(const weft_var *v, uint32_t first, uint32_t end) {
     int64_t n = 1;

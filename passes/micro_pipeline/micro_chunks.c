@@ -21,7 +21,6 @@ typedef struct writer {
     weft_op *anchor, *front; /* before the first is put what comes; the second begins the steps */
     int64_t rows;  /* of a chunk */
     int64_t width; /* of a row of `own` */
-    int32_t dtype;
     weft_var **spaces[CHUNK_SPACES]; /* by buffer; results of the k-th product behind those of the one before */
     size_t nchunks;
     micro_lanes lanes;
@@ -29,13 +28,13 @@ typedef struct writer {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static weft_status new_var(const writer *w, const char *stem, int64_t index, size_t ndim, const int64_t *dims,
-                           weft_var **out) {
+static weft_status new_var(const writer *w, const char *stem, int64_t index, int32_t dtype, size_t ndim,
+                           const int64_t *dims, weft_var **out) {
     char words[80];
     const name *n;
     snprintf(words, sizeof words, "micro_pipeline_%zu_%s_%lld", w->number, stem, (long long)index);
     TRY(program_unique_name(w->m->program, words, &n));
-    return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)w->dtype, ndim, dims, out);
+    return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)dtype, ndim, dims, out);
 }
 
 static weft_status new_op(const writer *w, const char *type, const char *in, weft_var *x, const char *to,
@@ -77,7 +76,7 @@ static weft_status put_split(const writer *w, weft_var *x, int64_t dim, int64_t 
     dims[dim] = size;
     TRY(new_op(w, "aten_split", "self", x, NULL, NULL, &op));
     for (int64_t i = 0; i < n; i++) {
-        TRY(new_var(w, stem, i, x->ndim, dims, &parts[i]));
+        TRY(new_var(w, stem, i, x->dtype, x->ndim, dims, &parts[i]));
         TRY(weft_op_add_output(op, "out", parts[i]));
     }
     TRY(weft_op_set_attr_longs(op, "split_size", 1, &size));
@@ -93,6 +92,25 @@ static weft_status put_concat(const writer *w, weft_var **parts, int64_t n, int6
     return put(w, op);
 }
 
+static weft_status make_cast(const writer *w, weft_var *x, weft_var *to, weft_op **out) {
+    TRY(new_op(w, "cast", "X", x, "Out", to, out));
+    TRY(weft_op_set_attr_int(*out, "in_dtype", x->dtype));
+    return weft_op_set_attr_int(*out, "out_dtype", to->dtype);
+}
+
+static weft_status put_cast(const writer *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(make_cast(w, x, to, &op));
+    return put(w, op);
+}
+
+static weft_status put_permute(const writer *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(new_op(w, "aten_permute", "self", x, "out", to, &op));
+    TRY(weft_op_set_attr_longs(op, "dims", x->ndim, w->pair->path.perm));
+    return put(w, op);
+}
+
 /* --- rows of tensors ---------------------------------------------------------------------------------------------- */
 
 /* The rows of `x` as `count` matrices, one after another. */
@@ -100,7 +118,7 @@ static weft_status cut_rows(const writer *w, weft_var *x, int64_t count, const c
     weft_var *matrix = x;
     int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]};
     if (x->ndim != 2) {
-        TRY(new_var(w, stem, -1, 2, dims, &matrix));
+        TRY(new_var(w, stem, -1, x->dtype, 2, dims, &matrix));
         TRY(put_view(w, x, matrix));
     }
     if (count == 1) return out[0] = matrix, NULL;
@@ -108,12 +126,12 @@ static weft_status cut_rows(const writer *w, weft_var *x, int64_t count, const c
 }
 
 /* The rows of all members' parts of `x` along `dim`, a matrix for each chunk. */
-static weft_status cut_members(const writer *w, weft_var *x, int64_t dim, weft_var **out) {
+static weft_status cut_members(const writer *w, weft_var *x, weft_var **out) {
     int n = w->plan.nranks, nsub = w->plan.nsub;
-    if (dim == 0) return cut_rows(w, x, (int64_t)n * nsub, "rows", out);
+    if (!micro_is_inner(w->pair)) return cut_rows(w, x, (int64_t)n * nsub, "rows", out);
     weft_var **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
     if (!parts) return base_out_of_memory();
-    TRY(put_split(w, x, dim, n, "part", parts));
+    TRY(put_split(w, x, w->pair->dim, n, "part", parts));
     for (int i = 0; i < n; i++) TRY(cut_rows(w, parts[i], nsub, "rows", out + (size_t)i * (size_t)nsub));
     return NULL;
 }
@@ -127,8 +145,8 @@ static weft_status put_join(const writer *w, weft_var **chunks, size_t count, we
 }
 
 /* `whole`, of matrices that lie one after another in one buffer. */
-static weft_status put_together(const writer *w, weft_var **chunks, size_t count, int64_t dim, weft_var *whole) {
-    int64_t n = w->plan.nranks, dims[WEFT_MAX_RANK];
+static weft_status put_together(const writer *w, weft_var **chunks, size_t count, bool is_inner, weft_var *whole) {
+    int64_t n = w->plan.nranks, dim = w->pair->dim, dims[WEFT_MAX_RANK];
     bucket_tensor joined;
     char stem[64];
     snprintf(stem, sizeof stem, "micro_pipeline_%zu_buffer", w->number);
@@ -140,13 +158,13 @@ static weft_status put_together(const writer *w, weft_var **chunks, size_t count
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
     weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
     if (w->pair->kind == MICRO_SCATTER) TRY(put_join(w, chunks, count, joined.fused));
-    if (dim == 0) return put_view(w, joined.fused, whole);
+    if (!is_inner) return put_view(w, joined.fused, whole);
     weft_var *stacked, **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
     if (!parts) return base_out_of_memory();
     memcpy(dims, whole->dims, whole->ndim * sizeof *dims);
     dims[dim] /= n;
     dims[0] *= n;
-    TRY(new_var(w, "stacked", 0, whole->ndim, dims, &stacked));
+    TRY(new_var(w, "stacked", 0, whole->dtype, whole->ndim, dims, &stacked));
     TRY(put_view(w, joined.fused, stacked));
     TRY(put_split(w, stacked, 0, n, "stacked_part", parts));
     return put_concat(w, parts, n, dim, whole);
@@ -180,12 +198,12 @@ static weft_var *var_at(const writer *w, int space, int32_t index, size_t produc
     return space == CHUNK_SPACES ? NULL : w->spaces[space][offset + (size_t)index];
 }
 
-static weft_status make_product(const writer *w, const chunk_step *s, size_t k, weft_op **out) {
-    const micro_product *x = &w->pair->products[k];
-    TRY(new_op(w, "matmul_v2", "X", var_at(w, s->from, s->from_buffer, k), "Out", var_at(w, s->to, s->buffer, k), out));
-    TRY(weft_op_add_input(*out, "Y", x->b));
+static weft_status make_product(const writer *w, size_t k, weft_var *x, weft_var *to, weft_op **out) {
+    const micro_product *of = &w->pair->products[k];
+    TRY(new_op(w, "matmul_v2", "X", x, "Out", to, out));
+    TRY(weft_op_add_input(*out, "Y", of->b));
     TRY(weft_op_set_attr_bool(*out, "trans_x", false));
-    return weft_op_set_attr_bool(*out, "trans_y", attr_bool(x->op, "trans_y", false));
+    return weft_op_set_attr_bool(*out, "trans_y", attr_bool(of->op, "trans_y", false));
 }
 
 static weft_status make_message(const writer *w, const chunk_step *s, weft_op **out) {
@@ -205,24 +223,53 @@ static weft_status make_sum(const writer *w, const chunk_step *s, weft_op **out)
     return weft_op_add_input(*out, "Y", var_at(w, s->from, s->from_buffer, 0));
 }
 
+/* The ops of a step, in order. */
+typedef struct step_ops {
+    weft_op **all;
+    size_t count;
+} step_ops;
+
+/* A chunk's products; what is cast is a var of its own. */
+static weft_status make_products(const writer *w, const chunk_step *s, step_ops *ops) {
+    const micro_pair *p = w->pair;
+    weft_var *x = var_at(w, s->from, s->from_buffer, 0), *to, *made;
+    if (x->dtype != p->dtype) {
+        TRY(new_var(w, "cast_rows", s->chunk, p->dtype, 2, x->dims, &made));
+        TRY(make_cast(w, x, made, &ops->all[ops->count++]));
+        x = made;
+    }
+    for (size_t k = 0; k < p->nproducts; k++) {
+        made = to = var_at(w, s->to, s->buffer, k);
+        if (to->dtype != p->dtype) TRY(new_var(w, "cast_product", s->chunk, p->dtype, 2, to->dims, &made));
+        TRY(make_product(w, k, x, made, &ops->all[ops->count++]));
+        if (made != to) TRY(make_cast(w, made, to, &ops->all[ops->count++]));
+    }
+    return NULL;
+}
+
+static weft_status make_ops(const writer *w, const chunk_step *s, step_ops *ops) {
+    switch ((chunk_action)s->action) {
+    case CHUNK_MULTIPLY: return make_products(w, s, ops);
+    case CHUNK_SEND:
+    case CHUNK_RECEIVE: return make_message(w, s, &ops->all[ops->count++]);
+    case CHUNK_ADD: return make_sum(w, s, &ops->all[ops->count++]);
+    default:
+        return new_op(w, "assign", "X", var_at(w, s->from, s->from_buffer, 0), "Out", var_at(w, s->to, s->buffer, 0),
+                      &ops->all[ops->count++]);
+    }
+}
+
 static weft_status put_step(const writer *w, size_t index, bool is_first) {
     const chunk_step *s = &w->plan.steps[index];
-    size_t nops = s->action == CHUNK_MULTIPLY ? w->pair->nproducts : 1;
-    for (size_t k = 0; k < nops; k++) {
-        weft_op *op;
-        switch ((chunk_action)s->action) {
-        case CHUNK_MULTIPLY: TRY(make_product(w, s, k, &op)); break;
-        case CHUNK_SEND:
-        case CHUNK_RECEIVE: TRY(make_message(w, s, &op)); break;
-        case CHUNK_ADD: TRY(make_sum(w, s, &op)); break;
-        default:
-            TRY(new_op(w, "assign", "X", var_at(w, s->from, s->from_buffer, k), "Out",
-                       var_at(w, s->to, s->buffer, k), &op));
-        }
+    step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 2 * w->pair->nproducts + 2)};
+    if (!ops.all) return base_out_of_memory();
+    TRY(make_ops(w, s, &ops));
+    for (size_t k = 0; k < ops.count; k++) {
+        weft_op *op = ops.all[k];
         TRY(weft_op_set_attr_int(op, "micro_pipeline_step", (int64_t)index));
         TRY(weft_op_set_attr_int(op, "micro_pipeline_chunk", s->chunk));
         if (k == 0) TRY(set_order(w, s, is_first, op));
-        if (k + 1 == nops && s->signals) TRY(record(w, op, (int64_t)index));
+        if (k + 1 == ops.count && s->signals) TRY(record(w, op, (int64_t)index));
         TRY(put(w, op));
     }
     return NULL;
@@ -267,11 +314,11 @@ static int64_t columns_of(const micro_product *x) {
     return x->b->dims[attr_bool(x->op, "trans_y", false) ? 0 : 1];
 }
 
-static weft_status make_space(writer *w, chunk_space space, size_t count, int64_t columns, size_t offset,
-                              const char *stem) {
+static weft_status make_space(writer *w, chunk_space space, int32_t dtype, size_t count, int64_t columns,
+                              size_t offset, const char *stem) {
     int64_t dims[2] = {w->rows, columns};
     for (size_t i = 0; i < count; i++)
-        TRY(new_var(w, stem, (int64_t)(offset + i), 2, dims, &w->spaces[space][offset + i]));
+        TRY(new_var(w, stem, (int64_t)(offset + i), dtype, 2, dims, &w->spaces[space][offset + i]));
     return NULL;
 }
 
@@ -282,16 +329,41 @@ static weft_status begin(writer *w) {
     return NULL;
 }
 
+/* The rank's rows as they are sent: behind the path, but for a cast that widens them. */
+static weft_status put_own(writer *w, weft_var **x) {
+    const micro_pair *p = w->pair;
+    weft_var *from = *x;
+    if (from->dtype != p->sent) {
+        TRY(new_var(w, "cast", 0, p->sent, from->ndim, from->dims, x));
+        TRY(put_cast(w, from, *x));
+    }
+    if (!p->path.is_transposed) return NULL;
+    from = *x;
+    TRY(new_var(w, "transposed", 0, p->sent, from->ndim, p->dims, x));
+    return put_permute(w, from, *x);
+}
+
+/* All rows, of their chunks: behind the whole path. */
+static weft_status put_whole(const writer *w) {
+    const micro_pair *p = w->pair;
+    weft_var *whole = p->whole;
+    if (micro_casts_chunks(p)) TRY(new_var(w, "whole", 0, p->sent, whole->ndim, whole->dims, &whole));
+    TRY(put_together(w, w->spaces[CHUNK_ROWS], w->nchunks, micro_is_inner(p), whole));
+    return whole == p->whole ? NULL : put_cast(w, whole, p->whole);
+}
+
 static weft_status write_gather(writer *w) {
     const micro_pair *p = w->pair;
-    TRY(cut_rows(w, p->x, w->plan.nsub, "own", w->spaces[CHUNK_OWN]));
-    TRY(make_space(w, CHUNK_ROWS, w->nchunks, w->width, 0, "rows"));
+    weft_var *x = p->x;
+    TRY(put_own(w, &x));
+    TRY(cut_rows(w, x, w->plan.nsub, "own", w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_ROWS, p->sent, w->nchunks, w->width, 0, "rows"));
     for (size_t k = 0; k < p->nproducts; k++)
-        TRY(make_space(w, CHUNK_RESULTS, w->nchunks, columns_of(&p->products[k]), k * w->nchunks, "product"));
+        TRY(make_space(w, CHUNK_RESULTS, p->dtype, w->nchunks, columns_of(&p->products[k]), k * w->nchunks, "product"));
     TRY(put_steps(w));
     for (size_t k = 0; k < p->nproducts; k++)
-        TRY(put_together(w, w->spaces[CHUNK_RESULTS] + k * w->nchunks, w->nchunks, p->dim, p->products[k].out));
-    return p->keeps_whole ? put_together(w, w->spaces[CHUNK_ROWS], w->nchunks, p->dim, p->whole) : NULL;
+        TRY(put_together(w, w->spaces[CHUNK_RESULTS] + k * w->nchunks, w->nchunks, micro_is_inner(p), p->products[k].out));
+    return p->keeps_whole ? put_whole(w) : NULL;
 }
 
 /* A mean is the sum divided by the number of ranks, once. */
@@ -299,7 +371,7 @@ static weft_status put_mean(writer *w, weft_var **sum) {
     weft_var *mean;
     weft_op *op;
     weft_attr *other;
-    TRY(new_var(w, "mean", 0, (*sum)->ndim, (*sum)->dims, &mean));
+    TRY(new_var(w, "mean", 0, (*sum)->dtype, (*sum)->ndim, (*sum)->dims, &mean));
     TRY(new_op(w, "aten_div_scalar", "self", *sum, "out", mean, &op));
     TRY(op_set_attr(op, "other", &other));
     other->type = ATTR_FLOAT64;
@@ -308,24 +380,34 @@ static weft_status put_mean(writer *w, weft_var **sum) {
     return put(w, op);
 }
 
+/* The rank's sums, in one var of the extents that they have before the path. */
+static weft_status put_sums(writer *w, weft_var **out) {
+    const micro_pair *p = w->pair;
+    int64_t dims[WEFT_MAX_RANK];
+    uint32_t ndim = p->x->ndim;
+    *out = w->spaces[CHUNK_RESULTS][0];
+    if (w->plan.nsub == 1 && !p->path.is_transposed) return NULL;
+    memcpy(dims, p->dims, ndim * sizeof *dims);
+    dims[p->dim] /= w->plan.nranks;
+    dims[ndim - 1] = (*out)->dims[1];
+    weft_var *pieces = *out;
+    TRY(new_var(w, "sums", 0, p->sent, ndim, dims, out));
+    if (w->plan.nsub == 1) return put_view(w, pieces, *out);
+    return put_together(w, w->spaces[CHUNK_RESULTS], (size_t)w->plan.nsub, false, *out);
+}
+
 static weft_status write_scatter(writer *w) {
     const micro_pair *p = w->pair;
-    size_t nsub = (size_t)w->plan.nsub;
     int64_t columns = columns_of(&p->products[0]);
-    TRY(cut_members(w, p->x, p->dim, w->spaces[CHUNK_OWN]));
-    TRY(make_space(w, CHUNK_OUTGOING, 2, columns, 0, "outgoing"));
-    TRY(make_space(w, CHUNK_INCOMING, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
-    TRY(make_space(w, CHUNK_RESULTS, nsub, columns, 0, "sum"));
+    weft_var *sum;
+    TRY(cut_members(w, p->x, w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_OUTGOING, p->sent, 2, columns, 0, "outgoing"));
+    TRY(make_space(w, CHUNK_INCOMING, p->sent, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
+    TRY(make_space(w, CHUNK_RESULTS, p->sent, (size_t)w->plan.nsub, columns, 0, "sum"));
     TRY(put_steps(w));
-    weft_var *sum = w->spaces[CHUNK_RESULTS][0];
-    if (nsub > 1) {
-        TRY(new_var(w, "sums", 0, p->result->ndim, p->result->dims, &sum));
-        weft_var *whole = p->reduce == WEFT_REDUCE_AVG ? sum : p->result;
-        TRY(put_together(w, w->spaces[CHUNK_RESULTS], nsub, 0, whole));
-        if (whole == p->result) return NULL;
-    }
+    TRY(put_sums(w, &sum));
     if (p->reduce == WEFT_REDUCE_AVG) TRY(put_mean(w, &sum));
-    return put_view(w, sum, p->result);
+    return p->path.is_transposed ? put_permute(w, sum, p->result) : put_view(w, sum, p->result);
 }
 
 static int member_of(const ring *r, int64_t rank) {
@@ -396,8 +478,8 @@ static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
 }
 
 weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
-    writer w = {.m = m, .pair = p, .number = number, .anchor = micro_anchor(m, p), .dtype = p->x->dtype};
-    int64_t rows = micro_numel(p->x, 0, p->x->ndim - 1) / (p->kind == MICRO_SCATTER ? p->ring.nranks : 1);
+    writer w = {.m = m, .pair = p, .number = number, .anchor = micro_anchor(m, p)};
+    int64_t rows = micro_rows(p);
     chunk_plan asked = {.kind = p->kind,
                         .nranks = p->ring.nranks,
                         .member = member_of(&p->ring, pass_rank(m->pass)),
@@ -409,7 +491,7 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     TRY(prove(m, &asked));
     TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
     w.rows = rows / w.plan.nsub;
-    w.width = p->x->dims[p->x->ndim - 1];
+    w.width = p->dims[p->x->ndim - 1];
     w.nchunks = (size_t)(w.plan.nranks * w.plan.nsub);
     TRY(begin(&w));
     TRY(p->kind == MICRO_GATHER ? write_gather(&w) : write_scatter(&w));

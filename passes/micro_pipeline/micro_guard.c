@@ -63,8 +63,13 @@ typedef struct prices {
     double multiply, message, add, keep;
 } prices;
 
-static double element_nbytes(const micro_pair *p) {
-    return (double)weft_dtype_nbytes((weft_dtype)p->x->dtype);
+static double nbytes_of(int32_t dtype) {
+    return (double)weft_dtype_nbytes((weft_dtype)dtype);
+}
+
+/* The last extent of a product's left operand. */
+static double inner_of(const micro_pair *p) {
+    return (double)p->dims[p->x->ndim - 1];
 }
 
 static double columns_of(const micro_product *x) {
@@ -72,7 +77,7 @@ static double columns_of(const micro_product *x) {
 }
 
 static double products_seconds(const weft_cluster *c, const micro_pair *p, double rows) {
-    double inner = (double)p->x->dims[p->x->ndim - 1], size = element_nbytes(p), sum = 0;
+    double inner = inner_of(p), size = nbytes_of(p->dtype), sum = 0;
     for (size_t k = 0; k < p->nproducts; k++) {
         double columns = columns_of(&p->products[k]);
         sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
@@ -99,9 +104,27 @@ static double plan_seconds(const chunk_plan *plan, const prices *of, double *end
     return latest;
 }
 
-/* Rows that lie along an inner dimension are put in order by one more op. */
+/* Rows that do not lie one after another are put in order by one more op. */
 static double reorder_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
-    return p->dim ? work_seconds(c, 0, 2 * elements * element_nbytes(p)) : 0;
+    return micro_is_inner(p) ? work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype)) : 0;
+}
+
+static double cast_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
+    return work_seconds(c, 0, elements * (nbytes_of(p->dtype) + nbytes_of(p->sent)));
+}
+
+/* What the path does with so many elements, as the pair is. */
+static double path_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
+    double moving = work_seconds(c, 0, 2 * elements * nbytes_of(p->sent));
+    double sum = p->path.is_cast ? cast_seconds(c, p, elements) : 0;
+    if (p->path.is_transposed) return sum + moving;
+    return p->dim ? sum + moving : sum;
+}
+
+/* And in chunks: beside their products, and with the rank's own. */
+static double chunks_path_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
+    double sum = p->path.is_cast && !micro_casts_chunks(p) ? cast_seconds(c, p, elements) : 0;
+    return p->path.is_transposed ? sum + work_seconds(c, 0, 2 * elements * nbytes_of(p->sent)) : sum;
 }
 
 static weft_status price(const micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
@@ -111,8 +134,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
     chunk_plan plan, asked = {.kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
                               .keeps_rows = p->keeps_whole};
-    double n = p->ring.nranks, inner = (double)p->x->dims[p->x->ndim - 1], size = element_nbytes(p);
-    double rows = (double)micro_numel(p->x, 0, p->x->ndim - 1) / (p->kind == MICRO_SCATTER ? n : 1), results = 0;
+    double n = p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
     asked.nsub = m->form == MICRO_CHUNKS ? micro_pieces(m->nsub, (int64_t)rows) : 1;
     TRY(chunk_plan_make(m->scratch, &asked, &plan));
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
@@ -123,14 +145,16 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
     double exposed = *out_collective > *out_between ? *out_collective - *out_between : 0;
-    p->serial_seconds = exposed + products_seconds(c, p, n * rows) + reorder_seconds(c, p, n * rows * moved);
+    p->serial_seconds = exposed + products_seconds(c, p, n * rows) + path_seconds(c, p, n * rows * moved);
     curve.times = curve.parts = 1;
-    prices of = {.multiply = products_seconds(c, p, chunk),
+    double casting = micro_casts_chunks(p) ? cast_seconds(c, p, chunk * moved) : 0;
+    prices of = {.multiply = casting + products_seconds(c, p, chunk),
                  .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
                  .keep = work_seconds(c, 0, 2 * chunk * inner * size)};
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
-    p->pair_seconds = plan_seconds(&plan, &of, ends) + reorder_seconds(c, p, n * rows * reordered);
+    p->pair_seconds = plan_seconds(&plan, &of, ends) + reorder_seconds(c, p, n * rows * reordered) +
+                      chunks_path_seconds(c, p, rows * moved);
     if (p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
     return NULL;
 }

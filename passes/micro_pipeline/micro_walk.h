@@ -1,0 +1,33 @@
+/* micro_walk.h: what micro_pipeline_tp finds on its way from a collective to its products. */
+#ifndef PASSES_MICRO_PIPELINE_MICRO_WALK_H
+#define PASSES_MICRO_PIPELINE_MICRO_WALK_H
+
+#include "passes/micro_pipeline/micro.h"
+
+static inline bool micro_is_here(const micro_pass *m, const weft_op *op) {
+    return op->block == m->block;
+}
+/* The one op that writes it; NULL: none, or several. */
+weft_op *micro_writer(const micro_pass *m, const weft_var *v);
+/* The one op that reads it, in one argument; NULL: none, or several. */
+weft_op *micro_reader(const micro_pass *m, const weft_var *v);
+/* The only argument of one side; NULL: there are others. */
+weft_var *micro_only_arg(const weft_op *op, bool output);
+/* What of an op is its value: its one output but for the XShape of a reshape. */
+weft_var *micro_value(const weft_op *op);
+/* The same elements in other extents. */
+bool micro_is_reshape(const weft_op *op);
+int64_t micro_concat_dim(const weft_op *concat, const weft_var *of);
+
+WEFT_MUST_USE weft_status micro_add_op(micro_pass *m, micro_pair *p, weft_op *op);
+/* The op that puts parts of `v` along `dim` together again, if all that read `v` are such parts; with them in the pair.
+ * NULL: there is none. */
+WEFT_MUST_USE weft_status micro_find_reorder(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out);
+/* Back over a concat of parts: the var that was taken apart along `*out_dim`; NULL: none. */
+WEFT_MUST_USE weft_status micro_before_reorder(micro_pass *m, micro_pair *p, weft_op *concat, weft_var **out,
+                                               int64_t *out_dim);
+/* Takes a transposition or a cast into the path and moves the pair's `dim` over it, with or against the flow of data;
+ * *out_taken false: it is none, or a second cast. */
+WEFT_MUST_USE weft_status micro_step_path(micro_pass *m, micro_pair *p, weft_op *op, bool forward, bool *out_taken);
+
+#endif

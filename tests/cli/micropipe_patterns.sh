@@ -1,0 +1,42 @@
+#!/bin/sh
+# micro_pipeline_tp on graphs of one pattern each (tests/micro_patterns.py), for 3 ranks, with the long tests 2 to 8:
+# each is taken; its chunks are safe, and leave what the graph leaves: its bits where rows are gathered, or sums exact.
+. tests/support/shell.sh
+. tests/support/python.sh
+ranks=3
+[ -z "$WEFT_LONG_TESTS" ] || ranks='2 3 4 5 6 7 8'
+
+weft_run() { # PROGRAMS SAVE: on feeds of $folder
+    "$weft" run $1 --ranks "$n" --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/$2.{rank}.npz" >/dev/null 2>"$folder/err"
+}
+compare() { # WHAT OPTIONS TOLERANCE: the graph in $folder, its chunks with these options
+    rm -f "$folder"/rank* "$folder"/chunks*
+    "$weft" opt "$graph" --passes "micro_pipeline_tp: {guard: off$2}" -o "$folder/rank{rank}.yaml" 2>"$folder/report"
+    ok $? "$1$2: $(cat "$folder/report")"
+    grep -q 'pair 0: ' "$folder/report"; ok $? "$1$2 is taken"
+    "$weft" verify $programs --reading in_order >"$folder/verify" 2>&1; ok $? "$1$2 is safe: $(head -n 3 "$folder/verify")"
+    weft_run "$programs" chunks && "$PYTHON" tests/micro_patterns.py same "$folder" plain chunks "$3" 2>"$folder/err"
+    ok $? "$1$2 is the graph: $(tail -n 1 "$folder/err")"
+}
+one() { # CASE [ints]: its graph and feeds for $n ranks, and what it leaves as it is
+    rm -f "$folder"/feed* "$folder"/plain* "$folder"/graph*
+    "$PYTHON" tests/micro_patterns.py write "$1" "$n" "$folder" $2
+    graph=$(ls "$folder"/graph*)
+    weft_run "$graph" plain; ok $? "$1 on $n ranks runs: $(tail -n 1 "$folder/err")"
+}
+for n in $ranks; do
+    programs=$(r=0; while [ $r -lt "$n" ]; do echo "$folder/rank$r.yaml"; r=$((r + 1)); done)
+    for case in $("$PYTHON" tests/micro_patterns.py list); do
+        one "$case" ints
+        compare "$case on $n ranks" ', chunks_per_shard: 2' 0
+        [ -z "$WEFT_LONG_TESTS" ] || compare "$case on $n ranks" '' 0
+        case $case in gather_*) ;; *) continue ;; esac
+        one "$case"
+        compare "$case on $n ranks, any floats" '' 0
+    done
+done
+n=2
+one gather_transposed
+says 0 'left alone \(shape\): .*no transposition' 'torch has no fused op with a transposition' \
+    "$weft" opt "$graph" -v --passes 'micro_pipeline_tp: {form: fused, guard: off}'
+finish

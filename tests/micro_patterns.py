@@ -1,0 +1,235 @@
+"""Graphs of one pattern each for micro_pipeline_tp, with feeds, and whether two runs agree.
+
+usage: micro_patterns.py write CASE RANKS FOLDER [ints]   writes graph.fx.json or graph.yaml and feed.RANK.npz; ints: sums are exact in any order
+       micro_patterns.py same FOLDER A B [TOLERANCE]      outputs saved as A.RANK.npz and B.RANK.npz are equal, or that close
+       micro_patterns.py list"""
+import glob, json, sys
+import numpy as np
+
+HEAD = {"schema": "fx.json/1", "constants": []}
+ref = lambda x: {"ref": x}
+
+
+class Graph:
+    def __init__(self, n):
+        self.n, self.inputs, self.nodes, self.outputs, self.shape, self.dtype = n, [], [], [], {}, {}
+
+    def note(self, name, shape, dtype):
+        self.shape[name], self.dtype[name] = list(shape), dtype
+        return name
+
+    def given(self, name, shape, dtype="float32"):
+        self.inputs.append({"name": name, "shape": list(shape), "dtype": dtype})
+        return self.note(name, shape, dtype)
+
+    def node(self, target, args, shape, like, dtype=None, kwargs=None):
+        name, dtype = f"n{len(self.nodes)}", dtype or self.dtype[like]
+        self.nodes.append({"name": name, "op": "call", "target": target, "args": args, "kwargs": kwargs or {}, "shape": list(shape), "dtype": dtype})
+        return self.note(name, shape, dtype)
+
+    def comm(self, target, args, shape, x):
+        y = self.node(f"_c10d_functional.{target}.default", [ref(x), *args, "0"], shape, x)
+        return self.node("_c10d_functional.wait_tensor.default", [ref(y)], shape, x)
+
+    def parts(self, x, a, b):
+        """The ranks' parts along dimension a, one after another along b."""
+        s = list(self.shape[x])
+        s[a] //= self.n
+        y = f"n{len(self.nodes)}"
+        self.nodes.append({"name": y, "op": "call", "target": "aten.split.Tensor", "args": [ref(x), s[a], a], "kwargs": {},
+                           "shape": [s] * self.n, "dtype": [self.dtype[x]] * self.n})
+        each = [self.node("getitem", [ref(y), i], s, x) for i in range(self.n)]
+        s[b] *= self.n
+        return self.node("aten.cat.default", [[ref(e) for e in each], b], s, x)
+
+    def gather(self, x, dim=0):
+        s = [self.shape[x][0] * self.n, *self.shape[x][1:]]
+        y = self.comm("all_gather_into_tensor", [self.n], s, x)
+        return y if dim == 0 else self.parts(y, 0, dim)
+
+    def scatter(self, x, dim=0, op="sum"):
+        if dim:
+            x = self.parts(x, dim, 0)
+        return self.comm("reduce_scatter_tensor", [op, self.n], [self.shape[x][0] // self.n, *self.shape[x][1:]], x)
+
+    def permute(self, x, *dims):
+        return self.node("aten.permute.default", [ref(x), list(dims)], [self.shape[x][d] for d in dims], x)
+
+    def t(self, x):
+        return self.node("aten.t.default", [ref(x)], self.shape[x][::-1], x)
+
+    def cast(self, x, dtype):
+        return self.node("aten._to_copy.default", [ref(x)], self.shape[x], x, dtype, {"dtype": {"dtype": dtype}})
+
+    def view(self, x, *shape):
+        return self.node("aten.view.default", [ref(x), list(shape)], shape, x)
+
+    def mm(self, x, w):
+        """x w, through matrices where x has more dimensions."""
+        s = self.shape[x]
+        if len(s) == 2:
+            return self.node("aten.mm.default", [ref(x), ref(w)], [s[0], self.shape[w][1]], x)
+        rows = int(np.prod(s[:-1]))
+        return self.view(self.mm(self.view(x, rows, s[-1]), w), *s[:-1], self.shape[w][1])
+
+    def out(self, *names):
+        self.outputs += names
+
+    file = "graph.fx.json"
+
+    def text(self, name):
+        return json.dumps({**HEAD, "name": name, "groups": {"0": {"size": self.n, "ranks": list(range(self.n))}}, "inputs": self.inputs,
+                           "nodes": self.nodes, "outputs": [ref(o) for o in self.outputs], "world_size": self.n})
+
+
+class Program(Graph):
+    """The same in Paddle's ops."""
+    file = "graph.yaml"
+
+    def op(self, type, ins, outs, **attrs):
+        slots = lambda d: "{" + ", ".join(f"{k}: [{', '.join(v if isinstance(v, list) else [v])}]" for k, v in d.items()) + "}"
+        put = lambda v: str(v).lower() if isinstance(v, bool) else str(v)
+        self.nodes.append(f"  - {{{type}: {slots(ins)}, out: {slots(outs)}, attrs: {{{', '.join(f'{k}: {put(v)}' for k, v in attrs.items())}}}}}")
+
+    def new(self, shape, dtype="float32"):
+        return self.note(f"n{len(self.shape)}", shape, dtype)
+
+    def one(self, type, x, shape, dtype=None, slots=("X", "Out"), more=(), **attrs):
+        y = self.new(shape, dtype or self.dtype[x])
+        self.op(type, {slots[0]: x}, {slots[1]: y, **dict(more)}, **attrs)
+        return y
+
+    def gather(self, x, dim=0):
+        y = self.one("c_allgather", x, [self.shape[x][0] * self.n, *self.shape[x][1:]], ring_id=1, nranks=self.n, use_calc_stream=True)
+        return y if dim == 0 else self.parts(y, 0, dim)
+
+    def scatter(self, x, dim=0):
+        x = self.parts(x, dim, 0) if dim else x
+        return self.one("c_reducescatter", x, [self.shape[x][0] // self.n, *self.shape[x][1:]], ring_id=1, nranks=self.n, use_calc_stream=True)
+
+    def parts(self, x, a, b):
+        s = list(self.shape[x])
+        s[a] //= self.n
+        each = [self.new(s, self.dtype[x]) for _ in range(self.n)]
+        self.op("split", {"X": x}, {"Out": each}, axis=a, num=self.n)
+        s[b] *= self.n
+        y = self.new(s, self.dtype[x])
+        self.op("concat", {"X": each}, {"Out": y}, axis=b)
+        return y
+
+    def permute(self, x, *dims):
+        self.xshape = self.new([0, *self.shape[x]])
+        return self.one("transpose2", x, [self.shape[x][d] for d in dims], more={"XShape": self.xshape}, axis=list(dims))
+
+    def cast(self, x, dtype):
+        return self.one("cast", x, self.shape[x], dtype, in_dtype=5, out_dtype={"float32": 5, "bfloat16": 22}[dtype])
+
+    def mm(self, x, w, t=False):
+        y = self.new([*self.shape[x][:-1], self.shape[w][0 if t else 1]], self.dtype[x])
+        self.op("matmul_v2", {"X": x, '"Y"': w}, {"Out": y}, trans_x=False, trans_y=t)
+        return y
+
+    def text(self, name):
+        vars = "".join(f"    {v}: {{{self.dtype[v]}: {self.shape[v]}}}\n" for v in self.shape)
+        for i, o in enumerate(self.outputs):
+            self.op("fetch", {"X": o}, {}, col=i)
+        return (f"weft: 1\nrings:\n  1: {list(range(self.n))}\nblocks:\n- idx: 0\n  parent: -1\n  vars:\n{vars}  ops:\n" + "\n".join(self.nodes) + "\n")
+
+
+def gather_transposed(g):  # rows first for the collective, the batch first for the product
+    x, w = g.given("x", [3, 2, 8]), g.given("w", [8, 5])
+    g.out(g.mm(g.permute(g.gather(x), 1, 0, 2), w))
+
+
+def gather_transposed_one(g):  # a batch of one: rows still lie one after another
+    x, w = g.given("x", [6, 1, 8]), g.given("w", [8, 5])
+    y = g.permute(g.gather(x), 1, 0, 2)
+    g.out(g.mm(y, w), y)
+
+
+def gather_cast_down(g):
+    x, w = g.given("x", [4, 8]), g.given("w", [8, 6], "bfloat16")
+    g.out(g.mm(g.cast(g.gather(x), "bfloat16"), w))
+
+
+def gather_cast_up(g):  # and the whole has another reader
+    x, w = g.given("x", [4, 2, 8], "bfloat16"), g.given("w", [8, 6])
+    y = g.cast(g.permute(g.gather(x), 1, 0, 2), "float32")
+    g.out(g.mm(y, w), y)
+
+
+def gather_transposed_reordered(g):  # along dimension 1 of what was gathered, which the transposition puts first
+    x, w = g.given("x", [2, 4, 8]), g.given("w", [8, 5])
+    g.out(g.mm(g.permute(g.gather(x, 1), 1, 0, 2), w))
+
+
+def scatter_transposed(g):
+    x, w = g.given("x", [2, 4 * g.n, 8]), g.given("w", [8, 5])
+    g.out(g.scatter(g.permute(g.mm(x, w), 1, 0, 2)))
+
+
+def scatter_transposed_reordered(g):
+    x, w = g.given("x", [4 * g.n, 2, 8]), g.given("w", [8, 5])
+    g.out(g.scatter(g.permute(g.mm(x, w), 1, 2, 0), 2, "avg"))
+
+
+def scatter_cast_up(g):
+    x, w = g.given("x", [4 * g.n, 8], "bfloat16"), g.given("w", [8, 6], "bfloat16")
+    g.out(g.scatter(g.cast(g.mm(x, w), "float32")))
+
+
+def scatter_cast_down(g):
+    x, w = g.given("x", [2 * g.n, 8]), g.given("w", [8, 6])
+    g.out(g.scatter(g.cast(g.mm(x, w), "bfloat16")))
+
+
+def gather_in_paddle(g):  # its transposition's XShape is read by the gradient
+    x, w, d = g.given("x", [3, 2, 8]), g.given("w", [6, 8], "bfloat16"), g.given("d", [2, 3 * g.n, 8])
+    y = g.permute(g.gather(x), 1, 0, 2)
+    was = g.new([3 * g.n, 2, 8])
+    g.op("transpose2_grad", {"XShape": g.xshape, "Out@GRAD": d}, {"X@GRAD": was}, axis=[1, 0, 2])
+    g.out(g.mm(g.cast(y, "bfloat16"), w, True), was)
+
+
+def scatter_in_paddle(g):
+    x, w = g.given("x", [2, 2 * g.n, 8], "bfloat16"), g.given("w", [8, 5], "bfloat16")
+    g.out(g.scatter(g.permute(g.cast(g.mm(x, w), "float32"), 2, 1, 0), 1))
+
+
+CASES = {k: v for k, v in list(globals().items()) if callable(v) and k.startswith(("gather_", "scatter_", "reduce_", "exchange_", "back_"))}
+
+
+def write(case, n, folder, ints):
+    g = (Program if case.endswith("_in_paddle") else Graph)(n)
+    CASES[case](g)
+    open(f"{folder}/{g.file}", "w").write(g.text(case))
+    for r in range(n):
+        rng, feed = np.random.default_rng(r), {}
+        for i in g.inputs:
+            v = rng.integers(-2, 3, i["shape"]).astype(np.float32) if ints else rng.standard_normal(i["shape"]).astype(np.float32)
+            feed[i["name"]] = (v.view(np.uint32) >> 16).astype(np.uint16) if i["dtype"] == "bfloat16" else v
+        np.savez(f"{folder}/feed.{r}.npz", **feed)
+
+
+def values(a):
+    return (a.astype(np.uint32) << 16).view(np.float32) if a.dtype == np.uint16 else a
+
+
+def same(folder, a, b, tolerance):
+    for path in sorted(glob.glob(f"{folder}/{a}.*.npz")):
+        x, y = np.load(path), np.load(path.replace(f"/{a}.", f"/{b}."))
+        assert sorted(x.files) == sorted(y.files) and x.files, path
+        for k in x.files:
+            assert x[k].shape == y[k].shape and x[k].dtype == y[k].dtype, (path, k, x[k].shape, y[k].shape)
+            if x[k].tobytes() != y[k].tobytes():
+                u, v = values(x[k]).astype(np.float64), values(y[k]).astype(np.float64)
+                off = np.abs(u - v).max() / max(np.abs(u).max(), 1e-6)
+                assert off <= tolerance, (path, k, off)
+
+
+if sys.argv[1] == "write":
+    write(sys.argv[2], int(sys.argv[3]), sys.argv[4], "ints" in sys.argv[5:])
+elif sys.argv[1] == "same":
+    same(*sys.argv[2:5], float(sys.argv[5]) if len(sys.argv) > 5 else 0)
+else:
+    print("\n".join(CASES))
