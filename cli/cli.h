@@ -82,6 +82,10 @@ bool cli_print_completion(FILE *to, const char *shell, const cli_command *const 
 
 /* Writes bytes that the library gave away to a file ("-": stdout) through a temporary, and frees them. */
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
+/* A file of these bytes in $TMPDIR, else /tmp, for another part of the library to read; the caller removes it (unlink).
+ * The name becomes "" where there is none. */
+enum { CLI_TEMPORARY_ROOM = 1024 };
+WEFT_MUST_USE weft_status cli_put_temporary(const char *bytes, size_t nbytes, char name[CLI_TEMPORARY_ROOM]);
 /* Reads a whole text file ("-": stdin). The caller frees with free. */
 WEFT_MUST_USE weft_status cli_read(const char *path, char **out_bytes, size_t *out_nbytes);
 WEFT_MUST_USE weft_status cli_no_memory(void);

@@ -32,19 +32,7 @@ bool replan_read(const cli_args *args, replan *out) {
     return good;
 }
 
-/* A file for a pass to read, which the caller removes. */
-static weft_status put_file(const char *bytes, size_t nbytes, char path[64]) {
-    snprintf(path, 64, "/tmp/weft-replan-XXXXXX");
-    int file = mkstemp(path);
-    bool good = file >= 0 && write(file, bytes, nbytes) == (ssize_t)nbytes;
-    if (file >= 0) close(file);
-    if (good) return NULL;
-    if (file >= 0) unlink(path);
-    *path = '\0';
-    return weft_status_create(WEFT_IO, "--replan", "cannot write a file in /tmp");
-}
-
-static weft_status put_profile(const cli_args *args, const weft_trainer *trainer, char path[64], double *out_seconds) {
+static weft_status put_profile(const cli_args *args, const weft_trainer *trainer, char path[CLI_TEMPORARY_ROOM], double *out_seconds) {
     char *bytes;
     size_t nbytes;
     weft_profile *profile = NULL;
@@ -52,13 +40,13 @@ static weft_status put_profile(const cli_args *args, const weft_trainer *trainer
     if (status) return status;
     status = weft_profile_parse(args->context, bytes, nbytes, "profile", &profile);
     if (!status) *out_seconds = weft_profile_step_seconds(profile);
-    if (!status) status = put_file(bytes, nbytes, path);
+    if (!status) status = cli_put_temporary(bytes, nbytes, path);
     weft_profile_destroy(profile);
     weft_bytes_free(args->context, bytes, nbytes);
     return status;
 }
 
-static weft_status put_cluster(const cli_args *args, int nranks, char path[64]) {
+static weft_status put_cluster(const cli_args *args, int nranks, char path[CLI_TEMPORARY_ROOM]) {
     weft_cluster cluster;
     char *bytes;
     size_t nbytes;
@@ -66,7 +54,7 @@ static weft_status put_cluster(const cli_args *args, int nranks, char path[64]) 
     weft_status status = weft_calibrate(args->context, &o, &cluster);
     if (!status) status = weft_cluster_print(args->context, &cluster, &bytes, &nbytes);
     if (status) return status;
-    status = put_file(bytes, nbytes, path);
+    status = cli_put_temporary(bytes, nbytes, path);
     weft_bytes_free(args->context, bytes, nbytes);
     return status;
 }
@@ -99,7 +87,7 @@ static weft_status plan_again(const cli_args *args, weft_program *program, const
 
 weft_status replan_program(const cli_args *args, const replan *how, const weft_trainer *trainer,
                            const weft_program *program, replanned *out) {
-    char times[64] = "", made[64] = "", room[4096];
+    char times[CLI_TEMPORARY_ROOM] = "", made[CLI_TEMPORARY_ROOM] = "", room[4096];
     const char *cluster = how->cluster ? cli_find_config(how->cluster, "clusters/", room, sizeof room) : made;
     weft_plan_summary before;
     int64_t ns[2] = {0, 0};

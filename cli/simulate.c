@@ -26,6 +26,8 @@ static const cli_option options[] = {
     {"--late", 0, "OP", LATE_HELP},
     {"--unsafe", 0, NULL, "play plans that may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
+    {"--buckets", 0, NULL,
+     "compare: one reduce per gradient, buckets of 25 MB, planned ones; --trace draws all three on one clock"},
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     JSON_REPORT_OPTION("on stderr"),
 };
@@ -85,6 +87,7 @@ static bool read_faults(run *r, const cli_args *args) {
 static bool read_options(run *r, const cli_args *args) {
     r->nflight = 1;
     r->capacity = 8;
+    if (cli_given(args, "--buckets") && !simulate_buckets_good(args)) return false;
     if (!trace_name_is_good(args) || !cli_session_init(&r->session, args) || !read_faults(r, args)) return false;
     if (!cli_int(args, "--steps-in-flight", 1, 64, &r->nflight) || !cli_int(args, "--steps", 0, 1LL << 40, &r->nsteps) ||
         !cli_int(args, "--first-step", 0, 1LL << 40, &r->first_step) ||
@@ -374,6 +377,11 @@ static weft_status save_traces(const run *r) {
     return status;
 }
 
+static weft_status compare_buckets(const run *r) {
+    bucket_comparison c = {r->session.programs[0], r->session.nranks, &r->cluster, r->feeds};
+    return simulate_buckets(r->session.args, &c);
+}
+
 static int run_simulate(cli_args *args) {
     run r = {.nflight = 1};
     char room[4096];
@@ -390,6 +398,12 @@ static int run_simulate(cli_args *args) {
         return EXIT_USAGE;
     }
     if (!status) status = open_run(&r);
+    if (!status && cli_given(args, "--buckets")) {
+        status = compare_buckets(&r);
+        int result = status ? cli_fail(args, status) : EXIT_DONE;
+        close_run(&r);
+        return result;
+    }
     if (!status) status = play(&r);
     bool has_played = r.at && r.at->simulation;
     if (status && has_played) weft_status_free(save_traces(&r)); /* of a step that fails, too: the first failure is told */

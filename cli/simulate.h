@@ -3,6 +3,8 @@
 #define CLI_SIMULATE_H
 
 #include "cli/cli.h"
+#include "weft/cluster.h"
+#include "weft/feeds.h"
 
 /* Options of a simulation alone; `of` stands before what they say. */
 #define SIMULATE_OPTIONS(of)                                                                                           \
@@ -24,5 +26,18 @@ extern const cli_option simulate_options[];
 extern const size_t nsimulate_options;
 
 extern const cli_command command_simulate;
+
+/* --- simulate_buckets.c -------------------------------------------------------------------------------------------- */
+
+/* What --buckets compares: one program, each gradient with a reduce of its own. All are borrowed. */
+typedef struct bucket_comparison {
+    const weft_program *program;
+    int nranks;
+    const weft_cluster *cluster;
+    const weft_feeds *feeds;
+} bucket_comparison;
+
+bool simulate_buckets_good(const cli_args *args); /* false after printing a usage error */
+WEFT_MUST_USE weft_status simulate_buckets(const cli_args *args, const bucket_comparison *c);
 
 #endif

@@ -191,3 +191,15 @@ weft_status weft_simulation_trace_html(const weft_simulation *x, const char *tit
                                        size_t *out_nbytes) {
     return timeline_print(&x->timeline, TIMELINE_HTML, title, out_bytes, out_nbytes);
 }
+
+weft_status weft_simulation_trace_beside(const weft_simulation *const *simulations, const char *const *labels,
+                                         size_t count, weft_trace_form form, const char *title, char **out_bytes,
+                                         size_t *out_nbytes) {
+    enum { MOST = 64 };
+    const timeline *timelines[MOST];
+    if (count == 0 || count > MOST)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%zu simulations: expected 1 to %d", count, MOST);
+    for (size_t i = 0; i < count; i++) timelines[i] = &simulations[i]->timeline;
+    return timeline_print_beside(timelines, labels, count, form == WEFT_TRACE_HTML ? TIMELINE_HTML : TIMELINE_JSON,
+                                 title, out_bytes, out_nbytes);
+}

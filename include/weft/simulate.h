@@ -65,6 +65,13 @@ WEFT_MUST_USE weft_status weft_simulation_trace_json(const weft_simulation *simu
 WEFT_MUST_USE weft_status weft_simulation_trace_html(const weft_simulation *simulation, const char *title,
                                                      char **out_bytes, size_t *out_nbytes);
 
+/* The first ranks of several simulations in one timeline, one below the other, from the same moment on: of programs that
+ * are to be compared. `labels`, as many, stand where ranks' names do. */
+typedef enum weft_trace_form { WEFT_TRACE_JSON, WEFT_TRACE_HTML } weft_trace_form;
+WEFT_MUST_USE weft_status weft_simulation_trace_beside(const weft_simulation *const *simulations,
+                                                       const char *const *labels, size_t count, weft_trace_form form,
+                                                       const char *title, char **out_bytes, size_t *out_nbytes);
+
 /* One side of a race. Names are borrowed from the plan. Seconds are those of the virtual clock. */
 typedef struct weft_seen_access {
     const char *type; /* of the op */

@@ -69,6 +69,11 @@ typedef enum timeline_form { TIMELINE_JSON, TIMELINE_HTML } timeline_form;
 WEFT_MUST_USE weft_status timeline_print(const timeline *t, timeline_form form, const char *title, char **out_bytes,
                                          size_t *out_nbytes);
 
+/* The first ranks of several timelines one below the other, each from its own beginning on, named by `labels`. */
+WEFT_MUST_USE weft_status timeline_print_beside(const timeline *const *timelines, const char *const *labels,
+                                                size_t count, timeline_form form, const char *title, char **out_bytes,
+                                                size_t *out_nbytes);
+
 /* --- timelines of several processes, in one document ---------------------------------------------------------------
  * Each prints its parts; the parts of all, in the order of their ranks, make the document. */
 
@@ -85,6 +90,7 @@ typedef struct timeline_frame {
     int64_t origin_ns;        /* the first event of all, by the common clock */
     size_t nplans_before;     /* of the processes of lower ranks */
     timeline_overlap overlap; /* of all ranks */
+    const char *label;        /* what stands for its ranks' names; NULL: their numbers do */
 } timeline_frame;
 /* Of this timeline alone. */
 timeline_frame timeline_frame_of(const timeline *t, const timeline_clock *clock);

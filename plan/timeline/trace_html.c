@@ -118,6 +118,8 @@ static void put_lanes(buffer *out, const timeline *t, const timeline_frame *f) {
             buffer_format(out, "%s\n{\"rank\":%d,\"plan\":%zu,\"stream\":", t->first_rank + r || s ? "," : "",
                           t->first_rank + r, f->nplans_before + (t->nplans == 1 ? 0 : (size_t)r));
             put_script_string(out, plan->stream_names[s]);
+            if (f->label) buffer_text(out, ",\"label\":");
+            if (f->label) put_script_string(out, f->label);
             buffer_text(out, ",\"events\":");
             put_events(out, t, f, &t->ranks[r][s]);
             buffer_text(out, "}");

@@ -1,6 +1,8 @@
 /* trace_json.c: the timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: a process per rank, a
  * thread per stream, an X event per instruction, a flow where one waits for another stream. Times are microseconds from
  * the first event of the timeline. */
+#include <stdio.h>
+
 #include "base/json.h"
 #include "plan/timeline/trace.h"
 
@@ -8,9 +10,12 @@ static void put_string(buffer *out, const char *s) {
     json_put_string(out, s, strlen(s));
 }
 
-static void put_names(buffer *out, int rank, const weft_plan *plan) {
-    buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n", rank,
-                  rank);
+static void put_names(buffer *out, const timeline_frame *f, int rank, const weft_plan *plan) {
+    char number[32];
+    snprintf(number, sizeof number, "rank %d", rank);
+    buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", rank);
+    put_string(out, f->label ? f->label : number);
+    buffer_text(out, "}},\n");
     for (int s = 0; s < plan->nstreams; s++) {
         buffer_format(out, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", rank, s);
         put_string(out, plan->stream_names[s]);
@@ -85,7 +90,7 @@ static void put_lane(buffer *out, const timeline *t, const timeline_frame *f, co
 void trace_json_parts(const timeline *t, const timeline_frame *f, buffer parts[TIMELINE_PARTS]) {
     uint64_t first;
     size_t n = timeline_steps(t, &first);
-    for (int r = 0; r < t->nranks; r++) put_names(&parts[0], t->first_rank + r, timeline_plan(t, r));
+    for (int r = 0; r < t->nranks; r++) put_names(&parts[0], f, t->first_rank + r, timeline_plan(t, r));
     for (uint64_t step = first; step < first + n; step++) {
         for (int r = 0; r < t->nranks; r++) {
             for (int s = 0; s < timeline_plan(t, r)->nstreams; s++) put_lane(&parts[1], t, f, &t->ranks[r][s], step);

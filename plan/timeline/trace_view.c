@@ -151,7 +151,7 @@ const char *const trace_page_view[] = {
     "  pen.fillStyle = css('page');",
     "  pen.fillRect(0, 0, GUTTER - 4, height);",
     "  pen.fillStyle = css('ink');",
-    "  for (const lane of seen) pen.fillText('rank ' + lane.rank + '  ' + lane.stream, 8, lane.y + LANE / 2, GUTTER - 16);",
+    "  for (const lane of seen) pen.fillText(nameOf(lane) + '  ' + lane.stream, 8, lane.y + LANE / 2, GUTTER - 16);",
     "}",
     "",
     "let waiting = false;",

@@ -12,6 +12,10 @@ says 0 'replanned behind step 2: [0-9]+ collectives, now [1-7]; a step took .* p
 cmp -s "$folder/plain" "$folder/out"; ok $? 'the losses have the same bits'
 cmp -s "$folder/plain.npz" "$folder/replanned.npz"; ok $? 'what is saved has the same bits'
 says 0 'replanned behind step 2: ' 'without a cluster file the machine is measured' run --replan 3
+mkdir "$folder/tmp"
+TMPDIR="$folder/none" run --replan 3 2>&1 | grep -q "$folder/none: cannot write a temporary file: No such file"
+ok $? 'temporary files are in TMPDIR'
+TMPDIR="$folder/tmp" run --replan 3 >/dev/null 2>&1 && [ -z "$(ls "$folder/tmp")" ]; ok $? 'and are removed'
 run --replan 8 2>&1 | grep -q replanned; [ $? = 1 ]; ok $? 'not behind the last step'
 says 2 'expected N or N:CLUSTER' 'a malformed number' run --replan 1
 says 2 'expected one program for all ranks' 'two programs' "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --replan 3

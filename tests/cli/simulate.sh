@@ -1,6 +1,7 @@
 #!/bin/sh
 # Simulation: plays plans without parameters or feeds, the same each time; shows races and hangs that are claimed.
 . tests/support/shell.sh
+. tests/support/python.sh
 case=$fixtures/paddle26/mlp_sgd_dp2
 program=$folder/overlapped.yaml
 "$weft" opt "$case/serial.pdmodel" --passes 'data_parallel: {ranks: 2}, prune_grad_scale, overlap_comm' -o "$program" 2>/dev/simulate
@@ -21,6 +22,27 @@ step() { # OPTION...: ms a step
 }
 [ "$(step --delay 5:1000 | cut -d. -f1)" = 1000 ]; ok $? 'a delay counts'
 [ "$(step --op-time 1000000 | cut -d. -f1)" -ge 15000 ]; ok $? 'rates count'
+
+# Buckets: three ways on one clock; what is planned ends a step no later than the others, and at the bound.
+cat >"$folder/compare.py" <<'END'
+import json, re, sys
+ways = json.load(open(sys.argv[1]))
+each, fixed, planned = (w['step_seconds'] for w in ways)
+assert planned <= min(each, fixed) and planned < each and ways[0]['collectives'] > ways[2]['collectives'] >= 1, ways
+lanes = json.loads(re.search(r'^const trace = (.*?\});$', open(sys.argv[2]).read(), re.M | re.S).group(1))['lanes']
+assert [l['label'] for l in lanes if l['stream'] == 'compute'] == [w['buckets'] for w in ways], 'a lane a way'
+for way in ways:
+    spans = [l['events'][i:i + 4] for l in lanes if l['label'] == way['buckets'] for i in range(0, len(l['events']), 4)]
+    assert min(s[2] for s in spans) == 0, 'all begin at once'
+    assert abs(max(s[2] + s[3] for s in spans) - 1e9 * way['step_seconds']) < 2, 'and end with their steps'
+END
+for of in "$case/rank0.pdmodel" tests/data/torch/ddp/mlp6.w2/before.fx.json; do
+    "$weft" simulate "$of" --ranks 2 --buckets --json --link-bytes 1e8 --trace "$folder/ways.html" 2>"$folder/ways.json" &&
+        "$PYTHON" "$folder/compare.py" "$folder/ways.json" "$folder/ways.html"
+    ok $? "buckets are compared: $of"
+done
+prints 0 '^no buckets in order of readiness end a step before [0-9.]+ ms' 'as a table' "$weft" simulate "$case/rank0.pdmodel" --ranks 2 --buckets
+says 2 'buckets: expected no --delay' 'of a plain step' "$weft" simulate "$case/rank0.pdmodel" --ranks 2 --buckets --delay 5:1
 
 # A race that is claimed, and the program that has none.
 reduce=$("$weft" show "$program" --type c_allreduce_sum | tail -n 1 | awk '{ print $1 }')
