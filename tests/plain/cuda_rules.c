@@ -2,6 +2,7 @@
  * words. No header of CUDA is needed: where there is no toolkit this is skipped. */
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/cuda_standin.h"
+#include "tests/support/cuda_training.h"
 #include "tests/support/plain.h"
 
 enum { NON_BLOCKING = 1, NO_TIMING = 2 };
@@ -102,6 +104,155 @@ static void ask_for_any_order(void) {
          sizeof schemes);
 }
 
+
+/* --- races, and memory -------------------------------------------------------------------------------------------- */
+
+static void *new_block(size_t nbytes) {
+    void *block = NULL;
+    RUNTIME("cudaMalloc", (void **, size_t), &block, nbytes);
+    return block;
+}
+static void clear(void *block, size_t nbytes, void *stream) {
+    RUNTIME("cudaMemsetAsync", (void *, int, size_t, void *), block, 0, nbytes, stream);
+}
+static void copy(void *to, const void *from, size_t nbytes, void *stream) {
+    RUNTIME("cudaMemcpyAsync", (void *, const void *, size_t, int, void *), to, from, nbytes, 3, stream);
+}
+static void record(void *e, void *stream) {
+    RUNTIME("cudaEventRecord", (void *, void *), e, stream);
+}
+static void wait_for(void *e, void *stream) {
+    RUNTIME("cudaStreamWaitEvent", (void *, void *, unsigned), stream, e, 0);
+}
+static void synchronize(void *stream) {
+    RUNTIME("cudaStreamSynchronize", (void *), stream);
+}
+
+static void write_twice(void) {
+    void *block = new_block(100), *s = new_stream(), *t = new_stream();
+    clear(block, 60, s);
+    clear((char *)block + 56, 44, t);
+    synchronize(s);
+    synchronize(t);
+}
+static void read_and_write(void) {
+    void *block = new_block(100), *other = new_block(100), *s = new_stream(), *t = new_stream();
+    copy(other, block, 100, s);
+    clear(block, 4, t);
+    synchronize(s);
+    synchronize(t);
+}
+/* The event is set before what it should order. */
+static void record_too_early(void) {
+    void *block = new_block(100), *e = new_event(), *s = new_stream(), *t = new_stream();
+    record(e, s);
+    clear(block, 100, s);
+    wait_for(e, t);
+    clear(block, 100, t);
+    synchronize(s);
+    synchronize(t);
+}
+/* Whether the host has seen the end of one when it launches the other is what counts. */
+static void order_well(void) {
+    void *block = new_block(100), *other = new_block(100), *e = new_event(), *s = new_stream(), *t = new_stream();
+    clear(block, 100, s);
+    record(e, s);
+    wait_for(e, t);
+    clear(block, 100, t);
+    synchronize(t);
+    copy(other, block, 40, s);
+    copy((char *)other + 40, block, 40, s);
+    clear((char *)block + 40, 60, t); /* beside what others read */
+    synchronize(t);
+    synchronize(s);
+    copy(other, block, 100, t);
+    synchronize(t);
+}
+static void free_too_early(void) {
+    void *block = new_block(100), *s = new_stream();
+    clear(block, 100, s);
+    RUNTIME("cudaStreamQuery", (void *), new_stream()); /* it runs, and the host does not know */
+    RUNTIME("cudaFree", (void *), block);
+}
+static void touch_freed(void) {
+    void *block = new_block(100), *s = new_stream();
+    RUNTIME("cudaFree", (void *), block);
+    clear(block, 100, s);
+    synchronize(s);
+}
+static void go_beyond(void) {
+    void *block = new_block(100), *s = new_stream();
+    clear(block, 101, s);
+    synchronize(s);
+}
+
+/* --- communicators ------------------------------------------------------------------------------------------------ */
+
+typedef void *comm_of(const char *, int, int);
+
+static void make_comms(const char *id, void *comms[2]) {
+    for (int r = 0; r < 2; r++) comms[r] = ((comm_of *)find(collectives, "standin_comm_create"))(id, 2, r);
+}
+static void reduce(void *block, size_t count, void *comm, void *stream) {
+    CALL(collectives, "ncclAllReduce", (const void *, void *, size_t, int, int, void *, void *), block, block, count, 7,
+         0, comm, stream);
+}
+static void launch(void *comm) {
+    int state;
+    for (int i = 0; i < 4; i++) CALL(collectives, "ncclCommGetAsyncError", (void *, int *), comm, &state);
+}
+static void *reduce_beside(void *comm) {
+    reduce(NULL, 0, comm, new_stream());
+    return NULL;
+}
+
+static void reduce_differently(void) {
+    void *comms[2];
+    make_comms("a", comms);
+    for (int r = 0; r < 2; r++) reduce(new_block(8), (size_t)r + 1, comms[r], new_stream());
+}
+/* Two collectives of two ranks in opposite orders, a stream each. */
+static void cross(void) {
+    void *a[2], *b[2], *s[2] = {new_stream(), new_stream()}, *block = new_block(8);
+    make_comms("a", a);
+    make_comms("b", b);
+    for (int r = 0; r < 2; r++) {
+        reduce(block, 1, r ? b[r] : a[r], s[r]);
+        launch(r ? b[r] : a[r]);
+        reduce(block, 1, r ? a[r] : b[r], s[r]);
+        launch(r ? a[r] : b[r]);
+    }
+    synchronize(s[0]);
+}
+static void share_comm(void) {
+    void *comms[2];
+    pthread_t thread;
+    make_comms("a", comms);
+    CALL(collectives, "ncclGroupStart", (void), );
+    reduce(new_block(8), 1, comms[0], new_stream());
+    pthread_create(&thread, NULL, reduce_beside, comms[0]);
+    pthread_join(thread, NULL);
+}
+static void record_in_group(void) {
+    CALL(collectives, "ncclGroupStart", (void), );
+    record(new_event(), new_stream());
+}
+static void wait_in_group(void) {
+    CALL(collectives, "ncclGroupStart", (void), );
+    synchronize(new_stream());
+}
+static void destroy_busy_comm(void) {
+    void *comms[2];
+    make_comms("a", comms);
+    reduce(new_block(8), 1, comms[0], new_stream());
+    CALL(collectives, "ncclCommDestroy", (void *), comms[0]);
+}
+static void leave_comm(void) {
+    void *comms[2];
+    make_comms("a", comms);
+    exit(0);
+}
+
 static const struct {
     void (*breaks)(void);
     const char *words;
@@ -117,29 +268,95 @@ static const struct {
     {end_no_group, "ncclGroupEnd without ncclGroupStart"},
     {pass_raw_config, "a config that was not initialised"},
     {ask_for_any_order, "a product whose sum has no order"},
+    {write_twice, "nothing orders cudaMemsetAsync on stream "},
+    {read_and_write, "nothing orders cudaMem"},
+    {record_too_early, "nothing orders cudaMemsetAsync on stream "},
+    {free_too_early, "memory is freed while cudaMemsetAsync on stream 0 may touch it"},
+    {touch_freed, "touches memory that was freed"},
+    {go_beyond, "goes 1 bytes beyond a block of 100"},
+    {reduce_differently, "ranks do not launch the same collective"},
+    {cross, "nothing can go: stream"},
+    {share_comm, "two threads use a communicator at once"},
+    {record_in_group, "cudaEventRecord within a group"},
+    {wait_in_group, "cudaStreamSynchronize within a group"},
+    {destroy_busy_comm, "a communicator is destroyed that has work"},
+    {leave_comm, "2 communicators left at the end"},
 };
 
-static void try_rule(size_t i) {
-    int ends[2];
+/* What a process says that runs `work(arg)` and then ends with 0, and how it ends. */
+static int listen(void (*work)(void *), void *arg, char *said, size_t nbytes) {
+    int ends[2], how = 0;
     if (pipe(ends)) abort();
     fflush(stdout);
     pid_t child = fork();
     if (!child) {
         dup2(ends[1], STDERR_FILENO);
-        rules[i].breaks();
+        work(arg);
         _exit(0);
     }
     close(ends[1]);
-    char said[2000];
     size_t n = 0;
-    for (ssize_t k = 1; k > 0 && n<sizeof said - 1; n += k> 0 ? (size_t)k : 0)
-        k = read(ends[0], said + n, sizeof said - 1 - n);
+    for (ssize_t k = 1; k > 0 && n<nbytes - 1; n += k> 0 ? (size_t)k : 0) k = read(ends[0], said + n, nbytes - 1 - n);
     said[n] = '\0';
     close(ends[0]);
-    int how = 0;
     waitpid(child, &how, 0);
+    return how;
+}
+
+static void break_rule(void *breaks) {
+    (*(void (**)(void))breaks)();
+}
+
+static void try_rule(size_t i) {
+    void (*breaks)(void) = rules[i].breaks;
+    char said[2000];
+    int how = listen(break_rule, &breaks, said, sizeof said);
     check(strstr(said, rules[i].words) != NULL, "rule \"%s\": %s", rules[i].words, said);
     check(WIFSIGNALED(how), "rule \"%s\" did not end the process", rules[i].words);
+}
+
+static void try_good_order(void) {
+    void (*orders)(void) = order_well;
+    char said[2000];
+    int how = listen(break_rule, &orders, said, sizeof said);
+    check(WIFEXITED(how) && WEXITSTATUS(how) == 0, "what is ordered is refused: %s", said);
+}
+
+/* --- a device that forgets a wait --------------------------------------------------------------------------------- */
+
+typedef struct forgetting {
+    int wait; /* the n-th */
+    const char *folder, *form;
+} forgetting;
+
+static void train_forgetting(void *arg) {
+    const forgetting *f = arg;
+    char number[20], folder[TRAINING_PATH];
+    cuda_training t;
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .device = "cuda", .unsafe = true};
+    snprintf(number, sizeof number, "%d", f->wait);
+    setenv("WEFT_STANDIN_DROP", number, 1);
+    if (!fixture_path(folder, sizeof folder, f->folder)) exit(4);
+    cuda_training_open(&t, folder, f->form, 2, &options);
+    int result = t.status ? 3 : 0;
+    cuda_training_close(&t);
+    exit(result);
+}
+
+/* Each wait of the plan is there for a reason: lost, it leaves two accesses in no order. */
+static void try_forgetting(const char *folder, const char *form, int most) {
+    char said[2000];
+    forgetting f = {1, folder, form};
+    int how = 0, nfound = 0;
+    for (; f.wait <= most; f.wait++) {
+        how = listen(train_forgetting, &f, said, sizeof said);
+        if (WIFEXITED(how) && WEXITSTATUS(how) == 0) break;
+        bool is_found = WIFSIGNALED(how) && strstr(said, "nothing orders") != NULL;
+        check(is_found, "%s: wait %d is lost: ends with %x: %s", folder, f.wait, (unsigned)how, said);
+        nfound += is_found;
+    }
+    check(nfound > 0, "%s: no lost wait was found", folder);
+    fprintf(stderr, "%s: %d lost waits found\n", folder, nfound);
 }
 
 int main(void) {
@@ -152,5 +369,8 @@ int main(void) {
     products = open_standin("libcublasLt.so.13");
     check(runtime && collectives && products, "the stand-ins open");
     for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++) try_rule(i);
+    try_good_order();
+    if (dlsym(runtime, "__tsan_read4")) /* else the compiler serves a sanitizer, and kernels are not watched */
+        try_forgetting("paddle26/mlp_sgd_dp2", "%s/rank%d.after.default.pdmodel", 24);
     return report_checks();
 }

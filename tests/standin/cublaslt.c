@@ -154,8 +154,19 @@ static void multiply(const product *p, const float *a, const float *b, float *d)
     }
 }
 
+static void touch(const standin_item *item, const layout *l, const float *first, int64_t batch, bool writes) {
+    for (uint64_t j = 0; j < l->columns; j++)
+        standin_touch(item, first + batch * l->stride + (int64_t)j * l->ld, l->rows * sizeof *first, writes);
+}
+
 static void run(standin_item *item) {
     const product *p = (const product *)(const void *)item->bytes;
+    standin_touch(item, p->workspace, WORKSPACE, true);
+    for (int64_t k = 0; k < p->d.nbatch; k++) {
+        touch(item, &p->a, p->from_a, k, false);
+        touch(item, &p->b, p->from_b, k, false);
+        touch(item, &p->d, p->to, k, true);
+    }
     memset(p->workspace, 0x5a, WORKSPACE); /* it is the product's to write */
     for (int64_t k = 0; k < p->d.nbatch; k++)
         multiply(p, p->from_a + k * p->a.stride, p->from_b + k * p->b.stride, p->to + k * p->d.stride);
@@ -176,7 +187,7 @@ SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_
     p.from_b = b;
     p.to = d;
     p.workspace = workspace;
-    standin_item *item = standin_item_create(sizeof p);
+    standin_item *item = standin_item_create("cublasLtMatmul", sizeof p);
     memcpy(item->bytes, &p, sizeof p);
     item->run = run;
     standin_push(stream, item);

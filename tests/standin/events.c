@@ -9,6 +9,8 @@ typedef struct event {
     uint64_t nrecorded, ndone;
     int64_t ns; /* when it was done last */
     bool is_timed;
+    cudaStream_t stream; /* of the last record */
+    standin_clock clock; /* behind it */
 } event;
 
 typedef struct event_item {
@@ -41,7 +43,11 @@ static bool is_idle(void *stream) {
 }
 
 SHOWN cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    standin_check_group("cudaStreamSynchronize");
     standin_run_until(is_idle, stream);
+    standin_lock();
+    standin_clock_join(&standin_host, standin_stream_clock(stream));
+    standin_unlock();
     return cudaSuccess;
 }
 
@@ -49,6 +55,7 @@ SHOWN cudaError_t cudaStreamQuery(cudaStream_t stream) {
     standin_run(4);
     standin_lock();
     bool idle = is_idle(stream);
+    if (idle) standin_clock_join(&standin_host, standin_stream_clock(stream));
     standin_unlock();
     return idle ? cudaSuccess : cudaErrorNotReady;
 }
@@ -80,34 +87,58 @@ static void run_record(standin_item *item) {
     standin_unlock();
 }
 
-static void push(cudaStream_t stream, event *e, bool (*can_go)(standin_item *), void (*run)(standin_item *)) {
-    standin_item *item = standin_item_create(sizeof(event_item));
+static standin_item *item_of(const char *what, event *e) {
+    standin_item *item = standin_item_create(what, sizeof(event_item));
     *of_item(item) = (event_item){e, e->nrecorded};
-    item->can_go = can_go;
-    item->run = run;
-    standin_push(stream, item);
+    return item;
 }
 
-SHOWN cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream) {
+SHOWN cudaError_t cudaEventRecord(cudaEvent_t of, cudaStream_t stream) {
+    event *e = event_of(of);
+    standin_check_group("cudaEventRecord");
     standin_lock();
-    event_of(e)->nrecorded++;
+    e->nrecorded++;
+    e->stream = stream;
+    standin_item *item = item_of("an event's record", e);
+    item->run = run_record;
+    standin_push_locked(stream, item);
+    e->clock = *standin_stream_clock(stream);
     standin_unlock();
-    push(stream, event_of(e), NULL, run_record);
     return cudaSuccess;
 }
 
 static bool is_set(standin_item *item) {
     return of_item(item)->of->ndone >= of_item(item)->count;
 }
+static cudaStream_t recorder_of(const standin_item *item, int k) {
+    const event_item *e = (const event_item *)(const void *)item->bytes;
+    return k || e->of->ndone >= e->count ? NULL : e->of->stream;
+}
 static void run_wait(standin_item *item) {
     (void)item;
 }
 
+/* WEFT_STANDIN_DROP=N: the N-th wait is lost, as if the device had not asked for it. */
+static bool is_dropped(void) {
+    static _Atomic int ncalls;
+    const char *text = getenv("WEFT_STANDIN_DROP");
+    return text && ++ncalls == atoi(text);
+}
+
 /* CUDA takes an event that was never recorded as done, which no plan means. */
-SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e, unsigned flags) {
+SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsigned flags) {
+    event *e = event_of(of);
     if (flags) standin_broken("cudaStreamWaitEvent: flags %u", flags);
-    if (!event_of(e)->nrecorded) standin_broken("a stream waits for an event that was never recorded");
-    push(stream, event_of(e), is_set, run_wait);
+    if (is_dropped()) return cudaSuccess;
+    standin_lock();
+    if (!e->nrecorded) standin_broken("a stream waits for an event that was never recorded");
+    standin_item *item = item_of("a wait", e);
+    item->can_go = is_set;
+    item->waits_for = recorder_of;
+    item->run = run_wait;
+    standin_clock_join(standin_stream_clock(stream), &e->clock);
+    standin_push_locked(stream, item);
+    standin_unlock();
     return cudaSuccess;
 }
 
@@ -115,6 +146,7 @@ SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
     standin_run(4);
     standin_lock();
     bool done = event_of(e)->ndone >= event_of(e)->nrecorded;
+    if (done) standin_clock_join(&standin_host, &event_of(e)->clock);
     standin_unlock();
     return done ? cudaSuccess : cudaErrorNotReady;
 }

@@ -15,7 +15,6 @@
 #include <string.h>
 
 _Thread_local standin_launch *open_group; /* what the group of this thread has so far */
-static _Thread_local int depth;
 static _Atomic int nalive;
 
 SHOWN ncclResult_t ncclGetVersion(int *version) {
@@ -90,6 +89,17 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqu
     *out = (ncclComm_t)(void *)add_comm(find_team(id.internal, nranks), rank);
     standin_unlock();
     return ncclInProgress;
+}
+
+/* For tests that have no header of NCCL. */
+SHOWN ncclComm_t standin_comm_create(const char *id, int nranks, int rank);
+SHOWN ncclComm_t standin_comm_create(const char *id, int nranks, int rank) {
+    char all[128] = "";
+    snprintf(all, sizeof all, "%s", id);
+    standin_lock();
+    ncclComm_t comm = (ncclComm_t)(void *)add_comm(find_team(all, nranks), rank);
+    standin_unlock();
+    return comm;
 }
 
 /* The communicators of a split exist when all members of the parent have called. */
@@ -229,6 +239,17 @@ static bool can_go(standin_item *item) {
     return all;
 }
 
+/* Streams of members that have launched their part, and are not there yet. */
+static cudaStream_t absent(const standin_item *item, int k) {
+    const standin_launch *l = *(standin_launch *const *)(const void *)item->bytes;
+    for (const standin_call *c = l->calls; c && !l->hangs && !l->comm->has_ended; c = c->next)
+        for (int i = 0; !c->meeting->is_done && i < c->meeting->ncalls; i++) {
+            const standin_call *other = c->meeting->calls[i].call;
+            if (other->is_pushed && !other->has_arrived && k-- == 0) return other->stream;
+        }
+    return NULL;
+}
+
 static void leave(standin_team *t, standin_meeting *m) {
     if (++m->nleft < m->nexpected) return;
     standin_meeting **at = &t->meetings;
@@ -241,6 +262,7 @@ static void run(standin_item *item) {
     standin_launch *l = *(standin_launch **)(void *)item->bytes;
     standin_team *t = l->comm->team;
     for (standin_call *c = l->calls; c && !l->comm->has_ended; c = c->next) {
+        standin_touch_call(item, t, l->comm->rank, c);
         if (!c->meeting->is_done) standin_move(t, c->meeting);
         c->meeting->is_done = true;
     }
@@ -259,12 +281,14 @@ static void run(standin_item *item) {
 
 /* Each call waits in the list of its thread until the group ends. */
 static void push_launch(standin_launch *l) {
-    standin_item *item = standin_item_create(sizeof l);
+    standin_item *item = standin_item_create(standin_op_name(l->calls->kind), sizeof l);
     memcpy(item->bytes, &l, sizeof l);
     item->can_go = can_go;
+    item->waits_for = absent;
     item->run = run;
     standin_lock();
     for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
+    l->comm->has_user = false;
     l->comm->nin_flight++;
     l->comm->nsettles = 2; /* it says InProgress for a while, and puts nothing on the stream before */
     l->held = item;
@@ -279,7 +303,10 @@ static void push_launch(standin_launch *l) {
 static void launch_held(standin_launch *held) {
     while (held) {
         standin_launch *next = held->next;
-        standin_push(held->stream, held->held);
+        standin_lock();
+        for (standin_call *c = held->calls; c; c = c->next) c->is_pushed = true;
+        standin_push_locked(held->stream, held->held);
+        standin_unlock();
         held = next;
     }
 }
@@ -288,13 +315,13 @@ SHOWN ncclResult_t ncclGroupStart(void);
 SHOWN ncclResult_t ncclGroupEnd(void);
 
 SHOWN ncclResult_t ncclGroupStart(void) {
-    depth++;
+    ++*standin_group_depth();
     return ncclSuccess;
 }
 
 SHOWN ncclResult_t ncclGroupEnd(void) {
-    if (--depth < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
-    if (depth) return ncclSuccess;
+    if (--*standin_group_depth() < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
+    if (*standin_group_depth()) return ncclSuccess;
     while (open_group) {
         standin_launch *l = open_group;
         open_group = l->next;
@@ -307,11 +334,23 @@ static int64_t *pair_counter(standin_comm *comm, int from, int to) {
     return from == comm->rank ? &comm->nsent[to] : &comm->nreceived[from];
 }
 
+/* Until the group ends: a communicator is used by one thread at a time. */
+static void take_comm(standin_comm *comm) {
+    standin_lock();
+    if (comm->has_user && !pthread_equal(comm->user, pthread_self()))
+        standin_broken("two threads use a communicator at once");
+    comm->has_user = true;
+    comm->user = pthread_self();
+    standin_unlock();
+}
+
 ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_call call) {
     standin_comm *comm = standin_comm_of(of);
     bool hangs = fails("hang");
     if (fails("allreduce")) return ncclInternalError;
     if (comm->has_ended) standin_broken("a collective on a communicator that has ended");
+    take_comm(comm);
+    call.stream = stream;
     standin_launch *l = open_group;
     while (l && (l->comm != comm || l->stream != stream)) l = l->next;
     if (!l) {
@@ -326,7 +365,7 @@ ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_cal
     *c = call;
     *l->end = c;
     l->end = &c->next;
-    if (depth) return ncclSuccess;
+    if (*standin_group_depth()) return ncclSuccess;
     ncclGroupStart();
     return ncclGroupEnd();
 }

@@ -3,6 +3,7 @@
 #define TESTS_STANDIN_NCCL_H
 
 #include <nccl.h>
+#include <pthread.h>
 
 #include "tests/standin/queue.h"
 
@@ -24,7 +25,8 @@ typedef struct standin_call {
     int from, to;
     int64_t number;
     struct standin_meeting *meeting;
-    bool has_arrived;
+    cudaStream_t stream;
+    bool is_pushed, has_arrived;
     struct standin_call *next;
 } standin_call;
 
@@ -51,6 +53,8 @@ typedef struct standin_comm {
     ncclResult_t failure;
     int nsettles; /* so often it still says InProgress */
     int nin_flight;
+    bool has_user; /* in an open group of this thread */
+    pthread_t user;
     struct standin_launch *held; /* not on their streams yet */
     int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
 } standin_comm;
@@ -82,5 +86,8 @@ ncclResult_t standin_launch_call(ncclComm_t comm, cudaStream_t stream, standin_c
 
 /* nccl_calls.c: moves the data of a meeting at which all are there. */
 void standin_move(const standin_team *t, const standin_meeting *m);
+/* What a member's call of a collective touches of its memory. */
+void standin_touch_call(const standin_item *item, const standin_team *t, int rank, const standin_call *c);
+const char *standin_op_name(standin_op op);
 
 #endif

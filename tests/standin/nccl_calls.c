@@ -91,6 +91,25 @@ void standin_move(const standin_team *t, const standin_meeting *m) {
     }
 }
 
+static const char *const names[] = {[ALL_REDUCE] = "ncclAllReduce",
+                                    [REDUCE] = "ncclReduce",
+                                    [BROADCAST] = "ncclBroadcast",
+                                    [ALL_GATHER] = "ncclAllGather",
+                                    [REDUCE_SCATTER] = "ncclReduceScatter",
+                                    [PAIR] = "ncclSend or ncclRecv"};
+
+const char *standin_op_name(standin_op op) {
+    return names[op];
+}
+
+void standin_touch_call(const standin_item *item, const standin_team *t, int rank, const standin_call *c) {
+    size_t all = (size_t)t->nranks * c->nbytes;
+    bool is_root = c->root == rank, reads = c->src && (c->kind != BROADCAST || is_root),
+         writes = c->dst && (c->kind != REDUCE || is_root);
+    if (reads) standin_touch(item, c->src, c->kind == REDUCE_SCATTER ? all : c->nbytes, false);
+    if (writes) standin_touch(item, c->dst, c->kind == ALL_GATHER ? all : c->nbytes, true);
+}
+
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
 static standin_call call(standin_op kind, const void *src, void *dst, size_t count, ncclDataType_t type) {

@@ -9,7 +9,9 @@
 struct standin_stream {
     standin_item *first, **end;
     standin_stream *next;
-    int priority;
+    int priority, slot;
+    standin_clock clock;
+    int mark; /* of the search for a cycle */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,6 +19,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static standin_stream *streams;
 static standin_stream *running; /* whose item some thread runs */
 static uint64_t seed;
+static uint64_t nchanges; /* items that came or went */
 static _Atomic int alive[STANDIN_KINDS];
 
 void standin_lock(void) {
@@ -68,6 +71,7 @@ static void run_first(standin_stream *s) {
     item->run(item);
     standin_lock();
     running = NULL;
+    nchanges++;
     s->first = item->next;
     if (!s->first) s->end = &s->first;
     free(item);
@@ -82,6 +86,8 @@ standin_stream *standin_stream_create(int priority) {
     s->priority = priority;
     s->end = &s->first;
     standin_lock();
+    s->slot = standin_slot_take();
+    s->clock = standin_host;
     s->next = streams;
     streams = s;
     standin_unlock();
@@ -97,6 +103,7 @@ void standin_stream_destroy(standin_stream *s) {
     while (*at && *at != s) at = &(*at)->next;
     if (!*at) standin_broken("no such stream");
     *at = s->next;
+    standin_slot_give(s->slot);
     standin_unlock();
     free(s);
     standin_count(STANDIN_STREAMS, -1);
@@ -106,22 +113,85 @@ bool standin_stream_is_idle(const standin_stream *s) {
     return !s->first;
 }
 
-standin_item *standin_item_create(size_t nbytes) {
+standin_item *standin_item_create(const char *what, size_t nbytes) {
     standin_item *item = calloc(1, sizeof *item + nbytes);
     if (!item) abort();
+    item->what = what;
     item->nbytes = nbytes;
     return item;
 }
 
-void standin_push(cudaStream_t stream, standin_item *item) {
+standin_clock *standin_stream_clock(cudaStream_t stream) {
+    return &((standin_stream *)(void *)stream)->clock;
+}
+
+void standin_push_locked(cudaStream_t stream, standin_item *item) {
     standin_stream *s = (standin_stream *)(void *)stream;
     if (!s) standin_broken("the legacy stream: expected one of the device's own");
     item->stream = stream;
-    standin_lock();
+    item->slot = s->slot;
+    standin_clock_join(&s->clock, &standin_host);
+    standin_clock_tick(&s->clock, s->slot, item->what);
+    item->clock = s->clock;
     *s->end = item;
     s->end = &item->next;
+    nchanges++;
     pthread_cond_broadcast(&changed);
+}
+
+void standin_push(cudaStream_t stream, standin_item *item) {
+    standin_lock();
+    standin_push_locked(stream, item);
     standin_unlock();
+}
+
+int *standin_group_depth(void) {
+    static _Thread_local int depth;
+    return &depth;
+}
+
+void standin_check_group(const char *call) {
+    if (*standin_group_depth()) standin_broken("%s within a group, whose collectives are not launched yet", call);
+}
+
+/* --- streams that wait for one another ---------------------------------------------------------------------------- */
+
+enum { UNSEEN, OPEN, DONE };
+
+static void print_cycle(const standin_stream *from) {
+    const standin_stream *s = from;
+    char text[2000] = "";
+    do {
+        const standin_stream *next = NULL;
+        cudaStream_t t;
+        for (int k = 0; !next && (t = s->first->waits_for(s->first, k)); k++)
+            if (((standin_stream *)(void *)t)->mark == OPEN) next = (standin_stream *)(void *)t;
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%sstream %d (%s)", n ? " waits for " : "", s->slot, s->first->what);
+        s = next;
+    } while (s && s != from);
+    standin_broken("nothing can go: %s waits for stream %d", text, from->slot);
+}
+
+/* Heads of streams wait for all that they wait for, so that a cycle never ends. */
+static void seek_cycle(standin_stream *s) {
+    cudaStream_t t;
+    s->mark = OPEN;
+    for (int k = 0; s->first && s->first->waits_for && (t = s->first->waits_for(s->first, k)); k++) {
+        standin_stream *next = (standin_stream *)(void *)t;
+        if (next->mark == OPEN) print_cycle(next);
+        if (next->mark == UNSEEN) seek_cycle(next);
+    }
+    s->mark = DONE;
+}
+
+static void seek_cycles(void) {
+    static uint64_t seen;
+    if (seen == nchanges) return;
+    seen = nchanges;
+    for (standin_stream *s = streams; s; s = s->next) s->mark = UNSEEN;
+    for (standin_stream *s = streams; s; s = s->next)
+        if (s->mark == UNSEEN) seek_cycle(s);
 }
 
 /* --- the scheduler ------------------------------------------------------------------------------------------------ */
@@ -150,6 +220,7 @@ static standin_stream *choose(void) {
 /* With the lock; false: nothing can go, or another thread runs something. */
 static bool run_one(void) {
     standin_stream *s = running ? NULL : choose();
+    if (!s && !running) seek_cycles();
     if (!s) return false;
     run_first(s);
     return true;

@@ -5,7 +5,8 @@
  * schedule each time. A stream is always one of a few that could go next: an order that the plan did not ask for is
  * not kept.
  *
- * What the rules of CUDA forbid ends the process: standin_broken. */
+ * What the rules of CUDA forbid ends the process: standin_broken. So do two accesses of the same bytes that nothing
+ * orders (clocks.h), and streams that wait for one another. */
 #ifndef TESTS_STANDIN_QUEUE_H
 #define TESTS_STANDIN_QUEUE_H
 
@@ -14,21 +15,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/standin/clocks.h"
+
 #define SHOWN __attribute__((visibility("default")))
 
 typedef struct standin_item {
+    const char *what; /* for reports */
     bool (*can_go)(struct standin_item *item); /* NULL: it can. Called with the lock */
     void (*run)(struct standin_item *item);    /* without the lock; one item of all streams at a time */
+    /* Of one that cannot go: the k-th stream that has what it waits for; NULL: no more that are known. With the lock;
+     * no such function: it waits for nothing. */
+    cudaStream_t (*waits_for)(const struct standin_item *item, int k);
     struct standin_item *next;
     cudaStream_t stream;
+    int slot; /* of its stream */
+    standin_clock clock;
     size_t nbytes;         /* of what follows the item */
     unsigned char bytes[]; /* its own */
 } standin_item;
 
-/* An item with room for bytes of its own, zeroed. */
-SHOWN standin_item *standin_item_create(size_t nbytes);
+/* An item with room for bytes of its own, zeroed. `what` stays. */
+SHOWN standin_item *standin_item_create(const char *what, size_t nbytes);
 /* Puts it behind what the stream has; it is freed once it has run. */
 SHOWN void standin_push(cudaStream_t stream, standin_item *item);
+/* Running, it touches bytes of the device: ends the process when nothing orders that and another touch of them, one of
+ * which writes, or when they were freed. */
+SHOWN void standin_touch(const standin_item *item, const void *address, size_t nbytes, bool writes);
+/* How many groups of NCCL this thread has open. */
+SHOWN int *standin_group_depth(void);
 SHOWN void standin_lock(void);
 SHOWN void standin_unlock(void);
 /* Says which rule was broken, and ends the process. */
@@ -39,6 +53,12 @@ typedef struct standin_stream standin_stream;
 standin_stream *standin_stream_create(int priority);
 void standin_stream_destroy(standin_stream *s);
 bool standin_stream_is_idle(const standin_stream *s); /* with the lock */
+/* All with the lock. */
+SHOWN void standin_push_locked(cudaStream_t stream, standin_item *item);
+standin_clock *standin_stream_clock(cudaStream_t stream);
+const char *standin_slot_name(int slot, uint32_t count);
+/* Refuses within a group: its collectives are not on their streams yet. */
+void standin_check_group(const char *call);
 /* Runs items that can go, at most `most`; how many ran. */
 int standin_run(int most);
 /* Waits until `is_done(arg)`, which is called with the lock, running items. */

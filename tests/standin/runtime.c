@@ -81,13 +81,19 @@ static cudaError_t take(void **out, size_t nbytes) {
     if (fails("malloc")) return cudaErrorMemoryAllocation;
     if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
+    standin_lock();
+    standin_block_add(*out, nbytes);
+    standin_unlock();
     standin_count(STANDIN_BLOCKS, 1);
     return cudaSuccess;
 }
 
 static cudaError_t give(void *block) {
-    if (block) standin_count(STANDIN_BLOCKS, -1);
-    free(block);
+    if (!block) return cudaSuccess;
+    standin_count(STANDIN_BLOCKS, -1);
+    standin_lock();
+    standin_block_end(block);
+    standin_unlock();
     return cudaSuccess;
 }
 
@@ -115,6 +121,8 @@ typedef struct copy_item {
 
 static void run_copy(standin_item *item) {
     const copy_item *c = (const copy_item *)(const void *)item->bytes;
+    if (c->from) standin_touch(item, c->from, c->nbytes, false);
+    standin_touch(item, c->to, c->nbytes, true);
     if (c->from)
         memmove(c->to, c->from, c->nbytes);
     else
@@ -122,7 +130,7 @@ static void run_copy(standin_item *item) {
 }
 
 static cudaError_t push_copy(cudaStream_t stream, copy_item c) {
-    standin_item *item = standin_item_create(sizeof c);
+    standin_item *item = standin_item_create(c.from ? "cudaMemcpyAsync" : "cudaMemsetAsync", sizeof c);
     memcpy(item->bytes, &c, sizeof c);
     item->run = run_copy;
     standin_push(stream, item);
@@ -151,7 +159,7 @@ static void run_host(standin_item *item) {
 }
 
 SHOWN cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg) {
-    standin_item *item = standin_item_create(sizeof(host_item));
+    standin_item *item = standin_item_create("a function of the host", sizeof(host_item));
     memcpy(item->bytes, &(host_item){call, arg}, sizeof(host_item));
     item->run = run_host;
     standin_push(stream, item);
@@ -196,6 +204,7 @@ typedef struct kernel_item {
 
 static void run_kernel(standin_item *item) {
     const kernel_item *k = (const kernel_item *)(const void *)item->bytes;
+    standin_kernel_begins(item);
     k->kernel->run(k->args);
 }
 
@@ -204,7 +213,7 @@ SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, 
     const standin_kernel *kernel = function;
     if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared) return cudaErrorInvalidConfiguration;
     if (fails("launch")) return cudaErrorLaunchOutOfResources;
-    standin_item *item = standin_item_create(sizeof(kernel_item) + *kernel->nbytes);
+    standin_item *item = standin_item_create(kernel->name, sizeof(kernel_item) + *kernel->nbytes);
     kernel_item *k = (kernel_item *)(void *)item->bytes;
     k->kernel = kernel;
     memcpy(k->args, args[0], *kernel->nbytes);
