@@ -4,6 +4,7 @@
 
 #include "cli/json.h"
 #include "weft/certificate.h"
+#include "weft/collective.h"
 #include "weft/equivalent.h"
 #include "weft/verify.h"
 #include "weft/witness.h"
@@ -15,7 +16,7 @@ static const cli_option options[] = {
     {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
     {"--queued", 0, "N", "a stream takes at most N launches that are not done; then the host waits"},
-    {"--against", 0, "SERIAL", "also hold the ranks against the serial program: do they train the same?"},
+    {"--against", 0, "BEFORE", "also hold the ranks against the serial program, or against what they were before a change"},
     {"--batch", 0, "N", "--against: of N rows, where feeds leave them open; default: any number of rows"},
     {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
@@ -151,7 +152,7 @@ static void print_unproved(FILE *to, const weft_equivalence *e, size_t i) {
     fprintf(to, ": %s\n", message);
 }
 
-static void print_equivalence(FILE *to, const weft_equivalence *e) {
+static void print_equivalence(FILE *to, const char *what, const weft_equivalence *e) {
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
         weft_grade grade;
         const char *message, *var = weft_equivalence_finding(e, i, &grade, &message);
@@ -160,11 +161,11 @@ static void print_equivalence(FILE *to, const weft_equivalence *e) {
         else if (grade == WEFT_SAME_IF)
             fprintf(to, "note: %s: %s: %s\n", var, weft_grade_name(grade), message);
     }
-    fprintf(to, "against the serial program: %s (%zu values)\n", weft_grade_name(weft_equivalence_grade(e)),
+    fprintf(to, "against %s: %s (%zu values)\n", what, weft_grade_name(weft_equivalence_grade(e)),
             weft_equivalence_nvalues(e));
 }
 
-static weft_status print_equivalence_json(FILE *to, const weft_equivalence *e) {
+static weft_status print_equivalence_json(FILE *to, const char *what, const weft_equivalence *e) {
     json_t *findings = json_array();
     for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
         weft_grade grade;
@@ -176,29 +177,61 @@ static weft_status print_equivalence_json(FILE *to, const weft_equivalence *e) {
         cli_json_put(&made, "message", cli_json_text(message));
         cli_json_put(&findings, NULL, made);
     }
-    return print_json(to, json_pack("{s:s, s:s, s:I, s:o}", "against", "serial", "grade",
+    return print_json(to, json_pack("{s:s, s:s, s:I, s:o}", "against", what, "grade",
                                     weft_grade_name(weft_equivalence_grade(e)), "values",
                                     (json_int_t)weft_equivalence_nvalues(e), "findings", findings));
 }
 
-static weft_status verify_against(const cli_args *args, FILE *to, const char *path, const programs *p, int64_t nranks,
+/* Whether the program is one rank's: it talks to others. */
+static bool communicates(const weft_program *p) {
+    weft_collective c;
+    for (size_t i = 0; i < weft_program_nblocks(p); i++)
+        for (weft_op *op = weft_block_first_op(weft_program_block(p, i)); op; op = weft_op_next(op))
+            if (weft_op_collective(op, &c) && c.communicates) return true;
+    return false;
+}
+
+static weft_status report_against(const cli_args *args, FILE *to, bool is_serial, const weft_equivalence *e,
+                                  size_t *nfound) {
+    *nfound += weft_equivalence_grade(e) == WEFT_NOT_PROVED;
+    if (cli_given(args, "--json")) return print_equivalence_json(to, is_serial ? "serial" : "before", e);
+    print_equivalence(to, is_serial ? "the serial program" : "what ranks ran before", e);
+    return NULL;
+}
+
+/* "{rank}" in the name is a program for each rank. */
+static weft_status load_before(const cli_args *args, const char *name, size_t nranks, programs *out) {
+    const char *mark = strstr(name, "{rank}");
+    size_t n = mark ? nranks : 1;
+    out->items = calloc(n, sizeof *out->items);
+    if (!out->items) return cli_no_memory();
+    for (; out->count < n; out->count++) {
+        char path[4096];
+        if (mark)
+            snprintf(path, sizeof path, "%.*s%zu%s", (int)(mark - name), name, out->count, mark + strlen("{rank}"));
+        weft_status status = weft_program_load(args->context, mark ? path : name, NULL, &out->items[out->count]);
+        if (status) return status;
+    }
+    return NULL;
+}
+
+static weft_status verify_against(const cli_args *args, FILE *to, const char *name, const programs *p, int64_t nranks,
                                   int64_t batch, size_t *nfound) {
-    weft_program *serial = NULL;
+    programs before = {0};
     weft_equivalence *verdict = NULL;
     weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .nranks = nranks, .batch = batch,
                                   .witness = weft_witness_run};
-    weft_status status = weft_program_load(args->context, path, NULL, &serial);
-    if (!status)
-        status = weft_equivalent_to_serial(serial, (const weft_program *const *)p->items, p->count, &o, &verdict);
-    if (!status) {
-        if (cli_given(args, "--json"))
-            status = print_equivalence_json(to, verdict);
-        else
-            print_equivalence(to, verdict);
-        if (weft_equivalence_grade(verdict) == WEFT_NOT_PROVED) ++*nfound;
-    }
+    const weft_program *const *items = (const weft_program *const *)p->items;
+    weft_status status = load_before(args, name, p->count, &before);
+    bool is_serial = !status && before.count == 1 && !communicates(before.items[0]);
+    if (!status && is_serial)
+        status = weft_equivalent_to_serial(before.items[0], items, p->count, &o, &verdict);
+    else if (!status)
+        status = weft_equivalent_ranks((const weft_program *const *)before.items, before.count, items, p->count, &o,
+                                       &verdict);
+    if (!status) status = report_against(args, to, is_serial, verdict, nfound);
     weft_equivalence_destroy(verdict);
-    weft_program_destroy(serial);
+    destroy_programs(&before);
     return status;
 }
 
@@ -302,7 +335,7 @@ static void print_checks(FILE *to) {
 
 const cli_command command_verify = {
     .name = "verify",
-    .arguments = "PROGRAM... [--ranks N] [--reading R] [--against SERIAL [--batch N]] [--json]",
+    .arguments = "PROGRAM... [--ranks N] [--reading R] [--against BEFORE [--batch N]] [--json]",
     .summary = "Proves that programs neither race nor hang nor let replicas drift apart, or reports the ops that do.\n"
                "One program is every rank's, several are one a rank. Exit status 0: safe, 1: findings.\n"
                "Readings: in_order (explicit events), by_name (Paddle semantics), by_bytes (Weft's plan).",

@@ -87,6 +87,16 @@ WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, 
                                                     size_t nprograms, const weft_equivalence_options *options,
                                                     weft_equivalence **out_verdict);
 
+/* Compares what each rank leaves behind, before and after a change to programs that talk to each other. One program is
+ * every rank's, else program i is rank i's; which ranks hold which numbers at the start is the same before and after.
+ * The n-th collective on a ring is one for all of its members, and the n-th message of one member to another is what
+ * this one receives. So rows that are sent and multiplied in pieces are held against a gather and its product. At most
+ * 64 ranks. `options->nranks` counts where both sides are one program; 0: as many as its rings name. */
+WEFT_MUST_USE weft_status weft_equivalent_ranks(const weft_program *const *before, size_t nbefore,
+                                                const weft_program *const *after, size_t nafter,
+                                                const weft_equivalence_options *options,
+                                                weft_equivalence **out_verdict);
+
 void weft_equivalence_destroy(weft_equivalence *verdict);
 weft_grade weft_equivalence_grade(const weft_equivalence *verdict);
 size_t weft_equivalence_nvalues(const weft_equivalence *verdict); /* how many were compared */

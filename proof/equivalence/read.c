@@ -39,6 +39,7 @@ void outputs_fini(const terms *t, outputs *o) {
     if (t->context) {
         base_free(&t->context->allocator, o->items, o->capacity * sizeof *o->items);
         base_free(&t->context->allocator, o->collectives, o->collectives_capacity * sizeof *o->collectives);
+        base_free(&t->context->allocator, o->opened, o->opened_capacity * sizeof *o->opened);
     }
     *o = (outputs){.items = NULL};
 }
@@ -301,6 +302,8 @@ static weft_status note_collective(reader *r, weft_op *op, const uint32_t *resul
 
 static weft_status read_op(reader *r, weft_op *op) {
     if (op_is(op, "fetch") || op_is(op, "fetch_v2")) return read_fetch(r, op);
+    if (r->opens && depends_on_ring(op))
+        return r->depth ? write_unknown(r, op, "a collective under a condition") : read_opened(r, op);
     if (op_collective_kind(op) == COLLECTIVE_SEND) return read_send(r, op);
     if (op_is(op, "coalesce_tensor"))
         return r->depth ? write_unknown(r, op, "a coalesce_tensor under a condition") : make_store(r, op);
@@ -380,8 +383,9 @@ static weft_status read_named(reader *r, const char *const *fetches, size_t nfet
     return NULL;
 }
 
-weft_status program_read(terms *t, weft_program *p, const char *const *fetches, size_t nfetches, outputs *out) {
-    reader r = {.t = t, .p = p, .out = out};
+static weft_status read_program(terms *t, weft_program *p, bool opens, const char *const *fetches, size_t nfetches,
+                                outputs *out) {
+    reader r = {.t = t, .p = p, .opens = opens, .out = out};
     *out = (outputs){.items = NULL};
     arena_init(&r.memory, &t->context->allocator);
     weft_status status = NULL;
@@ -398,4 +402,12 @@ done:
     arena_fini(&r.memory);
     if (status) outputs_fini(t, out);
     return status;
+}
+
+weft_status program_read(terms *t, weft_program *p, const char *const *fetches, size_t nfetches, outputs *out) {
+    return read_program(t, p, false, fetches, nfetches, out);
+}
+
+weft_status program_read_apart(terms *t, weft_program *p, const char *const *fetches, size_t nfetches, outputs *out) {
+    return read_program(t, p, true, fetches, nfetches, out);
 }

@@ -18,16 +18,31 @@ typedef struct collective {
     uint32_t argument, result;
 } collective;
 
+/* A collective whose outputs are symbols (HEAD_OPENED): what they are, other ranks' programs say. Its arguments are in
+ * the order of FOR_EACH_ARG. */
+typedef struct opened {
+    const weft_op *op;
+    uint32_t head;        /* the op as a function: type, attrs, ring */
+    const uint32_t *args; /* in the table's memory */
+    size_t nargs;
+} opened;
+
 typedef struct outputs {
     output *items;
     size_t count, capacity;
     collective *collectives;
     size_t ncollectives, collectives_capacity;
+    opened *opened; /* program_read_apart; in program order */
+    size_t nopened, opened_capacity;
 } outputs;
 
 /* Reads all blocks that block 0 runs. `fetches`: names of vars that leave it too. Linear. */
 WEFT_MUST_USE weft_status program_read(terms *t, weft_program *p, const char *const *fetches, size_t nfetches,
                                        outputs *out);
+/* The same, but what ranks tell each other is left open: sends leave nothing, and what comes is a symbol. Nothing
+ * under a condition is followed. */
+WEFT_MUST_USE weft_status program_read_apart(terms *t, weft_program *p, const char *const *fetches, size_t nfetches,
+                                             outputs *out);
 void outputs_fini(const terms *t, outputs *o);
 
 /* --- between the files of reading --------------------------------------------------------------------------------- */
@@ -90,6 +105,7 @@ typedef struct reader {
     uint8_t *rules;           /* by schema; 0: not looked up */
     mailbox *mailboxes;
     size_t nmailboxes, mailboxes_capacity;
+    bool opens; /* collectives */
     outputs *out;
 } reader;
 
@@ -119,6 +135,10 @@ int64_t var_numel_from(const weft_var *v, size_t axis); /* of the extents from `
 
 /* read_function.c: what op_results says of an op without a rule. */
 WEFT_MUST_USE weft_status function_results(reader *r, weft_op *op, uint32_t *results);
+
+/* read_opened.c */
+bool depends_on_ring(const weft_op *op);
+WEFT_MUST_USE weft_status read_opened(reader *r, weft_op *op);
 
 /* read_ops.c: the values of an op's outputs, in the order of FOR_EACH_ARG, without writing them. TERM_NONE: unchanged.
  */

@@ -99,7 +99,9 @@ static weft_status add_piece(pieces *p, value x, int64_t offset, int64_t numel) 
         int64_t from = a[0], sum = a[1] + numel;
         value whole = {term_args(p->t, x.term)[0].term, x.factor};
         p->ranges[2 * p->count - 1] += numel;
-        return term_part(p->t, whole, from, sum, last);
+        TRY(term_part(p->t, whole, from, sum, last));
+        last->term = without_shape(p->t, last->term); /* all of it */
+        return NULL;
     }
     p->args[p->count] = x;
     p->ranges[2 * p->count] = offset;

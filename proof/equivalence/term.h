@@ -17,6 +17,8 @@ typedef enum head_kind {
     HEAD_OUTER,     /* a var outside of a block, as that block sees it */
     HEAD_RANDOM,    /* the random numbers of one op: its type, output and turn, as the executor seeds it */
     HEAD_BODY,      /* what a block leaves in the vars around it */
+    HEAD_OPENED,    /* what a collective gives, while ranks are read apart: which one, and which output */
+    HEAD_TOGETHER,  /* the same as a function of what the members of its ring have */
     HEAD_OP,        /* an op's inputs, slot by slot; its outputs are HEAD_OUT of it */
     HEAD_OUT,
     HEAD_FLAT,    /* arguments one after another, as elements: at these offsets, with undefined gaps */
@@ -55,7 +57,7 @@ typedef struct head {
     const int64_t *ints;     /* HEAD_REDUCE: ranks. HEAD_FLAT: offset, numel of each. HEAD_PART: offset, numel.
                                 HEAD_BOX: offset, extent of each dimension. HEAD_STRIDED: offset; extent, stride
                                 of each level.
-                                HEAD_RESHAPE: dims. HEAD_OUT: slot, index */
+                                HEAD_RESHAPE: dims. HEAD_OUT: slot, index. HEAD_OPENED: collective, output */
     uint32_t nints;
     int64_t total; /* HEAD_FLAT: elements, -1: not known. HEAD_REDUCE: ranks in the ring, 0: not known */
 } head;

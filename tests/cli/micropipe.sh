@@ -21,8 +21,20 @@ for case in ag_qkv.3d.dim0.w4 ag_mm.2d.dim0.retA.w4 mm_rs.3d.dim1.avg.w4 sp_mlp.
         for reading in in_order by_name by_bytes; do
             "$weft" verify $programs --reading $reading >"$folder/verify" 2>&1; ok $? "$case$options is safe $reading"
         done
+        bits='same bits'
+        case "$case$options" in *strict*|ag_*) ;; *) bits='same over the real numbers' ;; esac
+        prints 0 "what ranks ran before: $bits" "$case$options: computes what the graph does" \
+            "$weft" verify $programs --reading in_order --against "$cases/$case/before.fx.json"
     done
 done
+
+# rows that go to another rank, and programs of other ranks than they say, are refused
+chunks ag_qkv.3d.dim0.w4 ''
+sed '/p_send/s/peer: 3/peer: 1/' "$folder/rank0.yaml" >"$folder/wrong.yaml"
+prints 1 'not_proved: rank' 'a chunk that goes to another rank is not proved' "$weft" verify "$folder/wrong.yaml" \
+    ${programs#*.yaml} --reading in_order --against "$cases/ag_qkv.3d.dim0.w4/before.fx.json"
+prints 1 '"against": "before", "grade": "not proved"' 'ranks in another order are not proved' "$weft" verify --json "$folder/rank1.yaml" "$folder/rank0.yaml" \
+    "$folder/rank2.yaml" "$folder/rank3.yaml" --reading in_order --against "$folder/rank{rank}.yaml"
 
 # feeds of a case as files, a rank each; runs of it and of its chunks leave the same bytes
 feeds='import sys, json, numpy as np

@@ -1,0 +1,184 @@
+/* gives.c: what a collective gives a rank, as a term over what its members give: rows of all one after another, sums in
+ * the order of members, parts of these, or the same value. All others are functions of what all members give. */
+#include "proof/together/together.h"
+
+#include "ops/collectives.h"
+
+typedef struct call {
+    together *g;
+    int side;
+    const meeting *m;
+    const weft_op *op;
+    const collective_schema *schema; /* NULL: none */
+    uint32_t symbol;
+    size_t output; /* which of the op's */
+    int64_t numel; /* of that; -1: not known */
+} call;
+
+static uint32_t value_at(const call *c, size_t member, size_t arg) {
+    return c->g->values[c->side][c->m->ranks[member]][c->m->of[member]->args[arg]];
+}
+
+/* Where among all of an op's arguments the slot begins; -1: it has not `index` + 1. */
+static int64_t arg_of(const weft_op *op, bool is_output, const char *slot_name, size_t index) {
+    size_t at = 0;
+    for (size_t i = 0; i < op_nslots(op, is_output); i++) {
+        const slot *s = op_slot(op, is_output, i);
+        if (name_is(s->name, slot_name)) return index < s->nargs ? (int64_t)(at + index) : -1;
+        at += s->nargs;
+    }
+    return -1;
+}
+
+/* What each member moves, of the same extents and element type on all; false: it is not known. */
+static bool moved(const call *c, value *out) {
+    const terms *t = c->g->t;
+    size_t index = 0;
+    if (c->schema->form == COLLECTIVE_EACH) {
+        int64_t first = arg_of(c->op, true, c->schema->out, 0);
+        if (first < 0 || (int64_t)c->output < first) return false;
+        index = c->output - (size_t)first;
+    }
+    for (size_t i = 0; i < c->m->count; i++) {
+        int64_t at = arg_of(c->m->of[i]->op, false, c->schema->in, index);
+        if (at < 0) return false;
+        out[i] = value_of(value_at(c, i, (size_t)at));
+        if (term_numel(t, out[i].term) != term_numel(t, out[0].term) || term_numel(t, out[0].term) < 0 ||
+            t->items[out[i].term].dtype != t->items[c->symbol].dtype)
+            return false;
+    }
+    return true;
+}
+
+static weft_status with_extents(const call *c, value x, uint32_t *out) {
+    int64_t dims[WEFT_MAX_RANK];
+    size_t ndim = 0;
+    const int64_t *at = term_dims(c->g->t, c->symbol, &ndim);
+    if (ndim) memcpy(dims, at, ndim * sizeof *dims);
+    TRY(term_reshape(c->g->t, x, ndim, dims, &x));
+    *out = x.term;
+    return NULL;
+}
+
+/* 16-bit floats are rounded once, others after each addition. */
+static weft_status sum_of(const call *c, const value *all, value *out) {
+    terms *t = c->g->t;
+    int32_t dtype = t->items[c->symbol].dtype;
+    if (dtype == WEFT_FP16 || dtype == WEFT_BF16) {
+        TRY(rows_sum(t, all, c->m->count, dtype, out));
+    } else {
+        *out = all[0];
+        for (size_t i = 1; i < c->m->count; i++) TRY(rows_sum(t, (value[]){*out, all[i]}, 2, dtype, out));
+    }
+    if (op_collective_reduce(c->op) != WEFT_REDUCE_AVG) return NULL;
+    return term_scale(t, *out, (double)c->m->count, true, out);
+}
+
+static weft_status parts_of(const call *c, value *all, uint32_t *out) {
+    terms *t = c->g->t;
+    int64_t part = c->numel / (int64_t)c->m->count, ranges[2 * MOST_TOGETHER];
+    value x;
+    for (size_t i = 0; i < c->m->count; i++) {
+        ranges[2 * i] = (int64_t)i * part;
+        ranges[2 * i + 1] = part;
+        TRY(term_part(t, all[i], (int64_t)c->m->position * part, part, &all[i]));
+    }
+    TRY(term_flat(t, all, ranges, c->m->count, c->numel, &x));
+    return with_extents(c, x, out);
+}
+
+static weft_status gathered(const call *c, const value *all, uint32_t *out) {
+    int64_t one = c->numel / (int64_t)c->m->count, ranges[2 * MOST_TOGETHER];
+    value x;
+    for (size_t i = 0; i < c->m->count; i++) {
+        ranges[2 * i] = (int64_t)i * one;
+        ranges[2 * i + 1] = one;
+    }
+    TRY(term_flat(c->g->t, all, ranges, c->m->count, c->numel, &x));
+    return with_extents(c, x, out);
+}
+
+static weft_status scattered(const call *c, const value *all, uint32_t *out) {
+    value x, parts[MOST_TOGETHER];
+    for (size_t i = 0; i < c->m->count; i++)
+        TRY(term_part(c->g->t, all[i], (int64_t)c->m->position * c->numel, c->numel, &parts[i]));
+    TRY(sum_of(c, parts, &x));
+    return with_extents(c, x, out);
+}
+
+/* *out stays TERM_NONE: it is a function like others. `moved` is how many elements a member moves. */
+static weft_status defined(const call *c, value *all, int64_t moved_numel, uint32_t *out) {
+    int64_t n = (int64_t)c->m->count;
+    int reduce = op_collective_reduce(c->op);
+    bool is_float = dtype_is_float(c->g->t->items[c->symbol].dtype);
+    bool adds = (reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG) && is_float;
+    value x;
+    switch (c->schema->kind) {
+    case COLLECTIVE_ALL_GATHER: return moved_numel * n == c->numel ? gathered(c, all, out) : NULL;
+    case COLLECTIVE_REDUCE_SCATTER: return adds && moved_numel == c->numel * n ? scattered(c, all, out) : NULL;
+    case COLLECTIVE_ALL_TO_ALL: return moved_numel == c->numel && c->numel % n == 0 ? parts_of(c, all, out) : NULL;
+    case COLLECTIVE_BROADCAST: {
+        int64_t root = op_collective_root(c->op);
+        return moved_numel == c->numel && root >= 0 && root < n ? with_extents(c, all[root], out) : NULL;
+    }
+    case COLLECTIVE_ALL_REDUCE:
+        if (!adds || moved_numel != c->numel) return NULL;
+        TRY(sum_of(c, all, &x));
+        return with_extents(c, x, out);
+    default: return NULL;
+    }
+}
+
+static bool has_definition(const call *c) {
+    const collective_schema *s = c->schema;
+    if (!s || c->numel < 0) return false;
+    if (s->form == COLLECTIVE_SPLITS) {
+        size_t n, k;
+        return !op_collective_splits(c->op, false, &n) && !op_collective_splits(c->op, true, &k);
+    }
+    return s->form == COLLECTIVE_WHOLE || s->form == COLLECTIVE_EACH;
+}
+
+/* A function of what all members give, and of which member it is. */
+static weft_status any_value(const call *c, uint32_t *out) {
+    terms *t = c->g->t;
+    size_t nargs = 0, at = 0;
+    for (size_t i = 0; i < c->m->count; i++) nargs += c->m->of[i]->nargs;
+    value *args = base_alloc(&t->context->allocator, (nargs + 1) * sizeof *args);
+    if (!args) return base_out_of_memory();
+    for (size_t i = 0; i < c->m->count; i++)
+        for (size_t k = 0; k < c->m->of[i]->nargs; k++) args[at++] = value_of(value_at(c, i, k));
+    int32_t dtype = t->items[c->symbol].dtype;
+    buffer *key = head_begin(t, HEAD_TOGETHER);
+    for (size_t i = 0; i < c->m->count; i++) head_put_int(key, c->m->of[i]->head);
+    head_put_int(key, (int64_t)c->m->position);
+    head_put_int(key, (int64_t)c->output);
+    head_put_int(key, dtype);
+    uint32_t head_id;
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, c->symbol, &ndim);
+    weft_status status =
+        head_finish(t, &(head){.kind = HEAD_TOGETHER, .label = c->op->type->bytes, .dtype = dtype}, &head_id);
+    if (!status) status = term_make(t, head_id, args, nargs, dtype, ndim, dims, out);
+    base_free(&t->context->allocator, args, (nargs + 1) * sizeof *args);
+    return status;
+}
+
+/* The op a receive belongs to is the sender's; all others are their own. */
+weft_status collective_value(together *g, int side, uint32_t symbol, const meeting *m, uint32_t *out) {
+    const head *h = term_head(g->t, symbol);
+    call c = {.g = g, .side = side, .m = m, .symbol = symbol, .numel = term_numel(g->t, symbol)};
+    c.output = (size_t)h->ints[1];
+    c.op = m->of[m->count == 1 ? 0 : m->position]->op;
+    c.schema = op_collective(c.op);
+    *out = TERM_NONE;
+    value all[MOST_TOGETHER];
+    if (c.schema && c.schema->kind == COLLECTIVE_SEND) { /* a message: what is sent is what comes */
+        uint32_t sent = value_at(&c, 0, 0);
+        bool fits = c.numel >= 0 && term_numel(g->t, sent) == c.numel &&
+                    g->t->items[sent].dtype == g->t->items[symbol].dtype;
+        return fits ? with_extents(&c, value_of(sent), out) : term_unknown(g->t, "a message of another size", out);
+    }
+    if (has_definition(&c) && moved(&c, all)) TRY(defined(&c, all, term_numel(g->t, all[0].term), out));
+    return *out == TERM_NONE ? any_value(&c, out) : NULL;
+}

@@ -1,0 +1,341 @@
+/* rows.c: rows of products, concatenations and sums told apart.
+ *
+ * A product computes each row of its left operand alone. So a product of rows that lie one after another is the
+ * products one after another, and a product of a slice is a slice of the product. Slices come outside of products and
+ * sums, so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long as
+ * the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
+#include "proof/together/together.h"
+
+#include "ops/view.h"
+
+enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
+
+static uint32_t without_shape(const terms *t, uint32_t id) {
+    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
+}
+
+/* --- products ----------------------------------------------------------------------------------------------------- */
+
+typedef struct product {
+    terms *t;
+    uint32_t op_head, out_head;
+    value b; /* a matrix [k, n] */
+    int64_t k, n;
+    int32_t dtype;
+} product;
+
+static weft_status product_of(const product *p, value x, int64_t rows, value *out);
+
+/* Of the whole operand, which is no slice and no concatenation. */
+static weft_status product_of_one(const product *p, value x, int64_t rows, value *out) {
+    uint32_t op;
+    value args[2] = {{TERM_NONE, FACTOR_ONE}, p->b};
+    TRY(term_reshape(p->t, x, 2, (int64_t[]){rows, p->k}, &args[0]));
+    TRY(term_make(p->t, p->op_head, args, 2, WEFT_DTYPE_NONE, 0, NULL, &op));
+    value inner = value_of(op);
+    out->factor = FACTOR_ONE;
+    return term_make(p->t, p->out_head, &inner, 1, p->dtype, 2, (int64_t[]){rows, p->n}, &out->term);
+}
+
+static bool are_whole_rows(const head *h, int64_t k) {
+    int64_t at = 0;
+    for (uint32_t i = 0; i < h->nints; i += 2) {
+        if (h->ints[i] != at || h->ints[i + 1] <= 0 || h->ints[i + 1] % k) return false;
+        at += h->ints[i + 1];
+    }
+    return at == h->total;
+}
+
+static weft_status product_of_list(const product *p, uint32_t list, value *out) {
+    terms *t = p->t;
+    size_t n = t->items[list].nargs;
+    int64_t total = term_head(t, list)->total / p->k * p->n;
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *made = ARENA_ARRAY(&memory, value, n + 1);
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n + 1);
+    if (!made || !ranges) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < n; i++) {
+        const int64_t *of = term_head(t, list)->ints + 2 * i;
+        ranges[2 * i] = of[0] / p->k * p->n;
+        ranges[2 * i + 1] = of[1] / p->k * p->n;
+        TRY_DONE(product_of(p, term_args(t, list)[i], of[1] / p->k, &made[i]));
+    }
+    TRY_DONE(term_flat(t, made, ranges, n, total, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+static weft_status product_of(const product *p, value x, int64_t rows, value *out) {
+    terms *t = p->t;
+    uint32_t base = without_shape(t, x.term);
+    const head *h = term_head(t, base);
+    if (h->kind == HEAD_FLAT && h->total == rows * p->k && are_whole_rows(h, p->k))
+        return product_of_list(p, base, out);
+    if (h->kind == HEAD_PART && h->ints[0] >= 0 && h->ints[0] % p->k == 0) {
+        value inner = term_args(t, base)[0];
+        int64_t from = h->ints[0] / p->k * p->n, all = term_numel(t, inner.term);
+        if (all > 0 && all % p->k == 0) {
+            TRY(product_of(p, inner, all / p->k, &inner));
+            return term_part(t, inner, from, rows * p->n, out);
+        }
+    }
+    return product_of_one(p, x, rows, out);
+}
+
+static bool is_product(const terms *t, uint32_t id, uint32_t op, product *out) {
+    const head *h = term_head(t, op);
+    const char *label = term_head(t, id)->label;
+    if (h->kind != HEAD_OP || !h->op || !h->schema || h->nargs != 2 || t->items[op].nargs != 2) return false;
+    if (strcmp(h->schema->type, "matmul_v2") != 0 || strcmp(label, "Out") != 0) return false;
+    if (attr_bool(h->op, "trans_x", false)) return false;
+    size_t nx = 0, nb = 0, n = 0;
+    value x = term_args(t, op)[0], b = term_args(t, op)[1];
+    const int64_t *dx = term_dims(t, x.term, &nx), *db = term_dims(t, b.term, &nb), *d = term_dims(t, id, &n);
+    if (!dx || !db || !d || nx < 2 || nb != 2 || n != nx) return false;
+    *out = (product){.b = b, .k = dx[nx - 1], .n = d[n - 1], .dtype = t->items[id].dtype};
+    out->op_head = t->items[op].head;
+    out->out_head = t->items[id].head;
+    return out->k > 0 && out->n > 0 && term_numel(t, x.term) > 0;
+}
+
+/* --- concatenations and slices along any dimension ---------------------------------------------------------------- */
+
+static weft_status shaped_like(terms *t, uint32_t id, value x, uint32_t *out) {
+    int64_t dims[WEFT_MAX_RANK];
+    size_t ndim = 0;
+    const int64_t *at = term_dims(t, id, &ndim);
+    if (ndim) memcpy(dims, at, ndim * sizeof *dims);
+    TRY(term_reshape(t, x, ndim, dims, &x));
+    *out = x.term;
+    return NULL;
+}
+
+static int64_t product_of_extents(const int64_t *dims, size_t first, size_t end) {
+    int64_t n = 1;
+    for (size_t i = first; i < end; i++) n *= dims[i];
+    return n;
+}
+
+/* Along another dimension than the last: for each step of those before it, a run of each argument. */
+static weft_status join_runs(terms *t, uint32_t id, uint32_t op, size_t axis, uint32_t *out) {
+    size_t ndim = 0, n = t->items[op].nargs, at = 0;
+    int64_t outer = product_of_extents(term_dims(t, id, &ndim), 0, axis), total = term_numel(t, id), offset = 0;
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *runs = ARENA_ARRAY(&memory, value, n * (size_t)outer + 1), whole;
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n * (size_t)outer + 1);
+    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t i = 0; i < outer; i++) {
+        for (size_t k = 0; k < n; k++, at++) {
+            value x = term_args(t, op)[k];
+            int64_t run = term_numel(t, x.term) / outer;
+            ranges[2 * at] = offset;
+            ranges[2 * at + 1] = run;
+            offset += run;
+            TRY_DONE(term_part(t, x, i * run, run, &runs[at]));
+        }
+    }
+    TRY_DONE(term_flat(t, runs, ranges, at, total, &whole));
+    TRY_DONE(shaped_like(t, id, whole, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+/* The dimension of a concat; false: it is the last, or something is not known. */
+static bool joins_along(const terms *t, uint32_t id, uint32_t op, size_t *out_axis) {
+    const head *h = term_head(t, op);
+    if (strcmp(h->schema->type, "concat") != 0 && strcmp(h->schema->type, "aten_cat") != 0) return false;
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, id, &ndim);
+    int64_t axis = attr_int(h->op, "axis", attr_int(h->op, "dim", 0)), total = 0;
+    if (!dims || h->nargs != t->items[op].nargs) return false;
+    if (axis < 0) axis += (int64_t)ndim;
+    if (axis < 0 || axis + 1 >= (int64_t)ndim) return false;
+    int64_t outer = product_of_extents(dims, 0, (size_t)axis);
+    for (size_t i = 0; i < t->items[op].nargs; i++) {
+        int64_t n = term_numel(t, term_args(t, op)[i].term);
+        if (n < 0) return false;
+        total += n;
+    }
+    *out_axis = (size_t)axis;
+    return outer > 0 && outer * (int64_t)t->items[op].nargs <= MOST_RUNS && total == term_numel(t, id);
+}
+
+/* What `op` shows of its one argument in its output `index`; false: that is not known. */
+static weft_status look_through(const terms *t, uint32_t id, uint32_t op, op_view *out, bool *out_is) {
+    const head *h = term_head(t, op);
+    size_t nx = 0, n = 0;
+    const int64_t *dx = term_dims(t, term_args(t, op)[0].term, &nx), *d = term_dims(t, id, &n);
+    *out_is = false;
+    if (!dx || !d || nx > WEFT_MAX_RANK) return NULL;
+    if (strcmp(h->schema->type, "split") == 0) { /* parts of one extent */
+        int64_t axis = attr_int(h->op, "axis", 0), index = term_head(t, id)->ints[1];
+        if (axis < 0) axis += (int64_t)nx;
+        if (axis < 0 || axis >= (int64_t)nx || n != nx || dx[axis] % d[axis]) return NULL;
+        size_t nsections = 0;
+        const int64_t *sections = attr_ints(h->op, "sections", &nsections);
+        for (size_t i = 0; i < nsections; i++)
+            if (sections[i] != d[axis]) return NULL;
+        *out = (op_view){.ndim = (int32_t)n};
+        for (size_t i = n, stride = 1; i-- > 0; stride *= (size_t)dx[i]) {
+            out->dims[i] = d[i];
+            out->strides[i] = (int64_t)stride;
+        }
+        out->offset = index * d[axis] * out->strides[axis];
+        *out_is = true;
+        return NULL;
+    }
+    bool is_view = false;
+    for (size_t i = 0; i < h->schema->noutputs; i++) is_view |= h->schema->outputs[i].view_of >= 0;
+    if (!is_view) return NULL;
+    shape type = {.dtype = t->items[term_args(t, op)[0].term].dtype, .ndim = (int32_t)nx, .height = -1};
+    memcpy(type.dims, dx, nx * sizeof *dx);
+    TRY(op_view_of(h->op, &type, (size_t)term_head(t, id)->ints[1], out));
+    *out_is = out->ndim == (int32_t)n && out->offset >= 0;
+    for (size_t i = 0; *out_is && i < n; i++) *out_is = out->dims[i] == d[i];
+    return NULL;
+}
+
+/* A view as runs that lie apart in its base: `axis` is the first of the dimensions that make a run. */
+static bool has_runs(const op_view *v, size_t *out_axis, int64_t *out_nruns) {
+    size_t axis = (size_t)v->ndim;
+    for (int64_t run = 1; axis > 0 && v->strides[axis - 1] == run; axis--) run *= v->dims[axis - 1];
+    *out_axis = axis;
+    *out_nruns = product_of_extents(v->dims, 0, axis);
+    return axis < (size_t)v->ndim && *out_nruns > 0 && *out_nruns <= MOST_RUNS;
+}
+
+static weft_status take_runs(terms *t, uint32_t id, value x, const op_view *v, size_t axis, int64_t nruns,
+                             uint32_t *out) {
+    int64_t run = product_of_extents(v->dims, axis, (size_t)v->ndim);
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *runs = ARENA_ARRAY(&memory, value, nruns), whole;
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * nruns);
+    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t i = 0; i < nruns; i++) {
+        int64_t offset = v->offset, rest = i;
+        for (size_t k = axis; k-- > 0; rest /= v->dims[k]) offset += rest % v->dims[k] * v->strides[k];
+        ranges[2 * i] = i * run;
+        ranges[2 * i + 1] = run;
+        TRY_DONE(term_part(t, x, offset, run, &runs[i]));
+    }
+    TRY_DONE(term_flat(t, runs, ranges, (size_t)nruns, nruns * run, &whole));
+    TRY_DONE(shaped_like(t, id, whole, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
+    product p;
+    op_view v;
+    size_t axis;
+    int64_t nruns;
+    bool is_known = false;
+    const head *h = term_head(t, op);
+    if (is_product(t, id, op, &p)) {
+        value x = term_args(t, op)[0];
+        p.t = t;
+        TRY(product_of(&p, x, term_numel(t, x.term) / p.k, &x));
+        return shaped_like(t, id, x, out);
+    }
+    bool is_op = h->kind == HEAD_OP && h->op && h->schema;
+    if (is_op && joins_along(t, id, op, &axis)) return join_runs(t, id, op, axis, out);
+    if (is_op && t->items[op].nargs == 1) TRY(look_through(t, id, op, &v, &is_known));
+    if (is_known && has_runs(&v, &axis, &nruns)) return take_runs(t, id, term_args(t, op)[0], &v, axis, nruns, out);
+    value inner = value_of(op), made;
+    TRY(term_again(t, id, &inner, &made));
+    *out = made.term;
+    return NULL;
+}
+
+/* --- sums --------------------------------------------------------------------------------------------------------- */
+
+/* The next place, from `from` on, where an argument that is a concatenation is cut. */
+static int64_t next_cut(const terms *t, const value *args, size_t nargs, int64_t from, int64_t total) {
+    int64_t next = total;
+    for (size_t i = 0; i < nargs; i++) {
+        const head *h = term_head(t, without_shape(t, args[i].term));
+        for (uint32_t k = 0; h->kind == HEAD_FLAT && k < h->nints; k += 2) {
+            int64_t end = h->ints[k] + h->ints[k + 1];
+            if (h->ints[k] > from && h->ints[k] < next) next = h->ints[k];
+            if (end > from && end < next) next = end;
+        }
+    }
+    return next;
+}
+
+/* Slices of one range of values of one size are a slice of the sum. */
+static bool are_slices_alike(const terms *t, const value *args, size_t nargs) {
+    const head *first = term_head(t, without_shape(t, args[0].term));
+    for (size_t i = 0; i < nargs; i++) {
+        uint32_t id = without_shape(t, args[i].term);
+        const head *h = term_head(t, id);
+        if (h->kind != HEAD_PART || h->ints[0] < 0 || h->ints[0] != first->ints[0] || h->ints[1] != first->ints[1])
+            return false;
+        int64_t all = term_numel(t, term_args(t, id)[0].term);
+        if (all < 0 || all != term_numel(t, term_args(t, without_shape(t, args[0].term))[0].term)) return false;
+    }
+    return true;
+}
+
+static weft_status sum_flat(terms *t, const value *args, size_t nargs, int32_t dtype, int64_t total, value *out);
+
+static weft_status sum_slices(terms *t, const value *args, size_t nargs, int32_t dtype, value *out) {
+    value whole[MOST_TOGETHER], sum;
+    uint32_t first = without_shape(t, args[0].term);
+    int64_t offset = term_head(t, first)->ints[0], numel = term_head(t, first)->ints[1];
+    for (size_t i = 0; i < nargs; i++) whole[i] = term_args(t, without_shape(t, args[i].term))[0];
+    TRY(sum_flat(t, whole, nargs, dtype, term_numel(t, whole[0].term), &sum));
+    return term_part(t, sum, offset, numel, out);
+}
+
+static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t dtype, int64_t total, value *out) {
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    size_t count = 0, most = 1;
+    for (size_t i = 0; i < nargs; i++) most += 2 * t->items[without_shape(t, args[i].term)].nargs;
+    value *sums = ARENA_ARRAY(&memory, value, most), parts[MOST_TOGETHER];
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * most);
+    if (!sums || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t at = 0, end; at < total; at = end, count++) {
+        end = next_cut(t, args, nargs, at, total);
+        for (size_t i = 0; i < nargs; i++) TRY_DONE(term_part(t, args[i], at, end - at, &parts[i]));
+        ranges[2 * count] = at;
+        ranges[2 * count + 1] = end - at;
+        TRY_DONE(sum_flat(t, parts, nargs, dtype, end - at, &sums[count]));
+    }
+    TRY_DONE(term_flat(t, sums, ranges, count, total, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+static weft_status sum_flat(terms *t, const value *args, size_t nargs, int32_t dtype, int64_t total, value *out) {
+    value flat[MOST_TOGETHER];
+    if (next_cut(t, args, nargs, 0, total) < total) return sum_pieces(t, args, nargs, dtype, total, out);
+    if (are_slices_alike(t, args, nargs)) return sum_slices(t, args, nargs, dtype, out);
+    for (size_t i = 0; i < nargs; i++) TRY(term_reshape(t, args[i], 1, &total, &flat[i]));
+    return term_sum(t, flat, nargs, dtype, out);
+}
+
+weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out) {
+    int64_t dims[WEFT_MAX_RANK], total = nargs ? term_numel(t, args[0].term) : -1;
+    size_t ndim = 0;
+    for (size_t i = 1; i < nargs; i++)
+        if (term_numel(t, args[i].term) != total) total = -1;
+    if (total <= 0 || nargs < 2 || nargs > MOST_TOGETHER) return term_sum(t, args, nargs, dtype, out);
+    const int64_t *at = term_dims(t, args[0].term, &ndim);
+    if (ndim) memcpy(dims, at, ndim * sizeof *dims);
+    value sum;
+    TRY(sum_flat(t, args, nargs, dtype, total, &sum));
+    return term_reshape(t, sum, ndim, dims, out);
+}

@@ -1,0 +1,73 @@
+/* together.h: the programs of all ranks as terms of one table, so that what one rank sends is what another one has.
+ *
+ * Programs are read apart (program_read_apart). A rank's *value* of a term is the term over what ranks hold at the
+ * start: inputs are told apart by rank, and each collective is what its definition makes of its members' values. */
+#ifndef PROOF_TOGETHER_TOGETHER_H
+#define PROOF_TOGETHER_TOGETHER_H
+
+#include "proof/equivalence/equiv.h"
+
+enum { MOST_TOGETHER = 64, BEFORE = 0, AFTER = 1 };
+
+/* The number of a collective among those of its ring, or of a message among those of its ring to that member. */
+typedef struct turn {
+    int64_t ring, peer; /* peer -1: no message */
+    int32_t way;        /* 0: no message; sent, received */
+    uint32_t number, index; /* index: among the opened ones */
+} turn;
+
+/* A program, read once for all ranks that run it. */
+typedef struct reading {
+    const weft_program *program;
+    outputs read;
+    turn *turns; /* sorted, number last */
+    const turn **turn_of; /* by index */
+} reading;
+
+typedef struct together {
+    terms *t;
+    arena memory;
+    size_t nranks;
+    reading *readings; /* of both sides */
+    size_t nreadings;
+    reading *of[2][MOST_TOGETHER]; /* by side and rank */
+    uint32_t nread;                /* terms that programs have: more are made later */
+    uint32_t *values[2][MOST_TOGETHER];
+    struct need *stack;
+    size_t depth, capacity;
+} together;
+
+/* A value that another one is made of. */
+typedef struct need {
+    uint32_t rank, term;
+} need;
+
+/* --- match.c ------------------------------------------------------------------------------------------------------ */
+
+WEFT_MUST_USE weft_status turns_find(together *g, reading *r);
+/* The collectives that meet, of one rank's: one of each member of the ring, or of a message the one that sends it. */
+typedef struct meeting {
+    const char *why; /* NULL: they meet. Else what is wrong */
+    size_t count, position; /* position: of the rank among the members */
+    uint32_t ranks[MOST_TOGETHER];
+    const opened *of[MOST_TOGETHER];
+} meeting;
+void meeting_find(const together *g, int side, uint32_t rank, uint32_t index, meeting *out);
+
+/* --- values.c ----------------------------------------------------------------------------------------------------- */
+
+/* The rank's value of a term of its program on that side. Linear in what it is made of. */
+WEFT_MUST_USE weft_status value_find(together *g, int side, uint32_t rank, uint32_t term_id, uint32_t *out);
+
+/* --- gives.c: what a collective gives ----------------------------------------------------------------------------- */
+WEFT_MUST_USE weft_status collective_value(together *g, int side, uint32_t symbol, const meeting *m, uint32_t *out);
+
+/* --- rows.c ------------------------------------------------------------------------------------------------------- */
+
+/* Output `id` of an op whose value is `op`, with rows of a product told apart: rows of a product are the product of
+ * rows. So are concatenations and slices along any dimension, which are rows put in another order. */
+WEFT_MUST_USE weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
+/* A sum in order, slice by slice. */
+WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);
+
+#endif

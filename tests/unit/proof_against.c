@@ -1,0 +1,265 @@
+/* proof_against.c: programs of ranks against what they were before: collectives in chunks, right ones and mutants. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "ops/ops.h"
+#include "program/ir.h"
+#include "tests/support/must.h"
+#include "tests/support/small_program.h"
+#include "tests/support/table.h"
+#include "weft/equivalent.h"
+#include "weft/pass.h"
+
+enum { MOST_RANKS = 8, ROWS = 6, MOST_LINES = 24 };
+
+static weft_context *context;
+
+static void set_up(void) {
+    must(weft_context_create(NULL, &context));
+}
+static void tear_down(void) {
+    weft_context_destroy(context);
+}
+TestSuite(proof_against, .init = set_up, .fini = tear_down);
+
+/* Rows of all ranks times two matrices; an activation of the first product times a third, summed and dealt out. The
+ * gathered rows leave the program too. */
+static weft_program *layer_of(int nranks) {
+    static char words[MOST_LINES][160];
+    const char *lines[MOST_LINES];
+    int n = 0, all = nranks * ROWS;
+#define LINE(...) (snprintf(words[n], sizeof words[n], __VA_ARGS__), lines[n] = words[n], n++)
+    LINE("var x float32 %d,4", ROWS);
+    LINE("var w1 float32 4,8 persist");
+    LINE("var w2 float32 4,2 persist");
+    LINE("var w3 float32 8,4 persist");
+    LINE("var whole float32 %d,4", all);
+    LINE("var h1 float32 %d,8", all);
+    LINE("var h2 float32 %d,2", all);
+    LINE("var a float32 %d,8", all);
+    LINE("var p float32 %d,4", all);
+    LINE("var y float32 %d,4", ROWS);
+    LINE("op c_allgather X=x -> Out=whole | ring_id=0 nranks=%d use_calc_stream=true", nranks);
+    LINE("op matmul_v2 X=whole Y=w1 -> Out=h1 | trans_x=false trans_y=false");
+    LINE("op matmul_v2 X=whole Y=w2 -> Out=h2 | trans_x=false trans_y=false");
+    LINE("op gelu X=h1 -> Out=a | approximate=false");
+    LINE("op matmul_v2 X=a Y=w3 -> Out=p | trans_x=false trans_y=false");
+    LINE("op c_reducescatter X=p -> Out=y | ring_id=0 nranks=%d use_calc_stream=true", nranks);
+    LINE("op fetch X=y -> | col=0");
+    LINE("op fetch X=h2 -> | col=1");
+    LINE("op fetch X=whole -> | col=2");
+#undef LINE
+    weft_program *p = small_program(context, lines, (size_t)n);
+    int64_t ranks[MOST_RANKS];
+    for (int i = 0; i < nranks; i++) ranks[i] = i;
+    must(weft_program_set_ring(p, 0, (size_t)nranks, ranks));
+    return p;
+}
+
+typedef struct world {
+    int nranks;
+    weft_program *before, *after[MOST_RANKS];
+} world;
+
+static world cut_up(int nranks, const char *options) {
+    world w = {.nranks = nranks, .before = layer_of(nranks)};
+    weft_pass_list *list;
+    weft_rank_programs *made;
+    char words[160];
+    snprintf(words, sizeof words, "micro_pipeline_tp: {guard: off%s}", options);
+    must(weft_pass_list_parse(context, words, strlen(words), "test", &list));
+    must(weft_pass_list_run_ranks(list, w.before, &made, NULL));
+    cr_assert_eq(weft_rank_programs_count(made), (size_t)nranks);
+    for (int i = 0; i < nranks; i++) must(weft_program_clone(weft_rank_programs_at(made, (size_t)i), &w.after[i]));
+    weft_rank_programs_destroy(made);
+    weft_pass_list_destroy(list);
+    return w;
+}
+
+static void end(world *w) {
+    weft_program_destroy(w->before);
+    for (int i = 0; i < w->nranks; i++) weft_program_destroy(w->after[i]);
+}
+
+static weft_grade judge(const world *w, char *message, size_t room) {
+    const weft_program *before = w->before;
+    weft_equivalence *e;
+    const char *words = "";
+    must(weft_equivalent_ranks(&before, 1, (const weft_program *const *)w->after, (size_t)w->nranks, NULL, &e));
+    (void)weft_equivalence_finding(e, 0, NULL, &words);
+    snprintf(message, room, "%s", words);
+    weft_grade grade = weft_equivalence_grade(e);
+    cr_expect_eq(weft_equivalence_nvalues(e), (size_t)(6 * w->nranks)); /* three fetched, three kept */
+    weft_equivalence_destroy(e);
+    return grade;
+}
+
+static const struct {
+    const char *options;
+    weft_grade grade;
+} kinds[] = {{"", WEFT_SAME_REALS},
+             {", chunks_per_shard: 2", WEFT_SAME_REALS},
+             {", chunks_per_shard: 4", WEFT_SAME_REALS},
+             {", strict_bits: true", WEFT_SAME_BITS},
+             {", strict_bits: true, chunks_per_shard: 3", WEFT_SAME_BITS}};
+TABLE_ROWS(proof_against, chunks_are_what_the_collectives_were, kinds);
+
+ParameterizedTest(size_t *row, proof_against, chunks_are_what_the_collectives_were) {
+    for (int n = 2; n <= MOST_RANKS; n++) {
+        char message[512];
+        world w = cut_up(n, kinds[*row].options);
+        weft_grade grade = judge(&w, message, sizeof message);
+        cr_expect_eq(grade, kinds[*row].grade, "%d ranks%s: %s %s", n, kinds[*row].options, weft_grade_name(grade),
+                     message);
+        end(&w);
+    }
+}
+
+/* --- mutants ------------------------------------------------------------------------------------------------------ */
+
+static bool is_message(const weft_op *op) {
+    return op_is(op, "p_send") || op_is(op, "p_recv");
+}
+static bool is_step(const weft_op *op) {
+    return op_find_attr(op, "micro_pipeline_step") != NULL;
+}
+
+/* Another op of that type in the program, whose argument can stand in for this one's. */
+static weft_var *another(weft_op *op, bool output) {
+    weft_var *own = use_var(op->program, op_args(op, output));
+    FOR_EACH_OP(other, op->program->blocks[0]) {
+        if (other == op || !is_step(other) || !op_nargs(other, output) || !op_is(other, op->type->bytes)) continue;
+        weft_var *v = use_var(op->program, op_args(other, output));
+        bool fits = v->ndim == own->ndim && memcmp(v->dims, own->dims, own->ndim * sizeof *own->dims) == 0;
+        if (v != own && fits) return v;
+    }
+    return NULL;
+}
+
+/* Each changes one op; false: it cannot. */
+static bool to_another_peer(weft_op *op, int nranks) {
+    if (!is_message(op)) return false;
+    must(weft_op_set_attr_int(op, "peer", (attr_int(op, "peer", 0) + 1) % nranks));
+    return true;
+}
+static bool on_another_lane(weft_op *op, int nranks) {
+    if (!is_message(op) || nranks < 3) return false;
+    must(weft_op_set_attr_int(op, "ring_id", attr_int(op, "ring_id", 0) == 1 ? 2 : 1));
+    return true;
+}
+static bool sends_another_chunk(weft_op *op, int nranks) {
+    (void)nranks;
+    weft_var *v = op_is(op, "p_send") ? another(op, false) : NULL;
+    if (v) weft_op_rename_input(op, use_var(op->program, op_args(op, false)), v);
+    return v != NULL;
+}
+static bool multiplies_other_rows(weft_op *op, int nranks) {
+    (void)nranks;
+    weft_var *v = op_is(op, "matmul_v2") && is_step(op) ? another(op, false) : NULL;
+    if (v) weft_op_rename_input(op, use_var(op->program, op_args(op, false)), v);
+    return v != NULL;
+}
+static bool comes_elsewhere(weft_op *op, int nranks) {
+    (void)nranks;
+    weft_var *v = op_is(op, "p_recv") ? another(op, true) : NULL;
+    if (v) weft_op_rename_output(op, use_var(op->program, op_args(op, true)), v);
+    return v != NULL;
+}
+static bool is_gone(weft_op *op, int nranks) {
+    (void)nranks;
+    if (!is_step(op)) return false;
+    weft_op_remove(op);
+    return true;
+}
+
+static const struct {
+    const char *what;
+    bool (*change)(weft_op *op, int nranks);
+} changes[] = {{"a message is of another member", to_another_peer}, {"a message goes on another lane", on_another_lane},
+               {"a chunk is sent twice", sends_another_chunk},      {"other rows are multiplied", multiplies_other_rows},
+               {"a chunk comes elsewhere", comes_elsewhere},        {"a step is gone", is_gone}};
+TABLE_ROWS(proof_against, mutants_are_refused, changes);
+
+ParameterizedTest(size_t *row, proof_against, mutants_are_refused) {
+    size_t nmutants = 0;
+    for (int n = 2; n <= 4; n++) {
+        world w = cut_up(n, ", chunks_per_shard: 2");
+        for (size_t at = 0; at < weft_block_nops(w.after[n - 1]->blocks[0]); at++) {
+            weft_program *whole = w.after[n - 1];
+            must(weft_program_clone(whole, &w.after[n - 1]));
+            weft_op *op = weft_block_first_op(w.after[n - 1]->blocks[0]);
+            for (size_t i = 0; i < at; i++) op = op->next;
+            char place[160], message[512];
+            snprintf(place, sizeof place, "%s #%zu of %d ranks", op->type->bytes, at, n);
+            if (changes[*row].change(op, n)) {
+                weft_grade grade = judge(&w, message, sizeof message);
+                cr_expect_eq(grade, WEFT_NOT_PROVED, "%s: %s: %s", place, changes[*row].what, weft_grade_name(grade));
+                nmutants++;
+            }
+            weft_program_destroy(w.after[n - 1]);
+            w.after[n - 1] = whole;
+        }
+        end(&w);
+    }
+    cr_expect_gt(nmutants, 10, "%s: %zu", changes[*row].what, nmutants);
+}
+
+/* --- collectives that stay ---------------------------------------------------------------------------------------- */
+
+/* Each is what it was, and another one is not. */
+Test(proof_against, collectives_are_told_apart) {
+    static const struct {
+        const char *before, *after;
+        weft_grade grade;
+    } pairs[] = {
+        {"op c_allreduce_sum X=x -> Out=y | ring_id=0", "op c_allreduce_sum X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
+        {"op c_allreduce_max X=x -> Out=y | ring_id=0", "op c_allreduce_max X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
+        {"op c_allreduce_sum X=x -> Out=y | ring_id=0", "op c_allreduce_max X=x -> Out=y | ring_id=0", WEFT_NOT_PROVED},
+        {"op c_broadcast X=x -> Out=y | ring_id=0 root=0", "op c_broadcast X=x -> Out=y | ring_id=0 root=1",
+         WEFT_NOT_PROVED},
+        {"op alltoall X=x -> Out=y | ring_id=0", "op alltoall X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
+        {"op alltoall X=x -> Out=y | ring_id=0", "op assign X=x -> Out=y", WEFT_NOT_PROVED},
+        {"op c_allreduce_sum X=x -> Out=y | ring_id=0", "op scale X=x -> Out=y | scale=2.0 bias=0.0", WEFT_NOT_PROVED},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *lines[] = {"var x float32 4,2", "var y float32 4,2", pairs[i].before, "op fetch X=y -> | col=0"};
+        weft_program *before = small_program(context, lines, 4);
+        lines[2] = pairs[i].after;
+        weft_program *after = small_program(context, lines, 4);
+        int64_t ranks[] = {0, 1};
+        must(weft_program_set_ring(before, 0, 2, ranks));
+        must(weft_program_set_ring(after, 0, 2, ranks));
+        const weft_program *b = before, *a = after;
+        weft_equivalence *e;
+        must(weft_equivalent_ranks(&b, 1, &a, 1, NULL, &e));
+        cr_expect_eq(weft_equivalence_grade(e), pairs[i].grade, "%s | %s: %s", pairs[i].before, pairs[i].after,
+                     weft_grade_name(weft_equivalence_grade(e)));
+        weft_equivalence_destroy(e);
+        weft_program_destroy(before);
+        weft_program_destroy(after);
+    }
+}
+
+/* The same two collectives of one rank are not one: the other rank gives them different values. */
+Test(proof_against, equal_collectives_of_one_rank_stay_two) {
+    const char *lines[] = {"var x float32 2,2", "var z float32 2,2", "var y float32 4,2", "var u float32 4,2",
+                           "op c_allgather X=x -> Out=y | ring_id=0 nranks=2",
+                           "op c_allgather X=x -> Out=u | ring_id=0 nranks=2", "op fetch X=u -> | col=0"};
+    weft_program *a = small_program(context, lines, 7);
+    lines[5] = "op c_allgather X=z -> Out=u | ring_id=0 nranks=2";
+    weft_program *b = small_program(context, lines, 7);
+    lines[5] = "op assign X=y -> Out=u";
+    weft_program *c = small_program(context, lines, 7);
+    int64_t ranks[] = {0, 1};
+    must(weft_program_set_ring(a, 0, 2, ranks));
+    must(weft_program_set_ring(b, 0, 2, ranks));
+    must(weft_program_set_ring(c, 0, 2, ranks));
+    const weft_program *before[] = {a, b}, *after[] = {c, c};
+    weft_equivalence *e;
+    must(weft_equivalent_ranks(before, 2, after, 2, NULL, &e));
+    cr_expect_eq(weft_equivalence_grade(e), WEFT_NOT_PROVED);
+    weft_equivalence_destroy(e);
+    weft_program_destroy(a);
+    weft_program_destroy(b);
+    weft_program_destroy(c);
+}
