@@ -79,6 +79,7 @@ typedef struct session {
     weft_processes *processes;    /* NULL: this one has all ranks */
     const struct comm_host *host; /* which it has */
     bool speaks;                  /* for all */
+    weft_collectives collectives;
     progress shown;
 } session;
 
@@ -94,10 +95,17 @@ static void session_fini(session *s) {
 
 static weft_status join_processes(session *s) {
     s->speaks = true;
+    if (!weft_processes_launched() && s->collectives == WEFT_COLLECTIVES_LIBRARY)
+        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                  "--collectives library is MPI's: ranks are threads of one process; --launch starts several");
     if (!weft_processes_launched()) return NULL;
     weft_status status = weft_processes_join(s->args->context, &s->processes);
     if (status) return status;
     s->speaks = weft_processes_index(s->processes) == 0;
+    weft_processes_set_collectives(s->processes, s->collectives);
+    if (s->speaks && s->collectives == WEFT_COLLECTIVES_LIBRARY)
+        fprintf(stderr, "weft run: note: --collectives library: MPI adds up in an order of its own: results are not those of "
+                        "thread ranks to the bit, and may differ from run to run\n");
     return weft_processes_host(s->processes, s->in.nranks, &s->host);
 }
 
@@ -351,6 +359,8 @@ static weft_status print_summary(const session *s) {
         return NULL;
     }
     json_t *root = summary_json(&made);
+    cli_json_put(&root, "collectives",
+                 json_string(s->collectives == WEFT_COLLECTIVES_LIBRARY ? "library" : "ordered"));
     cli_json_put(&root, "next_step", json_integer(s->state.step));
     cli_json_put(&root, "stopped_by", s->is_stopped ? json_string(stop_name()) : json_null());
     return cli_json_print(s->args, root, stderr);
@@ -427,7 +437,7 @@ static int run(cli_args *args) {
     int nprocesses = 0;
     if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */
     bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
-                     replan_read(args, &s.replan);
+                     replan_read(args, &s.replan) && run_read_collectives(args, &s.collectives);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
     if (status) {
         session_fini(&s);

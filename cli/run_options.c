@@ -25,6 +25,14 @@ bool run_read_check_finite(const cli_args *args, long long *out) {
     return cli_int(args, "--check-finite", 1, 1LL << 40, out);
 }
 
+bool run_read_collectives(const cli_args *args, weft_collectives *out) {
+    static const char *const names[] = {[WEFT_COLLECTIVES_ORDERED] = "ordered", [WEFT_COLLECTIVES_LIBRARY] = "library"};
+    const char *given = cli_value(args, "--collectives");
+    *out = given && strcmp(given, "library") == 0 ? WEFT_COLLECTIVES_LIBRARY : WEFT_COLLECTIVES_ORDERED;
+    if (!given || strcmp(given, names[*out]) == 0) return true;
+    return cli_usage_error(args->command, "--collectives: expected ordered or library, found \"%s\"", given), false;
+}
+
 /* An option that was given and makes no sense on this device; NULL: none. */
 static const char *find_misplaced(const cli_args *args, bool simulates) {
     static const char *const of_results[] = {"--save",    "--save-every",   "--expect",

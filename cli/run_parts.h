@@ -3,6 +3,7 @@
 #define CLI_RUN_PARTS_H
 
 #include "cli/session.h"
+#include "weft/processes.h"
 #include "weft/trainer.h"
 
 /* Recorded losses to compare with (--expect). */
@@ -40,6 +41,8 @@ WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 bool run_read_watchdog(const cli_args *args, double *out_least, double *out_first);
 /* Alone it is of every step. */
 bool run_read_check_finite(const cli_args *args, long long *out);
+/* --collectives. */
+bool run_read_collectives(const cli_args *args, weft_collectives *out);
 /* --device, and options that make no sense on it. */
 bool run_read_device(const cli_args *args, bool *out_simulates);
 

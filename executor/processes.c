@@ -15,6 +15,7 @@ struct weft_processes {
     comm_process process;
     comm_host host;
     flight_process *flight; /* NULL: no launcher of ours */
+    bool by_library;
 };
 
 /* --- finding ------------------------------------------------------------------------------------------------------ */
@@ -78,12 +79,17 @@ int weft_processes_count(const weft_processes *p) {
     return p->process.count;
 }
 
+void weft_processes_set_collectives(weft_processes *p, weft_collectives how) {
+    p->by_library = how == WEFT_COLLECTIVES_LIBRARY;
+}
+
 weft_status weft_processes_host(weft_processes *p, int nranks, const comm_host **out_host) {
     if (nranks < p->process.count)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "%d processes for %d rank%s: each needs one",
                                   p->process.count, nranks, nranks == 1 ? "" : "s");
     TRY(p->plugin->host(&p->process, nranks, &p->host));
     p->host.flight = p->flight;
+    p->host.by_library = p->by_library;
     if (p->flight) {
         p->flight->first_rank = p->host.first_rank;
         p->flight->nlocal = p->host.nlocal;

@@ -130,6 +130,7 @@ typedef struct comm_host {
     int nranks, first_rank, nlocal; /* ranks of the run; first_rank .. first_rank + nlocal - 1 are in this process */
     void *shared;                   /* the engine's; outlives the worlds that are made of it */
     struct flight_process *flight;  /* where they say what they are at (executor/flight.h); NULL: nowhere */
+    bool by_library; /* sums may be the communication library's own: faster, and not of the same bits from run to run */
 } comm_host;
 
 /* One run's ranks as one process sees them. */

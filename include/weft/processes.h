@@ -25,6 +25,14 @@ WEFT_MUST_USE weft_status weft_processes_join(weft_context *context, weft_proces
 int weft_processes_index(const weft_processes *processes); /* of this one; 0 speaks for all */
 int weft_processes_count(const weft_processes *processes);
 
+/* Who adds up between processes. Before weft_processes_host; the same in all processes. ORDERED, the default: Weft, in
+ * the order of a ring's ranks, so that results have the bits of thread ranks. LIBRARY: MPI's own all_reduce, reduce and
+ * reduce_scatter, in an order of its choice. That is faster on many networks and with several ranks a process; bits
+ * differ from those of ORDERED and may from run to run. Up to 8 KiB, what is no sum or average, and what MPI has no
+ * type for stay ORDERED. */
+typedef enum weft_collectives { WEFT_COLLECTIVES_ORDERED, WEFT_COLLECTIVES_LIBRARY } weft_collectives;
+void weft_processes_set_collectives(weft_processes *processes, weft_collectives how);
+
 /* For weft_executor_options.host: which of a run's `nranks` this process has, at least one of them. Each process has as
  * many as the others, or one more; ranks are in the order of processes. Every process asks for the same. Borrowed. */
 WEFT_MUST_USE weft_status weft_processes_host(weft_processes *processes, int nranks, const struct comm_host **out_host);

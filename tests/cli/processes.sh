@@ -56,6 +56,42 @@ for name in $cases; do
     same_bits "$folder/threads.npz" "$folder/hybrid.npz" "$name, two ranks a process"
 done
 
+# --- MPI's own sums -----------------------------------------------------------------------------------------------------
+if command -v mpicc >/dev/null; then
+    cat >"$folder/count.c" <<'EOF'
+#include <mpi.h>
+#include <stdio.h>
+int MPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c, MPI_Request *r) {
+    fputs("MPI adds up\n", stderr);
+    return PMPI_Iallreduce(in, out, n, t, op, c, r);
+}
+EOF
+    mpicc -shared -fPIC -o "$folder/count.so" "$folder/count.c"
+    case=$fixtures/paddle3/mlp_adam_dp2
+    loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+    "$weft" opt -q "$case/serial.pdmodel" --passes configs/data_parallel.yaml --set data_parallel.ranks=4 -o "$folder/dp4.pdmodel"
+    for how in ordered library; do
+        for processes in 2 4; do
+            env LD_PRELOAD="$folder/count.so" "$weft" run "$folder/dp4.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" \
+                --fetch "$loss" --launch --processes $processes --collectives $how --json >"$folder/$how.csv" 2>"$folder/$how.err"
+            ok $? "--collectives $how in $processes processes: $(tail -n 3 "$folder/$how.err")"
+            grep -q "\"collectives\": \"$how\"" "$folder/$how.err"
+            ok $? "--collectives $how is in the report"
+            [ "$(grep -c 'MPI adds up' "$folder/$how.err")" -gt 0 ] && found=library || found=ordered
+            [ $found = $how ]
+            ok $? "--collectives $how in $processes processes: sums are $found"
+        done
+    done
+    grep -q 'may differ from run to run' "$folder/library.err" && ! grep -q 'may differ' "$folder/ordered.err"
+    ok $? '--collectives library says that it is not reproducible'
+    paste -d, "$folder/ordered.csv" "$folder/library.csv" | awk -F, 'NR > 1 { d = $4 - $8; if (d < 0) d = -d; n++; bad += d > 1e-4 * $4 }
+        END { exit n == 0 || bad }'
+    ok $? '--collectives library: nearly the same losses'
+    says 2 'expected ordered or library' 'no other --collectives' "$weft" run "$folder/dp4.pdmodel" --collectives mine
+    says 1 'ranks are threads of one process' '--collectives library needs processes' \
+        "$weft" run "$folder/dp4.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --collectives library
+fi
+
 # --- the command --------------------------------------------------------------------------------------------------------
 case=$fixtures/paddle3/mlp_adam_dp2
 set -- "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "executor/comm/plugin.h"
+#include "executor/kernel.h"
 #include "executor/plugins.h"
 #include "tests/support/comm_conformance.h"
 #include "tests/support/mpirun.h"
@@ -85,6 +86,100 @@ static void test_many(launched *l, int *passed, int *failed) {
     close_world(l, &world, 1);
 }
 
+/* --- MPI's own sums ----------------------------------------------------------------------------------------------- */
+
+enum { LIBRARY_RANKS = 4, LIBRARY_ELEMENTS = 20000 };
+
+/* Sums of small whole numbers have no rounding: they are right in any order. */
+static bool is_sum(const comm_request *q, const void *x, int64_t first, int64_t count, double divisor) {
+    for (int64_t i = 0; i < count; i++) {
+        double at = (double)((first + i) % 5), found = 0;
+        double want = (LIBRARY_RANKS * at + LIBRARY_RANKS * (LIBRARY_RANKS - 1) / 2.0) / divisor;
+        if (q->dtype == WEFT_FP32) found = (double)((const float *)x)[i];
+        if (q->dtype == WEFT_FP64) found = ((const double *)x)[i];
+        if (q->dtype == WEFT_INT32) found = ((const int32_t *)x)[i];
+        if (q->dtype == WEFT_INT64) found = (double)((const int64_t *)x)[i];
+        if (q->dtype == WEFT_BF16) found = (double)bf16_to_f32(((const uint16_t *)x)[i]);
+        if (q->dtype == WEFT_FP16) found = (double)fp16_to_f32(((const uint16_t *)x)[i]);
+        if (found != want) return false;
+    }
+    return true;
+}
+
+static void fill(weft_dtype dtype, int rank, void *x) {
+    for (int i = 0; i < LIBRARY_ELEMENTS; i++) {
+        int v = i % 5 + rank;
+        if (dtype == WEFT_FP32) ((float *)x)[i] = (float)v;
+        if (dtype == WEFT_FP64) ((double *)x)[i] = v;
+        if (dtype == WEFT_INT32) ((int32_t *)x)[i] = v;
+        if (dtype == WEFT_INT64) ((int64_t *)x)[i] = v;
+        if (dtype == WEFT_BF16) ((uint16_t *)x)[i] = f32_to_bf16((float)v);
+        if (dtype == WEFT_FP16) ((uint16_t *)x)[i] = f32_to_fp16((float)v);
+    }
+}
+
+/* One after another, in place or not, in one run of bytes or in parts. */
+static void *sum_all(void *arg) {
+    static const weft_dtype dtypes[] = {WEFT_FP32, WEFT_FP64, WEFT_INT32, WEFT_INT64, WEFT_BF16, WEFT_FP16};
+    static const int64_t parts[] = {LIBRARY_ELEMENTS - 7000, 7000};
+    one_of_many *m = arg;
+    int self = m->ring->index, root = 2;
+    char *x = malloc(8 * LIBRARY_ELEMENTS), *y = malloc(8 * LIBRARY_ELEMENTS);
+    m->is_right = true;
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        size_t unit = weft_dtype_nbytes(dtypes[d]);
+        bool is_wide = dtypes[d] == WEFT_FP32 || dtypes[d] == WEFT_FP64;
+        comm_request q = {.dtype = dtypes[d], .count = LIBRARY_ELEMENTS, .src = x, .dst = y, .op = "test"};
+        fill(dtypes[d], self, x);
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_sum(&q, y, 0, q.count, 1);
+        q.kind = COMM_REDUCE_SCATTER;
+        q.count = LIBRARY_ELEMENTS / LIBRARY_RANKS;
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_sum(&q, y, self * q.count, q.count, 1);
+        q = (comm_request){.dtype = dtypes[d], .count = LIBRARY_ELEMENTS, .nparts = 2, .op = "test"};
+        q.srcs = (const void *[]){x + 7000 * unit, x};
+        q.dsts = (void *[]){y + 7000 * unit, y};
+        q.src_counts = q.dst_counts = parts;
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_sum(&q, y, 0, q.count, 1);
+        q = (comm_request){.dtype = dtypes[d], .count = LIBRARY_ELEMENTS, .src = x, .dst = x, .op = "test"};
+        q.kind = COMM_REDUCE;
+        q.root = root;
+        q.reduce = is_wide ? WEFT_REDUCE_AVG : WEFT_REDUCE_SUM;
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && (self != root || is_sum(&q, x, 0, q.count, is_wide ? LIBRARY_RANKS : 1));
+    }
+    free(x);
+    free(y);
+    return NULL;
+}
+
+/* The ring goes round the ranks from the last to the first. */
+static void test_library(launched *l, int *passed, int *failed) {
+    one_of_many members[LIBRARY_RANKS];
+    int64_t ranks[LIBRARY_RANKS];
+    comm_host host = *l->host;
+    launched other = *l;
+    comm_world *world;
+    int nworlds, nright = 0;
+    host.by_library = true;
+    other.host = &host;
+    must(open_world(&other, LIBRARY_RANKS, &world, &nworlds));
+    for (int r = 0; r < LIBRARY_RANKS; r++) ranks[r] = LIBRARY_RANKS - 1 - r;
+    for (int i = 0; i < world->nlocal; i++)
+        must(comm_ring_get(world, 3, LIBRARY_RANKS, ranks, world->first_rank + i, &members[i].ring));
+    must(comm_world_connect(world));
+    for (int i = 0; i < world->nlocal; i++) pthread_create(&members[i].thread, NULL, sum_all, &members[i]);
+    for (int i = 0; i < world->nlocal; i++) {
+        pthread_join(members[i].thread, NULL);
+        nright += members[i].is_right;
+    }
+    *passed += nright == world->nlocal;
+    *failed += nright != world->nlocal;
+    close_world(l, &world, 1);
+}
+
 static int be_one(void) {
     launched l;
     int passed, failed;
@@ -95,6 +190,7 @@ static int be_one(void) {
     comm_conformance(
         &(comm_factory){.name = "mpi", .open = open_world, .close = close_world, .user = &l, .most_ranks = 4}, &passed,
         &failed);
+    test_library(&l, &passed, &failed);
     if (weft_processes_count(l.processes) == 2) test_many(&l, &passed, &failed);
     printf("%d passed, %d failed\n", passed, failed);
     fflush(stdout);

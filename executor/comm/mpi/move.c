@@ -154,12 +154,6 @@ static void finish_moves(const mpi_ring *r) {
     }
 }
 
-weft_status move_wait(mpi_ring *r, mpi_batch *b) {
-    wait_result result;
-    TRY(batch_wait(r->world->host, b, &r->world->aborted, 0, &result));
-    return result == WAIT_REACHED ? NULL : ring_cancelled(r, r->locals[0]);
-}
-
 /* All tensors at once, each from and to where it lies. */
 static weft_status start_gathers(mpi_ring *r) {
     mpi_host *host = r->world->host;
@@ -210,5 +204,6 @@ weft_status move_run(mpi_ring *r, bool is_inline) {
     const comm_request *q = asked(r, r->locals[0]);
     if (q->kind == COMM_BARRIER) return NULL;
     if (is_inline) return run_inline(r);
+    if (library_takes(r, q)) return library_run(r);
     return comm_kinds[q->kind].has_reduce ? flow_run(r) : run_moves(r);
 }

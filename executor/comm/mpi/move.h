@@ -53,10 +53,11 @@ void part_reduce(const mpi_ring *r, size_t nbytes, int to, size_t at, char *also
  * name the copies. */
 WEFT_MUST_USE weft_status part_save_sources(mpi_ring *r, size_t room_nbytes, char **out_room);
 
-/* --- move.c, flow.c ----------------------------------------------------------------------------------------------- */
-
 /* A status where the run ends before. */
 WEFT_MUST_USE weft_status move_wait(mpi_ring *r, mpi_batch *b);
+
+/* --- flow.c ------------------------------------------------------------------------------------------------------- */
+
 /* What is reduced and too large to come with the heads. */
 WEFT_MUST_USE weft_status flow_run(mpi_ring *r);
 

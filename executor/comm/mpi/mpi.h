@@ -63,6 +63,8 @@ typedef struct mpi_host {
     mpi_message *waiting, *going; /* arrived before their world or ring; sent */
     pthread_t listener;
     _Atomic bool is_closing;
+    MPI_Op add_fp16, add_bf16; /* library.c */
+    _Atomic bool is_broken;    /* a collective of MPI's own is unfinished for ever: nothing may drive MPI any more */
 } mpi_host;
 
 typedef struct mpi_world {
@@ -72,6 +74,7 @@ typedef struct mpi_world {
     uint32_t number;
     int *first;        /* by process: its first rank; nprocs + 1 of them */
     comm_world *inner; /* for rings all of whose members are here */
+    bool by_library;   /* MPI adds up */
     struct mpi_ring *rings;
     /* The message is of this world; false: it is for a ring that is not there yet. With host->mutex. */
     bool (*take_control)(struct mpi_world *w, const mpi_control *control);
@@ -142,6 +145,7 @@ typedef struct mpi_ring {
     const void **from;         /* the same, a block of it */
     comm_request *plain;       /* by member: requests as they are compared */
     mpi_lane *lanes;           /* as many as members */
+    MPI_Comm comm;             /* of its processes, in the order of the ring; MPI_COMM_NULL: MPI adds up nothing */
     char *scratch;
     size_t scratch_nbytes;
     mpi_batch batches[8];
@@ -225,6 +229,15 @@ bool move_is_inline(const mpi_ring *r, const comm_request *q);
 size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out);
 /* is_inline: it has come with the heads (r->inlined). */
 WEFT_MUST_USE weft_status move_run(mpi_ring *r, bool is_inline);
+
+/* --- library.c ---------------------------------------------------------------------------------------------------- */
+
+WEFT_MUST_USE weft_status library_open(mpi_host *host);
+void library_close(mpi_host *host);
+WEFT_MUST_USE weft_status library_connect(comm_world *world);
+void library_disconnect(mpi_ring *r);
+bool library_takes(const mpi_ring *r, const comm_request *q);
+WEFT_MUST_USE weft_status library_run(mpi_ring *r);
 
 /* --- pair.c ------------------------------------------------------------------------------------------------------- */
 

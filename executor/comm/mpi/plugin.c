@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "executor/comm/mpi/mpi.h"
 
@@ -84,7 +85,8 @@ static weft_status begin(mpi_host *host) {
 #endif
     MPI_Comm_rank(MPI_COMM_WORLD, &host->proc);
     MPI_Comm_size(MPI_COMM_WORLD, &host->nprocs);
-    return open_comms(host);
+    TRY(open_comms(host));
+    return library_open(host);
 }
 
 static weft_status join(const weft_allocator *allocator, comm_process *out_process) {
@@ -108,7 +110,7 @@ static weft_status host_of(comm_process *process, int nranks, comm_host *out_hos
     mpi_host *host = process->shared;
     int first = (int)((int64_t)nranks * host->proc / host->nprocs);
     int end = (int)((int64_t)nranks * (host->proc + 1) / host->nprocs);
-    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL};
+    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL, false};
     return NULL;
 }
 
@@ -134,12 +136,23 @@ static bool part(mpi_host *host, double timeout_seconds) {
     return true;
 }
 
+/* The others get some time to say why. */
+static void break_off(double timeout_seconds) {
+    double seconds = timeout_seconds < 1 ? timeout_seconds : 1;
+    nanosleep(
+        &(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)},
+        NULL);
+}
+
 static void leave(comm_process *process, int exit_status, double timeout_seconds) {
     mpi_host *host = process->shared;
-    if (!part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
+    bool is_broken = atomic_load(&host->is_broken);
+    if (is_broken) break_off(timeout_seconds);
+    if (is_broken || !part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
     control_stop(host);
     MPI_Win_free(&host->doorbells_window);
     base_free(host->allocator, host->doorbells, (size_t)host->nprocs * sizeof(mpi_doorbell *));
+    library_close(host);
     MPI_Comm_free(&host->data);
     MPI_Comm_free(&host->controls);
     MPI_Comm_free(&host->gathers);

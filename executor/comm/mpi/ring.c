@@ -95,6 +95,7 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
     r->world = w;
     r->id = id;
     r->nranks = nranks;
+    r->comm = MPI_COMM_NULL;
     pthread_mutex_init(&r->mutex, NULL);
     for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_init(&r->batches[i], a);
     for (int i = 0; i < nranks; i++) {
@@ -192,6 +193,7 @@ void rings_wake(mpi_world *w) {
 void rings_free(mpi_world *w) {
     for (mpi_ring *r = w->rings, *next; r; r = next) {
         next = r->next;
+        library_disconnect(r);
         ring_free(r);
     }
 }

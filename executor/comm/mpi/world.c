@@ -38,6 +38,7 @@ static weft_status make(const weft_allocator *allocator, const comm_host *h, mpi
     memset(w, 0, sizeof *w);
     w->host = host;
     w->take_control = take_control;
+    w->by_library = h->by_library;
     w->first = base_alloc(host->allocator, firsts_nbytes(host));
     weft_status status = w->first ? NULL : base_out_of_memory();
     for (int p = 0; w->first && p <= host->nprocs; p++) w->first[p] = (int)((int64_t)h->nranks * p / host->nprocs);
@@ -137,6 +138,7 @@ const comm_world_engine mpi_world_engine = {
     .create = world_create,
     .destroy = world_destroy,
     .ring_get = mpi_ring_get,
+    .connect = library_connect,
     .gather = world_gather,
     .abort = world_abort,
     .why = world_why,
