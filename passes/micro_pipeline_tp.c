@@ -52,7 +52,7 @@ static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *
     if (p->path.is_transposed || p->path.is_cast)
         *why = (micro_refusal){WEFT_REASON_SHAPE, "the fused op takes no transposition and no cast in between"};
     for (size_t k = 0; k < p->nproducts; k++)
-        if (attr_bool(p->products[k].op, "trans_y", false))
+        if (p->products[k].trans)
             *why = (micro_refusal){WEFT_REASON_SHAPE, "the fused op takes no transposed right operand"};
 }
 

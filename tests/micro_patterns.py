@@ -191,12 +191,68 @@ def gather_in_paddle(g):  # its transposition's XShape is read by the gradient
     g.out(g.mm(g.cast(y, "bfloat16"), w, True), was)
 
 
+def accumulate_last(g):  # the gathered dimension is the one that the product contracts; the whole is kept
+    x, w = g.given("x", [6, 4]), g.given("w", [4 * g.n, 5])
+    y = g.gather(x, 1)
+    g.out(g.mm(y, w), y)
+
+
+def accumulate_last_3d(g):
+    x, w, v = g.given("x", [3, 2, 4]), g.given("w", [4 * g.n, 5]), g.given("v", [4 * g.n, 7])
+    y = g.gather(x, 2)
+    g.out(g.mm(y, w), g.mm(y, v))
+
+
+def accumulate_turned(g):
+    x, w = g.given("x", [4, 6]), g.given("w", [4 * g.n, 5])
+    g.out(g.mm(g.t(g.gather(x)), w))
+
+
+def accumulate_in_paddle(g):
+    x, w = g.given("x", [4, 2, 4]), g.given("w", [5, 4 * g.n])
+    y = g.one("c_concat", x, [4, 2, 4 * g.n], ring_id=1, nranks=g.n, rank=0, use_calc_stream=True)
+    g.out(g.mm(y, w, True))
+
+
+def back_row_parallel(g):  # a gradient gathered once, for what it is a product of and for the weight
+    d, x, w = g.given("d", [4, 6]), g.given("x", [4 * g.n, 5]), g.given("w", [5, 6])
+    y = g.gather(d)
+    g.out(g.mm(y, g.t(w)), g.mm(g.t(x), y))
+
+
+def back_column_parallel(g):  # rows gathered again for a weight's gradient, along an inner dimension
+    x, d, w = g.given("x", [2, 4, 6]), g.given("d", [2, 4 * g.n, 5]), g.given("w", [6, 3])
+    y = g.view(g.gather(x, 1), 8 * g.n, 6)
+    g.out(g.mm(g.t(y), g.view(d, 8 * g.n, 5)))
+
+
+def back_row_parallel_in_paddle(g):
+    d, x, w = g.given("d", [4, 2, 6]), g.given("x", [4 * g.n, 2, 5]), g.given("w", [5, 6])
+    dx, dw = g.new([4 * g.n, 2, 5]), g.new([5, 6])
+    g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": g.gather(d)}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
+    g.out(dx, dw)
+
+
+def back_column_parallel_in_paddle(g):  # the product whose sums are scattered, and the weight's gradient beside it
+    x, d, w = g.given("x", [2 * g.n, 3, 6]), g.given("d", [2 * g.n, 3, 5]), g.given("w", [5, 6])
+    dx, dw = g.new([2 * g.n, 3, 6]), g.new([5, 6])
+    g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=True)
+    g.out(g.scatter(dx), dw)
+
+
+def back_weight_in_paddle(g):  # rows gathered again; the other gradient of the same op needs none of them
+    x, d, w = g.given("x", [2, 3, 6]), g.given("d", [2, 3 * g.n, 5]), g.given("w", [6, 5])
+    dx, dw = g.new([2, 3 * g.n, 6]), g.new([6, 5])
+    g.op("matmul_v2_grad", {"X": g.gather(x, 1), '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
+    g.out(dx, dw)
+
+
 def scatter_in_paddle(g):
     x, w = g.given("x", [2, 2 * g.n, 8], "bfloat16"), g.given("w", [8, 5], "bfloat16")
     g.out(g.scatter(g.permute(g.cast(g.mm(x, w), "float32"), 2, 1, 0), 1))
 
 
-CASES = {k: v for k, v in list(globals().items()) if callable(v) and k.startswith(("gather_", "scatter_", "reduce_", "exchange_", "back_"))}
+CASES = {k: v for k, v in list(globals().items()) if callable(v) and k.startswith(("gather_", "accumulate_", "scatter_", "reduce_", "exchange_", "back_"))}
 
 
 def write(case, n, folder, ints):

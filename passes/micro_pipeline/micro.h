@@ -12,11 +12,28 @@
 
 typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER } micro_kind;
 
+/* A matrix product that an op makes. */
+typedef struct micro_term {
+    weft_var *left, *right, *out;
+    bool trans_left, trans_right;
+} micro_term;
+
+/* How a product of all rows comes of products of chunks. */
+typedef enum micro_role {
+    MICRO_ROWS,  /* rows of it, each of the same right operand */
+    MICRO_INNER, /* their sum, each of some rows of the right operand: chunks are columns of the left one */
+    MICRO_OUTER  /* their sum, each of two operands' rows, of which one is transposed: a weight's gradient */
+} micro_role;
+
 typedef struct micro_product {
-    weft_op *op;     /* the matmul_v2 */
+    micro_role role;
+    weft_op *op;     /* makes it, alone or with others */
     weft_op *before; /* makes a matrix of its left operand; NULL: none */
     weft_op *after;  /* gives the product the left operand's leading extents again; NULL: none */
-    weft_var *b;     /* the right operand, a matrix */
+    const weft_var *a; /* gather: the operand that has all rows, behind `before` */
+    weft_var *b;     /* the other operand, a matrix; of an outer product as many rows */
+    bool trans;      /* it is transposed: not of an outer product */
+    bool is_left;    /* outer product: the gathered operand is the transposed one */
     weft_var *out;   /* what others read */
 } micro_product;
 
@@ -42,6 +59,8 @@ typedef struct micro_pair {
     bool keeps_whole; /* others read that */
     micro_product *products;
     size_t nproducts;
+    micro_term *rest; /* what else their ops make: stays as it is */
+    size_t nrest;
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
     size_t nops, ops_capacity;
     weft_op *raised[MICRO_RAISED]; /* what makes its operands too late, in program order: goes to its place first */
@@ -114,6 +133,15 @@ WEFT_MUST_USE weft_status micro_guard(micro_pass *m, micro_pair *pair, micro_ref
 static inline int micro_pieces(int64_t asked, int64_t rows) {
     while (rows % asked) asked--;
     return (int)asked;
+}
+/* The extents of a product are those of one operand but for the last: this one. */
+static inline int64_t micro_columns(const micro_product *x) {
+    return x->role == MICRO_OUTER ? x->b->dims[x->b->ndim - 1] : x->b->dims[x->trans ? 0 : 1];
+}
+static inline bool micro_has_role(const micro_pair *p, bool sums) {
+    for (size_t k = 0; k < p->nproducts; k++)
+        if ((p->products[k].role != MICRO_ROWS) == sums) return true;
+    return false;
 }
 static inline bool micro_is_dense(const weft_var *v) {
     if (!v || !v->block || v->kind != WEFT_DENSE_TENSOR || !v->has_tensor) return false;

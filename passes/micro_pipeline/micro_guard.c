@@ -60,7 +60,7 @@ weft_status micro_guard_begin(micro_pass *m) {
 /* --- a pair ------------------------------------------------------------------------------------------------------- */
 
 typedef struct prices {
-    double multiply, message, add, keep;
+    double multiply, accumulate, message, add, keep;
 } prices;
 
 static double nbytes_of(int32_t dtype) {
@@ -72,15 +72,36 @@ static double inner_of(const micro_pair *p) {
     return (double)p->dims[p->x->ndim - 1];
 }
 
-static double columns_of(const micro_product *x) {
-    return (double)x->b->dims[attr_bool(x->op, "trans_y", false) ? 0 : 1];
+/* Of so many rows: those products that are parts of a sum, or the others. An operand `inner` wide; extents of the sum
+ * are those of the operands that it contracts. */
+static double products_seconds(const weft_cluster *c, const micro_pair *p, bool sums, double rows, double inner) {
+    double size = nbytes_of(p->dtype), sum = 0;
+    for (size_t k = 0; k < p->nproducts; k++) {
+        double columns = (double)micro_columns(&p->products[k]);
+        if ((p->products[k].role != MICRO_ROWS) != sums) continue;
+        sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
+    }
+    return sum;
 }
 
-static double products_seconds(const weft_cluster *c, const micro_pair *p, double rows) {
-    double inner = inner_of(p), size = nbytes_of(p->dtype), sum = 0;
+/* Adding a chunk's products to their sums. */
+static double adding_seconds(const weft_cluster *c, const micro_pair *p, double rows) {
+    double sum = 0;
     for (size_t k = 0; k < p->nproducts; k++) {
-        double columns = columns_of(&p->products[k]);
-        sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
+        const micro_product *x = &p->products[k];
+        double elements = (double)micro_columns(x) * (x->role == MICRO_OUTER ? inner_of(p) : rows);
+        if (x->role != MICRO_ROWS) sum += work_seconds(c, elements, 3 * elements * nbytes_of(p->dtype));
+    }
+    return sum;
+}
+
+/* The rows of a transposed right operand are columns of it: cut out by a copy. */
+static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
+    double sum = 0;
+    for (size_t k = 0; k < p->nproducts; k++) {
+        const micro_product *x = &p->products[k];
+        double elements = inner_of(p) * p->ring.nranks * (double)micro_columns(x);
+        if (x->role == MICRO_INNER && x->trans) sum += work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype));
     }
     return sum;
 }
@@ -94,7 +115,7 @@ static double plan_seconds(const chunk_plan *plan, const prices *of, double *end
         double start = clock[s->stream];
         for (int32_t k = 0; k < s->nwaits; k++)
             if (ends[s->waits[k]] > start) start = ends[s->waits[k]];
-        double takes[] = {[CHUNK_MULTIPLY] = of->multiply, [CHUNK_ADD] = of->add, [CHUNK_KEEP] = of->keep,
+        double takes[] = {[CHUNK_MULTIPLY] = of->multiply, [CHUNK_ACCUMULATE] = of->accumulate, [CHUNK_ADD] = of->add, [CHUNK_KEEP] = of->keep,
                           [CHUNK_SEND] = of->message, [CHUNK_RECEIVE] = of->message};
         if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
         ends[i] = clock[s->stream] = start + takes[s->action];
@@ -133,27 +154,34 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
     chunk_plan plan, asked = {.kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
-                              .keeps_rows = p->keeps_whole};
+                              .keeps_rows = p->keeps_whole, .multiplies = micro_has_role(p, false),
+                              .accumulates = micro_has_role(p, true)};
     double n = p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
     asked.nsub = m->form == MICRO_CHUNKS ? micro_pieces(m->nsub, (int64_t)rows) : 1;
     TRY(chunk_plan_make(m->scratch, &asked, &plan));
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
     if (!ends) return base_out_of_memory();
-    for (size_t k = 0; k < p->nproducts; k++) results += columns_of(&p->products[k]);
+    bool is_inner = p->products[0].role == MICRO_INNER;
+    for (size_t k = 0; k < p->nproducts; k++)
+        if (p->products[k].role == MICRO_ROWS) results += (double)micro_columns(&p->products[k]);
     double moved = p->kind == MICRO_GATHER ? inner : results, chunk = rows / asked.nsub;
     *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
     double exposed = *out_collective > *out_between ? *out_collective - *out_between : 0;
-    p->serial_seconds = exposed + products_seconds(c, p, n * rows) + path_seconds(c, p, n * rows * moved);
+    double all = is_inner ? products_seconds(c, p, true, rows, n * inner) :
+                            products_seconds(c, p, false, n * rows, inner) + products_seconds(c, p, true, n * rows, inner);
+    p->serial_seconds = exposed + all + path_seconds(c, p, n * rows * moved);
     curve.times = curve.parts = 1;
     double casting = micro_casts_chunks(p) ? cast_seconds(c, p, chunk * moved) : 0;
-    prices of = {.multiply = casting + products_seconds(c, p, chunk),
+    prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner),
+                 .accumulate = products_seconds(c, p, true, chunk, inner) + adding_seconds(c, p, chunk),
                  .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
                  .keep = work_seconds(c, 0, 2 * chunk * inner * size)};
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
-    p->pair_seconds = plan_seconds(&plan, &of, ends) + reorder_seconds(c, p, n * rows * reordered) +
+    if (!asked.multiplies) of.accumulate += casting;
+    p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) + reorder_seconds(c, p, n * rows * reordered) +
                       chunks_path_seconds(c, p, rows * moved);
     if (p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
     return NULL;

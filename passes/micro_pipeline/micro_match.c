@@ -9,17 +9,6 @@
 
 #define REFUSE(why, r, w) return *(why) = (micro_refusal){WEFT_REASON_##r, w}, NULL
 
-/* A product with a matrix on the right that contracts the left operand's last dimension; *out_a, *out_b. */
-static bool is_product(const weft_op *op, weft_var **out_a, weft_var **out_b) {
-    if (!op_is(op, "matmul_v2")) return false;
-    weft_var *a = weft_op_input(op, "X", 0), *b = weft_op_input(op, "Y", 0), *out = weft_op_output(op, "Out", 0);
-    if (!micro_is_dense(a) || !micro_is_dense(b) || !micro_is_dense(out) || a->ndim < 2 || b->ndim != 2) return false;
-    if (attr_bool(op, "trans_x", false) || out->ndim != a->ndim || a == b) return false;
-    *out_a = a;
-    *out_b = b;
-    return a->dtype == b->dtype && a->dtype == out->dtype;
-}
-
 /* Extents but for the last are equal. */
 static bool same_rows(const weft_var *a, const weft_var *b) {
     return a->ndim == b->ndim && memcmp(a->dims, b->dims, (a->ndim - 1) * sizeof *a->dims) == 0;
@@ -33,7 +22,8 @@ static weft_status add_product(micro_pass *m, micro_pair *p, const micro_product
     if (p->nproducts) memcpy(larger, p->products, p->nproducts * sizeof *larger);
     p->products = larger;
     larger[p->nproducts++] = *x;
-    TRY(micro_add_op(m, p, x->op));
+    bool is_second = p->nproducts > 1 && larger[p->nproducts - 2].op == x->op;
+    if (!is_second) TRY(micro_add_op(m, p, x->op));
     return x->after ? micro_add_op(m, p, x->after) : NULL;
 }
 
@@ -49,33 +39,101 @@ static void note_reader(readers *r, weft_reason reason, const char *words) {
     r->why = (micro_refusal){reason, words};
 }
 
-/* A reader of the matrix `a` whose rows are those of `whole`. */
-static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const weft_var *a, weft_op *before,
-                               readers *r) {
-    micro_product x = {.op = op, .before = before};
-    weft_var *left;
-    if (!is_product(op, &left, &x.b) || left != a) {
-        bool right = op_is(op, "matmul_v2") && weft_op_input(op, "Y", 0) == a;
-        note_reader(r, right ? WEFT_REASON_DEPENDENCY : WEFT_REASON_NOTHING,
-                    right ? "the gathered rows are a product's right operand" : "no product reads the gathered rows");
+/* Gives a product of the matrix `before` the extents of the gathered rows again; false: the graph does not. */
+static bool find_after(micro_pass *m, const micro_pair *p, micro_product *x) {
+    x->after = micro_reader(m, x->out);
+    weft_var *out = x->after && micro_is_reshape(x->after) ? micro_value(x->after) : NULL;
+    if (!out || !micro_is_dense(out) || !same_rows(out, p->whole)) return false;
+    if (out->dims[out->ndim - 1] != x->out->dims[x->out->ndim - 1]) return false;
+    x->out = out;
+    return true;
+}
+
+/* One product that an op makes, if it reads `a`, whose rows are those of `whole`. */
+static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const micro_term *t, const weft_var *a,
+                             weft_op *before, readers *r) {
+    micro_product x = {.op = op, .before = before, .a = a, .b = t->right, .trans = t->trans_right, .out = t->out};
+    bool is_last = p->dim == (int64_t)p->whole->ndim - 1;
+    if (micro_is_rows_product(t, a)) {
+        x.role = is_last ? MICRO_INNER : MICRO_ROWS;
+    } else {
+        x.b = NULL;
+        x.role = MICRO_OUTER;
+        x.trans = false;
+        if (is_last || !micro_is_outer_product(m, t, a, &x)) {
+            if (t->right == a) note_reader(r, WEFT_REASON_DEPENDENCY, "the gathered rows are a product's right operand");
+            return NULL;
+        }
+    }
+    if (x.role != MICRO_ROWS && m->form == MICRO_FUSED) {
+        bool is_inner = x.role == MICRO_INNER;
+        note_reader(r, is_inner ? WEFT_REASON_SHAPE : WEFT_REASON_DEPENDENCY,
+                    is_inner ? "it gathers the dimension that products contract" :
+                               "the gathered rows are a product's right operand");
+        return NULL;
+    }
+    if (x.role != MICRO_ROWS && m->strict_bits) {
+        note_reader(r, WEFT_REASON_SCALE, "products would be added up in another order (strict_bits)");
         return NULL;
     }
     if (micro_depends(m, x.b, op, p->collective)) {
         note_reader(r, WEFT_REASON_DEPENDENCY, "the product's right operand depends on the gathered rows");
         return NULL;
     }
-    x.out = weft_op_output(op, "Out", 0);
-    if (before) {
-        x.after = micro_reader(m, x.out);
-        weft_var *out = x.after && micro_is_reshape(x.after) ? micro_value(x.after) : NULL;
-        if (!out || !micro_is_dense(out) || !same_rows(out, p->whole) ||
-            out->dims[out->ndim - 1] != x.out->dims[x.out->ndim - 1]) {
-            note_reader(r, WEFT_REASON_SHAPE, "the product does not get the extents of the gathered rows again");
-            return NULL;
-        }
-        x.out = out;
+    if (before && x.role != MICRO_OUTER && !find_after(m, p, &x)) {
+        note_reader(r, WEFT_REASON_SHAPE, "the product does not get the extents of the gathered rows again");
+        return NULL;
     }
     return add_product(m, p, &x);
+}
+
+static weft_status add_rest(micro_pass *m, micro_pair *p, const micro_term *t) {
+    micro_term *larger = ARENA_ARRAY(m->scratch, micro_term, p->nrest + 1);
+    if (!larger) return base_out_of_memory();
+    if (p->nrest) memcpy(larger, p->rest, p->nrest * sizeof *larger);
+    p->rest = larger;
+    larger[p->nrest++] = *t;
+    return NULL;
+}
+
+/* The products of an op that reads the matrix `a`; what else it makes stays. */
+static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const weft_var *a, weft_op *before,
+                               readers *r) {
+    micro_term terms[2];
+    size_t n = m->form == MICRO_FUSED && !op_is(op, "matmul_v2") ? 0 : micro_terms(op, terms), first = p->nproducts;
+    if (first && p->products[first - 1].op == op) return NULL; /* it reads `a` twice */
+    bool taken[2] = {false, false};
+    for (size_t i = 0; i < n; i++) {
+        size_t before_it = p->nproducts;
+        TRY(take_term(m, p, op, &terms[i], a, before, r));
+        taken[i] = p->nproducts > before_it;
+    }
+    if (p->nproducts == first) {
+        note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (taken[i]) continue;
+        TRY(add_rest(m, p, &terms[i]));
+        if (terms[i].left == a || terms[i].right == a) r->others = true;
+    }
+    return NULL;
+}
+
+/* A product of the transposed rows, which another op makes. */
+static weft_status take_turned(micro_pass *m, micro_pair *p, weft_op *turn, const weft_var *a, weft_op *before,
+                               readers *r) {
+    micro_term terms[2];
+    weft_op *op = micro_reader(m, micro_value(turn));
+    size_t nbefore = p->nproducts;
+    if (op && op_is(op, "matmul_v2") && micro_terms(op, terms) && terms[0].left == micro_value(turn) && !terms[0].trans_left) {
+        terms[0].left = micro_only_arg(turn, false);
+        terms[0].trans_left = true;
+        TRY(take_term(m, p, op, &terms[0], a, before, r));
+    }
+    if (p->nproducts > nbefore) return micro_add_op(m, p, turn);
+    note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
+    return NULL;
 }
 
 /* Whether a reshape makes a matrix of `v` that keeps the last extent. */
@@ -91,7 +149,8 @@ static weft_status take_matrix(micro_pass *m, micro_pair *p, weft_op *before, re
         weft_op *op = use_op(matrix->program, u);
         if (u->is_output) continue;
         size_t nbefore = p->nproducts;
-        if (micro_is_here(m, op)) TRY(take_reader(m, p, op, matrix, before, r));
+        if (micro_is_here(m, op))
+            TRY((micro_is_turn(op) ? take_turned : take_reader)(m, p, op, matrix, before, r));
         nothers += p->nproducts == nbefore;
     }
     return nothers ? NULL : micro_add_op(m, p, before);
@@ -106,7 +165,7 @@ static weft_status find_products(micro_pass *m, micro_pair *p, readers *r) {
         else if (p->whole->ndim > 2 && is_matrix_of(op, p->whole))
             TRY(take_matrix(m, p, op, r));
         else
-            TRY(take_reader(m, p, op, p->whole, NULL, r));
+            TRY((micro_is_turn(op) ? take_turned : take_reader)(m, p, op, p->whole, NULL, r));
     }
     p->keeps_whole = r->others || p->whole->persistable;
     return NULL;
@@ -145,8 +204,6 @@ static weft_status match_gather(micro_pass *m, micro_pair *p, micro_refusal *why
     r.why.words = NULL;
     TRY(find_products(m, p, &r));
     p->result = NULL;
-    if (p->dim == (int64_t)p->whole->ndim - 1 && p->nproducts)
-        REFUSE(why, SHAPE, "it gathers the dimension that products contract");
     if (p->nproducts) return NULL;
     *why = r.why.words ? r.why : (micro_refusal){WEFT_REASON_NOTHING, "no product reads the gathered rows"};
     return NULL;
@@ -154,26 +211,52 @@ static weft_status match_gather(micro_pass *m, micro_pair *p, micro_refusal *why
 
 /* --- product, then scatter ---------------------------------------------------------------------------------------- */
 
+/* The product of an op that is `v`, with rows of its left operand; what else the op makes is kept. */
+static weft_status find_term(micro_pass *m, micro_pair *p, const weft_op *op, const weft_var *v, micro_term *out,
+                             bool *out_found) {
+    micro_term terms[2];
+    size_t n = m->form == MICRO_FUSED && !op_is(op, "matmul_v2") ? 0 : micro_terms(op, terms);
+    *out_found = false;
+    for (size_t i = 0; i < n; i++) {
+        bool is_it = terms[i].out == v && micro_is_rows_product(&terms[i], terms[i].left);
+        if (is_it) *out = terms[i], *out_found = true;
+        if (!is_it) TRY(add_rest(m, p, &terms[i]));
+    }
+    return NULL;
+}
+
 static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft_var *sum, weft_op *after,
                                  micro_refusal *why) {
-    micro_product x = {.op = op, .after = after, .out = sum};
-    weft_var *a;
-    if (!is_product(op, &a, &x.b)) REFUSE(why, NOTHING, "no product alone makes what is scattered");
+    micro_term t = {0};
+    bool found;
+    TRY(find_term(m, p, op, after ? micro_only_arg(after, false) : sum, &t, &found));
+    if (!found) REFUSE(why, NOTHING, "no product alone makes what is scattered");
+    micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right};
+    weft_var *a = t.left;
     if (after) {
         x.before = micro_writer(m, a);
         weft_var *of = x.before && micro_is_reshape(x.before) ? micro_only_arg(x.before, false) : NULL;
         if (!of || !micro_is_dense(of) || of->ndim < 2 || !same_rows(of, sum) ||
-            of->dims[of->ndim - 1] != a->dims[1] || sum->dims[sum->ndim - 1] != x.b->dims[1 - attr_bool(op, "trans_y", false)])
+            of->dims[of->ndim - 1] != a->dims[1] || sum->dims[sum->ndim - 1] != micro_columns(&x))
             REFUSE(why, SHAPE, "the product does not get the extents of its left operand again");
         if (micro_reader(m, a)) TRY(micro_add_op(m, p, x.before));
         a = of;
     }
     p->x = a;
+    x.a = a;
     memcpy(p->dims, a->dims, a->ndim * sizeof *p->dims);
     p->dtype = a->dtype;
     if (p->dim == (int64_t)a->ndim - 1) REFUSE(why, SHAPE, "it scatters the columns of the product");
     if (a->dims[p->dim] % p->ring.nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
     return add_product(m, p, &x);
+}
+
+/* Whether the op makes `v` as a product of rows. */
+static bool makes_product(const weft_op *op, const weft_var *v) {
+    micro_term terms[2];
+    for (size_t i = 0, n = micro_terms(op, terms); i < n; i++)
+        if (terms[i].out == v && micro_is_rows_product(&terms[i], terms[i].left)) return true;
+    return false;
 }
 
 /* Back over what stands between the collective and the product: *v is what the product's rows are there, *out_alone
@@ -195,7 +278,7 @@ static weft_status walk_back(micro_pass *m, micro_pair *p, weft_var **v, bool *o
 }
 
 static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
-    weft_var *v = weft_op_input(p->collective, op_find_slot(p->collective, false, "x") ? "x" : "X", 0), *a, *b;
+    weft_var *v = weft_op_input(p->collective, op_find_slot(p->collective, false, "x") ? "x" : "X", 0);
     int reduce = op_collective_reduce(p->collective);
     bool alone;
     p->reduce = (weft_reduce)reduce;
@@ -203,13 +286,13 @@ static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *wh
     TRY(walk_back(m, p, &v, &alone));
     weft_op *by = micro_writer(m, v), *after = NULL;
     if (!by) REFUSE(why, NOTHING, "no op of this block makes what is scattered");
-    if (!alone && !is_product(by, &a, &b)) REFUSE(why, NOTHING, "no product alone makes what is scattered");
+    if (!alone && !makes_product(by, v)) REFUSE(why, NOTHING, "no product alone makes what is scattered");
     if (!alone) REFUSE(why, IN_USE, "others read the product");
     if (micro_is_reshape(by)) {
         weft_var *product = micro_only_arg(by, false);
         after = by;
         by = micro_writer(m, product);
-        if (by && op_is(by, "matmul_v2") && micro_reader(m, product) != after)
+        if (by && makes_product(by, product) && micro_reader(m, product) != after)
             REFUSE(why, IN_USE, "others read the product");
     }
     if (!by) REFUSE(why, NOTHING, "no product alone makes what is scattered");
@@ -241,7 +324,7 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
     collective_kind kind = op_collective_kind(op);
     *why = (micro_refusal){.words = NULL};
     *out_is_one = (kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_REDUCE_SCATTER) &&
-                  op_collective(op)->form == COLLECTIVE_WHOLE;
+                  (op_collective(op)->form == COLLECTIVE_WHOLE || op_collective(op)->form == COLLECTIVE_LAST_DIM);
     if (!*out_is_one) return NULL;
     *p = (micro_pair){.kind = kind == COLLECTIVE_ALL_GATHER ? MICRO_GATHER : MICRO_SCATTER, .collective = op};
     weft_var *x = micro_only_arg(op, false), *out = micro_only_arg(op, true);
@@ -255,6 +338,7 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
         x->ndim > WEFT_MAX_RANK)
         REFUSE(why, SHAPE, "its shape is not known, or that of a vector");
     p->x = x;
+    if (op_collective(op)->form == COLLECTIVE_LAST_DIM) p->dim = x->ndim - 1;
     for (uint32_t i = 0; i < x->ndim; i++) p->path.perm[i] = i;
     TRY(micro_add_op(m, p, op));
     TRY(match_wait(m, p, out, why));

@@ -79,7 +79,7 @@ static bool is_quiet(const micro_pass *m, const micro_pair *p, const weft_var *v
 static weft_op *made_anew(const micro_pass *m, const micro_pair *p, const weft_op *op, const weft_var *v) {
     for (size_t k = 0; k < p->nproducts; k++) {
         weft_op *before = p->products[k].op == op ? p->products[k].before : NULL;
-        if (before && !is_own(m, p, before->mark) && weft_op_input(op, "X", 0) == v) return before;
+        if (before && !is_own(m, p, before->mark) && p->products[k].a == v) return before;
     }
     return NULL;
 }

@@ -49,11 +49,20 @@ static void find_signals(chunk_plan *p) {
 
 /* --- gather ------------------------------------------------------------------------------------------------------- */
 
+/* What is done with a chunk once it came: its rows' products, and what it adds to sums. */
 static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, bool is_own, int32_t by) {
     chunk_step s = {.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
                     .to = CHUNK_RESULTS, .chunk = chunk, .peer = -1, .lane = -1, .buffer = chunk};
     s.from_buffer = is_own ? chunk % p->nsub : chunk;
     int32_t at;
+    if (p->multiplies) {
+        TRY(add(p, a, &s, &at));
+        wait_for(p, at, by);
+    }
+    if (!p->accumulates) return NULL;
+    s.action = CHUNK_ACCUMULATE;
+    s.to = CHUNK_TOTALS;
+    s.buffer = chunk % p->nsub;
     TRY(add(p, a, &s, &at));
     wait_for(p, at, by);
     return NULL;
@@ -216,7 +225,9 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
                         .member = asked->member,
                         .nsub = asked->nsub,
                         .in_rank_order = asked->in_rank_order,
-                        .keeps_rows = asked->keeps_rows};
+                        .keeps_rows = asked->keeps_rows,
+                        .multiplies = asked->multiplies,
+                        .accumulates = asked->accumulates};
     TRY(out->kind == MICRO_GATHER ? make_gather(out, a) : make_scatter(out, a));
     find_signals(out);
     return NULL;
@@ -225,11 +236,13 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
 static const char *const action_names[] = {[CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send",
-                                           [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep"};
+                                           [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep",
+                                           [CHUNK_ACCUMULATE] = "accumulate"};
 static const char *const stream_names[] = {[CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends",
                                            [CHUNK_RECEIVES] = "receives", [CHUNK_SUMS] = "sums"};
 static const char *const space_names[] = {[CHUNK_OWN] = "own", [CHUNK_ROWS] = "rows", [CHUNK_RESULTS] = "results",
-                                          [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming"};
+                                          [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming",
+                                          [CHUNK_TOTALS] = "totals"};
 
 static void print_place(buffer *out, const char *key, int space, int32_t index) {
     if (space < CHUNK_SPACES) buffer_format(out, ", %s: %s.%d", key, space_names[space], index);

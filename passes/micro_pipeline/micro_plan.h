@@ -5,7 +5,8 @@
  * message of one member to another is the n-th that this one receives.
  *
  *   gather   step s sends the own rows to member r - s, receives those of member r + s and multiplies them; the own
- *            rows are multiplied first, while the first messages are under way
+ *            rows are multiplied first, while the first messages are under way; products that are parts of a sum are
+ *            added up as rows come
  *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
  *            member r + s are received and added up; the own rows come last
  *
@@ -20,7 +21,7 @@
 
 #include "passes/micro_pipeline/micro.h"
 
-typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACTIONS } chunk_action;
+typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACCUMULATE, CHUNK_ACTIONS } chunk_action;
 typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
     CHUNK_OWN,     /* the rank's own rows: of a scatter those of all members */
@@ -28,6 +29,7 @@ typedef enum chunk_space {
     CHUNK_RESULTS, /* products by chunk; of a scatter the rank's sums by piece */
     CHUNK_OUTGOING, /* scatter: products that are sent */
     CHUNK_INCOMING, /* scatter: sums that came */
+    CHUNK_TOTALS,   /* gather: sums of products, by piece; the first that is added begins one */
     CHUNK_SPACES
 } chunk_space;
 
@@ -48,6 +50,7 @@ typedef struct chunk_plan {
     micro_kind kind;
     int nranks, member, nsub;
     bool in_rank_order, keeps_rows;
+    bool multiplies, accumulates; /* gather: products of rows; products that are added up */
     int nbuffers; /* of CHUNK_INCOMING */
     chunk_step *steps;
     size_t count, capacity;

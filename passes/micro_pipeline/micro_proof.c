@@ -109,6 +109,20 @@ static weft_status add_up(prover *v, int member, size_t step) {
     return write_place(v, member, step, s->to, s->buffer, &sum);
 }
 
+/* The product of a chunk's rows, added to what the members' chunks of that piece gave so far. */
+static weft_status accumulate(prover *v, int member, size_t step) {
+    const chunk_step *s = &v->plans[member].steps[step];
+    int owner = s->chunk / v->plans[member].nsub, sub = s->chunk % v->plans[member].nsub;
+    content x, sum = {.chunk = sub, .in_order = -1};
+    TRY(read_place(v, member, step, s->from, s->from_buffer, &x));
+    if (!x.is_rows || x.chunk != s->chunk) return complain(v, member, step, "it multiplies other rows than it says");
+    if (place_at(v, member, s->to, s->buffer)->holds.chunk >= 0)
+        TRY(read_place(v, member, step, s->to, s->buffer, &sum));
+    if (sum.chunk != sub || sum.members >> owner & 1) return complain(v, member, step, "it adds a product twice");
+    sum.members |= UINT64_C(1) << owner;
+    return write_place(v, member, step, s->to, s->buffer, &sum);
+}
+
 static weft_status keep(prover *v, int member, size_t step) {
     const chunk_step *s = &v->plans[member].steps[step];
     content x;
@@ -185,8 +199,9 @@ static weft_status run_step(prover *v, int member, int stream, bool *out_moved) 
     *out_moved = true;
     enter(v, member, s);
     TRY(s->action == CHUNK_MULTIPLY ? multiply(v, member, step) :
-        s->action == CHUNK_ADD      ? add_up(v, member, step) :
-                                      keep(v, member, step));
+        s->action == CHUNK_ADD        ? add_up(v, member, step) :
+        s->action == CHUNK_ACCUMULATE ? accumulate(v, member, step) :
+                                        keep(v, member, step));
     leave(v, member, step);
     return NULL;
 }
@@ -220,20 +235,28 @@ static weft_status begin(prover *v) {
     return NULL;
 }
 
+static uint64_t all_members(const prover *v) {
+    return v->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << v->nranks) - 1;
+}
+
 static weft_status check_gathered(prover *v, int r) {
     const chunk_plan *p = &v->plans[r];
     for (int32_t i = 0; i < p->nranks * p->nsub; i++) {
         const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds, *rows = &place_at(v, r, CHUNK_ROWS, i)->holds;
-        if (x->chunk != i || x->members != UINT64_C(1) << r) return complain(v, r, p->count, "a product is missing");
+        if (p->multiplies && (x->chunk != i || x->members != UINT64_C(1) << r))
+            return complain(v, r, p->count, "a product is missing");
         if (p->keeps_rows && (rows->chunk != i || !rows->is_rows))
             return complain(v, r, p->count, "gathered rows are missing");
     }
+    for (int32_t i = 0; i < p->nsub && p->accumulates; i++)
+        if (place_at(v, r, CHUNK_TOTALS, i)->holds.members != all_members(v))
+            return complain(v, r, p->count, "a sum is not complete");
     return NULL;
 }
 
 static weft_status check_sums(prover *v, int r) {
     const chunk_plan *p = &v->plans[r];
-    uint64_t all = p->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << p->nranks) - 1;
+    uint64_t all = all_members(v);
     for (int32_t i = 0; i < p->nsub; i++) {
         const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;
         if (x->chunk != r * p->nsub + i || x->members != all) return complain(v, r, p->count, "a sum is not complete");

@@ -83,6 +83,12 @@ static bool read_perm(const weft_op *op, int64_t ndim, int64_t *perm) {
     return true;
 }
 
+bool micro_is_turn(const weft_op *op) {
+    int64_t perm[WEFT_MAX_RANK];
+    const weft_var *in = op_nargs(op, false) == 1 ? micro_only_arg(op, false) : NULL;
+    return in && micro_is_dense(in) && in->ndim == 2 && read_perm(op, 2, perm) && perm[0] == 1;
+}
+
 weft_status micro_step_path(micro_pass *m, micro_pair *p, weft_op *op, bool forward, bool *out_taken) {
     *out_taken = false;
     const weft_var *in = op_nargs(op, false) == 1 ? micro_only_arg(op, false) : NULL, *out = micro_value(op);

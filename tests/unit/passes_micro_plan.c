@@ -36,23 +36,31 @@ static const char *prove(const chunk_plan *plans) {
     return message;
 }
 
+static const chunk_plan kinds[] = {
+    {.kind = MICRO_GATHER, .multiplies = true},
+    {.kind = MICRO_GATHER, .multiplies = true, .keeps_rows = true},
+    {.kind = MICRO_GATHER, .accumulates = true},
+    {.kind = MICRO_GATHER, .multiplies = true, .accumulates = true, .keeps_rows = true},
+    {.kind = MICRO_SCATTER},
+    {.kind = MICRO_SCATTER, .in_rank_order = true},
+};
+
 /* Calls `visit` with the plans of each kind, for 2 to 8 ranks and 1 to 3 pieces. */
 static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked, chunk_plan *plans)) {
     for (int n = 2; n <= most_ranks; n++)
         for (int nsub = 1; nsub <= 3; nsub++)
-            for (int kind = 0; kind < 4; kind++) {
-                chunk_plan plans[MOST_RANKS], asked = {.nranks = n, .nsub = nsub};
-                asked.kind = kind < 2 ? MICRO_GATHER : MICRO_SCATTER;
-                asked.keeps_rows = kind == 1;
-                asked.in_rank_order = kind == 3;
+            for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+                chunk_plan plans[MOST_RANKS], asked = kinds[kind];
+                asked.nranks = n;
+                asked.nsub = nsub;
                 make(&asked, plans);
                 visit(&asked, plans);
             }
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s", asked->kind == MICRO_GATHER ? "gather" : "scatter",
-             asked->nranks, asked->nsub, asked->keeps_rows ? ", rows kept" : "",
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s", asked->kind == MICRO_GATHER ? "gather" : "scatter",
+             asked->nranks, asked->nsub, asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
 }
 
@@ -112,6 +120,14 @@ static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
             expect_refused(asked, plans, member, i, "its result is another");
             *s = old;
         }
+        if (s->to == CHUNK_TOTALS) {
+            s->buffer++;
+            expect_refused(asked, plans, member, i, "it adds to another sum");
+            *s = old;
+            s->from_buffer ^= 1;
+            expect_refused(asked, plans, member, i, "it adds the product of other rows");
+            *s = old;
+        }
     }
 }
 
@@ -156,7 +172,7 @@ Test(passes_micro_plan, messages_keep_their_order) {
 }
 
 Test(passes_micro_plan, a_plan_is_printed_as_a_table) {
-    chunk_plan asked = {.kind = MICRO_GATHER, .nranks = 2, .nsub = 1}, plan;
+    chunk_plan asked = {.kind = MICRO_GATHER, .nranks = 2, .nsub = 1, .multiplies = true}, plan;
     buffer out;
     buffer_init(&out, &context->allocator);
     must(chunk_plan_make(&memory, &asked, &plan));

@@ -1,0 +1,153 @@
+/* micro_write.c: vars and ops around the steps of a chunk plan: views, casts, rows taken apart and put together. */
+#include <stdio.h>
+
+#include "passes/bucket_tensor.h"
+#include "passes/micro_pipeline/micro_write.h"
+
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
+
+weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t index, int32_t dtype, size_t ndim,
+                           const int64_t *dims, weft_var **out) {
+    char words[80];
+    const name *n;
+    snprintf(words, sizeof words, "micro_pipeline_%zu_%s_%lld", w->number, stem, (long long)index);
+    TRY(program_unique_name(w->m->program, words, &n));
+    return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)dtype, ndim, dims, out);
+}
+
+weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x, const char *to,
+                          weft_var *made, weft_op **out) {
+    TRY(weft_op_create(w->m->program, type, out));
+    if (x) TRY(weft_op_add_input(*out, in, x));
+    if (made) TRY(weft_op_add_output(*out, to, made));
+    const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
+    return role ? weft_op_set_attr_int(*out, "op_role", role->u.i) : NULL;
+}
+
+/* Which plan it is of. */
+static weft_status tag(const micro_writing *w, weft_op *op) {
+    char plan[64];
+    snprintf(plan, sizeof plan, "%s %zu", w->pair->kind == MICRO_GATHER ? "all_gather_matmul" : "matmul_reduce_scatter",
+             w->number);
+    return weft_op_set_attr_string(op, "micro_pipeline", plan);
+}
+
+weft_status micro_put(const micro_writing *w, weft_op *op) {
+    TRY(tag(w, op));
+    weft_block_insert_before(w->m->block, w->anchor, op);
+    return NULL;
+}
+
+weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(micro_new_op(w, "aten_view", "self", x, "out", to, &op));
+    TRY(weft_op_set_attr_longs(op, "size", to->ndim, to->dims));
+    return micro_put(w, op);
+}
+
+weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const char *stem, weft_var **parts) {
+    int64_t dims[WEFT_MAX_RANK], size = x->dims[dim] / n;
+    weft_op *op;
+    memcpy(dims, x->dims, x->ndim * sizeof *dims);
+    dims[dim] = size;
+    TRY(micro_new_op(w, "aten_split", "self", x, NULL, NULL, &op));
+    for (int64_t i = 0; i < n; i++) {
+        TRY(micro_new_var(w, stem, i, x->dtype, x->ndim, dims, &parts[i]));
+        TRY(weft_op_add_output(op, "out", parts[i]));
+    }
+    TRY(weft_op_set_attr_longs(op, "split_size", 1, &size));
+    TRY(weft_op_set_attr_int(op, "dim", dim));
+    return micro_put(w, op);
+}
+
+weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim, weft_var *to) {
+    weft_op *op;
+    TRY(micro_new_op(w, "concat", NULL, NULL, "Out", to, &op));
+    for (int64_t i = 0; i < n; i++) TRY(weft_op_add_input(op, "X", parts[i]));
+    TRY(weft_op_set_attr_int(op, "axis", dim));
+    return micro_put(w, op);
+}
+
+weft_status micro_make_cast(const micro_writing *w, weft_var *x, weft_var *to, weft_op **out) {
+    TRY(micro_new_op(w, "cast", "X", x, "Out", to, out));
+    TRY(weft_op_set_attr_int(*out, "in_dtype", x->dtype));
+    return weft_op_set_attr_int(*out, "out_dtype", to->dtype);
+}
+
+weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(micro_make_cast(w, x, to, &op));
+    return micro_put(w, op);
+}
+
+weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to) {
+    weft_op *op;
+    TRY(micro_new_op(w, "aten_permute", "self", x, "out", to, &op));
+    TRY(weft_op_set_attr_longs(op, "dims", x->ndim, w->pair->path.perm));
+    return micro_put(w, op);
+}
+
+/* --- rows of tensors ---------------------------------------------------------------------------------------------- */
+
+weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t count, const char *stem, weft_var **out) {
+    weft_var *matrix = x;
+    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]};
+    if (x->ndim != 2) {
+        TRY(micro_new_var(w, stem, -1, x->dtype, 2, dims, &matrix));
+        TRY(micro_put_view(w, x, matrix));
+    }
+    if (count == 1) return out[0] = matrix, NULL;
+    return micro_put_split(w, matrix, 0, count, stem, out);
+}
+
+weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **out) {
+    int n = w->plan.nranks, nsub = w->plan.nsub;
+    if (!micro_is_inner(w->pair)) return micro_cut_rows(w, x, (int64_t)n * nsub, "rows", out);
+    uint32_t ndim = w->pair->x->ndim;
+    weft_var **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n), *whole = x;
+    if (!parts) return base_out_of_memory();
+    if (x->ndim != ndim) { /* a matrix of as many rows */
+        int64_t dims[WEFT_MAX_RANK];
+        memcpy(dims, w->pair->dims, ndim * sizeof *dims);
+        if (w->pair->kind == MICRO_GATHER) dims[w->pair->dim] *= n;
+        dims[ndim - 1] = x->dims[x->ndim - 1];
+        TRY(micro_new_var(w, "with_extents", 0, x->dtype, ndim, dims, &whole));
+        TRY(micro_put_view(w, x, whole));
+    }
+    TRY(micro_put_split(w, whole, w->pair->dim, n, "part", parts));
+    for (int i = 0; i < n; i++) TRY(micro_cut_rows(w, parts[i], nsub, "rows", out + (size_t)i * (size_t)nsub));
+    return NULL;
+}
+
+/* Who goes by names finds the buffer written behind its views. */
+static weft_status put_join(const micro_writing *w, weft_var **chunks, size_t count, weft_var *whole) {
+    weft_op *op;
+    TRY(micro_new_op(w, "nop", NULL, NULL, "Out", whole, &op));
+    for (size_t i = 0; i < count; i++) TRY(weft_op_add_input(op, "X", chunks[i]));
+    return micro_put(w, op);
+}
+
+weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t count, bool is_inner, weft_var *whole) {
+    int64_t n = w->plan.nranks, dim = w->pair->dim, dims[WEFT_MAX_RANK];
+    bucket_tensor joined;
+    char stem[64];
+    snprintf(stem, sizeof stem, "micro_pipeline_%zu_buffer", w->number);
+    bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
+    TRY(bucket_tensor_make(w->m->program, &layout, &joined));
+    TRY(tag(w, joined.op));
+    if (w->pair->kind == MICRO_GATHER) TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
+    const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
+    TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
+    weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
+    if (w->pair->kind == MICRO_SCATTER) TRY(put_join(w, chunks, count, joined.fused));
+    if (!is_inner) return micro_put_view(w, joined.fused, whole);
+    weft_var *stacked, **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
+    if (!parts) return base_out_of_memory();
+    memcpy(dims, whole->dims, whole->ndim * sizeof *dims);
+    dims[dim] /= n;
+    dims[0] *= n;
+    TRY(micro_new_var(w, "stacked", 0, whole->dtype, whole->ndim, dims, &stacked));
+    TRY(micro_put_view(w, joined.fused, stacked));
+    TRY(micro_put_split(w, stacked, 0, n, "stacked_part", parts));
+    return micro_put_concat(w, parts, n, dim, whole);
+}

@@ -1,0 +1,46 @@
+/* micro_write.h: the ops that chunk plans are written as, but for the steps. */
+#ifndef PASSES_MICRO_PIPELINE_MICRO_WRITE_H
+#define PASSES_MICRO_PIPELINE_MICRO_WRITE_H
+
+#include "passes/micro_pipeline/micro_plan.h"
+
+typedef struct micro_writing {
+    micro_pass *m;
+    const micro_pair *pair;
+    chunk_plan plan;
+    size_t number;
+    weft_op *anchor, *front;         /* before the first is put what comes; the second begins the steps */
+    int64_t rows;                    /* of a chunk */
+    int64_t width;                   /* of a row of `own` */
+    weft_var **spaces[CHUNK_SPACES]; /* by buffer; results of the k-th product behind those of the one before */
+    weft_var **parts; /* of products that are added up: the other operand's, by chunk; the k-th's as results */
+    bool *begun;      /* the totals that hold something */
+    size_t nchunks;
+    micro_lanes lanes;
+} micro_writing;
+
+WEFT_MUST_USE weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t index, int32_t dtype,
+                                        size_t ndim, const int64_t *dims, weft_var **out);
+WEFT_MUST_USE weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x,
+                                       const char *to, weft_var *made, weft_op **out);
+WEFT_MUST_USE weft_status micro_put(const micro_writing *w, weft_op *op);
+/* `to` is a view of `x` in its own extents. */
+WEFT_MUST_USE weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to);
+WEFT_MUST_USE weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim,
+                                           weft_var *to);
+/* n equal parts along a dimension: views where that is the outermost. */
+WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const char *stem,
+                                          weft_var **parts);
+WEFT_MUST_USE weft_status micro_make_cast(const micro_writing *w, weft_var *x, weft_var *to, weft_op **out);
+WEFT_MUST_USE weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to);
+WEFT_MUST_USE weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to);
+/* The rows of `x` as `count` matrices, one after another. */
+WEFT_MUST_USE weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t count, const char *stem,
+                                         weft_var **out);
+/* The rows of all members' parts of `x` along `dim`, a matrix for each chunk. */
+WEFT_MUST_USE weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **out);
+/* `whole`, of matrices that lie one after another in one buffer. */
+WEFT_MUST_USE weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t count, bool is_inner,
+                                             weft_var *whole);
+
+#endif
