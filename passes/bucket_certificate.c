@@ -19,7 +19,6 @@ typedef struct places {
 static const char *why_not(const bucket_times *t) {
     const bucket_problem *p = &t->problem;
     if (t->not_stated) return t->not_stated;
-    if (t->answer.step_ns > t->unlimited_ns) return "most_mb makes the step longer";
     if (bucket_contends(t)) return "compute and collectives slow one another down";
     if (t->stalls) return "results are needed before the last reduce is ready";
     if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
@@ -107,11 +106,11 @@ static void put_gradient(buffer *out, const bucket_times *t, const places *at, s
 }
 
 static void put_plan(buffer *out, const bucket_times *t, const places *at) {
-    int64_t compute = t->problem.compute_ns;
+    int64_t compute = t->problem.compute_ns, bound = t->unlimited_bound_ns; /* of all buckets: limits are ours */
     buffer_format(out,
                   "{\"step_ns\": %" PRId64 ", \"compute_ns\": %" PRId64 ", \"exposed_ns\": %" PRId64
                   ", \"bound_ns\": %" PRId64 ", \"gap_ns\": %" PRId64 ",\n    \"costs\": [",
-                  t->step_ns, compute, t->step_ns - compute, t->answer.bound_ns, t->step_ns - t->answer.bound_ns);
+                  t->step_ns, compute, t->step_ns - compute, bound, t->step_ns - bound);
     put_costs(out, t->problem.kinds);
     buffer_text(out, "],\n    \"compute\": [");
     uint32_t n = 0;

@@ -131,13 +131,21 @@ static int64_t cost_of(const chain *c, size_t i, size_t j) {
 
 /* --- one bucket more ---------------------------------------------------------------------------------------------- */
 
+/* Whether a bucket of the items [i, j) may be, given that one of [i + 1, j) may. */
+static inline bool is_allowed(const solver *s, const chain *c, size_t i, size_t j) {
+    const bucket_problem *p = s->problem;
+    if (j - i < 2) return true;
+    if (p->most_nbytes && c->nbytes[j] - c->nbytes[i] > p->most_nbytes) return false;
+    return !p->rooms || p->rooms[c->items[i] - p->items] >= (int64_t)(c->nbytes[j] - c->nbytes[i + 1]);
+}
+
 /* The last bucket of a prefix (or tuple) and its end: where [i, j) begins is chosen from `lowest` on, the prefix before
  * it is `stride` states back for each of its items. Of equal ends the larger bucket is taken. */
 static void close_bucket(solver *s, const chain *c, size_t j, size_t lowest, size_t state, int64_t limit) {
     int64_t ready = c->items[j - 1]->ready_ns, best = NEVER, tail = 0;
     uint32_t from = 0;
     for (size_t i = j; i-- > lowest;) {
-        if (s->problem->most_nbytes && j - i > 1 && c->nbytes[j] - c->nbytes[i] > s->problem->most_nbytes) break;
+        if (!is_allowed(s, c, i, j)) break;
         tail = later(tail, c->items[i]->tail_ns);
         int64_t before = s->end[state - (j - i) * c->stride], ns = cost_of(c, i, j);
         if (sum(ready, ns) > best) break;

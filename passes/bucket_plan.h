@@ -30,6 +30,9 @@ typedef struct bucket_problem {
     size_t nkinds;
     int64_t compute_ns; /* the step ends no earlier */
     size_t most_nbytes; /* padded, of a bucket of two items or more; 0: any number */
+    /* By item: how many padded bytes of later items of its kind there is room for when it is made, before these are; a
+     * bucket has room for those of its items that come after it. NULL: for any number. */
+    const int64_t *rooms;
 } bucket_problem;
 
 typedef struct bucket_answer {

@@ -14,6 +14,10 @@ typedef struct settling {
     int64_t best_ns;
 } settling;
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 static size_t nbytes_of_flags(const bucket_times *t) {
     return t->problem.nitems * sizeof(bool);
 }
@@ -34,14 +38,17 @@ static weft_status try_size(settling *s, size_t limit) {
     bool *begins = ARENA_ARRAY(s->t->scratch, bool, p->nitems + 1);
     size_t *nbytes = ARENA_ARRAY(s->t->scratch, size_t, p->nkinds + 1);
     uint32_t *deadline = ARENA_ARRAY(s->t->scratch, uint32_t, p->nkinds + 1);
-    if (!begins || !nbytes || !deadline) return base_out_of_memory();
+    int64_t *most = ARENA_ARRAY(s->t->scratch, int64_t, p->nkinds + 1); /* of the open bucket, by its items' rooms */
+    if (!begins || !nbytes || !deadline || !most) return base_out_of_memory();
     for (size_t i = 0; i < p->nitems; i++) {
         const bucket_item *item = &p->items[i];
         uint32_t k = item->kind;
         bool too_large = p->most_nbytes && nbytes[k] + item->padded > p->most_nbytes;
+        too_large = too_large || (p->rooms && (int64_t)(nbytes[k] + item->padded) > most[k]);
         begins[i] =
             !nbytes[k] || nbytes[k] >= limit || too_large || deadline[k] <= item->position || !p->kinds[k].ncurves;
         nbytes[k] = (begins[i] ? 0 : nbytes[k]) + item->padded;
+        if (p->rooms) most[k] = least(begins[i] ? INT64_MAX : most[k], plan_later((int64_t)nbytes[k], p->rooms[i]));
         deadline[k] = begins[i] || item->deadline < deadline[k] ? item->deadline : deadline[k];
     }
     return try_buckets(s, begins);

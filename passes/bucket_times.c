@@ -205,7 +205,7 @@ static weft_status find_kinds(layout *l, uint32_t nkinds) {
         if (item->kind == nkinds) continue;
         if (!kinds[item->kind].curves) TRY(find_kind(l, &l->reduces[l->t->reduce_of[i]], &kinds[item->kind]));
     }
-    l->t->problem = (bucket_problem){l->items, l->nitems, kinds, nkinds + alone, 0, 0};
+    l->t->problem = (bucket_problem){.items = l->items, .nitems = l->nitems, .kinds = kinds, .nkinds = nkinds + alone};
     return NULL;
 }
 
@@ -262,10 +262,13 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     TRY(bucket_play_alone(out, l.items));
     TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
     out->unlimited_ns = out->answer.step_ns;
+    out->unlimited_bound_ns = out->answer.bound_ns;
     out->problem.most_nbytes = model->most_nbytes;
-    if (model->most_nbytes) TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
+    if (model->most_live) TRY(bucket_memory_find(out, model->most_live));
+    if (model->most_nbytes || model->most_live) TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
     TRY(bucket_play(out));
-    return bucket_contends(out) && out->step_ns > out->answer.bound_ns ? bucket_settle(out, l.items) : NULL;
+    if (bucket_contends(out) && out->step_ns > out->answer.bound_ns) TRY(bucket_settle(out, l.items));
+    return model->most_live ? bucket_memory_play(out) : NULL;
 }
 
 void bucket_times_fini(bucket_times *t) {
@@ -294,9 +297,13 @@ weft_status bucket_times_report(const bucket_times *t) {
                       "order of readiness ends before %.6f ms%s",
                       1e-6 * (double)t->step_ns, 1e-6 * (double)t->exposed_ns, 1e-6 * (double)t->answer.bound_ns,
                       t->step_ns == t->answer.bound_ns ? ": it is the best" : ""));
-    if (t->problem.most_nbytes)
-        TRY(weft_pass_did(t->pass, "most_mb: the step ends %.6f ms later than without it",
-                          1e-6 * (double)(t->answer.step_ns - t->unlimited_ns)));
+    if (t->problem.most_nbytes || t->most_live)
+        TRY(weft_pass_did(t->pass, "%s%s%s: the step ends %.6f ms later than without it",
+                          t->problem.most_nbytes ? "most_mb" : "", t->problem.most_nbytes && t->most_live ? ", " : "",
+                          t->most_live ? "most_live_mb" : "", 1e-6 * (double)(t->answer.step_ns - t->unlimited_ns)));
+    if (t->most_live)
+        TRY(weft_pass_did(t->pass, "%.3f MiB of temporaries are live at once, at most; most_live_mb lets be %.3f",
+                          (double)t->most_seen / 1048576, (double)t->most_live / 1048576));
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
@@ -323,5 +330,6 @@ weft_status bucket_times_report(const bucket_times *t) {
 weft_status bucket_times_count(const bucket_times *t) {
     TRY(weft_pass_count_add(t->pass, "predicted step ns", t->step_ns));
     TRY(weft_pass_count_add(t->pass, "predicted exposed ns", t->exposed_ns));
+    if (t->most_live) TRY(weft_pass_count_add(t->pass, "predicted live bytes", t->most_seen));
     return weft_pass_count_add(t->pass, "bound ns", t->answer.bound_ns);
 }

@@ -47,7 +47,11 @@ typedef struct bucket_times {
     size_t nedges;
     bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
     bucket_answer answer;
-    int64_t unlimited_ns; /* when a step would end without most_nbytes */
+    int64_t unlimited_ns, unlimited_bound_ns; /* the same without most_nbytes and most_live */
+    size_t most_live;
+    int64_t *live;        /* most_live: by instruction, with each reduce by itself */
+    int32_t *first;       /* most_live: by item: the instruction from which on it takes up room */
+    int64_t most_seen;    /* most_live: bytes that are live at once with the buckets, at most */
     bucket_time *buckets; /* in the order of their reduces */
     size_t nbuckets;
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
@@ -59,6 +63,7 @@ typedef struct bucket_model {
     const char *cluster; /* none: the defaults */
     const char *times;   /* a profile of the program: before what the cluster says of ops */
     size_t most_nbytes;  /* of a bucket of several tensors; 0: any number */
+    size_t most_live;    /* bytes of temporaries that are live at once; 0: any number */
     const char *advice;  /* what to do about reduces on the compute stream */
 } bucket_model;
 
@@ -72,6 +77,11 @@ typedef struct bucket_model {
     {                                                                                                                  \
         "most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                        \
             of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"          \
+    },                                                                                                                 \
+    {                                                                                                                  \
+        "most_live_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                   \
+            of "MiB of temporaries that are live at once, at most: a bucket takes room before its last gradients are " \
+               "made; default: any number"                                                                             \
     }
 
 WEFT_MUST_USE weft_status bucket_model_read(weft_pass_context *pass, bucket_model *out);
@@ -94,6 +104,13 @@ WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);
 WEFT_MUST_USE weft_status bucket_times_made(bucket_times *t, const weft_program *made);
 /* What is predicted, as counts of the report. */
 WEFT_MUST_USE weft_status bucket_times_count(const bucket_times *t);
+/* --- bucket_memory.c: what is live ---------------------------------------------------------------------------------
+ * A tensor that is reduced counts from the first op that touches it, or a later one of its kind, to the end of the
+ * step, padded. Other temporaries count as the plan's do (plan/live.c). A bucket has the bytes of all its members from
+ * the first on. What several kinds may use is shared evenly by them. */
+WEFT_MUST_USE weft_status bucket_memory_find(bucket_times *t, size_t most_live); /* fills in problem.rooms */
+WEFT_MUST_USE weft_status bucket_memory_play(bucket_times *t);                   /* most_seen, of the answer */
+
 /* States it in the certificate, where somebody asked for one (bucket_certificate.c). */
 WEFT_MUST_USE weft_status bucket_times_certify(const bucket_times *t);
 

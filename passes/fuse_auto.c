@@ -82,6 +82,8 @@ weft_status fuse_plan(fusion *f) {
     TRY(access_index_gather(&f->index, f->scratch, NULL));
     for (size_t i = 0; i < f->ncandidates; i++) TRY(describe(f, &f->candidates[i], &ops[i], &reduces[i]));
     TRY(bucket_model_read(f->pass, &model));
+    if (model.most_live && f->mode != FUSE_IN_PLACE)
+        return weft_pass_refuse(f->pass, "most_live_mb: expected mode in_place: another has other tensors in memory");
     model.advice = "only asynchronous all-reduces can be planned";
     TRY(bucket_times_find(f->pass, &f->index, &model, reduces, f->ncandidates, (uint32_t)f->former.nopen, &f->times));
     for (size_t i = 0; i < f->times.problem.nitems; i++)

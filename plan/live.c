@@ -10,14 +10,14 @@ typedef struct lifetime {
     int32_t first, last; /* instructions; first is -1 while nothing touched it */
 } lifetime;
 
-static int32_t root_of(const weft_plan *plan, int32_t value) {
+int32_t plan_root_of(const weft_plan *plan, int32_t value) {
     while (plan->values[value].view_of >= 0) value = plan->values[value].view_of;
     return value;
 }
 
 static void touch(const weft_plan *plan, lifetime *lives, int32_t value, int32_t instr) {
     for (; value >= 0; value = plan->values[value].rows) {
-        lifetime *l = &lives[root_of(plan, value)];
+        lifetime *l = &lives[plan_root_of(plan, value)];
         if (l->first < 0) l->first = instr;
         l->last = instr;
     }
@@ -44,7 +44,7 @@ static bool takes_over(const weft_plan *plan, const lifetime *lives, int32_t val
     const plan_instr *i = &plan->instrs[instr];
     for (uint32_t k = 0; k < i->in_first[i->schema->ninputs]; k++) {
         if (i->in[k] < 0) continue;
-        int32_t from = root_of(plan, i->in[k]);
+        int32_t from = plan_root_of(plan, i->in[k]);
         const plan_value *v = &plan->values[from];
         if (from != value && v->space == PLAN_TEMPORARY && v->nbytes && v->offset == plan->values[value].offset &&
             lives[from].first < instr && lives[from].last == instr)
@@ -53,20 +53,28 @@ static bool takes_over(const weft_plan *plan, const lifetime *lives, int32_t val
     return false;
 }
 
-weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live) {
+weft_status plan_live_rest(const weft_plan *plan, const bool *left_out, arena *scratch, int64_t *out_live,
+                           int32_t *out_first) {
     lifetime *lives = ARENA_ARRAY(scratch, lifetime, plan->nvalues + 1);
     int64_t *change = ARENA_ARRAY(scratch, int64_t, plan->ninstrs + 2);
     if (!lives || !change) return base_out_of_memory();
     find_lifetimes(plan, lives);
     for (size_t v = 0; v < plan->nvalues; v++) {
         const plan_value *value = &plan->values[v];
+        if (out_first) out_first[v] = lives[v].first;
         if (value->space != PLAN_TEMPORARY || value->view_of >= 0 || lives[v].first < 0) continue;
-        change[lives[v].first + takes_over(plan, lives, (int32_t)v, lives[v].first)] += value->nbytes;
+        if (left_out && left_out[v]) continue;
+        bool takes = !left_out && takes_over(plan, lives, (int32_t)v, lives[v].first);
+        change[lives[v].first + takes] += value->nbytes;
         change[lives[v].last + 1] -= value->nbytes;
     }
     int64_t live = 0;
     for (size_t i = 0; i < plan->ninstrs; i++) out_live[i] = live += change[i];
     return NULL;
+}
+
+weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live) {
+    return plan_live_rest(plan, NULL, scratch, out_live, NULL);
 }
 
 weft_status plan_find_peak(weft_plan *plan) {

@@ -111,6 +111,11 @@ WEFT_MUST_USE weft_status plan_copy_feeds(arena *a, const weft_feed_types *from,
 
 /* live.c. Bytes of temporaries that are live at each instruction, in plan order, without padding: ninstrs numbers. */
 WEFT_MUST_USE weft_status plan_live_bytes(const weft_plan *plan, arena *scratch, int64_t *out_live);
+/* The same without some values (`left_out`, by value; those that take over bytes count on their own then), and by value
+ * the first instruction that touches it; -1: none does, or it is a view. */
+WEFT_MUST_USE weft_status plan_live_rest(const weft_plan *plan, const bool *left_out, arena *scratch, int64_t *out_live,
+                                         int32_t *out_first);
+int32_t plan_root_of(const weft_plan *plan, int32_t value); /* the value whose bytes it is a view of, or itself */
 /* Sets live_nbytes of a plan that is complete but for it, and the report on buckets. */
 WEFT_MUST_USE weft_status plan_find_peak(weft_plan *plan);
 /* buckets.c; `live` is from plan_live_bytes. */

@@ -23,6 +23,7 @@ typedef struct made {
     bucket_item items[MOST];
     bucket_kind kinds[3];
     plan_curve curves[3];
+    int64_t rooms[MOST];
 } made;
 
 static weft_context *context;
@@ -71,7 +72,7 @@ static void draw_problem(made *m, size_t nitems, size_t nkinds, bool with_tails,
         item->alone_ns = kind->ncurves ? bucket_kind_ns(kind, item->nbytes) : (int64_t)draw(60);
         latest = ready + item->tail_ns > latest ? ready + item->tail_ns : latest;
     }
-    m->problem = (bucket_problem){m->items, nitems, m->kinds, nkinds, latest, 0};
+    m->problem = (bucket_problem){m->items, nitems, m->kinds, nkinds, latest, 0, NULL};
 }
 
 /* The end of the step with these buckets, as a reader of the header would count it; -1: a deadline does not hold. */
@@ -92,6 +93,7 @@ static int64_t play(const bucket_problem *p, unsigned begins) {
             const bucket_item *item = &p->items[i];
             if (item->kind != last->kind) continue;
             if (i < j && item->deadline <= last->position) return -1;
+            if (p->rooms && (int64_t)nbytes > p->rooms[i]) return -1;
             nbytes += item->padded;
             count++;
             if (item->tail_ns > tail) tail = item->tail_ns;
@@ -137,6 +139,8 @@ static void check_case(uint64_t seed) {
     draw_problem(&m, nitems, nkinds, seed / 3 % 2, seed / 6 % 2);
     bucket_answer a;
     if (seed % 5 == 4) m.problem.most_nbytes = 1 + draw(600);
+    if (seed % 7 > 4) m.problem.rooms = m.rooms;
+    for (size_t i = 0; i < nitems; i++) m.rooms[i] = (int64_t)draw(500);
     must(bucket_plan_solve(&m.problem, &memory, &a));
     int64_t best = best_of_all(&m.problem);
     cr_assert_eq(a.step_ns, best, "seed %llu: %lld ns, the best takes %lld", (unsigned long long)seed,
@@ -165,7 +169,7 @@ Test(passes_bucket_plan, beats_the_greedy_rule) {
                                    .alone_ns = nbytes[i] + 2,
                                    .position = (uint32_t)i,
                                    .deadline = UINT32_MAX};
-    m.problem = (bucket_problem){m.items, 3, m.kinds, 1, 6, 0};
+    m.problem = (bucket_problem){m.items, 3, m.kinds, 1, 6, 0, NULL};
     bucket_answer a;
     must(bucket_plan_solve(&m.problem, &memory, &a));
     cr_expect_eq(a.step_ns, 12);
@@ -191,7 +195,7 @@ static void make_stack(made *m, size_t nitems, double alpha, double bytes_per_se
                                     .alone_ns = bucket_kind_ns(m->kinds, nbytes)};
         m->items[i].tail_ns = with_tails ? (int64_t)((i * 7919) % nitems) * 2000 : 0;
     }
-    m->problem = (bucket_problem){m->items, nitems, m->kinds, 1, ready, 0};
+    m->problem = (bucket_problem){m->items, nitems, m->kinds, 1, ready, 0, NULL};
 }
 
 static double seconds_of(const bucket_problem *p, bucket_answer *a) {

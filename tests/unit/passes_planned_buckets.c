@@ -321,6 +321,113 @@ Test(passes_planned_buckets, what_is_predicted_of_early_updates) {
     check_random(2, true, getenv("WEFT_LONG_TESTS") ? 1000 : 60);
 }
 
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+/* A forward pass leaves a tensor for each gradient, which is made of it and reduced: as much is freed as is made, so
+ * that buckets, which have room for later gradients, need more. */
+static void print_two_passes(char *to, size_t nbytes) {
+    FILE *f = fmemopen(to, nbytes, "w");
+    unsigned count = 2 + draw(MOST_GRADIENTS - 1);
+    fputs("weft: 1\nrings: {0: [0, 1, 2, 3]}\nblocks:\n- vars:\n", f);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned n = 64 * (1 + draw(300));
+        fprintf(f, "    x%u: {float32: [%u], persistable: true}\n    t%u: {float32: [%u]}\n", i, n, i, n);
+        fprintf(f, "    g%u: {float32: [%u]}\n    o%u: {float32: [%u], persistable: true}\n", i, n, i, n);
+    }
+    fputs("  ops:\n", f);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(f, "  - {tanh: {X: [x%u]}, out: {Out: [t%u]}, attrs: {op_role: 0}}\n", i, i);
+    for (unsigned i = count; i-- > 0;) {
+        fprintf(f, "  - {elementwise_mul: {X: [t%u], \"Y\": [x%u]}, out: {Out: [g%u]}, attrs: {op_role: 1}}\n", i, i, i);
+        fprintf(f,
+                "  - {c_allreduce_sum: {X: [g%u]}, out: {Out: [g%u]}, attrs: {op_namescope: "
+                "/auto_parallel/data_parallel, op_role: 1, ring_id: 0, use_calc_stream: true}}\n",
+                i, i);
+    }
+    for (unsigned i = 0; i < count; i++)
+        fprintf(f, "  - {scale: {X: [g%u]}, out: {Out: [o%u]}, attrs: {scale: 0.5, op_role: 2}}\n", i, i);
+    fclose(f);
+}
+
+/* Plans the buckets with at most `nbytes` live; false: even one by one there are more. */
+static bool plan_within(const weft_program *p, double nbytes, int64_t *out_step, int64_t *out_live, int64_t *out_made) {
+    char text[FOLDER_PATH_ROOM + 200];
+    weft_pass_list *list;
+    weft_program *copy;
+    weft_report *report = NULL;
+    snprintf(text, sizeof text, "overlap_comm, coalesce_grads: {bucket_mb: auto, most_live_mb: %.9f, cluster: \"%s\"}",
+             nbytes / 1048576, cluster_path);
+    must(weft_program_clone(p, &copy));
+    must(weft_pass_list_parse(context, text, strlen(text), "list", &list));
+    weft_status status = weft_pass_list_run(list, copy, &report);
+    bool fits = !status;
+    if (status)
+        cr_expect(strstr(weft_status_message(status), "are live at once with a reduce for each gradient"), "%s",
+                  weft_status_message(status));
+    if (fits) {
+        weft_plan *plan;
+        weft_plan_summary summary;
+        *out_step = count_of(report, "predicted step ns");
+        *out_live = count_of(report, "predicted live bytes");
+        must(weft_plan_create(copy, NULL, &plan));
+        weft_plan_summarize(plan, &summary);
+        *out_made = (int64_t)summary.live_nbytes;
+        weft_plan_destroy(plan);
+    }
+    weft_status_free(status);
+    weft_report_destroy(report);
+    weft_pass_list_destroy(list);
+    weft_program_destroy(copy);
+    return fits;
+}
+
+/* Returns how many limits made the step longer. */
+static unsigned check_memory(const char *what, const weft_program *p) {
+    int64_t free_step, free_live, made;
+    unsigned nlonger = 0;
+    cr_assert(plan_within(p, 1e12, &free_step, &free_live, &made));
+    cr_expect_leq(made, free_live, "%s: %lld bytes are live, predicted are %lld", what, (long long)made,
+                  (long long)free_live);
+    for (int percent = 99; percent > 40; percent -= 7) {
+        int64_t step, live;
+        double most = ceil(0.01 * percent * (double)free_live);
+        if (!plan_within(p, most, &step, &live, &made)) break;
+        cr_expect_leq(live, (int64_t)most + 1, "%s: %lld bytes of %g", what, (long long)live, most);
+        cr_expect_leq(made, live, "%s: %lld bytes are live, predicted are %lld", what, (long long)made,
+                      (long long)live);
+        cr_expect_geq(step, free_step, "%s", what);
+        nlonger += step > free_step;
+    }
+    return nlonger;
+}
+
+Test(passes_planned_buckets, memory_is_kept_within_its_limit) {
+    static char text[20000];
+    unsigned nlonger = 0;
+    for (unsigned seed = 0; seed < (getenv("WEFT_LONG_TESTS") ? 400u : 30u); seed++) {
+        char what[100];
+        weft_program *p;
+        state = seed;
+        write_cluster(seed % (NCLUSTERS - 1)); /* all but contention, where longer steps are not known to be best */
+        if (seed % 2)
+            print_two_passes(text, sizeof text);
+        else
+            print_program(text, sizeof text, 1 + seed / 2 % 2, seed % 3 == 0);
+        snprintf(what, sizeof what, "seed %u", seed);
+        must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, what, &p));
+        nlonger += check_memory(what, p);
+        weft_program_destroy(p);
+    }
+    cr_expect_gt(nlonger, 0, "no limit had a price");
+    char path[1024];
+    weft_program *p;
+    if (!fixture_path(path, sizeof path, "paddle26/gpt_tiny_adamw_dp2/rank0.pdmodel")) return;
+    write_cluster(2);
+    must(weft_program_load(context, path, NULL, &p));
+    (void)check_memory("gpt_tiny", p);
+    weft_program_destroy(p);
+}
+
 /* --- what is refused ---------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(const char *list_text, const char *words) {
