@@ -39,6 +39,7 @@ typedef enum collective_form {
     COLLECTIVE_LIST,     /* an argument for each part */
     COLLECTIVE_EACH,     /* several tensors at once, each as WHOLE */
     COLLECTIVE_COUNTS,   /* parts as the elements of input tensors say */
+    COLLECTIVE_ROWS,     /* of each member its rows, of any number; all add to sums that are of one dimension */
     COLLECTIVE_PART      /* one part of a tensor: number `id` (or `rank`) of `num` (or `nranks`) */
 } collective_form;
 

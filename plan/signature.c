@@ -36,6 +36,15 @@ static bool is_exchange(const plan_instr *instr) {
     return c->kind == COLLECTIVE_ALL_TO_ALL && c->form != COLLECTIVE_WHOLE;
 }
 
+/* Of members that have rows of any number: what all have is of one dimension. */
+static int64_t count_lists(const weft_plan *plan, const int32_t *values, uint32_t n) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] >= 0 && plan->values[values[i]].shape.ndim == 1)
+            sum += shape_numel(&plan->values[values[i]].shape);
+    return sum;
+}
+
 static int64_t count_elements(const weft_plan *plan, const int32_t *values, uint32_t n) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -49,6 +58,7 @@ static int64_t agreed_count(const weft_plan *plan, const plan_instr *instr) {
     const op_schema *s = instr->schema;
     if (is_exchange(instr)) return -1;
     uint32_t nin = instr->in_first[s->ninputs], nout = instr->out_first[s->noutputs];
+    if (s->collective->form == COLLECTIVE_ROWS) return count_lists(plan, instr->in, nin);
     bool by_output = !nin || s->collective->kind == COLLECTIVE_SCATTER;
     return by_output ? count_elements(plan, instr->out, nout) : count_elements(plan, instr->in, nin);
 }

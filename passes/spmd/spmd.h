@@ -90,6 +90,7 @@ typedef enum spmd_form {
     FORM_CLASSES, /* a softmax with cross entropy over sharded classes */
     FORM_ROWS,    /* a lookup in a table whose rows are sharded */
     FORM_MEAN,    /* a mean over rows that count, as two sums */
+    FORM_BATCH,   /* a normalisation over the batch, of which each rank has some rows */
     FORM_SHARES   /* a product to which something is added, of which each rank adds its share */
 } spmd_form;
 
@@ -195,6 +196,8 @@ void spmd_find_form(const weft_op *op, spmd_kind *kind);
 /* What an input of an op in its special form is divided by. */
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
+/* The mesh axes along which a normalisation over the batch is of all rows; 0: it is none in that form. */
+uint32_t spmd_form_ring(const spmd_op *op);
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 
 /* spmd_follow.c: placements for all vars, to a fixpoint, as far as the policy spreads them. */

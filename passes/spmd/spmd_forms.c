@@ -2,7 +2,8 @@
  *
  * A softmax with cross entropy over sharded classes becomes Paddle's c_softmax_with_cross_entropy, which sends three
  * numbers a row. A lookup in a table whose rows are sharded becomes c_embedding: rows that other ranks have are zeros,
- * so that the sum over ranks is the row. */
+ * so that the sum over ranks is the row. A batch_norm of a sharded batch becomes c_batch_norm, which sends two sums a
+ * channel, and as many of its gradient. */
 #include "passes/spmd/spmd.h"
 
 typedef struct form_row {
@@ -18,6 +19,8 @@ static const form_row forms[] = {
     {"softmax_with_cross_entropy_grad", "c_softmax_with_cross_entropy_grad", FORM_CLASSES, true, 0, false},
     {"lookup_table_v2", "c_embedding", FORM_ROWS, false, 0, true},
     {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, 0, true},
+    {"batch_norm", "c_batch_norm", FORM_BATCH, false, 0, true},
+    {"batch_norm_grad", "c_batch_norm_grad", FORM_BATCH, false, 0, true},
     {"aten_addmm", NULL, FORM_SHARES, false, 1, false},
     {"aten_baddbmm", NULL, FORM_SHARES, false, 1, false},
     {"aten_nll_loss_forward", NULL, FORM_MEAN, false, 1, true},
@@ -35,7 +38,7 @@ static const axes_arg *arg_of(const axes_rule *rule, const form_row *row) {
 }
 
 static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) {
-    if (row->form == FORM_SHARES) return true;
+    if (row->form == FORM_SHARES || row->form == FORM_BATCH) return true;
     if (row->form == FORM_MEAN) return attr_int(op, "reduction", 1) == 1 && x->ndim == 1;
     if (row->form == FORM_ROWS) return attr_int(op, "padding_idx", -1) < 0 && !attr_bool(op, "is_sparse", false);
     int64_t axis = attr_int(op, "axis", -1);
@@ -56,8 +59,18 @@ void spmd_find_form(const weft_op *op, spmd_kind *kind) {
     kind->special = (size_t)lead;
     /* what ranks send makes the loss the same on all of them */
     if (row->form == FORM_MEAN) r->out[0].reduce = AXES_NONE;
-    if (row->form == FORM_MEAN || (row->form == FORM_CLASSES && !row->of_output))
-        for (size_t o = 1; o < r->nout; o++) r->out[o].reduce = AXES_NONE;
+    if (row->form == FORM_MEAN || row->form == FORM_BATCH || (row->form == FORM_CLASSES && !row->of_output))
+        for (size_t o = row->form != FORM_BATCH; o < r->nout; o++) r->out[o].reduce = AXES_NONE;
+}
+
+static uint32_t dim_axes(const axes_placed *p, int d) {
+    uint32_t axes = 0;
+    for (int i = 0; i < p->naxes[d]; i++) axes |= UINT32_C(1) << p->axes[d][i];
+    return axes;
+}
+
+uint32_t spmd_form_ring(const spmd_op *op) {
+    return op->choice.is_special && op->kind->form == FORM_BATCH ? dim_axes(&op->choice.in[0], 0) : 0;
 }
 
 /* The mesh axis that shards the factor. */
@@ -69,7 +82,16 @@ static int special_axis(const spmd_op *op, const axes_placed *in, const axes_pla
     return p->naxes[d] ? p->axes[d][0] : -1;
 }
 
+/* Sums in double: of elements, then of squares; of a gradient both at once. */
+static double sent_of_batch(const spmd_plan *plan, const spmd_op *op, const axes_placed *in) {
+    const axes_arg *x = &op->kind->rule.in[0];
+    bool last = x->ndim == 2 || strcmp(attr_string(op->op, "data_layout", "NCHW"), "NHWC") == 0;
+    double w = (double)spmd_extent(&plan->mesh, dim_axes(&in[0], 0));
+    return 2 * (w - 1) / w * (double)(2 * x->extents[last ? x->ndim - 1 : 1] + 1) * sizeof(double);
+}
+
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+    if (op->kind->form == FORM_BATCH) return sent_of_batch(plan, op, in);
     if ((op->kind->form != FORM_CLASSES && op->kind->form != FORM_MEAN) || op->kind->rule.nout < 2) return 0;
     int axis = special_axis(op, in, out);
     const spmd_var *loss = spmd_var_of(plan, op->out[1]);
@@ -163,7 +185,8 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
     TRY(weft_op_create(plan->program, row->special, &made));
     TRY(add_args(op->op, made, false));
     TRY(add_args(op->op, made, true));
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    if (row->form == FORM_BATCH) op_share_attrs(made, op->op);
+    for (size_t i = 0; row->form != FORM_BATCH && i < sizeof kept / sizeof *kept; i++)
         if (row->form == FORM_CLASSES || strcmp(kept[i], "ignore_index") != 0) TRY(copy_attr(op->op, made, kept[i]));
     if (row->form == FORM_CLASSES) {
         int64_t id;
@@ -171,6 +194,10 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
         TRY(weft_op_set_attr_int(made, "ring_id", id));
         TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
         TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
+    } else if (row->form == FORM_BATCH) {
+        int64_t id;
+        TRY(spmd_ring(plan, spmd_form_ring(op), &id));
+        TRY(weft_op_set_attr_int(made, "ring_id", id));
     } else {
         int64_t n = plan->mesh.axes.extent[axis], rows = arg_of(&op->kind->rule, row)->extents[0];
         weft_attr *start;

@@ -1,8 +1,8 @@
 /* spmd_state.c: parameters and accumulators that nothing placed.
  *
- * Biases of a layer may be whole by what was propagated, where all ops compute with the same part of them: what is added
- * to is sharded by the price of products. Then they lie so from the start, if that sends less: updates of parts need not
- * be gathered. */
+ * Biases of a layer may be whole by what was propagated, where all ops compute with the same part of them: what is
+ * added to is sharded by the price of products. Then they lie so from the start, if that sends less: updates of parts
+ * need not be gathered. */
 #include "passes/spmd/spmd.h"
 
 typedef struct usage {
@@ -21,8 +21,8 @@ static bool is_open(const spmd_var *v) {
 static void note_use(spmd_plan *plan, usage *uses, const spmd_var *v, const axes_placed *at, size_t op) {
     if (!is_open(v)) return;
     usage *u = &uses[v->var->id];
-    u->differs |= placed_is_partial(at, plan->mesh.axes.naxes) ||
-                  (u->is_used && !placed_same_dims(&u->at, at, v->whole.ndim));
+    u->differs |=
+        placed_is_partial(at, plan->mesh.axes.naxes) || (u->is_used && !placed_same_dims(&u->at, at, v->whole.ndim));
     if (!u->is_used) u->at = *at, u->op = op;
     u->is_used = true;
 }
@@ -33,8 +33,7 @@ static void find_uses(spmd_plan *plan, usage *uses) {
         const axes_rule *r = &op->kind->rule;
         for (size_t i = 0; i < r->nin; i++)
             if (!r->in[i].any) note_use(plan, uses, spmd_var_of(plan, op->in[i]), &op->choice.in[i], k);
-        for (size_t o = 0; o < r->nout; o++)
-            note_use(plan, uses, spmd_var_of(plan, op->out[o]), &op->choice.out[o], k);
+        for (size_t o = 0; o < r->nout; o++) note_use(plan, uses, spmd_var_of(plan, op->out[o]), &op->choice.out[o], k);
     }
 }
 

@@ -196,6 +196,9 @@ static void note_op(walk *w, const spmd_op *op) {
         axes |= note_arg(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
     if (op->choice.is_special && (kind->form == FORM_CLASSES || kind->form == FORM_ROWS))
         tell_apart(w, axes, "each has another part of classes or rows");
+    uint32_t batch = spmd_form_ring(op);
+    if (batch && spmd_extent(&w->plan->mesh, batch) != mesh_size(w->plan->mesh.mesh))
+        tell_apart(w, 0, "they are on different rings");
     for (size_t i = 0; i < kind->rule.nchanges; i++)
         if (kind->rule.changes[i].kind == AXES_OFFSET) tell_apart(w, axes, "parts begin at another place on each");
 }

@@ -69,9 +69,18 @@ static bool has_members(const weft_plan *plan, const slices *parts, int32_t valu
     return false;
 }
 
+/* The value that members must have the like of; -1: there is none. */
+static int32_t payload(const weft_plan *plan, const plan_instr *i) {
+    uint32_t nin = i->in_first[i->schema->ninputs];
+    const collective_schema *c = i->schema->collective;
+    for (uint32_t k = 0; c && c->form == COLLECTIVE_ROWS && k < nin; k++)
+        if (i->in[k] >= 0 && plan->values[i->in[k]].shape.ndim == 1) return i->in[k];
+    return nin ? i->in[0] : i->out_first[i->schema->noutputs] ? i->out[0] : -1;
+}
+
 static weft_status add_collective(proof_schedule *s, const weft_plan *plan, const slices *parts, const plan_instr *i) {
     proof_collective *c;
-    int32_t moved = i->in_first[i->schema->ninputs] ? i->in[0] : i->out_first[i->schema->noutputs] ? i->out[0] : -1;
+    int32_t moved = payload(plan, i);
     const plan_value *v = moved >= 0 ? &plan->values[moved] : NULL;
     TRY(schedule_collective(s, i->ring_id, v ? v->shape.dtype : WEFT_DTYPE_NONE, v ? shape_numel(&v->shape) : 0, &c));
     c->is_guarded = i->guard >= 0;

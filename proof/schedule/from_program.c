@@ -219,10 +219,19 @@ static int64_t numel_of(const weft_var *v) {
     return nbytes < 0 || !element ? -1 : nbytes / (int64_t)element;
 }
 
+/* What members must have the like of. */
+static const weft_var *payload(const weft_op *op) {
+    const collective_schema *c = op_collective(op);
+    for (size_t i = 0; c && c->form == COLLECTIVE_ROWS && i < op_nargs(op, false); i++) {
+        const weft_var *v = use_var(op->program, &op->args[i]);
+        if (v->ndim == 1) return v;
+    }
+    return op_x(op) ? op_x(op) : op_out(op);
+}
+
 static weft_status add_collective(maker *m, const weft_op *op) {
-    const weft_var *v = op_x(op);
+    const weft_var *v = payload(op);
     proof_collective *c;
-    if (!v) v = op_out(op);
     TRY(schedule_collective(m->s, op_ring(op), v ? v->dtype : WEFT_DTYPE_NONE, v ? numel_of(v) : 0, &c));
     c->is_guarded = m->is_guarded;
     if (!v || !bind_is_named(v)) return NULL;

@@ -212,6 +212,9 @@ WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, cons
 WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                             size_t n, lifted *out);
 
+/* lift_batch.c: c_batch_norm and its gradient, which communicate. */
+WEFT_MUST_USE weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+
 /* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension.
  */
 WEFT_MUST_USE weft_status lift_fill(lifter *l, uint32_t id, lifted *out);

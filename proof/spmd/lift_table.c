@@ -67,13 +67,13 @@ weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lift
     made->term = TERM_NONE;
     if (head_id == TERM_NONE) return NULL;
     const weft_op *serial = term_head(t, found)->op;
-    value values[3];
+    value values[16];
     size_t n = 0, ndim = 0;
     for (size_t i = 0; i < op_nslots(serial, false); i++) {
         const slot *s = op_slot(serial, false, i);
         if (!s->nargs) continue;
         const lifted *x = lift_argument(op, args, s->name->bytes);
-        if (!x || s->nargs != 1 || n == 3) return NULL;
+        if (!x || s->nargs != 1 || n == sizeof values / sizeof *values) return NULL;
         values[n++] = value_of(x->term);
     }
     TRY(term_make(t, t->items[found].head, values, n, WEFT_DTYPE_NONE, 0, NULL, &made_op));

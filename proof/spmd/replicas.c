@@ -28,11 +28,11 @@ typedef struct var_state {
 
 /* A var that shows the value of another, or is made of others. */
 typedef struct sharing {
-    const uint32_t *parts; /* ids of the members of a fused buffer */
-    uint32_t nparts;       /* 0: it is none */
+    const uint32_t *parts;       /* ids of the members of a fused buffer */
+    uint32_t nparts;             /* 0: it is none */
     uint32_t own_begin, own_end; /* members that the rank made itself, where others made the rest: */
     axes joined;                 /* along these, all members together are one value */
-    uint32_t alias_of;     /* id of the var whose value it shows, plus one; 0: its own */
+    uint32_t alias_of;           /* id of the var whose value it shows, plus one; 0: its own */
 } sharing;
 
 /* An op of a block that another op runs. */
@@ -188,16 +188,24 @@ static void write_parts(flow *f, const weft_op *op, const sharing *of) {
         put(f, of->parts[i], made_of(f, op, get_alone(f, of->parts[i]), ring_axes));
 }
 
+/* Of an op that adds up over its ring: the output that is of the rank's classes or rows alone. NULL: there is none. */
+static const char *own_output(const weft_op *op) {
+    static const char *const rows[][2] = {
+        {"c_softmax_with_cross_entropy", "Softmax"}, {"c_batch_norm", "Y"}, {"c_batch_norm_grad", "X@GRAD"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (op_is(op, rows[i][0])) return rows[i][1];
+    return NULL;
+}
+
 static void write_outputs(flow *f, weft_op *op, axes differs) {
     bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
-    bool has_softmax = op_is(op, "c_softmax_with_cross_entropy");
-    const slot *softmax = has_softmax ? op_find_slot(op, true, "Softmax") : NULL;
+    const char *named = own_output(op);
+    const slot *own = named ? op_find_slot(op, true, named) : NULL;
     FOR_EACH_ARG(op, true, u) {
         axes of_it = differs;
         const placement *where = feeds || unknown ? use_var(op->program, u)->dist : NULL;
         if (unknown || (where && where->mesh && f->grid.mesh)) of_it = axes_of_shards(&f->grid, where);
-        if (softmax && (uint32_t)(u - slot_args(op, softmax)) < softmax->nargs)
-            of_it |= axes_of_ring(&f->grid, op_ring(op)); /* the rank's classes */
+        if (own && (uint32_t)(u - slot_args(op, own)) < own->nargs) of_it |= axes_of_ring(&f->grid, op_ring(op));
         put(f, u->var_id, of_it);
     }
 }

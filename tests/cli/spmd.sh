@@ -6,7 +6,7 @@
 cases=$fixtures/spmd/paddle26
 [ -d "$cases" ] || { skipped=1; finish; exit 0; }
 some='mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 mlp_fsdp_dp2 gpt_tp_dp2_mp2 gpt_vocab_dp2_mp2_2layers gpt_sp_reshard_mp2
-    emb_rows_mp2 lenet_inputs_dp2 opt_adamw_clip_mp2 opt_lamb_mp2 op_identity_move_row_col_mp2 op_cross_entropy_p1_mp2
+    emb_rows_mp2 lenet_inputs_dp2 op_batch_norm_p0_dp4 opt_adamw_clip_mp2 opt_lamb_mp2 op_identity_move_row_col_mp2 op_cross_entropy_p1_mp2
     mlp_batch5_dp2 mlp_hidden33_mp2 op_reduce_max1_p0_mp2'
 [ -z "$WEFT_LONG_TESTS" ] || some=$(cd "$cases" && for c in */annotate.json; do echo "${c%/*}"; done)
 
@@ -49,7 +49,7 @@ train mlp_batch5_dp2 spmd_expand
 "$weft" show "$folder/rank1.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[2, ' &&
     "$weft" show "$folder/rank0.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[3, '
 ok $? 'five rows on two ranks are three and two'
-for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2; do
+for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2 op_batch_norm_p0_dp4; do
     train "$name" configs/spmd.yaml && "$weft" verify $of_all --reading by_bytes --against "$folder/serial.pdmodel" >"$folder/verify" 2>&1
     ok $? "$name is proved to be the serial program"
 done
@@ -88,6 +88,9 @@ for name in gpt_sp_mp2 gpt_sp_explicit_mp2 gpt_sp_reshard_dp2_mp2; do
     [ "$(grep -c '^layer_norm_[014]\.[wb]_0@GRAD$' "$folder/summed")" = 6 ] && [ -z "$(uniq -d "$folder/summed")" ]
     ok $? "$name: gradients of norms over parts of a sequence are summed, each once"
 done
+train op_batch_norm_p0_dp4 spmd_expand
+grep -q 'c_batch_norm_grad(' "$folder/text" && ! grep -q 'c_batch_norm.*@RESHARD\|batch_norm_0.[wb]_0@GRAD) -> ' "$folder/text"
+ok $? 'a batch is normalised where its rows are: nothing is gathered, and gradients of scale and bias are summed inside'
 train mlp_tp_mp2 spmd_expand
 [ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
 

@@ -7,6 +7,9 @@
  * sqrt(variance + epsilon), d = x - mean: dscale = r * sum(dy * d),  dbias = sum(dy),  dx = scale * r * (dy - mean(dy)
  * - d * r * r * mean(dy * d)) or, where mean and variance are constants, dx = scale * r * dy.
  *
+ * c_batch_norm is batch_norm of rows of which each rank of a ring has a part, any number of them: as that of all rows.
+ * It has two reduces of some numbers a channel, its gradient one.
+ *
  * ATen keeps the variance that is divided by count - 1, blends by 1 - momentum, and may have no running statistics.
  *
  * Channels lie as planes ([batch, channel, plane]) or as columns ([row, channel]). Sums go into doubles, a plane or a
@@ -15,6 +18,7 @@
 #include <math.h>
 
 #include "executor/kernels/borrow.h"
+#include "executor/kernels/collective/collective.h"
 #include "executor/kernels/lanes.h"
 #include "executor/kernels/layout.h"
 
@@ -42,9 +46,9 @@ typedef struct norm_state {
     int mean, variance; /* of the gradient: their slots */
 } norm_state;
 
-/* Scratch: two sums a channel in double, then reals: a block of sums, and four coefficients a channel. */
+/* Scratch: two sums a channel in double and a count, then reals: a block of sums, and four coefficients a channel. */
 static size_t workspace_nbytes(const norm_state *s) {
-    return (size_t)s->channels * (2 + 5) * sizeof(double);
+    return ((size_t)s->channels * (2 + 5) + 1) * sizeof(double);
 }
 
 static weft_status prepare_common(kernel_prepare *p, const tensor *x) {
@@ -129,8 +133,31 @@ static int64_t few_channels(const norm_state *s, size_t nbytes) {
     return channel > 0 && channel < 8192 ? 8192 / channel : 1;
 }
 
+/* What is done of it: all, or what comes before and between reduces over a ring, and behind them. */
+typedef enum norm_stage {
+    STAGE_ALL,
+    STAGE_SUMS,
+    STAGE_SQUARES,
+    STAGE_GIVE,
+    STAGE_GRAD_ALL,
+    STAGE_GRAD_SUMS,
+    STAGE_GRAD_GIVE
+} norm_stage;
+
+typedef struct staged {
+    const kernel_call *call;
+    norm_stage stage;
+} staged;
+
 #define TEMPLATE "executor/kernels/norm/batch_norm_real.h"
 #include "executor/kernels/each_real.h"
+
+static void take(const kernel_call *c, norm_stage stage) {
+    if (arg_in(c, IN_X)->dtype == WEFT_FP64)
+        run_fp64(c, stage);
+    else
+        run_fp32(c, stage);
+}
 
 /* One element a channel in training: there is nothing to normalise with. */
 static bool passes_through(const norm_state *s) {
@@ -154,10 +181,7 @@ static weft_status run(const kernel_call *c) {
         copy_bytes(arg_out(c, OUT_Y)->data, x->data, tensor_nbytes(x));
         return NULL;
     }
-    if (x->dtype == WEFT_FP64)
-        run_fp64(c, false);
-    else
-        run_fp32(c, false);
+    take(c, STAGE_ALL);
     return NULL;
 }
 
@@ -170,15 +194,73 @@ static weft_status run_grad(const kernel_call *c) {
         if (dx) copy_bytes(dx->data, dy->data, tensor_nbytes(dy));
         return NULL;
     }
-    if (dy->dtype == WEFT_FP64)
-        run_fp64(c, true);
-    else
-        run_fp32(c, true);
+    take(c, STAGE_GRAD_ALL);
     return NULL;
 }
 
 const kernel kernel_batch_norm = {prepare, run};
 const kernel kernel_batch_norm_grad = {prepare_grad, run_grad};
+
+/* --- of rows of which each rank of a ring has a part ---------------------------------------------------------------
+ */
+
+/* Sums of x and how many they are of; then sums of squares of what differs from the mean. All in double. */
+static void ask(const kernel_call *c, int round, comm_request *out) {
+    const norm_state *s = c->state;
+    *out = (comm_request){.kind = COMM_ALL_REDUCE,
+                          .dtype = WEFT_FP64,
+                          .reduce = WEFT_REDUCE_SUM,
+                          .count = s->channels + (round == 0),
+                          .src = c->workspace,
+                          .dst = c->workspace,
+                          .op = c->schema->type};
+}
+
+static weft_status work(const kernel_call *c, int round) {
+    static const norm_stage stages[] = {STAGE_SUMS, STAGE_SQUARES, STAGE_GIVE};
+    const norm_state *s = c->state;
+    take(c, stages[round]);
+    if (round == 0) ((double *)c->workspace)[s->channels] = (double)(s->batch * s->plane);
+    return NULL;
+}
+
+/* Sums of dy and of dy * d, and the count. */
+static void ask_grad(const kernel_call *c, int round, comm_request *out) {
+    ask(c, round, out);
+    out->count = 2 * ((const norm_state *)c->state)->channels + 1;
+}
+
+static weft_status work_grad(const kernel_call *c, int round) {
+    const norm_state *s = c->state;
+    take(c, round ? STAGE_GRAD_GIVE : STAGE_GRAD_SUMS);
+    if (round == 0) ((double *)c->workspace)[2 * s->channels] = (double)(s->batch * s->plane);
+    return NULL;
+}
+
+static const kernel_rounds two_reduces = {2, ask, work}, one_reduce = {1, ask_grad, work_grad};
+
+static weft_status prepare_parts(kernel_prepare *p) {
+    TRY(prepare(p));
+    if (p->ring_nranks > 1 && !((const norm_state *)p->state)->use_running) p->rounds = &two_reduces;
+    return NULL;
+}
+
+static weft_status prepare_parts_grad(kernel_prepare *p) {
+    TRY(prepare_grad(p));
+    if (p->ring_nranks > 1) p->rounds = &one_reduce;
+    return NULL;
+}
+
+static weft_status run_parts(const kernel_call *c) {
+    return is_alone(c) || ((const norm_state *)c->state)->use_running ? run(c) : run_rounds(c, &two_reduces);
+}
+
+static weft_status run_parts_grad(const kernel_call *c) {
+    return is_alone(c) ? run_grad(c) : run_rounds(c, &one_reduce);
+}
+
+const kernel kernel_c_batch_norm = {prepare_parts, run_parts};
+const kernel kernel_c_batch_norm_grad = {prepare_parts_grad, run_parts_grad};
 
 /* --- ATen: the same under ATen's slots ---------------------------------------------------------------------------- */
 

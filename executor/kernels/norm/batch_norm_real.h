@@ -79,100 +79,140 @@ static void NAME(propagate)(const norm_state *s, const REAL *x, const REAL *dy, 
     }
 }
 
-/* The batch's mean and 1 / sqrt(variance + epsilon), blended into the running mean and variance. */
-static void NAME(measure)(const kernel_call *call, const norm_state *s, REAL *mean, REAL *inverse, double *sum,
-                          REAL *block, span r) {
-    const tensor *x = arg_in(call, IN_X), *blend = arg_in(call, IN_MOMENTUM);
-    double count = (double)(s->batch * s->plane), momentum = blend ? host_scalar(call, blend) : s->momentum;
+typedef struct NAME(room) {
+    double *sum, *product;
+    REAL *block, *mean, *inverse, *factor, *offset, *slope; /* of a gradient: no mean, no inverse */
+} NAME(room);
+
+static NAME(room) NAME(room_of)(const kernel_call *call, const norm_state *s) {
+    int64_t n = s->channels;
+    double *sum = call->workspace;
+    REAL *block = (REAL *)(sum + 2 * n + 1);
+    return (NAME(room)){sum, sum + n, block, block + n, block + 2 * n, block + 3 * n, block + 4 * n, block + n};
+}
+
+static void NAME(set_mean)(REAL *mean, const double *sum, double count, span r) {
+    for (int64_t c = r.first; c < r.end; c++) mean[c] = (REAL)(sum[c] / count);
+}
+
+/* 1 / sqrt(variance + epsilon) from sums of squares; mean and variance blended into the running ones. */
+static void NAME(set_variance)(const kernel_call *call, const norm_state *s, const NAME(room) * w, double count,
+                               span r) {
+    const tensor *blend = arg_in(call, IN_MOMENTUM);
+    double momentum = blend ? host_scalar(call, blend) : s->momentum;
     REAL *new_mean = data_of(arg_out(call, OUT_MEAN)), *new_variance = data_of(arg_out(call, OUT_VARIANCE));
     const REAL *old_mean = data_of(arg_in(call, IN_MEAN)), *old_variance = data_of(arg_in(call, IN_VARIANCE));
-    NAME(sum_channels)(s, SUM_X, x->data, NULL, NULL, sum, block, r);
-    for (int64_t c = r.first; c < r.end; c++) mean[c] = (REAL)(sum[c] / count);
-    NAME(sum_channels)(s, SUM_SQUARE, x->data, mean, NULL, sum, block, r);
     for (int64_t c = r.first; c < r.end; c++) {
-        double variance = sum[c] / count;
-        inverse[c] = (REAL)(1 / sqrt(variance + s->epsilon));
+        double variance = w->sum[c] / count;
+        w->inverse[c] = (REAL)(1 / sqrt(variance + s->epsilon));
         if (!new_mean) continue;
-        if (s->aten) variance = sum[c] / (count - 1);
-        new_mean[c] = (REAL)((double)old_mean[c] * momentum + (double)mean[c] * (1 - momentum));
+        if (s->aten) variance = w->sum[c] / (count - 1);
+        new_mean[c] = (REAL)((double)old_mean[c] * momentum + (double)w->mean[c] * (1 - momentum));
         new_variance[c] = (REAL)((double)old_variance[c] * momentum + variance * (1 - momentum));
     }
 }
 
-static void NAME(forward)(const kernel_call *call, const norm_state *s, span r) {
-    int64_t n = s->channels;
-    double *sum = call->workspace;
-    REAL *block = (REAL *)(sum + 2 * n), *mean = block + n, *inverse = mean + n, *factor = inverse + n;
-    REAL *offset = factor + n;
-    if (s->use_running) {
-        const REAL *variance = arg_in(call, IN_VARIANCE)->data;
-        memcpy(mean + r.first, (const REAL *)arg_in(call, IN_MEAN)->data + r.first,
-               (size_t)(r.end - r.first) * sizeof *mean);
-        for (int64_t c = r.first; c < r.end; c++) inverse[c] = (REAL)(1 / sqrt((double)variance[c] + s->epsilon));
-    } else {
-        NAME(measure)(call, s, mean, inverse, sum, block, r);
-    }
+static void NAME(sum_forward)(const kernel_call *call, const norm_state *s, const NAME(room) * w, summand what,
+                              span r) {
+    NAME(sum_channels)(s, what, arg_in(call, IN_X)->data, w->mean, NULL, w->sum, w->block, r);
+}
+
+static void NAME(use_running)(const kernel_call *call, const norm_state *s, const NAME(room) * w, span r) {
+    const REAL *variance = arg_in(call, IN_VARIANCE)->data;
+    memcpy(w->mean + r.first, (const REAL *)arg_in(call, IN_MEAN)->data + r.first,
+           (size_t)(r.end - r.first) * sizeof *w->mean);
+    for (int64_t c = r.first; c < r.end; c++) w->inverse[c] = (REAL)(1 / sqrt((double)variance[c] + s->epsilon));
+}
+
+/* Y, and what is saved. */
+static void NAME(give)(const kernel_call *call, const norm_state *s, const NAME(room) * w, span r) {
     const REAL *scale = data_of(arg_in(call, IN_SCALE)), *bias = data_of(arg_in(call, IN_BIAS));
     REAL *saved_mean = data_of(arg_out(call, OUT_SAVED_MEAN));
     REAL *saved_variance = data_of(arg_out(call, OUT_SAVED_VARIANCE));
     bool is_zero = s->use_running && !s->aten; /* what is saved */
     for (int64_t c = r.first; c < r.end; c++) {
-        factor[c] = scale ? scale[c] * inverse[c] : inverse[c];
-        offset[c] = bias ? bias[c] : 0;
-        if (saved_mean) saved_mean[c] = is_zero ? 0 : mean[c];
-        if (saved_variance) saved_variance[c] = is_zero ? 0 : inverse[c];
+        w->factor[c] = scale ? scale[c] * w->inverse[c] : w->inverse[c];
+        w->offset[c] = bias ? bias[c] : 0;
+        if (saved_mean) saved_mean[c] = is_zero ? 0 : w->mean[c];
+        if (saved_variance) saved_variance[c] = is_zero ? 0 : w->inverse[c];
     }
-    NAME(normalize)(s, arg_in(call, IN_X)->data, mean, factor, offset, arg_out(call, OUT_Y)->data, r);
+    NAME(normalize)(s, arg_in(call, IN_X)->data, w->mean, w->factor, w->offset, arg_out(call, OUT_Y)->data, r);
 }
 
-static void NAME(backward)(const kernel_call *call, const norm_state *s, span range) {
-    int64_t n = s->channels;
-    double *sum = call->workspace, *product = sum + n, count = (double)(s->batch * s->plane);
-    REAL *block = (REAL *)(product + n), *factor = block + n, *slope = factor + n;
-    REAL *offset = slope + n;
+static void NAME(sum_gradient)(const kernel_call *call, const norm_state *s, const NAME(room) * w, span r) {
     const REAL *x = arg_in(call, GRAD_IN_X)->data, *dy = arg_in(call, GRAD_IN_DY)->data;
-    const REAL *scale = data_of(arg_in(call, GRAD_IN_SCALE));
-    const REAL *mean = arg_in(call, s->mean)->data;
-    const REAL *spread = arg_in(call, s->variance)->data;
+    NAME(sum_channels)(s, SUM_X, dy, NULL, NULL, w->sum, w->block, r);
+    NAME(sum_channels)(s, SUM_PRODUCT, x, arg_in(call, s->mean)->data, dy, w->product, w->block, r);
+}
+
+static void NAME(give_gradient)(const kernel_call *call, const norm_state *s, const NAME(room) * w, double count,
+                                span range) {
+    const REAL *scale = data_of(arg_in(call, GRAD_IN_SCALE)), *spread = arg_in(call, s->variance)->data;
     REAL *dscale = data_of(arg_out(call, GRAD_OUT_DSCALE)), *dbias = data_of(arg_out(call, GRAD_OUT_DBIAS));
-    NAME(sum_channels)(s, SUM_X, dy, NULL, NULL, sum, block, range);
-    NAME(sum_channels)(s, SUM_PRODUCT, x, mean, dy, product, block, range);
     for (int64_t c = range.first; c < range.end; c++) {
         double r = s->use_running ? 1 / sqrt((double)spread[c] + s->epsilon) : (double)spread[c];
         double f = scale ? (double)scale[c] * r : r;
-        factor[c] = (REAL)f;
-        slope[c] = s->use_running ? 0 : (REAL)(f * r * r * product[c] / count);
-        offset[c] = s->use_running ? 0 : (REAL)(f * sum[c] / count);
-        if (dscale) dscale[c] = (REAL)(product[c] * r);
-        if (dbias) dbias[c] = (REAL)sum[c];
+        w->factor[c] = (REAL)f;
+        w->slope[c] = s->use_running ? 0 : (REAL)(f * r * r * w->product[c] / count);
+        w->offset[c] = s->use_running ? 0 : (REAL)(f * w->sum[c] / count);
+        if (dscale) dscale[c] = (REAL)(w->product[c] * r);
+        if (dbias) dbias[c] = (REAL)w->sum[c];
     }
     REAL *dx = data_of(arg_out(call, GRAD_OUT_DX));
-    if (dx) NAME(propagate)(s, x, dy, mean, factor, slope, offset, dx, range);
+    if (dx)
+        NAME(propagate)
+        (s, arg_in(call, GRAD_IN_X)->data, arg_in(call, GRAD_IN_DY)->data, arg_in(call, s->mean)->data, w->factor,
+         w->slope, w->offset, dx, range);
+}
+
+static void NAME(take_stage)(const kernel_call *call, norm_stage stage, span r) {
+    const norm_state *s = call->state;
+    const NAME(room) w = NAME(room_of)(call, s);
+    double count = (double)(s->batch * s->plane);
+    switch (stage) {
+    case STAGE_ALL:
+        if (!s->use_running) {
+            NAME(sum_forward)(call, s, &w, SUM_X, r);
+            NAME(set_mean)(w.mean, w.sum, count, r);
+            NAME(sum_forward)(call, s, &w, SUM_SQUARE, r);
+            NAME(set_variance)(call, s, &w, count, r);
+        } else
+            NAME(use_running)(call, s, &w, r);
+        NAME(give)(call, s, &w, r);
+        break;
+    case STAGE_SUMS: NAME(sum_forward)(call, s, &w, SUM_X, r); break;
+    case STAGE_SQUARES:
+        NAME(set_mean)(w.mean, w.sum, w.sum[s->channels], r);
+        NAME(sum_forward)(call, s, &w, SUM_SQUARE, r);
+        break;
+    case STAGE_GIVE:
+        NAME(set_variance)(call, s, &w, w.sum[s->channels], r);
+        NAME(give)(call, s, &w, r);
+        break;
+    case STAGE_GRAD_ALL:
+        NAME(sum_gradient)(call, s, &w, r);
+        NAME(give_gradient)(call, s, &w, count, r);
+        break;
+    case STAGE_GRAD_SUMS: NAME(sum_gradient)(call, s, &w, r); break;
+    case STAGE_GRAD_GIVE: NAME(give_gradient)(call, s, &w, w.sum[2 * s->channels], r); break;
+    }
 }
 
 /* Items are channels, a few at a time: all that is read of them lies in the nearest cache. */
-static void NAME(forward_channels)(void *arg, int64_t first, int64_t end, int part) {
-    const kernel_call *call = arg;
-    int64_t few = few_channels(call->state, sizeof(REAL));
+static void NAME(take_channels)(void *arg, int64_t first, int64_t end, int part) {
+    const staged *call = arg;
+    int64_t few = few_channels(call->call->state, sizeof(REAL));
     (void)part;
     for (int64_t c = first; c < end; c += few)
-        NAME(forward)(call, call->state, (span){c, c + few < end ? c + few : end});
+        NAME(take_stage)(call->call, call->stage, (span){c, c + few < end ? c + few : end});
 }
 
-static void NAME(backward_channels)(void *arg, int64_t first, int64_t end, int part) {
-    const kernel_call *call = arg;
-    int64_t few = few_channels(call->state, sizeof(REAL));
-    (void)part;
-    for (int64_t c = first; c < end; c += few)
-        NAME(backward)(call, call->state, (span){c, c + few < end ? c + few : end});
-}
-
-static void NAME(run)(const kernel_call *call, bool gradient) {
+static void NAME(run)(const kernel_call *call, norm_stage stage) {
     const norm_state *s = call->state;
-    kernel_call copy = *call;
-    if (s->plane == 1)
-        (gradient ? NAME(backward) : NAME(forward))(call, s, (span){0, s->channels});
+    staged both = {call, stage};
+    if (s->plane == 1 || s->batch == 0)
+        NAME(take_stage)(call, stage, (span){0, s->channels});
     else
         parallel_for(call, s->channels, grain_of_bytes(4 * s->batch * s->plane * (int64_t)sizeof(REAL)),
-                     gradient ? NAME(backward_channels) : NAME(forward_channels), &copy);
+                     NAME(take_channels), &both);
 }
