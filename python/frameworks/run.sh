@@ -3,6 +3,7 @@
 # usage: run.sh FOLDER [paddle|torch]    environments are kept below FOLDER
 # $PACKAGE: the staged package (`make python`); $FRAMEWORKS_PYTHON: an interpreter that the frameworks have wheels for.
 set -u
+export FLAGS_enable_pir_api=0 FLAGS_enable_pir_in_executor=0 # Paddle 3: programs of the legacy form, run as such
 folder=$1 only=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${FRAMEWORKS_PYTHON:-python3}
@@ -20,5 +21,6 @@ check() { # NAME REQUIREMENT...
     PYTHONPATH=$PACKAGE GLOG_minloglevel=1 "$home/bin/python" -m unittest "$here/test_$name.py" || broken=1
 }
 check paddle paddlepaddle==2.6.2 'numpy<2' setuptools
+check paddle paddlepaddle==3.3.1 'numpy<2' setuptools
 check torch torch numpy
 exit $broken

@@ -28,12 +28,16 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
 
     passes: as for weft.run_passes. None: with `ranks` a serial program becomes one rank's of so many (the preset
     "data_parallel"), without it a program that is already partitioned is optimized ("data_parallel_optimization").
-    dist_context: the DistributedContext of Paddle's static Engine.
+    dist_context: the DistributedContext of Paddle's static Engine. Gradients that its completion gave no reduce get one.
 
     Variables and Parameters that the script holds stay valid. If a pass refuses, the program is as it was.
     """
     todo = read(program, dist_context)
     edits = todo.edits()
+    if dist_context is not None:
+        from ._mend import mend
+
+        mend(todo)
     if passes is None:
         passes = preset("data_parallel" if ranks else "data_parallel_optimization")
         set = dict({"data_parallel.ranks": ranks} if ranks else {}, **(set or {}))
@@ -44,14 +48,18 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
 
 
 def install():
-    """Puts Weft's passes in the place of Paddle's data-parallel optimization pass. Engine scripts then use them."""
+    """Puts Weft's passes in the place of Paddle's data-parallel optimization pass. Engine scripts then use them.
+
+    On a build of Paddle without a device the Engine refuses to start: there its communicators are made over Gloo, so that
+    the script runs on CPU processes.
+    """
     from ._install import install as do
 
     do()
 
 
 def uninstall():
-    """Puts Paddle's own pass back."""
+    """Puts back what Paddle had."""
     from ._install import uninstall as do
 
     do()

@@ -2,6 +2,8 @@
 
 from paddle.distributed.passes import pass_base
 
+from . import _cpu
+
 NAME = "auto_parallel_data_parallel_optimization"
 _own = {}
 
@@ -32,6 +34,7 @@ class WeftDataParallelOptimization(pass_base.PassBase):
 
 
 def install():
+    _cpu.install()
     registered = pass_base.PassBase._REGISTERED_PASSES
     if registered.get(NAME) is WeftDataParallelOptimization:
         return
@@ -43,5 +46,6 @@ def install():
 
 
 def uninstall():
+    _cpu.uninstall()
     if NAME in _own:
         pass_base.PassBase._REGISTERED_PASSES[NAME] = _own.pop(NAME)

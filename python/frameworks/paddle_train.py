@@ -1,0 +1,70 @@
+"""Trains a small model with Paddle for a few steps and prints its losses: `paddle_train.py serial|engine|fleet MODEL`.
+
+As many processes as PADDLE_TRAINERS_NUM says run it, each with its own PADDLE_TRAINER_ID. The scripts are those of
+any user; the two lines about weft are the difference.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import paddle
+from paddle import nn
+from paddle.distributed.fleet import auto
+from paddle_models import Split, make
+
+STEPS, BATCH = 5, 8
+RANKS = int(os.environ.get("PADDLE_TRAINERS_NUM", 1))
+RANK = int(os.environ.get("PADDLE_TRAINER_ID", 0))
+
+
+class Batch(paddle.io.Dataset):
+    """The one batch, sample by sample."""
+
+    def __init__(self, x, y):
+        super().__init__()
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+
+def optimizer_of(model):
+    return paddle.optimizer.AdamW(0.002, parameters=model.parameters())
+
+
+def serial(name):
+    """Eager Paddle, nothing distributed."""
+    model, x, y = make(name, BATCH)
+    loss_of, optimizer, losses = nn.CrossEntropyLoss(), optimizer_of(model), []
+    for _ in range(STEPS):
+        loss = loss_of(model(paddle.to_tensor(x)), paddle.to_tensor(y))
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(float(loss))
+    return losses, None
+
+
+def engine(name):
+    import weft.paddle
+
+    weft.paddle.install()
+    model, x, y = make(name, BATCH)
+    model = Split(model, auto.ProcessMesh(list(range(RANKS)), dim_names=["dp"]))
+    strategy = auto.Strategy()
+    strategy.auto_mode, strategy.dp_optimization.enable = "semi", True
+    trainer = auto.Engine(model, nn.CrossEntropyLoss(), optimizer_of(model), strategy=strategy)
+    history = trainer.fit(Batch(x, y), batch_size=BATCH, epochs=STEPS, verbose=0).history
+    return [float(np.reshape(loss, -1)[0]) for loss in history["loss"]], trainer.main_program
+
+
+if __name__ == "__main__":
+    losses, program = globals()[sys.argv[1]](sys.argv[2])
+    types = [op.type for op in program.global_block().ops] if program is not None else []
+    print("RESULT", json.dumps({"rank": RANK, "losses": losses, "reduces": sum(t in ("c_allreduce_sum", "all_reduce") for t in types),
+                                "buckets": types.count("coalesce_tensor")}))

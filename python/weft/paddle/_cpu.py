@@ -1,0 +1,73 @@
+"""Paddle's static Engine and fleet on CPU processes.
+
+A build of Paddle without a device refuses both: it makes communicators for devices alone, and asks a device how large it
+is. Here communicators are made over Gloo, and the cluster is as many ranks as there are processes.
+"""
+
+import paddle
+from paddle.base import core
+from paddle.distributed.auto_parallel.static import engine as static_engine
+from paddle.distributed.auto_parallel.static.cluster import Cluster
+from paddle.distributed.auto_parallel.static.process_group import ProcessGroup
+
+from .. import _errors
+
+_own = {}  # what was replaced, by (holder, name)
+_made = set()  # rings that have a communicator
+
+
+def has_device():
+    return core.is_compiled_with_cuda() or core.is_compiled_with_xpu() or bool(core.get_all_custom_device_type())
+
+
+def _env():
+    return paddle.distributed.ParallelEnv()
+
+
+def connect(ring, ranks):
+    """Makes the communicator of a ring over Gloo, on all its ranks at once."""
+    env = _env()
+    if ring in _made or len(ranks) < 2 or env.rank not in ranks:
+        return
+    if paddle.__version__.startswith("2."):  # one communicator for all rings
+        if list(ranks) != list(range(env.world_size)):
+            raise _errors.Unsupported(f"ring {ring} is of ranks {list(ranks)} among {env.world_size}: on CPU Paddle 2 joins "
+                                      "all processes or none; use Paddle 3, or one mesh dimension", "weft.paddle")
+        if not _made:
+            paddle.distributed.gloo_init_parallel_env(env.rank, env.world_size, env.trainer_endpoints[0])
+    else:
+        store = core.create_or_get_global_tcp_store()
+        core.CommContextManager.create_gloo_comm_context(store, str(ring), list(ranks).index(env.rank), len(ranks))
+    _made.add(ring)
+
+
+def _instantiate(group):
+    if not group._is_instantiate:
+        connect(group.id, group.ranks)
+        group._is_instantiate = True
+
+
+def _cluster(*_args, **_kwargs):
+    made = Cluster()
+    made.gen_default_config_cluster(node_count=1, device_count=_env().world_size)
+    return made
+
+
+def _replace(holder, name, new):
+    _own[holder, name] = getattr(holder, name)
+    setattr(holder, name, new)
+
+
+def install():
+    if has_device() or _own:
+        return
+    _replace(ProcessGroup, "instantiate", _instantiate)
+    _replace(static_engine, "get_default_cluster", _cluster)
+    if not paddle.__version__.startswith("2."):
+        _replace(paddle.device, "synchronize", lambda device=None: None)  # Paddle's own knows devices alone
+
+
+def uninstall():
+    for (holder, name), old in _own.items():
+        setattr(holder, name, old)
+    _own.clear()
