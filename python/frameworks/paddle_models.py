@@ -43,7 +43,7 @@ class Block(nn.Layer):
             scores = scores + paddle.assign(np.triu(np.full((1, 1, length, length), -1e4, np.float32), 1))
         h = matmul(F.softmax(scores), v).transpose([0, 2, 1, 3]).reshape([-1, length, width])
         x = x + self.out(h)
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        return x + self.down(F.relu(self.up(self.norm2(x))))
 
 
 class Transformer(nn.Layer):

@@ -13,7 +13,7 @@ from .._program import Program
 from ._sidecar import sidecar_of
 from ._splice import refuse_foreign, replace
 
-__all__ = ["optimize", "read", "install", "uninstall"]
+__all__ = ["connect", "install", "optimize", "read", "uninstall"]
 
 
 def read(program, dist_context=None) -> Program:
@@ -45,6 +45,18 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
     todo.check()
     replace(program, todo, edits, dist_context)
     return report
+
+
+def connect(program):
+    """Makes the communicators of a program on CPU processes, over Gloo: for each ring, of all processes.
+
+    All of them call it before the first step. Ranks and endpoints are those of PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM
+    and PADDLE_TRAINER_ENDPOINTS, which paddle.distributed.launch sets.
+    """
+    from ._cpu import connect as ring_of_all
+
+    for ring in sorted({op.attr("ring_id") for block in program.blocks for op in block.ops if op.has_attr("ring_id")}):
+        ring_of_all(ring)
 
 
 def install():

@@ -24,9 +24,10 @@ def _env():
     return paddle.distributed.ParallelEnv()
 
 
-def connect(ring, ranks):
-    """Makes the communicator of a ring over Gloo, on all its ranks at once."""
+def connect(ring, ranks=None):
+    """Makes the communicator of a ring over Gloo, on all its ranks at once. ranks: None: all."""
     env = _env()
+    ranks = list(range(env.world_size)) if ranks is None else ranks
     if ring in _made or len(ranks) < 2 or env.rank not in ranks:
         return
     if paddle.__version__.startswith("2."):  # one communicator for all rings
