@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -121,7 +122,9 @@ static bool is_crowded(const cli_args *args, int nprocesses) {
 
 static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
     const char *hosts = cli_value(args, "--hosts"), *agent = cli_value(args, "--launch-agent");
-    static const char *const always[] = {"--quiet", "--oversubscribe", "--bind-to", "none"};
+    /* The last: between asking who is left behind a death to end, and ending them. */
+    static const char *const always[] = {"--quiet", "--oversubscribe", "--bind-to", "none", "--mca",
+                                         "odls_base_sigkill_timeout", "0"};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) add(w, always[i]);
     if (geteuid() == 0) add(w, "--allow-run-as-root");
     if (is_crowded(args, nprocesses)) {
@@ -202,8 +205,9 @@ static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
 
 /* --- watching ----------------------------------------------------------------------------------------------------- */
 
-/* After a process has failed, mpirun ends the others; if it does not, we do. */
-static const double patience_seconds = 6;
+/* Behind a death on this host the others have no more to say than they say at once. One that fails in its own words
+ * gives the others a second for theirs, and mpirun ends who is left. If it does not, or not in time, we do. */
+static const double last_words_seconds = 0.3, patience_seconds = 6;
 
 /* What Open MPI is told to end with, it kills a second later. SIGUSR1 and SIGUSR2 it only hands on, and runs take them
  * for SIGINT and SIGTERM (run_stop.c): so the first one asks, and the second one ends. */
@@ -228,6 +232,7 @@ typedef struct watch {
     int nprocesses;
     struct pollfd *processes; /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
     double failed_at;         /* the first failure; 0: none */
+    bool has_died;            /* it was a death */
 } watch;
 
 static double now(void) {
@@ -279,6 +284,7 @@ static void look_at_processes(watch *w) {
         bool has_failed = f.has_left && f.exit_status && f.exit_status < 128; /* else by a signal, in good order */
         if (has_failed) look_for_stopped(w);
         if (has_died || has_failed) w->failed_at = now();
+        w->has_died = w->has_died || has_died;
         if (!is_gone) continue;
         close(w->processes[i].fd);
         w->processes[i].fd = -2;
@@ -292,6 +298,45 @@ static void kill_all(const watch *w) {
             syscall(SYS_pidfd_send_signal, w->processes[i].fd, SIGKILL, NULL, 0U);
 }
 
+/* mpirun stays as long as it can: it takes away what it has made. Hydra, which was told to leave the others alone, is
+ * asked to end those of other hosts too. */
+static void end_others(watch *w) {
+    double seconds = now() - w->failed_at;
+    if (seconds > patience_seconds) kill((pid_t)child, SIGKILL);
+    if (seconds < (w->has_died ? last_words_seconds : patience_seconds)) return;
+    kill_all(w);
+    if (w->has_died && !is_open_mpi_child && !was_asked) kill((pid_t)child, SIGTERM);
+    was_asked = 1;
+}
+
+/* --- what the dead have left -------------------------------------------------------------------------------------- */
+
+/* Files that a process was writing are called "NAME.PID-N.tmp" (base/file.c). The pattern has '*' for {rank} and such. */
+static void make_pattern(const char *name, long pid, char *out, size_t nbytes) {
+    size_t n = 0;
+    for (const char *at = name; *at && n + 40 < nbytes; at++) {
+        const char *end = *at == '{' ? strchr(at, '}') : NULL;
+        if (strchr("*?[]\\", *at)) out[n++] = '\\';
+        out[n++] = end ? '*' : *at;
+        if (end) at = end;
+    }
+    snprintf(out + n, nbytes - n, ".%ld-*.tmp", pid);
+}
+
+static void remove_half_written(const watch *w, int index) {
+    char pattern[4096];
+    weft_flight f;
+    if (!weft_flights_get(w->flights, index, &f)) return;
+    for (size_t i = 0; i < w->args->ngiven; i++) {
+        glob_t found = {.gl_pathc = 0};
+        if (!w->args->values[i][0]) continue;
+        make_pattern(w->args->values[i], f.pid, pattern, sizeof pattern);
+        size_t n = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+        for (size_t k = 0; k < n; k++) unlink(found.gl_pathv[k]);
+        globfree(&found);
+    }
+}
+
 static int wait_for_all(watch *w) {
     int status = 0, own = w->nprocesses;
     for (int i = 0; i < w->nprocesses; i++) w->processes[i] = (struct pollfd){.fd = -1, .events = POLLIN};
@@ -302,11 +347,10 @@ static int wait_for_all(watch *w) {
         look_at_processes(w);
         pid_t ended = waitpid((pid_t)child, &status, WNOHANG);
         if (ended == (pid_t)child || (ended < 0 && errno != EINTR)) break;
-        if (!w->failed_at || now() < w->failed_at + patience_seconds) continue;
-        kill_all(w);
-        kill((pid_t)child, SIGKILL);
+        if (w->failed_at) end_others(w);
     }
     kill_all(w); /* whoever mpirun has left */
+    for (int i = 0; i < w->nprocesses && w->failed_at > 0; i++) remove_half_written(w, i);
     for (int i = 0; i <= own; i++)
         if (w->processes[i].fd >= 0) close(w->processes[i].fd);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -1,14 +1,24 @@
 /* gather.c: what processes tell one another, over the world of the executor; one that has all ranks hears itself. */
 #include "executor/gather.h"
 
+enum { SMALL_NBYTES = 4096 };
+
+/* Behind a step processes come at nearly one time: who does not has stopped. Values that are large take their time. */
+static double patience(const weft_executor *x, bool is_large) {
+    double usual = 10 * weft_executor_step_seconds(x), least = x->options.watchdog_seconds;
+    if (is_large || x->options.no_watchdog || usual <= 0) return x->options.first_step_seconds;
+    return usual > least ? usual : least;
+}
+
 static weft_status gather(const weft_executor *x, const char *when, const void *mine, const size_t *nbytes,
                           size_t nbytes_each, void *all) {
-    return comm_world_gather(x->world, &(comm_gather){.mine = mine,
-                                                     .all = all,
-                                                     .nbytes = nbytes,
-                                                     .nbytes_each = nbytes_each,
-                                                     .timeout_seconds = x->options.first_step_seconds,
-                                                     .when = when});
+    return comm_world_gather(x->world,
+                             &(comm_gather){.mine = mine,
+                                            .all = all,
+                                            .nbytes = nbytes,
+                                            .nbytes_each = nbytes_each,
+                                            .timeout_seconds = patience(x, nbytes || nbytes_each > SMALL_NBYTES),
+                                            .when = when});
 }
 
 weft_status executor_gather(const weft_executor *x, const char *when, const void *mine, size_t nbytes, void *all) {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Processes killed and stopped before, inside and behind ops that are drawn by chance: the others end in time, with the name of who has
-# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks.
+# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and on 2 ranks a kill at each place of each op.
 . tests/support/shell.sh
 . tests/support/python.sh
 case=$fixtures/paddle3/mlp_adam_dp2
@@ -22,6 +22,7 @@ mkdir "$folder/sweep"
 if [ -z "${WEFT_LONG_TESTS:-}" ]; then
     sweep 4 "$(date +%j)" "$case/rank0.pdmodel" "$case/rank1.pdmodel"
 else
+    sweep every 0 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
     sweep 250 1 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
     for ranks in 3 4; do
         "$weft" opt -q "$case/serial.pdmodel" --passes 'data_parallel' --set data_parallel.ranks=$ranks -o "$folder/dp.pdmodel"

@@ -147,7 +147,20 @@ for fault in KILL SEGV; do
     begin
     kill -$fault "$victim"
     since=$(date +%s)
-    ended 4 "$([ $fault = KILL ] && echo 137 || echo 139)" "$died" "SIG$fault of a process"
+    ended 2 "$([ $fault = KILL ] && echo 137 || echo 139)" "$died" "SIG$fault of a process"
+done
+for _ in 1 2 3; do
+    rm -f "$folder/out" "$folder/whole.npz"
+    "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" \
+        --steps 100000000 --save "$folder/whole.npz" --save-every 1 --fetch "$loss" --launch >"$folder/out" 2>"$folder/err" &
+    launcher=$! victim=$(process 0)
+    kill -KILL "$victim"
+    wait "$launcher" 2>/dev/null
+    if [ ! -e "$folder/whole.npz" ] || "$PYTHON" -c "import numpy, sys; [numpy.load(sys.argv[1])[k] for k in numpy.load(sys.argv[1]).files]" \
+        "$folder/whole.npz"; then whole=0; else whole=1; fi
+    ok $whole 'what was saved is whole where the process dies that saves'
+    [ -z "$(find "$folder" -name '*.tmp')" ]
+    ok $? 'nothing half written is left'
 done
 begin --watchdog 1
 kill -STOP "$victim"

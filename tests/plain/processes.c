@@ -1,6 +1,6 @@
 /* processes.c: a run whose ranks are in several processes, here threads with a world of their own each, is the run of
- * one process that has them all: the same bits, the same joined results, timelines and profiles, the same words where it
- * fails. A plain main. */
+ * one process that has them all: the same bits, the same joined results, timelines and profiles, the same words where
+ * it fails. A plain main. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,16 @@
 
 enum { NRANKS = 4, NSTEPS = 5, MOST_WORDS = 1200 };
 
-/* w is whole on every rank, v split over all, u over two of the mesh's axis; o is what only ranks with op `more` have. */
+/* w is whole on every rank, v split over all, u over two of the mesh's axis; o is what only ranks with op `more` have.
+ */
 #define PROGRAM(more)                                                                                                  \
-    "weft: 1\nrings: {0: [0, 1, 2, 3], 1: [1, 2]}\nmeshes:\n- {shape: [4], ids: [0, 1, 2, 3], dims: [dp]}\n"            \
+    "weft: 1\nrings: {0: [0, 1, 2, 3], 1: [1, 2]}\nmeshes:\n- {shape: [4], ids: [0, 1, 2, 3], dims: [dp]}\n"           \
     "- {shape: [2, 2], ids: [0, 1, 2, 3], dims: [a, b]}\n"                                                             \
     "blocks:\n- vars:\n    x: {float32: [-1, 6]}\n    w: {float32: [6, 6], persistable: true}\n"                       \
     "    v: {float32: [2, 3], persistable: true, dist: {mesh: 0, dims_mapping: [0, -1]}}\n"                            \
     "    u: {float32: [2, 3], persistable: true, dist: {mesh: 1, dims_mapping: [1, -1]}}\n"                            \
     "    o: {float32: [3], persistable: true}\n    y: {float32: [-1, 6]}\n    g: {float32: [6, 6]}\n"                  \
-    "    m: {float32: [1, 1]}\n    k: {uint8: [-1, 6]}\n    r: {float32: [-1, 6]}\n  ops:\n"                                                       \
+    "    m: {float32: [1, 1]}\n    k: {uint8: [-1, 6]}\n    r: {float32: [-1, 6]}\n  ops:\n"                           \
     "  - {matmul_v2: {X: [x], \"Y\": [w]}, out: {Out: [y]}}\n"                                                         \
     "  - {matmul_v2: {X: [x], \"Y\": [y]}, out: {Out: [g]}, attrs: {trans_x: true}}\n"                                 \
     "  - {c_allreduce_sum: {X: [g]}, out: {Out: [g]}, attrs: {ring_id: 0, use_calc_stream: true}}\n"                   \
@@ -35,7 +36,7 @@ enum { NRANKS = 4, NSTEPS = 5, MOST_WORDS = 1200 };
     "  - {reduce_mean: {X: [g]}, out: {Out: [m]}, attrs: {dim: [0, 1], keep_dim: true}}\n" more
 #define SEND "  - {send_v2: {X: [m]}, attrs: {ring_id: 1, peer: 1, use_calc_stream: true}}\n"
 #define RECV                                                                                                           \
-    "  - {recv_v2: {}, out: {Out: [m]}, attrs: {ring_id: 1, peer: 0, dtype: 5, out_shape: !ints [1, 1], "                  \
+    "  - {recv_v2: {}, out: {Out: [m]}, attrs: {ring_id: 1, peer: 0, dtype: 5, out_shape: !ints [1, 1], "              \
     "use_calc_stream: true}}\n"
 #define OWN "  - {scale: {X: [o]}, out: {Out: [o]}, attrs: {scale: 3.0}}\n"
 #define ODD "  - {c_allreduce_sum: {X: [m]}, out: {Out: [m]}, attrs: {ring_id: 0, use_calc_stream: true}}\n"
@@ -53,6 +54,7 @@ typedef struct process {
     weft_tensors *result, *state;
     char *trace, *page, *profile, *table; /* where options ask for them */
     size_t nbytes[4];
+    bool stops;             /* behind the first step, though the others go on */
     char words[MOST_WORDS]; /* of the first failure */
     pthread_t thread;
 } process;
@@ -60,7 +62,8 @@ typedef struct process {
 static void put(weft_tensors *set, const char *n, int64_t rows, int64_t columns, int seed) {
     weft_tensor *t;
     must(weft_tensors_add(set, n, WEFT_FP32, columns ? 2 : 1, (const int64_t[]){rows, columns}, &t));
-    for (size_t i = 0; i < t->nbytes / 4; i++) ((float *)t->data)[i] = (float)((int)(i * 29 + (size_t)seed) % 17 - 8) / 8;
+    for (size_t i = 0; i < t->nbytes / 4; i++)
+        ((float *)t->data)[i] = (float)((int)(i * 29 + (size_t)seed) % 17 - 8) / 8;
 }
 
 static weft_status run(process *p) {
@@ -74,7 +77,12 @@ static weft_status run(process *p) {
                                     .nfetches = 3,
                                     .executor = &p->options};
     TRY(weft_trainer_create(p->context, &options, &p->trainer));
-    for (size_t step = 0; step < NSTEPS; step++) TRY(weft_trainer_step(p->trainer, step));
+    for (size_t step = 0; step < NSTEPS; step++) {
+        weft_scalar scalars[3 * NRANKS];
+        TRY(weft_trainer_step(p->trainer, step));
+        if (p->stops) return NULL;
+        TRY(weft_trainer_fetch_scalars(p->trainer, scalars));
+    }
     TRY(weft_trainer_result(p->trainer, &p->result));
     TRY(weft_trainer_state(p->trainer, &p->state));
     const weft_executor *x = weft_trainer_executor(p->trainer);
@@ -121,18 +129,26 @@ static void close_process(process *p) {
 }
 
 /* Processes of `each` ranks, the last `nabsent` of which never come; programs[r] is rank r's. */
-static int start(process *p, int each, int nabsent, const char *const *sources, const weft_executor_options *options,
-                 local_hub **out_hub) {
+static int start_some(process *p, int each, int nabsent, int stops, const char *const *sources,
+                      const weft_executor_options *options, local_hub **out_hub) {
     const weft_allocator libc = base_libc_allocator();
     int n = NRANKS / each - nabsent;
     must(local_hub_create(&libc, NRANKS, out_hub));
     for (int i = 0; i < n; i++) {
-        p[i] = (process){.sources = sources, .host = local_hub_host(*out_hub, i * each, each), .options = *options};
+        p[i] = (process){.sources = sources,
+                         .stops = i == stops,
+                         .host = local_hub_host(*out_hub, i * each, each),
+                         .options = *options};
         p[i].options.host = &p[i].host;
         pthread_create(&p[i].thread, NULL, work, &p[i]);
     }
     for (int i = 0; i < n; i++) pthread_join(p[i].thread, NULL);
     return n;
+}
+
+static int start(process *p, int each, int nabsent, const char *const *sources, const weft_executor_options *options,
+                 local_hub **out_hub) {
+    return start_some(p, each, nabsent, -1, sources, options, out_hub);
 }
 
 static void stop(process *p, int n, local_hub *hub) {
@@ -191,8 +207,7 @@ static void check_trace(const process *p, const char *what) {
     int nreduces = 0;
     size_t i;
     check(trace != NULL, "%s: no JSON", what);
-    for (int pass = 0; pass < 2; pass++)
-        json_array_foreach(json_object_get(trace, "traceEvents"), i, e) {
+    for (int pass = 0; pass < 2; pass++) json_array_foreach(json_object_get(trace, "traceEvents"), i, e) {
             const char *n = json_string_value(json_object_get(e, "name"));
             if (!n || strcmp(n, "c_allreduce_sum") != 0) continue;
             double start = json_number_value(json_object_get(e, "ts"));
@@ -318,7 +333,8 @@ static void test_failures(void) {
     local_hub *hub;
     const char *odd[NRANKS] = {equal[0], equal[1], equal[2], PROGRAM(ODD)};
     int n = start(parts, 2, 0, odd, &options, &hub);
-    expect(parts, n, "one more", "ring 0: ranks disagree on collective 1: rank 0 runs none, rank 3 runs c_allreduce_sum");
+    expect(parts, n, "one more",
+           "ring 0: ranks disagree on collective 1: rank 0 runs none, rank 3 runs c_allreduce_sum");
     stop(parts, n, hub);
 
     options.first_step_seconds = options.watchdog_seconds = 0.3;
@@ -326,6 +342,12 @@ static void test_failures(void) {
     expect(parts, n, "absent", "rank 0 waited 0.3 s before the first step for rank 2, 3");
     stop(parts, n, hub);
 
+    options.first_step_seconds = 60;
+    n = start_some(parts, 2, 0, 1, equal, &options, &hub);
+    expect(parts, 1, "stopped between steps", "s for the values of a step for rank 2, 3");
+    stop(parts, n, hub);
+
+    options.first_step_seconds = 0.3;
     /* Rank 3 is late: both processes name it, whichever noticed. */
     weft_delay late = {.rank = 3, .op_index = 1, .seconds = 30};
     options.delays = &late;

@@ -1,6 +1,7 @@
 """Kills or stops a process of a run before, inside and behind an op, and sees that the others end in time with the right words.
 
 usage: kill_sweep.py WEFT FOLDER KILLS SEED PROGRAM... -- ARGUMENTS...      (a program a rank)
+       KILLS: how many, drawn by chance; or "every": each rank at each place of each op, killed
 
 An op is held up on a rank by --delay. "before": that rank's process goes while it is. "inside": an op that communicates is held
 up on another rank, so that the victim waits in it. "behind": the next op is held up.
@@ -90,7 +91,8 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault):
         time.sleep(0.2)
         err.seek(0)
         said = err.read()
-    word, limit = ('has died', 10) if fault == signal.SIGKILL else ('is stopped', 30)
+    # A death ends all within 2 s; one more for a machine that has much else to do.
+    word, limit = ('has died', 3) if fault == signal.SIGKILL else ('is stopped', 30)
     if not status:
         return 'exit status 0'
     if seconds > limit:
@@ -106,24 +108,29 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault):
 
 
 def main():
-    weft, folder, kills, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    weft, folder, kills, seed = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     at = sys.argv.index('--')
     programs, arguments = sys.argv[5:at], sys.argv[at + 1:]
     shown = subprocess.run([weft, 'show', programs[0]], capture_output=True, text=True, check=True).stdout
     kinds = re.findall(r'^ +\d+  \S+ +(\w+)\(', shown, re.M)
     ops = ['all_reduce' in kind or 'allreduce' in kind for kind in kinds]
     communicate = [n for n, communicates in enumerate(ops) if communicates]
-    draw, failed = random.Random(seed), 0
-    for k in range(kills):
-        where = ('before', 'inside', 'behind')[k % 3]
-        op = draw.choice(communicate) if where == 'inside' else draw.randrange(len(ops) - 1)
-        rank = draw.randrange(len(programs))
-        fault = signal.SIGSTOP if k % 4 == 3 else signal.SIGKILL
+    draw, failed, nranks = random.Random(seed), 0, len(programs)
+    if kills == 'every':
+        cases = [(where, op, rank, signal.SIGKILL) for op in range(len(ops) - 1) for where in ('before', 'inside', 'behind')
+                 for rank in range(nranks) if where != 'inside' or ops[op]]
+    else:
+        cases = []
+        for k in range(int(kills)):
+            where = ('before', 'inside', 'behind')[k % 3]
+            op = draw.choice(communicate) if where == 'inside' else draw.randrange(len(ops) - 1)
+            cases.append((where, op, draw.randrange(nranks), signal.SIGSTOP if k % 4 == 3 else signal.SIGKILL))
+    for where, op, rank, fault in cases:
         wrong = run_one(weft, folder, programs, arguments, ops, op, rank, where, fault)
         if wrong:
             failed += 1
             print(f'{signal.Signals(fault).name} of rank {rank} {where} op {op}, {kinds[op]}: {wrong}')
-    print(f'{kills} kills, {failed} failed')
+    print(f'{len(cases)} kills, {failed} failed')
     return 1 if failed else 0
 
 

@@ -116,7 +116,7 @@ static void *listen_to_all(void *arg) {
             pthread_mutex_unlock(&host->mutex);
             continue;
         }
-        if (host->going) collect(host);
+        collect(host);
         nanosleep(&(struct timespec){.tv_nsec = period_ns}, NULL);
     }
     return NULL;
