@@ -39,14 +39,19 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
 }
 
 /* What this form cannot do with a pair. */
-static void check_form(const micro_pass *m, const micro_pair *p, micro_refusal *why) {
+static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
     if (why->words) return;
     bool is_half = p->sent == WEFT_FP16 || p->sent == WEFT_BF16;
     if (m->form == MICRO_CHUNKS) {
+        bool all_rows = p->kind == MICRO_REDUCE;
+        p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : m->nsub, micro_rows(p));
         if (m->strict_bits && p->kind == MICRO_SCATTER && is_half)
             *why = (micro_refusal){WEFT_REASON_DTYPE, "sums of 16-bit floats are rounded once (strict_bits)"};
         return;
     }
+    p->pieces = 1;
+    if (p->kind == MICRO_REDUCE)
+        *why = (micro_refusal){WEFT_REASON_NOTHING, "torch has no fused op of a product and an all-reduce"};
     if (m->strict_bits && p->kind == MICRO_SCATTER)
         *why = (micro_refusal){WEFT_REASON_SCALE, "the fused op does not promise the order of ranks (strict_bits)"};
     if (p->path.is_transposed || p->path.is_cast)
@@ -77,12 +82,23 @@ static int by_place(const void *a, const void *b) {
     return x->collective->mark < y->collective->mark ? -1 : x->collective->mark > y->collective->mark;
 }
 
+static const char *const names[] = {[MICRO_GATHER] = "all-gather and matmul",
+                                    [MICRO_SCATTER] = "matmul and reduce-scatter",
+                                    [MICRO_REDUCE] = "matmul and all-reduce"};
+
 static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
     return weft_pass_did(m->pass, "pair %zu: %s (%s #%u, %d ranks, %zu product%s): %.1f us for %.1f us, predicted gain %.1f%%",
-                         number, p->kind == MICRO_GATHER ? "all-gather and matmul" : "matmul and reduce-scatter",
+                         number, names[p->kind],
                          p->collective->type->bytes, p->collective->mark, p->ring.nranks, p->nproducts,
                          p->nproducts == 1 ? "" : "s", 1e6 * p->pair_seconds, 1e6 * p->serial_seconds,
                          100 * (1 - p->pair_seconds / p->serial_seconds));
+}
+
+/* Whether ranks send each other chunks, and so differ. */
+static bool sends(const micro_pass *m) {
+    for (size_t i = 0; i < m->npairs; i++)
+        if (m->pairs[i].kind != MICRO_REDUCE) return true;
+    return false;
 }
 
 static weft_status run(weft_pass_context *pass, weft_program *program, void *user) {
@@ -91,7 +107,7 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     TRY(begin(&m, pass, program));
     for (size_t i = 0; i < m.index.nops; i++) TRY(consider(&m, access_op(&m.index, i)));
     if (!m.npairs) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no pair is taken");
-    if (m.form == MICRO_CHUNKS && pass_rank(pass) < 0)
+    if (m.form == MICRO_CHUNKS && sends(&m) && pass_rank(pass) < 0)
         return weft_pass_refuse(pass, "the programs of ranks differ (chunks of each go to others): one is made for each, "
                                       "named by {rank} in -o");
     qsort(m.pairs, m.npairs, sizeof *m.pairs, by_place);

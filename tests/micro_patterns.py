@@ -147,6 +147,28 @@ def gather_transposed_one(g):  # a batch of one: rows still lie one after anothe
     g.out(g.mm(y, w), y)
 
 
+def gather_uneven(g):  # pieces of other extents
+    x, w = g.given("x", [5, 8]), g.given("w", [8, 6])
+    y = g.gather(x)
+    g.out(g.mm(y, w), y)
+
+
+def gather_uneven_inner(g):
+    x, w = g.given("x", [3, 3, 8]), g.given("w", [8, 6])
+    g.out(g.mm(g.gather(x, 1), w))
+
+
+def scatter_uneven(g):
+    x, w = g.given("x", [7 * g.n, 8]), g.given("w", [8, 6])
+    g.out(g.scatter(g.mm(x, w)))
+
+
+def back_uneven(g):
+    d, x, w = g.given("d", [3, 3, 6]), g.given("x", [9 * g.n, 5]), g.given("w", [5, 6])
+    y = g.view(g.gather(d, 1), 9 * g.n, 6)
+    g.out(g.mm(g.t(y), x))
+
+
 def gather_cast_down(g):
     x, w = g.given("x", [4, 8]), g.given("w", [8, 6], "bfloat16")
     g.out(g.mm(g.cast(g.gather(x), "bfloat16"), w))
@@ -189,6 +211,31 @@ def gather_in_paddle(g):  # its transposition's XShape is read by the gradient
     was = g.new([3 * g.n, 2, 8])
     g.op("transpose2_grad", {"XShape": g.xshape, "Out@GRAD": d}, {"X@GRAD": was}, axis=[1, 0, 2])
     g.out(g.mm(g.cast(y, "bfloat16"), w, True), was)
+
+
+def reduce_rows(g):
+    x, w = g.given("x", [11, 8]), g.given("w", [8, 5])
+    g.out(g.comm("all_reduce", ["sum"], [11, 5], g.mm(x, w)))
+
+
+def reduce_largest_3d(g):  # any operation; through a transposition and a cast
+    x, w = g.given("x", [2, 6, 8], "bfloat16"), g.given("w", [8, 5], "bfloat16")
+    g.out(g.comm("all_reduce", ["max"], [5, 2, 6], g.cast(g.permute(g.mm(x, w), 2, 0, 1), "float32")))
+
+
+def reduce_in_paddle(g):  # in place
+    x, w = g.given("x", [2, 6, 8]), g.given("w", [8, 5])
+    y = g.mm(x, w)
+    g.op("c_allreduce_sum", {"X": y}, {"Out": y}, ring_id=1, use_calc_stream=True)
+    g.out(g.one("relu", y, g.shape[y]))
+
+
+def back_reduce_in_paddle(g):  # the gradient of one operand is reduced, the other's is not
+    x, d, w = g.given("x", [7, 6]), g.given("d", [7, 5]), g.given("w", [6, 5])
+    dx, dw = g.new([7, 6]), g.new([6, 5])
+    g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
+    g.op("c_allreduce_sum", {"X": dx}, {"Out": dx}, ring_id=1, use_calc_stream=True)
+    g.out(g.one("relu", dx, [7, 6]), dw)
 
 
 def accumulate_last(g):  # the gathered dimension is the one that the product contracts; the whole is kept

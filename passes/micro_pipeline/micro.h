@@ -2,7 +2,8 @@
  *
  * A pair is a collective and the matrix products that it can be cut up with. A gather's: rows of `x` from all ranks,
  * one after another along `dim`, are the left operand of each product. A scatter's: the one product's rows are summed
- * over the ranks, of which each keeps its part of `dim`. Both are what torch's fused ops are defined to be. */
+ * over the ranks, of which each keeps its part of `dim`. Both are what torch's fused ops are defined to be. An all-reduce's: of some of
+ * the one product's rows after others, each of the same collective. */
 #ifndef PASSES_MICRO_PIPELINE_MICRO_H
 #define PASSES_MICRO_PIPELINE_MICRO_H
 
@@ -10,7 +11,7 @@
 #include "passes/pass_manager.h"
 #include "weft/cluster.h"
 
-typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER } micro_kind;
+typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER, MICRO_REDUCE, MICRO_KINDS } micro_kind;
 
 /* A matrix product that an op makes. */
 typedef struct micro_term {
@@ -63,6 +64,7 @@ typedef struct micro_pair {
     size_t nrest;
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
     size_t nops, ops_capacity;
+    int pieces; /* of the rows of a rank, or of an all-reduce of all rows */
     weft_op *raised[MICRO_RAISED]; /* what makes its operands too late, in program order: goes to its place first */
     size_t nraised;
     uint32_t place; /* the position before which it can stand */
@@ -129,10 +131,14 @@ WEFT_MUST_USE weft_status micro_write_chunks(micro_pass *m, micro_pair *pair, si
 WEFT_MUST_USE weft_status micro_guard_begin(micro_pass *m);
 WEFT_MUST_USE weft_status micro_guard(micro_pass *m, micro_pair *pair, micro_refusal *why);
 
-/* The most pieces, up to those asked for, that the rows of a rank divide by. */
+/* Rows in pieces of equal extent, the last of which may have fewer: how many, if so many are asked for. */
 static inline int micro_pieces(int64_t asked, int64_t rows) {
-    while (rows % asked) asked--;
-    return (int)asked;
+    int64_t size = (rows + asked - 1) / asked;
+    return (int)((rows + size - 1) / size);
+}
+static inline int64_t micro_piece_rows(int64_t rows, int64_t pieces, int64_t index) {
+    int64_t size = (rows + pieces - 1) / pieces;
+    return index + 1 < pieces ? size : rows - size * (pieces - 1);
 }
 /* The extents of a product are those of one operand but for the last: this one. */
 static inline int64_t micro_columns(const micro_product *x) {

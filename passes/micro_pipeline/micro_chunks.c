@@ -35,7 +35,11 @@ static weft_status set_order(const micro_writing *w, const chunk_step *s, bool i
     return n ? weft_op_set_events_awaited(op, n, events) : NULL;
 }
 
-static weft_var *var_at(const micro_writing *w, int space, int32_t index, size_t product) {
+/* What a step reads or writes; buffers that take pieces in turn are of the piece's rows. */
+static weft_var *var_at(const micro_writing *w, const chunk_step *s, int space, int32_t index, size_t product) {
+    bool is_last = s->chunk % w->plan.nsub + 1 == w->plan.nsub;
+    if ((space == CHUNK_OUTGOING || (space == CHUNK_INCOMING && !w->plan.in_rank_order)) && is_last && w->last[space][0])
+        return w->last[space][index];
     size_t offset = space == CHUNK_RESULTS || space == CHUNK_TOTALS ? product * w->nchunks : 0;
     return space == CHUNK_SPACES ? NULL : w->spaces[space][offset + (size_t)index];
 }
@@ -50,7 +54,7 @@ static weft_status make_product(const micro_writing *w, weft_var *left, bool tra
 
 static weft_status make_message(const micro_writing *w, const chunk_step *s, weft_op **out) {
     bool sends = s->action == CHUNK_SEND;
-    weft_var *v = sends ? var_at(w, s->from, s->from_buffer, 0) : var_at(w, s->to, s->buffer, 0);
+    weft_var *v = sends ? var_at(w, s, s->from, s->from_buffer, 0) : var_at(w, s, s->to, s->buffer, 0);
     TRY(micro_new_op(w, sends ? "p_send" : "p_recv", "x", sends ? v : NULL, "out", sends ? NULL : v, out));
     TRY(weft_op_set_attr_int(*out, "ring_id", w->lanes.lanes[s->lane]));
     uint64_t before = w->lanes.members[s->lane] & ((UINT64_C(1) << s->peer) - 1);
@@ -64,6 +68,18 @@ static weft_status make_sum(const micro_writing *w, weft_var *sum, weft_var *x, 
     return weft_op_add_input(*out, "Y", x);
 }
 
+/* The pair's collective, of a piece in place. */
+static weft_status make_reduce(const micro_writing *w, weft_var *v, weft_op **out) {
+    weft_op *of = w->pair->collective;
+    bool is_new = op_find_slot(of, false, "x");
+    TRY(micro_new_op(w, weft_op_type(of), is_new ? "x" : "X", v, is_new ? "out" : "Out", v, out));
+    TRY(weft_op_set_attr_int(*out, "ring_id", w->pair->ring.id));
+    const weft_attr *reduce = op_find_attr(of, "reduce_type");
+    if (reduce) TRY(weft_op_set_attr_int(*out, "reduce_type", reduce->u.i));
+    /* it stays on the plan's stream */
+    return is_new ? weft_op_set_attr_bool(*out, "async_op", false) : weft_op_set_attr_bool(*out, "use_calc_stream", true);
+}
+
 /* The ops of a step, in order. */
 typedef struct step_ops {
     weft_op **all;
@@ -72,7 +88,7 @@ typedef struct step_ops {
 
 /* A chunk as the products' operand: if it is cast, in a var of its own. */
 static weft_status make_operand(const micro_writing *w, const chunk_step *s, step_ops *ops, weft_var **out) {
-    weft_var *x = var_at(w, s->from, s->from_buffer, 0), *made;
+    weft_var *x = var_at(w, s, s->from, s->from_buffer, 0), *made;
     *out = x;
     if (x->dtype == w->pair->dtype) return NULL;
     TRY(micro_new_var(w, "cast_rows", s->chunk, w->pair->dtype, 2, x->dims, &made));
@@ -88,7 +104,7 @@ static weft_status make_products(const micro_writing *w, const chunk_step *s, st
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *of = &p->products[k];
         if (of->role != MICRO_ROWS) continue;
-        made = to = var_at(w, s->to, s->buffer, k);
+        made = to = var_at(w, s, s->to, s->buffer, k);
         if (to->dtype != p->dtype) TRY(micro_new_var(w, "cast_product", s->chunk, p->dtype, 2, to->dims, &made));
         TRY(make_product(w, x, false, of->b, of->trans, made, &ops->all[ops->count++]));
         if (made != to) TRY(micro_make_cast(w, made, to, &ops->all[ops->count++]));
@@ -124,11 +140,12 @@ static weft_status make_ops(const micro_writing *w, const chunk_step *s, step_op
     case CHUNK_MULTIPLY: return make_products(w, s, ops);
     case CHUNK_SEND:
     case CHUNK_RECEIVE: return make_message(w, s, &ops->all[ops->count++]);
+    case CHUNK_REDUCE: return make_reduce(w, var_at(w, s, s->to, s->buffer, 0), &ops->all[ops->count++]);
     case CHUNK_ACCUMULATE: return make_additions(w, s, ops);
     case CHUNK_ADD:
-        return make_sum(w, var_at(w, s->to, s->buffer, 0), var_at(w, s->from, s->from_buffer, 0), &ops->all[ops->count++]);
+        return make_sum(w, var_at(w, s, s->to, s->buffer, 0), var_at(w, s, s->from, s->from_buffer, 0), &ops->all[ops->count++]);
     default:
-        return micro_new_op(w, "assign", "X", var_at(w, s->from, s->from_buffer, 0), "Out", var_at(w, s->to, s->buffer, 0),
+        return micro_new_op(w, "assign", "X", var_at(w, s, s->from, s->from_buffer, 0), "Out", var_at(w, s, s->to, s->buffer, 0),
                       &ops->all[ops->count++]);
     }
 }
@@ -204,7 +221,7 @@ static weft_status put_steps(micro_writing *w) {
         TRY(put_step(w, i, !begun[stream]));
         begun[stream] = true;
     }
-    if (w->pair->kind == MICRO_SCATTER) TRY(put_rests(w)); /* while the last sums are formed */
+    if (w->pair->kind != MICRO_GATHER) TRY(put_rests(w)); /* while the last sums are formed */
     return put_fence(w, 0, n, awaited);
 }
 
@@ -212,9 +229,15 @@ static weft_status put_steps(micro_writing *w) {
 
 static weft_status make_space(micro_writing *w, chunk_space space, int32_t dtype, size_t count, int64_t columns,
                               size_t offset, const char *stem) {
-    int64_t dims[2] = {w->rows, columns};
-    for (size_t i = 0; i < count; i++)
+    int64_t nsub = w->plan.nsub, shortest = micro_piece_rows(w->rows, nsub, nsub - 1);
+    bool in_turn = space == CHUNK_OUTGOING || (space == CHUNK_INCOMING && !w->plan.in_rank_order);
+    for (size_t i = 0; i < count; i++) {
+        int64_t dims[2] = {micro_piece_rows(w->rows, nsub, in_turn ? 0 : (int64_t)i % nsub), columns};
         TRY(micro_new_var(w, stem, (int64_t)(offset + i), dtype, 2, dims, &w->spaces[space][offset + i]));
+        if (!in_turn || shortest == dims[0]) continue;
+        dims[0] = shortest;
+        TRY(micro_new_var(w, stem, (int64_t)(count + i), dtype, 2, dims, &w->last[space][i]));
+    }
     return NULL;
 }
 
@@ -256,7 +279,7 @@ static weft_status make_total(micro_writing *w, size_t k) {
     weft_var **parts = w->parts + k * w->nchunks, **totals = w->spaces[CHUNK_TOTALS] + k * w->nchunks;
     int64_t nsub = w->plan.nsub;
     if (x->role == MICRO_INNER) {
-        TRY(micro_put_split(w, x->b, x->trans ? 1 : 0, w->plan.nranks, "operand", parts));
+        TRY(micro_put_split(w, x->b, x->trans ? 1 : 0, w->plan.nranks, NULL, "operand", parts));
         for (int64_t i = (int64_t)w->nchunks - 1; i >= 0; i--) parts[i] = parts[i / nsub];
         return make_space(w, CHUNK_TOTALS, w->pair->dtype, (size_t)nsub, micro_columns(x), k * w->nchunks, "total");
     }
@@ -278,7 +301,7 @@ static weft_status write_gather(micro_writing *w) {
     const micro_pair *p = w->pair;
     weft_var *x = p->x;
     TRY(put_own(w, &x));
-    TRY(micro_cut_rows(w, x, w->plan.nsub, "own", w->spaces[CHUNK_OWN]));
+    TRY(micro_cut_rows(w, x, 1, "own", w->spaces[CHUNK_OWN]));
     TRY(make_space(w, CHUNK_ROWS, p->sent, w->nchunks, w->width, 0, "rows"));
     for (size_t k = 0; k < p->nproducts; k++)
         TRY(p->products[k].role == MICRO_ROWS ?
@@ -312,12 +335,22 @@ static weft_status put_sums(micro_writing *w, weft_var **out) {
     *out = w->spaces[CHUNK_RESULTS][0];
     if (w->plan.nsub == 1 && !p->path.is_transposed) return NULL;
     memcpy(dims, p->dims, ndim * sizeof *dims);
-    dims[p->dim] /= w->plan.nranks;
+    if (p->kind == MICRO_SCATTER) dims[p->dim] /= w->plan.nranks;
     dims[ndim - 1] = (*out)->dims[1];
     weft_var *pieces = *out;
     TRY(micro_new_var(w, "sums", 0, p->sent, ndim, dims, out));
     if (w->plan.nsub == 1) return micro_put_view(w, pieces, *out);
     return micro_put_together(w, w->spaces[CHUNK_RESULTS], (size_t)w->plan.nsub, false, *out);
+}
+
+static weft_status write_reduce(micro_writing *w) {
+    const micro_pair *p = w->pair;
+    weft_var *sum;
+    TRY(micro_cut_rows(w, p->x, 1, "rows", w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_RESULTS, p->sent, (size_t)w->plan.nsub, micro_columns(&p->products[0]), 0, "sum"));
+    TRY(put_steps(w));
+    TRY(put_sums(w, &sum));
+    return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
 }
 
 static weft_status write_scatter(micro_writing *w) {
@@ -403,24 +436,26 @@ static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
 
 weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     micro_writing w = {.m = m, .pair = p, .number = number, .anchor = micro_anchor(m, p)};
-    int64_t rows = micro_rows(p);
     chunk_plan asked = {.kind = p->kind,
                         .nranks = p->ring.nranks,
                         .member = member_of(&p->ring, pass_rank(m->pass)),
-                        .nsub = micro_pieces(m->nsub, rows),
+                        .nsub = p->pieces,
                         .in_rank_order = m->strict_bits,
                         .keeps_rows = p->keeps_whole,
                         .multiplies = micro_has_role(p, false),
                         .accumulates = micro_has_role(p, true)};
-    TRY(find_lanes(m, &p->ring, &w.lanes));
+    if (p->kind != MICRO_REDUCE) TRY(find_lanes(m, &p->ring, &w.lanes));
+    if (asked.member < 0 && pass_rank(m->pass) < 0) asked.member = 0; /* all do the same */
     if (asked.member < 0) return NULL; /* another rank's ring */
     TRY(prove(m, &asked));
     TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
-    w.rows = rows / w.plan.nsub;
+    w.rows = micro_rows(p);
     w.width = p->dims[p->x->ndim - 1];
-    w.nchunks = (size_t)(w.plan.nranks * w.plan.nsub);
+    w.nchunks = (size_t)(p->kind == MICRO_REDUCE ? w.plan.nsub : w.plan.nranks * w.plan.nsub);
     TRY(begin(&w));
-    TRY(p->kind == MICRO_GATHER ? write_gather(&w) : write_scatter(&w));
+    TRY(p->kind == MICRO_GATHER  ? write_gather(&w) :
+        p->kind == MICRO_SCATTER ? write_scatter(&w) :
+                                   write_reduce(&w));
     for (size_t i = 0; i < p->nops; i++) weft_op_remove(p->ops[i]);
     return NULL;
 }

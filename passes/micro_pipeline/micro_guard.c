@@ -60,7 +60,7 @@ weft_status micro_guard_begin(micro_pass *m) {
 /* --- a pair ------------------------------------------------------------------------------------------------------- */
 
 typedef struct prices {
-    double multiply, accumulate, message, add, keep;
+    double multiply, accumulate, message, reduce, add, keep;
 } prices;
 
 static double nbytes_of(int32_t dtype) {
@@ -116,7 +116,7 @@ static double plan_seconds(const chunk_plan *plan, const prices *of, double *end
         for (int32_t k = 0; k < s->nwaits; k++)
             if (ends[s->waits[k]] > start) start = ends[s->waits[k]];
         double takes[] = {[CHUNK_MULTIPLY] = of->multiply, [CHUNK_ACCUMULATE] = of->accumulate, [CHUNK_ADD] = of->add, [CHUNK_KEEP] = of->keep,
-                          [CHUNK_SEND] = of->message, [CHUNK_RECEIVE] = of->message};
+                          [CHUNK_SEND] = of->message, [CHUNK_RECEIVE] = of->message, [CHUNK_REDUCE] = of->reduce};
         if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
         ends[i] = clock[s->stream] = start + takes[s->action];
         if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[CHUNK_SENDS] = ends[i];
@@ -156,15 +156,15 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     chunk_plan plan, asked = {.kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
                               .keeps_rows = p->keeps_whole, .multiplies = micro_has_role(p, false),
                               .accumulates = micro_has_role(p, true)};
-    double n = p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
-    asked.nsub = m->form == MICRO_CHUNKS ? micro_pieces(m->nsub, (int64_t)rows) : 1;
+    double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
+    asked.nsub = p->pieces;
     TRY(chunk_plan_make(m->scratch, &asked, &plan));
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
     if (!ends) return base_out_of_memory();
     bool is_inner = p->products[0].role == MICRO_INNER;
     for (size_t k = 0; k < p->nproducts; k++)
         if (p->products[k].role == MICRO_ROWS) results += (double)micro_columns(&p->products[k]);
-    double moved = p->kind == MICRO_GATHER ? inner : results, chunk = rows / asked.nsub;
+    double moved = p->kind == MICRO_GATHER ? inner : results, chunk = (double)micro_piece_rows((int64_t)rows, asked.nsub, 0);
     *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
@@ -172,10 +172,12 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     double all = is_inner ? products_seconds(c, p, true, rows, n * inner) :
                             products_seconds(c, p, false, n * rows, inner) + products_seconds(c, p, true, n * rows, inner);
     p->serial_seconds = exposed + all + path_seconds(c, p, n * rows * moved);
+    double reduce = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size);
     curve.times = curve.parts = 1;
     double casting = micro_casts_chunks(p) ? cast_seconds(c, p, chunk * moved) : 0;
     prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner),
                  .accumulate = products_seconds(c, p, true, chunk, inner) + adding_seconds(c, p, chunk),
+                 .reduce = reduce,
                  .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
                  .keep = work_seconds(c, 0, 2 * chunk * inner * size)};
@@ -183,7 +185,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     if (!asked.multiplies) of.accumulate += casting;
     p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) + reorder_seconds(c, p, n * rows * reordered) +
                       chunks_path_seconds(c, p, rows * moved);
-    if (p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
+    if (p->kind == MICRO_SCATTER && p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
     return NULL;
 }
 

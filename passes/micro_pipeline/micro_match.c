@@ -230,7 +230,7 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     micro_term t = {0};
     bool found;
     TRY(find_term(m, p, op, after ? micro_only_arg(after, false) : sum, &t, &found));
-    if (!found) REFUSE(why, NOTHING, "no product alone makes what is scattered");
+    if (!found) REFUSE(why, NOTHING, "no product alone makes its operand");
     micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right};
     weft_var *a = t.left;
     if (after) {
@@ -246,8 +246,6 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     x.a = a;
     memcpy(p->dims, a->dims, a->ndim * sizeof *p->dims);
     p->dtype = a->dtype;
-    if (p->dim == (int64_t)a->ndim - 1) REFUSE(why, SHAPE, "it scatters the columns of the product");
-    if (a->dims[p->dim] % p->ring.nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
     return add_product(m, p, &x);
 }
 
@@ -277,16 +275,34 @@ static weft_status walk_back(micro_pass *m, micro_pair *p, weft_var **v, bool *o
     return NULL;
 }
 
-static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
+/* The one op that writes `v` before the collective does so in place, if nothing else reads what that writes. */
+static weft_op *made_before(const micro_pass *m, const micro_pair *p, const weft_var *v) {
+    weft_op *found = NULL;
+    FOR_EACH_USE(u, v) {
+        weft_op *op = use_op(v->program, u);
+        if (!micro_is_here(m, op)) return NULL;
+        if (op == p->collective || (!u->is_output && op->mark > p->collective->mark)) continue;
+        if (!u->is_output || found || op->mark > p->collective->mark) return NULL;
+        found = op;
+    }
+    return v->persistable ? NULL : found;
+}
+
+/* The product whose rows are scattered or reduced. */
+static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) {
     weft_var *v = weft_op_input(p->collective, op_find_slot(p->collective, false, "x") ? "x" : "X", 0);
-    int reduce = op_collective_reduce(p->collective);
-    bool alone;
-    p->reduce = (weft_reduce)reduce;
+    weft_op *by, *after = NULL;
+    bool alone = true;
+    p->reduce = (weft_reduce)op_collective_reduce(p->collective);
     p->sent = v->dtype;
-    TRY(walk_back(m, p, &v, &alone));
-    weft_op *by = micro_writer(m, v), *after = NULL;
-    if (!by) REFUSE(why, NOTHING, "no op of this block makes what is scattered");
-    if (!alone && !makes_product(by, v)) REFUSE(why, NOTHING, "no product alone makes what is scattered");
+    if (v == p->result) {
+        by = made_before(m, p, v);
+    } else {
+        TRY(walk_back(m, p, &v, &alone));
+        by = micro_writer(m, v);
+    }
+    if (!by) REFUSE(why, NOTHING, "no op of this block alone makes its operand");
+    if (!alone && !makes_product(by, v)) REFUSE(why, NOTHING, "no product alone makes its operand");
     if (!alone) REFUSE(why, IN_USE, "others read the product");
     if (micro_is_reshape(by)) {
         weft_var *product = micro_only_arg(by, false);
@@ -295,10 +311,25 @@ static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *wh
         if (by && makes_product(by, product) && micro_reader(m, product) != after)
             REFUSE(why, IN_USE, "others read the product");
     }
-    if (!by) REFUSE(why, NOTHING, "no product alone makes what is scattered");
-    TRY(match_product(m, p, by, v, after, why));
-    if (!why->words && reduce != WEFT_REDUCE_SUM && reduce != WEFT_REDUCE_AVG)
+    if (!by) REFUSE(why, NOTHING, "no product alone makes its operand");
+    return match_product(m, p, by, v, after, why);
+}
+
+static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
+    TRY(match_made(m, p, why));
+    if (why->words) return NULL;
+    if (p->dim == (int64_t)p->x->ndim - 1) REFUSE(why, SHAPE, "it scatters the columns of the product");
+    if (p->dims[p->dim] % p->ring.nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
+    if (p->reduce != WEFT_REDUCE_SUM && p->reduce != WEFT_REDUCE_AVG)
         REFUSE(why, SCALE, "its reduce operation is neither sum nor average");
+    return NULL;
+}
+
+/* All rows may be reduced in pieces, whatever the operation. */
+static weft_status match_reduce(micro_pass *m, micro_pair *p, micro_refusal *why) {
+    TRY(match_made(m, p, why));
+    p->dim = 0;
+    if (!why->words && micro_rows(p) < 2) REFUSE(why, SHAPE, "the product has one row");
     return NULL;
 }
 
@@ -320,30 +351,46 @@ static int by_position(const void *a, const void *b) {
     return x->mark < y->mark ? -1 : x->mark > y->mark;
 }
 
-weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal *why, bool *out_is_one) {
+static const micro_kind kinds[] = {[COLLECTIVE_ALL_GATHER] = MICRO_GATHER, [COLLECTIVE_REDUCE_SCATTER] = MICRO_SCATTER,
+                                   [COLLECTIVE_ALL_REDUCE] = MICRO_REDUCE};
+
+static bool is_candidate(const weft_op *op) {
     collective_kind kind = op_collective_kind(op);
-    *why = (micro_refusal){.words = NULL};
-    *out_is_one = (kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_REDUCE_SCATTER) &&
-                  (op_collective(op)->form == COLLECTIVE_WHOLE || op_collective(op)->form == COLLECTIVE_LAST_DIM);
-    if (!*out_is_one) return NULL;
-    *p = (micro_pair){.kind = kind == COLLECTIVE_ALL_GATHER ? MICRO_GATHER : MICRO_SCATTER, .collective = op};
-    weft_var *x = micro_only_arg(op, false), *out = micro_only_arg(op, true);
+    if (kind != COLLECTIVE_ALL_GATHER && kind != COLLECTIVE_REDUCE_SCATTER && kind != COLLECTIVE_ALL_REDUCE) return false;
+    collective_form form = op_collective(op)->form;
+    return form == COLLECTIVE_WHOLE || (kind == COLLECTIVE_ALL_GATHER && form == COLLECTIVE_LAST_DIM);
+}
+
+static weft_status begin(micro_pass *m, micro_pair *p, weft_op *op, micro_refusal *why) {
+    *p = (micro_pair){.kind = kinds[op_collective_kind(op)], .collective = op};
+    weft_var *x = micro_only_arg(op, false), *out = weft_op_output(op, op_find_slot(op, true, "out") ? "out" : "Out", 0);
     const ring *of = program_find_ring(m->program, op_ring(op));
     if (of) p->ring = *of;
     if (p->ring.nranks < 2 || p->ring.nranks > MICRO_RANKS)
         REFUSE(why, RING, "its ring is not known, or not of 2 to 64 ranks");
     if (op->dist && (op->dist->execution_stream || op->dist->event_to_record || op_dist_nwaits(op->dist)))
         REFUSE(why, IN_USE, "it has a stream or events already");
-    if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim ||
-        x->ndim > WEFT_MAX_RANK)
+    if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim || x->ndim > WEFT_MAX_RANK)
         REFUSE(why, SHAPE, "its shape is not known, or that of a vector");
     p->x = x;
     if (op_collective(op)->form == COLLECTIVE_LAST_DIM) p->dim = x->ndim - 1;
     for (uint32_t i = 0; i < x->ndim; i++) p->path.perm[i] = i;
     TRY(micro_add_op(m, p, op));
-    TRY(match_wait(m, p, out, why));
-    if (why->words) return NULL;
-    TRY(p->kind == MICRO_GATHER ? match_gather(m, p, why) : match_scatter(m, p, why));
+    return match_wait(m, p, out, why);
+}
+
+weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal *why, bool *out_is_one) {
+    *why = (micro_refusal){.words = NULL};
+    *out_is_one = is_candidate(op);
+    if (!*out_is_one) return NULL;
+    TRY(begin(m, p, op, why));
+    if (!why->words)
+        TRY(p->kind == MICRO_GATHER  ? match_gather(m, p, why) :
+            p->kind == MICRO_SCATTER ? match_scatter(m, p, why) :
+                                       match_reduce(m, p, why));
     if (!why->words) qsort(p->ops, p->nops, sizeof *p->ops, by_position);
+    /* Most all-reduces have nothing to do with products of rows. */
+    bool is_one = p->kind != MICRO_REDUCE || !why->words || p->nproducts || why->reason == WEFT_REASON_IN_USE;
+    *out_is_one = is_one;
     return NULL;
 }

@@ -219,6 +219,21 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
     return NULL;
 }
 
+/* --- reduce ------------------------------------------------------------------------------------------------------- */
+
+static weft_status make_reduce(chunk_plan *p, arena *a) {
+    for (int32_t c = 0, multiplied, at; c < p->nsub; c++) {
+        TRY(add(p, a, &(chunk_step){.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN,
+                                    .to = CHUNK_RESULTS, .chunk = c, .peer = -1, .lane = -1, .from_buffer = c,
+                                    .buffer = c}, &multiplied));
+        TRY(add(p, a, &(chunk_step){.action = CHUNK_REDUCE, .stream = CHUNK_SENDS, .from = CHUNK_RESULTS,
+                                    .to = CHUNK_RESULTS, .chunk = c, .peer = -1, .lane = -1, .from_buffer = c,
+                                    .buffer = c}, &at));
+        wait_for(p, at, multiplied);
+    }
+    return NULL;
+}
+
 weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) {
     *out = (chunk_plan){.kind = asked->kind,
                         .nranks = asked->nranks,
@@ -228,7 +243,9 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
                         .keeps_rows = asked->keeps_rows,
                         .multiplies = asked->multiplies,
                         .accumulates = asked->accumulates};
-    TRY(out->kind == MICRO_GATHER ? make_gather(out, a) : make_scatter(out, a));
+    TRY(out->kind == MICRO_GATHER  ? make_gather(out, a) :
+        out->kind == MICRO_SCATTER ? make_scatter(out, a) :
+                                     make_reduce(out, a));
     find_signals(out);
     return NULL;
 }
@@ -237,7 +254,7 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
 
 static const char *const action_names[] = {[CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send",
                                            [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep",
-                                           [CHUNK_ACCUMULATE] = "accumulate"};
+                                           [CHUNK_ACCUMULATE] = "accumulate", [CHUNK_REDUCE] = "reduce"};
 static const char *const stream_names[] = {[CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends",
                                            [CHUNK_RECEIVES] = "receives", [CHUNK_SUMS] = "sums"};
 static const char *const space_names[] = {[CHUNK_OWN] = "own", [CHUNK_ROWS] = "rows", [CHUNK_RESULTS] = "results",

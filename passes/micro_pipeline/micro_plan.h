@@ -9,6 +9,7 @@
  *            added up as rows come
  *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
  *            member r + s are received and added up; the own rows come last
+ *   reduce   all rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is
  *
  * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank sends and
  * receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one closes
@@ -21,7 +22,7 @@
 
 #include "passes/micro_pipeline/micro.h"
 
-typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACCUMULATE, CHUNK_ACTIONS } chunk_action;
+typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACCUMULATE, CHUNK_REDUCE, CHUNK_ACTIONS } chunk_action;
 typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
     CHUNK_OWN,     /* the rank's own rows: of a scatter those of all members */

@@ -189,12 +189,49 @@ static weft_status exchange(prover *v, int from, size_t step, bool *out_moved) {
     return NULL;
 }
 
+/* A collective of all members, once each stands there. */
+static weft_status reduce(prover *v, bool *out_moved) {
+    size_t at[64] = {0};
+    *out_moved = false;
+    for (int r = 0; r < v->nranks; r++) {
+        at[r] = stand(v, r, CHUNK_SENDS);
+        if (at[r] == SIZE_MAX) return NULL;
+        const chunk_step *s = &v->plans[r].steps[at[r]];
+        if (s->action != CHUNK_REDUCE || !waits_are_over(v, r, s)) return NULL;
+    }
+    *out_moved = true;
+    uint64_t members = 0;
+    int32_t chunk = v->plans[0].steps[at[0]].chunk;
+    for (int r = 0; r < v->nranks; r++) enter(v, r, &v->plans[r].steps[at[r]]);
+    for (int k = 0; k < 2; k++) /* all that each has seen, to each */
+        for (int r = 0; r < v->nranks; r++) {
+            uint32_t *a = v->clocks + (size_t)stream_of(&v->plans[0].steps[at[0]], 0) * v->nstreams,
+                     *b = v->clocks + (size_t)stream_of(&v->plans[r].steps[at[r]], r) * v->nstreams;
+            join(v, k ? b : a, k ? a : b);
+        }
+    for (int r = 0; r < v->nranks; r++) {
+        const chunk_step *s = &v->plans[r].steps[at[r]];
+        content x;
+        TRY(read_place(v, r, at[r], s->from, s->from_buffer, &x));
+        if (x.chunk != chunk || s->chunk != chunk || x.is_rows) TRY(complain(v, r, at[r], "it reduces another chunk"));
+        members |= x.members;
+    }
+    content sum = {.chunk = chunk, .members = members, .in_order = v->nranks - 1};
+    for (int r = 0; r < v->nranks; r++) {
+        const chunk_step *s = &v->plans[r].steps[at[r]];
+        TRY(write_place(v, r, at[r], s->to, s->buffer, &sum));
+        leave(v, r, at[r]);
+    }
+    return NULL;
+}
+
 static weft_status run_step(prover *v, int member, int stream, bool *out_moved) {
     size_t step = stand(v, member, stream);
     *out_moved = false;
     if (step == SIZE_MAX) return NULL;
     const chunk_step *s = &v->plans[member].steps[step];
     if (!waits_are_over(v, member, s) || s->action == CHUNK_RECEIVE) return NULL;
+    if (s->action == CHUNK_REDUCE) return member ? NULL : reduce(v, out_moved);
     if (s->action == CHUNK_SEND) return exchange(v, member, step, out_moved);
     *out_moved = true;
     enter(v, member, s);
@@ -229,7 +266,7 @@ static weft_status begin(prover *v) {
             v->places[s][i] = (place){.holds = {.chunk = -1}, .read_at = reads + i * v->nstreams};
     }
     for (int r = 0; r < v->nranks; r++)
-        for (int32_t i = 0; i < (p->kind == MICRO_GATHER ? p->nsub : (int32_t)nchunks); i++)
+        for (int32_t i = 0; i < (p->kind == MICRO_SCATTER ? (int32_t)nchunks : p->nsub); i++)
             place_at(v, r, CHUNK_OWN, i)->holds =
                 (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i : i, .is_rows = true, .in_order = -1};
     return NULL;
@@ -251,6 +288,14 @@ static weft_status check_gathered(prover *v, int r) {
     for (int32_t i = 0; i < p->nsub && p->accumulates; i++)
         if (place_at(v, r, CHUNK_TOTALS, i)->holds.members != all_members(v))
             return complain(v, r, p->count, "a sum is not complete");
+    return NULL;
+}
+
+static weft_status check_reduced(prover *v, int r) {
+    for (int32_t i = 0; i < v->plans[r].nsub; i++) {
+        const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;
+        if (x->chunk != i || x->members != all_members(v)) return complain(v, r, v->plans[r].count, "a sum is not complete");
+    }
     return NULL;
 }
 
@@ -286,7 +331,9 @@ weft_status chunk_plans_prove(arena *a, const chunk_plan *plans, const char **ou
             if (at != SIZE_MAX) TRY(complain(&v, r, at, "it waits for ever"));
         }
     for (int r = 0; r < v.nranks && !v.message; r++)
-        TRY(plans[0].kind == MICRO_GATHER ? check_gathered(&v, r) : check_sums(&v, r));
+        TRY(plans[0].kind == MICRO_GATHER  ? check_gathered(&v, r) :
+            plans[0].kind == MICRO_SCATTER ? check_sums(&v, r) :
+                                             check_reduced(&v, r));
     *out_message = v.message;
     return NULL;
 }

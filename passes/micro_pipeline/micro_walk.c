@@ -16,13 +16,26 @@ weft_op *micro_writer(const micro_pass *m, const weft_var *v) {
     return found;
 }
 
+bool micro_only_looks(weft_op *op, const weft_var *v) {
+    const op_schema *schema = op_schema_of(op);
+    for (size_t i = 0; i < op_nslots(op, false); i++) {
+        const slot *given = op_slot(op, false, i);
+        bool only_type = false;
+        for (size_t k = 0; schema && k < schema->ninputs; k++)
+            only_type |= schema->inputs[k].only_type && strcmp(schema->inputs[k].name, given->name->bytes) == 0;
+        for (uint32_t k = 0; !only_type && k < given->nargs; k++)
+            if (slot_var(op, given, k) == v) return false;
+    }
+    return true;
+}
+
 weft_op *micro_reader(const micro_pass *m, const weft_var *v) {
     weft_op *found = NULL;
     FOR_EACH_USE(u, v) {
         if (u->is_output) continue;
         weft_op *op = use_op(v->program, u);
-        if (found || !micro_is_here(m, op)) return NULL;
-        found = op;
+        if ((found || !micro_is_here(m, op)) && !micro_only_looks(op, v)) return NULL;
+        if (!micro_only_looks(op, v)) found = op;
     }
     return v->persistable ? NULL : found;
 }

@@ -24,11 +24,14 @@ weft_status micro_new_op(const micro_writing *w, const char *type, const char *i
     return role ? weft_op_set_attr_int(*out, "op_role", role->u.i) : NULL;
 }
 
+static const char *const plan_names[] = {[MICRO_GATHER] = "all_gather_matmul",
+                                         [MICRO_SCATTER] = "matmul_reduce_scatter",
+                                         [MICRO_REDUCE] = "matmul_all_reduce"};
+
 /* Which plan it is of. */
 static weft_status tag(const micro_writing *w, weft_op *op) {
     char plan[64];
-    snprintf(plan, sizeof plan, "%s %zu", w->pair->kind == MICRO_GATHER ? "all_gather_matmul" : "matmul_reduce_scatter",
-             w->number);
+    snprintf(plan, sizeof plan, "%s %zu", plan_names[w->pair->kind], w->number);
     return weft_op_set_attr_string(op, "micro_pipeline", plan);
 }
 
@@ -45,17 +48,18 @@ weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to) {
     return micro_put(w, op);
 }
 
-weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const char *stem, weft_var **parts) {
+weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const int64_t *sizes,
+                            const char *stem, weft_var **parts) {
     int64_t dims[WEFT_MAX_RANK], size = x->dims[dim] / n;
     weft_op *op;
     memcpy(dims, x->dims, x->ndim * sizeof *dims);
-    dims[dim] = size;
     TRY(micro_new_op(w, "aten_split", "self", x, NULL, NULL, &op));
     for (int64_t i = 0; i < n; i++) {
+        dims[dim] = sizes ? sizes[i] : size;
         TRY(micro_new_var(w, stem, i, x->dtype, x->ndim, dims, &parts[i]));
         TRY(weft_op_add_output(op, "out", parts[i]));
     }
-    TRY(weft_op_set_attr_longs(op, "split_size", 1, &size));
+    TRY(sizes ? weft_op_set_attr_longs(op, "split_size", (size_t)n, sizes) : weft_op_set_attr_longs(op, "split_size", 1, &size));
     TRY(weft_op_set_attr_int(op, "dim", dim));
     return micro_put(w, op);
 }
@@ -89,20 +93,24 @@ weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to)
 
 /* --- rows of tensors ---------------------------------------------------------------------------------------------- */
 
-weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t count, const char *stem, weft_var **out) {
+weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, const char *stem, weft_var **out) {
     weft_var *matrix = x;
-    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]};
+    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]}, nsub = w->plan.nsub, count = nranks * nsub;
     if (x->ndim != 2) {
         TRY(micro_new_var(w, stem, -1, x->dtype, 2, dims, &matrix));
         TRY(micro_put_view(w, x, matrix));
     }
     if (count == 1) return out[0] = matrix, NULL;
-    return micro_put_split(w, matrix, 0, count, stem, out);
+    int64_t *sizes = ARENA_ARRAY(w->m->scratch, int64_t, count);
+    if (!sizes) return base_out_of_memory();
+    for (int64_t i = 0; i < count; i++) sizes[i] = micro_piece_rows(w->rows, nsub, i % nsub);
+    bool is_even = sizes[nsub - 1] == sizes[0];
+    return micro_put_split(w, matrix, 0, count, is_even ? NULL : sizes, stem, out);
 }
 
 weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **out) {
     int n = w->plan.nranks, nsub = w->plan.nsub;
-    if (!micro_is_inner(w->pair)) return micro_cut_rows(w, x, (int64_t)n * nsub, "rows", out);
+    if (!micro_is_inner(w->pair)) return micro_cut_rows(w, x, n, "rows", out);
     uint32_t ndim = w->pair->x->ndim;
     weft_var **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n), *whole = x;
     if (!parts) return base_out_of_memory();
@@ -114,8 +122,8 @@ weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **ou
         TRY(micro_new_var(w, "with_extents", 0, x->dtype, ndim, dims, &whole));
         TRY(micro_put_view(w, x, whole));
     }
-    TRY(micro_put_split(w, whole, w->pair->dim, n, "part", parts));
-    for (int i = 0; i < n; i++) TRY(micro_cut_rows(w, parts[i], nsub, "rows", out + (size_t)i * (size_t)nsub));
+    TRY(micro_put_split(w, whole, w->pair->dim, n, NULL, "part", parts));
+    for (int i = 0; i < n; i++) TRY(micro_cut_rows(w, parts[i], 1, "rows", out + (size_t)i * (size_t)nsub));
     return NULL;
 }
 
@@ -135,11 +143,12 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
     TRY(bucket_tensor_make(w->m->program, &layout, &joined));
     TRY(tag(w, joined.op));
-    if (w->pair->kind == MICRO_GATHER) TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
+    if (w->pair->kind == MICRO_GATHER && count == w->nchunks)
+        TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
     const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
     weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
-    if (w->pair->kind == MICRO_SCATTER) TRY(put_join(w, chunks, count, joined.fused));
+    if (w->pair->kind != MICRO_GATHER) TRY(put_join(w, chunks, count, joined.fused));
     if (!is_inner) return micro_put_view(w, joined.fused, whole);
     weft_var *stacked, **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n);
     if (!parts) return base_out_of_memory();
@@ -148,6 +157,6 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     dims[0] *= n;
     TRY(micro_new_var(w, "stacked", 0, whole->dtype, whole->ndim, dims, &stacked));
     TRY(micro_put_view(w, joined.fused, stacked));
-    TRY(micro_put_split(w, stacked, 0, n, "stacked_part", parts));
+    TRY(micro_put_split(w, stacked, 0, n, NULL, "stacked_part", parts));
     return micro_put_concat(w, parts, n, dim, whole);
 }

@@ -15,6 +15,7 @@ typedef struct micro_writing {
     weft_var **spaces[CHUNK_SPACES]; /* by buffer; results of the k-th product behind those of the one before */
     weft_var **parts; /* of products that are added up: the other operand's, by chunk; the k-th's as results */
     bool *begun;      /* the totals that hold something */
+    weft_var *last[CHUNK_SPACES][2]; /* by buffer: outgoing and incoming of the last piece, where that has fewer rows */
     size_t nchunks;
     micro_lanes lanes;
 } micro_writing;
@@ -28,14 +29,14 @@ WEFT_MUST_USE weft_status micro_put(const micro_writing *w, weft_op *op);
 WEFT_MUST_USE weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to);
 WEFT_MUST_USE weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim,
                                            weft_var *to);
-/* n equal parts along a dimension: views where that is the outermost. */
-WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const char *stem,
+/* Parts of these extents along a dimension, or n equal ones: views where that is the outermost. */
+WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const int64_t *sizes, const char *stem,
                                           weft_var **parts);
 WEFT_MUST_USE weft_status micro_make_cast(const micro_writing *w, weft_var *x, weft_var *to, weft_op **out);
 WEFT_MUST_USE weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to);
 WEFT_MUST_USE weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to);
-/* The rows of `x` as `count` matrices, one after another. */
-WEFT_MUST_USE weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t count, const char *stem,
+/* The rows of `x` as a matrix for each piece of so many ranks' rows. */
+WEFT_MUST_USE weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, const char *stem,
                                          weft_var **out);
 /* The rows of all members' parts of `x` along `dim`, a matrix for each chunk. */
 WEFT_MUST_USE weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **out);

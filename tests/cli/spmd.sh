@@ -40,6 +40,10 @@ for name in gpt_sp_reshard_mp2 gpt_sp_reshard_dp2_mp2 mlp_sp_axis0_reshard_mp4; 
     train "$name" 'spmd_expand, micro_pipeline_tp: {guard: off}' && grep -q p_send "$folder/text" 2>/dev/null
     ok $? "$name trains to the serial losses with rows sent in chunks"
 done
+for name in gpt_tp_dp2_mp2 mlp_tp_mp4; do
+    train "$name" 'spmd_expand, micro_pipeline_tp: {guard: off}' && "$weft" opt -q "$folder/rank0.pdmodel" | grep -q 'micro_pipeline: matmul_all_reduce 0'
+    ok $? "$name trains to the serial losses with sums reduced in pieces"
+done
 train gpt_sp_reshard_dp2_mp2 'spmd_expand, micro_pipeline_tp: {guard: off}'
 "$weft" opt -q "$folder/rank0.pdmodel" | sed '/micro_pipeline_ring/s/, Output: \[\([^],]*\), \([^],]*\)\]/, Output: [\2, \1]/' >"$folder/wrong.yaml"
 prints 1 missing_reduce 'gathered rows that do not lie where their rank stands are no replicas' \

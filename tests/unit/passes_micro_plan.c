@@ -43,7 +43,9 @@ static const chunk_plan kinds[] = {
     {.kind = MICRO_GATHER, .multiplies = true, .accumulates = true, .keeps_rows = true},
     {.kind = MICRO_SCATTER},
     {.kind = MICRO_SCATTER, .in_rank_order = true},
+    {.kind = MICRO_REDUCE},
 };
+static const char *const kind_names[] = {[MICRO_GATHER] = "gather", [MICRO_SCATTER] = "scatter", [MICRO_REDUCE] = "reduce"};
 
 /* Calls `visit` with the plans of each kind, for 2 to 8 ranks and 1 to 3 pieces. */
 static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked, chunk_plan *plans)) {
@@ -59,7 +61,7 @@ static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked,
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s", asked->kind == MICRO_GATHER ? "gather" : "scatter",
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s", kind_names[asked->kind],
              asked->nranks, asked->nsub, asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
 }
@@ -115,8 +117,9 @@ static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
             expect_refused(asked, plans, member, i, "it reads the other buffer");
             *s = old;
         }
-        if (s->to == CHUNK_RESULTS && asked->nranks * asked->nsub > 1) {
-            s->buffer = (s->buffer + 1) % (asked->kind == MICRO_GATHER ? asked->nranks * asked->nsub : 2);
+        int32_t nresults = asked->kind == MICRO_REDUCE ? asked->nsub : asked->nranks * asked->nsub;
+        if (s->to == CHUNK_RESULTS && nresults > 1) {
+            s->buffer = (s->buffer + 1) % (asked->kind == MICRO_SCATTER ? 2 : nresults);
             expect_refused(asked, plans, member, i, "its result is another");
             *s = old;
         }
@@ -134,6 +137,27 @@ static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
 Test(passes_micro_plan, no_buffer_can_be_another) {
     for_each_kind(5, change_buffers);
     cr_expect_gt(nmutants, 300);
+}
+
+/* One member reduces pieces in another order, or one of them early. */
+static void change_reduces(const chunk_plan *asked, chunk_plan *plans) {
+    chunk_plan *p = &plans[asked->nranks - 1];
+    for (size_t i = 0; asked->kind == MICRO_REDUCE && i + 2 < p->count; i++) {
+        chunk_step *a = &p->steps[i], *b = &p->steps[i + 2], old_a = *a, old_b = *b;
+        if (a->action != CHUNK_REDUCE) continue;
+        a->chunk = a->buffer = a->from_buffer = old_b.chunk;
+        b->chunk = b->buffer = b->from_buffer = old_a.chunk;
+        expect_refused(asked, plans, asked->nranks - 1, i, "pieces are reduced in another order");
+        *a = old_a, *b = old_b;
+        b->action = CHUNK_KEEP;
+        expect_refused(asked, plans, asked->nranks - 1, i, "a piece is not reduced");
+        *b = old_b;
+    }
+}
+
+Test(passes_micro_plan, pieces_are_reduced_in_one_order) {
+    for_each_kind(5, change_reduces);
+    cr_expect_gt(nmutants, 20);
 }
 
 static void change_peers(const chunk_plan *asked, chunk_plan *plans) {
