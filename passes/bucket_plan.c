@@ -12,25 +12,7 @@
  * by giving each bucket a deadline, limit - tail: `end` under deadlines is the same recurrence. The least limit is
  * found by bisection, between the bound that the recurrence without deadlines gives and what its plan takes: often
  * these are equal. */
-#include "passes/bucket_plan.h"
-
-#define NEVER INT64_MAX
-
-/* What a curve takes on one link: nanoseconds, and those for a byte. */
-typedef struct line {
-    double base_ns, byte_ns;
-} line;
-
-/* A kind's items, and its costs. */
-typedef struct chain {
-    const bucket_kind *kind;
-    const bucket_item **items;
-    uint32_t *first;  /* by item: the first one that it may go together with */
-    size_t *nbytes;   /* by prefix: padded bytes of its items */
-    size_t count, at; /* at: digits of a tuple, used by the solver of several kinds */
-    size_t stride;
-    line *lines; /* of each curve one after another */
-} chain;
+#include "passes/bucket_chain.h"
 
 typedef struct solver {
     const bucket_problem *problem;
@@ -47,20 +29,11 @@ int64_t bucket_kind_ns(const bucket_kind *kind, size_t nbytes) {
     return ns;
 }
 
-static inline int64_t later(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static inline int64_t sum(int64_t a, int64_t b) {
-    int64_t ns;
-    return __builtin_add_overflow(a, b, &ns) ? NEVER - 1 : ns;
-}
-
 /* --- chains ------------------------------------------------------------------------------------------------------- */
 
-static weft_status find_lines(solver *s, chain *c) {
+static weft_status find_lines(arena *scratch, chain *c) {
     const bucket_kind *kind = c->kind;
-    line *next = c->lines = ARENA_ARRAY(s->scratch, line, kind->ncurves * WEFT_CLUSTER_LINKS + 1);
+    line *next = c->lines = ARENA_ARRAY(scratch, line, kind->ncurves * WEFT_CLUSTER_LINKS + 1);
     if (!next) return base_out_of_memory();
     for (size_t i = 0; i < kind->ncurves; i++) {
         const plan_curve *curve = &kind->curves[i];
@@ -73,8 +46,8 @@ static weft_status find_lines(solver *s, chain *c) {
 
 /* Of items with a later one that is due no later nothing more is to be known. The others lie in `due`, in order of
  * items and of deadlines; those that are due leave it at its front. */
-static weft_status find_first(solver *s, chain *c) {
-    uint32_t *due = ARENA_ARRAY(s->scratch, uint32_t, c->count + 1), front = 0, back = 0, first = 0;
+static weft_status find_first(arena *scratch, chain *c) {
+    uint32_t *due = ARENA_ARRAY(scratch, uint32_t, c->count + 1), front = 0, back = 0, first = 0;
     if (!due) return base_out_of_memory();
     for (uint32_t j = 0; j < c->count; j++) {
         while (front < back && c->items[due[front]]->deadline <= c->items[j]->position) first = due[front++] + 1;
@@ -85,14 +58,12 @@ static weft_status find_first(solver *s, chain *c) {
     return NULL;
 }
 
-static weft_status fill_chain(solver *s, uint32_t kind) {
-    const bucket_problem *p = s->problem;
-    chain *c = &s->chains[kind];
+static weft_status fill_chain(const bucket_problem *p, uint32_t kind, arena *scratch, chain *c) {
     c->kind = &p->kinds[kind];
     for (size_t i = 0; i < p->nitems; i++) c->count += p->items[i].kind == kind;
-    c->items = ARENA_ARRAY(s->scratch, const bucket_item *, c->count + 1);
-    c->first = ARENA_ARRAY(s->scratch, uint32_t, c->count + 1);
-    c->nbytes = ARENA_ARRAY(s->scratch, size_t, c->count + 1);
+    c->items = ARENA_ARRAY(scratch, const bucket_item *, c->count + 1);
+    c->first = ARENA_ARRAY(scratch, uint32_t, c->count + 1);
+    c->nbytes = ARENA_ARRAY(scratch, size_t, c->count + 1);
     if (!c->items || !c->first || !c->nbytes) return base_out_of_memory();
     size_t n = 0;
     for (size_t i = 0; i < p->nitems; i++) {
@@ -100,8 +71,16 @@ static weft_status fill_chain(solver *s, uint32_t kind) {
         c->nbytes[n + 1] = c->nbytes[n] + p->items[i].padded;
         c->items[n++] = &p->items[i];
     }
-    TRY(find_lines(s, c));
-    return find_first(s, c);
+    TRY(find_lines(scratch, c));
+    return find_first(scratch, c);
+}
+
+weft_status bucket_chains_create(const bucket_problem *p, arena *scratch, chain **out) {
+    chain *chains = ARENA_ARRAY(scratch, chain, p->nkinds + 1);
+    if (!chains) return base_out_of_memory();
+    for (uint32_t k = 0; k < p->nkinds; k++) TRY(fill_chain(p, k, scratch, &chains[k]));
+    *out = chains;
+    return NULL;
 }
 
 /* plan_curve_ns without a division: it is asked for where the two could round apart. */
@@ -132,11 +111,18 @@ static int64_t cost_of(const chain *c, size_t i, size_t j) {
 /* --- one bucket more ---------------------------------------------------------------------------------------------- */
 
 /* Whether a bucket of the items [i, j) may be, given that one of [i + 1, j) may. */
-static inline bool is_allowed(const solver *s, const chain *c, size_t i, size_t j) {
-    const bucket_problem *p = s->problem;
+static inline bool is_allowed(const bucket_problem *p, const chain *c, size_t i, size_t j) {
     if (j - i < 2) return true;
     if (p->most_nbytes && c->nbytes[j] - c->nbytes[i] > p->most_nbytes) return false;
     return !p->rooms || p->rooms[c->items[i] - p->items] >= (int64_t)(c->nbytes[j] - c->nbytes[i + 1]);
+}
+
+int64_t bucket_chain_ns(const chain *c, size_t i, size_t j) {
+    return cost_of(c, i, j);
+}
+
+bool bucket_chain_allows(const bucket_problem *p, const chain *c, size_t i, size_t j) {
+    return is_allowed(p, c, i, j);
 }
 
 /* The last bucket of a prefix (or tuple) and its end: where [i, j) begins is chosen from `lowest` on, the prefix before
@@ -145,7 +131,7 @@ static void close_bucket(solver *s, const chain *c, size_t j, size_t lowest, siz
     int64_t ready = c->items[j - 1]->ready_ns, best = NEVER, tail = 0;
     uint32_t from = 0;
     for (size_t i = j; i-- > lowest;) {
-        if (!is_allowed(s, c, i, j)) break;
+        if (!is_allowed(s->problem, c, i, j)) break;
         tail = later(tail, c->items[i]->tail_ns);
         int64_t before = s->end[state - (j - i) * c->stride], ns = cost_of(c, i, j);
         if (sum(ready, ns) > best) break;
@@ -306,15 +292,15 @@ static weft_status find_good(solver *s, bucket_answer *a) {
         a->bound_ns = later(a->bound_ns, sum(s->end[c->count], c->items[c->count - 1]->tail_ns));
         for (size_t j = c->count; j; j = s->from[j]) a->begins[c->items[s->from[j]] - p->items] = true;
     }
-    return bucket_plan_step(p, a->begins, s->scratch, &a->step_ns);
+    TRY(bucket_plan_step(p, a->begins, s->scratch, &a->step_ns));
+    return bucket_search(p, BUCKET_STATES / 4, s->scratch, a);
 }
 
 weft_status bucket_plan_solve(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer) {
     solver s = {.problem = problem, .scratch = scratch};
     bucket_answer a = {.begins = ARENA_ARRAY(scratch, bool, problem->nitems + 1), .step_ns = problem->compute_ns};
-    s.chains = ARENA_ARRAY(scratch, chain, problem->nkinds + 1);
-    if (!s.chains || !a.begins) return base_out_of_memory();
-    for (uint32_t k = 0; k < problem->nkinds; k++) TRY(fill_chain(&s, k));
+    if (!a.begins) return base_out_of_memory();
+    TRY(bucket_chains_create(problem, scratch, &s.chains));
     count_states(&s);
     size_t nstates = s.nstates != SIZE_MAX ? s.nstates : problem->nitems + 1;
     s.end = ARENA_ARRAY(scratch, int64_t, nstates);

@@ -304,6 +304,12 @@ weft_status bucket_times_report(const bucket_times *t) {
     if (t->most_live)
         TRY(weft_pass_did(t->pass, "%.3f MiB of temporaries are live at once, at most; most_live_mb lets be %.3f",
                           (double)t->most_seen / 1048576, (double)t->most_live / 1048576));
+    if (t->answer.bound_ns < t->answer.step_ns)
+        TRY(weft_pass_did(t->pass,
+                          "reduces of %zu kinds share the stream: the search ended with %.3f %% between its best plan and "
+                          "the bound",
+                          t->problem.nkinds,
+                          100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));

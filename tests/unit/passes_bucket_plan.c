@@ -132,6 +132,32 @@ static unsigned bits_of(const bucket_answer *a, size_t n) {
     return bits;
 }
 
+/* By branch and bound: with room for all nodes it is the best plan too; with little, the bound tells. */
+static void check_search(uint64_t seed, const bucket_problem *p, int64_t best) {
+    for (size_t most = 4096; most; most = most > 16 ? 16 : 0) {
+        bool begins[12] = {false};
+        bool seen[3] = {false};
+        bucket_answer a = {.begins = begins, .step_ns = 0, .bound_ns = p->compute_ns};
+        for (size_t i = 0; i < p->nitems; i++) begins[i] = true; /* one by one is a plan */
+        must(bucket_plan_step(p, begins, &memory, &a.step_ns));
+        must(bucket_search(p, most, &memory, &a));
+        for (size_t i = 0; i < p->nitems; i++) {
+            cr_assert(begins[i] || seen[p->items[i].kind]);
+            seen[p->items[i].kind] = true;
+        }
+        cr_assert_eq(play(p, bits_of(&a, p->nitems)), a.step_ns, "seed %llu: its buckets are not its answer",
+                     (unsigned long long)seed);
+        cr_assert_geq(a.step_ns, best, "seed %llu", (unsigned long long)seed);
+        cr_assert_leq(a.bound_ns, best, "seed %llu: the bound is %lld, the best %lld", (unsigned long long)seed,
+                      (long long)a.bound_ns, (long long)best);
+        bool has_tails = false;
+        for (size_t i = 0; i < p->nitems; i++) has_tails = has_tails || p->items[i].tail_ns;
+        if (most > 16 && !has_tails)
+            cr_assert_eq(a.step_ns, best, "seed %llu: %lld ns, the best takes %lld", (unsigned long long)seed,
+                         (long long)a.step_ns, (long long)best);
+    }
+}
+
 static void check_case(uint64_t seed) {
     static made m;
     state = seed * 977 + 5;
@@ -148,6 +174,7 @@ static void check_case(uint64_t seed) {
     cr_assert_eq(a.bound_ns, best, "seed %llu: the bound is %lld", (unsigned long long)seed, (long long)a.bound_ns);
     cr_assert_eq(play(&m.problem, bits_of(&a, nitems)), best, "seed %llu: its buckets are not its answer",
                  (unsigned long long)seed);
+    check_search(seed, &m.problem, best);
     arena_reset(&memory);
 }
 
@@ -250,4 +277,8 @@ Test(passes_bucket_plan, bounds_what_it_cannot_solve) {
     cr_expect_eq(step, a.step_ns);
     cr_expect_leq(a.bound_ns, a.step_ns);
     cr_expect_geq(a.bound_ns, m.problem.compute_ns);
+    if (getenv("WEFT_LONG_TESTS"))
+        printf("# 4000 of two kinds: %.6f ms, at least %.6f\n", 1e-6 * (double)a.step_ns, 1e-6 * (double)a.bound_ns);
+    cr_expect_leq((double)(a.step_ns - a.bound_ns), 0.01 * (double)a.step_ns, "%lld ns, at least %lld",
+                  (long long)a.step_ns, (long long)a.bound_ns);
 }
