@@ -351,25 +351,6 @@ weft_status infer_aten_nll_loss_forward(infer *i) {
     return NULL;
 }
 
-weft_status infer_aten_slice_backward(infer *i) {
-    const shape *grad = infer_in(i, 0);
-    size_t count;
-    const int64_t *sizes = attr_ints(i->op, "input_sizes", &count);
-    shape whole;
-    shape_set(&whole, grad->dtype, count, sizes);
-    if (!shape_known(&whole)) return infer_error(i, "input_sizes: expected at most %d extents", WEFT_MAX_RANK);
-    op_view v;
-    TRY(op_view_slice(i->op, &whole, &v));
-    bool fits = !shape_known(grad) || grad->ndim == v.ndim;
-    for (int32_t d = 0; fits && shape_known(grad) && d < v.ndim; d++) fits = extent_fits(grad->dims[d], v.dims[d]);
-    shape_text tw, tg;
-    if (!fits)
-        return infer_error(i, "expected grad_output of the slice of %s, found %s", shape_print(&whole, &tw),
-                           shape_print(grad, &tg));
-    if (infer_out(i, 0)) *infer_out(i, 0) = whole;
-    return NULL;
-}
-
 static bool same_dims(const shape *x, const op_view *v) {
     bool fits = x->ndim == v->ndim;
     for (int32_t d = 0; fits && d < v->ndim; d++) fits = extent_fits(x->dims[d], v->dims[d]);

@@ -281,6 +281,7 @@ static const view_rule rules[] = {
     {"aten_select_backward", view_select},
     {"aten_select_scatter", view_select},
     {"aten_slice_scatter", view_slice},
+    {"aten_slice_backward", view_slice},
 };
 
 static op_view whole_of(const shape *x) {
@@ -288,11 +289,6 @@ static op_view whole_of(const shape *x) {
     for (int32_t d = 0; d < x->ndim; d++) v.dims[d] = x->dims[d];
     make_dense(&v);
     return v;
-}
-
-weft_status op_view_slice(const weft_op *op, const shape *x, op_view *out) {
-    *out = whole_of(x);
-    return view_slice(op, x, 0, out);
 }
 
 weft_status op_view_of(const weft_op *op, const shape *x, size_t part, op_view *out) {

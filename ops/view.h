@@ -18,8 +18,6 @@ typedef struct op_view {
 /* The view number `part` among those that `op` makes of an input of type x: split has several. Types that have no rule
  * of their own (detach, wait_tensor, ...) see all of x as it is. Attrs that contradict x are an error. */
 WEFT_MUST_USE weft_status op_view_of(const weft_op *op, const shape *x, size_t part, op_view *out);
-/* What attrs dim, start, end and step of `op` take of a tensor of type x. */
-WEFT_MUST_USE weft_status op_view_slice(const weft_op *op, const shape *x, op_view *out);
 /* How many views `op` makes of an input of type x; -1: not known. */
 int64_t op_view_count(const weft_op *op, const shape *x);
 /* Whether the elements follow one another without gaps, in order: the view is a byte range of its input. False where

@@ -35,7 +35,7 @@ REAL_TYPES(DEFINE_ADD)
 void selected_rows_merge(const tensor *x, tensor *out, void *workspace) {
     int64_t n = x->dims[0], width = n ? x->numel / n : 0, count = -1;
     const int64_t *order = sorted_positions(x->rows, n, workspace, (int64_t *)workspace + n);
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     for (int64_t k = 0; k < n; k++) {
         int64_t from = order[k];
         if (count < 0 || out->rows[count] != x->rows[from]) out->rows[++count] = x->rows[from];

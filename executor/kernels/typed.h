@@ -5,6 +5,8 @@
 #ifndef EXECUTOR_KERNELS_TYPED_H
 #define EXECUTOR_KERNELS_TYPED_H
 
+#include <string.h>
+
 #include "base/types.h"
 #include "executor/kernel.h"
 
@@ -57,6 +59,14 @@ static inline void tensor_set_real(tensor *t, int64_t i, double value) {
         ((double *)t->data)[i] = value;
     else
         ((float *)t->data)[i] = (float)value;
+}
+/* Adds to one element; nothing where the argument is absent. */
+static inline void tensor_add_real(tensor *t, int64_t i, double value) {
+    if (t) tensor_set_real(t, i, tensor_real(t, i) + value);
+}
+/* All bytes 0; nothing where the argument is absent, or has no elements. */
+static inline void tensor_clear(const tensor *t) {
+    if (t && t->numel) memset(t->data, 0, tensor_nbytes(t));
 }
 /* Sets n elements to a value of the tensor's type; integers are truncated towards zero. */
 void fill_elements(weft_dtype dtype, void *dst, int64_t n, double value);

@@ -85,8 +85,8 @@ static weft_status run(const kernel_call *c) {
     tensor *y = arg_out(c, OUT);
     if (s->runs)
         TRY(borrow_run(c, &s->conv));
-    else if (y->numel)
-        memset(y->data, 0, tensor_nbytes(y));
+    else
+        tensor_clear(y);
     if (bias && y->dtype == WEFT_FP64)
         add_bias_fp64(planes_of(y), bias->data, y->data);
     else if (bias)
@@ -127,8 +127,7 @@ static weft_status run_backward(const kernel_call *c) {
     const convolution_state *s = c->state;
     const tensor *dy = arg_in(c, GRAD_IN_GRAD);
     tensor *dbias = arg_out(c, GRAD_OUT_BIAS);
-    for (int o = GRAD_OUT_INPUT; o <= GRAD_OUT_WEIGHT && !s->runs; o++)
-        if (arg_out(c, o) && arg_out(c, o)->numel) memset(arg_out(c, o)->data, 0, tensor_nbytes(arg_out(c, o)));
+    for (int o = GRAD_OUT_INPUT; o <= GRAD_OUT_WEIGHT && !s->runs; o++) tensor_clear(arg_out(c, o));
     if (s->runs) TRY(borrow_run(c, &s->conv));
     if (dbias && dy->dtype == WEFT_FP64)
         sum_bias_fp64(planes_of(dy), dy->data, dbias->data);

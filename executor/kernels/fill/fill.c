@@ -82,7 +82,7 @@ static weft_status run_eye(const kernel_call *c) {
     const tensor *out = arg_out(c, 0);
     int64_t columns = out->dims[1], n = out->dims[0] < columns ? out->dims[0] : columns;
     size_t size = weft_dtype_nbytes(out->dtype);
-    memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     for (int64_t i = 0; i < n; i++)
         fill_elements(out->dtype, (char *)out->data + (size_t)(i * (columns + 1)) * size, 1, 1);
     return NULL;

@@ -54,7 +54,7 @@ static weft_status prepare_bincount(kernel_prepare *p) {
 static weft_status run_bincount(const kernel_call *c) {
     const tensor *x = arg_in(c, 0), *weights = arg_in(c, 1);
     tensor *out = arg_out(c, 0);
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     for (int64_t i = 0; i < x->numel; i++) {
         int64_t k = tensor_integer(x, i);
         if (k < 0 || k >= out->numel)

@@ -101,7 +101,7 @@ REAL_TYPES(DEFINE_ADD_ROW)
 static weft_status run_dense_grad(const kernel_call *c, const table_state *s) {
     const tensor *dy = arg_in(c, IN_OUT_GRAD);
     tensor *dw = arg_out(c, OUT);
-    memset(dw->data, 0, tensor_nbytes(dw));
+    tensor_clear(dw);
     for (int64_t i = 0; i < s->nids; i++) {
         int64_t row = -1, n = s->width;
         TRY(row_of(c, s, i, &row));

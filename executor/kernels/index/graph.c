@@ -63,7 +63,7 @@ static weft_status run(const kernel_call *c) {
     tensor *out = arg_out(c, OUT);
     int32_t *count = c->workspace;
     for (int64_t i = 0; i < s->targets; i++) count[i] = 0;
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     for (int64_t e = 0; e < s->edges; e++) {
         int64_t from, to;
         TRY(edge(c, s, e, &from, &to));
@@ -84,7 +84,7 @@ static weft_status run_grad(const kernel_call *c) {
     const graph_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *g = arg_in(c, IN_OUT_GRAD), *out = arg_in(c, IN_OUT);
     tensor *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t e = 0; e < s->edges; e++) {
         int64_t from, to;
         TRY(edge(c, s, e, &from, &to));

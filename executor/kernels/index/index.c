@@ -124,7 +124,7 @@ static weft_status run_list_grad(const kernel_call *c) {
     tensor *dx = arg_out(c, OUT);
     axis_split split;
     TRY(settle_split(c, dy, &split));
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t o = 0; o < split.outer; o++)
         for (int64_t i = 0; i < s->count; i++) {
             int64_t k;
@@ -205,7 +205,7 @@ static weft_status run_elements_grad(const kernel_call *c) {
     const tensor *dy = arg_in(c, s->gradient);
     tensor *dx = arg_out(c, OUT);
     int64_t position[WEFT_MAX_RANK] = {0}, at = 0;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < dy->numel; i++) {
         TRY(next_element(c, s, i, position, &at));
         add_elements(dx->dtype, 1, dy->data, i, dx->data, at);

@@ -183,7 +183,7 @@ static weft_status run_grad(const kernel_call *c) {
     const tensor *g = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dv = arg_out(c, OUT_VALUE_GRAD);
     int64_t taken = 0, at, from;
-    if (dv && dv->numel) memset(dv->data, 0, tensor_nbytes(dv));
+    tensor_clear(dv);
     for (int64_t i = 0; dv && i < s->count; i++) {
         TRY(place_at(c, s, i, &taken, &at, &from));
         for (int64_t j = 0; at >= 0 && j < s->slice; j++) {

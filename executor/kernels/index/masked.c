@@ -50,7 +50,7 @@ static weft_status run_select_grad(const kernel_call *c) {
     const uint8_t *mask = arg_in(c, IN_MASK)->data;
     size_t nbytes = weft_dtype_nbytes(dx->dtype);
     int64_t count = 0;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < dx->numel; i++) {
         if (!mask[i]) continue;
         if (count == dy->numel) return wrong_count(c, dy->numel);

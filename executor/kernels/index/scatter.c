@@ -194,7 +194,7 @@ static weft_status run_nd_grad(const kernel_call *c) {
     tensor *dx = arg_out(c, 0);
     size_t nbytes = weft_dtype_nbytes(dx->dtype);
     const char *from = dy->data;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < s->ntuples; i++, from += (size_t)s->width * nbytes) {
         int64_t at = 0;
         TRY(slice_at(c, s, i, &at));
@@ -225,7 +225,7 @@ static weft_status run_one_hot(const kernel_call *c) {
     if (x->numel == 0) return NULL;
     int64_t depth = y->numel / x->numel;
     size_t nbytes = weft_dtype_nbytes(y->dtype);
-    memset(y->data, 0, tensor_nbytes(y));
+    tensor_clear(y);
     for (int64_t i = 0; i < x->numel; i++) {
         int64_t k = tensor_integer(x, i);
         if (k < 0 || k >= depth)

@@ -194,7 +194,7 @@ static weft_status run_pool(const kernel_call *c) {
     tensor *out = arg_out(c, POOL_OUT), *summed = arg_out(c, POOL_OUT_SUMMED);
     int64_t *count = c->workspace, last = -1;
     TRY(count_rows(c, count));
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     for (int64_t i = 0; i < s->rows; i++) {
         int64_t id = tensor_integer(ids, i), at = id * s->width;
         if (id < last) return kernel_failed(c, "expected segments in rising order, found %lld", (long long)id);

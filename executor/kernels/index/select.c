@@ -48,7 +48,7 @@ static weft_status run_select_output(const kernel_call *c) {
         if (chosen == i - c->out_first[0])
             copy_bytes(out->data, x->data, tensor_nbytes(out));
         else
-            memset(out->data, 0, tensor_nbytes(out));
+            tensor_clear(out);
     }
     return NULL;
 }

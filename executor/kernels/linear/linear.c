@@ -266,8 +266,8 @@ static weft_status run_solve_grad(const kernel_call *c) {
     int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
     double *a = c->workspace, *g = a + size;
     tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
-    if (da && da->numel) memset(da->data, 0, tensor_nbytes(da));
-    if (db && db->numel) memset(db->data, 0, tensor_nbytes(db));
+    tensor_clear(da);
+    tensor_clear(db);
     for (int64_t k = 0; k < s->count; k++) {
         load(arg_in(c, SOLVE_A), k * s->x_step, size, a);
         for (int64_t i = 0; i < side; i++)

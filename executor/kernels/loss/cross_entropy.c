@@ -149,7 +149,7 @@ static weft_status run_match_grad(const kernel_call *c) {
     const tensor *labels = arg_in(c, MATCH_IN_LABEL), *match = arg_in(c, MATCH_IN_MATCH);
     const tensor *dloss = arg_in(c, MATCH_IN_LOSS_GRAD);
     tensor *dx = arg_out(c, 0);
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < labels->numel; i++) {
         int64_t label = tensor_integer(labels, i), at = element_at(s, i, label, 0);
         TRY(loss_check_label(c, s->split.extent, s->ignore_index, label, i));

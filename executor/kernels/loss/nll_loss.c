@@ -100,7 +100,7 @@ static weft_status run_grad(const kernel_call *c) {
     const tensor *dloss = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
     double by = s->mean ? tensor_real(arg_in(c, GRAD_IN_TOTAL), 0) : 1;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < s->split.outer * s->split.inner; i++) {
         double weight = 0;
         int64_t at = 0;

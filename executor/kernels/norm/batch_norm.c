@@ -164,10 +164,6 @@ static bool passes_through(const norm_state *s) {
     return !s->use_running && !s->aten && s->batch * s->plane == 1;
 }
 
-static void zero(const tensor *t) {
-    if (t) memset(t->data, 0, tensor_nbytes(t));
-}
-
 static weft_status run(const kernel_call *c) {
     const norm_state *s = c->state;
     const tensor *x = arg_in(c, IN_X);
@@ -176,8 +172,8 @@ static weft_status run(const kernel_call *c) {
         copy_bytes(arg_out(c, OUT_VARIANCE)->data, arg_in(c, IN_VARIANCE)->data, tensor_nbytes(arg_in(c, IN_VARIANCE)));
     }
     if (passes_through(s)) {
-        zero(arg_out(c, OUT_SAVED_MEAN));
-        zero(arg_out(c, OUT_SAVED_VARIANCE));
+        tensor_clear(arg_out(c, OUT_SAVED_MEAN));
+        tensor_clear(arg_out(c, OUT_SAVED_VARIANCE));
         copy_bytes(arg_out(c, OUT_Y)->data, x->data, tensor_nbytes(x));
         return NULL;
     }
@@ -189,8 +185,8 @@ static weft_status run_grad(const kernel_call *c) {
     const norm_state *s = c->state;
     const tensor *dy = arg_in(c, GRAD_IN_DY), *dx = arg_out(c, GRAD_OUT_DX);
     if (passes_through(s)) {
-        zero(arg_out(c, GRAD_OUT_DSCALE));
-        zero(arg_out(c, GRAD_OUT_DBIAS));
+        tensor_clear(arg_out(c, GRAD_OUT_DSCALE));
+        tensor_clear(arg_out(c, GRAD_OUT_DBIAS));
         if (dx) copy_bytes(dx->data, dy->data, tensor_nbytes(dy));
         return NULL;
     }

@@ -37,7 +37,7 @@ static void add(tensor *to, const tensor *from) {
 }
 
 static void clear(tensor *t) {
-    if (t->numel) memset(t->data, 0, tensor_nbytes(t));
+    tensor_clear(t);
 }
 
 static weft_status run(const kernel_call *c) {

@@ -70,7 +70,7 @@ static weft_status run_backward(const kernel_call *c) {
     const tensor *dy = arg_in(c, 0);
     tensor *dx = arg_out(c, 0);
     if (!dx->numel) return NULL;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     if (dy->dtype == WEFT_FP64)
         spread_fp64(s, dx->data, dy->data);
     else

@@ -124,7 +124,7 @@ static weft_status run_grad(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X), *grid = arg_in(c, IN_GRID), *g = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dgrid = arg_out(c, OUT_GRID_GRAD);
     int64_t places = s->rows * s->columns, size = s->height * s->width;
-    if (dx && dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < s->count * places; i++) {
         corner corners[4];
         double slope[2], by_row = 0, by_column = 0;

@@ -186,7 +186,7 @@ static weft_status run_grad(const kernel_call *c) {
     const tensor *dy = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
     const sample *samples = make_samples(c, s);
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t k = 0; k < s->in.count * s->in.channels; k++) {
         int64_t to = channel_at(&s->in, k), from = channel_at(&s->out, k);
         if (dy->dtype == WEFT_FP64)

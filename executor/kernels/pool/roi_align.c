@@ -134,11 +134,11 @@ static void visit_backward(const kernel_call *c, const align_state *s, int64_t i
 }
 
 static weft_status run(const kernel_call *c) {
-    if (arg_out(c, OUT)->numel) memset(arg_out(c, OUT)->data, 0, tensor_nbytes(arg_out(c, OUT)));
+    tensor_clear(arg_out(c, OUT));
     return visit_samples(c, visit_forward);
 }
 static weft_status run_grad(const kernel_call *c) {
-    if (arg_out(c, OUT)->numel) memset(arg_out(c, OUT)->data, 0, tensor_nbytes(arg_out(c, OUT)));
+    tensor_clear(arg_out(c, OUT));
     return visit_samples(c, visit_backward);
 }
 

@@ -65,8 +65,8 @@ static weft_status run(const kernel_call *c) {
     tensor *boxes = arg_out(c, OUT_BOXES), *scores = arg_out(c, OUT_SCORES);
     int64_t cells = s->rows * s->columns, parts = 5 + s->classes, channels = s->anchors * (parts + s->aware);
     double bias = -0.5 * (s->scale - 1);
-    if (boxes->numel) memset(boxes->data, 0, tensor_nbytes(boxes));
-    if (scores->numel) memset(scores->data, 0, tensor_nbytes(scores));
+    tensor_clear(boxes);
+    tensor_clear(scores);
     for (int64_t box = 0; box < s->images * s->anchors * cells; box++) {
         int64_t cell = box % cells, anchor = box / cells % s->anchors, image = box / cells / s->anchors;
         int64_t first = image * channels * cells + cell;

@@ -113,7 +113,7 @@ static weft_status run_maxout(const kernel_call *c) {
 static weft_status run_maxout_grad(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X), *g = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, 0);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t i = 0; i < g->numel; i++) tensor_set_real(dx, largest_of(c->state, x, i), tensor_real(g, i));
     return NULL;
 }

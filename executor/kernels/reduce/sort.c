@@ -274,7 +274,7 @@ static weft_status run_put(const kernel_call *c) {
     size_t nbytes = weft_dtype_nbytes(dy->dtype);
     int64_t step = s->split.inner;
     const char *from = dy->data;
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t e = 0; e < dy->numel; e++, from += nbytes) {
         int64_t index = tensor_integer(indices, e), column = e / (s->k * step) * s->split.extent * step + e % step;
         if (index < 0 || index >= s->split.extent)

@@ -112,7 +112,7 @@ static double log_partition(const kernel_call *c, const crf_state *s, int64_t b,
 static weft_status run(const kernel_call *c) {
     const crf_state *s = c->state;
     for (int o = OUT_ALPHA; o <= OUT_EMISSION_EXPS; o++)
-        if (arg_out(c, o)->numel) memset(arg_out(c, o)->data, 0, tensor_nbytes(arg_out(c, o)));
+        tensor_clear(arg_out(c, o));
     for (int64_t i = 0; i < (s->labels + 2) * s->labels; i++)
         tensor_set_real(arg_out(c, OUT_TRANSITION_EXPS), i, exp(tensor_real(arg_in(c, IN_TRANSITION), i)));
     for (int64_t b = 0; b < s->batch; b++) {
@@ -196,7 +196,7 @@ static weft_status run_grad(const kernel_call *c) {
     const crf_state *s = c->state;
     double *beta = c->workspace, *dw = beta + s->steps * s->labels, *expected = dw + (s->labels + 2) * s->labels;
     tensor *dx = arg_out(c, OUT_EMISSION_GRAD), *dt = arg_out(c, OUT_TRANSITION_GRAD);
-    if (dx && dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     memset(dw, 0, (size_t)((s->labels + 2) * s->labels) * sizeof *dw);
     for (int64_t b = 0; b < s->batch; b++) {
         int64_t length;

@@ -122,17 +122,11 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return require_like(p, x, type_out(p, OUT_BIAS_GRAD), s->nodes, "Bias@GRAD");
 }
 
-static void add_at(tensor *t, int64_t i, double value) {
-    if (t) tensor_set_real(t, i, tensor_real(t, i) + value);
-}
-
 static weft_status run_grad(const kernel_call *c) {
     const tree_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *w = arg_in(c, IN_W);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dw = arg_out(c, OUT_W_GRAD), *db = arg_out(c, OUT_BIAS_GRAD);
-    tensor *const all[] = {dx, dw, db};
-    for (int k = 0; k < 3; k++)
-        if (all[k] && all[k]->numel) memset(all[k]->data, 0, tensor_nbytes(all[k]));
+    tensor_clear(dx), tensor_clear(dw), tensor_clear(db);
     for (int64_t i = 0; i < s->rows; i++) {
         int64_t node;
         bool right;
@@ -140,10 +134,10 @@ static weft_status run_grad(const kernel_call *c) {
         for (int64_t j = 0; j < s->steps && step_at(c, s, i, j, &node, &right); j++) {
             double share = 1 - exp(-tensor_real(arg_in(c, IN_PRE_OUT), i * s->steps + j));
             double slope = (share - right) * tensor_real(arg_in(c, IN_OUT_GRAD), i);
-            add_at(db, node, slope);
+            tensor_add_real(db, node, slope);
             for (int64_t k = 0; k < s->width; k++) {
-                add_at(dw, node * s->width + k, slope * tensor_real(x, i * s->width + k));
-                add_at(dx, i * s->width + k, slope * tensor_real(w, node * s->width + k));
+                tensor_add_real(dw, node * s->width + k, slope * tensor_real(x, i * s->width + k));
+                tensor_add_real(dx, i * s->width + k, slope * tensor_real(w, node * s->width + k));
             }
         }
     }

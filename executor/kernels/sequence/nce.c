@@ -170,27 +170,21 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return require_like(p, x, type_out(p, OUT_BIAS_GRAD), s->classes, "Bias@GRAD");
 }
 
-static void add_at(tensor *t, int64_t i, double value) {
-    if (t) tensor_set_real(t, i, tensor_real(t, i) + value);
-}
-
 static weft_status run_grad(const kernel_call *c) {
     const nce_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *w = arg_in(c, IN_WEIGHT);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dw = arg_out(c, OUT_WEIGHT_GRAD), *db = arg_out(c, OUT_BIAS_GRAD);
-    tensor *const all[] = {dx, dw, db};
-    for (int k = 0; k < 3; k++)
-        if (all[k] && all[k]->numel) memset(all[k]->data, 0, tensor_nbytes(all[k]));
+    tensor_clear(dx), tensor_clear(dw), tensor_clear(db);
     for (int64_t at = 0; at < s->rows * s->nsamples; at++) {
         int64_t i = at / s->nsamples, class = tensor_integer(arg_in(c, IN_SAMPLES), at);
         double o = tensor_real(arg_in(c, IN_LOGITS), at), noise = noise_of(s, class);
         double slope = at % s->nsamples < s->ntrue ? noise / (o + noise) * (o - 1) : o * (1 - o) / (o + noise);
         slope *= tensor_real(arg_in(c, IN_COST_GRAD), i);
         if (arg_in(c, IN_ROW_WEIGHT)) slope *= tensor_real(arg_in(c, IN_ROW_WEIGHT), i);
-        add_at(db, class, slope);
+        tensor_add_real(db, class, slope);
         for (int64_t k = 0; k < s->width; k++) {
-            add_at(dw, class * s->width + k, slope * tensor_real(x, i * s->width + k));
-            add_at(dx, i * s->width + k, slope * tensor_real(w, class * s->width + k));
+            tensor_add_real(dw, class * s->width + k, slope * tensor_real(x, i * s->width + k));
+            tensor_add_real(dx, i * s->width + k, slope * tensor_real(w, class * s->width + k));
         }
     }
     return NULL;

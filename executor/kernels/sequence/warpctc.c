@@ -135,7 +135,7 @@ static weft_status run(const kernel_call *c) {
     const ctc_state *s = c->state;
     tensor *kept = arg_out(c, OUT_KEPT);
     double *log_p = c->workspace, *alpha = log_p + s->steps * s->classes, *scratch = alpha + s->steps * s->states;
-    if (kept && kept->numel) memset(kept->data, 0, tensor_nbytes(kept));
+    tensor_clear(kept);
     for (int64_t b = 0; b < s->batch; b++) {
         spelling w = {.s = s, .log_p = log_p, .label = arg_in(c, IN_LABEL)};
         bool fits = false;

@@ -4,48 +4,16 @@
 #include "executor/kernels/layout.h"
 #include "ops/view.h"
 
-/* --- slice_backward ----------------------------------------------------------------------------------------------- */
-
-typedef struct slice_state {
-    loops loops; /* operands: the whole, the slice */
-    int64_t offset;
-} slice_state;
-
-static weft_status prepare_slice(kernel_prepare *p) {
-    slice_state *s = KERNEL_STATE(p, slice_state);
-    const tensor *grad = type_in(p, 0), *out = type_out(p, 0);
-    if (!s) return base_out_of_memory();
-    TRY(require_present(p, grad, "grad_output"));
-    TRY(require_present(p, out, "grad_input"));
-    TRY(require_same_dtype(p, grad, out, "grad_input"));
-    shape whole = {.dtype = out->dtype, .ndim = out->ndim, .height = -1};
-    memcpy(whole.dims, out->dims, sizeof whole.dims);
-    op_view v;
-    TRY(op_view_slice(p->op, &whole, &v));
-    int64_t strides[LOOP_OPERANDS][WEFT_MAX_RANK];
-    memcpy(strides[0], v.strides, sizeof strides[0]);
-    strides_dense(v.ndim, v.dims, strides[1]);
-    loops_init(&s->loops, v.ndim, v.dims, 2, strides);
-    s->offset = v.offset;
-    return require_numel(p, grad, s->loops.numel, "grad_output");
-}
-
-static weft_status run_slice(const kernel_call *c) {
-    const slice_state *s = c->state;
-    const tensor *grad = arg_in(c, 0), *out = arg_out(c, 0);
-    size_t nbytes = weft_dtype_nbytes(out->dtype);
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
-    copy_loops(&s->loops, nbytes, (char *)out->data + (size_t)s->offset * nbytes, grad->data);
-    return NULL;
-}
-
-const kernel kernel_aten_slice_backward = {prepare_slice, run_slice};
-
-/* --- select_backward, slice_scatter, select_scatter: zeros, or self, with a part put in its place ------------------
+/* --- slice_backward, select_backward: zeros with a part put in its place; slice_scatter, select_scatter: self with it
  */
 
+typedef struct part_state {
+    loops loops; /* operands: the whole, the part */
+    int64_t offset;
+} part_state;
+
 static weft_status prepare_part(kernel_prepare *p, const tensor *part) {
-    slice_state *s = KERNEL_STATE(p, slice_state);
+    part_state *s = KERNEL_STATE(p, part_state);
     const tensor *out = type_out(p, 0);
     if (!s) return base_out_of_memory();
     TRY(require_present(p, part, "the part"));
@@ -63,10 +31,18 @@ static weft_status prepare_part(kernel_prepare *p, const tensor *part) {
     return require_numel(p, part, s->loops.numel, "the part");
 }
 
-static weft_status prepare_select_backward(kernel_prepare *p) {
+static weft_status prepare_part_backward(kernel_prepare *p) {
     return prepare_part(p, type_in(p, 0));
 }
-const kernel kernel_aten_select_backward = {prepare_select_backward, run_slice};
+static weft_status run_part_backward(const kernel_call *c) {
+    const part_state *s = c->state;
+    const tensor *grad = arg_in(c, 0), *out = arg_out(c, 0);
+    size_t nbytes = weft_dtype_nbytes(out->dtype);
+    tensor_clear(out);
+    copy_loops(&s->loops, nbytes, (char *)out->data + (size_t)s->offset * nbytes, grad->data);
+    return NULL;
+}
+const kernel kernel_aten_part_backward = {prepare_part_backward, run_part_backward};
 
 static weft_status prepare_part_scatter(kernel_prepare *p) {
     TRY(prepare_part(p, type_in(p, 1)));
@@ -74,7 +50,7 @@ static weft_status prepare_part_scatter(kernel_prepare *p) {
     return require_numel(p, type_out(p, 0), type_in(p, 0)->numel, "the output");
 }
 static weft_status run_part_scatter(const kernel_call *c) {
-    const slice_state *s = c->state;
+    const part_state *s = c->state;
     const tensor *x = arg_in(c, 0), *src = arg_in(c, 1), *out = arg_out(c, 0);
     size_t nbytes = weft_dtype_nbytes(out->dtype);
     copy_bytes(out->data, x->data, tensor_nbytes(x));
@@ -141,7 +117,7 @@ static weft_status run_embedding(const kernel_call *c) {
     const embedding_state *s = c->state;
     const tensor *grad = arg_in(c, IN_GRAD), *out = arg_out(c, 0);
     int64_t n = arg_in(c, IN_INDICES)->numel, width = s->width, *counts = s->by_freq ? c->workspace : NULL;
-    if (out->numel) memset(out->data, 0, tensor_nbytes(out));
+    tensor_clear(out);
     if (counts) TRY(count_lookups(c, s, n, counts));
     for (int64_t i = 0; i < n; i++) {
         int64_t row = -1;

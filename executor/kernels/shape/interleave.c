@@ -75,7 +75,7 @@ static weft_status run_grad(const kernel_call *c) {
     tensor *dx = arg_out(c, OUT);
     int64_t from = 0, to = 0, n = split->inner;
     TRY(check_total(c, g));
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t o = 0; o < split->outer; o++)
         for (int64_t k = 0; k < split->extent; k++, to += n)
             for (int64_t r = copies_of(c, k); r > 0; r--, from += n) {

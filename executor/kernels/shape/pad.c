@@ -199,7 +199,7 @@ static weft_status run_pad3d_grad(const kernel_call *c) {
     const tensor *dy = arg_in(c, PAD3D_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
     shown v = shown_of(c, c->state, dx, dy);
-    memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     if (dy->dtype == WEFT_FP64)
         add_shown_fp64(&v, dy->data, dx->data);
     else

@@ -139,7 +139,7 @@ static weft_status run_grad(const kernel_call *c) {
     int64_t offset;
     TRY(box_of(c, s, &box, &offset));
     tensor *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     copy_loops(&box, s->nbytes, (char *)dx->data + offset * (int64_t)s->nbytes, arg_in(c, IN_OUT_GRAD)->data);
     return NULL;
 }

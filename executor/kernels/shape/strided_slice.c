@@ -154,7 +154,7 @@ static weft_status run(const kernel_call *c) {
 static weft_status run_grad(const kernel_call *c) {
     const tensor *dy = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     return copy_box(c, dy, dx->data, dy->data);
 }
 

@@ -166,7 +166,7 @@ static weft_status run_complex_grad(const kernel_call *c) {
     for (int k = OUT_RE_GRAD; k <= OUT_IM_GRAD; k++) {
         tensor *d = arg_out(c, k);
         if (!d) continue;
-        if (d->numel) memset(d->data, 0, tensor_nbytes(d));
+        tensor_clear(d);
         for (walk w = walk_start(l); w.left; walk_next(l, &w))
             for (int64_t i = 0; i < loops_run(l); i++) {
                 int64_t from = 2 * (w.at[0] + i * loops_stride(l, 0)) + k, to = w.at[1 + k] + i * loops_stride(l, 1 + k);

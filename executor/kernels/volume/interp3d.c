@@ -97,7 +97,7 @@ static weft_status run(const kernel_call *c) {
 }
 static weft_status run_grad(const kernel_call *c) {
     tensor g = *arg_in(c, IN_OUT_GRAD), *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     walk_through(c->state, dx, &g, true);
     return NULL;
 }

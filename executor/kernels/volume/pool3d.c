@@ -117,7 +117,7 @@ static weft_status run_grad(const kernel_call *c) {
     const pool3d_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *g = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t n = 0; n < s->w.out.count; n++)
         for (int64_t ch = 0; ch < s->w.out.channels; ch++)
             for (int64_t i = 0; i < s->w.out.positions; i++) {
@@ -135,7 +135,7 @@ static weft_status run_index_grad(const kernel_call *c) {
     const pool3d_state *s = c->state;
     const tensor *mask = arg_in(c, INDEX_IN_MASK), *g = arg_in(c, INDEX_IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT);
-    if (dx->numel) memset(dx->data, 0, tensor_nbytes(dx));
+    tensor_clear(dx);
     for (int64_t n = 0; n < s->w.out.count; n++)
         for (int64_t ch = 0; ch < s->w.out.channels; ch++)
             for (int64_t i = 0; i < s->w.out.positions; i++) {
