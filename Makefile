@@ -35,8 +35,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
 CPPFLAGS += -Iinclude -I. -I$(B)/gen -D_GNU_SOURCE -DWEFT_VERSION='"$(VERSION)"'
 CFLAGS_debug   := -Og -g3
 CFLAGS_release := -O2 -g
-CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-CFLAGS_tsan    := -O1 -g -fsanitize=thread
+CFLAGS_asan    := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS_tsan    := -O1 -g1 -fsanitize=thread
 # Kernels: a step spends its time there. In a release they are compiled once more for each of KERNEL_ISAS; the executor
 # takes the best that the machine has (executor/kernels/find.c). Contraction: a product and a sum may be one rounding.
 KERNEL_FLAGS_release := -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
@@ -251,10 +251,16 @@ python: $(B)/python/libweft.so
 $(WEFT): $(CLI_OBJS) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LDLIBS)
 
-$(B)/tests/unit/%: $(B)/tests/unit/%.o $(TEST_SUPPORT) $(LIB)
-	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) -lcriterion $(LDLIBS)
-$(B)/tests/plain/%: $(B)/tests/plain/%.o $(TEST_SUPPORT) $(LIB)
-	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(TEST_SUPPORT) $(LIB) $(LDLIBS)
+# For tests alone: the library with all that it has, linked once and not into each of them.
+TESTED := $(B)/tests/libtested.so
+LINK_TESTED = -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter-out %.so,$^) $(TESTED)
+$(TESTED): $(LIB_OBJS) $(TEST_SUPPORT)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/tests/unit/%: $(B)/tests/unit/%.o $(TESTED)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) $(LINK_TESTED) -lcriterion $(LDLIBS)
+$(B)/tests/plain/%: $(B)/tests/plain/%.o $(TESTED)
+	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) $(LINK_TESTED) $(LDLIBS)
 .SECONDARY:
 
 -include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(wildcard $(B)/tests/standin/*.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
