@@ -231,9 +231,8 @@ static const weft_cluster_table *find_table(const weft_cluster *c, const char *k
 }
 
 /* What leaves a node leaves it over the links of all its ranks. */
-static nccl_call nccl_of(const weft_cluster *c, const weft_op *op, int nranks, int nnodes) {
+static nccl_call nccl_of(const weft_cluster *c, collective_kind kind, int nranks, int nnodes) {
     const weft_link *inter = &c->links[c->nlinks > 1 ? 1 : 0];
-    collective_kind kind = op_collective_kind(op);
     return (nccl_call){.machine = plan_nccl_has(kind) && *c->machine ? plan_nccl_machine_find(c->machine) : NULL,
                        .kind = kind,
                        .nranks = nranks,
@@ -242,21 +241,25 @@ static nccl_call nccl_of(const weft_cluster *c, const weft_op *op, int nranks, i
                        .inter = inter->bytes * nranks / nnodes};
 }
 
-static plan_curve collective_curve(const weft_cluster *c, const weft_op *op, const ring_links *l) {
-    double nranks = l->ring->nranks, rounds = op_is_collective(op, COLLECTIVE_ALL_REDUCE) ? 2 : 1;
+static plan_curve collective_curve(const weft_cluster *c, collective_kind kind, const ring_links *l) {
+    double nranks = l->ring->nranks, rounds = kind == COLLECTIVE_ALL_REDUCE ? 2 : 1;
     plan_curve curve = curve_over(c, l, rounds * (nranks - 1), nranks);
     int nnodes = count_nodes(c, l->ring);
-    curve.table = find_table(c, collective_kind_name(op_collective_kind(op)), l->ring->nranks, nnodes);
+    curve.table = find_table(c, collective_kind_name(kind), l->ring->nranks, nnodes);
     curve.is_split = rounds > 1 && curve.nlinks == 1 && curve.links[0].splits > 0;
-    curve.nccl = nccl_of(c, op, l->ring->nranks, nnodes);
+    curve.nccl = nccl_of(c, kind, l->ring->nranks, nnodes);
     return curve;
 }
 
-weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, const weft_op *op, plan_curve *out) {
+weft_status plan_kind_curve(const weft_cluster *c, const plan_ring *r, collective_kind kind, plan_curve *out) {
     ring_links l = {.ring = r};
     TRY(find_links(c, &l));
-    *out = collective_curve(c, op, &l);
+    *out = collective_curve(c, kind, &l);
     return NULL;
+}
+
+weft_status plan_collective_curve(const weft_cluster *c, const plan_ring *r, const weft_op *op, plan_curve *out) {
+    return plan_kind_curve(c, r, op_collective_kind(op), out);
 }
 
 /* Whether all members of a ring lie on one link whose hops they share; *out_link says which. */
@@ -321,7 +324,7 @@ static weft_status price_collective(const pricing *p, const plan_instr *i, const
     if (plan_is_pair(i, &is_send))
         TRY(pair_curve(p->cluster, i, r, p->rank, &curve));
     else
-        curve = collective_curve(p->cluster, i->op, l);
+        curve = collective_curve(p->cluster, op_collective_kind(i->op), l);
     *out_source = plan_curve_source(&curve, nbytes, words, sizeof words);
     if (*out_source == words && !(*out_source = arena_string(p->scratch, words, strlen(words))))
         return base_out_of_memory();

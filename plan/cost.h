@@ -2,6 +2,7 @@
 #ifndef PLAN_COST_H
 #define PLAN_COST_H
 
+#include "ops/collectives.h"
 #include "ops/cost.h"
 #include "plan/curve.h"
 #include "plan/plan.h"
@@ -28,6 +29,9 @@ WEFT_MUST_USE weft_status plan_find_costs(const weft_plan *plan, const weft_clus
  * borrows the cluster's tables. */
 WEFT_MUST_USE weft_status plan_collective_curve(const weft_cluster *cluster, const plan_ring *r, const weft_op *op,
                                                 plan_curve *out_curve);
+/* The same of a kind. */
+WEFT_MUST_USE weft_status plan_kind_curve(const weft_cluster *cluster, const plan_ring *r, collective_kind kind,
+                                          plan_curve *out_curve);
 
 /* Adds nanoseconds without overflow. */
 int64_t plan_later(int64_t at_ns, int64_t by_ns);

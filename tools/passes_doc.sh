@@ -2,7 +2,7 @@
 # Prints docs/passes.md: what `weft passes` says of each pass, and what it does to the ops of a small program.
 # usage: tools/passes_doc.sh WEFT > docs/passes.md
 # docs/passes/pictures lists, for each pass, a program, the passes that run before (or -), and the pass with its options;
-# with "ranks" behind them it makes a program a rank, and that of rank 0 is shown.
+# with "ranks" behind them it makes a program a rank, and that of rank 0 is shown; with "same" no op changes.
 set -eu
 weft=$1
 folder=$(dirname "$0")/../docs/passes
@@ -35,7 +35,11 @@ END
     [ "$prior" = - ] || "$weft" opt "$program" --passes "$prior" -o "$work/before.yaml" 2> "$work/log"
     after=after.yaml
     [ "$(echo "$row" | cut -d'|' -f5)" = ranks ] && after='after{rank}.yaml'
-    "$weft" opt "$work/before.yaml" --passes "$list" -o "$work/$after" 2> "$work/log"
+    if [ "$(echo "$row" | cut -d'|' -f5)" = same ]; then
+        cp "$work/before.yaml" "$work/after.yaml"
+    else
+        "$weft" opt "$work/before.yaml" --passes "$list" -o "$work/$after" 2> "$work/log"
+    fi
     [ $after = after.yaml ] || mv "$work/after0.yaml" "$work/after.yaml"
     ops_of "$work/before.yaml" > "$work/before"
     ops_of "$work/after.yaml" > "$work/after"

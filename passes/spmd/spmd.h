@@ -155,6 +155,7 @@ typedef struct spmd_plan {
     arena *scratch;
     arena memory; /* of types and rules */
     spmd_mesh mesh;
+    const mesh *given_mesh; /* of a program that has none; or NULL */
     int64_t rank; /* -1: all ranks, which must be equal */
     shape_env types;
     struct spmd_kinds *kinds;

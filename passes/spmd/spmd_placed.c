@@ -109,6 +109,8 @@ axes_placed placed_of(const spmd_mesh *m, const placement *p) {
         int64_t axis = p->dims_mapping[d];
         if (axis >= 0 && axis < m->axes.naxes && m->axes.extent[axis] > 1) placed_shard(&out, d, (int)axis);
     }
+    for (int i = 0; p && i < m->axes.naxes; i++)
+        if ((p->partial_axes >> i & 1) && m->axes.extent[i] > 1) out.partial[i] = (uint8_t)(1 + p->partial_reduce[i]);
     return out;
 }
 

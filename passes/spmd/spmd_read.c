@@ -13,7 +13,9 @@ static weft_status read_mesh(spmd_plan *plan) {
         if (!made) return base_out_of_memory();
         TRY(spmd_fx_mesh(plan, made));
         m->mesh = made;
-    } else if (p->nmeshes == 0)
+    } else if (p->nmeshes == 0 && plan->given_mesh)
+        m->mesh = plan->given_mesh;
+    else if (p->nmeshes == 0)
         return weft_pass_refuse(plan->pass, "the program has no mesh: a sidecar with meshes is needed (--dist)");
     else
         m->mesh = p->meshes[0];
@@ -79,6 +81,7 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
     for (int d = 0; d < v->whole.ndim; d++)
         if (want.naxes[d] && placed_dim_of(&v->want, v->whole.ndim, want.axes[d][0]) < 0 && !v->want.naxes[d])
             placed_shard(&v->want, d, want.axes[d][0]);
+    if (fixes && !v->is_kept) memcpy(v->want.partial, want.partial, sizeof v->want.partial);
     v->is_fixed = fixes;
     return NULL;
 }

@@ -131,9 +131,10 @@ static void assert_status(weft_status status, weft_code code, const char *place,
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 Test(manager, the_table_holds_own_and_host_passes) {
-    static const char *const own[] = {"data_parallel", "spmd_propagate", "spmd_partition", "spmd_expand",
-                                      "prune_grad_scale", "shard_updates", "dedup_collectives", "overlap_comm",
-                                      "coalesce_grads", "plan_buckets", "hierarchical_all_reduce",
+    static const char *const own[] = {"data_parallel",      "spmd_choose",       "spmd_propagate",
+                                      "spmd_partition",     "spmd_expand",       "prune_grad_scale",
+                                      "shard_updates",      "dedup_collectives", "overlap_comm",
+                                      "coalesce_grads",     "plan_buckets",      "hierarchical_all_reduce",
                                       "insert_dependencies"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         cr_assert_str_eq(weft_pass_at(context, i)->name, own[i]);
