@@ -5,9 +5,10 @@
  * value is follows op by op, as a term over the serial program's inputs; how it is placed along one axis does not
  * depend on the others, as the ranks that differ only there are a program for the rest: an op on the same values gives
  * the same value; what shards a dimension passes through ops that treat its elements each for themselves (lift_dims.c);
- * a sum over a sharded dimension is partial, a mean is partial of n times the mean; what is linear in partial values is
- * partial; collectives add partial values up and join parts (lift_collectives.c). Where ranks run different programs,
- * the n-th collectives of a ring belong together. All else is not known, and names the op where it began. */
+ * a sum over a sharded dimension is partial, a mean is partial of n times the mean (lift_shares.c: of unequal parts);
+ * what is linear in partial values is partial; collectives add partial values up and join parts (lift_collectives.c).
+ * Where ranks run different programs, the n-th collectives of a ring belong together. All else is not known, and names
+ * the op where it began. */
 #include "proof/spmd/lift.h"
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -177,7 +178,10 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     case HEAD_PART:
     case HEAD_RESHAPE:
         x = l->known[rank][term_args(l->t, id)[0].term];
-        if (lift_is_open(&x)) return *out = x, NULL;
+        if (lift_is_open(&x)) {
+            *out = x;
+            return x.state == LIFT_UNKNOWN && term_is(l->t, id, HEAD_SCALE) ? lift_take_share(l, rank, id, out) : NULL;
+        }
         TRY(lift_own_rows(l, rank, id, &is_slice, out));
         if (is_slice) return NULL;
         if (term_is(l->t, id, HEAD_RESHAPE)) TRY(lift_shaped_slice(l, rank, id, &is_slice, out));

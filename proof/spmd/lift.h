@@ -44,6 +44,14 @@ typedef struct named_view {
     uint32_t key, term; /* key: the view's own term */
 } named_view;
 
+/* What a rank's mean over its part of the elements is once it is multiplied by own / total. */
+typedef struct mean_share {
+    size_t rank;
+    uint32_t id; /* the mean */
+    lifted all;
+    int64_t own, total;
+} mean_share;
+
 #define LIFT_MANY UINT32_MAX
 typedef struct lifter {
     terms *t;
@@ -62,6 +70,8 @@ typedef struct lifter {
     size_t nterms;     /* of the programs; lifted terms are more */
     named_view *views; /* by key */
     size_t nviews, views_capacity;
+    mean_share *shares; /* rank by rank */
+    size_t nshares, shares_capacity;
     hash_table shapes;    /* a serial term of each shape */
     bool uniform;         /* all ranks have the same collectives of the same values */
     bool pending;         /* some value waits */
@@ -215,6 +225,12 @@ WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id,
 /* lift_batch.c: c_batch_norm and its gradient, which communicate. */
 WEFT_MUST_USE weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
+/* lift_shares.c: means over parts that differ. `all` is what becomes of it. */
+WEFT_MUST_USE weft_status lift_note_share(lifter *l, size_t rank, uint32_t id, const lifted *all, int64_t own,
+                                          int64_t total);
+/* A multiple of what is not known; *out stays where it is no mean times its share. */
+WEFT_MUST_USE weft_status lift_take_share(lifter *l, size_t rank, uint32_t id, lifted *out);
+
 /* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension.
  */
 WEFT_MUST_USE weft_status lift_fill(lifter *l, uint32_t id, lifted *out);
@@ -236,8 +252,10 @@ typedef struct sharded_inputs {
     arena *memory;    /* for the call */
 } sharded_inputs;
 /* How output `id` of the op is placed along the axis, by the op's factor table; *out_known false: it is not known.
- * *out_mean: a mean over fewer elements than the serial program's is in it, by the axis's extent. */
-WEFT_MUST_USE weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean,
-                                         bool *out_known);
+ * *out_mean: 0, or a mean over fewer elements than the serial program's is in it: MEAN_EVEN by the axis's extent, else
+ * over so many of the dimension that is split by *out_split. */
+enum { MEAN_EVEN = -1 };
+WEFT_MUST_USE weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, int64_t *out_mean,
+                                         int *out_split, bool *out_known);
 
 #endif

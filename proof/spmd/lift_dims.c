@@ -141,8 +141,8 @@ static bool shards_factor(const reading *r, size_t which) {
     return false;
 }
 
-/* Whether the rank has whole groups of the factors behind `k`, as far as these are known: parts of other sizes than even
- * ones may begin within a group. */
+/* Whether the rank has whole groups of the factors behind `k`, as far as these are known: parts of other sizes than
+ * even ones may begin within a group. */
 static bool has_whole_groups(const reading *r, const axes_dim *dim, int k, int64_t held) {
     int64_t group = 1;
     for (int behind = k + 1; behind < dim->nfactors; behind++) {
@@ -180,15 +180,15 @@ static bool changes_attrs(const reading *r) {
 }
 
 /* How the output lies, from what the rule says; false: not in a way that is followed. */
-static bool read_output(const reading *r, uint32_t id, axis_placement *out, bool *out_mean) {
+static bool read_output(const reading *r, uint32_t id, axis_placement *out, int64_t *out_mean) {
     const axes_placed *p = &r->out_placed[r->nout - 1];
     size_t ndim;
     const int64_t *dims = term_dims(r->in->t, id, &ndim);
-    *out_mean = p->times || p->partial[0] == 1 + WEFT_REDUCE_AVG;
-    if (*out_mean && r->split && r->split < SPLIT_RUNS)
-        return false; /* of fewer elements on some ranks than on others */
+    bool is_mean = p->times || p->partial[0] == 1 + WEFT_REDUCE_AVG;
+    *out_mean = !is_mean ? 0 : r->split && r->split < SPLIT_RUNS ? r->extent : MEAN_EVEN;
+    if (is_mean && *out_mean == 0) return false; /* of nothing */
     *out = p->partial[0] ? PARTIAL : REPLICATED;
-    if (p->partial[0]) return *out_mean || p->partial[0] == 1 + WEFT_REDUCE_SUM;
+    if (p->partial[0]) return is_mean || p->partial[0] == 1 + WEFT_REDUCE_SUM;
     for (int d = 0; d < r->out_types[r->nout - 1].ndim; d++) {
         if (!p->naxes[d]) continue;
         *out = sharded_by(d, r->split);
@@ -197,8 +197,8 @@ static bool read_output(const reading *r, uint32_t id, axis_placement *out, bool
     return true;
 }
 
-weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, bool *out_mean,
-                           bool *out_known) {
+weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, int64_t *out_mean,
+                           int *out_split, bool *out_known) {
     static const axes_mesh line = {.naxes = 1, .extent = {2}}; /* no extent that is sharded is known */
     const op_schema *s = op_schema_of(in->op);
     reading r = {.in = in};
@@ -209,6 +209,7 @@ weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement
     axes_call call = {in->op, s, r.types, r.out_types, r.in_first, r.out_first};
     TRY(axes_of_op(&call, in->memory, &r.rule));
     if (axes_follow(&r.rule, &line, r.placed, r.out_placed) || !knows_factors(&r) || changes_attrs(&r)) return NULL;
+    *out_split = r.split;
     *out_known = read_output(&r, id, out, out_mean);
     return NULL;
 }

@@ -5,13 +5,15 @@
 
 typedef struct function {
     lifter *l;
+    size_t rank;
     uint32_t id;   /* the output */
     const head *h; /* of the op */
     size_t nargs;
     lifted *args;
     value *scratch;
     arena *memory;
-    int64_t times; /* what the output must be multiplied by: means over fewer elements */
+    int64_t times;      /* what the output must be multiplied by: means over fewer elements */
+    int64_t own, total; /* of means over parts that differ: the rank's elements, and all; 0: there are none */
 } function;
 
 /* --- what an output depends on ------------------------------------------------------------------------------------ */
@@ -77,7 +79,8 @@ static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one
 }
 
 /* Tries constants among the arguments as parts, one at a time, then all. */
-static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placement *out, bool *mean, bool *known) {
+static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placement *out, int64_t *mean, int *split,
+                             bool *known) {
     lifted *was = ARENA_ARRAY(f->memory, lifted, f->nargs + 1);
     if (!was) return base_out_of_memory();
     memcpy(was, f->args, f->nargs * sizeof *was);
@@ -86,11 +89,16 @@ static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placeme
             bool is_any;
             TRY(fills_as_parts(f, in->axis, d, one, &is_any));
             if (!is_any) break;
-            TRY(sharded_output(in, f->id, out, mean, known));
+            TRY(sharded_output(in, f->id, out, mean, split, known));
             if (!*known) memcpy(f->args, was, f->nargs * sizeof *was);
         }
     }
     return NULL;
+}
+
+static void note_part(function *f, int64_t own, int64_t total) {
+    f->own = f->own ? lift_product(f->own, own) : own;
+    f->total = f->total ? lift_product(f->total, total) : total;
 }
 
 /* How the output is placed along the axis; the reason why that is not known. */
@@ -112,11 +120,14 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     if (f->nargs) memcpy(own, term_args(t, term_args(t, f->id)[0].term), f->nargs * sizeof *own);
     size_t index = (size_t)term_head(t, f->id)->ints[1];
     sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
-    bool mean = false, known;
-    TRY(sharded_output(&in, f->id, out, &mean, &known));
-    if (!known) TRY(fit_fills(f, &in, out, &mean, &known));
+    int64_t mean = 0;
+    int split = 0;
+    bool known;
+    TRY(sharded_output(&in, f->id, out, &mean, &split, &known));
+    if (!known) TRY(fit_fills(f, &in, out, &mean, &split, &known));
     if (!known) return *out_reason = "it is not known to treat each row for itself", NULL;
-    if (mean) f->times *= f->l->grid.extent[axis];
+    if (mean == MEAN_EVEN) f->times *= f->l->grid.extent[axis];
+    if (mean > 0) note_part(f, mean, f->l->uneven->items[split - 1].total);
     if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
     return NULL;
 }
@@ -167,7 +178,9 @@ static weft_status follow(function *f, lifted *out) {
     TRY(apply(f, &made));
     lift_name_family(f->l, f->args, f->nargs, &made);
     *out = made;
-    return NULL;
+    if (!f->own) return NULL;
+    *out = lift_unknown(f->id, "a mean over a part counts as one over all");
+    return f->own > 0 && f->total > 0 ? lift_note_share(f->l, f->rank, f->id, &made, f->own, f->total) : NULL;
 }
 
 /* Ranks add what they add, so often is it in their sum. *out_is false: it is no scale with a bias of partial values. */
@@ -199,7 +212,7 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
     arena memory;
     arena_init(&memory, &l->t->context->allocator);
     weft_status status = NULL;
-    function f = {.l = l, .id = id, .h = &own, .nargs = n, .memory = &memory, .times = 1};
+    function f = {.l = l, .rank = rank, .id = id, .h = &own, .nargs = n, .memory = &memory, .times = 1};
     f.args = ARENA_ARRAY(&memory, lifted, n + 1);
     f.scratch = ARENA_ARRAY(&memory, value, n + 1);
     if (!f.args || !f.scratch) TRY_DONE(base_out_of_memory());

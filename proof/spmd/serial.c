@@ -266,6 +266,7 @@ static weft_status judge_programs(const weft_program *serial, const weft_program
 done:
     outputs_fini(&j.prover.terms, &j.serial);
     for (size_t i = 0; i < nranks && j.ranks; i++) outputs_fini(&j.prover.terms, &j.ranks[i]);
+    base_free(&serial->context->allocator, j.lifter.shares, j.lifter.shares_capacity * sizeof *j.lifter.shares);
     base_free(&serial->context->allocator, j.lifter.views, j.lifter.views_capacity * sizeof *j.lifter.views);
     prover_fini(&j.prover);
     weft_equivalence_destroy(j.out);

@@ -1,5 +1,5 @@
 /* Ranks whose parts are not of one size, since their number does not divide an extent, against the serial program: a
- * step with a table, products and a gather, right and with one thing wrong, judged and run. */
+ * step with a table, products and a gather, and one with a mean, right and with one thing wrong, judged and run. */
 #include <string.h>
 
 #include "tests/support/plain.h"
@@ -223,11 +223,92 @@ static void try_deals(void) {
     check(nproved == 94, "%d are proved, expected 94", nproved);
 }
 
+/* --- means -------------------------------------------------------------------------------------------------------- */
+
+/* Replaces words of the ranks' programs, or of the last one only; %s stands for the rank's share. */
+typedef struct mean_change {
+    const char *from, *to;
+    bool of_last, equal;
+} mean_change;
+
+#define SHARE(var) "  - {scale: {X: " var "}, out: {Out: " var "}, attrs: {scale: share, bias: 0.0}}\n"
+#define ADD(var) "  - {c_allreduce_sum: {X: " var "}, out: {Out: " var "}, attrs: {ring_id: 0}}\n"
+
+static const mean_change mean_changes[] = {
+    {"", "", false, true},
+    {SHARE("l"), "", false, false},
+    {SHARE("l"), SHARE("l") SHARE("l"), false, false},
+    {SHARE("l"), SHARE("l") SHARE("l"), true, false},
+    {SHARE("l"), "  - {scale: {X: l}, out: {Out: l}, attrs: {scale: 0.5, bias: 0.0}}\n", false, false},
+    {SHARE("l"), "  - {relu: {X: l}, out: {Out: l}}\n" SHARE("l"), false, false},
+    {SHARE("ds"), "", true, false},
+    {SHARE("ds"), "", false, false},
+    {SHARE("ds"), "  - {scale: {X: ds}, out: {Out: ds}, attrs: {scale: 0.5, bias: 0.0}}\n", false, false},
+    {ADD("l"), "", false, false},
+    {ADD("dw"), "", false, false},
+    {ADD("dw"), SHARE("dw") ADD("dw"), false, false},
+};
+
+static void put_mean(trial *t, char *b, int rows, const char *placed, const char *by_share, const char *of_grad,
+                     const char *sum, const char *sum_of_grad) {
+    put(t, b, "blocks:\n- idx: 0\n  vars:\n    x: {float32: [%d, 3], persistable: true%s}\n", rows, placed);
+    put(t, b, "    w: {float32: [3, 2], persistable: true}\n    loss: {float32: [], persistable: true}\n");
+    put(t, b, "    rate: {float32: [1], persistable: true}\n    l: {float32: []}\n    dl: {float32: []}\n");
+    put(t, b, "    y: {float32: [%d, 2]}\n    s: {float32: [%d, 2]}\n    ds: {float32: [%d, 2]}\n", rows, rows, rows);
+    put(t, b, "    dy: {float32: [%d, 2]}\n    dx: {float32: [%d, 3]}\n    dw: {float32: [3, 2]}\n  ops:\n", rows,
+        rows);
+    put(t, b, "  - {matmul_v2: {X: x, \"Y\": w}, out: {Out: y}}\n  - {tanh: {X: y}, out: {Out: s}}\n");
+    put(t, b, "  - {reduce_mean: {X: s}, out: {Out: l}, attrs: {reduce_all: true, dim: [0, 1]}}\n%s%s", by_share, sum);
+    put(t, b, "  - {assign: {X: l}, out: {Out: loss}}\n");
+    put(t, b, "  - {fill_constant: {}, out: {Out: dl}, attrs: {dtype: 5, shape: !longs [], value: 1.0}}\n");
+    put(t, b,
+        "  - {reduce_mean_grad: {X: s, Out@GRAD: dl}, out: {X@GRAD: ds}, attrs: {reduce_all: true, dim: [0, 1]}}\n");
+    put(t, b, "%s  - {tanh_grad: {Out: s, Out@GRAD: ds}, out: {X@GRAD: dy}}\n", of_grad);
+    put(t, b, "  - {matmul_v2_grad: {X: x, \"Y\": w, Out@GRAD: dy}, out: {X@GRAD: dx, Y@GRAD: dw}}\n%s", sum_of_grad);
+    for (const char *c = "xw"; *c; c++)
+        put(t, b, "  - {sgd: {Param: %c, LearningRate: rate, Grad: d%c}, out: {ParamOut: %c}}\n", *c, *c, *c);
+}
+
+static void try_mean(const int *rows, int n, const mean_change *x) {
+    static trial t;
+    char what[200], share[40], message[100] = "", ids[40] = "";
+    bool changed = false;
+    t.nranks = n;
+    t.tolerance = 1e-5;
+    for (int r = 0; r < n; r++) snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%d", r ? ", " : "", r);
+    for (int r = 0; r < n; r++) {
+        t.at = 0;
+        put(&t, t.ranks[r], "weft: 1\nrank: %d\nrings: {0: [%s]}\nmeshes:\n- {shape: [%d], ids: [%s], dims: [dp]}\n", r,
+            ids, n, ids);
+        put_mean(&t, t.ranks[r], rows[r], ", dist: {mesh: 0, dims_mapping: [0, -1]}", SHARE("l"), SHARE("ds"), ADD("l"),
+                 ADD("dw"));
+        if (!x->of_last || r == n - 1) changed |= trial_replace(t.ranks[r], x->from, x->to);
+        snprintf(share, sizeof share, "scale: %.9g", (double)((float)rows[r] / (float)sum_of(rows, n)));
+        (void)trial_replace(t.ranks[r], "scale: share", share);
+    }
+    t.at = 0;
+    put(&t, t.serial, "weft: 1\n");
+    put_mean(&t, t.serial, sum_of(rows, n), "", "", "", "", "");
+    snprintf(what, sizeof what, "mean over %d, %d.. rows: %s -> %s", rows[0], rows[1], x->from, x->to);
+    check(changed, "%s: there is no such text", what);
+    trial_run(context, &t);
+    check(t.equal == x->equal, "%s: expected it to be %s", what, x->equal ? "equal" : "different");
+    check(t.proved == x->equal, "%s: expected it to be %s: %s", what, x->equal ? "proved" : "refused", t.message);
+    if (x->equal) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
+}
+
+static void try_means(void) {
+    static const int rows[][3] = {{3, 2}, {4, 3}, {3, 3, 1}};
+    for (size_t i = 0; i < sizeof mean_changes / sizeof *mean_changes; i++)
+        for (int k = 0; k < 3; k++) try_mean(rows[k], k < 2 ? 2 : 3, &mean_changes[i]);
+}
+
 int main(void) {
     must(weft_context_create(NULL, &context));
     for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) try_change(&cuts[k], i);
     try_deals();
+    try_means();
     weft_context_destroy(context);
     return report_checks();
 }
