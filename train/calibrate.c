@@ -1,7 +1,8 @@
 /* calibrate.c: measures the machine by running small programs on it, as ranks would run them.
  *
  * A program of a few equal ops is run for some steps, the first of which warm up; of each number the median over steps
- * and ranks counts, since others use the machine too. Seconds of a table are made not to fall as bytes grow: a point
+ * and ranks counts, since others use the machine too. Ranks of several processes tell one another, so that all go on with
+ * equal numbers. Seconds of a table are made not to fall as bytes grow: a point
  * that is lower than the one before takes the mean of both (pool adjacent violators).
  *
  * How compute and collectives slow one another down: chains of both that take about equally long alone run at once, on
@@ -14,7 +15,7 @@
 
 #include "ops/collectives.h"
 #include "plan/cost.h"
-#include "train/trainer.h"
+#include "train/gather.h"
 #include "weft/executor.h"
 
 enum { WARM_STEPS = 3, MOST_SHAPES = 24, TINY_OPS = 64, CHAIN = 8 };
@@ -43,22 +44,39 @@ static double median(double *values, size_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static weft_status run_steps(calibration *k, weft_executor *executor, measured *out) {
-    size_t nsteps = (size_t)k->options.nsteps, nranks = (size_t)k->options.nranks, n = 0;
-    double *values[3];
-    for (int i = 0; i < 3; i++)
-        if (!(values[i] = ARENA_ARRAY(&k->scratch, double, nsteps *nranks))) return base_out_of_memory();
+enum { TIMES = 3 };
+
+/* Compute, collectives and what is exposed, of each step of this process's ranks. */
+static weft_status run_steps(calibration *k, weft_executor *executor, double *mine) {
+    size_t nsteps = (size_t)k->options.nsteps;
     for (size_t step = 0; step < WARM_STEPS + nsteps; step++) {
         TRY(weft_executor_run(executor));
-        for (int r = 0; r < k->options.nranks && step >= WARM_STEPS; r++, n++) {
+        for (int i = 0; i < executor->nlocal && step >= WARM_STEPS; i++) {
             weft_rank_times t;
-            TRY(weft_executor_rank_times(executor, r, &t));
-            values[0][n] = t.compute_seconds;
-            values[1][n] = t.collective_seconds;
-            values[2][n] = t.exposed_seconds;
+            double *to = mine + TIMES * ((size_t)i * nsteps + step - WARM_STEPS);
+            TRY(weft_executor_rank_times(executor, executor->first_rank + i, &t));
+            to[0] = t.compute_seconds;
+            to[1] = t.collective_seconds;
+            to[2] = t.exposed_seconds;
         }
     }
-    *out = (measured){median(values[0], n), median(values[1], n), median(values[2], n)};
+    return NULL;
+}
+
+/* The medians over all ranks, which every process gets. */
+static weft_status take_medians(calibration *k, weft_executor *executor, measured *out) {
+    size_t each = TIMES * (size_t)k->options.nsteps, n = (size_t)k->options.nranks * (size_t)k->options.nsteps;
+    double *mine = ARENA_ARRAY(&k->scratch, double, each *(size_t)executor->nlocal);
+    double *all = ARENA_ARRAY(&k->scratch, double, each *(size_t)k->options.nranks);
+    double *values = ARENA_ARRAY(&k->scratch, double, n), found[TIMES];
+    if (!mine || !all || !values) return base_out_of_memory();
+    TRY(run_steps(k, executor, mine));
+    TRY(executor_gather(executor, "for the calibration", mine, each * sizeof *mine, all));
+    for (size_t t = 0; t < TIMES; t++) {
+        for (size_t i = 0; i < n; i++) values[i] = all[TIMES * i + t];
+        found[t] = median(values, n);
+    }
+    *out = (measured){found[0], found[1], found[2]};
     return NULL;
 }
 
@@ -66,12 +84,12 @@ static weft_status measure(calibration *k, const weft_program *program, measured
     weft_plan *plan = NULL;
     weft_executor *executor = NULL;
     weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = 1,
-                                     .nthreads = k->options.nthreads};
+                                     .nthreads = k->options.nthreads, .host = k->options.host};
     weft_status status = NULL;
     TRY_DONE(weft_plan_create(program, NULL, &plan));
     TRY_DONE(
         weft_executor_create(k->context, (const weft_plan *const *)&plan, 1, k->options.nranks, &options, &executor));
-    TRY_DONE(run_steps(k, executor, out));
+    TRY_DONE(take_medians(k, executor, out));
 done:
     weft_executor_destroy(executor);
     weft_plan_destroy(plan);

@@ -27,6 +27,15 @@ sys.exit(abs(1e3 * json.load(open(sys.argv[1]))["steps"]["median_seconds"] - flo
 END
 ok $? 'buckets are planned by them, and the simulation agrees'
 
+# Processes measure together, and one of them writes what all agree on: else they would run other programs next.
+if "$weft" info | grep -q '^MPI *yes' && command -v mpirun >/dev/null; then
+    "$weft" calibrate --launch --ranks 3 --processes 2 --steps 2 --most-bytes 4096 -o "$folder/processes.yaml" 2>"$folder/err" &&
+        [ "$(grep -c '^  ranks: 3' "$folder/processes.yaml")" = 4 ] &&
+        "$weft" simulate "$program" --ranks 2 --cluster "$folder/processes.yaml" 2>/dev/null
+    ok $? "processes are measured: $(tail -n 2 "$folder/err")"
+    says 2 'expected ordered or library' 'sums of another kind' "$weft" calibrate --launch --collectives fast
+fi
+
 for pass in plan_buckets 'coalesce_grads: {bucket_mb: auto}'; do
     "$weft" opt "$program" --passes "overlap_comm, $pass" -o "$folder/by.yaml" -q && mv "$folder/by.yaml" "$folder/by.$(echo "$pass" | cut -c1-4).yaml"
 done
