@@ -50,6 +50,8 @@ static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
         return;
     }
     p->pieces = 1;
+    if (p->exchanges)
+        *why = (micro_refusal){WEFT_REASON_NOTHING, "torch has no fused op of a product and an all-to-all"};
     if (p->kind == MICRO_REDUCE)
         *why = (micro_refusal){WEFT_REASON_NOTHING, "torch has no fused op of a product and an all-reduce"};
     if (m->strict_bits && p->kind == MICRO_SCATTER)
@@ -82,13 +84,13 @@ static int by_place(const void *a, const void *b) {
     return x->collective->mark < y->collective->mark ? -1 : x->collective->mark > y->collective->mark;
 }
 
-static const char *const names[] = {[MICRO_GATHER] = "all-gather and matmul",
-                                    [MICRO_SCATTER] = "matmul and reduce-scatter",
-                                    [MICRO_REDUCE] = "matmul and all-reduce"};
+static const char *const names[][2] = {[MICRO_GATHER] = {"all-gather and matmul", "all-to-all and matmul"},
+                                       [MICRO_SCATTER] = {"matmul and reduce-scatter", "matmul and all-to-all"},
+                                       [MICRO_REDUCE] = {"matmul and all-reduce"}};
 
 static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
     return weft_pass_did(m->pass, "pair %zu: %s (%s #%u, %d ranks, %zu product%s): %.1f us for %.1f us, predicted gain %.1f%%",
-                         number, names[p->kind],
+                         number, names[p->kind][p->exchanges],
                          p->collective->type->bytes, p->collective->mark, p->ring.nranks, p->nproducts,
                          p->nproducts == 1 ? "" : "s", 1e6 * p->pair_seconds, 1e6 * p->serial_seconds,
                          100 * (1 - p->pair_seconds / p->serial_seconds));

@@ -52,6 +52,10 @@ class Graph:
             x = self.parts(x, dim, 0)
         return self.comm("reduce_scatter_tensor", [op, self.n], [self.shape[x][0] // self.n, *self.shape[x][1:]], x)
 
+    def exchange(self, x):
+        each = [self.shape[x][0] // self.n] * self.n
+        return self.comm("all_to_all_single", [each, each], self.shape[x], x)
+
     def permute(self, x, *dims):
         return self.node("aten.permute.default", [ref(x), list(dims)], [self.shape[x][d] for d in dims], x)
 
@@ -236,6 +240,53 @@ def back_reduce_in_paddle(g):  # the gradient of one operand is reduced, the oth
     g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
     g.op("c_allreduce_sum", {"X": dx}, {"Out": dx}, ring_id=1, use_calc_stream=True)
     g.out(g.one("relu", dx, [7, 6]), dw)
+
+
+def exchange_rows(g):  # expert parallel: tokens of all ranks for this one's expert
+    x, w = g.given("x", [5 * g.n, 8]), g.given("w", [8, 6])
+    y = g.exchange(x)
+    g.out(g.mm(y, w), y)
+
+
+def exchange_transposed(g):
+    x, w = g.given("x", [3 * g.n, 2, 8]), g.given("w", [8, 6])
+    g.out(g.mm(g.permute(g.exchange(x), 1, 0, 2), w))
+
+
+def exchange_last(g):  # sequence parallel: heads of all ranks, which the output projection contracts
+    x, w = g.given("x", [4 * g.n, 3]), g.given("w", [3 * g.n, 6])
+    g.out(g.mm(g.parts(g.exchange(x), 0, 1), w))
+
+
+def exchange_products(g):  # what experts made goes back
+    x, w = g.given("x", [5 * g.n, 8]), g.given("w", [8, 6])
+    g.out(g.exchange(g.mm(x, w)))
+
+
+def exchange_columns(g):  # sequence parallel: each rank its heads of all rows
+    x, w = g.given("x", [4, 8]), g.given("w", [8, 3 * g.n])
+    g.out(g.exchange(g.parts(g.mm(x, w), 1, 0)))
+
+
+def exchange_columns_cast(g):
+    x, w = g.given("x", [2, 3, 8]), g.given("w", [8, 2 * g.n])
+    g.out(g.exchange(g.parts(g.cast(g.mm(x, w), "bfloat16"), 2, 0)))
+
+
+def exchange_in_paddle(g):
+    x, w = g.given("x", [3 * g.n, 2, 8]), g.given("w", [5, 8])
+    y = g.mm(g.one("alltoall", x, g.shape[x], ring_id=1, use_calc_stream=True), w, True)
+    g.out(g.one("alltoall", g.one("relu", y, g.shape[y]), g.shape[y], ring_id=1, use_calc_stream=True))
+
+
+def scatter_columns(g):
+    x, w = g.given("x", [4, 8]), g.given("w", [8, 3 * g.n])
+    g.out(g.scatter(g.mm(x, w), 1))
+
+
+def scatter_columns_3d_mean(g):
+    x, w = g.given("x", [2, 3, 8]), g.given("w", [8, 2 * g.n])
+    g.out(g.scatter(g.mm(x, w), 2, "avg"))
 
 
 def accumulate_last(g):  # the gathered dimension is the one that the product contracts; the whole is kept

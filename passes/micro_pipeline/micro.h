@@ -23,6 +23,7 @@ typedef struct micro_term {
 typedef enum micro_role {
     MICRO_ROWS,  /* rows of it, each of the same right operand */
     MICRO_INNER, /* their sum, each of some rows of the right operand: chunks are columns of the left one */
+    MICRO_COLUMNS, /* scatter: columns of it, each of all rows and some columns of the right operand */
     MICRO_OUTER  /* their sum, each of two operands' rows, of which one is transposed: a weight's gradient */
 } micro_role;
 
@@ -50,6 +51,7 @@ typedef struct micro_pair {
     ring ring; /* a copy: its ranks are the program's */
     weft_op *collective, *wait; /* wait NULL: none */
     int64_t dim;
+    bool exchanges; /* an all-to-all: a gather of what each rank has for this one, or a scatter that adds up nothing */
     weft_reduce reduce;
     weft_var *x;      /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
     micro_path path;  /* between the collective and the products */
@@ -144,9 +146,13 @@ static inline int64_t micro_piece_rows(int64_t rows, int64_t pieces, int64_t ind
 static inline int64_t micro_columns(const micro_product *x) {
     return x->role == MICRO_OUTER ? x->b->dims[x->b->ndim - 1] : x->b->dims[x->trans ? 0 : 1];
 }
+/* Whether it is formed by adding up what chunks give. */
+static inline bool micro_is_sum(const micro_product *x) {
+    return x->role == MICRO_INNER || x->role == MICRO_OUTER;
+}
 static inline bool micro_has_role(const micro_pair *p, bool sums) {
     for (size_t k = 0; k < p->nproducts; k++)
-        if ((p->products[k].role != MICRO_ROWS) == sums) return true;
+        if (micro_is_sum(&p->products[k]) == sums) return true;
     return false;
 }
 static inline bool micro_is_dense(const weft_var *v) {
@@ -155,17 +161,20 @@ static inline bool micro_is_dense(const weft_var *v) {
         if (v->dims[i] <= 0) return false;
     return true;
 }
+static inline bool micro_is_columns(const micro_pair *p) {
+    return p->nproducts && p->products[0].role == MICRO_COLUMNS;
+}
 /* Whether the ranks' rows do not lie one after another in the left operand of a product. */
 static inline bool micro_is_inner(const micro_pair *p) {
     for (int64_t i = 0; i < p->dim; i++)
-        if (p->dims[i] > 1) return true;
+        if (p->dims[i] > 1) return !micro_is_columns(p);
     return false;
 }
 /* The rows that a rank has as its part. */
 static inline int64_t micro_rows(const micro_pair *p) {
     int64_t rows = 1;
     for (uint32_t i = 0; i + 1 < p->x->ndim; i++) rows *= p->dims[i];
-    return p->kind == MICRO_SCATTER ? rows / p->ring.nranks : rows;
+    return p->kind == MICRO_SCATTER && !micro_is_columns(p) ? rows / p->ring.nranks : rows;
 }
 /* A chunk is cast beside its product, so that ranks send the smaller type. */
 static inline bool micro_casts_chunks(const micro_pair *p) {

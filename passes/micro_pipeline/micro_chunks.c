@@ -103,10 +103,11 @@ static weft_status make_products(const micro_writing *w, const chunk_step *s, st
     TRY(make_operand(w, s, ops, &x));
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *of = &p->products[k];
-        if (of->role != MICRO_ROWS) continue;
+        if (micro_is_sum(of)) continue;
+        weft_var *b = of->role == MICRO_COLUMNS ? w->parts[s->chunk] : of->b;
         made = to = var_at(w, s, s->to, s->buffer, k);
         if (to->dtype != p->dtype) TRY(micro_new_var(w, "cast_product", s->chunk, p->dtype, 2, to->dims, &made));
-        TRY(make_product(w, x, false, of->b, of->trans, made, &ops->all[ops->count++]));
+        TRY(make_product(w, x, false, b, of->trans, made, &ops->all[ops->count++]));
         if (made != to) TRY(micro_make_cast(w, made, to, &ops->all[ops->count++]));
     }
     return NULL;
@@ -119,7 +120,7 @@ static weft_status make_additions(const micro_writing *w, const chunk_step *s, s
     TRY(make_operand(w, s, ops, &x));
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *of = &p->products[k];
-        if (of->role == MICRO_ROWS) continue;
+        if (!micro_is_sum(of)) continue;
         weft_var *other = w->parts[k * w->nchunks + (size_t)s->chunk];
         bool is_outer = of->role == MICRO_OUTER;
         size_t at = k * w->nchunks + (is_outer ? 0 : (size_t)s->buffer);
@@ -209,8 +210,10 @@ static weft_status put_steps(micro_writing *w) {
     const char *awaited[CHUNK_STREAMS];
     size_t n = 0;
     for (size_t i = 0; i < w->plan.count; i++) last[w->plan.steps[i].stream] = (int64_t)i;
-    for (int s = CHUNK_SENDS; s < CHUNK_STREAMS; s++) { /* what is received is multiplied, or added up */
-        if (last[s] < 0 || s == CHUNK_RECEIVES) continue;
+    /* What is received is multiplied, or added up; but products of an all-to-all stay. */
+    bool stays = w->pair->kind == MICRO_SCATTER && w->pair->exchanges;
+    for (int s = CHUNK_SENDS; s < CHUNK_STREAMS; s++) {
+        if (last[s] < 0 || (s == CHUNK_RECEIVES && !stays)) continue;
         w->plan.steps[last[s]].signals = true;
         awaited[n] = event_of(w, last[s], words[n], sizeof words[n]);
         n++;
@@ -264,6 +267,22 @@ static weft_status put_own(micro_writing *w, weft_var **x) {
     return micro_put_permute(w, from, *x);
 }
 
+/* Those for each member, of an all-to-all. */
+static weft_status cut_own(micro_writing *w) {
+    const micro_pair *p = w->pair;
+    weft_var *x = p->x, **parts = &x;
+    int64_t n = p->exchanges ? w->plan.nranks : 1;
+    if (p->exchanges) {
+        if (!(parts = ARENA_ARRAY(w->m->scratch, weft_var *, n))) return base_out_of_memory();
+        TRY(micro_put_split(w, x, 0, n, NULL, "of_member", parts));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        TRY(put_own(w, &parts[i]));
+        TRY(micro_cut_rows(w, parts[i], 1, "own", w->spaces[CHUNK_OWN] + i * w->plan.nsub));
+    }
+    return NULL;
+}
+
 /* All rows, of their chunks: behind the whole path. */
 static weft_status put_whole(const micro_writing *w) {
     const micro_pair *p = w->pair;
@@ -291,7 +310,7 @@ static weft_status make_total(micro_writing *w, size_t k) {
 static weft_status put_product(micro_writing *w, size_t k) {
     const micro_product *x = &w->pair->products[k];
     weft_var **totals = w->spaces[CHUNK_TOTALS] + k * w->nchunks;
-    if (x->role == MICRO_ROWS)
+    if (!micro_is_sum(x))
         return micro_put_together(w, w->spaces[CHUNK_RESULTS] + k * w->nchunks, w->nchunks, micro_is_inner(w->pair), x->out);
     if (x->role == MICRO_OUTER || w->plan.nsub == 1) return micro_put_view(w, totals[0], x->out);
     return micro_put_together(w, totals, (size_t)w->plan.nsub, false, x->out);
@@ -299,12 +318,10 @@ static weft_status put_product(micro_writing *w, size_t k) {
 
 static weft_status write_gather(micro_writing *w) {
     const micro_pair *p = w->pair;
-    weft_var *x = p->x;
-    TRY(put_own(w, &x));
-    TRY(micro_cut_rows(w, x, 1, "own", w->spaces[CHUNK_OWN]));
+    TRY(cut_own(w));
     TRY(make_space(w, CHUNK_ROWS, p->sent, w->nchunks, w->width, 0, "rows"));
     for (size_t k = 0; k < p->nproducts; k++)
-        TRY(p->products[k].role == MICRO_ROWS ?
+        TRY(!micro_is_sum(&p->products[k]) ?
                 make_space(w, CHUNK_RESULTS, p->dtype, w->nchunks, micro_columns(&p->products[k]), k * w->nchunks, "product") :
                 make_total(w, k));
     TRY(put_steps(w));
@@ -353,12 +370,33 @@ static weft_status write_reduce(micro_writing *w) {
     return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
 }
 
+/* The operands of each chunk: rows of a member, or all rows and a member's columns. */
+static weft_status cut_operands(micro_writing *w, int64_t *out_columns) {
+    const micro_pair *p = w->pair;
+    const micro_product *x = &p->products[0];
+    *out_columns = micro_columns(x);
+    if (!micro_is_columns(p)) return micro_cut_members(w, p->x, w->spaces[CHUNK_OWN]);
+    *out_columns /= w->plan.nranks;
+    TRY(micro_cut_rows(w, p->x, 1, "rows", w->spaces[CHUNK_OWN]));
+    TRY(micro_put_split(w, x->b, x->trans ? 0 : 1, w->plan.nranks, NULL, "operand", w->parts));
+    for (size_t i = w->nchunks, nsub = (size_t)w->plan.nsub; i-- > 0;) {
+        w->spaces[CHUNK_OWN][i] = w->spaces[CHUNK_OWN][i % nsub];
+        w->parts[i] = w->parts[i / nsub];
+    }
+    return NULL;
+}
+
 static weft_status write_scatter(micro_writing *w) {
     const micro_pair *p = w->pair;
-    int64_t columns = micro_columns(&p->products[0]);
+    int64_t columns;
     weft_var *sum;
-    TRY(micro_cut_members(w, p->x, w->spaces[CHUNK_OWN]));
+    TRY(cut_operands(w, &columns));
     TRY(make_space(w, CHUNK_OUTGOING, p->sent, 2, columns, 0, "outgoing"));
+    if (p->exchanges) {
+        TRY(make_space(w, CHUNK_RESULTS, p->sent, w->nchunks, columns, 0, "product"));
+        TRY(put_steps(w));
+        return micro_put_together(w, w->spaces[CHUNK_RESULTS], w->nchunks, false, p->result);
+    }
     TRY(make_space(w, CHUNK_INCOMING, p->sent, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
     TRY(make_space(w, CHUNK_RESULTS, p->sent, (size_t)w->plan.nsub, columns, 0, "sum"));
     TRY(put_steps(w));
@@ -375,7 +413,7 @@ static int member_of(const ring *r, int64_t rank) {
 
 static bool same_kind(const chunk_plan *a, const chunk_plan *b) {
     return a->kind == b->kind && a->nranks == b->nranks && a->nsub == b->nsub && a->in_rank_order == b->in_rank_order &&
-           a->keeps_rows == b->keeps_rows && a->multiplies == b->multiplies && a->accumulates == b->accumulates;
+           a->keeps_rows == b->keeps_rows && a->exchanges == b->exchanges && a->multiplies == b->multiplies && a->accumulates == b->accumulates;
 }
 
 /* Plans are proved once for each kind: all else of a pair does not show in them. */
@@ -442,6 +480,7 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
                         .nsub = p->pieces,
                         .in_rank_order = m->strict_bits,
                         .keeps_rows = p->keeps_whole,
+                        .exchanges = p->exchanges,
                         .multiplies = micro_has_role(p, false),
                         .accumulates = micro_has_role(p, true)};
     if (p->kind != MICRO_REDUCE) TRY(find_lanes(m, &p->ring, &w.lanes));

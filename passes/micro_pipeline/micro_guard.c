@@ -72,13 +72,14 @@ static double inner_of(const micro_pair *p) {
     return (double)p->dims[p->x->ndim - 1];
 }
 
-/* Of so many rows: those products that are parts of a sum, or the others. An operand `inner` wide; extents of the sum
- * are those of the operands that it contracts. */
-static double products_seconds(const weft_cluster *c, const micro_pair *p, bool sums, double rows, double inner) {
+/* Of so many rows and a share of the columns: those products that are parts of a sum, or the others. An operand is
+ * `inner` wide; extents of an outer product are those of the operands that it contracts. */
+static double products_seconds(const weft_cluster *c, const micro_pair *p, bool sums, double rows, double inner,
+                               double share) {
     double size = nbytes_of(p->dtype), sum = 0;
     for (size_t k = 0; k < p->nproducts; k++) {
-        double columns = (double)micro_columns(&p->products[k]);
-        if ((p->products[k].role != MICRO_ROWS) != sums) continue;
+        double columns = share * (double)micro_columns(&p->products[k]);
+        if (micro_is_sum(&p->products[k]) != sums) continue;
         sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
     }
     return sum;
@@ -90,18 +91,19 @@ static double adding_seconds(const weft_cluster *c, const micro_pair *p, double 
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *x = &p->products[k];
         double elements = (double)micro_columns(x) * (x->role == MICRO_OUTER ? inner_of(p) : rows);
-        if (x->role != MICRO_ROWS) sum += work_seconds(c, elements, 3 * elements * nbytes_of(p->dtype));
+        if (micro_is_sum(x)) sum += work_seconds(c, elements, 3 * elements * nbytes_of(p->dtype));
     }
     return sum;
 }
 
-/* The rows of a transposed right operand are columns of it: cut out by a copy. */
+/* Rows of a transposed right operand are columns of it: cut out by a copy. */
 static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
     double sum = 0;
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *x = &p->products[k];
-        double elements = inner_of(p) * p->ring.nranks * (double)micro_columns(x);
-        if (x->role == MICRO_INNER && x->trans) sum += work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype));
+        double inner = inner_of(p) * (x->role == MICRO_INNER ? p->ring.nranks : 1);
+        double elements = inner * (double)micro_columns(x);
+        if (x->role == (x->trans ? MICRO_INNER : MICRO_COLUMNS)) sum += work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype));
     }
     return sum;
 }
@@ -153,7 +155,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
-    chunk_plan plan, asked = {.kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
+    chunk_plan plan, asked = {.exchanges = p->exchanges, .kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
                               .keeps_rows = p->keeps_whole, .multiplies = micro_has_role(p, false),
                               .accumulates = micro_has_role(p, true)};
     double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
@@ -162,21 +164,23 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
     if (!ends) return base_out_of_memory();
     bool is_inner = p->products[0].role == MICRO_INNER;
+    double share = micro_is_columns(p) ? 1 / n : 1;
     for (size_t k = 0; k < p->nproducts; k++)
-        if (p->products[k].role == MICRO_ROWS) results += (double)micro_columns(&p->products[k]);
+        if (!micro_is_sum(&p->products[k])) results += share * (double)micro_columns(&p->products[k]);
     double moved = p->kind == MICRO_GATHER ? inner : results, chunk = (double)micro_piece_rows((int64_t)rows, asked.nsub, 0);
     *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
     double exposed = *out_collective > *out_between ? *out_collective - *out_between : 0;
-    double all = is_inner ? products_seconds(c, p, true, rows, n * inner) :
-                            products_seconds(c, p, false, n * rows, inner) + products_seconds(c, p, true, n * rows, inner);
+    double all_rows = micro_is_columns(p) ? rows : n * rows;
+    double all = is_inner ? products_seconds(c, p, true, rows, n * inner, 1) :
+                            products_seconds(c, p, false, all_rows, inner, 1) + products_seconds(c, p, true, all_rows, inner, 1);
     p->serial_seconds = exposed + all + path_seconds(c, p, n * rows * moved);
     double reduce = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size);
     curve.times = curve.parts = 1;
     double casting = micro_casts_chunks(p) ? cast_seconds(c, p, chunk * moved) : 0;
-    prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner),
-                 .accumulate = products_seconds(c, p, true, chunk, inner) + adding_seconds(c, p, chunk),
+    prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner, share),
+                 .accumulate = products_seconds(c, p, true, chunk, inner, 1) + adding_seconds(c, p, chunk),
                  .reduce = reduce,
                  .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),

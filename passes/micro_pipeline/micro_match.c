@@ -173,7 +173,10 @@ static weft_status find_products(micro_pass *m, micro_pair *p, readers *r) {
 
 /* What a product's left operand is of the rank's own rows, and what ranks send each other: the smaller type. */
 static void settle_gather(micro_pair *p) {
-    for (uint32_t i = 0; i < p->x->ndim; i++) p->dims[i] = p->x->dims[p->path.perm[i]];
+    for (uint32_t i = 0; i < p->x->ndim; i++) {
+        p->dims[i] = p->x->dims[p->path.perm[i]];
+        if (p->exchanges && p->path.perm[i] == 0) p->dims[i] /= p->ring.nranks;
+    }
     p->dtype = p->whole->dtype;
     bool widens = weft_dtype_nbytes((weft_dtype)p->dtype) > weft_dtype_nbytes((weft_dtype)p->x->dtype);
     p->sent = widens ? p->x->dtype : p->dtype;
@@ -318,9 +321,15 @@ static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) 
 static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
     TRY(match_made(m, p, why));
     if (why->words) return NULL;
-    if (p->dim == (int64_t)p->x->ndim - 1) REFUSE(why, SHAPE, "it scatters the columns of the product");
-    if (p->dims[p->dim] % p->ring.nranks) REFUSE(why, SHAPE, "the ranks do not divide the rows");
-    if (p->reduce != WEFT_REDUCE_SUM && p->reduce != WEFT_REDUCE_AVG)
+    bool is_last = p->dim == (int64_t)p->x->ndim - 1;
+    if (is_last && (m->form == MICRO_FUSED || m->strict_bits))
+        REFUSE(why, SHAPE, "it scatters the columns of the product");
+    if (is_last) p->products[0].role = MICRO_COLUMNS;
+    if ((is_last ? micro_columns(&p->products[0]) : p->dims[p->dim]) % p->ring.nranks)
+        REFUSE(why, SHAPE, "the ranks do not divide the rows");
+    if (p->exchanges && p->path.is_transposed)
+        REFUSE(why, SHAPE, "the product is transposed before an all-to-all");
+    if (!p->exchanges && p->reduce != WEFT_REDUCE_SUM && p->reduce != WEFT_REDUCE_AVG)
         REFUSE(why, SCALE, "its reduce operation is neither sum nor average");
     return NULL;
 }
@@ -352,12 +361,26 @@ static int by_position(const void *a, const void *b) {
 }
 
 static const micro_kind kinds[] = {[COLLECTIVE_ALL_GATHER] = MICRO_GATHER, [COLLECTIVE_REDUCE_SCATTER] = MICRO_SCATTER,
-                                   [COLLECTIVE_ALL_REDUCE] = MICRO_REDUCE};
+                                   [COLLECTIVE_ALL_REDUCE] = MICRO_REDUCE, [COLLECTIVE_ALL_TO_ALL] = MICRO_GATHER};
+
+/* Whether each part of an all-to-all has as many rows. */
+static bool is_even(const weft_op *op) {
+    static const char *const attrs[] = {"in_splits", "out_splits"};
+    for (int k = 0; k < 2; k++) {
+        size_t n = 0;
+        const int64_t *sizes = attr_ints(op, attrs[k], &n);
+        for (size_t i = 1; sizes && i < n; i++)
+            if (sizes[i] != sizes[0]) return false;
+    }
+    return true;
+}
 
 static bool is_candidate(const weft_op *op) {
     collective_kind kind = op_collective_kind(op);
-    if (kind != COLLECTIVE_ALL_GATHER && kind != COLLECTIVE_REDUCE_SCATTER && kind != COLLECTIVE_ALL_REDUCE) return false;
+    if (kind == COLLECTIVE_NONE || kind > COLLECTIVE_ALL_TO_ALL || kind == COLLECTIVE_REDUCE || kind == COLLECTIVE_BROADCAST)
+        return false;
     collective_form form = op_collective(op)->form;
+    if (kind == COLLECTIVE_ALL_TO_ALL) return form == COLLECTIVE_WHOLE || form == COLLECTIVE_SPLITS;
     return form == COLLECTIVE_WHOLE || (kind == COLLECTIVE_ALL_GATHER && form == COLLECTIVE_LAST_DIM);
 }
 
@@ -373,6 +396,9 @@ static weft_status begin(micro_pass *m, micro_pair *p, weft_op *op, micro_refusa
     if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim || x->ndim > WEFT_MAX_RANK)
         REFUSE(why, SHAPE, "its shape is not known, or that of a vector");
     p->x = x;
+    p->exchanges = op_is_collective(op, COLLECTIVE_ALL_TO_ALL);
+    if (p->exchanges && (!is_even(op) || x->dims[0] % p->ring.nranks || x->dims[0] != out->dims[0]))
+        REFUSE(why, SHAPE, "its parts are not of one extent");
     if (op_collective(op)->form == COLLECTIVE_LAST_DIM) p->dim = x->ndim - 1;
     for (uint32_t i = 0; i < x->ndim; i++) p->path.perm[i] = i;
     TRY(micro_add_op(m, p, op));
@@ -388,6 +414,14 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
         TRY(p->kind == MICRO_GATHER  ? match_gather(m, p, why) :
             p->kind == MICRO_SCATTER ? match_scatter(m, p, why) :
                                        match_reduce(m, p, why));
+    if (p->exchanges && why->words) { /* or what it sends is a product */
+        micro_refusal first = *why;
+        why->words = NULL;
+        TRY(begin(m, p, op, why));
+        p->kind = MICRO_SCATTER;
+        if (!why->words) TRY(match_scatter(m, p, why));
+        if (why->words && why->reason == WEFT_REASON_NOTHING) *why = first;
+    }
     if (!why->words) qsort(p->ops, p->nops, sizeof *p->ops, by_position);
     /* Most all-reduces have nothing to do with products of rows. */
     bool is_one = p->kind != MICRO_REDUCE || !why->words || p->nproducts || why->reason == WEFT_REASON_IN_USE;

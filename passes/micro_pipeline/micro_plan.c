@@ -53,7 +53,7 @@ static void find_signals(chunk_plan *p) {
 static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, bool is_own, int32_t by) {
     chunk_step s = {.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
                     .to = CHUNK_RESULTS, .chunk = chunk, .peer = -1, .lane = -1, .buffer = chunk};
-    s.from_buffer = is_own ? chunk % p->nsub : chunk;
+    s.from_buffer = is_own && !p->exchanges ? chunk % p->nsub : chunk;
     int32_t at;
     if (p->multiplies) {
         TRY(add(p, a, &s, &at));
@@ -77,7 +77,7 @@ static weft_status make_gather(chunk_plan *p, arena *a) {
             TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN,
                                         .to = CHUNK_SPACES, .chunk = p->member * p->nsub + c, .peer = to,
                                         .lane = chunk_lane(p->nranks, p->member, s),
-                                        .from_buffer = c, .buffer = -1}, &at));
+                                        .from_buffer = p->exchanges ? to * p->nsub + c : c, .buffer = -1}, &at));
             TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
                                         .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
                                         .lane = chunk_lane(p->nranks, from, s), .from_buffer = -1,
@@ -92,7 +92,8 @@ static weft_status make_gather(chunk_plan *p, arena *a) {
     for (int32_t c = 0; c < p->nsub && p->keeps_rows; c++) {
         int32_t chunk = p->member * p->nsub + c;
         TRY(add(p, a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN, .to = CHUNK_ROWS,
-                                    .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = c, .buffer = chunk}, &at));
+                                    .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = p->exchanges ? chunk : c,
+                                    .buffer = chunk}, &at));
     }
     return NULL;
 }
@@ -115,6 +116,7 @@ typedef struct scatter {
 /* The t-th message that comes begins a sum, and so comes to where that is formed. */
 static bool begins(const scatter *c, int32_t t) {
     const chunk_plan *p = c->p;
+    if (p->exchanges) return true;
     return p->in_rank_order ? member(p, t / p->nsub + 1) == 0 : t < p->nsub;
 }
 
@@ -137,14 +139,14 @@ static weft_status add_up(scatter *c, int32_t from, int32_t sub, chunk_space spa
 static weft_status receive(scatter *c, int32_t t) {
     chunk_plan *p = c->p;
     bool starts = begins(c, t);
-    int32_t sub = t % p->nsub, from = member(p, t / p->nsub + 1);
+    int32_t sub = t % p->nsub, from = member(p, t / p->nsub + 1), to = p->exchanges ? from * p->nsub + sub : sub;
     message *m = &c->all[t];
     TRY(add(p, c->a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
                                    .to = starts ? CHUNK_RESULTS : CHUNK_INCOMING, .chunk = p->member * p->nsub + sub,
                                    .peer = from, .lane = chunk_lane(p->nranks, from, t / p->nsub + 1), .from_buffer = -1,
-                                   .buffer = starts ? sub : incoming(c, t)}, &m->received));
+                                   .buffer = starts ? to : incoming(c, t)}, &m->received));
     if (starts) c->start[sub] = m->received;
-    if (!p->in_rank_order && t - 2 >= p->nsub) wait_for(p, m->received, c->all[t - 2].added);
+    if (!starts && !p->in_rank_order && t - 2 >= p->nsub) wait_for(p, m->received, c->all[t - 2].added);
     return NULL;
 }
 
@@ -178,10 +180,10 @@ static weft_status add_message(scatter *c, int32_t t) {
 /* The own product of a piece; *out_buffer -1: it begins the sum. */
 static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer, int32_t *out) {
     chunk_plan *p = c->p;
-    bool starts = p->in_rank_order && p->member == 0;
-    int32_t t = c->count + sub;
+    bool starts = p->exchanges || (p->in_rank_order && p->member == 0);
+    int32_t t = c->count + sub, to = p->exchanges ? p->member * p->nsub + sub : sub;
     *out_buffer = starts ? -1 : t % 2;
-    TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? sub : t % 2,
+    TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? to : t % 2,
                       out));
     if (starts) c->start[sub] = *out;
     if (!starts && t >= 2 && t - 2 < c->count) wait_for(p, *out, c->all[t - 2].sent);
@@ -212,6 +214,7 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
     }
     for (int32_t sub = 0, buffer_of, own; sub < p->nsub; sub++) {
         TRY(multiply_own(&c, sub, &buffer_of, &own));
+        if (p->exchanges) continue;
         if (!sub && !p->in_rank_order) TRY(add_message(&c, c.count - 1));
         TRY(p->in_rank_order ? add_in_order(&c, sub, buffer_of, own) :
                                add_up(&c, p->member, sub, CHUNK_OUTGOING, buffer_of, own, &c.added_own[sub]));
@@ -241,6 +244,7 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
                         .nsub = asked->nsub,
                         .in_rank_order = asked->in_rank_order,
                         .keeps_rows = asked->keeps_rows,
+                        .exchanges = asked->exchanges,
                         .multiplies = asked->multiplies,
                         .accumulates = asked->accumulates};
     TRY(out->kind == MICRO_GATHER  ? make_gather(out, a) :

@@ -9,6 +9,7 @@
  *            added up as rows come
  *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
  *            member r + s are received and added up; the own rows come last
+ *            an all-to-all's are not added up: each product comes to where it stays
  *   reduce   all rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is
  *
  * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank sends and
@@ -25,7 +26,7 @@
 typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACCUMULATE, CHUNK_REDUCE, CHUNK_ACTIONS } chunk_action;
 typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
-    CHUNK_OWN,     /* the rank's own rows: of a scatter those of all members */
+    CHUNK_OWN,     /* the rank's own rows: of a scatter or an all-to-all those of all members */
     CHUNK_ROWS,    /* gather: rows that came, by chunk */
     CHUNK_RESULTS, /* products by chunk; of a scatter the rank's sums by piece */
     CHUNK_OUTGOING, /* scatter: products that are sent */
@@ -51,6 +52,7 @@ typedef struct chunk_plan {
     micro_kind kind;
     int nranks, member, nsub;
     bool in_rank_order, keeps_rows;
+    bool exchanges; /* an all-to-all: own rows are of all members, and nothing is added up */
     bool multiplies, accumulates; /* gather: products of rows; products that are added up */
     int nbuffers; /* of CHUNK_INCOMING */
     chunk_step *steps;

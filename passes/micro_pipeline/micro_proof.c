@@ -12,6 +12,7 @@
 typedef struct content {
     int32_t chunk; /* -1: nothing */
     bool is_rows;
+    int32_t to; /* 1 + the member that an all-to-all's rows are for; 0: any */
     uint64_t members; /* as bits */
     int32_t in_order; /* members were added up in order so far: the last one; -1: not */
 } content;
@@ -68,6 +69,8 @@ static weft_status read_place(prover *v, int member, size_t step, int space, int
     if (p->holds.chunk < 0) return complain(v, member, step, "it reads a buffer that nothing was written to");
     if (p->written_at > clock[p->writer]) return complain(v, member, step, "it may read before the buffer is written");
     p->read_at[me] = clock[me];
+    int reader = s->action == CHUNK_SEND ? s->peer : member;
+    if (out->to && out->to != reader + 1) return complain(v, member, step, "it reads rows that are for another member");
     return NULL;
 }
 
@@ -266,9 +269,10 @@ static weft_status begin(prover *v) {
             v->places[s][i] = (place){.holds = {.chunk = -1}, .read_at = reads + i * v->nstreams};
     }
     for (int r = 0; r < v->nranks; r++)
-        for (int32_t i = 0; i < (p->kind == MICRO_SCATTER ? (int32_t)nchunks : p->nsub); i++)
+        for (int32_t i = 0; i < (p->kind == MICRO_SCATTER || p->exchanges ? (int32_t)nchunks : p->nsub); i++)
             place_at(v, r, CHUNK_OWN, i)->holds =
-                (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i : i, .is_rows = true, .in_order = -1};
+                (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i % p->nsub : i, .is_rows = true, .in_order = -1,
+                          .to = p->kind == MICRO_GATHER && p->exchanges ? i / p->nsub + 1 : 0};
     return NULL;
 }
 
@@ -299,8 +303,19 @@ static weft_status check_reduced(prover *v, int r) {
     return NULL;
 }
 
+static weft_status check_exchanged(prover *v, int r) {
+    const chunk_plan *p = &v->plans[r];
+    for (int32_t i = 0; i < p->nranks * p->nsub; i++) {
+        const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;
+        if (x->chunk != r * p->nsub + i % p->nsub || x->members != UINT64_C(1) << i / p->nsub)
+            return complain(v, r, p->count, "a product is missing");
+    }
+    return NULL;
+}
+
 static weft_status check_sums(prover *v, int r) {
     const chunk_plan *p = &v->plans[r];
+    if (p->exchanges) return check_exchanged(v, r);
     uint64_t all = all_members(v);
     for (int32_t i = 0; i < p->nsub; i++) {
         const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;

@@ -24,14 +24,14 @@ weft_status micro_new_op(const micro_writing *w, const char *type, const char *i
     return role ? weft_op_set_attr_int(*out, "op_role", role->u.i) : NULL;
 }
 
-static const char *const plan_names[] = {[MICRO_GATHER] = "all_gather_matmul",
-                                         [MICRO_SCATTER] = "matmul_reduce_scatter",
-                                         [MICRO_REDUCE] = "matmul_all_reduce"};
+static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul", "all_to_all_matmul"},
+                                            [MICRO_SCATTER] = {"matmul_reduce_scatter", "matmul_all_to_all"},
+                                            [MICRO_REDUCE] = {"matmul_all_reduce"}};
 
 /* Which plan it is of. */
 static weft_status tag(const micro_writing *w, weft_op *op) {
     char plan[64];
-    snprintf(plan, sizeof plan, "%s %zu", plan_names[w->pair->kind], w->number);
+    snprintf(plan, sizeof plan, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges], w->number);
     return weft_op_set_attr_string(op, "micro_pipeline", plan);
 }
 
@@ -143,7 +143,7 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
     TRY(bucket_tensor_make(w->m->program, &layout, &joined));
     TRY(tag(w, joined.op));
-    if (w->pair->kind == MICRO_GATHER && count == w->nchunks)
+    if (w->pair->kind == MICRO_GATHER && !w->pair->exchanges && count == w->nchunks)
         TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
     const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));

@@ -44,6 +44,8 @@ static const chunk_plan kinds[] = {
     {.kind = MICRO_SCATTER},
     {.kind = MICRO_SCATTER, .in_rank_order = true},
     {.kind = MICRO_REDUCE},
+    {.kind = MICRO_GATHER, .exchanges = true, .multiplies = true, .keeps_rows = true},
+    {.kind = MICRO_SCATTER, .exchanges = true},
 };
 static const char *const kind_names[] = {[MICRO_GATHER] = "gather", [MICRO_SCATTER] = "scatter", [MICRO_REDUCE] = "reduce"};
 
@@ -61,8 +63,8 @@ static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked,
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s", kind_names[asked->kind],
-             asked->nranks, asked->nsub, asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s", kind_names[asked->kind],
+             asked->nranks, asked->nsub, asked->exchanges ? ", all to all" : "", asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
 }
 
@@ -182,7 +184,7 @@ static void swap_steps(const chunk_plan *asked, chunk_plan *plans) {
         for (size_t k = i + 1; k < p->count; k++) {
             chunk_step *a = &p->steps[i], *b = &p->steps[k], old_a = *a, old_b = *b;
             if (a->stream != b->stream || a->action != b->action || a->peer < 0) continue;
-            if (a->action == CHUNK_SEND && asked->kind == MICRO_GATHER) continue;
+            if (a->action == CHUNK_SEND && asked->kind == MICRO_GATHER && !asked->exchanges) continue;
             a->peer = old_b.peer, b->peer = old_a.peer;
             if (old_a.peer == old_b.peer) continue;
             expect_refused(asked, plans, 0, i, "messages are in another order");
