@@ -41,6 +41,7 @@ typedef struct weft_executor_options {
      * device whose memory the host can read. */
     uint64_t check_finite_every;
     bool strict_device; /* refuses ops that a device would leave to the host's kernels, with copies there and back */
+    bool no_graph; /* a device that could launch whole steps as graphs launches each instruction: the same results */
 } weft_executor_options;
 #define WEFT_EXECUTOR_OPTIONS_INIT .struct_nbytes = sizeof(weft_executor_options)
 

@@ -43,6 +43,15 @@ for seed in 1 2 3; do
         cuda WEFT_STANDIN_SEED=$seed "$weft" run $program --device cuda --expect "$golden"
 done
 # shellcheck disable=SC2086
+says 0 'recorded  difference' 'losses as recorded, without graphs' \
+    cuda "$weft" run $program --device cuda --no-graph --expect "$golden"
+# shellcheck disable=SC2086
+says 1 'cudaStreamBeginCaptureToGraph' 'steps are captured' \
+    cuda WEFT_STANDIN_FAIL=capture:1 "$weft" run $program --device cuda
+# shellcheck disable=SC2086
+says 0 'recorded  difference' '--no-graph: nothing is captured' \
+    cuda WEFT_STANDIN_FAIL=capture:1 "$weft" run $program --device cuda --no-graph --expect "$golden"
+# shellcheck disable=SC2086
 says 0 'recorded  difference' '--strict-device: every op has a kernel' \
     cuda "$weft" run $program --device cuda --strict-device --expect "$golden"
 with_conv=$fixtures/paddle26/lenet_momentum_dp2

@@ -1,9 +1,10 @@
 /* events.c: streams and events of the stand-in. An event is done when the record that was last before it was asked has
  * run. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "tests/standin/queue.h"
+#include "tests/standin/graphs.h"
 
 typedef struct event {
     uint64_t nrecorded, ndone;
@@ -11,6 +12,8 @@ typedef struct event {
     bool is_timed;
     cudaStream_t stream; /* of the last record */
     standin_clock clock; /* behind it */
+    uint64_t capture;    /* that recorded it last; 0: none */
+    standin_deps deps;   /* then */
 } event;
 
 typedef struct event_item {
@@ -28,6 +31,7 @@ static event_item *of_item(standin_item *item) {
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
 SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
+    if (standin_fails("stream")) return cudaErrorMemoryAllocation;
     if (flags != cudaStreamNonBlocking) standin_broken("a stream that waits for the legacy stream");
     *out = (cudaStream_t)(void *)standin_stream_create(priority);
     return cudaSuccess;
@@ -44,11 +48,12 @@ static bool is_idle(void *stream) {
 
 SHOWN cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     standin_check_group("cudaStreamSynchronize");
+    standin_check_capture("cudaStreamSynchronize");
     standin_run_until(is_idle, stream);
     standin_lock();
     standin_clock_join(&standin_host, standin_stream_clock(stream));
     standin_unlock();
-    return cudaSuccess;
+    return standin_fails("synchronize") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 SHOWN cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -63,6 +68,7 @@ SHOWN cudaError_t cudaStreamQuery(cudaStream_t stream) {
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
 SHOWN cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    if (standin_fails("event")) return cudaErrorMemoryAllocation;
     event *e = calloc(1, sizeof *e);
     if (!e) abort();
     e->is_timed = !(flags & cudaEventDisableTiming);
@@ -93,16 +99,51 @@ static standin_item *item_of(const char *what, event *e) {
     return item;
 }
 
-SHOWN cudaError_t cudaEventRecord(cudaEvent_t of, cudaStream_t stream) {
-    event *e = event_of(of);
-    standin_check_group("cudaEventRecord");
-    standin_lock();
+/* A capture keeps what the event stands for. */
+static void record_captured(event *e, const standin_stream *s) {
+    e->capture = s->capture;
+    e->deps = s->deps;
+}
+
+static void record_now(event *e, cudaStream_t stream) {
+    e->capture = 0;
     e->nrecorded++;
     e->stream = stream;
     standin_item *item = item_of("an event's record", e);
     item->run = run_record;
     standin_push_locked(stream, item);
     e->clock = *standin_stream_clock(stream);
+}
+
+SHOWN cudaError_t cudaEventRecord(cudaEvent_t of, cudaStream_t stream) {
+    const standin_stream *s = (const standin_stream *)(void *)stream;
+    standin_check_group("cudaEventRecord");
+    if (standin_fails("record")) return cudaErrorInvalidResourceHandle;
+    standin_lock();
+    if (s->capture)
+        record_captured(event_of(of), s);
+    else
+        record_now(event_of(of), stream);
+    standin_unlock();
+    return cudaSuccess;
+}
+
+static void record_again(standin_item *item) {
+    event *e = of_item(item)->of;
+    e->nrecorded++;
+    e->clock = item->clock;
+    of_item(item)->count = e->nrecorded;
+}
+
+/* Of a stream that captures: a node that records the event each time. */
+SHOWN cudaError_t cudaEventRecordWithFlags(cudaEvent_t of, cudaStream_t stream, unsigned flags) {
+    const standin_stream *s = (const standin_stream *)(void *)stream;
+    if (flags != cudaEventRecordExternal || !s->capture) return cudaEventRecord(of, stream);
+    standin_lock();
+    standin_item *item = item_of("an event's record", event_of(of));
+    item->run = run_record;
+    item->again = record_again;
+    standin_push_locked(stream, item);
     standin_unlock();
     return cudaSuccess;
 }
@@ -122,7 +163,9 @@ static void run_wait(standin_item *item) {
 static bool is_dropped(void) {
     static _Atomic int ncalls;
     const char *text = getenv("WEFT_STANDIN_DROP");
-    return text && ++ncalls == atoi(text);
+    bool is_it = text && ++ncalls == atoi(text);
+    if (is_it) fputs("stand-in: a wait is lost\n", stderr);
+    return is_it;
 }
 
 /* CUDA takes an event that was never recorded as done, which no plan means. */
@@ -130,7 +173,15 @@ SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsig
     event *e = event_of(of);
     if (flags) standin_broken("cudaStreamWaitEvent: flags %u", flags);
     if (is_dropped()) return cudaSuccess;
+    if (standin_fails("wait")) return cudaErrorInvalidResourceHandle;
     standin_lock();
+    if (e->capture) {
+        standin_capture_wait((standin_stream *)(void *)stream, e->capture, &e->deps);
+        standin_unlock();
+        return cudaSuccess;
+    }
+    if (((standin_stream *)(void *)stream)->capture)
+        standin_broken("a stream that captures waits for an event that was not captured");
     if (!e->nrecorded) standin_broken("a stream waits for an event that was never recorded");
     standin_item *item = item_of("a wait", e);
     item->can_go = is_set;
@@ -143,6 +194,7 @@ SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsig
 }
 
 SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
+    if (event_of(e)->capture) standin_broken("cudaEventQuery of an event that a capture has");
     standin_run(4);
     standin_lock();
     bool done = event_of(e)->ndone >= event_of(e)->nrecorded;

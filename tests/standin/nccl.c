@@ -172,6 +172,7 @@ static ncclResult_t end(standin_comm *c, bool aborts) {
     standin_launch *held = c->held;
     c->held = NULL;
     if (c->has_ended) standin_broken("a communicator ends twice");
+    if (!aborts && c->ngraphs) standin_broken("a communicator is destroyed before graphs that have its collectives");
     if (!aborts && c->nin_flight) standin_broken("a communicator is destroyed that has work");
     c->has_ended = true;
     standin_unlock();
@@ -279,6 +280,47 @@ static void run(standin_item *item) {
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
+static int64_t *pair_counter(standin_comm *comm, int from, int to) {
+    return from == comm->rank ? &comm->nsent[to] : &comm->nreceived[from];
+}
+
+static void number_call(standin_comm *comm, standin_call *c) {
+    c->number = c->is_pair ? (*pair_counter(comm, c->from, c->to))++ : comm->ncollectives++;
+}
+
+/* Of a graph: each time it is launched the node's calls meet anew. */
+static void launch_again(standin_item *item) {
+    const standin_launch *node = *(standin_launch **)(void *)item->bytes;
+    standin_launch *l = malloc(sizeof *l);
+    if (!l) abort();
+    *l = *node;
+    l->end = &l->calls;
+    for (const standin_call *from = node->calls; from; from = from->next) {
+        standin_call *c = malloc(sizeof *c);
+        if (!c) abort();
+        *c = *from;
+        c->is_pushed = true;
+        c->next = NULL;
+        *l->end = c;
+        l->end = &c->next;
+        if (l->comm->has_ended) continue;
+        number_call(l->comm, c);
+        c->meeting = join(l->comm, c);
+    }
+    l->comm->nin_flight++;
+    memcpy(item->bytes, &l, sizeof l);
+}
+
+static void forget_launch(standin_item *item) {
+    standin_launch *l = *(standin_launch **)(void *)item->bytes;
+    for (standin_call *c = l->calls, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    l->comm->ngraphs--;
+    free(l);
+}
+
 /* Each call waits in the list of its thread until the group ends. */
 static void push_launch(standin_launch *l) {
     standin_item *item = standin_item_create(standin_op_name(l->calls->kind), sizeof l);
@@ -287,9 +329,15 @@ static void push_launch(standin_launch *l) {
     item->waits_for = absent;
     item->run = run;
     standin_lock();
-    for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
     l->comm->has_user = false;
-    l->comm->nin_flight++;
+    if (l->is_in_graph) {
+        item->again = launch_again;
+        item->forget = forget_launch;
+        l->comm->ngraphs++;
+    } else {
+        for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
+        l->comm->nin_flight++;
+    }
     l->comm->nsettles = 2; /* it says InProgress for a while, and puts nothing on the stream before */
     l->held = item;
     l->next = NULL;
@@ -304,7 +352,7 @@ static void launch_held(standin_launch *held) {
     while (held) {
         standin_launch *next = held->next;
         standin_lock();
-        for (standin_call *c = held->calls; c; c = c->next) c->is_pushed = true;
+        for (standin_call *c = held->calls; c; c = c->next) c->is_pushed = !held->is_in_graph;
         standin_push_locked(held->stream, held->held);
         standin_unlock();
         held = next;
@@ -330,10 +378,6 @@ SHOWN ncclResult_t ncclGroupEnd(void) {
     return ncclInProgress;
 }
 
-static int64_t *pair_counter(standin_comm *comm, int from, int to) {
-    return from == comm->rank ? &comm->nsent[to] : &comm->nreceived[from];
-}
-
 /* Until the group ends: a communicator is used by one thread at a time. */
 static void take_comm(standin_comm *comm) {
     standin_lock();
@@ -357,9 +401,12 @@ ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_cal
         l = calloc(1, sizeof *l);
         if (!l) abort();
         *l = (standin_launch){.comm = comm, .stream = stream, .next = open_group, .end = &l->calls, .hangs = hangs};
+        standin_lock();
+        l->is_in_graph = standin_is_capturing(stream);
+        standin_unlock();
         open_group = l;
     }
-    call.number = call.is_pair ? (*pair_counter(comm, call.from, call.to))++ : comm->ncollectives++;
+    if (!l->is_in_graph) number_call(comm, &call);
     standin_call *c = malloc(sizeof *c);
     if (!c) abort();
     *c = call;

@@ -56,6 +56,7 @@ typedef struct standin_comm {
     bool has_user; /* in an open group of this thread */
     pthread_t user;
     struct standin_launch *held; /* not on their streams yet */
+    int ngraphs;                 /* nodes of them that have launches of it */
     int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
 } standin_comm;
 
@@ -73,7 +74,7 @@ typedef struct standin_launch {
     standin_comm *comm;
     cudaStream_t stream;
     standin_call *calls, **end;
-    bool hangs;
+    bool hangs, is_in_graph;
     standin_item *held;
     struct standin_launch *next; /* in the open group; then of those that are held */
 } standin_launch;

@@ -91,12 +91,9 @@ void standin_move(const standin_team *t, const standin_meeting *m) {
     }
 }
 
-static const char *const names[] = {[ALL_REDUCE] = "ncclAllReduce",
-                                    [REDUCE] = "ncclReduce",
-                                    [BROADCAST] = "ncclBroadcast",
-                                    [ALL_GATHER] = "ncclAllGather",
-                                    [REDUCE_SCATTER] = "ncclReduceScatter",
-                                    [PAIR] = "ncclSend or ncclRecv"};
+static const char *const names[] = {[ALL_REDUCE] = "ncclAllReduce",         [REDUCE] = "ncclReduce",
+                                    [BROADCAST] = "ncclBroadcast",          [ALL_GATHER] = "ncclAllGather",
+                                    [REDUCE_SCATTER] = "ncclReduceScatter", [PAIR] = "ncclSend or ncclRecv"};
 
 const char *standin_op_name(standin_op op) {
     return names[op];

@@ -1,18 +1,10 @@
-#include "tests/standin/queue.h"
+#include "tests/standin/graphs.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct standin_stream {
-    standin_item *first, **end;
-    standin_stream *next;
-    int priority, slot;
-    standin_clock clock;
-    int mark; /* of the search for a cycle */
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -40,27 +32,50 @@ void standin_broken(const char *format, ...) {
     abort();
 }
 
+bool standin_fails(const char *call) {
+    static _Atomic int ncalls;
+    const char *text = getenv("WEFT_STANDIN_FAIL");
+    size_t n = strlen(call);
+    return text && strncmp(text, call, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
+}
+
 /* --- leaks -------------------------------------------------------------------------------------------------------- */
 
 void standin_count(standin_kind kind, int change) {
     alive[kind] += change;
 }
 
+SHOWN void standin_seed(unsigned given);
+void standin_seed(unsigned given) {
+    standin_lock();
+    seed = (uint64_t)given * 2 + 1;
+    standin_unlock();
+}
+
 __attribute__((constructor)) static void read_seed(void) {
     const char *given = getenv("WEFT_STANDIN_SEED");
-    seed = (given ? strtoull(given, NULL, 10) : 0) * 2 + 1;
+    standin_seed(given ? (unsigned)strtoul(given, NULL, 10) : 0);
 }
 
 __attribute__((destructor)) static void report_leaks(void) {
-    static const char *const names[] = {"streams", "events", "blocks of memory", "libraries"};
+    static const char *const names[] = {"streams",   "events", "blocks of memory",
+                                        "libraries", "graphs", "executable graphs"};
     for (int k = 0; k < STANDIN_KINDS; k++)
         if (alive[k]) standin_broken("%d %s left at the end", alive[k], names[k]);
 }
 
-/* --- what streams run ---------------------------------------------------------------------------------------------- */
+/* --- what streams run ----------------------------------------------------------------------------------------------
+ */
 
 static bool can_go(const standin_stream *s) {
-    return s->first && (!s->first->can_go || s->first->can_go(s->first));
+    return s->first && (!s->launched || standin_node_can_go(s)) && (!s->first->can_go || s->first->can_go(s->first));
+}
+
+static void remove_stream(const standin_stream *s) {
+    standin_stream **at = &streams;
+    while (*at && *at != s) at = &(*at)->next;
+    if (!*at) standin_broken("no such stream");
+    *at = s->next;
 }
 
 /* With the lock, while nobody else runs something. */
@@ -75,10 +90,21 @@ static void run_first(standin_stream *s) {
     s->first = item->next;
     if (!s->first) s->end = &s->first;
     free(item);
+    if (s->launched) {
+        remove_stream(s);
+        standin_node_ends(s);
+        free(s);
+    }
     pthread_cond_broadcast(&changed);
 }
 
 /* --- streams ------------------------------------------------------------------------------------------------------ */
+
+void standin_stream_add(standin_stream *s) {
+    s->next = streams;
+    streams = s;
+    nchanges++;
+}
 
 standin_stream *standin_stream_create(int priority) {
     standin_stream *s = calloc(1, sizeof *s);
@@ -88,8 +114,7 @@ standin_stream *standin_stream_create(int priority) {
     standin_lock();
     s->slot = standin_slot_take();
     s->clock = standin_host;
-    s->next = streams;
-    streams = s;
+    standin_stream_add(s);
     standin_unlock();
     standin_count(STANDIN_STREAMS, 1);
     return s;
@@ -99,14 +124,17 @@ void standin_stream_destroy(standin_stream *s) {
     standin_lock();
     while (running) pthread_cond_wait(&changed, &lock); /* what it did last is seen before it has ended */
     if (s->first) standin_broken("a stream is destroyed that has work");
-    standin_stream **at = &streams;
-    while (*at && *at != s) at = &(*at)->next;
-    if (!*at) standin_broken("no such stream");
-    *at = s->next;
+    if (s->capture) standin_broken("a stream is destroyed that captures");
+    remove_stream(s);
     standin_slot_give(s->slot);
     standin_unlock();
     free(s);
     standin_count(STANDIN_STREAMS, -1);
+}
+
+void standin_release_captured(uint64_t capture) {
+    for (standin_stream *s = streams; s; s = s->next)
+        if (s->capture == capture) s->capture = 0;
 }
 
 bool standin_stream_is_idle(const standin_stream *s) {
@@ -129,6 +157,10 @@ void standin_push_locked(cudaStream_t stream, standin_item *item) {
     standin_stream *s = (standin_stream *)(void *)stream;
     if (!s) standin_broken("the legacy stream: expected one of the device's own");
     item->stream = stream;
+    if (s->capture) {
+        standin_capture_item(s, item);
+        return;
+    }
     item->slot = s->slot;
     standin_clock_join(&s->clock, &standin_host);
     standin_clock_tick(&s->clock, s->slot, item->what);
@@ -158,13 +190,19 @@ void standin_check_group(const char *call) {
 
 enum { UNSEEN, OPEN, DONE };
 
+/* The k-th stream that the head of one waits for. */
+static cudaStream_t blocker(const standin_stream *s, int k) {
+    if (s->launched && !standin_node_can_go(s)) return standin_node_waits_for(s, k);
+    return s->first && s->first->waits_for ? s->first->waits_for(s->first, k) : NULL;
+}
+
 static void print_cycle(const standin_stream *from) {
     const standin_stream *s = from;
     char text[2000] = "";
     do {
         const standin_stream *next = NULL;
         cudaStream_t t;
-        for (int k = 0; !next && (t = s->first->waits_for(s->first, k)); k++)
+        for (int k = 0; !next && (t = blocker(s, k)); k++)
             if (((standin_stream *)(void *)t)->mark == OPEN) next = (standin_stream *)(void *)t;
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%sstream %d (%s)", n ? " waits for " : "", s->slot, s->first->what);
@@ -177,7 +215,7 @@ static void print_cycle(const standin_stream *from) {
 static void seek_cycle(standin_stream *s) {
     cudaStream_t t;
     s->mark = OPEN;
-    for (int k = 0; s->first && s->first->waits_for && (t = s->first->waits_for(s->first, k)); k++) {
+    for (int k = 0; (t = blocker(s, k)); k++) {
         standin_stream *next = (standin_stream *)(void *)t;
         if (next->mark == OPEN) print_cycle(next);
         if (next->mark == UNSEEN) seek_cycle(next);
@@ -220,6 +258,7 @@ static standin_stream *choose(void) {
 /* With the lock; false: nothing can go, or another thread runs something. */
 static bool run_one(void) {
     standin_stream *s = running ? NULL : choose();
+    if (!s && !running) s = choose(); /* whom one that was asked later has let go */
     if (!s && !running) seek_cycles();
     if (!s) return false;
     run_first(s);

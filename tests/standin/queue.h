@@ -20,12 +20,16 @@
 #define SHOWN __attribute__((visibility("default")))
 
 typedef struct standin_item {
-    const char *what; /* for reports */
+    const char *what;                          /* for reports */
     bool (*can_go)(struct standin_item *item); /* NULL: it can. Called with the lock */
     void (*run)(struct standin_item *item);    /* without the lock; one item of all streams at a time */
     /* Of one that cannot go: the k-th stream that has what it waits for; NULL: no more that are known. With the lock;
      * no such function: it waits for nothing. */
     cudaStream_t (*waits_for)(const struct standin_item *item, int k);
+    /* Of a node: what a launch of the graph makes of a copy of it; with the lock. NULL: nothing. And what is to be done
+     * when the graph goes. */
+    void (*again)(struct standin_item *item);
+    void (*forget)(struct standin_item *item);
     struct standin_item *next;
     cudaStream_t stream;
     int slot; /* of its stream */
@@ -41,6 +45,8 @@ SHOWN void standin_push(cudaStream_t stream, standin_item *item);
 /* Running, it touches bytes of the device: ends the process when nothing orders that and another touch of them, one of
  * which writes, or when they were freed. */
 SHOWN void standin_touch(const standin_item *item, const void *address, size_t nbytes, bool writes);
+/* With the lock. */
+SHOWN bool standin_is_capturing(cudaStream_t stream);
 /* How many groups of NCCL this thread has open. */
 SHOWN int *standin_group_depth(void);
 SHOWN void standin_lock(void);
@@ -49,11 +55,31 @@ SHOWN void standin_unlock(void);
 SHOWN void standin_broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* --- within libcudart --- */
-typedef struct standin_stream standin_stream;
+
+/* What the next item of a stream that captures comes behind. */
+enum { STANDIN_MOST_DEPS = 32 };
+typedef struct standin_deps {
+    int n;
+    struct standin_node *of[STANDIN_MOST_DEPS];
+} standin_deps;
+
+/* A stream, or a node of a graph that was launched: a queue of one item. */
+typedef struct standin_stream {
+    standin_item *first, **end;
+    struct standin_stream *next;
+    int priority, slot;
+    standin_clock clock;
+    int mark;         /* of the search for a cycle */
+    uint64_t capture; /* 0: none */
+    standin_deps deps;
+    struct standin_launched *launched; /* of a node; else NULL */
+    int node;
+} standin_stream;
 standin_stream *standin_stream_create(int priority);
 void standin_stream_destroy(standin_stream *s);
 bool standin_stream_is_idle(const standin_stream *s); /* with the lock */
-/* All with the lock. */
+/* All with the lock. A node of a launch is a stream that is not counted. */
+void standin_stream_add(standin_stream *s);
 SHOWN void standin_push_locked(cudaStream_t stream, standin_item *item);
 standin_clock *standin_stream_clock(cudaStream_t stream);
 const char *standin_slot_name(int slot, uint32_t count);
@@ -63,12 +89,16 @@ void standin_check_group(const char *call);
 int standin_run(int most);
 /* Waits until `is_done(arg)`, which is called with the lock, running items. */
 void standin_run_until(bool (*is_done)(void *arg), void *arg);
+/* WEFT_STANDIN_FAIL=CALL:N: whether this is the N-th call of that kind. */
+bool standin_fails(const char *call);
 /* Counts what is alive of a kind, for the report of leaks. */
 typedef enum standin_kind {
     STANDIN_STREAMS,
     STANDIN_EVENTS,
     STANDIN_BLOCKS,
     STANDIN_LIBRARIES,
+    STANDIN_GRAPHS,
+    STANDIN_EXECS,
     STANDIN_KINDS
 } standin_kind;
 void standin_count(standin_kind kind, int change);

@@ -102,9 +102,10 @@ static bool is_before(epoch e, const standin_item *item) {
 static void require(epoch e, const char *did, const standin_item *item, bool writes, const block *b, size_t at) {
     int slot = (int)(e >> 32);
     if (!e || is_before(e, item)) return;
-    standin_broken("nothing orders %s on stream %d, which %s byte %zu of a block of %zu, and %s on stream %d, which %s it",
-                   standin_slot_name(slot, (uint32_t)e), slot, did, at * WORD, b->nbytes, item->what, item->slot,
-                   writes ? "writes" : "reads");
+    standin_broken(
+        "nothing orders %s on stream %d, which %s byte %zu of a block of %zu, and %s on stream %d, which %s it",
+        standin_slot_name(slot, (uint32_t)e), slot, did, at * WORD, b->nbytes, item->what, item->slot,
+        writes ? "writes" : "reads");
 }
 
 static void read_word(word *w, epoch mine, const standin_item *item) {
@@ -189,14 +190,12 @@ ACCESSES(16)
 RANGE(read_range, false)
 RANGE(write_range, true)
 SHOWN void __tsan_init(void);
-void __tsan_init(void) {
-}
+void __tsan_init(void) {}
 SHOWN void __tsan_func_entry(void *caller);
 void __tsan_func_entry(void *caller) {
     (void)caller;
 }
 SHOWN void __tsan_func_exit(void);
-void __tsan_func_exit(void) {
-}
+void __tsan_func_exit(void) {}
 
 #endif

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/standin/graphs.h"
 #include "tests/standin/kernels.h"
-#include "tests/standin/queue.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
@@ -69,16 +69,11 @@ SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-/* WEFT_STANDIN_FAIL=malloc:3: the third call fails. */
-static bool fails(const char *call) {
-    static _Atomic int ncalls;
-    const char *text = getenv("WEFT_STANDIN_FAIL");
-    size_t n = strlen(call);
-    return text && strncmp(text, call, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
-}
-
 static cudaError_t take(void **out, size_t nbytes) {
-    if (fails("malloc")) return cudaErrorMemoryAllocation;
+    standin_lock();
+    standin_check_capture("cudaMalloc");
+    standin_unlock();
+    if (standin_fails("malloc")) return cudaErrorMemoryAllocation;
     if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
     standin_lock();
@@ -92,6 +87,7 @@ static cudaError_t give(void *block) {
     if (!block) return cudaSuccess;
     standin_count(STANDIN_BLOCKS, -1);
     standin_lock();
+    standin_check_capture("cudaFree");
     standin_block_end(block);
     standin_unlock();
     return cudaSuccess;
@@ -140,11 +136,12 @@ static cudaError_t push_copy(cudaStream_t stream, copy_item c) {
 SHOWN cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, enum cudaMemcpyKind kind,
                                   cudaStream_t stream) {
     (void)kind;
-    if (fails("memcpy")) return cudaErrorInvalidValue;
+    if (standin_fails("memcpy")) return cudaErrorInvalidValue;
     return push_copy(stream, (copy_item){to, from, nbytes, 0});
 }
 
 SHOWN cudaError_t cudaMemsetAsync(void *to, int value, size_t nbytes, cudaStream_t stream) {
+    if (standin_fails("memset")) return cudaErrorInvalidValue;
     return push_copy(stream, (copy_item){to, NULL, nbytes, value});
 }
 
@@ -159,6 +156,7 @@ static void run_host(standin_item *item) {
 }
 
 SHOWN cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg) {
+    if (standin_fails("hostfunc")) return cudaErrorInvalidValue;
     standin_item *item = standin_item_create("a function of the host", sizeof(host_item));
     memcpy(item->bytes, &(host_item){call, arg}, sizeof(host_item));
     item->run = run_host;
@@ -175,7 +173,7 @@ SHOWN cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum
     uint32_t magic;
     memcpy(&magic, code, sizeof magic);
     if (magic != 0xba55ed50) standin_broken("cudaLibraryLoadData: expected a fatbin, found %x", magic);
-    if (fails("load")) return cudaErrorNoKernelImageForDevice;
+    if (standin_fails("load")) return cudaErrorNoKernelImageForDevice;
     *out = (cudaLibrary_t)(uintptr_t)code;
     standin_count(STANDIN_LIBRARIES, 1);
     return cudaSuccess;
@@ -189,6 +187,7 @@ SHOWN cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 
 SHOWN cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {
     (void)library;
+    if (standin_fails("kernel")) return cudaErrorSymbolNotFound;
     for (const standin_kernel *k = standin_kernels; k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
         *out = (cudaKernel_t)(uintptr_t)k;
@@ -212,7 +211,7 @@ SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, 
                                    cudaStream_t stream) {
     const standin_kernel *kernel = function;
     if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared) return cudaErrorInvalidConfiguration;
-    if (fails("launch")) return cudaErrorLaunchOutOfResources;
+    if (standin_fails("launch")) return cudaErrorLaunchOutOfResources;
     standin_item *item = standin_item_create(kernel->name, sizeof(kernel_item) + *kernel->nbytes);
     kernel_item *k = (kernel_item *)(void *)item->bytes;
     k->kernel = kernel;

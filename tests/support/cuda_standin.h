@@ -7,5 +7,7 @@
 /* Opens them from the folder of the test's variant; before anything else asks for the device. NULL: the plugin is not
  * built here, and the test is skipped. */
 const device_engine *cuda_standin_open(void);
+/* In what order streams run from now on. */
+void cuda_standin_seed(unsigned seed);
 
 #endif

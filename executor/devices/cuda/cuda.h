@@ -45,7 +45,7 @@ typedef struct cuda_round {
 typedef struct cuda_command {
     device_instr *of;
     struct cuda_lane *lane;
-    size_t position;
+    size_t position, index;   /* on its stream, in the plan */
     const struct cuda_op *op; /* NULL: the host's kernel runs */
     const char *why_host;     /* then; "" for collectives on streams */
     kernel_call on_device;    /* arguments and workspace in the device's memory */
@@ -70,7 +70,7 @@ typedef struct cuda_lane {
     cuda_command *commands;
     size_t scratch_nbytes, host_nbytes, device_nbytes; /* of what follows; its workspaces */
     unsigned char *scratch, *host_workspace, *device_workspace;
-    cudaEvent_t end;
+    cudaEvent_t end, joined; /* joined: before stream 0 goes on alone (graph.h) */
     _Atomic size_t position;
 } cuda_lane;
 
@@ -83,6 +83,14 @@ typedef struct cuda_rank {
     cudaEvent_t guards_read;
     cudaEvent_t began_at;
     int64_t began_ns;
+    struct cuda_segment *segments; /* NULL: the step is issued instruction by instruction */
+    size_t nsegments;
+    size_t segment_first;        /* of the one at hand: what comes before it is ordered by its begin */
+    bool is_capturing, is_graph; /* the step at hand */
+    uint64_t nsteps;
+    cudaEvent_t forked;
+    bool draws;                          /* some kernel draws random numbers */
+    unsigned long long *step, *own_step; /* pinned, and the device's: the number of the step */
     pthread_t issuer;
     bool has_issuer;
 } cuda_rank;
@@ -128,5 +136,9 @@ WEFT_MUST_USE weft_status cuda_host_issue(cuda_command *c, const cuda_round *rou
 
 /* issue.c: the thread that issues a rank's steps */
 void *cuda_issue_steps(void *rank);
+/* Instruction i of the plan. What goes wrong ends the run. */
+void cuda_issue(cuda_rank *r, size_t i);
+/* NULL: nothing is wrong. */
+void cuda_fail(const cuda_rank *r, const plan_instr *instr, weft_status status);
 
 #endif

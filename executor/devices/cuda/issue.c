@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/devices/cuda/graph.h"
 #include "executor/devices/cuda/launch.h"
 
 enum { SPIN_NS = 200000, PAUSE_US = 50 };
@@ -78,17 +79,24 @@ static weft_status issue_work(cuda_command *c) {
     if (c->is_enqueued) return issue_rounds(c);
     if (!c->op) return cuda_host_issue(c, NULL);
     const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
-    return c->op->launch(&(cuda_launch){d, &c->on_device, c->lane->stream});
+    return c->op->launch(&(cuda_launch){d, &c->on_device, c->lane->stream, c->lane->rank->own_step});
+}
+
+/* A graph sets events with times each time that it runs. */
+static weft_status record_time(const cuda_command *c, cudaEvent_t event) {
+    unsigned flags = c->lane->rank->is_capturing ? cudaEventRecordExternal : cudaEventRecordDefault;
+    CUDA_TRY(EventRecordWithFlags, event, c->lane->stream, flags);
+    return NULL;
 }
 
 static weft_status issue_running(cuda_command *c) {
     cudaStream_t stream = c->lane->stream;
-    if (c->began_at) CUDA_TRY(EventRecord, c->began_at, stream);
+    if (c->began_at) TRY(record_time(c, c->began_at));
     if (c->of->delay_seconds > 0) CUDA_TRY(LaunchHostFunc, stream, sleep_first, c);
     if (c->of->watched) CUDA_TRY(LaunchHostFunc, stream, tell_begin, c);
     TRY(issue_work(c));
     if (c->of->watched) CUDA_TRY(LaunchHostFunc, stream, tell_end, c);
-    if (c->ended_at) CUDA_TRY(EventRecord, c->ended_at, stream);
+    if (c->ended_at) TRY(record_time(c, c->ended_at));
     return NULL;
 }
 
@@ -97,8 +105,8 @@ static weft_status issue(cuda_command *c) {
     cuda_lane *l = c->lane;
     for (uint32_t i = 0; i < instr->nwaits; i++) {
         const plan_wait *w = &instr->waits[i];
-        if (w->count > 0)
-            CUDA_TRY(StreamWaitEvent, l->stream, l->rank->lanes[w->stream].commands[w->count - 1].ended, 0);
+        const cuda_command *other = w->count > 0 ? &l->rank->lanes[w->stream].commands[w->count - 1] : NULL;
+        if (other && other->index >= l->rank->segment_first) CUDA_TRY(StreamWaitEvent, l->stream, other->ended, 0);
     }
     TRY(read_guards(c, &c->has_run));
     if (c->has_run) TRY(issue_running(c));
@@ -108,32 +116,46 @@ static weft_status issue(cuda_command *c) {
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-static void fail(const cuda_rank *r, const plan_instr *instr, weft_status status) {
+void cuda_fail(const cuda_rank *r, const plan_instr *instr, weft_status status) {
     if (status) services->fail(r->run->head.executor, r->state->rank, instr, status);
 }
 
+/* Kernels that draw read the number of the step from the GPU's memory. */
+static weft_status send_step(cuda_rank *r) {
+    if (!r->draws) return NULL;
+    *r->step = r->run->head.executor->step;
+    CUDA_TRY(MemcpyAsync, r->own_step, r->step, sizeof *r->step, cudaMemcpyHostToDevice, r->lanes[0].stream);
+    return r->is_graph ? NULL : cuda_graph_fork(r); /* a graph begins behind it */
+}
+
 static weft_status begin(cuda_rank *r) {
-    const weft_plan *plan = r->state->plan;
-    for (int k = 0; k < plan->nstreams; k++) {
-        r->lanes[k].position = 0;
-        for (size_t i = 0; i < r->lanes[k].state->ninstrs; i++) r->lanes[k].commands[i].has_run = false;
-    }
+    for (int k = 0; k < r->state->plan->nstreams; k++) r->lanes[k].position = 0;
+    r->segment_first = 0;
+    r->is_graph = r->segments && r->nsteps > 0 && r->segments[0].is_graph;
+    TRY(send_step(r));
     if (!r->began_at) return NULL;
     CUDA_TRY(EventRecord, r->began_at, r->lanes[0].stream);
     r->began_ns = wait_clock_ns();
     return NULL;
 }
 
-static void issue_step(cuda_rank *r) {
-    const weft_plan *plan = r->state->plan;
-    if (plan->ninstrs) fail(r, &plan->instrs[0], begin(r));
-    for (size_t i = 0; i < plan->ninstrs && !cuda_is_aborted(r->run); i++) {
-        cuda_command *c = &r->lanes[plan->instrs[i].stream].commands[plan->instrs[i].position];
-        fail(r, c->of->instr, issue(c));
-    }
+void cuda_issue(cuda_rank *r, size_t i) {
+    const plan_instr *instr = &r->state->plan->instrs[i];
+    cuda_command *c = &r->lanes[instr->stream].commands[instr->position];
+    cuda_fail(r, instr, issue(c));
 }
 
-/* How far a stream is known to be: up to the last instruction that others wait for. */
+static void issue_step(cuda_rank *r) {
+    const weft_plan *plan = r->state->plan;
+    if (plan->ninstrs) cuda_fail(r, &plan->instrs[0], begin(r));
+    if (r->segments && r->nsteps++ > 0) {
+        cuda_graph_step(r);
+        return;
+    }
+    for (size_t i = 0; i < plan->ninstrs && !cuda_is_aborted(r->run); i++) cuda_issue(r, i);
+}
+
+/* How far a stream is known to be: up to the last instruction that others wait for. Of graphs nothing is known. */
 static void see_position(cuda_lane *l) {
     for (size_t i = l->position; i < l->state->ninstrs; i++) {
         const cuda_command *c = &l->commands[i];
@@ -147,16 +169,17 @@ static void see_position(cuda_lane *l) {
 static void finish_step(cuda_rank *r) {
     const plan_instr *first = r->state->plan->instrs;
     for (int k = 0; k < r->state->plan->nstreams; k++)
-        if (first) fail(r, first, cuda_check(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream), "cudaEventRecord"));
+        if (first)
+            cuda_fail(r, first, cuda_check(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream), "cudaEventRecord"));
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cuda_lane *l = &r->lanes[k];
         int64_t start = wait_clock_ns();
         cudaError_t result;
         while ((result = cuda.EventQuery(l->end)) == cudaErrorNotReady) {
             pause_since(start);
-            if (!cuda_is_aborted(r->run)) see_position(l);
+            if (!cuda_is_aborted(r->run) && r->nsteps < 2) see_position(l);
         }
-        if (result && first) fail(r, first, cuda_check(result, "cudaEventQuery"));
+        if (result && first) cuda_fail(r, first, cuda_check(result, "cudaEventQuery"));
         l->position = l->state->ninstrs;
     }
 }

@@ -9,13 +9,16 @@ typedef struct cuda_launch {
     const cuda_device *device;
     const kernel_call *call;
     cudaStream_t stream;
+    const unsigned long long *step; /* where the GPU has the number of the step; for ops that draw */
 } cuda_launch;
 
 typedef struct cuda_op {
     /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A
      * status: it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
     weft_status (*prepare)(kernel_prepare *p);
-    weft_status (*launch)(const cuda_launch *l); /* each step; allocates nothing, waits for nothing */
+    /* Allocates nothing, waits for nothing. What it launches is launched again each step, so that only memory may differ
+     * between steps. */
+    weft_status (*launch)(const cuda_launch *l);
 } cuda_op;
 
 /* That of a row of ops/ops.def; NULL: none. */

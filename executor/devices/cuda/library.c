@@ -61,6 +61,9 @@ static void open_runtime(void) {
     }
 #include "executor/devices/cuda/runtime.def"
 #undef CALL
+    /* CUDA 12 has what we call by this name. */
+    library_symbol_fn *edges = library_symbol(library, "cudaGraphGetEdges_v2");
+    if (edges) cuda.GraphGetEdges = (__typeof__(&cudaGraphGetEdges))edges;
 }
 
 bool cuda_open(const char **out_why) {

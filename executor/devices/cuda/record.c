@@ -1,5 +1,6 @@
 /* record.c: a rank's instructions become commands: a kernel of the GPU, one of the host, or a collective on the stream.
  */
+#include "executor/devices/cuda/graph.h"
 #include "executor/devices/cuda/launch.h"
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
@@ -153,12 +154,16 @@ weft_status cuda_record(device_run *head, rank_state *state) {
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
         cuda_lane *l = &r->lanes[instr->stream];
+        l->commands[instr->position].index = i;
         TRY(check_waits(r->lanes, nrecorded, instr));
         TRY(record_instr(run, state, l, &l->commands[instr->position]));
         nrecorded[instr->stream]++;
+        if (instr->schema->effects & OP_RANDOM) r->draws = true;
     }
     for (int i = 0; i < plan->nstreams; i++) TRY(make_scratch(run, &r->lanes[i]));
-    return NULL;
+    CUDA_TRY(MallocHost, (void **)&r->step, sizeof *r->step);
+    CUDA_TRY(Malloc, (void **)&r->own_step, sizeof *r->own_step);
+    return cuda_graph_record(r);
 }
 
 static void discard_lane(cuda_rank *r, cuda_lane *l) {
@@ -178,7 +183,10 @@ static void discard_lane(cuda_rank *r, cuda_lane *l) {
 
 void cuda_discard_rank(cuda_rank *r) {
     cuda.SetDevice(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
+    cuda_graph_discard(r);
     for (int k = 0; k < r->state->plan->nstreams; k++) discard_lane(r, &r->lanes[k]);
+    if (r->step) cuda.FreeHost(r->step);
+    if (r->own_step) cuda.Free(r->own_step);
     if (r->guard_bytes) cuda.FreeHost(r->guard_bytes);
     if (r->guards_read) cuda.EventDestroy(r->guards_read);
     if (r->began_at) cuda.EventDestroy(r->began_at);

@@ -182,9 +182,15 @@ static weft_status launch_dropout(const cuda_launch *l) {
     const dropout_state *s = c->state;
     random_key key = random_key_of(c, s->seed);
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0), *mask = arg_out(c, 1);
-    uint64_t upper = key.op_seed * 0x9E3779B97F4A7C15ull + key.step * 0xC2B2AE3D27D4EB4Full;
-    dropout_args a = {out->numel, out->data, x->data,       mask ? mask->data : NULL,
-                      key.seed,   upper,     s->drop_below, s->factor};
+    dropout_args a = {.nitems = out->numel,
+                      .out = out->data,
+                      .x = x->data,
+                      .mask = mask ? mask->data : NULL,
+                      .seed = key.seed,
+                      .upper = key.op_seed * 0x9E3779B97F4A7C15ull,
+                      .step = s->seed ? NULL : l->step,
+                      .drop_below = s->drop_below,
+                      .factor = s->factor};
     return cuda_start_items(l, CUDA_KERNEL_dropout_draw, out->numel, &a);
 }
 
@@ -192,7 +198,7 @@ static weft_status launch_dropout_grad(const cuda_launch *l) {
     const kernel_call *c = l->call;
     const dropout_state *s = c->state;
     const tensor *mask = arg_in(c, 0), *dout = arg_in(c, 1), *dx = arg_out(c, 0);
-    dropout_args a = {dx->numel, dx->data, dout->data, mask->data, 0, 0, 0, s->factor};
+    dropout_args a = {.nitems = dx->numel, .out = dx->data, .x = dout->data, .mask = mask->data, .factor = s->factor};
     return cuda_start_items(l, CUDA_KERNEL_dropout_keep, dx->numel, &a);
 }
 

@@ -51,6 +51,7 @@ typedef struct dropout_args {
     const float *x;
     unsigned char *mask; /* NULL: not kept; of the gradient it is read */
     unsigned long long seed, upper;
+    const unsigned long long *step; /* NULL: the same numbers in every step */
     unsigned drop_below;
     float factor;
 } dropout_args;

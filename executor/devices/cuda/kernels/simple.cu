@@ -48,8 +48,9 @@ ITEM_KERNEL(cast_elements_of, cast_args) {
 /* Philox4x32-10, as executor/kernels/fill/random.c draws: word i % 4 of block i / 4. */
 DEVICE unsigned random_word(const dropout_args *a, cuda_index i) {
     unsigned long long block = (unsigned long long)i / 4;
-    unsigned c0 = (unsigned)block, c1 = (unsigned)(block >> 32), c2 = (unsigned)a->upper;
-    unsigned c3 = (unsigned)(a->upper >> 32), k0 = (unsigned)a->seed, k1 = (unsigned)(a->seed >> 32);
+    unsigned long long upper = a->upper + (a->step ? *a->step * 0xC2B2AE3D27D4EB4Full : 0);
+    unsigned c0 = (unsigned)block, c1 = (unsigned)(block >> 32), c2 = (unsigned)upper;
+    unsigned c3 = (unsigned)(upper >> 32), k0 = (unsigned)a->seed, k1 = (unsigned)(a->seed >> 32);
     for (int round = 0; round < 10; round++) {
         unsigned long long x = 0xD2511F53ull * c0, y = 0xCD9E8D57ull * c2;
         c0 = (unsigned)(y >> 32) ^ c1 ^ k0;
