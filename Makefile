@@ -134,7 +134,7 @@ WEFT     := $(B)/weft
 # Tests: tests/unit/*.c are Criterion suites, tests/plain/*.c plain mains (they also run under TSan), one binary a file.
 UNIT_TESTS  := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/unit/*.c)))
 PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
-BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm buckets spmd)
+BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm buckets spmd micro)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
 .PHONY: all lib cli standins python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \

@@ -19,6 +19,7 @@ show "$bench/scale" --prove 1000 10000 100000
 show "$bench/plan" 1000 10000 100000
 show "$bench/proof" 1000 10000 100000
 show "$bench/spmd" 1000 10000 100000
+show "$bench/micro" 1000 10000
 show "$bench/chain"
 BENCH=$bench show "$python" bench/peers/fusion.py
 if [ ! -d "$peers" ]; then

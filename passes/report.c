@@ -49,10 +49,12 @@ void weft_report_destroy(weft_report *report) {
 /* --- what passes report ------------------------------------------------------------------------------------------- */
 
 static char *format_message(arena *a, const char *format, va_list args) {
+    char small[256]; /* most fit: numbers are formatted once */
     va_list again;
     va_copy(again, args);
-    int nbytes = vsnprintf(NULL, 0, format, again);
+    int nbytes = vsnprintf(small, sizeof small, format, again);
     va_end(again);
+    if (nbytes >= 0 && (size_t)nbytes < sizeof small) return arena_string(a, small, (size_t)nbytes);
     char *message = nbytes < 0 ? NULL : arena_alloc(a, (size_t)nbytes + 1);
     if (message) vsnprintf(message, (size_t)nbytes + 1, format, args);
     return message;

@@ -15,7 +15,7 @@ static const char *const streams[] = {[CHUNK_COMPUTE] = "", [CHUNK_SENDS] = "mic
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static const char *event_of(const micro_writing *w, int64_t step, char *words, size_t room) {
-    snprintf(words, room, "micro_pipeline/%zu/%lld", w->number, (long long)step);
+    micro_name(words, room, "micro_pipeline/", w->number, (const char *[]){"/", NULL}, step);
     return words;
 }
 
@@ -492,6 +492,7 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     w.width = p->dims[p->x->ndim - 1];
     w.nchunks = (size_t)(p->kind == MICRO_REDUCE ? w.plan.nsub : w.plan.nranks * w.plan.nsub);
     TRY(begin(&w));
+    TRY(micro_begin_writing(&w));
     TRY(p->kind == MICRO_GATHER  ? write_gather(&w) :
         p->kind == MICRO_SCATTER ? write_scatter(&w) :
                                    write_reduce(&w));

@@ -4,14 +4,42 @@
 #include "passes/bucket_tensor.h"
 #include "passes/micro_pipeline/micro_write.h"
 
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+typedef struct words {
+    char *at, *end; /* the last byte is for the 0 */
+} words;
+
+static void put_text(words *w, const char *from) {
+    while (*from && w->at < w->end) *w->at++ = *from++;
+}
+
+static void put_number(words *w, uint64_t number) {
+    char digits[20];
+    size_t n = 0;
+    do digits[n++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (n && w->at < w->end) *w->at++ = digits[--n];
+}
+
+void micro_name(char *to, size_t room, const char *head, uint64_t number, const char *const *middle, int64_t index) {
+    words w = {to, to + room - 1};
+    put_text(&w, head);
+    put_number(&w, number);
+    for (; *middle; middle++) put_text(&w, *middle);
+    if (index < 0) put_text(&w, "-");
+    put_number(&w, index < 0 ? 0 - (uint64_t)index : (uint64_t)index);
+    *w.at = '\0';
+}
+
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t index, int32_t dtype, size_t ndim,
                            const int64_t *dims, weft_var **out) {
-    char words[80];
+    char full[80];
     const name *n;
-    snprintf(words, sizeof words, "micro_pipeline_%zu_%s_%lld", w->number, stem, (long long)index);
-    TRY(program_unique_name(w->m->program, words, &n));
+    micro_name(full, sizeof full, "micro_pipeline_", w->number, (const char *[]){"_", stem, "_", NULL}, index);
+    TRY(program_unique_name(w->m->program, full, &n));
     return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)dtype, ndim, dims, out);
 }
 
@@ -28,11 +56,20 @@ static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul
                                             [MICRO_SCATTER] = {"matmul_reduce_scatter", "matmul_all_to_all"},
                                             [MICRO_REDUCE] = {"matmul_all_reduce"}};
 
-/* Which plan it is of. */
+weft_status micro_begin_writing(micro_writing *w) {
+    w->plan_name = arena_format(&w->m->program->arena, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges],
+                                w->number);
+    if (!w->plan_name) return base_out_of_memory();
+    w->plan_name_nbytes = strlen(w->plan_name);
+    return NULL;
+}
+
+/* Which plan it is of: all its ops share the words. */
 static weft_status tag(const micro_writing *w, weft_op *op) {
-    char plan[64];
-    snprintf(plan, sizeof plan, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges], w->number);
-    return weft_op_set_attr_string(op, "micro_pipeline", plan);
+    weft_attr *a;
+    TRY(op_set_counted(op, "micro_pipeline", ATTR_STRING, w->plan_name_nbytes, &a));
+    a->u.s = w->plan_name;
+    return NULL;
 }
 
 weft_status micro_put(const micro_writing *w, weft_op *op) {

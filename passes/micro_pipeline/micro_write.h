@@ -9,6 +9,8 @@ typedef struct micro_writing {
     const micro_pair *pair;
     chunk_plan plan;
     size_t number;
+    const char *plan_name; /* in the program's memory: what its ops are tagged with */
+    size_t plan_name_nbytes;
     weft_op *anchor, *front;         /* before the first is put what comes; the second begins the steps */
     int64_t rows;                    /* of a chunk */
     int64_t width;                   /* of a row of `own` */
@@ -20,6 +22,10 @@ typedef struct micro_writing {
     micro_lanes lanes;
 } micro_writing;
 
+/* HEAD, the number, the texts of `middle` up to NULL, the index: as printf would, in less time. A pair has many names. Cut to `room`. */
+void micro_name(char *to, size_t room, const char *head, uint64_t number, const char *const *middle, int64_t index);
+/* The name of the plan, before anything is put. */
+WEFT_MUST_USE weft_status micro_begin_writing(micro_writing *w);
 WEFT_MUST_USE weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t index, int32_t dtype,
                                         size_t ndim, const int64_t *dims, weft_var **out);
 WEFT_MUST_USE weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x,

@@ -23,4 +23,12 @@ awk -F, 'NR > 1 && $1 < 50000 { s = $5 } NR > 1 && $1 > 50000 { l = $5 } END { p
 ok $? "100,000 ops on a mesh of 8 x 8 x 16 within 8 times 25,000"
 awk -F, 'NR > 1 && $1 > 50000 { exit !($5 < 1.5 && $7 == 1) }' "$folder/spmd"
 ok $? "100,000 ops are placed and partitioned in under 1.5 processor seconds, once for all 1,024 ranks"
+
+bench=$(dirname "$weft")/bench/micro
+[ -x "$bench" ] || { echo "$bench is not built"; exit 1; }
+"$bench" 1000 10000 | tee "$folder/micro" || exit 1
+awk -F, 'NR > 1 { key = $2 "," $3; if ($1 == 1000) s[key] = $6; else { ratio = $6 / s[key]; if (ratio > 20) bad = 1 } } END { exit bad }' "$folder/micro"
+ok $? "10,000 pairs go through micro_pipeline_tp within 20 times 1,000"
+awk -F, '$1 == 10000 && ($2 == "fused" || $3 == 2) && !($6 < 0.5) { bad = 1 } $1 == 10000 && $3 == 8 && !($6 < 1.5) { bad = 1 } END { exit bad }' "$folder/micro"
+ok $? "10,000 pairs take under 0.5 processor seconds, under 1.5 where eight ranks make 300,000 ops of them"
 finish
