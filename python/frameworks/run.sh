@@ -22,5 +22,6 @@ check() { # NAME REQUIREMENT...
 }
 check paddle paddlepaddle==2.6.2 'numpy<2' setuptools
 check paddle paddlepaddle==3.3.1 'numpy<2' setuptools
-check torch torch numpy
+check torch torch==2.7.1 numpy setuptools
+check torch torch==2.15.0 numpy setuptools
 exit $broken

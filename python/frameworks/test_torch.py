@@ -1,5 +1,6 @@
 """weft.torch with the real PyTorch (make check-frameworks)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import weft
 import weft.torch
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 GROUPS = {"0": [0, 1]}
 c10d = torch.ops._c10d_functional
 
@@ -95,6 +97,30 @@ class Graphs(unittest.TestCase):
         took = time.perf_counter() - started
         print(f"\noptimize: {count} nodes there and back in {took * 1e3:.0f} ms", file=sys.stderr)
         self.assertLess(took, 10)
+
+
+class Scripts(unittest.TestCase):
+    """frameworks/torch_train.py: what torch.compile traces on processes, with Weft, against the same on one process."""
+
+    def ranks(self, how, count=2):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "torch_train.py"), how, str(count)], capture_output=True,
+                              text=True, timeout=500)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))[7:])
+        self.assertEqual(len(found), count)
+        self.assertEqual({rank["breaks"] for rank in found}, {0})
+        return found
+
+    def test_ddp(self):
+        """The reducer in Python, its graph compiled: eight gradients are one collective, to the same bits."""
+        for rank in self.ranks("ddp"):
+            self.assertTrue(rank["equal"], rank)
+            self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 8})
+
+    def test_tensor_parallel(self):
+        for rank in self.ranks("tp"):
+            self.assertLess(rank["worst"], 1e-6)
+            self.assertEqual(rank["counts"], {"all_gather_into_tensor": 2, "reduce_scatter_tensor": 1, "wait_tensor": 3})
 
 
 class Tutorial(unittest.TestCase):
