@@ -82,6 +82,49 @@ class Graphs(unittest.TestCase):
             weft.torch.optimize(module, [("fuse_allreduce_buckets", {"mode": "in_place"})], groups=GROUPS)
         self.assertEqual(str(module.graph), before)
 
+    def test_what_fails_halfway_leaves_the_graph_as_it_was(self):
+        from unittest import mock
+
+        import weft.torch._splice as splice
+
+        module, values = traced(), []
+
+        def fail_at_second(node):
+            values.append(node)
+            if len(values) > 1:
+                raise RuntimeError("no value")
+
+        before = str(module.graph)
+        with mock.patch.object(splice, "_fake_value", fail_at_second), self.assertRaisesRegex(RuntimeError, "no value"):
+            weft.torch.optimize(module, groups=GROUPS)
+        self.assertEqual(str(module.graph), before)
+        module.graph.lint()
+
+    def test_ops_without_a_kernel_for_the_device_are_refused(self):
+        """torch's fused products with gathers run on GPUs alone."""
+
+        def step(x, w):
+            return torch.relu(c10d.wait_tensor.default(c10d.all_gather_into_tensor.default(x, 2, "0")) @ w)
+
+        module = make_fx(step, tracing_mode="fake")(torch.randn(8, 4), torch.randn(4, 8))
+        before = str(module.graph)
+        with self.assertRaisesRegex(weft.Unsupported, "no kernel of symm_mem.* on cpu"):
+            weft.torch.optimize(module, [("micro_pipeline_tp", {"form": "fused", "guard": "off"})], groups=GROUPS)
+        self.assertEqual(str(module.graph), before)
+
+    def test_explain(self):
+        module = traced()
+        before = str(module.graph)
+        found = weft.torch.explain(module, groups=GROUPS)
+        self.assertEqual([c.target for c in found.collectives], ["all_reduce"] * 4)
+        self.assertRegex(found.collectives[0].outcome, "one of 4 in .*all_reduce_coalesced")
+        self.assertLess(found.after.step_seconds, found.before.step_seconds)
+        self.assertIn("<iframe", found._repr_html_())
+        self.assertIn("a step by the model", str(found))
+        self.assertEqual(str(module.graph), before)
+        alone = weft.torch.explain(module, ["schedule_comm_wait"], groups=GROUPS)
+        self.assertEqual({c.outcome for c in alone.collectives}, {"stays"})
+
     def test_open_shapes_and_calls_of_python_are_refused(self):
         module = make_fx(lambda x: x * 2, tracing_mode="symbolic")(torch.randn(3, 4))
         with self.assertRaisesRegex(weft.Unsupported, "dynamic=False"):

@@ -13,10 +13,11 @@ import logging
 
 from .._program import Program
 from .._proof import verify as _verify
+from ._explain import Explanation
 from ._export import document_of
 from ._splice import replace
 
-__all__ = ["PASSES", "backend", "PostGradPass", "export", "install", "optimize", "read", "uninstall", "verify"]
+__all__ = ["PASSES", "Explanation", "PostGradPass", "backend", "explain", "export", "install", "optimize", "read", "uninstall", "verify"]
 
 PASSES = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
 log = logging.getLogger("weft")
@@ -52,6 +53,21 @@ def optimize(traced, passes=None, *, groups=None, set=None, prove=None):
     if graph.owning_module is not None and hasattr(graph.owning_module, "recompile"):
         graph.owning_module.recompile()
     return report
+
+
+def explain(traced, passes=None, *, groups=None, ranks=None, cluster=None, set=None) -> Explanation:
+    """What passes would do to each collective of a traced graph and why not, and how long a step would take by a model of
+    the cluster (a weft.Cluster or a file), with timelines. The graph stays as it is.
+
+    ranks: None: as many as the largest group has.
+    """
+    before = read(traced, groups)
+    after = before.clone()
+    report = after.run_passes(PASSES if passes is None else passes, set=set)
+    if ranks is None:
+        sizes = [g["size"] for g in json.loads(before.print("fx"))["groups"].values()]
+        ranks = max(sizes, default=1)
+    return Explanation(before, after, report, ranks, cluster)
 
 
 def verify(graphs, groups=None, **options):

@@ -48,12 +48,50 @@ def _fake_value(node):
         return node.target(*args, **kwargs)
 
 
+def _refuse_without_kernel(graph, targets):
+    """Raises if a new op cannot run where the graph runs."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
+    for target in {t for t in targets if isinstance(t, torch._ops.OpOverload)}:
+        for device in devices & {"cpu", "cuda"}:
+            if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(target.name(), device.upper()):
+                raise _errors.Unsupported(f"torch has no kernel of {target} on {device}: leave out the pass that makes it",
+                                          "torch.fx.Graph")
+
+
 def replace(graph, before, after, opaque):
-    """Makes `graph`, which was exported as `before`, what `after` says."""
+    """Makes `graph`, which was exported as `before`, what `after` says; leaves it as it is if that fails."""
     old = {row["name"]: row for row in before["nodes"]}
-    nodes = {node.name: node for node in graph.nodes}
     targets = {row["name"]: _resolve(row["target"]) for row in after["nodes"]
                if row["name"] not in old or old[row["name"]]["target"] != row["target"]}
+    _refuse_without_kernel(graph, targets.values())
+    was = [(node, node.args, node.kwargs) for node in graph.nodes]
+    try:
+        kept = _put_nodes(graph, old, targets, after, opaque)
+    except Exception:
+        _put_back(graph, was)
+        raise
+    for node in reversed(list(graph.nodes)):
+        if node.op == "call_function" and node not in kept:
+            graph.erase_node(node)
+    graph.lint()
+
+
+def _put_back(graph, was):
+    """The nodes that there were, in their order."""
+    for node, args, kwargs in was:
+        node.args, node.kwargs = args, kwargs
+    known = {node for node, _, _ in was}
+    for node in reversed(list(graph.nodes)):
+        if node not in known:
+            graph.erase_node(node)
+    for (before, _, _), (node, _, _) in zip(was, was[1:]):
+        before.append(node)
+
+
+def _put_nodes(graph, old, targets, after, opaque):
+    """Puts nodes and outputs in place; returns the calls that stay."""
+    nodes = {node.name: node for node in graph.nodes}
     output = next(n for n in graph.nodes if n.op == "output")
     kept, last = set(), next((n for n in reversed(list(graph.nodes)) if n.op in ("placeholder", "get_attr")), None)
     for row in after["nodes"]:
@@ -76,10 +114,7 @@ def replace(graph, before, after, opaque):
             last.append(node)
         last = node
     _put_outputs(output, after["outputs"], nodes)
-    for node in reversed(list(graph.nodes)):
-        if node.op == "call_function" and node not in kept:
-            graph.erase_node(node)
-    graph.lint()
+    return kept
 
 
 def _put_outputs(output, after, nodes):
