@@ -1,8 +1,9 @@
 """Planned buckets beside 25 MB and one reduce per gradient, measured: thread ranks, whose reduces begin as late as a link would make them end.
 
-usage: planned.py [--rounds R] [--ranks N] [--steps S] [--link BYTES_PER_SECOND:SECONDS_PER_MESSAGE] [MODEL...]    default gpt_mini mlp16
+usage: planned.py [--rounds R] [--ranks N] [--steps S] [--link BYTES_PER_SECOND:SECONDS_PER_MESSAGE | --link balanced] [MODEL...]
+       default: 1.18e8:5e-5, which is 1 Gbit/s; gpt_mini mlp16
 
-The link (default 1 Gbit/s: 1.18e8 bytes a second, 50 us a message) is added to the reduces: each starts so much later (--delay), as a collective
+The link (balanced: one over which the bytes of all gradients take 0.6 of a step's compute, and their messages one by one 0.6 more) is added to the reduces: each starts so much later (--delay), as a collective
 over the link takes by weft's model; its stream sleeps meanwhile, its rank computes. In each round, for each model: weft run --profile of the
 program with its reduces on the compute stream; buckets are planned by that and the link; all ways run, in turns. Of the steps of a run the
 least counts, of the rounds the median: other programs only make steps longer. All ways must leave the same bytes in every parameter and state,
@@ -90,6 +91,9 @@ class Model:
         serial, self.data = make_mlp16(folder) if name == 'mlp16' else recorded(name)
         self.plain = self.file('plain.pdmodel')
         weft('opt', serial, '-o', self.plain, '--passes', f'data_parallel: {{ranks: {args.ranks}}}, prune_grad_scale')
+        self.nreduces = len(re.findall(r'^c_allreduce_', weft('plan', self.plain, '--costs').stdout, re.M))
+        with numpy.load(self.data[1]) as params:
+            self.nbytes = sum(params[name].nbytes for name in params.files if params[name].dtype == numpy.float32)
         self.milliseconds, self.reduces, self.told = {}, {}, {}
 
     def file(self, tail):
@@ -107,8 +111,22 @@ class Model:
         self.reduces[way] = len(late)
         return program, [word for number, us in late for word in ('--delay', f'{number}:{float(us) / 1e3:.6f}')]
 
-    def round(self, link):
+    def balanced(self):
+        """What a step computes, by the profile, and the link for it."""
+        with open(self.file('link.yaml'), 'w') as f:
+            f.write('links: [{bytes_per_second: 1.0e+15, seconds_per_message: 1.0e-12}]\n')
+        report = weft('simulate', self.plain, '--ranks', str(self.args.ranks), *self.data[2:], '--steps', '1', '--cluster', self.file('link.yaml'),
+                      '--times', self.file('times.json'), '--json').stderr
+        seconds = json.loads(report[report.index('{'):])['rank_times'][0]['compute_seconds']
+        messages = 2 * (self.args.ranks - 1)
+        return messages / self.args.ranks * self.nbytes / (0.6 * seconds), 0.6 * seconds / self.nreduces / messages
+
+    def round(self):
         self.run(self.plain, f'--profile={self.file("times.json")}')
+        link = self.file('link.yaml')
+        nbytes, seconds = self.balanced() if self.args.link == 'balanced' else map(float, self.args.link.split(':'))
+        with open(link, 'w') as f:
+            f.write(f'links: [{{bytes_per_second: {nbytes:e}, seconds_per_message: {seconds:e}}}]\n')
         states = {}
         for way in WAYS:
             program, late = self.make(way, link)
@@ -135,15 +153,11 @@ def main():
     parser.add_argument('--link', default='1.18e8:5e-5')
     parser.add_argument('models', nargs='*', default=['gpt_mini', 'mlp16'])
     args = parser.parse_args()
-    nbytes, seconds = args.link.split(':')
     with tempfile.TemporaryDirectory() as folder:
-        link = os.path.join(folder, 'link.yaml')
-        with open(link, 'w') as f:
-            f.write(f'links: [{{bytes_per_second: {float(nbytes):e}, seconds_per_message: {float(seconds):e}}}]\n')
         models = [Model(name, folder, args) for name in args.models]
         for _ in range(args.rounds):
             for model in models:
-                model.round(link)
+                model.round()
     print(f'{args.ranks} ranks on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step, equal bits\n')
     print('| model | buckets | reduces | measured | predicted | against planned |\n| --- | --- | --- | --- | --- | --- |')
     for model in models:

@@ -24,8 +24,8 @@ static const char *why_not(const bucket_times *t) {
     if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
     if (t->plan->nstreams != 2) return "the program has other streams";
     for (size_t i = 0; i < p->kinds[0].ncurves; i++)
-        if (!p->kinds[0].curves[i].table && (p->kinds[0].curves[i].nccl.machine || p->kinds[0].curves[i].is_split))
-            return "reduces have a price that it cannot state";
+        if (!p->kinds[0].curves[i].table && p->kinds[0].curves[i].is_split && !p->kinds[0].curves[i].nccl.machine)
+            return "reduces are split, a price that it cannot state";
     for (size_t i = 0; i < p->nitems; i++)
         if (p->items[i].deadline <= p->items[p->nitems - 1].position)
             return "a result is needed before the last reduce";
@@ -69,12 +69,40 @@ static void put_table(buffer *out, const weft_cluster_table *t) {
     buffer_text(out, "]}");
 }
 
+static void put_number(buffer *out, const char *before, double number) {
+    buffer_text(out, before);
+    buffer_double(out, number);
+}
+
+static void put_ways(buffer *out, const nccl_call *call) {
+    nccl_stated ways[NCCL_ALGORITHMS * NCCL_PROTOCOLS];
+    size_t n = plan_nccl_state(call, ways);
+    buffer_text(out, "{\"ways\": [");
+    for (size_t i = 0; i < n; i++) {
+        const nccl_stated *w = &ways[i];
+        put_number(out, i ? ",\n      {\"latency_us\": " : "\n      {\"latency_us\": ", w->latency_us);
+        put_number(out, ", \"bandwidth\": ", w->bandwidth);
+        if (w->parts > 0) {
+            put_number(out, ", \"parts\": ", w->parts);
+            put_number(out, ", \"plateau\": ", w->plateau);
+            put_number(out, ", \"plateau_latency_us\": ", w->plateau_latency_us);
+        }
+        for (size_t k = 0; k < w->nfactors; k++) put_number(out, k ? ", " : ", \"factors\": [", w->factors[k]);
+        buffer_text(out, w->nfactors ? "]}" : "}");
+    }
+    buffer_text(out, "]}");
+}
+
 static void put_costs(buffer *out, const bucket_kind *kind) {
     for (size_t i = 0; i < kind->ncurves; i++) {
         const plan_curve *c = &kind->curves[i];
         buffer_text(out, i ? ", " : "");
         if (c->table) {
             put_table(out, c->table);
+            continue;
+        }
+        if (c->nccl.machine) {
+            put_ways(out, &c->nccl);
             continue;
         }
         buffer_text(out, "{\"times\": ");

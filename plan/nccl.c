@@ -131,6 +131,34 @@ nccl_way plan_nccl_way(const nccl_call *c, int algorithm, int protocol) {
     return way;
 }
 
+/* A ring over nodes: its latency is more for messages of 64 bytes and more a channel. */
+static bool has_plateau(const nccl_call *c, int algorithm, int protocol) {
+    return algorithm == NCCL_RING && protocol == NCCL_SIMPLE && c->nnodes > 1 && c->kind == COLLECTIVE_ALL_REDUCE;
+}
+
+static const double plateau_nbytes = 64;
+
+static double on_plateau(const nccl_call *c, double latency_us) {
+    return latency_us * (c->machine->generation < AMPERE ? 1.9 : 1.4);
+}
+
+size_t plan_nccl_state(const nccl_call *c, nccl_stated out[NCCL_ALGORITHMS * NCCL_PROTOCOLS]) {
+    size_t n = 0;
+    for (int a = 0; a < NCCL_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_PROTOCOLS; p++) {
+            nccl_way way = plan_nccl_way(c, a, p);
+            if (way.bandwidth <= 0) continue;
+            nccl_stated *to = &out[n++];
+            *to = (nccl_stated){.latency_us = way.latency_us, .bandwidth = way.bandwidth};
+            if (a == NCCL_TREE) to->factors = tree_factor[p], to->nfactors = NSIZES;
+            if (!has_plateau(c, a, p)) continue;
+            to->parts = c->machine->nchannels * c->nranks;
+            to->plateau = plateau_nbytes;
+            to->plateau_latency_us = on_plateau(c, way.latency_us);
+        }
+    return n;
+}
+
 static double factor_at(int protocol, double nbytes) {
     double at = nbytes > 64 ? log2(nbytes / 64) : 0;
     if (at >= NSIZES - 1) return 1;
@@ -146,9 +174,9 @@ double plan_nccl_seconds(const nccl_call *c, double nbytes, int *out_algorithm, 
             nccl_way way = plan_nccl_way(c, a, p);
             if (way.bandwidth <= 0) continue;
             if (a == NCCL_TREE) way.bandwidth *= factor_at(p, nbytes);
-            bool plateau = a == NCCL_RING && p == NCCL_SIMPLE && c->nnodes > 1 && c->kind == COLLECTIVE_ALL_REDUCE &&
-                           nbytes / (c->machine->nchannels * c->nranks) >= 64;
-            if (plateau) way.latency_us *= c->machine->generation < AMPERE ? 1.9 : 1.4;
+            bool plateau =
+                has_plateau(c, a, p) && nbytes / (c->machine->nchannels * c->nranks) >= plateau_nbytes;
+            if (plateau) way.latency_us = on_plateau(c, way.latency_us);
             double us = way.latency_us + nbytes / (1000 * way.bandwidth);
             if (us >= best) continue;
             best = us;

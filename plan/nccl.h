@@ -32,6 +32,18 @@ typedef struct nccl_way {
     double latency_us, bandwidth;
 } nccl_way;
 nccl_way plan_nccl_way(const nccl_call *call, int algorithm, int protocol);
+
+/* The same for who states prices. Its bandwidth is `factors` of that by the size, at 64 bytes and each power of two
+ * above, linear between in the log of the size; NULL: no factors. From `plateau` bytes a part on, of so many parts, the
+ * latency is another; 0 parts: it is not. */
+typedef struct nccl_stated {
+    double latency_us, bandwidth, plateau_latency_us;
+    const double *factors;
+    size_t nfactors;
+    double parts, plateau;
+} nccl_stated;
+/* Those that NCCL goes; how many. The least counts, in the order of `out`. */
+size_t plan_nccl_state(const nccl_call *call, nccl_stated out[NCCL_ALGORITHMS * NCCL_PROTOCOLS]);
 /* Of `nbytes`, those of the larger side: the least over all ways; which it is, where somebody asks. */
 double plan_nccl_seconds(const nccl_call *call, double nbytes, int *out_algorithm, int *out_protocol);
 

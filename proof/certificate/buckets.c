@@ -4,20 +4,12 @@
  * Given are the times of compute's instructions, after and before which each gradient is ready and needed, and costs by
  * bytes. A bucket begins when its last gradient is ready and the one before has ended. The bound holds if with one
  * nanosecond less no cuts are left: f[j], earliest end of the first j gradients, in time for the rest. O(n^2). */
-#include <math.h>
-
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-enum { ALIGNMENT = 256, MOST_COSTS = 16, MOST_PAIRS = 32 };
+enum { ALIGNMENT = 256 };
 static const json_int_t most_ns = 10000000000000;
-typedef struct cost {
-    double times, parts, op_seconds, pairs[MOST_PAIRS][2]; /* of a link: seconds a message, bytes a second */
-    size_t npairs;
-    bool measured; /* pairs are bytes and seconds, and say all */
-} cost;
-
 typedef struct gradient {
     const char *var;
     json_int_t ready, tail, nbytes, padded;
@@ -26,7 +18,7 @@ typedef struct gradient {
 typedef struct plan_check {
     cert_checker *c;
     const json_t *plan;
-    cost costs[MOST_COSTS];
+    const cert_price *costs; /* prices.c */
     size_t ncosts;
     gradient *gradients;
     json_int_t *ends;                   /* by gradient, for can_end_by */
@@ -38,41 +30,11 @@ typedef struct plan_check {
 } plan_check;
 
 static weft_status read_costs(plan_check *p) {
-    const json_t *list = json_object_get(p->plan, "costs");
-    if (json_array_size(list) > MOST_COSTS) return BAD(p->c, "there are more than %d costs", MOST_COSTS);
-    for (; p->ncosts < json_array_size(list); p->ncosts++) {
-        cost *to = &p->costs[p->ncosts];
-        json_t *from = json_array_get(list, p->ncosts), *pairs = json_object_get(from, "measured");
-        to->measured = pairs != NULL;
-        if (!pairs && json_unpack(from, "{s:F,s:F,s:F,s:o}", "times", &to->times, "parts", &to->parts, "op_seconds",
-                                  &to->op_seconds, "links", &pairs) != 0)
-            return BAD(p->c, "cost %zu says too little", p->ncosts);
-        to->npairs = json_array_size(pairs) < MOST_PAIRS ? json_array_size(pairs) : MOST_PAIRS;
-        for (size_t k = 0; k < 2 * to->npairs; k++)
-            to->pairs[k / 2][k % 2] = json_number_value(json_array_get(json_array_get(pairs, k / 2), k % 2));
-    }
-    return NULL;
-}
-
-/* Measured: logs on a line between pairs, before them seconds, behind the rate. Else messages of the slowest link. */
-static double seconds_of(const cost *c, double nbytes) {
-    const double(*at)[2] = c->pairs, (*end)[2] = at + c->npairs;
-    double longest = 0;
-    for (; !c->measured && at < end; at++) longest = fmax(longest, (*at)[0] + nbytes / c->parts / (*at)[1]);
-    if (!c->measured) return c->times * longest + c->op_seconds;
-    if (at == end || nbytes <= (*at)[0]) return (*at)[1];
-    while (at + 1 < end && nbytes >= at[1][0]) at++;
-    if (at + 1 == end) return (*at)[1] * (nbytes / (*at)[0]);
-    return (*at)[1] * pow(at[1][1] / (*at)[1], log(nbytes / (*at)[0]) / log(at[1][0] / (*at)[0]));
+    return cert_prices_read(p->c, json_object_get(p->plan, "costs"), &p->costs, &p->ncosts);
 }
 
 static json_int_t cost_of(const plan_check *p, json_int_t nbytes) {
-    json_int_t sum = 0;
-    for (const cost *c = p->costs; c < p->costs + p->ncosts; c++) {
-        double ns = floor(seconds_of(c, (double)nbytes) * 1e9 + 0.5);
-        sum += ns >= 0 && ns < 1e15 ? (json_int_t)ns : most_ns;
-    }
-    return sum;
+    return cert_prices_ns(p->costs, p->ncosts, nbytes);
 }
 
 static weft_status read_clock(plan_check *p) {

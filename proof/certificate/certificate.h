@@ -267,6 +267,12 @@ const weft_var *cert_rows_of_gather(const cert_checker *c, const cert_claim *cla
 bool cert_gathers(const cert_checker *c, const cert_claim *claim); /* else it sums: the rows are the same on all ranks */
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
+
+/* --- prices.c: what a bucket plan says that its collectives take, one after another --------------------------------- */
+
+typedef struct cert_price cert_price;
+WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
+json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);
 

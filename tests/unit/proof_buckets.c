@@ -225,6 +225,38 @@ Test(proof_buckets, measured_collectives) {
     folder_end();
 }
 
+/* NCCL's prices are the least of several ways; of one node, and of several, where a ring's latency grows. */
+Test(proof_buckets, prices_of_nccl) {
+    static const char *const links[] = {"{ranks: 2, bytes_per_second: 3.7e+11}, {bytes_per_second: 5.0e+10}",
+                                        "{ranks: 1, bytes_per_second: 3.7e+11}, {bytes_per_second: 5.0e+10}"};
+    folder_begin();
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        pair p;
+        char message[200], list[FOLDER_PATH_ROOM + 200];
+        FILE *f = fopen(in_folder("cluster.yaml"), "w");
+        cr_assert(f);
+        fprintf(f, "{machine: h100, flops_per_second: 1.0e+13, links: [%s]}", links[i]);
+        fclose(f);
+        snprintf(list, sizeof list,
+                 "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
+                 in_folder("cluster.yaml"));
+        if (!make(&p, "paddle26/gpt_tiny_adamw_dp2/rank0.pdmodel", list)) cr_skip("no fixture");
+        cr_assert_not_null(p.plan);
+        cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+        json_t *ways = json_object_get(json_array_get(json_object_get(p.plan, "costs"), 0), "ways"), *way;
+        size_t k;
+        cr_assert_gt(json_array_size(ways), 3);
+        raise_bound(&p);
+        move_gradient(&p);
+        json_array_foreach(ways, k, way) json_object_set_new(way, "latency_us", json_real(1.0));
+        expect_refused(&p, "collectives take less");
+        json_array_foreach(ways, k, way) json_object_del(way, "bandwidth");
+        expect_refused(&p, "no bandwidth");
+        destroy(&p);
+    }
+    folder_end();
+}
+
 /* Where the plain case does not hold the certificate has no plan, and the other claims are checked. */
 Test(proof_buckets, an_early_update_leaves_the_plan_out) {
     static const char text[] = "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars:\n"
