@@ -89,17 +89,26 @@ static bool is_close(double found, double wanted) {
     return found == wanted || fabs(found - wanted) <= 2e-4 * (1.0 + fabs(wanted)) || (isnan(found) && isnan(wanted));
 }
 
+/* By how much a mean over a rank's part is too large: 1 by its share of the elements. */
+static double times_of(const cutting *c, size_t k, int64_t rank) {
+    if (!c->out_mean[k]) return 1;
+    if (c->parts != UNEVEN) return (double)c->nranks;
+    size_t i = 0;
+    while (!is_sharded(c->args[i].placed[0])) i++;
+    int64_t first, step, extent = c->in[c->in_at[i]].dims[c->args[i].placed[0].dim];
+    return (double)extent / (double)elements_of(c, extent, rank, &first, &step);
+}
+
 /* Whether the ranks' outputs are what is said of them. */
 static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const tensor *out) {
-    double times = c->out_mean[k] ? (double)c->nranks : 1.0;
     tensor want;
     for (int64_t rank = 0; rank < c->nranks; rank++) {
         if (!take_part(c, whole, c->out_placed[k], rank, true, &want)) return false;
         for (int64_t i = 0; i < want.numel; i++) {
-            double found = element(&out[rank], i);
+            double found = element(&out[rank], i) / times_of(c, k, rank);
             for (int64_t j = 0; is_partial(c->out_placed[k]) && j < c->nranks; j++)
-                if (j != rank) found += element(&out[j], i);
-            if (!is_close(found, times * element(&want, i))) return false;
+                if (j != rank) found += element(&out[j], i) / times_of(c, k, j);
+            if (!is_close(found, element(&want, i))) return false;
         }
     }
     return true;
@@ -116,7 +125,7 @@ static bool knows_outputs(cutting *c) {
         int64_t mean = 0;
         int split;
         weft_status status = sharded_output(&in, c->out_id[k], &c->out_placed[k], &mean, &split, &known);
-        c->out_mean[k] = mean != 0; /* parts are equal here */
+        c->out_mean[k] = mean != 0;
         if (status) known = fixture_fail_status(c->r, status);
     }
     arena_fini(&memory);
