@@ -13,6 +13,7 @@ typedef struct lookup {
     const lifted *args; /* in the order of its slots */
     const lifted *w, *ids, *grad;
     uint32_t axes; /* that shard the table's rows */
+    int last;      /* dimension of what is looked up: of columns */
 } lookup;
 
 /* The value of a slot's argument; NULL: it has none. */
@@ -98,12 +99,11 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     size_t ndim;
     const int64_t *dims = term_dims(k->l->t, own_w, &ndim);
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (!is_replicated(k->w->placed[i]) && (sharded_dim(k->w->placed[i]) != 0 || has_runs(k->w->placed[i])))
-            return false;
+        if (is_partial(k->w->placed[i]) || has_runs(k->w->placed[i])) return false;
     if (!dims || ndim != 2 || !k->axes) return false;
     int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (has_partition(k->w->placed[i]))
+        if (has_partition(k->w->placed[i]) && (k->axes >> i & 1))
             first = lift_partition_part(k->l, k->w->placed[i], k->l->grid.at[rank][i], &extent);
     return attr_int(k->op, "start_index", 0) == first;
 }
@@ -114,6 +114,11 @@ static bool place_along(const lookup *k, size_t axis, axis_placement *out) {
     if (k->axes >> axis & 1) {
         *out = k->grad ? k->w->placed[axis] : PARTIAL;
         return is_replicated(ids) && (!k->grad || is_replicated(k->grad->placed[axis]));
+    }
+    if (is_sharded(k->w->placed[axis])) { /* its columns */
+        axis_placement columns = sharded_by(k->last, k->w->placed[axis].split);
+        *out = k->grad ? k->w->placed[axis] : columns;
+        return is_replicated(ids) && (!k->grad || placed_equal(k->grad->placed[axis], columns));
     }
     *out = ids;
     if (is_partial(ids) || !k->grad) return !is_partial(ids);
@@ -134,7 +139,9 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
     for (size_t i = 0; i < n; i++)
         if (args[i].state != LIFT_KNOWN) return NULL;
     if (!k.w || !k.ids || (is_grad && !k.grad)) return NULL;
-    uint32_t own_w = term_args(l->t, term_args(l->t, id)[0].term)[k.w - args].term;
+    const value *own = term_args(l->t, term_args(l->t, id)[0].term);
+    uint32_t own_w = own[k.w - args].term;
+    k.last = l->t->items[own[k.ids - args].term].ndim;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (sharded_dim(k.w->placed[i]) == 0) k.axes |= UINT32_C(1) << i;
     bool known = begins_right(&k, rank, own_w);

@@ -53,7 +53,7 @@ train mlp_batch5_dp2 spmd_expand
 "$weft" show "$folder/rank1.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[2, ' &&
     "$weft" show "$folder/rank0.pdmodel" --vars | grep -q ' relu_0.tmp_0: float32\[3, '
 ok $? 'five rows on two ranks are three and two'
-for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2 op_batch_norm_p0_dp4 mlp_batch5_dp2; do
+for name in mlp_tp_mp2 mlp_deep_dp2_mp2_sp2 gpt_vocab_dp2_mp2_2layers op_identity_move_row_col_mp2 op_batch_norm_p0_dp4 mlp_batch5_dp2 emb_rowscols_dp2_mp2; do
     train "$name" configs/spmd.yaml && "$weft" verify $of_all --reading by_bytes --against "$folder/serial.pdmodel" >"$folder/verify" 2>&1
     ok $? "$name is proved to be the serial program"
 done
