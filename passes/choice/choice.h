@@ -14,7 +14,7 @@
 typedef struct choice_way {
     axes_placed *in, *out; /* by argument of the rule */
     double seconds, sent;  /* of the op on a rank's part, and of what its form sends */
-    bool is_left;          /* nothing leads to it */
+    bool is_left, is_shut; /* nothing leads to it; it is not asked for now: one axis is chosen for at a time */
 } choice_way;
 
 typedef struct choice_op { /* a class */
@@ -29,7 +29,7 @@ typedef struct choice_var { /* a class */
     const spmd_var *example;
     uint32_t count;
     axes_placed *homes;
-    bool *may; /* by home: its name may lie so */
+    bool *may, *is_shut; /* by home: its name may lie so; not now */
     int64_t *nbytes;
     size_t nhomes, home_capacity;
     double *seconds; /* by home and home: of the steps from one to the other; negative: there are none */
@@ -84,6 +84,7 @@ typedef struct choice {
     uint32_t *first, *last; /* by var id: ops that name it */
     int64_t limit;          /* bytes on a rank; 0: none */
     double seconds_limit;
+    size_t most_columns; /* of an integer program over all axes at once */
     integer_program ip;
     uint32_t most;  /* the column of what a rank holds at most, where that is made least; else NONE */
     uint32_t *cuts; /* ops at which the program bounds what is held */
@@ -122,6 +123,13 @@ static inline double choice_step_seconds(const choice *c, uint32_t var, uint32_t
 /* The same along an edge: what is looked at for its extents may be partial. */
 double choice_edge_seconds(const choice *c, const choice_edge *e, uint32_t from, uint32_t to);
 
+static inline bool choice_has_way(const choice_way *w) {
+    return !w->is_left && !w->is_shut;
+}
+static inline bool choice_has_home(const choice_var *v, size_t home) {
+    return v->may[home] && !v->is_shut[home];
+}
+
 /* choice_rows.c: the integer program, and its answer. */
 WEFT_MUST_USE weft_status choice_write_rows(choice *c, bool least_memory);
 WEFT_MUST_USE weft_status choice_bound(choice *c, size_t at); /* choice_cut.c: one row, and what it needs */
@@ -139,10 +147,13 @@ WEFT_MUST_USE weft_status choice_evaluate(choice *c, choice_taken *taken);
 typedef struct choice_result {
     choice_taken taken;
     ip_state state;
-    double bound; /* seconds: no choice takes less */
-    int rounds;
+    double bound;       /* seconds: no choice takes less */
+    int rounds, sweeps; /* sweeps 0: over all axes at once */
 } choice_result;
 WEFT_MUST_USE weft_status choice_solve(choice *c, bool least_memory, choice_result *out);
+/* choice_axes.c: the same where that program is not too large; else the best along each axis, given the others, over
+ * and over until nothing is better. */
+WEFT_MUST_USE weft_status choice_solve_by_axis(choice *c, bool least_memory, choice_result *out);
 
 /* choice_mesh.c: a mesh in words: "4", "2x4", "dp=2, mp=4". */
 WEFT_MUST_USE weft_status choice_read_mesh(weft_pass_context *pass, const char *words, arena *memory, mesh *out);

@@ -44,8 +44,9 @@ static weft_status settle_homes(flow *f, choice_var *v) {
     if (v->example->is_fixed) TRY(add_home(c, v, &v->example->want, &fixed));
     if (v->example->is_pinned) fixed = whole;
     v->may = ARENA_ARRAY(c->memory, bool, v->nhomes);
+    v->is_shut = ARENA_ARRAY(c->memory, bool, v->nhomes);
     v->nbytes = ARENA_ARRAY(c->memory, int64_t, v->nhomes);
-    if (!v->may || !v->nbytes) return base_out_of_memory();
+    if (!v->may || !v->is_shut || !v->nbytes) return base_out_of_memory();
     bool sums = may_be_sum(v->example, f->maker_role[v->example->var->id]);
     for (size_t i = 0; i < v->nhomes; i++) {
         v->may[i] = fixed == CHOICE_NONE ? sums || !placed_is_partial(&v->homes[i], naxes) : i == fixed;

@@ -10,6 +10,8 @@ static const weft_option options[] = {
     {"cluster", WEFT_OPTION_STRING, "", NULL, "a cluster file: what ops and collectives take; none: the defaults"},
     {"classes", WEFT_OPTION_INT, "200", NULL,
      "in a program of more ops, so many at most are told apart: layers that are equal lie equally"},
+    {"columns", WEFT_OPTION_INT, "20000", NULL,
+     "an integer program of more is solved for one mesh axis at a time, given the others, until nothing is better"},
     {"seconds", WEFT_OPTION_FLOAT, "60", NULL,
      "how long is searched for the best; then the best that was found counts"},
     {"solver", WEFT_OPTION_STRING, "libCbcSolver.so.3", NULL, "the library of CBC, opened when it is needed"},
@@ -33,12 +35,14 @@ static weft_status read_mesh(spmd_plan *plan, mesh *room) {
 static weft_status read_limits(choice *c, size_t *out_classes) {
     weft_pass_context *pass = c->plan->pass;
     double mebibytes = weft_pass_option_float(pass, "memory_mb"), seconds = weft_pass_option_float(pass, "seconds");
-    int64_t classes = weft_pass_option_int(pass, "classes");
+    int64_t classes = weft_pass_option_int(pass, "classes"), columns = weft_pass_option_int(pass, "columns");
     if (!(mebibytes >= 0) || mebibytes > 1e9)
         return weft_pass_refuse(pass, "memory_mb: expected 0 to 1e9, found %g", mebibytes);
     if (!(seconds > 0) || seconds > 1e6)
         return weft_pass_refuse(pass, "seconds: expected more than 0 and at most 1e6, found %g", seconds);
     if (classes < 1) return weft_pass_refuse(pass, "classes: expected 1 or more, found %lld", (long long)classes);
+    if (columns < 0) return weft_pass_refuse(pass, "columns: expected 0 or more, found %lld", (long long)columns);
+    c->most_columns = (size_t)columns;
     c->limit = (int64_t)(mebibytes * (1 << 20));
     c->seconds_limit = seconds;
     *out_classes = (size_t)classes;
@@ -72,7 +76,7 @@ static weft_status choose(choice *c) {
     TRY(choice_price_init(c, weft_pass_option_string(plan->pass, "cluster")));
     TRY(choice_find_classes(c, classes));
     TRY(choice_find_flow(c));
-    TRY(choice_solve(c, false, &result));
+    TRY(choice_solve_by_axis(c, false, &result));
     if (result.state == IP_NONE) return choice_refuse_limit(c);
     if (result.state == IP_STOPPED)
         return weft_pass_refuse(plan->pass, "nothing was found in %g s: let `seconds` be more, or `classes` fewer",

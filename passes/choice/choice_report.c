@@ -108,6 +108,12 @@ weft_status choice_report(choice *c, const choice_result *r) {
                       "an integer program of %zu columns and %zu rows, solved in %d rounds; %zu of %zu ops are "
                       "told apart",
                       c->ip.ncolumns, c->ip.nrows, r->rounds, c->nops, c->plan->nops));
+    if (r->sweeps)
+        TRY(weft_pass_did(
+            c->plan->pass,
+            "one axis was chosen for at a time, in %d sweeps: another choice along two may be better, and "
+            "the bound is what ops take at least",
+            r->sweeps));
     TRY(report_held(c, t));
     TRY(weft_pass_count_add(c->plan->pass, "bytes received", (int64_t)t->sent));
     TRY(weft_pass_count_add(c->plan->pass, "bytes held", t->nbytes));
@@ -118,7 +124,7 @@ weft_status choice_report(choice *c, const choice_result *r) {
 
 weft_status choice_refuse_limit(choice *c) {
     choice_result least;
-    TRY(choice_solve(c, true, &least));
+    TRY(choice_solve_by_axis(c, true, &least));
     if (least.state == IP_STOPPED || least.state == IP_NONE)
         return weft_pass_refuse(c->plan->pass, "no choice holds %.4g MiB or less", mebibytes * (double)c->limit);
     const choice_taken *t = &least.taken;

@@ -20,15 +20,16 @@ static weft_status write_op(choice *c, choice_op *op) {
     uint32_t column;
     op->first_column = (uint32_t)c->ip.ncolumns;
     for (size_t w = 0; w < op->nways; w++)
-        TRY(ip_add_column(&c->ip, 0, op->ways[w].is_left ? 0 : 1, microseconds * op->count * op->ways[w].seconds, true,
-                          &column));
+        TRY(ip_add_column(&c->ip, 0, choice_has_way(&op->ways[w]) ? 1 : 0,
+                          microseconds * op->count * op->ways[w].seconds, true, &column));
     return one_of(&c->ip, op->first_column, op->nways);
 }
 
 static weft_status write_var(choice *c, choice_var *v) {
     uint32_t column;
     v->first_column = (uint32_t)c->ip.ncolumns;
-    for (size_t p = 0; p < v->nhomes; p++) TRY(ip_add_column(&c->ip, 0, v->may[p] ? 1 : 0, 0, true, &column));
+    for (size_t p = 0; p < v->nhomes; p++)
+        TRY(ip_add_column(&c->ip, 0, choice_has_home(v, p) ? 1 : 0, 0, true, &column));
     return one_of(&c->ip, v->first_column, v->nhomes);
 }
 
@@ -36,7 +37,7 @@ static weft_status write_var(choice *c, choice_var *v) {
 
 static bool is_asked(const choice *c, const choice_edge *e, uint32_t q) {
     for (size_t w = 0; w < c->ops[e->op].nways; w++)
-        if (e->at[w] == q && !c->ops[e->op].ways[w].is_left) return true;
+        if (e->at[w] == q && choice_has_way(&c->ops[e->op].ways[w])) return true;
     return false;
 }
 
@@ -45,7 +46,7 @@ static weft_status tie_homes(choice *c, const choice_edge *e) {
     const choice_var *v = &c->vars[e->var];
     uint32_t row;
     for (uint32_t p = 0; p < v->nhomes; p++) {
-        if (!v->may[p]) continue;
+        if (!choice_has_home(v, p)) continue;
         TRY(ip_add_row(&c->ip, 0, 0, &row));
         TRY(ip_put(&c->ip, row, v->first_column + p, -1));
         for (uint32_t q = 0; q < v->nhomes; q++)
@@ -80,7 +81,7 @@ static weft_status write_edge(choice *c, choice_edge *e) {
             uint32_t *column = &e->columns[p * v->nhomes + q];
             double seconds = e->is_output ? choice_edge_seconds(c, e, q, p) : choice_edge_seconds(c, e, p, q);
             *column = CHOICE_NONE;
-            if (!v->may[p] || seconds < 0 || !is_asked(c, e, q)) continue;
+            if (!choice_has_home(v, p) || seconds < 0 || !is_asked(c, e, q)) continue;
             bool own = e->is_output || e->is_unread; /* of others, groups know what is shared */
             TRY(ip_add_column(&c->ip, 0, 1, own ? microseconds * e->count * seconds : 0, false, column));
         }

@@ -180,6 +180,33 @@ weft_status sidecar_check(sidecar_reader *r, const placement *p, const char *wha
     return NULL;
 }
 
+/* One entry of a dims_mapping: a mesh axis, -1, or a list of at most one mesh axis. */
+static bool read_mesh_axis(sidecar_reader *r, const json_t *entry, const char *what, size_t dim, int64_t *out) {
+    size_t n = json_is_array(entry) ? json_array_size(entry) : 1;
+    *out = -1;
+    if (n > 1)
+        sidecar_problem(r, "%s: dims_mapping[%zu]: %zu mesh axes shard one dimension: expected one at most", what, dim,
+                        n);
+    if (n != 1) return n == 0;
+    return sidecar_int(r, json_is_array(entry) ? json_array_get(entry, 0) : entry, what, out);
+}
+
+static weft_status read_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
+                                     size_t *out_count, bool *out_ok) {
+    size_t count = json_array_size(list); /* 0 of what is no list */
+    if (!json_is_array(list)) return sidecar_ints(r, list, what, out, out_count, out_ok);
+    *out_ok = false;
+    TRY(form_charge(r->program, r->budget, count * sizeof(int64_t)));
+    int64_t *values = ARENA_ARRAY(&r->program->arena, int64_t, count);
+    if (!values) return base_out_of_memory();
+    for (size_t d = 0; d < count; d++)
+        if (!read_mesh_axis(r, json_array_get(list, d), what, d, &values[d])) return NULL;
+    *out = values;
+    *out_count = count;
+    *out_ok = true;
+    return NULL;
+}
+
 weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const char *what, placement *out, bool *out_ok) {
     json_t *o = (json_t *)object, *value;
     size_t ndim = 0;
@@ -187,7 +214,7 @@ weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const cha
     *out_ok = false;
     if (!sidecar_mesh(r, json_object_get(o, "mesh"), what, &out->mesh)) return NULL;
     if ((value = json_object_get(o, "dims_mapping"))) {
-        TRY(sidecar_ints(r, value, what, &out->dims_mapping, &ndim, &ok));
+        TRY(read_dims_mapping(r, value, what, &out->dims_mapping, &ndim, &ok));
         if (!ok) return NULL;
     }
     if (ndim > INT32_MAX) return form_over_budget(r->program, r->budget);

@@ -214,6 +214,15 @@ static weft_status compare(weft_pass_context *pass, weft_program *program, void 
                            (long long)s.c.limit);
         best.taken.nbytes = most;
     }
+    s.c.limit = 0;
+    must(choice_solve_by_axis(&s.c, false, &best)); /* most_columns 0: one axis at a time, if there are several */
+    begin_search(&s);
+    cr_expect(best.taken.seconds >= s.best.seconds * (1 - 1e-9) && best.bound <= s.best.seconds * (1 + 1e-6));
+    cr_expect_eq(best.sweeps > 0, plan.mesh.axes.naxes > 1);
+    must(choice_solve_by_axis(&s.c, true, &least));
+    s.c.limit = least.taken.nbytes;
+    must(choice_solve_by_axis(&s.c, false, &best)); /* what it says it can hold, it holds */
+    cr_expect(best.state != IP_NONE && best.taken.nbytes <= s.c.limit, "%lld bytes", (long long)best.taken.nbytes);
     s.c.limit = s.least - 1 - s.least / 100;
     must(choice_solve(&s.c, false, &best));
     cr_expect_eq(best.state, IP_NONE);
@@ -365,6 +374,46 @@ Test(passes_choice, expands_to_what_was_priced) {
     weft_rank_programs_destroy(ranks);
     weft_pass_list_destroy(list);
     end(program);
+}
+
+/* Products of one width, one after another: rows of a large batch. */
+static weft_program *chain(int nlayers) {
+    static char body[1 << 14];
+    size_t n = (size_t)snprintf(body, sizeof body, "    h0: {float32: [65536, 512]}\n");
+    for (int i = 1; i <= nlayers; i++)
+        n += (size_t)snprintf(body + n, sizeof body - n,
+                              "    w%d: {float32: [512, 512], persistable: true}\n    p%d: {float32: [65536, 512]}\n"
+                              "    h%d: {float32: [65536, 512]}\n",
+                              i, i, i);
+    n += (size_t)snprintf(body + n, sizeof body - n, "  ops:\n");
+    for (int i = 1; i <= nlayers; i++)
+        n += (size_t)snprintf(body + n, sizeof body - n,
+                              "  - {matmul_v2: {X: [h%d], \"Y\": [w%d]}, out: {Out: [p%d]}, attrs: {.role: forward}}\n"
+                              "  - {relu: {X: [p%d]}, out: {Out: [h%d]}, attrs: {.role: forward}}\n",
+                              i - 1, i, i, i, i);
+    return parse(body, NULL);
+}
+
+Test(passes_choice, equal_layers_lie_equally) {
+    NEEDS_SOLVER;
+    for (int classes = 4; classes <= 400; classes += 396) {
+        char passes[80];
+        weft_pass_list *list = NULL;
+        weft_program *program = chain(20);
+        snprintf(passes, sizeof passes, "spmd_choose: {mesh: \"4\", classes: %d}", classes);
+        must(weft_pass_list_parse(context, passes, strlen(passes), "list", &list));
+        weft_pass_list_set_prove(list, WEFT_PROVE_OFF);
+        must(weft_pass_list_run(list, program, NULL));
+        for (int i = 1; i <= 20; i++) {
+            char var[8];
+            snprintf(var, sizeof var, "w%d", i);
+            cr_expect_str_eq(lies(program, var), "-1 -1");
+            snprintf(var, sizeof var, "h%d", i);
+            cr_expect_str_eq(lies(program, var), "0 -1");
+        }
+        weft_pass_list_destroy(list);
+        end(program);
+    }
 }
 
 static void refuses(const char *passes, const char *expected) {

@@ -236,6 +236,16 @@ Test(program_sidecar, the_default_stream_is_no_stream) {
     weft_program_destroy(p);
 }
 
+Test(program_sidecar, a_list_of_one_axis_is_that_axis) {
+    weft_program *p = with_sidecar("{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"vars\": {\"x\": {\"mesh\": 0, "
+                                   "\"dims_mapping\": [[], [0]]}}}");
+    const placement *x = weft_block_find_var(p->blocks[0], "x")->dist;
+    cr_expect_eq(x->ndim, 2);
+    cr_expect_eq(x->dims_mapping[0], -1);
+    cr_expect_eq(x->dims_mapping[1], 0);
+    weft_program_destroy(p);
+}
+
 /* Axes that the op's mesh does not have are those of a mesh that nobody names. */
 Test(program_sidecar, placements_on_another_mesh_lose_their_mesh) {
     weft_program *p = with_sidecar("{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"ops\": [{\"idx\": 0, \"type\": "
@@ -277,6 +287,8 @@ static const wrong_row wrong_rows[] = {
     {"{\"vars\": {\"x\": {\"mesh\": 0}}}", "var \"x\": expected the index of one of 0 meshes, found 0"},
     {"{\"vars\": {\"x\": {\"dims_mapping\": [0.5]}}}", "var \"x\": expected an integer"},
     {"{\"vars\": {\"x\": {\"dims_mapping\": [-1], \"dynamic_dims\": []}}}", "one flag for each of the 1 axes"},
+    {"{\"vars\": {\"x\": {\"dims_mapping\": [[], [1, 0]]}}}", "dims_mapping[1]: 2 mesh axes shard one dimension"},
+    {"{\"vars\": {\"x\": {\"dims_mapping\": [[0.5]]}}}", "var \"x\": expected an integer"},
     {"{\"vars\": {\"x\": {\"partial\": [99]}}}", "from 0 to 31"},
     {"{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": [1, 0]}}}",
      "mesh axis"},
