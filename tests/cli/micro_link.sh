@@ -1,0 +1,16 @@
+#!/bin/sh
+# micro_pipeline_tp where the link is slow, simulated at 1 Gbit/s: chunks hide what can be hidden, and the guard takes no pair that they make
+# slower. WEFT_LONG_TESTS=1: 200 shapes in place of 20.
+. tests/support/shell.sh
+. tests/support/python.sh
+"$PYTHON" tests/micro_link.py "$weft" "$folder" hidden >"$folder/hidden" 2>&1
+ok $? "layers hide 95 % of what can be hidden: $(grep -v ,1.000 "$folder/hidden")"
+shapes=20
+[ -z "${WEFT_LONG_TESTS:-}" ] || shapes=200
+"$PYTHON" tests/micro_link.py "$weft" "$folder" guard $shapes >"$folder/guard" 2>&1
+ok $? "with the guard none is slower: $(cat "$folder/guard")"
+grep -q ' [1-9][0-9]* in chunks' "$folder/guard"
+ok $? "some gain: $(cat "$folder/guard")"
+"$PYTHON" tests/micro_link.py "$weft" "$folder" guard $((shapes / 2)) configs/clusters/threads.yaml >"$folder/guard" 2>&1
+ok $? "nor on thread ranks: $(cat "$folder/guard")"
+finish

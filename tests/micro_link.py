@@ -1,0 +1,89 @@
+"""A pair on a link of 1 Gbit/s, simulated: as it is, and as micro_pipeline_tp makes it.
+
+usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER]
+hidden: GPT-like products on 2, 4 and 8 ranks. The share of the communication that chunks hide, of what can be hidden: the
+        smaller one of it and of (n - 1)/n of the computing. A layer's four pairs together must
+        reach 95 %.
+guard:  COUNT shapes, drawn; with the guard on none may take longer than as it is. CLUSTER: another one than that link."""
+import json, os, random, subprocess, sys
+
+weft, folder, what = sys.argv[1:4]
+cluster = f'{folder}/gigabit.yaml'
+with open(cluster, 'w') as f:
+    f.write('flops_per_second: 1.0e+11\nbytes_per_second: 2.0e+10\nlinks:\n- {bytes_per_second: 1.18e+8, seconds_per_message: 5.0e-5}\nseconds_per_op: 1.0e-6\n')
+
+
+def graph(kind, n, rows, inner, columns):
+    """Gather: `rows` of each rank times [inner, columns]. Scatter: all rows times it, `rows` of the sums for each rank."""
+    ref = lambda x: {'ref': x}
+    node = lambda name, target, args, shape: {'name': name, 'op': 'call', 'target': target, 'args': args, 'kwargs': {}, 'shape': shape, 'dtype': 'float32'}
+    wait = '_c10d_functional.wait_tensor.default'
+    if kind == 'gather':
+        nodes = [node('g', '_c10d_functional.all_gather_into_tensor.default', [ref('x'), n, '0'], [n * rows, inner]), node('w', wait, [ref('g')], [n * rows, inner]),
+                 node('y', 'aten.mm.default', [ref('w'), ref('b')], [n * rows, columns])]
+    else:
+        nodes = [node('p', 'aten.mm.default', [ref('x'), ref('b')], [n * rows, columns]),
+                 node('s', '_c10d_functional.reduce_scatter_tensor.default', [ref('p'), 'sum', n, '0'], [rows, columns]), node('y', wait, [ref('s')], [rows, columns])]
+    given = [{'name': 'x', 'shape': [rows if kind == 'gather' else n * rows, inner], 'dtype': 'float32'}, {'name': 'b', 'shape': [inner, columns], 'dtype': 'float32'}]
+    path = f'{folder}/pair.fx.json'
+    json.dump({'schema': 'fx.json/1', 'name': 'pair', 'groups': {'0': {'size': n, 'ranks': list(range(n))}}, 'inputs': given, 'constants': [], 'nodes': nodes,
+               'outputs': [ref('y')], 'world_size': n}, open(path, 'w'))
+    return path
+
+
+def call(*args):
+    done = subprocess.run([weft, *args], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f'{args[0]}: {done.stderr[-300:]}')
+
+
+def step(programs, n):
+    call('simulate', *programs, '--ranks', str(n), '--cluster', cluster, f'--json={folder}/step.json')
+    found = json.load(open(f'{folder}/step.json'))
+    return found['steps']['median_seconds'], found['rank_times'][0]
+
+
+def cut(path, n, options):
+    call('opt', path, '-q', '--no-prove', '--passes', f'micro_pipeline_tp: {{cluster: {cluster}{options}}}', '-o', f'{folder}/rank{{rank}}.yaml')
+    return [f'{folder}/rank{r}.yaml' for r in range(n)]
+
+
+def hidden():
+    """Shares of pairs are printed; that of a layer's four together counts. Sums of chunks are priced, those of a reduce-scatter are not."""
+    bad = 0
+    print('pair,ranks,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share')
+    for n in 2, 4, 8:
+        for h, tokens in (768, 2048), (1024, 4096), (2048, 4096):
+            saved = most = 0
+            for kind, inner, columns in ('gather', h, 3 * h // n), ('scatter', h // n, h), ('gather', h, 4 * h // n), ('scatter', 4 * h // n, h):
+                path = graph(kind, n, tokens // n, inner, columns)
+                before, times = step([path], n)
+                after, _ = step(cut(path, n, ', guard: off'), n)
+                here = min(times['collective_seconds'], (n - 1) / n * times['compute_seconds'])
+                saved, most = saved + before - after, most + here
+                print(f"{kind},{n},{tokens // n},{inner},{columns},{1e3 * times['collective_seconds']:.2f},{1e3 * times['compute_seconds']:.2f},"
+                      f'{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / here:.3f}')
+            print(f'layer,{n},{tokens // n},{h},,,,,,{saved / most:.3f}')
+            bad += saved < 0.95 * most
+    sys.exit(bad > 0)
+
+
+def guard(count):
+    draw, bad, taken = random.Random(7), 0, 0
+    for i in range(count):
+        n, kind = draw.choice((2, 3, 4)), draw.choice(('gather', 'scatter'))
+        shape = [draw.choice((1, 3, 16, 64, 250, 512)), draw.choice((8, 64, 384, 1024)), draw.choice((8, 96, 512, 2048))]
+        path = graph(kind, n, *shape)
+        before, _ = step([path], n)
+        after, _ = step(cut(path, n, ''), n)
+        taken += 'p_send' in open(f'{folder}/rank0.yaml').read()
+        if after > before * 1.0001:
+            bad += 1
+            print(f'{kind} {n} {shape}: {1e3 * before:.3f} ms as it is, {1e3 * after:.3f} ms')
+    print(f'{count} shapes, {taken} in chunks, {bad} slower')
+    sys.exit(bad > 0 or taken == count)
+
+
+if len(sys.argv) > 5:
+    cluster = sys.argv[5]
+hidden() if what == 'hidden' else guard(int(sys.argv[4]))
