@@ -137,7 +137,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm buckets spmd micro)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli standins python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \
+.PHONY: all lib cli standins coverage-cuda python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -197,6 +197,15 @@ $(B)/executor/devices/cuda/kernels/image.o: $(CUDA_IMAGE)
 $(B)/weft_cuda.so: $(CUDA_OBJS) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(if $(filter %san,$(VARIANT)),,-Wl,-z,defs) \
 	    $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
+
+# How much of the plugin's host code the tests on stand-ins run.
+$(B)/coverage/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
+$(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
+	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
+coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rules)
+	$(Q)sh tools/cuda_coverage.sh $(B)
 
 # Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.
 $(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)

@@ -52,6 +52,7 @@ SHOWN cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     standin_run_until(is_idle, stream);
     standin_lock();
     standin_clock_join(&standin_host, standin_stream_clock(stream));
+    standin_host_waits(standin_stream_ns(stream));
     standin_unlock();
     return standin_fails("synchronize") ? cudaErrorLaunchFailure : cudaSuccess;
 }
@@ -89,7 +90,8 @@ static void run_record(standin_item *item) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     standin_lock();
     of_item(item)->of->ndone = of_item(item)->count;
-    of_item(item)->of->ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    of_item(item)->of->ns =
+        standin_clock_is_virtual() ? item->start_ns : (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     standin_unlock();
 }
 
@@ -156,7 +158,7 @@ static cudaStream_t recorder_of(const standin_item *item, int k) {
     return k || e->of->ndone >= e->count ? NULL : e->of->stream;
 }
 static void run_wait(standin_item *item) {
-    (void)item;
+    if (standin_clock_is_virtual() && of_item(item)->of->ns > item->start_ns) item->start_ns = of_item(item)->of->ns;
 }
 
 /* WEFT_STANDIN_DROP=N: the N-th wait is lost, as if the device had not asked for it. */
@@ -199,6 +201,7 @@ SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
     standin_lock();
     bool done = event_of(e)->ndone >= event_of(e)->nrecorded;
     if (done) standin_clock_join(&standin_host, &event_of(e)->clock);
+    if (done && standin_clock_is_virtual()) standin_host_waits(event_of(e)->ns);
     standin_unlock();
     return done ? cudaSuccess : cudaErrorNotReady;
 }

@@ -28,6 +28,7 @@ typedef struct standin_launched {
     standin_stream **nodes; /* NULL: it has ended */
     int *nmissing;          /* of what each waits for */
     int nleft;
+    int64_t end_ns;
     bool has_begun;
     cudaStream_t stream;
 } standin_launched;
@@ -264,9 +265,13 @@ void standin_node_ends(standin_stream *s) {
     standin_launched *l = s->launched;
     l->nodes[s->node] = NULL;
     l->nleft--;
+    if (s->ns > l->end_ns) l->end_ns = s->ns;
     for (int i = s->node + 1; i < l->of->n; i++)
         for (int k = 0; k < l->of->nodes[i]->npreds; k++)
-            if (l->of->nodes[i]->preds[k] == s->node) l->nmissing[i]--;
+            if (l->of->nodes[i]->preds[k] == s->node) {
+                l->nmissing[i]--;
+                if (s->ns > l->nodes[i]->ns) l->nodes[i]->ns = s->ns;
+            }
 }
 
 static standin_launched *launched_of(const standin_item *item) {
@@ -275,6 +280,9 @@ static standin_launched *launched_of(const standin_item *item) {
 
 static bool has_ended(standin_item *item) {
     standin_launched *l = launched_of(item);
+    int64_t stream_ns = standin_stream_ns(item->stream),
+            begin_ns = stream_ns > item->given_ns ? stream_ns : item->given_ns;
+    for (int i = 0; i < l->of->n && !l->has_begun; i++) l->nodes[i]->ns = begin_ns;
     l->has_begun = true;
     return !l->nleft;
 }
@@ -288,6 +296,7 @@ static cudaStream_t running_node(const standin_item *item, int k) {
 
 static void end_launch(standin_item *item) {
     standin_launched *l = launched_of(item);
+    if (l->end_ns > item->start_ns) item->start_ns = l->end_ns;
     free(l->nodes);
     free(l->nmissing);
     free(l);
@@ -308,7 +317,7 @@ static void add_node(standin_launched *l, const exec *e, int i, const standin_cl
     item->next = NULL;
     item->slot = s->slot;
     item->clock = s->clock;
-    item->stream = l->stream;
+    item->stream = (cudaStream_t)(void *)s;
     if (item->again) item->again(item);
     l->nodes[i] = s;
     l->nmissing[i] = node->npreds;

@@ -40,6 +40,7 @@ typedef struct standin_meeting {
     int64_t number;
     int from, to;
     int nexpected, ncalls, narrived, nleft;
+    int64_t begin_ns; /* virtual time: the last one arrives */
     standin_attendance calls[STANDIN_MOST_RANKS];
     struct standin_meeting *next;
 } standin_meeting;

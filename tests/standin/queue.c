@@ -32,6 +32,31 @@ void standin_broken(const char *format, ...) {
     abort();
 }
 
+/* --- virtual time ------------------------------------------------------------------------------------------------- */
+
+static _Thread_local int64_t host_ns; /* what a thread of it has seen the end of */
+
+bool standin_clock_is_virtual(void) {
+    const char *asked = getenv("WEFT_STANDIN_CLOCK");
+    return asked && *asked;
+}
+
+void standin_host_waits(int64_t ns) {
+    if (ns > host_ns) host_ns = ns;
+}
+
+int64_t standin_stream_ns(cudaStream_t stream) {
+    const standin_stream *s = (const standin_stream *)(void *)stream;
+    return s->ns;
+}
+
+int64_t standin_item_ns(const standin_item *item) {
+    int64_t ns = standin_stream_ns(item->stream);
+    return ns > item->given_ns ? ns : item->given_ns;
+}
+
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
 bool standin_fails(const char *call) {
     static _Atomic int ncalls;
     const char *text = getenv("WEFT_STANDIN_FAIL");
@@ -82,9 +107,11 @@ static void remove_stream(const standin_stream *s) {
 static void run_first(standin_stream *s) {
     standin_item *item = s->first;
     running = s;
+    item->start_ns = s->ns > item->given_ns ? s->ns : item->given_ns;
     standin_unlock();
     item->run(item);
     standin_lock();
+    s->ns = item->start_ns + item->cost_ns;
     running = NULL;
     nchanges++;
     s->first = item->next;
@@ -162,6 +189,7 @@ void standin_push_locked(cudaStream_t stream, standin_item *item) {
         return;
     }
     item->slot = s->slot;
+    item->given_ns = host_ns;
     standin_clock_join(&s->clock, &standin_host);
     standin_clock_tick(&s->clock, s->slot, item->what);
     item->clock = s->clock;

@@ -34,6 +34,8 @@ typedef struct standin_item {
     cudaStream_t stream;
     int slot; /* of its stream */
     standin_clock clock;
+    /* Virtual time: when it was given; when it begins, which run may put off; what it takes. */
+    int64_t given_ns, start_ns, cost_ns;
     size_t nbytes;         /* of what follows the item */
     unsigned char bytes[]; /* its own */
 } standin_item;
@@ -47,6 +49,10 @@ SHOWN void standin_push(cudaStream_t stream, standin_item *item);
 SHOWN void standin_touch(const standin_item *item, const void *address, size_t nbytes, bool writes);
 /* With the lock. */
 SHOWN bool standin_is_capturing(cudaStream_t stream);
+/* With the lock: when the head of a queue can begin, in virtual time, as far as its queue goes. */
+SHOWN int64_t standin_item_ns(const standin_item *item);
+/* When the stream has done what it did so far. */
+int64_t standin_stream_ns(cudaStream_t stream);
 /* How many groups of NCCL this thread has open. */
 SHOWN int *standin_group_depth(void);
 SHOWN void standin_lock(void);
@@ -69,6 +75,7 @@ typedef struct standin_stream {
     struct standin_stream *next;
     int priority, slot;
     standin_clock clock;
+    int64_t ns;       /* virtual time: the end of what it did last */
     int mark;         /* of the search for a cycle */
     uint64_t capture; /* 0: none */
     standin_deps deps;
@@ -83,6 +90,10 @@ void standin_stream_add(standin_stream *s);
 SHOWN void standin_push_locked(cudaStream_t stream, standin_item *item);
 standin_clock *standin_stream_clock(cudaStream_t stream);
 const char *standin_slot_name(int slot, uint32_t count);
+/* WEFT_STANDIN_CLOCK: events have virtual time, which work takes by its cost, and the host none. */
+bool standin_clock_is_virtual(void);
+/* The host goes on behind that time. */
+void standin_host_waits(int64_t ns);
 /* Refuses within a group: its collectives are not on their streams yet. */
 void standin_check_group(const char *call);
 /* Runs items that can go, at most `most`; how many ran. */
