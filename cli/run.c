@@ -103,6 +103,7 @@ static weft_status join_processes(session *s) {
     weft_status status = weft_processes_join(s->args->context, &s->processes);
     if (status) return status;
     s->speaks = weft_processes_index(s->processes) == 0;
+    weft_processes_ranks(s->processes, s->in.nranks, &s->in.first_rank, &s->in.nlocal);
     weft_processes_set_collectives(s->processes, s->collectives);
     if (s->speaks && s->collectives == WEFT_COLLECTIVES_LIBRARY)
         fprintf(stderr, "weft run: note: --collectives library: MPI adds up in an order of its own: results are not those of "
@@ -184,10 +185,12 @@ static weft_status open_session(session *s, const numbers *n) {
     for (size_t i = 0; !status && i < args->npositional; i++) status = weft_program_check_types(s->in.programs[i]);
     if (!status && !cli_given(args, "--unsafe")) status = check_replicas(&s->in);
     if (!status) status = cli_session_make_orders(&s->in);
-    if (!status && params) status = weft_tensors_load(args->context, params, s->in.programs[0], &s->params);
-    if (!status) status = run_state_load(&s->state, args, s->in.nranks, s->in.programs);
+    if (!status && params) status = cli_session_load_params(&s->in, params, &s->params);
+    if (!status) status = run_state_load(&s->state, &s->in);
     if (cli_given(args, "--first-step")) s->state.step = n->first_step;
     if (cli_given(args, "--seed")) s->state.seed = n->seed;
+    s->in.first_step = (size_t)s->state.step;
+    s->in.nsteps = (size_t)n->steps;
     if (!status) status = cli_session_load_feeds(&s->in);
     if (!status) status = make_trainer(s, n);
     if (!status) close_sources(s);

@@ -30,17 +30,20 @@ static weft_status load_startups(run_state *s, const cli_args *args, const char 
     return status;
 }
 
-static weft_status load_tensors(run_state *s, const cli_args *args, const char *path, int nranks,
-                                weft_program *const *programs) {
-    size_t nfiles = count_files(path, nranks);
+/* Of a file per rank those of the ranks that are here. */
+static weft_status load_tensors(run_state *s, const cli_session *in, const char *path) {
+    size_t nfiles = count_files(path, in->nranks);
     s->tensors = calloc(nfiles, sizeof *s->tensors);
     if (!s->tensors) return cli_no_memory();
     s->ntensors = nfiles;
     weft_status status = NULL;
+    if (nfiles == 1 && !has_rank(path)) return cli_session_load_params(in, path, &s->tensors[0]);
     for (size_t i = 0; !status && i < nfiles; i++) {
+        if (!cli_session_has_rank(in, i)) continue;
         char *file = rank_path(path, (int)i);
         if (!file) return cli_no_memory();
-        status = weft_tensors_load(args->context, file, programs[i < args->npositional ? i : 0], &s->tensors[i]);
+        status = weft_tensors_load(in->args->context, file, in->programs[i < in->args->npositional ? i : 0],
+                                   &s->tensors[i]);
         free(file);
     }
     return status;
@@ -58,13 +61,15 @@ static weft_status read_mark(const weft_tensors *set, const char *path, const ch
     return NULL;
 }
 
-weft_status run_state_load(run_state *s, const cli_args *args, int nranks, weft_program *const *programs) {
+weft_status run_state_load(run_state *s, const cli_session *in) {
+    const cli_args *args = in->args;
     const char *startup = cli_value(args, "--startup"), *load = cli_value(args, "--load");
-    weft_status status = startup ? load_startups(s, args, startup, nranks) : NULL;
+    weft_status status = startup ? load_startups(s, args, startup, in->nranks) : NULL;
     if (status || !load) return status;
-    status = load_tensors(s, args, load, nranks, programs);
-    if (!status) status = read_mark(s->tensors[0], load, step_mark, &s->step);
-    if (!status) status = read_mark(s->tensors[0], load, seed_mark, &s->seed);
+    status = load_tensors(s, in, load);
+    const weft_tensors *any = s->tensors ? s->tensors[has_rank(load) ? in->first_rank : 0] : NULL;
+    if (!status) status = read_mark(any, load, step_mark, &s->step);
+    if (!status) status = read_mark(any, load, seed_mark, &s->seed);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* session.c: programs, feeds, fetches, delays: from the command line to what the library takes. */
 #include "cli/session.h"
+#include "weft/feeds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,24 @@ bool cli_session_feeds_per_rank(const cli_session *s) {
     return s->feeds && has_rank(cli_value(s->args, "--feed"));
 }
 
+bool cli_session_has_rank(const cli_session *s, size_t rank) {
+    return !s->nlocal || (rank >= (size_t)s->first_rank && rank < (size_t)(s->first_rank + s->nlocal));
+}
+
+weft_status cli_session_load_params(const cli_session *s, const char *path, weft_tensors **out_params) {
+    if (!s->nlocal) return weft_tensors_load(s->args->context, path, s->programs[0], out_params);
+    return weft_params_load(s->args->context, path, (const weft_program *const *)s->programs, s->args->npositional,
+                            s->first_rank, s->nlocal, out_params);
+}
+
+/* What the ranks here are fed of the global batch. */
+static weft_status load_part(const cli_session *s, const char *path, weft_tensors **out) {
+    weft_feeds_options o = {WEFT_FEEDS_OPTIONS_INIT, .programs = (const weft_program *const *)s->programs,
+                            .nprograms = s->args->npositional, .nranks = s->nranks, .first_step = s->first_step,
+                            .nsteps = s->nsteps};
+    return weft_feeds_load(s->args->context, path, &o, s->first_rank, s->nlocal, out);
+}
+
 weft_status cli_session_load_feeds(cli_session *s) {
     const char *path = cli_value(s->args, "--feed");
     if (!path) return NULL;
@@ -177,7 +196,9 @@ weft_status cli_session_load_feeds(cli_session *s) {
     if (!s->feeds) return cli_no_memory();
     s->nfeeds = nfiles;
     weft_status status = NULL;
+    if (s->nlocal && !has_rank(path)) return load_part(s, path, &s->feeds[0]);
     for (size_t i = 0; !status && i < nfiles; i++) {
+        if (!cli_session_has_rank(s, i)) continue;
         char *file = rank_path(path, (int)i);
         if (!file) return cli_no_memory();
         size_t program = s->args->npositional > 1 && i < s->args->npositional ? i : 0;

@@ -10,6 +10,8 @@
 typedef struct cli_session {
     const cli_args *args;
     int nranks;
+    int first_rank, nlocal; /* the ranks of this process; nlocal 0: all */
+    size_t first_step, nsteps; /* that are fed; nsteps 0: all */
     weft_program **programs; /* as many as were named */
     weft_tensors **feeds;    /* one set, or one a rank; NULL: nothing is fed */
     size_t nfeeds;
@@ -29,7 +31,10 @@ void cli_session_fini(cli_session *s);
 WEFT_MUST_USE weft_status cli_session_load_programs(cli_session *s);
 /* What --reading asks for, of programs that are as they will be planned. */
 WEFT_MUST_USE weft_status cli_session_make_orders(cli_session *s);
-WEFT_MUST_USE weft_status cli_session_load_feeds(cli_session *s); /* --feed */
+WEFT_MUST_USE weft_status cli_session_load_feeds(cli_session *s); /* --feed: what the ranks here need of it */
+/* Parameters, or a state of all ranks: likewise. */
+WEFT_MUST_USE weft_status cli_session_load_params(const cli_session *s, const char *path, weft_tensors **out_params);
+bool cli_session_has_rank(const cli_session *s, size_t rank);
 bool cli_session_feeds_per_rank(const cli_session *s);
 
 /* Whether every --trace names a form; false after printing a usage error. */

@@ -98,6 +98,12 @@ weft_status weft_processes_host(weft_processes *p, int nranks, const comm_host *
     return NULL;
 }
 
+void weft_processes_ranks(const weft_processes *p, int nranks, int *out_first, int *out_nlocal) {
+    int64_t first = (int64_t)nranks * p->process.index / p->process.count;
+    *out_first = (int)first;
+    *out_nlocal = (int)((int64_t)nranks * (p->process.index + 1) / p->process.count - first);
+}
+
 void weft_processes_leave(weft_processes *p, int exit_status, double timeout_seconds) {
     if (!p) return;
     weft_allocator allocator = p->allocator;

@@ -140,22 +140,66 @@ static weft_dtype dtype_for(const npy_type *t, const char *tensor_name, const we
     return v && weft_var_dtype(v) == WEFT_INT16 ? WEFT_INT16 : WEFT_BF16;
 }
 
-weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name, const weft_program *program) {
-    const weft_allocator *allocator = &into->context->allocator;
-    npy_type type = {0};
+/* The header, and how many bytes follow, which are there. */
+static weft_status read_type(byte_source *source, const weft_allocator *allocator, const char *tensor_name,
+                             npy_type *type, uint64_t *out_used, size_t *out_nbytes) {
     uint64_t used = 0;
-    TRY(read_header(source, allocator, &type, &used));
-    size_t nbytes = weft_dtype_nbytes(type.dtype);
+    TRY(read_header(source, allocator, type, &used));
+    size_t nbytes = weft_dtype_nbytes(type->dtype);
     bool fits = true;
-    for (size_t i = 0; fits && i < type.ndim; i++) fits = base_mul(nbytes, (size_t)type.dims[i], &nbytes);
+    for (size_t i = 0; fits && i < type->ndim; i++) fits = base_mul(nbytes, (size_t)type->dims[i], &nbytes);
     if (!fits || used > source->nbytes || nbytes != source->nbytes - used)
         return weft_status_create(WEFT_PARSE, source->place, "the array \"%s\" claims %s%zu bytes, found %llu",
                                   tensor_name, fits ? "" : "more than ", fits ? nbytes : SIZE_MAX,
                                   (unsigned long long)(source->nbytes > used ? source->nbytes - used : 0));
-    weft_tensor *t;
-    TRY(weft_tensors_add(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
+    *out_used = used;
+    *out_nbytes = nbytes;
+    return NULL;
+}
+
+static bool is_reordered(const npy_type *type, size_t nbytes) {
+    return type->fortran_order && type->ndim > 1 && nbytes > 0;
+}
+
+static bool is_left(const npy_type *type, size_t nbytes) {
+    return nbytes > TENSOR_SMALL_NBYTES && type->ndim > 0 && !is_reordered(type, nbytes);
+}
+
+static weft_status read_elements(byte_source *source, const npy_type *type, size_t nbytes, weft_tensor *t,
+                                 const weft_allocator *allocator) {
     TRY(source->read(source->user, t->data, nbytes));
-    return type.fortran_order && type.ndim > 1 && nbytes > 0 ? to_row_major(allocator, t) : NULL;
+    return is_reordered(type, nbytes) ? to_row_major(allocator, t) : NULL;
+}
+
+weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name, const weft_program *program) {
+    const weft_allocator *allocator = &into->context->allocator;
+    npy_type type = {0};
+    uint64_t used;
+    size_t nbytes;
+    weft_tensor *t;
+    TRY(read_type(source, allocator, tensor_name, &type, &used, &nbytes));
+    TRY(weft_tensors_add(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
+    return read_elements(source, &type, nbytes, t, allocator);
+}
+
+weft_status npy_describe(byte_source *source, weft_tensors *into, const char *tensor_name,
+                         const weft_program *program) {
+    const weft_allocator *allocator = &into->context->allocator;
+    npy_type type = {0};
+    uint64_t used;
+    size_t nbytes;
+    weft_tensor *t;
+    TRY(read_type(source, allocator, tensor_name, &type, &used, &nbytes));
+    TRY(tensors_reserve(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
+    return is_left(&type, nbytes) ? NULL : read_elements(source, &type, nbytes, t, allocator);
+}
+
+weft_status npy_is_left(byte_source *source, const weft_tensors *tensors, bool *out_left, uint64_t *out_used) {
+    npy_type type = {0};
+    size_t nbytes;
+    TRY(read_type(source, &tensors->context->allocator, "", &type, out_used, &nbytes));
+    *out_left = is_left(&type, nbytes);
+    return NULL;
 }
 
 weft_status npy_header(const weft_tensor *t, buffer *out) {

@@ -2,6 +2,10 @@
  *
  * Members are inflated straight into their tensors. An archive may not inflate to more than 12 times its own size and
  * 8 MiB, so that a small file cannot claim all memory. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <zip.h>
 
 #include "program/tensors.h"
@@ -31,9 +35,12 @@ static weft_status read_member(void *user, void *out, size_t nbytes) {
     return NULL;
 }
 
+typedef weft_status npy_reader(byte_source *source, weft_tensors *into, const char *tensor_name,
+                               const weft_program *program);
+
 /* Member "x.npy" is tensor x. */
 static weft_status add_member(weft_tensors *into, zip_t *archive, zip_uint64_t index, const zip_stat_t *about,
-                              const char *place, const weft_program *program) {
+                              const char *place, const weft_program *program, npy_reader *read) {
     const weft_allocator *allocator = &into->context->allocator;
     size_t length = strlen(about->name), stem = length;
     if (length > 4 && strcmp(about->name + length - 4, ".npy") == 0) stem -= 4;
@@ -48,7 +55,7 @@ static weft_status add_member(weft_tensors *into, zip_t *archive, zip_uint64_t i
     memcpy(tensor_name, about->name, stem);
     tensor_name[stem] = '\0';
     byte_source source = {read_member, &m, about->size, place};
-    status = npy_read(&source, into, tensor_name, program);
+    status = read(&source, into, tensor_name, program);
 done:
     base_free(allocator, tensor_name, length + 1);
     zip_fclose(m.file);
@@ -56,7 +63,7 @@ done:
 }
 
 static weft_status add_members(weft_tensors *into, zip_t *archive, size_t nbytes, const char *place,
-                               const weft_program *program) {
+                               const weft_program *program, npy_reader *read) {
     uint64_t inflated = 0, limit = (uint64_t)nbytes * max_ratio + free_nbytes;
     zip_int64_t count = zip_get_num_entries(archive, 0);
     for (zip_int64_t i = 0; i < count; i++) {
@@ -70,7 +77,7 @@ static weft_status add_members(weft_tensors *into, zip_t *archive, size_t nbytes
             return weft_status_create(WEFT_LIMIT, place, "member \"%s\" claims %llu bytes in an archive of %zu",
                                       about.name, (unsigned long long)about.size, nbytes);
         inflated += about.size;
-        TRY(add_member(into, archive, (zip_uint64_t)i, &about, place, program));
+        TRY(add_member(into, archive, (zip_uint64_t)i, &about, place, program, read));
     }
     return NULL;
 }
@@ -83,13 +90,108 @@ weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const
     zip_t *archive = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
     weft_status status;
     if (archive) {
-        status = add_members(into, archive, nbytes, place, program);
+        status = add_members(into, archive, nbytes, place, program, npy_read);
         zip_discard(archive);
     } else {
         status = zip_problem(place, "open", zip_error_strerror(&error));
         zip_source_free(source);
     }
     zip_error_fini(&error);
+    return status;
+}
+
+/* --- some of it --------------------------------------------------------------------------------------------------- */
+
+static weft_status open_file(const char *path, size_t most_nbytes, zip_t **out_archive, size_t *out_nbytes) {
+    struct stat found;
+    int code;
+    zip_error_t error;
+    if (stat(path, &found) != 0) return weft_status_create(WEFT_IO, path, "cannot open: %s", strerror(errno));
+    if ((uint64_t)found.st_size > most_nbytes)
+        return weft_status_create(WEFT_LIMIT, path, "expected at most %zu bytes, found %lld", most_nbytes,
+                                  (long long)found.st_size);
+    *out_nbytes = (size_t)found.st_size;
+    *out_archive = zip_open(path, ZIP_RDONLY, &code);
+    if (*out_archive) return NULL;
+    zip_error_init_with_code(&error, code);
+    weft_status status = zip_problem(path, "open", zip_error_strerror(&error));
+    zip_error_fini(&error);
+    return status;
+}
+
+weft_status npz_describe(weft_tensors *into, const char *path, const weft_program *program) {
+    zip_t *archive;
+    size_t nbytes;
+    TRY(open_file(path, into->context->max_file_nbytes, &archive, &nbytes));
+    weft_status status = add_members(into, archive, nbytes, path, program, npy_describe);
+    zip_discard(archive);
+    return status;
+}
+
+/* Goes on to a byte of the member: at once where it is stored, else by reading what is before. */
+static weft_status go_to(member *m, bool is_stored, uint64_t from, uint64_t at) {
+    char unused[4096];
+    if (is_stored && zip_fseek(m->file, (zip_int64_t)at, SEEK_SET) == 0) return NULL;
+    for (uint64_t n; from < at; from += n) {
+        n = at - from < sizeof unused ? at - from : sizeof unused;
+        TRY(read_member(m, unused, (size_t)n));
+    }
+    return NULL;
+}
+
+static weft_status fill_member(weft_tensor *t, member *m, const zip_stat_t *about, const weft_tensors *tensors,
+                               int64_t first, int64_t end) {
+    byte_source source = {read_member, m, about->size, m->place};
+    bool left, is_stored = about->valid & ZIP_STAT_COMP_METHOD && about->comp_method == ZIP_CM_STORE;
+    uint64_t used;
+    TRY(npy_is_left(&source, tensors, &left, &used));
+    size_t row = t->nbytes / (size_t)t->dims[0];
+    if (!left || used + t->nbytes != about->size) return NULL;
+    TRY(go_to(m, is_stored, used, used + (uint64_t)first * row));
+    return read_member(m, (char *)t->data + (size_t)first * row, (size_t)(end - first) * row);
+}
+
+/* The member of a tensor, -1: none. */
+static weft_status locate(const weft_tensors *tensors, zip_t *archive, const char *tensor_name, zip_int64_t *out) {
+    buffer member_name;
+    buffer_init(&member_name, &tensors->context->allocator);
+    buffer_format(&member_name, "%s.npy", tensor_name);
+    buffer_append(&member_name, "", 1);
+    weft_status status = buffer_status(&member_name);
+    *out = status ? -1 : zip_name_locate(archive, member_name.bytes, 0);
+    if (*out < 0 && !status) *out = zip_name_locate(archive, tensor_name, 0);
+    buffer_fini(&member_name);
+    return status;
+}
+
+static weft_status fill_tensor(weft_tensors *tensors, weft_tensor *t, zip_t *archive, const char *path, int64_t first,
+                               int64_t end) {
+    zip_int64_t index;
+    zip_stat_t about;
+    TRY(locate(tensors, archive, t->name, &index));
+    member m = {index < 0 ? NULL : zip_fopen_index(archive, (zip_uint64_t)index, 0), path, t->name};
+    if (!m.file) return zip_problem(path, "read a member of", zip_strerror(archive));
+    weft_status status = NULL;
+    if (zip_stat_index(archive, (zip_uint64_t)index, 0, &about) != 0)
+        status = zip_problem(path, "list", zip_strerror(archive));
+    if (!status) status = fill_member(t, &m, &about, tensors, first, end);
+    zip_fclose(m.file);
+    return status;
+}
+
+weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user) {
+    zip_t *archive;
+    size_t nbytes;
+    TRY(open_file(path, tensors->context->max_file_nbytes, &archive, &nbytes));
+    weft_status status = NULL;
+    for (size_t i = 0; i < tensors->count && !status; i++) {
+        weft_tensor *t = &tensors->items[i];
+        int64_t first = 0, end = 0;
+        if (t->nbytes <= TENSOR_SMALL_NBYTES || !t->ndim) continue;
+        rows(user, t, &first, &end);
+        if (first < end) status = fill_tensor(tensors, t, archive, path, first, end);
+    }
+    zip_discard(archive);
     return status;
 }
 

@@ -69,6 +69,23 @@ done:
     return status;
 }
 
+weft_status weft_tensors_describe(weft_context *context, const char *path, const weft_program *program,
+                                  weft_tensors **out_tensors) {
+    weft_tensors *tensors;
+    if (!ends_with(path, ".npz")) return weft_tensors_load(context, path, program, out_tensors);
+    TRY(weft_tensors_create(context, &tensors));
+    weft_status status = npz_describe(tensors, path, program);
+    if (status)
+        weft_tensors_destroy(tensors);
+    else
+        *out_tensors = tensors;
+    return status;
+}
+
+weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user) {
+    return ends_with(path, ".npz") ? npz_fill(tensors, path, rows, user) : NULL;
+}
+
 static weft_status save_buffer(const weft_tensors *tensors, const char *path) {
     buffer b;
     buffer_init(&b, &tensors->context->allocator);

@@ -61,8 +61,8 @@ static weft_status tensor_nbytes(weft_dtype dtype, size_t ndim, const int64_t *d
     return NULL;
 }
 
-/* Puts a tensor of `nbytes` under its name. `data` NULL: zeroed data of its own. */
-static weft_status put_tensor(weft_tensors *tensors, const char *tensor_name, weft_tensor *t, void *data) {
+/* Puts a tensor of `nbytes` under its name. `data` NULL: data of its own, zeroed or as it comes. */
+static weft_status put_tensor(weft_tensors *tensors, const char *tensor_name, weft_tensor *t, void *data, bool zeroed) {
     const weft_allocator *allocator = &tensors->context->allocator;
     size_t wanted = tensors->count + 1, length = strlen(tensor_name) + 1;
     TRY(table_reserve_on(allocator, &tensors->table, wanted));
@@ -76,7 +76,7 @@ static weft_status put_tensor(weft_tensors *tensors, const char *tensor_name, we
         return base_out_of_memory();
     }
     memcpy(copy, tensor_name, length);
-    if (!data) memset(t->data, 0, t->nbytes);
+    if (!data && zeroed) memset(t->data, 0, t->nbytes);
     t->name = copy;
     table_probe at = find_tensor(tensors, tensor_name);
     if (at.item == TABLE_NONE)
@@ -100,7 +100,16 @@ weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, wef
                              const int64_t *dims, weft_tensor **out_tensor) {
     weft_tensor t;
     TRY(describe(&t, tensor_name, dtype, ndim, dims));
-    TRY(put_tensor(tensors, tensor_name, &t, NULL));
+    TRY(put_tensor(tensors, tensor_name, &t, NULL, true));
+    *out_tensor = &tensors->items[find_tensor(tensors, tensor_name).item];
+    return NULL;
+}
+
+weft_status tensors_reserve(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                            const int64_t *dims, weft_tensor **out_tensor) {
+    weft_tensor t;
+    TRY(describe(&t, tensor_name, dtype, ndim, dims));
+    TRY(put_tensor(tensors, tensor_name, &t, NULL, false));
     *out_tensor = &tensors->items[find_tensor(tensors, tensor_name).item];
     return NULL;
 }
@@ -116,5 +125,5 @@ weft_status weft_tensors_borrow(weft_tensors *tensors, const char *tensor_name, 
     TRY(describe(&t, tensor_name, dtype, ndim, dims));
     if (!data || (uintptr_t)data % element_alignment(dtype))
         return weft_status_create(WEFT_INVALID_ARGUMENT, tensor_name, "expected data that is aligned for its elements");
-    return put_tensor(tensors, tensor_name, &t, (void *)(uintptr_t)data);
+    return put_tensor(tensors, tensor_name, &t, (void *)(uintptr_t)data, false);
 }

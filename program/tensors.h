@@ -14,6 +14,10 @@ struct weft_tensors {
     size_t capacity_borrowed;
 };
 
+/* weft_tensors_add with data that nothing was written to: memory that nobody touches costs none. */
+WEFT_MUST_USE weft_status tensors_reserve(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                                          const int64_t *dims, weft_tensor **out_tensor);
+
 /* Where a form's bytes come from, in order. `read` fills exactly nbytes or fails. */
 typedef struct byte_source {
     weft_status (*read)(void *user, void *out, size_t nbytes);
@@ -26,12 +30,22 @@ typedef struct byte_source {
  * bf16; may be NULL. */
 WEFT_MUST_USE weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name,
                                    const weft_program *program);
+/* The same where elements are read later: of up to TENSOR_SMALL_NBYTES, or in column order, they are read at once. */
+enum { TENSOR_SMALL_NBYTES = 1 << 14 };
+WEFT_MUST_USE weft_status npy_describe(byte_source *source, weft_tensors *into, const char *tensor_name,
+                                       const weft_program *program);
+/* Whether npy_describe would have left the elements; *out_used: how many bytes are before them. */
+WEFT_MUST_USE weft_status npy_is_left(byte_source *source, const weft_tensors *tensors, bool *out_left,
+                                      uint64_t *out_used);
 /* The header that goes before a tensor's bytes in that format. */
 WEFT_MUST_USE weft_status npy_header(const weft_tensor *t, buffer *out);
 
 /* A zip archive of .npy members. */
 WEFT_MUST_USE weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
                                    const weft_program *program);
+/* By name, so that only what is asked for is read. */
+WEFT_MUST_USE weft_status npz_describe(weft_tensors *into, const char *path, const weft_program *program);
+WEFT_MUST_USE weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user);
 WEFT_MUST_USE weft_status npz_write(const weft_tensors *tensors, const char *path);
 
 /* Paddle's combined parameters: records without names, in lexicographic order of the program's persistables. */

@@ -37,6 +37,9 @@ void weft_processes_set_collectives(weft_processes *processes, weft_collectives 
  * many as the others, or one more; ranks are in the order of processes. Every process asks for the same. Borrowed. */
 WEFT_MUST_USE weft_status weft_processes_host(weft_processes *processes, int nranks, const struct comm_host **out_host);
 
+/* The same as numbers. */
+void weft_processes_ranks(const weft_processes *processes, int nranks, int *out_first, int *out_nlocal);
+
 /* The last call, when everything that was made of the host has been destroyed. Waits `timeout_seconds` for the others.
  * One may not come, because it was killed or has stopped. Then it ends all processes of the run, this one too, with
  * `exit_status` (1 where that is 0). NULL is fine. */
