@@ -5,6 +5,7 @@
  * Sources: Wang et al. 2023 (ASPLOS), pytorch.md 4, micropipe.md. */
 #include <stdlib.h>
 
+#include "base/types.h"
 #include "passes/certificate.h"
 #include "passes/micro_pipeline/micro.h"
 #include "program/grow.h"
@@ -16,6 +17,8 @@ static const weft_option options[] = {
     {"chunks_per_shard", WEFT_OPTION_INT, "1", NULL, "pieces in which a rank's rows are sent"},
     {"strict_bits", WEFT_OPTION_BOOL, "false", NULL,
      "sums in the order of ranks, as the reduce-scatter forms them"},
+    {"fp32_sums", WEFT_OPTION_BOOL, "false", NULL,
+     "16-bit floats are added up in fp32 and rounded once, as with strict_bits"},
     {"cluster", WEFT_OPTION_STRING, "", NULL,
      "a cluster file, what the program is to run on; default: the accelerator that weft simulate takes"},
     {"least_gain", WEFT_OPTION_FLOAT, "0.02", NULL, "part of its time that a pair must gain with the guard on"},
@@ -26,6 +29,7 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
     m->form = strcmp(weft_pass_option_string(pass, "form"), "fused") == 0 ? MICRO_FUSED : MICRO_CHUNKS;
     m->guards = strcmp(weft_pass_option_string(pass, "guard"), "on") == 0;
     m->strict_bits = weft_pass_option_bool(pass, "strict_bits");
+    m->fp32_sums = m->strict_bits || weft_pass_option_bool(pass, "fp32_sums");
     m->nsub = weft_pass_option_int(pass, "chunks_per_shard");
     if (m->nsub < 1 || m->nsub > 64) return weft_pass_refuse(pass, "chunks_per_shard: expected 1 to 64");
     TRY(access_index_begin(program, m->scratch, &m->index));
@@ -41,12 +45,12 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
 /* What this form cannot do with a pair. */
 static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
     if (why->words) return;
-    bool is_half = p->sent == WEFT_FP16 || p->sent == WEFT_BF16;
+    p->summed = p->kind == MICRO_GATHER ? p->dtype : p->sent;
     if (m->form == MICRO_CHUNKS) {
         bool all_rows = p->kind == MICRO_REDUCE;
         p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : m->nsub, micro_rows(p));
-        if (m->strict_bits && p->kind == MICRO_SCATTER && is_half)
-            *why = (micro_refusal){WEFT_REASON_DTYPE, "sums of 16-bit floats are rounded once (strict_bits)"};
+        if (m->fp32_sums && dtype_is_half(p->summed) && p->kind != MICRO_REDUCE && !(p->exchanges && p->kind == MICRO_SCATTER))
+            p->summed = WEFT_FP32;
         return;
     }
     p->pieces = 1;

@@ -205,7 +205,7 @@ def scatter_cast_up(g):
 
 
 def scatter_cast_down(g):
-    x, w = g.given("x", [2 * g.n, 8]), g.given("w", [8, 6])
+    x, w = g.given("x", [12 * g.n, 8]), g.given("w", [8, 6])
     g.out(g.scatter(g.cast(g.mm(x, w), "bfloat16")))
 
 
@@ -289,6 +289,22 @@ def scatter_columns_3d_mean(g):
     g.out(g.scatter(g.mm(x, w), 2, "avg"))
 
 
+def scatter_half(g):
+    x, w = g.given("x", [3 * g.n, 8], "bfloat16"), g.given("w", [8, 6], "bfloat16")
+    g.out(g.scatter(g.mm(x, w)))
+
+
+def scatter_half_mean(g):
+    x, w = g.given("x", [2, 3 * g.n, 8], "float16"), g.given("w", [8, 6], "float16")
+    g.out(g.scatter(g.mm(x, w), 1, "avg"))
+
+
+def back_half(g):
+    d, x, w = g.given("d", [4, 6], "bfloat16"), g.given("x", [4 * g.n, 5], "bfloat16"), g.given("w", [5, 6], "bfloat16")
+    y = g.gather(d)
+    g.out(g.mm(y, g.t(w)), g.mm(g.t(x), y))
+
+
 def accumulate_last(g):  # the gathered dimension is the one that the product contracts; the whole is kept
     x, w = g.given("x", [6, 4]), g.given("w", [4 * g.n, 5])
     y = g.gather(x, 1)
@@ -361,7 +377,7 @@ def write(case, n, folder, ints):
         rng, feed = np.random.default_rng(r), {}
         for i in g.inputs:
             v = rng.integers(-2, 3, i["shape"]).astype(np.float32) if ints else rng.standard_normal(i["shape"]).astype(np.float32)
-            feed[i["name"]] = (v.view(np.uint32) >> 16).astype(np.uint16) if i["dtype"] == "bfloat16" else v
+            feed[i["name"]] = v.astype(np.float16) if i["dtype"] == "float16" else (v.view(np.uint32) >> 16).astype(np.uint16) if i["dtype"] == "bfloat16" else v
         np.savez(f"{folder}/feed.{r}.npz", **feed)
 
 

@@ -57,6 +57,7 @@ typedef struct micro_pair {
     micro_path path;  /* between the collective and the products */
     int64_t dims[WEFT_MAX_RANK]; /* of a product's left operand, a gather's of the rank's rows; as many as of `x` */
     int32_t dtype, sent;         /* of the products' operands; of what ranks send each other */
+    int32_t summed;              /* of what is added up: wider where sums of 16-bit floats are rounded once */
     weft_var *whole;  /* gather: all rows. scatter: NULL */
     weft_var *result; /* scatter: what others read */
     bool keeps_whole; /* others read that */
@@ -88,7 +89,7 @@ typedef struct micro_pass {
     weft_block *block;
     arena *scratch;
     micro_form form;
-    bool guards, strict_bits;
+    bool guards, strict_bits, fp32_sums;
     int64_t nsub; /* chunks per shard */
     weft_cluster cluster;
     double least_gain; /* of the time as it is */
@@ -179,6 +180,9 @@ static inline int64_t micro_rows(const micro_pair *p) {
 /* A chunk is cast beside its product, so that ranks send the smaller type. */
 static inline bool micro_casts_chunks(const micro_pair *p) {
     return p->sent != p->dtype;
+}
+static inline bool micro_widens(const micro_pair *p) {
+    return p->summed != (p->kind == MICRO_GATHER ? p->dtype : p->sent);
 }
 static inline int64_t micro_numel(const weft_var *v, uint32_t first, uint32_t end) {
     int64_t n = 1;

@@ -24,14 +24,13 @@ static weft_status record(const micro_writing *w, weft_op *op, int64_t step) {
     return weft_op_set_event_recorded(op, event_of(w, step, words, sizeof words));
 }
 
-/* Its stream and what it waits for: `begin` too, if it is the first of its stream. */
+/* What it waits for: `begin` too, if it is the first of its stream. */
 static weft_status set_order(const micro_writing *w, const chunk_step *s, bool is_first, weft_op *op) {
     char words[CHUNK_WAITS + 1][64];
     const char *events[CHUNK_WAITS + 1];
     size_t n = 0;
     for (int32_t i = 0; i < s->nwaits; i++, n++) events[n] = event_of(w, s->waits[i], words[n], sizeof words[n]);
     if (is_first) events[n] = event_of(w, -1, words[n], sizeof words[n]), n++;
-    if (s->stream != CHUNK_COMPUTE) TRY(weft_op_set_stream(op, streams[s->stream]));
     return n ? weft_op_set_events_awaited(op, n, events) : NULL;
 }
 
@@ -97,20 +96,46 @@ static weft_status make_operand(const micro_writing *w, const chunk_step *s, ste
     return NULL;
 }
 
+/* A product in the types that the graph rounds it to on the way to `to`: its own, that of messages, that of sums. */
+static weft_status make_rounded(const micro_writing *w, const chunk_step *s, weft_var *x, weft_var *b, bool trans,
+                                weft_var *to, step_ops *ops) {
+    const micro_pair *p = w->pair;
+    int32_t types[] = {p->dtype, p->kind == MICRO_GATHER ? p->dtype : p->sent, to->dtype};
+    int last = 2; /* the first of the types at the end that are one */
+    while (last > 0 && types[last - 1] == types[last]) last--;
+    weft_var *made = NULL;
+    for (int i = 0; i <= last; i++) {
+        weft_var *from = made;
+        if (i && types[i] == types[i - 1]) continue;
+        made = to;
+        if (i < last) TRY(micro_new_var(w, "unrounded", s->chunk, types[i], 2, to->dims, &made));
+        TRY(i ? micro_make_cast(w, from, made, &ops->all[ops->count++]) :
+                make_product(w, x, false, b, trans, made, &ops->all[ops->count++]));
+    }
+    return NULL;
+}
+
 static weft_status make_products(const micro_writing *w, const chunk_step *s, step_ops *ops) {
     const micro_pair *p = w->pair;
-    weft_var *x, *to, *made;
+    weft_var *x;
     TRY(make_operand(w, s, ops, &x));
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *of = &p->products[k];
         if (micro_is_sum(of)) continue;
         weft_var *b = of->role == MICRO_COLUMNS ? w->parts[s->chunk] : of->b;
-        made = to = var_at(w, s, s->to, s->buffer, k);
-        if (to->dtype != p->dtype) TRY(micro_new_var(w, "cast_product", s->chunk, p->dtype, 2, to->dims, &made));
-        TRY(make_product(w, x, false, b, of->trans, made, &ops->all[ops->count++]));
-        if (made != to) TRY(micro_make_cast(w, made, to, &ops->all[ops->count++]));
+        TRY(make_rounded(w, s, x, b, of->trans, var_at(w, s, s->to, s->buffer, k), ops));
     }
     return NULL;
+}
+
+/* Adds `x`, in the sum's type. */
+static weft_status add_to(const micro_writing *w, const chunk_step *s, weft_var *sum, weft_var *x, step_ops *ops) {
+    weft_var *wide = x;
+    if (x->dtype != sum->dtype) {
+        TRY(micro_new_var(w, "wide", s->chunk, sum->dtype, 2, x->dims, &wide));
+        TRY(micro_make_cast(w, x, wide, &ops->all[ops->count++]));
+    }
+    return make_sum(w, sum, wide, &ops->all[ops->count++]);
 }
 
 /* Adds what a chunk gives to each sum of products; the first of a sum is where it is formed. */
@@ -125,12 +150,16 @@ static weft_status make_additions(const micro_writing *w, const chunk_step *s, s
         bool is_outer = of->role == MICRO_OUTER;
         size_t at = k * w->nchunks + (is_outer ? 0 : (size_t)s->buffer);
         made = to = w->spaces[CHUNK_TOTALS][at];
-        if (w->begun[at]) TRY(micro_new_var(w, "part_of_sum", s->chunk, p->dtype, 2, to->dims, &made));
+        if (w->begun[at] || to->dtype != p->dtype)
+            TRY(micro_new_var(w, "part_of_sum", s->chunk, p->dtype, 2, to->dims, &made));
         if (is_outer && !of->is_left)
             TRY(make_product(w, other, true, x, false, made, &ops->all[ops->count++]));
         else
             TRY(make_product(w, x, is_outer, other, of->trans, made, &ops->all[ops->count++]));
-        if (w->begun[at]) TRY(make_sum(w, to, made, &ops->all[ops->count++]));
+        if (w->begun[at])
+            TRY(add_to(w, s, to, made, ops));
+        else if (made != to)
+            TRY(micro_make_cast(w, made, to, &ops->all[ops->count++]));
         w->begun[at] = true;
     }
     return NULL;
@@ -143,9 +172,11 @@ static weft_status make_ops(const micro_writing *w, const chunk_step *s, step_op
     case CHUNK_RECEIVE: return make_message(w, s, &ops->all[ops->count++]);
     case CHUNK_REDUCE: return make_reduce(w, var_at(w, s, s->to, s->buffer, 0), &ops->all[ops->count++]);
     case CHUNK_ACCUMULATE: return make_additions(w, s, ops);
-    case CHUNK_ADD:
-        return make_sum(w, var_at(w, s, s->to, s->buffer, 0), var_at(w, s, s->from, s->from_buffer, 0), &ops->all[ops->count++]);
+    case CHUNK_ADD: return add_to(w, s, var_at(w, s, s->to, s->buffer, 0), var_at(w, s, s->from, s->from_buffer, 0), ops);
     default:
+        if (s->stream == CHUNK_SUMS) /* what begins a sum */
+            return micro_make_cast(w, var_at(w, s, s->from, s->from_buffer, 0), var_at(w, s, s->to, s->buffer, 0),
+                                   &ops->all[ops->count++]);
         return micro_new_op(w, "assign", "X", var_at(w, s, s->from, s->from_buffer, 0), "Out", var_at(w, s, s->to, s->buffer, 0),
                       &ops->all[ops->count++]);
     }
@@ -153,13 +184,14 @@ static weft_status make_ops(const micro_writing *w, const chunk_step *s, step_op
 
 static weft_status put_step(const micro_writing *w, size_t index, bool is_first) {
     const chunk_step *s = &w->plan.steps[index];
-    step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 2 * w->pair->nproducts + 2)};
+    step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 3 * w->pair->nproducts + 2)};
     if (!ops.all) return base_out_of_memory();
     TRY(make_ops(w, s, &ops));
     for (size_t k = 0; k < ops.count; k++) {
         weft_op *op = ops.all[k];
         TRY(weft_op_set_attr_int(op, "micro_pipeline_step", (int64_t)index));
         TRY(weft_op_set_attr_int(op, "micro_pipeline_chunk", s->chunk));
+        if (s->stream != CHUNK_COMPUTE) TRY(weft_op_set_stream(op, streams[s->stream]));
         if (k == 0) TRY(set_order(w, s, is_first, op));
         if (k + 1 == ops.count && s->signals) TRY(record(w, op, (int64_t)index));
         TRY(micro_put(w, op));
@@ -300,10 +332,10 @@ static weft_status make_total(micro_writing *w, size_t k) {
     if (x->role == MICRO_INNER) {
         TRY(micro_put_split(w, x->b, x->trans ? 1 : 0, w->plan.nranks, NULL, "operand", parts));
         for (int64_t i = (int64_t)w->nchunks - 1; i >= 0; i--) parts[i] = parts[i / nsub];
-        return make_space(w, CHUNK_TOTALS, w->pair->dtype, (size_t)nsub, micro_columns(x), k * w->nchunks, "total");
+        return make_space(w, CHUNK_TOTALS, w->pair->summed, (size_t)nsub, micro_columns(x), k * w->nchunks, "total");
     }
     TRY(micro_cut_members(w, x->b, parts));
-    return micro_new_var(w, "total", (int64_t)k, w->pair->dtype, 2, x->out->dims, totals);
+    return micro_new_var(w, "total", (int64_t)k, w->pair->summed, 2, x->out->dims, totals);
 }
 
 /* All rows of a product, or its sum. */
@@ -312,8 +344,11 @@ static weft_status put_product(micro_writing *w, size_t k) {
     weft_var **totals = w->spaces[CHUNK_TOTALS] + k * w->nchunks;
     if (!micro_is_sum(x))
         return micro_put_together(w, w->spaces[CHUNK_RESULTS] + k * w->nchunks, w->nchunks, micro_is_inner(w->pair), x->out);
-    if (x->role == MICRO_OUTER || w->plan.nsub == 1) return micro_put_view(w, totals[0], x->out);
-    return micro_put_together(w, totals, (size_t)w->plan.nsub, false, x->out);
+    weft_var *sum = x->out;
+    if (micro_widens(w->pair)) TRY(micro_new_var(w, "wide_sum", (int64_t)k, w->pair->summed, sum->ndim, sum->dims, &sum));
+    TRY(x->role == MICRO_OUTER || w->plan.nsub == 1 ? micro_put_view(w, totals[0], sum) :
+                                                      micro_put_together(w, totals, (size_t)w->plan.nsub, false, sum));
+    return sum == x->out ? NULL : micro_put_cast(w, sum, x->out);
 }
 
 static weft_status write_gather(micro_writing *w) {
@@ -355,7 +390,7 @@ static weft_status put_sums(micro_writing *w, weft_var **out) {
     if (p->kind == MICRO_SCATTER) dims[p->dim] /= w->plan.nranks;
     dims[ndim - 1] = (*out)->dims[1];
     weft_var *pieces = *out;
-    TRY(micro_new_var(w, "sums", 0, p->sent, ndim, dims, out));
+    TRY(micro_new_var(w, "sums", 0, p->summed, ndim, dims, out));
     if (w->plan.nsub == 1) return micro_put_view(w, pieces, *out);
     return micro_put_together(w, w->spaces[CHUNK_RESULTS], (size_t)w->plan.nsub, false, *out);
 }
@@ -398,10 +433,15 @@ static weft_status write_scatter(micro_writing *w) {
         return micro_put_together(w, w->spaces[CHUNK_RESULTS], w->nchunks, false, p->result);
     }
     TRY(make_space(w, CHUNK_INCOMING, p->sent, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
-    TRY(make_space(w, CHUNK_RESULTS, p->sent, (size_t)w->plan.nsub, columns, 0, "sum"));
+    TRY(make_space(w, CHUNK_RESULTS, p->summed, (size_t)w->plan.nsub, columns, 0, "sum"));
     TRY(put_steps(w));
     TRY(put_sums(w, &sum));
     if (p->reduce == WEFT_REDUCE_AVG) TRY(put_mean(w, &sum));
+    if (micro_widens(p)) {
+        weft_var *wide = sum;
+        TRY(micro_new_var(w, "rounded", 0, p->sent, wide->ndim, wide->dims, &sum));
+        TRY(micro_put_cast(w, wide, sum));
+    }
     return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
 }
 
@@ -413,7 +453,7 @@ static int member_of(const ring *r, int64_t rank) {
 
 static bool same_kind(const chunk_plan *a, const chunk_plan *b) {
     return a->kind == b->kind && a->nranks == b->nranks && a->nsub == b->nsub && a->in_rank_order == b->in_rank_order &&
-           a->keeps_rows == b->keeps_rows && a->exchanges == b->exchanges && a->multiplies == b->multiplies && a->accumulates == b->accumulates;
+           a->keeps_rows == b->keeps_rows && a->exchanges == b->exchanges && a->widens == b->widens && a->multiplies == b->multiplies && a->accumulates == b->accumulates;
 }
 
 /* Plans are proved once for each kind: all else of a pair does not show in them. */
@@ -481,6 +521,7 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
                         .in_rank_order = m->strict_bits,
                         .keeps_rows = p->keeps_whole,
                         .exchanges = p->exchanges,
+                        .widens = p->kind == MICRO_SCATTER && micro_widens(p),
                         .multiplies = micro_has_role(p, false),
                         .accumulates = micro_has_role(p, true)};
     if (p->kind != MICRO_REDUCE) TRY(find_lanes(m, &p->ring, &w.lanes));

@@ -132,6 +132,11 @@ static double reorder_seconds(const weft_cluster *c, const micro_pair *p, double
     return micro_is_inner(p) ? work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype)) : 0;
 }
 
+/* Sums of a wider type: what is added is converted. */
+static double widening_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
+    return work_seconds(c, 0, elements * (nbytes_of(p->sent) + 3 * nbytes_of(p->summed)));
+}
+
 static double cast_seconds(const weft_cluster *c, const micro_pair *p, double elements) {
     return work_seconds(c, 0, elements * (nbytes_of(p->dtype) + nbytes_of(p->sent)));
 }
@@ -155,7 +160,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
-    chunk_plan plan, asked = {.exchanges = p->exchanges, .kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
+    chunk_plan plan, asked = {.exchanges = p->exchanges, .widens = p->kind == MICRO_SCATTER && micro_widens(p), .kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
                               .keeps_rows = p->keeps_whole, .multiplies = micro_has_role(p, false),
                               .accumulates = micro_has_role(p, true)};
     double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
@@ -184,7 +189,8 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
                  .reduce = reduce,
                  .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
-                 .keep = work_seconds(c, 0, 2 * chunk * inner * size)};
+                 .keep = work_seconds(c, 0, 2 * chunk * (p->kind == MICRO_GATHER ? inner : results) * size)};
+    if (asked.widens) of.add += widening_seconds(c, p, chunk * results);
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
     if (!asked.multiplies) of.accumulate += casting;
     p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) + reorder_seconds(c, p, n * rows * reordered) +

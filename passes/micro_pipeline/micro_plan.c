@@ -121,7 +121,7 @@ static bool begins(const scatter *c, int32_t t) {
 }
 
 static int32_t incoming(const scatter *c, int32_t t) {
-    return c->p->in_rank_order ? t : (t - c->p->nsub) % 2;
+    return c->p->in_rank_order ? t : (c->p->widens ? t : t - c->p->nsub) % 2;
 }
 
 /* Adds the product of a member's rows to the sum of a piece, once both are there. */
@@ -138,7 +138,8 @@ static weft_status add_up(scatter *c, int32_t from, int32_t sub, chunk_space spa
 
 static weft_status receive(scatter *c, int32_t t) {
     chunk_plan *p = c->p;
-    bool starts = begins(c, t);
+    bool starts = begins(c, t) && !p->widens;
+    int32_t first = p->widens ? 0 : p->nsub; /* that comes to one of two buffers */
     int32_t sub = t % p->nsub, from = member(p, t / p->nsub + 1), to = p->exchanges ? from * p->nsub + sub : sub;
     message *m = &c->all[t];
     TRY(add(p, c->a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
@@ -146,7 +147,7 @@ static weft_status receive(scatter *c, int32_t t) {
                                    .peer = from, .lane = chunk_lane(p->nranks, from, t / p->nsub + 1), .from_buffer = -1,
                                    .buffer = starts ? to : incoming(c, t)}, &m->received));
     if (starts) c->start[sub] = m->received;
-    if (!starts && !p->in_rank_order && t - 2 >= p->nsub) wait_for(p, m->received, c->all[t - 2].added);
+    if (!starts && !p->in_rank_order && t - 2 >= first) wait_for(p, m->received, c->all[t - 2].added);
     return NULL;
 }
 
@@ -171,8 +172,19 @@ static weft_status exchange(scatter *c, int32_t t) {
     return receive(c, t);
 }
 
+/* The message that begins a sum, as what the sum is of. */
+static weft_status convert(scatter *c, int32_t t) {
+    chunk_plan *p = c->p;
+    int32_t sub = t % p->nsub;
+    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_SUMS, .from = CHUNK_INCOMING,
+                                   .to = CHUNK_RESULTS, .chunk = p->member * p->nsub + sub, .peer = -1, .lane = -1,
+                                   .from_buffer = incoming(c, t), .buffer = sub}, &c->all[t].added));
+    wait_for(p, c->all[t].added, c->all[t].received);
+    return NULL;
+}
+
 static weft_status add_message(scatter *c, int32_t t) {
-    if (begins(c, t)) return NULL;
+    if (begins(c, t)) return c->p->widens ? convert(c, t) : NULL;
     return add_up(c, member(c->p, t / c->p->nsub + 1), t % c->p->nsub, CHUNK_INCOMING, incoming(c, t),
                   c->all[t].received, &c->all[t].added);
 }
@@ -193,7 +205,7 @@ static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer, in
 
 static weft_status add_in_order(scatter *c, int32_t sub, int32_t own_buffer, int32_t own) {
     chunk_plan *p = c->p;
-    for (int32_t from = 1; from < p->nranks; from++) {
+    for (int32_t from = p->widens && p->member ? 0 : 1; from < p->nranks; from++) {
         int32_t t = ((from - p->member + p->nranks) % p->nranks - 1) * p->nsub + sub;
         TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, own, &c->added_own[sub]) : add_message(c, t));
     }
@@ -245,6 +257,7 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
                         .in_rank_order = asked->in_rank_order,
                         .keeps_rows = asked->keeps_rows,
                         .exchanges = asked->exchanges,
+                        .widens = asked->widens,
                         .multiplies = asked->multiplies,
                         .accumulates = asked->accumulates};
     TRY(out->kind == MICRO_GATHER  ? make_gather(out, a) :

@@ -16,8 +16,8 @@
  * receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one closes
  * circles of odd length).
  *
- * Products go out from one of two buffers. The first that comes is where the sum is formed; others come to one of two
- * buffers, or, where sums are formed in the order of ranks, each to one of its own. Sources: pytorch.md 4.2 to 4.4 (and the two missing barriers there), Syncopate (arXiv:2601.20595). */
+ * Products go out from one of two buffers. The first that comes is where the sum is formed, unless that is of a wider
+ * type; others come to one of two buffers, or, where sums are formed in the order of ranks, each to one of its own. Sources: pytorch.md 4.2 to 4.4 (and the two missing barriers there), Syncopate (arXiv:2601.20595). */
 #ifndef PASSES_MICRO_PIPELINE_MICRO_PLAN_H
 #define PASSES_MICRO_PIPELINE_MICRO_PLAN_H
 
@@ -53,6 +53,7 @@ typedef struct chunk_plan {
     int nranks, member, nsub;
     bool in_rank_order, keeps_rows;
     bool exchanges; /* an all-to-all: own rows are of all members, and nothing is added up */
+    bool widens; /* scatter: sums are of a wider type than products, so that what begins one is converted */
     bool multiplies, accumulates; /* gather: products of rows; products that are added up */
     int nbuffers; /* of CHUNK_INCOMING */
     chunk_step *steps;

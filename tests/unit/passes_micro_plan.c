@@ -43,6 +43,8 @@ static const chunk_plan kinds[] = {
     {.kind = MICRO_GATHER, .multiplies = true, .accumulates = true, .keeps_rows = true},
     {.kind = MICRO_SCATTER},
     {.kind = MICRO_SCATTER, .in_rank_order = true},
+    {.kind = MICRO_SCATTER, .widens = true},
+    {.kind = MICRO_SCATTER, .in_rank_order = true, .widens = true},
     {.kind = MICRO_REDUCE},
     {.kind = MICRO_GATHER, .exchanges = true, .multiplies = true, .keeps_rows = true},
     {.kind = MICRO_SCATTER, .exchanges = true},
@@ -63,8 +65,8 @@ static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked,
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s", kind_names[asked->kind],
-             asked->nranks, asked->nsub, asked->exchanges ? ", all to all" : "", asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s%s", kind_names[asked->kind],
+             asked->nranks, asked->nsub, asked->exchanges ? ", all to all" : "", asked->widens ? ", wider sums" : "", asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
 }
 
