@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws rank 0 of two timelines of `weft simulate --trace` one above the other, on one scale, as SVG.
-usage: tools/overlap_svg.py BEFORE.json AFTER.json >PICTURE.svg"""
+usage: tools/overlap_svg.py BEFORE.json AFTER.json [WHAT] >PICTURE.svg     WHAT hides behind compute; default: all-reduce"""
 import json
 import sys
 
@@ -46,6 +46,17 @@ def join(spans):
     return joined
 
 
+def union(spans):
+    """Spans of one colour without what they have in common twice: what is sent and received at once is waited for once."""
+    made = []
+    for start, end, colour in sorted(spans):
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(made[-1][1], end), colour)
+        else:
+            made.append((start, end, colour))
+    return made
+
+
 def rectangle(start, end, colour, top, scale):
     width = max((end - start) * scale, 0.4)
     return f'<rect x="{LEFT + start * scale:.1f}" y="{top}" width="{width:.1f}" height="{LANE}" fill="{colour}"/>'
@@ -54,26 +65,27 @@ def rectangle(start, end, colour, top, scale):
 def panel(title, lanes, step, top, scale):
     """SVG of one timeline, and where it ends."""
     busy = sorted((e['ts'], e['ts'] + e['dur']) for _, events in lanes for e in events if not is_collective(e))
-    shapes, exposed = [], 0
+    shapes, waits = [], []
     y = top + 22
     for name, events in lanes:
-        shapes.append(f'<text x="{LEFT - 8}" y="{y + 17}" text-anchor="end">{name}</text>')
+        shapes.append(f'<text x="{LEFT - 8}" y="{y + 17}" text-anchor="end">{name.removeprefix("micro_pipeline_")}</text>')
         spans = []
         for event in events:
             if not is_collective(event):
                 spans.append((event['ts'], event['ts'] + event['dur'], COMPUTE))
                 continue
             for start, end, hidden in cut(event, busy):
-                exposed += 0 if hidden else end - start
+                waits += [] if hidden else [(start, end, EXPOSED)]
                 spans.append((start, end, HIDDEN if hidden else EXPOSED))
         shapes += [rectangle(*span, y, scale) for span in join(spans)]
         y += LANE + GAP
+    exposed = sum(end - start for start, end, _ in union(waits))
     words = f'{title}: a step {step / 1000:.2f} ms, communication exposed {exposed / 1000:.2f} ms'
     return [f'<text x="{LEFT}" y="{top + 12}" font-weight="bold">{words}</text>'] + shapes, y
 
 
-def legend(y):
-    items = [(COMPUTE, 'compute'), (HIDDEN, 'all-reduce behind compute'), (EXPOSED, 'all-reduce that compute waits for')]
+def legend(y, what):
+    items = [(COMPUTE, 'compute'), (HIDDEN, f'{what} behind compute'), (EXPOSED, f'{what} that compute waits for')]
     shapes, x = [], LEFT
     for colour, words in items:
         shapes.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>')
@@ -82,7 +94,7 @@ def legend(y):
     return shapes
 
 
-def main(before, after):
+def main(before, after, what='all-reduce'):
     (lanes, step), (lanes_after, step_after) = read(before), read(after)
     scale = WIDTH / max(step, step_after)
     shapes, y = panel('before', lanes, step, 8, scale)
@@ -91,7 +103,7 @@ def main(before, after):
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 12} {height}" '
           'font-family="sans-serif" font-size="13">')
     print(f'<rect width="100%" height="{height}" fill="white"/>')
-    print('\n'.join(shapes + more + legend(y + 8)))
+    print('\n'.join(shapes + more + legend(y + 8, what)))
     print('</svg>')
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes docs/overlap.svg: a step of the example on 4 GPUs of one node, as data_parallel leaves it and after all passes.
+# Makes docs/overlap.svg: a step of the example on 4 GPUs of one node, as data_parallel leaves it and after all passes. Then
+# docs/micro_pipeline.svg.
 # usage: tools/pictures.sh [FOLDER]     where to write; default: docs
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,3 +21,12 @@ timeline before --passes 'data_parallel: {ranks: 4}'
 timeline after --passes configs/data_parallel.yaml --set data_parallel.ranks=4 --set coalesce_grads.bucket_mb=0.1 \
     --set coalesce_grads.first_bucket_mb=0.02
 python3 tools/overlap_svg.py "$folder/before.json" "$folder/after.json" >"$to/overlap.svg"
+
+# docs/micro_pipeline.svg: the products of a transformer layer on 4 GPUs, sequence parallel, as they are and in chunks.
+python3 tests/micro_layer.py 4096 4 4096 1 >"$folder/layer.fx.json"
+"$weft" opt "$folder/layer.fx.json" --quiet --no-prove -o "$folder/rank{rank}.yaml" \
+    --passes 'micro_pipeline_tp: {cluster: configs/clusters/h100_nodes.yaml, guard: off}'
+"$weft" simulate "$folder/layer.fx.json" --ranks 4 --cluster configs/clusters/h100_nodes.yaml --trace "$folder/before.json" 2>/dev/null
+"$weft" simulate "$folder/rank0.yaml" "$folder/rank1.yaml" "$folder/rank2.yaml" "$folder/rank3.yaml" --ranks 4 \
+    --cluster configs/clusters/h100_nodes.yaml --trace "$folder/after.json" 2>/dev/null
+python3 tools/overlap_svg.py "$folder/before.json" "$folder/after.json" communication >"$to/micro_pipeline.svg"

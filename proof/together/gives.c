@@ -129,13 +129,27 @@ static weft_status defined(const call *c, value *all, int64_t moved_numel, uint3
     }
 }
 
+static bool are_equal(const int64_t *extents, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (extents[i] != extents[0]) return false;
+    return true;
+}
+
+/* Whether all members give and get equal parts. */
+static bool has_equal_parts(const call *c) {
+    for (size_t i = 0; i < c->m->count; i++) {
+        size_t ngiven = 0, ngot = 0;
+        const weft_op *op = c->m->of[i]->op;
+        const int64_t *given = op_collective_splits(op, false, &ngiven), *got = op_collective_splits(op, true, &ngot);
+        if (!are_equal(given, given ? ngiven : 0) || !are_equal(got, got ? ngot : 0)) return false;
+    }
+    return true;
+}
+
 static bool has_definition(const call *c) {
     const collective_schema *s = c->schema;
     if (!s || c->numel < 0) return false;
-    if (s->form == COLLECTIVE_SPLITS) {
-        size_t n, k;
-        return !op_collective_splits(c->op, false, &n) && !op_collective_splits(c->op, true, &k);
-    }
+    if (s->form == COLLECTIVE_SPLITS) return has_equal_parts(c);
     return s->form == COLLECTIVE_WHOLE || s->form == COLLECTIVE_EACH;
 }
 

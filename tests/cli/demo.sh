@@ -13,4 +13,6 @@ awk -v before="$before" -v after="$after" 'BEGIN { exit !(before > 0 && after < 
 ok $? "most of what compute waited for is gone: $before -> $after ms"
 WEFT=$weft sh tools/pictures.sh "$folder" && cmp "$folder/overlap.svg" docs/overlap.svg
 ok $? 'docs/overlap.svg is what the commands give (make docs)'
+cmp "$folder/micro_pipeline.svg" docs/micro_pipeline.svg
+ok $? 'docs/micro_pipeline.svg is, too'
 finish

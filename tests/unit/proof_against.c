@@ -218,6 +218,10 @@ Test(proof_against, collectives_are_told_apart) {
         {"op c_broadcast X=x -> Out=y | ring_id=0 root=0", "op c_broadcast X=x -> Out=y | ring_id=0 root=1",
          WEFT_NOT_PROVED},
         {"op alltoall X=x -> Out=y | ring_id=0", "op alltoall X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
+        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[2,2] out_splits=[2,2]", "op alltoall X=x -> Out=y | ring_id=0",
+         WEFT_SAME_BITS},
+        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[1,3] out_splits=[1,3]", "op alltoall X=x -> Out=y | ring_id=0",
+         WEFT_NOT_PROVED},
         {"op alltoall X=x -> Out=y | ring_id=0", "op assign X=x -> Out=y", WEFT_NOT_PROVED},
         {"op c_allreduce_sum X=x -> Out=y | ring_id=0", "op scale X=x -> Out=y | scale=2.0 bias=0.0", WEFT_NOT_PROVED},
     };
