@@ -1,5 +1,6 @@
 /* explain.c: how vars lie on the mesh and why, in words. Why a mesh axis shards a var stands in the sidecar, as the
- * member "placed_by" of the var: for each axis, the op that carried it and the var that it came from. */
+ * member "placed_by" of the var: for each axis, the op that carried it and the var that it came from; or "chosen", what
+ * spmd_choose says of it. */
 #include <stdio.h>
 
 #include "base/json.h"
@@ -67,6 +68,18 @@ static weft_status put_origin(buffer *out, const weft_var *v, const char *axis, 
     return NULL;
 }
 
+/* What spmd_choose says of it; *out_said: whether there is such a line. */
+static weft_status put_chosen(buffer *out, const weft_var *v, bool *out_said) {
+    const char *extra = v->rest->dist_extra_json;
+    json_t *document = NULL;
+    if (extra) TRY(json_read(v->program->context, extra, strlen(extra), "sidecar", &document));
+    const char *why = json_string_value(json_object_get(document, "chosen"));
+    if (why) buffer_format(out, "  chosen: %s\n", why);
+    *out_said = why != NULL;
+    json_decref(document);
+    return NULL;
+}
+
 static weft_status explain_axis(buffer *out, const weft_var *var, int64_t axis) {
     const mesh *m = var->dist->mesh;
     char word[40];
@@ -91,6 +104,8 @@ weft_status weft_var_placement_explain(const weft_var *var, char **out_bytes, si
     buffer_text(&out, "\n");
     const placement *p = var->dist;
     bool any = false;
+    status = put_chosen(&out, var, &any);
+    if (any) p = NULL; /* it has no annotation behind it */
     for (int d = 0; p && p->mesh && d < p->ndim && !status; d++) {
         if (p->dims_mapping[d] < 0) continue;
         any = true;

@@ -28,6 +28,7 @@ typedef struct choice_op { /* a class */
 typedef struct choice_var { /* a class */
     const spmd_var *example;
     uint32_t count;
+    bool is_annotated;
     axes_placed *homes;
     bool *may, *is_shut; /* by home: its name may lie so; not now */
     int64_t *nbytes;
@@ -160,6 +161,8 @@ WEFT_MUST_USE weft_status choice_read_mesh(weft_pass_context *pass, const char *
 
 /* choice_report.c: what was chosen, and why. */
 WEFT_MUST_USE weft_status choice_report(choice *c, const choice_result *result);
+/* Why each var lies so, for `weft show --why`. */
+WEFT_MUST_USE weft_status choice_write_reasons(choice *c, const choice_taken *taken);
 /* The limit is met by no choice: the least that is, and what it is made of. */
 WEFT_MUST_USE weft_status choice_refuse_limit(choice *c);
 

@@ -115,7 +115,9 @@ static weft_status collect(choice *c) {
     for (size_t i = 0; i < c->plan->nvars; i++) {
         if (c->var_class[i] == CHOICE_NONE) continue;
         choice_var *v = &c->vars[c->var_class[i]];
-        if (!v->count++) v->example = &c->plan->vars[i];
+        if (v->count++) continue;
+        v->example = &c->plan->vars[i];
+        v->is_annotated = v->example->is_fixed;
     }
     return NULL;
 }

@@ -85,6 +85,7 @@ static weft_status choose(choice *c) {
     take_homes(c, &result.taken);
     TRY(spmd_decide(plan));
     TRY(weft_pass_count_add(plan->pass, "bytes that spmd_expand sends", (int64_t)plan->sent));
+    TRY(choice_write_reasons(c, &result.taken));
     return spmd_write_wanted(plan);
 }
 

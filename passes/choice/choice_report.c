@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
+
 enum { WORDS = 200 };
 static const double mebibytes = 1.0 / (1 << 20);
 
@@ -67,23 +69,59 @@ static void say_next(const choice *c, const choice_taken *taken, uint32_t class,
                  1e6 * (best < own ? own - best : best - own), best < own ? "less, and hold more" : "more");
 }
 
-static weft_status report_var(choice *c, const choice_taken *taken, uint32_t class) {
-    const choice_var *v = &c->vars[class];
-    char where[WORDS], others[40] = "", next[2 * WORDS], wanted[WORDS] = "nothing reads it";
+/* Who wants it so, and what else it could be. */
+static void say_why(const choice *c, const choice_taken *taken, uint32_t class, char *out, size_t room) {
+    char next[2 * WORDS], wanted[WORDS] = "nothing reads it";
     bool reads = false;
     const spmd_op *by = op_that_wants(c, taken, class, &reads);
     if (by)
         snprintf(wanted, sizeof wanted, "so %s #%u %s it", by->op->type->bytes, by->op->mark,
                  reads ? "reads" : "leaves");
-    if (v->example->is_fixed) snprintf(wanted, sizeof wanted, "it is annotated");
-    if (v->count > 1) snprintf(others, sizeof others, " and %u like it", v->count - 1);
+    if (c->vars[class].is_annotated) snprintf(wanted, sizeof wanted, "it is annotated");
     say_next(c, taken, class, next, sizeof next);
-    return weft_pass_did(
-        c->plan->pass, "%s%s: %s, %.3g of %.3g MiB: %s; %s", v->example->var->name->bytes, others,
-        placed_text(&c->plan->mesh, &v->homes[taken->home[class]], v->example->whole.ndim, where, sizeof where),
-        mebibytes * (double)v->nbytes[taken->home[class]],
-        mebibytes * (double)placed_nbytes(&c->plan->mesh, &(axes_placed){.naxes = {0}}, &v->example->whole), wanted,
-        next);
+    snprintf(out, room, "%s; %s", wanted, next);
+}
+
+static weft_status report_var(choice *c, const choice_taken *taken, uint32_t class) {
+    const choice_var *v = &c->vars[class];
+    const shape *whole = &v->example->whole;
+    char where[WORDS], others[40] = "", why[3 * WORDS];
+    if (v->count > 1) snprintf(others, sizeof others, " and %u like it", v->count - 1);
+    say_why(c, taken, class, why, sizeof why);
+    return weft_pass_did(c->plan->pass, "%s%s: %s, %.3g of %.3g MiB: %s", v->example->var->name->bytes, others,
+                         placed_text(&c->plan->mesh, &v->homes[taken->home[class]], whole->ndim, where, sizeof where),
+                         mebibytes * (double)v->nbytes[taken->home[class]],
+                         mebibytes * (double)placed_nbytes(&c->plan->mesh, &(axes_placed){.naxes = {0}}, whole), why);
+}
+
+/* The member "chosen" of the sidecar's entry. */
+static weft_status write_reason(choice *c, const char *why, weft_var *var) {
+    buffer json;
+    var_rest *rest;
+    weft_program *program = c->plan->program;
+    buffer_init(&json, &program->context->allocator);
+    buffer_text(&json, "{\"chosen\":");
+    json_put_string(&json, why, strlen(why));
+    buffer_text(&json, "}");
+    weft_status status = buffer_status(&json);
+    if (!status) status = var_rest_get(program, var, &rest);
+    if (!status && !(rest->dist_extra_json = arena_string(&program->arena, json.bytes, json.nbytes)))
+        status = base_out_of_memory();
+    buffer_fini(&json);
+    return status;
+}
+
+weft_status choice_write_reasons(choice *c, const choice_taken *taken) {
+    typedef char words[3 * WORDS];
+    words *why = ARENA_ARRAY(c->memory, words, c->nvars + 1);
+    if (!why) return base_out_of_memory();
+    for (uint32_t i = 0; i < c->nvars; i++) say_why(c, taken, i, why[i], sizeof why[i]);
+    for (size_t i = 0; i < c->plan->nvars; i++) {
+        weft_var *var = c->plan->vars[i].var;
+        if (c->var_class[i] != CHOICE_NONE && !var->rest->dist_extra_json)
+            TRY(write_reason(c, why[c->var_class[i]], var));
+    }
+    return NULL;
 }
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */

@@ -23,6 +23,8 @@ ok $? 'the report tells the gap, and why a parameter lies so'
 "$weft" opt -q "$folder/serial.pdmodel" --passes 'spmd_choose: {mesh: "dp=2", memory_mb: 0.006}' -o "$folder/placed.pdmodel" &&
     "$weft" opt -q "$folder/placed.pdmodel" --passes spmd_expand -o "$folder/rank{rank}.pdmodel"
 ok $? 'a limit of memory puts weights in parts'
+prints 0 'chosen: so [a-z_0-9]* #[0-9]* (reads|leaves) it; .* would take .* us' 'show --why tells why a var lies so' \
+    "$weft" show "$folder/placed.pdmodel" --why relu_0.tmp_0
 "$weft" show "$folder/placed.pdmodel" --placements | grep -q '^linear_0.w_0: .*dp'; ok $? 'the mesh axis has its name'
 "$weft" run "$folder/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 >"$folder/serial.csv" 2>/dev/null &&
     "$weft" run "$folder"/rank?.pdmodel --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 >"$folder/ranks.csv" 2>"$folder/err" &&
