@@ -63,6 +63,30 @@ def engine(name):
     return [float(np.reshape(loss, -1)[0]) for loss in history["loss"]], trainer.main_program
 
 
+def fleet(name):
+    """A static program that fleet makes data parallel."""
+    import weft.paddle
+    from paddle.distributed import fleet as own
+
+    weft.paddle.install()
+    _, x, y = make(name, BATCH)
+    paddle.enable_static()
+    own.init(is_collective=True)
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        model, x, y = make(name, BATCH)
+        feeds = [paddle.static.data(n, [-1, *a.shape[1:]], str(a.dtype)) for n, a in (("x", x), ("y", y))]
+        loss = nn.CrossEntropyLoss()(model(feeds[0]), feeds[1])
+        strategy = own.DistributedStrategy()
+        strategy.without_graph_optimization, strategy.fuse_all_reduce_ops = True, True
+        own.distributed_optimizer(paddle.optimizer.AdamW(0.002), strategy).minimize(loss)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    executor.run(startup)
+    rows = np.array_split(np.arange(BATCH), RANKS)[RANK]
+    losses = [float(executor.run(main, feed={"x": x[rows], "y": y[rows]}, fetch_list=[loss])[0]) for _ in range(STEPS)]
+    return losses, main
+
+
 if __name__ == "__main__":
     losses, program = globals()[sys.argv[1]](sys.argv[2])
     types = [op.type for op in program.global_block().ops] if program is not None else []

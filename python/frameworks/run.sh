@@ -20,7 +20,7 @@ check() { # NAME REQUIREMENT...
     echo "$name: $*"
     PYTHONPATH=$PACKAGE GLOG_minloglevel=1 "$home/bin/python" -m unittest "$here/test_$name.py" || broken=1
 }
-check paddle paddlepaddle==2.6.2 'numpy<2' setuptools
+check paddle paddlepaddle==2.6.2 'numpy<2' 'protobuf<5' setuptools
 check paddle paddlepaddle==3.3.1 'numpy<2' setuptools
 check torch torch==2.7.1 numpy setuptools
 check torch torch==2.15.0 numpy setuptools

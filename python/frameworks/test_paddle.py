@@ -158,11 +158,17 @@ class Scripts(unittest.TestCase):
 
     def test_engine_lenet(self):
         """Paddle's completion leaves the biases of convolutions without a reduce: they get one."""
-        self.compare("engine", "lenet")
+        done = self.compare("engine", "lenet")
+        self.assertEqual((done["reduces"], done["buckets"]), (1, 1))
 
     def test_engine_gpt(self):
         done = self.compare("engine", "gpt")
         self.assertEqual((done["reduces"], done["buckets"]), (1, 1))
+
+    def test_fleet(self):
+        for model in ("mlp", "gpt"):
+            done = self.compare("fleet", model)
+            self.assertEqual((done["reduces"], done["buckets"]), (1, 1))
 
     def test_engine_bert_on_four(self):
         done = self.compare("engine", "bert", 4)

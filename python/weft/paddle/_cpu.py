@@ -9,6 +9,8 @@ from paddle.base import core
 from paddle.distributed.auto_parallel.static import engine as static_engine
 from paddle.distributed.auto_parallel.static.cluster import Cluster
 from paddle.distributed.auto_parallel.static.process_group import ProcessGroup
+from paddle.distributed.fleet.meta_optimizers.common import CollectiveHelper
+from paddle.distributed.fleet.meta_optimizers.raw_program_optimizer import RawProgramOptimizer
 
 from .. import _errors
 
@@ -48,6 +50,18 @@ def _instantiate(group):
         group._is_instantiate = True
 
 
+def _init_communicator(_helper, _program, _here, _ends, _rank, ring, *_waits):
+    connect(ring)
+
+
+def _broadcast_params(optimizer, ring):
+    """fleet's own, less the wait for a stream that a CPU does not have."""
+    _own[RawProgramOptimizer, "_broadcast_params"](optimizer, ring)
+    block = optimizer.startup_program.global_block()
+    for index in reversed([i for i, op in enumerate(block.ops) if op.type in ("c_sync_comm_stream", "sync_comm_stream")]):
+        block._remove_op(index)
+
+
 def _cluster(*_args, **_kwargs):
     made = Cluster()
     made.gen_default_config_cluster(node_count=1, device_count=_env().world_size)
@@ -64,6 +78,8 @@ def install():
         return
     _replace(ProcessGroup, "instantiate", _instantiate)
     _replace(static_engine, "get_default_cluster", _cluster)
+    _replace(CollectiveHelper, "_init_communicator", _init_communicator)
+    _replace(RawProgramOptimizer, "_broadcast_params", _broadcast_params)
     if not paddle.__version__.startswith("2."):
         _replace(paddle.device, "synchronize", lambda device=None: None)  # Paddle's own knows devices alone
 

@@ -1,8 +1,10 @@
 """Weft's passes under the name of Paddle's own, where the static Engine looks them up."""
 
+from paddle.distributed.fleet.meta_optimizers.raw_program_optimizer import RawProgramOptimizer
 from paddle.distributed.passes import pass_base
 
 from . import _cpu
+from ._mend import NAMESCOPE, REDUCES
 
 NAME = "auto_parallel_data_parallel_optimization"
 _own = {}
@@ -33,6 +35,17 @@ class WeftDataParallelOptimization(pass_base.PassBase):
         self.reports.append(optimize(main_program, dist_context=self.get_attr("dist_context")))
 
 
+def _reduce_gradients(optimizer):
+    """In the place of fleet's coalescing: a reduce a gradient, and Weft's passes over them."""
+    from . import optimize
+
+    optimizer._insert_allreduce_ops()
+    for op in optimizer.main_program.global_block().ops:
+        if op.type in REDUCES and op.attr("ring_id") == optimizer.global_ring_id:
+            op._set_attr("op_namescope", NAMESCOPE)
+    WeftDataParallelOptimization.reports.append(optimize(optimizer.main_program))
+
+
 def install():
     _cpu.install()
     registered = pass_base.PassBase._REGISTERED_PASSES
@@ -43,9 +56,11 @@ def install():
     _own[NAME] = registered[NAME]
     registered[NAME] = WeftDataParallelOptimization
     WeftDataParallelOptimization.name = NAME
+    _own["fleet"], RawProgramOptimizer._allreduce_fusion_program = RawProgramOptimizer._allreduce_fusion_program, _reduce_gradients
 
 
 def uninstall():
     _cpu.uninstall()
     if NAME in _own:
         pass_base.PassBase._REGISTERED_PASSES[NAME] = _own.pop(NAME)
+        RawProgramOptimizer._allreduce_fusion_program = _own.pop("fleet")

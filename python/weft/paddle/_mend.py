@@ -7,6 +7,7 @@ from .. import _errors
 from .._proof import verify
 
 REDUCES = ("c_allreduce_sum", "all_reduce")
+NAMESCOPE = "/auto_parallel/data_parallel"  # how Paddle marks what reduces gradients
 log = logging.getLogger("weft")
 
 
@@ -54,13 +55,14 @@ def mend(program):
     kind, use_calc_stream, factor = pattern
     slots = ("x", "out") if kind == "all_reduce" else ("X", "Out")
     for value, index in {f.value: f.ops[1].index for f in missing}.items():
-        var, attrs = program.block.var(value), {"ring_id": ring, "use_calc_stream": use_calc_stream, "op_role": 1}
+        var, common = program.block.var(value), {"op_role": 1, "op_namescope": NAMESCOPE}
+        attrs = {"ring_id": ring, "use_calc_stream": use_calc_stream, **common}
         if kind == "all_reduce":
             attrs["reduce_type"] = 0  # a sum
         last = program.block.insert(kind, {slots[0]: [var]}, {slots[1]: [var]}, attrs, after=ops[index])
         if factor is not None:
             program.block.insert("scale", {"X": [var]}, {"Out": [var]},
-                                 {"scale": factor, "bias": 0.0, "bias_after_scale": True, "op_role": 1}, after=last)
+                                 {"scale": factor, "bias": 0.0, "bias_after_scale": True, **common}, after=last)
     left = [f for f in verify(program, ranks=len(ranks)) if f.verdict == "missing_reduce"]
     if left:
         raise _errors.InvalidProgram(f"{left[0].message}: {left[0].remedy}", "weft.paddle")
