@@ -82,10 +82,10 @@ typedef struct choice {
     uint32_t **op_edges; /* by op of the program and argument; NONE: no edge */
     choice_value *values;
     size_t nvalues, value_capacity;
-    uint32_t *first, *last; /* by var id: ops that name it */
-    int64_t limit;          /* bytes on a rank; 0: none */
-    double seconds_limit;
-    size_t most_columns; /* of an integer program over all axes at once */
+    uint32_t *first, *last;     /* by var id: ops that name it */
+    int64_t limit;              /* bytes on a rank; 0: none */
+    double seconds_limit, ends; /* of all that is solved; by the clock, from the first on */
+    size_t most_columns;        /* of an integer program over all axes at once */
     integer_program ip;
     uint32_t most;  /* the column of what a rank holds at most, where that is made least; else NONE */
     uint32_t *cuts; /* ops at which the program bounds what is held */
@@ -149,6 +149,7 @@ typedef struct choice_result {
     choice_taken taken;
     ip_state state;
     double bound;       /* seconds: no choice takes less */
+    bool is_stopped;    /* time ran out before all was tried */
     int rounds, sweeps; /* sweeps 0: over all axes at once */
 } choice_result;
 WEFT_MUST_USE weft_status choice_solve(choice *c, bool least_memory, choice_result *out);

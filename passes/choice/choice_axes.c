@@ -94,6 +94,7 @@ static weft_status solve_axis(choice *c, bool least_memory, int axis, choice_res
     TRY(choice_solve(c, least_memory, &one));
     if (one.state == IP_NONE && !least_memory) TRY(choice_solve(c, true, &one));
     now->rounds += one.rounds;
+    now->is_stopped |= one.state == IP_STOPPED || one.state == IP_FOUND;
     if (one.state == IP_NONE || one.state == IP_STOPPED || !is_better(c, least_memory, &now->taken, &one.taken))
         return NULL;
     now->taken = one.taken;
@@ -113,6 +114,6 @@ weft_status choice_solve_by_axis(choice *c, bool least_memory, choice_result *ou
     }
     open_axis(c, &out->taken, -1);
     out->bound = least_of_ops(c);
-    if (!least_memory && c->limit && out->taken.nbytes > c->limit) out->state = IP_NONE;
+    if (!least_memory && c->limit && out->taken.nbytes > c->limit) out->state = out->is_stopped ? IP_STOPPED : IP_NONE;
     return choice_evaluate(c, &out->taken);
 }

@@ -162,14 +162,17 @@ weft_status choice_report(choice *c, const choice_result *r) {
 
 weft_status choice_refuse_limit(choice *c) {
     choice_result least;
+    c->ends = 0; /* that has its own time */
     TRY(choice_solve_by_axis(c, true, &least));
-    if (least.state == IP_STOPPED || least.state == IP_NONE)
-        return weft_pass_refuse(c->plan->pass, "no choice holds %.4g MiB or less", mebibytes * (double)c->limit);
     const choice_taken *t = &least.taken;
-    return weft_pass_refuse(
-        c->plan->pass,
-        "no choice holds %.4g MiB or less: the least is %.4g MiB, at %s #%zu: %.4g of state, %.4g of "
-        "values and of what is made of them",
-        mebibytes * (double)c->limit, mebibytes * (double)t->nbytes, c->plan->ops[t->at].op->type->bytes, t->at,
-        mebibytes * (double)t->nkept, mebibytes * (double)(t->nbytes - t->nkept));
+    if (least.state == IP_STOPPED || least.state == IP_NONE)
+        return weft_pass_refuse(c->plan->pass, "nothing was found that holds %.4g MiB or less",
+                                mebibytes * (double)c->limit);
+    return weft_pass_refuse(c->plan->pass,
+                            "%s holds %.4g MiB or less: the least is %.4g MiB, at %s #%zu: %.4g of state, %.4g of "
+                            "values and of what is made of them",
+                            least.sweeps ? "nothing that was found, one axis at a time," : "no choice",
+                            mebibytes * (double)c->limit, mebibytes * (double)t->nbytes,
+                            c->plan->ops[t->at].op->type->bytes, t->at, mebibytes * (double)t->nkept,
+                            mebibytes * (double)(t->nbytes - t->nkept));
 }

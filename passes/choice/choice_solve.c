@@ -1,10 +1,17 @@
 /* choice_solve.c: the best choice. What a rank holds is bounded at those ops alone where an answer breaks the limit:
  * each answer is the best under fewer bounds, so one that keeps them all is the best of all. */
-#include "passes/choice/choice.h"
+#include <time.h>
 
+#include "passes/choice/choice.h"
 #include "program/grow.h"
 
 enum { MOST_ROUNDS = 60, STRETCHES = 8 };
+
+static double clock_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static weft_status begin(choice *c, choice_result *out) {
     *out = (choice_result){0};
@@ -44,11 +51,13 @@ static int64_t allowed(const choice *c, bool least_memory, const ip_answer *answ
 }
 
 weft_status choice_solve(choice *c, bool least_memory, choice_result *out) {
-    double left = c->seconds_limit;
     bool more = true;
+    if (c->ends <= 0) c->ends = clock_seconds() + c->seconds_limit;
     TRY(begin(c, out));
     for (out->rounds = 1; more; out->rounds++) {
         ip_answer answer;
+        double left = c->ends - clock_seconds();
+        if (left <= 0) return out->state = IP_STOPPED, NULL;
         TRY(choice_write_rows(c, least_memory));
         TRY(cbc_solve(&c->ip, left, &answer));
         out->state = answer.state;

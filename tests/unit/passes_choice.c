@@ -405,7 +405,7 @@ Test(passes_choice, equal_layers_lie_equally) {
         weft_pass_list_set_prove(list, WEFT_PROVE_OFF);
         must(weft_pass_list_run(list, program, NULL));
         for (int i = 1; i <= 20; i++) {
-            char var[8];
+            char var[16];
             snprintf(var, sizeof var, "w%d", i);
             cr_expect_str_eq(lies(program, var), "-1 -1");
             snprintf(var, sizeof var, "h%d", i);
