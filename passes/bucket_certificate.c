@@ -2,8 +2,7 @@
  * each gradient waits for and is needed by, costs, buckets, and the bound. From these a checker finds out the rest
  * anew.
  *
- * It is stated for the plain case: compute and one stream of reduces of one kind, which all stand before what needs
- * them. Otherwise the report says why it is not. */
+ * It is stated for compute and one stream of reduces of one kind, which all stand before what needs them. Otherwise the report says why it is not. */
 #include <inttypes.h>
 
 #include "base/json.h"
@@ -19,7 +18,9 @@ typedef struct places {
 static const char *why_not(const bucket_times *t) {
     const bucket_problem *p = &t->problem;
     if (t->not_stated) return t->not_stated;
-    if (bucket_contends(t)) return "compute and collectives slow one another down";
+    for (size_t i = 0; i < t->plan->ninstrs && bucket_contends(t); i++)
+        if (t->plan->instrs[i].stream == 0 && t->plan->instrs[i].ring_id >= 0)
+            return "collectives on the compute stream slow nobody down";
     if (t->stalls) return "results are needed before the last reduce is ready";
     if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
     if (t->plan->nstreams != 2) return "the program has other streams";
@@ -140,7 +141,13 @@ static void put_plan(buffer *out, const bucket_times *t, const places *at) {
                   ", \"bound_ns\": %" PRId64 ", \"gap_ns\": %" PRId64 ",\n    \"costs\": [",
                   t->step_ns, compute, t->step_ns - compute, bound, t->step_ns - bound);
     put_costs(out, t->problem.kinds);
-    buffer_text(out, "],\n    \"compute\": [");
+    buffer_text(out, "],\n    ");
+    if (bucket_contends(t)) {
+        put_number(out, "\"slowed\": {\"compute\": ", t->cluster.compute_beside_collective);
+        put_number(out, ", \"collective\": ", t->cluster.collective_beside_compute);
+        buffer_format(out, ", \"collectives\": %zu},\n    ", t->problem.kinds[0].ncollectives);
+    }
+    buffer_text(out, "\"compute\": [");
     uint32_t n = 0;
     for (size_t i = 0; i < t->plan->ninstrs; i++)
         if (t->plan->instrs[i].stream == 0) buffer_format(out, "%s%" PRId64, n++ ? ", " : "", t->ns[i]);

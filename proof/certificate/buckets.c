@@ -3,16 +3,16 @@
  *
  * Given are the times of compute's instructions, after and before which each gradient is ready and needed, and costs by
  * bytes. A bucket begins when its last gradient is ready and the one before has ended. The bound holds if with one
- * nanosecond less no cuts are left: f[j], earliest end of the first j gradients, in time for the rest. O(n^2). */
+ * nanosecond less no cuts are left: f[j], earliest end of the first j gradients, in time for the rest. O(n^2). What
+ * slows one another down only ends later, so the bound holds there too. */
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-enum { ALIGNMENT = 256 };
-static const json_int_t most_ns = 10000000000000;
+static const json_int_t most_ns = 10000000000000, alignment = 256;
 typedef struct gradient {
     const char *var;
-    json_int_t ready, tail, nbytes, padded;
+    json_int_t ready, tail, nbytes, padded, after, needed;
 } gradient;
 
 typedef struct plan_check {
@@ -22,11 +22,12 @@ typedef struct plan_check {
     size_t ncosts;
     gradient *gradients;
     json_int_t *ends;                   /* by gradient, for can_end_by */
-    size_t ngradients, ncompute, first; /* the first one of the next bucket */
+    size_t ngradients, ncompute, first, bucket; /* the next bucket, and its first one */
     json_int_t *clock;                  /* when so many instructions of compute have ended */
     json_int_t end, step;               /* of the last bucket so far, and of the step */
     size_t pass, claim;                 /* the next one of the pass */
     json_int_t maker;                   /* of the last bucket: the op */
+    cert_slowed slowed;                 /* starts NULL: compute and collectives do not slow one another down */
 } plan_check;
 
 static weft_status read_costs(plan_check *p) {
@@ -70,11 +71,12 @@ static weft_status read_gradients(plan_check *p) {
                         "after", &after, "ready_ns", &g->ready, "needed", &needed, "tail_ns", &g->tail) != 0 ||
             !has_nbytes(p->c->after.p, g->var, g->nbytes))
             return BAD(p->c, "gradient %zu is no var of the bytes that are said", i);
-        g->padded = (g->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        g->padded = (g->nbytes + alignment - 1) / alignment * alignment;
         bool ordered = after >= last_after && after <= needed && needed <= (json_int_t)p->ncompute;
         if (!ordered || g->ready != p->clock[after] || g->tail != p->clock[p->ncompute] - p->clock[needed])
             return BAD(p->c, "\"%s\" is not ready or needed when it is said to be", g->var);
-        last_after = after;
+        last_after = g->after = after;
+        g->needed = needed;
         if (needed < first_needed) first_needed = needed;
     }
     if (last_after > first_needed) return BAD(p->c, "a sum is needed before the last gradient is ready");
@@ -110,12 +112,47 @@ static weft_status check_bucket(plan_check *p, json_t *of) {
     }
     json_int_t start = LARGER(p->end, end[-1].ready);
     p->end = start + cost_of(p, nbytes);
-    p->step = LARGER(p->step, p->end + tail);
+    if (p->slowed.starts) start = p->slowed.starts[p->bucket], p->end = p->slowed.ends[p->bucket++];
+    p->step = p->slowed.starts ? p->slowed.step : LARGER(p->step, p->end + tail);
     if (nbytes != said_nbytes || start != said_start || p->end != said_end)
         return BAD(p->c, "the bucket from gradient %zu on runs from %lld to %lld ns", p->first, start, p->end);
     if (count > 1 && !has_slices(p, p->first, (size_t)count))
         return BAD(p->c, "the bucket from gradient %zu on is not one of the program", p->first);
     p->first += (size_t)count;
+    return NULL;
+}
+
+/* Where a plan says that they do: the buckets are played beside compute. */
+static weft_status play_slowed(plan_check *p) {
+    const json_t *slowed = json_object_get(p->plan, "slowed"), *list = json_object_get(p->plan, "buckets");
+    cert_slowed *s = &p->slowed;
+    json_int_t ncollectives, *compute, *needs, *parts, *after;
+    if (!slowed) return NULL;
+    if (json_unpack((json_t *)slowed, "{s:F,s:F,s:I}", "compute", &s->compute_factor, "collective",
+                    &s->collective_factor, "collectives", &ncollectives) != 0 ||
+        !(s->compute_factor >= 1 && s->collective_factor >= 1) || ncollectives < 0)
+        return BAD(p->c, "factors of what is slowed down: expected 1 or more");
+    s->ncompute = p->ncompute, s->nbuckets = json_array_size(list), s->nparts = p->ncosts;
+    s->ncollectives = (size_t)ncollectives;
+    s->compute = compute = ARENA_ARRAY(p->c->arena, json_int_t, s->ncompute + 1);
+    s->needs = needs = ARENA_ARRAY(p->c->arena, json_int_t, s->ncompute + 1);
+    s->parts = parts = ARENA_ARRAY(p->c->arena, json_int_t, s->nbuckets * s->nparts + 1);
+    s->after = after = ARENA_ARRAY(p->c->arena, json_int_t, s->nbuckets + 1);
+    s->starts = ARENA_ARRAY(p->c->arena, json_int_t, 2 * s->nbuckets + 1);
+    if (!compute || !needs || !parts || !after || !s->starts) return base_out_of_memory();
+    s->ends = s->starts + s->nbuckets;
+    for (size_t i = 0; i < p->ncompute; i++) compute[i] = p->clock[i + 1] - p->clock[i];
+    for (size_t k = 0, g = 0; k < s->nbuckets; k++) {
+        json_int_t count = json_integer_value(json_object_get(json_array_get(list, k), "count")), nbytes = 0;
+        for (json_int_t i = 0; i < count && g < p->ngradients; i++, g++) {
+            const gradient *of = &p->gradients[g];
+            nbytes += count == 1 ? of->nbytes : of->padded;
+            needs[of->needed] = LARGER(needs[of->needed], (json_int_t)k + 1);
+            after[k] = of->after;
+        }
+        for (size_t i = 0; i < s->nparts; i++) parts[k * s->nparts + i] = cert_price_ns(p->costs, i, nbytes);
+    }
+    cert_play_slowed(s);
     return NULL;
 }
 
@@ -146,7 +183,8 @@ static bool can_end_by(const plan_check *p, json_int_t limit) {
 
 weft_status cert_check_buckets(cert_checker *c, size_t pass) {
     plan_check p = {.c = c, .plan = c->doc.passes[pass].plan, .pass = pass, .maker = -1};
-    static weft_status (*const checks[])(plan_check *) = {read_costs, read_clock, read_gradients, check_buckets};
+    static weft_status (*const checks[])(plan_check *) = {read_costs, read_clock, read_gradients, play_slowed,
+                                                          check_buckets};
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !c->message; i++) TRY(checks[i](&p));
     if (c->message) return NULL;
     json_int_t step, compute, exposed, bound, gap;

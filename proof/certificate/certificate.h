@@ -273,6 +273,19 @@ WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 typedef struct cert_price cert_price;
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
+json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
+
+/* --- clock.c: compute and buckets that slow one another down --------------------------------------------------------- */
+
+/* A bucket runs its parts one after another, the first `ncollectives` of which are collectives. */
+typedef struct cert_slowed {
+    const json_int_t *compute, *needs; /* by instruction: what it takes alone; so many buckets have ended before it */
+    const json_int_t *parts, *after;   /* by bucket: `nparts` times; so many instructions have ended before it */
+    size_t ncompute, nbuckets, nparts, ncollectives;
+    double compute_factor, collective_factor; /* so many times as long beside the other; 1 or more */
+    json_int_t *starts, *ends, step;   /* by bucket, and of the whole: filled in */
+} cert_slowed;
+void cert_play_slowed(cert_slowed *s);
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);
 

@@ -102,11 +102,13 @@ static double seconds_of(const cert_price *c, double nbytes) {
     return (*at)[1] * pow(at[1][1] / (*at)[1], log(nbytes / (*at)[0]) / log(at[1][0] / (*at)[0]));
 }
 
+json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes) {
+    double ns = floor(seconds_of(&prices[index], (double)nbytes) * 1e9 + 0.5);
+    return ns >= 0 && ns < 1e15 ? (json_int_t)ns : most_ns;
+}
+
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes) {
     json_int_t sum = 0;
-    for (const cert_price *c = prices; c < prices + n; c++) {
-        double ns = floor(seconds_of(c, (double)nbytes) * 1e9 + 0.5);
-        sum += ns >= 0 && ns < 1e15 ? (json_int_t)ns : most_ns;
-    }
+    for (size_t i = 0; i < n; i++) sum += cert_price_ns(prices, i, nbytes);
     return sum;
 }

@@ -257,6 +257,47 @@ Test(proof_buckets, prices_of_nccl) {
     folder_end();
 }
 
+/* Compute and collectives that slow one another down: the checker plays them itself; the bound is that without. */
+Test(proof_buckets, what_slows_one_another_down) {
+    static const char *const files[] = {"paddle26/lenet_momentum_dp2/rank0.pdmodel",
+                                        "paddle26/resnet18_momentum_dp2/rank0.pdmodel"};
+    char list[FOLDER_PATH_ROOM + 200];
+    folder_begin();
+    FILE *f = fopen(in_folder("cluster.yaml"), "w");
+    cr_assert(f);
+    fputs("{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, compute_beside_collective: 1.3, "
+          "collective_beside_compute: 2.1, links: [{bytes_per_second: 1.0e+9, seconds_per_message: 1.0e-5}]}",
+          f);
+    fclose(f);
+    snprintf(list, sizeof list,
+             "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
+             in_folder("cluster.yaml"));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        pair p;
+        char message[200];
+        if (!make(&p, files[i], list)) continue;
+        cr_assert_not_null(p.plan);
+        json_t *slowed = json_object_get(p.plan, "slowed");
+        cr_assert_not_null(slowed);
+        cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+        size_t nnumbers = count_numbers(json_object_get(p.plan, "buckets"));
+        json_t *plan = p.plan;
+        p.plan = json_object_get(plan, "buckets");
+        for (size_t k = 0; k < nnumbers; k++) change_number(&p, k);
+        p.plan = plan;
+        move_gradient(&p);
+        add(p.plan, "step_ns", 1);
+        expect_refused(&p, "the step is longer");
+        add(p.plan, "step_ns", -1);
+        json_object_set_new(slowed, "collective", json_real(1.1));
+        expect_refused(&p, "collectives are slowed down less");
+        json_object_set_new(slowed, "collective", json_real(0.5));
+        expect_refused(&p, "a factor below 1");
+        destroy(&p);
+    }
+    folder_end();
+}
+
 /* Where the plain case does not hold the certificate has no plan, and the other claims are checked. */
 Test(proof_buckets, an_early_update_leaves_the_plan_out) {
     static const char text[] = "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars:\n"
