@@ -74,7 +74,7 @@ def split_list(text):
 
 class Declarations:
     def __init__(self):
-        self.enums, self.structs, self.callbacks = set(), [], set()
+        self.enums, self.structs, self.callbacks, self.function_types = set(), [], set(), set()
         self.values, self.lines, self.functions = {}, [], []
 
     def type_of(self, text):
@@ -91,6 +91,8 @@ class Declarations:
             inner = PLAIN[base]
         elif base in self.enums:
             inner = "c_int"
+        elif base in self.function_types and stars:  # ctypes has their pointers alone
+            inner, stars = base, stars - 1
         elif base in self.callbacks or base in self.structs:
             inner = base
         elif stars:  # a handle
@@ -164,6 +166,7 @@ class Declarations:
         struct = re.match(r"typedef struct (\w+) \{(.*)\} \1$", statement)
         handle = re.match(r"typedef struct \w+ ?\*?(\w+)$", statement)
         callback = re.match(r"typedef (.*?)\(\*(\w+)\)\((.*)\)$", statement)
+        function_type = re.match(r"typedef ([^()]*?)(\w+)\((.*)\)$", statement)
         function = re.match(r"([^()]*?)(\w+)\((.*)\)$", statement)
         if enum:
             self.enums.add(enum[2])
@@ -172,10 +175,11 @@ class Declarations:
             self.struct(struct[1], struct[2])
         elif handle or re.match(r"struct \w+$", statement):  # an address, where it is used
             pass
-        elif callback:
-            result, types, _ = self.prototype(callback[1], callback[3])
-            self.callbacks.add(callback[2])
-            self.lines.append(f"{callback[2]} = CFUNCTYPE({', '.join([result] + types)})")
+        elif callback or function_type:
+            found = callback or function_type
+            result, types, _ = self.prototype(found[1], found[3])
+            (self.callbacks if callback else self.function_types).add(found[2])
+            self.lines.append(f"{found[2]} = CFUNCTYPE({', '.join([result] + types)})")
         elif function:
             result, types, more = self.prototype(function[1], function[3])
             self.functions.append((function[2], result, types, more))
