@@ -9,8 +9,9 @@
 #define LAUNCH_OPTIONS                                                                                                 \
     {"--collectives", 0, "HOW",                                                                                        \
      "of ranks in several processes: ordered (default) adds up in the order of ranks, to the bits of thread ranks;\n"  \
-     "                               library: MPI's own sums, faster and not reproducible"},                            \
-        {"--launch", 0, NULL, "ranks are processes that mpirun starts; WEFT_LAUNCH=mpi in the environment says the same"}, \
+     "                               library: MPI's own sums, which may be faster and are not reproducible"},          \
+        {"--launch", 0, NULL,                                                                                          \
+         "ranks are processes that mpirun starts; WEFT_LAUNCH=mpi in the environment says the same"},                  \
         {"--processes", 0, "P", "of --launch: how many; default: one a rank. WEFT_LAUNCH=mpi:T: T ranks each"},        \
         {"--hosts", 0, "A:N,B:M", "of --launch: hosts, and how many processes on each; default: this one"}, {          \
         "--launch-agent", 0, "CMD", "of --launch: what starts a program on another host, in place of ssh"              \

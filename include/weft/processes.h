@@ -27,7 +27,7 @@ int weft_processes_count(const weft_processes *processes);
 
 /* Who adds up between processes. Before weft_processes_host; the same in all processes. ORDERED, the default: Weft, in
  * the order of a ring's ranks, so that results have the bits of thread ranks. LIBRARY: MPI's own all_reduce, reduce and
- * reduce_scatter, in an order of its choice. That is faster on many networks and with several ranks a process; bits
+ * reduce_scatter, in an order of its choice. That can be faster, with several ranks a process above all; bits
  * differ from those of ORDERED and may from run to run. Up to 8 KiB, what is no sum or average, and what MPI has no
  * type for stay ORDERED. */
 typedef enum weft_collectives { WEFT_COLLECTIVES_ORDERED, WEFT_COLLECTIVES_LIBRARY } weft_collectives;
