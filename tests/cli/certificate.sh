@@ -6,6 +6,7 @@ out=$folder/out.yaml cert=$folder/cert.json
 
 for case in tests/golden/*/; do
     [ -f "$case/in.yaml" ] || continue
+    [ -f "$case/out.rank0.yaml" ] && continue # a program a rank: a certificate is of one pair
     "$weft" opt -q "$case/in.yaml" --passes "$case/passes.yaml" -o "$out" --certificate "$cert" 2>"$folder/err" || {
         ok 1 "$case: $(head -n 1 "$folder/err")"
         continue
