@@ -34,10 +34,16 @@ static weft_status set_order(const micro_writing *w, const chunk_step *s, bool i
     return n ? weft_op_set_events_awaited(op, n, events) : NULL;
 }
 
+/* Whether buffers of a space take one piece after another. */
+static bool is_in_turn(const micro_writing *w, int space) {
+    return space == CHUNK_OUTGOING || (space == CHUNK_INCOMING && !w->plan.in_rank_order) ||
+           (space == CHUNK_ROWS && w->plan.nbuffers);
+}
+
 /* What a step reads or writes; buffers that take pieces in turn are of the piece's rows. */
 static weft_var *var_at(const micro_writing *w, const chunk_step *s, int space, int32_t index, size_t product) {
     bool is_last = s->chunk % w->plan.nsub + 1 == w->plan.nsub;
-    if ((space == CHUNK_OUTGOING || (space == CHUNK_INCOMING && !w->plan.in_rank_order)) && is_last && w->last[space][0])
+    if (is_in_turn(w, space) && is_last && w->last[space][0])
         return w->last[space][index];
     size_t offset = space == CHUNK_RESULTS || space == CHUNK_TOTALS ? product * w->nchunks : 0;
     return space == CHUNK_SPACES ? NULL : w->spaces[space][offset + (size_t)index];
@@ -265,7 +271,7 @@ static weft_status put_steps(micro_writing *w) {
 static weft_status make_space(micro_writing *w, chunk_space space, int32_t dtype, size_t count, int64_t columns,
                               size_t offset, const char *stem) {
     int64_t nsub = w->plan.nsub, shortest = micro_piece_rows(w->rows, nsub, nsub - 1);
-    bool in_turn = space == CHUNK_OUTGOING || (space == CHUNK_INCOMING && !w->plan.in_rank_order);
+    bool in_turn = is_in_turn(w, space);
     for (size_t i = 0; i < count; i++) {
         int64_t dims[2] = {micro_piece_rows(w->rows, nsub, in_turn ? 0 : (int64_t)i % nsub), columns};
         TRY(micro_new_var(w, stem, (int64_t)(offset + i), dtype, 2, dims, &w->spaces[space][offset + i]));
@@ -354,7 +360,7 @@ static weft_status put_product(micro_writing *w, size_t k) {
 static weft_status write_gather(micro_writing *w) {
     const micro_pair *p = w->pair;
     TRY(cut_own(w));
-    TRY(make_space(w, CHUNK_ROWS, p->sent, w->nchunks, w->width, 0, "rows"));
+    TRY(make_space(w, CHUNK_ROWS, p->sent, w->plan.nbuffers ? (size_t)w->plan.nbuffers : w->nchunks, w->width, 0, "rows"));
     for (size_t k = 0; k < p->nproducts; k++)
         TRY(!micro_is_sum(&p->products[k]) ?
                 make_space(w, CHUNK_RESULTS, p->dtype, w->nchunks, micro_columns(&p->products[k]), k * w->nchunks, "product") :

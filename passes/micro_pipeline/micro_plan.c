@@ -49,53 +49,72 @@ static void find_signals(chunk_plan *p) {
 
 /* --- gather ------------------------------------------------------------------------------------------------------- */
 
-/* What is done with a chunk once it came: its rows' products, and what it adds to sums. */
-static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, bool is_own, int32_t by) {
+/* Where the rows of a chunk come, by message `t`. */
+static int32_t rows_buffer(const chunk_plan *p, int32_t chunk, int32_t t) {
+    return p->nbuffers ? t % p->nbuffers : chunk;
+}
+
+/* What is done with a chunk once it came, by message `t`: its rows' products, and what it adds to sums. The last step
+ * that reads it: *out. */
+static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, int32_t t, int32_t by, int32_t *out) {
+    bool is_own = t < 0;
     chunk_step s = {.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
                     .to = CHUNK_RESULTS, .chunk = chunk, .peer = -1, .lane = -1, .buffer = chunk};
-    s.from_buffer = is_own && !p->exchanges ? chunk % p->nsub : chunk;
-    int32_t at;
+    s.from_buffer = !is_own ? rows_buffer(p, chunk, t) : p->exchanges ? chunk : chunk % p->nsub;
     if (p->multiplies) {
-        TRY(add(p, a, &s, &at));
-        wait_for(p, at, by);
+        TRY(add(p, a, &s, out));
+        wait_for(p, *out, by);
     }
     if (!p->accumulates) return NULL;
     s.action = CHUNK_ACCUMULATE;
     s.to = CHUNK_TOTALS;
     s.buffer = chunk % p->nsub;
-    TRY(add(p, a, &s, &at));
-    wait_for(p, at, by);
+    TRY(add(p, a, &s, out));
+    wait_for(p, *out, by);
     return NULL;
 }
 
-static weft_status make_gather(chunk_plan *p, arena *a) {
-    int32_t *came = ARENA_ARRAY(a, int32_t, p->nranks * p->nsub), at;
-    if (!came) return base_out_of_memory();
-    for (int32_t s = 1; s < p->nranks; s++)
-        for (int32_t c = 0; c < p->nsub; c++) {
-            int32_t to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c;
-            TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN,
-                                        .to = CHUNK_SPACES, .chunk = p->member * p->nsub + c, .peer = to,
-                                        .lane = chunk_lane(p->nranks, p->member, s),
-                                        .from_buffer = p->exchanges ? to * p->nsub + c : c, .buffer = -1}, &at));
-            TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
-                                        .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
-                                        .lane = chunk_lane(p->nranks, from, s), .from_buffer = -1,
-                                        .buffer = chunk}, &came[chunk]));
-        }
-    for (int32_t c = 0; c < p->nsub; c++) TRY(multiply(p, a, p->member * p->nsub + c, true, -1));
-    for (int32_t s = 1; s < p->nranks; s++)
-        for (int32_t c = 0; c < p->nsub; c++) {
-            int32_t chunk = member(p, s) * p->nsub + c;
-            TRY(multiply(p, a, chunk, false, came[chunk]));
-        }
-    for (int32_t c = 0; c < p->nsub && p->keeps_rows; c++) {
+/* The t-th message of each direction. Rows that are not kept come to one of two buffers, once the rows there are read. */
+static weft_status send_and_receive(chunk_plan *p, arena *a, int32_t t, const int32_t *read, int32_t *out_came) {
+    int32_t s = t / p->nsub + 1, c = t % p->nsub, to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c, at;
+    TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN, .to = CHUNK_SPACES,
+                                .chunk = p->member * p->nsub + c, .peer = to,
+                                .lane = chunk_lane(p->nranks, p->member, s),
+                                .from_buffer = p->exchanges ? to * p->nsub + c : c, .buffer = -1}, &at));
+    TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
+                                .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
+                                .lane = chunk_lane(p->nranks, from, s), .from_buffer = -1,
+                                .buffer = rows_buffer(p, chunk, t)}, out_came));
+    if (p->nbuffers && t >= p->nbuffers) wait_for(p, *out_came, read[t - p->nbuffers]);
+    return NULL;
+}
+
+static weft_status keep_own(chunk_plan *p, arena *a) {
+    for (int32_t c = 0, at; c < p->nsub && p->keeps_rows; c++) {
         int32_t chunk = p->member * p->nsub + c;
         TRY(add(p, a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN, .to = CHUNK_ROWS,
                                     .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = p->exchanges ? chunk : c,
                                     .buffer = chunk}, &at));
     }
     return NULL;
+}
+
+/* Messages are begun as far ahead as there are buffers. */
+static weft_status make_gather(chunk_plan *p, arena *a) {
+    int32_t count = (p->nranks - 1) * p->nsub, at;
+    int32_t *came = ARENA_ARRAY(a, int32_t, count), *read = ARENA_ARRAY(a, int32_t, count);
+    if (!came || !read) return base_out_of_memory();
+    p->nbuffers = p->keeps_rows || count <= 2 ? 0 : 2;
+    int32_t ahead = p->nbuffers ? p->nbuffers : count, begun = 0;
+    for (; begun < ahead; begun++) TRY(send_and_receive(p, a, begun, read, &came[begun]));
+    for (int32_t c = 0; c < p->nsub; c++) TRY(multiply(p, a, p->member * p->nsub + c, -1, -1, &at));
+    for (int32_t t = 0; t < count; t++) {
+        TRY(multiply(p, a, member(p, t / p->nsub + 1) * p->nsub + t % p->nsub, t, came[t], &read[t]));
+        if (begun == count) continue;
+        TRY(send_and_receive(p, a, begun, read, &came[begun]));
+        begun++;
+    }
+    return keep_own(p, a);
 }
 
 /* --- scatter ------------------------------------------------------------------------------------------------------ */

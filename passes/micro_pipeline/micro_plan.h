@@ -27,7 +27,7 @@ typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD
 typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
     CHUNK_OWN,     /* the rank's own rows: of a scatter or an all-to-all those of all members */
-    CHUNK_ROWS,    /* gather: rows that came, by chunk */
+    CHUNK_ROWS,    /* gather: rows that came, by chunk; or in one of two buffers, where they are not kept */
     CHUNK_RESULTS, /* products by chunk; of a scatter the rank's sums by piece */
     CHUNK_OUTGOING, /* scatter: products that are sent */
     CHUNK_INCOMING, /* scatter: sums that came */
@@ -55,7 +55,7 @@ typedef struct chunk_plan {
     bool exchanges; /* an all-to-all: own rows are of all members, and nothing is added up */
     bool widens; /* scatter: sums are of a wider type than products, so that what begins one is converted */
     bool multiplies, accumulates; /* gather: products of rows; products that are added up */
-    int nbuffers; /* of CHUNK_INCOMING */
+    int nbuffers; /* of CHUNK_INCOMING; of CHUNK_ROWS, 0: one for each chunk */
     chunk_step *steps;
     size_t count, capacity;
     int32_t waited[CHUNK_STREAMS][CHUNK_STREAMS]; /* while it is made */

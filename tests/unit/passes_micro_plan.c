@@ -116,6 +116,16 @@ static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
             if (!is_same) expect_refused(asked, plans, member, i, "it writes the other buffer");
             *s = old;
         }
+        if (s->to == CHUNK_ROWS && plans[member].nbuffers) {
+            s->buffer ^= 1;
+            expect_refused(asked, plans, member, i, "rows come to the other buffer");
+            *s = old;
+        }
+        if (s->from == CHUNK_ROWS && plans[member].nbuffers) {
+            s->from_buffer ^= 1;
+            expect_refused(asked, plans, member, i, "it multiplies what is in the other buffer");
+            *s = old;
+        }
         if (s->from == CHUNK_OUTGOING || s->from == CHUNK_INCOMING) {
             s->from_buffer ^= 1;
             expect_refused(asked, plans, member, i, "it reads the other buffer");
