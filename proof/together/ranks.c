@@ -21,7 +21,6 @@ static weft_status read_side(together *g, int side, const weft_program *const *p
 }
 
 static weft_status make_room(together *g) {
-    g->nread = (uint32_t)g->t->count;
     for (int side = BEFORE; side <= AFTER; side++)
         for (size_t i = 0; i < g->nranks; i++) {
             uint32_t *values = g->values[side][i] = ARENA_ARRAY(&g->memory, uint32_t, g->nread + 1);
@@ -67,13 +66,32 @@ static weft_status compare_rank(together *g, uint32_t rank, lists *l, weft_equiv
     return NULL;
 }
 
-static weft_status compare(prover *v, together *g, weft_equivalence *e) {
+static weft_status compare_once(prover *v, together *g, weft_equivalence *e) {
     lists l = {.allocator = &g->t->context->allocator};
-    weft_status status = NULL;
+    weft_status status = make_room(g);
     for (uint32_t i = 0; i < g->nranks && !status; i++) status = compare_rank(g, i, &l, e);
     if (!status) status = outputs_compare_pairs(v, &l.before, &l.after, e);
     outputs_fini(g->t, &l.before);
     outputs_fini(g->t, &l.after);
+    return status;
+}
+
+/* Where bits are not the same, sums may be, which are rounded otherwise. */
+static weft_status compare(prover *v, together *g, weft_equivalence **out) {
+    weft_context *context = g->t->context;
+    weft_equivalence *first = NULL, *second = NULL;
+    g->nread = (uint32_t)g->t->count;
+    weft_status status = equivalence_create(context, &first);
+    if (!status) status = compare_once(v, g, first);
+    bool again = !status && first->grade == WEFT_NOT_PROVED;
+    g->adds_parts = true;
+    if (again) status = equivalence_create(context, &second);
+    if (!status && again) status = compare_once(v, g, second);
+    bool is_better = !status && again && second->grade < WEFT_NOT_PROVED;
+    if (is_better && second->grade < WEFT_SAME_REALS) second->grade = WEFT_SAME_REALS;
+    if (!status) *out = is_better ? second : first;
+    if (status || is_better) weft_equivalence_destroy(first);
+    if (status || !is_better) weft_equivalence_destroy(second);
     return status;
 }
 
@@ -113,16 +131,11 @@ weft_status weft_equivalent_ranks(const weft_program *const *before, size_t nbef
     if (!status && !(g.readings = ARENA_ARRAY(&g.memory, reading, nbefore + nafter))) status = base_out_of_memory();
     if (!status) status = read_side(&g, BEFORE, before, nbefore, o);
     if (!status) status = read_side(&g, AFTER, after, nafter, o);
-    if (!status) status = make_room(&g);
-    if (!status) status = equivalence_create(context, &e);
-    if (!status) status = compare(&v, &g, e);
+    if (!status) status = compare(&v, &g, &e);
     for (size_t i = 0; i < g.nreadings; i++) outputs_fini(&v.terms, &g.readings[i].read);
     base_free(&context->allocator, g.stack, g.capacity * sizeof *g.stack);
     prover_fini(&v);
     arena_fini(&g.memory);
-    if (status)
-        weft_equivalence_destroy(e);
-    else
-        *out_verdict = e;
+    if (!status) *out_verdict = e;
     return status;
 }

@@ -85,6 +85,13 @@ static weft_status product_of(const product *p, value x, int64_t rows, value *ou
     return product_of_one(p, x, rows, out);
 }
 
+weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, const int64_t extents[3], value *out) {
+    product p = {.t = t, .b = b, .k = extents[1], .n = extents[2], .dtype = t->items[id].dtype};
+    p.op_head = t->items[op].head;
+    p.out_head = t->items[id].head;
+    return product_of(&p, x, extents[0], out);
+}
+
 static bool is_product(const terms *t, uint32_t id, uint32_t op, product *out) {
     const head *h = term_head(t, op);
     const char *label = term_head(t, id)->label;

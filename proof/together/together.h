@@ -33,6 +33,7 @@ typedef struct together {
     reading *of[2][MOST_TOGETHER]; /* by side and rank */
     uint32_t nread;                /* terms that programs have: more are made later */
     uint32_t *values[2][MOST_TOGETHER];
+    bool adds_parts; /* products are sums of those of parts of the contracted dimension: equal over the real numbers */
     struct need *stack;
     size_t depth, capacity;
 } together;
@@ -67,6 +68,12 @@ WEFT_MUST_USE weft_status collective_value(together *g, int side, uint32_t symbo
 /* Output `id` of an op whose value is `op`, with rows of a product told apart: rows of a product are the product of
  * rows. So are concatenations and slices along any dimension, which are rows put in another order. */
 WEFT_MUST_USE weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
+/* Like output `id` of the product `op`: `rows` rows of `x` times the matrix `b`, k by n. */
+WEFT_MUST_USE weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, const int64_t extents[3],
+                                       value *out);
+/* --- contracted.c: the same where a product is a sum of products; *out TERM_NONE: it is none. --------------------- */
+WEFT_MUST_USE weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
+
 /* A sum in order, slice by slice. */
 WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);
 

@@ -64,7 +64,9 @@ static weft_status again(together *g, int side, need x, uint32_t *out) {
     if (term_is(t, x.term, HEAD_SUM)) {
         status = rows_sum(t, args, n, t->items[x.term].dtype, &made);
     } else if (term_is(t, x.term, HEAD_OUT)) {
-        status = rows_value(t, x.term, args[0].term, &made.term);
+        made.term = TERM_NONE;
+        if (g->adds_parts) status = contracted_value(t, x.term, args[0].term, &made.term);
+        if (!status && made.term == TERM_NONE) status = rows_value(t, x.term, args[0].term, &made.term);
     } else {
         status = term_again(t, x.term, args, &made);
     }

@@ -267,3 +267,59 @@ Test(proof_against, equal_collectives_of_one_rank_stay_two) {
     weft_program_destroy(b);
     weft_program_destroy(c);
 }
+
+/* --- parts of the contracted dimension ---------------------------------------------------------------------------- */
+
+/* out = last of the ops; those before make it. */
+static weft_grade judge_lines(const char *const *before, size_t nbefore, const char *const *after, size_t nafter) {
+    weft_program *a = small_program(context, before, nbefore), *b = small_program(context, after, nafter);
+    const weft_program *of_a = a, *of_b = b;
+    weft_equivalence *e;
+    must(weft_equivalent_ranks(&of_a, 1, &of_b, 1, NULL, &e));
+    weft_grade grade = weft_equivalence_grade(e);
+    weft_equivalence_destroy(e);
+    weft_program_destroy(a);
+    weft_program_destroy(b);
+    return grade;
+}
+
+#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
+#define PARTS                                                                                                          \
+    "var x float32 4,2", "var z float32 4,2", "var u float32 2,3", "var v float32 2,3", "var xz float32 4,4",          \
+        "var uv float32 4,3", "var y float32 4,3", "var p float32 4,3", "var q float32 4,3",                           \
+        "var turned float32 2,3", "var tp float32 2,3", "var tq float32 2,3", "var xx float32 8,2", "var yy float32 8,3"
+
+/* [x z] times [u; v] is x u + z v, and not x v + z u. */
+Test(proof_against, a_product_is_the_sum_over_parts_of_what_it_contracts) {
+    const char *before[] = {PARTS,
+                            "op concat X=x,z -> Out=xz | axis=1",
+                            "op concat X=u,v -> Out=uv | axis=0",
+                            "op matmul_v2 X=xz Y=uv -> Out=y | trans_x=false trans_y=false",
+                            "op fetch X=y -> | col=0"};
+    const char *after[] = {PARTS,
+                           "op matmul_v2 X=x Y=u -> Out=p | trans_x=false trans_y=false",
+                           "op matmul_v2 X=z Y=v -> Out=q | trans_x=false trans_y=false",
+                           "op elementwise_add X=q Y=p -> Out=y | axis=-1",
+                           "op fetch X=y -> | col=0"};
+    cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_SAME_REALS);
+    after[COUNT_OF(after) - 4] = "op matmul_v2 X=x Y=v -> Out=p | trans_x=false trans_y=false";
+    after[COUNT_OF(after) - 3] = "op matmul_v2 X=z Y=u -> Out=q | trans_x=false trans_y=false";
+    cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_NOT_PROVED);
+}
+
+/* The transpose of [x; z] times [y; p] is that of x times y and that of z times p, and not of x times p. */
+Test(proof_against, a_gradient_of_a_weight_is_the_sum_over_rows) {
+    const char *before[] = {PARTS,
+                            "op concat X=x,z -> Out=xx | axis=0",
+                            "op concat X=y,p -> Out=yy | axis=0",
+                            "op matmul_v2 X=xx Y=yy -> Out=turned | trans_x=true trans_y=false",
+                            "op fetch X=turned -> | col=0"};
+    const char *after[] = {PARTS,
+                           "op matmul_v2 X=x Y=y -> Out=tp | trans_x=true trans_y=false",
+                           "op matmul_v2 X=z Y=p -> Out=tq | trans_x=true trans_y=false",
+                           "op elementwise_add X=tp Y=tq -> Out=turned | axis=-1",
+                           "op fetch X=turned -> | col=0"};
+    cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_SAME_REALS);
+    after[COUNT_OF(after) - 4] = "op matmul_v2 X=x Y=p -> Out=tp | trans_x=true trans_y=false";
+    cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_NOT_PROVED);
+}

@@ -1,0 +1,180 @@
+/* contracted.c: a product whose contracted dimension falls into parts is the sum of the products of these. That holds
+ * over the real numbers: sums are rounded otherwise.
+ *
+ * Either the left operand is a concatenation along its last dimension; then the right one's rows fall into parts. Or it
+ * is a transposed matrix, as in the gradient of a weight, and rows of it and of the right operand lie one after another. */
+#include "proof/together/together.h"
+
+enum { MOST_COLUMNS = 4096 };
+
+static uint32_t without_shape(const terms *t, uint32_t id) {
+    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
+}
+
+/* The op that makes the value, if it has that many arguments; NULL: none does. */
+static const head *maker(const terms *t, uint32_t id, size_t nargs, uint32_t *out_op) {
+    if (!term_is(t, id, HEAD_OUT)) return NULL;
+    *out_op = term_args(t, id)[0].term;
+    const head *h = term_head(t, *out_op);
+    if (h->kind != HEAD_OP || !h->op || !h->schema || strcmp(term_head(t, id)->label, "XShape") == 0) return NULL;
+    return !nargs || t->items[*out_op].nargs == nargs ? h : NULL;
+}
+
+static weft_status give_sum(terms *t, uint32_t id, const value *parts, size_t count, uint32_t *out) {
+    value sum;
+    int64_t dims[WEFT_MAX_RANK];
+    size_t ndim = 0;
+    const int64_t *at = term_dims(t, id, &ndim);
+    if (ndim) memcpy(dims, at, ndim * sizeof *dims);
+    if (count == 1)
+        sum = parts[0];
+    else
+        TRY(rows_sum(t, parts, count, t->items[id].dtype, &sum));
+    TRY(term_reshape(t, sum, ndim, dims, &sum));
+    *out = sum.term;
+    return NULL;
+}
+
+/* --- a concatenation on the left ---------------------------------------------------------------------------------- */
+
+/* Rows [from, from + k) of the matrix b, k by n; of one that is transposed, columns. */
+static weft_status take_rows(terms *t, value b, bool is_turned, int64_t all, int64_t n, int64_t from, int64_t k,
+                             value *out) {
+    if (!is_turned) {
+        TRY(term_part(t, b, from * n, k * n, out));
+        return term_reshape(t, *out, 2, (int64_t[]){k, n}, out);
+    }
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *runs = ARENA_ARRAY(&memory, value, n);
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n);
+    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t i = 0; i < n; i++) {
+        ranges[2 * i] = i * k;
+        ranges[2 * i + 1] = k;
+        TRY_DONE(term_part(t, b, i * all + from, k, &runs[i]));
+    }
+    TRY_DONE(term_flat(t, runs, ranges, (size_t)n, n * k, out));
+    TRY_DONE(term_reshape(t, *out, 2, (int64_t[]){n, k}, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+/* The concat along the last dimension that makes the left operand; NULL: none does. */
+static const head *joined_columns(const terms *t, uint32_t x, int64_t k, uint32_t *out_op) {
+    const head *h = maker(t, x, 0, out_op);
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, x, &ndim);
+    if (!h || !dims || !ndim || dims[ndim - 1] != k || t->items[*out_op].nargs > MOST_TOGETHER) return NULL;
+    if (strcmp(h->schema->type, "concat") != 0 && strcmp(h->schema->type, "aten_cat") != 0) return NULL;
+    int64_t axis = attr_int(h->op, "axis", attr_int(h->op, "dim", 0));
+    return axis == (int64_t)ndim - 1 || axis == -1 ? h : NULL;
+}
+
+static weft_status sum_of_columns(terms *t, uint32_t id, uint32_t op, uint32_t join, const int64_t extents[3],
+                                  uint32_t *out) {
+    value parts[MOST_TOGETHER];
+    size_t count = t->items[join].nargs;
+    bool is_turned = attr_bool(term_head(t, op)->op, "trans_y", false);
+    int64_t from = 0;
+    for (size_t i = 0; i < count; i++) {
+        value x = term_args(t, join)[i], b;
+        int64_t numel = term_numel(t, x.term), k = numel / extents[0];
+        if (numel <= 0 || numel % extents[0] || from + k > extents[1]) return NULL;
+        TRY(take_rows(t, term_args(t, op)[1], is_turned, extents[1], extents[2], from, k, &b));
+        TRY(rows_product(t, id, op, x, b, (int64_t[]){extents[0], k, extents[2]}, &parts[i]));
+        from += k;
+    }
+    return from == extents[1] ? give_sum(t, id, parts, count, out) : NULL;
+}
+
+/* --- a transposed matrix on the left ------------------------------------------------------------------------------ */
+
+static bool swaps_two(const head *h) {
+    size_t n = 0;
+    const int64_t *order = attr_ints(h->op, strcmp(h->schema->type, "transpose2") == 0 ? "axis" : "dims", &n);
+    if (strcmp(h->schema->type, "aten_t") == 0) return true;
+    bool permutes = strcmp(h->schema->type, "transpose2") == 0 || strcmp(h->schema->type, "aten_permute") == 0;
+    return permutes && n == 2 && (order[0] == 1 || order[0] == -1);
+}
+
+/* The matrix whose transpose the left operand is, k by m; false: it is none. */
+static bool find_turned(const terms *t, uint32_t op, value *out) {
+    size_t ndim = 0;
+    value x = term_args(t, op)[0];
+    uint32_t by;
+    if (!term_dims(t, x.term, &ndim) || ndim != 2) return false;
+    *out = x;
+    if (attr_bool(term_head(t, op)->op, "trans_x", false)) return true;
+    const head *h = maker(t, x.term, 1, &by);
+    if (!h || !swaps_two(h)) return false;
+    *out = term_args(t, by)[0];
+    return term_dims(t, out->term, &ndim) && ndim == 2;
+}
+
+/* The next row, from `from` on, at which the matrix is cut; -1: it is cut within one. */
+static int64_t next_row(const terms *t, value matrix, int64_t width, int64_t from, int64_t rows) {
+    const head *h = term_head(t, without_shape(t, matrix.term));
+    for (uint32_t i = 0; h->kind == HEAD_FLAT && i < h->nints; i += 2) {
+        if (h->ints[i] % width) return -1;
+        if (h->ints[i] / width > from) return h->ints[i] / width;
+    }
+    return rows;
+}
+
+static weft_status outer_part(terms *t, uint32_t id, value left, value right, value *out) {
+    value args[2] = {left, right};
+    int32_t dtype = t->items[id].dtype;
+    size_t ndim = 0;
+    int64_t dims[WEFT_MAX_RANK];
+    const int64_t *at = term_dims(t, id, &ndim);
+    memcpy(dims, at, ndim * sizeof *dims);
+    buffer *key = head_begin(t, HEAD_TOGETHER);
+    uint32_t head_id;
+    head_put_text(key, "/outer", 6);
+    head_put_int(key, dtype);
+    TRY(head_finish(t, &(head){.kind = HEAD_TOGETHER, .label = "outer product", .dtype = dtype}, &head_id));
+    out->factor = FACTOR_ONE;
+    return term_make(t, head_id, args, 2, dtype, ndim, dims, &out->term);
+}
+
+static weft_status sum_of_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3], uint32_t *out) {
+    value parts[MOST_TOGETHER], z, b;
+    size_t count = 0;
+    int64_t m = extents[0], k = extents[1], n = extents[2];
+    for (int64_t from = 0, end; from < k; from = end, count++) {
+        int64_t other = next_row(t, right, n, from, k);
+        end = next_row(t, left, m, from, k);
+        if (end < 0 || other < 0 || count == MOST_TOGETHER) return NULL;
+        if (other < end) end = other;
+        TRY(term_part(t, left, from * m, (end - from) * m, &z));
+        TRY(term_reshape(t, z, 2, (int64_t[]){end - from, m}, &z));
+        TRY(term_part(t, right, from * n, (end - from) * n, &b));
+        TRY(term_reshape(t, b, 2, (int64_t[]){end - from, n}, &b));
+        TRY(outer_part(t, id, z, b, &parts[count]));
+    }
+    return give_sum(t, id, parts, count, out);
+}
+
+/* --- both --------------------------------------------------------------------------------------------------------- */
+
+weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
+    const head *h = term_head(t, op);
+    size_t nb = 0, n = 0;
+    *out = TERM_NONE;
+    if (h->kind != HEAD_OP || !h->op || !h->schema || strcmp(h->schema->type, "matmul_v2") != 0) return NULL;
+    if (t->items[op].nargs != 2 || strcmp(term_head(t, id)->label, "Out") != 0) return NULL;
+    value x = term_args(t, op)[0], b = term_args(t, op)[1], left;
+    const int64_t *db = term_dims(t, b.term, &nb), *d = term_dims(t, id, &n);
+    if (!db || nb != 2 || !d || n < 2 || term_numel(t, x.term) <= 0) return NULL;
+    bool turns_right = attr_bool(h->op, "trans_y", false), turns_left = attr_bool(h->op, "trans_x", false);
+    int64_t extents[3] = {term_numel(t, id) / d[n - 1], db[turns_right], d[n - 1]};
+    if (extents[0] <= 0 || extents[1] <= 0 || extents[2] <= 0 || extents[2] > MOST_COLUMNS) return NULL;
+    if (term_numel(t, x.term) != extents[0] * extents[1]) return NULL;
+    uint32_t join;
+    if (!turns_left && joined_columns(t, without_shape(t, x.term), extents[1], &join))
+        return sum_of_columns(t, id, op, join, extents, out);
+    return !turns_right && find_turned(t, op, &left) ? sum_of_rows(t, id, left, b, extents, out) : NULL;
+}
