@@ -135,9 +135,9 @@ class Graphs(unittest.TestCase):
     def test_it_takes_little_time(self):
         module = traced(layers=250)
         count = len(module.graph.nodes)
-        started = time.perf_counter()
+        started = time.process_time()
         weft.torch.optimize(module, groups=GROUPS)
-        took = time.perf_counter() - started
+        took = time.process_time() - started
         print(f"\noptimize: {count} nodes there and back in {took * 1e3:.0f} ms", file=sys.stderr)
         self.assertLess(took, 10)
 

@@ -11,7 +11,7 @@ from .. import _errors
 from .._passes import preset
 from .._program import Program
 from ._sidecar import sidecar_of
-from ._splice import refuse_foreign, replace
+from ._splice import refuse_foreign, refuse_translation, replace
 
 __all__ = ["connect", "install", "optimize", "read", "uninstall"]
 
@@ -33,6 +33,7 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
     Variables and Parameters that the script holds stay valid. If a pass refuses, the program is as it was.
     """
     todo = read(program, dist_context)
+    refuse_translation()
     edits = todo.edits()
     if dist_context is not None:
         from ._mend import mend

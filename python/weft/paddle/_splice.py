@@ -27,6 +27,14 @@ def refuse_foreign(program):
                     "paddle.enable_static() in a program_guard")
 
 
+def refuse_translation():
+    """Raises where Paddle would translate the program to PIR as it runs, which knows neither buckets nor waits."""
+    flag = "FLAGS_enable_pir_in_executor"
+    if not paddle.__version__.startswith("2.") and paddle.get_flags(flag)[flag]:
+        raise _errors.Unsupported(f"Paddle {paddle.__version__} would translate the program to PIR as it runs it: run the "
+                                  f"script with {flag}=0 and FLAGS_enable_pir_api=0 in the environment", "weft.paddle")
+
+
 def _copy_var(block, made):
     """Makes a var of the live block like `made`; new if there is none."""
     name = made.name()
