@@ -292,12 +292,13 @@ static void run(standin_item *item) {
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
-static int64_t *pair_counter(standin_comm *comm, int from, int to) {
-    return from == comm->rank ? &comm->nsent[to] : &comm->nreceived[from];
+/* A member may send to itself: both sides are counted. */
+static int64_t *pair_counter(standin_comm *comm, const standin_call *c) {
+    return c->src ? &comm->nsent[c->to] : &comm->nreceived[c->from];
 }
 
 static void number_call(standin_comm *comm, standin_call *c) {
-    c->number = c->is_pair ? (*pair_counter(comm, c->from, c->to))++ : comm->ncollectives++;
+    c->number = c->is_pair ? (*pair_counter(comm, c))++ : comm->ncollectives++;
 }
 
 /* Of a graph: each time it is launched the node's calls meet anew. */

@@ -26,7 +26,9 @@ typedef struct comm_factory {
 void comm_conformance(const comm_factory *factory, int *out_passed, int *out_failed);
 
 /* comm_programs.c: the same of programs with each kind of collective, on a device (engine; NULL: cpu) and on the hosts of an
- * engine that have all ranks (NULL: local). */
-void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), int *out_passed, int *out_failed);
+ * engine that have all ranks (NULL: local).
+ * compares_requests: rings say when members ask for different things; NCCL does not. */
+void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), bool compares_requests, int *out_passed,
+                   int *out_failed);
 
 #endif

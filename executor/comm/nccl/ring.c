@@ -92,8 +92,11 @@ static ncclResult_t all_gather(const call *c) {
     const comm_request *q = c->q;
     if (!q->dsts) return nccl.AllGather(q->src, q->dst, (size_t)q->count * c->size, ncclInt8, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
-    for (int k = 0; k < c->ring->view.nranks && worst == ncclSuccess; k++)
-        worst = nccl.Broadcast(q->src, q->dsts[k], (size_t)q->count * c->size, ncclInt8, k, c->ring->comm, c->stream);
+    for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
+        worst = nccl.AllGather(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k) * c->size, ncclInt8,
+                               c->ring->comm, c->stream);
+    for (int k = 0; !q->nparts && k < c->ring->view.nranks && worst == ncclSuccess; k++)
+        worst = nccl.Broadcast(q->src, q->dsts[k], result_nbytes(c, k), ncclInt8, k, c->ring->comm, c->stream);
     return worst;
 }
 
@@ -103,8 +106,11 @@ static ncclResult_t reduce_scatter(const call *c) {
     ncclRedOp_t op = reductions[q->reduce].op;
     if (!q->srcs) return nccl.ReduceScatter(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
-    for (int k = 0; k < c->ring->view.nranks && worst == ncclSuccess; k++)
-        worst = nccl.Reduce(q->srcs[k], q->dst, (size_t)q->count, type, op, k, c->ring->comm, c->stream);
+    for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
+        worst = nccl.ReduceScatter(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm,
+                                   c->stream);
+    for (int k = 0; !q->nparts && k < c->ring->view.nranks && worst == ncclSuccess; k++)
+        worst = nccl.Reduce(q->srcs[k], q->dst, (size_t)comm_source_count(q, k), type, op, k, c->ring->comm, c->stream);
     return worst;
 }
 
@@ -194,7 +200,8 @@ static weft_status enqueue(comm_ring *view, const comm_request *request, void *d
     TRY(check_places(&q));
     pthread_mutex_lock(&r->lock);
     weft_status status = r->has_ended || !r->comm ? comm_stopped(view) : launch(r, &q, device_stream);
-    if (status) end_ring(r); /* what NCCL has not launched yet would come behind the step's end, on a stream that goes */
+    if (status)
+        end_ring(r); /* what NCCL has not launched yet would come behind the step's end, on a stream that goes */
     pthread_mutex_unlock(&r->lock);
     return status;
 }
