@@ -122,10 +122,15 @@ static bool is_crowded(const cli_args *args, int nprocesses) {
 
 static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
     const char *hosts = cli_value(args, "--hosts"), *agent = cli_value(args, "--launch-agent");
-    /* The last: between asking who is left behind a death to end, and ending them. */
-    static const char *const always[] = {"--quiet", "--oversubscribe", "--bind-to", "none", "--mca",
-                                         "odls_base_sigkill_timeout", "0"};
+    /* The timeout: between asking who is left behind a death to end, and ending them. */
+    static const char *const always[] = {"--oversubscribe", "--bind-to", "none"};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) add(w, always[i]);
+    bool is_5 = atoi(mpi_feature().detail + strlen("Open MPI v")) >= 5; /* its launcher has other names */
+    const char *own = is_5 ? "--prtemca" : "--mca";
+    if (!is_5) add(w, "--quiet");
+    add(w, own);
+    add(w, "odls_base_sigkill_timeout");
+    add(w, "0");
     if (geteuid() == 0) add(w, "--allow-run-as-root");
     if (is_crowded(args, nprocesses)) {
         add(w, "--mca");
@@ -133,8 +138,8 @@ static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
         add(w, "1");
     }
     if (agent) {
-        add(w, "--mca");
-        add(w, "plm_rsh_agent");
+        add(w, own);
+        add(w, is_5 ? "plm_ssh_agent" : "plm_rsh_agent");
         add(w, agent);
     }
     if (!hosts) return;
@@ -311,7 +316,8 @@ static void end_others(watch *w) {
 
 /* --- what the dead have left -------------------------------------------------------------------------------------- */
 
-/* Files that a process was writing are called "NAME.PID-N.tmp" (base/file.c). The pattern has '*' for {rank} and such. */
+/* Files that a process was writing are called "NAME.PID-N.tmp" (base/file.c). The pattern has '*' for {rank} and such.
+ */
 static void make_pattern(const char *name, long pid, char *out, size_t nbytes) {
     size_t n = 0;
     for (const char *at = name; *at && n + 40 < nbytes; at++) {
