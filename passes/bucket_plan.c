@@ -23,107 +23,7 @@ typedef struct solver {
     uint32_t *from; /* how many items of the last bucket's kind come before it */
 } solver;
 
-int64_t bucket_kind_ns(const bucket_kind *kind, size_t nbytes) {
-    int64_t ns = 0;
-    for (size_t i = 0; i < kind->ncurves; i++) ns += plan_curve_ns(&kind->curves[i], (double)nbytes);
-    return ns;
-}
-
-/* --- chains ------------------------------------------------------------------------------------------------------- */
-
-static weft_status find_lines(arena *scratch, chain *c) {
-    const bucket_kind *kind = c->kind;
-    line *next = c->lines = ARENA_ARRAY(scratch, line, kind->ncurves * WEFT_CLUSTER_LINKS + 1);
-    if (!next) return base_out_of_memory();
-    for (size_t i = 0; i < kind->ncurves; i++) {
-        const plan_curve *curve = &kind->curves[i];
-        for (size_t k = 0; k < curve->nlinks; k++)
-            *next++ = (line){1e9 * (curve->times * curve->links[k].seconds + curve->op_seconds),
-                             1e9 * curve->times / curve->parts / curve->links[k].bytes};
-    }
-    return NULL;
-}
-
-/* Of items with a later one that is due no later nothing more is to be known. The others lie in `due`, in order of
- * items and of deadlines; those that are due leave it at its front. */
-static weft_status find_first(arena *scratch, chain *c) {
-    uint32_t *due = ARENA_ARRAY(scratch, uint32_t, c->count + 1), front = 0, back = 0, first = 0;
-    if (!due) return base_out_of_memory();
-    for (uint32_t j = 0; j < c->count; j++) {
-        while (front < back && c->items[due[front]]->deadline <= c->items[j]->position) first = due[front++] + 1;
-        while (front < back && c->items[due[back - 1]]->deadline >= c->items[j]->deadline) back--;
-        due[back++] = j;
-        c->first[j] = c->kind->ncurves ? first : j;
-    }
-    return NULL;
-}
-
-static weft_status fill_chain(const bucket_problem *p, uint32_t kind, arena *scratch, chain *c) {
-    c->kind = &p->kinds[kind];
-    for (size_t i = 0; i < p->nitems; i++) c->count += p->items[i].kind == kind;
-    c->items = ARENA_ARRAY(scratch, const bucket_item *, c->count + 1);
-    c->first = ARENA_ARRAY(scratch, uint32_t, c->count + 1);
-    c->nbytes = ARENA_ARRAY(scratch, size_t, c->count + 1);
-    if (!c->items || !c->first || !c->nbytes) return base_out_of_memory();
-    size_t n = 0;
-    for (size_t i = 0; i < p->nitems; i++) {
-        if (p->items[i].kind != kind) continue;
-        c->nbytes[n + 1] = c->nbytes[n] + p->items[i].padded;
-        c->items[n++] = &p->items[i];
-    }
-    TRY(find_lines(scratch, c));
-    return find_first(scratch, c);
-}
-
-weft_status bucket_chains_create(const bucket_problem *p, arena *scratch, chain **out) {
-    chain *chains = ARENA_ARRAY(scratch, chain, p->nkinds + 1);
-    if (!chains) return base_out_of_memory();
-    for (uint32_t k = 0; k < p->nkinds; k++) TRY(fill_chain(p, k, scratch, &chains[k]));
-    *out = chains;
-    return NULL;
-}
-
-/* plan_curve_ns without a division: it is asked for where the two could round apart. */
-static int64_t curve_ns(const plan_curve *curve, const line *lines, size_t nbytes) {
-    const double most_exact = 1e11; /* beyond, doubles are too coarse to tell */
-    double most = 0;
-    if (curve->table || curve->nccl.machine || curve->is_split) return plan_curve_ns(curve, (double)nbytes);
-    for (size_t k = 0; k < curve->nlinks; k++) {
-        double ns = lines[k].base_ns + lines[k].byte_ns * (double)nbytes;
-        if (ns > most) most = ns;
-    }
-    if (!(most > 0 && most < most_exact)) return plan_curve_ns(curve, (double)nbytes);
-    int64_t ns = (int64_t)(most + 0.5);
-    double over = most + 0.5 - (double)ns;
-    return over > 1e-3 && over < 1 - 1e-3 ? ns : plan_curve_ns(curve, (double)nbytes);
-}
-
-/* What the items [i, j) take as a bucket. */
-static int64_t cost_of(const chain *c, size_t i, size_t j) {
-    if (j - i == 1) return c->items[i]->alone_ns;
-    const line *lines = c->lines;
-    int64_t ns = 0;
-    for (size_t k = 0; k < c->kind->ncurves; lines += c->kind->curves[k++].nlinks)
-        ns += curve_ns(&c->kind->curves[k], lines, c->nbytes[j] - c->nbytes[i]);
-    return ns;
-}
-
 /* --- one bucket more ---------------------------------------------------------------------------------------------- */
-
-/* Whether a bucket of the items [i, j) may be, given that one of [i + 1, j) may. */
-static inline bool is_allowed(const bucket_problem *p, const chain *c, size_t i, size_t j) {
-    if (j - i < 2) return true;
-    if (p->most_nbytes && c->nbytes[j] - c->nbytes[i] > p->most_nbytes) return false;
-    return !p->rooms || p->rooms[c->items[i] - p->items] >= (int64_t)(c->nbytes[j] - c->nbytes[i + 1]);
-}
-
-int64_t bucket_chain_ns(const chain *c, size_t i, size_t j) {
-    return cost_of(c, i, j);
-}
-
-bool bucket_chain_allows(const bucket_problem *p, const chain *c, size_t i, size_t j) {
-    return is_allowed(p, c, i, j);
-}
 
 /* The last bucket of a prefix (or tuple) and its end: where [i, j) begins is chosen from `lowest` on, the prefix before
  * it is `stride` states back for each of its items. Of equal ends the larger bucket is taken. */
@@ -131,9 +31,9 @@ static void close_bucket(solver *s, const chain *c, size_t j, size_t lowest, siz
     int64_t ready = c->items[j - 1]->ready_ns, best = NEVER, tail = 0;
     uint32_t from = 0;
     for (size_t i = j; i-- > lowest;) {
-        if (!is_allowed(s->problem, c, i, j)) break;
+        if (!bucket_chain_allows(s->problem, c, i, j)) break;
         tail = later(tail, c->items[i]->tail_ns);
-        int64_t before = s->end[state - (j - i) * c->stride], ns = cost_of(c, i, j);
+        int64_t before = s->end[state - (j - i) * c->stride], ns = bucket_chain_ns(c, i, j);
         if (sum(ready, ns) > best) break;
         if (before == NEVER) continue;
         int64_t end = sum(later(before, ready), ns);
@@ -218,39 +118,6 @@ static void mark_buckets(const solver *s, bool *begins) {
 }
 
 /* --- the end of the step ------------------------------------------------------------------------------------------ */
-
-typedef struct open_bucket {
-    size_t nitems, nbytes;
-    int64_t tail_ns;
-    uint32_t last; /* item */
-} open_bucket;
-
-weft_status bucket_plan_step(const bucket_problem *p, const bool *begins, arena *scratch, int64_t *out_step_ns) {
-    uint32_t *last_of_kind = ARENA_ARRAY(scratch, uint32_t, p->nkinds + 1);
-    bool *ends = ARENA_ARRAY(scratch, bool, p->nitems + 1);
-    open_bucket *open = ARENA_ARRAY(scratch, open_bucket, p->nkinds + 1);
-    if (!last_of_kind || !ends || !open) return base_out_of_memory();
-    for (size_t i = p->nitems; i-- > 0;) {
-        uint32_t k = p->items[i].kind;
-        ends[i] = !last_of_kind[k];
-        last_of_kind[k] = !begins[i];
-    }
-    int64_t end = 0, step = p->compute_ns;
-    for (size_t i = 0; i < p->nitems; i++) {
-        const bucket_item *item = &p->items[i];
-        open_bucket *o = &open[item->kind];
-        o->nitems++;
-        o->nbytes += item->padded;
-        o->tail_ns = later(o->tail_ns, item->tail_ns);
-        if (!ends[i]) continue;
-        int64_t ns = o->nitems == 1 ? item->alone_ns : bucket_kind_ns(&p->kinds[item->kind], o->nbytes);
-        end = sum(later(end, item->ready_ns), ns);
-        step = later(step, sum(end, o->tail_ns));
-        *o = (open_bucket){0};
-    }
-    *out_step_ns = step;
-    return NULL;
-}
 
 /* No plan ends before the last item has been reduced and what follows it has run. */
 static int64_t bound_of(const solver *s) {
