@@ -2,8 +2,8 @@
  *
  * A pair is a collective and the matrix products that it can be cut up with. A gather's: rows of `x` from all ranks,
  * one after another along `dim`, are the left operand of each product. A scatter's: the one product's rows are summed
- * over the ranks, of which each keeps its part of `dim`. Both are what torch's fused ops are defined to be. An all-reduce's: of some of
- * the one product's rows after others, each of the same collective. */
+ * over the ranks, of which each keeps its part of `dim`. Both are what torch's fused ops are defined to be. An
+ * all-reduce's: of some of the one product's rows after others, each of the same collective. */
 #ifndef PASSES_MICRO_PIPELINE_MICRO_H
 #define PASSES_MICRO_PIPELINE_MICRO_H
 
@@ -21,22 +21,22 @@ typedef struct micro_term {
 
 /* How a product of all rows comes of products of chunks. */
 typedef enum micro_role {
-    MICRO_ROWS,  /* rows of it, each of the same right operand */
-    MICRO_INNER, /* their sum, each of some rows of the right operand: chunks are columns of the left one */
+    MICRO_ROWS,    /* rows of it, each of the same right operand */
+    MICRO_INNER,   /* their sum, each of some rows of the right operand: chunks are columns of the left one */
     MICRO_COLUMNS, /* scatter: columns of it, each of all rows and some columns of the right operand */
-    MICRO_OUTER  /* their sum, each of two operands' rows, of which one is transposed: a weight's gradient */
+    MICRO_OUTER    /* their sum, each of two operands' rows, of which one is transposed: a weight's gradient */
 } micro_role;
 
 typedef struct micro_product {
     micro_role role;
-    weft_op *op;     /* makes it, alone or with others */
-    weft_op *before; /* makes a matrix of its left operand; NULL: none */
-    weft_op *after;  /* gives the product the left operand's leading extents again; NULL: none */
+    weft_op *op;       /* makes it, alone or with others */
+    weft_op *before;   /* makes a matrix of its left operand; NULL: none */
+    weft_op *after;    /* gives the product the left operand's leading extents again; NULL: none */
     const weft_var *a; /* gather: the operand that has all rows, behind `before` */
-    weft_var *b;     /* the other operand, a matrix; of an outer product as many rows */
-    bool trans;      /* it is transposed: not of an outer product */
-    bool is_left;    /* outer product: the gathered operand is the transposed one */
-    weft_var *out;   /* what others read */
+    weft_var *b;       /* the other operand, a matrix; of an outer product as many rows */
+    bool trans;        /* it is transposed: not of an outer product */
+    bool is_left;      /* outer product: the gathered operand is the transposed one */
+    weft_var *out;     /* what others read */
 } micro_product;
 
 /* Dimensions in another order, and another type: done with the rank's own rows, or its sums, instead of with all. */
@@ -48,29 +48,29 @@ typedef struct micro_path {
 enum { MICRO_RAISED = 32 };
 typedef struct micro_pair {
     micro_kind kind;
-    ring ring; /* a copy: its ranks are the program's */
+    ring ring;                  /* a copy: its ranks are the program's */
     weft_op *collective, *wait; /* wait NULL: none */
     int64_t dim;
     bool exchanges; /* an all-to-all: a gather of what each rank has for this one, or a scatter that adds up nothing */
     weft_reduce reduce;
-    weft_var *x;      /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
-    micro_path path;  /* between the collective and the products */
+    weft_var *x;                 /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
+    micro_path path;             /* between the collective and the products */
     int64_t dims[WEFT_MAX_RANK]; /* of a product's left operand, a gather's of the rank's rows; as many as of `x` */
     int32_t dtype, sent;         /* of the products' operands; of what ranks send each other */
     int32_t summed;              /* of what is added up: wider where sums of 16-bit floats are rounded once */
-    weft_var *whole;  /* gather: all rows. scatter: NULL */
-    weft_var *result; /* scatter: what others read */
-    bool keeps_whole; /* others read that */
+    weft_var *whole;             /* gather: all rows. scatter: NULL */
+    weft_var *result;            /* scatter: what others read */
+    bool keeps_whole;            /* others read that */
     micro_product *products;
     size_t nproducts;
     micro_term *rest; /* what else their ops make: stays as it is */
     size_t nrest;
     weft_op **ops; /* that it is made of, in program order; a `before` is not, if others read what it makes */
     size_t nops, ops_capacity;
-    int pieces; /* of the rows of a rank, or of an all-reduce of all rows */
+    int pieces;                    /* of the rows of a rank, or of an all-reduce of all rows */
     weft_op *raised[MICRO_RAISED]; /* what makes its operands too late, in program order: goes to its place first */
     size_t nraised;
-    uint32_t place; /* the position before which it can stand */
+    uint32_t place;                      /* the position before which it can stand */
     double serial_seconds, pair_seconds; /* predicted */
 } micro_pair;
 
@@ -95,8 +95,8 @@ typedef struct micro_pass {
     double least_gain; /* of the time as it is */
     double *seconds;   /* by position: what the ops before it compute */
     access_index index;
-    weft_op **pair_of; /* by position: the collective whose pair has that op; NULL: none */
-    uint32_t *place_of; /* by position of a collective that has a pair */
+    weft_op **pair_of;   /* by position: the collective whose pair has that op; NULL: none */
+    uint32_t *place_of;  /* by position of a collective that has a pair */
     uint32_t *raised_to; /* by position: 1 + the place to which the op goes for a pair; 0: it stays */
     uint32_t *seen;      /* by position: the last search that came by */
     uint32_t nsearches;
@@ -122,8 +122,8 @@ WEFT_MUST_USE weft_status micro_place(micro_pass *m, micro_pair *pair, micro_ref
 /* The op before which it is put: ops of pairs move or go. NULL: at the end. */
 void micro_raise(micro_pass *m, const micro_pair *pair);
 weft_op *micro_anchor(const micro_pass *m, const micro_pair *pair);
-/* Whether what `reader` finds in the var depends on what `of` writes, through ops of block 0; true where that takes long
- * to tell. */
+/* Whether what `reader` finds in the var depends on what `of` writes, through ops of block 0; true where that takes
+ * long to tell. */
 bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *reader, const weft_op *of);
 /* micro_fused.c: its ops stand together from then on, and say what they are. */
 WEFT_MUST_USE weft_status micro_fuse(micro_pass *m, micro_pair *pair, size_t number);

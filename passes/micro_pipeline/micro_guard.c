@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "ops/cost.h"
-#include "plan/cost.h"
 #include "passes/micro_pipeline/micro_plan.h"
+#include "plan/cost.h"
 
 /* --- single ops --------------------------------------------------------------------------------------------------- */
 
@@ -23,7 +23,8 @@ static size_t take_side(weft_op *op, const op_schema *s, bool output, shape *typ
     for (size_t i = 0; i < nslots; i++) {
         const slot *found = op_find_slot(op, output, slots[i].name);
         first[i] = (uint32_t)n;
-        for (size_t k = 0; found && k < found->nargs && n < room; k++) types[n++] = shape_of_var(slot_var(op, found, k));
+        for (size_t k = 0; found && k < found->nargs && n < room; k++)
+            types[n++] = shape_of_var(slot_var(op, found, k));
     }
     first[nslots] = (uint32_t)n;
     return n;
@@ -49,7 +50,8 @@ weft_status micro_guard_begin(micro_pass *m) {
     if (*cluster) TRY(weft_cluster_load(m->pass->context, cluster, &m->cluster));
     TRY(plan_cluster_settle(&m->cluster, &m->cluster));
     m->least_gain = weft_pass_option_float(m->pass, "least_gain");
-    if (!(m->least_gain >= 0 && m->least_gain < 1)) return weft_pass_refuse(m->pass, "least_gain: expected 0 to below 1");
+    if (!(m->least_gain >= 0 && m->least_gain < 1))
+        return weft_pass_refuse(m->pass, "least_gain: expected 0 to below 1");
     m->seconds = ARENA_ARRAY(m->scratch, double, m->index.nops + 1);
     if (!m->seconds) return base_out_of_memory();
     for (size_t i = 0; i < m->index.nops; i++)
@@ -103,7 +105,8 @@ static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
         const micro_product *x = &p->products[k];
         double inner = inner_of(p) * (x->role == MICRO_INNER ? p->ring.nranks : 1);
         double elements = inner * (double)micro_columns(x);
-        if (x->role == (x->trans ? MICRO_INNER : MICRO_COLUMNS)) sum += work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype));
+        if (x->role == (x->trans ? MICRO_INNER : MICRO_COLUMNS))
+            sum += work_seconds(c, 0, 2 * elements * nbytes_of(p->dtype));
     }
     return sum;
 }
@@ -117,8 +120,10 @@ static double plan_seconds(const chunk_plan *plan, const prices *of, double *end
         double start = clock[s->stream];
         for (int32_t k = 0; k < s->nwaits; k++)
             if (ends[s->waits[k]] > start) start = ends[s->waits[k]];
-        double takes[] = {[CHUNK_MULTIPLY] = of->multiply, [CHUNK_ACCUMULATE] = of->accumulate, [CHUNK_ADD] = of->add, [CHUNK_KEEP] = of->keep,
-                          [CHUNK_SEND] = of->message, [CHUNK_RECEIVE] = of->message, [CHUNK_REDUCE] = of->reduce};
+        double takes[] = {
+            [CHUNK_MULTIPLY] = of->multiply, [CHUNK_ACCUMULATE] = of->accumulate, [CHUNK_ADD] = of->add,
+            [CHUNK_KEEP] = of->keep,         [CHUNK_SEND] = of->message,          [CHUNK_RECEIVE] = of->message,
+            [CHUNK_REDUCE] = of->reduce};
         if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
         ends[i] = clock[s->stream] = start + takes[s->action];
         if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[CHUNK_SENDS] = ends[i];
@@ -160,10 +165,16 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
-    chunk_plan plan, asked = {.exchanges = p->exchanges, .widens = p->kind == MICRO_SCATTER && micro_widens(p), .kind = p->kind, .nranks = p->ring.nranks, .in_rank_order = m->strict_bits,
-                              .keeps_rows = p->keeps_whole, .multiplies = micro_has_role(p, false),
+    chunk_plan plan, asked = {.exchanges = p->exchanges,
+                              .widens = p->kind == MICRO_SCATTER && micro_widens(p),
+                              .kind = p->kind,
+                              .nranks = p->ring.nranks,
+                              .in_rank_order = m->strict_bits,
+                              .keeps_rows = p->keeps_whole,
+                              .multiplies = micro_has_role(p, false),
                               .accumulates = micro_has_role(p, true)};
-    double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent), rows = (double)micro_rows(p), results = 0;
+    double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent),
+           rows = (double)micro_rows(p), results = 0;
     asked.nsub = p->pieces;
     TRY(chunk_plan_make(m->scratch, &asked, &plan));
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
@@ -172,14 +183,16 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     double share = micro_is_columns(p) ? 1 / n : 1;
     for (size_t k = 0; k < p->nproducts; k++)
         if (!micro_is_sum(&p->products[k])) results += share * (double)micro_columns(&p->products[k]);
-    double moved = p->kind == MICRO_GATHER ? inner : results, chunk = (double)micro_piece_rows((int64_t)rows, asked.nsub, 0);
+    double moved = p->kind == MICRO_GATHER ? inner : results,
+           chunk = (double)micro_piece_rows((int64_t)rows, asked.nsub, 0);
     *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
     double exposed = *out_collective > *out_between ? *out_collective - *out_between : 0;
     double all_rows = micro_is_columns(p) ? rows : n * rows;
-    double all = is_inner ? products_seconds(c, p, true, rows, n * inner, 1) :
-                            products_seconds(c, p, false, all_rows, inner, 1) + products_seconds(c, p, true, all_rows, inner, 1);
+    double all =
+        is_inner ? products_seconds(c, p, true, rows, n * inner, 1)
+                 : products_seconds(c, p, false, all_rows, inner, 1) + products_seconds(c, p, true, all_rows, inner, 1);
     p->serial_seconds = exposed + all + path_seconds(c, p, n * rows * moved);
     double reduce = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size);
     curve.times = curve.parts = 1;
@@ -193,9 +206,10 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     if (asked.widens) of.add += widening_seconds(c, p, chunk * results);
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
     if (!asked.multiplies) of.accumulate += casting;
-    p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) + reorder_seconds(c, p, n * rows * reordered) +
-                      chunks_path_seconds(c, p, rows * moved);
-    if (p->kind == MICRO_SCATTER && p->reduce == WEFT_REDUCE_AVG) p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
+    p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) +
+                      reorder_seconds(c, p, n * rows * reordered) + chunks_path_seconds(c, p, rows * moved);
+    if (p->kind == MICRO_SCATTER && p->reduce == WEFT_REDUCE_AVG)
+        p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* micro_match.c: a gather with the products that read its rows, a product with the scatter of its sums.
  *
  * By ops and data flow alone. From the collective the walk goes on through what keeps rows together: waits, parts that
- * are put together along another dimension, transpositions, casts, and reshapes that keep the last one. Sources: pytorch.md 4.5. */
+ * are put together along another dimension, transpositions, casts, and reshapes that keep the last one. Sources:
+ * pytorch.md 4.5. */
 #include <stdlib.h>
 
 #include "ops/collectives.h"
@@ -61,15 +62,16 @@ static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const mi
         x.role = MICRO_OUTER;
         x.trans = false;
         if (is_last || !micro_is_outer_product(m, t, a, &x)) {
-            if (t->right == a) note_reader(r, WEFT_REASON_DEPENDENCY, "the gathered rows are a product's right operand");
+            if (t->right == a)
+                note_reader(r, WEFT_REASON_DEPENDENCY, "the gathered rows are a product's right operand");
             return NULL;
         }
     }
     if (x.role != MICRO_ROWS && m->form == MICRO_FUSED) {
         bool is_inner = x.role == MICRO_INNER;
         note_reader(r, is_inner ? WEFT_REASON_SHAPE : WEFT_REASON_DEPENDENCY,
-                    is_inner ? "it gathers the dimension that products contract" :
-                               "the gathered rows are a product's right operand");
+                    is_inner ? "it gathers the dimension that products contract"
+                             : "the gathered rows are a product's right operand");
         return NULL;
     }
     if (x.role != MICRO_ROWS && m->strict_bits) {
@@ -126,7 +128,8 @@ static weft_status take_turned(micro_pass *m, micro_pair *p, weft_op *turn, cons
     micro_term terms[2];
     weft_op *op = micro_reader(m, micro_value(turn));
     size_t nbefore = p->nproducts;
-    if (op && op_is(op, "matmul_v2") && micro_terms(op, terms) && terms[0].left == micro_value(turn) && !terms[0].trans_left) {
+    if (op && op_is(op, "matmul_v2") && micro_terms(op, terms) && terms[0].left == micro_value(turn) &&
+        !terms[0].trans_left) {
         terms[0].left = micro_only_arg(turn, false);
         terms[0].trans_left = true;
         TRY(take_term(m, p, op, &terms[0], a, before, r));
@@ -149,8 +152,7 @@ static weft_status take_matrix(micro_pass *m, micro_pair *p, weft_op *before, re
         weft_op *op = use_op(matrix->program, u);
         if (u->is_output) continue;
         size_t nbefore = p->nproducts;
-        if (micro_is_here(m, op))
-            TRY((micro_is_turn(op) ? take_turned : take_reader)(m, p, op, matrix, before, r));
+        if (micro_is_here(m, op)) TRY((micro_is_turn(op) ? take_turned : take_reader)(m, p, op, matrix, before, r));
         nothers += p->nproducts == nbefore;
     }
     return nothers ? NULL : micro_add_op(m, p, before);
@@ -239,8 +241,8 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     if (after) {
         x.before = micro_writer(m, a);
         weft_var *of = x.before && micro_is_reshape(x.before) ? micro_only_arg(x.before, false) : NULL;
-        if (!of || !micro_is_dense(of) || of->ndim < 2 || !same_rows(of, sum) ||
-            of->dims[of->ndim - 1] != a->dims[1] || sum->dims[sum->ndim - 1] != micro_columns(&x))
+        if (!of || !micro_is_dense(of) || of->ndim < 2 || !same_rows(of, sum) || of->dims[of->ndim - 1] != a->dims[1] ||
+            sum->dims[sum->ndim - 1] != micro_columns(&x))
             REFUSE(why, SHAPE, "the product does not get the extents of its left operand again");
         if (micro_reader(m, a)) TRY(micro_add_op(m, p, x.before));
         a = of;
@@ -327,8 +329,7 @@ static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *wh
     if (is_last) p->products[0].role = MICRO_COLUMNS;
     if ((is_last ? micro_columns(&p->products[0]) : p->dims[p->dim]) % p->ring.nranks)
         REFUSE(why, SHAPE, "the ranks do not divide the rows");
-    if (p->exchanges && p->path.is_transposed)
-        REFUSE(why, SHAPE, "the product is transposed before an all-to-all");
+    if (p->exchanges && p->path.is_transposed) REFUSE(why, SHAPE, "the product is transposed before an all-to-all");
     if (!p->exchanges && p->reduce != WEFT_REDUCE_SUM && p->reduce != WEFT_REDUCE_AVG)
         REFUSE(why, SCALE, "its reduce operation is neither sum nor average");
     return NULL;
@@ -360,8 +361,10 @@ static int by_position(const void *a, const void *b) {
     return x->mark < y->mark ? -1 : x->mark > y->mark;
 }
 
-static const micro_kind kinds[] = {[COLLECTIVE_ALL_GATHER] = MICRO_GATHER, [COLLECTIVE_REDUCE_SCATTER] = MICRO_SCATTER,
-                                   [COLLECTIVE_ALL_REDUCE] = MICRO_REDUCE, [COLLECTIVE_ALL_TO_ALL] = MICRO_GATHER};
+static const micro_kind kinds[] = {[COLLECTIVE_ALL_GATHER] = MICRO_GATHER,
+                                   [COLLECTIVE_REDUCE_SCATTER] = MICRO_SCATTER,
+                                   [COLLECTIVE_ALL_REDUCE] = MICRO_REDUCE,
+                                   [COLLECTIVE_ALL_TO_ALL] = MICRO_GATHER};
 
 /* Whether each part of an all-to-all has as many rows. */
 static bool is_even(const weft_op *op) {
@@ -377,7 +380,8 @@ static bool is_even(const weft_op *op) {
 
 static bool is_candidate(const weft_op *op) {
     collective_kind kind = op_collective_kind(op);
-    if (kind == COLLECTIVE_NONE || kind > COLLECTIVE_ALL_TO_ALL || kind == COLLECTIVE_REDUCE || kind == COLLECTIVE_BROADCAST)
+    if (kind == COLLECTIVE_NONE || kind > COLLECTIVE_ALL_TO_ALL || kind == COLLECTIVE_REDUCE ||
+        kind == COLLECTIVE_BROADCAST)
         return false;
     collective_form form = op_collective(op)->form;
     if (kind == COLLECTIVE_ALL_TO_ALL) return form == COLLECTIVE_WHOLE || form == COLLECTIVE_SPLITS;
@@ -386,7 +390,8 @@ static bool is_candidate(const weft_op *op) {
 
 static weft_status begin(micro_pass *m, micro_pair *p, weft_op *op, micro_refusal *why) {
     *p = (micro_pair){.kind = kinds[op_collective_kind(op)], .collective = op};
-    weft_var *x = micro_only_arg(op, false), *out = weft_op_output(op, op_find_slot(op, true, "out") ? "out" : "Out", 0);
+    weft_var *x = micro_only_arg(op, false),
+             *out = weft_op_output(op, op_find_slot(op, true, "out") ? "out" : "Out", 0);
     const ring *of = program_find_ring(m->program, op_ring(op));
     if (of) p->ring = *of;
     if (p->ring.nranks < 2 || p->ring.nranks > MICRO_RANKS)
@@ -411,9 +416,9 @@ weft_status micro_match(micro_pass *m, weft_op *op, micro_pair *p, micro_refusal
     if (!*out_is_one) return NULL;
     TRY(begin(m, p, op, why));
     if (!why->words)
-        TRY(p->kind == MICRO_GATHER  ? match_gather(m, p, why) :
-            p->kind == MICRO_SCATTER ? match_scatter(m, p, why) :
-                                       match_reduce(m, p, why));
+        TRY(p->kind == MICRO_GATHER    ? match_gather(m, p, why)
+            : p->kind == MICRO_SCATTER ? match_scatter(m, p, why)
+                                       : match_reduce(m, p, why));
     if (p->exchanges && why->words) { /* or what it sends is a product */
         micro_refusal first = *why;
         why->words = NULL;

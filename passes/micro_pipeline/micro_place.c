@@ -5,7 +5,7 @@
 #include "passes/micro_pipeline/micro.h"
 
 enum { MOST_LOOKS = 512 }; /* at ops, for one operand: a pass must take linear time */
-#define RISING UINT32_MAX /* an op that is to go up; to where comes later */
+#define RISING UINT32_MAX  /* an op that is to go up; to where comes later */
 
 /* --- dependence --------------------------------------------------------------------------------------------------- */
 
@@ -41,8 +41,8 @@ bool micro_depends(micro_pass *m, const weft_var *v, const weft_op *reader, cons
 
 typedef struct span {
     uint32_t first;  /* position of the pair's first op */
-    uint32_t after;       /* 1 + the position behind which all that they read is written */
-    uint32_t before;      /* the position of the first other op that reads what they write */
+    uint32_t after;  /* 1 + the position behind which all that they read is written */
+    uint32_t before; /* the position of the first other op that reads what they write */
 } span;
 
 static bool is_own(const micro_pass *m, const micro_pair *p, uint32_t position) {

@@ -58,8 +58,14 @@ static int32_t rows_buffer(const chunk_plan *p, int32_t chunk, int32_t t) {
  * that reads it: *out. */
 static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, int32_t t, int32_t by, int32_t *out) {
     bool is_own = t < 0;
-    chunk_step s = {.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
-                    .to = CHUNK_RESULTS, .chunk = chunk, .peer = -1, .lane = -1, .buffer = chunk};
+    chunk_step s = {.action = CHUNK_MULTIPLY,
+                    .stream = CHUNK_COMPUTE,
+                    .from = is_own ? CHUNK_OWN : CHUNK_ROWS,
+                    .to = CHUNK_RESULTS,
+                    .chunk = chunk,
+                    .peer = -1,
+                    .lane = -1,
+                    .buffer = chunk};
     s.from_buffer = !is_own ? rows_buffer(p, chunk, t) : p->exchanges ? chunk : chunk % p->nsub;
     if (p->multiplies) {
         TRY(add(p, a, &s, out));
@@ -74,17 +80,33 @@ static weft_status multiply(chunk_plan *p, arena *a, int32_t chunk, int32_t t, i
     return NULL;
 }
 
-/* The t-th message of each direction. Rows that are not kept come to one of two buffers, once the rows there are read. */
+/* The t-th message of each direction. Rows that are not kept come to one of two buffers, once the rows there are read.
+ */
 static weft_status send_and_receive(chunk_plan *p, arena *a, int32_t t, const int32_t *read, int32_t *out_came) {
-    int32_t s = t / p->nsub + 1, c = t % p->nsub, to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c, at;
-    TRY(add(p, a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OWN, .to = CHUNK_SPACES,
-                                .chunk = p->member * p->nsub + c, .peer = to,
-                                .lane = chunk_lane(p->nranks, p->member, s),
-                                .from_buffer = p->exchanges ? to * p->nsub + c : c, .buffer = -1}, &at));
-    TRY(add(p, a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
-                                .to = CHUNK_ROWS, .chunk = chunk, .peer = from,
-                                .lane = chunk_lane(p->nranks, from, s), .from_buffer = -1,
-                                .buffer = rows_buffer(p, chunk, t)}, out_came));
+    int32_t s = t / p->nsub + 1, c = t % p->nsub, to = member(p, -s), from = member(p, s), chunk = from * p->nsub + c,
+            at;
+    TRY(add(p, a,
+            &(chunk_step){.action = CHUNK_SEND,
+                          .stream = CHUNK_SENDS,
+                          .from = CHUNK_OWN,
+                          .to = CHUNK_SPACES,
+                          .chunk = p->member * p->nsub + c,
+                          .peer = to,
+                          .lane = chunk_lane(p->nranks, p->member, s),
+                          .from_buffer = p->exchanges ? to * p->nsub + c : c,
+                          .buffer = -1},
+            &at));
+    TRY(add(p, a,
+            &(chunk_step){.action = CHUNK_RECEIVE,
+                          .stream = CHUNK_RECEIVES,
+                          .from = CHUNK_SPACES,
+                          .to = CHUNK_ROWS,
+                          .chunk = chunk,
+                          .peer = from,
+                          .lane = chunk_lane(p->nranks, from, s),
+                          .from_buffer = -1,
+                          .buffer = rows_buffer(p, chunk, t)},
+            out_came));
     if (p->nbuffers && t >= p->nbuffers) wait_for(p, *out_came, read[t - p->nbuffers]);
     return NULL;
 }
@@ -92,9 +114,17 @@ static weft_status send_and_receive(chunk_plan *p, arena *a, int32_t t, const in
 static weft_status keep_own(chunk_plan *p, arena *a) {
     for (int32_t c = 0, at; c < p->nsub && p->keeps_rows; c++) {
         int32_t chunk = p->member * p->nsub + c;
-        TRY(add(p, a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN, .to = CHUNK_ROWS,
-                                    .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = p->exchanges ? chunk : c,
-                                    .buffer = chunk}, &at));
+        TRY(add(p, a,
+                &(chunk_step){.action = CHUNK_KEEP,
+                              .stream = CHUNK_COMPUTE,
+                              .from = CHUNK_OWN,
+                              .to = CHUNK_ROWS,
+                              .chunk = chunk,
+                              .peer = -1,
+                              .lane = -1,
+                              .from_buffer = p->exchanges ? chunk : c,
+                              .buffer = chunk},
+                &at));
     }
     return NULL;
 }
@@ -127,9 +157,9 @@ typedef struct scatter {
     chunk_plan *p;
     arena *a;
     message *all;
-    int32_t count;  /* messages of one direction */
+    int32_t count;      /* messages of one direction */
     int32_t *added_own; /* by piece: the step that adds the own product */
-    int32_t *start; /* by piece: the step that begins its sum; -1: none, or a sum was formed behind it */
+    int32_t *start;     /* by piece: the step that begins its sum; -1: none, or a sum was formed behind it */
 } scatter;
 
 /* The t-th message that comes begins a sum, and so comes to where that is formed. */
@@ -146,9 +176,17 @@ static int32_t incoming(const scatter *c, int32_t t) {
 /* Adds the product of a member's rows to the sum of a piece, once both are there. */
 static weft_status add_up(scatter *c, int32_t from, int32_t sub, chunk_space space, int32_t from_buffer, int32_t by,
                           int32_t *out) {
-    TRY(add(c->p, c->a, &(chunk_step){.action = CHUNK_ADD, .stream = CHUNK_SUMS, .from = (uint8_t)space,
-                                      .to = CHUNK_RESULTS, .chunk = from * c->p->nsub + sub, .peer = -1, .lane = -1,
-                                      .from_buffer = from_buffer, .buffer = sub}, out));
+    TRY(add(c->p, c->a,
+            &(chunk_step){.action = CHUNK_ADD,
+                          .stream = CHUNK_SUMS,
+                          .from = (uint8_t)space,
+                          .to = CHUNK_RESULTS,
+                          .chunk = from * c->p->nsub + sub,
+                          .peer = -1,
+                          .lane = -1,
+                          .from_buffer = from_buffer,
+                          .buffer = sub},
+            out));
     wait_for(c->p, *out, by);
     wait_for(c->p, *out, c->start[sub]);
     c->start[sub] = -1;
@@ -161,19 +199,34 @@ static weft_status receive(scatter *c, int32_t t) {
     int32_t first = p->widens ? 0 : p->nsub; /* that comes to one of two buffers */
     int32_t sub = t % p->nsub, from = member(p, t / p->nsub + 1), to = p->exchanges ? from * p->nsub + sub : sub;
     message *m = &c->all[t];
-    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_RECEIVE, .stream = CHUNK_RECEIVES, .from = CHUNK_SPACES,
-                                   .to = starts ? CHUNK_RESULTS : CHUNK_INCOMING, .chunk = p->member * p->nsub + sub,
-                                   .peer = from, .lane = chunk_lane(p->nranks, from, t / p->nsub + 1), .from_buffer = -1,
-                                   .buffer = starts ? to : incoming(c, t)}, &m->received));
+    TRY(add(p, c->a,
+            &(chunk_step){.action = CHUNK_RECEIVE,
+                          .stream = CHUNK_RECEIVES,
+                          .from = CHUNK_SPACES,
+                          .to = starts ? CHUNK_RESULTS : CHUNK_INCOMING,
+                          .chunk = p->member * p->nsub + sub,
+                          .peer = from,
+                          .lane = chunk_lane(p->nranks, from, t / p->nsub + 1),
+                          .from_buffer = -1,
+                          .buffer = starts ? to : incoming(c, t)},
+            &m->received));
     if (starts) c->start[sub] = m->received;
     if (!starts && !p->in_rank_order && t - 2 >= first) wait_for(p, m->received, c->all[t - 2].added);
     return NULL;
 }
 
 static weft_status multiply_rows(scatter *c, int32_t chunk, chunk_space space, int32_t to_buffer, int32_t *out) {
-    return add(c->p, c->a, &(chunk_step){.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN,
-                                         .to = (uint8_t)space, .chunk = chunk, .peer = -1, .lane = -1, .from_buffer = chunk,
-                                         .buffer = to_buffer}, out);
+    return add(c->p, c->a,
+               &(chunk_step){.action = CHUNK_MULTIPLY,
+                             .stream = CHUNK_COMPUTE,
+                             .from = CHUNK_OWN,
+                             .to = (uint8_t)space,
+                             .chunk = chunk,
+                             .peer = -1,
+                             .lane = -1,
+                             .from_buffer = chunk,
+                             .buffer = to_buffer},
+               out);
 }
 
 /* The t-th message: its product, the send, and the receive of another's. */
@@ -183,10 +236,17 @@ static weft_status exchange(scatter *c, int32_t t) {
     message *m = &c->all[t];
     TRY(multiply_rows(c, chunk, CHUNK_OUTGOING, t % 2, &m->multiplied));
     if (t >= 2) wait_for(p, m->multiplied, c->all[t - 2].sent);
-    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_SEND, .stream = CHUNK_SENDS, .from = CHUNK_OUTGOING,
-                                   .to = CHUNK_SPACES, .chunk = chunk, .peer = to,
-                                   .lane = chunk_lane(p->nranks, p->member, t / p->nsub + 1), .from_buffer = t % 2,
-                                   .buffer = -1}, &m->sent));
+    TRY(add(p, c->a,
+            &(chunk_step){.action = CHUNK_SEND,
+                          .stream = CHUNK_SENDS,
+                          .from = CHUNK_OUTGOING,
+                          .to = CHUNK_SPACES,
+                          .chunk = chunk,
+                          .peer = to,
+                          .lane = chunk_lane(p->nranks, p->member, t / p->nsub + 1),
+                          .from_buffer = t % 2,
+                          .buffer = -1},
+            &m->sent));
     wait_for(p, m->sent, m->multiplied);
     return receive(c, t);
 }
@@ -195,9 +255,17 @@ static weft_status exchange(scatter *c, int32_t t) {
 static weft_status convert(scatter *c, int32_t t) {
     chunk_plan *p = c->p;
     int32_t sub = t % p->nsub;
-    TRY(add(p, c->a, &(chunk_step){.action = CHUNK_KEEP, .stream = CHUNK_SUMS, .from = CHUNK_INCOMING,
-                                   .to = CHUNK_RESULTS, .chunk = p->member * p->nsub + sub, .peer = -1, .lane = -1,
-                                   .from_buffer = incoming(c, t), .buffer = sub}, &c->all[t].added));
+    TRY(add(p, c->a,
+            &(chunk_step){.action = CHUNK_KEEP,
+                          .stream = CHUNK_SUMS,
+                          .from = CHUNK_INCOMING,
+                          .to = CHUNK_RESULTS,
+                          .chunk = p->member * p->nsub + sub,
+                          .peer = -1,
+                          .lane = -1,
+                          .from_buffer = incoming(c, t),
+                          .buffer = sub},
+            &c->all[t].added));
     wait_for(p, c->all[t].added, c->all[t].received);
     return NULL;
 }
@@ -214,8 +282,7 @@ static weft_status multiply_own(scatter *c, int32_t sub, int32_t *out_buffer, in
     bool starts = p->exchanges || (p->in_rank_order && p->member == 0);
     int32_t t = c->count + sub, to = p->exchanges ? p->member * p->nsub + sub : sub;
     *out_buffer = starts ? -1 : t % 2;
-    TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? to : t % 2,
-                      out));
+    TRY(multiply_rows(c, p->member * p->nsub + sub, starts ? CHUNK_RESULTS : CHUNK_OUTGOING, starts ? to : t % 2, out));
     if (starts) c->start[sub] = *out;
     if (!starts && t >= 2 && t - 2 < c->count) wait_for(p, *out, c->all[t - 2].sent);
     if (!starts && sub >= 2) wait_for(p, *out, c->added_own[sub - 2]);
@@ -226,7 +293,8 @@ static weft_status add_in_order(scatter *c, int32_t sub, int32_t own_buffer, int
     chunk_plan *p = c->p;
     for (int32_t from = p->widens && p->member ? 0 : 1; from < p->nranks; from++) {
         int32_t t = ((from - p->member + p->nranks) % p->nranks - 1) * p->nsub + sub;
-        TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, own, &c->added_own[sub]) : add_message(c, t));
+        TRY(from == p->member ? add_up(c, from, sub, CHUNK_OUTGOING, own_buffer, own, &c->added_own[sub])
+                              : add_message(c, t));
     }
     return NULL;
 }
@@ -247,8 +315,8 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
         TRY(multiply_own(&c, sub, &buffer_of, &own));
         if (p->exchanges) continue;
         if (!sub && !p->in_rank_order) TRY(add_message(&c, c.count - 1));
-        TRY(p->in_rank_order ? add_in_order(&c, sub, buffer_of, own) :
-                               add_up(&c, p->member, sub, CHUNK_OUTGOING, buffer_of, own, &c.added_own[sub]));
+        TRY(p->in_rank_order ? add_in_order(&c, sub, buffer_of, own)
+                             : add_up(&c, p->member, sub, CHUNK_OUTGOING, buffer_of, own, &c.added_own[sub]));
     }
     return NULL;
 }
@@ -257,12 +325,28 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
 
 static weft_status make_reduce(chunk_plan *p, arena *a) {
     for (int32_t c = 0, multiplied, at; c < p->nsub; c++) {
-        TRY(add(p, a, &(chunk_step){.action = CHUNK_MULTIPLY, .stream = CHUNK_COMPUTE, .from = CHUNK_OWN,
-                                    .to = CHUNK_RESULTS, .chunk = c, .peer = -1, .lane = -1, .from_buffer = c,
-                                    .buffer = c}, &multiplied));
-        TRY(add(p, a, &(chunk_step){.action = CHUNK_REDUCE, .stream = CHUNK_SENDS, .from = CHUNK_RESULTS,
-                                    .to = CHUNK_RESULTS, .chunk = c, .peer = -1, .lane = -1, .from_buffer = c,
-                                    .buffer = c}, &at));
+        TRY(add(p, a,
+                &(chunk_step){.action = CHUNK_MULTIPLY,
+                              .stream = CHUNK_COMPUTE,
+                              .from = CHUNK_OWN,
+                              .to = CHUNK_RESULTS,
+                              .chunk = c,
+                              .peer = -1,
+                              .lane = -1,
+                              .from_buffer = c,
+                              .buffer = c},
+                &multiplied));
+        TRY(add(p, a,
+                &(chunk_step){.action = CHUNK_REDUCE,
+                              .stream = CHUNK_SENDS,
+                              .from = CHUNK_RESULTS,
+                              .to = CHUNK_RESULTS,
+                              .chunk = c,
+                              .peer = -1,
+                              .lane = -1,
+                              .from_buffer = c,
+                              .buffer = c},
+                &at));
         wait_for(p, at, multiplied);
     }
     return NULL;
@@ -279,23 +363,24 @@ weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out) 
                         .widens = asked->widens,
                         .multiplies = asked->multiplies,
                         .accumulates = asked->accumulates};
-    TRY(out->kind == MICRO_GATHER  ? make_gather(out, a) :
-        out->kind == MICRO_SCATTER ? make_scatter(out, a) :
-                                     make_reduce(out, a));
+    TRY(out->kind == MICRO_GATHER    ? make_gather(out, a)
+        : out->kind == MICRO_SCATTER ? make_scatter(out, a)
+                                     : make_reduce(out, a));
     find_signals(out);
     return NULL;
 }
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
-static const char *const action_names[] = {[CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send",
-                                           [CHUNK_RECEIVE] = "receive", [CHUNK_ADD] = "add", [CHUNK_KEEP] = "keep",
-                                           [CHUNK_ACCUMULATE] = "accumulate", [CHUNK_REDUCE] = "reduce"};
-static const char *const stream_names[] = {[CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends",
-                                           [CHUNK_RECEIVES] = "receives", [CHUNK_SUMS] = "sums"};
-static const char *const space_names[] = {[CHUNK_OWN] = "own", [CHUNK_ROWS] = "rows", [CHUNK_RESULTS] = "results",
-                                          [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming",
-                                          [CHUNK_TOTALS] = "totals"};
+static const char *const action_names[] = {
+    [CHUNK_MULTIPLY] = "multiply", [CHUNK_SEND] = "send", [CHUNK_RECEIVE] = "receive",
+    [CHUNK_ADD] = "add",           [CHUNK_KEEP] = "keep", [CHUNK_ACCUMULATE] = "accumulate",
+    [CHUNK_REDUCE] = "reduce"};
+static const char *const stream_names[] = {
+    [CHUNK_COMPUTE] = "compute", [CHUNK_SENDS] = "sends", [CHUNK_RECEIVES] = "receives", [CHUNK_SUMS] = "sums"};
+static const char *const space_names[] = {
+    [CHUNK_OWN] = "own",           [CHUNK_ROWS] = "rows",         [CHUNK_RESULTS] = "results",
+    [CHUNK_OUTGOING] = "outgoing", [CHUNK_INCOMING] = "incoming", [CHUNK_TOTALS] = "totals"};
 
 static void print_place(buffer *out, const char *key, int space, int32_t index) {
     if (space < CHUNK_SPACES) buffer_format(out, ", %s: %s.%d", key, space_names[space], index);

@@ -12,23 +12,33 @@
  *            an all-to-all's are not added up: each product comes to where it stays
  *   reduce   all rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is
  *
- * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank sends and
- * receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one closes
- * circles of odd length).
+ * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank
+ * sends and receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one
+ * closes circles of odd length).
  *
  * Products go out from one of two buffers. The first that comes is where the sum is formed, unless that is of a wider
- * type; others come to one of two buffers, or, where sums are formed in the order of ranks, each to one of its own. Sources: pytorch.md 4.2 to 4.4 (and the two missing barriers there), Syncopate (arXiv:2601.20595). */
+ * type; others come to one of two buffers, or, where sums are formed in the order of ranks, each to one of its own.
+ * Sources: pytorch.md 4.2 to 4.4 (and the two missing barriers there), Syncopate (arXiv:2601.20595). */
 #ifndef PASSES_MICRO_PIPELINE_MICRO_PLAN_H
 #define PASSES_MICRO_PIPELINE_MICRO_PLAN_H
 
 #include "passes/micro_pipeline/micro.h"
 
-typedef enum chunk_action { CHUNK_MULTIPLY, CHUNK_SEND, CHUNK_RECEIVE, CHUNK_ADD, CHUNK_KEEP, CHUNK_ACCUMULATE, CHUNK_REDUCE, CHUNK_ACTIONS } chunk_action;
+typedef enum chunk_action {
+    CHUNK_MULTIPLY,
+    CHUNK_SEND,
+    CHUNK_RECEIVE,
+    CHUNK_ADD,
+    CHUNK_KEEP,
+    CHUNK_ACCUMULATE,
+    CHUNK_REDUCE,
+    CHUNK_ACTIONS
+} chunk_action;
 typedef enum chunk_stream { CHUNK_COMPUTE, CHUNK_SENDS, CHUNK_RECEIVES, CHUNK_SUMS, CHUNK_STREAMS } chunk_stream;
 typedef enum chunk_space {
-    CHUNK_OWN,     /* the rank's own rows: of a scatter or an all-to-all those of all members */
-    CHUNK_ROWS,    /* gather: rows that came, by chunk; or in one of two buffers, where they are not kept */
-    CHUNK_RESULTS, /* products by chunk; of a scatter the rank's sums by piece */
+    CHUNK_OWN,      /* the rank's own rows: of a scatter or an all-to-all those of all members */
+    CHUNK_ROWS,     /* gather: rows that came, by chunk; or in one of two buffers, where they are not kept */
+    CHUNK_RESULTS,  /* products by chunk; of a scatter the rank's sums by piece */
     CHUNK_OUTGOING, /* scatter: products that are sent */
     CHUNK_INCOMING, /* scatter: sums that came */
     CHUNK_TOTALS,   /* gather: sums of products, by piece; the first that is added begins one */
@@ -41,9 +51,9 @@ typedef struct chunk_step {
     uint8_t action, stream;
     uint8_t from, to; /* spaces that it reads and writes; CHUNK_SPACES: none */
     int32_t chunk;
-    int32_t peer, lane;           /* of messages; else -1 */
+    int32_t peer, lane;          /* of messages; else -1 */
     int32_t from_buffer, buffer; /* which of the space */
-    int32_t waits[CHUNK_WAITS];   /* numbers of steps */
+    int32_t waits[CHUNK_WAITS];  /* numbers of steps */
     int32_t nwaits;
     bool signals; /* a step of another stream waits for it */
 } chunk_step;
@@ -53,9 +63,9 @@ typedef struct chunk_plan {
     int nranks, member, nsub;
     bool in_rank_order, keeps_rows;
     bool exchanges; /* an all-to-all: own rows are of all members, and nothing is added up */
-    bool widens; /* scatter: sums are of a wider type than products, so that what begins one is converted */
+    bool widens;    /* scatter: sums are of a wider type than products, so that what begins one is converted */
     bool multiplies, accumulates; /* gather: products of rows; products that are added up */
-    int nbuffers; /* of CHUNK_INCOMING; of CHUNK_ROWS, 0: one for each chunk */
+    int nbuffers;                 /* of CHUNK_INCOMING; of CHUNK_ROWS, 0: one for each chunk */
     chunk_step *steps;
     size_t count, capacity;
     int32_t waited[CHUNK_STREAMS][CHUNK_STREAMS]; /* while it is made */

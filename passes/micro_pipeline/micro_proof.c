@@ -12,7 +12,7 @@
 typedef struct content {
     int32_t chunk; /* -1: nothing */
     bool is_rows;
-    int32_t to; /* 1 + the member that an all-to-all's rows are for; 0: any */
+    int32_t to;       /* 1 + the member that an all-to-all's rows are for; 0: any */
     uint64_t members; /* as bits */
     int32_t in_order; /* members were added up in order so far: the last one; -1: not */
 } content;
@@ -27,14 +27,14 @@ typedef struct prover {
     arena *a;
     const chunk_plan *plans;
     int nranks;
-    uint32_t nstreams;      /* of all members */
-    uint32_t *clocks;       /* by stream: what it has seen of each */
-    uint32_t *done_clocks;  /* by member and step: the stream's clock when it was done */
-    bool *done;             /* the same */
-    size_t *next;           /* by stream: the step at which it looks */
-    size_t most;            /* steps of a member */
+    uint32_t nstreams;     /* of all members */
+    uint32_t *clocks;      /* by stream: what it has seen of each */
+    uint32_t *done_clocks; /* by member and step: the stream's clock when it was done */
+    bool *done;            /* the same */
+    size_t *next;          /* by stream: the step at which it looks */
+    size_t most;           /* steps of a member */
     place *places[CHUNK_SPACES];
-    size_t nplaces;         /* of one member in one space */
+    size_t nplaces; /* of one member in one space */
     const char *message;
 } prover;
 
@@ -103,7 +103,8 @@ static weft_status add_up(prover *v, int member, size_t step) {
     content x, sum = {.in_order = -1};
     TRY(read_place(v, member, step, s->from, s->from_buffer, &x));
     int from = s->chunk / v->plans[member].nsub, sub = s->chunk % v->plans[member].nsub;
-    if (x.is_rows || x.members != UINT64_C(1) << from || x.chunk != v->plans[member].member * v->plans[member].nsub + sub)
+    if (x.is_rows || x.members != UINT64_C(1) << from ||
+        x.chunk != v->plans[member].member * v->plans[member].nsub + sub)
         return complain(v, member, step, "it adds another product than it says");
     TRY(read_place(v, member, step, s->to, s->buffer, &sum));
     if (sum.members & x.members || sum.chunk != x.chunk) return complain(v, member, step, "it adds a product twice");
@@ -238,10 +239,10 @@ static weft_status run_step(prover *v, int member, int stream, bool *out_moved) 
     if (s->action == CHUNK_SEND) return exchange(v, member, step, out_moved);
     *out_moved = true;
     enter(v, member, s);
-    TRY(s->action == CHUNK_MULTIPLY ? multiply(v, member, step) :
-        s->action == CHUNK_ADD        ? add_up(v, member, step) :
-        s->action == CHUNK_ACCUMULATE ? accumulate(v, member, step) :
-                                        keep(v, member, step));
+    TRY(s->action == CHUNK_MULTIPLY     ? multiply(v, member, step)
+        : s->action == CHUNK_ADD        ? add_up(v, member, step)
+        : s->action == CHUNK_ACCUMULATE ? accumulate(v, member, step)
+                                        : keep(v, member, step));
     leave(v, member, step);
     return NULL;
 }
@@ -271,7 +272,9 @@ static weft_status begin(prover *v) {
     for (int r = 0; r < v->nranks; r++)
         for (int32_t i = 0; i < (p->kind == MICRO_SCATTER || p->exchanges ? (int32_t)nchunks : p->nsub); i++)
             place_at(v, r, CHUNK_OWN, i)->holds =
-                (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i % p->nsub : i, .is_rows = true, .in_order = -1,
+                (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i % p->nsub : i,
+                          .is_rows = true,
+                          .in_order = -1,
                           .to = p->kind == MICRO_GATHER && p->exchanges ? i / p->nsub + 1 : 0};
     return NULL;
 }
@@ -298,7 +301,8 @@ static weft_status check_gathered(prover *v, int r) {
 static weft_status check_reduced(prover *v, int r) {
     for (int32_t i = 0; i < v->plans[r].nsub; i++) {
         const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;
-        if (x->chunk != i || x->members != all_members(v)) return complain(v, r, v->plans[r].count, "a sum is not complete");
+        if (x->chunk != i || x->members != all_members(v))
+            return complain(v, r, v->plans[r].count, "a sum is not complete");
     }
     return NULL;
 }
@@ -346,9 +350,9 @@ weft_status chunk_plans_prove(arena *a, const chunk_plan *plans, const char **ou
             if (at != SIZE_MAX) TRY(complain(&v, r, at, "it waits for ever"));
         }
     for (int r = 0; r < v.nranks && !v.message; r++)
-        TRY(plans[0].kind == MICRO_GATHER  ? check_gathered(&v, r) :
-            plans[0].kind == MICRO_SCATTER ? check_sums(&v, r) :
-                                             check_reduced(&v, r));
+        TRY(plans[0].kind == MICRO_GATHER    ? check_gathered(&v, r)
+            : plans[0].kind == MICRO_SCATTER ? check_sums(&v, r)
+                                             : check_reduced(&v, r));
     *out_message = v.message;
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* micro_walk.c: from op to op, by who reads and writes what; over what changes only where rows lie, or their type. */
-#include "base/types.h"
 #include "passes/micro_pipeline/micro_walk.h"
+#include "base/types.h"
 #include "program/grow.h"
 
 /* --- who reads and writes ----------------------------------------------------------------------------------------- */
@@ -222,4 +222,3 @@ weft_status micro_before_reorder(micro_pass *m, micro_pair *p, weft_op *concat, 
     }
     return NULL;
 }
-

@@ -35,7 +35,7 @@ void micro_name(char *to, size_t room, const char *head, uint64_t number, const 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t index, int32_t dtype, size_t ndim,
-                           const int64_t *dims, weft_var **out) {
+                          const int64_t *dims, weft_var **out) {
     char full[80];
     const name *n;
     micro_name(full, sizeof full, "micro_pipeline_", w->number, (const char *[]){"_", stem, "_", NULL}, index);
@@ -44,7 +44,7 @@ weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t inde
 }
 
 weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x, const char *to,
-                          weft_var *made, weft_op **out) {
+                         weft_var *made, weft_op **out) {
     TRY(weft_op_create(w->m->program, type, out));
     if (x) TRY(weft_op_add_input(*out, in, x));
     if (made) TRY(weft_op_add_output(*out, to, made));
@@ -57,8 +57,8 @@ static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul
                                             [MICRO_REDUCE] = {"matmul_all_reduce"}};
 
 weft_status micro_begin_writing(micro_writing *w) {
-    w->plan_name = arena_format(&w->m->program->arena, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges],
-                                w->number);
+    w->plan_name =
+        arena_format(&w->m->program->arena, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges], w->number);
     if (!w->plan_name) return base_out_of_memory();
     w->plan_name_nbytes = strlen(w->plan_name);
     return NULL;
@@ -96,7 +96,8 @@ weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, in
         TRY(micro_new_var(w, stem, i, x->dtype, x->ndim, dims, &parts[i]));
         TRY(weft_op_add_output(op, "out", parts[i]));
     }
-    TRY(sizes ? weft_op_set_attr_longs(op, "split_size", (size_t)n, sizes) : weft_op_set_attr_longs(op, "split_size", 1, &size));
+    TRY(sizes ? weft_op_set_attr_longs(op, "split_size", (size_t)n, sizes)
+              : weft_op_set_attr_longs(op, "split_size", 1, &size));
     TRY(weft_op_set_attr_int(op, "dim", dim));
     return micro_put(w, op);
 }
@@ -132,7 +133,8 @@ weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to)
 
 weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, const char *stem, weft_var **out) {
     weft_var *matrix = x;
-    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]}, nsub = w->plan.nsub, count = nranks * nsub;
+    int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]}, nsub = w->plan.nsub,
+            count = nranks * nsub;
     if (x->ndim != 2) {
         TRY(micro_new_var(w, stem, -1, x->dtype, 2, dims, &matrix));
         TRY(micro_put_view(w, x, matrix));
@@ -172,7 +174,8 @@ static weft_status put_join(const micro_writing *w, weft_var **chunks, size_t co
     return micro_put(w, op);
 }
 
-weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t count, bool is_inner, weft_var *whole) {
+weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t count, bool is_inner,
+                               weft_var *whole) {
     int64_t n = w->plan.nranks, dim = w->pair->dim, dims[WEFT_MAX_RANK];
     bucket_tensor joined;
     char stem[64];

@@ -1,4 +1,4 @@
-/* micro_write.h: the ops that chunk plans are written as, but for the steps. */
+/* micro_write.h: the ops that chunk plans are written as. */
 #ifndef PASSES_MICRO_PIPELINE_MICRO_WRITE_H
 #define PASSES_MICRO_PIPELINE_MICRO_WRITE_H
 
@@ -22,7 +22,8 @@ typedef struct micro_writing {
     micro_lanes lanes;
 } micro_writing;
 
-/* HEAD, the number, the texts of `middle` up to NULL, the index: as printf would, in less time. A pair has many names. Cut to `room`. */
+/* HEAD, the number, the texts of `middle` up to NULL, the index: as printf would, in less time, for a pair has many
+ * names. Cut to `room`. */
 void micro_name(char *to, size_t room, const char *head, uint64_t number, const char *const *middle, int64_t index);
 /* The name of the plan, before anything is put. */
 WEFT_MUST_USE weft_status micro_begin_writing(micro_writing *w);
@@ -36,8 +37,8 @@ WEFT_MUST_USE weft_status micro_put_view(const micro_writing *w, weft_var *x, we
 WEFT_MUST_USE weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim,
                                            weft_var *to);
 /* Parts of these extents along a dimension, or n equal ones: views where that is the outermost. */
-WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n, const int64_t *sizes, const char *stem,
-                                          weft_var **parts);
+WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n,
+                                          const int64_t *sizes, const char *stem, weft_var **parts);
 WEFT_MUST_USE weft_status micro_make_cast(const micro_writing *w, weft_var *x, weft_var *to, weft_op **out);
 WEFT_MUST_USE weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to);
 WEFT_MUST_USE weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to);
@@ -49,5 +50,12 @@ WEFT_MUST_USE weft_status micro_cut_members(const micro_writing *w, weft_var *x,
 /* `whole`, of matrices that lie one after another in one buffer. */
 WEFT_MUST_USE weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t count, bool is_inner,
                                              weft_var *whole);
+
+/* micro_steps.c. Whether buffers of a space take one piece after another. */
+bool micro_is_in_turn(const micro_writing *w, int space);
+/* The steps of the plan: what others do before with the rows and the buffers is done, and they wait for it behind. */
+WEFT_MUST_USE weft_status micro_put_steps(micro_writing *w);
+/* What else the pair's ops make, by ops of their own. */
+WEFT_MUST_USE weft_status micro_put_rests(micro_writing *w);
 
 #endif
