@@ -134,11 +134,13 @@ WEFT_MUST_USE weft_status cuda_host_aim(arena *a, const cuda_lane *l, cuda_comma
 /* `round` NULL: all that the kernel does. */
 WEFT_MUST_USE weft_status cuda_host_issue(cuda_command *c, const cuda_round *round);
 
-/* issue.c: the thread that issues a rank's steps */
+/* step.c: the thread that issues a rank's steps */
 void *cuda_issue_steps(void *rank);
-/* Instruction i of the plan. What goes wrong ends the run. */
+/* issue.c. Instruction i of the plan. What goes wrong ends the run. */
 void cuda_issue(cuda_rank *r, size_t i);
 /* NULL: nothing is wrong. */
 void cuda_fail(const cuda_rank *r, const plan_instr *instr, weft_status status);
+/* In a loop that waits since then. The first part of a wait burns time, since steps may be short. */
+void cuda_pause_since(int64_t start_ns);
 
 #endif

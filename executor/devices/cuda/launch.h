@@ -16,8 +16,8 @@ typedef struct cuda_op {
     /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A
      * status: it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
     weft_status (*prepare)(kernel_prepare *p);
-    /* Allocates nothing, waits for nothing. What it launches is launched again each step, so that only memory may differ
-     * between steps. */
+    /* Allocates nothing, waits for nothing. What it launches is launched again each step, so that only memory may
+     * differ between steps. */
     weft_status (*launch)(const cuda_launch *l);
 } cuda_op;
 
