@@ -179,7 +179,7 @@ static weft_status fill_tensor(weft_tensors *tensors, weft_tensor *t, zip_t *arc
     return status;
 }
 
-weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user) {
+weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows, void *user) {
     zip_t *archive;
     size_t nbytes;
     TRY(open_file(path, tensors->context->max_file_nbytes, &archive, &nbytes));

@@ -82,7 +82,7 @@ weft_status weft_tensors_describe(weft_context *context, const char *path, const
     return status;
 }
 
-weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user) {
+weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows, void *user) {
     return ends_with(path, ".npz") ? npz_fill(tensors, path, rows, user) : NULL;
 }
 

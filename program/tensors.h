@@ -45,7 +45,7 @@ WEFT_MUST_USE weft_status npz_read(weft_tensors *into, const char *bytes, size_t
                                    const weft_program *program);
 /* By name, so that only what is asked for is read. */
 WEFT_MUST_USE weft_status npz_describe(weft_tensors *into, const char *path, const weft_program *program);
-WEFT_MUST_USE weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows, void *user);
+WEFT_MUST_USE weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows, void *user);
 WEFT_MUST_USE weft_status npz_write(const weft_tensors *tensors, const char *path);
 
 /* Paddle's combined parameters: records without names, in lexicographic order of the program's persistables. */

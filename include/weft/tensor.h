@@ -31,8 +31,8 @@ const weft_tensor *weft_tensors_find(const weft_tensors *tensors, const char *na
 /* Adds a tensor with zeroed data, replacing one of that name. The result is borrowed until the next add. */
 WEFT_MUST_USE weft_status weft_tensors_add(weft_tensors *tensors, const char *name, weft_dtype dtype, size_t ndim,
                                            const int64_t *dims, weft_tensor **out_tensor);
-/* Adds a tensor whose data stays the caller's, replacing one of that name: nothing is copied. The data, of as many bytes
- * as dtype and extents say and aligned for its elements, must outlive the set. The library only reads it. */
+/* Adds a tensor whose data stays the caller's, replacing one of that name: nothing is copied. The data, of as many
+ * bytes as dtype and extents say and aligned for its elements, must outlive the set. The library only reads it. */
 WEFT_MUST_USE weft_status weft_tensors_borrow(weft_tensors *tensors, const char *name, weft_dtype dtype, size_t ndim,
                                               const int64_t *dims, const void *data);
 
@@ -41,15 +41,16 @@ WEFT_MUST_USE weft_status weft_tensors_borrow(weft_tensors *tensors, const char 
  * arrive as WEFT_BF16 only where `program` has a bf16 var of that name. */
 WEFT_MUST_USE weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
                                             weft_tensors **out_tensors);
-/* A file of which only some is needed, in two steps. The first reads names, types and extents. Of tensors of up to 16 KiB,
- * and of all in forms other than .npz, it reads the elements too. Memory of the others is there, but holds nothing, and
- * costs none before it is filled. */
+/* A file of which only some is needed, in two steps. The first reads names, types and extents. Of tensors of up to 16
+ * KiB, and of all in forms other than .npz, it reads the elements too. Memory of the others is there, but holds
+ * nothing, and costs none before it is filled. */
 WEFT_MUST_USE weft_status weft_tensors_describe(weft_context *context, const char *path, const weft_program *program,
                                                 weft_tensors **out_tensors);
 /* The second reads elements from the same file: `rows` says which rows of a tensor (along axis 0) are needed, at first
- * none. Members of an archive that are stored are read from there on; those that are compressed from their beginning. */
-typedef void weft_tensor_rows_fn(void *user, const weft_tensor *tensor, int64_t *first, int64_t *end);
-WEFT_MUST_USE weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn *rows,
+ * none. Members of an archive that are stored are read from there on; those that are compressed from their beginning.
+ */
+typedef void (*weft_tensor_rows_fn)(void *user, const weft_tensor *tensor, int64_t *first, int64_t *end);
+WEFT_MUST_USE weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows,
                                             void *user);
 /* Writes the same forms; nothing is half written. */
 WEFT_MUST_USE weft_status weft_tensors_save(const weft_tensors *tensors, const char *path);
