@@ -2,14 +2,15 @@
 # Builds every variant and runs every test; the last line is the sum.
 # usage: tests/all.sh [--long]     --long adds what takes more than CI's time
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=${BUILD:-build}
-# Kernels for GPUs are compiled for one of them: nothing here runs them there.
-make="make --no-print-directory -j2 BUILD=$build CUDA_ARCHS=${CUDA_ARCHS:-90}"
-WEFT_TEST_COUNTS=$(mktemp)
+# Kernels for GPUs are compiled for one of them: nothing here runs them there. Tests that call make want the same.
+export CUDA_ARCHS="${CUDA_ARCHS:-90}"
+WEFT_TEST_COUNTS=$(mktemp) behind_log=$(mktemp)
+behind=
 export WEFT_TEST_COUNTS
 [ "${1:-}" = --long ] && WEFT_LONG_TESTS=1 && export WEFT_LONG_TESTS
-trap 'rm -f "$WEFT_TEST_COUNTS"' EXIT
+trap 'rm -f "$WEFT_TEST_COUNTS" "$behind_log"; [ -z "$behind" ] || kill "$behind"' EXIT
 broken=0
 
 binaries() { # VARIANT KIND
@@ -17,25 +18,47 @@ binaries() { # VARIANT KIND
         [ -f "$source" ] && echo "$build/$1/tests/$2/$(basename "$source" .c)"
     done
 }
-build_variant() { # VARIANT TARGET...
-    variant=$1
-    shift
-    echo "building $variant" >&2
-    $make VARIANT="$variant" "$@" && return
-    echo "$variant does not build"
+targets() { # VARIANT
+    case $1 in
+    release) echo lib cli unit-tests plain-tests benches ;;
+    asan) echo lib cli unit-tests plain-tests ;;
+    tsan) echo lib plain-tests ;;
+    esac
+}
+make_variant() { # VARIANT NICENESS
+    # shellcheck disable=SC2046
+    nice -n "$2" make --no-print-directory -j2 BUILD="$build" VARIANT="$1" $(targets "$1")
+}
+# Tests leave a core idle now and then: meanwhile the next variant is built, at low priority.
+build_behind() { # VARIANT
+    make_variant "$1" 19 >"$behind_log" 2>&1 &
+    behind=$!
+}
+# Whether the variant is there.
+build_variant() { # VARIANT
+    echo "building $1" >&2
+    [ -z "$behind" ] || wait "$behind"
+    behind=
+    make_variant "$1" 0 && return
+    echo "$1 does not build"
     broken=$((broken + 1))
     return 1
 }
 
-build_variant release lib cli unit-tests plain-tests benches &&
+if build_variant release; then
+    build_behind asan
     # shellcheck disable=SC2046
     sh tests/run.sh "$build" release $(binaries release unit) $(binaries release plain) tests/cli/*.sh
-build_variant asan lib cli unit-tests plain-tests &&
+fi
+if build_variant asan; then
+    build_behind tsan
     # shellcheck disable=SC2046
     WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain)
-build_variant tsan lib plain-tests &&
+fi
+if build_variant tsan; then
     # shellcheck disable=SC2046
     WEFT_SANITIZED=1 sh tests/run.sh "$build" tsan $(binaries tsan plain)
+fi
 
 awk -v broken="$broken" '{ p += $1; f += $2; s += $3 }
     END { f += broken; printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; exit f > 0 }' "$WEFT_TEST_COUNTS"
