@@ -204,7 +204,7 @@ $(B)/coverage/%.o: %.c
 	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
 $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
-coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_rules)
+coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_rules cuda_lost_waits)
 	$(Q)sh tools/cuda_coverage.sh $(B)
 
 # Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.

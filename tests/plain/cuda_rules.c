@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "tests/support/cuda_standin.h"
-#include "tests/support/cuda_training.h"
 #include "tests/support/plain.h"
 
 enum { NON_BLOCKING = 1, NO_TIMING = 2 };
@@ -23,12 +22,6 @@ typedef struct unique_id {
 static void *runtime, *collectives, *products;
 
 /* --- calls by name ------------------------------------------------------------------------------------------------ */
-
-static void *open_standin(const char *file) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", getenv("WEFT_CUDA_PATH"), file);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
 
 static call_fn *find(void *library, const char *function) {
     union {
@@ -416,27 +409,6 @@ static const struct {
     {leave_comm, "2 communicators left at the end"},
 };
 
-/* What a process says that runs `work(arg)` and then ends with 0, and how it ends. */
-static int listen(void (*work)(void *), void *arg, char *said, size_t nbytes) {
-    int ends[2], how = 0;
-    if (pipe(ends)) abort();
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child) {
-        dup2(ends[1], STDERR_FILENO);
-        alarm(60); /* what waits for ever has found nothing */
-        work(arg);
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t n = 0;
-    for (ssize_t k = 1; k > 0 && n<nbytes - 1; n += k> 0 ? (size_t)k : 0) k = read(ends[0], said + n, nbytes - 1 - n);
-    said[n] = '\0';
-    close(ends[0]);
-    waitpid(child, &how, 0);
-    return how;
-}
-
 static void break_rule(void *breaks) {
     (*(void (**)(void))breaks)();
 }
@@ -444,7 +416,7 @@ static void break_rule(void *breaks) {
 static void try_rule(size_t i) {
     void (*breaks)(void) = rules[i].breaks;
     char said[2000];
-    int how = listen(break_rule, &breaks, said, sizeof said);
+    int how = cuda_standin_listen(break_rule, &breaks, said, sizeof said);
     check(strstr(said, rules[i].words) != NULL, "rule \"%s\": %s", rules[i].words, said);
     check(WIFSIGNALED(how), "rule \"%s\" did not end the process", rules[i].words);
 }
@@ -452,56 +424,8 @@ static void try_rule(size_t i) {
 static void try_good_order(void) {
     void (*orders)(void) = order_well;
     char said[2000];
-    int how = listen(break_rule, &orders, said, sizeof said);
+    int how = cuda_standin_listen(break_rule, &orders, said, sizeof said);
     check(WIFEXITED(how) && WEXITSTATUS(how) == 0, "what is ordered is refused: %s", said);
-}
-
-/* --- a device that forgets a wait --------------------------------------------------------------------------------- */
-
-typedef struct forgetting {
-    int wait; /* the n-th */
-    const char *folder, *form;
-    bool no_graph;
-} forgetting;
-
-static void train_forgetting(void *arg) {
-    const forgetting *f = arg;
-    char number[20], folder[TRAINING_PATH];
-    cuda_training t;
-    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .device = "cuda", .unsafe = true,
-                                     .no_graph = f->no_graph};
-    snprintf(number, sizeof number, "%d", f->wait);
-    setenv("WEFT_STANDIN_DROP", number, 1);
-    if (!fixture_path(folder, sizeof folder, f->folder)) exit(4);
-    cuda_training_open(&t, folder, f->form, 2, &options);
-    if (t.status) fprintf(stderr, "%s\n", weft_status_message(t.status));
-    int result = t.status ? 3 : 0;
-    cuda_training_close(&t);
-    exit(result);
-}
-
-/* Each wait of the plan is there for a reason: lost, it leaves two accesses in no order, or a graph without an edge.
- * The two of a captured stream by which it begins and ends are nothing new where its instructions wait, and are waited
- * for. */
-static void try_forgetting(const char *folder, const char *form, bool no_graph) {
-    static const char *const words[] = {"nothing orders", "the captured graph does not order"};
-    enum { KINDS = sizeof words / sizeof *words };
-    char said[2000];
-    forgetting f = {1, folder, form, no_graph};
-    int nfound[KINDS] = {0}, nharmless = 0;
-    for (;; f.wait++) {
-        int how = listen(train_forgetting, &f, said, sizeof said), kind = 0;
-        if (!strstr(said, "a wait is lost")) break;
-        while (kind < KINDS && !strstr(said, words[kind])) kind++;
-        if (kind < KINDS) nfound[kind]++;
-        bool is_harmless = kind == KINDS && WIFEXITED(how) && WEXITSTATUS(how) == 0;
-        nharmless += is_harmless;
-        check(kind < KINDS || is_harmless, "%s: wait %d is lost: ends with %x: %s", folder, f.wait, (unsigned)how,
-              said);
-    }
-    check(nharmless <= (no_graph ? 0 : 4), "%s: %d lost waits were not found", folder, nharmless);
-    check(nfound[0] >= 4 && (no_graph || nfound[1] >= 4), "%s: %d and %d lost waits were found", folder, nfound[0],
-          nfound[1]);
 }
 
 int main(void) {
@@ -509,14 +433,11 @@ int main(void) {
         printf("0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
-    runtime = open_standin("libcudart.so.13");
-    collectives = open_standin("libnccl.so.2");
-    products = open_standin("libcublasLt.so.13");
+    runtime = cuda_standin_library("libcudart.so.13");
+    collectives = cuda_standin_library("libnccl.so.2");
+    products = cuda_standin_library("libcublasLt.so.13");
     check(runtime && collectives && products, "the stand-ins open");
     for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++) try_rule(i);
     try_good_order();
-    if (dlsym(runtime, "__tsan_read4")) /* else the compiler serves a sanitizer, and kernels are not watched */
-        for (int no_graph = 0; no_graph < 2; no_graph++)
-            try_forgetting("paddle26/mlp_sgd_dp2", "%s/rank%d.after.default.pdmodel", no_graph);
     return report_checks();
 }

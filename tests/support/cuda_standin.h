@@ -10,4 +10,10 @@ const device_engine *cuda_standin_open(void);
 /* In what order streams run from now on. */
 void cuda_standin_seed(unsigned seed);
 
+/* A library of the stand-ins, once they are open; never closed. NULL: there is none. */
+void *cuda_standin_library(const char *file);
+
+/* What a process says that runs `work(arg)` and then ends with 0, and how it ends. */
+int cuda_standin_listen(void (*work)(void *), void *arg, char *said, size_t nbytes);
+
 #endif
