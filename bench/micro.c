@@ -2,8 +2,8 @@
  *
  * usage: micro [PAIRS ...]     default 1000 10000. Each is measured three times; the least counts.
  * Layers of a gather with its product and a product with its scatter, as tensor parallelism makes them. CSV on stdout:
- * pairs,form,ranks,ops,made,seconds: ops before and in rank 0's program after, seconds of the processor for the pass list
- * over one rank's program (the pass and the checks behind it, no proof). */
+ * pairs,form,ranks,ops,made,seconds: ops before and in rank 0's program after, seconds of the processor for the pass
+ * list over one rank's program (the pass and the checks behind it, no proof). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +91,7 @@ static weft_status measure(weft_context *context, size_t npairs, const char *for
     weft_status status = weft_pass_list_parse(context, text, strlen(text), "bench", &list);
     if (!status) status = make_program(context, npairs, nranks, &before);
     for (int i = 0; i < repeats && !status; i++) status = run_once(list, before, &least, &made);
-    if (!status)
-        printf("%zu,%s,%d,%zu,%zu,%.6f\n", npairs, form, nranks, weft_program_nops(before), made, least);
+    if (!status) printf("%zu,%s,%d,%zu,%zu,%.6f\n", npairs, form, nranks, weft_program_nops(before), made, least);
     fflush(stdout);
     weft_program_destroy(before);
     weft_pass_list_destroy(list);
