@@ -42,7 +42,7 @@ static weft_status join_processes(session *s) {
     if (status) return status;
     s->speaks = weft_processes_index(s->processes) == 0;
     weft_processes_set_collectives(s->processes, how && strcmp(how, "library") == 0 ? WEFT_COLLECTIVES_LIBRARY
-                                                                                     : WEFT_COLLECTIVES_ORDERED);
+                                                                                    : WEFT_COLLECTIVES_ORDERED);
     return weft_processes_host(s->processes, s->options.nranks, &s->options.host);
 }
 
@@ -70,8 +70,8 @@ static int run(cli_args *args) {
     long long nranks = 2, nthreads = 1, most_nbytes = 16 << 20, nsteps = 15;
     int nprocesses = 0;
     if (!cli_int(args, "--ranks", 1, 1024, &nranks) || !cli_int(args, "--threads", 1, 1024, &nthreads) ||
-        !cli_int(args, "--most-bytes", 4096, 1LL << 32, &most_nbytes) || !cli_int(args, "--steps", 1, 100000, &nsteps) ||
-        !collectives_are_good(args))
+        !cli_int(args, "--most-bytes", 4096, 1LL << 32, &most_nbytes) ||
+        !cli_int(args, "--steps", 1, 100000, &nsteps) || !collectives_are_good(args))
         return EXIT_USAGE;
     session s = {.args = args,
                  .options = {WEFT_CALIBRATE_OPTIONS_INIT, .nranks = (int)nranks, .nthreads = (int)nthreads,
@@ -94,7 +94,8 @@ const cli_command command_calibrate = {
     .arguments = "[PROGRAM] [--ranks N] [-o FILE.yaml]",
     .summary =
         "Measures this machine with ranks that are threads, or with --launch processes on one host or several, and\n"
-        "writes a cluster file that weft plan --costs, weft simulate and coalesce_grads read: what a rank computes (matrix products of the program's shapes), what\n"
+        "writes a cluster file that weft plan --costs, weft simulate and coalesce_grads read: what a rank computes "
+        "(matrix products of the program's shapes), what\n"
         "collectives take by their bytes, how much compute and a collective slow one another down. Medians.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

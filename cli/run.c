@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 static const cli_option options[] = {
-    {"--ranks", 0, "N", "number of ranks, threads of this process; default: the number of programs, or what one program's\n"
+    {"--ranks", 0, "N",
+     "number of ranks, threads of this process; default: the number of programs, or what one program's\n"
      "                               rings say"},
     LAUNCH_OPTIONS,
     {"--startup", 0, "F", "a program that initialises what no file gives; {rank}: one per rank"},
@@ -26,7 +27,8 @@ static const cli_option options[] = {
     {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops; those of several elements need --save"},
     {"--save", 0, "F",
      "persistables, in .npz also fetches, after the last step; {rank}: a file per rank; {step}: steps done"},
-    {"--save-every", 0, "N", "write --save after every N steps too: the file anew, or with {step} in its name one more"},
+    {"--save-every", 0, "N",
+     "write --save after every N steps too: the file anew, or with {step} in its name one more"},
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--threads", 0, "T", "threads that one stream's kernels may use; default 1"},
     {"--check-finite", 0, "[=N]",
@@ -39,7 +41,8 @@ static const cli_option options[] = {
      "run although replicas drift apart, or ops may race, as they may under any --reading but by_bytes"},
     {"--delay", 0, "OP:MS[:RANK]", "start op number OP of block 0 so many ms late; may be repeated"},
     {"--strict-device", 0, NULL, "with --device cuda: refuse ops that would run on the host, with copies"},
-    {"--no-graph", 0, NULL, "with --device cuda: launch every op alone, not whole steps as graphs (slower, the same results)"},
+    {"--no-graph", 0, NULL,
+     "with --device cuda: launch every op alone, not whole steps as graphs (slower, the same results)"},
     {"--device", 0, "D", "cpu (default); cuda: GPUs; null: weft simulate, with these options and"},
     SIMULATE_OPTIONS("null: "),
     {"--watchdog", 0, "S[:F]",
@@ -48,7 +51,8 @@ static const cli_option options[] = {
     {"--trace", 0, "F", "a timeline: F.json (Chrome trace) or F.html; may be repeated"},
     {"--trace-steps", 0, "N", "steps that it has, from the last; default 20; 0: all, and memory for them"},
     {"--replan", 0, "N[:CLUSTER]",
-     "after N steps plan the buckets of gradients again from what was measured, prove them, and go on with the same bits;\n"
+     "after N steps plan the buckets of gradients again from what was measured, prove them, and go on with the same "
+     "bits;\n"
      "                               CLUSTER: what collectives take; default: weft calibrate, meanwhile"},
     {"--profile", 0, "[=F]",
      "time per op type and op, against the machine's roofline, and memory; F.csv, F.json or text"},
@@ -67,13 +71,13 @@ typedef struct session {
     weft_tensors *params;
     run_state state; /* where the run begins; at the end, where it ended */
     weft_trainer *trainer;
-    double *seconds;             /* of the last steps: TIMED_STEPS of them, step s at s % TIMED_STEPS */
-    size_t ndone;                /* steps */
-    int64_t saved;               /* the state before this step is in --save; -1: none */
-    bool is_stopped;             /* by a signal */
-    long long ntraced;           /* --trace-steps */
+    double *seconds;   /* of the last steps: TIMED_STEPS of them, step s at s % TIMED_STEPS */
+    size_t ndone;      /* steps */
+    int64_t saved;     /* the state before this step is in --save; -1: none */
+    bool is_stopped;   /* by a signal */
+    long long ntraced; /* --trace-steps */
     replan replan;
-    weft_program *replaced; /* by one with other buckets */
+    weft_program *replaced;      /* by one with other buckets */
     double watchdog, first_step; /* seconds; 0: the default */
     weft_scalar *scalars;        /* what was fetched, of all ranks */
     /* Where a launcher has started several processes: */
@@ -97,8 +101,9 @@ static void session_fini(session *s) {
 static weft_status join_processes(session *s) {
     s->speaks = true;
     if (!weft_processes_launched() && s->collectives == WEFT_COLLECTIVES_LIBRARY)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
-                                  "--collectives library is MPI's: ranks are threads of one process; --launch starts several");
+        return weft_status_create(
+            WEFT_INVALID_ARGUMENT, NULL,
+            "--collectives library is MPI's: ranks are threads of one process; --launch starts several");
     if (!weft_processes_launched()) return NULL;
     weft_status status = weft_processes_join(s->args->context, &s->processes);
     if (status) return status;
@@ -106,8 +111,9 @@ static weft_status join_processes(session *s) {
     weft_processes_ranks(s->processes, s->in.nranks, &s->in.first_rank, &s->in.nlocal);
     weft_processes_set_collectives(s->processes, s->collectives);
     if (s->speaks && s->collectives == WEFT_COLLECTIVES_LIBRARY)
-        fprintf(stderr, "weft run: note: --collectives library: MPI adds up in an order of its own: results are not those of "
-                        "thread ranks to the bit, and may differ from run to run\n");
+        fprintf(stderr,
+                "weft run: note: --collectives library: MPI adds up in an order of its own: results are not those of "
+                "thread ranks to the bit, and may differ from run to run\n");
     return weft_processes_host(s->processes, s->in.nranks, &s->host);
 }
 
@@ -149,9 +155,10 @@ static weft_status make_trainer(session *s, const numbers *n) {
             &(weft_executor_options){
                 WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed,
                 .trace = cli_given(args, "--trace"), .trace_steps = (int)n->trace_steps,
-                .profile = cli_given(args, "--profile") || (s->replan.nsteps && !s->replaced), .no_fuse = cli_given(args, "--no-fuse"),
-                .check_finite_every = (uint64_t)n->check_finite, .device = cli_value(args, "--device"),
-                .strict_device = cli_given(args, "--strict-device"), .no_graph = cli_given(args, "--no-graph"), .unsafe = cli_given(args, "--unsafe"),
+                .profile = cli_given(args, "--profile") || (s->replan.nsteps && !s->replaced),
+                .no_fuse = cli_given(args, "--no-fuse"), .check_finite_every = (uint64_t)n->check_finite,
+                .device = cli_value(args, "--device"), .strict_device = cli_given(args, "--strict-device"),
+                .no_graph = cli_given(args, "--no-graph"), .unsafe = cli_given(args, "--unsafe"),
                 .watchdog_seconds = s->watchdog, .first_step_seconds = s->first_step,
                 .no_watchdog = cli_given(args, "--no-watchdog"), .host = s->host, .delays = s->in.delays,
                 .ndelays = s->in.ndelays},
@@ -266,7 +273,8 @@ static void note_unprinted(const session *s) {
     size_t nfetches = weft_trainer_nfetches(trainer);
     int nranks = weft_trainer_nranks(trainer);
     if (!nfetches)
-        fprintf(stderr, "weft run: note: nothing is fetched: the program has no fetch op; --fetch VAR,... names vars\n");
+        fprintf(stderr,
+                "weft run: note: nothing is fetched: the program has no fetch op; --fetch VAR,... names vars\n");
     for (size_t f = 0; f < nfetches; f++) {
         bool is_printed = false;
         for (int rank = 0; rank < nranks; rank++) is_printed |= s->scalars[f * (size_t)nranks + (size_t)rank].is_there;
@@ -304,11 +312,12 @@ static weft_status go_on_replanned(session *s, const numbers *n, size_t end) {
     if (status) return status;
     close_sources(s);
     weft_plan_summarize(weft_trainer_plan(s->trainer, 0), &now);
-    fprintf(stderr,
-            "weft run: replanned behind step %lld: %zu collectives, now %zu; a step took %.3f ms, predicted are %.3f, no "
-            "buckets end one before %.3f; proved: same bits\n",
-            (long long)s->state.step - 1, made.ncollectives, now.ncollectives, 1e3 * made.measured_seconds,
-            1e3 * made.predicted_seconds, 1e3 * made.bound_seconds);
+    fprintf(
+        stderr,
+        "weft run: replanned behind step %lld: %zu collectives, now %zu; a step took %.3f ms, predicted are %.3f, no "
+        "buckets end one before %.3f; proved: same bits\n",
+        (long long)s->state.step - 1, made.ncollectives, now.ncollectives, 1e3 * made.measured_seconds,
+        1e3 * made.predicted_seconds, 1e3 * made.bound_seconds);
     return NULL;
 }
 
@@ -363,8 +372,7 @@ static weft_status print_summary(const session *s) {
         return NULL;
     }
     json_t *root = summary_json(&made);
-    cli_json_put(&root, "collectives",
-                 json_string(s->collectives == WEFT_COLLECTIVES_LIBRARY ? "library" : "ordered"));
+    cli_json_put(&root, "collectives", json_string(s->collectives == WEFT_COLLECTIVES_LIBRARY ? "library" : "ordered"));
     cli_json_put(&root, "next_step", json_integer(s->state.step));
     cli_json_put(&root, "stopped_by", s->is_stopped ? json_string(stop_name()) : json_null());
     return cli_json_print(s->args, root, stderr);
@@ -439,7 +447,8 @@ static int run(cli_args *args) {
         !output_names_are_good(args))
         return EXIT_USAGE;
     int nprocesses = 0;
-    if (weft_processes_launched()) stop_watch(true, false); /* what the launcher hands on may come before all are there */
+    if (weft_processes_launched())
+        stop_watch(true, false); /* what the launcher hands on may come before all are there */
     bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
                      replan_read(args, &s.replan) && run_read_collectives(args, &s.collectives);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
@@ -475,12 +484,13 @@ const cli_command command_run = {
     .arguments =
         "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
         "[--save F] [--save-every N]",
-    .summary = "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
-               "Prints step,rank,name,value for every fetched var of one element.\n"
-               "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
-               "SIGINT and SIGTERM end it behind the step at hand: --save is written, the exit status is 130 or 143. A\n"
-               "second one ends it at once.\n"
-               "--device null is weft simulate, which computes nothing.",
+    .summary =
+        "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
+        "Prints step,rank,name,value for every fetched var of one element.\n"
+        "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
+        "SIGINT and SIGTERM end it behind the step at hand: --save is written, the exit status is 130 or 143. A\n"
+        "second one ends it at once.\n"
+        "--device null is weft simulate, which computes nothing.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

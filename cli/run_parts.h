@@ -35,7 +35,8 @@ void run_state_fini(run_state *s);
 /* Puts the step and the seed into what will be saved. */
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
-/* --- run_options.c: false after printing a usage error -------------------------------------------------------------- */
+/* --- run_options.c: false after printing a usage error --------------------------------------------------------------
+ */
 
 /* "S[:F]" into seconds, 0 where nothing is given. */
 bool run_read_watchdog(const cli_args *args, double *out_least, double *out_first);

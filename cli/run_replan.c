@@ -32,7 +32,8 @@ bool replan_read(const cli_args *args, replan *out) {
     return good;
 }
 
-static weft_status put_profile(const cli_args *args, const weft_trainer *trainer, char path[CLI_TEMPORARY_ROOM], double *out_seconds) {
+static weft_status put_profile(const cli_args *args, const weft_trainer *trainer, char path[CLI_TEMPORARY_ROOM],
+                               double *out_seconds) {
     char *bytes;
     size_t nbytes;
     weft_profile *profile = NULL;

@@ -42,8 +42,8 @@ static weft_status load_tensors(run_state *s, const cli_session *in, const char 
         if (!cli_session_has_rank(in, i)) continue;
         char *file = rank_path(path, (int)i);
         if (!file) return cli_no_memory();
-        status = weft_tensors_load(in->args->context, file, in->programs[i < in->args->npositional ? i : 0],
-                                   &s->tensors[i]);
+        status =
+            weft_tensors_load(in->args->context, file, in->programs[i < in->args->npositional ? i : 0], &s->tensors[i]);
         free(file);
     }
     return status;

@@ -136,8 +136,8 @@ static weft_status find_ranks(cli_session *s) {
     if (s->args->npositional > 1) return NULL;
     int64_t said = weft_program_nranks(s->programs[0]);
     if (!s->nranks && said > MOST_RANKS)
-        return weft_status_create(WEFT_LIMIT, path, "its rings are of %lld ranks: a run has at most %d", (long long)said,
-                                  MOST_RANKS);
+        return weft_status_create(WEFT_LIMIT, path, "its rings are of %lld ranks: a run has at most %d",
+                                  (long long)said, MOST_RANKS);
     if (!s->nranks) s->nranks = said ? (int)said : 1;
     said = ranks_in_use(s->programs[0]);
     if (!said || said == s->nranks) return NULL;
@@ -182,9 +182,9 @@ weft_status cli_session_load_params(const cli_session *s, const char *path, weft
 
 /* What the ranks here are fed of the global batch. */
 static weft_status load_part(const cli_session *s, const char *path, weft_tensors **out) {
-    weft_feeds_options o = {WEFT_FEEDS_OPTIONS_INIT, .programs = (const weft_program *const *)s->programs,
-                            .nprograms = s->args->npositional, .nranks = s->nranks, .first_step = s->first_step,
-                            .nsteps = s->nsteps};
+    weft_feeds_options o = {WEFT_FEEDS_OPTIONS_INIT,           .programs = (const weft_program *const *)s->programs,
+                            .nprograms = s->args->npositional, .nranks = s->nranks,
+                            .first_step = s->first_step,       .nsteps = s->nsteps};
     return weft_feeds_load(s->args->context, path, &o, s->first_rank, s->nlocal, out);
 }
 

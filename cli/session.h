@@ -10,10 +10,10 @@
 typedef struct cli_session {
     const cli_args *args;
     int nranks;
-    int first_rank, nlocal; /* the ranks of this process; nlocal 0: all */
+    int first_rank, nlocal;    /* the ranks of this process; nlocal 0: all */
     size_t first_step, nsteps; /* that are fed; nsteps 0: all */
-    weft_program **programs; /* as many as were named */
-    weft_tensors **feeds;    /* one set, or one a rank; NULL: nothing is fed */
+    weft_program **programs;   /* as many as were named */
+    weft_tensors **feeds;      /* one set, or one a rank; NULL: nothing is fed */
     size_t nfeeds;
     char *fetch_list;
     const char **fetches;

@@ -89,13 +89,13 @@ static bool read_options(run *r, const cli_args *args) {
     r->capacity = 8;
     if (cli_given(args, "--buckets") && !simulate_buckets_good(args)) return false;
     if (!trace_name_is_good(args) || !cli_session_init(&r->session, args) || !read_faults(r, args)) return false;
-    if (!cli_int(args, "--steps-in-flight", 1, 64, &r->nflight) || !cli_int(args, "--steps", 0, 1LL << 40, &r->nsteps) ||
+    if (!cli_int(args, "--steps-in-flight", 1, 64, &r->nflight) ||
+        !cli_int(args, "--steps", 0, 1LL << 40, &r->nsteps) ||
         !cli_int(args, "--first-step", 0, 1LL << 40, &r->first_step) ||
         !cli_int(args, "--plans", 1, 1 << 20, &r->capacity))
         return false;
     if (r->nflight == 1 || r->session.reading.options.reading == WEFT_READING_BY_NAME) return true;
-    cli_usage_error(args->command,
-                    "--steps-in-flight: expected --reading by_name: by others steps never overlap");
+    cli_usage_error(args->command, "--steps-in-flight: expected --reading by_name: by others steps never overlap");
     return false;
 }
 
@@ -362,10 +362,9 @@ static weft_status save_trace(const run *r, const char *path) {
     const cli_args *args = r->session.args;
     char *bytes;
     size_t nbytes;
-    weft_status status =
-        cli_ends_with(path, ".html")
-            ? weft_simulation_trace_html(r->at->simulation, args->positional[0], &bytes, &nbytes)
-            : weft_simulation_trace_json(r->at->simulation, &bytes, &nbytes);
+    weft_status status = cli_ends_with(path, ".html")
+                             ? weft_simulation_trace_html(r->at->simulation, args->positional[0], &bytes, &nbytes)
+                             : weft_simulation_trace_json(r->at->simulation, &bytes, &nbytes);
     return status ? status : cli_write_taken(args, path, bytes, nbytes);
 }
 
@@ -406,7 +405,8 @@ static int run_simulate(cli_args *args) {
     }
     if (!status) status = play(&r);
     bool has_played = r.at && r.at->simulation;
-    if (status && has_played) weft_status_free(save_traces(&r)); /* of a step that fails, too: the first failure is told */
+    if (status && has_played)
+        weft_status_free(save_traces(&r)); /* of a step that fails, too: the first failure is told */
     if (!status) status = save_traces(&r);
     if (!status) status = print_summary(&r);
     int result = status ? cli_fail(args, status) : r.nraces ? EXIT_WORK_FAILED : EXIT_DONE;
@@ -417,9 +417,10 @@ static int run_simulate(cli_args *args) {
 const cli_command command_simulate = {
     .name = "simulate",
     .arguments = "PROGRAM... [--ranks N] [--cluster FILE.yaml] [--feed F] [--steps S] [--trace F]",
-    .summary = "Plays a program's plans on virtual clocks: one program for all ranks, or one each. Nothing is computed, and\n"
-               "no parameters are needed. Tells how long a step takes by a model, which ops race in it (exit status 1),\n"
-               "and who waits for a rank that dies.",
+    .summary =
+        "Plays a program's plans on virtual clocks: one program for all ranks, or one each. Nothing is computed, and\n"
+        "no parameters are needed. Tells how long a step takes by a model, which ops race in it (exit status 1),\n"
+        "and who waits for a rank that dies.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

@@ -9,7 +9,7 @@
 /* Options of a simulation alone; `of` stands before what they say. */
 #define SIMULATE_OPTIONS(of)                                                                                           \
     {"--cluster", 0, "F", of "how fast ranks compute and how they are linked (YAML)"},                                 \
-        {"--times", 0, "F.json", of "a profile (weft run --profile=F.json) that says what ops take; else --cluster"},    \
+        {"--times", 0, "F.json", of "a profile (weft run --profile=F.json) that says what ops take; else --cluster"},  \
         {"--fault", 0, "OP[:RANK]", of "a rank dies before op number OP of block 0; may be repeated"},                 \
         {"--steps-in-flight", 0, "N",                                                                                  \
          of "N steps of the program one right after the other, as one; with --reading by_name"},                       \
@@ -18,8 +18,10 @@
         {"--op-time", 0, "US", of "microseconds of every op beside that; default: the cluster's, else 2"},             \
         {"--link-bytes", 0, "N",                                                                                       \
          of "bytes a second from one member of a ring to the next, on all links; default: the cluster's, else 5e10"},  \
-        {"--link-latency", 0, "US",                                                                                    \
-         of "microseconds of each of their messages beside that; default: the cluster's, else 5"}
+    {                                                                                                                  \
+        "--link-latency", 0, "US",                                                                                     \
+            of "microseconds of each of their messages beside that; default: the cluster's, else 5"                    \
+    }
 
 /* The options above, for those who refuse them. */
 extern const cli_option simulate_options[];
@@ -27,7 +29,8 @@ extern const size_t nsimulate_options;
 
 extern const cli_command command_simulate;
 
-/* --- simulate_buckets.c -------------------------------------------------------------------------------------------- */
+/* --- simulate_buckets.c --------------------------------------------------------------------------------------------
+ */
 
 /* What --buckets compares: one program, each gradient with a reduce of its own. All are borrowed. */
 typedef struct bucket_comparison {

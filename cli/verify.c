@@ -16,7 +16,8 @@ static const cli_option options[] = {
     {"--launch", 0, "any", "by_name: every order of launches that worker pools allow, not just the usual one"},
     {"--in-flight", 0, "K", "launches go through one queue, with at most K collectives of a rank in flight"},
     {"--queued", 0, "N", "a stream takes at most N launches that are not done; then the host waits"},
-    {"--against", 0, "BEFORE", "also hold the ranks against the serial program, or against what they were before a change"},
+    {"--against", 0, "BEFORE",
+     "also hold the ranks against the serial program, or against what they were before a change"},
     {"--batch", 0, "N", "--against: of N rows, where feeds leave them open; default: any number of rows"},
     {"--certificate", 0, "FILE", "PROGRAM... is BEFORE AFTER: check what weft opt --certificate wrote, and no more"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says (one program only)"},
@@ -92,9 +93,9 @@ static weft_status print_json(FILE *to, json_t *root) {
 static weft_status print_contradiction(const cli_args *args, FILE *to, const char *message) {
     const char *verdict = weft_verdict_name(WEFT_VERDICT_INVALID_PROGRAM);
     if (cli_given(args, "--json"))
-        return print_json(to, json_pack("{s:s, s:{s:[{s:s, s:o, s:[]}], s:[]}}", "reading", "declared", "result",
-                                        "findings", "verdict", verdict, "message", cli_json_text(message), "ops",
-                                        "notes"));
+        return print_json(to,
+                          json_pack("{s:s, s:{s:[{s:s, s:o, s:[]}], s:[]}}", "reading", "declared", "result",
+                                    "findings", "verdict", verdict, "message", cli_json_text(message), "ops", "notes"));
     fprintf(to, "%s%s:%s %s\n", cli_colour(to, RED), verdict, cli_colour(to, PLAIN), message);
     return NULL;
 }
@@ -242,7 +243,8 @@ static weft_status print_certified(const cli_args *args, FILE *to, weft_certifie
                                         [WEFT_CERTIFICATE_BAD] = "does not hold",
                                         [WEFT_CERTIFICATE_NONE] = "no certificate"};
     if (cli_given(args, "--json"))
-        return print_json(to, json_pack("{s:s, s:o}", "certificate", names[verdict], "message", cli_json_text(message)));
+        return print_json(to,
+                          json_pack("{s:s, s:o}", "certificate", names[verdict], "message", cli_json_text(message)));
     fprintf(to, "certificate: %s: %s\n", names[verdict], message);
     return NULL;
 }

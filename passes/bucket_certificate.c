@@ -2,7 +2,8 @@
  * each gradient waits for and is needed by, costs, buckets, and the bound. From these a checker finds out the rest
  * anew.
  *
- * It is stated for compute and one stream of reduces of one kind, which all stand before what needs them. Otherwise the report says why it is not. */
+ * It is stated for compute and one stream of reduces of one kind, which all stand before what needs them. Otherwise the
+ * report says why it is not. */
 #include <inttypes.h>
 
 #include "base/json.h"

@@ -90,7 +90,8 @@ weft_status bucket_memory_find(bucket_times *t, size_t most_live) {
     if (!rooms || !next) return base_out_of_memory();
     TRY(find_live(t));
     t->most_live = most_live;
-    int64_t peak = most_of(t->live, 0, end), most = (int64_t)most_live; /* an option of MiB, far from what 64 bits hold */
+    int64_t peak = most_of(t->live, 0, end),
+            most = (int64_t)most_live; /* an option of MiB, far from what 64 bits hold */
     if (peak > most)
         return weft_pass_refuse(t->pass,
                                 "most_live_mb: %.3f MiB of temporaries are live at once with a reduce for each "

@@ -45,9 +45,9 @@ typedef struct bucket_answer {
 /* Collectives run one after another, each from when it is ready and the one before has ended. A bucket is some items of
  * one kind that follow one another in it, reduced at the place of the last. Of all such plans the answer ends the step
  * earliest. Two or more kinds are solved exactly up to BUCKET_STATES combinations of their prefixes; beyond by branch
- * and bound (bucket_search.c), and bound_ns says how far it may have been from the best. Deterministic. Cost for n items of one kind: O(n w), w
- * of which become ready while one bucket is sent; times the bits of a step's nanoseconds, at most, where it matters
- * which results the step needs first. */
+ * and bound (bucket_search.c), and bound_ns says how far it may have been from the best. Deterministic. Cost for n
+ * items of one kind: O(n w), w of which become ready while one bucket is sent; times the bits of a step's nanoseconds,
+ * at most, where it matters which results the step needs first. */
 enum { BUCKET_STATES = 1 << 21 };
 WEFT_MUST_USE weft_status bucket_plan_solve(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer);
 

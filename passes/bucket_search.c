@@ -28,15 +28,15 @@ typedef struct trace {
 typedef struct search {
     const bucket_problem *p;
     chain *chains;
-    node *nodes, *next;  /* before and behind the item at hand */
+    node *nodes, *next; /* before and behind the item at hand */
     size_t nnodes, nnext, most;
-    uint32_t *slots;     /* a table of `next`: 1 + the node */
+    uint32_t *slots; /* a table of `next`: 1 + the node */
     size_t nslots;
     trace *traces;
     size_t ntraces, most_traces;
-    int64_t *ahead;      /* by item: no plan ends earlier by what comes from it on; one more for none */
+    int64_t *ahead;            /* by item: no plan ends earlier by what comes from it on; one more for none */
     int64_t *left[MOST_KINDS]; /* by kind: what its items take at least, from the one of its chain on */
-    int64_t limit, lost; /* lost: least bound of a node that was left out for want of room */
+    int64_t limit, lost;       /* lost: least bound of a node that was left out for want of room */
 } search;
 
 /* --- bounds ------------------------------------------------------------------------------------------------------- */
@@ -214,7 +214,8 @@ static weft_status make_room(search *s, size_t most_nodes, arena *scratch) {
     s->most_traces = most_nodes < 2 * n ? 2 * n : most_nodes;
     s->most = s->most_traces / (n + 1) < 8 ? 8 : s->most_traces / (n + 1);
     if (s->most > 1 << 16) s->most = 1 << 16;
-    for (s->nslots = 16; s->nslots < 4 * s->most; s->nslots *= 2) {}
+    for (s->nslots = 16; s->nslots < 4 * s->most; s->nslots *= 2) {
+    }
     s->most_traces *= 2; /* a level makes more than it keeps */
     s->nodes = ARENA_ARRAY(scratch, node, s->most + 1);
     s->next = ARENA_ARRAY(scratch, node, s->most + 1);

@@ -105,8 +105,7 @@ static weft_status find_owners(layout *l, uint32_t *owner) {
             FOR_EACH_INSTR(at, l, &l->reduces[r].ops[k]) {
                 const plan_instr *instr = &t->plan->instrs[at - 1];
                 if (t->stream < 0) t->stream = instr->stream;
-                if (instr->stream == 0)
-                    return refuse_compute(l, instr);
+                if (instr->stream == 0) return refuse_compute(l, instr);
                 if (instr->stream != t->stream)
                     return refuse_stream(l, instr, "is on another stream than others: expected one for all reduces");
                 owner[at - 1] = (uint32_t)r;
@@ -305,11 +304,11 @@ weft_status bucket_times_report(const bucket_times *t) {
         TRY(weft_pass_did(t->pass, "%.3f MiB of temporaries are live at once, at most; most_live_mb lets be %.3f",
                           (double)t->most_seen / 1048576, (double)t->most_live / 1048576));
     if (t->answer.bound_ns < t->answer.step_ns)
-        TRY(weft_pass_did(t->pass,
-                          "reduces of %zu kinds share the stream: the search ended with %.3f %% between its best plan and "
-                          "the bound",
-                          t->problem.nkinds,
-                          100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
+        TRY(weft_pass_did(
+            t->pass,
+            "reduces of %zu kinds share the stream: the search ended with %.3f %% between its best plan and "
+            "the bound",
+            t->problem.nkinds, 100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));

@@ -74,10 +74,8 @@ typedef struct bucket_model {
         {"times", WEFT_OPTION_STRING, "", NULL,                                                                        \
          of                                                                                                            \
          "a profile of the program (weft run --profile=F.json) that says what ops take; default: the cluster does"},   \
-    {                                                                                                                  \
-        "most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                        \
-            of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"          \
-    },                                                                                                                 \
+        {"most_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                       \
+         of "the largest bucket of several gradients in MiB, as for registered buffers; default: any size"},           \
     {                                                                                                                  \
         "most_live_mb", WEFT_OPTION_FLOAT, "", NULL,                                                                   \
             of "MiB of temporaries that are live at once, at most: a bucket takes room before its last gradients are " \

@@ -57,7 +57,7 @@ typedef struct fusion {
     weft_program *program;
     arena *scratch;
     fuse_mode mode;
-    size_t last_limit; /* bytes; 0: none */
+    size_t last_limit;  /* bytes; 0: none */
     bool is_auto;       /* buckets are planned (fuse_auto.c) */
     bool *begins;       /* is_auto: by candidate: a bucket of its kind begins with it; NULL: not planned yet */
     bucket_times times; /* is_auto */

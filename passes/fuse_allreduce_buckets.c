@@ -58,7 +58,8 @@ static weft_status report_alone(const fusion *f, const bucket *b) {
                           "\"%s\" (%zu bytes) is reduced alone: %s", reduce_part_x(item, item->parts)->name->bytes,
                           b->nbytes,
                           f->is_auto ? "with others the step would not end earlier"
-                          : large    ? "it has a bucket's size" : "no other of its kind is reduced before it is used");
+                          : large    ? "it has a bucket's size"
+                                     : "no other of its kind is reduced before it is used");
 }
 
 static weft_status report(fusion *f) {

@@ -2,8 +2,8 @@
  *
  * A first sweep with every candidate alone finds what is fused with what; then the buckets are planned, and a second
  * sweep forms these. A planned bucket is reduced where the last of its members was, before the first op that computes
- * with one of its results: so no op that takes time moves. Copies make the step longer than planned: what is predicted in the
- * end is that of the program that was made. */
+ * with one of its results: so no op that takes time moves. Copies make the step longer than planned: what is predicted
+ * in the end is that of the program that was made. */
 #include "passes/bucket_tensor.h"
 #include "passes/fuse_allreduce.h"
 

@@ -15,8 +15,7 @@ static const weft_option options[] = {
      "chunks: sends, receives and products of row slices; fused: stand together, torch's fused ops in an FX graph"},
     {"guard", WEFT_OPTION_STRING, "on", "on|off", "off: every pair that is legal; on: those that the model says gain"},
     {"chunks_per_shard", WEFT_OPTION_INT, "1", NULL, "pieces in which a rank's rows are sent"},
-    {"strict_bits", WEFT_OPTION_BOOL, "false", NULL,
-     "sums in the order of ranks, as the reduce-scatter forms them"},
+    {"strict_bits", WEFT_OPTION_BOOL, "false", NULL, "sums in the order of ranks, as the reduce-scatter forms them"},
     {"fp32_sums", WEFT_OPTION_BOOL, "false", NULL,
      "16-bit floats are added up in fp32 and rounded once, as with strict_bits"},
     {"cluster", WEFT_OPTION_STRING, "", NULL,
@@ -49,7 +48,8 @@ static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
     if (m->form == MICRO_CHUNKS) {
         bool all_rows = p->kind == MICRO_REDUCE;
         p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : m->nsub, micro_rows(p));
-        if (m->fp32_sums && dtype_is_half(p->summed) && p->kind != MICRO_REDUCE && !(p->exchanges && p->kind == MICRO_SCATTER))
+        if (m->fp32_sums && dtype_is_half(p->summed) && p->kind != MICRO_REDUCE &&
+            !(p->exchanges && p->kind == MICRO_SCATTER))
             p->summed = WEFT_FP32;
         return;
     }
@@ -93,11 +93,11 @@ static const char *const names[][2] = {[MICRO_GATHER] = {"all-gather and matmul"
                                        [MICRO_REDUCE] = {"matmul and all-reduce"}};
 
 static weft_status report(const micro_pass *m, const micro_pair *p, size_t number) {
-    return weft_pass_did(m->pass, "pair %zu: %s (%s #%u, %d ranks, %zu product%s): %.1f us for %.1f us, predicted gain %.1f%%",
-                         number, names[p->kind][p->exchanges],
-                         p->collective->type->bytes, p->collective->mark, p->ring.nranks, p->nproducts,
-                         p->nproducts == 1 ? "" : "s", 1e6 * p->pair_seconds, 1e6 * p->serial_seconds,
-                         100 * (1 - p->pair_seconds / p->serial_seconds));
+    return weft_pass_did(m->pass,
+                         "pair %zu: %s (%s #%u, %d ranks, %zu product%s): %.1f us for %.1f us, predicted gain %.1f%%",
+                         number, names[p->kind][p->exchanges], p->collective->type->bytes, p->collective->mark,
+                         p->ring.nranks, p->nproducts, p->nproducts == 1 ? "" : "s", 1e6 * p->pair_seconds,
+                         1e6 * p->serial_seconds, 100 * (1 - p->pair_seconds / p->serial_seconds));
 }
 
 /* Whether ranks send each other chunks, and so differ. */
@@ -114,8 +114,9 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     for (size_t i = 0; i < m.index.nops; i++) TRY(consider(&m, access_op(&m.index, i)));
     if (!m.npairs) return weft_pass_left(pass, NULL, WEFT_REASON_NOTHING, "no pair is taken");
     if (m.form == MICRO_CHUNKS && sends(&m) && pass_rank(pass) < 0)
-        return weft_pass_refuse(pass, "the programs of ranks differ (chunks of each go to others): one is made for each, "
-                                      "named by {rank} in -o");
+        return weft_pass_refuse(pass,
+                                "the programs of ranks differ (chunks of each go to others): one is made for each, "
+                                "named by {rank} in -o");
     qsort(m.pairs, m.npairs, sizeof *m.pairs, by_place);
     for (size_t i = 0; i < m.npairs; i++) TRY(report(&m, &m.pairs[i], i));
     TRY(weft_pass_count_add(pass, "pairs", (int64_t)m.npairs));
@@ -130,5 +131,4 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     return NULL;
 }
 
-const weft_pass pass_micro_pipeline_tp = {
-    .options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_micro_pipeline_tp = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};

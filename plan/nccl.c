@@ -174,8 +174,7 @@ double plan_nccl_seconds(const nccl_call *c, double nbytes, int *out_algorithm, 
             nccl_way way = plan_nccl_way(c, a, p);
             if (way.bandwidth <= 0) continue;
             if (a == NCCL_TREE) way.bandwidth *= factor_at(p, nbytes);
-            bool plateau =
-                has_plateau(c, a, p) && nbytes / (c->machine->nchannels * c->nranks) >= plateau_nbytes;
+            bool plateau = has_plateau(c, a, p) && nbytes / (c->machine->nchannels * c->nranks) >= plateau_nbytes;
             if (plateau) way.latency_us = on_plateau(c, way.latency_us);
             double us = way.latency_us + nbytes / (1000 * way.bandwidth);
             if (us >= best) continue;

@@ -57,7 +57,8 @@ static weft_status put_origin(buffer *out, const weft_var *v, const char *axis, 
     *out_next = NULL;
     if (extra) TRY(json_read(v->program->context, extra, strlen(extra), "sidecar", &document));
     const json_t *by = json_object_get(json_object_get(document, "placed_by"), axis);
-    const char *from = json_string_value(json_object_get(by, "var")), *op = json_string_value(json_object_get(by, "op"));
+    const char *from = json_string_value(json_object_get(by, "var")),
+               *op = json_string_value(json_object_get(by, "op"));
     if (from && op) {
         buffer_format(out, "    from %s through %s\n", from, op);
         *out_next = block_find_text(v->program->blocks[0], from, strlen(from));

@@ -45,10 +45,8 @@ static weft_status find_times(weft_simulation *x, int rank, sim_plan *p) {
 static weft_status make_rank(weft_simulation *x, int rank, sim_stream *streams) {
     sim_rank *r = &x->ranks[rank];
     bool is_first = x->nplans > 1 || rank == 0;
-    *r = (sim_rank){.rank = rank,
-                    .plan = &x->plans[x->nplans == 1 ? 0 : rank],
-                    .streams = streams,
-                    .died_ns = SIM_NONE};
+    *r =
+        (sim_rank){.rank = rank, .plan = &x->plans[x->nplans == 1 ? 0 : rank], .streams = streams, .died_ns = SIM_NONE};
     r->plan->plan = timeline_plan(&x->timeline, rank);
     if (is_first) TRY(plan_find_rings(r->plan->plan, x->nranks, &x->arena, &r->plan->rings));
     for (int s = 0; s < r->plan->plan->nstreams; s++) streams[s].lane = &x->timeline.ranks[rank][s];
@@ -99,8 +97,7 @@ static weft_status check_agreement(weft_simulation *x) {
     agree_exchange exchange = {x->nranks, 0, x->nranks, tell_oneself, x};
     agree_rank *ranks = ARENA_ARRAY(&x->arena, agree_rank, x->nranks);
     if (!ranks) return base_out_of_memory();
-    for (int r = 0; r < x->nranks; r++)
-        ranks[r] = (agree_rank){x->ranks[r].plan->plan, &x->ranks[r].plan->rings};
+    for (int r = 0; r < x->nranks; r++) ranks[r] = (agree_rank){x->ranks[r].plan->plan, &x->ranks[r].plan->rings};
     return plan_agree(&x->context->allocator, ranks, &exchange);
 }
 

@@ -1,9 +1,9 @@
 /* calibrate.c: measures the machine by running small programs on it, as ranks would run them.
  *
  * A program of a few equal ops is run for some steps, the first of which warm up; of each number the median over steps
- * and ranks counts, since others use the machine too. Ranks of several processes tell one another, so that all go on with
- * equal numbers. Seconds of a table are made not to fall as bytes grow: a point
- * that is lower than the one before takes the mean of both (pool adjacent violators).
+ * and ranks counts, since others use the machine too. Ranks of several processes tell one another, so that all go on
+ * with equal numbers. Seconds of a table are made not to fall as bytes grow: a point that is lower than the one before
+ * takes the mean of both (pool adjacent violators).
  *
  * How compute and collectives slow one another down: chains of both that take about equally long alone run at once, on
  * two streams. While both run, compute is so many times slower, and so is the collective; once one has ended the other

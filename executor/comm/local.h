@@ -10,7 +10,8 @@
 #include "executor/comm/request.h"
 #include "executor/comm/wait.h"
 
-/* Ranks of one process are threads: more than this is a mistake. Bounds the pointers and pieces that a member keeps on its stack. */
+/* Ranks of one process are threads: more than this is a mistake. Bounds the pointers and pieces that a member keeps on
+ * its stack. */
 enum { LOCAL_MAX_RANKS = 256 };
 
 /* One member of a ring. Its request is written by itself before a meeting and read by all until the next one. */

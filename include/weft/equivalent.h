@@ -58,7 +58,7 @@ typedef weft_status (*weft_witness)(void *data, const weft_witness_question *que
                                     char out_reason[WEFT_WITNESS_REASON]);
 
 typedef struct weft_equivalence_options {
-    size_t struct_nbytes; /* weft/status.h: begin with WEFT_EQUIVALENCE_OPTIONS_INIT */
+    size_t struct_nbytes;       /* weft/status.h: begin with WEFT_EQUIVALENCE_OPTIONS_INIT */
     const char *const *fetches; /* names of vars that leave the programs too */
     size_t nfetches;
     int64_t nranks; /* weft_equivalent_to_serial with one program: ranks that run it; 0: its data-parallel ring's */

@@ -14,19 +14,19 @@ typedef struct weft_executor weft_executor;
 
 typedef struct weft_executor_options {
     size_t struct_nbytes; /* weft/status.h: begin with WEFT_EXECUTOR_OPTIONS_INIT */
-    const char *device; /* NULL: "cpu". Of executors that share a state, the first one's counts */
-    int nthreads;    /* intra-op threads a stream may use; 0 means 1 */
-    uint64_t seed;   /* of random ops */
-    bool trace;      /* keep start and end of every instruction */
-    int trace_steps; /* how many steps from the last are kept; 0 means all */
-    bool profile;    /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
+    const char *device;   /* NULL: "cpu". Of executors that share a state, the first one's counts */
+    int nthreads;         /* intra-op threads a stream may use; 0 means 1 */
+    uint64_t seed;        /* of random ops */
+    bool trace;           /* keep start and end of every instruction */
+    int trace_steps;      /* how many steps from the last are kept; 0 means all */
+    bool profile; /* keep what each instruction takes, summed over steps; creation measures the machine (40 ms) */
     bool no_fuse; /* every instruction alone, though the plan lets some be fused; results are the same */
     /* The watchdog ends a run in which a collective takes too long. Too long is more than watchdog_seconds, and more
      * than 10 times what it took in 95 of the last 100 steps. In the first step it is more than first_step_seconds. 0
      * means 5 and 300. */
     double watchdog_seconds, first_step_seconds;
-    bool no_watchdog;         /* collectives wait without a limit */
-    bool unsafe;              /* takes plans with a given order, which may race */
+    bool no_watchdog; /* collectives wait without a limit */
+    bool unsafe;      /* takes plans with a given order, which may race */
     /* Of a communicator: which of the ranks this process runs; NULL: all. All processes trace and profile, or none. */
     const struct comm_host *host;
     /* Threads of the host's: has `run(arg)` called on one of them, which it returns when the executor is destroyed, or
@@ -34,7 +34,7 @@ typedef struct weft_executor_options {
      * must have one at once, since they wait for one another. NULL: the executor makes its own. */
     weft_status (*spawn)(void *user, void (*run)(void *arg), void *arg);
     void *spawn_user;
-    const weft_delay *delays;     /* borrowed: must outlive the executor, and the cache or trainer that makes it */
+    const weft_delay *delays; /* borrowed: must outlive the executor, and the cache or trainer that makes it */
     size_t ndelays;
     /* Each so many steps the outputs of every op are looked at. The first that holds NaN or an infinity ends the run;
      * the status names rank, op, var, element and step. 0: never, which costs nothing. Ops run one by one then. Needs a
@@ -74,7 +74,8 @@ double weft_executor_step_seconds(const weft_executor *executor);
 void weft_executor_overlap(const weft_executor *executor, double *out_collective_seconds, double *out_hidden_seconds);
 /* Of a rank of this process in the last step. Needs options.trace. */
 WEFT_MUST_USE weft_status weft_executor_rank_times(const weft_executor *executor, int rank, weft_rank_times *out_times);
-/* Number of traced collectives of this process's ranks, and of those that were hidden for at least half of their time. */
+/* Number of traced collectives of this process's ranks, and of those that were hidden for at least half of their time.
+ */
 void weft_executor_hidden(const weft_executor *executor, size_t *out_ncollectives, size_t *out_nhidden);
 /* The timeline: Chrome trace JSON (Perfetto opens it), or a self-contained HTML page, a lane per rank and stream. The
  * caller owns the bytes. Needs options.trace. In a run of several processes all of them call these, in the same order,

@@ -17,7 +17,7 @@ typedef struct weft_feeds weft_feeds;
 
 /* Programs and tensors are borrowed while the feeds live. */
 typedef struct weft_feeds_options {
-    size_t struct_nbytes; /* weft/status.h: begin with WEFT_FEEDS_OPTIONS_INIT */
+    size_t struct_nbytes;                /* weft/status.h: begin with WEFT_FEEDS_OPTIONS_INIT */
     const weft_program *const *programs; /* one for all ranks, or one each */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
@@ -37,9 +37,9 @@ WEFT_MUST_USE weft_status weft_feeds_create(weft_context *context, const weft_fe
                                             weft_feeds **out_feeds);
 void weft_feeds_destroy(weft_feeds *feeds); /* NULL is fine */
 
-/* Reads a file of feeds of the global batch as far as ranks first_rank .. first_rank + nlocal - 1 are fed from it, for a
- * process that has these ranks: of an .npz the rows that they take in the steps of `options`, whose sets are not used.
- * The set has all tensors, but other rows hold nothing (weft_tensors_describe). */
+/* Reads a file of feeds of the global batch as far as ranks first_rank .. first_rank + nlocal - 1 are fed from it, for
+ * a process that has these ranks: of an .npz the rows that they take in the steps of `options`, whose sets are not
+ * used. The set has all tensors, but other rows hold nothing (weft_tensors_describe). */
 WEFT_MUST_USE weft_status weft_feeds_load(weft_context *context, const char *path, const weft_feeds_options *options,
                                           int first_rank, int nlocal, weft_tensors **out_tensors);
 /* The same of parameters, or of a state: those that the ranks' programs have, and of those that axis 0 shards their

@@ -1,5 +1,5 @@
-/* weft/simulate.h: plans played on virtual clocks: how long a step takes by a model, which ops race in it, who waits for
- * whom. Nothing is computed.
+/* weft/simulate.h: plans played on virtual clocks: how long a step takes by a model, which ops race in it, who waits
+ * for whom. Nothing is computed.
  *
  * A simulation allocates no tensors and starts no threads; it needs no parameters and no feeds beyond what plans were
  * made for. Conditions count as true. Virtual time begins at 0 and goes on from step to step. The same input gives the
@@ -25,7 +25,7 @@ typedef struct weft_fault {
 
 /* Faults and delays are borrowed while the simulation lives. */
 typedef struct weft_simulation_options {
-    size_t struct_nbytes; /* weft/status.h: begin with WEFT_SIMULATION_OPTIONS_INIT */
+    size_t struct_nbytes;        /* weft/status.h: begin with WEFT_SIMULATION_OPTIONS_INIT */
     const weft_cluster *cluster; /* NULL: the defaults; copied */
     const weft_fault *faults;
     size_t nfaults;
@@ -65,8 +65,8 @@ WEFT_MUST_USE weft_status weft_simulation_trace_json(const weft_simulation *simu
 WEFT_MUST_USE weft_status weft_simulation_trace_html(const weft_simulation *simulation, const char *title,
                                                      char **out_bytes, size_t *out_nbytes);
 
-/* The first ranks of several simulations in one timeline, one below the other, from the same moment on: of programs that
- * are to be compared. `labels`, as many, stand where ranks' names do. */
+/* The first ranks of several simulations in one timeline, one below the other, from the same moment on: of programs
+ * that are to be compared. `labels`, as many, stand where ranks' names do. */
 typedef enum weft_trace_form { WEFT_TRACE_JSON, WEFT_TRACE_HTML } weft_trace_form;
 WEFT_MUST_USE weft_status weft_simulation_trace_beside(const weft_simulation *const *simulations,
                                                        const char *const *labels, size_t count, weft_trace_form form,

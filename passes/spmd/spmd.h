@@ -156,24 +156,24 @@ typedef struct spmd_plan {
     arena memory; /* of types and rules */
     spmd_mesh mesh;
     const mesh *given_mesh; /* of a program that has none; or NULL */
-    int64_t rank; /* -1: all ranks, which must be equal */
+    int64_t rank;           /* -1: all ranks, which must be equal */
     shape_env types;
     struct spmd_kinds *kinds;
     struct spmd_known *known; /* of `decided` */
-    spmd_var *vars; /* by var id */
+    spmd_var *vars;           /* by var id */
     size_t nvars;
     spmd_op *ops;
     size_t nops;
     axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
     arena decided;                     /* of versions; made anew by each decision */
     spmd_policy policy;
-    bool is_strict;        /* an op without a rule that meets a sharded input is refused */
-    bool propagates;       /* placements are this pass's own */
-    double sent;           /* bytes that a rank sends in a step, as decided */
+    bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
+    bool propagates;                 /* placements are this pass's own */
+    double sent;                     /* bytes that a rank sends in a step, as decided */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
-    const char *differs;   /* NULL, or why ranks' programs differ: */
-    uint32_t told;         /* by where a rank stands along these mesh axes; and by rings */
-    struct spmd_row *rows; /* of the report */
+    const char *differs;             /* NULL, or why ranks' programs differ: */
+    uint32_t told;                   /* by where a rank stands along these mesh axes; and by rings */
+    struct spmd_row *rows;           /* of the report */
     size_t nrows, row_capacity;
 } spmd_plan;
 

@@ -54,8 +54,8 @@ size_t timeline_steps(const timeline *t, uint64_t *out_first);
 const trace_event *timeline_events(const timeline *t, const timeline_lane *lane, uint64_t step);
 WEFT_MUST_USE weft_status timeline_check(const timeline *t); /* an error where no step is kept; NULL is fine */
 
-/* Of all steps that are kept: collectives on other streams than compute. One is hidden if the same rank's compute stream
- * ran instructions for at least half of its time. */
+/* Of all steps that are kept: collectives on other streams than compute. One is hidden if the same rank's compute
+ * stream ran instructions for at least half of its time. */
 typedef struct timeline_overlap {
     int64_t collective_ns, hidden_ns;
     size_t ncollectives, nhidden;
@@ -96,8 +96,7 @@ typedef struct timeline_frame {
 timeline_frame timeline_frame_of(const timeline *t, const timeline_clock *clock);
 
 enum { TIMELINE_PARTS = 2 };
-void timeline_print_parts(const timeline *t, const timeline_frame *f, timeline_form form,
-                          buffer parts[TIMELINE_PARTS]);
+void timeline_print_parts(const timeline *t, const timeline_frame *f, timeline_form form, buffer parts[TIMELINE_PARTS]);
 typedef struct timeline_text {
     const char *bytes;
     size_t nbytes;

@@ -1,8 +1,8 @@
 /* trace_view.c: the second part of the page's script: drawing, and what people do.
  *
- * It draws on one canvas: a lane per rank and stream, ranks apart, so that a gradient collective is seen right below the
- * compute of its rank; and on another the axis, which stays in sight. Events are found by bisection, and those narrower
- * than a pixel are drawn once, so that 100,000 events zoom smoothly. */
+ * It draws on one canvas: a lane per rank and stream, ranks apart, so that a gradient collective is seen right below
+ * the compute of its rank; and on another the axis, which stays in sight. Events are found by bisection, and those
+ * narrower than a pixel are drawn once, so that 100,000 events zoom smoothly. */
 // clang-format off
 #include "plan/timeline/trace.h"
 

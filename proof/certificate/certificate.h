@@ -189,19 +189,19 @@ typedef struct cert_checker {
     const char **inserted_type;            /* by number */
     double *seed;                          /* by old position: product of claimed factors; 0: none */
     bool *dense;                           /* by old position */
-    uint8_t *of_rows;                      /* by old position: fills in a rank's rows, of dimension 0 (1), another (2) */
-    uint32_t *same_as;                     /* by old position: the op before that is claimed to give the same */
-    cert_value *joined;                    /* by number: what a reduce of data parallelism joins */
-    uint32_t *wait_of;                     /* by position after: the collective that is waited for, or CERT_NONE */
-    size_t *gather_of;                     /* by number: 1 + index of its claim that it gathers; 0: none */
-    size_t *first_gather, *next_gather;    /* by old position, by claim: 1 + index of what the op gets gathered */
+    uint8_t *of_rows;                   /* by old position: fills in a rank's rows, of dimension 0 (1), another (2) */
+    uint32_t *same_as;                  /* by old position: the op before that is claimed to give the same */
+    cert_value *joined;                 /* by number: what a reduce of data parallelism joins */
+    uint32_t *wait_of;                  /* by position after: the collective that is waited for, or CERT_NONE */
+    size_t *gather_of;                  /* by number: 1 + index of its claim that it gathers; 0: none */
+    size_t *first_gather, *next_gather; /* by old position, by claim: 1 + index of what the op gets gathered */
     size_t nnumbers;
     const cert_claim *ranks; /* NULL: none */
     bool *is_split_feed;     /* by var id of the program before */
     bool *is_feed;
-    size_t nchecked;       /* values that were held against each other */
+    size_t nchecked;           /* values that were held against each other */
     int64_t step_ns, bound_ns; /* of the last bucket plan; 0: none */
-    const char *underived; /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
+    const char *underived;   /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
     const char *unseen_rows; /* what is gathered, and only claimed to be a rank's rows; NULL: nothing */
 } cert_checker;
 
@@ -264,18 +264,21 @@ WEFT_MUST_USE weft_status cert_follow_gather(cert_checker *c, weft_op *op, uint3
 WEFT_MUST_USE weft_status cert_check_gather(cert_checker *c, const cert_claim *claim);
 /* The var whose rows say that `claim` gathers rows: what it gathers, or the ids of a look-up's gradients. */
 const weft_var *cert_rows_of_gather(const cert_checker *c, const cert_claim *claim);
-bool cert_gathers(const cert_checker *c, const cert_claim *claim); /* else it sums: the rows are the same on all ranks */
+bool cert_gathers(const cert_checker *c,
+                  const cert_claim *claim); /* else it sums: the rows are the same on all ranks */
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 
-/* --- prices.c: what a bucket plan says that its collectives take, one after another --------------------------------- */
+/* --- prices.c: what a bucket plan says that its collectives take, one after another ---------------------------------
+ */
 
 typedef struct cert_price cert_price;
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
 
-/* --- clock.c: compute and buckets that slow one another down --------------------------------------------------------- */
+/* --- clock.c: compute and buckets that slow one another down ---------------------------------------------------------
+ */
 
 /* A bucket runs its parts one after another, the first `ncollectives` of which are collectives. */
 typedef struct cert_slowed {
@@ -283,7 +286,7 @@ typedef struct cert_slowed {
     const json_int_t *parts, *after;   /* by bucket: `nparts` times; so many instructions have ended before it */
     size_t ncompute, nbuckets, nparts, ncollectives;
     double compute_factor, collective_factor; /* so many times as long beside the other; 1 or more */
-    json_int_t *starts, *ends, step;   /* by bucket, and of the whole: filled in */
+    json_int_t *starts, *ends, step;          /* by bucket, and of the whole: filled in */
 } cert_slowed;
 void cert_play_slowed(cert_slowed *s);
 /* How losses of ranks combine, from the program before (losses.c). */

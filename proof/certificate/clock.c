@@ -1,5 +1,5 @@
-/* clock.c: compute beside buckets where the one slows the other down, event by event, in whole numbers: what is left of a
- * task is in parts of a nanosecond at full speed, and a task beside the other goes on more slowly. */
+/* clock.c: compute beside buckets where the one slows the other down, event by event, in whole numbers: what is left of
+ * a task is in parts of a nanosecond at full speed, and a task beside the other goes on more slowly. */
 #include "proof/certificate/certificate.h"
 
 enum { FULL = 1 << 16 };

@@ -1,5 +1,5 @@
-/* prices.c: what a bucket plan says that collectives and scales take by their bytes. The forms are those of docs/costs.md:
- * messages over links, points that were measured, ways of NCCL of which the least counts. */
+/* prices.c: what a bucket plan says that collectives and scales take by their bytes. The forms are those of
+ * docs/costs.md: messages over links, points that were measured, ways of NCCL of which the least counts. */
 #include <math.h>
 
 #include "proof/certificate/certificate.h"

@@ -86,7 +86,7 @@ typedef struct terms {
     value *args;
     size_t nargs, args_capacity;
     hash_table table; /* of terms, by head and arguments */
-    factor *factors; /* few: a linear search */
+    factor *factors;  /* few: a linear search */
     size_t nfactors, factors_capacity;
     int64_t *dims;
     size_t ndims, dims_capacity;

@@ -2,7 +2,8 @@
  * over the real numbers: sums are rounded otherwise.
  *
  * Either the left operand is a concatenation along its last dimension; then the right one's rows fall into parts. Or it
- * is a transposed matrix, as in the gradient of a weight, and rows of it and of the right operand lie one after another. */
+ * is a transposed matrix, as in the gradient of a weight, and rows of it and of the right operand lie one after
+ * another. */
 #include "proof/together/together.h"
 
 enum { MOST_COLUMNS = 4096 };
@@ -140,7 +141,8 @@ static weft_status outer_part(terms *t, uint32_t id, value left, value right, va
     return term_make(t, head_id, args, 2, dtype, ndim, dims, &out->term);
 }
 
-static weft_status sum_of_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3], uint32_t *out) {
+static weft_status sum_of_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3],
+                               uint32_t *out) {
     value parts[MOST_TOGETHER], z, b;
     size_t count = 0;
     int64_t m = extents[0], k = extents[1], n = extents[2];

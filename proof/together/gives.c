@@ -189,8 +189,8 @@ weft_status collective_value(together *g, int side, uint32_t symbol, const meeti
     value all[MOST_TOGETHER];
     if (c.schema && c.schema->kind == COLLECTIVE_SEND) { /* a message: what is sent is what comes */
         uint32_t sent = value_at(&c, 0, 0);
-        bool fits = c.numel >= 0 && term_numel(g->t, sent) == c.numel &&
-                    g->t->items[sent].dtype == g->t->items[symbol].dtype;
+        bool fits =
+            c.numel >= 0 && term_numel(g->t, sent) == c.numel && g->t->items[sent].dtype == g->t->items[symbol].dtype;
         return fits ? with_extents(&c, value_of(sent), out) : term_unknown(g->t, "a message of another size", out);
     }
     if (has_definition(&c) && moved(&c, all)) TRY(defined(&c, all, term_numel(g->t, all[0].term), out));

@@ -25,7 +25,9 @@ static turn turn_of(const weft_op *op, uint32_t index) {
     bool is_message = kind == COLLECTIVE_SEND || kind == COLLECTIVE_RECV;
     return (turn){.ring = op_ring(op),
                   .peer = is_message ? op_collective_root(op) : -1,
-                  .way = kind == COLLECTIVE_SEND ? SENT : is_message ? RECEIVED : NO_MESSAGE,
+                  .way = kind == COLLECTIVE_SEND ? SENT
+                         : is_message            ? RECEIVED
+                                                 : NO_MESSAGE,
                   .index = index};
 }
 

@@ -2,8 +2,8 @@
  *
  * A product computes each row of its left operand alone. So a product of rows that lie one after another is the
  * products one after another, and a product of a slice is a slice of the product. Slices come outside of products and
- * sums, so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long as
- * the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
+ * sums, so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long
+ * as the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
 #include "proof/together/together.h"
 
 #include "ops/view.h"
@@ -214,7 +214,7 @@ static bool has_runs(const op_view *v, size_t *out_axis, int64_t *out_nruns) {
     for (int64_t run = 1; axis > 0 && v->strides[axis - 1] == run; axis--) run *= v->dims[axis - 1];
     *out_axis = axis;
     *out_nruns = product_of_extents(v->dims, 0, axis);
-    return axis < (size_t)v->ndim && *out_nruns > 0 && *out_nruns <= MOST_RUNS;
+    return *out_nruns > 0 && *out_nruns <= MOST_RUNS && axis < (size_t)v->ndim;
 }
 
 static weft_status take_runs(terms *t, uint32_t id, value x, const op_view *v, size_t axis, int64_t nruns,

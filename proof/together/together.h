@@ -11,8 +11,8 @@ enum { MOST_TOGETHER = 64, BEFORE = 0, AFTER = 1 };
 
 /* The number of a collective among those of its ring, or of a message among those of its ring to that member. */
 typedef struct turn {
-    int64_t ring, peer; /* peer -1: no message */
-    int32_t way;        /* 0: no message; sent, received */
+    int64_t ring, peer;     /* peer -1: no message */
+    int32_t way;            /* 0: no message; sent, received */
     uint32_t number, index; /* index: among the opened ones */
 } turn;
 
@@ -20,7 +20,7 @@ typedef struct turn {
 typedef struct reading {
     const weft_program *program;
     outputs read;
-    turn *turns; /* sorted, number last */
+    turn *turns;          /* sorted, number last */
     const turn **turn_of; /* by index */
 } reading;
 
@@ -48,7 +48,7 @@ typedef struct need {
 WEFT_MUST_USE weft_status turns_find(together *g, reading *r);
 /* The collectives that meet, of one rank's: one of each member of the ring, or of a message the one that sends it. */
 typedef struct meeting {
-    const char *why; /* NULL: they meet. Else what is wrong */
+    const char *why;        /* NULL: they meet. Else what is wrong */
     size_t count, position; /* position: of the rank among the members */
     uint32_t ranks[MOST_TOGETHER];
     const opened *of[MOST_TOGETHER];

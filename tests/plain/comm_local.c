@@ -1,6 +1,6 @@
-/* comm_local.c: the local engine: the conformance of all engines (tests/support/comm_conformance.c), with all ranks in one
- * process and with a world for every rank and for every two; and what is its own. A plain main, because it runs under
- * ThreadSanitizer too. */
+/* comm_local.c: the local engine: the conformance of all engines (tests/support/comm_conformance.c), with all ranks in
+ * one process and with a world for every rank and for every two; and what is its own. A plain main, because it runs
+ * under ThreadSanitizer too. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

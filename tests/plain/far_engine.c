@@ -1,6 +1,6 @@
 /* far_engine.c: an engine that puts collectives on streams of a device whose memory the host cannot touch: the
- * conformance of all engines, programs with each kind of collective, and failures: how they come back from a stream, and
- * that every rank's step ends in bounded time. A plain main, because streams are threads. */
+ * conformance of all engines, programs with each kind of collective, and failures: how they come back from a stream,
+ * and that every rank's step ends in bounded time. A plain main, because streams are threads. */
 #include <stdlib.h>
 #include <unistd.h>
 

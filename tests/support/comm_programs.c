@@ -13,7 +13,7 @@
 
 enum { MOST_RANKS = 4 };
 
-static const device_engine *device_at_hand; /* NULL: cpu */
+static const device_engine *device_at_hand;   /* NULL: cpu */
 static comm_host (*host_at_hand)(int nranks); /* NULL: the default */
 
 #define OP(type, in, out, attrs) "  - {" type ": {" in "}, out: {" out "}, attrs: {" attrs "}}\n"

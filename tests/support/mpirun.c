@@ -52,12 +52,14 @@ int mpirun_self(int nprocs, const char *arguments, _Atomic int *passed, _Atomic 
     char path[PATH_MAX], command[PATH_MAX + 400], line[1000];
     if (!own_path(path, sizeof path)) return -1;
     quiet_sanitizers();
-    snprintf(command, sizeof command,
-             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-             "OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none "
-             "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none " /* Open MPI 5 */
-             "mpirun -n %d '%s' %s 2>&1",
-             nprocs, path, arguments);
+    snprintf(
+        command, sizeof command,
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+        "OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none "
+        "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none " /* Open MPI 5
+                                                                                                            */
+        "mpirun -n %d '%s' %s 2>&1",
+        nprocs, path, arguments);
     FILE *from = popen(command, "r");
     if (!from) return -1;
     while (fgets(line, sizeof line, from)) {

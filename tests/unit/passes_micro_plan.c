@@ -1,4 +1,5 @@
-/* passes_micro_plan.c: chunk plans of micro_pipeline_tp: right ones are proved, each with one thing wrong is refused. */
+/* passes_micro_plan.c: chunk plans of micro_pipeline_tp: right ones are proved, each with one thing wrong is refused.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static const chunk_plan kinds[] = {
     {.kind = MICRO_GATHER, .exchanges = true, .multiplies = true, .keeps_rows = true},
     {.kind = MICRO_SCATTER, .exchanges = true},
 };
-static const char *const kind_names[] = {[MICRO_GATHER] = "gather", [MICRO_SCATTER] = "scatter", [MICRO_REDUCE] = "reduce"};
+static const char *const kind_names[] = {
+    [MICRO_GATHER] = "gather", [MICRO_SCATTER] = "scatter", [MICRO_REDUCE] = "reduce"};
 
 /* Calls `visit` with the plans of each kind, for 2 to 8 ranks and 1 to 3 pieces. */
 static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked, chunk_plan *plans)) {
@@ -65,8 +67,9 @@ static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked,
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s%s", kind_names[asked->kind],
-             asked->nranks, asked->nsub, asked->exchanges ? ", all to all" : "", asked->widens ? ", wider sums" : "", asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s%s", kind_names[asked->kind], asked->nranks, asked->nsub,
+             asked->exchanges ? ", all to all" : "", asked->widens ? ", wider sums" : "",
+             asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
 }
 
@@ -83,7 +86,8 @@ Test(passes_micro_plan, right_plans_are_proved) {
 
 static size_t nmutants;
 
-static void expect_refused(const chunk_plan *asked, const chunk_plan *plans, int member, size_t step, const char *what) {
+static void expect_refused(const chunk_plan *asked, const chunk_plan *plans, int member, size_t step,
+                           const char *what) {
     char words[128];
     nmutants++;
     print_name(asked, words, sizeof words);
@@ -216,11 +220,12 @@ Test(passes_micro_plan, a_plan_is_printed_as_a_table) {
     must(chunk_plan_make(&memory, &asked, &plan));
     chunk_plan_print(&plan, "pair 0", &out);
     buffer_append(&out, "", 1);
-    cr_expect_str_eq(out.bytes,
-                     "pair 0, member 0 of 2:\n"
-                     "  - {step: 0, do: send, stream: sends, chunk: 0, peer: 1, lane: 0, from: own.0}\n"
-                     "  - {step: 1, do: receive, stream: receives, chunk: 1, peer: 1, lane: 1, to: rows.1, signals: true}\n"
-                     "  - {step: 2, do: multiply, stream: compute, chunk: 0, from: own.0, to: results.0}\n"
-                     "  - {step: 3, do: multiply, stream: compute, chunk: 1, from: rows.1, to: results.1, waits: [1]}\n");
+    cr_expect_str_eq(
+        out.bytes,
+        "pair 0, member 0 of 2:\n"
+        "  - {step: 0, do: send, stream: sends, chunk: 0, peer: 1, lane: 0, from: own.0}\n"
+        "  - {step: 1, do: receive, stream: receives, chunk: 1, peer: 1, lane: 1, to: rows.1, signals: true}\n"
+        "  - {step: 2, do: multiply, stream: compute, chunk: 0, from: own.0, to: results.0}\n"
+        "  - {step: 3, do: multiply, stream: compute, chunk: 1, from: rows.1, to: results.1, waits: [1]}\n");
     buffer_fini(&out);
 }

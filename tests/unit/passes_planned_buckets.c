@@ -338,7 +338,8 @@ static void print_two_passes(char *to, size_t nbytes) {
     for (unsigned i = 0; i < count; i++)
         fprintf(f, "  - {tanh: {X: [x%u]}, out: {Out: [t%u]}, attrs: {op_role: 0}}\n", i, i);
     for (unsigned i = count; i-- > 0;) {
-        fprintf(f, "  - {elementwise_mul: {X: [t%u], \"Y\": [x%u]}, out: {Out: [g%u]}, attrs: {op_role: 1}}\n", i, i, i);
+        fprintf(f, "  - {elementwise_mul: {X: [t%u], \"Y\": [x%u]}, out: {Out: [g%u]}, attrs: {op_role: 1}}\n", i, i,
+                i);
         fprintf(f,
                 "  - {c_allreduce_sum: {X: [g%u]}, out: {Out: [g%u]}, attrs: {op_namescope: "
                 "/auto_parallel/data_parallel, op_role: 1, ring_id: 0, use_calc_stream: true}}\n",

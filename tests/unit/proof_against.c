@@ -175,9 +175,10 @@ static bool is_gone(weft_op *op, int nranks) {
 static const struct {
     const char *what;
     bool (*change)(weft_op *op, int nranks);
-} changes[] = {{"a message is of another member", to_another_peer}, {"a message goes on another lane", on_another_lane},
-               {"a chunk is sent twice", sends_another_chunk},      {"other rows are multiplied", multiplies_other_rows},
-               {"a chunk comes elsewhere", comes_elsewhere},        {"a step is gone", is_gone}};
+} changes[] = {
+    {"a message is of another member", to_another_peer}, {"a message goes on another lane", on_another_lane},
+    {"a chunk is sent twice", sends_another_chunk},      {"other rows are multiplied", multiplies_other_rows},
+    {"a chunk comes elsewhere", comes_elsewhere},        {"a step is gone", is_gone}};
 TABLE_ROWS(proof_against, mutants_are_refused, changes);
 
 ParameterizedTest(size_t *row, proof_against, mutants_are_refused) {
@@ -218,10 +219,10 @@ Test(proof_against, collectives_are_told_apart) {
         {"op c_broadcast X=x -> Out=y | ring_id=0 root=0", "op c_broadcast X=x -> Out=y | ring_id=0 root=1",
          WEFT_NOT_PROVED},
         {"op alltoall X=x -> Out=y | ring_id=0", "op alltoall X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
-        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[2,2] out_splits=[2,2]", "op alltoall X=x -> Out=y | ring_id=0",
-         WEFT_SAME_BITS},
-        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[1,3] out_splits=[1,3]", "op alltoall X=x -> Out=y | ring_id=0",
-         WEFT_NOT_PROVED},
+        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[2,2] out_splits=[2,2]",
+         "op alltoall X=x -> Out=y | ring_id=0", WEFT_SAME_BITS},
+        {"op all_to_all x=x -> out=y | ring_id=0 in_splits=[1,3] out_splits=[1,3]",
+         "op alltoall X=x -> Out=y | ring_id=0", WEFT_NOT_PROVED},
         {"op alltoall X=x -> Out=y | ring_id=0", "op assign X=x -> Out=y", WEFT_NOT_PROVED},
         {"op c_allreduce_sum X=x -> Out=y | ring_id=0", "op scale X=x -> Out=y | scale=2.0 bias=0.0", WEFT_NOT_PROVED},
     };
@@ -246,9 +247,13 @@ Test(proof_against, collectives_are_told_apart) {
 
 /* The same two collectives of one rank are not one: the other rank gives them different values. */
 Test(proof_against, equal_collectives_of_one_rank_stay_two) {
-    const char *lines[] = {"var x float32 2,2", "var z float32 2,2", "var y float32 4,2", "var u float32 4,2",
+    const char *lines[] = {"var x float32 2,2",
+                           "var z float32 2,2",
+                           "var y float32 4,2",
+                           "var u float32 4,2",
                            "op c_allgather X=x -> Out=y | ring_id=0 nranks=2",
-                           "op c_allgather X=x -> Out=u | ring_id=0 nranks=2", "op fetch X=u -> | col=0"};
+                           "op c_allgather X=x -> Out=u | ring_id=0 nranks=2",
+                           "op fetch X=u -> | col=0"};
     weft_program *a = small_program(context, lines, 7);
     lines[5] = "op c_allgather X=z -> Out=u | ring_id=0 nranks=2";
     weft_program *b = small_program(context, lines, 7);
@@ -286,21 +291,16 @@ static weft_grade judge_lines(const char *const *before, size_t nbefore, const c
 #define COUNT_OF(list) (sizeof(list) / sizeof *(list))
 #define PARTS                                                                                                          \
     "var x float32 4,2", "var z float32 4,2", "var u float32 2,3", "var v float32 2,3", "var xz float32 4,4",          \
-        "var uv float32 4,3", "var y float32 4,3", "var p float32 4,3", "var q float32 4,3",                           \
-        "var turned float32 2,3", "var tp float32 2,3", "var tq float32 2,3", "var xx float32 8,2", "var yy float32 8,3"
+        "var uv float32 4,3", "var y float32 4,3", "var p float32 4,3", "var q float32 4,3", "var turned float32 2,3", \
+        "var tp float32 2,3", "var tq float32 2,3", "var xx float32 8,2", "var yy float32 8,3"
 
 /* [x z] times [u; v] is x u + z v, and not x v + z u. */
 Test(proof_against, a_product_is_the_sum_over_parts_of_what_it_contracts) {
-    const char *before[] = {PARTS,
-                            "op concat X=x,z -> Out=xz | axis=1",
-                            "op concat X=u,v -> Out=uv | axis=0",
-                            "op matmul_v2 X=xz Y=uv -> Out=y | trans_x=false trans_y=false",
-                            "op fetch X=y -> | col=0"};
-    const char *after[] = {PARTS,
-                           "op matmul_v2 X=x Y=u -> Out=p | trans_x=false trans_y=false",
+    const char *before[] = {PARTS, "op concat X=x,z -> Out=xz | axis=1", "op concat X=u,v -> Out=uv | axis=0",
+                            "op matmul_v2 X=xz Y=uv -> Out=y | trans_x=false trans_y=false", "op fetch X=y -> | col=0"};
+    const char *after[] = {PARTS, "op matmul_v2 X=x Y=u -> Out=p | trans_x=false trans_y=false",
                            "op matmul_v2 X=z Y=v -> Out=q | trans_x=false trans_y=false",
-                           "op elementwise_add X=q Y=p -> Out=y | axis=-1",
-                           "op fetch X=y -> | col=0"};
+                           "op elementwise_add X=q Y=p -> Out=y | axis=-1", "op fetch X=y -> | col=0"};
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_SAME_REALS);
     after[COUNT_OF(after) - 4] = "op matmul_v2 X=x Y=v -> Out=p | trans_x=false trans_y=false";
     after[COUNT_OF(after) - 3] = "op matmul_v2 X=z Y=u -> Out=q | trans_x=false trans_y=false";
@@ -309,16 +309,12 @@ Test(proof_against, a_product_is_the_sum_over_parts_of_what_it_contracts) {
 
 /* The transpose of [x; z] times [y; p] is that of x times y and that of z times p, and not of x times p. */
 Test(proof_against, a_gradient_of_a_weight_is_the_sum_over_rows) {
-    const char *before[] = {PARTS,
-                            "op concat X=x,z -> Out=xx | axis=0",
-                            "op concat X=y,p -> Out=yy | axis=0",
+    const char *before[] = {PARTS, "op concat X=x,z -> Out=xx | axis=0", "op concat X=y,p -> Out=yy | axis=0",
                             "op matmul_v2 X=xx Y=yy -> Out=turned | trans_x=true trans_y=false",
                             "op fetch X=turned -> | col=0"};
-    const char *after[] = {PARTS,
-                           "op matmul_v2 X=x Y=y -> Out=tp | trans_x=true trans_y=false",
+    const char *after[] = {PARTS, "op matmul_v2 X=x Y=y -> Out=tp | trans_x=true trans_y=false",
                            "op matmul_v2 X=z Y=p -> Out=tq | trans_x=true trans_y=false",
-                           "op elementwise_add X=tp Y=tq -> Out=turned | axis=-1",
-                           "op fetch X=turned -> | col=0"};
+                           "op elementwise_add X=tp Y=tq -> Out=turned | axis=-1", "op fetch X=turned -> | col=0"};
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_SAME_REALS);
     after[COUNT_OF(after) - 4] = "op matmul_v2 X=x Y=p -> Out=tp | trans_x=true trans_y=false";
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_NOT_PROVED);

@@ -237,9 +237,10 @@ Test(proof_buckets, prices_of_nccl) {
         cr_assert(f);
         fprintf(f, "{machine: h100, flops_per_second: 1.0e+13, links: [%s]}", links[i]);
         fclose(f);
-        snprintf(list, sizeof list,
-                 "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
-                 in_folder("cluster.yaml"));
+        snprintf(
+            list, sizeof list,
+            "prune_grad_scale, overlap_comm, coalesce_grads: {bucket_mb: auto, cluster: \"%s\"}, insert_dependencies",
+            in_folder("cluster.yaml"));
         if (!make(&p, "paddle26/gpt_tiny_adamw_dp2/rank0.pdmodel", list)) cr_skip("no fixture");
         cr_assert_not_null(p.plan);
         cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);

@@ -1,4 +1,5 @@
-/* counts.c: how often numbers occur (bincount), where they belong in order (searchsorted), and which there are (unique).
+/* counts.c: how often numbers occur (bincount), where they belong in order (searchsorted), and which there are
+ * (unique).
  *
  * How many results unique and bincount have follows from elements; the plan has inferred it from values that it knows,
  * and a run that finds another count fails. Paddle: phi/kernels/cpu/{bincount,searchsorted,unique}_kernel.cc. */
@@ -28,8 +29,9 @@ static weft_status require_ordered(const kernel_prepare *p, const tensor *t, con
 
 static weft_status require_integers(const kernel_prepare *p, const tensor *t, const char *what) {
     TRY(require_present(p, t, what));
-    return is_integer(t->dtype) ? NULL
-                                : kernel_unsupported(p, "%s: expected int32 or int64, found %s", what, dtype_text(t->dtype));
+    return is_integer(t->dtype)
+               ? NULL
+               : kernel_unsupported(p, "%s: expected int32 or int64, found %s", what, dtype_text(t->dtype));
 }
 
 static void set_integer(tensor *t, int64_t i, int64_t value) {
@@ -89,7 +91,8 @@ static weft_status prepare_searchsorted(kernel_prepare *p) {
     s->right = attr_bool(p->op, "right", false);
     bool rows = sorted->ndim > 1 && values->ndim == sorted->ndim;
     for (int d = 0; rows && d + 1 < sorted->ndim; d++) rows = sorted->dims[d] == values->dims[d];
-    if (sorted->ndim > 1 && !rows) return kernel_unsupported(p, "expected Values with a row for each of SortedSequence");
+    if (sorted->ndim > 1 && !rows)
+        return kernel_unsupported(p, "expected Values with a row for each of SortedSequence");
     s->per_row = rows ? values->dims[values->ndim - 1] : 0;
     return require_numel(p, out, values->numel, "Out");
 }
@@ -119,8 +122,8 @@ const kernel kernel_searchsorted = {prepare_searchsorted, run_searchsorted};
 
 enum { OUT_VALUES, OUT_INDICES, OUT_INDEX, OUT_COUNTS };
 
-/* Slices along an axis: element (b, a) of slice k is at ((a * blocks + b) * extent + k) * inner. They are compared in the
- * order in which Paddle has turned the axis to the front: it changes places with the first one. */
+/* Slices along an axis: element (b, a) of slice k is at ((a * blocks + b) * extent + k) * inner. They are compared in
+ * the order in which Paddle has turned the axis to the front: it changes places with the first one. */
 typedef struct unique_state {
     int64_t firsts, blocks, extent, inner, found;
     bool sorted;
@@ -136,7 +139,8 @@ static weft_status prepare_unique(kernel_prepare *p) {
     TRY(require_present(p, out, "Out"));
     TRY(require_same_dtype(p, x, out, "Out"));
     *s = (unique_state){1, 1, x->numel, 1, out->numel, attr_bool(p->op, "is_sorted", false)};
-    if (naxes > 1 || (naxes && !s->sorted)) return kernel_unsupported(p, "expected one axis at most, and is_sorted with it");
+    if (naxes > 1 || (naxes && !s->sorted))
+        return kernel_unsupported(p, "expected one axis at most, and is_sorted with it");
     if (naxes) {
         int axis = axis_of(x, axes[0]);
         if (axis < 0 || x->ndim < 1) return kernel_unsupported(p, "axis: X has %d dimensions", x->ndim);
@@ -216,7 +220,8 @@ static weft_status run_unique(const kernel_call *c) {
         group[order[i]] = found - 1;
     }
     if (found != s->found)
-        return kernel_failed(c, "expected %lld different values in X, found %lld", (long long)s->found, (long long)found);
+        return kernel_failed(c, "expected %lld different values in X, found %lld", (long long)s->found,
+                             (long long)found);
     if (!s->sorted) number_by_meeting(s, group, first, found);
     for (int64_t g = 0; counts && g < found; g++) set_integer(counts, g, 0);
     for (int64_t i = s->extent - 1; i >= 0; i--) {

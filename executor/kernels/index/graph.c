@@ -21,12 +21,14 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *out) {
     TRY(require_numel(p, to, from->numel, "Dst_index"));
     TRY(require_present(p, out, "Out"));
     TRY(require_same_dtype(p, x, out, "Out"));
-    if (!x->ndim || out->ndim != x->ndim) return kernel_unsupported(p, "expected X and Out of one number of dimensions");
+    if (!x->ndim || out->ndim != x->ndim)
+        return kernel_unsupported(p, "expected X and Out of one number of dimensions");
     while (s->kind < NKINDS && strcmp(kind, kinds[s->kind]) != 0) s->kind++;
     if (s->kind == NKINDS) return kernel_unsupported(p, "reduce_op: found %s", kind);
     s->rows = x->dims[0], s->targets = out->dims[0], s->edges = from->numel;
     s->width = s->rows ? x->numel / s->rows : 0;
-    return out->numel == s->targets * s->width || !s->rows ? NULL : kernel_unsupported(p, "expected rows like X's in Out");
+    return out->numel == s->targets * s->width || !s->rows ? NULL
+                                                           : kernel_unsupported(p, "expected rows like X's in Out");
 }
 
 static weft_status prepare(kernel_prepare *p) {
@@ -69,7 +71,10 @@ static weft_status run(const kernel_call *c) {
         TRY(edge(c, s, e, &from, &to));
         for (int64_t k = 0; k < s->width; k++) {
             double now = tensor_real(out, to * s->width + k), came = tensor_real(x, from * s->width + k);
-            double next = s->kind <= MEAN ? now + came : s->kind == MIN ? (came < now ? came : now) : came > now ? came : now;
+            double next = s->kind <= MEAN  ? now + came
+                          : s->kind == MIN ? (came < now ? came : now)
+                          : came > now     ? came
+                                           : now;
             tensor_set_real(out, to * s->width + k, s->kind >= MIN && !count[to] ? came : next);
         }
         count[to]++;

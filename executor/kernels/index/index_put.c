@@ -1,19 +1,19 @@
 /* index_put.c: slices replaced, or added to, where index tensors say, and gradients.
  *
- * The indices are stretched to one shape; index k counts in dimension k of X. A value is stretched to that shape and the
- * rest of X's dimensions. One boolean tensor stands for the places where it holds. A gradient reaches the value from all
- * places, those too that another value took: Paddle, phi/kernels/cpu/index_put_grad_kernel.cc. */
+ * The indices are stretched to one shape; index k counts in dimension k of X. A value is stretched to that shape and
+ * the rest of X's dimensions. One boolean tensor stands for the places where it holds. A gradient reaches the value
+ * from all places, those too that another value took: Paddle, phi/kernels/cpu/index_put_grad_kernel.cc. */
 #include "executor/kernels/layout.h"
 
 enum { IN_X, IN_INDICES, IN_VALUE, IN_OUT_GRAD, OUT = 0, OUT_X_GRAD = 0, OUT_VALUE_GRAD };
 
 typedef struct put_state {
     uint32_t nindices;
-    int nplaces, nslice;                /* dimensions of the places and of a slice */
-    int64_t dims[2 * WEFT_MAX_RANK];    /* of the places, then of a slice */
+    int nplaces, nslice;             /* dimensions of the places and of a slice */
+    int64_t dims[2 * WEFT_MAX_RANK]; /* of the places, then of a slice */
     int64_t index_stride[WEFT_MAX_RANK][WEFT_MAX_RANK], value_stride[2 * WEFT_MAX_RANK];
     int64_t extent[WEFT_MAX_RANK], stride[WEFT_MAX_RANK]; /* of X in the dimensions that are indexed */
-    int64_t count, slice;               /* places; elements of a slice */
+    int64_t count, slice;                                 /* places; elements of a slice */
     bool adds, masks;
 } put_state;
 
@@ -96,7 +96,8 @@ static weft_status place_at(const kernel_call *c, const put_state *s, int64_t i,
         if (*out_x < 0) return NULL;
         *out_value = *taken * s->value_stride[0];
         if (++*taken > s->dims[0] && s->dims[0] != 1)
-            return kernel_failed(c, "value: expected a slice for each place of the mask, found %lld", (long long)s->dims[0]);
+            return kernel_failed(c, "value: expected a slice for each place of the mask, found %lld",
+                                 (long long)s->dims[0]);
         return NULL;
     }
     for (int d = s->nplaces - 1; d >= 0; d--) {
@@ -195,8 +196,9 @@ static weft_status run_grad(const kernel_call *c) {
     copy_bytes(dx->data, g->data, tensor_nbytes(g));
     for (int64_t i = taken = 0; !s->adds && i < s->count; i++) {
         TRY(place_at(c, s, i, &taken, &at, &from));
-        if (at >= 0 && s->slice) memset((char *)dx->data + (size_t)at * weft_dtype_nbytes(g->dtype), 0,
-                                        (size_t)s->slice * weft_dtype_nbytes(g->dtype));
+        if (at >= 0 && s->slice)
+            memset((char *)dx->data + (size_t)at * weft_dtype_nbytes(g->dtype), 0,
+                   (size_t)s->slice * weft_dtype_nbytes(g->dtype));
     }
     return NULL;
 }

@@ -134,8 +134,15 @@ const kernel kernel_scatter_nd_add_grad = {prepare_nd_add_grad, run_add_grad};
 
 /* --- segment_pool ------------------------------------------------------------------------------------------------- */
 
-enum { POOL_IN_X, POOL_IN_IDS, POOL_GRAD_IN_OUT, POOL_GRAD_IN_SUMMED, POOL_GRAD_IN_OUT_GRAD, POOL_OUT = 0,
-       POOL_OUT_SUMMED };
+enum {
+    POOL_IN_X,
+    POOL_IN_IDS,
+    POOL_GRAD_IN_OUT,
+    POOL_GRAD_IN_SUMMED,
+    POOL_GRAD_IN_OUT_GRAD,
+    POOL_OUT = 0,
+    POOL_OUT_SUMMED
+};
 
 typedef struct pool_state {
     int64_t rows, width, segments;
@@ -199,7 +206,8 @@ static weft_status run_pool(const kernel_call *c) {
         int64_t id = tensor_integer(ids, i), at = id * s->width;
         if (id < last) return kernel_failed(c, "expected segments in rising order, found %lld", (long long)id);
         for (int64_t j = 0; j < s->width; j++)
-            tensor_set_real(out, at + j, pooled(s, id != last, tensor_real(out, at + j), tensor_real(x, i * s->width + j)));
+            tensor_set_real(out, at + j,
+                            pooled(s, id != last, tensor_real(out, at + j), tensor_real(x, i * s->width + j)));
         last = id;
     }
     for (int64_t k = 0; k < s->segments && s->kind == POOL_MEAN; k++) {

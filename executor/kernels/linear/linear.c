@@ -4,7 +4,7 @@
 #include "executor/kernels/linear/lapack.h"
 
 typedef struct matrices {
-    int64_t count; /* of the batch */
+    int64_t count;  /* of the batch */
     int n, columns; /* n by n; columns of a right side */
     int64_t power;
     bool upper, transposed, unit;
@@ -26,7 +26,8 @@ static weft_status prepare_square(kernel_prepare *p, const tensor *x, const tens
     s->count = s->n ? x->numel / ((int64_t)s->n * s->n) : 0;
     s->upper = attr_bool(p->op, "upper", false);
     s->power = attr_int(p->op, "n", 1);
-    p->workspace_nbytes = (size_t)buffers * (size_t)s->n * (size_t)s->n * sizeof(double) + (size_t)s->n * sizeof(int) + 64;
+    p->workspace_nbytes =
+        (size_t)buffers * (size_t)s->n * (size_t)s->n * sizeof(double) + (size_t)s->n * sizeof(int) + 64;
     return NULL;
 }
 
@@ -273,13 +274,15 @@ static weft_status run_solve_grad(const kernel_call *c) {
         for (int64_t i = 0; i < side; i++)
             g[i % s->columns * s->n + i / s->columns] = tensor_real(arg_in(c, SOLVE_OUT_GRAD), k * side + i);
         TRY(solve(c, s, !s->transposed, a, g));
-        for (int64_t i = 0; db && i < side; i++) add_to(db, k * s->y_step + i, g[i % s->columns * s->n + i / s->columns]);
+        for (int64_t i = 0; db && i < side; i++)
+            add_to(db, k * s->y_step + i, g[i % s->columns * s->n + i / s->columns]);
         for (int i = 0; da && i < s->n; i++)
             for (int j = s->upper ? i : 0; j < (s->upper ? s->n : i + 1); j++) {
                 double sum = 0;
                 int row = s->transposed ? j : i, column = s->transposed ? i : j;
                 for (int q = 0; q < s->columns; q++)
-                    sum += g[(int64_t)q * s->n + row] * tensor_real(arg_in(c, SOLVE_OUT), k * side + column * s->columns + q);
+                    sum += g[(int64_t)q * s->n + row] *
+                           tensor_real(arg_in(c, SOLVE_OUT), k * side + column * s->columns + q);
                 if (!s->unit || i != j) add_to(da, k * s->x_step + i * s->n + j, -sum);
             }
     }

@@ -159,10 +159,9 @@ static void NAME(give_gradient)(const kernel_call *call, const norm_state *s, co
         if (dbias) dbias[c] = (REAL)w->sum[c];
     }
     REAL *dx = data_of(arg_out(call, GRAD_OUT_DX));
-    if (dx)
-        NAME(propagate)
-        (s, arg_in(call, GRAD_IN_X)->data, arg_in(call, GRAD_IN_DY)->data, arg_in(call, s->mean)->data, w->factor,
-         w->slope, w->offset, dx, range);
+    if (dx) NAME(propagate)
+    (s, arg_in(call, GRAD_IN_X)->data, arg_in(call, GRAD_IN_DY)->data, arg_in(call, s->mean)->data, w->factor, w->slope,
+     w->offset, dx, range);
 }
 
 static void NAME(take_stage)(const kernel_call *call, norm_stage stage, span r) {

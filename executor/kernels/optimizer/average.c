@@ -1,4 +1,5 @@
-/* average.c: sums of a parameter's past values, for model averaging (phi/kernels/impl/average_accumulates_kernel_impl.h).
+/* average.c: sums of a parameter's past values, for model averaging
+ * (phi/kernels/impl/average_accumulates_kernel_impl.h).
  *
  * sum_1 takes each step's value and moves into sum_2 every 16384 updates, so that small values are not lost in a large
  * sum. When the window is full, both become sum_3 and a new one begins. */

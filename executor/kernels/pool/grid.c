@@ -32,8 +32,12 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *y) {
     TRY(require_present(p, y, "Output"));
     if (x->ndim != 4 || grid->ndim != 4 || grid->dims[3] != 2 || grid->dims[0] != x->dims[0])
         return kernel_unsupported(p, "expected X [image, channel, row, column] and Grid [image, row, column, 2]");
-    *s = (grid_state){.count = x->dims[0], .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3],
-                      .rows = grid->dims[1], .columns = grid->dims[2]};
+    *s = (grid_state){.count = x->dims[0],
+                      .channels = x->dims[1],
+                      .height = x->dims[2],
+                      .width = x->dims[3],
+                      .rows = grid->dims[1],
+                      .columns = grid->dims[2]};
     TRY(require_like(p, x, y, s->count * s->channels * s->rows * s->columns, "Output"));
     s->corners = attr_bool(p->op, "align_corners", true);
     s->nearest = strcmp(mode, "nearest") == 0;
@@ -63,7 +67,8 @@ static place mirrored(place p, double low, double high) {
 
 static place place_of(const grid_state *s, double number, int64_t extent) {
     double n = (double)extent;
-    place p = s->corners ? (place){(number + 1) * (n - 1) / 2, (n - 1) / 2} : (place){((number + 1) * n - 1) / 2, n / 2};
+    place p =
+        s->corners ? (place){(number + 1) * (n - 1) / 2, (n - 1) / 2} : (place){((number + 1) * n - 1) / 2, n / 2};
     if (s->border == REFLECTION) p = s->corners ? mirrored(p, 0, n - 1) : mirrored(p, -0.5, n - 0.5);
     if (s->border != ZEROS) {
         if (p.at <= 0) p = (place){0, 0};
@@ -80,7 +85,8 @@ typedef struct corner {
 } corner;
 
 static int corners_at(const grid_state *s, const tensor *grid, int64_t at, corner out[4], double slope[2]) {
-    place x = place_of(s, tensor_real(grid, 2 * at), s->width), y = place_of(s, tensor_real(grid, 2 * at + 1), s->height);
+    place x = place_of(s, tensor_real(grid, 2 * at), s->width),
+          y = place_of(s, tensor_real(grid, 2 * at + 1), s->height);
     slope[0] = x.slope, slope[1] = y.slope;
     if (!(fabs(x.at) < 1e15) || !(fabs(y.at) < 1e15)) return 0;
     double left = floor(x.at), top = floor(y.at);
@@ -112,7 +118,8 @@ static weft_status run(const kernel_call *c) {
             double sum = 0;
             for (int k = 0; k < n; k++)
                 if (corners[k].inside)
-                    sum += corners[k].weight * tensor_real(x, image * size + corners[k].row * s->width + corners[k].column);
+                    sum += corners[k].weight *
+                           tensor_real(x, image * size + corners[k].row * s->width + corners[k].column);
             tensor_set_real(arg_out(c, OUT), image * places + i % places, sum);
         }
     }
@@ -189,8 +196,9 @@ static weft_status run_affine_grid(const kernel_call *c) {
         double x = step_at(s, i % s->columns, s->columns), y = step_at(s, i / s->columns % s->rows, s->rows);
         for (int k = 0; k < 2; k++) {
             int64_t row = image * 6 + k * 3;
-            tensor_set_real(arg_out(c, 0), 2 * i + k, tensor_real(theta, row) * x + tensor_real(theta, row + 1) * y +
-                                                          tensor_real(theta, row + 2));
+            tensor_set_real(arg_out(c, 0), 2 * i + k,
+                            tensor_real(theta, row) * x + tensor_real(theta, row + 1) * y +
+                                tensor_real(theta, row + 2));
         }
     }
     return NULL;

@@ -14,7 +14,7 @@ enum { IN_X, IN_OUT_SIZE, IN_SIZES, IN_SCALE, GRAD_IN_OUT_GRAD, OUT = 0 };
 typedef struct interp_state {
     images in, out;
     bool corners, middles;
-    int taps; /* in each dimension: nearest 1, bilinear 2, bicubic 4 */
+    int taps;       /* in each dimension: nearest 1, bilinear 2, bicubic 4 */
     float scale[2]; /* 0: not given */
 } interp_state;
 
@@ -70,7 +70,8 @@ static sample cubic_at(float position, int64_t extent) {
         int64_t at = (int64_t)whole - 1 + k;
         float d = k == 0 ? t + 1 : k == 1 ? t : k == 2 ? 1 - t : 2 - t;
         r.at[k] = at < 0 ? 0 : at > extent - 1 ? extent - 1 : at;
-        r.weight[k] = k == 1 || k == 2 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+        r.weight[k] =
+            k == 1 || k == 2 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
     }
     return r;
 }
@@ -110,7 +111,8 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
 #define ALWAYS static inline __attribute__((always_inline))
 /* Written for a constant number of taps, so that the loops over them are none. */
 #define DEFINE_INTERP(dtype, suffix, real)                                                                             \
-    ALWAYS void plane_taps_##suffix(const interp_state *s, const sample *rows, const real *x, real *y, const int taps) {\
+    ALWAYS void plane_taps_##suffix(const interp_state *s, const sample *rows, const real *x, real *y,                 \
+                                    const int taps) {                                                                  \
         const sample *columns = rows + s->out.height;                                                                  \
         for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
             const sample *r = &rows[i];                                                                                \
@@ -126,7 +128,8 @@ static const sample *make_samples(const kernel_call *c, const interp_state *s) {
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
-    ALWAYS void spread_taps_##suffix(const interp_state *s, const sample *rows, const real *dy, real *dx, const int taps) {\
+    ALWAYS void spread_taps_##suffix(const interp_state *s, const sample *rows, const real *dy, real *dx,              \
+                                     const int taps) {                                                                 \
         const sample *columns = rows + s->out.height;                                                                  \
         for (int64_t i = 0; i < s->out.height; i++) {                                                                  \
             const sample *r = &rows[i];                                                                                \

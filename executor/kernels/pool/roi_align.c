@@ -1,7 +1,8 @@
 /* roi_align.c: boxes of images looked at on a grid of bins, each the mean of points between elements, and the gradient.
  *
  * A point beyond the border by more than one element is 0; else it lies on the border at most. A box has at least the
- * extent of an element unless `aligned`; in the gradient always, as in Paddle (phi/kernels/cpu/roi_align_*kernel.cc). */
+ * extent of an element unless `aligned`; in the gradient always, as in Paddle (phi/kernels/cpu/roi_align_*kernel.cc).
+ */
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -9,7 +10,8 @@
 enum { IN_X, IN_BOXES, IN_COUNTS, IN_OUT_GRAD, OUT = 0, CORNERS = 4 };
 
 typedef struct align_state {
-    int64_t images, channels, height, width, boxes, rows, columns, samples; /* samples: of a bin a way; 0: by its size */
+    int64_t images, channels, height, width, boxes, rows, columns,
+        samples; /* samples: of a bin a way; 0: by its size */
     double scale;
     bool aligned, grows;
 } align_state;
@@ -22,11 +24,18 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *out) {
     TRY(require_same_dtype(p, x, boxes, "ROIs"));
     if (!counts) return kernel_unsupported(p, "expected RoisNum: without it boxes are told apart by LoD");
     if (x->ndim != 4 || boxes->ndim != 2 || boxes->dims[1] != 4 || counts->numel != x->dims[0])
-        return kernel_unsupported(p, "expected X [image, channel, row, column], ROIs [box, 4] and a RoisNum for each image");
-    *s = (align_state){.images = x->dims[0], .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3],
-                       .boxes = boxes->dims[0], .rows = attr_int(p->op, "pooled_height", 1),
-                       .columns = attr_int(p->op, "pooled_width", 1), .samples = attr_int(p->op, "sampling_ratio", -1),
-                       .scale = attr_float(p->op, "spatial_scale", 1), .aligned = attr_bool(p->op, "aligned", false)};
+        return kernel_unsupported(
+            p, "expected X [image, channel, row, column], ROIs [box, 4] and a RoisNum for each image");
+    *s = (align_state){.images = x->dims[0],
+                       .channels = x->dims[1],
+                       .height = x->dims[2],
+                       .width = x->dims[3],
+                       .boxes = boxes->dims[0],
+                       .rows = attr_int(p->op, "pooled_height", 1),
+                       .columns = attr_int(p->op, "pooled_width", 1),
+                       .samples = attr_int(p->op, "sampling_ratio", -1),
+                       .scale = attr_float(p->op, "spatial_scale", 1),
+                       .aligned = attr_bool(p->op, "aligned", false)};
     if (s->samples < 0) s->samples = 0;
     s->grows = !s->aligned;
     if (s->rows < 1 || s->columns < 1) return kernel_unsupported(p, "expected a pooled extent of 1 or more");
@@ -104,9 +113,12 @@ static weft_status visit_samples(const kernel_call *c, visit_fn visit) {
         for (int64_t at = 0; at < bins * b.down * b.across; at++) {
             corner corners[CORNERS];
             int64_t bin = at / (b.down * b.across), sample = at % (b.down * b.across);
-            double y = b.top + b.bin_height * ((double)(bin / s->columns) + ((double)(sample / b.across) + 0.5) / (double)b.down);
-            double x = b.left + b.bin_width * ((double)(bin % s->columns) + ((double)(sample % b.across) + 0.5) / (double)b.across);
-            if (corners_at(s, y, x, 1 / (double)count, corners)) visit(c, s, image, i * s->channels * bins + bin, corners);
+            double y = b.top + b.bin_height *
+                                   ((double)(bin / s->columns) + ((double)(sample / b.across) + 0.5) / (double)b.down);
+            double x = b.left + b.bin_width * ((double)(bin % s->columns) +
+                                               ((double)(sample % b.across) + 0.5) / (double)b.across);
+            if (corners_at(s, y, x, 1 / (double)count, corners))
+                visit(c, s, image, i * s->channels * bins + bin, corners);
         }
     }
     return NULL;
@@ -116,7 +128,8 @@ static void add_at(tensor *t, int64_t i, double value) {
     tensor_set_real(t, i, tensor_real(t, i) + value);
 }
 
-static void visit_forward(const kernel_call *c, const align_state *s, int64_t image, int64_t bin, const corner *corners) {
+static void visit_forward(const kernel_call *c, const align_state *s, int64_t image, int64_t bin,
+                          const corner *corners) {
     for (int64_t ch = 0; ch < s->channels; ch++) {
         int64_t from = (image * s->channels + ch) * s->height * s->width;
         double sum = 0;
@@ -125,7 +138,8 @@ static void visit_forward(const kernel_call *c, const align_state *s, int64_t im
     }
 }
 
-static void visit_backward(const kernel_call *c, const align_state *s, int64_t image, int64_t bin, const corner *corners) {
+static void visit_backward(const kernel_call *c, const align_state *s, int64_t image, int64_t bin,
+                           const corner *corners) {
     for (int64_t ch = 0; ch < s->channels; ch++) {
         int64_t to = (image * s->channels + ch) * s->height * s->width;
         double slope = tensor_real(arg_in(c, IN_OUT_GRAD), bin + ch * s->rows * s->columns);

@@ -80,7 +80,8 @@ static weft_status prepare_groups(kernel_prepare *p, const tensor *y) {
     TRY(require_real(p, x, "X"));
     TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", 1), &s->x));
     s->groups = attr_int(p->op, "groups", 1);
-    if (s->groups < 1 || s->x.extent % s->groups) return kernel_unsupported(p, "expected groups that divide the channels");
+    if (s->groups < 1 || s->x.extent % s->groups)
+        return kernel_unsupported(p, "expected groups that divide the channels");
     TRY(require_present(p, y, "Out"));
     return require_like(p, x, y, x->numel / s->groups, "Out");
 }

@@ -38,7 +38,8 @@ static weft_status check_sequence(const kernel_call *c, const crf_state *s, int6
     for (int64_t t = 0; has_label && t < *out; t++) {
         int64_t label = tensor_integer(arg_in(c, IN_LABEL), b * s->steps + t);
         if (label < 0 || label >= s->labels)
-            return kernel_failed(c, "Label: expected 0 to %lld, found %lld", (long long)s->labels - 1, (long long)label);
+            return kernel_failed(c, "Label: expected 0 to %lld, found %lld", (long long)s->labels - 1,
+                                 (long long)label);
     }
     return NULL;
 }
@@ -111,8 +112,7 @@ static double log_partition(const kernel_call *c, const crf_state *s, int64_t b,
 
 static weft_status run(const kernel_call *c) {
     const crf_state *s = c->state;
-    for (int o = OUT_ALPHA; o <= OUT_EMISSION_EXPS; o++)
-        tensor_clear(arg_out(c, o));
+    for (int o = OUT_ALPHA; o <= OUT_EMISSION_EXPS; o++) tensor_clear(arg_out(c, o));
     for (int64_t i = 0; i < (s->labels + 2) * s->labels; i++)
         tensor_set_real(arg_out(c, OUT_TRANSITION_EXPS), i, exp(tensor_real(arg_in(c, IN_TRANSITION), i)));
     for (int64_t b = 0; b < s->batch; b++) {
@@ -168,7 +168,8 @@ static void step_grad(const kernel_call *c, const crf_state *s, int64_t b, int64
                  *x = arg_in(c, GRAD_IN_EMISSION_EXPS), *labels = arg_in(c, IN_LABEL);
     tensor *dx = arg_out(c, OUT_EMISSION_GRAD);
     int64_t first = (b * s->steps + t) * s->labels, n = s->labels;
-    int64_t label = tensor_integer(labels, b * s->steps + t), last = t ? tensor_integer(labels, b * s->steps + t - 1) : 0;
+    int64_t label = tensor_integer(labels, b * s->steps + t),
+            last = t ? tensor_integer(labels, b * s->steps + t - 1) : 0;
     for (int64_t i = 0; i < n; i++) expected[i] = tensor_real(alpha, first + i) * beta[t * n + i];
     scale_to_one(n, expected);
     expected[label] -= 1;
@@ -249,7 +250,8 @@ static weft_status run_decoding(const kernel_call *c) {
         int64_t length;
         TRY(check_sequence(c, s, b, false, &length));
         decode(c, s, b, length, path + b * s->steps);
-        for (int64_t t = b * s->steps; label && t < b * s->steps + length; t++) path[t] = path[t] == tensor_integer(label, t);
+        for (int64_t t = b * s->steps; label && t < b * s->steps + length; t++)
+            path[t] = path[t] == tensor_integer(label, t);
     }
     return NULL;
 }

@@ -31,7 +31,8 @@ static weft_status prepare_common(kernel_prepare *p) {
     if (x->ndim != 2 || w->ndim != 2 || w->dims[1] != x->dims[1] || label->numel != x->dims[0])
         return kernel_unsupported(p, "expected X [row, feature], W [node, feature] and a Label for each row");
     *s = (tree_state){x->dims[0], x->dims[1], attr_int(p->op, "num_classes", 2), w->dims[0], 0};
-    if (s->classes < 2) return kernel_unsupported(p, "num_classes: expected 2 or more, found %lld", (long long)s->classes);
+    if (s->classes < 2)
+        return kernel_unsupported(p, "num_classes: expected 2 or more, found %lld", (long long)s->classes);
     if (attr_bool(p->op, "is_sparse", false)) return kernel_unsupported(p, "expected is_sparse = false");
     TRY(require_like(p, x, type_in(p, IN_BIAS), s->nodes, "Bias"));
     if (!path != !code) return kernel_unsupported(p, "expected PathTable and PathCode together");
@@ -42,7 +43,8 @@ static weft_status prepare_common(kernel_prepare *p) {
 }
 
 /* Step j of a row's way: its node and whether it goes right. False: the way has ended. */
-static bool step_at(const kernel_call *c, const tree_state *s, int64_t row, int64_t j, int64_t *out_node, bool *out_right) {
+static bool step_at(const kernel_call *c, const tree_state *s, int64_t row, int64_t j, int64_t *out_node,
+                    bool *out_right) {
     if (arg_in(c, IN_PATH)) {
         int64_t at = row * s->steps + j;
         *out_node = tensor_integer(arg_in(c, IN_PATH), at);

@@ -40,11 +40,13 @@ static weft_status prepare_common(kernel_prepare *p) {
         return kernel_unsupported(p, "custom_neg_classes: expected num_neg_samples classes");
     if (!ngiven) s->given = NULL;
     for (size_t i = 0; i < ngiven; i++)
-        if (s->given[i] < 0 || s->given[i] >= s->classes) return kernel_unsupported(p, "custom_neg_classes: no such class");
+        if (s->given[i] < 0 || s->given[i] >= s->classes)
+            return kernel_unsupported(p, "custom_neg_classes: no such class");
     s->sampler = attr_int(p->op, "sampler", 0);
     s->seed = attr_int(p->op, "seed", 0);
     if (s->sampler != UNIFORM && s->sampler != LOG_UNIFORM)
-        return kernel_unsupported(p, "sampler: expected 0 (uniform) or 1 (log uniform), found %lld", (long long)s->sampler);
+        return kernel_unsupported(p, "sampler: expected 0 (uniform) or 1 (log uniform), found %lld",
+                                  (long long)s->sampler);
     if (attr_bool(p->op, "is_sparse", false)) return kernel_unsupported(p, "expected is_sparse = false");
     return NULL;
 }
@@ -68,8 +70,8 @@ static void twister_init(twister *t, uint64_t seed) {
 static uint64_t twister_next(twister *t) {
     if (t->next == TWISTER_WORDS) {
         for (int i = 0; i < TWISTER_WORDS; i++) {
-            uint64_t both = (t->words[i] & ~UINT64_C(0x7FFFFFFF)) |
-                            (t->words[(i + 1) % TWISTER_WORDS] & UINT64_C(0x7FFFFFFF));
+            uint64_t both =
+                (t->words[i] & ~UINT64_C(0x7FFFFFFF)) | (t->words[(i + 1) % TWISTER_WORDS] & UINT64_C(0x7FFFFFFF));
             t->words[i] = t->words[(i + TWISTER_SHIFT) % TWISTER_WORDS] ^ both >> 1 ^
                           (both & 1 ? UINT64_C(0xB5026F5AA96619E9) : 0);
         }

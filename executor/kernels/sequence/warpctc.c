@@ -21,7 +21,8 @@ static weft_status prepare(kernel_prepare *p) {
     const tensor *x = type_in(p, IN_LOGITS), *label = type_in(p, IN_LABEL);
     TRY(require_real(p, x, "Logits"));
     if (x->ndim != 3 || !label || label->ndim != 2 || !type_in(p, IN_LOGITS_LENGTH) || !type_in(p, IN_LABEL_LENGTH))
-        return kernel_unsupported(p, "expected Logits [step, sequence, class], Label [sequence, label] and both lengths");
+        return kernel_unsupported(p,
+                                  "expected Logits [step, sequence, class], Label [sequence, label] and both lengths");
     s->steps = x->dims[0], s->batch = x->dims[1], s->classes = x->dims[2], s->labels = label->dims[1];
     s->blank = attr_int(p->op, "blank", 0);
     s->states = 2 * s->labels + 1;

@@ -19,7 +19,8 @@ static weft_status prepare_slices(kernel_prepare *p, const tensor *result) {
     TRY(axis_split_prepare(p, x, attr_int(p->op, "dim", 0), &s->split));
     s->repeats = attr_int(p->op, "Repeats", 1);
     if (repeats) return require_numel(p, repeats, s->split.extent, "RepeatsTensor");
-    if (s->repeats < 0) return kernel_unsupported(p, "expected Repeats of 0 or more, found %lld", (long long)s->repeats);
+    if (s->repeats < 0)
+        return kernel_unsupported(p, "expected Repeats of 0 or more, found %lld", (long long)s->repeats);
     return require_numel(p, result, x->numel * s->repeats, "the result");
 }
 

@@ -16,7 +16,7 @@ static weft_status require_parts(const kernel_prepare *p, const tensor *whole, c
 }
 
 #define DEFINE_COPY(dtype, suffix, real)                                                                               \
-    static void copy_##suffix(int64_t n, const void *from, int64_t from_step, void *to, int64_t to_step, int64_t at) {  \
+    static void copy_##suffix(int64_t n, const void *from, int64_t from_step, void *to, int64_t to_step, int64_t at) { \
         const real *x = from;                                                                                          \
         real *y = (real *)to + at;                                                                                     \
         for (int64_t i = 0; i < n; i++) y[i * to_step] = x ? x[i * from_step] : 0;                                     \
@@ -25,7 +25,8 @@ REAL_TYPES(DEFINE_COPY)
 #undef DEFINE_COPY
 
 /* y[at + i * to_step] = x[i * from_step], or 0 where there is no x. */
-static void copy(weft_dtype dtype, int64_t n, const void *from, int64_t from_step, void *to, int64_t to_step, int64_t at) {
+static void copy(weft_dtype dtype, int64_t n, const void *from, int64_t from_step, void *to, int64_t to_step,
+                 int64_t at) {
     (dtype == WEFT_FP64 ? copy_fp64 : copy_fp32)(n, from, from_step, to, to_step, at);
 }
 
@@ -75,7 +76,8 @@ const kernel kernel_imag = {prepare_part, run_imag};
 const kernel kernel_real_grad = {prepare_part_grad, run_real_grad};
 const kernel kernel_imag_grad = {prepare_part_grad, run_imag_grad};
 
-/* --- as_real, as_complex: the same bytes; conj: the other sign of every other element ------------------------------ */
+/* --- as_real, as_complex: the same bytes; conj: the other sign of every other element ------------------------------
+ */
 
 static weft_status prepare_as_real(kernel_prepare *p) {
     TRY(require_parts(p, type_in(p, 0), type_out(p, 0), "X"));
@@ -145,7 +147,8 @@ static weft_status run_complex(const kernel_call *c) {
     const tensor *re = arg_in(c, IN_RE), *im = arg_in(c, IN_IM);
     int64_t n = loops_run(l), step = loops_stride(l, 0);
     for (walk w = walk_start(l); w.left; walk_next(l, &w)) {
-        copy(re->dtype, n, moved(re, re->dtype, w.at[1]), loops_stride(l, 1), arg_out(c, 0)->data, 2 * step, 2 * w.at[0]);
+        copy(re->dtype, n, moved(re, re->dtype, w.at[1]), loops_stride(l, 1), arg_out(c, 0)->data, 2 * step,
+             2 * w.at[0]);
         copy(re->dtype, n, moved(im, re->dtype, w.at[2]), loops_stride(l, 2), arg_out(c, 0)->data, 2 * step,
              2 * w.at[0] + 1);
     }
@@ -169,7 +172,8 @@ static weft_status run_complex_grad(const kernel_call *c) {
         tensor_clear(d);
         for (walk w = walk_start(l); w.left; walk_next(l, &w))
             for (int64_t i = 0; i < loops_run(l); i++) {
-                int64_t from = 2 * (w.at[0] + i * loops_stride(l, 0)) + k, to = w.at[1 + k] + i * loops_stride(l, 1 + k);
+                int64_t from = 2 * (w.at[0] + i * loops_stride(l, 0)) + k,
+                        to = w.at[1 + k] + i * loops_stride(l, 1 + k);
                 tensor_set_real(d, to, tensor_real(d, to) + tensor_real(&parts, from));
             }
     }

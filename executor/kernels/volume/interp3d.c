@@ -39,8 +39,7 @@ static weft_status prepare_pair(kernel_prepare *p, const tensor *y) {
     size_t n;
     const double *scale = attr_floats(p->op, "scale", &n);
     int dims = x->ndim - 2;
-    for (int d = AXES - dims; d < AXES && n; d++)
-        s->scale[d] = (float)scale[n == (size_t)dims ? d - (AXES - dims) : 0];
+    for (int d = AXES - dims; d < AXES && n; d++) s->scale[d] = (float)scale[n == (size_t)dims ? d - (AXES - dims) : 0];
     return NULL;
 }
 
@@ -54,7 +53,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
 
 static between between_at(const interp3d_state *s, int d, int64_t i) {
     int64_t in = s->in.extent[d], out = s->out.extent[d];
-    float ratio = s->corners ? (out > 1 ? (float)(in - 1) / (float)(out - 1) : 0)
+    float ratio = s->corners        ? (out > 1 ? (float)(in - 1) / (float)(out - 1) : 0)
                   : s->scale[d] > 0 ? 1 / s->scale[d]
                                     : (float)in / (float)out;
     float position = s->middles ? ratio * ((float)i + 0.5f) - 0.5f : ratio * (float)i;

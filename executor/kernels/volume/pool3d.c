@@ -71,8 +71,7 @@ static int64_t offset_in(const volume *v, int64_t n, int64_t c, int64_t i) {
 #define FOR_EACH_IN(b, v, base, at, where)                                                                             \
     for (int64_t z_ = (b)->first[0]; z_ < (b)->end[0]; z_++)                                                           \
         for (int64_t y_ = (b)->first[1]; y_ < (b)->end[1]; y_++)                                                       \
-            for (int64_t x_ = (b)->first[2],                                                                           \
-                         at = (base) + z_ * (v)->axis[0] + y_ * (v)->axis[1] + x_ * (v)->axis[2],                      \
+            for (int64_t x_ = (b)->first[2], at = (base) + z_ * (v)->axis[0] + y_ * (v)->axis[1] + x_ * (v)->axis[2],  \
                          where = (z_ * (v)->extent[1] + y_) * (v)->extent[2] + x_;                                     \
                  x_ < (b)->end[2]; x_++, at += (v)->axis[2], where++)
 
@@ -126,7 +125,7 @@ static weft_status run_grad(const kernel_call *c) {
                 double slope = tensor_real(g, offset_in(&s->w.out, n, ch, i));
                 if (s->max) pooled(s, &b, x, base, &first);
                 FOR_EACH_IN(&b, &s->w.in, base, at, where)
-                    if (!s->max || where == first) add_at(dx, at, s->max ? slope : slope / (double)b.count);
+                if (!s->max || where == first) add_at(dx, at, s->max ? slope : slope / (double)b.count);
             }
     return NULL;
 }
