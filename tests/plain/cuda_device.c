@@ -13,12 +13,6 @@
 #include "tests/support/cuda_training.h"
 #include "tests/support/plain.h"
 
-#if defined(__SANITIZE_THREAD__)
-enum { IS_TSAN = 1 };
-#else
-enum { IS_TSAN = 0 };
-#endif
-
 static bool exists(const char *path) {
     struct stat s;
     return stat(path, &s) == 0;
@@ -174,18 +168,19 @@ int main(void) {
                                       "paddle3/lenet_momentum_dp2"};
     char folder[TRAINING_PATH];
     const char *asked = getenv("WEFT_LONG_TESTS");
-    is_long = asked && *asked && !IS_TSAN;
+    bool is_slow = getenv("WEFT_SANITIZED") != NULL;
+    is_long = asked && *asked && !is_slow;
     if (!cuda_standin_open()) {
         printf("0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
     test_failures(); /* before there are threads here */
-    nschedules = IS_TSAN ? 2 : is_long ? 10 : 3;
+    nschedules = is_slow ? 2 : is_long ? 10 : 3;
     if (is_long) {
         compare_era("paddle26");
         compare_era("paddle3");
     } else {
-        for (size_t i = 0; i < (IS_TSAN ? 3 : sizeof few / sizeof *few); i++)
+        for (size_t i = 0; i < (is_slow ? 3 : sizeof few / sizeof *few); i++)
             if (fixture_path(folder, sizeof folder, few[i])) compare_folder(folder, 2);
     }
     check(ntrained > 3, "%d programs trained", ntrained);
